@@ -1,0 +1,1 @@
+"""The conformance suite: what is promised, and how it is judged."""

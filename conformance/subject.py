@@ -1,0 +1,117 @@
+"""What a subject is: a CPU manager that can be started on a machine, driven and looked at.
+
+A subject is named by a short string (``reference``, ``kubelet:1.36``). It makes *nodes*: one node
+is one machine with one kubelet, driven by the steps of :mod:`reference.steps` and seen through
+:class:`reference.view.View`. What a subject cannot do or cannot see is left out of its
+``capabilities``; a scenario that needs it is skipped with the missing ones named.
+
+Who is at fault when something goes wrong is told by the exception:
+
+    SubjectError                what a subject may raise
+    +-- SubjectSetupError       no node could be made: binary, sandbox, machine (status 3)
+    |   +-- SubjectUsageError   the user named something that cannot be (status 2)
+    +-- SubjectLostError        a step could not be carried out: the harness broke, or the node
+                                did not answer in time; the scenario's verdict is ``unknown``
+
+A kubelet that refuses to start, hangs, or takes wrong CPUs raises nothing: that is what the view
+shows, and judging it is the scenario's business.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Protocol
+
+from reference.steps import KubeletConfig, Step
+from reference.view import View
+from topologies import Machine
+
+
+class Capability(Enum):
+    """What a subject can do with a node, or see of it."""
+
+    PODS = "apply and delete pods"
+    CPUSETS = "see the cpuset of every running container"
+    REJECTIONS = "see why a pod was rejected"
+    STATE_FILE = "see the state file"
+    EDIT_STATE = "rewrite or remove the state file"
+    RESTART = "stop, kill and start the kubelet"
+    CONFIGURE = "change the kubelet's configuration"
+    REBOOT = "boot the machine again with other CPUs"
+    TAMPER = "change a container's cpuset behind the kubelet's back"
+    START_ERROR = "see why the kubelet refuses to start"
+
+
+class SubjectError(Exception):
+    """Something that is not the subject's verdict went wrong; ``str()`` is one line for a person,
+    ``evidence`` (log excerpts) may be many."""
+
+    def __init__(self, message: str, *, evidence: str = "") -> None:
+        super().__init__(message)
+        self.evidence = evidence
+
+
+class SubjectSetupError(SubjectError):
+    """No node could be made."""
+
+
+class SubjectUsageError(SubjectSetupError):
+    """The user asked for a subject that cannot be: no such file, not a kubelet."""
+
+
+class SubjectLostError(SubjectError):
+    """A step could not be carried out, or nothing could be seen any more."""
+
+
+@dataclass(frozen=True, slots=True)
+class SubjectInfo:
+    """What a report says of a subject. ``release`` is the minor (``"1.36"``) whose behaviour it
+    is judged by, ``version`` the exact one (``"v1.36.3"``), ``digest`` the binary's sha256
+    (``"sha256:…"``; ``""`` where there is no binary), ``facts`` whatever else identifies it."""
+
+    name: str
+    release: str
+    version: str = ""
+    digest: str = ""
+    facts: dict[str, str] = field(default_factory=dict)
+
+
+class NodeUnderTest(Protocol):
+    """One machine with one kubelet, down until the first ``Start``."""
+
+    def do(self, step: Step) -> None:
+        """Carry the step out. Returns once it was done, which may be before its effects show.
+
+        Raises :class:`SubjectLostError` where the step could not be carried out.
+        """
+
+    def view(self) -> View:
+        """What can be seen now."""
+
+    def settle(self, satisfied: Callable[[View], bool]) -> View:
+        """Look until ``satisfied`` or the subject's own deadline for the last step has passed;
+        the last view either way. Never sleeps longer than it must."""
+
+    def evidence(self) -> str:
+        """Log lines a person would want beside a failure; ``""`` if there are none."""
+
+    def close(self) -> None:
+        """Leave nothing behind: no process, mount, namespace or file. May be called twice."""
+
+
+class Subject(Protocol):
+    """A CPU manager under test."""
+
+    info: SubjectInfo
+    capabilities: frozenset[Capability]
+
+    def node(self, machine: Machine, config: KubeletConfig) -> NodeUnderTest:
+        """A fresh node: this machine, this configuration, no state file, no pods; down.
+
+        Raises :class:`SubjectSetupError`.
+        """
+
+    def close(self) -> None:
+        """Close what is left open. May be called twice."""

@@ -1,0 +1,1 @@
+"""The subjects that come with pinproof."""

@@ -1,0 +1,1 @@
+"""Kubelet in the loop: an unmodified kubelet on a machine that is not there."""

@@ -1,0 +1,1 @@
+"""The shipped tests: every scenario on every machine."""

@@ -1,0 +1,194 @@
+"""Sets of CPUs, the values that everything in the model is made of.
+
+What belongs here: the set itself and its text form, as the kubelet reads and writes it.
+What never does: topology, policy, or a number that is not a CPU id.
+
+A set is one int: bit ``n`` is CPU ``n``. Every operation of set algebra is then one integer
+operation, which is what lets the model judge millions of steps. The text form is the kubelet's
+(``k8s.io/utils/cpuset``; before 1.28 ``pkg/kubelet/cm/cpuset``), which is the Linux list format
+minus most of its features.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+__all__ = ["CPUSet", "CPUSetParseError"]
+
+_GO_INT: Final = re.compile(r"[+-]?[0-9]+", re.ASCII)
+_INT64_MAX: Final = 2**63 - 1
+_INT64_MIN: Final = -(2**63)
+
+#: A CPU id above this is refused by :meth:`CPUSet.parse`. The kubelet has no bound but memory: it
+#: would build every element. Linux stops at 8192 CPUs; a set is one int here, so a wild id in a
+#: damaged file would cost its size in bits.
+MAX_CPU: Final = 1 << 20
+
+
+class CPUSetParseError(ValueError):
+    """A text is no CPU list; ``str()`` is the kubelet's own text for it."""
+
+
+def _atoi(text: str) -> int:
+    """Go's ``strconv.Atoi``: optional sign, ASCII digits, 64 bits."""
+    if not _GO_INT.fullmatch(text):
+        raise CPUSetParseError(f"strconv.Atoi: parsing {_go_quote(text)}: invalid syntax")
+    # Python refuses to convert thousands of digits; no such number fits 64 bits anyway.
+    value = int(text) if len(text) <= 4000 else _INT64_MAX + 1
+    if not _INT64_MIN <= value <= _INT64_MAX:
+        raise CPUSetParseError(f"strconv.Atoi: parsing {_go_quote(text)}: value out of range")
+    return value
+
+
+_ESCAPES: Final = {
+    '"': '\\"', "\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t",
+    "\a": "\\a", "\b": "\\b", "\f": "\\f", "\v": "\\v",
+}  # fmt: skip
+
+
+def _go_quote(text: str) -> str:
+    """Quote like Go's ``strconv.Quote`` (what its errors and ``%q`` print)."""
+    return '"' + "".join(map(_quoted_char, text)) + '"'
+
+
+def _quoted_char(char: str) -> str:
+    if char in _ESCAPES:
+        return _ESCAPES[char]
+    if char.isprintable() and (char == " " or not char.isspace()):
+        return char
+    code = ord(char)
+    if code < 0x80:
+        return f"\\x{code:02x}"
+    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
+class CPUSet:
+    """An immutable, hashable set of CPU ids (non-negative ints).
+
+    Iteration, ``str()`` and comparison of texts go by ascending id. ``|``, ``&``, ``-`` and ``^``
+    give new sets; ``<=``, ``<``, ``>=`` and ``>`` are subset tests, as for ``frozenset``.
+    """
+
+    __slots__ = ("mask",)
+
+    #: The set as an int: bit ``n`` is CPU ``n``.
+    mask: int
+
+    def __init__(self, cpus: Iterable[int] = ()) -> None:
+        mask = 0
+        for cpu in cpus:
+            mask |= 1 << cpu
+        object.__setattr__(self, "mask", mask)
+
+    @classmethod
+    def of_mask(cls, mask: int) -> CPUSet:
+        """The set whose bits are ``mask``; a negative mask is no set and raises ``ValueError``."""
+        if mask < 0:
+            raise ValueError(f"a CPU mask is not negative: {mask}")
+        made = object.__new__(cls)
+        object.__setattr__(made, "mask", mask)
+        return made
+
+    @classmethod
+    def parse(cls, text: str) -> CPUSet:
+        """Read the kubelet's text form, ``"0-3,8"``, as 1.27 and later do.
+
+        Raises :class:`CPUSetParseError` with the kubelet's text for what its parser refuses
+        (blanks, empty pieces, a range that runs backwards), and for ids that no machine has.
+        """
+        mask = 0
+        if not text:
+            return cls.of_mask(0)
+        for piece in text.split(","):
+            first, dash, last = piece.partition("-")
+            if not dash:
+                mask |= _bits(_atoi(first), None, text)
+                continue
+            low, high = _atoi(first), _atoi(last)
+            if low > high:
+                raise CPUSetParseError(f"invalid range {_go_quote(piece)} ({low} > {high})")
+            mask |= _bits(low, high, text)
+        return cls.of_mask(mask)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError("a CPUSet is immutable")
+
+    def __reduce__(self) -> tuple[object, tuple[int]]:
+        return CPUSet.of_mask, (self.mask,)
+
+    def __str__(self) -> str:
+        """The kubelet's text form: ascending, runs of two and more as ``a-b``."""
+        mask, pieces, start = self.mask, [], 0
+        while mask:
+            gap = (mask & -mask).bit_length() - 1
+            mask >>= gap
+            start += gap
+            run = (~mask & (mask + 1)).bit_length() - 1
+            pieces.append(str(start) if run == 1 else f"{start}-{start + run - 1}")
+            mask >>= run
+            start += run
+        return ",".join(pieces)
+
+    def __repr__(self) -> str:
+        return f"CPUSet.parse({str(self)!r})"
+
+    def __iter__(self) -> Iterator[int]:
+        mask = self.mask
+        while mask:
+            low = mask & -mask
+            yield low.bit_length() - 1
+            mask ^= low
+
+    def __len__(self) -> int:
+        return self.mask.bit_count()
+
+    def __bool__(self) -> bool:
+        return self.mask != 0
+
+    def __contains__(self, cpu: object) -> bool:
+        return isinstance(cpu, int) and cpu >= 0 and bool(self.mask >> cpu & 1)
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, CPUSet):
+            return self.mask == other.mask
+        return NotImplemented
+
+    def __hash__(self) -> int:
+        return hash((CPUSet, self.mask))
+
+    def __or__(self, other: CPUSet) -> CPUSet:
+        return CPUSet.of_mask(self.mask | other.mask)
+
+    def __and__(self, other: CPUSet) -> CPUSet:
+        return CPUSet.of_mask(self.mask & other.mask)
+
+    def __sub__(self, other: CPUSet) -> CPUSet:
+        return CPUSet.of_mask(self.mask & ~other.mask)
+
+    def __xor__(self, other: CPUSet) -> CPUSet:
+        return CPUSet.of_mask(self.mask ^ other.mask)
+
+    def __le__(self, other: CPUSet) -> bool:
+        return self.mask & ~other.mask == 0
+
+    def __lt__(self, other: CPUSet) -> bool:
+        return self.mask != other.mask and self <= other
+
+    def __ge__(self, other: CPUSet) -> bool:
+        return other <= self
+
+    def __gt__(self, other: CPUSet) -> bool:
+        return other < self
+
+    def isdisjoint(self, other: CPUSet) -> bool:
+        """Whether the two sets share no CPU."""
+        return self.mask & other.mask == 0
+
+
+def _bits(low: int, high: int | None, text: str) -> int:
+    last = low if high is None else high
+    if low < 0 or last > MAX_CPU:
+        raise CPUSetParseError(f"no machine has the CPUs of {_go_quote(text)}")
+    return (1 << last + 1) - (1 << low)

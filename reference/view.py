@@ -1,0 +1,59 @@
+"""What can be seen of a node: the one shape in which the model and every subject report.
+
+What belongs here: observed facts, as values. What never does: a judgement of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+
+from reference.cpuset import CPUSet
+
+
+class Phase(Enum):
+    """How far a pod has come. A pod that the kubelet has not taken up yet is ``PENDING``."""
+
+    PENDING = "pending"
+    RUNNING = "running"
+    REJECTED = "rejected"  # refused at admission: the API's phase Failed, with a reason
+
+
+@dataclass(frozen=True, slots=True)
+class PodView:
+    """One pod: ``reason`` and ``message`` are the API's ``status.reason`` and ``.message`` of a
+    rejected pod, whole and unchanged (``""`` otherwise); ``qos`` is ``status.qosClass``."""
+
+    phase: Phase
+    reason: str = ""
+    message: str = ""
+    qos: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """A node at one moment.
+
+    ``running``: whether the kubelet runs. ``error``: the error with which it gave up (the text
+    that follows ``start cpu manager error: `` where there is one, else its last error line);
+    ``""`` while it runs, and when it was stopped on purpose. ``exit_status``: of a kubelet that
+    gave up by itself, else ``None``.
+
+    ``pods``: by pod name. ``assignments``: exclusive CPUs by pod name, then container, as the
+    kubelet holds them (read from its state file, uids turned into names; a uid of no known pod
+    stays a uid). ``shared_pool``: the default set there; both are empty while there is no state
+    file or it cannot be read. ``state_file``: its text, ``None`` without one.
+
+    ``cpusets``: by pod name, then container: the cpuset of every *running* container as the
+    runtime has it (``None``: no cpuset was ever asked for, so it may run anywhere).
+    """
+
+    running: bool
+    error: str = ""
+    exit_status: int | None = None
+    pods: Mapping[str, PodView] = field(default_factory=dict)
+    assignments: Mapping[str, Mapping[str, CPUSet]] = field(default_factory=dict)
+    shared_pool: CPUSet = CPUSet()
+    state_file: str | None = None
+    cpusets: Mapping[str, Mapping[str, CPUSet | None]] = field(default_factory=dict)

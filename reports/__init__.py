@@ -1,0 +1,1 @@
+"""From a result stream to what people and CI systems read."""

@@ -1,0 +1,34 @@
+"""A machine: a tree with a name."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from topologies.tree import Link, Tree
+
+
+@dataclass(frozen=True)
+class Machine:
+    """Hardware as the kubelet sees it. ``name`` is how a user names it; ``shape`` is its totals
+    in the describer's grammar (``2s-4n-64c-smt2``), or ``""`` for a capture whose shape was not
+    stated; ``why`` says in one line why it is worth having; ``source`` where it came from."""
+
+    name: str
+    tree: Tree = field(repr=False)
+    shape: str = ""
+    why: str = ""
+    source: str = ""
+
+    @cached_property
+    def digest(self) -> str:
+        """``sha256:…`` over the sorted entries of the tree, so equal trees have equal digests."""
+        total = hashlib.sha256()
+        for path in sorted(self.tree):
+            text = self.tree[path]
+            kind = b"link" if isinstance(text, Link) else b"file"
+            for part in (path.encode(), kind, text.encode("utf-8", "surrogateescape")):
+                total.update(len(part).to_bytes(8, "big"))
+                total.update(part)
+        return "sha256:" + total.hexdigest()
