@@ -83,7 +83,8 @@ class Result(msgspec.Struct, tag="result", tag_field="kind", kw_only=True, froze
     """One scenario on one machine. ``verdict`` is a value of :class:`Verdict`; ``steps`` are the
     steps taken, as a person reads them; ``explanation`` is the whole story as text; ``seconds``
     is wall time; ``evidence`` is log excerpts, and the kubelet's own error line where it gave up
-    (also of a scenario that passes: a refusal may be what is promised)."""
+    (also of a scenario that passes: a refusal may be what is promised). ``witness`` is what it was
+    judged by, besides the promise in words: the model, or a recording of a real kubelet."""
 
     scenario: str
     title: str
@@ -101,6 +102,7 @@ class Result(msgspec.Struct, tag="result", tag_field="kind", kw_only=True, froze
     replay: str = ""
     evidence: str = ""
     kubelet_errors: list[str] = []
+    witness: str = ""
     worker: str = ""
 
 
@@ -115,7 +117,7 @@ class Footer(msgspec.Struct, tag="footer", tag_field="kind", kw_only=True, froze
 
 Record: TypeAlias = Header | Result | Footer
 
-_ENCODER: Final = msgspec.json.Encoder(order="deterministic")
+_ENCODER: Final = msgspec.json.Encoder()
 _DECODER: Final = msgspec.json.Decoder(Record)
 
 

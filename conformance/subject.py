@@ -107,9 +107,12 @@ class Subject(Protocol):
     info: SubjectInfo
     capabilities: frozenset[Capability]
 
-    def node(self, machine: Machine, config: KubeletConfig) -> NodeUnderTest:
+    def node(
+        self, machine: Machine, config: KubeletConfig, *, machines: Callable[[str], Machine]
+    ) -> NodeUnderTest:
         """A fresh node: this machine, this configuration, no state file, no pods; down.
 
+        ``machines`` finds the machine that a :class:`reference.steps.Reboot` names.
         Raises :class:`SubjectSetupError`.
         """
 

@@ -15,7 +15,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-__all__ = ["CPUSet", "CPUSetParseError"]
+__all__ = ["CPUSet", "CPUSetParseError", "CPUSetTooWide"]
 
 _GO_INT: Final = re.compile(r"[+-]?[0-9]+", re.ASCII)
 _INT64_MAX: Final = 2**63 - 1
@@ -29,6 +29,10 @@ MAX_CPU: Final = 1 << 20
 
 class CPUSetParseError(ValueError):
     """A text is no CPU list; ``str()`` is the kubelet's own text for it."""
+
+
+class CPUSetTooWide(CPUSetParseError):
+    """An id lies above :data:`MAX_CPU`. The kubelet would read it, so this is not its text."""
 
 
 def _atoi(text: str) -> int:
@@ -80,15 +84,15 @@ class CPUSet:
         mask = 0
         for cpu in cpus:
             mask |= 1 << cpu
-        object.__setattr__(self, "mask", mask)
+        _set_mask(self, mask)
 
     @classmethod
     def of_mask(cls, mask: int) -> CPUSet:
         """The set whose bits are ``mask``; a negative mask is no set and raises ``ValueError``."""
         if mask < 0:
             raise ValueError(f"a CPU mask is not negative: {mask}")
-        made = object.__new__(cls)
-        object.__setattr__(made, "mask", mask)
+        made = _new(cls)
+        _set_mask(made, mask)
         return made
 
     @classmethod
@@ -187,8 +191,13 @@ class CPUSet:
         return self.mask & other.mask == 0
 
 
+# Bound once: making sets is most of what the model does.
+_new: Final = object.__new__
+_set_mask: Final = CPUSet.__dict__["mask"].__set__
+
+
 def _bits(low: int, high: int | None, text: str) -> int:
     last = low if high is None else high
     if low < 0 or last > MAX_CPU:
-        raise CPUSetParseError(f"no machine has the CPUs of {_go_quote(text)}")
+        raise CPUSetTooWide(f"no machine has the CPUs of {_go_quote(text)}")
     return (1 << last + 1) - (1 << low)

@@ -1,1 +1,63 @@
-"""The subjects that come with pinproof."""
+"""The subjects that come with pinproof, and how a short string becomes one.
+
+``SCHEME:REST`` names a subject; ``reference`` has no rest. Further schemes arrive through the
+entry point group ``pinproof.subjects``: a function of the rest and a progress callback.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib.metadata import entry_points
+from typing import Final, TypeAlias
+
+from conformance.subject import Subject, SubjectUsageError
+
+#: Is told, in words, what a subject is busy with while it is made ready.
+Progress: TypeAlias = Callable[[str], None]
+Maker: TypeAlias = Callable[[str, Progress], Subject]
+
+ENTRY_POINTS: Final = "pinproof.subjects"
+
+
+def _reference(rest: str, progress: Progress) -> Subject:
+    from conformance.subjects.reference import ReferenceSubject
+
+    if rest:
+        raise SubjectUsageError(f"the subject reference takes nothing after it, not {rest!r}")
+    return ReferenceSubject()
+
+
+def _miniature(rest: str, progress: Progress) -> Subject:
+    from conformance.subjects.miniatures import miniature
+
+    return miniature(rest)
+
+
+def _kubelet(rest: str, progress: Progress) -> Subject:
+    from conformance.subjects.kubelet import KubeletSubject
+
+    return KubeletSubject.open(rest, progress=progress)
+
+
+_BUILT_IN: Final[dict[str, Maker]] = {
+    "reference": _reference,
+    "miniature": _miniature,
+    "kubelet": _kubelet,
+}
+
+
+def open_subject(name: str, *, progress: Progress = lambda stage: None) -> Subject:
+    """The subject of this name, made ready (a kubelet's release is built if it must be).
+
+    Raises :class:`SubjectUsageError` for a name that means nothing, and
+    :class:`conformance.subject.SubjectSetupError` where it cannot be made ready.
+    """
+    scheme, _, rest = name.partition(":")
+    maker = _BUILT_IN.get(scheme)
+    if maker is None:
+        found = {entry.name: entry for entry in entry_points(group=ENTRY_POINTS)}
+        if scheme not in found:
+            known = ", ".join(sorted({*_BUILT_IN, *found}))
+            raise SubjectUsageError(f"unknown subject {name!r}: it begins with one of {known}")
+        maker = found[scheme].load()
+    return maker(rest, progress)

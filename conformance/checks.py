@@ -1,0 +1,260 @@
+"""Pure judgements of a view: against an expected one, and against what holds always."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+
+from reference.qos import exclusive_cpus, qos_class
+
+from conformance.results import Difference
+from conformance.subject import Capability
+from reference import CPUSet
+from reference.steps import Kind, KubeletConfig, Pod
+from reference.view import PodView, View
+
+#: The kubelet takes JSON texts from the Go release it was built with; only what precedes them is
+#: its own (BEHAVIOURS: error texts).
+_GO_JSON_TEXTS = ("json: ", "invalid character ", "unexpected end of JSON input")
+
+
+def cpu_difference(what: str, expected: CPUSet | None, seen: CPUSet | None) -> Difference:
+    """A difference between two CPU sets; ``None`` is a container without a cpuset."""
+    have, want = seen or CPUSet(), expected or CPUSet()
+    return Difference(
+        what=what,
+        expected=_cpus_text(expected),
+        seen=_cpus_text(seen),
+        missing=str(want - have),
+        unexpected=str(have - want),
+    )
+
+
+def _cpus_text(cpus: CPUSet | None) -> str:
+    if cpus is None:
+        return "(no cpuset)"
+    return str(cpus) or "(none)"
+
+
+def differences(expected: View, seen: View, can: Collection[Capability]) -> list[Difference]:
+    """Everything in which ``seen`` is not as ``expected``, of what the subject ``can`` show."""
+    found = list(_kubelet_differences(expected, seen, can))
+    if Capability.REJECTIONS in can:
+        found += _pod_differences(expected.pods, seen.pods)
+    if Capability.STATE_FILE in can:
+        found += _state_differences(expected, seen)
+    if Capability.CPUSETS in can:
+        found += _set_differences("cpuset of the running container", expected.cpusets, seen.cpusets)
+    return found
+
+
+def _kubelet_differences(
+    expected: View, seen: View, can: Collection[Capability]
+) -> Iterator[Difference]:
+    if expected.running != seen.running:
+        yield Difference(what="kubelet", expected=_kubelet_text(expected), seen=_kubelet_text(seen))
+    elif Capability.START_ERROR in can and not _same_error(expected.error, seen.error):
+        yield Difference(what="kubelet's error", expected=expected.error, seen=seen.error)
+    elif Capability.START_ERROR in can and expected.exit_status != seen.exit_status:
+        yield Difference(
+            what="kubelet's exit status",
+            expected=str(expected.exit_status),
+            seen=str(seen.exit_status),
+        )
+
+
+def _kubelet_text(view: View) -> str:
+    if view.running:
+        return "runs"
+    return f"gave up: {view.error}" if view.error else "down"
+
+
+def _same_error(expected: str, seen: str) -> bool:
+    return _own_part(expected) == _own_part(seen)
+
+
+def _own_part(error: str) -> str:
+    starts = [error.find(text) for text in _GO_JSON_TEXTS if text in error]
+    return error[: min(starts)] + "<Go's JSON text>" if starts else error
+
+
+def _pod_differences(
+    expected: Mapping[str, PodView], seen: Mapping[str, PodView]
+) -> Iterator[Difference]:
+    for name in sorted(expected.keys() | seen.keys()):
+        want, have = expected.get(name), seen.get(name)
+        if want != have:
+            yield Difference(what=f"pod {name}", expected=_pod_text(want), seen=_pod_text(have))
+
+
+def _pod_text(pod: PodView | None) -> str:
+    if pod is None:
+        return "(not there)"
+    text = f"{pod.phase.value}, {pod.qos}" if pod.qos else pod.phase.value
+    return f"{text}: {pod.reason}: {pod.message}" if pod.reason or pod.message else text
+
+
+def _state_differences(expected: View, seen: View) -> Iterator[Difference]:
+    found = list(_set_differences("exclusive CPUs", expected.assignments, seen.assignments))
+    if expected.shared_pool != seen.shared_pool:
+        found.append(cpu_difference("shared pool", expected.shared_pool, seen.shared_pool))
+    if not found and expected.state_file != seen.state_file:
+        found.append(
+            Difference(
+                what="state file",
+                expected=_file_text(expected.state_file),
+                seen=_file_text(seen.state_file),
+            )
+        )
+    yield from found
+
+
+def _file_text(text: str | None) -> str:
+    return "(no file)" if text is None else text or "(empty file)"
+
+
+def _set_differences(
+    what: str,
+    expected: Mapping[str, Mapping[str, CPUSet | None]] | Mapping[str, Mapping[str, CPUSet]],
+    seen: Mapping[str, Mapping[str, CPUSet | None]] | Mapping[str, Mapping[str, CPUSet]],
+) -> Iterator[Difference]:
+    want, have = _flat(expected), _flat(seen)
+    for owner in sorted(want.keys() | have.keys()):
+        if owner not in have:
+            yield Difference(
+                what=f"{what} {owner}", expected=_cpus_text(want[owner]), seen="(no entry)"
+            )
+        elif owner not in want:
+            yield Difference(
+                what=f"{what} {owner}", expected="(no entry)", seen=_cpus_text(have[owner])
+            )
+        elif want[owner] != have[owner]:
+            yield cpu_difference(f"{what} {owner}", want[owner], have[owner])
+
+
+def _flat(
+    sets: Mapping[str, Mapping[str, CPUSet | None]] | Mapping[str, Mapping[str, CPUSet]],
+) -> dict[str, CPUSet | None]:
+    return {
+        f"{pod}/{container}": cpus
+        for pod, containers in sets.items()
+        for container, cpus in containers.items()
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    """An invariant that a view breaks: the rule in words, and where."""
+
+    rule: str
+    difference: Difference
+
+
+@dataclass(frozen=True, slots=True)
+class Situation:
+    """What an invariant is judged against: what was configured and applied, on which CPUs.
+    ``reserved`` is ``None`` where the kubelet chose the reserved CPUs; ``tampered`` are the
+    pod/container whose cpuset the scenario itself has changed."""
+
+    config: KubeletConfig
+    pods: Mapping[str, Pod]
+    cpus: CPUSet
+    reserved: CPUSet | None
+    can: Collection[Capability]
+    tampered: Collection[tuple[str, str]] = ()
+
+
+def violations(view: View, situation: Situation) -> list[Violation]:
+    """Every invariant that ``view`` breaks, of a running kubelet with policy static.
+
+    They hold whatever the release and its algorithm: exclusive CPUs belong to one container alone
+    and not to the shared pool, no CPU is lost, reserved CPUs stay in the pool, the pool is not
+    empty, only whole CPUs of Guaranteed pods are exclusive, and a running container's cpuset is
+    what the state file says.
+    """
+    if not view.running or situation.config.policy != "static":
+        return []
+    found = [*_disjoint(view, situation), *_pool(view, situation), *_qos(view, situation)]
+    if Capability.CPUSETS in situation.can:
+        found += _applied(view, situation)
+    return found
+
+
+def _disjoint(view: View, situation: Situation) -> Iterator[Violation]:
+    rule = "Exclusive CPUs belong to one container alone"
+    holders: list[tuple[str, str, CPUSet]] = []
+    for pod, containers in view.assignments.items():
+        for container, cpus in containers.items():
+            for other_pod, other, taken in holders:
+                if pod == other_pod and _lends(situation.pods.get(pod), container, other):
+                    continue
+                if not cpus.isdisjoint(taken):
+                    what = f"exclusive CPUs {pod}/{container} and {other_pod}/{other}"
+                    yield Violation(rule, cpu_difference(what, CPUSet(), cpus & taken))
+            holders.append((pod, container, cpus))
+
+
+def _lends(pod: Pod | None, one: str, other: str) -> bool:
+    """Whether one of the two is an init container, whose CPUs its pod's other containers reuse."""
+    if pod is None:
+        return False
+    kinds = {container.name: container.kind for container in pod.containers}
+    return Kind.INIT in (kinds.get(one), kinds.get(other))
+
+
+def _pool(view: View, situation: Situation) -> Iterator[Violation]:
+    taken = CPUSet()
+    for containers in view.assignments.values():
+        for cpus in containers.values():
+            taken |= cpus
+    pool = view.shared_pool
+    if pool & taken:
+        yield Violation(
+            "No exclusive CPU is in the shared pool",
+            cpu_difference("shared pool and exclusive CPUs", CPUSet(), pool & taken),
+        )
+    if pool | taken != situation.cpus:
+        yield Violation(
+            "Every CPU is either exclusive or in the shared pool",
+            cpu_difference("exclusive CPUs and shared pool", situation.cpus, pool | taken),
+        )
+    if situation.reserved is not None and not situation.reserved <= pool:
+        yield Violation(
+            "Reserved CPUs stay in the shared pool",
+            cpu_difference("reserved CPUs in the pool", situation.reserved, pool),
+        )
+    if not pool:
+        yield Violation(
+            "The shared pool is never empty",
+            Difference(what="shared pool", expected="at least one CPU", seen="(none)"),
+        )
+
+
+def _qos(view: View, situation: Situation) -> Iterator[Violation]:
+    rule = "Only whole CPUs of a Guaranteed pod's containers are exclusive, as many as requested"
+    for pod_name, containers in view.assignments.items():
+        pod = situation.pods.get(pod_name)
+        if pod is None:
+            continue
+        owed = {one.name: exclusive_cpus(pod, one) for one in pod.containers}
+        for container, cpus in containers.items():
+            if len(cpus) != owed.get(container, 0):
+                yield Violation(
+                    rule,
+                    Difference(
+                        what=f"exclusive CPUs {pod_name}/{container} ({qos_class(pod)})",
+                        expected=f"{owed.get(container, 0)} CPUs",
+                        seen=f"{len(cpus)} CPUs: {_cpus_text(cpus)}",
+                    ),
+                )
+
+
+def _applied(view: View, situation: Situation) -> Iterator[Violation]:
+    rule = "A running container's cpuset is what the state file says"
+    for pod, containers in view.cpusets.items():
+        if pod not in situation.pods:
+            continue
+        for container, cpus in containers.items():
+            own = view.assignments.get(pod, {}).get(container, view.shared_pool)
+            if (pod, container) not in situation.tampered and cpus != own:
+                yield Violation(rule, cpu_difference(f"cpuset {pod}/{container}", own, cpus))

@@ -1,0 +1,104 @@
+"""Steps and machines in words, as explanations and reports show them."""
+
+from __future__ import annotations
+
+from reference.qos import qos_class
+
+from reference import CPUSet, CPUTopology
+from reference.steps import (
+    Apply,
+    AwaitReconcile,
+    Configure,
+    Container,
+    Delete,
+    Kind,
+    KubeletConfig,
+    Pod,
+    Reboot,
+    RemoveState,
+    Start,
+    Step,
+    Stop,
+    Tamper,
+    WriteState,
+)
+
+
+def step_text(step: Step) -> str:
+    """One step, as one line."""
+    match step:
+        case Start():
+            return "start the kubelet"
+        case Stop(kill=kill):
+            return "kill the kubelet (SIGKILL)" if kill else "stop the kubelet (SIGTERM)"
+        case Reboot(machine=machine):
+            return f"reboot the machine as {machine}" if machine else "reboot the machine"
+        case Configure(config=config):
+            return f"configure the kubelet: {config_text(config)}"
+        case Apply(pod=pod):
+            return f"apply {pod_text(pod)}"
+        case Delete(pod=name):
+            return f"delete pod {name}"
+        case RemoveState():
+            return "remove the state file"
+        case WriteState(text=text):
+            return f"write the state file: {_shortened(text)}"
+        case Tamper(pod=pod, container=container, cpus=cpus):
+            return f"set the cpuset of {pod}/{container} to {cpus} behind the kubelet's back"
+        case AwaitReconcile():
+            return "wait for a reconcile round"
+
+
+def _shortened(text: str, limit: int = 300) -> str:
+    if not text:
+        return "(empty)"
+    return text if len(text) <= limit else f"{text[:limit]}… ({len(text)} characters)"
+
+
+def config_text(config: KubeletConfig) -> str:
+    """A configuration as ``policy static, reservedSystemCPUs 0,4``."""
+    parts = [f"policy {config.policy}"]
+    if config.reserved_system_cpus is not None:
+        parts.append(f"reservedSystemCPUs {config.reserved_system_cpus}")
+    if config.system_reserved is not None:
+        parts.append(f"systemReserved cpu {config.system_reserved}")
+    if config.kube_reserved is not None:
+        parts.append(f"kubeReserved cpu {config.kube_reserved}")
+    parts += [f"option {key}={value}" for key, value in sorted(config.policy_options.items())]
+    parts += [f"gate {key}={value}" for key, value in sorted(config.feature_gates.items())]
+    return ", ".join(parts)
+
+
+def pod_text(pod: Pod) -> str:
+    """A pod as ``Guaranteed pod a (init c1: 2 CPUs; c2: 500m)``."""
+    inside = "; ".join(_container_text(container) for container in pod.containers)
+    return f"{qos_class(pod)} pod {pod.name} ({inside})"
+
+
+def _container_text(container: Container) -> str:
+    kind = "" if container.kind is Kind.APP else f"{container.kind.value} "
+    request, limit = container.cpu_request, container.cpu_limit
+    if request is None and limit is None:
+        cpu = "no cpu request"
+    elif request in (None, limit):
+        cpu = f"{limit} CPU" if request is not None else f"cpu limit {limit}"
+    elif limit is None:
+        cpu = f"cpu request {request}"
+    else:
+        cpu = f"cpu request {request}, limit {limit}"
+    return f"{kind}{container.name}: {cpu}"
+
+
+def topology_text(topology: CPUTopology) -> str:
+    """A machine's totals and its CPU list."""
+    cpus = CPUSet(topology.details)
+    return (
+        f"{_plural(topology.num_cpus, 'CPU')} ({cpus}), "
+        f"{_plural(topology.num_cores, 'physical core')}, "
+        f"{_plural(topology.num_numa_nodes, 'NUMA node')}, "
+        f"{_plural(topology.num_sockets, 'socket')}"
+    )
+
+
+def _plural(count: int, noun: str) -> str:
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"

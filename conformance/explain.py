@@ -1,0 +1,104 @@
+"""The story of a divergence, as text: machine, steps, what was expected and seen, the promise with
+its link, and one command that replays it."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from conformance.results import Difference, Failure
+from conformance.scenario import Scenario
+from conformance.subject import SubjectInfo
+
+
+@dataclass(frozen=True, slots=True)
+class Story:
+    """Everything an explanation tells. ``machine`` is how the user names it, ``totals`` its size
+    in words, ``steps`` what was done, the last being the one after which it showed."""
+
+    scenario: Scenario
+    subject: SubjectInfo
+    machine: str
+    totals: str
+    steps: Sequence[str]
+    witness: str = ""
+    release: str = ""
+
+
+def replay_command(story: Story) -> str:
+    """One command that runs this scenario on this machine with this subject again."""
+    words = ["pinproof", "run", "--subject", story.subject.name]
+    if story.release and story.release != story.subject.release:
+        words += ["--release", story.release]
+    if not story.scenario.machine:
+        words += ["--machine", story.machine]
+    return shlex.join([*words, "-k", story.scenario.id])
+
+
+def explanation(story: Story, failure: Failure, *, evidence: str = "") -> str:
+    """The whole story of a failure."""
+    lines = [
+        f"{story.scenario.id} on {story.machine}: the promise is broken",
+        "",
+        f"  promise   {story.scenario.title}",
+        f"            {story.scenario.source.text}",
+        f"            {story.scenario.source.url}",
+        f"  subject   {_subject_text(story.subject)}",
+        f"  machine   {story.machine}: {story.totals}",
+        "  steps",
+        *_numbered(story.steps),
+        f"  broken    {failure.rule}",
+        *_table(failure.differences),
+    ]
+    if story.witness:
+        lines.append(f"  judged by {story.witness}")
+    lines += ["  replay", f"    {replay_command(story)}"]
+    if evidence:
+        lines += ["  log", *(f"    {line}" for line in evidence.splitlines())]
+    return "\n".join(lines)
+
+
+def untold(story: Story, reason: str, *, evidence: str = "") -> str:
+    """The story of a scenario of which nothing can be said."""
+    lines = [
+        f"{story.scenario.id} on {story.machine}: could not tell",
+        "",
+        f"  promise   {story.scenario.title}",
+        f"  subject   {_subject_text(story.subject)}",
+        f"  machine   {story.machine}: {story.totals}",
+        "  steps",
+        *(_numbered(story.steps) or ["    (none)"]),
+        f"  reason    {reason}",
+        "  replay",
+        f"    {replay_command(story)}",
+    ]
+    if evidence:
+        lines += ["  log", *(f"    {line}" for line in evidence.splitlines())]
+    return "\n".join(lines)
+
+
+def _subject_text(subject: SubjectInfo) -> str:
+    more = [text for text in (subject.version, subject.digest[:19]) if text]
+    return f"{subject.name} ({', '.join(more)})" if more else subject.name
+
+
+def _numbered(steps: Sequence[str]) -> list[str]:
+    width = len(str(len(steps)))
+    lines = [f"    {number:>{width}}. {text}" for number, text in enumerate(steps, 1)]
+    if lines:
+        lines[-1] += "   <-- here"
+    return lines
+
+
+def _table(rows: Sequence[Difference]) -> list[str]:
+    lines: list[str] = []
+    for row in rows:
+        lines.append(f"    {row.what}")
+        lines.append(f"      expected    {row.expected}")
+        lines.append(f"      seen        {row.seen}")
+        if row.missing:
+            lines.append(f"      missing     {row.missing}")
+        if row.unexpected:
+            lines.append(f"      unexpected  {row.unexpected}")
+    return lines

@@ -1,0 +1,173 @@
+"""One scenario on one machine with one subject, from beginning to verdict."""
+
+from __future__ import annotations
+
+import time
+import traceback
+from dataclasses import dataclass
+
+import msgspec.structs
+
+from conformance.explain import Story, explanation, replay_command, untold
+from conformance.lockstep import CouldNotTell, Divergence, LockstepNode, OracleMaker, Seen
+from conformance.results import Failure, MachineRecord, Result
+from conformance.scenario import Scenario
+from conformance.subject import Subject, SubjectError
+from conformance.verdict import Verdict
+from reference import CPUTopology, DiscoveryError, Release, discover
+from topologies import Machine
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A scenario on a machine."""
+
+    scenario: Scenario
+    machine: Machine
+
+    @property
+    def id(self) -> str:
+        """``area/scenario@machine``, unique in a run."""
+        return f"{self.scenario.id}@{self.machine.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """A result, and the views behind it."""
+
+    result: Result
+    history: tuple[Seen, ...] = ()
+
+
+def machine_record(machine: Machine, topology: CPUTopology | None) -> MachineRecord:
+    """The machine as the result stream has it; without CPUs where they cannot be discovered."""
+    return MachineRecord(
+        name=machine.name,
+        shape=machine.shape,
+        digest=machine.digest,
+        cpus=dict(topology.details) if topology else {},
+    )
+
+
+def judge(case: Case, subject: Subject, *, oracle: OracleMaker, release: str) -> Judgement:
+    """Run the scenario and say what came of it. Never raises for what the subject, the machine or
+    the harness does: that is a verdict."""
+    started = time.monotonic()
+    try:
+        topology = discover(case.machine.tree, release=release).cpu_topology()
+    except DiscoveryError as error:
+        result = _result(case, subject, None, Verdict.SKIP, f"the kubelet would not start: {error}")
+        return Judgement(result)
+    reason = inapplicable(case.scenario, topology, subject, release)
+    if reason:
+        return Judgement(_result(case, subject, topology, Verdict.SKIP, reason))
+    node = LockstepNode(subject, case.machine, oracle=oracle, release=release)
+    try:
+        result = _drive(case, subject, node, topology)
+    finally:
+        node.close()
+    return Judgement(
+        _with(result, seconds=round(time.monotonic() - started, 4)), tuple(node.history)
+    )
+
+
+def inapplicable(scenario: Scenario, topology: CPUTopology, subject: Subject, release: str) -> str:
+    """Why a scenario does not apply, or ``""``: release, machine, then what the subject lacks."""
+    minor = Release.parse(release).minor
+    if scenario.since and minor < Release.parse(scenario.since).minor:
+        return f"promised from {scenario.since} on, this is {release}"
+    if scenario.until and minor > Release.parse(scenario.until).minor:
+        return f"promised up to {scenario.until}, this is {release}"
+    lacking = scenario.needs.missing(topology)
+    if lacking:
+        return lacking
+    unable = sorted(one.value for one in scenario.capabilities - subject.capabilities)
+    return f"the subject cannot {'; '.join(unable)}" if unable else ""
+
+
+def _drive(case: Case, subject: Subject, node: LockstepNode, topology: CPUTopology) -> Result:
+    try:
+        case.scenario.body(node)
+    except Divergence as divergence:
+        return _failed(case, subject, node, topology, divergence.failure)
+    except (CouldNotTell, SubjectError) as error:
+        return _untold(case, subject, node, topology, str(error), error.evidence)
+    except Exception as error:  # a crashing check tells nothing of the subject
+        where = "".join(traceback.format_exception(error)[-3:])
+        reason = f"the harness broke: {type(error).__name__}: {error}"
+        return _untold(case, subject, node, topology, reason, where)
+    if not node.history:
+        return _untold(case, subject, node, topology, "the scenario took no step", "")
+    return _result(case, subject, topology, Verdict.PASS, "", node=node)
+
+
+def _failed(
+    case: Case, subject: Subject, node: LockstepNode, topology: CPUTopology, failure: Failure
+) -> Result:
+    evidence = node.evidence()
+    story = _story(case, subject, node)
+    return _with(
+        _result(case, subject, node.topology or topology, Verdict.FAIL, failure.rule, node=node),
+        failure=failure,
+        explanation=explanation(story, failure, evidence=evidence),
+        evidence=evidence,
+    )
+
+
+def _untold(
+    case: Case,
+    subject: Subject,
+    node: LockstepNode,
+    topology: CPUTopology,
+    reason: str,
+    evidence: str,
+) -> Result:
+    return _with(
+        _result(case, subject, topology, Verdict.UNKNOWN, reason, node=node),
+        explanation=untold(_story(case, subject, node), reason, evidence=evidence),
+        evidence=evidence,
+    )
+
+
+def _story(case: Case, subject: Subject, node: LockstepNode) -> Story:
+    return Story(
+        scenario=case.scenario,
+        subject=subject.info,
+        machine=case.machine.name,
+        totals=node.totals(),
+        steps=node.steps,
+        witness=node.witness,
+        release=node.release,
+    )
+
+
+def _result(
+    case: Case,
+    subject: Subject,
+    topology: CPUTopology | None,
+    verdict: Verdict,
+    reason: str,
+    *,
+    node: LockstepNode | None = None,
+) -> Result:
+    scenario = case.scenario
+    story = Story(scenario, subject.info, case.machine.name, "", ())
+    return Result(
+        scenario=scenario.id,
+        title=scenario.title,
+        area=scenario.area,
+        level=scenario.level.value,
+        source=scenario.source.text,
+        source_url=scenario.source.url,
+        machine=machine_record(node.machine if node else case.machine, topology),
+        verdict=verdict.value,
+        reason=reason,
+        steps=list(node.steps) if node else [],
+        replay=replay_command(story),
+        kubelet_errors=list(node.kubelet_errors) if node else [],
+        witness=node.witness if node else "",
+    )
+
+
+def _with(result: Result, **changes: object) -> Result:
+    return msgspec.structs.replace(result, **changes)

@@ -1,0 +1,322 @@
+"""The node that scenarios drive: a subject and an oracle, one step at a time.
+
+After every step the subject's settled view is compared with the oracle's and with the invariants;
+the first difference ends the scenario. What the scenario itself promises, it states through
+:meth:`LockstepNode.promise`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final, NoReturn, Protocol
+
+import topologies
+from conformance.checks import Situation, Violation, cpu_difference, differences, violations
+from conformance.describe import config_text, step_text, topology_text
+from conformance.oracle import Oracle
+from conformance.results import Difference, Failure, Holding
+from conformance.subject import NodeUnderTest, Subject, SubjectLostError
+from reference import CPUSet, NotModelled, discover
+from reference.steps import (
+    Apply,
+    AwaitReconcile,
+    Configure,
+    Delete,
+    KubeletConfig,
+    Pod,
+    Reboot,
+    RemoveState,
+    Start,
+    Step,
+    Stop,
+    Tamper,
+    WriteState,
+)
+from reference.view import Phase, PodView, View
+from topologies import Machine
+
+NODE_DOWN: Final = View(running=False)
+
+
+class Divergence(Exception):
+    """The subject broke a promise, an invariant, or is not as the oracle says."""
+
+    def __init__(self, failure: Failure) -> None:
+        super().__init__(failure.rule)
+        self.failure = failure
+
+
+class CouldNotTell(Exception):
+    """Nothing can be said: ``str()`` is one line, ``evidence`` may be many."""
+
+    def __init__(self, reason: str, *, evidence: str = "") -> None:
+        super().__init__(reason)
+        self.evidence = evidence
+
+
+class OracleMaker(Protocol):
+    """Makes the oracle for a node."""
+
+    def __call__(
+        self, machine: Machine, config: KubeletConfig, *, machines: Callable[[str], Machine]
+    ) -> Oracle:
+        """The oracle that walks with a node on ``machine``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """One step and the settled view after it: what a recording is made of."""
+
+    step: str
+    view: View
+
+
+class LockstepNode:
+    """A node under test beside its oracle.
+
+    ``view`` is what was last seen; ``topology`` is the machine's, as the model discovers it;
+    ``steps`` are the steps so far, in words; ``history`` has the view after each.
+    """
+
+    def __init__(
+        self,
+        subject: Subject,
+        machine: Machine,
+        *,
+        oracle: OracleMaker,
+        release: str,
+    ) -> None:
+        self.machine = machine
+        self.release = release
+        self.topology = discover(machine.tree, release=release).cpu_topology()
+        self.view = NODE_DOWN
+        self.steps: list[str] = []
+        self.history: list[Seen] = []
+        self.kubelet_errors: list[str] = []
+        self.witness = ""
+        self.config = self.default_config()
+        self._subject = subject
+        self._make_oracle = oracle
+        self._oracle: Oracle | None = None
+        self._node: NodeUnderTest | None = None
+        self._pods: dict[str, Pod] = {}
+        self._tampered: set[tuple[str, str]] = set()
+        self._derived: dict[str, Machine] = {machine.name: machine}
+
+    # ---- what a scenario reads ------------------------------------------------------------
+
+    @property
+    def cpus(self) -> CPUSet:
+        """All CPUs that the kubelet finds on the machine."""
+        return CPUSet(self.topology.details)
+
+    @property
+    def reserved(self) -> CPUSet:
+        """The CPUs reserved by list; empty where only their number is configured."""
+        return self.config.reserved_system_cpus or CPUSet()
+
+    @property
+    def free(self) -> CPUSet:
+        """The CPUs that may still become exclusive: shared pool without the reserved ones."""
+        return self.view.shared_pool - self.reserved
+
+    def taken(self, pod: str, container: str = "c") -> CPUSet:
+        """A container's exclusive CPUs; empty if it has none."""
+        return self.view.assignments.get(pod, {}).get(container, CPUSet())
+
+    def cpuset(self, pod: str, container: str = "c") -> CPUSet:
+        """The cpuset of a running container; empty where it runs without one or not at all."""
+        return self.view.cpusets.get(pod, {}).get(container) or CPUSet()
+
+    def default_config(self) -> KubeletConfig:
+        """Policy static, with the whole physical core of the lowest CPU reserved."""
+        first = min(self.topology.details)
+        core = self.topology.details[first][2]
+        siblings = (cpu for cpu, row in self.topology.details.items() if row[2] == core)
+        return KubeletConfig(reserved_system_cpus=CPUSet(siblings))
+
+    # ---- steps ----------------------------------------------------------------------------
+
+    def boot(self, config: KubeletConfig | None = None, *, machine: Machine | None = None) -> View:
+        """Make the node with this configuration (default: :meth:`default_config`), perhaps on a
+        variant of the machine, and start the kubelet. It may refuse: that shows in the view."""
+        if machine is not None:
+            self._move_to(machine)
+        self.config = config or self.config
+        self._oracle = self._make_oracle(self.machine, self.config, machines=self.find_machine)
+        self.witness = self._oracle.name
+        self._node = self._subject.node(self.machine, self.config, machines=self.find_machine)
+        self.steps.append(f"on {self.machine.name}, with {config_text(self.config)}")
+        return self._take(Start())
+
+    def start(self) -> View:
+        """Start the kubelet again."""
+        return self._take(Start())
+
+    def stop(self) -> View:
+        """Stop the kubelet with SIGTERM."""
+        return self._take(Stop())
+
+    def kill(self) -> View:
+        """Stop the kubelet with SIGKILL."""
+        return self._take(Stop(kill=True))
+
+    def apply(self, pod: Pod) -> PodView:
+        """Apply a pod; what became of it."""
+        view = self._take(Apply(pod))
+        return view.pods.get(pod.name, PodView(Phase.PENDING))
+
+    def delete(self, pod: str) -> View:
+        """Delete a pod and see its CPUs return."""
+        return self._take(Delete(pod))
+
+    def reboot(self, machine: Machine | None = None) -> View:
+        """Boot the machine again, perhaps as another one; the kubelet is down."""
+        if machine is not None:
+            self._move_to(machine)
+        return self._take(Reboot(machine.name if machine else ""))
+
+    def configure(self, config: KubeletConfig) -> View:
+        """Give the stopped kubelet another configuration."""
+        self.config = config
+        return self._take(Configure(config))
+
+    def remove_state(self) -> View:
+        """Remove the state file of the stopped kubelet."""
+        return self._take(RemoveState())
+
+    def write_state(self, text: str) -> View:
+        """Replace the state file of the stopped kubelet."""
+        return self._take(WriteState(text))
+
+    def tamper(self, pod: str, container: str, cpus: CPUSet) -> View:
+        """Change a running container's cpuset behind the kubelet's back."""
+        self._tampered.add((pod, container))
+        return self._take(Tamper(pod, container, cpus))
+
+    def await_reconcile(self) -> View:
+        """Wait for a whole reconcile round."""
+        return self._take(AwaitReconcile())
+
+    def find_machine(self, name: str) -> Machine:
+        """A machine of this scenario, or of the catalogue."""
+        return self._derived.get(name) or topologies.machine(name)
+
+    # ---- promises -------------------------------------------------------------------------
+
+    def promise(self, holds: bool, rule: str, *found: Difference) -> None:
+        """State what is promised; ``found`` says what was expected and seen where it does not
+        hold."""
+        if not holds:
+            self._diverge(rule, list(found), None)
+
+    def promise_cpus(self, rule: str, what: str, expected: CPUSet, seen: CPUSet) -> None:
+        """Promise that a set of CPUs is just this one."""
+        self.promise(expected == seen, rule, cpu_difference(what, expected, seen))
+
+    def promise_equal(self, rule: str, what: str, expected: object, seen: object) -> None:
+        """Promise that a value is just this one."""
+        self.promise(
+            expected == seen, rule, Difference(what=what, expected=str(expected), seen=str(seen))
+        )
+
+    # ---- inside ---------------------------------------------------------------------------
+
+    def evidence(self) -> str:
+        """The subject's log lines that matter."""
+        return self._node.evidence() if self._node is not None else ""
+
+    def close(self) -> None:
+        """Close the node under test."""
+        if self._node is not None:
+            self._node.close()
+
+    def totals(self) -> str:
+        """The machine's size in words."""
+        return topology_text(self.topology)
+
+    def _move_to(self, machine: Machine) -> None:
+        self._derived[machine.name] = machine
+        self.machine = machine
+        self.topology = discover(machine.tree, release=self.release).cpu_topology()
+
+    def _take(self, step: Step) -> View:
+        if self._oracle is None or self._node is None:
+            raise RuntimeError("a scenario boots its node first")
+        self.steps.append(step_text(step))
+        if isinstance(step, Apply):
+            self._pods[step.pod.name] = step.pod
+        try:
+            expected = self._oracle.after(step)
+        except NotModelled as error:
+            raise CouldNotTell(f"the model does not know: {error}") from error
+        try:
+            self._node.do(step)
+            seen = self._node.settle(lambda view: self._settled(expected, view))
+        except SubjectLostError as error:
+            raise CouldNotTell(str(error), evidence=error.evidence) from error
+        if isinstance(step, Start):
+            self._tampered.clear()
+        self.view = seen
+        self.history.append(Seen(self.steps[-1], seen))
+        if seen.error:
+            self.kubelet_errors.append(f"exit status {seen.exit_status}: {seen.error}")
+        self._judge(step, expected, seen)
+        return seen
+
+    def _settled(self, expected: View | None, seen: View) -> bool:
+        if expected is not None:
+            return expected == seen or not differences(expected, seen, self._subject.capabilities)
+        waiting = any(pod.phase is Phase.PENDING for pod in seen.pods.values())
+        return not waiting and not violations(seen, self._situation())
+
+    def _judge(self, step: Step, expected: View | None, seen: View) -> None:
+        broken = violations(seen, self._situation())
+        found: list[Difference] = []
+        if expected is not None:
+            found = differences(expected, seen, self._subject.capabilities)
+        if broken:
+            self._diverge_from_rules(broken, found, expected)
+        if found:
+            rule = f"After the step “{step_text(step)}” the node is as {self.witness} has it"
+            self._diverge(rule, found, expected)
+
+    def _diverge_from_rules(
+        self, broken: list[Violation], found: list[Difference], expected: View | None
+    ) -> NoReturn:
+        rules = list(dict.fromkeys(one.rule for one in broken))
+        self._diverge("; ".join(rules), [one.difference for one in broken] + found, expected)
+
+    def _diverge(self, rule: str, found: list[Difference], expected: View | None) -> NoReturn:
+        raise Divergence(
+            Failure(
+                rule=rule,
+                differences=found,
+                expected_holdings=holdings(expected, self.reserved) if expected else [],
+                seen_holdings=holdings(self.view, self.reserved),
+            )
+        )
+
+    def _situation(self) -> Situation:
+        return Situation(
+            config=self.config,
+            pods=self._pods,
+            cpus=self.cpus,
+            reserved=self.config.reserved_system_cpus,
+            can=self._subject.capabilities,
+            tampered=frozenset(self._tampered),
+        )
+
+
+def holdings(view: View, reserved: CPUSet) -> list[Holding]:
+    """Who holds which CPUs in a view, reserved CPUs and the rest of the shared pool last."""
+    held = [
+        Holding(owner=f"{pod}/{container}", cpus=str(cpus))
+        for pod, containers in sorted(view.assignments.items())
+        for container, cpus in sorted(containers.items())
+    ]
+    if reserved:
+        held.append(Holding(owner="reserved", cpus=str(reserved)))
+    held.append(Holding(owner="shared pool", cpus=str(view.shared_pool - reserved)))
+    return held

@@ -1,0 +1,45 @@
+"""What is right after each step: by the model, or by a recording of a real kubelet.
+
+An oracle is walked in step with the subject. Besides it, the scenario states its promise in words
+and the invariants hold always, so it is never the only witness.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+from reference import Node
+from reference.steps import KubeletConfig, Step
+from reference.view import View
+from topologies import Machine
+
+
+class Oracle(Protocol):
+    """Says what a node looks like after each step."""
+
+    #: What a report calls it.
+    name: str
+
+    def after(self, step: Step) -> View | None:
+        """The settled view after ``step``; ``None`` where this oracle does not know."""
+
+
+class ModelOracle:
+    """The reference model of the subject's release."""
+
+    def __init__(
+        self,
+        machine: Machine,
+        config: KubeletConfig,
+        *,
+        machines: Callable[[str], Machine],
+        release: str,
+    ) -> None:
+        self.name = f"the model of {release}"
+        self._node = Node(lambda name: machines(name).tree, machine.name, config, release=release)
+
+    def after(self, step: Step) -> View | None:
+        """See :class:`Oracle`."""
+        self._node.do(step)
+        return self._node.view()

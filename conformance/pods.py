@@ -1,0 +1,46 @@
+"""Pods as scenarios write them, one line each. Memory is the same everywhere: it decides the QoS
+class, never the CPUs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from reference.steps import Container, Kind, Pod
+
+_MEMORY = "64Mi"
+
+
+def exclusive(name: str, cpus: int | str, *, kind: Kind = Kind.APP) -> Container:
+    """A container whose cpu and memory limits equal its requests."""
+    return Container(
+        name,
+        cpu_request=str(cpus),
+        cpu_limit=str(cpus),
+        memory_request=_MEMORY,
+        memory_limit=_MEMORY,
+        kind=kind,
+    )
+
+
+def guaranteed(name: str, *cpus: int | str) -> Pod:
+    """A Guaranteed pod with one container for each quantity: ``c``, or ``c1``, ``c2``, …"""
+    names = ["c"] if len(cpus) == 1 else [f"c{number}" for number in range(1, len(cpus) + 1)]
+    return Pod(name, tuple(exclusive(one, want) for one, want in zip(names, cpus, strict=True)))
+
+
+def guaranteed_of(name: str, containers: Sequence[Container]) -> Pod:
+    """A Guaranteed pod of these containers, init containers first."""
+    return Pod(name, tuple(containers))
+
+
+def best_effort(name: str) -> Pod:
+    """A pod without any request or limit; container ``c``."""
+    return Pod(name, (Container("c"),))
+
+
+def burstable(name: str, *, request: str | None = None, limit: str | None = None) -> Pod:
+    """A Burstable pod: more memory allowed than requested, and these cpu quantities."""
+    container = Container(
+        "c", cpu_request=request, cpu_limit=limit, memory_request=_MEMORY, memory_limit="128Mi"
+    )
+    return Pod(name, (container,))

@@ -1,0 +1,222 @@
+"""Recordings of real kubelets: what was seen after each step of a scenario on a machine.
+
+A recording is made by running scenarios on a real kubelet (``--pin-record FILE``) and ships with
+the project (``conformance/recordings/RELEASE.jsonl.xz``). It is the oracle for the subject
+``reference``, which must not be judged by itself.
+
+The file is JSON lines: a header that names the kubelet, then one line a case.
+"""
+
+from __future__ import annotations
+
+import lzma
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from conformance.describe import step_text
+from conformance.lockstep import Seen
+from reference import CPUSet
+from reference.steps import KubeletConfig, Step
+from reference.view import Phase, PodView, View
+from topologies import Machine
+
+SHIPPED: Final = Path(__file__).parent / "recordings"
+
+
+class RecordingError(Exception):
+    """A recording cannot be read; ``str()`` is one line."""
+
+
+class RecordingHeader(msgspec.Struct, tag="recording", tag_field="kind", frozen=True, kw_only=True):
+    """Which kubelet was recorded."""
+
+    release: str
+    version: str
+    digest: str
+
+
+class RecordedPod(msgspec.Struct, frozen=True, omit_defaults=True):
+    """:class:`reference.view.PodView`."""
+
+    phase: str
+    qos: str = ""
+    reason: str = ""
+    message: str = ""
+
+
+class RecordedStep(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A step in words, and :class:`reference.view.View` after it with CPU sets as texts."""
+
+    step: str
+    running: bool
+    error: str = ""
+    exit_status: int | None = None
+    pods: dict[str, RecordedPod] = {}
+    assignments: dict[str, dict[str, str]] = {}
+    shared_pool: str = ""
+    state_file: str | None = None
+    cpusets: dict[str, dict[str, str | None]] = {}
+
+
+class RecordedCase(msgspec.Struct, tag="case", tag_field="kind", frozen=True, kw_only=True):
+    """A scenario on a machine; ``machine`` is its digest, so a changed tree has no recording."""
+
+    scenario: str
+    machine: str
+    steps: list[RecordedStep]
+
+
+_LINE: Final = msgspec.json.Decoder(RecordingHeader | RecordedCase)
+
+
+def recorded(scenario: str, machine: Machine, history: Iterable[Seen]) -> RecordedCase:
+    """A case of a recording, from what was seen."""
+    return RecordedCase(
+        scenario=scenario,
+        machine=machine.digest,
+        steps=[_recorded_step(seen) for seen in history],
+    )
+
+
+def _recorded_step(seen: Seen) -> RecordedStep:
+    view = seen.view
+    return RecordedStep(
+        step=seen.step,
+        running=view.running,
+        error=view.error,
+        exit_status=view.exit_status,
+        pods={
+            name: RecordedPod(pod.phase.value, pod.qos, pod.reason, pod.message)
+            for name, pod in view.pods.items()
+        },
+        assignments=_texts(view.assignments),
+        shared_pool=str(view.shared_pool),
+        state_file=view.state_file,
+        cpusets={
+            pod: {name: None if cpus is None else str(cpus) for name, cpus in sets.items()}
+            for pod, sets in view.cpusets.items()
+        },
+    )
+
+
+def _texts(sets: Mapping[str, Mapping[str, CPUSet]]) -> dict[str, dict[str, str]]:
+    return {
+        pod: {name: str(cpus) for name, cpus in containers.items()}
+        for pod, containers in sets.items()
+    }
+
+
+def _view(step: RecordedStep) -> View:
+    return View(
+        running=step.running,
+        error=step.error,
+        exit_status=step.exit_status,
+        pods={
+            name: PodView(Phase(pod.phase), pod.reason, pod.message, pod.qos)
+            for name, pod in step.pods.items()
+        },
+        assignments={
+            pod: {name: CPUSet.parse(text) for name, text in containers.items()}
+            for pod, containers in step.assignments.items()
+        },
+        shared_pool=CPUSet.parse(step.shared_pool),
+        state_file=step.state_file,
+        cpusets={
+            pod: {
+                name: None if text is None else CPUSet.parse(text)
+                for name, text in containers.items()
+            }
+            for pod, containers in step.cpusets.items()
+        },
+    )
+
+
+def write(path: Path, header: RecordingHeader, cases: Sequence[RecordedCase]) -> None:
+    """Write a recording, its cases in order of scenario and machine."""
+    lines = [msgspec.json.encode(header)]
+    ordered = sorted(cases, key=lambda case: (case.scenario, case.machine))
+    lines += [msgspec.json.encode(case) for case in ordered]
+    data = b"\n".join(lines) + b"\n"
+    path.write_bytes(lzma.compress(data, preset=9) if path.suffix == ".xz" else data)
+
+
+class Recording:
+    """The recorded cases of one kubelet."""
+
+    def __init__(self, header: RecordingHeader, cases: Iterable[RecordedCase]) -> None:
+        self.header = header
+        self._cases = {(case.scenario, case.machine): case for case in cases}
+
+    def __len__(self) -> int:
+        return len(self._cases)
+
+    def case(self, scenario: str, machine: Machine) -> RecordedCase | None:
+        """The recorded case, or ``None``."""
+        return self._cases.get((scenario, machine.digest))
+
+
+def read(path: Path) -> Recording:
+    """Read a recording. Raises :class:`RecordingError`."""
+    try:
+        data = path.read_bytes()
+        lines = (lzma.decompress(data) if path.suffix == ".xz" else data).splitlines()
+        records = [_LINE.decode(line) for line in lines]
+    except (OSError, lzma.LZMAError, msgspec.DecodeError) as error:
+        raise RecordingError(f"{path}: not a recording: {error}") from error
+    if not records or not isinstance(records[0], RecordingHeader):
+        raise RecordingError(f"{path}: not a recording: no header")
+    return Recording(records[0], (one for one in records[1:] if isinstance(one, RecordedCase)))
+
+
+@lru_cache(maxsize=4)
+def shipped(release: str) -> Recording | None:
+    """The recording that ships for this minor, or ``None``."""
+    path = SHIPPED / f"{release}.jsonl.xz"
+    return read(path) if path.exists() else None
+
+
+class RecordedOracle:
+    """An oracle that repeats what a real kubelet did. A step that was not recorded in this place
+    (the scenario has changed since) ends its knowledge."""
+
+    def __init__(self, case: RecordedCase, header: RecordingHeader) -> None:
+        self.name = f"a real kubelet {header.version} was recorded"
+        self._steps = iter(case.steps)
+        self._lost = False
+
+    def after(self, step: Step) -> View | None:
+        """See :class:`conformance.oracle.Oracle`."""
+        recorded_step = None if self._lost else next(self._steps, None)
+        if recorded_step is None or recorded_step.step != step_text(step):
+            self._lost = True
+            return None
+        return _view(recorded_step)
+
+
+class PromisesOnly:
+    """The oracle where there is none: only the promise in words and the invariants judge."""
+
+    name = "the promise in words alone"
+
+    def after(self, step: Step) -> View | None:
+        """Knows nothing."""
+        return None
+
+
+def recorded_oracle(scenario: str, release: str) -> Callable[..., RecordedOracle | PromisesOnly]:
+    """A maker of recorded oracles for one scenario."""
+
+    def make(
+        machine: Machine, config: KubeletConfig, *, machines: Callable[[str], Machine]
+    ) -> RecordedOracle | PromisesOnly:
+        recording = shipped(release)
+        case = recording.case(scenario, machine) if recording else None
+        if recording is None or case is None:
+            return PromisesOnly()
+        return RecordedOracle(case, recording.header)
+
+    return make

@@ -1,0 +1,173 @@
+"""What a scenario is, and the registry of them.
+
+A scenario is one promise: an id, a fact in the present tense, where that fact is promised, and a
+function that drives a node and states the promise in words. The function is written for any
+machine that has what the scenario ``needs``; it reads CPU numbers off the machine's topology and
+never knows them beforehand, unless the scenario names its own machine.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING, Final
+
+from conformance.subject import Capability
+from reference import CPUTopology
+
+if TYPE_CHECKING:
+    from conformance.lockstep import LockstepNode
+
+Body = Callable[["LockstepNode"], None]
+
+_ID: Final = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*/[a-z0-9]+(-[a-z0-9]+)*")
+
+
+class Level(Enum):
+    """Whether a conformant node must keep the promise, or it is told apart but not required."""
+
+    CORE = "core"
+    EXTENDED = "extended"
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where the promise is made: a document, KEP, issue or source file, with its address."""
+
+    text: str
+    url: str
+
+
+@dataclass(frozen=True, slots=True)
+class Needs:
+    """What a machine must have. ``free`` is CPUs beside the physical core of the lowest one, which
+    scenarios reserve; ``smt`` is threads on *every* physical core; ``even`` that all cores, all
+    NUMA nodes and all sockets have equally many CPUs."""
+
+    free: int = 1
+    cores: int = 1
+    smt: int = 1
+    numa_nodes: int = 1
+    sockets: int = 1
+    even: bool = False
+
+    def missing(self, topology: CPUTopology) -> str:
+        """What the machine lacks, in words; ``""`` if nothing."""
+        wanted = (
+            ("CPUs beside its first core", self.free, _free(topology)),
+            ("physical cores", self.cores, topology.num_cores),
+            ("threads on every core", self.smt, _smallest(topology, 2)),
+            ("NUMA nodes with CPUs", self.numa_nodes, topology.num_numa_nodes),
+            ("sockets", self.sockets, len({row[1] for row in topology.details.values()})),
+        )
+        for what, least, has in wanted:
+            if has < least:
+                return f"needs {least} {what}, the machine has {has}"
+        if self.even and not _even(topology):
+            return "needs NUMA nodes and sockets of one size, the machine's differ"
+        return ""
+
+
+def _sizes(topology: CPUTopology, level: int) -> list[int]:
+    """How many CPUs each NUMA node (0), socket (1) or core (2) has."""
+    counts: dict[int, int] = {}
+    for row in topology.details.values():
+        counts[row[level]] = counts.get(row[level], 0) + 1
+    return list(counts.values())
+
+
+def _free(topology: CPUTopology) -> int:
+    first = topology.details[min(topology.details)][2]
+    return sum(row[2] != first for row in topology.details.values())
+
+
+def _smallest(topology: CPUTopology, level: int) -> int:
+    return min(_sizes(topology, level), default=0)
+
+
+def _even(topology: CPUTopology) -> bool:
+    return all(len(set(_sizes(topology, level))) == 1 for level in (0, 1, 2))
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """One promise. ``since`` and ``until`` are the first and last minor it is made for (``""``:
+    still is); ``machine`` names the only machine it is about, or is ``""``."""
+
+    id: str
+    title: str
+    source: Source
+    body: Body
+    level: Level = Level.CORE
+    since: str = "1.18"
+    until: str = ""
+    needs: Needs = Needs()
+    capabilities: frozenset[Capability] = frozenset()
+    machine: str = ""
+
+    @property
+    def area(self) -> str:
+        """The part of the id before the slash."""
+        return self.id.partition("/")[0]
+
+    @property
+    def promise(self) -> str:
+        """The promise at length: the docstring of the scenario's function."""
+        lines = (self.body.__doc__ or "").strip().splitlines()
+        return "\n".join(line.strip() for line in lines)
+
+
+_BASE: Final = frozenset({Capability.PODS, Capability.STATE_FILE})
+_REGISTRY: dict[str, Scenario] = {}
+
+
+def scenario(
+    id: str,  # noqa: A002
+    title: str,
+    source: Source,
+    *,
+    level: Level = Level.CORE,
+    since: str = "1.18",
+    until: str = "",
+    needs: Needs = Needs(),
+    capabilities: Iterable[Capability] = (),
+    machine: str = "",
+) -> Callable[[Body], Body]:
+    """Enter the decorated function into the catalogue. Every scenario needs a subject that can
+    apply pods and show its state file; ``capabilities`` are those beyond."""
+
+    def enter(body: Body) -> Body:
+        made = Scenario(
+            id=id,
+            title=title,
+            source=source,
+            body=body,
+            level=level,
+            since=since,
+            until=until,
+            needs=needs,
+            capabilities=_BASE | frozenset(capabilities),
+            machine=machine,
+        )
+        if not _ID.fullmatch(id):
+            raise ValueError(f"a scenario's id is area/words-like-these, not {id!r}")
+        if id in _REGISTRY:
+            raise ValueError(f"two scenarios have the id {id!r}")
+        _REGISTRY[id] = made
+        return body
+
+    return enter
+
+
+def catalogue() -> tuple[Scenario, ...]:
+    """Every scenario, in the order of their ids' areas as a reader meets them."""
+    import conformance.scenarios.all  # noqa: F401
+
+    return tuple(_REGISTRY.values())
+
+
+def find(scenario_id: str) -> Scenario | None:
+    """The scenario with this id."""
+    return next((one for one in catalogue() if one.id == scenario_id), None)

@@ -1,0 +1,130 @@
+"""What is refused, and what several containers of a pod get."""
+
+from __future__ import annotations
+
+from conformance.lockstep import LockstepNode
+from conformance.pods import exclusive, guaranteed, guaranteed_of
+from conformance.scenario import Needs, scenario
+from conformance.scenarios.sources import INIT_CONTAINERS, KEP, SIDECARS, TASK_PAGE
+from conformance.subject import Capability
+from reference import CPUSet
+from reference.steps import Kind
+from reference.view import Phase
+
+
+@scenario(
+    "admission/too-large-is-rejected",
+    "A request larger than what is free is rejected with its reason, and takes nothing",
+    KEP,
+    since="1.29",
+    capabilities=[Capability.REJECTIONS],
+)
+def too_large_is_rejected(node: LockstepNode) -> None:
+    """The message names what was requested and what was available."""
+    node.boot()
+    before = node.view
+    free = len(node.free)
+    status = node.apply(guaranteed("a", free + 1))
+    node.promise_equal("The pod is rejected", "phase of pod a", Phase.REJECTED, status.phase)
+    node.promise_equal("with a reason", "reason", "UnexpectedAdmissionError", status.reason)
+    node.promise_equal(
+        "and a message with both numbers",
+        "message",
+        "Pod was rejected: Allocate failed due to not enough cpus available to satisfy request: "
+        f"requested={free + 1}, available={free}, which is unexpected",
+        status.message,
+    )
+    node.promise_cpus(
+        "The shared pool is as before", "shared pool", before.shared_pool, node.view.shared_pool
+    )
+
+
+@scenario(
+    "admission/the-last-cpu-is-given",
+    "A request for all that is free is admitted, and the next one is rejected",
+    KEP,
+    capabilities=[Capability.REJECTIONS],
+)
+def the_last_cpu_is_given(node: LockstepNode) -> None:
+    """The first pod is left alone by the second's rejection."""
+    node.boot()
+    status = node.apply(guaranteed("a", len(node.free)))
+    node.promise_equal("The pod runs", "phase of pod a", Phase.RUNNING, status.phase)
+    held = node.taken("a")
+    status = node.apply(guaranteed("b", 1))
+    node.promise_equal("The next is rejected", "phase of pod b", Phase.REJECTED, status.phase)
+    node.promise_cpus("The first keeps its CPUs", "exclusive CPUs a/c", held, node.taken("a"))
+
+
+@scenario(
+    "admission/several-containers",
+    "Each container of a Guaranteed pod is judged on its own request",
+    TASK_PAGE,
+    needs=Needs(free=4),
+    capabilities=[Capability.CPUSETS],
+)
+def several_containers(node: LockstepNode) -> None:
+    """Two whole requests get exclusive CPUs, a fractional one shares."""
+    node.boot()
+    node.apply(guaranteed("a", 1, 2, "500m"))
+    one, two = node.taken("a", "c1"), node.taken("a", "c2")
+    node.promise_equal("The first gets one CPU", "exclusive CPUs a/c1", 1, len(one))
+    node.promise_equal("The second gets two", "exclusive CPUs a/c2", 2, len(two))
+    node.promise_cpus("They share none", "CPUs of both", CPUSet(), one & two)
+    node.promise_cpus(
+        "The fractional one gets none", "exclusive CPUs a/c3", CPUSet(), node.taken("a", "c3")
+    )
+    node.promise_cpus(
+        "It runs in the shared pool", "cpuset a/c3", node.cpus - one - two, node.cpuset("a", "c3")
+    )
+
+
+@scenario(
+    "admission/rejection-returns-what-was-taken",
+    "A pod that is rejected half-way leaves no CPU booked",
+    KEP,
+    capabilities=[Capability.REJECTIONS],
+)
+def rejection_returns_what_was_taken(node: LockstepNode) -> None:
+    """Its first container took all that was free before the second found nothing."""
+    node.boot()
+    whole = node.view.shared_pool
+    status = node.apply(guaranteed("a", len(node.free), 1))
+    node.promise_equal("The pod is rejected", "phase of pod a", Phase.REJECTED, status.phase)
+    node.promise_cpus("The pool is whole", "shared pool", whole, node.view.shared_pool)
+
+
+@scenario(
+    "init/app-reuses-init-cpus",
+    "An app container reuses the CPUs of its pod's init container",
+    INIT_CONTAINERS,
+    needs=Needs(free=2),
+)
+def app_reuses_init_cpus(node: LockstepNode) -> None:
+    """The pod holds no more CPUs than its larger part asks for."""
+    node.boot()
+    whole = node.view.shared_pool
+    node.apply(guaranteed_of("a", [exclusive("setup", 2, kind=Kind.INIT), exclusive("main", 2)]))
+    main = node.taken("a", "main")
+    node.promise_cpus("Both have the same CPUs", "a/main", node.taken("a", "setup"), main)
+    node.promise_cpus("No more have left the pool", "pool", whole - main, node.view.shared_pool)
+    node.delete("a")
+    node.promise_cpus("All return", "shared pool", whole, node.view.shared_pool)
+
+
+@scenario(
+    "init/sidecar-keeps-its-cpus",
+    "A sidecar keeps its exclusive CPUs beside its pod's app containers",
+    SIDECARS,
+    since="1.29",
+    needs=Needs(free=2),
+    capabilities=[Capability.CPUSETS],
+)
+def sidecar_keeps_its_cpus(node: LockstepNode) -> None:
+    """A restartable init container runs on, so its CPUs are not reused."""
+    node.boot()
+    node.apply(guaranteed_of("a", [exclusive("side", 1, kind=Kind.SIDECAR), exclusive("main", 1)]))
+    side, main = node.taken("a", "side"), node.taken("a", "main")
+    node.promise_equal("The sidecar has its CPU", "number of CPUs of a/side", 1, len(side))
+    node.promise_equal("The app has its CPU", "number of CPUs of a/main", 1, len(main))
+    node.promise_cpus("They are not the same", "CPUs of both", CPUSet(), side & main)

@@ -1,0 +1,113 @@
+"""The kubelet's configuration: policies and reservations."""
+
+from __future__ import annotations
+
+from conformance.lockstep import LockstepNode
+from conformance.pods import best_effort, guaranteed
+from conformance.results import Difference
+from conformance.scenario import Needs, scenario
+from conformance.scenarios.sources import NONE_POLICY, RESERVED_CPUS, TASK_PAGE
+from conformance.subject import Capability
+from reference import CPUSet
+from reference.steps import KubeletConfig
+
+
+@scenario(
+    "config/zero-reservation-is-refused",
+    "The static policy without a CPU reservation keeps the kubelet from starting",
+    TASK_PAGE,
+    capabilities=[Capability.START_ERROR],
+)
+def zero_reservation_is_refused(node: LockstepNode) -> None:
+    """Or the shared pool could become empty."""
+    view = node.boot(KubeletConfig())
+    text = (
+        "[cpumanager] the static policy requires systemreserved.cpu + kubereserved.cpu "
+        "to be greater than zero"
+    )
+    node.promise(
+        not view.running and text in view.error,
+        "The kubelet refuses to start, and says that a reservation is missing",
+        Difference(
+            what="kubelet's error", expected=f"… {text}", seen=view.error or "(the kubelet runs)"
+        ),
+    )
+
+
+@scenario(
+    "config/reservation-by-amount",
+    "Amounts reserved for the system and for Kubernetes add up and are rounded up to whole CPUs",
+    TASK_PAGE,
+    needs=Needs(free=2),
+)
+def reservation_by_amount(node: LockstepNode) -> None:
+    """600m and 500m reserve two CPUs, whichever the kubelet chooses."""
+    node.boot(KubeletConfig(system_reserved="600m", kube_reserved="500m"))
+    node.apply(guaranteed("a", len(node.cpus) - 2))
+    node.promise_equal(
+        "All CPUs but two can become exclusive",
+        "number of CPUs of a/c",
+        len(node.cpus) - 2,
+        len(node.taken("a")),
+    )
+    node.promise_equal(
+        "Two stay in the shared pool", "size of the pool", 2, len(node.view.shared_pool)
+    )
+
+
+@scenario(
+    "config/reservation-by-list",
+    "An explicit list of reserved CPUs is reserved, whatever its place in the topology",
+    RESERVED_CPUS,
+    needs=Needs(free=2),
+)
+def reservation_by_list(node: LockstepNode) -> None:
+    """The highest CPU rather than the lowest ones."""
+    reserved = CPUSet([max(node.cpus)])
+    node.boot(KubeletConfig(reserved_system_cpus=reserved))
+    node.apply(guaranteed("a", len(node.cpus) - 1))
+    node.promise_cpus(
+        "Just the listed CPU stays in the pool", "shared pool", reserved, node.view.shared_pool
+    )
+
+
+@scenario(
+    "config/none-policy-pins-nothing",
+    "Under the none policy no container gets exclusive CPUs or a cpuset",
+    NONE_POLICY,
+    needs=Needs(free=2),
+    capabilities=[Capability.CPUSETS],
+)
+def none_policy_pins_nothing(node: LockstepNode) -> None:
+    """Guaranteed and BestEffort pods alike run wherever the scheduler puts them."""
+    node.boot(KubeletConfig(policy="none", reserved_system_cpus=node.reserved))
+    node.apply(guaranteed("a", 2))
+    node.apply(best_effort("b"))
+    for name in ("a", "b"):
+        node.promise_equal(
+            "The container has no cpuset",
+            f"cpuset {name}/c",
+            None,
+            node.view.cpusets.get(name, {}).get("c", "(not running)"),
+        )
+    node.promise_equal("No CPU is assigned", "assignments", {}, dict(node.view.assignments))
+
+
+@scenario(
+    "config/unknown-policy-is-refused",
+    "A policy that does not exist keeps the kubelet from starting",
+    TASK_PAGE,
+    capabilities=[Capability.START_ERROR],
+)
+def unknown_policy_is_refused(node: LockstepNode) -> None:
+    """A typing error must not become the none policy."""
+    view = node.boot(KubeletConfig(policy="statik", reserved_system_cpus=node.reserved))
+    node.promise(
+        not view.running and 'unknown policy: "statik"' in view.error,
+        "The kubelet refuses to start, and names the policy",
+        Difference(
+            what="kubelet's error",
+            expected='… unknown policy: "statik"',
+            seen=view.error or "(the kubelet runs)",
+        ),
+    )

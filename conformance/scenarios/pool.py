@@ -1,0 +1,123 @@
+"""The shared pool: what leaves it, what stays, what comes back."""
+
+from __future__ import annotations
+
+from conformance.lockstep import LockstepNode
+from conformance.pods import best_effort, guaranteed
+from conformance.scenario import Needs, scenario
+from conformance.scenarios.sources import KEP, RESERVED_CPUS, STALE_STATE, TASK_PAGE
+from conformance.subject import Capability
+from reference import CPUSet
+from reference.view import Phase
+
+
+@scenario(
+    "pool/shrinks-and-grows",
+    "Running shared containers follow the shared pool as it shrinks and grows",
+    TASK_PAGE,
+    capabilities=[Capability.CPUSETS],
+)
+def shrinks_and_grows(node: LockstepNode) -> None:
+    """A shared container leaves CPUs that become exclusive, and gets them back."""
+    node.boot()
+    whole = node.view.shared_pool
+    node.apply(best_effort("shared"))
+    node.apply(guaranteed("a", 1))
+    taken = node.taken("a")
+    node.promise_cpus(
+        "The shared container has left the exclusive CPUs",
+        "cpuset shared/c",
+        whole - taken,
+        node.cpuset("shared"),
+    )
+    node.delete("a")
+    node.promise_cpus(
+        "The shared container has the CPUs back", "cpuset shared/c", whole, node.cpuset("shared")
+    )
+
+
+@scenario(
+    "pool/reserved-cpus-stay",
+    "Reserved CPUs are never exclusive, and shared containers may run on them",
+    RESERVED_CPUS,
+    capabilities=[Capability.CPUSETS],
+)
+def reserved_cpus_stay(node: LockstepNode) -> None:
+    """With every other CPU taken, the shared pool is the reserved CPUs."""
+    node.boot()
+    node.apply(best_effort("shared"))
+    status = node.apply(guaranteed("a", len(node.free)))
+    node.promise_equal("The pod runs", "phase of pod a", Phase.RUNNING, status.phase)
+    node.promise_cpus(
+        "Every CPU but the reserved ones is exclusive",
+        "exclusive CPUs a/c",
+        node.cpus - node.reserved,
+        node.taken("a"),
+    )
+    node.promise_cpus(
+        "Shared containers run on the reserved CPUs",
+        "cpuset shared/c",
+        node.reserved,
+        node.cpuset("shared"),
+    )
+
+
+@scenario(
+    "pool/exclusive-sets-are-disjoint",
+    "No CPU is exclusive to two containers",
+    KEP,
+    needs=Needs(free=3),
+)
+def exclusive_sets_are_disjoint(node: LockstepNode) -> None:
+    """Pods of different sizes, until the machine is full."""
+    node.boot()
+    held = CPUSet()
+    for name, count in (("a", 1), ("b", len(node.free) - 2), ("c", 1)):
+        node.apply(guaranteed(name, count))
+        taken = node.taken(name)
+        node.promise_cpus(
+            "The CPUs belong to no other container",
+            f"exclusive CPUs {name}/c that others hold",
+            CPUSet(),
+            taken & held,
+        )
+        held |= taken
+    node.promise_cpus("No free CPU is left", "free CPUs", CPUSet(), node.free)
+
+
+@scenario(
+    "pool/deletion-returns-cpus",
+    "The CPUs of a deleted pod return to the shared pool and can be taken again",
+    STALE_STATE,
+    needs=Needs(free=2),
+)
+def deletion_returns_cpus(node: LockstepNode) -> None:
+    """An equal pod then gets the same CPUs."""
+    node.boot()
+    whole = node.view.shared_pool
+    node.apply(guaranteed("a", 2))
+    first = node.taken("a")
+    node.delete("a")
+    node.promise_cpus("The pool is whole again", "shared pool", whole, node.view.shared_pool)
+    node.apply(guaranteed("b", 2))
+    node.promise_cpus(
+        "An equal pod gets the same CPUs", "exclusive CPUs b/c", first, node.taken("b")
+    )
+
+
+@scenario(
+    "pool/deletion-keeps-others",
+    "The deletion of one pod moves no other",
+    KEP,
+    needs=Needs(free=3),
+    capabilities=[Capability.CPUSETS],
+)
+def deletion_keeps_others(node: LockstepNode) -> None:
+    """The gap is filled by the next pod; those that run stay where they are."""
+    node.boot()
+    for name in ("a", "b"):
+        node.apply(guaranteed(name, 1))
+    kept = node.taken("b")
+    node.delete("a")
+    node.promise_cpus("The other pod's CPUs stay", "exclusive CPUs b/c", kept, node.taken("b"))
+    node.promise_cpus("It runs where it ran", "cpuset b/c", kept, node.cpuset("b"))

@@ -1,0 +1,133 @@
+"""Who gets exclusive CPUs: the pods of the official task page."""
+
+from __future__ import annotations
+
+from conformance.lockstep import LockstepNode
+from conformance.pods import best_effort, burstable, guaranteed
+from conformance.scenario import Needs, scenario
+from conformance.scenarios.sources import TASK_PAGE
+from conformance.subject import Capability
+from reference import CPUSet
+from reference.steps import Container, Pod
+from reference.view import Phase
+
+_SEES = (Capability.CPUSETS, Capability.REJECTIONS)
+
+
+def _shares(node: LockstepNode, pod: Pod, qos: str) -> None:
+    node.boot()
+    before = node.view.shared_pool
+    status = node.apply(pod)
+    node.promise_equal("The pod runs", f"phase of pod {pod.name}", Phase.RUNNING, status.phase)
+    node.promise_equal(f"The pod is {qos}", f"QoS class of pod {pod.name}", qos, status.qos)
+    node.promise_cpus(
+        "The container gets no exclusive CPUs", "exclusive CPUs", CPUSet(), node.taken(pod.name)
+    )
+    node.promise_cpus(
+        "The shared pool keeps all its CPUs", "shared pool", before, node.view.shared_pool
+    )
+    node.promise_cpus(
+        "The container runs in the shared pool", "cpuset", before, node.cpuset(pod.name)
+    )
+
+
+def _owns(node: LockstepNode, pod: Pod, count: int) -> None:
+    node.boot()
+    before = node.view.shared_pool
+    status = node.apply(pod)
+    node.promise_equal("The pod runs", f"phase of pod {pod.name}", Phase.RUNNING, status.phase)
+    node.promise_equal(
+        "The pod is Guaranteed", f"QoS class of pod {pod.name}", "Guaranteed", status.qos
+    )
+    taken = node.taken(pod.name)
+    node.promise_equal(
+        "The container gets as many exclusive CPUs as it requests",
+        "number of exclusive CPUs",
+        count,
+        len(taken),
+    )
+    node.promise_cpus("It runs on just these", "cpuset", taken, node.cpuset(pod.name))
+    node.promise_cpus(
+        "They have left the shared pool", "shared pool", before - taken, node.view.shared_pool
+    )
+
+
+@scenario(
+    "qos/best-effort-shares",
+    "A BestEffort pod runs in the shared pool",
+    TASK_PAGE,
+    capabilities=_SEES,
+)
+def best_effort_shares(node: LockstepNode) -> None:
+    """The task page's first pod: no requests and no limits."""
+    _shares(node, best_effort("a"), "BestEffort")
+
+
+@scenario(
+    "qos/memory-alone-shares",
+    "A Burstable pod that requests memory alone runs in the shared pool",
+    TASK_PAGE,
+    capabilities=_SEES,
+)
+def memory_alone_shares(node: LockstepNode) -> None:
+    """The task page's second pod: a memory request below its limit, no cpu."""
+    _shares(node, burstable("a"), "Burstable")
+
+
+@scenario(
+    "qos/burstable-cpu-shares",
+    "A Burstable pod with a whole-CPU limit runs in the shared pool",
+    TASK_PAGE,
+    capabilities=_SEES,
+)
+def burstable_cpu_shares(node: LockstepNode) -> None:
+    """The task page's third pod: cpu request 1, limit 2."""
+    _shares(node, burstable("a", request="1", limit="2"), "Burstable")
+
+
+@scenario(
+    "qos/whole-cpus-are-exclusive",
+    "A Guaranteed pod with a whole-number CPU request gets exclusive CPUs",
+    TASK_PAGE,
+    needs=Needs(free=2),
+    capabilities=_SEES,
+)
+def whole_cpus_are_exclusive(node: LockstepNode) -> None:
+    """The task page's fourth pod: requests equal limits, 2 CPUs."""
+    _owns(node, guaranteed("a", 2), 2)
+
+
+@scenario(
+    "qos/fraction-shares",
+    "A Guaranteed pod with a fractional CPU request runs in the shared pool",
+    TASK_PAGE,
+    needs=Needs(free=2),
+    capabilities=_SEES,
+)
+def fraction_shares(node: LockstepNode) -> None:
+    """The task page's fifth pod: requests equal limits, 1.5 CPUs."""
+    _shares(node, guaranteed("a", "1500m"), "Guaranteed")
+
+
+@scenario(
+    "qos/limits-alone-are-exclusive",
+    "A pod that states whole-number limits alone is Guaranteed and gets exclusive CPUs",
+    TASK_PAGE,
+    needs=Needs(free=2),
+    capabilities=_SEES,
+)
+def limits_alone_are_exclusive(node: LockstepNode) -> None:
+    """The task page's sixth pod: limits without requests, 2 CPUs."""
+    pod = Pod("a", (Container("c", cpu_limit="2", memory_limit="64Mi"),))
+    _owns(node, pod, 2)
+
+
+@scenario(
+    "qos/milli-cpus-that-make-whole-ones",
+    "A request of 1000m is a whole CPU, and exclusive",
+    TASK_PAGE,
+    capabilities=_SEES,
+)
+def milli_cpus_that_make_whole_ones(node: LockstepNode) -> None:
+    """Whether a request is whole is a matter of its value, not of how it is written."""
+    _owns(node, guaranteed("a", "1000m"), 1)

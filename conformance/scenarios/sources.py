@@ -1,0 +1,60 @@
+"""Where promises are made."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from conformance.scenario import Source
+
+_DOCS = "https://kubernetes.io/docs"
+_ISSUES = "https://github.com/kubernetes/kubernetes"
+
+TASK_PAGE: Final = Source(
+    "Kubernetes documentation, Control CPU Management Policies on the Node: static policy",
+    f"{_DOCS}/tasks/administer-cluster/cpu-management-policies/#static-policy",
+)
+NONE_POLICY: Final = Source(
+    "Kubernetes documentation, Control CPU Management Policies on the Node: none policy",
+    f"{_DOCS}/tasks/administer-cluster/cpu-management-policies/#none-policy",
+)
+CHANGING_POLICY: Final = Source(
+    "Kubernetes documentation, Changing the CPU Manager Policy",
+    f"{_DOCS}/tasks/administer-cluster/cpu-management-policies/#changing-the-cpu-manager-policy",
+)
+RESERVED_CPUS: Final = Source(
+    "Kubernetes documentation, Explicitly Reserved CPU List",
+    f"{_DOCS}/tasks/administer-cluster/reserve-compute-resources/#explicitly-reserved-cpu-list",
+)
+KEP: Final = Source(
+    "KEP-3570, CPU Manager",
+    "https://github.com/kubernetes/enhancements/tree/master/keps/sig-node/3570-cpumanager",
+)
+TOPOLOGY_ORDER: Final = Source(
+    "KEP-3570, CPU Manager: the static policy takes whole sockets, then whole cores, then CPUs",
+    "https://github.com/kubernetes/enhancements/tree/master/keps/sig-node/"
+    "3570-cpumanager#static-policy",
+)
+INIT_CONTAINERS: Final = Source(
+    "Pull request 90419: CPUs of an init container are reused by its pod's app containers",
+    f"{_ISSUES}/pull/90419",
+)
+SIDECARS: Final = Source(
+    "Pull request 119447: a sidecar keeps its exclusive CPUs",
+    f"{_ISSUES}/pull/119447",
+)
+CPUS_CHANGED: Final = Source(
+    "Pull request 66718: the kubelet does not start on a state file of other CPUs",
+    f"{_ISSUES}/pull/66718",
+)
+CHECKSUM: Final = Source(
+    "Pull request 59214: the state file is a checkpoint with a checksum",
+    f"{_ISSUES}/pull/59214",
+)
+STALE_STATE: Final = Source(
+    "Pull request 90377: CPUs are freed once their pod is no longer active",
+    f"{_ISSUES}/pull/90377",
+)
+RECONCILE: Final = Source(
+    "Issue 138731: a cpuset changed from outside is repaired only when the wanted set changes",
+    f"{_ISSUES}/issues/138731",
+)

@@ -1,0 +1,226 @@
+"""The state file: removed, damaged, or of another node."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+from conformance.lockstep import LockstepNode
+from conformance.pods import guaranteed
+from conformance.results import Difference
+from conformance.scenario import Needs, scenario
+from conformance.scenarios.sources import CHANGING_POLICY, CHECKSUM, CPUS_CHANGED, KEP
+from conformance.subject import Capability
+from reference import Checkpoint, CPUSet
+
+_EDITS = (
+    Capability.RESTART,
+    Capability.EDIT_STATE,
+    Capability.START_ERROR,
+)
+
+
+def _promise_refusal(node: LockstepNode, *texts: str) -> None:
+    """The kubelet did not start, and its error has these texts in it."""
+    view = node.view
+    node.promise(
+        not view.running,
+        "The kubelet refuses to start",
+        Difference(what="kubelet", expected="gives up", seen="runs"),
+    )
+    for text in texts:
+        node.promise(
+            text in view.error,
+            "The error says why",
+            Difference(what="kubelet's error", expected=f"… {text} …", seen=view.error),
+        )
+
+
+def _promise_recovery(node: LockstepNode, refused: str) -> None:
+    """The file was left as it was; once it is removed, the kubelet starts on a fresh state."""
+    node.promise_equal(
+        "The refused file is left alone", "state file", refused, node.view.state_file
+    )
+    node.remove_state()
+    node.start()
+    node.promise_cpus(
+        "Without the file it starts afresh",
+        "CPUs in the state",
+        node.cpus,
+        node.view.shared_pool | node.taken("a"),
+    )
+
+
+@scenario(
+    "state/removed-starts-afresh",
+    "Without its state file the kubelet starts with every CPU shared, and admits its pods anew",
+    KEP,
+    needs=Needs(free=2),
+    capabilities=_EDITS,
+)
+def removed_starts_afresh(node: LockstepNode) -> None:
+    """The pod gets CPUs as on an empty machine."""
+    node.boot()
+    node.apply(guaranteed("a", 2))
+    node.stop()
+    node.remove_state()
+    node.start()
+    taken = node.taken("a")
+    node.promise_equal("The pod has its CPUs again", "number of CPUs", 2, len(taken))
+    node.promise_cpus("The rest is shared", "pool", node.cpus - taken, node.view.shared_pool)
+
+
+def _damaged(node: LockstepNode, text: str, *errors: str) -> None:
+    node.stop()
+    node.write_state(text)
+    node.start()
+    _promise_refusal(node, "could not restore state from checkpoint", *errors)
+    _promise_recovery(node, text)
+
+
+@scenario(
+    "state/truncated-is-refused",
+    "A truncated state file keeps the kubelet from starting, until it is removed",
+    CHECKSUM,
+    capabilities=_EDITS,
+)
+def truncated_is_refused(node: LockstepNode) -> None:
+    """Half a file is what a crash of the file system may leave."""
+    node.boot()
+    text = node.view.state_file or ""
+    _damaged(node, text[: len(text) // 2])
+
+
+@scenario(
+    "state/empty-is-refused",
+    "An empty state file keeps the kubelet from starting, until it is removed",
+    CHECKSUM,
+    capabilities=_EDITS,
+)
+def empty_is_refused(node: LockstepNode) -> None:
+    """A file of no bytes is not the same as no file."""
+    node.boot()
+    _damaged(node, "")
+
+
+@scenario(
+    "state/wrong-checksum-is-refused",
+    "A state file whose checksum is wrong keeps the kubelet from starting, until it is removed",
+    CHECKSUM,
+    capabilities=_EDITS,
+)
+def wrong_checksum_is_refused(node: LockstepNode) -> None:
+    """The contents are whole, but not what the kubelet wrote."""
+    node.boot()
+    data = json.loads(node.view.state_file or "{}")
+    data["checksum"] = data["checksum"] % 0xFFFFFFFF + 1
+    _damaged(node, json.dumps(data, separators=(",", ":")), "checkpoint is corrupted")
+
+
+@scenario(
+    "state/edited-is-refused",
+    "A state file edited by hand keeps the kubelet from starting, until it is removed",
+    CHECKSUM,
+    capabilities=_EDITS,
+)
+def edited_is_refused(node: LockstepNode) -> None:
+    """Without a fitting checksum an edit is damage."""
+    node.boot()
+    data = json.loads(node.view.state_file or "{}")
+    data["defaultCpuSet"] = str(node.reserved)
+    _damaged(node, json.dumps(data, separators=(",", ":")), "checkpoint is corrupted")
+
+
+@scenario(
+    "state/other-policy-is-refused",
+    "A change of policy keeps the kubelet from starting, until the state file is removed",
+    CHANGING_POLICY,
+    capabilities=[*_EDITS, Capability.CONFIGURE],
+)
+def other_policy_is_refused(node: LockstepNode) -> None:
+    """From static to none and, with the file removed, back to static."""
+    node.boot()
+    static = node.config
+    node.stop()
+    node.configure(replace(static, policy="none"))
+    node.start()
+    _promise_refusal(node, 'configured policy "none" differs from state checkpoint policy "static"')
+    node.remove_state()
+    node.start()
+    node.promise(
+        node.view.running,
+        "Without the file it starts under the new policy",
+        Difference(what="kubelet", expected="runs", seen=node.view.error),
+    )
+    node.stop()
+    node.configure(static)
+    node.start()
+    _promise_refusal(node, 'configured policy "static" differs from state checkpoint policy "none"')
+
+
+@scenario(
+    "state/of-other-cpus-is-refused",
+    "A state file of a machine with other CPUs keeps the kubelet from starting",
+    CPUS_CHANGED,
+    since="1.18",
+    capabilities=_EDITS,
+)
+def of_other_cpus_is_refused(node: LockstepNode) -> None:
+    """A whole file with a right checksum, which has one CPU more than the machine."""
+    node.boot()
+    node.stop()
+    more = node.cpus | CPUSet([max(node.topology.details) + 1])
+    text = Checkpoint(policy_name="static", default_cpuset=more).dumps(release=node.release)
+    node.write_state(text)
+    node.start()
+    _promise_refusal(
+        node,
+        f'current set of available CPUs "{node.cpus}" doesn\'t match with CPUs in state "{more}"',
+    )
+    _promise_recovery(node, text)
+
+
+@scenario(
+    "state/overlap-is-refused",
+    "A state file in which a CPU is both exclusive and shared keeps the kubelet from starting",
+    KEP,
+    capabilities=_EDITS,
+)
+def overlap_is_refused(node: LockstepNode) -> None:
+    """A whole file with a right checksum that contradicts itself."""
+    node.boot()
+    node.stop()
+    both = CPUSet([max(node.cpus)])
+    text = Checkpoint(
+        policy_name="static", default_cpuset=node.cpus, entries={"pod": {"c": both}}
+    ).dumps(release=node.release)
+    node.write_state(text)
+    node.start()
+    _promise_refusal(
+        node,
+        f'pod: pod, container: c cpuset: "{both}" overlaps with default cpuset "{node.cpus}"',
+    )
+    _promise_recovery(node, text)
+
+
+@scenario(
+    "state/reserved-cpus-must-be-shared",
+    "A state file in which a reserved CPU is exclusive keeps the kubelet from starting",
+    KEP,
+    capabilities=_EDITS,
+)
+def reserved_cpus_must_be_shared(node: LockstepNode) -> None:
+    """As after an enlarged reservation, when its CPUs had been given away before."""
+    node.boot()
+    node.stop()
+    pool = node.cpus - node.reserved
+    text = Checkpoint(
+        policy_name="static", default_cpuset=pool, entries={"pod": {"c": node.reserved}}
+    ).dumps(release=node.release)
+    node.write_state(text)
+    node.start()
+    _promise_refusal(
+        node,
+        f'not all reserved cpus: "{node.reserved}" are present in defaultCpuSet: "{pool}"',
+    )
+    _promise_recovery(node, text)

@@ -1,0 +1,244 @@
+"""A run of the shipped suite inside pytest: its subject, its cases, its result stream.
+
+Each worker judges its cases; the controller alone writes the stream, because it alone sees all.
+Loaded by :mod:`conformance.plugin` when the suite is part of a session, and not before.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import re
+from importlib.metadata import entry_points, version
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+import pytest
+
+import topologies
+from conformance.judge import Case, Judgement, judge, machine_record
+from conformance.lockstep import OracleMaker
+from conformance.oracle import ModelOracle
+from conformance.recording import RecordedCase, RecordingHeader, recorded, recorded_oracle
+from conformance.recording import write as write_recording
+from conformance.results import Result
+from conformance.scenario import Level, Scenario, catalogue
+from conformance.stream import StreamWriter
+from conformance.subject import Subject, SubjectError, SubjectUsageError
+from conformance.subjects import open_subject
+from conformance.verdict import ExitStatus, Verdict, exit_status
+from reference.errors import ModelError
+from reference.releases import require_whole_node
+
+PROPERTY: Final = "pinproof"
+RECORDED: Final = "pinproof-recorded"
+REPORTERS: Final = "pinproof.reporters"
+SUBJECT_KEY: Final = pytest.StashKey[Subject]()
+
+
+def subject_of(config: pytest.Config) -> Subject:
+    """The subject of this run, opened once in each process."""
+    if SUBJECT_KEY not in config.stash:
+        config.stash[SUBJECT_KEY] = open_subject(
+            config.getoption("--pin-subject"), progress=_say(config)
+        )
+    return config.stash[SUBJECT_KEY]
+
+
+def _say(config: pytest.Config) -> Any:
+    reporter = config.pluginmanager.get_plugin("terminalreporter")
+
+    def say(stage: str) -> None:
+        if reporter is not None:
+            reporter.write_line(f"pinproof: {stage}")
+
+    return say
+
+
+def release_of(config: pytest.Config) -> str:
+    """The minor by whose behaviour the run judges."""
+    return config.getoption("--pin-release") or subject_of(config).info.release
+
+
+def close_subject(config: pytest.Config) -> None:
+    """Close the subject of this process."""
+    if SUBJECT_KEY in config.stash:
+        config.stash[SUBJECT_KEY].close()
+
+
+# ---- cases ------------------------------------------------------------------------------------
+
+
+def cases(config: pytest.Config) -> list[Case]:
+    """Every scenario on every machine that was asked for. A scenario about one machine of its own
+    stands in the list once, on that machine.
+
+    Raises :class:`pytest.UsageError` for an unknown machine or release.
+    """
+    try:
+        require_whole_node(release_of(config))
+        machines = [
+            machine
+            for pattern in config.getoption("--pin-machine") or ["all"]
+            for machine in topologies.find(pattern)
+        ]
+        unique = {machine.name: machine for machine in machines}
+        core_only = config.getoption("--pin-level") == Level.CORE.value
+        return [
+            case
+            for scenario in catalogue()
+            if not core_only or scenario.level is Level.CORE
+            for case in _cases_of(scenario, unique)
+        ]
+    except (topologies.MachineError, ModelError, SubjectUsageError, ValueError) as error:
+        raise pytest.UsageError(str(error)) from error
+    except SubjectError as error:
+        pytest.exit(f"pinproof: {error}", returncode=ExitStatus.COULD_NOT_TELL)
+
+
+def _cases_of(scenario: Scenario, machines: dict[str, topologies.Machine]) -> list[Case]:
+    if scenario.machine:
+        return [Case(scenario, topologies.machine(scenario.machine))]
+    return [Case(scenario, machine) for machine in machines.values()]
+
+
+def judge_item(case: Case, subject: Subject, item: pytest.Item) -> Judgement:
+    """Judge a case; its result travels to the controller as a property of the test."""
+    release = release_of(item.config)
+    judgement = judge(case, subject, oracle=_oracle(case, subject, release), release=release)
+    item.user_properties.append((PROPERTY, msgspec.json.encode(judgement.result).decode()))
+    if item.config.getoption("--pin-record") and judgement.result.verdict == Verdict.PASS.value:
+        record = recorded(case.scenario.id, case.machine, judgement.history)
+        item.user_properties.append((RECORDED, msgspec.json.encode(record).decode()))
+    return judgement
+
+
+def _oracle(case: Case, subject: Subject, release: str) -> OracleMaker:
+    if subject.info.name == "reference":
+        # The model cannot be its own judge.
+        return recorded_oracle(case.scenario.id, release)
+
+    def make(*args: Any, **kwargs: Any) -> ModelOracle:
+        return ModelOracle(*args, release=release, **kwargs)
+
+    return make
+
+
+# ---- the stream, on the controller ------------------------------------------------------------
+
+
+class Run:
+    """What the controller knows of a run: counts, stream, exit status."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self._config = config
+        self._writer: StreamWriter | None = None
+        self._recorded: list[RecordedCase] = []
+        self._reported: set[str] = set()
+        self._counts = dict.fromkeys(Verdict, 0)
+        self._by_id: dict[str, Case] = {}
+        self.stream: Path | None = None
+        self.status: ExitStatus | None = None
+
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        """Begin the stream, if something is left to run after deselection."""
+        if any(item.get_closest_marker("pinproof") for item in session.items):
+            self.begin()
+
+    def begin(self) -> None:
+        """Begin the stream; once."""
+        if self._writer is not None:
+            return
+        self._by_id = {case.id: case for case in cases(self._config)}
+        directory = self._config.getoption("--pin-report")
+        if directory:
+            self.stream = Path(directory) / "result.jsonl"
+        names = sorted({case.machine.name for case in self._by_id.values()})
+        self._writer = StreamWriter(
+            self.stream, subject_of(self._config).info, names, _environment(self._config)
+        )
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Take a case's result out of its report, or make one of a case that crashed."""
+        if self._writer is None or "test_scenarios.py::" not in report.nodeid:
+            return
+        properties = dict(report.user_properties)
+        text = properties.get(PROPERTY)
+        if text is not None and report.when == "call":
+            result = msgspec.json.decode(str(text), type=Result)
+            self._add(report.nodeid, result, getattr(report, "worker_id", ""))
+            if RECORDED in properties:
+                case = msgspec.json.decode(str(properties[RECORDED]), type=RecordedCase)
+                self._recorded.append(case)
+        elif report.failed and report.nodeid not in self._reported:
+            self._add(report.nodeid, self._crashed(report), getattr(report, "worker_id", ""))
+
+    def _add(self, nodeid: str, result: Result, worker: str) -> None:
+        assert self._writer is not None
+        self._reported.add(nodeid)
+        self._counts[Verdict(result.verdict)] += 1
+        self._writer.add(msgspec.structs.replace(result, worker=worker or ""))
+
+    def _crashed(self, report: pytest.TestReport) -> Result:
+        case_id = re.sub(r"^.*?\[|\]$", "", report.nodeid)
+        case = self._by_id[case_id]
+        text = report.longreprtext
+        return Result(
+            scenario=case.scenario.id,
+            title=case.scenario.title,
+            area=case.scenario.area,
+            level=case.scenario.level.value,
+            source=case.scenario.source.text,
+            source_url=case.scenario.source.url,
+            machine=machine_record(case.machine, None),
+            verdict=Verdict.UNKNOWN.value,
+            reason=f"the test broke before a verdict: {text.strip().splitlines()[-1:]}",
+            explanation=text,
+        )
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
+        """End the stream; the run's exit status is pytest's."""
+        if self._writer is None:
+            return
+        if exitstatus in (pytest.ExitCode.INTERRUPTED, pytest.ExitCode.INTERNAL_ERROR):
+            self._writer.abandon()  # the footer is missing: a cut-off run must not look whole
+            self.status = ExitStatus.COULD_NOT_TELL
+            return
+        self.status = exit_status(self._counts, floor=self._config.getoption("--pin-floor"))
+        if exitstatus not in (0, 1, 5) or (exitstatus == 1 and self.status == 0):
+            self.status = ExitStatus.COULD_NOT_TELL
+        self._writer.finish(self._counts, self.status)
+        session.exitstatus = int(self.status)
+        self._record()
+        if self.stream is not None:
+            for entry in entry_points(group=REPORTERS):
+                entry.load()(self.stream, self.stream.parent)
+
+    def _record(self) -> None:
+        path = self._config.getoption("--pin-record")
+        if path:
+            info = subject_of(self._config).info
+            header = RecordingHeader(release=info.release, version=info.version, digest=info.digest)
+            write_recording(Path(path), header, self._recorded)
+
+
+def _environment(config: pytest.Config) -> dict[str, str]:
+    """What a reader wants to know of where this ran; no host name, no user."""
+    return {
+        "python": platform.python_version(),
+        "kernel": platform.release(),
+        "architecture": platform.machine(),
+        "cpus of the host": str(os.cpu_count() or 0),
+        "pinproof": version("pinproof"),
+        "judged by release": release_of(config),
+        "options": json.dumps(
+            {
+                "machine": config.getoption("--pin-machine"),
+                "level": config.getoption("--pin-level"),
+                "keyword": config.getoption("-k"),
+            }
+        ),
+    }

@@ -1,0 +1,73 @@
+"""Writing the result stream: header first, a line a result as it comes, footer last."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import BinaryIO
+
+from conformance.results import SCHEMA, Footer, Header, Record, Result, SubjectRecord, encode
+from conformance.subject import SubjectInfo
+from conformance.verdict import ExitStatus, Verdict
+
+
+class StreamWriter:
+    """The stream of one run. Without a path it counts time only and writes nothing."""
+
+    def __init__(
+        self,
+        path: Path | None,
+        subject: SubjectInfo,
+        machines: Sequence[str],
+        environment: Mapping[str, str],
+    ) -> None:
+        self._started = time.monotonic()
+        self._stream: BinaryIO | None = None
+        if path is not None:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._stream = path.open("wb")
+        self._write(
+            Header(
+                schema=SCHEMA,
+                pinproof=version("pinproof"),
+                subject=SubjectRecord(**dataclasses.asdict(subject)),
+                started=_now(),
+                machines=list(machines),
+                environment=dict(environment),
+            )
+        )
+
+    def add(self, result: Result) -> None:
+        """One more result, on disk at once: a run that dies keeps what it had found."""
+        self._write(result)
+
+    def finish(self, counts: Mapping[Verdict, int], status: ExitStatus) -> None:
+        """The footer, and the end."""
+        self._write(
+            Footer(
+                counts={verdict.value: count for verdict, count in counts.items()},
+                exit_status=int(status),
+                finished=_now(),
+                seconds=round(time.monotonic() - self._started, 3),
+            )
+        )
+        self.abandon()
+
+    def abandon(self) -> None:
+        """Close without a footer."""
+        if self._stream is not None:
+            self._stream.close()
+            self._stream = None
+
+    def _write(self, record: Record) -> None:
+        if self._stream is not None:
+            self._stream.write(encode(record) + b"\n")
+            self._stream.flush()
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")

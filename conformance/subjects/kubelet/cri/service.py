@@ -1,0 +1,119 @@
+"""The runtime's methods, served by gRPC under every name that kubelets know them by.
+
+A kubelet up to 1.22 asks for ``runtime.v1alpha2``, from 1.23 on for ``runtime.v1`` (1.23-1.25 try
+the other one too); the messages are the same as far as they matter here. What is asked for and not
+served is remembered: it is the first thing to know about a kubelet that does not come up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, Final, Protocol, TypeAlias
+
+import grpc
+from google.protobuf.message import Message
+
+from conformance.subjects.kubelet.cri import cri_pb2 as pb
+
+VERSIONS: Final = ("v1", "v1alpha2")
+
+#: How the kubelet's requests are to be read, by method; what is not here has an empty request.
+_RUNTIME_REQUESTS: Final[Mapping[str, type[Message]]] = {
+    "Version": pb.Empty,
+    "Status": pb.Empty,
+    "RuntimeConfig": pb.Empty,
+    "UpdateRuntimeConfig": pb.Empty,
+    "RunPodSandbox": pb.RunPodSandboxRequest,
+    "StopPodSandbox": pb.PodSandboxId,
+    "RemovePodSandbox": pb.PodSandboxId,
+    "PodSandboxStatus": pb.PodSandboxId,
+    "ListPodSandbox": pb.ListPodSandboxRequest,
+    "CreateContainer": pb.CreateContainerRequest,
+    "StartContainer": pb.ContainerId,
+    "StopContainer": pb.ContainerId,
+    "RemoveContainer": pb.ContainerId,
+    "ContainerStatus": pb.ContainerId,
+    "ListContainers": pb.ListContainersRequest,
+    "UpdateContainerResources": pb.UpdateContainerResourcesRequest,
+    "ReopenContainerLog": pb.ContainerId,
+    "UpdatePodSandboxResources": pb.Empty,
+    "ListContainerStats": pb.Empty,
+    "ListPodSandboxStats": pb.Empty,
+    "ListPodSandboxMetrics": pb.Empty,
+    "ListMetricDescriptors": pb.Empty,
+}
+_IMAGE_REQUESTS: Final[Mapping[str, type[Message]]] = {
+    "ListImages": pb.Empty,
+    "ImageStatus": pb.ImageRequest,
+    "PullImage": pb.ImageRequest,
+    "RemoveImage": pb.Empty,
+    "ImageFsInfo": pb.Empty,
+}
+_SERVED: Final[Mapping[str, type[Message]]] = {
+    f"/runtime.{version}.{service}/{method}": request
+    for version in VERSIONS
+    for service, methods in (
+        ("RuntimeService", _RUNTIME_REQUESTS),
+        ("ImageService", _IMAGE_REQUESTS),
+    )
+    for method, request in methods.items()
+}
+
+#: The call's path and its request to the answer; raises :class:`CallError`.
+Answer: TypeAlias = Callable[[str, Message], Message]
+
+
+class CallError(Exception):
+    """A call that a real runtime would answer with an error."""
+
+    def __init__(self, code: grpc.StatusCode, text: str) -> None:
+        super().__init__(text)
+        self.code = code
+
+
+class Listener(Protocol):
+    """Who answers, and who is told of what cannot be answered."""
+
+    def answer(self, method: str, version: str, request: Message) -> Message:
+        """Answer one call; raises :class:`CallError`."""
+
+    def not_served(self, path: str) -> None:
+        """Note a call that nothing here serves."""
+
+
+class _Handler(grpc.GenericRpcHandler):
+    def __init__(self, listener: Listener) -> None:
+        self._listener = listener
+
+    def service(self, details: grpc.HandlerCallDetails) -> grpc.RpcMethodHandler[Any, Any] | None:
+        path = details.method
+        request_type = _SERVED.get(path)
+        if request_type is None:
+            self._listener.not_served(path)
+            return None
+        version, method = path.split(".")[1], path.rpartition("/")[2]
+
+        def call(request: Message, context: grpc.ServicerContext) -> Message:
+            try:
+                return self._listener.answer(method, version, request)
+            except CallError as error:
+                context.abort(error.code, str(error))
+
+        return grpc.unary_unary_rpc_method_handler(
+            call, request_type.FromString, lambda answer: answer.SerializeToString()
+        )
+
+
+def serve(listener: Listener, path: Path) -> grpc.Server:
+    """A started server on the unix socket ``path``; raises ``OSError`` if it cannot listen."""
+    server = grpc.server(
+        ThreadPoolExecutor(max_workers=8, thread_name_prefix="cri"), handlers=[_Handler(listener)]
+    )
+    try:
+        server.add_insecure_port(f"unix:{path}")
+    except RuntimeError as error:
+        raise OSError(f"cannot listen on {path}: {error}") from error
+    server.start()
+    return server

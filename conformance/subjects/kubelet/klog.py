@@ -1,0 +1,102 @@
+"""A kubelet's log: drained, bounded, and its error lines understood.
+
+What belongs here: the text form of klog, structured (``E1121 09:28:00.1 42 kubelet.go:1710] "Failed
+to …" err="…"``) and not (up to about 1.20). What never does: what an error means.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections import deque
+from collections.abc import Callable
+from typing import BinaryIO, Final
+
+_LINE: Final = re.compile(r"[IWEF]\d{4} \d\d:\d\d:\d\d\.\d+ +\d+ [^\]]*\] (?P<text>.*)", re.S)
+_ERR: Final = re.compile(r'\berr="(?P<quoted>(?:[^"\\]|\\.)*)"')
+_CPU_MANAGER: Final = "start cpu manager error: "
+_ESCAPE: Final = re.compile(
+    r"\\(?:x(?P<x>[0-9a-f]{2})|u(?P<u>[0-9a-f]{4})|U(?P<U>[0-9a-f]{8})|(?P<c>.))"
+)
+_SIMPLE: Final = {
+    "n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "f": "\f", "v": "\v",
+}  # fmt: skip
+_LONGEST_LINE: Final = 16_384
+
+
+def unquote(quoted: str) -> str:
+    """The text that Go's ``strconv.Quote`` made ``quoted`` of (its quotes left out)."""
+    return _ESCAPE.sub(_unescaped, quoted)
+
+
+def _unescaped(match: re.Match[str]) -> str:
+    code = match["x"] or match["u"] or match["U"]
+    if code:
+        return chr(int(code, 16))
+    return _SIMPLE.get(match["c"], match["c"])
+
+
+def is_error(line: str) -> bool:
+    """Whether a person looks for this line when a kubelet died."""
+    return line[:1] in "EF" and _LINE.match(line) is not None or line.startswith("panic: ")
+
+
+def message(line: str) -> str:
+    """What a log line says: its ``err`` where it has one, else its text without the header."""
+    match = _LINE.match(line)
+    text = match["text"] if match else line
+    err = _ERR.search(text)
+    return unquote(err["quoted"]) if err else text
+
+
+def gave_up_because(lines: list[str], errors: list[str]) -> str:
+    """Why a kubelet ended, from its last lines and its last error lines.
+
+    The text after ``start cpu manager error: `` where there is one (the kubelet wraps it:
+    ``cm/container_manager_linux.go``), else what its last error line says, else its last line.
+    """
+    for line in reversed(errors):
+        _, marker, reason = message(line).partition(_CPU_MANAGER)
+        if marker:
+            return reason
+    if errors:
+        return message(errors[-1])
+    return next((message(line) for line in reversed(lines) if line.strip()), "")
+
+
+class Log:
+    """The bounded log of one kubelet: its last lines, and its last error lines."""
+
+    def __init__(self, stream: BinaryIO, ring: Callable[[], None]) -> None:
+        self._lines: deque[str] = deque(maxlen=400)
+        self._errors: deque[str] = deque(maxlen=60)
+        self._lock = threading.Lock()
+        self._ring = ring
+        self._thread = threading.Thread(target=self._drain, args=(stream,), daemon=True)
+        self._thread.start()
+
+    def _drain(self, stream: BinaryIO) -> None:
+        with stream:
+            while raw := stream.readline(_LONGEST_LINE):
+                line = raw.decode(errors="replace").rstrip("\n")
+                with self._lock:
+                    self._lines.append(line)
+                    if is_error(line):
+                        self._errors.append(line)
+        self._ring()
+
+    def finish(self) -> None:
+        """Wait until everything is read; to be called once the kubelet is known to be gone."""
+        self._thread.join(timeout=10)
+
+    def gave_up_because(self) -> str:
+        """See :func:`gave_up_because`."""
+        with self._lock:
+            return gave_up_because(list(self._lines), list(self._errors))
+
+    def excerpt(self, tail: int = 25) -> str:
+        """The error lines, then the last ``tail`` lines."""
+        with self._lock:
+            errors, lines = list(self._errors)[-tail:], list(self._lines)[-tail:]
+        shown = [line for line in errors if line not in lines]
+        return "\n".join([*shown, *(["…"] if shown and lines else []), *lines])

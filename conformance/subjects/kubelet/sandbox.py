@@ -1,0 +1,184 @@
+"""The runner's side of a sandbox: namespaces of its own, in which one kubelet at a time runs.
+
+:mod:`conformance.subjects.kubelet.init` is the other side and says what a sandbox is. Its tmpfs
+is reached through a descriptor (``/proc/self/fd/…``), so nothing of it has a path on the host, and
+a socket of its network namespace is handed over by it. The end of the runner is the end of the
+sandbox, however the runner ends.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from conformance.subject import SubjectLostError, SubjectSetupError
+from conformance.subjects.kubelet import init
+from conformance.subjects.kubelet.bell import Bell
+from conformance.subjects.kubelet.klog import Log
+
+AREA: Final = init.AREA
+STATE_DIR: Final = init.STATE_DIR
+
+#: How long the sandbox's own processes may take for one order; they take milliseconds.
+_PATIENCE: Final = 30.0
+
+
+class Sandbox:
+    """Namespaces, a root file system and a network for one kubelet at a time.
+
+    ``user_namespace`` asks for a user namespace even where there is no need of one; the attribute
+    of that name says whether there is one.
+    """
+
+    def __init__(self, bell: Bell, *, user_namespace: bool = False) -> None:
+        self.log: Log | None = None
+        self.exit_status: int | None = None
+        self._bell = bell
+        self._running = False
+        self._answers: queue.SimpleQueue[tuple[dict[str, Any], list[int]]] = queue.SimpleQueue()
+        self._asking = threading.Lock()
+        self._control, self._process = _launch(user_namespace)
+        self._root = -1
+        self._listener = threading.Thread(target=self._listen, daemon=True)
+        self._listener.start()
+        try:
+            self._await_birth()
+        except SubjectSetupError:
+            self.close()
+            raise
+
+    def _await_birth(self) -> None:
+        try:
+            message, descriptors = self._answers.get(timeout=_PATIENCE)
+        except queue.Empty:
+            raise SubjectSetupError("no sandbox: its first process does not answer") from None
+        if message.get("event") != "ready":
+            raise SubjectSetupError(f"no sandbox could be made: {message['error']}")
+        (self._root,) = descriptors
+        self.user_namespace = bool(message["user_namespace"])
+
+    @property
+    def pid(self) -> int:
+        """The process on the host that ends when everything in the sandbox has."""
+        return self._process.pid
+
+    @property
+    def running(self) -> bool:
+        """Whether a kubelet runs. Its end is known at once."""
+        return self._running
+
+    def path(self, inside: str) -> Path:
+        """Where the runner finds the sandbox's absolute path ``inside``."""
+        return Path(f"/proc/self/fd/{self._root}{inside}")
+
+    def start(self, argv: Sequence[str], env: Mapping[str, str]) -> None:
+        """Start a kubelet; raises :class:`SubjectLostError` where it cannot be executed."""
+        ours, theirs = os.pipe()
+        self.exit_status, self._running = None, True
+        self.log = Log(os.fdopen(ours, "rb"), self._bell.ring)
+        try:
+            self._ask({"do": "start", "argv": list(argv), "env": dict(env)}, [theirs])
+        except SubjectLostError as error:
+            self._running = False
+            raise SubjectLostError(f"{argv[0]} cannot be executed: {error}") from error
+        finally:
+            os.close(theirs)
+
+    def terminate(self) -> None:
+        """SIGTERM to the kubelet's process group."""
+        self._ask({"do": "terminate"})
+
+    def kill(self) -> None:
+        """SIGKILL to everything that was started in the sandbox."""
+        self._ask({"do": "kill"})
+
+    def bind_machine(self, folder: str) -> None:
+        """Make the tree in ``folder`` (a path inside) the hardware that kubelets see."""
+        self._ask({"do": "machine", "folder": folder})
+
+    def socket(self) -> socket.socket:
+        """A TCP socket in the sandbox's network, not connected yet."""
+        (descriptor,) = self._ask({"do": "socket"})
+        return socket.socket(fileno=descriptor)
+
+    def close(self) -> None:
+        """End all processes, mounts and namespaces, and wait until they are gone."""
+        try:
+            self._control.shutdown(socket.SHUT_RDWR)
+        except OSError:
+            pass  # its other end is gone already
+        try:
+            self._process.wait(timeout=_PATIENCE)
+        except subprocess.TimeoutExpired:  # a process that the kernel cannot kill
+            self._process.kill()
+            self._process.wait()
+        self._listener.join(timeout=_PATIENCE)
+        self._control.close()
+        if self.log is not None:
+            self.log.finish()
+        if self._root >= 0:
+            os.close(self._root)
+            self._root = -1
+
+    def _ask(self, order: dict[str, object], descriptors: Sequence[int] = ()) -> list[int]:
+        with self._asking:
+            try:
+                socket.send_fds(self._control, [json.dumps(order).encode()], list(descriptors))
+                message, passed = self._answers.get(timeout=_PATIENCE)
+            except (OSError, queue.Empty):
+                raise SubjectLostError("the sandbox is gone or does not answer") from None
+        if "error" in message:
+            raise SubjectLostError(str(message["error"]))
+        return passed
+
+    def _listen(self) -> None:
+        while True:
+            try:
+                data, descriptors, _, _ = socket.recv_fds(self._control, 1 << 20, 4)
+            except OSError:
+                data, descriptors = b"", []
+            if not data:
+                break
+            for descriptor in descriptors:
+                os.set_inheritable(descriptor, False)
+            message = json.loads(data)
+            if message.get("event") == "exited":
+                self._note_exit(message["status"])
+            else:
+                self._answers.put((message, descriptors))
+        self._note_exit(None)
+        self._answers.put(({"error": "the sandbox ended"}, []))
+
+    def _note_exit(self, status: int | None) -> None:
+        if self.log is not None:
+            self.log.finish()
+        if self._running:
+            self.exit_status = status
+            self._running = False
+        self._bell.ring()
+
+
+def _launch(user_namespace: bool) -> tuple[socket.socket, subprocess.Popen[bytes]]:
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with theirs:
+        how = "user" if user_namespace else "auto"
+        command = [sys.executable, "-I", "-S", init.__file__, str(theirs.fileno())]
+        try:
+            process = subprocess.Popen(
+                [*command, str(os.getpid()), how],
+                pass_fds=[theirs.fileno()],
+                stdin=subprocess.DEVNULL,
+                start_new_session=True,
+            )
+        except OSError as error:
+            ours.close()
+            raise SubjectSetupError(f"no sandbox could be made: {error}") from error
+    return ours, process

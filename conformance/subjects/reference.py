@@ -1,0 +1,72 @@
+"""The model as a subject: what the suite says of the reference itself, and of its miniatures."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from conformance.subject import Capability, SubjectInfo, SubjectLostError
+from reference import NEWEST, IllegalStep, Node, NotModelled
+from reference.steps import KubeletConfig, Step
+from reference.view import View
+from topologies import Machine
+
+#: Makes a node of the model; a miniature makes a wrong one.
+NodeMaker = Callable[[Callable[[str], Mapping[str, str]], str, KubeletConfig, str], Node]
+
+
+def right_node(
+    trees: Callable[[str], Mapping[str, str]], machine: str, config: KubeletConfig, release: str
+) -> Node:
+    """The model as it is."""
+    return Node(trees, machine, config, release=release)
+
+
+class ModelNode:
+    """A node of the model. Its view is always settled, so nothing is waited for."""
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+
+    def do(self, step: Step) -> None:
+        """Carry the step out; a step that the model refuses is lost, not wrong."""
+        try:
+            self._node.do(step)
+        except (IllegalStep, NotModelled) as error:
+            raise SubjectLostError(f"the model cannot take this step: {error}") from error
+
+    def view(self) -> View:
+        """The settled view."""
+        return self._node.view()
+
+    def settle(self, satisfied: Callable[[View], bool]) -> View:
+        """The settled view, satisfying or not: it would not change."""
+        return self._node.view()
+
+    def evidence(self) -> str:
+        """The model keeps no log."""
+        return ""
+
+    def close(self) -> None:
+        """Nothing to close."""
+
+
+class ReferenceSubject:
+    """The model of one release, or a variant of it."""
+
+    capabilities = frozenset(Capability)
+
+    def __init__(
+        self, name: str = "reference", *, release: str = NEWEST, make: NodeMaker = right_node
+    ) -> None:
+        self.info = SubjectInfo(name=name, release=release)
+        self._make = make
+
+    def node(
+        self, machine: Machine, config: KubeletConfig, *, machines: Callable[[str], Machine]
+    ) -> ModelNode:
+        """A fresh node of the model."""
+        made = self._make(lambda name: machines(name).tree, machine.name, config, self.info.release)
+        return ModelNode(made)
+
+    def close(self) -> None:
+        """Nothing to close."""

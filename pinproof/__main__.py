@@ -1,0 +1,5 @@
+"""``python -m pinproof``."""
+
+from pinproof.cli import main
+
+main()

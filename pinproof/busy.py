@@ -1,0 +1,44 @@
+"""Progress of long work: a bar on a terminal, lines on stderr in a pipe."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+
+@contextmanager
+def busy(title: str) -> Iterator[Callable[[str], None]]:
+    """Show what is being done; the value takes the stage in words. Nothing is shown before the
+    first stage, so work that turns out to be none stays silent."""
+    console = Console(stderr=True, highlight=False)
+    if not console.is_terminal:
+        yield lambda stage: console.print(
+            f"pinproof: {title}: {stage}", markup=False, soft_wrap=True
+        )
+        return
+    bar = Progress(
+        SpinnerColumn(),
+        TextColumn("{task.description}", markup=False),
+        BarColumn(bar_width=20),
+        TimeElapsedColumn(),
+        console=console,
+        transient=True,
+    )
+    task = bar.add_task(title, total=None)
+    started = False
+
+    def say(stage: str) -> None:
+        nonlocal started
+        if not started:
+            bar.start()
+            started = True
+        bar.update(task, description=f"{title}: {stage}")
+
+    try:
+        yield say
+    finally:
+        if started:
+            bar.stop()

@@ -1,0 +1,137 @@
+"""``pinproof explain``, ``machines`` and ``draw``: what there is, in words and pictures."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+import topologies
+from conformance.describe import topology_text
+from conformance.judge import Case, judge
+from conformance.recording import PromisesOnly
+from conformance.scenario import Scenario, catalogue, find
+from conformance.subject import SubjectUsageError
+from conformance.subjects.reference import ReferenceSubject
+from pinproof.run import unknown_scenario
+from reference import NEWEST, CPUTopology, DiscoveryError, discover
+from topologies import Machine, drawing
+
+
+def explain(
+    scenario: Annotated[str, typer.Argument(help="A scenario's id; without one, all ids.")] = "",
+    machine: Annotated[
+        str, typer.Option(help="The machine on which the steps are shown.")
+    ] = "2s-2n-16c-smt2",
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Say what a scenario promises, where that is promised, and the steps it takes."""
+    if not scenario:
+        _list_scenarios(as_json)
+        return
+    found = find(scenario)
+    if found is None:
+        raise SubjectUsageError(unknown_scenario(scenario, [one.id for one in catalogue()]))
+    on = topologies.machine(found.machine or machine)
+    steps = _steps(found, on)
+    if as_json:
+        typer.echo(json.dumps({**_facts(found), "machine": on.name, "steps": steps}, indent=2))
+        return
+    typer.echo(f"{found.id} ({found.level.value}, {_span(found)})\n")
+    typer.echo(f"  {found.title}.\n")
+    for line in found.promise.splitlines():
+        typer.echo(f"  {line}".rstrip())
+    typer.echo(f"\n  promised in  {found.source.text}\n               {found.source.url}")
+    typer.echo(f"\n  steps on {on.name}:")
+    for number, step in enumerate(steps, 1):
+        typer.echo(f"    {number:2}. {step}")
+
+
+def _span(scenario: Scenario) -> str:
+    return f"{scenario.since} to {scenario.until or 'today'}"
+
+
+def _facts(scenario: Scenario) -> dict[str, str]:
+    return {
+        "id": scenario.id,
+        "title": scenario.title,
+        "level": scenario.level.value,
+        "since": scenario.since,
+        "until": scenario.until,
+        "source": scenario.source.text,
+        "url": scenario.source.url,
+        "promise": scenario.promise,
+    }
+
+
+def _steps(scenario: Scenario, machine: Machine) -> list[str]:
+    """The steps, found by letting the model take them."""
+    result = judge(
+        Case(scenario, machine),
+        ReferenceSubject(),
+        oracle=lambda *_args, **_kwargs: PromisesOnly(),
+        release=NEWEST,
+    ).result
+    return result.steps or [f"none: {result.reason}"]
+
+
+def _list_scenarios(as_json: bool) -> None:
+    if as_json:
+        typer.echo(json.dumps([_facts(one) for one in catalogue()], indent=2))
+        return
+    table = Table("scenario", "promise", box=None, pad_edge=False)
+    for one in catalogue():
+        table.add_row(one.id, one.title)
+    Console(highlight=False).print(table)
+
+
+def machines(
+    pattern: Annotated[str, typer.Argument(help="A name or glob.")] = "all",
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """List machines: their totals, and why they are here."""
+    rows = [(machine, _totals(machine)) for machine in topologies.find(pattern)]
+    if as_json:
+        facts = [
+            {"name": one.name, "totals": text, "why": one.why, "source": one.source,
+             "digest": one.digest}
+            for one, text in rows
+        ]  # fmt: skip
+        typer.echo(json.dumps(facts, indent=2))
+        return
+    table = Table("machine", "totals", "why", box=None, pad_edge=False)
+    for one, text in rows:
+        table.add_row(one.name, text, one.why)
+    Console(highlight=False).print(table)
+
+
+def _totals(machine: Machine) -> str:
+    try:
+        return topology_text(topology_of(machine))
+    except DiscoveryError as error:
+        return f"the kubelet would not start: {error}"
+
+
+def topology_of(machine: Machine) -> CPUTopology:
+    """The machine's topology as the newest modelled release discovers it."""
+    return discover(machine.tree, release=NEWEST).cpu_topology()
+
+
+def draw(
+    machine: Annotated[str, typer.Argument(help="Name, archive, directory or described spec.")],
+    svg: Annotated[Path | None, typer.Option(help="Write an SVG picture to this file.")] = None,
+) -> None:
+    """Draw a machine: sockets, NUMA nodes, uncore caches, physical cores, threads."""
+    shown = topologies.machine(machine)
+    topology = topology_of(shown)
+    title = f"{shown.name}: {topology_text(topology)}"
+    if svg is not None:
+        svg.write_text(drawing.svg(topology.details, title=title), encoding="utf-8")
+        typer.echo(svg)
+        return
+    console = Console(highlight=False)
+    console.print(drawing.text(topology.details, title=title, width=console.width))

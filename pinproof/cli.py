@@ -1,0 +1,78 @@
+"""The command line: thin; every command calls what the packages provide and prints it.
+
+Exit statuses are those of :class:`conformance.verdict.ExitStatus`. A command that makes something
+prints its path as the last line on stdout, and everything else on stderr.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from conformance.subject import SubjectError, SubjectUsageError
+from conformance.verdict import ExitStatus
+from pinproof import catalogue, kubelets, run, simulate
+from reference.errors import ModelError
+from topologies import MachineError
+
+app = typer.Typer(
+    name="pinproof",
+    help="Prove that a Kubernetes node pins CPUs as it promises.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command(
+    "run",
+    context_settings={"allow_extra_args": True, "ignore_unknown_options": True},
+    epilog="Example: pinproof run --subject kubelet:1.36 --machine 2s-4n-64c-smt2 --report out",
+)(run.run)
+app.command("explain", epilog="Example: pinproof explain machine/cpu-upgrade-incident")(
+    catalogue.explain
+)
+app.command("machines", epilog="Example: pinproof machines '2s-*'")(catalogue.machines)
+app.command("draw", epilog="Example: pinproof draw 2s-4n-64c-smt2 --svg machine.svg")(
+    catalogue.draw
+)
+app.command(
+    "simulate", epilog="Example: pinproof simulate --machine 2s-4n-64c-smt2 --pods 4,2,1.5"
+)(simulate.simulate)
+app.add_typer(kubelets.app, name="kubelet")
+
+
+def _version(value: bool) -> None:
+    if value:
+        from importlib.metadata import version
+
+        typer.echo(f"pinproof {version('pinproof')}")
+        raise typer.Exit
+
+
+@app.callback()
+def _common(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Say the version.")
+    ] = False,
+) -> None:
+    """Prove that a Kubernetes node pins CPUs as it promises."""
+
+
+def main() -> None:
+    """The console script: errors that a user can mend are one line."""
+    try:
+        app()
+    except (MachineError, ModelError, SubjectUsageError) as error:
+        _fail(error, ExitStatus.USAGE)
+    except SubjectError as error:
+        _fail(error, ExitStatus.COULD_NOT_TELL)
+    except BrokenPipeError:
+        sys.stderr.close()
+        sys.exit(ExitStatus.CONFORMANT)
+
+
+def _fail(error: Exception, status: ExitStatus) -> None:
+    Console(stderr=True, highlight=False).print(f"pinproof: {error}", markup=False, soft_wrap=True)
+    sys.exit(int(status))

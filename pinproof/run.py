@@ -1,0 +1,138 @@
+"""``pinproof run``: the shipped suite, which is pytest underneath."""
+
+from __future__ import annotations
+
+import difflib
+import re
+import tempfile
+from pathlib import Path
+from typing import Annotated
+
+import pytest
+import typer
+from rich.console import Console
+
+import conformance.suite
+import reports
+import topologies
+from conformance.scenario import Level, catalogue
+from conformance.subject import SubjectUsageError
+from conformance.verdict import ExitStatus
+from pinproof.subjects import opened
+
+SUITE = Path(conformance.suite.__file__).parent
+
+
+def run(
+    context: typer.Context,
+    subject: Annotated[
+        str,
+        typer.Option(
+            help="What is judged: reference, miniature:NAME, kubelet:BINARY or kubelet:1.36."
+        ),
+    ] = "reference",
+    machine: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Name, glob, 'all', archive, directory or described spec; repeatable. "
+            "Default: the whole catalogue."
+        ),
+    ] = None,
+    release: Annotated[
+        str, typer.Option(help="Judge by this release instead of the subject's own.")
+    ] = "",
+    level: Annotated[
+        Level, typer.Option(help="core: only what every conformant node must keep.")
+    ] = Level.EXTENDED,
+    report: Annotated[
+        Path | None,
+        typer.Option(help="Write result.jsonl, junit.xml and report.html to this directory."),
+    ] = None,
+    floor: Annotated[
+        int, typer.Option(min=1, help="Exit status 4 if fewer scenarios pass than this.")
+    ] = 1,
+    record: Annotated[
+        Path | None, typer.Option(help="Record what the subject showed, as an oracle.")
+    ] = None,
+    verbose: Annotated[
+        bool, typer.Option("--verbose", help="Show pytest's own output too.")
+    ] = False,
+) -> None:
+    """Run the scenarios on a subject, and report.
+
+    Whatever else is given goes to pytest: -k EXPRESSION selects scenarios, -n 2 runs two at a
+    time, -x stops at the first failure.
+    """
+    machines = machine or ["all"]
+    for pattern in machines:
+        topologies.find(pattern)
+    _check_keyword(context.args)
+    console = Console(highlight=False)
+    with opened(subject):
+        pass  # built and proven to be one, before any worker starts
+    with tempfile.TemporaryDirectory(prefix="pinproof-") as scratch:
+        directory = report or Path(scratch)
+        arguments = [
+            str(SUITE / "test_scenarios.py"),
+            *(f"--rootdir={SUITE}", "-c", "/dev/null", "-p", "no:cacheprovider"),
+            *(f"--pin-subject={subject}", f"--pin-release={release}"),
+            *(f"--pin-machine={pattern}" for pattern in machines),
+            *(f"--pin-level={level.value}", f"--pin-floor={floor}"),
+            f"--pin-report={directory}",
+            *([f"--pin-record={record}"] if record else []),
+            *_appearance(verbose, console),
+            *context.args,
+        ]
+        status = int(pytest.main(arguments))
+        stream = directory / "result.jsonl"
+        if not stream.exists():
+            raise typer.Exit(_without_stream(status))
+        reports.summarise(stream, console)
+        if report is not None:
+            typer.echo(f"report: {report}", err=True)
+    raise typer.Exit(status)
+
+
+def _appearance(verbose: bool, console: Console) -> list[str]:
+    """Dots while it runs on a terminal, nothing of pytest's in a pipe; its failures are ours to
+    tell, in the summary."""
+    if verbose:
+        return ["-ra"]
+    quiet = ["-q", "--no-header", "--no-summary", "--tb=no", "--show-capture=no"]
+    return quiet if console.is_terminal else [*quiet, "-q"]
+
+
+def _without_stream(status: int) -> int:
+    """What an early end means, when pytest ended before there was anything to report."""
+    if status in (pytest.ExitCode.NO_TESTS_COLLECTED, pytest.ExitCode.OK):
+        typer.echo("pinproof: no scenario applies: nothing was run", err=True)
+        return ExitStatus.TOO_FEW
+    if status == pytest.ExitCode.USAGE_ERROR:
+        return ExitStatus.USAGE
+    return ExitStatus.COULD_NOT_TELL
+
+
+_WORD = re.compile(r"[\w:+.\\/-]+")
+
+
+def _check_keyword(arguments: list[str]) -> None:
+    """A ``-k`` of one word that no scenario's id contains is a slip, and the user's to mend."""
+    for index, argument in enumerate(arguments):
+        if argument == "-k" and index + 1 < len(arguments):
+            word = arguments[index + 1]
+        elif argument.startswith("-k") and len(argument) > 2:
+            word = argument[2:].removeprefix("=")
+        else:
+            continue
+        ids = [one.id for one in catalogue()]
+        names = [*ids, *(name for name in topologies.names())]
+        if _WORD.fullmatch(word) and not any(word.lower() in f"{name}@".lower() for name in names):
+            raise SubjectUsageError(unknown_scenario(word, ids))
+
+
+def unknown_scenario(word: str, ids: list[str]) -> str:
+    """One line for an id that is none, with those that are near."""
+    near = difflib.get_close_matches(word, ids, n=3, cutoff=0.5)
+    near = near or [one for one in ids if any(part in one for part in re.split(r"[/-]", word))][:3]
+    hint = f"; did you mean {', '.join(near)}?" if near else ""
+    return f"unknown scenario {word!r}{hint} (pinproof explain lists them all)"

@@ -1,0 +1,126 @@
+"""``pinproof simulate``: what the kubelet would do with these pods on that machine."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+import topologies
+from conformance.describe import config_text, pod_text, topology_text
+from conformance.lockstep import holdings
+from conformance.pods import guaranteed
+from conformance.subject import SubjectUsageError
+from pinproof.catalogue import topology_of
+from reference import NEWEST, CPUSet, CPUSetParseError, Node
+from reference.errors import QuantityError
+from reference.steps import Apply, KubeletConfig, Pod, Start
+from reference.view import Phase, View
+from topologies import drawing
+
+
+def simulate(
+    pods: Annotated[
+        str,
+        typer.Option(
+            help="CPU requests of Guaranteed pods, in order; + joins containers: 4,2,1.5,1+1"
+        ),
+    ],
+    machine: Annotated[
+        str, typer.Option(help="Name, archive, directory or described spec.")
+    ] = "2s-2n-16c-smt2",
+    reserved: Annotated[
+        str, typer.Option(help="reservedSystemCPUs. Default: the first physical core.")
+    ] = "",
+    release: Annotated[str, typer.Option(help="The release to simulate.")] = NEWEST,
+    svg: Annotated[Path | None, typer.Option(help="Write an SVG picture to this file.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Show which CPUs each pod would get, as a table and a picture."""
+    shown = topologies.machine(machine)
+    topology = topology_of(shown)
+    config = KubeletConfig(reserved_system_cpus=_reserved(reserved, dict(topology.details)))
+    asked = _pods(pods)
+    node = Node(lambda _name: shown.tree, shown.name, config, release=release)
+    node.do(Start())
+    if not node.view().running:
+        raise SubjectUsageError(f"the kubelet would not start: {node.view().error}")
+    for pod in asked:
+        node.do(Apply(pod))
+    view = node.view()
+    held = {one.owner: CPUSet.parse(one.cpus) for one in holdings(view, _list(config))}
+    if as_json:
+        typer.echo(json.dumps(_facts(view, asked, held), indent=2))
+        return
+    title = f"{shown.name}: {topology_text(topology)}"
+    console = Console(highlight=False)
+    console.print(f"kubelet {release} with {config_text(config)}", soft_wrap=True)
+    console.print(_table(view, asked))
+    console.print(drawing.text(topology.details, held, title=title, width=console.width))
+    if svg is not None:
+        svg.write_text(drawing.svg(topology.details, held, title=title), encoding="utf-8")
+        typer.echo(svg)
+
+
+def _list(config: KubeletConfig) -> CPUSet:
+    return config.reserved_system_cpus or CPUSet()
+
+
+def _reserved(text: str, details: dict[int, tuple[int, int, int, int]]) -> CPUSet:
+    if text:
+        try:
+            return CPUSet.parse(text)
+        except CPUSetParseError as error:
+            raise SubjectUsageError(f"--reserved {text!r}: {error}") from error
+    core = details[min(details)][2]
+    return CPUSet(cpu for cpu, row in details.items() if row[2] == core)
+
+
+def _pods(text: str) -> list[Pod]:
+    made = []
+    for number, part in enumerate(text.split(","), 1):
+        pod = guaranteed(f"pod{number}", *(one.strip() for one in part.split("+")))
+        try:
+            pod_text(pod)
+        except QuantityError as error:
+            raise SubjectUsageError(f"--pods {text!r}: {error}") from error
+        made.append(pod)
+    return made
+
+
+def _table(view: View, asked: list[Pod]) -> Table:
+    table = Table("pod", "CPUs", "", box=None, pad_edge=False)
+    for pod in asked:
+        status = view.pods[pod.name]
+        if status.phase is Phase.REJECTED:
+            table.add_row(pod_text(pod), "rejected", f"{status.reason}: {status.message}")
+            continue
+        for container in pod.containers:
+            cpus = view.assignments.get(pod.name, {}).get(container.name)
+            kind = "exclusive" if cpus is not None else "shared pool"
+            text = str(cpus if cpus is not None else view.shared_pool)
+            table.add_row(f"{pod.name}/{container.name}: {container.cpu_request}", text, kind)
+    return table
+
+
+def _facts(view: View, asked: list[Pod], held: dict[str, CPUSet]) -> dict[str, object]:
+    return {
+        "pods": {
+            pod.name: {
+                "phase": view.pods[pod.name].phase.value,
+                "reason": view.pods[pod.name].reason,
+                "message": view.pods[pod.name].message,
+                "exclusive": {
+                    name: str(cpus) for name, cpus in view.assignments.get(pod.name, {}).items()
+                },
+            }
+            for pod in asked
+        },
+        "shared pool": str(view.shared_pool),
+        "holdings": {owner: str(cpus) for owner, cpus in held.items()},
+        "state file": view.state_file,
+    }

@@ -1,0 +1,96 @@
+"""What can go wrong in the model, told apart by who is at fault.
+
+    ModelError
+    +-- NotModelled              the model does not know this; it never guesses
+    +-- IllegalStep              the driver asked for what no node can do
+    +-- KubeletError             the kubelet itself says no; str() is its own text
+        +-- DiscoveryError       it cannot make out the machine
+        +-- AllocationError      it cannot hand out the CPUs asked for
+        |   +-- NotEnoughCPUs    fewer are free than requested
+        |   +-- NothingFits      enough are free by count, and still they cannot be taken
+        +-- ConfigurationError   it will not run with these settings
+        +-- CheckpointError      it cannot restore its state file
+        +-- StateError           the state it restored does not suit the machine
+    CPUSetParseError             (ValueError, in reference.cpuset) a text is no CPU list
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+__all__ = [
+    "AllocationError",
+    "CheckpointError",
+    "ConfigurationError",
+    "DiscoveryError",
+    "IllegalStep",
+    "KubeletError",
+    "ModelError",
+    "NotEnoughCPUs",
+    "NotModelled",
+    "NothingFits",
+    "StateError",
+]
+
+
+class ModelError(Exception):
+    """Base of everything the model raises, but for CPU list syntax."""
+
+
+class NotModelled(ModelError):
+    """The question lies outside what the model knows; ``str()`` is one line that says where."""
+
+
+class IllegalStep(ModelError):
+    """The step cannot be taken in this state of the node, which is left untouched."""
+
+
+class KubeletError(ModelError):
+    """The kubelet refuses; ``str()`` is its text, to the letter.
+
+    ``possible`` holds every text it may choose from where Go's random map order decides which of
+    several faults it names; ``str()`` is then the first of them.
+    """
+
+    def __init__(self, *possible: str) -> None:
+        super().__init__(possible[0])
+        self.possible: Final = possible
+
+
+class DiscoveryError(KubeletError):
+    """No usable CPU topology (``topology.Discover``)."""
+
+
+class AllocationError(KubeletError):
+    """CPUs could not be handed out (``takeByTopology``)."""
+
+
+class NotEnoughCPUs(AllocationError):
+    """``requested`` CPUs were asked for and ``available`` are to be had."""
+
+    def __init__(self, requested: int, available: int, *, with_numbers: bool = True) -> None:
+        text = "not enough cpus available to satisfy request"
+        super().__init__(
+            f"{text}: requested={requested}, available={available}" if with_numbers else text
+        )
+        self.requested: Final = requested
+        self.available: Final = available
+
+
+class NothingFits(AllocationError):
+    """The walk over the machine ended with CPUs still to be taken."""
+
+    def __init__(self) -> None:
+        super().__init__("failed to allocate cpus")
+
+
+class ConfigurationError(KubeletError):
+    """The settings, or the settings on this machine, are refused."""
+
+
+class CheckpointError(KubeletError):
+    """The state file cannot be restored; the text is the inner one, without path and advice."""
+
+
+class StateError(KubeletError):
+    """The restored state fails the static policy's validation."""

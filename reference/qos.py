@@ -1,0 +1,88 @@
+"""What a pod asks for: its QoS class, its CPU request, and who gets exclusive CPUs.
+
+What belongs here: answers that follow from the pod's manifest alone. What never does: which CPUs.
+Sources: ``pkg/apis/core/v1/helper/qos``, ``component-helpers/resource`` (``PodRequests``),
+``policy_static.go`` (``guaranteedCPUs``), 1.36.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from fractions import Fraction
+from functools import lru_cache
+from typing import Final
+
+from reference.quantity import milli_value, quantity, value
+from reference.steps import Container, Kind, Pod
+
+__all__ = ["BEST_EFFORT", "BURSTABLE", "GUARANTEED", "exclusive_cpus", "pod_milli_cpus", "qos_class"]
+
+GUARANTEED: Final = "Guaranteed"
+BURSTABLE: Final = "Burstable"
+BEST_EFFORT: Final = "BestEffort"
+
+
+def cpu_request(container: Container) -> Fraction:
+    """The container's cpu request; a limit without a request is also the request."""
+    text = container.cpu_request
+    return _amount(container.cpu_limit if text is None else text)
+
+
+def memory_request(container: Container) -> Fraction:
+    """The container's memory request; a limit without a request is also the request."""
+    text = container.memory_request
+    return _amount(container.memory_limit if text is None else text)
+
+
+def _amount(text: str | None) -> Fraction:
+    return Fraction(0) if text is None else quantity(text)
+
+
+@lru_cache(maxsize=4096)
+def qos_class(pod: Pod) -> str:
+    """``"Guaranteed"``, ``"Burstable"`` or ``"BestEffort"``. Every container counts, init
+    containers too; a quantity of zero counts as absent."""
+    requests = _totals((cpu_request(one), memory_request(one)) for one in pod.containers)
+    limits = _totals((_amount(one.cpu_limit), _amount(one.memory_limit)) for one in pod.containers)
+    if not any(requests) and not any(limits):
+        return BEST_EFFORT
+    limited = all(
+        _amount(one.cpu_limit) > 0 and _amount(one.memory_limit) > 0 for one in pod.containers
+    )
+    return GUARANTEED if limited and requests == limits else BURSTABLE
+
+
+def _totals(amounts: Iterable[tuple[Fraction, Fraction]]) -> tuple[Fraction, Fraction]:
+    cpu, memory = Fraction(0), Fraction(0)
+    for more_cpu, more_memory in amounts:
+        cpu += more_cpu
+        memory += more_memory
+    return cpu, memory
+
+
+def exclusive_cpus(pod: Pod, container: Container) -> int:
+    """How many CPUs the static policy gives this container for itself: its cpu request where the
+    pod is Guaranteed and the request a whole number, else 0."""
+    if qos_class(pod) != GUARANTEED:
+        return 0
+    request = cpu_request(container)
+    whole = value(request)
+    return whole if whole * 1000 == milli_value(request) else 0
+
+
+@lru_cache(maxsize=4096)
+def pod_milli_cpus(pod: Pod) -> int:
+    """The pod's cpu request in thousandths, as the node predicates count it: app containers and
+    sidecars together, or an init container with the sidecars before it where that is more."""
+    steady = sum(_milli(one) for one in pod.containers if one.kind is not Kind.INIT)
+    sidecars, peak = 0, 0
+    for one in pod.containers:
+        if one.kind is Kind.SIDECAR:
+            sidecars += _milli(one)
+        elif one.kind is Kind.INIT:
+            peak = max(peak, sidecars + _milli(one))
+    return max(steady, peak)
+
+
+def _milli(container: Container) -> int:
+    return milli_value(cpu_request(container))

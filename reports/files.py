@@ -1,0 +1,31 @@
+"""Writing a report's file so that nobody ever reads half of one."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+
+
+def write_atomically(path: Path, text: str) -> None:
+    """Put ``text``, as UTF-8, in the place of ``path``; on any failure what was there stays.
+
+    Raises :class:`OSError`.
+    """
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
+    part = Path(name)
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as stream:
+            stream.write(text)
+        part.chmod(0o644 & ~_umask())
+        part.replace(path)
+    except BaseException:
+        part.unlink(missing_ok=True)
+        raise
+
+
+def _umask() -> int:
+    # The only way to read it is to set it; mkstemp makes files only their owner can read.
+    mask = os.umask(0o077)
+    os.umask(mask)
+    return mask

@@ -1,0 +1,291 @@
+"""What the HTML report shows, as plain values: anchors, groups, pictures, and what was left out.
+
+What belongs here: choosing and arranging. What never does: markup; every string here is as it came
+from the stream, and the template's environment cleans and escapes it on the way out.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Final
+
+from conformance.results import MachineRecord, Result
+from conformance.verdict import Verdict
+from reports.holdings import drawable, pictures
+from reports.run import GRAVITY, Run, verdict_of
+from reports.text import line, tail, web_link
+from topologies import drawing
+
+#: A report stays a file that a mail carries: pictures and log excerpts beyond these are left out,
+#: and the place where they would be says so.
+PICTURES: Final = 6_000_000
+EVIDENCE: Final = 6_000_000
+EVIDENCE_EACH: Final = 64_000
+#: With more stories than this the page starts with them folded.
+OPEN: Final = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Story:
+    """One result that is told in full. ``pictures`` are (caption, SVG)."""
+
+    anchor: str
+    verdict: Verdict
+    result: Result
+    link: str
+    pictures: tuple[tuple[str, str], ...]
+    undrawn: str
+    evidence: str
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One place of the matrix. ``verdict`` is ``None`` where nothing ran."""
+
+    machine: str
+    verdict: Verdict | None
+    href: str = ""
+    seconds: float = 0.0
+    times: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One scenario: its line of the matrix, and its entry in the list of scenarios. ``steps`` are
+    those of the first result that has any."""
+
+    anchor: str
+    scenario: Result
+    link: str
+    cells: tuple[Cell, ...]
+    steps: Result | None
+    skips: tuple[tuple[str, tuple[str, ...]], ...]
+
+    @property
+    def verdicts(self) -> list[str]:
+        """The verdicts that occur, gravest first: what the page filters by."""
+        met = {cell.verdict for cell in self.cells}
+        return [verdict.value for verdict in GRAVITY if verdict in met]
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Errors that a kubelet gave where that was the promise, and on which machines."""
+
+    anchor: str
+    scenario: Result
+    link: str
+    errors: tuple[str, ...]
+    machines: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class MachineEntry:
+    """One machine; ``record`` is ``None`` where nothing ran on it."""
+
+    anchor: str
+    name: str
+    record: MachineRecord | None
+    totals: str
+    picture: str
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """The whole report."""
+
+    run: Run
+    areas: tuple[tuple[str, tuple[Row, ...]], ...]
+    broken: tuple[Story, ...]
+    untold: tuple[Story, ...]
+    refusals: tuple[Refusal, ...]
+    skips: tuple[tuple[str, int, tuple[tuple[str, tuple[str, ...]], ...]], ...]
+    machines: tuple[MachineEntry, ...]
+    folded: bool
+
+
+@dataclass
+class _Anchors:
+    """Readable, unique ids: a link to one story still works in the next run's report."""
+
+    _met: Counter[str] = field(default_factory=Counter)
+
+    def make(self, *words: str) -> str:
+        slug = re.sub(r"[^a-z0-9.]+", "-", "-".join(map(line, words)).lower())[:120].strip("-")
+        self._met[slug] += 1
+        return slug if self._met[slug] == 1 else f"{slug}--{self._met[slug]}"
+
+
+@dataclass
+class _Budget:
+    left: int
+
+    def allows(self, size: int) -> bool:
+        """Whether there is room for ``size`` more; if so it is taken."""
+        if size > self.left:
+            return False
+        self.left -= size
+        return True
+
+
+def page(run: Run) -> Page:
+    """Arrange the run."""
+    anchors = _Anchors()
+    drawings, logs = _Budget(PICTURES), _Budget(EVIDENCE)
+    # The machines first: their plain pictures are few, and wanted whatever else must go.
+    machines = tuple(_machine(run, name, anchors, drawings) for name in run.machines)
+    stories = [
+        _story(result, anchors, drawings, logs)
+        for result in run.ordered
+        if verdict_of(result) in (Verdict.FAIL, Verdict.UNKNOWN)
+    ]
+    return Page(
+        run=run,
+        areas=_areas(run, stories, anchors),
+        broken=tuple(story for story in stories if story.verdict is Verdict.FAIL),
+        untold=tuple(story for story in stories if story.verdict is Verdict.UNKNOWN),
+        refusals=_refusals(run, anchors),
+        skips=_skips(run),
+        machines=machines,
+        folded=len(stories) > OPEN,
+    )
+
+
+def _story(result: Result, anchors: _Anchors, drawings: _Budget, logs: _Budget) -> Story:
+    verdict = verdict_of(result)
+    drawn, undrawn = _drawn(result, drawings)
+    evidence = tail(result.evidence, EVIDENCE_EACH)
+    if not logs.allows(len(evidence)):
+        evidence = "Left out to keep this file small: see result.jsonl."
+    return Story(
+        anchor=anchors.make(verdict.value, result.scenario, result.machine.name),
+        verdict=verdict,
+        result=result,
+        link=web_link(result.source_url),
+        pictures=drawn,
+        undrawn=undrawn,
+        evidence=evidence,
+    )
+
+
+def _drawn(result: Result, budget: _Budget) -> tuple[tuple[tuple[str, str], ...], str]:
+    sides = pictures(result)
+    if sides is None:
+        held = result.failure and (result.failure.expected_holdings or result.failure.seen_holdings)
+        return (), "The machine has too many CPUs to draw." if held else ""
+    highlight = sorted(sides.differing)
+    both = tuple(
+        (caption, drawing.svg(sides.cpus, owners, title=caption, highlight=highlight))
+        for caption, owners in (("expected", sides.expected), ("seen", sides.seen))
+    )
+    if not budget.allows(sum(len(svg) for _, svg in both)):
+        return (), "The picture was left out to keep this file small."
+    return both, ""
+
+
+def _machine(run: Run, name: str, anchors: _Anchors, budget: _Budget) -> MachineEntry:
+    records = [result.machine for result in run.results if result.machine.name == name]
+    record = records[0] if records else None
+    picture = ""
+    if record and drawable(record):
+        picture = drawing.svg(record.cpus, title=line(name))
+        picture = picture if budget.allows(len(picture)) else ""
+    totals = _totals(record) if record else ""
+    return MachineEntry(anchors.make("machine", name), name, record, totals, picture)
+
+
+def _totals(record: MachineRecord) -> str:
+    places = list(record.cpus.values())
+    counts = {
+        "NUMA node": len({numa for numa, _, _, _ in places}),
+        "socket": len({socket for _, socket, _, _ in places}),
+        "physical core": len({(socket, core) for _, socket, core, _ in places}),
+        "uncore cache": len({cache for _, _, _, cache in places}),
+        "CPU": len(places),
+    }
+    return ", ".join(_many(count, kind) for kind, count in counts.items())
+
+
+def _many(count: int, what: str) -> str:
+    return f"{count} {what}" if count == 1 else f"{count} {what}s"
+
+
+def _areas(
+    run: Run, stories: Iterable[Story], anchors: _Anchors
+) -> tuple[tuple[str, tuple[Row, ...]], ...]:
+    told = {id(story.result): story.anchor for story in stories}
+    by_scenario: dict[tuple[str, str], list[Result]] = defaultdict(list)
+    for result in run.ordered:
+        by_scenario[result.area, result.scenario].append(result)
+    areas: dict[str, list[Row]] = defaultdict(list)
+    for (area, scenario), results in sorted(by_scenario.items()):
+        anchor = anchors.make("scenario", scenario)
+        areas[area].append(_row(anchor, results, run.machines, told))
+    return tuple((area, tuple(rows)) for area, rows in areas.items())
+
+
+def _row(anchor: str, results: list[Result], machines: Iterable[str], told: dict[int, str]) -> Row:
+    return Row(
+        anchor=anchor,
+        scenario=results[0],
+        link=web_link(results[0].source_url),
+        cells=tuple(_cell(anchor, machine, results, told) for machine in machines),
+        steps=next((result for result in reversed(results) if result.steps), None),
+        skips=_by_machine(results, lambda result: line(result.reason)),
+    )
+
+
+def _cell(anchor: str, machine: str, results: list[Result], told: dict[int, str]) -> Cell:
+    here = [result for result in results if result.machine.name == machine]
+    if not here:
+        return Cell(machine, None)
+    gravest = here[0]  # results come by gravity
+    href = told.get(id(gravest), anchor)
+    return Cell(machine, verdict_of(gravest), f"#{href}", gravest.seconds, len(here))
+
+
+def _by_machine(
+    results: Iterable[Result], reason: Callable[[Result], str]
+) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    found: dict[str, list[str]] = defaultdict(list)
+    for result in results:
+        if verdict_of(result) is Verdict.SKIP:
+            found[reason(result) or "no reason given"].append(result.machine.name)
+    return tuple((why, tuple(names)) for why, names in found.items())
+
+
+def _skips(run: Run) -> tuple[tuple[str, int, tuple[tuple[str, tuple[str, ...]], ...]], ...]:
+    reasons: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
+    for result in run.ordered:
+        if verdict_of(result) is Verdict.SKIP:
+            reason = line(result.reason) or "no reason given"
+            reasons[reason][result.scenario].append(result.machine.name)
+    grouped = [
+        (
+            reason,
+            sum(map(len, scenarios.values())),
+            tuple((scenario, tuple(names)) for scenario, names in scenarios.items()),
+        )
+        for reason, scenarios in reasons.items()
+    ]
+    return tuple(sorted(grouped, key=lambda group: -group[1]))
+
+
+def _refusals(run: Run, anchors: _Anchors) -> tuple[Refusal, ...]:
+    groups: dict[tuple[str, tuple[str, ...]], list[Result]] = defaultdict(list)
+    for result in run.ordered:
+        if verdict_of(result) is Verdict.PASS and result.kubelet_errors:
+            groups[result.scenario, tuple(result.kubelet_errors)].append(result)
+    return tuple(
+        Refusal(
+            anchor=anchors.make("refused", scenario),
+            scenario=results[0],
+            link=web_link(results[0].source_url),
+            errors=errors,
+            machines=tuple(result.machine.name for result in results),
+        )
+        for (scenario, errors), results in groups.items()
+    )

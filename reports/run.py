@@ -1,0 +1,157 @@
+"""One run, read from its result stream: what every report is made from.
+
+What belongs here: reading, grouping and the verdict in words. What never does: a format.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Final
+
+from conformance import results
+from conformance.results import Footer, Header, Result, ResultsError
+from conformance.verdict import ExitStatus, Verdict, exit_status, tally
+from reports.text import line
+
+#: What calls for attention first.
+GRAVITY: Final = (Verdict.FAIL, Verdict.UNKNOWN, Verdict.PASS, Verdict.SKIP)
+
+
+def verdict_of(result: Result) -> Verdict:
+    """The verdict of a result; a word that is none of ours is ``UNKNOWN``, never a pass."""
+    try:
+        return Verdict(result.verdict)
+    except ValueError:
+        return Verdict.UNKNOWN
+
+
+@dataclass(frozen=True)
+class Run:
+    """The records of a stream. ``footer`` is ``None`` and ``cut_off`` says why where the stream
+    ended early; ``results`` are then those that arrived."""
+
+    header: Header
+    results: tuple[Result, ...]
+    footer: Footer | None
+    cut_off: str = ""
+
+    @cached_property
+    def counts(self) -> Mapping[Verdict, int]:
+        """How often each verdict occurs, counted here; all four are present."""
+        return tally(map(verdict_of, self.results))
+
+    @cached_property
+    def ordered(self) -> tuple[Result, ...]:
+        """The results by gravity, area, scenario and machine, however the workers ran them."""
+        places = {name: place for place, name in enumerate(self.machines)}
+        return tuple(
+            sorted(
+                self.results,
+                key=lambda r: (
+                    GRAVITY.index(verdict_of(r)), r.area, r.scenario, places[r.machine.name],
+                ),
+            )
+        )  # fmt: skip
+
+    @cached_property
+    def machines(self) -> tuple[str, ...]:
+        """The names of the machines: those the header announces, then any others."""
+        names = dict.fromkeys(self.header.machines)
+        names.update(dict.fromkeys(result.machine.name for result in self.results))
+        return tuple(names)
+
+    @cached_property
+    def contradiction(self) -> str:
+        """Where the footer says something else than the results do, in words; else ``""``."""
+        if self.footer is None:
+            return ""
+        counted = {verdict.value: count for verdict, count in self.counts.items()}
+        claimed = dict.fromkeys(counted, 0) | self.footer.counts
+        if claimed != counted:
+            return f"its footer counts {_listed(claimed)}, its results are {_listed(counted)}"
+        status = self.footer.exit_status
+        if status not in set(ExitStatus):
+            return f"its footer has the exit status {status}, which means nothing"
+        if status == ExitStatus.CONFORMANT != exit_status(self.counts):
+            return f"its footer claims conformance, its results are {_listed(counted)}"
+        return ""
+
+    @cached_property
+    def status(self) -> ExitStatus:
+        """The exit status. Of a stream that is cut off or contradicts itself only a broken promise
+        is believed; all else is ``COULD_NOT_TELL``."""
+        if self.footer is not None and not self.contradiction:
+            return ExitStatus(self.footer.exit_status)
+        if self.counts[Verdict.FAIL]:
+            return ExitStatus.NOT_CONFORMANT
+        return ExitStatus.COULD_NOT_TELL
+
+    @cached_property
+    def caution(self) -> str:
+        """One sentence on why this run is not whole; ``""`` where it is."""
+        if self.cut_off:
+            return f"This run was cut off; what arrived before that is shown. {self.cut_off}."
+        if self.contradiction:
+            return f"This result stream contradicts itself: {line(self.contradiction)}."
+        return ""
+
+    @cached_property
+    def verdict(self) -> str:
+        """The verdict in words, one sentence. A promise counts once for each machine."""
+        kept = self.counts[Verdict.PASS]
+        parts = ["1 promise kept" if kept == 1 else f"{kept} promises kept"]
+        for verdict, words in _AND.items():
+            if self.counts[verdict]:
+                parts.append(f"{self.counts[verdict]} {words}")
+        return f"{_IN_WORDS[self.status]}: {', '.join(parts)}."
+
+
+_AND: Final = {
+    Verdict.FAIL: "broken",
+    Verdict.UNKNOWN: "without an answer",
+    Verdict.SKIP: "skipped",
+}
+_IN_WORDS: Final = {
+    ExitStatus.CONFORMANT: "Conformant",
+    ExitStatus.NOT_CONFORMANT: "Not conformant",
+    ExitStatus.USAGE: "Wrong usage, so the run did not take place as asked",
+    ExitStatus.COULD_NOT_TELL: "Could not tell",
+    ExitStatus.TOO_FEW: "Too little ran to tell",
+    ExitStatus.NOT_RESTORED: "A node was not left as it was found (see `pinproof restore`)",
+}
+
+
+def _listed(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{count} {name}" for name, count in sorted(counts.items()) if count) or "none"
+
+
+def load(path: Path) -> Run:
+    """Read a result stream.
+
+    A stream that breaks off, or turns into something else, after its header gives a run whose
+    ``cut_off`` says where. Raises :class:`conformance.results.ResultsError` where there is no
+    header to start from.
+    """
+    header: Header | None = None
+    footer: Footer | None = None
+    arrived: list[Result] = []
+    cut_off = ""
+    try:
+        for record in results.read(path):
+            match record:
+                case Header():
+                    header = record
+                case Result():
+                    arrived.append(record)
+                case Footer():
+                    footer = record
+    except ResultsError as error:
+        if header is None:
+            raise
+        cut_off, footer = line(str(error)), None
+    if header is None:  # results.read raises before this
+        raise ResultsError(f"{path}: the header is missing")
+    return Run(header, tuple(arrived), footer, cut_off)

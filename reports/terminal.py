@@ -1,0 +1,182 @@
+"""The run as a person reads it in a terminal, a log or a pipe.
+
+Text of the stream is put into :class:`rich.text.Text` only, never into markup, after
+:func:`reports.text.clean`; colour says nothing that words do not say too.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from rich.console import Console, RenderableType
+from rich.rule import Rule
+from rich.table import Table
+from rich.text import Text
+
+from conformance.results import Result
+from conformance.verdict import ExitStatus, Verdict, tally
+from reports.holdings import Owners, Pictures, pictures
+from reports.run import Run, verdict_of
+from reports.text import clean, line, when
+from topologies import drawing
+
+_STYLES: Final = {
+    Verdict.PASS: "green",
+    Verdict.FAIL: "bold red",
+    Verdict.SKIP: "dim",
+    Verdict.UNKNOWN: "bold yellow",
+}
+#: From this width on two pictures stand side by side.
+_WIDE: Final = 140
+#: How many scenarios are named under one reason for skipping.
+_NAMED: Final = 3
+_LABEL: Final = re.compile(r"\s*(?:\d+\. |\w+ {2,}|\w+ \w+ {2,})?")
+_WORD: Final = re.compile(r"\s*[^\s,]*,|\s*\S+|\s+$")
+
+
+def summary(run: Run, console: Console) -> None:
+    """Print the whole summary; its last line is the verdict in words with the exit status."""
+    _subject(run, console)
+    console.print(_counts(run))
+    for result in run.ordered:
+        if verdict_of(result) in (Verdict.FAIL, Verdict.UNKNOWN):
+            _story(result, console)
+    _skipped(run, console)
+    _verdict(run, console)
+
+
+def _subject(run: Run, console: Console) -> None:
+    header, subject = run.header, run.header.subject
+    title = Text(line(subject.name), "bold")
+    for word in (f"release {subject.release}", subject.version):
+        if word.strip():
+            title.append(f"  {line(word)}", "not bold")
+    console.print(title)
+    if subject.digest:
+        console.print(Text(line(subject.digest), "dim"))
+    took = f", {run.footer.seconds:.1f} s" if run.footer else ""
+    console.print(Text(f"pinproof {line(header.pinproof)}, {when(header.started)}{took}", "dim"))
+    console.print()
+
+
+def _counts(run: Run) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("machine", overflow="fold")
+    for verdict in Verdict:
+        table.add_column(verdict.value, justify="right", no_wrap=True)
+    for machine in run.machines:
+        counts = tally(verdict_of(r) for r in run.results if r.machine.name == machine)
+        table.add_row(Text(line(machine)), *(_count(v, n) for v, n in counts.items()))
+    if len(run.machines) > 1:
+        table.add_section()
+        table.add_row(Text("all"), *(_count(v, n) for v, n in run.counts.items()), style="bold")
+    return table
+
+
+def _count(verdict: Verdict, count: int) -> Text:
+    return Text(str(count), _STYLES[verdict] if count else "dim")
+
+
+def _story(result: Result, console: Console) -> None:
+    verdict = verdict_of(result)
+    heading = f"{verdict.value.upper()}  {line(result.scenario)} [{line(result.machine.name)}]"
+    console.print()
+    console.print(Rule(style="dim", characters="-"))
+    console.print(Text(heading, _STYLES[verdict]))
+    console.print()
+    story = clean(result.explanation).strip("\n") or _bare(result)
+    _told(story, line(result.replay), console)
+    if drawn := pictures(result):
+        console.print()
+        for picture in _pictures(drawn, console.width):
+            console.print(picture)
+    evidence = clean(result.evidence).strip()
+    if evidence and evidence.splitlines()[-1] not in story:
+        lines = evidence.count("\n") + 1
+        note = f"Evidence ({lines} line{'s' * (lines > 1)}): in report.html and result.jsonl."
+        console.print(Text(f"\n{note}", "dim"))
+
+
+def _bare(result: Result) -> str:
+    """What can be said where nobody composed an explanation."""
+    words = (result.title, result.source, result.source_url, result.reason)
+    return "\n".join(filter(None, map(line, words)))
+
+
+def _told(story: str, replay: str, console: Console) -> None:
+    if replay and replay not in story:
+        story = f"{story}\n\nreplay\n  {replay}"
+    for told in story.split("\n"):
+        if replay and replay in told:
+            # Never wrapped: a command that was broken in two cannot be copied.
+            console.print(Text(told), soft_wrap=True)
+        else:
+            console.print(Text(wrapped(told.expandtabs(4), console.width)))
+
+
+def wrapped(text: str, width: int) -> str:
+    """One line as several of at most ``width``, broken at blanks and after commas; those that
+    follow stand under the text they continue, past its label."""
+    label = _LABEL.match(text)
+    indent = " " * min(label.end() if label else 0, width // 2)
+    lines, room = [""], width
+    for word in _WORD.findall(text):
+        if lines[-1].strip() and len(lines[-1]) + len(word.rstrip()) > width:
+            lines.append(indent)
+            room = width - len(indent)
+            word = word.lstrip()
+        while len(word.rstrip()) > room:  # one that no line holds
+            cut = max(width - len(lines[-1]), 0)
+            lines[-1] += word[:cut]
+            word = word[cut:]
+            lines.append(indent)
+            room = width - len(indent)
+        lines[-1] += word
+    return "\n".join(part.rstrip() for part in lines)
+
+
+def _pictures(drawn: Pictures, width: int) -> Iterator[RenderableType]:
+    sides = (("expected", drawn.expected), ("seen", drawn.seen))
+    if width < _WIDE:
+        for title, owners in sides:
+            yield _picture(drawn, title, owners, width)
+        return
+    table = Table.grid(padding=(0, 4, 0, 0))
+    half = width // 2 - 4
+    table.add_row(*(_picture(drawn, title, owners, half) for title, owners in sides))
+    yield table
+
+
+def _picture(drawn: Pictures, title: str, owners: Owners, width: int) -> RenderableType:
+    return drawing.text(
+        drawn.cpus, owners, title=title, highlight=sorted(drawn.differing), width=width
+    )
+
+
+def _skipped(run: Run, console: Console) -> None:
+    reasons: dict[str, list[str]] = {}
+    for result in run.ordered:
+        if verdict_of(result) is Verdict.SKIP:
+            reason = line(result.reason) or "no reason given"
+            reasons.setdefault(reason, []).append(line(result.scenario))
+    if not reasons:
+        return
+    console.print()
+    console.print(Text("Skipped", "bold"))
+    for reason, scenarios in sorted(reasons.items(), key=lambda item: -len(item[1])):
+        names = list(dict.fromkeys(scenarios))
+        more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+        console.print(Text(wrapped(f"{len(scenarios):5} x {reason}", console.width)))
+        text = wrapped(f"        {', '.join(names[:_NAMED])}{more}", console.width)
+        console.print(Text(text, "dim"))
+
+
+def _verdict(run: Run, console: Console) -> None:
+    console.print()
+    if run.caution:
+        console.print(Text(wrapped(run.caution, console.width), "bold yellow"))
+    style = "bold green" if run.status is ExitStatus.CONFORMANT else "bold red"
+    # The last line stays one line, whatever the width: logs are searched for it.
+    console.print(Text(f"{run.verdict} Exit status {run.status.value}.", style), soft_wrap=True)

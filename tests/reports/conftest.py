@@ -1,0 +1,215 @@
+"""Runs made up in code: every verdict, every kind of hostile text."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from conformance.results import (
+    SCHEMA,
+    Difference,
+    Failure,
+    Footer,
+    Header,
+    Holding,
+    MachineRecord,
+    Result,
+    SubjectRecord,
+    encode,
+)
+from conformance.verdict import Verdict, exit_status
+from reports import Run
+from reports.run import verdict_of
+
+#: One of everything that must not get through.
+HOSTILE: Final = (
+    "<script>document.title='owned'</script><img src=x onerror=\"document.title='owned'\">"
+    "[bold red]markup[/] [link=file:///etc]x[/link] \x1b[31mred\x1b[0m \x1b]0;owned\x07 \x9b2J"
+    " ]]> <!-- --> </pre></style></svg> {{ 7*7 }} {% raw %} \x00\x08\x7f \u202egnp\u2066 &amp; '\""
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class Fakes:
+    """Makes records; every argument has a harmless default."""
+
+    release: str = "1.36"
+
+    def machine(
+        self, name: str = "2s-2n-8c-smt2", *, cpus: int = 16, sockets: int = 2
+    ) -> MachineRecord:
+        """Threads numbered as Linux does: the second ones after all the first ones."""
+        cores = max(cpus // 2, 1)
+        places = {}
+        for cpu in range(cpus):
+            core = cpu % cores
+            socket = core * sockets // cores
+            places[cpu] = (socket, socket, core, socket)
+        return MachineRecord(name=name, shape=name, digest="sha256:" + "5a" * 32, cpus=places)
+
+    def failure(self, **changes: object) -> Failure:
+        facts: dict[str, object] = {
+            "rule": "a container with exclusive CPUs gets whole physical cores",
+            "differences": [
+                Difference(
+                    what="exclusive CPUs of web/app",
+                    expected="1,9",
+                    seen="1-2",
+                    missing="9",
+                    unexpected="2",
+                )
+            ],
+            "expected_holdings": [
+                Holding(owner="web/app", cpus="1,9"),
+                Holding(owner="reserved", cpus="0"),
+                Holding(owner="shared pool", cpus="2-8,10-15"),
+            ],
+            "seen_holdings": [
+                Holding(owner="web/app", cpus="1-2"),
+                Holding(owner="reserved", cpus="0"),
+                Holding(owner="shared pool", cpus="3-15"),
+            ],
+        }
+        return Failure(**(facts | changes))  # type: ignore[arg-type]
+
+    def result(self, verdict: str = "pass", **changes: object) -> Result:
+        facts: dict[str, object] = {
+            "scenario": "pinning.whole-cores",
+            "title": "Two CPUs are the two threads of one physical core",
+            "area": "pinning",
+            "level": "core",
+            "source": "CPU Management Policies, static policy",
+            "source_url": "https://kubernetes.io/docs/tasks/administer-cluster/cpu-management-policies/",
+            "machine": self.machine(),
+            "verdict": verdict,
+            "seconds": 1.25,
+            "steps": ["start the kubelet", "apply Guaranteed pod web (app: 2 CPUs)"],
+            "replay": "pinproof run --subject kubelet:1.36 -k pinning.whole-cores",
+        }
+        if verdict == "fail":
+            facts["failure"] = self.failure()
+            facts["explanation"] = (
+                "pinning.whole-cores on 2s-2n-8c-smt2: the promise is broken\n\n"
+                "  promise   Two CPUs are the two threads of one physical core\n"
+                "  broken    a container with exclusive CPUs gets whole physical cores\n"
+                "    exclusive CPUs of web/app\n"
+                "      expected    1,9\n      seen        1-2\n"
+                "  replay\n    pinproof run --subject kubelet:1.36 -k pinning.whole-cores"
+            )
+            facts["evidence"] = "I0101 static policy: Allocate exclusive CPUs"
+        if verdict == "unknown":
+            facts["reason"] = "the kubelet did not answer within 60 s"
+        if verdict == "skip":
+            facts["reason"] = "needs release 1.22 or later"
+        return Result(**(facts | changes))  # type: ignore[arg-type]
+
+    def run(self, *given: Result, floor: int = 1, **changes: object) -> Run:
+        """A whole run of these results; ``changes`` are made to the :class:`Run`."""
+        header = Header(
+            schema=SCHEMA,
+            pinproof="0.1.0",
+            subject=SubjectRecord(
+                name="kubelet:1.36",
+                release=self.release,
+                version="v1.36.3",
+                digest="sha256:" + "0f" * 32,
+                facts={"go": "go1.26.1"},
+            ),
+            started="2026-03-01T12:00:00+02:00",
+            machines=list(dict.fromkeys(result.machine.name for result in given)),
+            environment={"kernel": "6.12.0"},
+        )
+        run = Run(header, given, None)
+        counts = run.counts
+        footer = Footer(
+            counts={verdict.value: count for verdict, count in counts.items()},
+            exit_status=exit_status(counts, floor=floor),
+            finished="2026-03-01T12:00:41+02:00",
+            seconds=41.24,
+        )
+        return dataclasses.replace(run, **({"footer": footer} | changes))  # type: ignore[arg-type]
+
+    def one_of_each(self) -> Run:
+        """Two machines; all four verdicts; a refusal that was promised."""
+        small = self.machine("1s-1n-4c-smt1", cpus=4, sockets=1)
+        refused = "start cpu manager error: could not restore state from checkpoint"
+        return self.run(
+            self.result("fail"),
+            self.result("pass", machine=small),
+            self.result("unknown", scenario="restart.keeps", area="restart"),
+            self.result("skip", scenario="restart.keeps", area="restart", machine=small),
+            self.result("pass", scenario="state.refused", area="state", kubelet_errors=[refused]),
+        )
+
+    def hostile(self) -> Run:
+        """Every text of every record is hostile, the identifiers and links too."""
+        bad = HOSTILE
+        machine = MachineRecord(name=bad, shape=bad, digest=bad, cpus=self.machine().cpus)
+        told = {
+            "scenario": bad, "title": bad, "area": bad, "level": bad, "source": bad,
+            "source_url": "javascript:document.title='owned'", "machine": machine, "reason": bad,
+            "steps": [bad], "explanation": bad, "replay": bad, "evidence": bad,
+            "kubelet_errors": [bad], "worker": bad,
+        }  # fmt: skip
+        holdings = [Holding(owner=bad, cpus="0-3"), Holding(owner="x", cpus=bad)]
+        failure = Failure(
+            rule=bad,
+            differences=[Difference(what=bad, expected=bad, seen=bad, missing=bad, unexpected=bad)],
+            expected_holdings=holdings,
+            seen_holdings=[],
+        )
+        run = self.run(
+            self.result("fail", **(told | {"failure": failure})),
+            *(self.result(verdict, **told) for verdict in ("unknown", "skip", "pass", bad)),
+        )
+        subject = SubjectRecord(name=bad, release=bad, version=bad, digest=bad, facts={bad: bad})
+        header = Header(
+            schema=SCHEMA, pinproof=bad, subject=subject, started=bad, machines=[bad],
+            environment={bad: bad},
+        )  # fmt: skip
+        return dataclasses.replace(run, header=header)
+
+    def large(self, scenarios: int = 60, machines: int = 20) -> Run:
+        """A matrix as big as a report must stay usable with; one failure in fifteen."""
+        made = [
+            self.machine(f"{2 ** (n % 4)}s-{16 * (n + 1)}c-machine-{n}", cpus=32 * (n % 16 + 1))
+            for n in range(machines)
+        ]
+        verdicts = ["fail", *["pass"] * 9, "skip", *["pass"] * 4]
+        return self.run(
+            *(
+                self.result(
+                    verdicts[(s * machines + m) % len(verdicts)],
+                    scenario=f"area{s % 6}.scenario-{s:02}",
+                    area=f"area{s % 6}",
+                    title=f"Promise number {s} is kept on every machine there is",
+                    machine=machine,
+                )
+                for s in range(scenarios)
+                for m, machine in enumerate(made)
+            )
+        )
+
+    def write(self, run: Run, path: Path) -> Path:
+        """The run as a stream file."""
+        records: Iterable[object] = (run.header, *run.results, *filter(None, [run.footer]))
+        lines = [encode(record) for record in records]  # type: ignore[arg-type]
+        path.write_bytes(b"".join(line + b"\n" for line in lines))
+        return path
+
+    def verdicts(self, run: Run) -> set[Verdict]:
+        return {verdict_of(result) for result in run.results}
+
+
+@pytest.fixture
+def fakes() -> Fakes:
+    return Fakes()
+
+
+@pytest.fixture
+def hostile_text() -> str:
+    return HOSTILE

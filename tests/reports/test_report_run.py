@@ -1,0 +1,169 @@
+"""Reading a stream, whole or broken, and saying what it amounts to."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+import pytest
+
+import reports
+from conformance.results import Footer, ResultsError
+from conformance.verdict import ExitStatus, Verdict
+
+if TYPE_CHECKING:
+    from tests.reports.conftest import Fakes
+
+
+def footer(counts: dict[str, int], status: int) -> Footer:
+    return Footer(counts=counts, exit_status=status, finished="2026-03-01T10:00:41Z", seconds=1)
+
+
+def test_a_whole_stream_is_read_back(fakes: Fakes, tmp_path: Path) -> None:
+    run = fakes.one_of_each()
+    read = reports.load(fakes.write(run, tmp_path / "result.jsonl"))
+    assert read == run
+    assert (read.caution, read.status) == ("", ExitStatus.NOT_CONFORMANT)
+
+
+def test_a_stream_without_a_footer_is_read_and_said_to_be_cut_off(
+    fakes: Fakes, tmp_path: Path
+) -> None:
+    whole = fakes.run(fakes.result(), fakes.result(scenario="b"))
+    path = fakes.write(dataclasses.replace(whole, footer=None), tmp_path / "result.jsonl")
+    run = reports.load(path)
+    assert len(run.results) == 2
+    assert "the footer is missing" in run.cut_off
+    assert run.status is ExitStatus.COULD_NOT_TELL
+    assert run.caution.startswith("This run was cut off")
+    assert run.verdict == "Could not tell: 2 promises kept."
+
+
+def test_a_broken_promise_stays_broken_when_the_run_was_cut_off(
+    fakes: Fakes, tmp_path: Path
+) -> None:
+    whole = fakes.run(fakes.result("fail"), fakes.result())
+    path = fakes.write(dataclasses.replace(whole, footer=None), tmp_path / "result.jsonl")
+    assert reports.load(path).status is ExitStatus.NOT_CONFORMANT
+
+
+@pytest.mark.parametrize("damage", [b'{"kind":"result","scen', b"\xff\xfe\n", b'{"kind":"x"}\n'])
+def test_what_came_before_the_damage_is_kept(
+    damage: bytes, fakes: Fakes, tmp_path: Path
+) -> None:
+    lines = fakes.write(fakes.run(fakes.result()), tmp_path / "a").read_bytes().splitlines(True)
+    path = tmp_path / "result.jsonl"
+    path.write_bytes(lines[0] + lines[1] + damage)
+    run = reports.load(path)
+    assert len(run.results) == 1
+    assert f"{path}:3" in run.cut_off
+
+
+def test_text_after_the_footer_voids_the_footer(fakes: Fakes, tmp_path: Path) -> None:
+    path = fakes.write(fakes.run(fakes.result()), tmp_path / "result.jsonl")
+    with path.open("ab") as stream:
+        stream.write(b"{}\n")
+    run = reports.load(path)
+    assert run.footer is None
+    assert run.status is ExitStatus.COULD_NOT_TELL
+
+
+@pytest.mark.parametrize("content", [b"", b"not json\n", b'{"kind":"header"}\n'])
+def test_a_stream_without_a_header_is_an_error(content: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "result.jsonl"
+    path.write_bytes(content)
+    with pytest.raises(ResultsError, match="result.jsonl"):
+        reports.load(path)
+    with pytest.raises(ResultsError):
+        reports.load(tmp_path / "missing.jsonl")
+
+
+@pytest.mark.parametrize(
+    ("end", "words"),
+    [
+        (footer({"pass": 2, "fail": 0}, 0), "counts 2 pass, its results are 1 fail, 1 pass"),
+        (footer({"pass": 1, "fail": 1}, 0), "claims conformance"),
+        (footer({"pass": 1, "fail": 1}, 77), "exit status 77"),
+    ],
+)
+def test_a_footer_that_contradicts_the_results_is_not_believed(
+    end: Footer, words: str, fakes: Fakes
+) -> None:
+    run = fakes.run(fakes.result("fail"), fakes.result(), footer=end)
+    assert words in run.contradiction
+    assert words in run.caution
+    assert run.status is ExitStatus.NOT_CONFORMANT
+
+
+def test_a_green_footer_over_nothing_is_not_believed(fakes: Fakes) -> None:
+    run = fakes.run(footer=footer({}, 0))
+    assert run.contradiction
+    assert run.status is ExitStatus.COULD_NOT_TELL
+
+
+def test_a_graver_footer_is_believed(fakes: Fakes) -> None:
+    """A floor that was missed or a node not restored shows in no result."""
+    for status in (ExitStatus.TOO_FEW, ExitStatus.NOT_RESTORED, ExitStatus.COULD_NOT_TELL):
+        run = fakes.run(fakes.result(), footer=footer({"pass": 1}, status))
+        assert (run.contradiction, run.status) == ("", status)
+
+
+def test_a_verdict_nobody_knows_is_unknown(fakes: Fakes) -> None:
+    run = fakes.run(fakes.result("splendid"))
+    assert fakes.verdicts(run) == {Verdict.UNKNOWN}
+    assert run.status is ExitStatus.COULD_NOT_TELL
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "words"),
+    [
+        ("pass", "Conformant: 1 promise kept."),
+        ("pass pass skip", "Conformant: 2 promises kept, 1 skipped."),
+        ("pass fail skip", "Not conformant: 1 promise kept, 1 broken, 1 skipped."),
+        ("fail unknown", "Not conformant: 0 promises kept, 1 broken, 1 without an answer."),
+        ("pass unknown", "Could not tell: 1 promise kept, 1 without an answer."),
+        ("skip", "Too little ran to tell: 0 promises kept, 1 skipped."),
+        ("", "Too little ran to tell: 0 promises kept."),
+    ],
+)
+def test_the_verdict_in_words(verdicts: str, words: str, fakes: Fakes) -> None:
+    assert fakes.run(*map(fakes.result, verdicts.split())).verdict == words
+
+
+def test_every_exit_status_has_words(fakes: Fakes) -> None:
+    for status in ExitStatus:
+        run = fakes.run(fakes.result(), footer=footer({"pass": 1}, status))
+        assert run.verdict.endswith(": 1 promise kept.")
+
+
+def test_order_is_by_gravity_and_name_however_the_workers_ran(fakes: Fakes) -> None:
+    run = fakes.run(
+        fakes.result("skip", scenario="a"),
+        fakes.result("pass", scenario="b"),
+        fakes.result("unknown", scenario="c"),
+        fakes.result("fail", scenario="z"),
+        fakes.result("fail", scenario="d"),
+    )
+    assert [result.scenario for result in run.ordered] == ["d", "z", "c", "b", "a"]
+
+
+def test_a_machine_without_results_is_still_named(fakes: Fakes) -> None:
+    run = fakes.run(fakes.result())
+    header = msgspec.structs.replace(run.header, machines=["silent", "2s-2n-8c-smt2"])
+    assert dataclasses.replace(run, header=header).machines == ("silent", "2s-2n-8c-smt2")
+
+
+def test_write_all_and_summarise_work_from_the_stream_alone(fakes: Fakes, tmp_path: Path) -> None:
+    from rich.console import Console
+
+    stream = fakes.write(fakes.one_of_each(), tmp_path / "result.jsonl")
+    reports.write_all(stream, tmp_path / "new" / "folder")
+    assert {path.name for path in (tmp_path / "new" / "folder").iterdir()} == {
+        "junit.xml",
+        "report.html",
+    }
+    console = Console(record=True, width=80, quiet=True)
+    reports.summarise(stream, console)
+    assert "Not conformant" in console.export_text()

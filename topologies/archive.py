@@ -1,0 +1,315 @@
+"""Archives of machines: tar, plain or compressed, read in one pass without extracting.
+
+A reader of its own, because an archive here has thousands of members of a few bytes, from
+strangers: it keeps only what a machine is made of, trusts no header, bounds what comes out of the
+decompressor, and is several times faster than building an object a member.
+
+Understood are ustar, GNU long names and pax paths. Hard links are read as the file they name. A
+device, a FIFO or a sparse member among the relevant paths refuses the whole archive.
+"""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import io
+import lzma
+import zlib
+from collections.abc import Callable
+from typing import Final, Protocol
+
+from topologies.paths import (
+    MAX_FILE_BYTES,
+    MAX_FILES,
+    MAX_TREE_BYTES,
+    check_link,
+    check_nesting,
+    clean,
+    relevant,
+)
+from topologies.tree import Link, Tree
+
+#: Bounds on the archive: compressed, expanded, and how far one byte may expand. sysfs files are
+#: a few bytes in blocks of 512, which xz packs 500 to 1.
+MAX_PACKED: Final = 64 << 20
+MAX_EXPANDED: Final = 1 << 30
+MAX_RATIO: Final = 2000
+_RATIO_FROM: Final = 8 << 20
+_LZMA_MEMORY: Final = 256 << 20
+_CHUNK: Final = 1 << 18
+_BLOCK: Final = 512
+_END: Final = bytes(_BLOCK)
+_UNPACKING_ERRORS: Final = (EOFError, OSError, lzma.LZMAError, zlib.error)
+
+
+class BrokenArchive(Exception):
+    """The archive is torn, no archive, or hostile; ``str()`` says which, without its name."""
+
+
+class _Source(Protocol):
+    def read(self, size: int, /) -> bytes: ...
+
+
+def read_archive(data: bytes) -> Tree:
+    """The tree in an archive's bytes: relevant paths only, the folder it was packed under
+    stripped. Raises :class:`BrokenArchive`."""
+    if len(data) > MAX_PACKED:
+        raise BrokenArchive(f"larger than {MAX_PACKED >> 20} MiB")
+    return _Reader(_Expanded(_opened(data), len(data))).tree()
+
+
+def _opened(data: bytes) -> _Source:
+    if data.startswith(b"\x1f\x8b"):
+        return gzip.GzipFile(fileobj=io.BytesIO(data))
+    if data.startswith(b"BZh"):
+        return bz2.BZ2File(io.BytesIO(data))
+    if data.startswith(b"\xfd7zXZ\0"):
+        return _Xz(data)
+    if len(data) < _BLOCK or not (data[:_BLOCK] == _END or _checksum_holds(data[:_BLOCK])):
+        raise BrokenArchive("not a tar archive (plain, gz, bz2 or xz)")
+    return io.BytesIO(data)
+
+
+class _Xz:
+    """xz with a bound on memory, which :class:`lzma.LZMAFile` does not take."""
+
+    def __init__(self, data: bytes) -> None:
+        self._rest = data
+        self._stream = lzma.LZMADecompressor(memlimit=_LZMA_MEMORY)
+
+    def read(self, size: int, /) -> bytes:
+        while True:
+            if self._stream.eof:
+                self._rest = self._stream.unused_data.lstrip(b"\0")
+                if not self._rest:
+                    return b""
+                self._stream = lzma.LZMADecompressor(memlimit=_LZMA_MEMORY)
+            data, self._rest = self._rest, b""
+            chunk = self._stream.decompress(data, size)
+            if chunk:
+                return chunk
+            if not self._stream.eof and self._stream.needs_input:
+                raise EOFError
+
+
+class _Expanded:
+    """What a source expands to, in pieces of exactly the size asked for, and bounded."""
+
+    def __init__(self, source: _Source, packed: int) -> None:
+        self._source = source
+        self._bound = min(MAX_EXPANDED, max(packed * MAX_RATIO, _RATIO_FROM))
+        self._buffer = b""
+        self._at = 0
+        self._seen = 0
+
+    def take(self, size: int) -> bytes:
+        """The next ``size`` bytes, fewer at the end."""
+        end = self._at + size
+        while end > len(self._buffer):
+            chunk = self._more()
+            if not chunk:
+                break
+            self._buffer = self._buffer[self._at :] + chunk
+            end, self._at = size, 0
+        piece = self._buffer[self._at : end]
+        self._at += len(piece)
+        return piece
+
+    def skip(self, size: int) -> bool:
+        """Pass over ``size`` bytes; ``False`` where there are fewer."""
+        while size > _CHUNK:
+            if not self.take(_CHUNK):
+                return False
+            size -= _CHUNK
+        return len(self.take(size)) == size
+
+    def _more(self) -> bytes:
+        try:
+            chunk = self._source.read(_CHUNK)
+        except _UNPACKING_ERRORS as error:
+            raise BrokenArchive("torn or damaged: it cannot be unpacked to its end") from error
+        self._seen += len(chunk)
+        if self._seen > self._bound:
+            raise BrokenArchive("expands to more than any machine's tree")
+        return chunk
+
+
+class _Reader:
+    """Goes through the members; what a member says of itself is believed by no one."""
+
+    def __init__(self, stream: _Expanded) -> None:
+        self._stream = stream
+        self._entries: dict[str, str] = {}
+        self._prefix: str | None = None
+        self._members = 0
+        self._kept_bytes = 0
+        self._long_name: str | None = None
+        self._long_link: str | None = None
+        self._pax: dict[str, str] = {}
+        self._by_kind: dict[bytes, Callable[[str, bytes, int], None]] = {
+            b"0": self._file,
+            b"\0": self._file,
+            b"7": self._file,
+            b"1": self._hard_link,
+            b"2": self._link,
+            b"5": self._folder,
+        }
+
+    def tree(self) -> Tree:
+        while (header := self._stream.take(_BLOCK)) != _END:
+            if len(header) < _BLOCK:
+                raise BrokenArchive("torn: it ends in the middle")
+            if not _checksum_holds(header):
+                raise BrokenArchive("damaged: a member's checksum is wrong")
+            self._member(header)
+        try:
+            check_nesting(self._entries)
+        except ValueError as error:
+            raise BrokenArchive(f"refused: {error}") from error
+        return Tree(self._entries)
+
+    def _member(self, header: bytes) -> None:
+        self._members += 1
+        if self._members > MAX_FILES:
+            raise BrokenArchive(f"more than {MAX_FILES} members")
+        kind, size = header[156:157], self._size(header)
+        if kind in b"LKxg" and kind:
+            self._extension(kind, self._data(size))
+            return
+        name = self._pax.get("path") or self._long_name or _name(header)
+        try:
+            found = relevant(clean(name))
+        except ValueError as error:
+            raise BrokenArchive(f"refused: {error}: {name}") from error
+        if found is None:
+            self._skip(size)
+        else:
+            self._check_prefix(found[0])
+            self._by_kind.get(kind, self._refused)(found[1], header, size)
+        self._long_name = self._long_link = None
+        self._pax = {}
+
+    def _size(self, header: bytes) -> int:
+        field = header[124:136]
+        text = self._pax.get("size") or field.strip(b" \0").decode("ascii", "replace")
+        base = 10 if "size" in self._pax else 8
+        try:
+            size = int(text, base) if text else 0
+        except ValueError:
+            size = -1
+        if not 0 <= size <= MAX_EXPANDED:
+            raise BrokenArchive("refused: a member of impossible size")
+        return size
+
+    def _data(self, size: int) -> bytes:
+        if size > MAX_FILE_BYTES:
+            raise BrokenArchive(f"refused: a file of more than {MAX_FILE_BYTES >> 20} MiB")
+        padded = size + -size % _BLOCK
+        data = self._stream.take(padded)
+        if len(data) < padded:
+            raise BrokenArchive("torn: it ends in the middle")
+        return data[:size]
+
+    def _skip(self, size: int) -> None:
+        if not self._stream.skip(size + -size % _BLOCK):
+            raise BrokenArchive("torn: it ends in the middle")
+
+    def _extension(self, kind: bytes, data: bytes) -> None:
+        if kind == b"L":
+            self._long_name = _text(data.rstrip(b"\0"))
+        elif kind == b"K":
+            self._long_link = _text(data.rstrip(b"\0"))
+        elif kind == b"x":
+            self._pax = _pax_records(data)
+
+    def _check_prefix(self, prefix: str) -> None:
+        if self._prefix is None:
+            self._prefix = prefix
+        elif self._prefix != prefix:
+            one, other = self._prefix or ".", prefix or "."
+            raise BrokenArchive(f"it holds more than one machine: {one} and {other}")
+
+    def _file(self, path: str, _header: bytes, size: int) -> None:
+        self._keep(path, _text(self._data(size)))
+
+    def _folder(self, _path: str, _header: bytes, size: int) -> None:
+        self._skip(size)
+
+    def _link(self, path: str, header: bytes, size: int) -> None:
+        self._skip(size)
+        target = self._target(header)
+        try:
+            check_link(path, target)
+        except ValueError as error:
+            raise BrokenArchive(f"refused: {error}: {path} -> {target}") from error
+        self._keep(path, Link(target))
+
+    def _hard_link(self, path: str, header: bytes, size: int) -> None:
+        self._skip(size)
+        target = self._target(header)
+        try:
+            found = relevant(clean(target))
+        except ValueError:
+            found = None
+        if found is None or found[1] not in self._entries:
+            raise BrokenArchive(f"refused: a hard link to what it does not hold: {path}")
+        self._keep(path, self._entries[found[1]])
+
+    def _refused(self, path: str, _header: bytes, _size: int) -> None:
+        raise BrokenArchive(f"refused: neither file, folder nor link: {path}")
+
+    def _target(self, header: bytes) -> str:
+        return self._pax.get("linkpath") or self._long_link or _text(_until_nul(header[157:257]))
+
+    def _keep(self, path: str, text: str) -> None:
+        self._kept_bytes += len(text) + len(path)
+        if self._kept_bytes > MAX_TREE_BYTES:
+            raise BrokenArchive("expands to more than any machine's tree")
+        self._entries[path] = text
+
+
+def _checksum_holds(header: bytes) -> bool:
+    """A header's sum counts its own field as blanks; some old tars summed signed bytes."""
+    try:
+        stated = int(header[148:156].strip(b" \0") or b"x", 8)
+    except ValueError:
+        return False
+    total = sum(header) - sum(header[148:156]) + 8 * 32
+    if stated == total:
+        return True
+    high = sum(byte > 127 for byte in header[:148] + header[156:])
+    return stated == total - 256 * high
+
+
+def _name(header: bytes) -> str:
+    name = _text(_until_nul(header[:100]))
+    if header[257:263] == b"ustar\0" and header[345]:
+        return f"{_text(_until_nul(header[345:500]))}/{name}"
+    return name
+
+
+def _pax_records(data: bytes) -> dict[str, str]:
+    """``length key=value\\n`` records; keys other than those used here are dropped."""
+    records, at = {}, 0
+    while at < len(data) and data[at]:
+        length, blank, _ = data[at : at + 20].partition(b" ")
+        if not (blank and length.isdigit() and len(length) < 10):
+            raise BrokenArchive("damaged: a pax header cannot be read")
+        end = at + int(length)
+        key, equals, value = data[at + len(length) + 1 : end - 1].partition(b"=")
+        if end <= at or end > len(data) or not equals:
+            raise BrokenArchive("damaged: a pax header cannot be read")
+        if key in (b"path", b"linkpath", b"size"):
+            records[key.decode()] = _text(value)
+        elif key.startswith(b"GNU.sparse"):
+            raise BrokenArchive("refused: a sparse member")
+        at = end
+    return records
+
+
+def _until_nul(field: bytes) -> bytes:
+    return field.partition(b"\0")[0]
+
+
+def _text(data: bytes) -> str:
+    return data.decode("utf-8", "surrogateescape")

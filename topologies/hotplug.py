@@ -1,0 +1,201 @@
+"""CPUs taken offline: what the kernel shows of the machine afterwards.
+
+As Linux 5.15 does on ``echo 0 > cpuN/online``, and at boot with ``maxcpus=``:
+
+- ``cpu/online`` and ``cpu/offline`` change; ``cpuN/online`` is 0; ``cpuN/topology`` and
+  ``cpuN/cache`` are gone (``drivers/base/topology.c``, ``cacheinfo.c``);
+- the maps and lists of the other CPUs no longer hold it, nor do the ``cpulist`` and ``cpumap`` of
+  its NUMA node; a node left without CPUs leaves ``has_cpu``, but stays online with its memory;
+- the links ``nodeN/cpuM`` and ``cpuM/nodeN`` **stay**: ``unregister_cpu_under_node`` is called
+  when a CPU is unplugged for good, not when it goes offline (``drivers/base/cpu.c``);
+- ``/proc/cpuinfo`` loses the block; ``siblings`` and ``cpu cores`` of its package shrink.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable
+from typing import Final
+
+from topologies.cpulist import (
+    MAX_ID,
+    bits,
+    format_list,
+    format_mask,
+    ids,
+    parse_list,
+    parse_mask,
+)
+from topologies.errors import BrokenMachine, MachineError
+from topologies.tree import Link, Tree
+
+_CPU: Final = "sys/devices/system/cpu"
+_NODE: Final = "sys/devices/system/node"
+_CPU_FILE: Final = re.compile(rf"{_CPU}/cpu([0-9]{{1,7}})/(?:topology|cache)/(?:.*/)?([^/]+)")
+_NODE_FILE: Final = re.compile(rf"{_NODE}/node[0-9]+/(cpumap|cpulist)")
+_FIELD: Final = re.compile(r"^([a-z ]+?)[ \t]*:[ \t]*([0-9]{1,7})[ \t]*$", re.MULTILINE)
+
+
+def without_cpus(tree: Tree, cpus: Iterable[int]) -> Tree:
+    """The same machine with ``cpus`` offline; those that are offline already stay so.
+
+    Works on captured trees as on described ones. Raises :class:`MachineError` for a CPU the tree
+    does not have, and where none would be left; :class:`BrokenMachine` where ``cpu/online``
+    cannot be read.
+    """
+    gone = _checked(tree, cpus)
+    if not gone:
+        return tree
+    shrink = _Shrink(gone)
+    entries: dict[str, str] = {}
+    for path, text in tree.items():
+        kept = shrink.file(path, text)
+        if kept is not None:
+            entries[path] = kept
+    _switch_off(entries, gone)
+    _drop_from_node_lists(entries)
+    if isinstance(info := entries.get("proc/cpuinfo"), str):
+        entries["proc/cpuinfo"] = _cpuinfo_without(info, gone, _whole_cores(tree, gone))
+    return Tree(entries)
+
+
+def _checked(tree: Tree, cpus: Iterable[int]) -> int:
+    """Those of ``cpus`` that are online now."""
+    wanted, present = list(cpus), cpu_directories(tree)
+    absent = [cpu for cpu in wanted if not 0 <= cpu <= MAX_ID or not present >> cpu & 1]
+    if absent:
+        shown = ", ".join(map(str, absent[:8]))
+        raise MachineError(f"the machine has no CPU {shown} to take offline")
+    online = online_cpus(tree)
+    if not online & ~bits(wanted):
+        raise MachineError("no CPU would be left online")
+    return bits(wanted) & online
+
+
+def online_cpus(tree: Tree) -> int:
+    """``cpu/online`` as a set; raises :class:`BrokenMachine` where it cannot be read."""
+    try:
+        return parse_list(tree[f"{_CPU}/online"])
+    except (KeyError, ValueError) as error:
+        raise BrokenMachine(f"{_CPU}/online", "missing, or not a CPU list") from error
+
+
+def cpu_directories(tree: Tree) -> int:
+    """The CPUs that the tree has a folder of, online or not, as a set."""
+    start = len(f"{_CPU}/cpu")
+    found = {
+        path[start:].partition("/")[0] for path in tree if path.startswith(f"{_CPU}/cpu")
+    }
+    return bits(int(name) for name in found if name.isascii() and name.isdigit() and len(name) < 8)
+
+
+class _Shrink:
+    """Takes CPUs out of maps and lists; equal texts are rewritten once."""
+
+    def __init__(self, gone: int) -> None:
+        self._gone = gone
+        self._done: dict[tuple[bool, str], str] = {}
+
+    def file(self, path: str, text: str) -> str | None:
+        """What becomes of one file; ``None`` if it goes away."""
+        if found := _CPU_FILE.fullmatch(path):
+            if self._gone >> int(found[1]) & 1:
+                return None
+            name = found[2]
+            if isinstance(text, Link):
+                return text
+            if name.endswith(("_siblings", "_cpus", "_cpu_map")):
+                return self._set(text, as_mask=True)
+            if name.endswith(("_siblings_list", "_cpus_list", "_cpu_list")):
+                return self._set(text, as_mask=False)
+        elif found := _NODE_FILE.fullmatch(path):
+            return self._set(text, as_mask=found[1] == "cpumap")
+        return text
+
+    def _set(self, text: str, *, as_mask: bool) -> str:
+        if (as_mask, text) not in self._done:
+            self._done[as_mask, text] = self._shrunk(text, as_mask)
+        return self._done[as_mask, text]
+
+    def _shrunk(self, text: str, as_mask: bool) -> str:
+        """Unreadable text stays as it is: a captured tree may be odd, and stays as odd."""
+        body = text.strip(" \t\n\0")
+        try:
+            before = parse_mask(text) if as_mask else parse_list(text)
+        except ValueError:
+            return text
+        if not before & self._gone:
+            return text
+        after = before & ~self._gone
+        if as_mask:
+            return format_mask(after, 4 * len(body.replace(",", ""))) + "\n"
+        return format_list(after) + "\n"
+
+
+def _switch_off(entries: dict[str, str], gone: int) -> None:
+    online = parse_list(entries[f"{_CPU}/online"]) & ~gone
+    entries[f"{_CPU}/online"] = format_list(online) + "\n"
+    try:
+        offline = parse_list(entries[f"{_CPU}/offline"])
+    except (KeyError, ValueError):
+        offline = 0
+    entries[f"{_CPU}/offline"] = format_list(offline | gone) + "\n"
+    for cpu in ids(gone):
+        entries[f"{_CPU}/cpu{cpu}/online"] = "0\n"
+
+
+def _drop_from_node_lists(entries: dict[str, str]) -> None:
+    """``has_cpu`` keeps the nodes that still have one, as far as their ``cpumap`` tells."""
+    try:
+        nodes = parse_list(entries[f"{_NODE}/has_cpu"])
+        left = bits(
+            node
+            for node in ids(nodes)
+            if parse_mask(entries.get(f"{_NODE}/node{node}/cpumap", "1"))
+        )
+    except (KeyError, ValueError):
+        return
+    entries[f"{_NODE}/has_cpu"] = format_list(left) + "\n"
+
+
+def _whole_cores(tree: Tree, gone: int) -> list[int]:
+    """The cores that lose their last online CPU, as sets."""
+    cores = set()
+    for cpu in ids(gone):
+        base = f"{_CPU}/cpu{cpu}/topology"
+        text = tree.get(f"{base}/thread_siblings")
+        try:
+            core = parse_mask(text) if text is not None else 1 << cpu
+        except ValueError:
+            core = 1 << cpu
+        if not core & ~gone:
+            cores.add(core)
+    return sorted(cores)
+
+
+def _cpuinfo_without(text: str, gone: int, cores: list[int]) -> str:
+    """``/proc/cpuinfo`` without the blocks of ``gone``; what has no such block stays as it is."""
+    blocks = [(block, dict(_FIELD.findall(block))) for block in re.split(r"(?<=\n\n)", text)]
+    package_of = {
+        int(fields["processor"]): fields.get("physical id", "")
+        for _, fields in blocks
+        if "processor" in fields
+    }
+    lost_cpus = Counter(package_of[cpu] for cpu in ids(gone) if cpu in package_of)
+    lost_cores = Counter(package_of.get(next(ids(core)), "") for core in cores)
+    kept = []
+    for block, fields in blocks:
+        if "processor" in fields and gone >> int(fields["processor"]) & 1:
+            continue
+        package = fields.get("physical id", "")
+        shrunk = _less(block, "siblings", lost_cpus[package])
+        kept.append(_less(shrunk, "cpu cores", lost_cores[package]))
+    return "".join(kept)
+
+
+def _less(block: str, field: str, by: int) -> str:
+    if not by:
+        return block
+    pattern = re.compile(rf"^({field}[ \t]*:[ \t]*)([0-9]{{1,7}})$", re.MULTILINE)
+    return pattern.sub(lambda found: found[1] + str(max(int(found[2]) - by, 0)), block)

@@ -1,0 +1,79 @@
+"""Which paths a tree may hold, whoever hands them over.
+
+A tree comes out of archives and folders that nobody vouches for, and goes back to disk under a
+kubelet. So every path is relative and without ``.`` and ``..``, nothing lies below a link, and a
+link's target climbs first and descends afterwards (``../../cpu/cpu0``), never above the root:
+then following links cannot leave the tree, however they are chained.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Final
+
+from topologies.tree import Link
+
+CPU: Final = "sys/devices/system/cpu"
+NODE: Final = "sys/devices/system/node"
+CPUINFO: Final = "proc/cpuinfo"
+
+#: What a machine's tree keeps: the folders as such, and all that lies in them.
+FOLDERS: Final = (CPU, NODE)
+_RELEVANT: Final = re.compile(rf"(?:(.*?)/)?((?:{CPU}|{NODE})/.+|{CPUINFO})", re.DOTALL)
+
+#: Bounds on any tree: a machine of 8192 CPUs stays below them.
+MAX_FILES: Final = 1_000_000
+MAX_FILE_BYTES: Final = 32 << 20
+MAX_TREE_BYTES: Final = 128 << 20
+MAX_PATH: Final = 1024
+
+
+def clean(path: str) -> str:
+    """``path`` without ``.`` and doubled slashes; raises ``ValueError`` where it is absolute,
+    climbs with ``..``, holds a NUL or is too long."""
+    if path.startswith("/"):
+        raise ValueError("an absolute path")
+    if "\0" in path:
+        raise ValueError("a path with a NUL byte")
+    if len(path) > MAX_PATH:
+        raise ValueError("an overlong path")
+    if "//" not in path and "." not in path:
+        return path.rstrip("/")
+    parts = [part for part in path.split("/") if part not in ("", ".")]
+    if ".." in parts:
+        raise ValueError("a path with `..`")
+    return "/".join(parts)
+
+
+def relevant(path: str) -> tuple[str, str] | None:
+    """``(prefix, path in the tree)`` of a clean path, or ``None`` for what a tree does not keep.
+    The prefix is the folder an archive was packed under, ``""`` for none."""
+    found = _RELEVANT.fullmatch(path)
+    return (found[1] or "", found[2]) if found else None
+
+
+def check_link(path: str, target: str) -> None:
+    """Raise ``ValueError`` where the link at ``path`` may lead out of the tree."""
+    if target.startswith("/") or "\0" in target or len(target) > MAX_PATH:
+        raise ValueError("a link out of the tree")
+    parts = [part for part in target.split("/") if part not in ("", ".")]
+    climb = 0
+    while climb < len(parts) and parts[climb] == "..":
+        climb += 1
+    if not target or ".." in parts[climb:] or climb > path.count("/"):
+        raise ValueError("a link out of the tree")
+
+
+def check_nesting(entries: Mapping[str, str]) -> None:
+    """Raise ``ValueError``, its text naming the path, where an entry lies below a file or link."""
+    parents: set[str] = set()
+    for path in entries:
+        parent = path.rpartition("/")[0]
+        while parent and parent not in parents:
+            parents.add(parent)
+            parent = parent.rpartition("/")[0]
+    for parent in parents:
+        if parent in entries:
+            kind = "a link" if isinstance(entries[parent], Link) else "a file"
+            raise ValueError(f"{parent} is {kind} and a folder")
