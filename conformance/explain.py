@@ -6,10 +6,15 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from conformance.results import Difference, Failure
 from conformance.scenario import Scenario
 from conformance.subject import SubjectInfo
+
+#: How much of a log stands in a terminal before it hides the story.
+_LOG_LINES: Final = 10
+_LOG_WIDTH: Final = 300
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,9 +59,7 @@ def explanation(story: Story, failure: Failure, *, evidence: str = "") -> str:
     if story.witness:
         lines.append(f"  judged by {story.witness}")
     lines += ["  replay", f"    {replay_command(story)}"]
-    if evidence:
-        lines += ["  log", *(f"    {line}" for line in evidence.splitlines())]
-    return "\n".join(lines)
+    return "\n".join([*lines, *_log(evidence)])
 
 
 def untold(story: Story, reason: str, *, evidence: str = "") -> str:
@@ -73,9 +76,18 @@ def untold(story: Story, reason: str, *, evidence: str = "") -> str:
         "  replay",
         f"    {replay_command(story)}",
     ]
-    if evidence:
-        lines += ["  log", *(f"    {line}" for line in evidence.splitlines())]
-    return "\n".join(lines)
+    return "\n".join([*lines, *_log(evidence)])
+
+
+def _log(evidence: str) -> list[str]:
+    """The end of the evidence; a report has the whole."""
+    lines = evidence.splitlines()
+    if not lines:
+        return []
+    left_out = len(lines) - _LOG_LINES
+    note = f" (the last {_LOG_LINES} lines, {left_out} more in the report)" if left_out > 0 else ""
+    shown = (line if len(line) <= _LOG_WIDTH else f"{line[:_LOG_WIDTH]}…" for line in lines)
+    return [f"  log{note}", *(f"    {line}" for line in list(shown)[-_LOG_LINES:])]
 
 
 def _subject_text(subject: SubjectInfo) -> str:

@@ -9,8 +9,15 @@ from dataclasses import dataclass
 import msgspec.structs
 
 from conformance.explain import Story, explanation, replay_command, untold
-from conformance.lockstep import CouldNotTell, Divergence, LockstepNode, OracleMaker, Seen
-from conformance.results import Failure, MachineRecord, Result
+from conformance.lockstep import (
+    CouldNotTell,
+    Divergence,
+    LockstepNode,
+    OracleMaker,
+    Seen,
+    machine_record,
+)
+from conformance.results import Failure, Result
 from conformance.scenario import Scenario
 from conformance.subject import Subject, SubjectError
 from conformance.verdict import Verdict
@@ -37,16 +44,6 @@ class Judgement:
 
     result: Result
     history: tuple[Seen, ...] = ()
-
-
-def machine_record(machine: Machine, topology: CPUTopology | None) -> MachineRecord:
-    """The machine as the result stream has it; without CPUs where they cannot be discovered."""
-    return MachineRecord(
-        name=machine.name,
-        shape=machine.shape,
-        digest=machine.digest,
-        cpus=dict(topology.details) if topology else {},
-    )
 
 
 def judge(case: Case, subject: Subject, *, oracle: OracleMaker, release: str) -> Judgement:
@@ -107,7 +104,7 @@ def _failed(
     evidence = node.evidence()
     story = _story(case, subject, node)
     return _with(
-        _result(case, subject, node.topology or topology, Verdict.FAIL, failure.rule, node=node),
+        _result(case, subject, topology, Verdict.FAIL, failure.rule, node=node),
         failure=failure,
         explanation=explanation(story, failure, evidence=evidence),
         evidence=evidence,
@@ -159,7 +156,7 @@ def _result(
         level=scenario.level.value,
         source=scenario.source.text,
         source_url=scenario.source.url,
-        machine=machine_record(node.machine if node else case.machine, topology),
+        machine=machine_record(case.machine, topology),
         verdict=verdict.value,
         reason=reason,
         steps=list(node.steps) if node else [],

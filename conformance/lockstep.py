@@ -15,7 +15,7 @@ import topologies
 from conformance.checks import Situation, Violation, cpu_difference, differences, violations
 from conformance.describe import config_text, step_text, topology_text
 from conformance.oracle import Oracle
-from conformance.results import Difference, Failure, Holding
+from conformance.results import Difference, Failure, Holding, MachineRecord
 from conformance.subject import NodeUnderTest, Subject, SubjectLostError
 from reference import CPUSet, NotModelled, discover
 from reference.steps import (
@@ -103,6 +103,7 @@ class LockstepNode:
         self._pods: dict[str, Pod] = {}
         self._tampered: set[tuple[str, str]] = set()
         self._derived: dict[str, Machine] = {machine.name: machine}
+        self._first = machine.name
 
     # ---- what a scenario reads ------------------------------------------------------------
 
@@ -233,8 +234,9 @@ class LockstepNode:
             self._node.close()
 
     def totals(self) -> str:
-        """The machine's size in words."""
-        return topology_text(self.topology)
+        """The machine's size in words, and what it has become where it was changed."""
+        text = topology_text(self.topology)
+        return text if self.machine.name == self._first else f"by now {self.machine.name}, {text}"
 
     def _move_to(self, machine: Machine) -> None:
         self._derived[machine.name] = machine
@@ -295,8 +297,14 @@ class LockstepNode:
                 differences=found,
                 expected_holdings=holdings(expected, self.reserved) if expected else [],
                 seen_holdings=holdings(self.view, self.reserved),
+                machine=self._changed_machine(),
             )
         )
+
+    def _changed_machine(self) -> MachineRecord | None:
+        if self.machine.name == self._first:
+            return None
+        return machine_record(self.machine, self.topology)
 
     def _situation(self) -> Situation:
         return Situation(
@@ -307,6 +315,16 @@ class LockstepNode:
             can=self._subject.capabilities,
             tampered=frozenset(self._tampered),
         )
+
+
+def machine_record(machine: Machine, topology: CPUTopology | None) -> MachineRecord:
+    """The machine as the result stream has it; without CPUs where they cannot be discovered."""
+    return MachineRecord(
+        name=machine.name,
+        shape=machine.shape,
+        digest=machine.digest,
+        cpus=dict(topology.details) if topology else {},
+    )
 
 
 def holdings(view: View, reserved: CPUSet) -> list[Holding]:

@@ -184,7 +184,7 @@ class RecordedOracle:
     (the scenario has changed since) ends its knowledge."""
 
     def __init__(self, case: RecordedCase, header: RecordingHeader) -> None:
-        self.name = f"a real kubelet {header.version} was recorded"
+        self.name = f"a recording of a real kubelet {header.version}"
         self._steps = iter(case.steps)
         self._lost = False
 

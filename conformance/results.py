@@ -71,12 +71,14 @@ class Holding(msgspec.Struct, kw_only=True, frozen=True):
 
 class Failure(msgspec.Struct, kw_only=True, frozen=True):
     """Why a verdict is not ``pass``. ``rule`` is the promise or invariant that was broken;
-    ``expected_holdings`` and ``seen_holdings`` are what a picture is drawn from."""
+    ``expected_holdings`` and ``seen_holdings`` are what a picture is drawn from, on ``machine``
+    where the scenario had changed the result's machine by then."""
 
     rule: str
     differences: list[Difference] = []
     expected_holdings: list[Holding] = []
     seen_holdings: list[Holding] = []
+    machine: MachineRecord | None = None
 
 
 class Result(msgspec.Struct, tag="result", tag_field="kind", kw_only=True, frozen=True):

@@ -66,7 +66,7 @@ class Needs:
             if has < least:
                 return f"needs {least} {what}, the machine has {has}"
         if self.even and not _even(topology):
-            return "needs NUMA nodes and sockets of one size, the machine's differ"
+            return "needs cores, NUMA nodes and sockets of one size, the machine's differ"
         return ""
 
 

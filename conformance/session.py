@@ -18,8 +18,8 @@ import msgspec
 import pytest
 
 import topologies
-from conformance.judge import Case, Judgement, judge, machine_record
-from conformance.lockstep import OracleMaker
+from conformance.judge import Case, Judgement, judge
+from conformance.lockstep import OracleMaker, machine_record
 from conformance.oracle import ModelOracle
 from conformance.recording import RecordedCase, RecordingHeader, recorded, recorded_oracle
 from conformance.recording import write as write_recording

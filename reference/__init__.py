@@ -1,7 +1,67 @@
-"""The reference: a pure model of the kubelet's CPU manager."""
+"""The reference: a pure model of the kubelet's CPU manager.
+
+A tree of files goes in, decisions come out: nothing here opens a file, looks at a clock or starts
+a thread. It models release 1.36 whole, and the packed allocator of 1.22 to 1.37.
+"""
 
 from reference.allocation import take_by_topology
+from reference.checkpoint import Checkpoint, glance
 from reference.cpuset import CPUSet, CPUSetParseError
-from reference.topology import CPUTopology
+from reference.discovery import Cache, Core, MachineInfo, NUMANode, discover
+from reference.errors import (
+    AllocationError,
+    CheckpointError,
+    ConfigurationError,
+    DiscoveryError,
+    IllegalStep,
+    KubeletError,
+    ModelError,
+    NotEnoughCPUs,
+    NothingFits,
+    NotModelled,
+    QuantityError,
+    StateError,
+)
+from reference.manager import CPUManager
+from reference.node import Node
+from reference.policy import NonePolicy, Policy, StaticPolicy, make_policy
+from reference.qos import exclusive_cpus, qos_class
+from reference.releases import NEWEST, Release
+from reference.topology import CPUTopology, Place
 
-__all__ = ["CPUSet", "CPUSetParseError", "CPUTopology", "take_by_topology"]
+__all__ = [
+    "NEWEST",
+    "AllocationError",
+    "CPUManager",
+    "CPUSet",
+    "CPUSetParseError",
+    "CPUTopology",
+    "Cache",
+    "Checkpoint",
+    "CheckpointError",
+    "ConfigurationError",
+    "Core",
+    "DiscoveryError",
+    "IllegalStep",
+    "KubeletError",
+    "MachineInfo",
+    "ModelError",
+    "NUMANode",
+    "Node",
+    "NonePolicy",
+    "NotEnoughCPUs",
+    "NotModelled",
+    "NothingFits",
+    "Place",
+    "Policy",
+    "QuantityError",
+    "Release",
+    "StateError",
+    "StaticPolicy",
+    "discover",
+    "exclusive_cpus",
+    "glance",
+    "make_policy",
+    "qos_class",
+    "take_by_topology",
+]

@@ -19,7 +19,7 @@ from operator import itemgetter
 from typing import Final
 
 from reference.cpuset import CPUSet
-from reference.errors import AllocationError, NotEnoughCPUs, NothingFits, NotModelled
+from reference.errors import NotEnoughCPUs, NothingFits, NotModelled
 from reference.releases import NEWEST, AnyRelease, Behaviour, Packing, behaviour
 from reference.topology import CPUTopology, Unit, Units
 

@@ -38,11 +38,11 @@ class CPUSetTooWide(CPUSetParseError):
 def _atoi(text: str) -> int:
     """Go's ``strconv.Atoi``: optional sign, ASCII digits, 64 bits."""
     if not _GO_INT.fullmatch(text):
-        raise CPUSetParseError(f"strconv.Atoi: parsing {_go_quote(text)}: invalid syntax")
+        raise CPUSetParseError(f"strconv.Atoi: parsing {go_quote(text)}: invalid syntax")
     # Python refuses to convert thousands of digits; no such number fits 64 bits anyway.
     value = int(text) if len(text) <= 4000 else _INT64_MAX + 1
     if not _INT64_MIN <= value <= _INT64_MAX:
-        raise CPUSetParseError(f"strconv.Atoi: parsing {_go_quote(text)}: value out of range")
+        raise CPUSetParseError(f"strconv.Atoi: parsing {go_quote(text)}: value out of range")
     return value
 
 
@@ -52,7 +52,7 @@ _ESCAPES: Final = {
 }  # fmt: skip
 
 
-def _go_quote(text: str) -> str:
+def go_quote(text: str) -> str:
     """Quote like Go's ``strconv.Quote`` (what its errors and ``%q`` print)."""
     return '"' + "".join(map(_quoted_char, text)) + '"'
 
@@ -112,7 +112,7 @@ class CPUSet:
                 continue
             low, high = _atoi(first), _atoi(last)
             if low > high:
-                raise CPUSetParseError(f"invalid range {_go_quote(piece)} ({low} > {high})")
+                raise CPUSetParseError(f"invalid range {go_quote(piece)} ({low} > {high})")
             mask |= _bits(low, high, text)
         return cls.of_mask(mask)
 
@@ -199,5 +199,5 @@ _set_mask: Final = CPUSet.__dict__["mask"].__set__
 def _bits(low: int, high: int | None, text: str) -> int:
     last = low if high is None else high
     if low < 0 or last > MAX_CPU:
-        raise CPUSetTooWide(f"no machine has the CPUs of {_go_quote(text)}")
+        raise CPUSetTooWide(f"no machine has the CPUs of {go_quote(text)}")
     return (1 << last + 1) - (1 << low)

@@ -208,9 +208,9 @@ def _packages_as_nodes(sysfs: SysFS, online: _Online) -> tuple[tuple[NUMANode, .
         raise _Fault("no CPU is available, cpusPath: /sys/devices/system/cpu")
     packages: dict[int, list[str]] = {}
     for name in names:
-        package = sysfs.read(f"{_CPUS}/{name}/topology/physical_package_id")
-        if package is not None:
-            packages.setdefault(_atoi(package), []).append(name)
+        text = sysfs.read(f"{_CPUS}/{name}/topology/physical_package_id")
+        if text is not None:
+            packages.setdefault(_atoi(text), []).append(name)
     nodes = []
     # The kubelet's own order of these is random; it shows in nothing but lists of nodes.
     for package in sorted(packages):

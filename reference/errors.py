@@ -1,17 +1,18 @@
 """What can go wrong in the model, told apart by who is at fault.
 
-    ModelError
-    +-- NotModelled              the model does not know this; it never guesses
-    +-- IllegalStep              the driver asked for what no node can do
-    +-- KubeletError             the kubelet itself says no; str() is its own text
-        +-- DiscoveryError       it cannot make out the machine
-        +-- AllocationError      it cannot hand out the CPUs asked for
-        |   +-- NotEnoughCPUs    fewer are free than requested
-        |   +-- NothingFits      enough are free by count, and still they cannot be taken
-        +-- ConfigurationError   it will not run with these settings
-        +-- CheckpointError      it cannot restore its state file
-        +-- StateError           the state it restored does not suit the machine
-    CPUSetParseError             (ValueError, in reference.cpuset) a text is no CPU list
+ModelError
++-- NotModelled              the model does not know this; it never guesses
++-- IllegalStep              the driver asked for what no node can do
++-- KubeletError             the kubelet itself says no; str() is its own text
++-- DiscoveryError       it cannot make out the machine
++-- AllocationError      it cannot hand out the CPUs asked for
+|   +-- NotEnoughCPUs    fewer are free than requested
+|   +-- NothingFits      enough are free by count, and still they cannot be taken
++-- ConfigurationError   it will not run with these settings
++-- CheckpointError      it cannot restore its state file
++-- StateError           the state it restored does not suit the machine
+QuantityError                (ValueError) a text is no Kubernetes quantity
+CPUSetParseError             (ValueError, in reference.cpuset) a text is no CPU list
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ __all__ = [
     "NotEnoughCPUs",
     "NotModelled",
     "NothingFits",
+    "QuantityError",
     "StateError",
 ]
 
@@ -94,3 +96,7 @@ class CheckpointError(KubeletError):
 
 class StateError(KubeletError):
     """The restored state fails the static policy's validation."""
+
+
+class QuantityError(ValueError):
+    """A text is no Kubernetes quantity."""

@@ -15,7 +15,14 @@ from typing import Final
 from reference.quantity import milli_value, quantity, value
 from reference.steps import Container, Kind, Pod
 
-__all__ = ["BEST_EFFORT", "BURSTABLE", "GUARANTEED", "exclusive_cpus", "pod_milli_cpus", "qos_class"]
+__all__ = [
+    "BEST_EFFORT",
+    "BURSTABLE",
+    "GUARANTEED",
+    "exclusive_cpus",
+    "pod_milli_cpus",
+    "qos_class",
+]
 
 GUARANTEED: Final = "Guaranteed"
 BURSTABLE: Final = "Burstable"

@@ -11,7 +11,9 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Final
 
-__all__ = ["QuantityError", "milli_value", "quantity", "value"]
+from reference.errors import QuantityError
+
+__all__ = ["milli_value", "quantity", "value"]
 
 _QUANTITY: Final = re.compile(
     r"([+-]?)([0-9]+\.?[0-9]*|\.[0-9]+)(?:([numkMGTPE]|[KMGTPE]i)|[eE]([+-]?[0-9]{1,3}))?",
@@ -23,10 +25,6 @@ _SUFFIXES: Final = {
 } | {f"{letter}i": Fraction(1024**power) for power, letter in enumerate("KMGTPE", 1)}
 _MAX_DIGITS: Final = 60
 _SMALLEST: Final = Fraction(1, 10**9)
-
-
-class QuantityError(ValueError):
-    """A text is no quantity."""
 
 
 @lru_cache(maxsize=4096)

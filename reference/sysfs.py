@@ -32,9 +32,7 @@ class SysFS:
 
     def __init__(self, tree: Mapping[str, str]) -> None:
         self._tree = tree
-        self._folders: dict[str, set[str]] = {
-            folder.rstrip("/"): set() for folder in _INDEXED
-        }
+        self._folders: dict[str, set[str]] = {folder.rstrip("/"): set() for folder in _INDEXED}
         folders = self._folders
         for path in tree:
             if not path.startswith(_INDEXED):

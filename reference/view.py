@@ -8,8 +8,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import Final
 
 from reference.cpuset import CPUSet
+
+_NO_CPUS: Final = CPUSet()
 
 
 class Phase(Enum):
@@ -54,6 +57,6 @@ class View:
     exit_status: int | None = None
     pods: Mapping[str, PodView] = field(default_factory=dict)
     assignments: Mapping[str, Mapping[str, CPUSet]] = field(default_factory=dict)
-    shared_pool: CPUSet = CPUSet()
+    shared_pool: CPUSet = _NO_CPUS
     state_file: str | None = None
     cpusets: Mapping[str, Mapping[str, CPUSet | None]] = field(default_factory=dict)

@@ -18,25 +18,39 @@ Owners: TypeAlias = Mapping[str, frozenset[int]]
 
 @dataclass(frozen=True, slots=True)
 class Pictures:
-    """What two pictures side by side need: the owners by what is expected and by what was seen,
-    and the CPUs that changed hands between them."""
+    """What the pictures of a failure need: by caption, the owners; and the CPUs to mark."""
 
     cpus: Mapping[int, tuple[int, int, int, int]]
-    expected: Owners
-    seen: Owners
-    differing: frozenset[int]
+    sides: Mapping[str, Owners]
+    marked: frozenset[int]
 
 
 def pictures(result: Result) -> Pictures | None:
-    """The holdings of a result's failure, or ``None`` where there is nothing to draw."""
+    """The holdings of a result's failure, or ``None`` where there is nothing to draw.
+
+    Two sides are ``expected`` and ``seen``, and what is marked has changed hands between them.
+    Where a promise in words was broken nobody knows all the holdings that would keep it: then one
+    side is there, and what is marked are the CPUs that the differences name.
+    """
     failure = result.failure
-    if failure is None or not drawable(result.machine):
+    machine = drawn_on(result)
+    if failure is None or not drawable(machine):
         return None
-    if not failure.expected_holdings and not failure.seen_holdings:
-        return None
-    expected = owners(failure.expected_holdings, result.machine)
-    seen = owners(failure.seen_holdings, result.machine)
-    return Pictures(result.machine.cpus, expected, seen, _differing(expected, seen))
+    both = {"expected": failure.expected_holdings, "seen": failure.seen_holdings}
+    sides = {word: owners(held, machine) for word, held in both.items() if held}
+    if len(sides) == 2:
+        marked = _changed(*sides.values())
+    else:
+        named = [text for row in failure.differences for text in (row.missing, row.unexpected)]
+        marked = frozenset().union(*(cpus(text, machine.cpus) for text in named))
+    return Pictures(machine.cpus, sides, marked) if sides else None
+
+
+def drawn_on(result: Result) -> MachineRecord:
+    """The machine as it was when the failure showed: a scenario may have changed it."""
+    if result.failure and result.failure.machine:
+        return result.failure.machine
+    return result.machine
 
 
 def drawable(machine: MachineRecord) -> bool:
@@ -53,7 +67,7 @@ def owners(holdings: Iterable[Holding], machine: MachineRecord) -> Owners:
     return held
 
 
-def _differing(expected: Owners, seen: Owners) -> frozenset[int]:
+def _changed(expected: Owners, seen: Owners) -> frozenset[int]:
     return frozenset().union(
         *(
             expected.get(owner, frozenset()) ^ seen.get(owner, frozenset())

@@ -70,9 +70,11 @@ def _suites(run: Run) -> Iterator[ET.Element]:
 
 def _element(suite: TestSuite, results: list[Result]) -> ET.Element:
     element: ET.Element = suite.build_xml_doc()
-    # junit-xml writes a count that readers' schemas do not know, and float times that may come
-    # out as "1e-05"; a time of zero it leaves out, which others require.
+    # junit-xml writes a count and a type that readers' schemas do not know, and float times that
+    # may come out as "1e-05"; a time of zero it leaves out, which others require.
     element.attrib.pop("disabled", None)
+    for skipped in element.iter("skipped"):
+        skipped.attrib.pop("type", None)
     element.set("time", _seconds(_spent(results)))
     for case, seconds in zip(
         element.iter("testcase"), [r.seconds for r in results] or [0.0], strict=True

@@ -14,18 +14,20 @@ from typing import Final
 
 from conformance.results import MachineRecord, Result
 from conformance.verdict import Verdict
-from reports.holdings import drawable, pictures
+from reports.holdings import drawable, drawn_on, pictures
 from reports.run import GRAVITY, Run, verdict_of
 from reports.text import line, tail, web_link
 from topologies import drawing
 
-#: A report stays a file that a mail carries: pictures and log excerpts beyond these are left out,
-#: and the place where they would be says so.
-PICTURES: Final = 6_000_000
-EVIDENCE: Final = 6_000_000
+#: A report stays a file that a mail carries: beyond so many characters the pictures of machines,
+#: those of stories, and log excerpts are left out, and the place where they would be says so.
+PICTURES: Final = 4_000_000
+EVIDENCE: Final = 4_000_000
 EVIDENCE_EACH: Final = 64_000
 #: With more stories than this the page starts with them folded.
 OPEN: Final = 12
+#: Pictures of more CPUs than this stand below each other.
+SIDE_BY_SIDE: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +41,11 @@ class Story:
     pictures: tuple[tuple[str, str], ...]
     undrawn: str
     evidence: str
+
+    @property
+    def wide(self) -> bool:
+        """Whether its pictures need the whole width of the page each."""
+        return len(drawn_on(self.result).cpus) > SIDE_BY_SIDE
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,13 +80,12 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Errors that a kubelet gave where that was the promise, and on which machines."""
+    """Errors that a kubelet gave where that was the promise. ``said`` are (errors, with how often
+    each was given; machines), those of most machines first."""
 
-    anchor: str
     scenario: Result
     link: str
-    errors: tuple[str, ...]
-    machines: tuple[str, ...]
+    said: tuple[tuple[tuple[tuple[str, int], ...], tuple[str, ...]], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,19 +130,19 @@ class _Budget:
     left: int
 
     def allows(self, size: int) -> bool:
-        """Whether there is room for ``size`` more; if so it is taken."""
-        if size > self.left:
-            return False
-        self.left -= size
-        return True
+        """Whether there is room for ``size`` more; if so it is taken. The first that does not fit
+        ends it, so that nobody goes on making what is then thrown away."""
+        fits = size <= self.left
+        self.left = self.left - size if fits else 0
+        return fits
 
 
 def page(run: Run) -> Page:
     """Arrange the run."""
     anchors = _Anchors()
     drawings, logs = _Budget(PICTURES), _Budget(EVIDENCE)
-    # The machines first: their plain pictures are few, and wanted whatever else must go.
-    machines = tuple(_machine(run, name, anchors, drawings) for name in run.machines)
+    plain = _Budget(PICTURES)
+    machines = tuple(_machine(run, name, anchors, plain) for name in run.machines)
     stories = [
         _story(result, anchors, drawings, logs)
         for result in run.ordered
@@ -147,7 +153,7 @@ def page(run: Run) -> Page:
         areas=_areas(run, stories, anchors),
         broken=tuple(story for story in stories if story.verdict is Verdict.FAIL),
         untold=tuple(story for story in stories if story.verdict is Verdict.UNKNOWN),
-        refusals=_refusals(run, anchors),
+        refusals=_refusals(run),
         skips=_skips(run),
         machines=machines,
         folded=len(stories) > OPEN,
@@ -172,26 +178,28 @@ def _story(result: Result, anchors: _Anchors, drawings: _Budget, logs: _Budget) 
 
 
 def _drawn(result: Result, budget: _Budget) -> tuple[tuple[tuple[str, str], ...], str]:
-    sides = pictures(result)
-    if sides is None:
+    drawn = pictures(result)
+    if drawn is None:
         held = result.failure and (result.failure.expected_holdings or result.failure.seen_holdings)
-        return (), "The machine has too many CPUs to draw." if held else ""
-    highlight = sorted(sides.differing)
-    both = tuple(
-        (caption, drawing.svg(sides.cpus, owners, title=caption, highlight=highlight))
-        for caption, owners in (("expected", sides.expected), ("seen", sides.seen))
+        return (), "This machine cannot be drawn." if held else ""
+    left_out = "The picture was left out to keep this file small."
+    if not budget.left:
+        return (), left_out
+    svgs = tuple(
+        (caption, drawing.svg(drawn.cpus, owners, highlight=drawn.marked))
+        for caption, owners in drawn.sides.items()
     )
-    if not budget.allows(sum(len(svg) for _, svg in both)):
-        return (), "The picture was left out to keep this file small."
-    return both, ""
+    if not budget.allows(sum(len(svg) for _, svg in svgs)):
+        return (), left_out
+    return svgs, ""
 
 
 def _machine(run: Run, name: str, anchors: _Anchors, budget: _Budget) -> MachineEntry:
     records = [result.machine for result in run.results if result.machine.name == name]
     record = records[0] if records else None
     picture = ""
-    if record and drawable(record):
-        picture = drawing.svg(record.cpus, title=line(name))
+    if record and drawable(record) and budget.left:
+        picture = drawing.svg(record.cpus)
         picture = picture if budget.allows(len(picture)) else ""
     totals = _totals(record) if record else ""
     return MachineEntry(anchors.make("machine", name), name, record, totals, picture)
@@ -274,18 +282,23 @@ def _skips(run: Run) -> tuple[tuple[str, int, tuple[tuple[str, tuple[str, ...]],
     return tuple(sorted(grouped, key=lambda group: -group[1]))
 
 
-def _refusals(run: Run, anchors: _Anchors) -> tuple[Refusal, ...]:
-    groups: dict[tuple[str, tuple[str, ...]], list[Result]] = defaultdict(list)
+def _refusals(run: Run) -> tuple[Refusal, ...]:
+    scenarios: dict[str, list[Result]] = defaultdict(list)
     for result in run.ordered:
         if verdict_of(result) is Verdict.PASS and result.kubelet_errors:
-            groups[result.scenario, tuple(result.kubelet_errors)].append(result)
+            scenarios[result.scenario].append(result)
     return tuple(
-        Refusal(
-            anchor=anchors.make("refused", scenario),
-            scenario=results[0],
-            link=web_link(results[0].source_url),
-            errors=errors,
-            machines=tuple(result.machine.name for result in results),
-        )
-        for (scenario, errors), results in groups.items()
+        Refusal(results[0], web_link(results[0].source_url), _said(results))
+        for results in scenarios.values()
     )
+
+
+def _said(
+    results: Iterable[Result],
+) -> tuple[tuple[tuple[tuple[str, int], ...], tuple[str, ...]], ...]:
+    groups: dict[tuple[tuple[str, int], ...], list[str]] = defaultdict(list)
+    for result in results:
+        errors = tuple(Counter(result.kubelet_errors).items())
+        groups[errors].append(result.machine.name)
+    said = ((errors, tuple(machines)) for errors, machines in groups.items())
+    return tuple(sorted(said, key=lambda group: -len(group[1])))

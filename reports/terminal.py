@@ -29,10 +29,11 @@ _STYLES: Final = {
     Verdict.UNKNOWN: "bold yellow",
 }
 #: From this width on two pictures stand side by side.
-_WIDE: Final = 140
+_WIDE: Final = 120
 #: How many scenarios are named under one reason for skipping.
 _NAMED: Final = 3
 _LABEL: Final = re.compile(r"\s*(?:\d+\. |\w+ {2,}|\w+ \w+ {2,})?")
+_URL: Final = re.compile(r"https?://\S+$")
 _WORD: Final = re.compile(r"\s*[^\s,]*,|\s*\S+|\s+$")
 
 
@@ -89,8 +90,8 @@ def _story(result: Result, console: Console) -> None:
     story = clean(result.explanation).strip("\n") or _bare(result)
     _told(story, line(result.replay), console)
     if drawn := pictures(result):
-        console.print()
         for picture in _pictures(drawn, console.width):
+            console.print()
             console.print(picture)
     evidence = clean(result.evidence).strip()
     if evidence and evidence.splitlines()[-1] not in story:
@@ -109,8 +110,8 @@ def _told(story: str, replay: str, console: Console) -> None:
     if replay and replay not in story:
         story = f"{story}\n\nreplay\n  {replay}"
     for told in story.split("\n"):
-        if replay and replay in told:
-            # Never wrapped: a command that was broken in two cannot be copied.
+        if (replay and replay in told) or _URL.search(told):
+            # Never wrapped: a command or a link that was broken in two cannot be copied.
             console.print(Text(told), soft_wrap=True)
         else:
             console.print(Text(wrapped(told.expandtabs(4), console.width)))
@@ -138,21 +139,18 @@ def wrapped(text: str, width: int) -> str:
 
 
 def _pictures(drawn: Pictures, width: int) -> Iterator[RenderableType]:
-    sides = (("expected", drawn.expected), ("seen", drawn.seen))
-    if width < _WIDE:
-        for title, owners in sides:
+    if width < _WIDE or len(drawn.sides) < 2:
+        for title, owners in drawn.sides.items():
             yield _picture(drawn, title, owners, width)
         return
     table = Table.grid(padding=(0, 4, 0, 0))
     half = width // 2 - 4
-    table.add_row(*(_picture(drawn, title, owners, half) for title, owners in sides))
+    table.add_row(*(_picture(drawn, title, owners, half) for title, owners in drawn.sides.items()))
     yield table
 
 
 def _picture(drawn: Pictures, title: str, owners: Owners, width: int) -> RenderableType:
-    return drawing.text(
-        drawn.cpus, owners, title=title, highlight=sorted(drawn.differing), width=width
-    )
+    return drawing.text(drawn.cpus, owners, title=title, highlight=drawn.marked, width=width)
 
 
 def _skipped(run: Run, console: Console) -> None:

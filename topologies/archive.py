@@ -123,6 +123,11 @@ class _Expanded:
             size -= _CHUNK
         return len(self.take(size)) == size
 
+    def drain(self) -> None:
+        """Read to the end, where packers keep their checksums."""
+        while self._more():
+            pass
+
     def _more(self) -> bytes:
         try:
             chunk = self._source.read(_CHUNK)
@@ -162,6 +167,7 @@ class _Reader:
             if not _checksum_holds(header):
                 raise BrokenArchive("damaged: a member's checksum is wrong")
             self._member(header)
+        self._stream.drain()
         try:
             check_nesting(self._entries)
         except ValueError as error:
@@ -289,7 +295,7 @@ def _name(header: bytes) -> str:
 
 
 def _pax_records(data: bytes) -> dict[str, str]:
-    """``length key=value\\n`` records; keys other than those used here are dropped."""
+    """Records of ``length key=value`` and a newline; keys of no use here are dropped."""
     records, at = {}, 0
     while at < len(data) and data[at]:
         length, blank, _ = data[at : at + 20].partition(b" ")

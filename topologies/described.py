@@ -142,9 +142,7 @@ def _both(mask: int, width: int) -> tuple[str, str]:
     return format_mask(mask, width) + "\n", format_list(mask) + "\n"
 
 
-def _topology(
-    core: _Core, own: tuple[str, str], package: tuple[str, str]
-) -> list[tuple[str, str]]:
+def _topology(core: _Core, own: tuple[str, str], package: tuple[str, str]) -> list[tuple[str, str]]:
     """One die a package. ``core_siblings`` and ``thread_siblings`` are the names of old."""
     files = [
         ("topology/core_id", f"{core.core_id}\n"),

@@ -1,10 +1,12 @@
 """What can be wrong with a machine that someone named.
 
-    MachineError              each ``str()`` is one line for a person
+    MachineError
     +-- UnknownMachine        nothing goes by that name
     +-- BadSpec               a description of a machine that cannot be
     +-- BrokenMachine         an archive or a folder that is no machine, or is torn or hostile
     +-- UnwritableMachine     the tree cannot be laid out where it was asked for
+
+Every ``str()`` is one line for a person; what comes from an archive is made printable in it.
 """
 
 from __future__ import annotations
@@ -25,7 +27,8 @@ class UnknownMachine(MachineError):
     def __init__(self, name: str, near: Sequence[str] = ()) -> None:
         self.name = name
         self.near = tuple(near)
-        hint = f"did you mean {' or '.join(self.near)}?" if near else "`pinproof machines` lists all"
+        likely = " or ".join(self.near)
+        hint = f"did you mean {likely}?" if near else "`pinproof machines` lists them"
         super().__init__(f"no machine is called {name!r}: {hint}")
 
 

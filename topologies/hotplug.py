@@ -84,9 +84,7 @@ def online_cpus(tree: Tree) -> int:
 def cpu_directories(tree: Tree) -> int:
     """The CPUs that the tree has a folder of, online or not, as a set."""
     start = len(f"{_CPU}/cpu")
-    found = {
-        path[start:].partition("/")[0] for path in tree if path.startswith(f"{_CPU}/cpu")
-    }
+    found = {path[start:].partition("/")[0] for path in tree if path.startswith(f"{_CPU}/cpu")}
     return bits(int(name) for name in found if name.isascii() and name.isdigit() and len(name) < 8)
 
 

@@ -12,8 +12,8 @@ class Link(str):
 
 
 class Tree(Mapping[str, str]):
-    """A read-only mapping of path to text: ``tree["sys/devices/system/cpu/online"]`` is
-    ``"0-3\\n"``. Paths are relative, without ``.`` and ``..``. A symbolic link is an entry whose
+    r"""A read-only mapping of path to text: ``tree["sys/devices/system/cpu/online"]`` is
+    ``"0-3\n"``. Paths are relative, without ``.`` and ``..``. A symbolic link is an entry whose
     value is a :class:`Link`, its target as it was read; looking through it is the reader's
     business, because what a broken link means depends on who reads."""
 

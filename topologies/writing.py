@@ -63,7 +63,7 @@ def _lay_out(tree: Tree, place: Path) -> None:
         finally:
             os.close(descriptor)
     for path, target in links:
-        os.symlink(os.fsencode(target), place / path)
+        (place / path).symlink_to(target)
 
 
 def _make(place: Path, folder: str, made: set[str]) -> None:

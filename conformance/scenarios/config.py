@@ -20,7 +20,7 @@ from reference.steps import KubeletConfig
 )
 def zero_reservation_is_refused(node: LockstepNode) -> None:
     """Or the shared pool could become empty."""
-    view = node.boot(KubeletConfig())
+    view = node.boot(KubeletConfig(system_reserved="0"))
     text = (
         "[cpumanager] the static policy requires systemreserved.cpu + kubereserved.cpu "
         "to be greater than zero"
@@ -28,6 +28,25 @@ def zero_reservation_is_refused(node: LockstepNode) -> None:
     node.promise(
         not view.running and text in view.error,
         "The kubelet refuses to start, and says that a reservation is missing",
+        Difference(
+            what="kubelet's error", expected=f"… {text}", seen=view.error or "(the kubelet runs)"
+        ),
+    )
+
+
+@scenario(
+    "config/missing-reservation-is-refused",
+    "The static policy keeps the kubelet from starting where no reservation is configured",
+    TASK_PAGE,
+    capabilities=[Capability.START_ERROR],
+)
+def missing_reservation_is_refused(node: LockstepNode) -> None:
+    """No amount of CPU is named at all, which is not the same as an amount of zero."""
+    view = node.boot(KubeletConfig())
+    text = "[cpumanager] unable to determine reserved CPU resources for static policy"
+    node.promise(
+        not view.running and text in view.error,
+        "The kubelet refuses to start, and says that it knows of no reservation",
         Difference(
             what="kubelet's error", expected=f"… {text}", seen=view.error or "(the kubelet runs)"
         ),
@@ -59,10 +78,11 @@ def reservation_by_amount(node: LockstepNode) -> None:
     "config/reservation-by-list",
     "An explicit list of reserved CPUs is reserved, whatever its place in the topology",
     RESERVED_CPUS,
-    needs=Needs(free=2),
+    needs=Needs(free=2, even=True),
 )
 def reservation_by_list(node: LockstepNode) -> None:
-    """The highest CPU rather than the lowest ones."""
+    """The highest CPU rather than the lowest ones. Stated for machines whose cores are of one
+    size: on others the kubelet is known to hand out reserved CPUs (pull request 140498)."""
     reserved = CPUSet([max(node.cpus)])
     node.boot(KubeletConfig(reserved_system_cpus=reserved))
     node.apply(guaranteed("a", len(node.cpus) - 1))

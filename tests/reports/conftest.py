@@ -160,7 +160,7 @@ class Fakes:
             rule=bad,
             differences=[Difference(what=bad, expected=bad, seen=bad, missing=bad, unexpected=bad)],
             expected_holdings=holdings,
-            seen_holdings=[],
+            seen_holdings=holdings,
         )
         run = self.run(
             self.result("fail", **(told | {"failure": failure})),

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+import io
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
 import pytest
+from rich.console import Console
 
 import reports
 from conformance.results import Footer, ResultsError
@@ -50,9 +52,7 @@ def test_a_broken_promise_stays_broken_when_the_run_was_cut_off(
 
 
 @pytest.mark.parametrize("damage", [b'{"kind":"result","scen', b"\xff\xfe\n", b'{"kind":"x"}\n'])
-def test_what_came_before_the_damage_is_kept(
-    damage: bytes, fakes: Fakes, tmp_path: Path
-) -> None:
+def test_what_came_before_the_damage_is_kept(damage: bytes, fakes: Fakes, tmp_path: Path) -> None:
     lines = fakes.write(fakes.run(fakes.result()), tmp_path / "a").read_bytes().splitlines(True)
     path = tmp_path / "result.jsonl"
     path.write_bytes(lines[0] + lines[1] + damage)
@@ -74,7 +74,7 @@ def test_text_after_the_footer_voids_the_footer(fakes: Fakes, tmp_path: Path) ->
 def test_a_stream_without_a_header_is_an_error(content: bytes, tmp_path: Path) -> None:
     path = tmp_path / "result.jsonl"
     path.write_bytes(content)
-    with pytest.raises(ResultsError, match="result.jsonl"):
+    with pytest.raises(ResultsError, match=r"result\.jsonl"):
         reports.load(path)
     with pytest.raises(ResultsError):
         reports.load(tmp_path / "missing.jsonl")
@@ -156,14 +156,12 @@ def test_a_machine_without_results_is_still_named(fakes: Fakes) -> None:
 
 
 def test_write_all_and_summarise_work_from_the_stream_alone(fakes: Fakes, tmp_path: Path) -> None:
-    from rich.console import Console
-
     stream = fakes.write(fakes.one_of_each(), tmp_path / "result.jsonl")
     reports.write_all(stream, tmp_path / "new" / "folder")
     assert {path.name for path in (tmp_path / "new" / "folder").iterdir()} == {
         "junit.xml",
         "report.html",
     }
-    console = Console(record=True, width=80, quiet=True)
-    reports.summarise(stream, console)
-    assert "Not conformant" in console.export_text()
+    printed = io.StringIO()
+    reports.summarise(stream, Console(file=printed, width=80))
+    assert "Not conformant" in printed.getvalue()

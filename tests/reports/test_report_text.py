@@ -12,7 +12,9 @@ from hypothesis import strategies as st
 from reports import text
 from reports.terminal import wrapped
 
-ANY_TEXT = st.text(st.characters(), max_size=60) | st.text("\x1b[]\\0;m\x07\x9bP^_X a\r\n", max_size=20)
+ANY_TEXT = st.text(st.characters(), max_size=60) | st.text(
+    "\x1b[]\\0;m\x07\x9bP^_X a\r\n", max_size=20
+)
 
 
 @pytest.mark.parametrize(

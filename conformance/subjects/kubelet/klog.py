@@ -38,7 +38,7 @@ def _unescaped(match: re.Match[str]) -> str:
 
 def is_error(line: str) -> bool:
     """Whether a person looks for this line when a kubelet died."""
-    return line[:1] in "EF" and _LINE.match(line) is not None or line.startswith("panic: ")
+    return (line[:1] in "EF" and _LINE.match(line) is not None) or line.startswith("panic: ")
 
 
 def message(line: str) -> str:

@@ -8,6 +8,7 @@ sandbox, however the runner ends.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import queue
@@ -35,12 +36,13 @@ class Sandbox:
     """Namespaces, a root file system and a network for one kubelet at a time.
 
     ``user_namespace`` asks for a user namespace even where there is no need of one; the attribute
-    of that name says whether there is one.
+    of that name says whether there is one. ``lost``: whether the sandbox ended, asked to or not.
     """
 
     def __init__(self, bell: Bell, *, user_namespace: bool = False) -> None:
         self.log: Log | None = None
         self.exit_status: int | None = None
+        self.lost = False
         self._bell = bell
         self._running = False
         self._answers: queue.SimpleQueue[tuple[dict[str, Any], list[int]]] = queue.SimpleQueue()
@@ -111,10 +113,8 @@ class Sandbox:
 
     def close(self) -> None:
         """End all processes, mounts and namespaces, and wait until they are gone."""
-        try:
+        with contextlib.suppress(OSError):  # its other end may be gone already
             self._control.shutdown(socket.SHUT_RDWR)
-        except OSError:
-            pass  # its other end is gone already
         try:
             self._process.wait(timeout=_PATIENCE)
         except subprocess.TimeoutExpired:  # a process that the kernel cannot kill
@@ -154,6 +154,7 @@ class Sandbox:
                 self._note_exit(message["status"])
             else:
                 self._answers.put((message, descriptors))
+        self.lost = True
         self._note_exit(None)
         self._answers.put(({"error": "the sandbox ended"}, []))
 

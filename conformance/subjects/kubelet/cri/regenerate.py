@@ -16,8 +16,10 @@ def regenerate(into: Path) -> None:
     """Write both files to ``into``; raises ``CalledProcessError`` if protoc refuses."""
     here = Path(__file__).parent
     subprocess.run(
-        [sys.executable, "-m", "grpc_tools.protoc", f"-I{here}"]
-        + [f"--python_out={into}", f"--pyi_out={into}", "cri.proto"],
+        [
+            *(sys.executable, "-m", "grpc_tools.protoc"),
+            *(f"-I{here}", f"--python_out={into}", f"--pyi_out={into}", "cri.proto"),
+        ],
         check=True,
         cwd=here,
     )

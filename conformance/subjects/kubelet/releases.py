@@ -1,0 +1,108 @@
+"""What differs between kubelet releases, for whoever starts or builds one.
+
+What belongs here: which release has which setting, and what a build of it needs. What never does:
+what its CPU manager does (``reference.releases``). Sources: the releases' own code and starts of
+1.17.17, 1.20.15, 1.22.17, 1.26.15, 1.32.2, 1.36.3, 1.36.4 and 1.37.0 in a sandbox.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final, NamedTuple
+
+
+class Minor(NamedTuple):
+    """A Kubernetes minor release; compares as a pair."""
+
+    major: int
+    minor: int
+
+    def __str__(self) -> str:
+        return f"{self.major}.{self.minor}"
+
+
+class Version(NamedTuple):
+    """An exact release; compares as a triple. ``str()`` is ``1.36.4``."""
+
+    major: int
+    minor: int
+    patch: int
+
+    def __str__(self) -> str:
+        return f"{self.major}.{self.minor}.{self.patch}"
+
+    @property
+    def release(self) -> Minor:
+        """Its minor."""
+        return Minor(self.major, self.minor)
+
+
+_NUMBER: Final = r"(?:0|[1-9][0-9]{0,3})"
+_MINOR: Final = re.compile(rf"v?({_NUMBER})\.({_NUMBER})", re.ASCII)
+_VERSION: Final = re.compile(rf"v?({_NUMBER})\.({_NUMBER})\.({_NUMBER})", re.ASCII)
+
+
+def parse(text: str) -> Minor | Version | None:
+    """``"1.36"`` or ``"1.36.4"``, with or without a ``v``; ``None`` for anything else."""
+    if match := _MINOR.fullmatch(text):
+        return Minor(*map(int, match.groups()))
+    if match := _VERSION.fullmatch(text):
+        return Version(*map(int, match.groups()))
+    return None
+
+
+OLDEST: Final = Minor(1, 17)
+#: Later ones are started as this one.
+NEWEST: Final = Minor(1, 37)
+
+# --- starting -------------------------------------------------------------------------------
+
+#: Fields of KubeletConfiguration that an earlier kubelet refuses to know.
+FIELD_SINCE: Final = {
+    "cpuManagerPolicyOptions": Minor(1, 22),
+    "localStorageCapacityIsolation": Minor(1, 25),
+    "containerRuntimeEndpoint": Minor(1, 27),
+    "imageServiceEndpoint": Minor(1, 27),
+    "podLogsDir": Minor(1, 30),
+    "failCgroupV1": Minor(1, 31),
+}
+#: The same as a flag, for releases without the field.
+FLAG_BEFORE: Final = {
+    "containerRuntimeEndpoint": "--container-runtime-endpoint",
+    "imageServiceEndpoint": "--image-service-endpoint",
+}
+#: The same as a feature gate, for releases without the field.
+GATE_BEFORE: Final = {"localStorageCapacityIsolation": "LocalStorageCapacityIsolation"}
+#: ``--container-runtime=remote`` is needed up to here (dockershim was the default), and refused
+#: from 1.27 on.
+REMOTE_FLAG_UNTIL: Final = Minor(1, 23)
+#: Feature gate KubeletInUserNamespace: a kubelet before this one wants to be root.
+USER_NAMESPACE_SINCE: Final = Minor(1, 22)
+
+# --- building -------------------------------------------------------------------------------
+
+#: The patch releases that were built and started, newest first. Others lack a module at some
+#: proxies (1.32.13 and 1.18.20 did).
+KNOWN_GOOD: Final = {
+    Minor(1, 37): (Version(1, 37, 0),),
+    Minor(1, 36): (Version(1, 36, 4), Version(1, 36, 3)),
+    Minor(1, 32): (Version(1, 32, 2),),
+    Minor(1, 26): (Version(1, 26, 15),),
+    Minor(1, 22): (Version(1, 22, 17),),
+    Minor(1, 20): (Version(1, 20, 15),),
+    Minor(1, 17): (Version(1, 17, 17),),
+}
+#: ``NewKubeletCommand`` takes a context from here on.
+COMMAND_WITH_CONTEXT: Final = Minor(1, 36)
+#: ``k8s.io/component-base/cli`` exists from here on.
+CLI_RUN: Final = Minor(1, 23)
+#: ``k8s.io/component-base/logs/json/register`` exists from here on; before, JSON was built in.
+JSON_REGISTERED: Final = Minor(1, 23)
+#: A dependency that moved house since: its old name no longer resolves.
+MOVED_MODULES: Final = {
+    Minor(1, 17): (
+        "vbom.ml/util => github.com/fvbommel/util v0.0.0-20160121211510-db5cfe13f5cc",
+    ),
+}  # fmt: skip
+#: Up to here a dependency reaches into Go's runtime by name, which today's linker refuses.
+UNCHECKED_LINKNAMES_UNTIL: Final = Minor(1, 20)

@@ -1,0 +1,225 @@
+"""The policies: who gets CPUs of its own, and which.
+
+What belongs here: the policies ``none`` and ``static``, the CPUs they reserve, and how a state is
+judged at start. What never does: pods that come and go (``manager``), or the file.
+
+The static policy gives CPUs to containers that ask for a whole number of them in a Guaranteed
+pod. It takes them from the default set without the reserved CPUs, which stay in the default set
+for everybody else to run on. CPUs of a pod's init containers are offered again to its later
+containers. Source: ``policy_none.go``, ``policy_static.go``, 1.36.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Protocol
+
+from reference.allocation import take_by_topology
+from reference.cpuset import CPUSet
+from reference.errors import (
+    AllocationError,
+    ConfigurationError,
+    NotModelled,
+    QuantityError,
+    StateError,
+)
+from reference.qos import exclusive_cpus
+from reference.quantity import milli_value, quantity
+from reference.releases import NEWEST, AnyRelease
+from reference.state import State, assigned
+from reference.steps import Container, Kind, KubeletConfig, Pod
+from reference.topology import CPUTopology
+
+__all__ = ["NonePolicy", "Policy", "StaticPolicy", "make_policy", "reserved_milli_cpus"]
+
+
+class Policy(Protocol):
+    """What a CPU manager asks of its policy."""
+
+    name: str
+
+    def start(self, state: State) -> None:
+        """Judge the restored state, and fill a fresh one. Raises :class:`StateError`."""
+
+    def allocate(self, state: State, pod: Pod, container: Container) -> None:
+        """Give a container that is being admitted its CPUs. Raises :class:`AllocationError`."""
+
+    def remove_container(self, state: State, uid: str, container: str) -> None:
+        """Take a container's CPUs back; an unknown one has none."""
+
+
+class NonePolicy:
+    """No container has CPUs of its own, and nothing is pinned."""
+
+    name = "none"
+
+    def start(self, state: State) -> None:
+        """Any state is good."""
+
+    def allocate(self, state: State, pod: Pod, container: Container) -> None:
+        """Nothing to give."""
+
+    def remove_container(self, state: State, uid: str, container: str) -> None:
+        """Nothing to take back."""
+
+
+class StaticPolicy:
+    """The static policy on one machine with ``reserved`` CPUs.
+
+    The methods are the kubelet's own steps, so that a deliberately wrong variant is a subclass
+    that overrides one of them: :meth:`validate` (judging the state), :meth:`take` (choosing
+    CPUs), :meth:`count` (who gets how many), :meth:`reusable_after` (what later containers of
+    the pod are offered) and :meth:`remove_container`.
+    """
+
+    name = "static"
+
+    def __init__(
+        self, topology: CPUTopology, reserved: CPUSet, *, release: AnyRelease = NEWEST
+    ) -> None:
+        self.topology = topology
+        self.reserved = reserved
+        self.release = release
+        self._reusable: tuple[str, CPUSet] = ("", CPUSet())
+
+    def start(self, state: State) -> None:
+        """``validateState``. Raises :class:`StateError`."""
+        self.validate(state)
+        if not state.default and not state.entries:
+            state.set_default(self.topology.cpus)
+
+    def validate(self, state: State) -> None:
+        """Refuse a state that does not suit machine and reservation, in the kubelet's order."""
+        default, everything = state.default, self.topology.cpus
+        if not default:
+            if state.entries:
+                raise StateError("default cpuset cannot be empty")
+            return
+        if not self.reserved <= default:
+            raise StateError(
+                f'not all reserved cpus: "{self.reserved}" are present in '
+                f'defaultCpuSet: "{default}"'
+            )
+        overlaps = [
+            f'pod: {uid}, container: {name} cpuset: "{cpus}" '
+            f'overlaps with default cpuset "{default}"'
+            for uid, named in sorted(state.entries.items())
+            for name, cpus in sorted(named.items())
+            if not cpus.isdisjoint(default)
+        ]
+        if overlaps:
+            raise StateError(*overlaps)
+        known = default | assigned(state.entries)
+        if known != everything:
+            raise StateError(
+                f'current set of available CPUs "{everything}" doesn\'t match with '
+                f'CPUs in state "{known}"'
+            )
+
+    def allocate(self, state: State, pod: Pod, container: Container) -> None:
+        """``Allocate``: what is held already is kept, whatever its size."""
+        count = self.count(pod, container)
+        if not count:
+            return
+        held = state.get(pod.uid, container.name)
+        if held is not None:
+            self._offer(pod, container, held)
+            return
+        taken = self.take(self.available(state) | self.reusable(pod), count)
+        state.set_default(state.default - taken)
+        state.set(pod.uid, container.name, taken)
+        self._offer(pod, container, taken)
+
+    def count(self, pod: Pod, container: Container) -> int:
+        """How many CPUs of its own a container gets (``guaranteedCPUs``)."""
+        return exclusive_cpus(pod, container)
+
+    def available(self, state: State) -> CPUSet:
+        """The CPUs that may be given away (``GetAvailableCPUs``)."""
+        return state.default - self.reserved
+
+    def take(self, available: CPUSet, count: int) -> CPUSet:
+        """Choose ``count`` CPUs out of ``available``. Raises :class:`AllocationError`."""
+        return take_by_topology(self.topology, available, count, release=self.release)
+
+    def reusable(self, pod: Pod) -> CPUSet:
+        """CPUs of the pod's init containers. Only the pod handled last has any."""
+        uid, cpus = self._reusable
+        return cpus if uid == pod.uid else CPUSet()
+
+    def reusable_after(self, before: CPUSet, container: Container, cpus: CPUSet) -> CPUSet:
+        """What the pod may reuse once ``container`` holds ``cpus``: an init container's CPUs are
+        free again when the next container starts; sidecars and app containers keep theirs."""
+        return before | cpus if container.kind is Kind.INIT else before - cpus
+
+    def remove_container(self, state: State, uid: str, container: str) -> None:
+        """``RemoveContainer``: CPUs that another container of the pod also holds stay taken."""
+        held = state.get(uid, container)
+        if held is None:
+            return
+        state.delete(uid, container)
+        siblings = assigned({uid: state.entries.get(uid, {})})
+        state.set_default(state.default | (held - siblings))
+
+    def _offer(self, pod: Pod, container: Container, cpus: CPUSet) -> None:
+        self._reusable = (pod.uid, self.reusable_after(self.reusable(pod), container, cpus))
+
+
+def make_policy(
+    topology: CPUTopology, config: KubeletConfig, *, release: AnyRelease = NEWEST
+) -> Policy:
+    """The policy that ``config`` names, ready for :meth:`Policy.start`.
+
+    Raises :class:`ConfigurationError` with the kubelet's text, :class:`NotModelled` for policy
+    options of the static policy.
+    """
+    if config.policy == "none":
+        if config.policy_options:
+            options = " ".join(
+                f"{key}:{config.policy_options[key]}" for key in sorted(config.policy_options)
+            )
+            raise ConfigurationError(
+                f"new none policy error: None policy: received unsupported options=map[{options}]"
+            )
+        return NonePolicy()
+    if config.policy != "static":
+        raise ConfigurationError(f'unknown policy: "{config.policy}"')
+    if config.policy_options:
+        raise NotModelled(f"policy options {', '.join(sorted(config.policy_options))}")
+    amount = -(-reserved_milli_cpus(config) // 1000)
+    if not amount:
+        raise ConfigurationError(
+            "[cpumanager] the static policy requires systemreserved.cpu + kubereserved.cpu "
+            "to be greater than zero"
+        )
+    reserved = config.reserved_system_cpus or _reserve(topology, amount, release)
+    if len(reserved) != amount:
+        raise ConfigurationError(
+            "new static policy error: [cpumanager] unable to reserve the required amount of "
+            f"CPUs (size of {reserved} did not equal {amount})"
+        )
+    return StaticPolicy(topology, reserved, release=release)
+
+
+def _reserve(topology: CPUTopology, amount: int, release: AnyRelease) -> CPUSet:
+    try:
+        return take_by_topology(topology, topology.cpus, amount, release=release)
+    except AllocationError:
+        return CPUSet()  # the kubelet drops this error and trips over the size
+
+
+def reserved_milli_cpus(config: KubeletConfig) -> int:
+    """The cpu reservation in thousandths: the size of an explicit list, which takes the place of
+    the amounts, or system and kube reservation together."""
+    if config.reserved_system_cpus:
+        return len(config.reserved_system_cpus) * 1000
+    total = Fraction(0)
+    for text in (config.system_reserved, config.kube_reserved):
+        if text is not None:
+            try:
+                total += quantity(text)
+            except QuantityError as error:
+                raise NotModelled(f"a cpu reservation: {error}") from error
+    if total < 0:
+        raise NotModelled(f"a cpu reservation below zero: {total}")
+    return milli_value(total)

@@ -1,0 +1,174 @@
+"""``pinproof run`` as a user runs it: a process, its exit status, its words, its files."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from conformance.results import Footer, Header, Result, read
+
+INCIDENT: Final = "machine/cpu-upgrade-incident"
+
+
+def pinproof(*arguments: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+    """Run the command; its output is text."""
+    return subprocess.run(
+        [sys.executable, "-m", "pinproof", *arguments],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        cwd=cwd,
+        check=False,
+    )
+
+
+def results(directory: Path) -> tuple[Header, list[Result], Footer]:
+    """The stream of a run."""
+    header, *between, footer = read(directory / "result.jsonl")
+    assert isinstance(header, Header)
+    assert isinstance(footer, Footer)
+    return header, [one for one in between if isinstance(one, Result)], footer
+
+
+def test_the_reference_is_conformant(tmp_path: Path) -> None:
+    """With all three files, and every verdict accounted for."""
+    done = pinproof("run", "--machine", "1s-1n-4c-smt2", "--report", str(tmp_path))
+    assert done.returncode == 0, done.stdout + done.stderr
+    header, found, footer = results(tmp_path)
+    assert header.subject.name == "reference"
+    assert {one.verdict for one in found} == {"pass", "skip"}
+    assert footer.counts["pass"] + footer.counts["skip"] == len(found)
+    assert (tmp_path / "junit.xml").stat().st_size > 0
+    assert (tmp_path / "report.html").stat().st_size > 0
+
+
+def test_the_reference_is_judged_by_recordings(tmp_path: Path) -> None:
+    """Of a real kubelet: never by itself."""
+    pinproof("run", "--machine", "1s-1n-4c-smt2", "--report", str(tmp_path))
+    _, found, _ = results(tmp_path)
+    witnesses = {one.witness for one in found if one.verdict == "pass"}
+    assert len(witnesses) == 1
+    assert witnesses.pop().startswith("a recording of a real kubelet v1.36")
+
+
+def test_a_miniature_is_caught_and_its_replay_command_reproduces_it(tmp_path: Path) -> None:
+    """With the whole story, in the terminal and in the stream."""
+    arguments = ("--subject", "miniature:trusts-its-state", "--machine", "1s-1n-4c-smt2")
+    done = pinproof("run", *arguments, "-k", INCIDENT, "--report", str(tmp_path))
+    assert done.returncode == 1
+    _, found, _ = results(tmp_path)
+    (one,) = (one for one in found if one.verdict == "fail")
+    for part in (INCIDENT, "1s-1n-4c-smt1", "reboot the machine as 1s-1n-4c-smt2", one.replay):
+        assert part in one.explanation
+        assert part in " ".join(done.stdout.split()) or part in done.stdout
+    again = subprocess.run(
+        ["bash", "-c", one.replay.replace("pinproof", f"{sys.executable} -m pinproof", 1)],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        cwd=tmp_path,
+        check=False,
+    )
+    assert again.returncode == 1
+    assert INCIDENT in again.stdout
+
+
+def test_two_workers_find_what_one_finds(tmp_path: Path) -> None:
+    """And the stream is whole."""
+    for count, name in (("0", "one"), ("2", "two")):
+        done = pinproof(
+            *("run", "--machine", "1s-1n-4c-smt?", "-n", count, "--report", str(tmp_path / name))
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+    _, one, _ = results(tmp_path / "one")
+    _, two, _ = results(tmp_path / "two")
+    assert {(x.scenario, x.machine.name, x.verdict) for x in one} == {
+        (x.scenario, x.machine.name, x.verdict) for x in two
+    }
+    assert {x.worker for x in two} == {"gw0", "gw1"}
+
+
+def test_a_run_does_not_read_the_callers_pytest_settings(tmp_path: Path) -> None:
+    """They are the caller's, for the caller's tests."""
+    (tmp_path / "pytest.ini").write_text("[pytest]\naddopts = --no-such-option\n")
+    (tmp_path / "conftest.py").write_text("raise RuntimeError\n")
+    done = pinproof("run", "-k", INCIDENT, cwd=tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "line"),
+    [
+        (["--machine", "no-such-machine"], 2, "no-such-machine"),
+        (["--machine", "1s-1n-4c-smt3x"], 2, "1s-1n-4c-smt3x"),
+        (["-k", "no-such-scenario"], 2, "unknown scenario 'no-such-scenario'"),
+        (["-k", "cpu-upgrade-incidnt"], 2, "did you mean machine/cpu-upgrade-incident"),
+        (["--subject", "nothing"], 2, "unknown subject 'nothing'"),
+        (["--subject", "reference:x"], 2, "takes nothing after it"),
+        (["--subject", "miniature:none"], 2, "unknown miniature 'none'"),
+        (["--subject", "kubelet:/no/such/file"], 2, "/no/such/file"),
+        (["--subject", "kubelet:/bin/true"], 2, "/bin/true"),
+        (["--release", "1.5"], 2, "1.5"),
+        (["--release", "nonsense"], 2, "nonsense"),
+        (["--no-such-option"], 2, "no-such-option"),
+        (["-k", "not machine and not config and not @"], 4, "nothing was run"),
+        (["--machine", "1s-1n-4c-smt1", "-k", "packing/whole-socket"], 4, ""),
+        (["-k", INCIDENT, "--floor", "2"], 4, ""),
+    ],
+)
+def test_wrong_usage_is_one_line_and_its_status(
+    tmp_path: Path, arguments: list[str], status: int, line: str
+) -> None:
+    """No traceback, nothing green."""
+    done = pinproof("run", *arguments, cwd=tmp_path)
+    assert done.returncode == status, done.stdout + done.stderr
+    assert "Traceback" not in done.stdout + done.stderr
+    assert line in done.stdout + done.stderr
+    if status == 2:
+        assert len(done.stderr.strip().splitlines()) <= 2
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_torn_archive_is_one_line(tmp_path: Path) -> None:
+    """With the file's name."""
+    torn = tmp_path / "torn.tar.xz"
+    torn.write_bytes(b"\xfd7zXZ\x00 and no more")
+    done = pinproof("run", "--machine", str(torn))
+    assert done.returncode == 2
+    assert "torn.tar.xz" in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
+
+
+def test_a_tree_without_cpu_online_is_one_line(tmp_path: Path) -> None:
+    """The kubelet would find no CPUs on it."""
+    (tmp_path / "sys/devices/system/cpu/cpu0/topology").mkdir(parents=True)
+    (tmp_path / "sys/devices/system/cpu/cpu0/topology/core_id").write_text("0\n")
+    done = pinproof("run", "--machine", str(tmp_path))
+    assert done.returncode == 2
+    assert "cpu/online" in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
+
+
+def test_the_suite_runs_under_plain_pytest(tmp_path: Path) -> None:
+    """As an operator with a lab runs it."""
+    done = subprocess.run(
+        [
+            *(sys.executable, "-m", "pytest", "--pyargs", "conformance.suite", "-q"),
+            *("-p", "no:cacheprovider", f"--rootdir={tmp_path}", "-c", "/dev/null"),
+            *("--pin-machine", "1s-1n-4c-smt1", "--pin-report", str(tmp_path)),
+            *("--pin-subject", "miniature:forgets-to-give-back"),
+        ],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "pool/deletion-returns-cpus on 1s-1n-4c-smt1: the promise is broken" in done.stdout
+    _, found, footer = results(tmp_path)
+    assert footer.exit_status == 1
+    assert {one.verdict for one in found} >= {"pass", "fail"}

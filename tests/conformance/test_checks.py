@@ -1,0 +1,194 @@
+"""Views compared, and the invariants: each is seen to fail."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from conformance.checks import Situation, cpu_difference, differences, violations
+from conformance.pods import best_effort, exclusive, guaranteed, guaranteed_of
+from conformance.results import Difference
+from conformance.subject import Capability
+from reference import CPUSet
+from reference.steps import Kind, KubeletConfig, Pod
+from reference.view import Phase, PodView, View
+
+ALL = frozenset(Capability)
+
+
+def cpus(text: str) -> CPUSet:
+    """A CPU list."""
+    return CPUSet.parse(text)
+
+
+GOOD = View(
+    running=True,
+    pods={
+        "a": PodView(Phase.RUNNING, qos="Guaranteed"),
+        "s": PodView(Phase.RUNNING, qos="BestEffort"),
+    },
+    assignments={"a": {"c": cpus("1-2")}},
+    shared_pool=cpus("0,3"),
+    state_file="{}",
+    cpusets={"a": {"c": cpus("1-2")}, "s": {"c": cpus("0,3")}},
+)
+SITUATION = Situation(
+    config=KubeletConfig(reserved_system_cpus=cpus("0")),
+    pods={"a": guaranteed("a", 2), "s": best_effort("s")},
+    cpus=cpus("0-3"),
+    reserved=cpus("0"),
+    can=ALL,
+)
+
+
+def test_equal_views_have_no_difference() -> None:
+    """Nor does a good view break an invariant."""
+    assert differences(GOOD, GOOD, ALL) == []
+    assert violations(GOOD, SITUATION) == []
+
+
+def test_a_cpu_difference_tells_both_sides_and_what_is_between_them() -> None:
+    """As CPU lists."""
+    assert cpu_difference("x", cpus("1-2"), cpus("2-3")) == Difference(
+        what="x", expected="1-2", seen="2-3", missing="1", unexpected="3"
+    )
+    assert cpu_difference("x", None, cpus("1")).expected == "(no cpuset)"
+    assert cpu_difference("x", cpus("1"), CPUSet()).seen == "(none)"
+
+
+@pytest.mark.parametrize(
+    ("changes", "what", "expected", "seen"),
+    [
+        ({"running": False, "error": "no"}, "kubelet", "runs", "gave up: no"),
+        (
+            {"pods": {"s": GOOD.pods["s"], "a": PodView(Phase.REJECTED, "R", "M", "Guaranteed")}},
+            "pod a",
+            "running, Guaranteed",
+            "rejected, Guaranteed: R: M",
+        ),
+        ({"pods": {"s": GOOD.pods["s"]}}, "pod a", "running, Guaranteed", "(not there)"),
+        (
+            {"assignments": {"a": {"c": cpus("2-3")}}},
+            "exclusive CPUs a/c",
+            "1-2",
+            "2-3",
+        ),
+        ({"assignments": {}}, "exclusive CPUs a/c", "1-2", "(no entry)"),
+        ({"shared_pool": cpus("0")}, "shared pool", "0,3", "0"),
+        ({"state_file": None}, "state file", "{}", "(no file)"),
+        (
+            {"cpusets": {"a": {"c": None}, "s": {"c": cpus("0,3")}}},
+            "cpuset of the running container a/c",
+            "1-2",
+            "(no cpuset)",
+        ),
+        (
+            {"cpusets": {"a": {"c": cpus("1-2")}}},
+            "cpuset of the running container s/c",
+            "0,3",
+            "(no entry)",
+        ),
+    ],
+)
+def test_each_difference_is_named(
+    changes: dict[str, object], what: str, expected: str, seen: str
+) -> None:
+    """What, expected and seen."""
+    found = differences(GOOD, replace(GOOD, **changes), ALL)  # type: ignore[arg-type]
+    assert [(one.what, one.expected, one.seen) for one in found] == [(what, expected, seen)]
+
+
+def test_what_the_subject_cannot_show_is_not_compared() -> None:
+    """A capability that is missing hides its differences, and no others."""
+    seen = replace(GOOD, cpusets={}, shared_pool=cpus("0"))
+    assert len(differences(GOOD, seen, ALL)) == 3
+    assert [one.what for one in differences(GOOD, seen, {Capability.STATE_FILE})] == ["shared pool"]
+    assert differences(GOOD, seen, set()) == []
+
+
+def test_errors_are_compared_up_to_gos_json_texts() -> None:
+    """Those depend on the Go release that built the kubelet."""
+    one = View(running=False, error="could not restore: json: cannot unmarshal x", exit_status=1)
+    other = replace(one, error="could not restore: json: cannot unmarshal y")
+    assert differences(one, other, ALL) == []
+    wrong = replace(one, error="could not restore: checkpoint is corrupted")
+    assert [found.what for found in differences(one, wrong, ALL)] == ["kubelet's error"]
+    assert [found.what for found in differences(one, replace(one, exit_status=2), ALL)] == [
+        "kubelet's exit status"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("changes", "rule"),
+    [
+        (
+            {"assignments": {"a": {"c": cpus("1-2")}, "b": {"c": cpus("2")}}},
+            "Exclusive CPUs belong to one container alone",
+        ),
+        ({"shared_pool": cpus("0,2-3")}, "No exclusive CPU is in the shared pool"),
+        ({"shared_pool": cpus("0")}, "Every CPU is either exclusive or in the shared pool"),
+        ({"shared_pool": cpus("0,3-4")}, "Every CPU is either exclusive or in the shared pool"),
+        ({"shared_pool": cpus("3")}, "Reserved CPUs stay in the shared pool"),
+        ({"shared_pool": CPUSet()}, "The shared pool is never empty"),
+        (
+            {"assignments": {"a": {"c": cpus("1-2")}, "s": {"c": cpus("3")}}},
+            "Only whole CPUs of a Guaranteed pod's containers are exclusive, as many as requested",
+        ),
+        (
+            {"assignments": {"a": {"c": cpus("1")}}},
+            "Only whole CPUs of a Guaranteed pod's containers are exclusive, as many as requested",
+        ),
+        (
+            {"cpusets": {"a": {"c": cpus("1-3")}}},
+            "A running container's cpuset is what the state file says",
+        ),
+        (
+            {"cpusets": {"s": {"c": cpus("0")}}},
+            "A running container's cpuset is what the state file says",
+        ),
+    ],
+)
+def test_each_invariant_can_fail(changes: dict[str, object], rule: str) -> None:
+    """On a view that breaks it."""
+    broken = violations(replace(GOOD, **changes), SITUATION)  # type: ignore[arg-type]
+    assert rule in {one.rule for one in broken}
+
+
+def test_an_init_container_lends_its_cpus() -> None:
+    """To its own pod's containers, and to no other pod's."""
+    lender = guaranteed_of("a", [exclusive("setup", 2, kind=Kind.INIT), exclusive("main", 2)])
+    view = View(
+        running=True,
+        assignments={"a": {"setup": cpus("1-2"), "main": cpus("1-2")}},
+        shared_pool=cpus("0,3"),
+    )
+    situation = replace(SITUATION, pods={"a": lender})
+    assert violations(view, situation) == []
+    sidecar = guaranteed_of("a", [exclusive("setup", 2, kind=Kind.SIDECAR), exclusive("main", 2)])
+    assert violations(view, replace(situation, pods={"a": sidecar}))
+
+
+def test_what_was_tampered_with_is_not_held_against_the_subject() -> None:
+    """The scenario itself did it."""
+    view = replace(GOOD, cpusets={"a": {"c": cpus("0-3")}})
+    assert violations(view, SITUATION)
+    assert violations(view, replace(SITUATION, tampered={("a", "c")})) == []
+
+
+@pytest.mark.parametrize("view", [View(running=False), View(running=False, error="no")])
+def test_a_kubelet_that_is_down_owes_nothing(view: View) -> None:
+    """The invariants are those of a running kubelet."""
+    assert violations(view, SITUATION) == []
+
+
+def test_the_none_policy_owes_nothing() -> None:
+    """It pins nothing."""
+    situation = replace(SITUATION, config=KubeletConfig(policy="none"))
+    assert violations(View(running=True), situation) == []
+
+
+def test_pods_of_no_known_name_are_left_alone() -> None:
+    """A uid that nobody applied has no request to compare with."""
+    pods: dict[str, Pod] = {}
+    assert violations(replace(GOOD, cpusets={}), replace(SITUATION, pods=pods)) == []

@@ -1,0 +1,81 @@
+"""Steps in words."""
+
+from __future__ import annotations
+
+import pytest
+
+from conformance.describe import step_text
+from conformance.pods import best_effort, burstable, exclusive, guaranteed, guaranteed_of
+from reference import CPUSet
+from reference.steps import (
+    Apply,
+    AwaitReconcile,
+    Configure,
+    Container,
+    Delete,
+    Kind,
+    KubeletConfig,
+    Pod,
+    Reboot,
+    RemoveState,
+    Start,
+    Step,
+    Stop,
+    Tamper,
+    WriteState,
+)
+
+
+@pytest.mark.parametrize(
+    ("step", "text"),
+    [
+        (Start(), "start the kubelet"),
+        (Stop(), "stop the kubelet (SIGTERM)"),
+        (Stop(kill=True), "kill the kubelet (SIGKILL)"),
+        (Reboot(), "reboot the machine"),
+        (Reboot("m"), "reboot the machine as m"),
+        (Delete("a"), "delete pod a"),
+        (RemoveState(), "remove the state file"),
+        (WriteState(""), "write the state file: (empty)"),
+        (WriteState("x" * 400), f"write the state file: {'x' * 300}… (400 characters)"),
+        (AwaitReconcile(), "wait for a reconcile round"),
+        (
+            Tamper("a", "c", CPUSet([0, 1])),
+            "set the cpuset of a/c to 0-1 behind the kubelet's back",
+        ),
+        (
+            Configure(
+                KubeletConfig(
+                    reserved_system_cpus=CPUSet([0]),
+                    system_reserved="1",
+                    kube_reserved="500m",
+                    policy_options={"full-pcpus-only": "true"},
+                    feature_gates={"X": False},
+                )
+            ),
+            "configure the kubelet: policy static, reservedSystemCPUs 0, systemReserved cpu 1, "
+            "kubeReserved cpu 500m, option full-pcpus-only=true, gate X=False",
+        ),
+        (
+            Apply(guaranteed("a", 1, "500m")),
+            "apply Guaranteed pod a (c1: 1 CPU; c2: 500m CPU)",
+        ),
+        (Apply(best_effort("a")), "apply BestEffort pod a (c: no cpu request)"),
+        (
+            Apply(burstable("a", request="1", limit="2")),
+            "apply Burstable pod a (c: cpu request 1, limit 2)",
+        ),
+        (Apply(burstable("a", request="1")), "apply Burstable pod a (c: cpu request 1)"),
+        (
+            Apply(Pod("a", (Container("c", cpu_limit="2", memory_limit="64Mi"),))),
+            "apply Guaranteed pod a (c: cpu limit 2)",
+        ),
+        (
+            Apply(guaranteed_of("a", [exclusive("i", 1, kind=Kind.INIT), exclusive("m", 1)])),
+            "apply Guaranteed pod a (init i: 1 CPU; m: 1 CPU)",
+        ),
+    ],
+)
+def test_step_text(step: Step, text: str) -> None:
+    """One line each."""
+    assert step_text(step) == text

@@ -1,0 +1,84 @@
+"""The texts of a failure, which are the product."""
+
+from __future__ import annotations
+
+from conformance.checks import cpu_difference
+from conformance.explain import Story, explanation, replay_command, untold
+from conformance.results import Difference, Failure
+from conformance.scenario import Scenario, Source
+from conformance.subject import SubjectInfo
+from reference import CPUSet
+
+SCENARIO = Scenario(
+    id="packing/whole-core",
+    title="A request takes one whole physical core",
+    source=Source("KEP-3570", "https://example.org/kep"),
+    body=lambda node: None,
+)
+STORY = Story(
+    scenario=SCENARIO,
+    subject=SubjectInfo("kubelet:./my kubelet", "1.36", "v1.36.3", "sha256:" + "0123456789ab" * 5),
+    machine="1s-1n-4c-smt2",
+    totals="8 CPUs (0-7), 4 physical cores, 1 NUMA node, 1 socket",
+    steps=["start the kubelet", "apply Guaranteed pod a (c: 2 CPU)"],
+    witness="the model of 1.36",
+    release="1.36",
+)
+FAILURE = Failure(
+    rule="The CPUs are one whole physical core",
+    differences=[
+        cpu_difference("exclusive CPUs a/c", CPUSet([1, 5]), CPUSet([1, 2])),
+        Difference(what="kubelet", expected="runs", seen="gave up: no"),
+    ],
+)
+
+
+def test_an_explanation_tells_the_whole_story() -> None:
+    """To the letter: this is what a person reads at three in the morning."""
+    assert (
+        explanation(STORY, FAILURE, evidence="E0101 one\nE0101 two")
+        == """\
+packing/whole-core on 1s-1n-4c-smt2: the promise is broken
+
+  promise   A request takes one whole physical core
+            KEP-3570
+            https://example.org/kep
+  subject   kubelet:./my kubelet (v1.36.3, sha256:0123456789ab)
+  machine   1s-1n-4c-smt2: 8 CPUs (0-7), 4 physical cores, 1 NUMA node, 1 socket
+  steps
+    1. start the kubelet
+    2. apply Guaranteed pod a (c: 2 CPU)   <-- here
+  broken    The CPUs are one whole physical core
+    exclusive CPUs a/c
+      expected    1,5
+      seen        1-2
+      missing     5
+      unexpected  2
+    kubelet
+      expected    runs
+      seen        gave up: no
+  judged by the model of 1.36
+  replay
+    pinproof run --subject 'kubelet:./my kubelet' --machine 1s-1n-4c-smt2 -k packing/whole-core
+  log
+    E0101 one
+    E0101 two"""
+    )
+
+
+def test_what_could_not_be_told_says_why() -> None:
+    """And never that a promise is broken."""
+    text = untold(STORY, "the kubelet hangs", evidence="last line")
+    assert text.splitlines()[0] == "packing/whole-core on 1s-1n-4c-smt2: could not tell"
+    assert "  reason    the kubelet hangs" in text
+    assert "    last line" in text
+    assert "broken" not in text
+
+
+def test_the_replay_command_is_a_shell_command() -> None:
+    """A scenario about a machine of its own names none; another release is named."""
+    own = Scenario(
+        id="a/b", title="", source=SCENARIO.source, body=SCENARIO.body, machine="1s-1n-4c-smt1"
+    )
+    story = Story(own, SubjectInfo("reference", "1.36"), "1s-1n-4c-smt1", "", (), release="1.35")
+    assert replay_command(story) == "pinproof run --subject reference --release 1.35 -k a/b"

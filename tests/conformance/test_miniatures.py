@@ -1,0 +1,52 @@
+"""Every miniature is caught by the scenario that is bound to catch it, and for the right reason."""
+
+from __future__ import annotations
+
+import pytest
+
+from conformance.judge import Case, Judgement, judge
+from conformance.oracle import ModelOracle
+from conformance.recording import PromisesOnly
+from conformance.scenario import find
+from conformance.subject import SubjectUsageError
+from conformance.subjects.miniatures import MINIATURES, miniature
+from conformance.subjects.reference import ReferenceSubject
+from reference import NEWEST
+from topologies import machine
+
+
+def _judged(subject: ReferenceSubject, scenario_id: str, *, model: bool) -> Judgement:
+    scenario = find(scenario_id)
+    assert scenario is not None
+    case = Case(scenario, machine(scenario.machine or "1s-1n-4c-smt2"))
+
+    def oracle(*args: object, **kwargs: object) -> ModelOracle | PromisesOnly:
+        if not model:
+            return PromisesOnly()
+        return ModelOracle(*args, release=NEWEST, **kwargs)  # type: ignore[arg-type]
+
+    return judge(case, subject, oracle=oracle, release=NEWEST)
+
+
+@pytest.mark.parametrize("model", [True, False], ids=["model", "promise alone"])
+@pytest.mark.parametrize("name", MINIATURES)
+def test_a_miniature_is_caught(name: str, model: bool) -> None:
+    """By the model, and by the promise in words without any oracle."""
+    result = _judged(miniature(name), MINIATURES[name].caught_by, model=model).result
+    assert result.verdict == "fail", result.explanation
+    assert result.failure is not None
+    assert result.failure.differences
+    assert "replay" in result.explanation
+
+
+@pytest.mark.parametrize("name", MINIATURES)
+def test_what_catches_it_passes_on_the_model(name: str) -> None:
+    """Or it would catch everybody."""
+    result = _judged(ReferenceSubject(), MINIATURES[name].caught_by, model=True).result
+    assert result.verdict == "pass", result.explanation
+
+
+def test_an_unknown_miniature_is_named() -> None:
+    """With those that there are."""
+    with pytest.raises(SubjectUsageError, match="unknown miniature 'x': there are splits-cores"):
+        miniature("x")

@@ -1,0 +1,77 @@
+"""What the tests of kubelet in the loop share: a real kubelet where there is one, and stand-ins.
+
+Tests that need a real kubelet take it from ``PINPROOF_KUBELET`` (a path), else from the cache of
+``pinproof kubelet build``; they are skipped, and say so, where there is neither.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+import topologies
+from conformance.subjects.kubelet import KubeletSubject, cached
+from conformance.subjects.kubelet.node import KubeletNode, Patience
+from reference.cpuset import CPUSet
+from reference.steps import KubeletConfig
+
+MACHINE = "2s-4n-16c-smt2"
+CONFIG = KubeletConfig(reserved_system_cpus=CPUSet([0, 16]))
+
+NodeMaker = Callable[..., KubeletNode]
+
+
+@pytest.fixture(scope="session")
+def kubelet_path() -> str:
+    """A real kubelet."""
+    if named := os.environ.get("PINPROOF_KUBELET"):
+        return named
+    if kept := cached():
+        return str(kept[0].path)
+    pytest.skip(
+        "NO REAL KUBELET: set PINPROOF_KUBELET to one, or run `pinproof kubelet build 1.36`"
+    )
+
+
+@pytest.fixture(scope="session")
+def subject(kubelet_path: str) -> Iterator[KubeletSubject]:
+    opened = KubeletSubject.open(kubelet_path)
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def make_node(subject: KubeletSubject) -> Iterator[NodeMaker]:
+    """Makes nodes on the usual machine, and closes them."""
+    made: list[KubeletNode] = []
+
+    def make(config: KubeletConfig = CONFIG, machine: str = MACHINE) -> KubeletNode:
+        made.append(subject.node(topologies.machine(machine), config))
+        return made[-1]
+
+    yield make
+    for node in made:
+        node.close()
+
+
+@pytest.fixture
+def script(tmp_path: Path) -> Callable[[str], Path]:
+    """Makes an executable Python script."""
+
+    def make(body: str, *, name: str = "kubelet") -> Path:
+        path = tmp_path / name
+        path.write_text(f"#!{sys.executable} -IS\n{body}\n")
+        path.chmod(0o755)
+        return path
+
+    return make
+
+
+@pytest.fixture
+def impatient() -> Patience:
+    """For stand-ins that hang."""
+    return Patience(start=0.7, effect=0.7)

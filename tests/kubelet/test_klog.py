@@ -1,0 +1,112 @@
+from __future__ import annotations
+
+import os
+import threading
+
+import pytest
+
+from conformance.subjects.kubelet.klog import Log, gave_up_because, is_error, message, unquote
+
+STRUCTURED = (
+    'E1121 09:54:57.771366      25 kubelet.go:1821] "Failed to start ContainerManager" '
+    'err="start cpu manager error: current set of available CPUs \\"0-63\\" doesn\'t match '
+    'with CPUs in state \\"0-31\\""'
+)
+PLAIN = (
+    "F1121 09:54:57.771366      25 kubelet.go:1380] Failed to start ContainerManager start cpu "
+    "manager error: could not initialize checkpoint manager: checkpoint is corrupted"
+)
+OTHER = 'E1121 09:54:57.1 25 run.go:72] "command failed" err="failed to run Kubelet: no\\tway"'
+
+
+@pytest.mark.parametrize(
+    ("quoted", "text"),
+    [
+        ("plain", "plain"),
+        (r"a \"b\" c", 'a "b" c'),
+        (r"tab\tnewline\n", "tab\tnewline\n"),
+        (r"back\\slash", "back\\slash"),
+        (r"\\n is not a newline", "\\n is not a newline"),
+        (r"\x7f\u00e9\U0001f600", "\x7f\xe9\U0001f600"),
+    ],
+)
+def test_quotes_of_go_are_undone(quoted: str, text: str) -> None:
+    assert unquote(quoted) == text
+
+
+def test_the_cpu_managers_own_error_is_found_in_a_structured_line() -> None:
+    assert gave_up_because([], [STRUCTURED]) == (
+        'current set of available CPUs "0-63" doesn\'t match with CPUs in state "0-31"'
+    )
+
+
+def test_the_cpu_managers_own_error_is_found_in_a_plain_line() -> None:
+    assert gave_up_because([], [PLAIN]) == (
+        "could not initialize checkpoint manager: checkpoint is corrupted"
+    )
+
+
+def test_the_cpu_managers_error_outranks_what_was_said_after_it() -> None:
+    assert gave_up_because([], [STRUCTURED, OTHER]).startswith("current set of available CPUs")
+
+
+def test_without_it_the_last_error_line_counts() -> None:
+    assert gave_up_because(["I am last"], [OTHER]) == "failed to run Kubelet: no\tway"
+
+
+def test_without_any_error_line_the_last_line_counts() -> None:
+    assert gave_up_because(["first", "unknown flag: --pods", " "], []) == "unknown flag: --pods"
+
+
+def test_a_silent_end_has_no_reason() -> None:
+    assert gave_up_because([], []) == ""
+
+
+@pytest.mark.parametrize(
+    ("line", "yes"),
+    [
+        (STRUCTURED, True),
+        (PLAIN, True),
+        ("panic: runtime error: index out of range", True),
+        ("I1121 09:54:57.7 25 kubelet.go:18] Everything is fine", False),
+        ("Error: unknown flag", False),
+        ("", False),
+    ],
+)
+def test_error_lines_are_told_from_others(line: str, yes: bool) -> None:
+    assert is_error(line) is yes
+
+
+def test_a_line_without_header_is_its_own_message() -> None:
+    assert message("unknown flag: --x") == "unknown flag: --x"
+
+
+def logged(*parts: bytes) -> Log:
+    ours, theirs = os.pipe()
+    rung = threading.Event()
+    log = Log(os.fdopen(ours, "rb"), rung.set)
+    with os.fdopen(theirs, "wb") as stream:
+        for part in parts:
+            stream.write(part)
+    log.finish()
+    assert rung.is_set()
+    return log
+
+
+def test_a_log_is_bounded_but_keeps_early_errors() -> None:
+    log = logged(STRUCTURED.encode() + b"\n", b"I am noise\n" * 100_000, b"last\n")
+    lines = log.excerpt().splitlines()
+    assert lines[0] == STRUCTURED
+    assert lines[1] == "…"
+    assert lines[-1] == "last"
+    assert len(lines) < 60
+    assert log.gave_up_because().startswith("current set")
+
+
+def test_a_line_without_end_is_cut() -> None:
+    log = logged(b"x" * 5_000_000)
+    assert max(map(len, log.excerpt().splitlines())) <= 16_384
+
+
+def test_bytes_that_are_no_text_do_no_harm() -> None:
+    assert logged(b"\xff\xfe\n").excerpt() == "\ufffd\ufffd"

@@ -1,0 +1,118 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from conformance.subjects.kubelet import manifests
+from conformance.subjects.kubelet.config import arguments, configuration
+from conformance.subjects.kubelet.releases import Minor, Version, parse
+from conformance.subjects.kubelet.runtime import EXIT_IMAGE, PAUSE_IMAGE
+from reference.cpuset import CPUSet
+from reference.steps import Container, Kind, KubeletConfig, Pod
+
+NEW = Minor(1, 36)
+
+
+def test_what_decides_cpus_arrives_unchanged() -> None:
+    config = KubeletConfig(
+        reserved_system_cpus=CPUSet([0, 16]),
+        system_reserved="500m",
+        kube_reserved="1",
+        policy_options={"full-pcpus-only": "true"},
+        feature_gates={"CPUManagerPolicyAlphaOptions": True},
+    )
+    settings = configuration(NEW, config, user_namespace=False)
+    assert settings["cpuManagerPolicy"] == "static"
+    assert settings["reservedSystemCPUs"] == "0,16"
+    assert settings["systemReserved"] == {"cpu": "500m"}
+    assert settings["kubeReserved"] == {"cpu": "1"}
+    assert settings["cpuManagerPolicyOptions"] == {"full-pcpus-only": "true"}
+    assert settings["featureGates"] == {"CPUManagerPolicyAlphaOptions": True}
+
+
+def test_what_is_not_set_is_left_out() -> None:
+    settings = configuration(NEW, KubeletConfig(policy="none"), user_namespace=False)
+    absent = {"reservedSystemCPUs", "systemReserved", "kubeReserved", "featureGates"}
+    assert not absent & settings.keys()
+    assert "cpuManagerPolicyOptions" not in settings
+
+
+def test_an_empty_set_of_reserved_cpus_is_still_set() -> None:
+    config = KubeletConfig(reserved_system_cpus=CPUSet())
+    assert configuration(NEW, config, user_namespace=False)["reservedSystemCPUs"] == ""
+
+
+def test_a_user_namespace_takes_its_gate() -> None:
+    config = KubeletConfig(feature_gates={"A": False})
+    settings = configuration(NEW, config, user_namespace=True)
+    assert settings["featureGates"] == {"A": False, "KubeletInUserNamespace": True}
+
+
+@pytest.mark.parametrize(
+    ("release", "fields", "flags"),
+    [
+        ("1.37", {"failCgroupV1", "podLogsDir", "containerRuntimeEndpoint"}, set()),
+        ("1.31", {"failCgroupV1", "podLogsDir", "containerRuntimeEndpoint"}, set()),
+        ("1.30", {"podLogsDir", "containerRuntimeEndpoint"}, set()),
+        ("1.27", {"containerRuntimeEndpoint"}, set()),
+        ("1.26", set(), {"--container-runtime-endpoint"}),
+        ("1.23", set(), {"--container-runtime-endpoint", "--container-runtime"}),
+        ("1.17", set(), {"--container-runtime-endpoint", "--container-runtime"}),
+    ],
+)
+def test_each_release_gets_what_it_knows(release: str, fields: set[str], flags: set[str]) -> None:
+    minor = parse(release)
+    assert isinstance(minor, Minor)
+    settings = configuration(minor, KubeletConfig(), user_namespace=False)
+    given = {word.partition("=")[0] for word in arguments(minor, "/k")}
+    assert {"failCgroupV1", "podLogsDir", "containerRuntimeEndpoint"} & settings.keys() == fields
+    assert {"--container-runtime-endpoint", "--container-runtime"} & given == flags
+
+
+def test_local_storage_is_a_gate_before_it_is_a_field() -> None:
+    old = configuration(Minor(1, 24), KubeletConfig(), user_namespace=False)
+    new = configuration(Minor(1, 25), KubeletConfig(), user_namespace=False)
+    assert old["featureGates"] == {"LocalStorageCapacityIsolation": False}
+    assert "localStorageCapacityIsolation" not in old
+    assert new["localStorageCapacityIsolation"] is False
+    assert "featureGates" not in new
+
+
+def test_an_option_that_a_release_does_not_know_is_still_given_to_it() -> None:
+    config = KubeletConfig(policy_options={"full-pcpus-only": "true"})
+    settings = configuration(Minor(1, 20), config, user_namespace=False)
+    assert settings["cpuManagerPolicyOptions"] == {"full-pcpus-only": "true"}
+
+
+@pytest.mark.parametrize("text", ["1.36", "v1.36", "1.36.4", "v1.36.4"])
+def test_releases_are_read(text: str) -> None:
+    assert parse(text) == (Version(1, 36, 4) if text.endswith(".4") else Minor(1, 36))
+
+
+@pytest.mark.parametrize("text", ["", "1", "1.", "1.36.", "1.36.4.1", "1.036", "1.x", "kubelet"])
+def test_what_is_no_release_is_not_read(text: str) -> None:
+    assert parse(text) is None
+
+
+def test_a_manifest_states_the_pod() -> None:
+    pod = Pod(
+        "web",
+        (
+            Container("setup", cpu_request="1", cpu_limit="1", kind=Kind.INIT),
+            Container("proxy", cpu_limit="2", kind=Kind.SIDECAR),
+            Container("app", memory_limit="64Mi"),
+            Container("bare"),
+        ),
+    )
+    manifest = json.loads(manifests.text(pod))
+    assert manifest["metadata"] == {"name": "web", "uid": pod.uid, "namespace": "default"}
+    setup, proxy = manifest["spec"]["initContainers"]
+    app, bare = manifest["spec"]["containers"]
+    assert setup["resources"] == {"requests": {"cpu": "1"}, "limits": {"cpu": "1"}}
+    assert proxy["resources"] == {"limits": {"cpu": "2"}}
+    assert app["resources"] == {"limits": {"memory": "64Mi"}}
+    assert "resources" not in bare
+    assert [each["image"] for each in (setup, proxy, app)] == [EXIT_IMAGE, *[PAUSE_IMAGE] * 2]
+    assert "restartPolicy" not in setup
+    assert proxy["restartPolicy"] == "Always"

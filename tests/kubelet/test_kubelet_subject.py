@@ -1,0 +1,174 @@
+"""What a user may name as a kubelet, and what becomes of programs that are none."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import topologies
+from conformance.subject import Capability, SubjectLostError, SubjectUsageError
+from conformance.subjects.kubelet import KubeletSubject
+from conformance.subjects.kubelet import subject as subject_module
+from conformance.subjects.kubelet.node import Patience
+from reference.steps import KubeletConfig, Start, Stop
+
+Script = Callable[[str], Path]
+
+#: Answers like a kubelet when asked for its version; ``{rest}`` is what it does otherwise.
+POSER = """
+import sys
+if sys.argv[1:] == ["--version"]:
+    print("Kubernetes v1.36.4-fork.7+dirty"); sys.exit()
+{rest}
+"""
+HANG = "import signal; signal.pause()"
+
+
+def open_refused(target: str | Path) -> str:
+    with pytest.raises(SubjectUsageError) as caught:
+        KubeletSubject.open(str(target))
+    text = str(caught.value)
+    assert "\n" not in text
+    return text
+
+
+def test_an_absent_program_is_refused(tmp_path: Path) -> None:
+    assert "no such file, and no release" in open_refused(tmp_path / "absent")
+
+
+def test_a_folder_is_refused(tmp_path: Path) -> None:
+    assert "is a folder, not a kubelet" in open_refused(tmp_path)
+
+
+def test_a_file_that_may_not_be_executed_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "kubelet"
+    path.write_text("#!/bin/sh\n")
+    assert "is not executable" in open_refused(path)
+
+
+def test_a_file_that_cannot_be_executed_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "kubelet"
+    path.write_bytes(b"\x7fELF, not quite")
+    path.chmod(0o755)
+    assert "cannot be executed" in open_refused(path)
+
+
+def test_a_missing_interpreter_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "kubelet"
+    path.write_text("#!/no/such/interpreter\n")
+    path.chmod(0o755)
+    assert "cannot be executed" in open_refused(path)
+
+
+def test_a_program_that_says_nothing_is_no_kubelet() -> None:
+    assert "is not a kubelet: asked for --version it said nothing" in open_refused("/bin/true")
+
+
+def test_a_program_that_says_something_else_is_no_kubelet(script: Script) -> None:
+    text = open_refused(script("print('nonsense ' * 100)"))
+    assert "it answered 'nonsense nonsense" in text
+    assert len(text) < 300
+
+
+def test_a_program_that_does_not_answer_is_no_kubelet(
+    script: Script, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(subject_module, "_VERSION_PATIENCE", 0.5)
+    assert "no answer to --version in 0.5 s" in open_refused(script(HANG))
+
+
+def test_a_release_older_than_the_oldest_is_refused(script: Script) -> None:
+    text = open_refused(script("print('Kubernetes v1.16.3')"))
+    assert "1.17 is the oldest that can be driven" in text
+
+
+def test_a_kubelet_is_described(script: Script) -> None:
+    path = script(POSER.format(rest=""))
+    opened = KubeletSubject.open(str(path))
+    assert opened.info.name == f"kubelet:{path}"
+    assert opened.info.release == "1.36"
+    assert opened.info.version == "v1.36.4-fork.7+dirty"
+    assert opened.info.digest == f"sha256:{hashlib.sha256(path.read_bytes()).hexdigest()}"
+    assert opened.capabilities == frozenset(Capability)
+
+
+def test_a_path_may_be_relative(script: Script, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = script(POSER.format(rest=""))
+    monkeypatch.chdir(path.parent)
+    assert KubeletSubject.open(path.name).info.facts["path"] == str(path)
+
+
+def started(path: Path, patience: Patience) -> None:
+    opened = KubeletSubject.open(str(path), patience=patience)
+    node = opened.node(topologies.machine("1s-1n-4c-smt1"), KubeletConfig())
+    try:
+        node.do(Start())
+    finally:
+        node.close()
+
+
+def test_a_kubelet_that_gives_up_at_once_is_a_view(script: Script, impatient: Patience) -> None:
+    path = script(POSER.format(rest="sys.exit('unknown flag: --config')"))
+    opened = KubeletSubject.open(str(path), patience=Patience(start=30, effect=1))
+    node = opened.node(topologies.machine("1s-1n-4c-smt1"), KubeletConfig())
+    node.do(Start())
+    seen = node.view()
+    opened.close()
+    assert not seen.running
+    assert (seen.error, seen.exit_status) == ("unknown flag: --config", 1)
+    assert seen.state_file is None
+    assert seen.pods == {}
+
+
+def test_a_kubelet_that_dies_of_a_signal_has_a_shells_status(script: Script) -> None:
+    path = script(POSER.format(rest="import os; os.kill(os.getpid(), 11)"))
+    opened = KubeletSubject.open(str(path))
+    node = opened.node(topologies.machine("1s-1n-4c-smt1"), KubeletConfig())
+    node.do(Start())
+    assert node.view().exit_status == 128 + 11
+    opened.close()
+
+
+def test_a_kubelet_that_hangs_is_lost_with_its_last_words(
+    script: Script, impatient: Patience
+) -> None:
+    path = script(POSER.format(rest="print('last words', flush=True)\n" + HANG))
+    with pytest.raises(SubjectLostError, match="hangs: not up after 0.7 s") as caught:
+        started(path, impatient)
+    assert "it never called the container runtime" in str(caught.value)
+    assert "last words" in caught.value.evidence
+
+
+def test_a_kubelet_that_ignores_sigterm_is_lost(script: Script, impatient: Patience) -> None:
+    """Nothing of it is left afterwards all the same."""
+    sock = "/var/lib/kubelet/device-plugins/kubelet.sock"
+    rest = f"""
+import http.server, os, signal
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+os.makedirs(os.path.dirname({sock!r})); open({sock!r}, "w").close()
+os.makedirs("/pinproof/certificates")
+class Handler(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.send_response(200); self.end_headers(); self.wfile.write(b'{{"items": []}}')
+    def log_message(self, *words): pass
+http.server.HTTPServer(("127.0.0.1", 10255), Handler).serve_forever()
+"""
+    opened = KubeletSubject.open(
+        str(script(POSER.format(rest=rest))), patience=Patience(start=30, effect=0.5)
+    )
+    node = opened.node(topologies.machine("1s-1n-4c-smt1"), KubeletConfig())
+    node.do(Start())
+    outer = os.pidfd_open(node.sandbox.pid)
+    with pytest.raises(SubjectLostError, match="did not end in 0.5 s"):
+        node.do(Stop())
+    opened.close()
+    opened.close()
+    with pytest.raises(ProcessLookupError):
+        os.kill(node.sandbox.pid, 0)
+    os.close(outer)
+    with pytest.raises(SubjectLostError, match="the node is closed"):
+        node.view()

@@ -1,0 +1,290 @@
+"""The sandbox, with small programs in the place of kubelets."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+import topologies
+from conformance.subject import SubjectLostError, SubjectSetupError
+from conformance.subjects.kubelet import init
+from conformance.subjects.kubelet.bell import Bell
+from conformance.subjects.kubelet.sandbox import AREA, STATE_DIR, Sandbox
+
+PATIENCE = 30.0
+Script = Callable[[str], Path]
+
+
+class Inside:
+    """A sandbox, with waiting."""
+
+    def __init__(self, *, user_namespace: bool = False) -> None:
+        self.bell = Bell()
+        self.sandbox = Sandbox(self.bell, user_namespace=user_namespace)
+
+    def run(self, program: Path, *arguments: str) -> str:
+        """What a program says; it has to end by itself."""
+        self.sandbox.start([str(program), *arguments], os.environ)
+        self.until(lambda: not self.sandbox.running)
+        assert self.sandbox.log is not None
+        return self.sandbox.log.excerpt(tail=400)
+
+    def until(self, condition: Callable[[], bool]) -> None:
+        for _ in range(3000):
+            rings = self.bell.rings
+            if condition():
+                return
+            self.bell.wait(rings, 0.01)
+        raise AssertionError("it did not come to pass")
+
+
+@pytest.fixture(params=[False, True], ids=["as-is", "user-namespace"])
+def inside(request: pytest.FixtureRequest) -> Iterator[Inside]:
+    try:
+        made = Inside(user_namespace=request.param)
+    except SubjectSetupError as error:
+        pytest.skip(f"NO SANDBOX ON THIS MACHINE: {error}")
+    yield made
+    made.sandbox.close()
+
+
+def test_a_program_runs_and_its_end_is_known(inside: Inside, script: Script) -> None:
+    said = inside.run(script("import sys; print('hello'); sys.exit(3)"))
+    assert said == "hello"
+    assert inside.sandbox.exit_status == 3
+
+
+def test_a_signals_number_is_its_negative_status(inside: Inside, script: Script) -> None:
+    inside.run(script("import os; os.kill(os.getpid(), 9)"))
+    assert inside.sandbox.exit_status == -9
+
+
+def test_one_program_at_a_time(inside: Inside, script: Script) -> None:
+    program = script("import signal; signal.pause()")
+    inside.sandbox.start([str(program)], os.environ)
+    with pytest.raises(SubjectLostError, match="a kubelet is running"):
+        inside.sandbox.start([str(program)], os.environ)
+
+
+def test_what_cannot_be_executed_is_said(inside: Inside, tmp_path: Path) -> None:
+    with pytest.raises(SubjectLostError, match="cannot be executed: No such file"):
+        inside.sandbox.start([str(tmp_path / "absent")], os.environ)
+    assert not inside.sandbox.running
+
+
+def test_nobody_on_the_host_is_written_to(inside: Inside, script: Script, tmp_path: Path) -> None:
+    places = [str(tmp_path / "x"), "/usr/x", "/etc/x", "/proc/sys/kernel/hostname"]
+    said = inside.run(
+        script(
+            "import sys\n"
+            "for place in sys.argv[1:]:\n"
+            "    try: open(place, 'w').write('x')\n"
+            "    except OSError as error: print(place, error.errno)\n"
+        ),
+        *places,
+    )
+    assert len(said.splitlines()) == len(places), said
+    assert not (tmp_path / "x").exists()
+
+
+def test_kernel_settings_are_private(inside: Inside, script: Script) -> None:
+    names = [name for name in init.PRIVATE_SETTINGS if Path("/proc/sys", name).exists()]
+    readable = [name for name in names if os.access(Path("/proc/sys", name), os.R_OK)]
+    before = {name: Path("/proc/sys", name).read_text() for name in readable}
+    said = inside.run(
+        script(
+            "import sys\n"
+            "for place in sys.argv[1:]:\n"
+            "    open(place, 'w').write('7')\n"
+            "    print(open(place).read())\n"
+        ),
+        *[f"/proc/sys/{name}" for name in names],
+    )
+    assert said.split() == ["7"] * len(names)
+    after = {name: Path("/proc/sys", name).read_text() for name in readable}
+    assert after == before
+    assert names
+
+
+def test_the_hosts_services_are_out_of_reach(inside: Inside, script: Script) -> None:
+    said = inside.run(
+        script(
+            "import os, socket\n"
+            "print(os.listdir('/run'), sorted(os.listdir('/proc/sys/net')) != [])\n"
+            "print([name for _, name in socket.if_nameindex()])\n"
+            "socket.create_server(('127.0.0.1', 10250)).close()\n"
+        )
+    )
+    listing, devices = said.splitlines()
+    assert listing == "[] True"
+    assert "lo" in devices
+    assert "eth" not in devices
+
+
+def test_a_socket_of_the_sandbox_reaches_its_programs(inside: Inside, script: Script) -> None:
+    program = script(
+        "import socket\n"
+        "with socket.create_server(('127.0.0.1', 10255)) as server:\n"
+        f"    open('{AREA}/ready', 'w').close()\n"
+        "    server.accept()[0].sendall(b'hi')\n"
+    )
+    inside.sandbox.start([str(program)], os.environ)
+    inside.until(lambda: inside.sandbox.path(f"{AREA}/ready").exists())
+    with inside.sandbox.socket() as ours:
+        ours.settimeout(PATIENCE)
+        ours.connect(("127.0.0.1", 10255))
+        assert ours.recv(10) == b"hi"
+
+
+def test_killing_reaches_what_a_wrapper_started(inside: Inside, script: Script) -> None:
+    program = script(
+        "import os, signal, sys\n"
+        "if os.fork() == 0:\n"
+        "    os.setsid()\n"
+        "    signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
+        f"    open('{AREA}/ready', 'w').close()\n"
+        "    signal.pause()\n"
+        "signal.pause()\n"
+    )
+    inside.sandbox.start([str(program)], os.environ)
+    inside.until(lambda: inside.sandbox.path(f"{AREA}/ready").exists())
+    inside.sandbox.kill()
+    inside.until(lambda: not inside.sandbox.running)
+    assert inside.sandbox.exit_status == -9
+    lister = script(
+        "import os; print(sorted(int(name) for name in os.listdir('/proc') if name.isdigit())[:2])"
+    )
+    alone = inside.run(lister)
+    assert alone.startswith("[1, "), alone
+
+
+def test_terminating_reaches_the_child_of_a_shell(inside: Inside, tmp_path: Path) -> None:
+    program = tmp_path / "wrapper.sh"
+    program.write_text(f"#!/bin/sh\n(trap 'echo bye; exit' TERM; : >{AREA}/up; read x </{AREA}/p)\n")
+    program.chmod(0o755)
+    os.mkfifo(inside.sandbox.path(f"{AREA}/p"))
+    inside.sandbox.start([str(program)], os.environ)
+    inside.until(lambda: inside.sandbox.path(f"{AREA}/up").exists())
+    inside.sandbox.terminate()
+    inside.until(lambda: not inside.sandbox.running)
+    assert inside.sandbox.log is not None
+
+
+def test_a_machine_takes_the_place_of_the_hosts(inside: Inside, script: Script) -> None:
+    program = script(
+        "import os\n"
+        "print(open('/sys/devices/system/cpu/online').read().strip(),\n"
+        "      len(os.listdir('/sys/devices/system/node')) > 0,\n"
+        "      open('/proc/cpuinfo').read().count('processor\t'))\n"
+    )
+    for number, spec in enumerate(["1s-1n-4c-smt1", "2s-2n-8c-smt2"]):
+        folder = f"{AREA}/machines/{number}"
+        topologies.write(topologies.machine(spec).tree, inside.sandbox.path(folder))
+        inside.sandbox.bind_machine(folder)
+        online = ["0-3", "0-15"][number]
+        assert inside.run(program) == f"{online} True {[4, 16][number]}"
+
+
+def test_a_writer_to_the_tmpfs_is_seen_by_the_runner(inside: Inside, script: Script) -> None:
+    inside.run(script(f"open('{STATE_DIR}/cpu_manager_state', 'w').write('text')"))
+    assert inside.sandbox.path(f"{STATE_DIR}/cpu_manager_state").read_text() == "text"
+
+
+def test_closing_twice_is_once(inside: Inside, script: Script) -> None:
+    inside.sandbox.start([str(script("import signal; signal.pause()"))], os.environ)
+    inside.sandbox.close()
+    inside.sandbox.close()
+    assert not inside.sandbox.running
+    assert inside.sandbox.lost
+
+
+def test_mounts_can_be_made_read_only_one_by_one(script: Script) -> None:
+    """What kernels without ``mount_setattr`` get; the others never come here by themselves."""
+    program = script(
+        "import sys, importlib.util as util\n"
+        "spec = util.spec_from_file_location('init', sys.argv[1])\n"
+        "init = util.module_from_spec(spec); sys.modules['init'] = init\n"
+        "spec.loader.exec_module(init)\n"
+        "init.mount('/sys', '/sys', '', 4096 | 16384)\n"
+        "init.mount('t', '/pinproof/tmp', 'tmpfs')\n"
+        "import os; os.mkdir('/pinproof/tmp/a b')\n"
+        "init.mount('t', '/pinproof/tmp/a b', 'tmpfs', 2)\n"
+        "init.read_only_one_by_one('/pinproof/tmp')\n"
+        "for place in ('/pinproof/tmp/x', '/pinproof/tmp/a b/x'):\n"
+        "    try: open(place, 'w')\n"
+        "    except OSError as error: print(error.strerror)\n"
+    )
+    try:
+        made = Inside()
+    except SubjectSetupError as error:
+        pytest.skip(f"NO SANDBOX ON THIS MACHINE: {error}")
+    said = made.run(program, init.__file__)
+    made.sandbox.close()
+    assert said.splitlines() == ["Read-only file system"] * 2
+
+
+def test_a_refusal_says_what_was_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(flags: int) -> None:
+        raise PermissionError(1, "Operation not permitted")
+
+    monkeypatch.setattr(init, "_unshare", refuse)
+    monkeypatch.setattr(init, "user_namespace_hint", lambda: " (sysctl user.x is 0)")
+    with pytest.raises(init.Refused) as caught:
+        init.enter_namespaces(user=False)
+    assert str(caught.value) == (
+        "without a user namespace: Operation not permitted; "
+        "with one: Operation not permitted (sysctl user.x is 0)"
+    )
+
+
+RUNNER = """
+import os, sys
+from conformance.subjects.kubelet.bell import Bell
+from conformance.subjects.kubelet.sandbox import Sandbox
+sandbox = Sandbox(Bell())
+sandbox.start([sys.argv[1]], os.environ)
+while not sandbox.path("/pinproof/ready").exists():
+    pass
+print(sandbox.pid, flush=True)
+sys.stdin.read()
+"""
+
+
+def gone(pidfd: int) -> bool:
+    poll = select.poll()
+    poll.register(pidfd, select.POLLIN)
+    return bool(poll.poll(PATIENCE * 1000))
+
+
+def test_a_killed_runner_leaves_nothing(inside: Inside, script: Script) -> None:
+    """The sandbox's outer process ends only after every process inside has, and mounts and tmpfs
+    live in its mount namespace: once it is gone, all is."""
+    program = script(
+        "import os, signal\n"
+        "os.fork(); os.setsid() if os.getpid() != os.getsid(0) else None\n"
+        f"open('{AREA}/ready', 'w').close()\n"
+        "signal.pause()\n"
+    )
+    before = Path("/proc/self/mountinfo").read_text()
+    runner = subprocess.Popen(
+        [sys.executable, "-c", RUNNER, str(program)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    with runner:
+        assert runner.stdout is not None
+        outer = os.pidfd_open(int(runner.stdout.readline()))
+        try:
+            runner.send_signal(signal.SIGKILL)
+            assert gone(outer)
+        finally:
+            os.close(outer)
+    assert Path("/proc/self/mountinfo").read_text() == before

@@ -1,0 +1,154 @@
+"""What a person reads in a terminal, a log, a pipe."""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+import re
+from typing import TYPE_CHECKING
+
+import msgspec
+import pytest
+from rich.console import Console
+
+from reports import Run, terminal
+
+if TYPE_CHECKING:
+    from tests.reports.conftest import Fakes
+
+
+def printed(run: Run, width: int = 80) -> str:
+    """The summary as a pipe gets it."""
+    out = io.StringIO()
+    terminal.summary(run, Console(file=out, width=width))
+    return out.getvalue()
+
+
+def test_the_subject_is_named_with_release_version_and_digest(fakes: Fakes) -> None:
+    lines = printed(fakes.run(fakes.result())).splitlines()
+    assert lines[0] == "kubelet:1.36  release 1.36  v1.36.3"
+    assert lines[1] == "sha256:" + "0f" * 32
+    assert lines[2] == "pinproof 0.1.0, 2026-03-01 10:00:00 UTC, 41.2 s"
+
+
+def test_the_table_counts_each_machine_and_all(fakes: Fakes) -> None:
+    text = printed(fakes.one_of_each())
+    assert re.search(r"^machine +pass +fail +skip +unknown$", text, re.M)
+    assert re.search(r"^2s-2n-8c-smt2 +1 +1 +0 +1$", text, re.M)
+    assert re.search(r"^1s-1n-4c-smt1 +1 +0 +1 +0$", text, re.M)
+    assert re.search(r"^all +2 +1 +1 +1$", text, re.M)
+
+
+def test_the_explanation_is_whole_and_nothing_is_said_twice(fakes: Fakes) -> None:
+    result = fakes.result("fail")
+    text = printed(fakes.run(result))
+    assert "FAIL  pinning.whole-cores [2s-2n-8c-smt2]" in text
+    assert result.explanation in text
+    assert text.count(result.replay) == 1
+    assert text.count(result.title) == 1
+    assert "Evidence (1 line): in report.html and result.jsonl." in text
+
+
+def test_a_bare_unknown_still_says_promise_source_and_reason(fakes: Fakes) -> None:
+    result = fakes.result("unknown")
+    text = printed(fakes.run(result))
+    for part in (result.title, result.source_url, result.reason, f"replay\n  {result.replay}"):
+        assert part in text
+
+
+def test_both_sides_are_drawn_below_or_beside_each_other(fakes: Fakes) -> None:
+    run = fakes.run(fakes.result("fail"))
+    narrow, wide = printed(run, 80), printed(run, 160)
+    for text in (narrow, wide):
+        assert "web/app" in text.split("replay")[1]
+    assert not [line for line in narrow.splitlines() if "expected" in line and "seen" in line]
+    assert [line for line in wide.splitlines() if re.search(r"expected\b.*\bseen\b", line)]
+
+
+def test_a_long_replay_command_stays_one_line(fakes: Fakes) -> None:
+    replay = "pinproof run --subject " + "x" * 200 + " -k pinning"
+    for explanation in ("", f"story\n  replay\n    {replay}"):
+        result = fakes.result("unknown", replay=replay, explanation=explanation)
+        assert replay in printed(fakes.run(result))
+
+
+def test_a_long_link_stays_one_line(fakes: Fakes) -> None:
+    url = "https://kubernetes.io/docs/" + "reserve-compute-resources/" * 5
+    result = fakes.result("unknown", explanation=f"  promise   title\n            {url}")
+    assert f"            {url}\n" in printed(fakes.run(result))
+
+
+def test_a_broken_promise_in_words_draws_only_what_was_seen(fakes: Fakes) -> None:
+    """Nobody knows all the holdings that would keep it; what the differences name is marked."""
+    run = fakes.run(fakes.result("fail", failure=fakes.failure(expected_holdings=[])))
+    picture = printed(run).split("replay")[1]
+    assert "\nseen\n" in picture
+    assert "\nexpected\n" not in picture
+    assert "marked: 2,9" in picture
+
+
+def test_nothing_else_is_wider_than_the_terminal(fakes: Fakes) -> None:
+    cpus = ",".join(map(str, range(0, 512, 2)))
+    story = f"  promise   {'word ' * 60}\n      expected    {cpus}\n      seen        {cpus}"
+    run = fakes.run(
+        fakes.result("fail", explanation=story, machine=fakes.machine("m", cpus=512)),
+        fakes.result("skip", scenario="s", reason="why " * 50),
+    )
+    *lines, last = printed(run).splitlines()
+    assert [line for line in lines if len(line) > 80] == []
+    assert last == "Not conformant: 0 promises kept, 1 broken, 1 skipped. Exit status 1."
+
+
+def test_skips_are_grouped_by_reason_most_first(fakes: Fakes) -> None:
+    few = [fakes.result("skip", scenario="one", reason="needs SMT")]
+    many = [fakes.result("skip", scenario=f"s{n}", reason="needs release 1.22") for n in range(5)]
+    text = printed(fakes.run(*few, *many))
+    assert "    5 x needs release 1.22\n        s0, s1, s2 and 2 more\n    1 x needs SMT" in text
+
+
+def test_the_last_line_is_the_verdict_with_the_status(fakes: Fakes) -> None:
+    for run, last in (
+        (fakes.run(fakes.result()), "Conformant: 1 promise kept. Exit status 0."),
+        (fakes.run(), "Too little ran to tell: 0 promises kept. Exit status 4."),
+        (
+            fakes.one_of_each(),
+            "Not conformant: 2 promises kept, 1 broken, 1 without an answer, 1 skipped. "
+            "Exit status 1.",
+        ),
+    ):
+        assert printed(run, 40).splitlines()[-1] == last
+
+
+def test_a_cut_off_run_says_so_just_before_the_verdict(fakes: Fakes) -> None:
+    run = dataclasses.replace(fakes.run(fakes.result()), footer=None, cut_off="r.jsonl: cut off")
+    *_, caution, last = printed(run, 200).splitlines()
+    assert "This run was cut off" in caution
+    assert last == "Could not tell: 1 promise kept. Exit status 3."
+
+
+def test_a_pipe_gets_no_colour(fakes: Fakes) -> None:
+    assert "\x1b" not in printed(fakes.one_of_each())
+
+
+@pytest.mark.parametrize("no_color", [False, True])
+def test_a_terminal_gets_colour_unless_it_declines(no_color: bool, fakes: Fakes) -> None:
+    out = io.StringIO()
+    console = Console(
+        file=out, width=80, force_terminal=True, no_color=no_color, color_system="standard"
+    )
+    terminal.summary(fakes.one_of_each(), console)
+    assert ("\x1b[1;31m" in out.getvalue()) is not no_color
+    assert re.sub(r"\x1b\[[0-9;]*m", "", out.getvalue()) == printed(fakes.one_of_each())
+
+
+def test_hostile_text_neither_commands_the_terminal_nor_is_markup(fakes: Fakes) -> None:
+    text = printed(fakes.hostile(), 400)
+    assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202e\u2066]", text)
+    assert "[bold red]markup[/] [link=file:///etc]x[/link] red" in text
+
+
+def test_every_record_can_be_printed_at_any_width(fakes: Fakes) -> None:
+    run = fakes.hostile()
+    header = msgspec.structs.replace(run.header, machines=[])
+    for width in (20, 40, 80, 300):
+        assert "Exit status 1." in printed(dataclasses.replace(run, header=header), width)

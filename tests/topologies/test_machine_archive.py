@@ -1,0 +1,349 @@
+"""Archives and folders: read whole, or refused in one line with nothing written."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import io
+import lzma
+import os
+import random
+import tarfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import topologies
+from topologies import BrokenMachine, Link, Tree, UnknownMachine, describe, load, read_tree
+from topologies import archive as archive_module
+
+SHARED = Path(__file__).parents[2].parent / "shared"
+ONLINE = "sys/devices/system/cpu/online"
+Member = tuple[str, bytes | str, bytes]
+
+
+def tar(*members: Member, fmt: int = tarfile.GNU_FORMAT) -> bytes:
+    """An archive; each member is (name, content or target, type)."""
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w", format=fmt) as made:
+        for name, content, kind in members:
+            info = tarfile.TarInfo(name)
+            info.type = kind
+            data = content if isinstance(content, bytes) else b""
+            info.linkname = content if isinstance(content, str) else ""
+            info.size = len(data)
+            made.addfile(info, io.BytesIO(data))
+    return out.getvalue()
+
+
+def packed(tree: Tree, prefix: str = "", fmt: int = tarfile.GNU_FORMAT) -> bytes:
+    members: list[Member] = [
+        (prefix + path, str(text), tarfile.SYMTYPE)
+        if isinstance(text, Link)
+        else (prefix + path, text.encode("utf-8", "surrogateescape"), tarfile.REGTYPE)
+        for path, text in tree.items()
+    ]
+    return tar(*members, fmt=fmt)
+
+
+def file(name: str, content: bytes = b"0-3\n") -> Member:
+    return name, content, tarfile.REGTYPE
+
+
+@pytest.fixture
+def read(tmp_path: Path) -> Callable[[bytes], Tree]:
+    def reader(data: bytes) -> Tree:
+        path = tmp_path / "machine.tar"
+        path.write_bytes(data)
+        before = sorted(tmp_path.rglob("*"))
+        try:
+            return read_tree(path)
+        finally:
+            assert sorted(tmp_path.rglob("*")) == before, "reading writes nothing"
+
+    return reader
+
+
+@pytest.mark.parametrize("pack", [bytes, gzip.compress, bz2.compress, lzma.compress])
+@pytest.mark.parametrize("prefix", ["", "./", "node7/", "a/b/"])
+def test_a_tree_comes_back_from_every_kind_of_archive(
+    read: Callable[[bytes], Tree], pack: Callable[[bytes], bytes], prefix: str
+) -> None:
+    tree = describe("2s-2n-4c-smt2-off3").tree
+    found = read(pack(packed(tree, prefix)))
+    assert dict(found) == dict(tree)
+    assert {path for path in found if isinstance(found[path], Link)} == {
+        path for path in tree if isinstance(tree[path], Link)
+    }
+
+
+@pytest.mark.parametrize("fmt", [tarfile.USTAR_FORMAT, tarfile.GNU_FORMAT, tarfile.PAX_FORMAT])
+def test_long_names_in_every_dialect(read: Callable[[bytes], Tree], fmt: int) -> None:
+    prefix = "a-folder-of-a-rather-long-name/" * 3
+    tree = describe("1s-1n-1c-smt1").tree
+    assert dict(read(packed(tree, prefix, fmt))) == dict(tree)
+
+
+@pytest.mark.parametrize("fmt", [tarfile.GNU_FORMAT, tarfile.PAX_FORMAT])
+def test_very_long_names_and_targets(read: Callable[[bytes], Tree], fmt: int) -> None:
+    name = "sys/devices/system/cpu/" + "x" * 300
+    target = "y" * 300
+    data = tar(file(name), ("sys/devices/system/cpu/link", target, tarfile.SYMTYPE), fmt=fmt)
+    assert dict(read(data)) == {name: "0-3\n", "sys/devices/system/cpu/link": target}
+
+
+def test_irrelevant_members_are_passed_over(read: Callable[[bytes], Tree]) -> None:
+    data = tar(
+        file("x/README", b"r" * 3000),
+        file("x/sys/devices/pci/secret"),
+        file("x/proc/meminfo"),
+        ("x/sys/class/net/eth0", "../../devices/eth0", tarfile.SYMTYPE),
+        ("x/dev/null", b"", tarfile.CHRTYPE),
+        file("x/sys/devices/system/cpu/online"),
+        file("x/proc/cpuinfo", b"processor : 0\n"),
+    )
+    assert dict(read(data)) == {ONLINE: "0-3\n", "proc/cpuinfo": "processor : 0\n"}
+
+
+def test_hard_links_are_the_file_they_name(read: Callable[[bytes], Tree]) -> None:
+    other = "sys/devices/system/cpu/possible"
+    assert read(tar(file(f"m/{ONLINE}"), (f"m/{other}", f"m/{ONLINE}", tarfile.LNKTYPE)))[
+        other
+    ] == "0-3\n"  # fmt: skip
+
+
+def test_bytes_that_are_no_text_survive(read: Callable[[bytes], Tree]) -> None:
+    tree = read(tar(file(ONLINE, b"0-3\n\x00\xff")))
+    assert tree[ONLINE].encode("utf-8", "surrogateescape") == b"0-3\n\x00\xff"
+
+
+@pytest.mark.parametrize(
+    ("members", "reason"),
+    [
+        ([file("/sys/devices/system/cpu/online")], "an absolute path"),
+        ([file("sys/devices/system/cpu/../../../../../etc/passwd")], "a path with `..`"),
+        ([file("../x")], "a path with `..`"),
+        ([("sys/devices/system/cpu/l", "/etc/passwd", tarfile.SYMTYPE)], "a link out of the tree"),
+        ([("sys/devices/system/cpu/l", "../../../../../x", tarfile.SYMTYPE)], "out of the tree"),
+        ([("sys/devices/system/cpu/l", "a/../../x", tarfile.SYMTYPE)], "a link out of the tree"),
+        ([("sys/devices/system/cpu/l", b"", tarfile.CHRTYPE)], "neither file, folder nor link"),
+        ([("sys/devices/system/cpu/l", b"", tarfile.FIFOTYPE)], "neither file, folder nor link"),
+        ([("proc/cpuinfo", b"", tarfile.BLKTYPE)], "neither file, folder nor link"),
+        ([("proc/cpuinfo", "etc/passwd", tarfile.LNKTYPE)], "a hard link to what it does not"),
+        ([("proc/cpuinfo", ONLINE, tarfile.LNKTYPE)], "a hard link to what it does not hold"),
+        ([file(f"a/{ONLINE}"), file(f"b/{ONLINE}")], "more than one machine: a and b"),
+        ([file(ONLINE), file(f"b/{ONLINE}")], "more than one machine: . and b"),
+        ([file(ONLINE), file(f"{ONLINE}/below")], f"{ONLINE} is a file and a folder"),
+        (
+            [
+                ("sys/devices/system/cpu/cpu0", "../node", tarfile.SYMTYPE),
+                file("sys/devices/system/cpu/cpu0/online"),
+            ],
+            "cpu0 is a link and a folder",
+        ),
+    ],
+)
+def test_hostile_archives_are_refused_in_a_line(
+    read: Callable[[bytes], Tree], members: list[Member], reason: str
+) -> None:
+    with pytest.raises(BrokenMachine) as raised:
+        read(tar(*members))
+    assert reason in str(raised.value)
+    assert "\n" not in str(raised.value)
+
+
+def test_a_name_that_would_clear_the_screen_is_shown_harmless(
+    read: Callable[[bytes], Tree],
+) -> None:
+    with pytest.raises(BrokenMachine) as raised:
+        read(tar(("proc/cpuinfo", "/\x1b[2J\n", tarfile.SYMTYPE)))
+    assert "\\x1b[2J\\x0a" in str(raised.value)
+
+
+def test_a_nul_in_a_pax_name_is_refused(read: Callable[[bytes], Tree]) -> None:
+    data = bytearray(tar(file("sys/devices/system/cpu/" + "n" * 200), fmt=tarfile.PAX_FORMAT))
+    at = data.index(b"n" * 200)
+    data[at : at + 1] = b"\0"
+    with pytest.raises(BrokenMachine, match="NUL"):
+        read(bytes(data))
+
+
+@pytest.mark.parametrize("pack", [bytes, gzip.compress, bz2.compress, lzma.compress])
+def test_an_archive_torn_anywhere_is_refused(
+    read: Callable[[bytes], Tree], pack: Callable[[bytes], bytes]
+) -> None:
+    data = pack(packed(describe("1s-1n-2c-smt1").tree))
+    end = len(data) if pack is not bytes else data.rindex(b"\n") // 512 * 512 + 512
+    for cut in random.Random(4).sample(range(1, end), 25):
+        with pytest.raises(BrokenMachine, match=r"torn|not a tar archive"):
+            read(data[:cut])
+
+
+@pytest.mark.parametrize("pack", [gzip.compress, lzma.compress])
+def test_a_damaged_byte_is_noticed_or_harmless(
+    read: Callable[[bytes], Tree], pack: Callable[[bytes], bytes]
+) -> None:
+    tree = describe("1s-1n-2c-smt1").tree
+    data = bytearray(pack(packed(tree)))
+    choose = random.Random(5)
+    for _ in range(60):
+        damaged = bytearray(data)
+        damaged[choose.randrange(len(data))] ^= 1 << choose.randrange(8)
+        try:
+            found = read(bytes(damaged))
+        except BrokenMachine:
+            continue
+        assert dict(found) == dict(tree)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"hello",
+        os.urandom(4096),
+        b"PK\x03\x04" + bytes(600),
+        b"\x1f\x8b",
+        b"BZh9",
+        b"\xfd7zXZ\0",
+    ],
+    ids=["empty", "text", "noise", "zip", "gz", "bz2", "xz"],
+)
+def test_what_is_no_archive_is_said_to_be_none(read: Callable[[bytes], Tree], data: bytes) -> None:
+    with pytest.raises(BrokenMachine, match=r"not a tar archive|torn or damaged"):
+        read(data)
+
+
+def test_noise_between_members_is_damage(read: Callable[[bytes], Tree]) -> None:
+    with pytest.raises(BrokenMachine, match="checksum"):
+        read(tar(file(ONLINE))[:1024] + b"\1" * 512)
+
+
+@pytest.mark.parametrize("pack", [gzip.compress, bz2.compress, lzma.compress])
+def test_a_bomb_is_defused(
+    read: Callable[[bytes], Tree],
+    pack: Callable[[bytes], bytes],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(archive_module, "MAX_EXPANDED", 4 << 20)
+    bomb = pack(tar(*[file("filler", bytes(1 << 20))] * 8, file(ONLINE)))
+    with pytest.raises(BrokenMachine, match="more than any machine's tree"):
+        read(bomb)
+
+
+def test_the_ratio_is_bounded_before_the_size(read: Callable[[bytes], Tree]) -> None:
+    bomb = bz2.compress(tar(file("filler", bytes(24 << 20)), file(ONLINE)))
+    assert len(bomb) * archive_module.MAX_RATIO < 24 << 20
+    with pytest.raises(BrokenMachine, match="more than any machine's tree"):
+        read(bomb)
+
+
+def test_a_file_a_tree_and_a_count_are_bounded(
+    read: Callable[[bytes], Tree], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = tar(file(ONLINE, b"0" * 3000), file("proc/cpuinfo", b"1" * 3000))
+    monkeypatch.setattr(archive_module, "MAX_TREE_BYTES", 4000)
+    with pytest.raises(BrokenMachine, match="more than any machine's tree"):
+        read(data)
+    monkeypatch.setattr(archive_module, "MAX_FILE_BYTES", 2000)
+    with pytest.raises(BrokenMachine, match="a file of more than"):
+        read(data)
+    monkeypatch.setattr(archive_module, "MAX_FILES", 0)
+    with pytest.raises(BrokenMachine, match="more than 0 members"):
+        read(data)
+
+
+def test_a_header_that_lies_of_its_size_reads_nothing_of_it(
+    read: Callable[[bytes], Tree],
+) -> None:
+    data = bytearray(tar(file(ONLINE)))
+    for size in (b"77777777777\0", b"\x80" + b"\xff" * 11, b"-0000000001\0"):
+        data[124:136] = size
+        data[148:156] = b"        "
+        data[148:156] = b"%06o\0 " % sum(data[:512])
+        with pytest.raises(BrokenMachine, match=r"impossible size|more than|torn"):
+            read(bytes(data))
+
+
+def test_a_machine_has_online_cpus(tmp_path: Path) -> None:
+    path = tmp_path / "odd.tar"
+    path.write_bytes(tar(file("x/proc/cpuinfo")))
+    with pytest.raises(BrokenMachine, match="there is no sys/devices/system/cpu/online"):
+        load(path)
+    assert dict(load(path, check=False)) == {"proc/cpuinfo": "0-3\n"}
+
+
+def test_what_is_not_there_is_unknown(tmp_path: Path) -> None:
+    with pytest.raises(UnknownMachine):
+        read_tree(tmp_path / "nothing.tar")
+    with pytest.raises(UnknownMachine):
+        load(str(tmp_path / "nothing.tar"))
+
+
+def test_folders_are_read_as_written(tmp_path: Path) -> None:
+    tree = describe("2s-2n-4c-smt2-mem1-off5").tree
+    topologies.write(tree, tmp_path / "machine")
+    assert dict(read_tree(tmp_path / "machine")) == dict(tree)
+    assert dict(read_tree(tmp_path)) == dict(tree), "the only folder in it that has sys"
+
+
+def test_folders_with_cycles_fifos_and_unreadable_files(tmp_path: Path) -> None:
+    cpu = tmp_path / "sys/devices/system/cpu"
+    cpu.mkdir(parents=True)
+    (cpu / "online").write_text("0\n")
+    (cpu / "self").symlink_to("../cpu")
+    os.mkfifo(cpu / "fifo")
+    (cpu / "secret").write_text("x")
+    (cpu / "secret").chmod(0)
+    tree = read_tree(tmp_path)
+    readable = {"secret"} if os.access(cpu / "secret", os.R_OK) else set()
+    assert {path.rpartition("/")[2] for path in tree} == {"online", "self"} | readable
+    assert tree["sys/devices/system/cpu/self"] == Link("../cpu")
+
+
+def test_a_folder_with_a_link_out_of_it_is_refused(tmp_path: Path) -> None:
+    cpu = tmp_path / "sys/devices/system/cpu"
+    cpu.mkdir(parents=True)
+    (cpu / "l").symlink_to("/etc")
+    with pytest.raises(BrokenMachine, match=r"a link out of the tree: .*cpu/l -> /etc"):
+        read_tree(tmp_path)
+
+
+def test_a_fifo_is_no_archive_and_hangs_nothing(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "machine.tar")
+    with pytest.raises(BrokenMachine, match="neither an archive nor a folder"):
+        read_tree(tmp_path / "machine.tar")
+
+
+def test_the_machine_under_this_test_can_be_read() -> None:
+    if not Path("/sys/devices/system/cpu/online").exists():
+        pytest.skip("no sysfs here")
+    assert ONLINE in load("/")
+
+
+CAPTURES = sorted((SHARED / "captures").glob("*.tar.xz")) or [Path("captures-are-not-here")]
+
+
+@pytest.mark.parametrize("path", CAPTURES, ids=lambda path: path.name)
+def test_captures_of_real_machines_load_as_tarfile_reads_them(path: Path) -> None:
+    if not path.exists():
+        pytest.skip("captures of real machines are not here")
+    tree = load(path)
+    with tarfile.open(path) as reference:
+        for member in reference:
+            inside = member.name.partition("/")[2]
+            if not (member.isfile() or member.issym()) or inside not in tree:
+                continue
+            if member.issym():
+                assert tree[inside] == Link(member.linkname)
+            else:
+                stream = reference.extractfile(member)
+                assert stream is not None
+                assert tree[inside].encode("utf-8", "surrogateescape") == stream.read()
+        relevant = [
+            member
+            for member in reference
+            if "/sys/devices/system/" in member.name and (member.isfile() or member.issym())
+        ]
+    assert len(tree) >= len(relevant) > 100

@@ -1,0 +1,72 @@
+"""What is odd in a tree."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from topologies import Link, Tree, describe, lint, load
+
+CPU = "sys/devices/system/cpu"
+NODE = "sys/devices/system/node"
+CAPTURES = Path(__file__).parents[2].parent / "shared" / "captures"
+TIDY = dict(describe("2s-2n-4c-smt2-off7").tree)
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "finding"),
+    [
+        (f"{CPU}/online", "", "cpu/online: missing, empty, or no CPU list"),
+        (f"{CPU}/online", "0-8\n", "cpu/online: 8 not present"),
+        (f"{CPU}/online", "0-8\n", "cpu/online: 8 not possible"),
+        (f"{CPU}/offline", "3,7\n", "cpu/online: 3 also offline"),
+        (f"{CPU}/cpu0/topology/core_id", None, "core_id: missing for an online CPU"),
+        (f"{CPU}/cpu0/topology/core_id", "9\n", "thread_siblings: 0,4 differ in core_id"),
+        (
+            f"{CPU}/cpu0/topology/physical_package_id",
+            "1\n",
+            "core_siblings: 0-1,4-5 differ in physical_package_id",
+        ),
+        (f"{CPU}/cpu0/topology/core_cpus", "01\n", "core_cpus: 0, but its list says 0,4"),
+        (f"{CPU}/cpu0/topology/thread_siblings", "20\n", "thread_siblings: lacks CPU 0 itself"),
+        (f"{CPU}/cpu0/topology/thread_siblings", "81\n", "thread_siblings: holds 7, not online"),
+        (
+            f"{CPU}/cpu0/topology/thread_siblings",
+            "03\n",
+            "thread_siblings: holds CPU 1, whose own set is another",
+        ),
+        (f"{CPU}/cpu0/cache/index3/shared_cpu_list", "1\n", "lacks CPU 0 itself"),
+        (f"{CPU}/cpu0/cache/index3/shared_cpu_list", "0,7\n", "holds 7, not online"),
+        (f"{CPU}/cpu0/cache/index3/shared_cpu_map", "01\n", "its map says 0"),
+        (f"{CPU}/cpu0/cache/index3/id", "1\n", "level 3 Unified id 1 is also another cache's"),
+        (f"{NODE}/node0/cpulist", "0-1\n", "cpulist: says 0-1, the links say 0-1,4-5"),
+        (f"{NODE}/node0/cpumap", "0\n", "cpumap: says none, the links say 0-1,4-5"),
+        (f"{NODE}/node1/cpu0", Link("../../cpu/cpu0"), "node1: CPUs 0 are in another node too"),
+        (f"{NODE}/node0/cpu4", None, "node: CPUs 4 are in no node"),
+        (f"{NODE}/online", "0-2\n", "node/online: says 0-2, the folders say 0-1"),
+        ("proc/cpuinfo", "processor\t: 0\n", "proc/cpuinfo: lists 0, online are 0-6"),
+    ],
+)
+def test_every_rule_finds_its_fault(path: str, text: str | None, finding: str) -> None:
+    assert lint(Tree(TIDY)) == []
+    entries = {**TIDY, path: text}
+    tree = Tree({name: value for name, value in entries.items() if value is not None})
+    assert finding in "\n".join(map(str, lint(tree)))
+
+
+def test_an_empty_tree_lacks_its_online_cpus_only() -> None:
+    assert [finding.path for finding in lint(Tree({}))] == [f"{CPU}/online"]
+
+
+def test_real_oddities_are_found() -> None:
+    odd = {
+        "8em64t-2s2ca2c-buggynuma": "are in another node too",
+        "64amd64-4s2n4ca2co": "differ in core_id",
+        "offline-cpu0-node0": "but its list says",
+    }
+    for name, said in odd.items():
+        path = CAPTURES / f"{name}.tar.xz"
+        if not path.exists():
+            pytest.skip("captures of real machines are not here")
+        assert said in "\n".join(map(str, lint(load(path))))

@@ -1,0 +1,169 @@
+"""What a picture of a machine shows, before anything is drawn: nested boxes and owners."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final
+
+from topologies.cpulist import bits, format_list
+
+RESERVED: Final = "reserved"
+SHARED_POOL: Final = "shared pool"
+
+#: Tags of pods: neither R nor S, which stand for the two above, nor what looks like 1 or 0.
+_LETTERS: Final = "ABCDEFGHJKLMNPQTUVWXYZ"
+#: Okabe and Ito's palette, told apart by people with any colour vision; black is for marks.
+_POD_COLOURS: Final = (
+    "#e69f00", "#56b4e9", "#009e73", "#f0e442", "#0072b2", "#d55e00", "#cc79a7",
+)  # fmt: skip
+_RESERVED_COLOUR: Final = "#8a8f98"
+_SHARED_COLOUR: Final = "#dfe3e8"
+
+
+class Level(Enum):
+    """What a box stands for, as its label says it."""
+
+    MACHINE = "machine"
+    SOCKET = "socket"
+    NUMA = "NUMA node"
+    CACHE = "uncore cache"
+    CORE = "core"
+
+
+@dataclass(frozen=True, slots=True)
+class Box:
+    """A part of the machine: boxes in it, or the CPUs of a core."""
+
+    level: Level
+    number: int
+    inside: tuple[Box, ...] = ()
+    cpus: tuple[int, ...] = ()
+
+    def all_cpus(self) -> Iterator[int]:
+        """Every CPU in the box, by place."""
+        yield from self.cpus
+        for box in self.inside:
+            yield from box.all_cpus()
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """Who holds CPUs: ``tag`` stands for it on each, ``missing`` lists those the machine lacks."""
+
+    name: str
+    tag: str
+    colour: str
+    cpus: int
+    missing: str = ""
+
+    def listed(self) -> str:
+        """Its CPUs as a list, with a word on those the machine lacks."""
+        held = format_list(self.cpus) or "none"
+        return f"{held} (not on this machine: {self.missing})" if self.missing else held
+
+    def count(self) -> int:
+        """How many CPUs of this machine it holds."""
+        return self.cpus.bit_count()
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """All that a picture shows. ``held`` gives the owners of each CPU that has one."""
+
+    machine: Box
+    owners: tuple[Owner, ...]
+    held: Mapping[int, tuple[Owner, ...]]
+    highlight: int
+
+    def summary(self) -> str:
+        """The scene in a sentence, for those who do not see it."""
+        count = sum(1 for _ in self.machine.all_cpus())
+        parts = [f"{count} CPUs"]
+        parts += [f"{owner.name}: {owner.listed()}" for owner in self.owners]
+        if self.highlight:
+            parts.append(f"marked: {format_list(self.highlight)}")
+        return "; ".join(parts)
+
+
+def arrange(
+    cpus: Mapping[int, tuple[int, int, int, int]],
+    owners: Mapping[str, Iterable[int]],
+    highlight: Iterable[int],
+) -> Scene:
+    """The scene: boxes by ascending number, pods in the order given, then reserved and shared."""
+    everyone = _owners(owners, bits(cpus))
+    held = {cpu: who for cpu in cpus if (who := _holders(cpu, everyone))}
+    return Scene(_machine(cpus), everyone, held, bits(highlight) & bits(cpus))
+
+
+def _machine(cpus: Mapping[int, tuple[int, int, int, int]]) -> Box:
+    places = cpus.values()
+    order = [Level.SOCKET, Level.NUMA]
+    sockets_share = _several((numa, socket) for numa, socket, _, _ in places)
+    if sockets_share and not _several((socket, numa) for numa, socket, _, _ in places):
+        order.reverse()
+    if _several(((numa, socket), cache) for numa, socket, _, cache in places):
+        order.append(Level.CACHE)
+    return Box(Level.MACHINE, 0, _split(cpus, sorted(cpus), (*order, Level.CORE)))
+
+
+#: Where a level's number stands among a CPU's four.
+_PLACE: Final = {Level.NUMA: 0, Level.SOCKET: 1, Level.CORE: 2, Level.CACHE: 3}
+
+
+def _several(pairs: Iterable[tuple[object, int]]) -> bool:
+    """Whether some first member stands beside more than one second."""
+    first: dict[object, int] = {}
+    return any(first.setdefault(outer, inner) != inner for outer, inner in pairs)
+
+
+def _split(
+    cpus: Mapping[int, tuple[int, int, int, int]], members: list[int], levels: tuple[Level, ...]
+) -> tuple[Box, ...]:
+    level, rest = levels[0], levels[1:]
+    groups: dict[int, list[int]] = {}
+    for cpu in members:
+        groups.setdefault(cpus[cpu][_PLACE[level]], []).append(cpu)
+    if level is Level.CORE:
+        return tuple(Box(level, number, cpus=tuple(groups[number])) for number in sorted(groups))
+    return tuple(
+        Box(level, number, inside=_split(cpus, groups[number], rest)) for number in sorted(groups)
+    )
+
+
+def _owners(owners: Mapping[str, Iterable[int]], machine: int) -> tuple[Owner, ...]:
+    special = {RESERVED: ("R", _RESERVED_COLOUR), SHARED_POOL: ("S", _SHARED_COLOUR)}
+    pods = [name for name in owners if name not in special]
+    made = [
+        _owner(name, _tag(index), _POD_COLOURS[index % len(_POD_COLOURS)], owners[name], machine)
+        for index, name in enumerate(pods)
+    ]
+    made += [
+        _owner(name, *special[name], owners[name], machine) for name in special if name in owners
+    ]
+    return tuple(made)
+
+
+def _owner(name: str, tag: str, colour: str, cpus: Iterable[int], machine: int) -> Owner:
+    held = bits(cpus)
+    return Owner(name, tag, colour, held & machine, format_list(held & ~machine))
+
+
+def _tag(index: int) -> str:
+    """A, B … Z, AA, AB …"""
+    tag = ""
+    index += 1
+    while index:
+        index, digit = divmod(index - 1, len(_LETTERS))
+        tag = _LETTERS[digit] + tag
+    return tag
+
+
+def _holders(cpu: int, owners: tuple[Owner, ...]) -> tuple[Owner, ...]:
+    """Who holds ``cpu``. Being reserved is a part of the shared pool, not a second owner."""
+    who = [owner for owner in owners if owner.cpus >> cpu & 1]
+    if any(owner.name == RESERVED for owner in who):
+        who = [owner for owner in who if owner.name != SHARED_POOL]
+    return tuple(who)

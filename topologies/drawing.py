@@ -1,0 +1,46 @@
+"""Pictures of a machine: who holds which CPU.
+
+Both pictures nest the same boxes: sockets, NUMA nodes, uncore caches (where a NUMA node, or a
+socket in one, has several), physical cores, CPUs. Where sockets share a NUMA node, the NUMA node
+is the outer box. A CPU wears the colour of its owner and the owner's letters, so that nothing is
+said by colour alone; a CPU that more than one pod holds wears all of their colours.
+
+``cpus`` maps each CPU to (NUMA node, socket, core, uncore cache); ``owners`` maps
+``pod/container``, ``reserved`` and ``shared pool`` to CPUs. Reserved CPUs that are also in the
+shared pool, as the kubelet keeps them, count as reserved. CPUs of an owner that the machine does
+not have are named in the legend. ``highlight`` marks CPUs, such as the difference between two
+pictures.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
+
+from topologies import boxes, picture, terminal
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+
+def svg(
+    cpus: Mapping[int, tuple[int, int, int, int]],
+    owners: Mapping[str, Iterable[int]] | None = None,
+    *,
+    title: str = "",
+    highlight: Iterable[int] = (),
+) -> str:
+    """An SVG document of its own: it scales, brings its background, and needs nothing else."""
+    return picture.render(boxes.arrange(cpus, owners or {}, highlight), title)
+
+
+def text(
+    cpus: Mapping[int, tuple[int, int, int, int]],
+    owners: Mapping[str, Iterable[int]] | None = None,
+    *,
+    title: str = "",
+    highlight: Iterable[int] = (),
+    width: int = 100,
+) -> RenderableType:
+    """The same for a terminal of ``width`` columns: something that rich prints."""
+    return terminal.render(boxes.arrange(cpus, owners or {}, highlight), title, width)

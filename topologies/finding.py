@@ -1,0 +1,174 @@
+"""Machines by name: the catalogue, described specs, archives and folders on disk.
+
+The catalogue is a folder of ``NAME.toml`` files, each saying ``shape``, ``why``, ``source`` and the
+``digest`` of the tree; a ``NAME.tar.xz`` beside it holds the tree, and without one the machine is
+described by its shape. ``PINPROOF_MACHINES`` names folders of further archives and trees, which
+never hide a machine of the catalogue: a report that names one means that one.
+"""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from collections.abc import Iterable
+from dataclasses import replace
+from difflib import get_close_matches
+from fnmatch import fnmatchcase
+from functools import lru_cache
+from pathlib import Path
+from typing import Final
+
+from topologies.cpulist import bits, format_list
+from topologies.described import describe
+from topologies.errors import BadSpec, BrokenMachine, UnknownMachine
+from topologies.hotplug import without_cpus
+from topologies.machine import Machine
+from topologies.reading import checked, is_machine_path, machine_name, read_tree
+from topologies.spec import looks_like_spec, parse
+from topologies.tree import Tree
+
+#: Folders of private machines, separated by colons.
+MACHINES_VARIABLE: Final = "PINPROOF_MACHINES"
+
+_CATALOGUE: Final = Path(__file__).parent / "catalogue"
+_KEYS: Final = frozenset({"shape", "why", "source", "digest"})
+
+
+def load(path_or_name: str | os.PathLike[str], *, check: bool = True) -> Tree:
+    """The tree of :func:`machine`; with ``check=False`` also one without ``cpu/online``."""
+    return machine(path_or_name, check=check).tree
+
+
+def machine(path_or_name: str | os.PathLike[str], *, check: bool = True) -> Machine:
+    """The machine that this names: in the catalogue, else in ``PINPROOF_MACHINES``, else by a spec
+    (:mod:`topologies.spec`), else by a path to an archive or a folder.
+
+    A machine from a path is named by its last part without the archive's suffix. Raises
+    :class:`UnknownMachine` (with names like it), :class:`BadSpec` or :class:`BrokenMachine`.
+    """
+    if isinstance(path_or_name, str):
+        found = _named(path_or_name, check)
+        if found is not None:
+            return found
+    path = Path(path_or_name)
+    try:
+        return _at(path, check)
+    except UnknownMachine:
+        raise _unknown(str(path_or_name)) from None
+
+
+def names() -> list[str]:
+    """The names of the catalogue, by growing number of CPUs, then those of private machines."""
+    own = _catalogue_names()
+    return [*own, *(name for name in sorted(_private()) if name not in own)]
+
+
+def find(pattern: str | os.PathLike[str]) -> list[Machine]:
+    """The machines that ``pattern`` means: ``all``, a glob over :func:`names` (``2s-*``), or
+    whatever :func:`machine` takes. Never empty: raises what :func:`machine` raises."""
+    if pattern == "all":
+        return [machine(name) for name in names()]
+    if isinstance(pattern, str) and any(char in pattern for char in "*?["):
+        matching = [name for name in names() if fnmatchcase(name, pattern)]
+        if matching:
+            return [machine(name) for name in matching]
+    return [machine(pattern)]
+
+
+def offline(machine: Machine, cpus: Iterable[int]) -> Machine:
+    """``machine`` with ``cpus`` offline as well, under a name that says so: ``NAME-off3,7``.
+
+    Of a described machine the name is the canonical spec. Raises what
+    :func:`topologies.without_cpus` raises.
+    """
+    wanted = list(cpus)
+    tree = without_cpus(machine.tree, wanted)
+    if tree is machine.tree:
+        return machine
+    shape = machine.shape
+    if shape:
+        known = parse(shape)
+        shape = str(replace(known, offline=known.offline | bits(wanted)))
+    described = machine.name == machine.shape
+    name = shape if described else f"{machine.name}-off{format_list(bits(wanted))}"
+    source = f"{machine.source}, with CPUs taken offline" if machine.source else ""
+    return Machine(name=name, tree=tree, shape=shape, source=source)
+
+
+def _named(name: str, check: bool) -> Machine | None:
+    """The machine of this name or spec, if there is one."""
+    if name in _catalogue_names():
+        return _from_catalogue(name)
+    private = _private().get(name)
+    if private is not None:
+        return _at(private, check)
+    return _from_spec(name) if looks_like_spec(name) else None
+
+
+def _from_spec(name: str) -> Machine | None:
+    """A file may well be called ``2s-2n-8c-smt2-ours.tar.xz``: what is no spec may be a path."""
+    try:
+        return describe(name)
+    except BadSpec:
+        if Path(name).exists():
+            return None
+        raise
+
+
+def _at(path: Path, check: bool) -> Machine:
+    tree = read_tree(path)
+    if check:
+        checked(tree, str(path))
+    return Machine(name=machine_name(path), tree=tree, source=f"read from {path.name or path}")
+
+
+def _unknown(name: str) -> UnknownMachine:
+    return UnknownMachine(name, get_close_matches(name, names(), n=2, cutoff=0.75))
+
+
+@lru_cache(maxsize=1)
+def _catalogue_names() -> tuple[str, ...]:
+    return tuple(sorted((path.stem for path in _CATALOGUE.glob("*.toml")), key=_by_size))
+
+
+def _by_size(name: str) -> tuple[int, int, str]:
+    if not looks_like_spec(name):
+        return 1, 0, name
+    return 0, parse(name).present.bit_count(), name
+
+
+@lru_cache(maxsize=64)
+def _from_catalogue(name: str) -> Machine:
+    entry = catalogue_entry(name)
+    archive = _CATALOGUE / f"{name}.tar.xz"
+    described = not archive.exists()
+    tree = describe(entry["shape"]).tree if described else checked(read_tree(archive), name)
+    return Machine(
+        name=name, tree=tree, shape=entry["shape"], why=entry["why"], source=entry["source"]
+    )
+
+
+def catalogue_entry(name: str) -> dict[str, str]:
+    """What ``NAME.toml`` says; raises :class:`BrokenMachine` where a key is missing or unknown."""
+    path = _CATALOGUE / f"{name}.toml"
+    entry = tomllib.loads(path.read_text("utf-8"))
+    if entry.keys() != _KEYS or not all(isinstance(value, str) for value in entry.values()):
+        raise BrokenMachine(str(path), f"its keys are not {', '.join(sorted(_KEYS))}, all texts")
+    return entry
+
+
+def _private() -> dict[str, Path]:
+    """Private machines by name; the first folder that has a name wins."""
+    found: dict[str, Path] = {}
+    for folder in os.environ.get(MACHINES_VARIABLE, "").split(":"):
+        if not folder:
+            continue
+        try:
+            members = sorted(Path(folder).iterdir())
+        except OSError as error:
+            reason = f"{error.strerror} (named by {MACHINES_VARIABLE})"
+            raise BrokenMachine(folder, reason) from error
+        for path in members:
+            if is_machine_path(path):
+                found.setdefault(machine_name(path), path)
+    return found

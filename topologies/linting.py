@@ -1,0 +1,199 @@
+"""What is odd in a tree: where its files contradict each other.
+
+Real machines are odd, and a kubelet has to live with them, so a finding is no verdict. A tree
+somebody described or edited should have none; of a captured one they say what to expect.
+Files that are missing contradict nothing.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from topologies.cpulist import bits, format_list, ids, parse_list, parse_mask
+from topologies.paths import CPU, CPUINFO, NODE
+from topologies.tree import Link, Tree
+
+_PROCESSOR: Final = re.compile(r"^processor\s*: *([0-9]{1,7})\s*$", re.MULTILINE)
+_CACHE_LIST: Final = re.compile(rf"({CPU}/cpu([0-9]{{1,7}})/cache/index[0-9]+)/shared_cpu_list")
+_CPU_LINK: Final = re.compile(rf"{NODE}/node([0-9]{{1,7}})/cpu([0-9]{{1,7}})")
+#: Sets of siblings, and what their members have in common.
+_TOPOLOGY: Final = {
+    "thread_siblings": ("physical_package_id", "core_id"),
+    "core_cpus": ("physical_package_id", "core_id"),
+    "core_siblings": ("physical_package_id",),
+    "package_cpus": ("physical_package_id",),
+    "die_cpus": ("physical_package_id", "die_id"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One contradiction: the file that shows it, and what it is in a sentence."""
+
+    path: str
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.message}"
+
+
+def lint(tree: Tree) -> list[Finding]:
+    """The contradictions in ``tree``, in the order of the rules; ``[]`` for a tidy tree."""
+    facts = _Facts(tree)
+    return [finding for rule in _RULES for finding in rule(facts)]
+
+
+class _Facts:
+    """The tree's texts as values; what cannot be read is ``None``."""
+
+    def __init__(self, tree: Tree) -> None:
+        self.tree = tree
+        self.online = self.cpus(f"{CPU}/online") or 0
+
+    def text(self, path: str) -> str | None:
+        found = self.tree.get(path)
+        return None if found is None or isinstance(found, Link) else found.strip()
+
+    def cpus(self, path: str) -> int | None:
+        return _parsed(parse_list, self.text(path))
+
+    def mask(self, path: str) -> int | None:
+        return _parsed(parse_mask, self.text(path))
+
+
+def _parsed(parse: Callable[[str], int], text: str | None) -> int | None:
+    if text is None:
+        return None
+    try:
+        return parse(text)
+    except ValueError:
+        return None
+
+
+def _online_rules(facts: _Facts) -> Iterator[Finding]:
+    """Online CPUs are present and possible, not offline, and have their files."""
+    path = f"{CPU}/online"
+    if not facts.online:
+        yield Finding(path, "missing, empty, or no CPU list")
+    for name in ("present", "possible"):
+        known = facts.cpus(f"{CPU}/{name}")
+        if known is not None and facts.online & ~known:
+            yield Finding(path, f"{format_list(facts.online & ~known)} not {name}")
+    both = facts.online & (facts.cpus(f"{CPU}/offline") or 0)
+    if both:
+        yield Finding(path, f"{format_list(both)} also offline")
+    for cpu in ids(facts.online):
+        for name in ("core_id", "physical_package_id"):
+            if facts.text(f"{CPU}/cpu{cpu}/topology/{name}") is None:
+                yield Finding(f"{CPU}/cpu{cpu}/topology/{name}", "missing for an online CPU")
+
+
+def _sibling_rules(facts: _Facts) -> Iterator[Finding]:
+    """Siblings are mutual, online, and of one package and core; mask and list agree."""
+    for name in _TOPOLOGY:
+        sets: dict[int, int] = {}
+        for cpu in ids(facts.online):
+            path = f"{CPU}/cpu{cpu}/topology/{name}"
+            mask, listed = facts.mask(path), facts.cpus(f"{path}_list")
+            if mask is not None and listed is not None and mask != listed:
+                yield Finding(path, f"{format_list(mask)}, but its list says {format_list(listed)}")
+            if (found := listed if mask is None else mask) is not None:
+                sets[cpu] = found
+        yield from _mutual(name, sets, facts.online)
+        for what in _TOPOLOGY[name]:
+            yield from _same(facts, name, sets, what)
+
+
+def _mutual(name: str, sets: dict[int, int], online: int) -> Iterator[Finding]:
+    for cpu, members in sets.items():
+        path = f"{CPU}/cpu{cpu}/topology/{name}"
+        if not members >> cpu & 1:
+            yield Finding(path, f"lacks CPU {cpu} itself")
+        if members & ~online:
+            yield Finding(path, f"holds {format_list(members & ~online)}, not online")
+        for other in ids(members & online):
+            if sets.get(other, members) != members:
+                yield Finding(path, f"holds CPU {other}, whose own set is another")
+                break
+
+
+def _same(facts: _Facts, name: str, sets: dict[int, int], what: str) -> Iterator[Finding]:
+    for members in sorted(set(sets.values())):
+        seen = {facts.text(f"{CPU}/cpu{cpu}/topology/{what}") for cpu in ids(members)} - {None}
+        if len(seen) > 1:
+            path = f"{CPU}/cpu{next(ids(members))}/topology/{name}"
+            yield Finding(path, f"{format_list(members)} differ in {what}")
+
+
+def _cache_rules(facts: _Facts) -> Iterator[Finding]:
+    """A cache holds its CPU; equal level, type and id mean the same CPUs."""
+    shared: dict[tuple[str | None, ...], int] = {}
+    for path in facts.tree:
+        found = _CACHE_LIST.fullmatch(path)
+        members = facts.cpus(path) if found else None
+        if found is None or members is None:
+            continue
+        if not members >> int(found[2]) & 1:
+            yield Finding(path, f"lacks CPU {found[2]} itself")
+        if members & ~facts.online:
+            yield Finding(path, f"holds {format_list(members & ~facts.online)}, not online")
+        mask = facts.mask(f"{found[1]}/shared_cpu_map")
+        if mask is not None and mask != members:
+            yield Finding(path, f"its map says {format_list(mask)}")
+        key = tuple(facts.text(f"{found[1]}/{name}") for name in ("level", "type", "id"))
+        if key[2] is not None and shared.setdefault(key, members) != members:
+            yield Finding(path, f"level {key[0]} {key[1]} id {key[2]} is also another cache's")
+
+
+def _node_rules(facts: _Facts) -> Iterator[Finding]:
+    """Every online CPU is in one NUMA node; links, list and map of a node agree."""
+    links: dict[int, int] = {}
+    for path in facts.tree:
+        if found := _CPU_LINK.fullmatch(path):
+            links[int(found[1])] = links.get(int(found[1]), 0) | 1 << int(found[2])
+    nodes = _node_ids(facts.tree)
+    seen = 0
+    for node in sorted(nodes):
+        base = f"{NODE}/node{node}"
+        linked = links.get(node, 0) & facts.online
+        for name, listed in (
+            ("cpulist", facts.cpus(f"{base}/cpulist")),
+            ("cpumap", facts.mask(f"{base}/cpumap")),
+        ):
+            if listed is not None and listed != linked:
+                said = f"says {_listed(listed)}, the links say {_listed(linked)}"
+                yield Finding(f"{base}/{name}", said)
+        if linked & seen:
+            yield Finding(base, f"CPUs {format_list(linked & seen)} are in another node too")
+        seen |= linked
+    if nodes and facts.online & ~seen:
+        yield Finding(NODE, f"CPUs {format_list(facts.online & ~seen)} are in no node")
+    online = facts.cpus(f"{NODE}/online")
+    if online is not None and online != bits(nodes):
+        said = f"says {_listed(online)}, the folders say {_listed(bits(nodes))}"
+        yield Finding(f"{NODE}/online", said)
+
+
+def _node_ids(tree: Tree) -> set[int]:
+    start = len(f"{NODE}/node")
+    found = {path[start:].partition("/")[0] for path in tree if path.startswith(f"{NODE}/node")}
+    return {int(name) for name in found if name.isascii() and name.isdigit() and len(name) < 8}
+
+
+def _cpuinfo_rules(facts: _Facts) -> Iterator[Finding]:
+    """``/proc/cpuinfo`` lists the online CPUs, where it lists CPUs at all."""
+    text = facts.text(CPUINFO)
+    listed = bits(map(int, _PROCESSOR.findall(text))) if text is not None else 0
+    if listed and listed != facts.online:
+        said = f"lists {_listed(listed)}, online are {_listed(facts.online)}"
+        yield Finding(CPUINFO, said)
+
+
+def _listed(members: int) -> str:
+    return format_list(members) or "none"
+
+
+_RULES: Final = (_online_rules, _sibling_rules, _cache_rules, _node_rules, _cpuinfo_rules)
