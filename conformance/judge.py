@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import msgspec.structs
 
+from conformance.discovered import topology_of
 from conformance.explain import Story, explanation, replay_command, untold
 from conformance.lockstep import (
     CouldNotTell,
@@ -21,7 +22,7 @@ from conformance.results import Failure, Result
 from conformance.scenario import Scenario
 from conformance.subject import Subject, SubjectError
 from conformance.verdict import Verdict
-from reference import CPUTopology, DiscoveryError, Release, discover
+from reference import CPUTopology, DiscoveryError, Release
 from topologies import Machine
 
 
@@ -51,7 +52,7 @@ def judge(case: Case, subject: Subject, *, oracle: OracleMaker, release: str) ->
     the harness does: that is a verdict."""
     started = time.monotonic()
     try:
-        topology = discover(case.machine.tree, release=release).cpu_topology()
+        topology = topology_of(case.machine, release=release)
     except DiscoveryError as error:
         result = _result(case, subject, None, Verdict.SKIP, f"the kubelet would not start: {error}")
         return Judgement(result)

@@ -14,10 +14,11 @@ from typing import Final, NoReturn, Protocol
 import topologies
 from conformance.checks import Situation, Violation, cpu_difference, differences, violations
 from conformance.describe import config_text, step_text, topology_text
+from conformance.discovered import topology_of
 from conformance.oracle import Oracle
 from conformance.results import Difference, Failure, Holding, MachineRecord
 from conformance.subject import NodeUnderTest, Subject, SubjectLostError
-from reference import CPUSet, NotModelled, discover
+from reference import CPUSet, CPUTopology, NotModelled
 from reference.steps import (
     Apply,
     AwaitReconcile,
@@ -89,7 +90,7 @@ class LockstepNode:
     ) -> None:
         self.machine = machine
         self.release = release
-        self.topology = discover(machine.tree, release=release).cpu_topology()
+        self.topology = topology_of(machine, release=release)
         self.view = NODE_DOWN
         self.steps: list[str] = []
         self.history: list[Seen] = []
@@ -241,7 +242,7 @@ class LockstepNode:
     def _move_to(self, machine: Machine) -> None:
         self._derived[machine.name] = machine
         self.machine = machine
-        self.topology = discover(machine.tree, release=self.release).cpu_topology()
+        self.topology = topology_of(machine, release=self.release)
 
     def _take(self, step: Step) -> View:
         if self._oracle is None or self._node is None:

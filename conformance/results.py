@@ -120,7 +120,7 @@ class Footer(msgspec.Struct, tag="footer", tag_field="kind", kw_only=True, froze
 Record: TypeAlias = Header | Result | Footer
 
 _ENCODER: Final = msgspec.json.Encoder()
-_DECODER: Final = msgspec.json.Decoder(Record)
+_DECODER: Final[msgspec.json.Decoder[Record]] = msgspec.json.Decoder(Record)
 
 
 def encode(record: Record) -> bytes:

@@ -13,9 +13,11 @@ somebody else changed is left alone.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from copy import copy
 
 from reference.checkpoint import Checkpoint
 from reference.cpuset import CPUSet
+from reference.errors import AllocationError
 from reference.policy import Policy
 from reference.releases import NEWEST, AnyRelease
 from reference.state import State
@@ -70,6 +72,15 @@ class CPUManager:
         )
         return State.restored(checkpoint)
 
+    def copy(self) -> CPUManager:
+        """An independent copy; the policy, whose facts never change, is copied flat."""
+        twin = copy(self)
+        twin.policy = copy(self.policy)
+        twin.state = self.state.copy()
+        twin._last_sent = dict(self._last_sent)
+        twin._known = set(self._known)
+        return twin
+
     def state_file(self) -> str:
         """The text of the state file as it would be written now."""
         return self.state.checkpoint().dumps(
@@ -81,6 +92,17 @@ class CPUManager:
         Raises :class:`AllocationError`."""
         self.remove_stale_state(active)
         self.policy.allocate(self.state, pod, container)
+
+    def wants_cpus(self, pod: Pod) -> bool:
+        """Whether admitting the pod takes CPUs that it does not hold yet."""
+        before = self.state.changes
+        trial = self.copy()
+        try:
+            for container in pod.containers:
+                trial.policy.allocate(trial.state, pod, container)
+        except AllocationError:
+            return True
+        return trial.state.changes != before
 
     def affinity(self, uid: str, container: str) -> CPUSet:
         """The CPUs a container is created with: its own, or the shared pool. The empty set asks

@@ -14,20 +14,21 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final, Protocol, TypeAlias
 
-from reference.admission import UNEXPECTED, allocation_refusal, fault_of, lack_of_cpus
+from reference.admission import fault_of
 from reference.checkpoint import glance
 from reference.cpuset import CPUSet
-from reference.discovery import MachineInfo, discover
+from reference.discovery import discover
 from reference.errors import (
-    AllocationError,
     CheckpointError,
     IllegalStep,
     KubeletError,
+    ModelError,
     NotModelled,
+    StateError,
 )
+from reference.kubelet import Kubelet
 from reference.manager import CPUManager
 from reference.policy import Policy, make_policy, reserved_milli_cpus
-from reference.qos import qos_class
 from reference.releases import NEWEST, AnyRelease, require_whole_node
 from reference.runtime import Runtime
 from reference.steps import (
@@ -35,7 +36,6 @@ from reference.steps import (
     AwaitReconcile,
     Configure,
     Delete,
-    Kind,
     KubeletConfig,
     Pod,
     Reboot,
@@ -47,7 +47,7 @@ from reference.steps import (
     WriteState,
 )
 from reference.topology import CPUTopology
-from reference.view import Phase, PodView, View
+from reference.view import Phase, View
 
 __all__ = ["Node"]
 
@@ -57,6 +57,9 @@ STATE_FILE: Final = "/var/lib/kubelet/cpu_manager_state"
 _HARMLESS_GATES: Final = frozenset(
     {"CPUManagerPolicyAlphaOptions", "CPUManagerPolicyBetaOptions", "KubeletInUserNamespace"}
 )
+
+#: A kubelet after its start, and the state file it leaves.
+_Branch: TypeAlias = tuple[Kubelet, str | None]
 
 Trees: TypeAlias = Callable[[str], Mapping[str, str]]
 
@@ -99,12 +102,14 @@ class Node:
         self._policy_factory = policy_factory
         self._manager_factory = manager_factory
         self._manifests: dict[str, Pod] = {}
-        self._names: dict[str, str] = {}
+        self._known: dict[str, Pod] = {}
+        self._gone: set[str] = set()
         self._state_file: str | None = None
         self._shown: tuple[CPUSet, dict[str, dict[str, CPUSet]]] = glance(None)
         self._runtime = Runtime()
-        self._kubelet: _Kubelet | None = None
+        self._kubelet: Kubelet | None = None
         self._errors: tuple[str, ...] = ()
+        self._branches: list[_Branch] = []
 
     @property
     def possible_errors(self) -> tuple[str, ...]:
@@ -114,6 +119,14 @@ class Node:
 
     def do(self, step: Step) -> None:
         """Take a step. Raises :class:`IllegalStep`, :class:`NotModelled`; then nothing changed."""
+        branches, self._branches = self._branches, []
+        try:
+            self._do(step)
+        except ModelError:
+            self._branches = branches
+            raise
+
+    def _do(self, step: Step) -> None:
         match step:
             case Start():
                 self._start()
@@ -142,6 +155,28 @@ class Node:
                 self._running(step).settle()
                 self._save()
 
+    def follow(self, seen: View) -> bool:
+        """Go on from what was ``seen``, where the step just taken was decided by chance.
+
+        A kubelet that starts admits its pods in a random order; :meth:`view` shows the outcome
+        for the order of their names. Where ``seen`` equals an outcome of another order, the node
+        takes that one. Returns whether ``seen`` is now :meth:`view`.
+        """
+        if self.view() == seen:
+            return True
+        before = (self._kubelet, self._runtime, self._state_file, self._shown)
+        for branch in self._branches:
+            self._take(branch)
+            if self.view() == seen:
+                return True
+        self._kubelet, self._runtime, self._state_file, self._shown = before
+        return False
+
+    @property
+    def outcomes(self) -> int:
+        """How many outcomes the step just taken may have; 1 unless chance decides."""
+        return max(len(self._branches), 1)
+
     def view(self) -> View:
         """The node as it is once everything has come to rest."""
         default, entries = self._shown
@@ -161,20 +196,44 @@ class Node:
     def _start(self) -> None:
         if self._kubelet is not None:
             raise IllegalStep("Start: the kubelet runs")
-        self._errors = ()
+        self._require_capacity()
         try:
-            topology = self._info.cpu_topology()
-            policy = self._policy_factory(topology, self._config, release=self._release)
-            manager = self._manager_factory(
-                policy, release=self._release, feature_gates=self._config.feature_gates
-            )
-            manager.start(self._state_file)
+            manager = self._started_manager()
         except KubeletError as error:
             self._errors = tuple(_as_reported(error, one) for one in error.possible)
             return
-        self._kubelet = _Kubelet(manager, self._runtime, self._info, self._config)
-        self._kubelet.take_up([self._manifests[name] for name in self._by_file_name()])
-        self._save()
+        allocatable = self._info.num_cores * 1000 - reserved_milli_cpus(self._config)
+        branches = self._admitted_in_every_order(Kubelet(manager, self._runtime, allocatable))
+        self._errors, self._branches = (), branches
+        self._take(branches[0])
+
+    def _started_manager(self) -> CPUManager:
+        topology = self._info.cpu_topology()
+        policy = self._policy_factory(topology, self._config, release=self._release)
+        manager = self._manager_factory(
+            policy, release=self._release, feature_gates=self._config.feature_gates
+        )
+        manager.start(self._state_file)
+        return manager
+
+    def _admitted_in_every_order(self, fresh: Kubelet) -> list[_Branch]:
+        """The kubelets that may come of this start, each different from the others."""
+        pods = [self._manifests[name] for name in self._by_file_name()]
+        branches: list[_Branch] = []
+        for order in fresh.orders(pods):
+            kubelet = fresh.copy()
+            kubelet.take_up(order)
+            branch = (kubelet, kubelet.unsaved_state() or self._state_file)
+            if all(not _same(branch, other) for other in branches):
+                branches.append(branch)
+        return branches
+
+    def _take(self, branch: _Branch) -> None:
+        self._kubelet, text = branch
+        self._runtime = self._kubelet.runtime
+        self._gone = set()
+        if text != self._state_file:
+            self._write(text)
 
     def _reboot(self, step: Step, name: str) -> None:
         self._require_down(step)
@@ -190,23 +249,37 @@ class Node:
         fault = fault_of(pod)
         if fault:
             raise IllegalStep(f"Apply: pod {pod.name}: {fault}")
-        self._require_same_containers(pod)
+        self._require_new_uid(pod)
         self._manifests[pod.name] = pod
-        self._names[pod.uid] = pod.name
+        self._known[pod.uid] = pod
         if self._kubelet is not None:
             self._kubelet.take_up([pod])
             self._save()
 
-    def _require_same_containers(self, pod: Pod) -> None:
-        """A pod that comes back under its uid while its old containers run must be the same."""
-        boxes = self._runtime.of(pod.uid)
-        if boxes and [box.spec for box in boxes.values()] != list(pod.containers):
-            raise NotModelled(f"Apply: pod {pod.name} has other containers than those that run")
+    def _require_new_uid(self, pod: Pod) -> None:
+        """Refuse what the kubelet confuses when a uid comes back.
+
+        It keeps the resources of a pod by uid (``allocated_pods_state``) and takes those of the
+        former pod for the new one's; and a pod that is refused soon after its namesake has gone
+        is started all the same, without CPUs (both seen on 1.36.4).
+        """
+        known = self._known.get(pod.uid)
+        if known is not None and known.containers != pod.containers:
+            raise NotModelled(f"Apply: uid {pod.uid} was another pod's; give the pod a new one")
+        if self._kubelet is not None and pod.uid in self._gone:
+            trial = self._kubelet.copy()
+            trial.take_up([pod])
+            if trial.pods[pod.name].phase is Phase.REJECTED:
+                raise NotModelled(
+                    f"Apply: pod {pod.name} is refused under the uid of a pod just deleted; "
+                    "give the pod a new one"
+                )
 
     def _delete(self, name: str) -> None:
         if name not in self._manifests:
             raise IllegalStep(f"Delete: no pod {name}")
-        del self._manifests[name]
+        pod = self._manifests.pop(name)
+        self._gone.add(pod.uid)
         if self._kubelet is not None:
             self._kubelet.drop(name)
             self._save()
@@ -219,7 +292,7 @@ class Node:
 
     # -- parts -----------------------------------------------------------------------------------
 
-    def _running(self, step: Step) -> _Kubelet:
+    def _running(self, step: Step) -> Kubelet:
         if self._kubelet is None:
             raise IllegalStep(f"{type(step).__name__}: the kubelet does not run")
         return self._kubelet
@@ -228,11 +301,19 @@ class Node:
         if self._kubelet is not None:
             raise IllegalStep(f"{type(step).__name__}: the kubelet runs")
 
+    def _require_capacity(self) -> None:
+        """A reservation above the capacity is refused by the static policy; without it the
+        kubelet trips over it later, with a text that shows Go's insides."""
+        reserved, capacity = reserved_milli_cpus(self._config), self._info.num_cores * 1000
+        if self._config.policy == "none" and reserved > capacity > 0:
+            raise NotModelled(f"a reservation of {reserved}m cpu on a machine of {capacity}m")
+
     def _by_file_name(self) -> list[str]:
         return sorted(self._manifests, key=lambda name: f"{name}.yaml".encode())
 
     def _name(self, uid: str) -> str:
-        return self._names.get(uid, uid)
+        known = self._known.get(uid)
+        return uid if known is None else known.name
 
     def _save(self) -> None:
         assert self._kubelet is not None
@@ -245,80 +326,13 @@ class Node:
         self._shown = glance(text)
 
 
-class _Kubelet:
-    """A kubelet that runs: its pods, and everything it does to the runtime."""
-
-    def __init__(
-        self, manager: CPUManager, runtime: Runtime, info: MachineInfo, config: KubeletConfig
-    ) -> None:
-        self.pods: dict[str, PodView] = {}
-        self._manager = manager
-        self._runtime = runtime
-        self._admitted: dict[str, Pod] = {}
-        self._allocatable = info.num_cores * 1000 - reserved_milli_cpus(config)
-        self._saved = 0
-
-    def take_up(self, pods: list[Pod]) -> None:
-        """Admit the pods one after the other, start what is admitted, and settle."""
-        for pod in pods:
-            refusal = self._admit(pod)
-            if refusal:
-                self.pods[pod.name] = PodView(Phase.REJECTED, UNEXPECTED, refusal, qos_class(pod))
-            else:
-                self._admitted[pod.name] = pod
-                self.pods[pod.name] = PodView(Phase.RUNNING, qos=qos_class(pod))
-        for pod in pods:
-            if pod.name in self._admitted:
-                self._run(pod)
-        self.settle()
-
-    def drop(self, name: str) -> None:
-        """The pod's manifest is gone: end its containers and forget it."""
-        del self.pods[name]
-        self._admitted.pop(name, None)
-        self.settle()
-
-    def settle(self) -> None:
-        """End the containers of pods that are not there, and go through a reconcile round."""
-        wanted = {pod.uid for pod in self._admitted.values()}
-        for uid in self._runtime.uids():
-            if uid not in wanted:
-                self._runtime.remove_pod(uid)
-        self._manager.sources_ready = True
-        active = list(self._admitted.values())
-        for uid, container, cpus in self._manager.reconcile(active, self._runtime.runs):
-            self._runtime.update(uid, container, cpus)
-
-    def unsaved_state(self) -> str | None:
-        """The text of the state file, if it has changed since this was asked last."""
-        changes = self._manager.state.changes
-        if changes == self._saved:
-            return None
-        self._saved = changes
-        return self._manager.state_file()
-
-    def _admit(self, pod: Pod) -> str:
-        """Why the pod is refused; ``""`` if it is not. CPUs come before the node predicates, so a
-        pod that these refuse has held CPUs for a moment."""
-        others = list(self._admitted.values())
-        try:
-            for container in pod.containers:
-                self._manager.allocate(pod, container, [*others, pod])
-        except AllocationError as error:
-            return allocation_refusal(error)
-        return lack_of_cpus(pod, others, self._allocatable)
-
-    def _run(self, pod: Pod) -> None:
-        boxes = self._runtime.of(pod.uid)
-        for container in pod.containers:
-            if container.name in boxes:
-                continue
-            cpus = self._manager.affinity(pod.uid, container.name)
-            self._manager.add_container(pod.uid, container.name)
-            box = self._runtime.create(pod, container, cpus)
-            # What init containers do here ends at once.
-            box.running = container.kind is not Kind.INIT
-            boxes = self._runtime.of(pod.uid)
+def _same(one: _Branch, other: _Branch) -> bool:
+    (kubelet, text), (other_kubelet, other_text) = one, other
+    return (
+        text == other_text
+        and kubelet.pods == other_kubelet.pods
+        and kubelet.runtime.running() == other_kubelet.runtime.running()
+    )
 
 
 def _require_modelled(config: KubeletConfig) -> None:
@@ -335,10 +349,11 @@ def _require_modelled(config: KubeletConfig) -> None:
 
 
 def _as_reported(error: KubeletError, text: str) -> str:
-    """The error as the kubelet gives up with it (``start cpu manager error: …``)."""
-    if not isinstance(error, CheckpointError):
-        return text
-    return (
-        f"could not restore state from checkpoint: {text}, please drain this node and delete the "
-        f'CPU manager checkpoint file "{STATE_FILE}" before restarting Kubelet'
-    )
+    """The error as the kubelet gives up with it: what follows ``start cpu manager error: ``, or
+    its last error line where it did not come as far as that."""
+    if isinstance(error, CheckpointError):
+        return (
+            f"could not restore state from checkpoint: {text}, please drain this node and delete "
+            f'the CPU manager checkpoint file "{STATE_FILE}" before restarting Kubelet'
+        )
+    return text if isinstance(error, StateError) else f"failed to run Kubelet: {text}"

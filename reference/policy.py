@@ -173,32 +173,39 @@ def make_policy(
     Raises :class:`ConfigurationError` with the kubelet's text, :class:`NotModelled` for policy
     options of the static policy.
     """
+    reserved = config.reserved_system_cpus or CPUSet()
+    if not reserved <= topology.cpus:
+        raise ConfigurationError(
+            f"reserved-cpus: {reserved} is not a subset of online-cpus: {topology.cpus}"
+        )
     if config.policy == "none":
-        if config.policy_options:
-            options = " ".join(
-                f"{key}:{config.policy_options[key]}" for key in sorted(config.policy_options)
-            )
-            raise ConfigurationError(
-                f"new none policy error: None policy: received unsupported options=map[{options}]"
-            )
-        return NonePolicy()
+        return _none_policy(config)
     if config.policy != "static":
         raise ConfigurationError(f'unknown policy: "{config.policy}"')
     if config.policy_options:
         raise NotModelled(f"policy options {', '.join(sorted(config.policy_options))}")
     amount = -(-reserved_milli_cpus(config) // 1000)
     if not amount:
+        # A reservation of nothing is left out of the sums before anybody could find it zero.
         raise ConfigurationError(
-            "[cpumanager] the static policy requires systemreserved.cpu + kubereserved.cpu "
-            "to be greater than zero"
+            "[cpumanager] unable to determine reserved CPU resources for static policy"
         )
-    reserved = config.reserved_system_cpus or _reserve(topology, amount, release)
+    reserved = reserved or _reserve(topology, amount, release)
     if len(reserved) != amount:
         raise ConfigurationError(
             "new static policy error: [cpumanager] unable to reserve the required amount of "
             f"CPUs (size of {reserved} did not equal {amount})"
         )
     return StaticPolicy(topology, reserved, release=release)
+
+
+def _none_policy(config: KubeletConfig) -> NonePolicy:
+    if not config.policy_options:
+        return NonePolicy()
+    options = " ".join(f"{key}:{value}" for key, value in sorted(config.policy_options.items()))
+    raise ConfigurationError(
+        f"new none policy error: None policy: received unsupported options=map[{options}]"
+    )
 
 
 def _reserve(topology: CPUTopology, amount: int, release: AnyRelease) -> CPUSet:

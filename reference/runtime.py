@@ -7,7 +7,7 @@ What never does: deciding any of it. Containers outlive the kubelet and not the 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from reference.cpuset import CPUSet
 from reference.steps import Container, Pod
@@ -31,6 +31,15 @@ class Runtime:
 
     def __init__(self) -> None:
         self._boxes: dict[str, dict[str, Box]] = {}
+
+    def copy(self) -> Runtime:
+        """An independent copy."""
+        twin = Runtime()
+        twin._boxes = {
+            uid: {name: replace(box) for name, box in boxes.items()}
+            for uid, boxes in self._boxes.items()
+        }
+        return twin
 
     def of(self, uid: str) -> Mapping[str, Box]:
         """The containers of a pod, by name."""

@@ -42,6 +42,12 @@ class State:
         state.changes = 1
         return state
 
+    def copy(self) -> State:
+        """An independent copy."""
+        twin = State.restored(self.checkpoint())
+        twin.changes = self.changes
+        return twin
+
     def checkpoint(self) -> Checkpoint:
         """What the file would hold if it were written now."""
         return Checkpoint(self.policy_name, self.default, self.entries)

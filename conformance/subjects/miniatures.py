@@ -12,6 +12,7 @@ from conformance.subject import SubjectUsageError
 from conformance.subjects.reference import ReferenceSubject
 from reference import NEWEST, CPUSet, CPUTopology, Node
 from reference.policy import Policy, StaticPolicy, make_policy
+from reference.releases import AnyRelease
 from reference.state import State
 from reference.steps import KubeletConfig
 
@@ -72,7 +73,7 @@ def _node(
     config: KubeletConfig,
     release: str,
 ) -> Node:
-    def policy(topology: CPUTopology, config: KubeletConfig, *, release: str = NEWEST) -> Policy:
+    def policy(topology: CPUTopology, config: KubeletConfig, *, release: AnyRelease) -> Policy:
         right = make_policy(topology, config, release=release)
         if not isinstance(right, StaticPolicy):
             return right

@@ -64,8 +64,13 @@ def test_a_missing_interpreter_is_refused(tmp_path: Path) -> None:
     assert "cannot be executed" in open_refused(path)
 
 
-def test_a_program_that_says_nothing_is_no_kubelet() -> None:
-    assert "is not a kubelet: asked for --version it said nothing" in open_refused("/bin/true")
+def test_a_program_that_says_nothing_is_no_kubelet(script: Script) -> None:
+    said = open_refused(script(""))
+    assert "is not a kubelet: asked for --version it said nothing" in said
+
+
+def test_another_program_is_no_kubelet() -> None:
+    assert "/bin/true is not a kubelet" in open_refused("/bin/true")
 
 
 def test_a_program_that_says_something_else_is_no_kubelet(script: Script) -> None:

@@ -78,7 +78,7 @@ class Binary:
 class KubeletNode:
     """A node under test (:class:`conformance.subject.NodeUnderTest`) around a real kubelet.
 
-    ``certificates`` is filled with those that the first kubelet makes for itself, and given to
+    ``machines`` finds the machine that a reboot names. ``certificates`` is filled with those that the first kubelet makes for itself, and given to
     the next one: making an RSA key is a third of a kubelet's start.
     """
 
@@ -88,12 +88,14 @@ class KubeletNode:
         machine: Machine,
         config: KubeletConfig,
         *,
+        machines: Callable[[str], Machine] = topologies.machine,
         certificates: dict[str, bytes] | None = None,
         patience: Patience = PATIENT,
         user_namespace: bool = False,
     ) -> None:
         self._binary = binary
         self._config = config
+        self._find_machine = machines
         self._certificates = {} if certificates is None else certificates
         self._patience = patience
         self._names: dict[str, str] = {}

@@ -97,6 +97,7 @@ class KubeletSubject:
             self._binary,
             machine,
             config,
+            machines=machines,
             certificates=self._certificates,
             patience=self._patience,
             user_namespace=self._user_namespace,

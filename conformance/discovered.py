@@ -1,0 +1,34 @@
+"""Machines as a release discovers them, each tree read once in a process.
+
+Discovery is a pure function of tree and release, and by far the longest part of a scenario on the
+model: half a run's machines are the same few, again and again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from reference import CPUTopology, MachineInfo, discover
+from topologies import Machine, Tree
+
+_KEPT = 64
+_infos: dict[tuple[int, str], tuple[Mapping[str, str], MachineInfo]] = {}
+
+
+def info_of(tree: Mapping[str, str], *, release: str) -> MachineInfo:
+    """:func:`reference.discover`, remembered for a tree that cannot change."""
+    if not isinstance(tree, Tree):
+        return discover(tree, release=release)
+    key = (id(tree), release)
+    kept = _infos.get(key)
+    if kept is None:
+        while len(_infos) >= _KEPT:
+            _infos.pop(next(iter(_infos)))
+        # The tree is kept beside what was found, so that its id stays its own.
+        kept = _infos[key] = (tree, discover(tree, release=release))
+    return kept[1]
+
+
+def topology_of(machine: Machine, *, release: str) -> CPUTopology:
+    """The machine's CPU topology; raises :class:`reference.DiscoveryError`."""
+    return info_of(machine.tree, release=release).cpu_topology()

@@ -1,0 +1,125 @@
+"""A kubelet that runs: its pods, and all it does to the runtime.
+
+What belongs here: admission, creating and ending containers, and the reconcile round that follows
+every change. What never does: steps (``node``), or choosing CPUs (``policy``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import permutations
+from math import factorial
+from typing import Final
+
+from reference.admission import UNEXPECTED, allocation_refusal, lack_of_cpus
+from reference.errors import AllocationError, NotModelled
+from reference.manager import CPUManager
+from reference.qos import pod_milli_cpus, qos_class
+from reference.runtime import Runtime
+from reference.steps import Kind, Pod
+from reference.view import Phase, PodView
+
+__all__ = ["Kubelet"]
+
+_MAX_ORDERS: Final = 720
+
+
+class Kubelet:
+    """One run of the kubelet. ``pods``: what it says of each, by name. ``allocatable``: the cpu
+    that pods may ask for, in thousandths."""
+
+    def __init__(self, manager: CPUManager, runtime: Runtime, allocatable: int) -> None:
+        self.pods: dict[str, PodView] = {}
+        self.runtime = runtime
+        self._manager = manager
+        self._admitted: dict[str, Pod] = {}
+        self._allocatable = allocatable
+        self._saved = 0
+
+    def copy(self) -> Kubelet:
+        """An independent copy, with a runtime of its own."""
+        twin = Kubelet(self._manager.copy(), self.runtime.copy(), self._allocatable)
+        twin.pods = dict(self.pods)
+        twin._admitted = dict(self._admitted)
+        twin._saved = self._saved
+        return twin
+
+    def orders(self, pods: Sequence[Pod]) -> Iterator[Sequence[Pod]]:
+        """The orders in which a kubelet that starts may admit its pods, the given one first, as
+        far as the order can matter. (Manifests come out of a Go map, ``config/file_linux.go``.)
+
+        It cannot where all pods fit the node by their requests and at most one of them takes CPUs
+        that it does not hold yet. Raises :class:`NotModelled` where there are too many orders.
+        """
+        movable = [pod for pod in pods if pod_milli_cpus(pod)]
+        if sum(map(pod_milli_cpus, pods)) <= self._allocatable:
+            movable = [pod for pod in pods if self._manager.wants_cpus(pod)]
+        fixed = [pod for pod in pods if pod not in movable]
+        if factorial(len(movable)) > _MAX_ORDERS:
+            raise NotModelled(
+                f"Start with {len(movable)} pods whose CPUs depend on the order in which the "
+                "kubelet admits them"
+            )
+        for order in permutations(movable):
+            yield [*fixed, *order]
+
+    def take_up(self, pods: Iterable[Pod]) -> None:
+        """Admit the pods one after the other, start what is admitted, and settle."""
+        arrived = []
+        for pod in pods:
+            refusal = self._admit(pod)
+            if refusal:
+                self.pods[pod.name] = PodView(Phase.REJECTED, UNEXPECTED, refusal, qos_class(pod))
+            else:
+                self._admitted[pod.name] = pod
+                self.pods[pod.name] = PodView(Phase.RUNNING, qos=qos_class(pod))
+                arrived.append(pod)
+        for pod in arrived:
+            self._run(pod)
+        self.settle()
+
+    def drop(self, name: str) -> None:
+        """The pod's manifest is gone: end its containers and forget it."""
+        del self.pods[name]
+        self._admitted.pop(name, None)
+        self.settle()
+
+    def settle(self) -> None:
+        """End the containers of pods that are not there, and go through a reconcile round."""
+        wanted = {pod.uid for pod in self._admitted.values()}
+        for uid in self.runtime.uids():
+            if uid not in wanted:
+                self.runtime.remove_pod(uid)
+        self._manager.sources_ready = True
+        active = list(self._admitted.values())
+        for uid, container, cpus in self._manager.reconcile(active, self.runtime.runs):
+            self.runtime.update(uid, container, cpus)
+
+    def unsaved_state(self) -> str | None:
+        """The text of the state file, if it has changed since this was asked last."""
+        changes = self._manager.state.changes
+        if changes == self._saved:
+            return None
+        self._saved = changes
+        return self._manager.state_file()
+
+    def _admit(self, pod: Pod) -> str:
+        """Why the pod is refused; ``""`` if it is not. CPUs come before the node predicates, so a
+        pod that these refuse has held CPUs for a moment."""
+        others = list(self._admitted.values())
+        try:
+            for container in pod.containers:
+                self._manager.allocate(pod, container, [*others, pod])
+        except AllocationError as error:
+            return allocation_refusal(error)
+        return lack_of_cpus(pod, others, self._allocatable)
+
+    def _run(self, pod: Pod) -> None:
+        for container in pod.containers:
+            if container.name in self.runtime.of(pod.uid):
+                continue
+            cpus = self._manager.affinity(pod.uid, container.name)
+            self._manager.add_container(pod.uid, container.name)
+            box = self.runtime.create(pod, container, cpus)
+            # What init containers do here ends at once.
+            box.running = container.kind is not Kind.INIT
