@@ -95,7 +95,7 @@ def pytest_xdist_node_collection_finished(node: WorkerController, ids: list[str]
     if any("test_scenarios.py::" in one for one in ids):
         run = _follow(node.config)
         if run is not None:
-            run.begin()
+            run.begin(ids)
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:

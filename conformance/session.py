@@ -10,6 +10,7 @@ import json
 import os
 import platform
 import re
+from collections.abc import Sequence
 from importlib.metadata import entry_points, version
 from pathlib import Path
 from typing import Any, Final
@@ -33,6 +34,7 @@ from reference.errors import ModelError
 from reference.releases import require_whole_node
 
 PROPERTY: Final = "pinproof"
+SUITE_TEST: Final = "test_scenarios.py::test_scenario["
 RECORDED: Final = "pinproof-recorded"
 REPORTERS: Final = "pinproof.reporters"
 SUBJECT_KEY: Final = pytest.StashKey[Subject]()
@@ -144,25 +146,26 @@ class Run:
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         """Begin the stream, if something is left to run after deselection."""
-        if any(item.get_closest_marker("pinproof") for item in session.items):
-            self.begin()
+        if any(SUITE_TEST in item.nodeid for item in session.items):
+            self.begin([item.nodeid for item in session.items])
 
-    def begin(self) -> None:
-        """Begin the stream; once."""
+    def begin(self, nodeids: Sequence[str]) -> None:
+        """Begin the stream, once it is known which tests are left to run."""
         if self._writer is not None:
             return
         self._by_id = {case.id: case for case in cases(self._config)}
         directory = self._config.getoption("--pin-report")
         if directory:
             self.stream = Path(directory) / "result.jsonl"
-        names = sorted({case.machine.name for case in self._by_id.values()})
+        chosen = (self._by_id.get(_case_id(nodeid)) for nodeid in nodeids)
+        names = sorted({case.machine.name for case in chosen if case is not None})
         self._writer = StreamWriter(
             self.stream, subject_of(self._config).info, names, _environment(self._config)
         )
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Take a case's result out of its report, or make one of a case that crashed."""
-        if self._writer is None or "test_scenarios.py::" not in report.nodeid:
+        if self._writer is None or SUITE_TEST not in report.nodeid:
             return
         properties = dict(report.user_properties)
         text = properties.get(PROPERTY)
@@ -182,8 +185,7 @@ class Run:
         self._writer.add(msgspec.structs.replace(result, worker=worker or ""))
 
     def _crashed(self, report: pytest.TestReport) -> Result:
-        case_id = re.sub(r"^.*?\[|\]$", "", report.nodeid)
-        case = self._by_id[case_id]
+        case = self._by_id[_case_id(report.nodeid)]
         text = report.longreprtext
         return Result(
             scenario=case.scenario.id,
@@ -202,6 +204,9 @@ class Run:
     def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
         """End the stream; the run's exit status is pytest's."""
         if self._writer is None:
+            return
+        if exitstatus == pytest.ExitCode.USAGE_ERROR:
+            self._writer.discard()
             return
         if exitstatus in (pytest.ExitCode.INTERRUPTED, pytest.ExitCode.INTERNAL_ERROR):
             self._writer.abandon()  # the footer is missing: a cut-off run must not look whole
@@ -223,6 +228,11 @@ class Run:
             info = subject_of(self._config).info
             header = RecordingHeader(release=info.release, version=info.version, digest=info.digest)
             write_recording(Path(path), header, self._recorded)
+
+
+def _case_id(nodeid: str) -> str:
+    """What pytest has in brackets behind the test's name."""
+    return re.sub(r"^.*?\[|\]$", "", nodeid)
 
 
 def _environment(config: pytest.Config) -> dict[str, str]:

@@ -26,6 +26,7 @@ class StreamWriter:
         environment: Mapping[str, str],
     ) -> None:
         self._started = time.monotonic()
+        self._path = path
         self._stream: BinaryIO | None = None
         if path is not None:
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -62,6 +63,12 @@ class StreamWriter:
         if self._stream is not None:
             self._stream.close()
             self._stream = None
+
+    def discard(self) -> None:
+        """Close, and leave no stream: there was no run."""
+        self.abandon()
+        if self._path is not None:
+            self._path.unlink(missing_ok=True)
 
     def _write(self, record: Record) -> None:
         if self._stream is not None:

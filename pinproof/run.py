@@ -19,6 +19,7 @@ from conformance.scenario import Level, catalogue
 from conformance.subject import SubjectUsageError
 from conformance.verdict import ExitStatus
 from pinproof.subjects import opened
+from reference.releases import require_whole_node
 
 SUITE = Path(conformance.suite.__file__).parent
 
@@ -66,6 +67,8 @@ def run(
     machines = machine or ["all"]
     for pattern in machines:
         topologies.find(pattern)
+    if release:
+        _check_release(release)
     _check_keyword(context.args)
     console = Console(highlight=False)
     with opened(subject):
@@ -110,6 +113,13 @@ def _without_stream(status: int) -> int:
     if status == pytest.ExitCode.USAGE_ERROR:
         return ExitStatus.USAGE
     return ExitStatus.COULD_NOT_TELL
+
+
+def _check_release(release: str) -> None:
+    try:
+        require_whole_node(release)
+    except ValueError as error:
+        raise SubjectUsageError(str(error)) from error
 
 
 _WORD = re.compile(r"[\w:+.\\/-]+")

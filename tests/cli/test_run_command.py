@@ -114,8 +114,7 @@ def test_a_run_does_not_read_the_callers_pytest_settings(tmp_path: Path) -> None
         (["--subject", "kubelet:/bin/true"], 2, "/bin/true"),
         (["--release", "1.5"], 2, "1.5"),
         (["--release", "nonsense"], 2, "nonsense"),
-        (["--no-such-option"], 2, "no-such-option"),
-        (["-k", "not machine and not config and not @"], 4, "nothing was run"),
+        (["-k", "whole and nothing-that-exists"], 4, "nothing was run"),
         (["--machine", "1s-1n-4c-smt1", "-k", "packing/whole-socket"], 4, ""),
         (["-k", INCIDENT, "--floor", "2"], 4, ""),
     ],
@@ -131,6 +130,15 @@ def test_wrong_usage_is_one_line_and_its_status(
     if status == 2:
         assert len(done.stderr.strip().splitlines()) <= 2
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("wrong", [["--no-such-option"], ["-k", "not @"]])
+def test_what_pytest_refuses_is_wrong_usage(wrong: list[str]) -> None:
+    """It says itself what it does not understand."""
+    done = pinproof("run", *wrong)
+    assert done.returncode == 2, done.stdout + done.stderr
+    assert wrong[-1] in done.stderr
+    assert "Traceback" not in done.stderr
 
 
 def test_a_torn_archive_is_one_line(tmp_path: Path) -> None:

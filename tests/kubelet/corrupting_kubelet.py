@@ -17,8 +17,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-from reference.checkpoint import Checkpoint, CheckpointError
+from reference.checkpoint import Checkpoint
 from reference.cpuset import CPUSet
+from reference.errors import CheckpointError
 
 STATE_FILE = Path("/var/lib/kubelet/cpu_manager_state")
 

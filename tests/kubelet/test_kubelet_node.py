@@ -340,8 +340,9 @@ def test_a_lying_kubelet_can_be_seen_through(
     node.do(Apply(guaranteed("one", "2")))
     view = settled(
         node,
-        lambda view: running("one")(view)
-        and view.assignments["one"]["c"] != view.cpusets["one"]["c"],
+        lambda view: (
+            running("one")(view) and view.assignments["one"]["c"] != view.cpusets["one"]["c"]
+        ),
     )
     node.do(Stop(kill=True))
     node.do(Start())  # the checksum holds, so the kubelet reads it back

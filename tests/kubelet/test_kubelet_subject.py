@@ -142,7 +142,7 @@ def test_a_kubelet_that_hangs_is_lost_with_its_last_words(
     script: Script, impatient: Patience
 ) -> None:
     path = script(POSER.format(rest="print('last words', flush=True)\n" + HANG))
-    with pytest.raises(SubjectLostError, match="hangs: not up after 0.7 s") as caught:
+    with pytest.raises(SubjectLostError, match=r"hangs: not up after 0\.7 s") as caught:
         started(path, impatient)
     assert "it never called the container runtime" in str(caught.value)
     assert "last words" in caught.value.evidence
@@ -168,7 +168,7 @@ http.server.HTTPServer(("127.0.0.1", 10255), Handler).serve_forever()
     node = opened.node(topologies.machine("1s-1n-4c-smt1"), KubeletConfig())
     node.do(Start())
     outer = os.pidfd_open(node.sandbox.pid)
-    with pytest.raises(SubjectLostError, match="did not end in 0.5 s"):
+    with pytest.raises(SubjectLostError, match=r"did not end in 0\.5 s"):
         node.do(Stop())
     opened.close()
     opened.close()

@@ -14,8 +14,9 @@ import pytest
 
 import topologies
 from conformance.subject import SubjectLostError, SubjectSetupError
-from conformance.subjects.kubelet import init
 from conformance.subjects.kubelet.bell import Bell
+from conformance.subjects.kubelet.inside import __file__ as inside_file
+from conformance.subjects.kubelet.inside import namespaces, root
 from conformance.subjects.kubelet.sandbox import AREA, STATE_DIR, Sandbox
 
 PATIENCE = 30.0
@@ -95,7 +96,7 @@ def test_nobody_on_the_host_is_written_to(inside: Inside, script: Script, tmp_pa
 
 
 def test_kernel_settings_are_private(inside: Inside, script: Script) -> None:
-    names = [name for name in init.PRIVATE_SETTINGS if Path("/proc/sys", name).exists()]
+    names = [name for name in root.PRIVATE_SETTINGS if Path("/proc/sys", name).exists()]
     readable = [name for name in names if os.access(Path("/proc/sys", name), os.R_OK)]
     before = {name: Path("/proc/sys", name).read_text() for name in readable}
     said = inside.run(
@@ -167,7 +168,9 @@ def test_killing_reaches_what_a_wrapper_started(inside: Inside, script: Script) 
 
 def test_terminating_reaches_the_child_of_a_shell(inside: Inside, tmp_path: Path) -> None:
     program = tmp_path / "wrapper.sh"
-    program.write_text(f"#!/bin/sh\n(trap 'echo bye; exit' TERM; : >{AREA}/up; read x </{AREA}/p)\n")
+    program.write_text(
+        f"#!/bin/sh\n(trap 'echo bye; exit' TERM; : >{AREA}/up; read x </{AREA}/p)\n"
+    )
     program.chmod(0o755)
     os.mkfifo(inside.sandbox.path(f"{AREA}/p"))
     inside.sandbox.start([str(program)], os.environ)
@@ -208,11 +211,8 @@ def test_closing_twice_is_once(inside: Inside, script: Script) -> None:
 def test_mounts_can_be_made_read_only_one_by_one(script: Script) -> None:
     """What kernels without ``mount_setattr`` get; the others never come here by themselves."""
     program = script(
-        "import sys, importlib.util as util\n"
-        "spec = util.spec_from_file_location('init', sys.argv[1])\n"
-        "init = util.module_from_spec(spec); sys.modules['init'] = init\n"
-        "spec.loader.exec_module(init)\n"
-        "init.mount('/sys', '/sys', '', 4096 | 16384)\n"
+        "import sys; sys.path.append(sys.argv[1])\n"
+        "from inside import syscalls as init\n"
         "init.mount('t', '/pinproof/tmp', 'tmpfs')\n"
         "import os; os.mkdir('/pinproof/tmp/a b')\n"
         "init.mount('t', '/pinproof/tmp/a b', 'tmpfs', 2)\n"
@@ -225,7 +225,7 @@ def test_mounts_can_be_made_read_only_one_by_one(script: Script) -> None:
         made = Inside()
     except SubjectSetupError as error:
         pytest.skip(f"NO SANDBOX ON THIS MACHINE: {error}")
-    said = made.run(program, init.__file__)
+    said = made.run(program, str(Path(inside_file).parents[1]))
     made.sandbox.close()
     assert said.splitlines() == ["Read-only file system"] * 2
 
@@ -234,10 +234,10 @@ def test_a_refusal_says_what_was_refused(monkeypatch: pytest.MonkeyPatch) -> Non
     def refuse(flags: int) -> None:
         raise PermissionError(1, "Operation not permitted")
 
-    monkeypatch.setattr(init, "_unshare", refuse)
-    monkeypatch.setattr(init, "user_namespace_hint", lambda: " (sysctl user.x is 0)")
-    with pytest.raises(init.Refused) as caught:
-        init.enter_namespaces(user=False)
+    monkeypatch.setattr(namespaces, "unshare", refuse)
+    monkeypatch.setattr(namespaces, "hint", lambda: " (sysctl user.x is 0)")
+    with pytest.raises(namespaces.Refused) as caught:
+        namespaces.enter(user=False)
     assert str(caught.value) == (
         "without a user namespace: Operation not permitted; "
         "with one: Operation not permitted (sysctl user.x is 0)"
@@ -247,6 +247,8 @@ def test_a_refusal_says_what_was_refused(monkeypatch: pytest.MonkeyPatch) -> Non
 RUNNER = """
 import os, sys
 from conformance.subjects.kubelet.bell import Bell
+from conformance.subjects.kubelet.inside import __file__ as inside_file
+from conformance.subjects.kubelet.inside import cgroups, namespaces, root
 from conformance.subjects.kubelet.sandbox import Sandbox
 sandbox = Sandbox(Bell())
 sandbox.start([sys.argv[1]], os.environ)

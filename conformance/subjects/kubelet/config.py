@@ -27,8 +27,10 @@ PORT: Final = 10255
 RECONCILE_PERIOD: Final = 0.2
 
 
-def configuration(release: Minor, config: KubeletConfig, *, user_namespace: bool) -> dict[str, Any]:
-    """The KubeletConfiguration that this release understands."""
+def configuration(
+    release: Minor, config: KubeletConfig, *, user_namespace: bool, own_cgroups: bool = False
+) -> dict[str, Any]:
+    """The KubeletConfiguration that this release understands, in a sandbox of this kind."""
     gates = dict(config.feature_gates)
     if user_namespace:
         gates["KubeletInUserNamespace"] = True
@@ -36,6 +38,7 @@ def configuration(release: Minor, config: KubeletConfig, *, user_namespace: bool
     for name, gate in releases.GATE_BEFORE.items():
         if release < releases.FIELD_SINCE[name]:
             gates[gate] = settings[name]
+    settings["cgroupsPerQOS"] = own_cgroups
     if gates:
         settings["featureGates"] = gates
     for name, since in releases.FIELD_SINCE.items():
@@ -64,7 +67,6 @@ def _common() -> dict[str, Any]:
         "authentication": {"anonymous": {"enabled": True}, "webhook": {"enabled": False}},
         "authorization": {"mode": "AlwaysAllow"},
         "cgroupDriver": "cgroupfs",
-        "cgroupsPerQOS": False,
         "enforceNodeAllocatable": [],
         "failCgroupV1": False,
         "failSwapOn": False,

@@ -20,7 +20,7 @@ from typing import Final
 import topologies
 from conformance.subject import SubjectLostError, SubjectSetupError
 from conformance.subjects.kubelet import config as kubelet_config
-from conformance.subjects.kubelet import manifests
+from conformance.subjects.kubelet import manifests, releases
 from conformance.subjects.kubelet.bell import Bell
 from conformance.subjects.kubelet.endpoint import Endpoint, NoAnswer, PodStatus
 from conformance.subjects.kubelet.releases import Minor
@@ -106,7 +106,11 @@ class KubeletNode:
         self._closed = False
         self._silence = ""
         self._bell = Bell()
-        self._sandbox = Sandbox(self._bell, user_namespace=user_namespace)
+        self._sandbox = Sandbox(
+            self._bell,
+            user_namespace=user_namespace,
+            own_cgroups=binary.release >= releases.POD_CGROUPS_SINCE,
+        )
         self._endpoint = Endpoint(self._sandbox.socket, kubelet_config.PORT)
         try:
             self._runtime = FakeRuntime(
@@ -167,7 +171,10 @@ class KubeletNode:
         self._sandbox.path(_DEVICE_SOCKET).unlink(missing_ok=True)
         self._give_certificates()
         settings = kubelet_config.configuration(
-            self._binary.release, self._config, user_namespace=self._sandbox.user_namespace
+            self._binary.release,
+            self._config,
+            user_namespace=self._sandbox.user_namespace,
+            own_cgroups=self._sandbox.own_cgroups,
         )
         self._write(kubelet_config.CONFIG_FILE, kubelet_config.file_text(settings))
         argv = kubelet_config.arguments(self._binary.release, str(self._binary.path))

@@ -76,6 +76,8 @@ GATE_BEFORE: Final = {"localStorageCapacityIsolation": "LocalStorageCapacityIsol
 #: ``--container-runtime=remote`` is needed up to here (dockershim was the default), and refused
 #: from 1.27 on.
 REMOTE_FLAG_UNTIL: Final = Minor(1, 23)
+#: From here on a pod needs a cgroup of its own: :mod:`conformance.subjects.kubelet.inside.cgroups`.
+POD_CGROUPS_SINCE: Final = Minor(1, 33)
 #: Feature gate KubeletInUserNamespace: a kubelet before this one wants to be root.
 USER_NAMESPACE_SINCE: Final = Minor(1, 22)
 

@@ -1,6 +1,6 @@
 """The runner's side of a sandbox: namespaces of its own, in which one kubelet at a time runs.
 
-:mod:`conformance.subjects.kubelet.init` is the other side and says what a sandbox is. Its tmpfs
+Package :mod:`conformance.subjects.kubelet.inside` is the other side and says what a sandbox is. Its tmpfs
 is reached through a descriptor (``/proc/self/fd/…``), so nothing of it has a path on the host, and
 a socket of its network namespace is handed over by it. The end of the runner is the end of the
 sandbox, however the runner ends.
@@ -21,12 +21,12 @@ from pathlib import Path
 from typing import Any, Final
 
 from conformance.subject import SubjectLostError, SubjectSetupError
-from conformance.subjects.kubelet import init
+from conformance.subjects.kubelet import inside
 from conformance.subjects.kubelet.bell import Bell
 from conformance.subjects.kubelet.klog import Log
 
-AREA: Final = init.AREA
-STATE_DIR: Final = init.STATE_DIR
+AREA: Final = inside.AREA
+STATE_DIR: Final = inside.STATE_DIR
 
 #: How long the sandbox's own processes may take for one order; they take milliseconds.
 _PATIENCE: Final = 30.0
@@ -36,10 +36,13 @@ class Sandbox:
     """Namespaces, a root file system and a network for one kubelet at a time.
 
     ``user_namespace`` asks for a user namespace even where there is no need of one; the attribute
-    of that name says whether there is one. ``lost``: whether the sandbox ended, asked to or not.
+    of that name says whether there is one. ``own_cgroups`` asks for a cgroup file system of its
+    own, and the attribute says whether it could be made. ``lost``: whether the sandbox ended, asked to or not.
     """
 
-    def __init__(self, bell: Bell, *, user_namespace: bool = False) -> None:
+    def __init__(
+        self, bell: Bell, *, user_namespace: bool = False, own_cgroups: bool = False
+    ) -> None:
         self.log: Log | None = None
         self.exit_status: int | None = None
         self.lost = False
@@ -47,7 +50,7 @@ class Sandbox:
         self._running = False
         self._answers: queue.SimpleQueue[tuple[dict[str, Any], list[int]]] = queue.SimpleQueue()
         self._asking = threading.Lock()
-        self._control, self._process = _launch(user_namespace)
+        self._control, self._process = _launch(user_namespace, own_cgroups)
         self._root = -1
         self._listener = threading.Thread(target=self._listen, daemon=True)
         self._listener.start()
@@ -66,6 +69,7 @@ class Sandbox:
             raise SubjectSetupError(f"no sandbox could be made: {message['error']}")
         (self._root,) = descriptors
         self.user_namespace = bool(message["user_namespace"])
+        self.own_cgroups = bool(message["own_cgroups"])
 
     @property
     def pid(self) -> int:
@@ -167,14 +171,16 @@ class Sandbox:
         self._bell.ring()
 
 
-def _launch(user_namespace: bool) -> tuple[socket.socket, subprocess.Popen[bytes]]:
+def _launch(
+    user_namespace: bool, own_cgroups: bool
+) -> tuple[socket.socket, subprocess.Popen[bytes]]:
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with theirs:
-        how = "user" if user_namespace else "auto"
-        command = [sys.executable, "-I", "-S", init.__file__, str(theirs.fileno())]
+        words = ["user"] * user_namespace + ["cgroups"] * own_cgroups
+        python = [sys.executable, "-I", "-S", "-c", inside.COMMAND]
         try:
             process = subprocess.Popen(
-                [*command, str(os.getpid()), how],
+                [*python, str(theirs.fileno()), str(os.getpid()), *words],
                 pass_fds=[theirs.fileno()],
                 stdin=subprocess.DEVNULL,
                 start_new_session=True,

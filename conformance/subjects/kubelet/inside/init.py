@@ -1,0 +1,230 @@
+"""The first process of a sandbox: makes the namespaces, keeps kubelets, ends with the runner.
+
+The runner starts it with one end of a ``SOCK_SEQPACKET`` pair. It enters new namespaces (mount,
+network, pid; a user namespace around them where it may not do so otherwise) and forks: the child
+is pid 1 of the pid namespace, and everything else in there is a kubelet or was started by one. Pid
+1 ends when the control socket does, when the runner's pidfd says that it is gone, or when its
+parent dies; the kernel then kills what is left in the pid namespace, and with the last process
+the mounts, the tmpfs and the network vanish. Nothing has to be cleaned up by anybody.
+
+Messages are JSON objects. ``{"do": "start" | "terminate" | "kill" | "machine" | "socket", …}`` is
+answered by ``{"ok": true}`` (``socket``: with the descriptor) or ``{"error": text}``;
+``{"event": "ready", …}`` and ``{"event": "exited", "status": n}`` come by themselves.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import select
+import signal
+import socket
+from collections.abc import Iterable
+from typing import NoReturn
+
+from . import cgroups, namespaces, root
+from .syscalls import die_with_parent
+
+
+class Init:
+    """Pid 1: starts a kubelet at a time, reaps, reports its end, and ends with the runner."""
+
+    def __init__(self, control: socket.socket, runner: int | None, *, own_cgroups: bool) -> None:
+        self._control = control
+        self._runner = runner
+        self._own_cgroups = own_cgroups
+        self._kubelet = 0
+        self._status: int | None = None
+        self._calls: int | None = None
+        self._children = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        self._poll = select.poll()
+        signal.signal(signal.SIGCHLD, lambda number, frame: None)
+        signal.set_wakeup_fd(self._children[1], warn_on_full_buffer=False)
+
+    def run(self) -> None:
+        """Serve until the runner is gone."""
+        for descriptor in (self._control.fileno(), self._children[0], self._runner):
+            if descriptor is not None:
+                self._poll.register(descriptor, select.POLLIN)
+        while True:
+            for descriptor, happened in self._poll.poll():
+                if descriptor == self._calls:
+                    self._serve_call(happened)
+                elif descriptor == self._children[0]:
+                    os.read(descriptor, 4096)
+                    self._reap()
+                elif descriptor == self._runner or not self._serve():
+                    return
+
+    def _serve(self) -> bool:
+        data, descriptors, _, _ = socket.recv_fds(self._control, 1 << 20, 4)
+        if not data:
+            return False
+        for descriptor in descriptors:
+            os.set_inheritable(descriptor, False)
+        passed: list[int] = []
+        try:
+            passed = self._carry_out(json.loads(data), descriptors)
+        except OSError as error:
+            self.tell({"error": error.strerror or str(error)})
+        else:
+            self.tell({"ok": True}, passed)
+        for descriptor in [*descriptors, *passed]:
+            os.close(descriptor)
+        return True
+
+    def tell(self, message: dict[str, object], descriptors: Iterable[int] = ()) -> None:
+        """Send one message. A runner that is gone is noticed elsewhere."""
+        try:
+            socket.send_fds(self._control, [json.dumps(message).encode()], list(descriptors))
+        except (BrokenPipeError, ConnectionResetError):
+            return
+
+    def _carry_out(self, order: dict[str, object], descriptors: list[int]) -> list[int]:
+        match order:
+            case {"do": "start", "argv": list(argv), "env": dict(env)}:
+                self._start(argv, env, descriptors[0])
+            case {"do": "terminate"}:
+                if self._kubelet:
+                    os.killpg(self._kubelet, signal.SIGTERM)
+            case {"do": "kill"}:
+                self._kill_all()
+            case {"do": "machine", "folder": str(folder)}:
+                root.bind_machine(folder)
+                if self._own_cgroups:
+                    cgroups.make_root()
+            case {"do": "socket"}:
+                return [socket.socket(socket.AF_INET, socket.SOCK_STREAM).detach()]
+            case _:
+                raise OSError(errno.EINVAL, f"not understood: {order}")
+        return []
+
+    def _start(self, argv: list[str], env: dict[str, str], log: int) -> None:
+        if self._kubelet:
+            raise OSError(errno.EBUSY, "a kubelet is running")
+        self._status = None
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with ours:
+            with theirs:
+                self._kubelet = os.fork()
+                if self._kubelet == 0:
+                    self._become(argv, env, log, theirs)
+            self._learn(ours)
+
+    def _learn(self, child: socket.socket) -> None:
+        """What became of the child: first the descriptor of its calls, then the error that kept
+        it from executing, or the end of the socket when it did."""
+        if self._own_cgroups:
+            _, descriptors, _, _ = socket.recv_fds(child, 16, 1)
+            for descriptor in descriptors:
+                os.set_inheritable(descriptor, False)
+                self._watch_calls(descriptor)
+        refusal = child.recv(16)
+        if refusal:
+            os.waitpid(self._kubelet, 0)
+            self._kubelet = 0
+            raise OSError(int(refusal), os.strerror(int(refusal)))
+
+    def _become(
+        self, argv: list[str], env: dict[str, str], log: int, parent: socket.socket
+    ) -> NoReturn:
+        """In the child: become the kubelet, in a session of its own."""
+        try:
+            os.setsid()
+            for number in (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGINT, signal.SIGCHLD):
+                signal.signal(number, signal.SIG_DFL)
+            os.dup2(os.open("/dev/null", os.O_RDONLY), 0)
+            os.dup2(log, 1)
+            os.dup2(log, 2)
+            if self._own_cgroups:
+                socket.send_fds(parent, [b"calls"], [cgroups.filter_calls()])
+            os.execve(argv[0], argv, env)
+        except OSError as error:
+            parent.send(str(error.errno).encode())
+        finally:
+            os._exit(127)
+
+    def _watch_calls(self, listener: int) -> None:
+        self._calls = listener
+        self._poll.register(listener, select.POLLIN)
+
+    def _serve_call(self, happened: int) -> None:
+        if self._calls is None:
+            return
+        if not happened & select.POLLIN or not cgroups.serve(self._calls):
+            self._poll.unregister(self._calls)
+            os.close(self._calls)
+            self._calls = None
+
+    def _kill_all(self) -> None:
+        """SIGKILL to everything in the pid namespace but this process, whatever session it is
+        in: a wrapper may have started the kubelet anyhow."""
+        try:
+            os.kill(-1, signal.SIGKILL)
+        except ProcessLookupError:
+            return
+
+    def _reap(self) -> None:
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                break
+            if pid == 0:
+                return
+            if pid == self._kubelet:
+                self._status = os.waitstatus_to_exitcode(status)
+                self._kill_all()
+        if self._status is not None and self._kubelet:
+            self._kubelet = 0
+            self.tell({"event": "exited", "status": self._status})
+
+
+def _pid_1(control: socket.socket, runner: int | None, *, user: bool, own_cgroups: bool) -> None:
+    die_with_parent(signal.SIGKILL)
+    init = Init(control, runner, own_cgroups=own_cgroups)
+    try:
+        root.build(own_cgroups=own_cgroups)
+        namespaces.bring_up_loopback()
+    except OSError as error:
+        init.tell({"error": f"{error.strerror}{namespaces.hint() if user else ''}"})
+        return
+    folder = os.open("/", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    init.tell({"event": "ready", "user_namespace": user, "own_cgroups": own_cgroups}, [folder])
+    os.close(folder)
+    init.run()
+
+
+def _pidfd(pid: int) -> int | None:
+    try:
+        return os.pidfd_open(pid)
+    except OSError as error:
+        if error.errno == errno.ENOSYS:  # before Linux 5.3: the control socket's end has to do
+            return None
+        raise
+
+
+def main(argv: list[str]) -> int:
+    """Arguments: the control socket's descriptor, the runner's pid, and words: ``user`` asks for a
+    user namespace, ``cgroups`` for cgroups of its own."""
+    control = socket.socket(fileno=int(argv[0]))
+    control.set_inheritable(False)
+    runner = _pidfd(int(argv[1]))
+    if os.getppid() != int(argv[1]):
+        return 1  # the runner was gone before it could be watched
+    try:
+        user = namespaces.enter(user="user" in argv)
+    except namespaces.Refused as error:
+        control.send(json.dumps({"error": str(error)}).encode())
+        return 1
+    child = os.fork()
+    if child == 0:
+        try:
+            own_cgroups = "cgroups" in argv and cgroups.can_be_made()
+            _pid_1(control, runner, user=user, own_cgroups=own_cgroups)
+        finally:
+            os._exit(0)
+    control.close()
+    os.waitpid(child, 0)
+    return 0

@@ -1,0 +1,132 @@
+"""The sandbox's root: a tmpfs that mirrors the host's, read-only, and has holes of its own.
+
+So a kubelet that runs as root can write to the tmpfs and to nothing else. Kernel settings that it
+writes at every start (``cm/container_manager_linux.go``, ``setupKernelTunables``) are private
+files.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from pathlib import Path
+from typing import Final
+
+from . import AREA, CGROUPS, STATE_DIR
+from .syscalls import (
+    BIND,
+    NODEV,
+    NOEXEC,
+    NOSUID,
+    PRIVATE,
+    REC,
+    mount,
+    pivot_root,
+    read_only,
+    unmount,
+)
+
+#: Where the sandbox has empty folders. ``/run`` is one lest a kubelet talk to the host's services
+#: through their sockets (cAdvisor asks containerd, CRI-O and Docker by itself).
+_HOLES: Final = frozenset({
+    AREA, STATE_DIR, "/proc", "/run", "/var/log/pods", "/var/log/containers",
+    "/sys/devices/system/cpu", "/sys/devices/system/node",
+})  # fmt: skip
+#: Kernel settings that every kubelet writes, and the boot id, which a reboot renews.
+PRIVATE_SETTINGS: Final = (
+    "vm/overcommit_memory", "vm/panic_on_oom", "kernel/panic", "kernel/panic_on_oops",
+    "kernel/keys/root_maxkeys", "kernel/keys/root_maxbytes", "kernel/random/boot_id",
+)  # fmt: skip
+#: Places of a machine's tree that a kubelet looks at.
+_MACHINE_PLACES: Final = ("sys/devices/system/cpu", "sys/devices/system/node", "proc/cpuinfo")
+_HOST: Final = "/.host"
+#: Any folder that every host has, to mount the new root on for a moment.
+_BASES: Final = ("/tmp", "/mnt", "/run", "/var")  # noqa: S108
+#: Another user's FUSE mount, a dead network share: not to be seen is all that can be done.
+_UNREACHABLE: Final = (errno.EACCES, errno.ENOENT, errno.ESTALE, errno.ENOTCONN)
+
+
+def build(*, own_cgroups: bool) -> None:
+    """Make the new root and go there; with ``own_cgroups``, ``/sys/fs/cgroup`` is a hole too.
+    Raises ``OSError``."""
+    holes = _HOLES | {CGROUPS} if own_cgroups else _HOLES
+    mount("", "/", "", REC | PRIVATE)
+    base = next(path for path in _BASES if Path(path).is_dir())
+    mount("pinproof", base, "tmpfs", NOSUID | NODEV, "mode=755,size=1g")
+    Path(f"{base}{_HOST}").mkdir()
+    pivot_root(base, f"{base}{_HOST}")
+    os.chdir("/")
+    _mirror(_HOST, "", holes)
+    for hole in holes:
+        Path(hole).mkdir(parents=True, exist_ok=True)
+    _mount_proc()
+    for folder in ("tmp", "manifests", "machines"):
+        Path(AREA, folder).mkdir()
+    unmount(_HOST)
+    Path(_HOST).rmdir()
+
+
+def _mirror(old: str, place: str, holes: frozenset[str]) -> None:
+    """Make ``place`` of the new root like the folder ``old``, holes left out."""
+    for entry in os.scandir(old):
+        path = f"{place}/{entry.name}"
+        if path in holes or path == _HOST:
+            continue
+        if any(hole.startswith(path + "/") for hole in holes) and entry.is_dir():
+            Path(path).mkdir()
+            _mirror(entry.path, path, holes)
+        elif entry.is_symlink():
+            Path(path).symlink_to(Path(entry.path).readlink())
+        else:
+            _bind_read_only(entry.path, path, folder=entry.is_dir())
+
+
+def _bind_read_only(source: str, target: str, *, folder: bool) -> None:
+    if folder:
+        Path(target).mkdir()
+    else:
+        Path(target).touch()
+    try:
+        mount(source, target, "", BIND | REC)
+    except OSError as error:
+        if error.errno not in _UNREACHABLE:
+            raise
+    else:
+        read_only(target)
+
+
+def _mount_proc() -> None:
+    try:
+        mount("proc", "/proc", "proc", NOSUID | NODEV | NOEXEC)
+    except PermissionError:  # parts of the host's /proc are masked, as in most containers
+        mount(f"{_HOST}/proc", "/proc", "", BIND | REC)
+    mount("/proc/sys", "/proc/sys", "", BIND | REC)
+    read_only("/proc/sys")
+    for name in PRIVATE_SETTINGS:
+        _make_private(name)
+
+
+def _make_private(setting: str) -> None:
+    real, own = Path("/proc/sys", setting), Path(AREA, "settings", setting)
+    if not real.exists():
+        return
+    own.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        own.write_text(real.read_text())
+    except PermissionError:  # in a user namespace some may not even be read
+        own.write_text("0\n")
+    mount(str(own), str(real), "", BIND)
+
+
+def bind_machine(folder: str) -> None:
+    """Put the tree in ``folder`` in the place of the host's hardware, or of the last machine.
+    Raises ``OSError``."""
+    for place in _MACHINE_PLACES:
+        source, target = f"{folder}/{place}", f"/{place}"
+        try:
+            unmount(target)
+        except OSError as error:
+            if error.errno != errno.EINVAL:  # nothing is mounted there yet
+                raise
+        if Path(source).exists():
+            mount(source, target, "", BIND)
