@@ -17,6 +17,7 @@ from conformance.subjects.kubelet.cri.regenerate import regenerate
 from conformance.subjects.kubelet.runtime import EXIT_IMAGE, PAUSE_IMAGE, FakeRuntime
 from reference.cpuset import CPUSet
 
+EMPTY = pb.Empty()
 Ask = Callable[..., Any]
 
 
@@ -39,7 +40,7 @@ def ask(runtime: FakeRuntime, tmp_path: Path) -> Iterator[Ask]:
 
         def call(
             method: str,
-            request: Message = pb.Empty(),
+            request: Message = EMPTY,
             answer: type[Message] = pb.Empty,
             service: str = "runtime.v1.RuntimeService",
         ) -> Any:

@@ -26,9 +26,9 @@ Script = Callable[[str], Path]
 class Inside:
     """A sandbox, with waiting."""
 
-    def __init__(self, *, user_namespace: bool = False) -> None:
+    def __init__(self, *, user_namespace: bool = False, own_cgroups: bool = False) -> None:
         self.bell = Bell()
-        self.sandbox = Sandbox(self.bell, user_namespace=user_namespace)
+        self.sandbox = Sandbox(self.bell, user_namespace=user_namespace, own_cgroups=own_cgroups)
 
     def run(self, program: Path, *arguments: str) -> str:
         """What a program says; it has to end by itself."""
@@ -242,6 +242,47 @@ def test_a_refusal_says_what_was_refused(monkeypatch: pytest.MonkeyPatch) -> Non
         "without a user namespace: Operation not permitted; "
         "with one: Operation not permitted (sysctl user.x is 0)"
     )
+
+
+def test_cgroups_are_the_sandboxs_own(script: Script) -> None:
+    """The calls are those that Go's library makes; Python's makes them with ``dir_fd``."""
+    if not cgroups.can_be_made():
+        pytest.skip("NO CGROUPS OF ITS OWN: this kernel or architecture lacks seccomp's notifier")
+    program = script(
+        "import ctypes, os, struct\n"
+        "def kind(path):\n"
+        "    told = ctypes.create_string_buffer(120)\n"
+        "    libc = ctypes.CDLL(None, use_errno=True)\n"
+        "    return hex(struct.unpack('=15Q', told.raw)[0]) if not libc.statfs(path, told) else ''\n"
+        "root, pods = '/sys/fs/cgroup', '/sys/fs/cgroup/kubepods'\n"
+        "here = os.open('/', os.O_RDONLY)\n"
+        "def tried(call, *words):\n"
+        "    try: call(*words, dir_fd=here)\n"
+        "    except OSError as error: return error.strerror\n"
+        "print(kind(root.encode()), kind(b'/etc') != kind(root.encode()), repr(kind(pods.encode())))\n"
+        "print(tried(os.mkdir, pods), tried(os.mkdir, pods), tried(os.mkdir, root + '/no/such'))\n"
+        "print(open(pods + '/memory.max').read(), open(pods + '/cgroup.controllers').read().strip())\n"
+        "print(tried(os.mkdir, pods + '/pod1'), tried(os.rmdir, pods))\n"
+        "print(tried(os.rmdir, pods + '/pod1'), tried(os.rmdir, pods), os.path.exists(pods))\n"
+        "print(tried(os.mkdir, '/pinproof/tmp/a'), tried(os.rmdir, '/pinproof/tmp/a'))\n"
+    )
+    try:
+        made = Inside(own_cgroups=True)
+    except SubjectSetupError as error:
+        pytest.skip(f"NO SANDBOX ON THIS MACHINE: {error}")
+    folder = f"{AREA}/machines/0"
+    topologies.write(topologies.machine("1s-1n-4c-smt1").tree, made.sandbox.path(folder))
+    made.sandbox.bind_machine(folder)
+    said = made.run(program)
+    made.sandbox.close()
+    assert said.splitlines() == [
+        "0x63677270 True ''",
+        "None File exists No such file or directory",
+        "max cpuset cpu io memory pids",
+        "None Device or resource busy",
+        "None None False",
+        "None None",
+    ]
 
 
 RUNNER = """

@@ -31,7 +31,8 @@ _BINARY: Final = "kubelet"
 _NOTE: Final = "kubelet.json"
 #: What Go says of a module or a version that does not exist.
 _ABSENT: Final = (
-    "403 forbidden", "404 not found", "410 gone", "not found:", "unknown revision", "no matching versions",
+    "403 forbidden", "404 not found", "410 gone", "not found:",
+    "unknown revision", "no matching versions",
 )  # fmt: skip
 #: How many patch releases beyond the last listed one are tried: lists may be incomplete.
 _BEYOND: Final = 2

@@ -9,6 +9,7 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -21,6 +22,12 @@ _NOT_OURS: Final = (
     "GOFLAGS", "GOOS", "GOARCH", "GOEXPERIMENT", "GODEBUG", "GOBIN", "GOAMD64", "GOARM64",
     "GOFIPS140", "GO111MODULE",
 )  # fmt: skip
+
+#: Becomes ``go``, which the kernel interrupts when its parent dies (PR_SET_PDEATHSIG, SIGINT).
+_LAUNCH: Final = (
+    "import ctypes, os, sys; ctypes.CDLL(None).prctl(1, 2, 0, 0, 0); "
+    "os.execv(sys.argv[1], sys.argv[1:])"
+)
 
 
 class GoError(SubjectSetupError):
@@ -71,7 +78,7 @@ class Go:
     def _run(self, arguments: Sequence[str], folder: Path | None) -> tuple[str, str, int]:
         try:
             process = subprocess.Popen(
-                [self._program, *arguments],
+                [sys.executable, "-I", "-S", "-c", _LAUNCH, self._program, *arguments],
                 cwd=folder or "/",
                 env=environment(),
                 stdin=subprocess.DEVNULL,
@@ -87,10 +94,18 @@ class Go:
             try:
                 output, errors = process.communicate()
             except BaseException:
-                with contextlib.suppress(ProcessLookupError):
-                    os.killpg(process.pid, signal.SIGKILL)
+                _interrupt(process)
                 raise
         return output, errors, process.returncode
+
+
+def _interrupt(process: subprocess.Popen[str]) -> None:
+    """End ``go`` and what it started; it is given time to clear its own temporary files away."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGINT)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(timeout=5)
+        os.killpg(process.pid, signal.SIGKILL)
 
 
 def environment() -> dict[str, str]:

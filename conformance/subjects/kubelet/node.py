@@ -78,8 +78,9 @@ class Binary:
 class KubeletNode:
     """A node under test (:class:`conformance.subject.NodeUnderTest`) around a real kubelet.
 
-    ``machines`` finds the machine that a reboot names. ``certificates`` is filled with those that the first kubelet makes for itself, and given to
-    the next one: making an RSA key is a third of a kubelet's start.
+    ``machines`` finds the machine that a reboot names. ``certificates`` is filled with those that
+    the first kubelet makes for itself, and given to the next one: making an RSA key is a third of
+    a kubelet's start.
     """
 
     def __init__(

@@ -1,9 +1,9 @@
 """The runner's side of a sandbox: namespaces of its own, in which one kubelet at a time runs.
 
-Package :mod:`conformance.subjects.kubelet.inside` is the other side and says what a sandbox is. Its tmpfs
-is reached through a descriptor (``/proc/self/fd/…``), so nothing of it has a path on the host, and
-a socket of its network namespace is handed over by it. The end of the runner is the end of the
-sandbox, however the runner ends.
+Package :mod:`conformance.subjects.kubelet.inside` is the other side. A sandbox's tmpfs is reached
+through a descriptor (``/proc/self/fd/…``), so nothing of it has a path on the host, and sockets of
+its network are handed over by the other side. The end of the runner is the end of the sandbox,
+however the runner ends.
 """
 
 from __future__ import annotations
@@ -37,7 +37,8 @@ class Sandbox:
 
     ``user_namespace`` asks for a user namespace even where there is no need of one; the attribute
     of that name says whether there is one. ``own_cgroups`` asks for a cgroup file system of its
-    own, and the attribute says whether it could be made. ``lost``: whether the sandbox ended, asked to or not.
+    own, and the attribute says whether it could be made. ``lost``: whether the sandbox ended, asked
+    to or not.
     """
 
     def __init__(

@@ -139,7 +139,7 @@ class Init:
             os.dup2(log, 2)
             if self._own_cgroups:
                 socket.send_fds(parent, [b"calls"], [cgroups.filter_calls()])
-            os.execve(argv[0], argv, env)
+            os.execve(argv[0], argv, env)  # noqa: S606
         except OSError as error:
             parent.send(str(error.errno).encode())
         finally:

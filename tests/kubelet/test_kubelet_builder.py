@@ -1,0 +1,336 @@
+"""The builder, with a stand-in for ``go`` that knows some modules and compiles nothing."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from conformance.subject import SubjectSetupError, SubjectUsageError
+from conformance.subjects.kubelet import build, builder, cached, golang, recipe
+from conformance.subjects.kubelet.releases import Version
+
+#: A release's go.mod, in the forms that the releases have had.
+GO_MOD = """\
+module k8s.io/kubernetes
+
+go 1.26.0
+
+godebug default=go1.26
+
+require (
+	k8s.io/api v0.0.0
+	k8s.io/kube-openapi v0.0.0-20260317180543-43fb72c5454a
+	k8s.io/klog/v2 v2.140.0
+	k8s.io/kubelet v0.0.0 // indirect
+)
+
+replace (
+	k8s.io/cri-api => ./staging/src/k8s.io/cri-api
+	k8s.io/old => ./vendor/k8s.io/old
+)
+"""
+
+FAKE_GO = """
+import json, os, sys, pathlib, signal
+home = pathlib.Path(os.environ["FAKE_GO"])
+known = json.loads((home / "known.json").read_text())
+words = sys.argv[1:]
+with open(home / "log", "a") as log:
+    print(" ".join(words[:3]), file=log)
+if words == ["env", "GOVERSION"]:
+    print("go1.99")
+elif words[:3] == ["list", "-m", "-versions"]:
+    print("k8s.io/kubernetes", *known["listed"])
+elif words[:2] == ["list", "-m"]:
+    for word in words[4:]:
+        path, version = word.split("@")
+        if word in known["missing"] or path == "k8s.io/kubernetes" and version not in known["had"]:
+            said = known.get("says", "not found: " + word)
+            print(json.dumps({"Path": path, "Version": version, "Error": {"Err": said}}))
+        else:
+            print(json.dumps({"Path": path, "GoMod": str(home / "go.mod")}, indent=1))
+elif words[0] == "build":
+    if known.get("hang"):
+        (home / "building").touch()
+        signal.pause()
+    if known.get("broken"):
+        sys.exit("main.go:3: it does not compile")
+    pathlib.Path("kubelet").write_text("#!/bin/sh\\necho Kubernetes v9.9.9\\n")
+    pathlib.Path("kubelet").chmod(0o755)
+"""
+
+
+class World:
+    """A home with a cache, a ``go`` on the path, and what that one knows."""
+
+    def __init__(self, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.home = home
+        (home / "bin").mkdir()
+        self.known: dict[str, object] = {"listed": [], "had": [], "missing": []}
+        go = home / "bin" / "go"
+        go.write_text(f"#!{sys.executable} -IS\n{FAKE_GO}")
+        go.chmod(0o755)
+        (home / "go.mod").write_text(GO_MOD)
+        monkeypatch.setenv("PATH", f"{home / 'bin'}:/usr/bin:/bin")
+        monkeypatch.setenv("XDG_CACHE_HOME", str(home / "cache"))
+        monkeypatch.setenv("FAKE_GO", str(home))
+        self.knows()
+
+    def knows(self, **what: object) -> None:
+        self.known |= what
+        (self.home / "known.json").write_text(json.dumps(self.known))
+
+    @property
+    def log(self) -> list[str]:
+        log = self.home / "log"
+        return log.read_text().splitlines() if log.exists() else []
+
+    @property
+    def kept(self) -> list[str]:
+        folder = self.home / "cache" / "pinproof" / "kubelets"
+        return sorted(path.name for path in folder.iterdir() if not path.name.endswith(".lock"))
+
+
+@pytest.fixture
+def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
+    return World(tmp_path, monkeypatch)
+
+
+def test_a_release_is_built_once_and_kept(world: World) -> None:
+    world.knows(had=["v1.30.2"])
+    told: list[str] = []
+    path = build("1.30.2", progress=told.append)
+    assert path.read_text().startswith("#!")
+    assert os.access(path, os.X_OK)
+    assert told[0] == "looking for the modules of kubelet 1.30.2"
+    assert told[-1].startswith("compiling kubelet 1.30.2")
+    before = world.log
+    assert build("1.30.2") == path
+    assert world.log == before
+    (built,) = cached()
+    assert (built.version, built.path, built.go) == ("1.30.2", path, "go1.99")
+    assert sorted(each.name for each in path.parent.iterdir()) == ["kubelet", "kubelet.json"]
+
+
+def test_what_is_kept_needs_no_go(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    world.knows(had=["v1.30.2"])
+    path = build("1.30.2")
+    monkeypatch.setenv("PATH", "")
+    assert build("1.30.2") == path
+
+
+def test_a_kubelet_that_was_changed_is_built_anew(world: World) -> None:
+    world.knows(had=["v1.30.2"])
+    path = build("1.30.2")
+    whole = path.read_bytes()
+    path.write_text("#!/bin/sh\necho gotcha\n")
+    assert build("1.30.2") == path
+    assert path.read_bytes() == whole
+
+
+@pytest.mark.parametrize("note", ["", "{", '{"version": 1}', "[]", "null"])
+def test_a_damaged_note_is_no_kubelet(world: World, note: str) -> None:
+    world.knows(had=["v1.30.2"])
+    path = build("1.30.2")
+    path.with_name("kubelet.json").write_text(note)
+    assert cached() == []
+    assert build("1.30.2") == path
+    assert len(cached()) == 1
+
+
+def test_of_a_minor_the_patch_release_known_to_build_is_taken(world: World) -> None:
+    world.knows(had=["v1.32.2", "v1.32.9"], listed=["v1.32.2", "v1.32.9"])
+    assert build("1.32").parent.name.startswith("1.32.2-")
+
+
+def test_of_an_unknown_minor_the_newest_is_taken(world: World) -> None:
+    world.knows(
+        had=["v1.30.2", "v1.30.10"], listed=["v1.30.2", "v1.30.10", "v1.31.11", "v1.30.11-rc.1"]
+    )
+    assert build("1.30").parent.name.startswith("1.30.10-")
+
+
+def test_a_patch_release_that_is_not_listed_is_found(world: World) -> None:
+    world.knows(had=["v1.30.2", "v1.30.3"], listed=["v1.30.2"])
+    assert build("1.30").parent.name.startswith("1.30.3-")
+
+
+def test_a_release_with_a_missing_module_gives_way_to_another(world: World) -> None:
+    world.knows(
+        had=["v1.30.2", "v1.30.3"],
+        listed=["v1.30.2", "v1.30.3"],
+        missing=["k8s.io/cri-api@v0.30.3"],
+    )
+    told: list[str] = []
+    assert build("1.30", progress=told.append).parent.name.startswith("1.30.2-")
+    assert (
+        "kubelet 1.30.3 needs k8s.io/cri-api v0.30.3, which the module proxy does not have" in told
+    )
+
+
+def test_a_named_release_with_a_missing_module_is_refused(world: World) -> None:
+    world.knows(had=["v1.32.13"], missing=["k8s.io/api@v0.32.13"])
+    with pytest.raises(SubjectSetupError) as caught:
+        build("1.32.13")
+    assert str(caught.value) == (
+        "kubelet 1.32.13 cannot be built: kubelet 1.32.13 needs k8s.io/api v0.32.13, which the "
+        "module proxy does not have; 1.32.2 is known to build"
+    )
+    assert world.kept == []
+
+
+def test_a_release_that_does_not_exist_is_refused(world: World) -> None:
+    with pytest.raises(SubjectSetupError, match=r"has no k8s.io/kubernetes v1\.30\.77"):
+        build("1.30.77")
+
+
+def test_a_network_that_is_down_is_not_taken_for_a_missing_module(world: World) -> None:
+    world.knows(says="Get: dial tcp: lookup proxy: no such host")
+    with pytest.raises(SubjectSetupError, match="cannot be had: Get: dial tcp") as caught:
+        build("1.30.2")
+    assert "no such host" in caught.value.evidence
+
+
+@pytest.mark.parametrize("target", ["latest", "1.30.x", "", "1", "../1.30"])
+def test_what_is_no_release_is_refused(world: World, target: str) -> None:
+    with pytest.raises(SubjectUsageError, match="is no release"):
+        build(target)
+
+
+def test_a_release_that_is_too_old_is_refused(world: World) -> None:
+    with pytest.raises(SubjectUsageError, match=r"1\.17 is the oldest"):
+        build("1.16.3")
+
+
+def test_without_go_the_way_out_is_named(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.setattr(golang, "_of_wheel", lambda: None)
+    with pytest.raises(SubjectSetupError, match="needs Go, and there is none"):
+        build("1.30.2")
+
+
+def test_a_build_that_fails_leaves_nothing_and_says_why(world: World) -> None:
+    world.knows(had=["v1.30.2"], broken=True)
+    with pytest.raises(SubjectSetupError, match=r"main\.go:3: it does not compile"):
+        build("1.30.2")
+    assert world.kept == []
+    world.knows(broken=False)
+    assert build("1.30.2").exists()
+
+
+BUILDER = "from conformance.subjects.kubelet import build; build('1.30.2')"
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
+def test_an_interrupted_build_is_no_kubelet(world: World, number: int) -> None:
+    """A killed builder leaves its draft; the next one clears it away."""
+    world.knows(had=["v1.30.2"], hang=True)
+    process = subprocess.Popen(
+        [sys.executable, "-c", BUILDER], stderr=subprocess.DEVNULL, cwd=Path(__file__).parents[2]
+    )
+    with process:
+        for _ in range(3000):
+            if (world.home / "building").exists():
+                break
+            with pytest.raises(subprocess.TimeoutExpired):
+                process.wait(0.01)
+        process.send_signal(number)
+    assert process.returncode != 0
+    assert cached() == []
+    assert number == signal.SIGKILL or world.kept == []
+    world.knows(hang=False)
+    path = build("1.30.2")
+    assert world.kept == [path.parent.name]
+
+
+def test_builders_of_one_release_wait_for_each_other(world: World) -> None:
+    world.knows(had=["v1.30.2"])
+    told: list[str] = []
+    paths: list[Path] = []
+
+    def work() -> None:
+        paths.append(build("1.30.2", progress=told.append))
+
+    with builder._lock(Version(1, 30, 2), told.append):
+        workers = [threading.Thread(target=work) for _ in range(2)]
+        for worker in workers:
+            worker.start()
+        for _ in range(3000):
+            if told.count("waiting for another build of kubelet 1.30.2") == 2:
+                break
+            workers[0].join(0.01)
+    for worker in workers:
+        worker.join()
+    assert len(paths) == 2
+    assert len(set(paths)) == 1
+    assert sum(line.startswith("build") for line in world.log) == 1
+
+
+def test_the_users_build_settings_do_not_reach_go(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("GOFLAGS", "GOOS", "GOEXPERIMENT"):
+        monkeypatch.setenv(name, "nonsense")
+    monkeypatch.setenv("GOPROXY", "mine")
+    monkeypatch.setenv("GOMODCACHE", "/mine")
+    given = golang.environment()
+    assert given["GOFLAGS"] == "-mod=mod"
+    assert not {"GOOS", "GOEXPERIMENT"} & given.keys()
+    assert (given["GOPROXY"], given["GOMODCACHE"]) == ("mine", "/mine")
+
+
+def test_staging_modules_are_told_from_others() -> None:
+    assert recipe.staged_modules(GO_MOD) == [
+        "k8s.io/api",
+        "k8s.io/cri-api",
+        "k8s.io/kubelet",
+        "k8s.io/old",
+    ]
+
+
+def test_a_recipe_replaces_staging_modules_by_published_ones() -> None:
+    made = recipe.recipe(Version(1, 36, 4), GO_MOD)
+    assert "go 1.26.0\ngodebug default=go1.26\n" in made.go_mod
+    assert "require k8s.io/kubernetes v1.36.4\n" in made.go_mod
+    assert "replace k8s.io/cri-api => k8s.io/cri-api v0.36.4\n" in made.go_mod
+    assert "kube-openapi" not in made.go_mod
+
+
+def test_a_godebug_block_is_kept_whole() -> None:
+    theirs = "module x\ngo 1.24\ngodebug (\n\tdefault=go1.24\n\twinsymlink=0\n)\n"
+    made = recipe.recipe(Version(1, 34, 0), theirs)
+    assert "godebug (\n\tdefault=go1.24\n\twinsymlink=0\n)\n" in made.go_mod
+
+
+@pytest.mark.parametrize(
+    ("version", "wanted", "unwanted"),
+    [
+        (Version(1, 36, 4), ["cli.Run(app.NewKubeletCommand(context.Background()))"], []),
+        (Version(1, 35, 0), ["cli.Run(app.NewKubeletCommand())"], ['"context"']),
+        (Version(1, 23, 0), ["cli.Run(app.NewKubeletCommand())"], ['"context"']),
+        (Version(1, 22, 17), ["logs.InitLogs()", "command.Execute()"], ["cli", "json/register"]),
+    ],
+)
+def test_the_main_package_suits_the_release(
+    version: Version, wanted: list[str], unwanted: list[str]
+) -> None:
+    text = recipe.recipe(version, "").main_go
+    assert all(each in text for each in wanted)
+    assert not any(each in text for each in unwanted)
+
+
+def test_old_releases_get_what_they_need() -> None:
+    old = recipe.recipe(Version(1, 17, 17), "")
+    assert "replace vbom.ml/util => github.com/fvbommel/util" in old.go_mod
+    assert "-checklinkname=0" in old.flags[-1]
+    assert "-checklinkname=0" not in recipe.recipe(Version(1, 22, 17), "").flags[-1]
+
+
+def test_a_kubelet_from_the_cache_says_its_version(kubelet_path: str) -> None:
+    said = subprocess.run([kubelet_path, "--version"], capture_output=True, text=True, check=True)
+    assert said.stdout.startswith("Kubernetes v1.")

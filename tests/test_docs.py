@@ -1,0 +1,96 @@
+"""What the documentation shows is what happens: every ``console`` block is run."""
+
+from __future__ import annotations
+
+import doctest
+import os
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from conformance.subjects.kubelet import builder
+
+ROOT: Final = Path(__file__).parents[1]
+PAGES: Final = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+
+def _blocks() -> Iterator[tuple[str, str, str]]:
+    """Page, command and output of each console block."""
+    for page in PAGES:
+        text = page.read_text(encoding="utf-8")
+        for block in re.findall(r"^```console\n\$ (.*?)^```", text, re.MULTILINE | re.DOTALL):
+            command, _, output = block.partition("\n")
+            yield page.name, command, output
+
+
+def _trimmed(text: str) -> str:
+    return "\n".join(line.rstrip() for line in text.strip().splitlines()) + "\n"
+
+
+@pytest.mark.parametrize(("page", "command", "expected"), list(_blocks()))
+def test_a_transcript_is_true(page: str, command: str, expected: str, tmp_path: Path) -> None:
+    """``...`` stands for what differs from run to run."""
+    if "kubelet:1.36" in command and not builder.cached():
+        pytest.skip(f"NOT TESTED: {page}: {command}: no kubelet is built on this machine")
+    words = shlex.split(command)
+    assert words[0] == "pinproof"
+    done = subprocess.run(
+        [sys.executable, "-m", *words],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "COLUMNS": "100"},
+        cwd=tmp_path,
+        timeout=600,
+        check=False,
+    )
+    seen = _trimmed(done.stdout)
+    matches = doctest.OutputChecker().check_output(_trimmed(expected), seen, doctest.ELLIPSIS)
+    assert matches, f"{page}: {command}\n{seen}{done.stderr}"
+
+
+def test_there_are_transcripts() -> None:
+    """Or the test above would be empty."""
+    assert sum(page == "README.md" for page, _, _ in _blocks()) >= 3
+
+
+def test_links_between_pages_lead_somewhere() -> None:
+    """Relative links, that is."""
+    for page in PAGES:
+        for target in re.findall(r"\]\(([^)#]+)", page.read_text(encoding="utf-8")):
+            if not target.startswith("https://"):
+                assert (page.parent / target).exists(), f"{page.name}: {target}"
+
+
+def test_every_dependency_has_its_reason() -> None:
+    """In the table of docs/architecture.md."""
+    project = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    table = (ROOT / "docs/architecture.md").read_text(encoding="utf-8").partition("## Libraries")[2]
+    body = project.partition("\ndependencies = [")[2].partition("]")[0]
+    names = re.findall(r'"([a-z0-9-]+)>=', body)
+    assert names
+    assert [name for name in names if name not in table] == []
+
+
+def test_nothing_names_where_it_was_written() -> None:
+    """No path of a machine, no registry's host."""
+    files = subprocess.run(
+        ["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=False
+    ).stdout.split()
+    if not files:
+        pytest.skip("NOT TESTED: not a git checkout")
+    words = re.compile(
+        "/wor" + r"k/(main|shared)|proxy\.golan" + "g|pypi\\.or" + "g|sum\\.golan" + "g"
+    )
+    wrong = [
+        name
+        for name in files
+        if (ROOT / name).is_file()
+        and words.search((ROOT / name).read_bytes().decode("utf-8", "replace"))
+    ]
+    assert wrong == []
