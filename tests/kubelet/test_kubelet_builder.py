@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -58,7 +59,7 @@ elif words[:2] == ["list", "-m"]:
             print(json.dumps({"Path": path, "GoMod": str(home / "go.mod")}, indent=1))
 elif words[0] == "build":
     if known.get("hang"):
-        (home / "building").touch()
+        (home / "building").write_text(str(os.getpid()))
         signal.pause()
     if known.get("broken"):
         sys.exit("main.go:3: it does not compile")
@@ -237,12 +238,15 @@ def test_an_interrupted_build_is_no_kubelet(world: World, number: int) -> None:
     )
     with process:
         for _ in range(3000):
-            if (world.home / "building").exists():
+            if (world.home / "building").exists() and (world.home / "building").read_text():
                 break
             with pytest.raises(subprocess.TimeoutExpired):
                 process.wait(0.01)
+        go = os.pidfd_open(int((world.home / "building").read_text()))
         process.send_signal(number)
     assert process.returncode != 0
+    assert select.select([go], [], [], 30)[0]
+    os.close(go)
     assert cached() == []
     assert number == signal.SIGKILL or world.kept == []
     world.knows(hang=False)

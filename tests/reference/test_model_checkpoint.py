@@ -1,0 +1,331 @@
+"""The state file: to the byte, with every text of a refusal."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from reference import Checkpoint, CheckpointError, CPUSet, NotModelled, glance
+from reference.gojson import JSONError, parse, quote
+
+GOLDEN = Path(__file__).parents[2].parent / "shared" / "golden"
+
+Entries = dict[str, dict[str, str]]
+
+
+def checkpoint(policy: str, default: str, entries: Entries | None = None) -> Checkpoint:
+    return Checkpoint(
+        policy,
+        CPUSet.parse(default),
+        {
+            uid: {name: CPUSet.parse(cpus) for name, cpus in named.items()}
+            for uid, named in (entries or {}).items()
+        },
+    )
+
+
+@pytest.mark.parametrize(
+    ("policy", "default", "entries", "checksum"),
+    [
+        ("static", "0-31", {}, 3540042759),
+        (
+            "static",
+            "0,4-15,20-31",
+            {
+                "3a8755f8f4301cc1e34dea9baae32ae6": {"c": "1-2,16-18"},
+                "4a4b1a2da51f5db2cc546f139caaed4a": {"c": "3,19"},
+            },
+            2193290775,
+        ),
+        ("static", "0-3", {}, 611748604),
+        ("none", "", {}, 1353318690),
+        ("static", "", {}, 3083571066),
+        ("static", "0,2-3", {"00000000-0000-0000-0000-000000000097": {"c1": "1"}}, 1745435917),
+        ("static", "2-15,17-31,34-47,49-63", {}, 4141502832),
+        ("none", "1-3", {"pod": {"container1": "4-6", "container2": "1-3"}}, 3610638499),
+    ],
+)
+def test_checksums_of_files_seen_in_the_wild(
+    policy: str, default: str, entries: Entries, checksum: int
+) -> None:
+    text = checkpoint(policy, default, entries).dumps()
+    assert json.loads(text)["checksum"] == checksum
+
+
+def test_the_file_to_the_byte() -> None:
+    one, two = "00000000-0000-0000-0000-000000000097", "00000000-0000-0000-0000-000000000098"
+    entries = {two: {"c2": "3,7", "c1": "2"}, one: {"c2": "4", "c1": "1,5"}}
+    # As a real 1.32.2 wrote it.
+    assert checkpoint("static", "0,6", entries).dumps() == (
+        '{"policyName":"static","defaultCpuSet":"0,6","entries":{'
+        f'"{one}":{{"c1":"1,5","c2":"4"}},"{two}":{{"c1":"2","c2":"3,7"}}}},"checksum":3732855911}}'
+    )
+
+
+names = st.text(st.characters(codec="utf-8"), max_size=8)
+sets = st.frozensets(st.integers(0, 64), max_size=6).map(CPUSet)
+
+
+@given(sets, st.dictionaries(names, st.dictionaries(names, sets, max_size=3), max_size=3))
+def test_what_was_written_is_read_back(
+    default: CPUSet, entries: dict[str, dict[str, CPUSet]]
+) -> None:
+    one = Checkpoint("static", default, entries)
+    assert Checkpoint.loads(one.dumps()) == one
+    assert glance(one.dumps()) == (default, entries)
+
+
+GOOD = '{"policyName":"static","defaultCpuSet":"0-3","checksum":611748604}'
+TYPE = "CPUManagerCheckpointV1"
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        ("", "unexpected end of JSON input"),
+        ("{", "unexpected end of JSON input"),
+        ("null", 'configured policy "static" differs from state checkpoint policy ""'),
+        ("{}", 'configured policy "static" differs from state checkpoint policy ""'),
+        ("[]", f"json: cannot unmarshal array into Go value of type state.{TYPE}"),
+        ('""', f"json: cannot unmarshal string into Go value of type state.{TYPE}"),
+        ("5", f"json: cannot unmarshal number into Go value of type state.{TYPE}"),
+        (GOOD.replace("611748604", "1"), "checkpoint is corrupted"),
+        (GOOD + "x", "invalid character 'x' after top-level value"),
+        (
+            '{"policyName":"static","entries":{"p":{"c":"1"}},"checksum":1}',
+            f"json: cannot unmarshal object into Go struct field {TYPE}.entries of type string",
+        ),
+        (
+            '{"policyName":"static","entries":{"p":"1"},"checksum":1}',
+            "checkpoint is corrupted",
+        ),
+        (
+            GOOD.replace('"checksum":611748604', '"entries":null,"checksum":611748604'),
+            "checkpoint is corrupted",
+        ),
+        (
+            GOOD.replace("611748604", "-1"),
+            f"json: cannot unmarshal number -1 into Go struct field {TYPE}.checksum "
+            "of type checksum.Checksum",
+        ),
+        (
+            GOOD.replace("611748604", '"1"'),
+            f"json: cannot unmarshal string into Go struct field {TYPE}.checksum "
+            "of type checksum.Checksum",
+        ),
+        (
+            '{"policyName":5}',
+            f"json: cannot unmarshal number into Go struct field {TYPE}.policyName of type string",
+        ),
+        (
+            '{"policyName":"none"}',
+            'configured policy "static" differs from state checkpoint policy "none"',
+        ),
+        (
+            '{"policyName":"static","defaultCpuSet":"3-0"}',
+            'could not parse default cpu set "3-0": invalid range "3-0" (3 > 0)',
+        ),
+        (
+            '{"policyName":"static","defaultCpuSet":"0-3 "}',
+            'could not parse default cpu set "0-3 ": strconv.Atoi: parsing "3 ": invalid syntax',
+        ),
+        (
+            '{"policyName":"static","entries":{"p":{"c":"q"}}}',
+            'could not parse cpuset "q" for container "c" in pod "p": '
+            'strconv.Atoi: parsing "q": invalid syntax',
+        ),
+        (
+            '{"policyName":"static","entries":{"nope":"1"}}',
+            "failed to migrate checkpoint from v1 to v2: containerID 'nope' "
+            "not found in initial containers list",
+        ),
+    ],
+)
+def test_what_a_kubelet_says_of_a_bad_file(text: str, error: str) -> None:
+    with pytest.raises(CheckpointError) as caught:
+        Checkpoint.loads(text)
+    assert str(caught.value) == error
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        GOOD,
+        GOOD + "\n",
+        GOOD.replace("611748604", "0"),
+        GOOD.replace(',"checksum":611748604', ""),
+        GOOD.replace("policyName", "POLICYNAME").replace("checksum", "\u212ahec\u212asum"[1:]),
+        GOOD.replace("{", '{"extra":[1,{"a":null}],'),
+        GOOD.replace("{", '{"policyName":"other",'),
+        GOOD.replace("}", ',"policyName":null}'),
+        GOOD.replace("611748604", "2479968155"),  # the checksum of version 1
+    ],
+)
+def test_what_a_kubelet_lets_pass(text: str) -> None:
+    assert Checkpoint.loads(text) == checkpoint("static", "0-3")
+
+
+def test_a_map_that_comes_twice_is_added_to() -> None:
+    text = (
+        '{"policyName":"static","entries":{"a":{"c":"1","d":"2"},"b":{"c":"3"}},'
+        '"Entries":{"a":{"c":"4"}}}'
+    )
+    assert Checkpoint.loads(text) == checkpoint("static", "", {"a": {"c": "4"}, "b": {"c": "3"}})
+
+
+def test_a_version_1_file_is_migrated_by_container_ids() -> None:
+    text = '{"policyName":"static","defaultCpuSet":"0,4-7","entries":{"c1":"1-3"}}'
+    read = Checkpoint.loads(text, containers={"c1": ("uid", "app")})
+    assert read == checkpoint("static", "0,4-7", {"uid": {"app": "1-3"}})
+
+
+def test_of_several_faults_any_may_be_named() -> None:
+    with pytest.raises(CheckpointError) as caught:
+        Checkpoint.loads('{"policyName":"static","entries":{"x":"1","w":"2"}}')
+    assert [text.split("'")[1] for text in caught.value.possible] == ["w", "x"]
+
+
+def test_releases_and_gates_that_are_not_modelled() -> None:
+    with pytest.raises(NotModelled):
+        Checkpoint.loads(GOOD, release="1.17")
+    with pytest.raises(NotModelled):
+        Checkpoint("static").dumps(feature_gates={"PodLevelResourceManagers": True})
+    with pytest.raises(NotModelled):
+        Checkpoint.loads('{"policyName":"static","defaultCpuSet":"0-99999999"}')
+
+
+# Each text was given to Go's own encoding/json by those who recorded the golden files, or is
+# a state of its scanner (scanner.go).
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        ("{'a':1}", r"invalid character '\'' looking for beginning of object key string"),
+        ('{"a" 1}', "invalid character '1' after object key"),
+        ('{"a":1 "b"}', "invalid character '\"' after object key:value pair"),
+        ('{"a":1,}', "invalid character '}' looking for beginning of object key string"),
+        ("[1 2]", "invalid character '2' after array element"),
+        ("[1,]", "invalid character ']' looking for beginning of value"),
+        ("tru ", "invalid character ' ' in literal true (expecting 'e')"),
+        ("01", "invalid character '1' after top-level value"),
+        ("-x", "invalid character 'x' in numeric literal"),
+        ("1.x", "invalid character 'x' after decimal point in numeric literal"),
+        ("1ex", "invalid character 'x' in exponent of numeric literal"),
+        ('"\n"', r"invalid character '\n' in string literal"),
+        (r'"\q"', "invalid character 'q' in string escape code"),
+        (r'"\u12g4"', r"invalid character 'g' in \u hexadecimal character escape"),
+        ("\u00e4", "invalid character '\u00c3' looking for beginning of value"),
+        ('"abc', "unexpected end of JSON input"),
+        ("1.", "unexpected end of JSON input"),
+        ("", "unexpected end of JSON input"),
+        ("NaN", "invalid character 'N' looking for beginning of value"),
+    ],
+)
+def test_syntax_errors_are_gos(text: str, error: str) -> None:
+    with pytest.raises(JSONError) as caught:
+        parse(text)
+    assert str(caught.value) == error
+
+
+def test_too_deep_a_text_is_no_crash() -> None:
+    with pytest.raises(NotModelled):
+        parse("[" * 100_000)
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@given(json_values)
+def test_every_json_text_is_taken(value: Any) -> None:
+    parse(json.dumps(value))
+
+
+@given(st.text())
+def test_a_string_is_written_as_json(text: str) -> None:
+    assert json.loads(quote(text)) == text
+    assert not set(quote(text)) & set("<>&\u2028\u2029")
+
+
+def test_what_is_no_character_becomes_the_replacement_character() -> None:
+    assert quote("a\udc80") == r'"a\ufffd"'
+    assert parse('"a\udc80\\ud800"') == "a\ufffd\ufffd"
+
+
+@pytest.mark.parametrize("text", [None, "", "{", "[]", "5", '{"defaultCpuSet":"x"}', "[" * 9999,
+                                  '{"defaultCpuSet":"0","entries":{"a":1}}'])  # fmt: skip
+def test_a_glance_at_nonsense_shows_nothing(text: str | None) -> None:
+    assert glance(text) == (CPUSet(), {})
+
+
+def _golden(name: str) -> Any:
+    path = GOLDEN / name
+    if not path.exists():
+        pytest.skip(f"golden data is not here: {name}")
+    return json.loads(path.read_text())
+
+
+def _modelled(case: dict[str, Any]) -> bool:
+    return not case["feature_gates"].get("PodLevelResourceManagers")
+
+
+def test_every_file_that_a_real_1363_read() -> None:
+    cases = [one for one in _golden("checkpoints-1.37.json")["read"] if _modelled(one)]
+    seen, expected = {}, {}
+    for case in cases:
+        outcome = case["outcome"].get("1.36.3")
+        if outcome is None:
+            continue
+        known = {
+            one: (place["pod"], place["container"])
+            for one, place in case.get("initial_containers", {}).items()
+        }
+        expected[case["name"]] = {k: v for k, v in outcome.items() if k != "file_untouched"}
+        try:
+            read = Checkpoint.loads(
+                case["file"],
+                policy=case["policy"],
+                feature_gates=case["feature_gates"],
+                containers=known,
+            )
+        except CheckpointError as error:
+            seen[case["name"]] = {"ok": False, "error": str(error)}
+        else:
+            entries = {u: {n: str(c) for n, c in e.items()} for u, e in read.entries.items()}
+            default = str(read.default_cpuset)
+            seen[case["name"]] = {"ok": True, "defaultCpuSet": default, "entries": entries}
+    assert len(seen) > 50
+    assert seen == expected
+
+
+def test_every_file_that_a_real_1363_wrote() -> None:
+    written = 0
+    for case in filter(_modelled, _golden("checkpoints-1.37.json")["write"]):
+        default, entries = "", dict[str, dict[str, str]]()
+        for operation in case["operations"]:
+            match operation:
+                case {"op": "default", "cpus": cpus}:
+                    default = cpus
+                case {"op": "set", "pod": uid, "container": name, "cpus": cpus}:
+                    entries.setdefault(uid, {})[name] = cpus
+                case _:
+                    break
+        else:
+            file = case["file"]["1.36.3"]
+            assert checkpoint(case["policy"], default, entries).dumps() == file, case["name"]
+            written += 1
+    assert written > 1
+
+
+@pytest.mark.parametrize("release", ["1.20.15", "1.26.15", "1.32.2"])
+def test_files_that_older_kubelets_wrote_are_read_and_written_alike(release: str) -> None:
+    files = _golden("checkpoints-by-release.json")["releases"][release]["files"]
+    for file in files.values():
+        assert Checkpoint.loads(file["text"]).dumps() == file["text"]

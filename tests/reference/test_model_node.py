@@ -1,0 +1,446 @@
+"""The node: what each step does, as a real 1.36.4 did it, and what it refuses."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import pytest
+
+import topologies
+from reference import (
+    CPUManager,
+    CPUSet,
+    CPUTopology,
+    IllegalStep,
+    Node,
+    NotModelled,
+    StaticPolicy,
+    make_policy,
+)
+from reference.errors import StateError
+from reference.policy import Policy
+from reference.releases import NEWEST, AnyRelease
+from reference.state import State
+from reference.steps import (
+    Apply,
+    AwaitReconcile,
+    Configure,
+    Container,
+    Delete,
+    Kind,
+    KubeletConfig,
+    Pod,
+    Reboot,
+    RemoveState,
+    Start,
+    Step,
+    Stop,
+    Tamper,
+    WriteState,
+)
+from reference.view import Phase, PodView, View
+
+EIGHT, FOUR = "1s-1n-4c-smt2", "1s-1n-2c-smt2"
+ONE = KubeletConfig(system_reserved="1")
+_TREES = {name: topologies.machine(name).tree for name in (EIGHT, FOUR)}
+
+
+def trees(name: str) -> Mapping[str, str]:
+    return _TREES[name]
+
+
+def node(*steps: Step, config: KubeletConfig = ONE, machine: str = EIGHT) -> Node:
+    made = Node(trees, machine, config)
+    for step in steps:
+        made.do(step)
+    return made
+
+
+def pod(name: str, *cpus: str) -> Pod:
+    """Containers c1, c2, … with these cpus as request and limit; Guaranteed."""
+    return Pod(name, tuple(Container(f"c{i}", c, c, "64Mi", "64Mi") for i, c in enumerate(cpus, 1)))
+
+
+def burstable(name: str, cpu: str) -> Pod:
+    return Pod(name, (Container("c1", cpu),))
+
+
+def assignments(view: View) -> dict[str, dict[str, str]]:
+    return {p: {c: str(cpus) for c, cpus in named.items()} for p, named in view.assignments.items()}
+
+
+def cpusets(view: View) -> dict[str, dict[str, str]]:
+    return {p: {c: str(cpus) for c, cpus in named.items()} for p, named in view.cpusets.items()}
+
+
+def test_a_first_start_and_three_pods() -> None:
+    view = node(Start(), Apply(pod("a", "2", "1")), Apply(pod("b", "1500m"))).view()
+    assert view.running
+    assert assignments(view) == {"a": {"c1": "1,5", "c2": "4"}}
+    assert str(view.shared_pool) == "0,2-3,6-7"
+    assert cpusets(view) == {"a": {"c1": "1,5", "c2": "4"}, "b": {"c1": "0,2-3,6-7"}}
+    assert view.pods == {
+        "a": PodView(Phase.RUNNING, qos="Guaranteed"),
+        "b": PodView(Phase.RUNNING, qos="Guaranteed"),
+    }
+
+
+def test_before_the_first_start_there_is_nothing() -> None:
+    assert node().view() == View(running=False)
+
+
+def test_a_pod_too_large_is_refused_and_gives_back_what_it_got() -> None:
+    view = node(Start(), Apply(pod("p", "4", "4"))).view()
+    assert view.pods["p"] == PodView(
+        Phase.REJECTED,
+        "UnexpectedAdmissionError",
+        "Pod was rejected: Allocate failed due to not enough cpus available to satisfy request: "
+        "requested=4, available=3, which is unexpected",
+        "Guaranteed",
+    )
+    assert str(view.shared_pool) == "0-7"
+    assert view.cpusets == {}
+
+
+def test_a_pod_that_the_node_predicates_refuse_has_held_cpus_for_a_moment_only() -> None:
+    view = node(Start(), Apply(burstable("b", "5")), Apply(pod("p", "3"))).view()
+    assert view.pods["p"].message == (
+        "Pod was rejected: Unexpected error while attempting to recover from admission failure: "
+        "preemption: error finding a set of pods to preempt: no set of running pods found to "
+        "reclaim resources: [(res: cpu, q: 1000), ]"
+    )
+    assert assignments(view) == {}
+    assert cpusets(view) == {"b": {"c1": "0-7"}}
+
+
+def test_containers_go_on_while_the_kubelet_is_down() -> None:
+    before = node(Start(), Apply(pod("a", "2"))).view()
+    down = node(Start(), Apply(pod("a", "2")), Stop()).view()
+    assert down == replace(before, running=False, pods={})
+
+
+def test_a_restart_keeps_every_assignment_and_leaves_the_file_alone() -> None:
+    one = node(Start(), Apply(pod("a", "2")), Apply(burstable("b", "1")))
+    before = one.view()
+    one.do(Stop(kill=True))
+    one.do(Start())
+    assert one.view() == before
+
+
+def test_a_pod_refused_is_tried_again_at_the_next_start() -> None:
+    one = node(Start(), Apply(pod("a", "4")), Apply(pod("b", "4")))
+    assert one.view().pods["b"].phase is Phase.REJECTED
+    for step in (Delete("a"), AwaitReconcile(), Stop(), Start()):
+        one.do(step)
+    assert assignments(one.view()) == {"b": {"c1": "1-2,5-6"}}
+
+
+def test_cpus_of_a_pod_deleted_while_down_count_as_taken_at_the_start() -> None:
+    one = node(Start(), Apply(pod("a", "4")), Stop(), Delete("a"))
+    assert cpusets(one.view()) == {"a": {"c1": "1-2,5-6"}}
+    assert assignments(one.view()) == {"a": {"c1": "1-2,5-6"}}
+    one.do(Apply(pod("c", "4")))
+    one.do(Start())
+    view = one.view()
+    assert view.pods["c"].phase is Phase.REJECTED
+    assert view.cpusets == view.assignments == {}
+    assert str(view.shared_pool) == "0-7"
+
+
+def test_a_reboot_ends_the_containers_and_keeps_manifests_and_file() -> None:
+    one = node(Start(), Apply(pod("a", "2")), Stop())
+    text = one.view().state_file
+    one.do(Reboot())
+    assert one.view().cpusets == {}
+    assert one.view().state_file == text
+    one.do(Start())
+    assert cpusets(one.view()) == {"a": {"c1": "1,5"}}
+    assert one.view().state_file == text
+
+
+def test_more_cpus_than_the_file_knows_stop_the_kubelet() -> None:
+    view = node(Start(), Stop(), Reboot(EIGHT), Start(), machine=FOUR).view()
+    assert (view.running, view.exit_status) == (False, 1)
+    assert view.error == (
+        'current set of available CPUs "0-7" doesn\'t match with CPUs in state "0-3"'
+    )
+
+
+def test_a_file_that_cannot_be_read_stops_the_kubelet_until_it_is_removed() -> None:
+    one = node(WriteState("{"), Start())
+    assert one.view() == View(
+        running=False,
+        error="could not restore state from checkpoint: unexpected end of JSON input, please "
+        "drain this node and delete the CPU manager checkpoint file "
+        '"/var/lib/kubelet/cpu_manager_state" before restarting Kubelet',
+        exit_status=1,
+        state_file="{",
+    )
+    one.do(RemoveState())
+    one.do(Start())
+    assert one.view().error == ""
+    assert one.view().running
+
+
+def test_settings_that_are_refused_leave_no_file() -> None:
+    view = node(Start(), config=KubeletConfig("foo")).view()
+    assert view.error == 'failed to run Kubelet: unknown policy: "foo"'
+    assert view.state_file is None
+
+
+def test_a_machine_without_cpus_stops_the_kubelet() -> None:
+    bare = Node(lambda _: {}, "bare", KubeletConfig("none"))
+    bare.do(Start())
+    assert bare.view().error == "failed to run Kubelet: could not detect number of cpus"
+
+
+def test_another_policy_needs_another_file() -> None:
+    one = node(Start(), Stop(), Configure(KubeletConfig("none")), Start())
+    assert 'configured policy "none" differs from state checkpoint policy "static"' in (
+        one.view().error
+    )
+
+
+def test_of_several_errors_the_node_knows_all() -> None:
+    one = node(WriteState('{"policyName":"static","entries":{"x":"1","y":"2"}}'), Start())
+    assert len(one.possible_errors) == 2
+    assert one.view().error == one.possible_errors[0]
+
+
+def test_the_policy_none_pins_nobody() -> None:
+    view = node(Start(), Apply(pod("a", "2")), config=KubeletConfig("none")).view()
+    assert view.cpusets == {"a": {"c1": None}}
+    assert view.state_file == '{"policyName":"none","defaultCpuSet":"","checksum":1353318690}'
+
+
+def test_a_cpuset_that_was_tampered_with_stays_until_the_pool_changes() -> None:
+    one = node(Start(), Apply(pod("a", "2")), Apply(burstable("b", "1")))
+    one.do(Tamper("a", "c1", CPUSet([7])))
+    one.do(Tamper("b", "c1", CPUSet([7])))
+    one.do(AwaitReconcile())
+    assert cpusets(one.view()) == {"a": {"c1": "7"}, "b": {"c1": "7"}}
+    one.do(Apply(pod("d", "1")))
+    assert cpusets(one.view())["a"] == {"c1": "7"}
+    assert cpusets(one.view())["b"] == {"c1": "0,2-3,6-7"}
+    one.do(Stop())
+    one.do(Start())
+    assert cpusets(one.view())["a"] == {"c1": "1,5"}
+
+
+def test_init_containers_end_and_their_cpus_stay_booked() -> None:
+    def one(name: str, cpus: str, kind: Kind) -> Container:
+        return Container(name, cpus, cpus, "64Mi", "64Mi", kind)
+
+    p = Pod("p", (one("i", "4", Kind.INIT), one("s", "1", Kind.SIDECAR), one("a", "2", Kind.APP)))
+    view = node(Start(), Apply(p)).view()
+    assert assignments(view) == {"p": {"i": "1-2,5-6", "s": "4", "a": "1,5"}}
+    assert cpusets(view) == {"p": {"s": "4", "a": "1,5"}}
+
+
+def test_an_unchanged_file_of_version_1_stays_as_it_is_until_a_change() -> None:
+    text = '{"policyName":"static","defaultCpuSet":"0-7","checksum":1659625391}'
+    one = node(WriteState(text), Start())
+    assert one.view().state_file == text
+    one.do(Apply(pod("a", "1")))
+    assert one.view().state_file != text
+    one.do(Delete("a"))
+    assert one.view().state_file == text.replace("1659625391", "14413152")
+
+
+def test_a_uid_of_no_known_pod_stays_a_uid() -> None:
+    text = '{"policyName":"static","defaultCpuSet":"0,2-7","entries":{"u":{"c":"1"}}}'
+    one = node(WriteState(text))
+    assert assignments(one.view()) == {"u": {"c": "1"}}
+    one.do(Start())
+    assert one.view().assignments == {}
+
+
+# -- chance --------------------------------------------------------------------------------------
+
+
+def _two_pods_without_a_file() -> Node:
+    return node(Apply(pod("a", "4")), Apply(pod("b", "3")), Start())
+
+
+def test_a_start_follows_the_order_in_which_the_kubelet_took_the_pods() -> None:
+    one = _two_pods_without_a_file()
+    assert one.outcomes == 2
+    assert assignments(one.view()) == {"a": {"c1": "1-2,5-6"}, "b": {"c1": "3-4,7"}}
+    other = node(Start(), Apply(pod("b", "3")), Apply(pod("a", "4"))).view()
+    assert assignments(other) != assignments(one.view())
+    assert one.follow(other)
+    assert one.view() == other
+    one.do(Delete("b"))
+    assert assignments(one.view())["a"] == assignments(other)["a"]
+
+
+def test_a_start_does_not_follow_what_no_order_gives() -> None:
+    one = _two_pods_without_a_file()
+    before = one.view()
+    assert not one.follow(replace(before, shared_pool=CPUSet([1])))
+    assert one.view() == before
+
+
+def test_where_order_does_not_matter_there_is_one_outcome() -> None:
+    one = node(Apply(pod("a", "4")), Apply(pod("b", "500m")), Apply(burstable("c", "1")), Start())
+    assert one.outcomes == 1
+    for step in (Apply(pod("d", "1")), Stop(), Start()):
+        one.do(step)
+    assert one.outcomes == 1
+    # What does not fit any more is refused to whom comes last.
+    for step in (Stop(), Apply(burstable("e", "2")), Start()):
+        one.do(step)
+    assert one.outcomes > 1
+
+
+def test_too_many_orders_are_not_modelled() -> None:
+    applied = [Apply(pod(f"p{i}", "1")) for i in range(7)]
+    one = node(*applied)
+    before = one.view()
+    with pytest.raises(NotModelled, match="order"):
+        one.do(Start())
+    assert one.view() == before
+
+
+# -- what is refused -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        Start(),
+        Reboot(),
+        Configure(ONE),
+        RemoveState(),
+        WriteState(""),
+        Apply(pod("a", "1")),
+        Apply(replace(pod("a", "1"), name="other")),
+        Apply(Pod("none", ())),
+        Apply(Pod("twins", (Container("c"), Container("c")))),
+        Apply(Pod("late", (Container("c"), Container("i", kind=Kind.INIT)))),
+        Apply(Pod("above", (Container("c", "2", "1"),))),
+        Apply(Pod("nonsense", (Container("c", "two"),))),
+        Apply(Pod("less", (Container("c", "-1"),))),
+        Delete("nobody"),
+        Tamper("a", "nobody", CPUSet([0])),
+        Tamper("nobody", "c1", CPUSet([0])),
+    ],
+    ids=repr,
+)
+def test_an_illegal_step_on_a_running_node_changes_nothing(step: Step) -> None:
+    one = node(Start(), Apply(pod("a", "1")))
+    before = one.view()
+    with pytest.raises(IllegalStep):
+        one.do(step)
+    assert one.view() == before
+    one.do(AwaitReconcile())
+    assert one.view() == before
+
+
+@pytest.mark.parametrize("step", [Stop(), AwaitReconcile(), Tamper("a", "c1", CPUSet([0]))])
+def test_an_illegal_step_on_a_node_that_is_down_changes_nothing(step: Step) -> None:
+    one = node()
+    with pytest.raises(IllegalStep):
+        one.do(step)
+    assert one.view() == View(running=False)
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        KubeletConfig(system_reserved="1", policy_options={"full-pcpus-only": "true"}),
+        KubeletConfig(system_reserved="1", feature_gates={"PodLevelResourceManagers": True}),
+        KubeletConfig(system_reserved="1", feature_gates={"MemoryQoS": True}),
+    ],
+)
+def test_settings_outside_the_model_are_refused_at_once(config: KubeletConfig) -> None:
+    with pytest.raises(NotModelled):
+        Node(trees, EIGHT, config)
+    one = node()
+    with pytest.raises(NotModelled):
+        one.do(Configure(config))
+    one.do(Start())
+    assert one.view().running
+
+
+def test_a_reservation_above_the_machine_is_not_modelled_without_the_static_policy() -> None:
+    one = node(config=KubeletConfig("none", system_reserved="9"))
+    with pytest.raises(NotModelled):
+        one.do(Start())
+    assert one.view() == View(running=False)
+
+
+def test_a_release_that_is_not_modelled() -> None:
+    with pytest.raises(NotModelled):
+        Node(trees, EIGHT, ONE, release="1.35")
+
+
+def test_a_uid_that_comes_back_for_another_pod_is_not_modelled() -> None:
+    one = node(Start(), Apply(pod("a", "2")), Delete("a"))
+    with pytest.raises(NotModelled, match="give the pod a new one"):
+        one.do(Apply(pod("a", "3")))
+    one.do(Apply(pod("a", "2")))
+    assert assignments(one.view()) == {"a": {"c1": "1,5"}}
+
+
+def test_a_refusal_under_a_uid_just_deleted_is_not_modelled() -> None:
+    one = node(Start(), Apply(pod("a", "4")), Delete("a"), Apply(pod("b", "4")))
+    before = one.view()
+    with pytest.raises(NotModelled, match="give the pod a new one"):
+        one.do(Apply(pod("a", "4")))
+    assert one.view() == before
+
+
+# -- wrong variants ------------------------------------------------------------------------------
+
+
+class Hoarder(StaticPolicy):
+    """Forgets to give CPUs back."""
+
+    def remove_container(self, state: State, uid: str, container: str) -> None:
+        state.delete(uid, container)
+
+
+def hoarding(
+    topology: CPUTopology, config: KubeletConfig, *, release: AnyRelease = NEWEST
+) -> Policy:
+    right = make_policy(topology, config, release=release)
+    assert isinstance(right, StaticPolicy)
+    return Hoarder(topology, right.reserved, release=release)
+
+
+def test_a_wrong_policy_can_be_put_in() -> None:
+    wrong = Node(trees, EIGHT, ONE, policy_factory=hoarding)
+    for step in (Start(), Apply(pod("a", "2")), Delete("a")):
+        wrong.do(step)
+    assert str(wrong.view().shared_pool) == "0,2-4,6-7"
+
+
+class Forgetful(CPUManager):
+    """Starts afresh whatever the file says."""
+
+    def restore(self, state_file: str | None, containers: Mapping[str, tuple[str, str]]) -> State:
+        return State.fresh(self.policy.name)
+
+
+def test_a_wrong_manager_can_be_put_in() -> None:
+    wrong = Node(trees, EIGHT, ONE, manager_factory=Forgetful)
+    wrong.do(WriteState("{"))
+    wrong.do(Start())
+    assert wrong.view().running
+
+
+def test_a_policy_that_raises_at_start_gives_up_as_the_kubelet_does() -> None:
+    class Grumpy(StaticPolicy):
+        def validate(self, state: State) -> None:
+            raise StateError("no")
+
+    def grumpy(
+        topology: CPUTopology, config: KubeletConfig, *, release: AnyRelease = NEWEST
+    ) -> Policy:
+        return Grumpy(topology, CPUSet([0]), release=release)
+
+    wrong = Node(trees, EIGHT, ONE, policy_factory=grumpy)
+    wrong.do(Start())
+    assert wrong.view().error == "no"

@@ -1,0 +1,330 @@
+"""The static policy and the CPU manager, one rule at a time."""
+
+from __future__ import annotations
+
+import pytest
+
+from reference import (
+    Checkpoint,
+    ConfigurationError,
+    CPUManager,
+    CPUSet,
+    CPUTopology,
+    NonePolicy,
+    NotEnoughCPUs,
+    NotModelled,
+    StateError,
+    StaticPolicy,
+    make_policy,
+)
+from reference.steps import Container, Kind, KubeletConfig, Pod
+
+#: Four cores, siblings i and i + 4.
+SMT = CPUTopology.of({cpu: (0, 0, cpu % 4, 0) for cpu in range(8)})
+
+
+def container(name: str, cpus: str, kind: Kind = Kind.APP) -> Container:
+    return Container(name, cpus, cpus, "64Mi", "64Mi", kind)
+
+
+def started(state_file: str | None = None) -> CPUManager:
+    manager = CPUManager(make_policy(SMT, KubeletConfig(system_reserved="1")))
+    manager.start(state_file)
+    manager.sources_ready = True
+    return manager
+
+
+def admit(manager: CPUManager, *pods: Pod) -> None:
+    """Admit the last of the pods; the others are active."""
+    for one in pods[-1].containers:
+        manager.allocate(pods[-1], one, pods)
+
+
+def held(manager: CPUManager, pod: Pod) -> dict[str, str]:
+    return {name: str(cpus) for name, cpus in manager.state.entries.get(pod.uid, {}).items()}
+
+
+def state_file(default: str, entries: dict[str, dict[str, str]]) -> str:
+    return Checkpoint(
+        "static",
+        CPUSet.parse(default),
+        {uid: {n: CPUSet.parse(c) for n, c in named.items()} for uid, named in entries.items()},
+    ).dumps()
+
+
+# -- reservation ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("system", "kube", "reserved"),
+    [("1", None, "0"), (None, "2", "0,4"), ("500m", "500m", "0"), ("600m", "500m", "0,4"),
+     ("1m", None, "0"), ("3", None, "0-1,4"), ("8", None, "0-7")],
+)  # fmt: skip
+def test_an_amount_is_rounded_up_and_chosen_by_the_allocator(
+    system: str | None, kube: str | None, reserved: str
+) -> None:
+    policy = make_policy(SMT, KubeletConfig(system_reserved=system, kube_reserved=kube))
+    assert isinstance(policy, StaticPolicy)
+    assert str(policy.reserved) == reserved
+
+
+def test_a_list_takes_the_place_of_the_amounts() -> None:
+    config = KubeletConfig(reserved_system_cpus=CPUSet([0, 3]), kube_reserved="5")
+    policy = make_policy(SMT, config)
+    assert isinstance(policy, StaticPolicy)
+    assert str(policy.reserved) == "0,3"
+
+
+@pytest.mark.parametrize(
+    ("config", "error"),
+    [
+        (KubeletConfig("foo"), 'unknown policy: "foo"'),
+        (
+            KubeletConfig(),
+            "[cpumanager] unable to determine reserved CPU resources for static policy",
+        ),
+        (
+            KubeletConfig(system_reserved="0"),
+            "[cpumanager] unable to determine reserved CPU resources for static policy",
+        ),
+        (
+            KubeletConfig(system_reserved="9"),
+            "new static policy error: [cpumanager] unable to reserve the required amount of CPUs "
+            "(size of  did not equal 9)",
+        ),
+        (
+            KubeletConfig(reserved_system_cpus=CPUSet([0, 8])),
+            "reserved-cpus: 0,8 is not a subset of online-cpus: 0-7",
+        ),
+        (
+            KubeletConfig("none", reserved_system_cpus=CPUSet([0, 8])),
+            "reserved-cpus: 0,8 is not a subset of online-cpus: 0-7",
+        ),
+        (
+            KubeletConfig("none", policy_options={"x": "y", "full-pcpus-only": "true"}),
+            "new none policy error: None policy: received unsupported "
+            "options=map[full-pcpus-only:true x:y]",
+        ),
+    ],
+)  # all seen on a real 1.36.4
+def test_settings_that_are_refused(config: KubeletConfig, error: str) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        make_policy(SMT, config)
+    assert str(caught.value) == error
+
+
+@pytest.mark.parametrize(
+    "config",
+    [KubeletConfig(system_reserved="1", policy_options={"full-pcpus-only": "true"}),
+     KubeletConfig(system_reserved="much"), KubeletConfig(system_reserved="-1")],
+)  # fmt: skip
+def test_settings_that_are_not_modelled(config: KubeletConfig) -> None:
+    with pytest.raises(NotModelled):
+        make_policy(SMT, config)
+
+
+# -- the state at start --------------------------------------------------------------------------
+
+
+def test_a_fresh_state_puts_all_cpus_into_the_shared_pool() -> None:
+    assert started().state_file() == (
+        '{"policyName":"static","defaultCpuSet":"0-7","checksum":14413152}'
+    )
+
+
+def test_the_policy_none_writes_an_empty_state_and_takes_any() -> None:
+    manager = CPUManager(NonePolicy())
+    manager.start(None)
+    text = '{"policyName":"none","defaultCpuSet":"","checksum":1353318690}'
+    assert manager.state_file() == text
+    again = CPUManager(NonePolicy())
+    again.start(text)
+    assert again.state.changes == 0
+
+
+@pytest.mark.parametrize(
+    ("default", "entries", "error"),
+    [
+        ("", {"p": {"c": "1"}}, "default cpuset cannot be empty"),
+        (
+            "1-7",
+            {"p": {"c": "0"}},
+            'not all reserved cpus: "0" are present in defaultCpuSet: "1-7"',
+        ),
+        (
+            "0-6",
+            {"p": {"c": "6"}},
+            'pod: p, container: c cpuset: "6" overlaps with default cpuset "0-6"',
+        ),
+        (
+            "0-3",
+            {},
+            'current set of available CPUs "0-7" doesn\'t match with CPUs in state "0-3"',
+        ),
+        (
+            "0-6",
+            {"p": {"c": "8"}},
+            'current set of available CPUs "0-7" doesn\'t match with CPUs in state "0-6,8"',
+        ),
+    ],
+)
+def test_a_state_that_does_not_suit_the_machine(
+    default: str, entries: dict[str, dict[str, str]], error: str
+) -> None:
+    with pytest.raises(StateError) as caught:
+        started(state_file(default, entries))
+    assert str(caught.value) == error
+
+
+def test_faults_are_looked_for_in_the_kubelets_order() -> None:
+    both = state_file("1-6", {"p": {"c": "6"}})
+    with pytest.raises(StateError, match="not all reserved"):
+        started(both)
+    overlap = state_file("0-5", {"p": {"c": "5"}})
+    with pytest.raises(StateError, match="overlaps"):
+        started(overlap)
+
+
+def test_of_several_overlaps_any_may_be_named() -> None:
+    with pytest.raises(StateError) as caught:
+        started(state_file("0-7", {"p": {"c": "1", "d": "2"}}))
+    assert len(caught.value.possible) == 2
+
+
+def test_what_is_not_looked_at() -> None:
+    manager = started(state_file("0,3-7", {"gone": {"a": "1-2", "b": "1"}}))
+    assert manager.state.changes == 0
+
+
+# -- giving and taking ---------------------------------------------------------------------------
+
+
+def test_the_reserved_cpu_is_shared_but_never_given_away() -> None:
+    manager = started()
+    pod = Pod("p", (container("c", "7"),))
+    admit(manager, pod)
+    assert held(manager, pod) == {"c": "1-7"}
+    assert str(manager.state.default) == "0"
+    with pytest.raises(NotEnoughCPUs, match="requested=1, available=0"):
+        admit(manager, pod, Pod("q", (container("c", "1"),)))
+
+
+def test_what_is_held_is_kept_whatever_its_size() -> None:
+    manager = started(state_file("0,4-7", {Pod("p", ()).uid: {"c": "1-3"}}))
+    pod = Pod("p", (container("c", "2"),))
+    admit(manager, pod)
+    assert held(manager, pod) == {"c": "1-3"}
+    assert manager.state.changes == 0
+
+
+def test_a_failed_pod_keeps_what_its_first_container_got_until_it_is_stale() -> None:
+    manager = started()
+    pod = Pod("p", (container("a", "4"), container("b", "4")))
+    with pytest.raises(NotEnoughCPUs):
+        admit(manager, pod)
+    assert held(manager, pod) == {"a": "1-2,5-6"}
+    manager.remove_stale_state([])
+    assert str(manager.state.default) == "0-7"
+
+
+def test_nothing_is_stale_before_all_sources_were_heard() -> None:
+    manager = started(state_file("0,3-7", {"gone": {"a": "1-2"}}))
+    manager.sources_ready = False
+    with pytest.raises(NotEnoughCPUs, match="available=5"):
+        admit(manager, Pod("p", (container("c", "6"),)))
+    manager.sources_ready = True
+    admit(manager, Pod("p", (container("c", "6"),)))
+
+
+def test_an_app_container_may_reuse_the_cpus_of_init_containers() -> None:
+    manager = started()
+    pod = Pod("p", (container("i", "4", Kind.INIT), container("a", "2"), container("b", "1")))
+    admit(manager, pod)
+    assert held(manager, pod) == {"i": "1-2,5-6", "a": "1,5", "b": "4"}
+
+
+def test_a_sidecar_keeps_its_cpus() -> None:
+    manager = started()
+    pod = Pod(
+        "p",
+        (
+            container("i1", "2", Kind.INIT),
+            container("s", "1", Kind.SIDECAR),
+            container("i2", "3", Kind.INIT),
+            container("a", "2"),
+        ),
+    )
+    admit(manager, pod)  # as a real 1.36.4 gave them
+    assert held(manager, pod) == {"i1": "1,5", "s": "4", "i2": "1-2,5", "a": "1,5"}
+
+
+def test_only_the_pod_handled_last_may_reuse() -> None:
+    manager = started()
+    first = Pod("p", (container("i", "6", Kind.INIT), container("a", "6")))
+    manager.allocate(first, first.containers[0], [first])
+    other = Pod("q", (container("c", "1"),))
+    manager.allocate(other, other.containers[0], [first, other])
+    with pytest.raises(NotEnoughCPUs, match="available=0"):
+        manager.allocate(first, first.containers[1], [first, other])
+
+
+def test_cpus_of_one_pod_come_back_once() -> None:
+    manager = started()
+    pod = Pod("p", (container("i", "2", Kind.INIT), container("a", "2")))
+    admit(manager, pod)
+    manager.remove_container(pod.uid, "i")
+    assert str(manager.state.default) == "0,2-4,6-7"
+    manager.remove_container(pod.uid, "a")
+    assert str(manager.state.default) == "0-7"
+    changes = manager.state.changes
+    manager.remove_container(pod.uid, "a")
+    assert manager.state.changes == changes
+
+
+# -- reconcile -----------------------------------------------------------------------------------
+
+
+def _sent(manager: CPUManager, *pods: Pod) -> list[tuple[str, str]]:
+    return [(name, str(cpus)) for _, name, cpus in manager.reconcile(pods, lambda *_: True)]
+
+
+def test_a_shared_container_is_told_once_and_at_each_change_of_the_pool() -> None:
+    manager = started()
+    shared = Pod("s", (container("c", "500m"),))
+    admit(manager, shared)
+    manager.add_container(shared.uid, "c")
+    assert _sent(manager, shared) == [("c", "0-7")]
+    assert _sent(manager, shared) == []
+    exclusive = Pod("e", (container("x", "1"),))
+    admit(manager, shared, exclusive)
+    manager.add_container(exclusive.uid, "x")
+    assert _sent(manager, shared, exclusive) == [("c", "0-3,5-7")]
+
+
+def test_a_new_manager_tells_every_container() -> None:
+    manager = started()
+    pod = Pod("e", (container("x", "1"), container("y", "500m")))
+    admit(manager, pod)
+    again = started(manager.state_file())
+    admit(again, pod)
+    assert _sent(again, pod) == [("x", "4"), ("y", "0-3,5-7")]
+
+
+def test_an_empty_pool_and_a_container_that_does_not_run_are_passed_over() -> None:
+    manager = started()
+    pod = Pod("p", (container("c", "500m"),))
+    manager.state.set_default(CPUSet())
+    assert _sent(manager, pod) == []
+    manager.state.set_default(SMT.cpus)
+    assert manager.reconcile([pod], lambda *_: False) == []
+
+
+def test_a_copy_goes_its_own_way() -> None:
+    manager = started()
+    twin = manager.copy()
+    pod = Pod("p", (container("i", "2", Kind.INIT), container("a", "2")))
+    admit(twin, pod)
+    assert manager.state.entries == {}
+    assert manager.state_file() != twin.state_file()
+    admit(manager, pod)
+    assert manager.state_file() == twin.state_file()
