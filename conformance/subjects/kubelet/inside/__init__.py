@@ -1,8 +1,8 @@
 """What runs inside a sandbox, as its first process.
 
 What belongs here: what has to be done from inside. What never does: an import of the project or
-of anything outside the standard library: the package is loaded by its folder (``python -I -S``),
-because a start takes a hundredth of a second that way. Its modules import each other relatively.
+of anything outside the standard library: it is run by itself (``python -I -S``), because a start
+takes a hundredth of a second that way.
 """
 
 from __future__ import annotations
@@ -15,9 +15,16 @@ AREA: Final = "/pinproof"
 STATE_DIR: Final = "/var/lib/kubelet"
 CGROUPS: Final = "/sys/fs/cgroup"
 
-#: What ``python -I -S -c`` has to run, before the arguments of :func:`init.main`. The folder comes
-#: last on the path, so nothing beside this package hides a module of the standard library.
-COMMAND: Final = (
-    f"import sys; sys.path.append({str(Path(__file__).resolve().parent.parent)!r}); "
-    "from inside.init import main; sys.exit(main(sys.argv[1:]))"
-)
+#: What ``python -I -S -c`` has to run, before the arguments of ``init.main``. The packages around
+#: this one are put in place empty: executing them would import all that the runner needs.
+COMMAND: Final = f"""\
+import sys
+from types import ModuleType
+folder, name = {str(Path(__file__).resolve().parent.parent)!r}, {__name__.rpartition(".")[0]!r}
+while name:
+    sys.modules[name] = ModuleType(name)
+    sys.modules[name].__path__ = [folder]
+    folder, name = folder.rpartition("/")[0], name.rpartition(".")[0]
+from {__name__}.init import main
+sys.exit(main(sys.argv[1:]))
+"""

@@ -27,8 +27,8 @@ import tempfile
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from . import AREA, CGROUPS
-from .syscalls import check, libc
+from conformance.subjects.kubelet.inside import AREA, CGROUPS
+from conformance.subjects.kubelet.inside.syscalls import check, libc
 
 _MAGIC: Final = 0x63677270  # CGROUP2_SUPER_MAGIC
 _CONTROLLERS: Final = "cpuset cpu io memory pids\n"

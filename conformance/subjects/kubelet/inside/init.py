@@ -23,8 +23,8 @@ import socket
 from collections.abc import Iterable
 from typing import NoReturn
 
-from . import cgroups, namespaces, root
-from .syscalls import die_with_parent
+from conformance.subjects.kubelet.inside import cgroups, namespaces, root
+from conformance.subjects.kubelet.inside.syscalls import die_with_parent
 
 
 class Init:

@@ -9,7 +9,7 @@ import struct
 from pathlib import Path
 from typing import Final
 
-from .syscalls import NEW_NET, NEW_NS, NEW_PID, NEW_USER, unshare
+from conformance.subjects.kubelet.inside.syscalls import NEW_NET, NEW_NS, NEW_PID, NEW_USER, unshare
 
 _IFF_UP, _SIOCGIFFLAGS, _SIOCSIFFLAGS = 1, 0x8913, 0x8914
 

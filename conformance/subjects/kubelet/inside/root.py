@@ -12,8 +12,8 @@ import os
 from pathlib import Path
 from typing import Final
 
-from . import AREA, CGROUPS, STATE_DIR
-from .syscalls import (
+from conformance.subjects.kubelet.inside import AREA, CGROUPS, STATE_DIR
+from conformance.subjects.kubelet.inside.syscalls import (
     BIND,
     NODEV,
     NOEXEC,
