@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import timeit
 from collections.abc import Callable
+from functools import partial
 
 import topologies
 from reference import CPUSet, CPUTopology, Node, discover, take_by_topology
@@ -57,15 +58,12 @@ def main() -> None:
         topology = topology_of(machine)
         cpus, busy = topology.cpus, half_busy(topology)
         for number in (1, 2, len(cpus) // 2, len(cpus) - 1):
-            actions.append(
-                (f"take {number} of {len(cpus)}", lambda t=topology, c=cpus, n=number: take_by_topology(t, c, n))  # type: ignore[misc]
-            )
-        actions.append(
-            (f"take 3 of {len(busy)}, half the cores split", lambda t=topology, c=busy: take_by_topology(t, c, 3))  # type: ignore[misc]
-        )
+            take = partial(take_by_topology, topology, cpus, number)
+            actions.append((f"take {number} of {len(cpus)}", take))
+        take = partial(take_by_topology, topology, busy, 3)
+        actions.append((f"take 3 of {len(busy)}, half the cores split", take))
     for machine in (SMALL, LARGE):
-        tree = topologies.machine(machine).tree
-        actions.append((f"discover {machine}", lambda t=tree: discover(t).cpu_topology()))  # type: ignore[misc]
+        actions.append((f"discover {machine}", partial(discover, topologies.machine(machine).tree)))
     for machine in (SMALL, LARGE):
         actions.append((f"apply, view, delete on {machine}", come_and_go(machine)))
     first = 0.0

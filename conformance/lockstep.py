@@ -257,6 +257,8 @@ class LockstepNode:
         try:
             self._node.do(step)
             seen = self._node.settle(lambda view: self._settled(expected, view))
+            if expected is not None and self._oracle.follow(seen):
+                expected = seen
         except SubjectLostError as error:
             raise CouldNotTell(str(error), evidence=error.evidence) from error
         if isinstance(step, Start):
@@ -270,7 +272,11 @@ class LockstepNode:
 
     def _settled(self, expected: View | None, seen: View) -> bool:
         if expected is not None:
-            return expected == seen or not differences(expected, seen, self._subject.capabilities)
+            return (
+                expected == seen
+                or not differences(expected, seen, self._subject.capabilities)
+                or (self._oracle is not None and self._oracle.follow(seen))
+            )
         waiting = any(pod.phase is Phase.PENDING for pod in seen.pods.values())
         return not waiting and not violations(seen, self._situation())
 

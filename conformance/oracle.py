@@ -7,8 +7,10 @@ and the invariants hold always, so it is never the only witness.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Protocol
 
+from conformance.discovered import info_of
 from reference import Node
 from reference.steps import KubeletConfig, Step
 from reference.view import View
@@ -24,6 +26,10 @@ class Oracle(Protocol):
     def after(self, step: Step) -> View | None:
         """The settled view after ``step``; ``None`` where this oracle does not know."""
 
+    def follow(self, seen: View) -> bool:
+        """Whether ``seen`` is right too, where chance decides what comes of the last step; the
+        oracle then goes on from there."""
+
 
 class ModelOracle:
     """The reference model of the subject's release."""
@@ -37,9 +43,22 @@ class ModelOracle:
         release: str,
     ) -> None:
         self.name = f"the model of {release}"
-        self._node = Node(lambda name: machines(name).tree, machine.name, config, release=release)
+        self._node = Node(
+            lambda name: machines(name).tree,
+            machine.name,
+            config,
+            release=release,
+            discovering=info_of,
+        )
 
     def after(self, step: Step) -> View | None:
         """See :class:`Oracle`."""
         self._node.do(step)
         return self._node.view()
+
+    def follow(self, seen: View) -> bool:
+        """A kubelet admits its pods in random order when it starts, and names one of several
+        faults by Go's map order."""
+        if seen.error and seen.error in self._node.possible_errors:
+            return replace(seen, error=self._node.view().error) == self._node.view()
+        return self._node.follow(seen)

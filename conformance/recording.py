@@ -136,9 +136,13 @@ def _view(step: RecordedStep) -> View:
 
 
 def write(path: Path, header: RecordingHeader, cases: Sequence[RecordedCase]) -> None:
-    """Write a recording, its cases in order of scenario and machine."""
+    """Write a recording, its cases in order of scenario and machine. Cases that are there already
+    of the same kubelet stay, unless they were recorded anew."""
     lines = [msgspec.json.encode(header)]
-    ordered = sorted(cases, key=lambda case: (case.scenario, case.machine))
+    kept = read(path) if path.exists() else None
+    known = kept.cases if kept is not None and kept.header == header else {}
+    merged = {**known, **{(case.scenario, case.machine): case for case in cases}}
+    ordered = [merged[key] for key in sorted(merged)]
     lines += [msgspec.json.encode(case) for case in ordered]
     data = b"\n".join(lines) + b"\n"
     path.write_bytes(lzma.compress(data, preset=9) if path.suffix == ".xz" else data)
@@ -149,14 +153,11 @@ class Recording:
 
     def __init__(self, header: RecordingHeader, cases: Iterable[RecordedCase]) -> None:
         self.header = header
-        self._cases = {(case.scenario, case.machine): case for case in cases}
-
-    def __len__(self) -> int:
-        return len(self._cases)
+        self.cases = {(case.scenario, case.machine): case for case in cases}
 
     def case(self, scenario: str, machine: Machine) -> RecordedCase | None:
         """The recorded case, or ``None``."""
-        return self._cases.get((scenario, machine.digest))
+        return self.cases.get((scenario, machine.digest))
 
 
 def read(path: Path) -> Recording:
@@ -196,6 +197,10 @@ class RecordedOracle:
             return None
         return _view(recorded_step)
 
+    def follow(self, seen: View) -> bool:
+        """What was recorded happened in one way."""
+        return False
+
 
 class PromisesOnly:
     """The oracle where there is none: only the promise in words and the invariants judge."""
@@ -205,6 +210,10 @@ class PromisesOnly:
     def after(self, step: Step) -> View | None:
         """Knows nothing."""
         return None
+
+    def follow(self, seen: View) -> bool:
+        """Knows nothing."""
+        return False
 
 
 def recorded_oracle(scenario: str, release: str) -> Callable[..., RecordedOracle | PromisesOnly]:

@@ -1,7 +1,7 @@
 """The reference: a pure model of the kubelet's CPU manager.
 
 A tree of files goes in, decisions come out: nothing here opens a file, looks at a clock or starts
-a thread. It models release 1.36 whole, and the packed allocator of 1.22 to 1.37.
+a thread. It models release 1.36 whole, and the allocators of 1.22 to 1.37.
 """
 
 from reference.allocation import take_by_topology
@@ -15,6 +15,7 @@ from reference.errors import (
     DiscoveryError,
     IllegalStep,
     KubeletError,
+    KubeletHangs,
     ModelError,
     NotEnoughCPUs,
     NothingFits,
@@ -44,6 +45,7 @@ __all__ = [
     "DiscoveryError",
     "IllegalStep",
     "KubeletError",
+    "KubeletHangs",
     "MachineInfo",
     "ModelError",
     "NUMANode",

@@ -1,7 +1,8 @@
 """Which CPUs the kubelet takes: topology, free CPUs and a number in, a set out.
 
-What belongs here: the packed allocator and the front door to all allocators. What never does: who
-asks and why (``policy``), or where CPUs come from (``discovery``).
+What belongs here: taking CPUs, and the front door to all allocators. What never does: who asks and
+why (``policy``), where CPUs come from (``discovery``), or how NUMA nodes share a request
+(``distribution``).
 
 How it works: an accumulator starts with the free CPUs that the topology knows and with the number
 needed. It takes whole NUMA nodes and sockets, then whole cores, then single CPUs; wherever it can
@@ -14,12 +15,14 @@ Source: ``pkg/kubelet/cm/cpumanager/cpu_assignment.go``, 1.22 to 1.37.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from operator import itemgetter
-from typing import Final
+from typing import Final, TypeAlias
 
 from reference.cpuset import CPUSet
-from reference.errors import NotEnoughCPUs, NothingFits, NotModelled
+from reference.distribution import accounting_error, deal, share
+from reference.errors import AllocationError, NotEnoughCPUs, NothingFits, NotModelled
 from reference.releases import NEWEST, AnyRelease, Behaviour, Packing, behaviour
 from reference.topology import CPUTopology, Unit, Units
 
@@ -46,38 +49,78 @@ def take_by_topology(
     of CPUs per core under full-pcpus-only. ``cpus`` below 1 takes nothing. On an uneven machine
     the result may hold CPUs outside ``available``, as the kubelet's does.
 
-    Raises :class:`NotEnoughCPUs`; :class:`AllocationError` in general; :class:`NotModelled` for a
-    strategy or release the model does not know.
+    ``align_by_socket`` is the policy option of that name, which counts for nothing here up to 1.36.
+
+    Raises :class:`NotEnoughCPUs`; :class:`AllocationError` in general; :class:`KubeletHangs` where
+    the kubelet would search for ever; :class:`NotModelled` for a strategy or release the model does
+    not know.
     """
     known = behaviour(release)
-    if strategy == "packed":
-        return CPUSet.of_mask(_packed(topology, available, cpus, known))
     if strategy not in STRATEGIES:
         raise NotModelled(f"allocation strategy {strategy!r}: one of {', '.join(STRATEGIES)}")
-    raise NotModelled(f"allocation strategy {strategy!r} is not modelled for release {release}")
+    if strategy not in known.strategies:
+        raise NotModelled(f"allocation strategy {strategy!r} is not modelled for release {release}")
+    if strategy == "distributed" and cpus % group_size == 0:
+        if align_by_socket and known.socket_aligned_distribution:
+            raise NotModelled(f"distribution aligned by socket, release {release}")
+        return CPUSet.of_mask(_distributed(topology, available, cpus, group_size, known))
+    return CPUSet.of_mask(_packed(topology, available, cpus, known, strategy))
 
 
-def _packed(topology: CPUTopology, available: CPUSet, cpus: int, known: Behaviour) -> int:
+def _accumulator(
+    topology: CPUTopology, available: CPUSet, cpus: int, known: Behaviour
+) -> Accumulator:
     accumulator = Accumulator(topology, available.mask, cpus, known)
-    if cpus < 1:
-        return 0
     if cpus > accumulator.free.bit_count():
         raise NotEnoughCPUs(cpus, len(available), with_numbers=known.numbers_in_refusal)
-    steps = (
-        (accumulator.take_sockets, accumulator.take_cores, accumulator.take_single_cpus)
-        if known.packing is Packing.SOCKETS
-        else (
-            accumulator.take_first_level,
-            accumulator.take_second_level,
-            accumulator.take_cores,
-            accumulator.take_single_cpus,
-        )
-    )
-    for step in steps:
-        step()
+    return accumulator
+
+
+def _packed(
+    topology: CPUTopology, available: CPUSet, cpus: int, known: Behaviour, strategy: str = "packed"
+) -> int:
+    if cpus < 1:
+        return 0
+    accumulator = _accumulator(topology, available, cpus, known)
+    for step in _STEPS[known.packing, strategy]:
+        step(accumulator)
         if accumulator.need < 1:
             return accumulator.taken
     raise NothingFits
+
+
+def _distributed(
+    topology: CPUTopology, available: CPUSet, cpus: int, group: int, known: Behaviour
+) -> int:
+    if cpus < 1:
+        return 0
+    accumulator = _accumulator(topology, available, cpus, known)
+    order = accumulator.numa_nodes()
+    free = {node: accumulator.free_in(node) for node in order}
+    groups_in_node = _ceil(_ceil(len(topology.details), group), topology.num_numa_nodes)
+    fewest = _ceil(_ceil(cpus, group), groups_in_node)
+    found = share(free, order, cpus, group, fewest)
+    if found is None:
+        return _packed(topology, available, cpus, known)
+
+    def give(node: int, number: int) -> None:
+        with suppress(AllocationError):  # as the kubelet does; what is missing shows at the end
+            inside = CPUSet.of_mask(accumulator.free & topology.numa_masks[node])
+            accumulator.take(_packed(topology, inside, number, known))
+
+    for node in found.nodes:
+        give(node, found.each)
+    rest = cpus - found.each * len(found.nodes)
+    for node in deal(found.remainder, rest, group, accumulator.free_in):
+        give(node, group)
+    error = accounting_error(accumulator.need)
+    if error:
+        raise error
+    return accumulator.taken
+
+
+def _ceil(number: int, divisor: int) -> int:
+    return -(-number // divisor)
 
 
 def _by_free_cpus(units: Units, free: int) -> list[Unit]:
@@ -91,10 +134,19 @@ def _by_free_cpus(units: Units, free: int) -> list[Unit]:
 class Accumulator:
     """CPUs being gathered: ``free`` may still be taken, ``need`` are still wanted."""
 
-    __slots__ = ("_numa_first", "_sockets_only", "_topology", "free", "need", "taken")
+    __slots__ = (
+        "_cores_rounded_up",
+        "_numa_first",
+        "_sockets_only",
+        "_topology",
+        "free",
+        "need",
+        "taken",
+    )
 
     def __init__(self, topology: CPUTopology, available: int, cpus: int, known: Behaviour) -> None:
         self._topology = topology
+        self._cores_rounded_up = known.cores_rounded_up
         self._sockets_only = known.packing is Packing.SOCKETS
         self._numa_first = topology.num_sockets >= topology.num_numa_nodes
         self.free = available & topology.mask
@@ -152,13 +204,65 @@ class Accumulator:
         free = self.free
         for units in self._core_lists():
             for core in _by_free_cpus(units, free):
-                left = core.mask & free
-                while left:
-                    cpu = left & -left
-                    left ^= cpu
-                    self._take(cpu, 1)
-                    if self.need < 1:
-                        return
+                self._take_one_by_one(core.mask & free)
+                if self.need < 1:
+                    return
+
+    def take_uncore_caches(self) -> None:
+        """Whole uncore caches, then one that is partly used, if its free CPUs are just right."""
+        topology = self._topology
+        for cache in self._sorted_uncore_caches():
+            if self.need >= topology.cpus_per_uncore:
+                free = self.free
+                self._take_whole(
+                    each for each in self._sorted_uncore_caches() if each.mask & free == each.mask
+                )
+                if self.need < 1:
+                    return
+            self._take_partial_uncore(cache)
+            if self.need < 1:
+                return
+
+    def _take_partial_uncore(self, cache: Unit) -> None:
+        average = self._topology.cpus_per_core
+        number = _ceil(self.need, average) if self._cores_rounded_up else self.need // average
+        cores = [
+            core for core in self._topology.cores_of_uncore[cache.id] if core.within & self.free
+        ]
+        mask = 0
+        for core in cores[:number]:
+            mask |= core.mask & self.free
+        odd = self._cores_rounded_up and self.need % 2 == 1 and average > 1
+        if odd and mask.bit_count() > self.need:
+            mask ^= 1 << mask.bit_length() - 1
+        if mask.bit_count() == self.need:
+            self.take(mask)
+
+    def take_cpus_by_number(self) -> None:
+        """CPUs one by one, socket after socket, by their numbers."""
+        free = self.free
+        for socket in self._sorted_sockets():
+            self._take_one_by_one(socket.mask & free)
+            if self.need < 1:
+                return
+
+    def _take_one_by_one(self, left: int) -> None:
+        while left and self.need > 0:
+            cpu = left & -left
+            left ^= cpu
+            self._take(cpu, 1)
+
+    def take(self, mask: int) -> None:
+        """Take just these CPUs."""
+        self._take(mask, mask.bit_count())
+
+    def numa_nodes(self) -> list[int]:
+        """The NUMA nodes with free CPUs, as the kubelet sorts them."""
+        return [node.id for node in self._sorted_numa_nodes()]
+
+    def free_in(self, node: int) -> int:
+        """The number of free CPUs of a NUMA node."""
+        return (self.free & self._topology.numa_masks[node]).bit_count()
 
     def _take_whole(self, units: Iterable[Unit]) -> None:
         for unit in units:
@@ -191,6 +295,14 @@ class Accumulator:
         for node in _by_free_cpus(topology.numa_nodes, free):
             yield from _by_free_cpus(topology.sockets_of_numa[node.id], free)
 
+    def _sorted_uncore_caches(self) -> list[Unit]:
+        free = self.free
+        return [
+            cache
+            for node in self._sorted_numa_nodes()
+            for cache in _by_free_cpus(self._topology.uncores_of_numa[node.id], free)
+        ]
+
     def _core_lists(self) -> Iterator[Units]:
         topology = self._topology
         if self._sockets_only or self._numa_first:
@@ -199,3 +311,22 @@ class Accumulator:
         else:
             for node in self._sorted_numa_nodes():
                 yield topology.cores_of_numa[node.id]
+
+
+_Steps: TypeAlias = tuple[Callable[[Accumulator], None], ...]
+
+_SOCKETS_AND_NODES: Final[_Steps] = (Accumulator.take_first_level, Accumulator.take_second_level)
+_CORES_AND_CPUS: Final[_Steps] = (Accumulator.take_cores, Accumulator.take_single_cpus)
+
+#: What is taken, in turn, until there is enough.
+_STEPS: Final[Mapping[tuple[Packing, str], _Steps]] = {
+    (Packing.SOCKETS, "packed"): (Accumulator.take_sockets, *_CORES_AND_CPUS),
+    (Packing.NUMA, "packed"): (*_SOCKETS_AND_NODES, *_CORES_AND_CPUS),
+    (Packing.NUMA, "distributed"): (*_SOCKETS_AND_NODES, *_CORES_AND_CPUS),
+    (Packing.NUMA, "spread"): (*_SOCKETS_AND_NODES, Accumulator.take_cpus_by_number),
+    (Packing.NUMA, "uncore"): (
+        *_SOCKETS_AND_NODES,
+        Accumulator.take_uncore_caches,
+        *_CORES_AND_CPUS,
+    ),
+}

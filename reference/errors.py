@@ -26,6 +26,7 @@ __all__ = [
     "DiscoveryError",
     "IllegalStep",
     "KubeletError",
+    "KubeletHangs",
     "ModelError",
     "NotEnoughCPUs",
     "NotModelled",
@@ -45,6 +46,10 @@ class NotModelled(ModelError):
 
 class IllegalStep(ModelError):
     """The step cannot be taken in this state of the node, which is left untouched."""
+
+
+class KubeletHangs(ModelError):
+    """The kubelet never comes back from this, and holds the CPU manager's lock meanwhile."""
 
 
 class KubeletError(ModelError):

@@ -17,7 +17,7 @@ from typing import Final, Protocol, TypeAlias
 from reference.admission import fault_of
 from reference.checkpoint import glance
 from reference.cpuset import CPUSet
-from reference.discovery import discover
+from reference.discovery import MachineInfo, discover
 from reference.errors import (
     CheckpointError,
     IllegalStep,
@@ -80,6 +80,8 @@ class Node:
     with one method overridden), ``manager_factory`` the CPU manager (a subclass of ``CPUManager``,
     whose ``restore``, ``remove_stale_state`` and ``reconcile`` are the kubelet's own steps).
 
+    ``discovering`` may remember what :func:`reference.discover` found on a tree before.
+
     Raises :class:`NotModelled` where release or configuration lie outside the model.
     """
 
@@ -92,11 +94,13 @@ class Node:
         release: AnyRelease = NEWEST,
         policy_factory: PolicyFactory = make_policy,
         manager_factory: Callable[..., CPUManager] = CPUManager,
+        discovering: Callable[..., MachineInfo] = discover,
     ) -> None:
         require_whole_node(release)
         _require_modelled(config)
         self._trees = trees
-        self._info = discover(trees(machine), release=release)
+        self._discover = discovering
+        self._info = discovering(trees(machine), release=release)
         self._config = config
         self._release = release
         self._policy_factory = policy_factory
@@ -238,7 +242,7 @@ class Node:
     def _reboot(self, step: Step, name: str) -> None:
         self._require_down(step)
         if name:
-            self._info = discover(self._trees(name), release=self._release)
+            self._info = self._discover(self._trees(name), release=self._release)
         self._runtime.clear()
 
     def _apply(self, pod: Pod) -> None:

@@ -59,31 +59,35 @@ class Behaviour:
     """What a minor release does, as far as the model knows it.
 
     ``packing``: the packed allocator (``cpu_assignment.go``). ``numbers_in_refusal``: whether "not
-    enough cpus available" states how many. ``uncore_caches``: whether the allocator knows them.
-    ``cores_rounded_up``: whether a partly used uncore cache is filled by whole cores rounded up
-    (``takePartialUncore``). ``whole_node``: whether checkpoint, policies, manager and node are
-    modelled too.
+    enough cpus available" states how many. ``strategies``: the allocators it has.
+    ``cores_rounded_up``: whether the cores that fill a partly used uncore cache are counted by
+    rounding up (``takePartialUncore``). ``socket_aligned_distribution``: whether align-by-socket
+    matters inside the distributed allocator. ``whole_node``: whether checkpoint, policies, manager
+    and node are modelled too.
     """
 
     packing: Packing
     numbers_in_refusal: bool = False
-    spread: bool = False
-    distributed: bool = False
-    uncore_caches: bool = False
+    strategies: frozenset[str] = frozenset({"packed"})
     cores_rounded_up: bool = False
+    socket_aligned_distribution: bool = False
     whole_node: bool = False
 
 
 _FIRST: Final = (22, Behaviour(packing=Packing.SOCKETS))
 
+_SINCE_23: Final = frozenset({"packed", "distributed"})
+
 CHANGES: Final[tuple[tuple[int, dict[str, Any]], ...]] = (
-    (23, {"packing": Packing.NUMA, "distributed": True}),
+    (23, {"packing": Packing.NUMA, "strategies": _SINCE_23}),
     (29, {"numbers_in_refusal": True}),
-    (31, {"spread": True}),
-    (32, {"uncore_caches": True}),
-    (34, {"cores_rounded_up": True}),
+    (31, {"strategies": _SINCE_23 | {"spread"}}),
+    (32, {"strategies": _SINCE_23 | {"spread", "uncore"}}),
+    # The rounding came in a patch release of 1.33 that is not known, between .2 and .6.
+    (33, {"strategies": _SINCE_23 | {"spread"}}),
+    (34, {"strategies": _SINCE_23 | {"spread", "uncore"}, "cores_rounded_up": True}),
     (36, {"whole_node": True}),
-    (37, {"whole_node": False}),
+    (37, {"whole_node": False, "socket_aligned_distribution": True}),
 )
 _LAST: Final = 37
 

@@ -73,6 +73,7 @@ class CPUTopology:
     cores_of_numa: Mapping[int, Units] = field(init=False, repr=False, compare=False)
     cores_of_socket: Mapping[int, Units] = field(init=False, repr=False, compare=False)
     uncores_of_numa: Mapping[int, Units] = field(init=False, repr=False, compare=False)
+    cores_of_uncore: Mapping[int, Units] = field(init=False, repr=False, compare=False)
 
     @classmethod
     def of(
@@ -111,6 +112,7 @@ class CPUTopology:
         self._set("cores_of_numa", _nested(core, numa))
         self._set("cores_of_socket", _nested(core, socket))
         self._set("uncores_of_numa", _nested(uncore, numa))
+        self._set("cores_of_uncore", _nested(core, uncore))
 
     def _set(self, name: str, value: object) -> None:
         object.__setattr__(self, name, value)

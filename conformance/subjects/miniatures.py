@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
+from conformance.discovered import info_of
 from conformance.subject import SubjectUsageError
 from conformance.subjects.reference import ReferenceSubject
 from reference import NEWEST, CPUSet, CPUTopology, Node
@@ -79,4 +80,11 @@ def _node(
             return right
         return wrong(right.topology, right.reserved, release=release)
 
-    return Node(trees, machine, config, release=release, policy_factory=policy)
+    return Node(
+        trees,
+        machine,
+        config,
+        release=release,
+        policy_factory=policy,
+        discovering=info_of,
+    )

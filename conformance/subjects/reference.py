@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from conformance.discovered import info_of
 from conformance.subject import Capability, SubjectInfo, SubjectLostError
 from reference import NEWEST, IllegalStep, Node, NotModelled
 from reference.steps import KubeletConfig, Step
@@ -18,7 +19,7 @@ def right_node(
     trees: Callable[[str], Mapping[str, str]], machine: str, config: KubeletConfig, release: str
 ) -> Node:
     """The model as it is."""
-    return Node(trees, machine, config, release=release)
+    return Node(trees, machine, config, release=release, discovering=info_of)
 
 
 class ModelNode:

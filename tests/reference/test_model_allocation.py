@@ -6,12 +6,20 @@ import gzip
 import json
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reference import AllocationError, CPUSet, CPUTopology, NotEnoughCPUs, NotModelled
+from reference import (
+    AllocationError,
+    CPUSet,
+    CPUTopology,
+    KubeletHangs,
+    NotEnoughCPUs,
+    NotModelled,
+)
 from reference import take_by_topology as take
 
 GOLDEN = Path(__file__).parents[2].parent / "shared" / "golden"
@@ -33,6 +41,10 @@ MACHINES = {
     "C": smt(8, numa=4, socket=4),
     "D": smt(8, numa=2, socket=4),
     "E": smt(8, numa=4, socket=2),
+    "F": smt(16, numa=16, socket=16, uncore=4),
+    "G": CPUTopology.of({cpu: (0, 0, cpu, cpu // 4) for cpu in range(16)}),
+    "H": CPUTopology.of({cpu: (cpu // 4, cpu // 8, cpu, 0) for cpu in range(16)}),
+    "I": CPUTopology.of({cpu: (cpu // 4, cpu // 16, cpu, 0) for cpu in range(32)}),
 }
 
 
@@ -63,6 +75,85 @@ def test_packed_results_of_real_kubelets(machine: str, busy: str, results: str) 
     for row in results.split():
         number, _, expected = row.partition(":")
         assert str(take(topology, free, int(number))) == expected, row
+
+
+@pytest.mark.parametrize(
+    ("machine", "strategy", "busy", "results"),
+    [
+        ("A", "spread", "", "2:0-1 3:0-2 5:0-4"),
+        ("A", "spread", "0", "2:1-2 4:1-4"),
+        ("B", "spread", "", "2:0-1 3:0-2"),
+        ("F", "uncore", "", "2:0,16 3:0-1,16 8:0-3,16-19 9:0-4,16-19 12:0-5,16-21 16:0-7,16-23"),
+        ("F", "uncore", "0", "1:16 2:4,20 7:1-3,16-19 8:4-7,20-23 9:4-7,16,20-23"),
+        (
+            "F",
+            "uncore",
+            "0-1,16-17",
+            "2:2,18 3:2-3,18 4:2-3,18-19 5:4-6,20-21 8:4-7,20-23 12:2-7,18-23",
+        ),
+        ("F", "uncore", "0,4,8,12", "6:1-3,17-19 7:1-3,16-19 8:1-3,5,17-19,21"),
+        ("G", "uncore", "", "1:0 3:0-2 4:0-3 6:0-5"),
+        ("G", "uncore", "0", "3:1-3 4:4-7 6:1-2,4-7"),
+        ("D", "distributed", "", "2:0,8 4:0-1,8-9 5:0-2,8,10 9:0-5,8,10,12 12:0-5,8-13"),
+        ("D", "distributed", "0", "4:2-3,10-11 5:2-4,10,12 8:2-5,10-13 9:2-7,10,12,14"),
+        ("H", "distributed", "", "2:0-1 5:0-2,4-5 9:0-2,4-6,8-10 13:0-6,8-10,12-14"),
+        ("H", "distributed", "0-1,4", "5:8-10,12-13 6:8-10,12-14 9:5-10,12-14"),
+    ],
+)
+def test_results_of_the_other_strategies(
+    machine: str, strategy: str, busy: str, results: str
+) -> None:
+    topology = MACHINES[machine]
+    free = topology.cpus - CPUSet.parse(busy)
+    for row in results.split():
+        number, _, expected = row.partition(":")
+        assert str(take(topology, free, int(number), strategy=strategy)) == expected, row
+
+
+def test_groups_stay_together_when_a_request_is_distributed() -> None:
+    topology = MACHINES["D"]
+    free = topology.cpus - CPUSet.parse("0,8")
+    for number, expected in ((4, "2-3,10-11"), (6, "2-4,10-12"), (8, "2-5,10-13")):
+        taken = take(topology, free, number, strategy="distributed", group_size=2)
+        assert str(taken) == expected
+
+
+def test_a_request_that_is_no_number_of_groups_is_packed() -> None:
+    topology = MACHINES["D"]
+    packed = take(topology, topology.cpus, 9)
+    assert take(topology, topology.cpus, 9, strategy="distributed", group_size=2) == packed
+
+
+@pytest.mark.parametrize(
+    ("busy", "results"),
+    [
+        ("", "13:0-6,8-10,28-30 14:0-10,28-30 15:0-11,28-30 16:0-11,28-31"),
+        ("0", "13:4-10,12-14,28-30 14:4-14,28-30 15:4-15,28-30 16:4-15,28-31"),
+        ("0,4,8", "13:12-18,20-22,28-30 14:12-22,28-30 15:12-23,28-30 16:12-23,28-31"),
+    ],
+)
+def test_the_best_combination_may_be_overwritten(busy: str, results: str) -> None:
+    topology = MACHINES["I"]
+    free = topology.cpus - CPUSet.parse(busy)
+    for row in results.split():
+        number, _, expected = row.partition(":")
+        assert str(take(topology, free, int(number), strategy="distributed")) == expected, row
+
+
+def test_the_endless_loop_of_the_kubelet_ends_here() -> None:
+    machine = smt(16, numa=4, socket=8)
+    free = machine.cpus - CPUSet.parse("0,4,8,24,12,28,13,29")
+    with pytest.raises(KubeletHangs, match="140730"):
+        take(machine, free, 22, strategy="distributed", group_size=2)
+    for number in (16, 18, 20, 24):
+        taken = take(machine, free, number, strategy="distributed", group_size=2)
+        assert len(taken) == number
+
+
+def test_partly_used_uncore_caches_were_filled_otherwise_before_134() -> None:
+    topology = MACHINES["F"]
+    free = topology.cpus - CPUSet.parse("0-1,16-17")
+    assert str(take(topology, free, 5, strategy="uncore", release="1.32")) == "2-4,18-19"
 
 
 UNEVEN = CPUTopology.of({cpu: (0, 0, cpu % 4, 0) for cpu in range(7)})
@@ -109,7 +200,18 @@ def test_less_than_one_cpu_is_none(number: int) -> None:
     assert take(MACHINES["A"], CPUSet(), number) == CPUSet()
 
 
-@pytest.mark.parametrize(("strategy", "release"), [("packed", "1.21"), ("nonsense", "1.36")])
+@pytest.mark.parametrize(
+    ("strategy", "release"),
+    [
+        ("packed", "1.21"),
+        ("packed", "1.38"),
+        ("nonsense", "1.36"),
+        ("distributed", "1.22"),
+        ("spread", "1.30"),
+        ("uncore", "1.31"),
+        ("uncore", "1.33"),
+    ],
+)
 def test_what_is_not_modelled_is_said(strategy: str, release: str) -> None:
     with pytest.raises(NotModelled):
         take(MACHINES["A"], MACHINES["A"].cpus, 1, strategy=strategy, release=release)
@@ -154,31 +256,67 @@ def test_whole_cores_stay_whole_on_an_idle_machine(
     assert topology.with_siblings(taken) == taken
 
 
-def _rows() -> Iterable[dict[str, object]]:
-    path = GOLDEN / "kubelet-allocations.jsonl.gz"
+def _rows(name: str) -> Iterable[dict[str, Any]]:
+    path = GOLDEN / name
     if not path.exists():
         pytest.skip(f"golden data is not here: {path.name}")
     with gzip.open(path, "rt") as lines:
         return [json.loads(line) for line in lines]
 
 
-@pytest.mark.parametrize("release", ["1.22", "1.26", "1.32", "1.36", "1.37"])
-def test_every_packed_row_recorded_from_a_real_kubelet(release: str) -> None:
-    rows = [row for row in _rows() if row["strategy"] == "packed"]
-    tables = json.loads((GOLDEN / "kubelet-topologies.json").read_text())
-    machines = {
+_STRATEGIES = {"packed": "packed", "dist": "distributed", "spread": "spread", "uncore": "uncore"}
+
+
+def _machines(name: str) -> dict[str, CPUTopology]:
+    tables = json.loads((GOLDEN / name).read_text())
+    return {
         table["topology"]: CPUTopology.of({int(c): tuple(p) for c, p in table["cpus"].items()})
         for table in tables
     }
-    wrong = []
+
+
+def _wrong(
+    rows: Iterable[dict[str, Any]], machines: dict[str, CPUTopology], release: str
+) -> list[tuple[object, ...]]:
+    wrong: list[tuple[object, ...]] = []
     for row in rows:
-        machine, free = machines[row["topology"]], CPUSet.parse(str(row["available"]))
         result: object
         try:
-            result = str(take(machine, free, int(str(row["cpus"])), release=release))
+            result = str(
+                take(
+                    machines[row["topology"]],
+                    CPUSet.parse(row["available"]),
+                    row["cpus"],
+                    release=release,
+                    strategy=_STRATEGIES[row["strategy"]],
+                    group_size=row.get("group_size", 1),
+                    align_by_socket=row.get("align_by_socket", False),
+                )
+            )
         except AllocationError as error:
             result = {"error": str(error)}
+        except KubeletHangs:
+            result = {"error": "HANG"}
         if result != row[f"v{release}"]:
             wrong.append((row["topology"], row["available"], row["cpus"], result))
-    assert len(rows) > 600
-    assert wrong == []
+    return wrong
+
+
+@pytest.mark.parametrize("strategy", sorted(_STRATEGIES))
+@pytest.mark.parametrize("release", ["1.22", "1.26", "1.32", "1.36", "1.37"])
+def test_every_row_recorded_from_a_real_kubelet(release: str, strategy: str) -> None:
+    rows = [
+        row
+        for row in _rows("kubelet-allocations.jsonl.gz")
+        if row["strategy"] == strategy and f"v{release}" in row
+    ]
+    if not rows:
+        pytest.skip(f"{release} has no strategy {strategy}")
+    assert len(rows) > 300
+    assert _wrong(rows, _machines("kubelet-topologies.json"), release) == []
+
+
+def test_align_by_socket_counted_for_nothing_up_to_136() -> None:
+    rows = list(_rows("align-by-socket-1.37.jsonl.gz"))
+    assert len(rows) > 1500
+    assert _wrong(rows, _machines("align-by-socket-topologies.json"), "1.36") == []

@@ -24,7 +24,7 @@ NODE_NAME: Final = "pinproof"
 #: The port without TLS; the address is the sandbox's own loopback.
 PORT: Final = 10255
 #: ``cpuManagerReconcilePeriod``, in seconds.
-RECONCILE_PERIOD: Final = 0.2
+RECONCILE_PERIOD: Final = 0.1
 
 
 def configuration(

@@ -50,7 +50,7 @@ from topologies import Machine
 STATE_FILE: Final = f"{STATE_DIR}/cpu_manager_state"
 #: The device manager makes this socket; it is started after the CPU manager, in every release
 #: (``cm/container_manager_linux.go``, ``Start``). So the socket tells that the CPU manager is up.
-_DEVICE_SOCKET: Final = f"{STATE_DIR}/device-plugins/kubelet.sock"
+DEVICE_SOCKET: Final = f"{STATE_DIR}/device-plugins/kubelet.sock"
 
 _FIRST_LOOK, _LAST_LOOK = 0.002, 0.03
 
@@ -61,7 +61,7 @@ class Patience:
     effect of any other step. Long, because a busy machine is no verdict; a hang costs this."""
 
     start: float = 60.0
-    effect: float = 30.0
+    effect: float = 15.0
 
 
 PATIENT: Final = Patience()
@@ -169,7 +169,7 @@ class KubeletNode:
     def _start(self) -> None:
         if self._sandbox.running:
             return
-        self._sandbox.path(_DEVICE_SOCKET).unlink(missing_ok=True)
+        self._sandbox.path(DEVICE_SOCKET).unlink(missing_ok=True)
         self._give_certificates()
         settings = kubelet_config.configuration(
             self._binary.release,
@@ -183,7 +183,8 @@ class KubeletNode:
         self._runtime.called = False
         self._runtime.not_served_paths.clear()
         self._sandbox.start(argv, {**os.environ, "TMPDIR": kubelet_config.TEMPORARY})
-        if not self._wait(self._up_or_down, self._patience.start):
+        # A look at a file that is not there yet costs next to nothing.
+        if not self._wait(self._up_or_down, self._patience.start, slowest=_FIRST_LOOK):
             self._hang()
         self._keep_certificates()
 
@@ -203,7 +204,7 @@ class KubeletNode:
     def _up_or_down(self) -> bool:
         if not self._sandbox.running:
             return True
-        if not self._sandbox.path(_DEVICE_SOCKET).exists():
+        if not self._sandbox.path(DEVICE_SOCKET).exists():
             return False
         try:
             self._endpoint.pods()
@@ -299,12 +300,14 @@ class KubeletNode:
         """A round visits the containers that the kubelet knows to run, so it has to know them
         first. A round leaves no trace when nothing is to be done; it begins one period after the
         last one ended. So after two periods (and as much again as a round takes) one has begun
-        and ended after this moment, whatever the kubelet was doing in it."""
+        and ended after this moment, whatever the kubelet was doing in it. An answer at the end
+        shows that the kubelet had the processor meanwhile."""
         if not self._sandbox.running or self._config.policy == "none":
             return
         self._wait(self._knows_what_runs, self._patience.effect)
         deadline = time.monotonic() + 2 * kubelet_config.RECONCILE_PERIOD + 0.1
         self._wait(lambda: time.monotonic() >= deadline or not self._sandbox.running, 1.0)
+        self._ask_for_pods()
 
     def _knows_what_runs(self) -> bool:
         if not self._sandbox.running:
@@ -354,17 +357,21 @@ class KubeletNode:
         )
 
     def settle(self, satisfied: Callable[[View], bool]) -> View:
-        """Look until ``satisfied`` or until the patience for an effect is at its end."""
+        """Look until ``satisfied``, or until nothing more can come: the kubelet is down, or the
+        patience for an effect is at its end."""
         last: list[View] = []
 
         def look() -> bool:
+            down = not self._sandbox.running
             last[:] = [self.view()]
-            return satisfied(last[0])
+            return satisfied(last[0]) or down
 
         self._wait(look, self._patience.effect)
         return last[0]
 
-    def _wait(self, done: Callable[[], bool], seconds: float) -> bool:
+    def _wait(
+        self, done: Callable[[], bool], seconds: float, *, slowest: float = _LAST_LOOK
+    ) -> bool:
         deadline = time.monotonic() + seconds
         pause = _FIRST_LOOK
         while True:
@@ -375,7 +382,7 @@ class KubeletNode:
             if left <= 0:
                 return False
             self._bell.wait(rings, min(pause, left))
-            pause = min(pause * 1.5, _LAST_LOOK)
+            pause = min(pause * 1.5, slowest)
 
     def _name(self, uid: str) -> str:
         return self._names.get(uid, uid)

@@ -1,0 +1,209 @@
+"""The node that scenarios drive: what it compares, and what it does not hold against a subject."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from conformance.judge import Case, judge
+from conformance.lockstep import Divergence, LockstepNode
+from conformance.oracle import ModelOracle
+from conformance.pods import guaranteed
+from conformance.scenario import Scenario, Source
+from conformance.subject import Capability, SubjectInfo, SubjectLostError
+from conformance.subjects.reference import ReferenceSubject
+from reference import NEWEST, Node
+from reference.steps import Apply, KubeletConfig, Start, Step
+from reference.view import View
+from topologies import Machine, machine
+
+MACHINE = machine("1s-1n-4c-smt2")
+
+
+class Doctored:
+    """The model, whose view is changed by a function before it is shown."""
+
+    info = SubjectInfo("doctored", NEWEST)
+    capabilities = frozenset(Capability)
+
+    def __init__(self, change: Callable[[Node, View], View]) -> None:
+        self._change = change
+        self.closed = 0
+        self.asked: list[Step] = []
+        self.after_start: Callable[[], None] = lambda: None
+
+    def node(
+        self, machine: Machine, config: KubeletConfig, *, machines: Callable[[str], Machine]
+    ) -> Doctored:
+        self._node = Node(lambda name: machines(name).tree, machine.name, config)
+        return self
+
+    def do(self, step: Step) -> None:
+        self.asked.append(step)
+        self._node.do(step)
+        if isinstance(step, Start):
+            self.after_start()
+
+    def drive(self, seen: View) -> None:
+        """Make the node go on from another outcome of chance."""
+        assert self._node.follow(seen)
+
+    def view(self) -> View:
+        return self._change(self._node, self._node.view())
+
+    def settle(self, satisfied: Callable[[View], bool]) -> View:
+        satisfied(self.view())
+        return self.view()
+
+    def evidence(self) -> str:
+        return "a log line"
+
+    def close(self) -> None:
+        self.closed += 1
+
+
+def _oracle(
+    machine: Machine, config: KubeletConfig, *, machines: Callable[[str], Machine]
+) -> ModelOracle:
+    return ModelOracle(machine, config, machines=machines, release=NEWEST)
+
+
+def _lockstep(subject: Doctored | ReferenceSubject) -> LockstepNode:
+    return LockstepNode(subject, MACHINE, oracle=_oracle, release=NEWEST)
+
+
+def _restarted(order: tuple[str, ...]) -> View:
+    """A fresh node that has admitted two pods of one CPU in this order."""
+    config = LockstepNode(ReferenceSubject(), MACHINE, oracle=_oracle, release=NEWEST).config
+    node = Node(lambda _: MACHINE.tree, MACHINE.name, config)
+    node.do(Start())
+    for name in order:
+        node.do(Apply(guaranteed(name, 1)))
+    return node.view()
+
+
+def test_a_view_that_differs_from_the_oracles_is_a_divergence() -> None:
+    """With the pictures of both sides."""
+    node = _lockstep(
+        Doctored(lambda _, view: replace(view, state_file=None) if view.pods else view)
+    )
+    node.boot()
+    with pytest.raises(Divergence) as caught:
+        node.apply(guaranteed("a", 2))
+    failure = caught.value.failure
+    assert [one.what for one in failure.differences] == ["state file"]
+    assert [(one.owner, one.cpus) for one in failure.seen_holdings] == [
+        ("a/c", "1,5"),
+        ("reserved", "0,4"),
+        ("shared pool", "2-3,6-7"),
+    ]
+    assert failure.seen_holdings == failure.expected_holdings
+
+
+def test_a_broken_invariant_is_named_before_what_the_oracle_says() -> None:
+    """It is the plainer story."""
+
+    def steal(_: Node, view: View) -> View:
+        return replace(view, shared_pool=view.shared_pool - node.reserved)
+
+    node = _lockstep(Doctored(steal))
+    with pytest.raises(Divergence) as caught:
+        node.boot()
+    assert "Reserved CPUs stay in the shared pool" in caught.value.failure.rule
+    assert "Every CPU is either exclusive or in the shared pool" in caught.value.failure.rule
+
+
+def test_an_order_of_admission_that_chance_decides_is_no_divergence() -> None:
+    """After the state file is gone, pods are admitted in any order. The oracle goes on from what
+    was seen: the later deletion returns the CPUs that the pod really had."""
+    subject = Doctored(lambda _, view: view)
+    node = _lockstep(subject)
+    node.boot()
+    for name in ("a", "b"):
+        node.apply(guaranteed(name, 1))
+    node.stop()
+    node.remove_state()
+    by_name = _restarted(("a", "b"))
+    other = _restarted(("b", "a"))
+    assert by_name != other
+    subject.after_start = lambda: subject.drive(other)
+    node.start()
+    assert node.view == other
+    assert node.delete("a").assignments == {"b": other.assignments["b"]}
+
+
+def test_the_node_is_closed_whatever_happens() -> None:
+    """Also when the scenario crashes; and that is no verdict on the subject."""
+    subject = Doctored(lambda _, view: view)
+
+    def crash(node: LockstepNode) -> None:
+        node.boot()
+        raise RuntimeError("a bug in the scenario")
+
+    result = judge(_case(crash), subject, oracle=_oracle, release=NEWEST).result
+    assert result.verdict == "unknown"
+    assert "RuntimeError: a bug in the scenario" in result.reason
+    assert subject.closed == 1
+
+
+def _boots(node: LockstepNode) -> None:
+    node.boot()
+
+
+def test_a_step_that_cannot_be_carried_out_is_unknown() -> None:
+    """With the subject's evidence."""
+
+    class Lost(Doctored):
+        def do(self, step: Step) -> None:
+            raise SubjectLostError("the kubelet hangs", evidence="its last line")
+
+    result = judge(
+        _case(_boots),
+        Lost(lambda _, view: view),
+        oracle=_oracle,
+        release=NEWEST,
+    ).result
+    assert result.verdict == "unknown"
+    assert result.reason == "the kubelet hangs"
+    assert "its last line" in result.explanation
+
+
+def test_a_scenario_without_a_step_is_never_a_pass() -> None:
+    """It has proved nothing."""
+    result = judge(
+        _case(lambda node: None), ReferenceSubject(), oracle=_oracle, release=NEWEST
+    ).result
+    assert result.verdict == "unknown"
+
+
+def test_a_capability_that_is_missing_skips_with_its_name() -> None:
+    """In words."""
+    subject = Doctored(lambda _, view: view)
+    subject.capabilities = frozenset({Capability.PODS, Capability.STATE_FILE})
+    case = _case(lambda node: None, capabilities=frozenset({Capability.REBOOT}))
+    result = judge(case, subject, oracle=_oracle, release=NEWEST).result
+    assert result.verdict == "skip"
+    assert result.reason == "the subject cannot boot the machine again with other CPUs"
+
+
+def test_a_release_before_the_promise_skips() -> None:
+    """And one after its end."""
+    for changes, reason in (
+        ({"since": "1.37"}, "promised from 1.37 on, this is 1.36"),
+        ({"since": "1.8", "until": "1.35"}, "promised up to 1.35, this is 1.36"),
+    ):
+        case = _case(lambda node: None, **changes)
+        result = judge(case, ReferenceSubject(), oracle=_oracle, release=NEWEST).result
+        assert (result.verdict, result.reason) == ("skip", reason)
+
+
+def _case(body: Callable[[LockstepNode], None], **changes: object) -> Case:
+    facts: dict[str, object] = {
+        "id": "test/one",
+        "title": "A fact",
+        "source": Source("a document", "https://example.org/"),
+        "body": body,
+    }
+    return Case(Scenario(**{**facts, **changes}), MACHINE)  # type: ignore[arg-type]

@@ -1,0 +1,108 @@
+"""A runner that is killed leaves nothing behind: no process, no mount, no file, no namespace."""
+
+from __future__ import annotations
+
+import os
+import random
+import select
+import signal
+import subprocess
+import sys
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+MARK = "PINPROOF_TEST_RUNNER"
+STAGES = ["begun", "made", "started", "applied", "settled", "stopped", "started again"]
+
+RUNNER = """
+import sys
+import topologies
+from conformance.subjects.kubelet import KubeletSubject
+from reference.steps import Apply, Container, KubeletConfig, Pod, Start, Stop
+
+def reached(stage):
+    print(stage, flush=True)
+
+reached("begun")
+subject = KubeletSubject.open(sys.argv[1])
+node = subject.node(topologies.machine("1s-1n-8c-smt1"), KubeletConfig(system_reserved="1"))
+reached("made")
+node.do(Start())
+reached("started")
+node.do(Apply(Pod("one", (Container("c", "2", "2", "64Mi", "64Mi"),))))
+reached("applied")
+node.settle(lambda view: bool(view.cpusets))
+reached("settled")
+node.do(Stop(kill=True))
+reached("stopped")
+node.do(Start())
+reached("started again")
+sys.stdin.read()
+"""
+
+
+def marked(mark: str) -> Iterator[int]:
+    """Processes that have the mark in their environment."""
+    wanted = f"{MARK}={mark}".encode()
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            if wanted in (folder / "environ").read_bytes().split(b"\0"):
+                yield int(folder.name)
+        except OSError:
+            continue
+
+
+def wait_for_the_end(pid: int) -> None:
+    try:
+        descriptor = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return
+    try:
+        assert select.select([descriptor], [], [], 30)[0], f"process {pid} goes on"
+    finally:
+        os.close(descriptor)
+
+
+def leftovers() -> dict[str, object]:
+    """What a kubelet would leave on a host."""
+    folders = ["/var/lib/kubelet", "/var/log/pods", "/var/log/containers", "/pinproof", "/.host"]
+    return {
+        "mounts": Path("/proc/self/mountinfo").read_text(),
+        "folders": [name for name in folders if Path(name).exists()],
+    }
+
+
+def kill_at(stage: str, kubelet: str, delay: float) -> None:
+    mark = uuid.uuid4().hex
+    runner = subprocess.Popen(
+        [sys.executable, "-c", RUNNER, kubelet],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        cwd=ROOT,
+        env=os.environ | {MARK: mark},
+    )
+    with runner:
+        assert runner.stdout is not None
+        for line in runner.stdout:
+            if line.strip() == stage:
+                break
+        try:
+            runner.wait(delay)  # somewhere between this stage and the next
+        except subprocess.TimeoutExpired:
+            runner.send_signal(signal.SIGKILL)
+    assert runner.returncode == -signal.SIGKILL
+    for pid in marked(mark):
+        wait_for_the_end(pid)
+    assert list(marked(mark)) == []
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_a_killed_runner_leaves_nothing(kubelet_path: str, stage: str) -> None:
+    before = leftovers()
+    kill_at(stage, kubelet_path, delay=random.uniform(0, 0.12))
+    assert leftovers() == before
