@@ -6,7 +6,8 @@ Prints, as medians: how long a start takes as the harness sees it against the ku
 the order to execute it to the socket that it makes once its CPU manager is up), and how long a pod
 takes to be seen running against the kubelet's own (from the manifest's rename to the call that
 starts the container); then both ratios, the cost of making and closing a node, and how long the
-deletion of a pod takes (up to a second: the kubelet asks its runtime once a second). Needs an idle machine to mean anything; nothing here passes or fails.
+deletion of a pod takes (up to a second: the kubelet asks its runtime once a second). Needs an idle
+machine to mean anything; nothing here passes or fails.
 """
 
 from __future__ import annotations

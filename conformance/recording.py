@@ -20,7 +20,7 @@ import msgspec
 from conformance.describe import step_text
 from conformance.lockstep import Seen
 from reference import CPUSet
-from reference.steps import KubeletConfig, Step
+from reference.steps import Step
 from reference.view import Phase, PodView, View
 from topologies import Machine
 
@@ -216,14 +216,15 @@ class PromisesOnly:
         return False
 
 
-def recorded_oracle(scenario: str, release: str) -> Callable[..., RecordedOracle | PromisesOnly]:
-    """A maker of recorded oracles for one scenario."""
+def recorded_oracle(
+    scenario: str, machine: Machine, release: str
+) -> Callable[..., RecordedOracle | PromisesOnly]:
+    """A maker of oracles for one scenario on one machine (the scenario may boot a variant of it):
+    the recording that ships, or nothing but the promise where there is none."""
+    recording = shipped(release)
+    case = recording.case(scenario, machine) if recording else None
 
-    def make(
-        machine: Machine, config: KubeletConfig, *, machines: Callable[[str], Machine]
-    ) -> RecordedOracle | PromisesOnly:
-        recording = shipped(release)
-        case = recording.case(scenario, machine) if recording else None
+    def make(*_: object, **__: object) -> RecordedOracle | PromisesOnly:
         if recording is None or case is None:
             return PromisesOnly()
         return RecordedOracle(case, recording.header)

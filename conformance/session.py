@@ -120,7 +120,7 @@ def judge_item(case: Case, subject: Subject, item: pytest.Item) -> Judgement:
 def _oracle(case: Case, subject: Subject, release: str) -> OracleMaker:
     if subject.info.name == "reference":
         # The model cannot be its own judge.
-        return recorded_oracle(case.scenario.id, release)
+        return recorded_oracle(case.scenario.id, case.machine, release)
 
     def make(*args: Any, **kwargs: Any) -> ModelOracle:
         return ModelOracle(*args, release=release, **kwargs)

@@ -53,7 +53,7 @@ def test_the_model_does_what_a_real_kubelet_did(name: str) -> None:
         result = judge(
             case,
             ReferenceSubject(),
-            oracle=recorded_oracle(case.scenario.id, NEWEST),
+            oracle=recorded_oracle(case.scenario.id, case.machine, NEWEST),
             release=NEWEST,
         ).result
         if result.verdict == "skip":
@@ -71,7 +71,10 @@ def test_a_recording_objects(name: str) -> None:
     scenario = next(one for one in catalogue() if one.id == caught_by)
     case = Case(scenario, machine(scenario.machine or "1s-1n-4c-smt2"))
     result = judge(
-        case, miniature(name), oracle=recorded_oracle(caught_by, NEWEST), release=NEWEST
+        case,
+        miniature(name),
+        oracle=recorded_oracle(caught_by, case.machine, NEWEST),
+        release=NEWEST,
     ).result
     assert result.verdict == "fail"
     assert "recording of a real kubelet" in result.witness

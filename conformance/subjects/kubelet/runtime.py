@@ -396,7 +396,7 @@ def _image_status(request: pb.ImageRequest) -> Message:
 def _image_fs_info(_: Message) -> Message:
     usage = pb.FilesystemUsage(
         timestamp=time.time_ns(),
-        fs_id=pb.FilesystemIdentifier(mountpoint="/"),
+        fs_id=pb.FilesystemIdentifier(mountpoint="/pinproof/images"),
         used_bytes=pb.UInt64Value(value=0),
         inodes_used=pb.UInt64Value(value=0),
     )
