@@ -261,14 +261,17 @@ class LockstepNode:
                 expected = seen
         except SubjectLostError as error:
             raise CouldNotTell(str(error), evidence=error.evidence) from error
-        if isinstance(step, Start):
-            self._tampered.clear()
         self.view = seen
         self.history.append(Seen(self.steps[-1], seen))
-        if seen.error:
-            self.kubelet_errors.append(f"exit status {seen.exit_status}: {seen.error}")
+        if isinstance(step, Start):
+            self._started(seen)
         self._judge(step, expected, seen)
         return seen
+
+    def _started(self, seen: View) -> None:
+        self._tampered.clear()  # the kubelet sends every container its cpuset anew
+        if seen.error:
+            self.kubelet_errors.append(f"exit status {seen.exit_status}: {seen.error}")
 
     def _settled(self, expected: View | None, seen: View) -> bool:
         if expected is not None:

@@ -6,8 +6,6 @@ import json
 from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.table import Table
 
 from conformance.subjects.kubelet import builder
 from pinproof.busy import busy
@@ -41,7 +39,7 @@ def list_(
         ]
         typer.echo(json.dumps(rows, indent=2))
         return
-    table = Table("version", "digest", "path", box=None, pad_edge=False)
     for one in found:
-        table.add_row(one.version, one.digest[:19], str(one.path))
-    Console(highlight=False).print(table if found else "none yet: pinproof kubelet build 1.36")
+        typer.echo(f"{one.version:<8} {one.digest[:19]}  {one.path}")
+    if not found:
+        typer.echo("none yet: pinproof kubelet build 1.36", err=True)

@@ -163,6 +163,21 @@ def test_a_patch_release_that_is_not_listed_is_found(world: World) -> None:
     assert build("1.30").parent.name.startswith("1.30.3-")
 
 
+def test_an_earlier_patch_release_that_is_not_listed_is_found(world: World) -> None:
+    world.knows(had=["v1.26.12", "v1.26.15"], missing=["k8s.io/api@v0.26.15"])
+    assert build("1.26").parent.name.startswith("1.26.12-")
+
+
+def test_a_minor_of_which_nothing_is_to_be_had_is_refused(world: World) -> None:
+    world.knows(had=["v1.26.15"], missing=["k8s.io/api@v0.26.15"])
+    with pytest.raises(SubjectSetupError) as caught:
+        build("1.26")
+    assert str(caught.value) == (
+        "kubelet 1.26 cannot be built: kubelet 1.26.15 needs k8s.io/api v0.26.15, which the module "
+        "proxy does not have, nor any of 6 other patch releases"
+    )
+
+
 def test_a_release_with_a_missing_module_gives_way_to_another(world: World) -> None:
     world.knows(
         had=["v1.30.2", "v1.30.3"],

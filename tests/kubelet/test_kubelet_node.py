@@ -11,7 +11,7 @@ import pytest
 import topologies
 from conformance.subject import SubjectLostError
 from conformance.subjects.kubelet import KubeletSubject
-from conformance.subjects.kubelet.node import STATE_FILE, KubeletNode
+from conformance.subjects.kubelet.node import STATE_FILE, KubeletNode, Patience
 from reference.cpuset import CPUSet
 from reference.steps import (
     Apply,
@@ -322,6 +322,30 @@ def test_a_kubelet_runs_in_a_user_namespace(kubelet_path: str) -> None:
     view = settled(node, running("one"))
     opened.close()
     assert view.cpusets == {"one": {"c": view.assignments["one"]["c"]}}
+
+
+def test_a_kubelet_that_hangs_in_an_allocation_is_a_view(kubelet_path: str) -> None:
+    """A bug of real kubelets (its fix is pull request 140730): the CPU manager is locked for ever,
+    and the processor busy. What is promised then is the scenario's business; here, nothing may
+    hang with it."""
+    opened = KubeletSubject.open(kubelet_path, patience=Patience(start=60, effect=2))
+    if opened.info.version not in ("v1.36.2", "v1.36.3", "v1.36.4", "v1.37.0"):
+        pytest.skip(f"whether {opened.info.version} has this bug is not known")
+    config = KubeletConfig(
+        reserved_system_cpus=CPUSet([7, 34, 44, 64]),
+        policy_options={"full-pcpus-only": "true", "distribute-cpus-across-numa": "true"},
+    )
+    node = opened.node(topologies.machine("2s-4n-40c-smt2-interleaved"), config)
+    node.do(Start())
+    node.do(Apply(guaranteed("stuck", "70")))
+    view = node.settle(running("stuck"))
+    assert view.running
+    assert view.pods["stuck"].phase is Phase.PENDING
+    assert view.assignments == {}
+    assert "AllocateCPUs" in node.evidence()
+    node.do(Stop(kill=True))
+    assert not node.view().running
+    opened.close()
 
 
 def test_a_lying_kubelet_can_be_seen_through(

@@ -34,8 +34,10 @@ _ABSENT: Final = (
     "403 forbidden", "404 not found", "410 gone", "not found:",
     "unknown revision", "no matching versions",
 )  # fmt: skip
-#: How many patch releases beyond the last listed one are tried: lists may be incomplete.
+#: How many patch releases that are not listed are tried by name, beyond the newest one that is
+#: listed or known, and before it: lists may be incomplete.
 _BEYOND: Final = 2
+_BEFORE: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,9 +105,13 @@ def _candidates(go: Go, asked: Minor | Version) -> Iterator[Version]:
         return
     listed = sorted(_listed(go, asked), reverse=True)
     newest = max([*listed, *known], default=Version(*asked, -1))
-    for step in range(_BEYOND, 0, -1):
-        yield newest._replace(patch=newest.patch + step)
-    yield from (version for version in listed if version not in known)
+    beyond = [newest._replace(patch=newest.patch + step) for step in range(_BEYOND, 0, -1)]
+    before = [newest._replace(patch=newest.patch - step) for step in range(1, _BEFORE + 1)]
+    tried = {*known}
+    for version in [*beyond, *listed, *before]:
+        if version not in tried and version.patch >= 0:
+            tried.add(version)
+            yield version
 
 
 def _listed(go: Go, minor: Minor) -> list[Version]:
@@ -115,14 +121,14 @@ def _listed(go: Go, minor: Minor) -> list[Version]:
 
 
 def _nothing_to_be_had(asked: Minor | Version, refusals: list[str]) -> str:
-    known = releases.KNOWN_GOOD.get(asked.release if isinstance(asked, Version) else asked, ())
-    others = " or ".join(str(version) for version in known if version != asked)
-    offer = f"; {others} is known to build" if others else ""
-    if isinstance(asked, Version) and not others:
-        offer = f"; another patch release may do: ask for {asked.release}"
-    return (
-        f"kubelet {asked} cannot be built: {refusals[-1] if refusals else 'no such release'}{offer}"
-    )
+    why = f"kubelet {asked} cannot be built: {refusals[0] if refusals else 'no such release'}"
+    if not isinstance(asked, Version):
+        others = len(refusals) - 1
+        return f"{why}, nor any of {others} other patch releases" if others > 0 else why
+    known = [str(each) for each in releases.KNOWN_GOOD.get(asked.release, ()) if each != asked]
+    if known:
+        return f"{why}; {' or '.join(known)} is known to build"
+    return f"{why}; another patch release may do: ask for {asked.release}"
 
 
 # --- building --------------------------------------------------------------------------------

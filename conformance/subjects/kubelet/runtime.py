@@ -396,7 +396,7 @@ def _image_status(request: pb.ImageRequest) -> Message:
 def _image_fs_info(_: Message) -> Message:
     usage = pb.FilesystemUsage(
         timestamp=time.time_ns(),
-        fs_id=pb.FilesystemIdentifier(mountpoint="/pinproof/images"),
+        fs_id=pb.FilesystemIdentifier(mountpoint="/"),
         used_bytes=pb.UInt64Value(value=0),
         inodes_used=pb.UInt64Value(value=0),
     )

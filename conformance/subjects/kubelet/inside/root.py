@@ -60,10 +60,8 @@ def build(*, own_cgroups: bool) -> None:
     for hole in holes:
         Path(hole).mkdir(parents=True, exist_ok=True)
     _mount_proc()
-    for folder in ("tmp", "manifests", "machines", "images"):
+    for folder in ("tmp", "manifests", "machines"):
         Path(AREA, folder).mkdir()
-    mount("pinproof", f"{AREA}/images", "tmpfs", NOSUID | NODEV, "size=64m")
-    mount("pinproof", STATE_DIR, "tmpfs", NOSUID | NODEV, "size=64m")
     unmount(_HOST)
     Path(_HOST).rmdir()
 

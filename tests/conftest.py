@@ -1,0 +1,22 @@
+"""What all tests share: a real kubelet where there is one."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from conformance.subjects.kubelet import cached
+
+
+@pytest.fixture(scope="session")
+def kubelet_path() -> str:
+    """A real kubelet: ``PINPROOF_KUBELET``, else the cache of ``pinproof kubelet build``."""
+    if named := os.environ.get("PINPROOF_KUBELET"):
+        return named
+    if kept := cached():
+        return str(kept[0].path)
+    pytest.skip(
+        "NO REAL KUBELET, so this is NOT TESTED: set PINPROOF_KUBELET to one, or run "
+        "`pinproof kubelet build 1.36`"
+    )
