@@ -36,7 +36,8 @@ def _trimmed(text: str) -> str:
 @pytest.mark.parametrize(("page", "command", "expected"), list(_blocks()))
 def test_a_transcript_is_true(page: str, command: str, expected: str, tmp_path: Path) -> None:
     """``...`` stands for what differs from run to run."""
-    if "kubelet:1.36" in command and not builder.cached():
+    built = any(one.version.startswith("1.36.") for one in builder.cached())
+    if "kubelet:1.36" in command and not built:
         pytest.skip(f"NOT TESTED: {page}: {command}: no kubelet is built on this machine")
     words = shlex.split(command)
     assert words[0] == "pinproof"

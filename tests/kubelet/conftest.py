@@ -6,7 +6,6 @@ Tests that need a real kubelet take it from ``PINPROOF_KUBELET`` (a path), else 
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -14,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import topologies
-from conformance.subjects.kubelet import KubeletSubject, cached
+from conformance.subjects.kubelet import KubeletSubject
 from conformance.subjects.kubelet.node import KubeletNode, Patience
 from reference.cpuset import CPUSet
 from reference.steps import KubeletConfig
@@ -23,18 +22,6 @@ MACHINE = "2s-4n-16c-smt2"
 CONFIG = KubeletConfig(reserved_system_cpus=CPUSet([0, 16]))
 
 NodeMaker = Callable[..., KubeletNode]
-
-
-@pytest.fixture(scope="session")
-def kubelet_path() -> str:
-    """A real kubelet."""
-    if named := os.environ.get("PINPROOF_KUBELET"):
-        return named
-    if kept := cached():
-        return str(kept[0].path)
-    pytest.skip(
-        "NO REAL KUBELET: set PINPROOF_KUBELET to one, or run `pinproof kubelet build 1.36`"
-    )
 
 
 @pytest.fixture(scope="session")

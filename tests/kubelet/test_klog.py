@@ -103,6 +103,11 @@ def test_a_log_is_bounded_but_keeps_early_errors() -> None:
     assert log.gave_up_because().startswith("current set")
 
 
+def test_what_the_harness_itself_causes_is_left_out() -> None:
+    looked = b'I1121 11:15:11.5 2 kubelet_getters.go:182] "Pod status updated" pod="default/p"\n'
+    assert logged(looked * 3, b"last\n").excerpt() == "last"
+
+
 def test_a_line_without_end_is_cut() -> None:
     log = logged(b"x" * 5_000_000)
     assert max(map(len, log.excerpt().splitlines())) <= 16_384

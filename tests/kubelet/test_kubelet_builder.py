@@ -50,13 +50,20 @@ if words == ["env", "GOVERSION"]:
 elif words[:3] == ["list", "-m", "-versions"]:
     print("k8s.io/kubernetes", *known["listed"])
 elif words[:2] == ["list", "-m"]:
-    for word in words[4:]:
+    path, version = words[4].split("@")
+    if version in known["had"]:
+        print(json.dumps({"Path": path, "GoMod": str(home / "go.mod")}))
+    else:
+        said = known.get("says", "not found: " + words[4])
+        print(json.dumps({"Path": path, "Version": version, "Error": {"Err": said}}))
+elif words == ["mod", "tidy"]:
+    text = pathlib.Path("go.mod").read_text()
+    for word in known["missing"]:
         path, version = word.split("@")
-        if word in known["missing"] or path == "k8s.io/kubernetes" and version not in known["had"]:
-            said = known.get("says", "not found: " + word)
-            print(json.dumps({"Path": path, "Version": version, "Error": {"Err": said}}))
-        else:
-            print(json.dumps({"Path": path, "GoMod": str(home / "go.mod")}, indent=1))
+        if path + " " + version in text:
+            sys.exit("go: x imports y: " + word + ": reading proxy: 404 Not Found")
+    if known.get("offline"):
+        sys.exit("go: x: dial tcp: i/o timeout")
 elif words[0] == "build":
     if known.get("hang"):
         (home / "building").write_text(str(os.getpid()))
@@ -110,7 +117,7 @@ def test_a_release_is_built_once_and_kept(world: World) -> None:
     path = build("1.30.2", progress=told.append)
     assert path.read_text().startswith("#!")
     assert os.access(path, os.X_OK)
-    assert told[0] == "looking for the modules of kubelet 1.30.2"
+    assert told[0] == "looking for kubelet 1.30.2"
     assert told[-1].startswith("compiling kubelet 1.30.2")
     before = world.log
     assert build("1.30.2") == path
@@ -214,6 +221,13 @@ def test_a_network_that_is_down_is_not_taken_for_a_missing_module(world: World) 
     assert "no such host" in caught.value.evidence
 
 
+def test_a_network_that_goes_down_is_not_taken_for_one_either(world: World) -> None:
+    world.knows(had=["v1.30.2"], offline=True)
+    with pytest.raises(SubjectSetupError, match=r"`go mod tidy` failed: .*i/o timeout"):
+        build("1.30.2")
+    assert world.kept == []
+
+
 @pytest.mark.parametrize("target", ["latest", "1.30.x", "", "1", "../1.30"])
 def test_what_is_no_release_is_refused(world: World, target: str) -> None:
     with pytest.raises(SubjectUsageError, match="is no release"):
@@ -241,7 +255,13 @@ def test_a_build_that_fails_leaves_nothing_and_says_why(world: World) -> None:
     assert build("1.30.2").exists()
 
 
-BUILDER = "from conformance.subjects.kubelet import build; build('1.30.2')"
+#: Run in the background of a shell, the tests (and so their children) may ignore SIGINT.
+BUILDER = """
+import signal
+signal.signal(signal.SIGINT, signal.default_int_handler)
+from conformance.subjects.kubelet import build
+build("1.30.2")
+"""
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])

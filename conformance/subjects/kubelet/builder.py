@@ -13,6 +13,7 @@ import fcntl
 import hashlib
 import json
 import os
+import re
 import shutil
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -21,7 +22,7 @@ from typing import Any, Final, TypeAlias
 
 from conformance.subject import SubjectSetupError, SubjectUsageError
 from conformance.subjects.kubelet import recipe, releases
-from conformance.subjects.kubelet.golang import Go
+from conformance.subjects.kubelet.golang import Go, GoError
 from conformance.subjects.kubelet.recipe import KUBERNETES, Recipe
 from conformance.subjects.kubelet.releases import Minor, Version
 
@@ -34,6 +35,10 @@ _ABSENT: Final = (
     "403 forbidden", "404 not found", "410 gone", "not found:",
     "unknown revision", "no matching versions",
 )  # fmt: skip
+#: How ``go mod tidy`` names a module whose source a proxy refuses.
+_UNREADABLE: Final = re.compile(
+    r"([\w./-]+)@(v\d[\w.+-]*): (?:reading \S+: (?:403|404|410)|not found)", re.ASCII
+)
 #: How many patch releases that are not listed are tried by name, beyond the newest one that is
 #: listed or known, and before it: lists may be incomplete.
 _BEYOND: Final = 2
@@ -139,7 +144,7 @@ def _build(go: Go, version: Version, tell: Progress) -> Path:
         found = _in_cache(version)
         if found is not None:
             return found.path
-        tell(f"looking for the modules of kubelet {version}")
+        tell(f"looking for kubelet {version}")
         plan = recipe.recipe(version, _go_mod_of(go, version))
         draft = _cache() / f".{version}.draft"
         shutil.rmtree(draft, ignore_errors=True)  # of a builder that was killed
@@ -152,19 +157,11 @@ def _build(go: Go, version: Version, tell: Progress) -> Path:
 
 
 def _go_mod_of(go: Go, version: Version) -> str:
-    """The release's own ``go.mod``, once all its staging modules are known to be there."""
-    (kubernetes,) = go.describe([f"{KUBERNETES}@v{version}"])
+    """The release's own ``go.mod``."""
+    kubernetes = go.describe(f"{KUBERNETES}@v{version}")
     if _is_missing(kubernetes):
         raise _MissingModuleError(f"the module proxy has no {KUBERNETES} v{version}")
-    go_mod = Path(kubernetes["GoMod"]).read_text()
-    staged = recipe.staged_version(version)
-    wanted = [f"{name}@{staged}" for name in recipe.staged_modules(go_mod)]
-    missing = [each["Path"] for each in go.describe(wanted) if _is_missing(each)]
-    if missing:
-        raise _MissingModuleError(
-            f"kubelet {version} needs {missing[0]} {staged}, which the module proxy does not have"
-        )
-    return go_mod
+    return Path(kubernetes["GoMod"]).read_text()
 
 
 def _is_missing(module: Mapping[str, Any]) -> bool:
@@ -179,11 +176,26 @@ def _is_missing(module: Mapping[str, Any]) -> bool:
     raise SubjectSetupError(f"{module['Path']} cannot be had: {last[0][:300]}", evidence=said)
 
 
+def _fetch(go: Go, version: Version, folder: Path) -> None:
+    """Fetch what the kubelet is made of. Not every staging module is part of it, so only this
+    tells whether one that is lacks."""
+    try:
+        go.run(["mod", "tidy"], folder=folder)
+    except GoError as error:
+        missing = _UNREADABLE.findall(error.evidence)
+        if not missing:
+            raise
+        (module, its_version), *_ = missing
+        raise _MissingModuleError(
+            f"kubelet {version} needs {module} {its_version}, which the module proxy does not have"
+        ) from error
+
+
 def _compile(go: Go, plan: Recipe, folder: Path, tell: Progress) -> None:
     (folder / "go.mod").write_text(plan.go_mod)
     (folder / "main.go").write_text(plan.main_go)
     tell(f"fetching the modules of kubelet {plan.version}")
-    go.run(["mod", "tidy"], folder=folder)
+    _fetch(go, plan.version, folder)
     tell(f"compiling kubelet {plan.version}: minutes, the first time")
     go.run(["build", *plan.flags, "-o", _BINARY, "."], folder=folder)
 

@@ -10,7 +10,7 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -23,6 +23,8 @@ _NOT_OURS: Final = (
     "GOFIPS140", "GO111MODULE",
 )  # fmt: skip
 
+#: How much of what ``go`` says about a failure is kept.
+_KEPT: Final = 20_000
 #: Becomes ``go``, which the kernel interrupts when its parent dies (PR_SET_PDEATHSIG, SIGINT).
 _LAUNCH: Final = (
     "import ctypes, os, sys; ctypes.CDLL(None).prctl(1, 2, 0, 0, 0); "
@@ -63,17 +65,19 @@ class Go:
         if status != 0:
             words = " ".join(arguments[:3])
             last = (errors.strip() or output.strip()).splitlines()[-1:] or ["it says nothing"]
-            raise GoError(f"`go {words}` failed: {last[0][:300]}", evidence=errors[-4000:])
+            raise GoError(f"`go {words}` failed: {last[0][:300]}", evidence=errors[-_KEPT:])
         return output
 
-    def describe(self, modules: Sequence[str]) -> list[Mapping[str, Any]]:
-        """``go list -m -json`` of ``path@version`` each, in order: what cannot be had has the key
-        ``Error``. Raises :class:`GoError`."""
-        # `-e` reports a module that is missing in its own entry instead of failing as a whole.
-        output, errors, status = self._run(["list", "-m", "-e", "-json", *modules], None)
-        if status != 0 and not output:
-            raise GoError("`go list` failed", evidence=errors[-4000:])
-        return list(_objects(output))
+    def describe(self, module: str) -> Mapping[str, Any]:
+        """``go list -m -json PATH@VERSION``: what cannot be had has the key ``Error``. Raises
+        :class:`GoError`."""
+        # `-e` puts what is wrong with the module into the answer instead of failing.
+        output, errors, _ = self._run(["list", "-m", "-e", "-json", module], None)
+        try:
+            answer = json.loads(output)
+        except ValueError:
+            raise GoError("`go list` failed", evidence=errors[-_KEPT:]) from None
+        return answer if isinstance(answer, dict) else {}
 
     def _run(self, arguments: Sequence[str], folder: Path | None) -> tuple[str, str, int]:
         try:
@@ -125,16 +129,3 @@ def _of_wheel() -> str | None:
         if path.name == "go" and path.parent.name == "bin" and os.access(path, os.X_OK):
             return str(path)
     return None
-
-
-def _objects(text: str) -> Iterator[Mapping[str, Any]]:
-    decoder, at = json.JSONDecoder(), 0
-    while (at := _next(text, at)) < len(text):
-        value, at = decoder.raw_decode(text, at)
-        yield value
-
-
-def _next(text: str, at: int) -> int:
-    while at < len(text) and text[at].isspace():
-        at += 1
-    return at

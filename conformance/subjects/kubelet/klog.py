@@ -21,6 +21,8 @@ _ESCAPE: Final = re.compile(
 _SIMPLE: Final = {
     "n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "f": "\f", "v": "\v",
 }  # fmt: skip
+#: What some releases log whenever somebody asks for their pods, which here is all the time.
+_OF_LOOKING: Final = '] "Pod status updated" '
 _LONGEST_LINE: Final = 16_384
 
 
@@ -79,6 +81,8 @@ class Log:
         with stream:
             while raw := stream.readline(_LONGEST_LINE):
                 line = raw.decode(errors="replace").rstrip("\n")
+                if _OF_LOOKING in line:
+                    continue
                 with self._lock:
                     self._lines.append(line)
                     if is_error(line):
