@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
-from reference.qos import exclusive_cpus, qos_class
-
 from conformance.results import Difference
 from conformance.subject import Capability
 from reference import CPUSet
+from reference.options import is_true
+from reference.policy import reserved_milli_cpus
+from reference.qos import exclusive_cpus, qos_class
 from reference.steps import Kind, KubeletConfig, Pod
 from reference.view import PodView, View
 
@@ -163,6 +164,11 @@ class Situation:
     can: Collection[Capability]
     tampered: Collection[tuple[str, str]] = ()
 
+    @property
+    def strict(self) -> bool:
+        """Whether reserved CPUs are kept from shared containers too (strict-cpu-reservation)."""
+        return is_true(self.config.policy_options.get("strict-cpu-reservation", ""))
+
 
 def violations(view: View, situation: Situation) -> list[Violation]:
     """Every invariant that ``view`` breaks, of a running kubelet with policy static.
@@ -170,7 +176,8 @@ def violations(view: View, situation: Situation) -> list[Violation]:
     They hold whatever the release and its algorithm: exclusive CPUs belong to one container alone
     and not to the shared pool, no CPU is lost, reserved CPUs stay in the pool, the pool is not
     empty, only whole CPUs of Guaranteed pods are exclusive, and a running container's cpuset is
-    what the state file says.
+    what the state file says. Under a strict reservation the reserved CPUs are neither exclusive
+    nor in the pool, and nothing keeps the pool from becoming empty.
     """
     if not view.running or situation.config.policy != "static":
         return []
@@ -213,6 +220,9 @@ def _pool(view: View, situation: Situation) -> Iterator[Violation]:
             "No exclusive CPU is in the shared pool",
             cpu_difference("shared pool and exclusive CPUs", CPUSet(), pool & taken),
         )
+    if situation.strict:
+        yield from _strict_pool(pool | taken, situation)
+        return
     if pool | taken != situation.cpus:
         yield Violation(
             "Every CPU is either exclusive or in the shared pool",
@@ -228,6 +238,22 @@ def _pool(view: View, situation: Situation) -> Iterator[Violation]:
             "The shared pool is never empty",
             Difference(what="shared pool", expected="at least one CPU", seen="(none)"),
         )
+
+
+def _strict_pool(used: CPUSet, situation: Situation) -> Iterator[Violation]:
+    """Where the kubelet chose the reserved CPUs, only how many are left out can be judged."""
+    rule = "Every CPU but the strictly reserved ones is either exclusive or in the shared pool"
+    what = "exclusive CPUs and shared pool"
+    if situation.reserved is not None:
+        managed = situation.cpus - situation.reserved
+        if used != managed:
+            yield Violation(rule, cpu_difference(what, managed, used))
+        return
+    left = len(situation.cpus) - -(-reserved_milli_cpus(situation.config) // 1000)
+    if len(used) != left or not used <= situation.cpus:
+        seen = f"{len(used)} CPUs: {_cpus_text(used)}"
+        expected = f"{left} CPUs of {situation.cpus}"
+        yield Violation(rule, Difference(what=what, expected=expected, seen=seen))
 
 
 def _qos(view: View, situation: Situation) -> Iterator[Violation]:
@@ -256,5 +282,7 @@ def _applied(view: View, situation: Situation) -> Iterator[Violation]:
             continue
         for container, cpus in containers.items():
             own = view.assignments.get(pod, {}).get(container, view.shared_pool)
+            if situation.strict and not own:
+                continue  # an empty pool is applied to no container: it stays where it was
             if (pod, container) not in situation.tampered and cpus != own:
                 yield Violation(rule, cpu_difference(f"cpuset {pod}/{container}", own, cpus))

@@ -64,6 +64,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="exit status 4 if fewer scenarios pass than this (default 1)",
     )
     group.addoption(
+        "--pin-no-smoke",
+        action="store_true",
+        help="do not try first whether the subject starts at all",
+    )
+    group.addoption(
         "--pin-record",
         default="",
         metavar="FILE",

@@ -43,15 +43,20 @@ class Source:
 @dataclass(frozen=True, slots=True)
 class Needs:
     """What a machine must have. ``free`` is CPUs beside the physical core of the lowest one, which
-    scenarios reserve; ``smt`` is threads on *every* physical core; ``even`` that all cores, all
-    NUMA nodes and all sockets have equally many CPUs."""
+    scenarios reserve; ``smt`` is threads on *every* physical core; ``numa_cores`` is physical
+    cores in *every* NUMA node; ``even`` that all cores, all NUMA nodes and all sockets have equally
+    many CPUs; ``far_siblings`` that the CPUs of each socket, by rising number, come to every core
+    once before they come to any core twice."""
 
     free: int = 1
     cores: int = 1
     smt: int = 1
     numa_nodes: int = 1
     sockets: int = 1
+    numa_cores: int = 1
+    uncore_caches: int = 1
     even: bool = False
+    far_siblings: bool = False
 
     def missing(self, topology: CPUTopology) -> str:
         """What the machine lacks, in words; ``""`` if nothing."""
@@ -61,12 +66,16 @@ class Needs:
             ("threads on every core", self.smt, _smallest(topology, 2)),
             ("NUMA nodes with CPUs", self.numa_nodes, topology.num_numa_nodes),
             ("sockets", self.sockets, len({row[1] for row in topology.details.values()})),
+            ("physical cores in every NUMA node", self.numa_cores, _fewest_cores(topology)),
+            ("uncore caches", self.uncore_caches, topology.num_uncore_caches),
         )
         for what, least, has in wanted:
             if has < least:
                 return f"needs {least} {what}, the machine has {has}"
         if self.even and not _even(topology):
             return "needs cores, NUMA nodes and sockets of one size, the machine's differ"
+        if self.far_siblings and not _far_siblings(topology):
+            return "needs CPUs numbered core by core before thread by thread"
         return ""
 
 
@@ -85,6 +94,18 @@ def _free(topology: CPUTopology) -> int:
 
 def _smallest(topology: CPUTopology, level: int) -> int:
     return min(_sizes(topology, level), default=0)
+
+
+def _fewest_cores(topology: CPUTopology) -> int:
+    return min(map(len, topology.cores_of_numa.values()), default=0)
+
+
+def _far_siblings(topology: CPUTopology) -> bool:
+    for socket, cores in topology.cores_of_socket.items():
+        first = [topology.details[cpu].core for cpu in topology.cpus_in_sockets(socket)]
+        if len(set(first[: len(cores)])) < len(cores):
+            return False
+    return True
 
 
 def _even(topology: CPUTopology) -> bool:

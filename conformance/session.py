@@ -26,6 +26,7 @@ from conformance.recording import RecordedCase, RecordingHeader, recorded, recor
 from conformance.recording import write as write_recording
 from conformance.results import Result
 from conformance.scenario import Level, Scenario, catalogue
+from conformance.smoke import smoke
 from conformance.stream import StreamWriter
 from conformance.subject import Subject, SubjectError, SubjectUsageError
 from conformance.subjects import open_subject
@@ -41,11 +42,12 @@ SUBJECT_KEY: Final = pytest.StashKey[Subject]()
 
 
 def subject_of(config: pytest.Config) -> Subject:
-    """The subject of this run, opened once in each process."""
+    """The subject of this run, opened once in each process, and tried once in all."""
     if SUBJECT_KEY not in config.stash:
-        config.stash[SUBJECT_KEY] = open_subject(
-            config.getoption("--pin-subject"), progress=_say(config)
-        )
+        subject = open_subject(config.getoption("--pin-subject"), progress=_say(config))
+        config.stash[SUBJECT_KEY] = subject
+        if not config.getoption("--pin-no-smoke") and not hasattr(config, "workerinput"):
+            smoke(subject)
     return config.stash[SUBJECT_KEY]
 
 

@@ -16,6 +16,7 @@ import conformance.suite
 import reports
 import topologies
 from conformance.scenario import Level, catalogue
+from conformance.smoke import smoke
 from conformance.subject import SubjectUsageError
 from conformance.verdict import ExitStatus
 from pinproof.subjects import opened
@@ -71,8 +72,8 @@ def run(
         _check_release(release)
     _check_keyword(context.args)
     console = Console(highlight=False)
-    with opened(subject):
-        pass  # built and proven to be one, before any worker starts
+    with opened(subject) as tried:
+        smoke(tried)  # built, and proven to start, before any worker does
     with tempfile.TemporaryDirectory(prefix="pinproof-") as scratch:
         directory = report or Path(scratch)
         arguments = [
@@ -82,6 +83,7 @@ def run(
             *(f"--pin-machine={pattern}" for pattern in machines),
             *(f"--pin-level={level.value}", f"--pin-floor={floor}"),
             f"--pin-report={directory}",
+            "--pin-no-smoke",
             *([f"--pin-record={record}"] if record else []),
             *_appearance(verbose, console),
             *context.args,

@@ -21,10 +21,12 @@ from reference.errors import (
     NothingFits,
     NotModelled,
     QuantityError,
+    SMTAlignmentError,
     StateError,
 )
 from reference.manager import CPUManager
 from reference.node import Node
+from reference.options import StaticOptions
 from reference.policy import NonePolicy, Policy, StaticPolicy, make_policy
 from reference.qos import exclusive_cpus, qos_class
 from reference.releases import NEWEST, Release
@@ -58,7 +60,9 @@ __all__ = [
     "Policy",
     "QuantityError",
     "Release",
+    "SMTAlignmentError",
     "StateError",
+    "StaticOptions",
     "StaticPolicy",
     "discover",
     "exclusive_cpus",

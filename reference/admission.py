@@ -8,17 +8,24 @@ Sources: ``pkg/kubelet/lifecycle/predicate.go``, ``pkg/kubelet/preemption``, 1.3
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Final
+from typing import Final, NamedTuple
 
-from reference.errors import AllocationError, QuantityError
+from reference.errors import AllocationError, QuantityError, SMTAlignmentError
 from reference.qos import pod_milli_cpus
 from reference.quantity import quantity
 from reference.steps import Container, Kind, Pod
 
-__all__ = ["UNEXPECTED", "allocation_refusal", "fault_of", "lack_of_cpus"]
+__all__ = ["Refusal", "allocation_refusal", "fault_of", "lack_of_cpus"]
 
-#: ``status.reason`` of a pod that is refused for one of the causes here.
-UNEXPECTED: Final = "UnexpectedAdmissionError"
+#: ``status.reason`` where the kubelet did not foresee the cause.
+_UNEXPECTED: Final = "UnexpectedAdmissionError"
+
+
+class Refusal(NamedTuple):
+    """``status.reason`` and ``status.message`` of a pod that is not admitted."""
+
+    reason: str
+    message: str
 
 
 def fault_of(pod: Pod) -> str:
@@ -52,13 +59,17 @@ def _fault_of_container(one: Container) -> str:
     return ""
 
 
-def allocation_refusal(error: AllocationError) -> str:
-    """``status.message`` of a pod whose CPUs could not be allocated."""
-    return f"Pod was rejected: Allocate failed due to {error}, which is unexpected"
+def allocation_refusal(error: AllocationError) -> Refusal:
+    """Of a pod whose CPUs could not be allocated."""
+    if isinstance(error, SMTAlignmentError):
+        return Refusal("SMTAlignmentError", f"Pod was rejected: {error}")
+    return Refusal(
+        _UNEXPECTED, f"Pod was rejected: Allocate failed due to {error}, which is unexpected"
+    )
 
 
-def lack_of_cpus(pod: Pod, admitted: Iterable[Pod], allocatable: int) -> str:
-    """``status.message`` of a static pod that asks for more cpu than is left, ``""`` otherwise.
+def lack_of_cpus(pod: Pod, admitted: Iterable[Pod], allocatable: int) -> Refusal | None:
+    """Of a static pod that asks for more cpu than is left, ``None`` otherwise.
 
     ``allocatable``: of the node, in thousandths; ``admitted``: the other active pods. A static
     pod is critical, so the kubelet looks for pods to put out in its favour and finds none, since
@@ -67,9 +78,10 @@ def lack_of_cpus(pod: Pod, admitted: Iterable[Pod], allocatable: int) -> str:
     request = pod_milli_cpus(pod)
     missing = request - (allocatable - sum(map(pod_milli_cpus, admitted)))
     if not request or missing <= 0:
-        return ""
-    return (
+        return None
+    return Refusal(
+        _UNEXPECTED,
         "Pod was rejected: Unexpected error while attempting to recover from admission failure: "
         "preemption: error finding a set of pods to preempt: no set of running pods found to "
-        f"reclaim resources: [(res: cpu, q: {missing}), ]"
+        f"reclaim resources: [(res: cpu, q: {missing}), ]",
     )

@@ -8,6 +8,7 @@ ModelError
 +-- AllocationError      it cannot hand out the CPUs asked for
 |   +-- NotEnoughCPUs    fewer are free than requested
 |   +-- NothingFits      enough are free by count, and still they cannot be taken
+|   +-- SMTAlignmentError  full-pcpus-only: not to be had in whole physical cores
 +-- ConfigurationError   it will not run with these settings
 +-- CheckpointError      it cannot restore its state file
 +-- StateError           the state it restored does not suit the machine
@@ -32,6 +33,7 @@ __all__ = [
     "NotModelled",
     "NothingFits",
     "QuantityError",
+    "SMTAlignmentError",
     "StateError",
 ]
 
@@ -89,6 +91,23 @@ class NothingFits(AllocationError):
 
     def __init__(self) -> None:
         super().__init__("failed to allocate cpus")
+
+
+class SMTAlignmentError(AllocationError):
+    """``requested`` CPUs are no whole cores of ``per_core`` CPUs (``free`` is ``None``), or more
+    than the ``free`` CPUs of cores without a reserved CPU."""
+
+    def __init__(self, requested: int, per_core: int, *, free: int | None = None) -> None:
+        super().__init__(
+            f"SMT Alignment Error: requested {requested} cpus not multiple cpus per core = "
+            f"{per_core}"
+            if free is None
+            else f"SMT Alignment Error: not enough free physical CPUs: available physical CPUs = "
+            f"{free}, requested CPUs = {requested}, CPUs per core = {per_core}"
+        )
+        self.requested: Final = requested
+        self.per_core: Final = per_core
+        self.free: Final = free
 
 
 class ConfigurationError(KubeletError):

@@ -11,7 +11,7 @@ from itertools import permutations
 from math import factorial
 from typing import Final
 
-from reference.admission import UNEXPECTED, allocation_refusal, lack_of_cpus
+from reference.admission import Refusal, allocation_refusal, lack_of_cpus
 from reference.errors import AllocationError, NotModelled
 from reference.manager import CPUManager
 from reference.qos import pod_milli_cpus, qos_class
@@ -49,11 +49,13 @@ class Kubelet:
         far as the order can matter. (Manifests come out of a Go map, ``config/file_linux.go``.)
 
         It cannot where all pods fit the node by their requests and at most one of them takes CPUs
-        that it does not hold yet. Raises :class:`NotModelled` where there are too many orders.
+        that it does not hold yet, unless taking them may cost another pod those that it holds.
+        Raises :class:`NotModelled` where there are too many orders.
         """
         movable = [pod for pod in pods if pod_milli_cpus(pod)]
         if sum(map(pod_milli_cpus, pods)) <= self._allocatable:
-            movable = [pod for pod in pods if self._manager.wants_cpus(pod)]
+            taking = [pod for pod in pods if self._manager.wants_cpus(pod)]
+            movable = movable if taking and self._manager.policy.judges_holders else taking
         fixed = [pod for pod in pods if pod not in movable]
         if factorial(len(movable)) > _MAX_ORDERS:
             raise NotModelled(
@@ -69,7 +71,7 @@ class Kubelet:
         for pod in pods:
             refusal = self._admit(pod)
             if refusal:
-                self.pods[pod.name] = PodView(Phase.REJECTED, UNEXPECTED, refusal, qos_class(pod))
+                self.pods[pod.name] = PodView(Phase.REJECTED, *refusal, qos_class(pod))
             else:
                 self._admitted[pod.name] = pod
                 self.pods[pod.name] = PodView(Phase.RUNNING, qos=qos_class(pod))
@@ -103,8 +105,8 @@ class Kubelet:
         self._saved = changes
         return self._manager.state_file()
 
-    def _admit(self, pod: Pod) -> str:
-        """Why the pod is refused; ``""`` if it is not. CPUs come before the node predicates, so a
+    def _admit(self, pod: Pod) -> Refusal | None:
+        """Why the pod is refused; ``None`` if it is not. CPUs come before the node predicates, so a
         pod that these refuse has held CPUs for a moment."""
         others = list(self._admitted.values())
         try:

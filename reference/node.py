@@ -22,6 +22,7 @@ from reference.errors import (
     CheckpointError,
     IllegalStep,
     KubeletError,
+    KubeletHangs,
     ModelError,
     NotModelled,
     StateError,
@@ -53,8 +54,9 @@ __all__ = ["Node"]
 
 STATE_FILE: Final = "/var/lib/kubelet/cpu_manager_state"
 
-#: Feature gates that change nothing which the model shows, at the values they may have here.
-_HARMLESS_GATES: Final = frozenset(
+#: Feature gates that may have any value here: the model knows what they do, or they change
+#: nothing that it shows.
+_KNOWN_GATES: Final = frozenset(
     {"CPUManagerPolicyAlphaOptions", "CPUManagerPolicyBetaOptions", "KubeletInUserNamespace"}
 )
 
@@ -126,6 +128,9 @@ class Node:
         branches, self._branches = self._branches, []
         try:
             self._do(step)
+        except KubeletHangs as error:
+            self._branches = branches
+            raise NotModelled(f"{type(step).__name__}: the kubelet hangs: {error}") from error
         except ModelError:
             self._branches = branches
             raise
@@ -254,11 +259,18 @@ class Node:
         if fault:
             raise IllegalStep(f"Apply: pod {pod.name}: {fault}")
         self._require_new_uid(pod)
+        self._take_up(pod)
         self._manifests[pod.name] = pod
         self._known[pod.uid] = pod
         if self._kubelet is not None:
-            self._kubelet.take_up([pod])
             self._save()
+
+    def _take_up(self, pod: Pod) -> None:
+        if self._kubelet is None:
+            return
+        kubelet = self._kubelet.copy()
+        kubelet.take_up([pod])
+        self._kubelet, self._runtime = kubelet, kubelet.runtime
 
     def _require_new_uid(self, pod: Pod) -> None:
         """Refuse what the kubelet confuses when a uid comes back.
@@ -343,12 +355,10 @@ def _require_modelled(config: KubeletConfig) -> None:
     gates = {
         gate
         for gate, on in config.feature_gates.items()
-        if gate not in _HARMLESS_GATES and (on or gate != "PodLevelResourceManagers")
+        if gate not in _KNOWN_GATES and (on or gate != "PodLevelResourceManagers")
     }
     if gates:
         raise NotModelled(f"feature gates {', '.join(sorted(gates))}")
-    if config.policy == "static" and config.policy_options:
-        raise NotModelled(f"policy options {', '.join(sorted(config.policy_options))}")
     reserved_milli_cpus(config)
 
 

@@ -6,13 +6,14 @@ judged at start. What never does: pods that come and go (``manager``), or the fi
 The static policy gives CPUs to containers that ask for a whole number of them in a Guaranteed
 pod. It takes them from the default set without the reserved CPUs, which stay in the default set
 for everybody else to run on. CPUs of a pod's init containers are offered again to its later
-containers. Source: ``policy_none.go``, ``policy_static.go``, 1.36.
+containers. Policy options (``options``) are asked where they matter.
+Source: ``policy_none.go``, ``policy_static.go``, 1.36.
 """
 
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import Protocol
+from typing import Final, Protocol
 
 from reference.allocation import take_by_topology
 from reference.cpuset import CPUSet
@@ -21,8 +22,10 @@ from reference.errors import (
     ConfigurationError,
     NotModelled,
     QuantityError,
+    SMTAlignmentError,
     StateError,
 )
+from reference.options import StaticOptions
 from reference.qos import exclusive_cpus
 from reference.quantity import milli_value, quantity
 from reference.releases import NEWEST, AnyRelease
@@ -32,11 +35,16 @@ from reference.topology import CPUTopology
 
 __all__ = ["NonePolicy", "Policy", "StaticPolicy", "make_policy", "reserved_milli_cpus"]
 
+_NO_OPTIONS: Final = StaticOptions()
+
 
 class Policy(Protocol):
     """What a CPU manager asks of its policy."""
 
     name: str
+
+    #: Whether a container that holds CPUs already can be refused for lack of them.
+    judges_holders: bool
 
     def start(self, state: State) -> None:
         """Judge the restored state, and fill a fresh one. Raises :class:`StateError`."""
@@ -52,6 +60,7 @@ class NonePolicy:
     """No container has CPUs of its own, and nothing is pinned."""
 
     name = "none"
+    judges_holders = False
 
     def start(self, state: State) -> None:
         """Any state is good."""
@@ -64,42 +73,53 @@ class NonePolicy:
 
 
 class StaticPolicy:
-    """The static policy on one machine with ``reserved`` CPUs.
+    """The static policy on one machine with ``reserved`` CPUs and ``options`` in force.
 
     The methods are the kubelet's own steps, so that a deliberately wrong variant is a subclass
-    that overrides one of them: :meth:`validate` (judging the state), :meth:`take` (choosing
-    CPUs), :meth:`count` (who gets how many), :meth:`reusable_after` (what later containers of
-    the pod are offered) and :meth:`remove_container`.
+    that overrides one of them: :meth:`validate` (judging the state), :meth:`require_whole_cores`
+    (``full-pcpus-only``), :meth:`take` (choosing CPUs), :meth:`count` (who gets how many),
+    :meth:`reusable_after` (what later containers of the pod are offered) and
+    :meth:`remove_container`.
     """
 
     name = "static"
 
     def __init__(
-        self, topology: CPUTopology, reserved: CPUSet, *, release: AnyRelease = NEWEST
+        self,
+        topology: CPUTopology,
+        reserved: CPUSet,
+        *,
+        release: AnyRelease = NEWEST,
+        options: StaticOptions = _NO_OPTIONS,
     ) -> None:
         self.topology = topology
         self.reserved = reserved
         self.release = release
+        self.options = options
+        self.judges_holders = options.full_pcpus_only
         self._reusable: tuple[str, CPUSet] = ("", CPUSet())
 
     def start(self, state: State) -> None:
         """``validateState``. Raises :class:`StateError`."""
         self.validate(state)
         if not state.default and not state.entries:
-            state.set_default(self.topology.cpus)
+            state.set_default(self.managed)
+
+    @property
+    def managed(self) -> CPUSet:
+        """The CPUs that are either exclusive or shared: all, under a strict reservation all but
+        the reserved ones."""
+        everything = self.topology.cpus
+        return everything - self.reserved if self.options.strict_reservation else everything
 
     def validate(self, state: State) -> None:
         """Refuse a state that does not suit machine and reservation, in the kubelet's order."""
-        default, everything = state.default, self.topology.cpus
+        default, everything = state.default, self.managed
         if not default:
             if state.entries:
                 raise StateError("default cpuset cannot be empty")
             return
-        if not self.reserved <= default:
-            raise StateError(
-                f'not all reserved cpus: "{self.reserved}" are present in '
-                f'defaultCpuSet: "{default}"'
-            )
+        self._validate_reserved(default)
         overlaps = [
             f'pod: {uid}, container: {name} cpuset: "{cpus}" '
             f'overlaps with default cpuset "{default}"'
@@ -116,11 +136,29 @@ class StaticPolicy:
                 f'CPUs in state "{known}"'
             )
 
+    def _validate_reserved(self, default: CPUSet) -> None:
+        if self.options.strict_reservation:
+            shared = self.reserved & default
+            if shared:
+                raise StateError(
+                    f'some of strictly reserved cpus: "{shared}" are present in '
+                    f'defaultCpuSet: "{default}"'
+                )
+        elif not self.reserved <= default:
+            raise StateError(
+                f'not all reserved cpus: "{self.reserved}" are present in '
+                f'defaultCpuSet: "{default}"'
+            )
+
     def allocate(self, state: State, pod: Pod, container: Container) -> None:
         """``Allocate``: what is held already is kept, whatever its size."""
         count = self.count(pod, container)
         if not count:
             return
+        # Before it is known whether the container holds CPUs: one that does is refused after a
+        # restart if as many more are not free (kubernetes/kubernetes#129078).
+        if self.options.full_pcpus_only:
+            self.require_whole_cores(state, count)
         held = state.get(pod.uid, container.name)
         if held is not None:
             self._offer(pod, container, held)
@@ -138,9 +176,20 @@ class StaticPolicy:
         """The CPUs that may be given away (``GetAvailableCPUs``)."""
         return state.default - self.reserved
 
+    def require_whole_cores(self, state: State, count: int) -> None:
+        """Under ``full-pcpus-only``, refuse what is no whole cores, or more than the free CPUs of
+        cores without a reserved one. Raises :class:`SMTAlignmentError`."""
+        per_core = self.topology.cpus_per_core
+        if per_core and count % per_core:
+            raise SMTAlignmentError(count, per_core)
+        free = len(state.default - self.topology.with_siblings(self.reserved))
+        if count > free:
+            raise SMTAlignmentError(count, per_core, free=free)
+
     def take(self, available: CPUSet, count: int) -> CPUSet:
-        """Choose ``count`` CPUs out of ``available``. Raises :class:`AllocationError`."""
-        return take_by_topology(self.topology, available, count, release=self.release)
+        """Choose ``count`` CPUs out of ``available``. Raises :class:`AllocationError`, and
+        :class:`KubeletHangs` where the kubelet would search for ever."""
+        return _take(self.topology, available, count, self.options, self.release)
 
     def reusable(self, pod: Pod) -> CPUSet:
         """CPUs of the pod's init containers. Only the pod handled last has any."""
@@ -170,8 +219,7 @@ def make_policy(
 ) -> Policy:
     """The policy that ``config`` names, ready for :meth:`Policy.start`.
 
-    Raises :class:`ConfigurationError` with the kubelet's text, :class:`NotModelled` for policy
-    options of the static policy.
+    Raises :class:`ConfigurationError` with the kubelet's text.
     """
     reserved = config.reserved_system_cpus or CPUSet()
     if not reserved <= topology.cpus:
@@ -182,21 +230,30 @@ def make_policy(
         return _none_policy(config)
     if config.policy != "static":
         raise ConfigurationError(f'unknown policy: "{config.policy}"')
-    if config.policy_options:
-        raise NotModelled(f"policy options {', '.join(sorted(config.policy_options))}")
     amount = -(-reserved_milli_cpus(config) // 1000)
     if not amount:
         # A reservation of nothing is left out of the sums before anybody could find it zero.
         raise ConfigurationError(
             "[cpumanager] unable to determine reserved CPU resources for static policy"
         )
-    reserved = reserved or _reserve(topology, amount, release)
+    options = _static_options(topology, config)
+    reserved = reserved or _reserve(topology, amount, options, release)
     if len(reserved) != amount:
         raise ConfigurationError(
             "new static policy error: [cpumanager] unable to reserve the required amount of "
             f"CPUs (size of {reserved} did not equal {amount})"
         )
-    return StaticPolicy(topology, reserved, release=release)
+    return StaticPolicy(topology, reserved, release=release, options=options)
+
+
+def _static_options(topology: CPUTopology, config: KubeletConfig) -> StaticOptions:
+    try:
+        options = StaticOptions.parse(config.policy_options, config.feature_gates)
+        options.require_suitable(topology)
+    except ConfigurationError as error:
+        texts = (f"new static policy error: {text}" for text in error.possible)
+        raise ConfigurationError(*texts) from error
+    return options
 
 
 def _none_policy(config: KubeletConfig) -> NonePolicy:
@@ -208,9 +265,29 @@ def _none_policy(config: KubeletConfig) -> NonePolicy:
     )
 
 
-def _reserve(topology: CPUTopology, amount: int, release: AnyRelease) -> CPUSet:
+def _take(
+    topology: CPUTopology,
+    available: CPUSet,
+    count: int,
+    options: StaticOptions,
+    release: AnyRelease,
+) -> CPUSet:
+    return take_by_topology(
+        topology,
+        available,
+        count,
+        release=release,
+        strategy=options.strategy,
+        group_size=options.group_size(topology),
+        align_by_socket=options.align_by_socket,
+    )
+
+
+def _reserve(
+    topology: CPUTopology, amount: int, options: StaticOptions, release: AnyRelease
+) -> CPUSet:
     try:
-        return take_by_topology(topology, topology.cpus, amount, release=release)
+        return _take(topology, topology.cpus, amount, options, release)
     except AllocationError:
         return CPUSet()  # the kubelet drops this error and trips over the size
 

@@ -7,6 +7,17 @@ from conformance.scenarios import admission  # isort: skip
 from conformance.scenarios import restart  # isort: skip
 from conformance.scenarios import state  # isort: skip
 from conformance.scenarios import machine  # isort: skip
+from conformance.scenarios import options  # isort: skip
 from conformance.scenarios import config  # isort: skip
 
-__all__ = ["admission", "config", "machine", "packing", "pool", "qos", "restart", "state"]
+__all__ = [
+    "admission",
+    "config",
+    "machine",
+    "options",
+    "packing",
+    "pool",
+    "qos",
+    "restart",
+    "state",
+]

@@ -58,3 +58,30 @@ RECONCILE: Final = Source(
     "Issue 138731: a cpuset changed from outside is repaired only when the wanted set changes",
     f"{_ISSUES}/issues/138731",
 )
+
+_KEPS = "https://github.com/kubernetes/enhancements/tree/master/keps/sig-node"
+
+FULL_PCPUS: Final = Source(
+    "KEP-2625, CPU Manager policies: full-pcpus-only",
+    f"{_KEPS}/2625-cpumanager-policies-thread-placement",
+)
+ACROSS_NUMA: Final = Source(
+    "KEP-2902, CPU Manager: distribute-cpus-across-numa",
+    f"{_KEPS}/2902-cpumanager-distribute-cpus-policy-option",
+)
+BY_SOCKET: Final = Source(
+    "KEP-3327, CPU Manager: align-by-socket",
+    f"{_KEPS}/3327-align-by-socket",
+)
+ACROSS_CORES: Final = Source(
+    "KEP-4176, CPU Manager: distribute-cpus-across-cores",
+    f"{_KEPS}/4176-cpumanager-spread-cpus-preferred-policy",
+)
+STRICT: Final = Source(
+    "KEP-4540, CPU Manager: strict-cpu-reservation",
+    f"{_KEPS}/4540-strict-cpu-reservation",
+)
+UNCORE_CACHE: Final = Source(
+    "KEP-4800, CPU Manager: prefer-align-cpus-by-uncorecache",
+    f"{_KEPS}/4800-cpumanager-split-uncorecache",
+)

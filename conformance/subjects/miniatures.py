@@ -43,6 +43,13 @@ class TrustsItsState(StaticPolicy):
         """Nothing is compared."""
 
 
+class IgnoresWholeCores(StaticPolicy):
+    """Accepts full-pcpus-only, and admits any request all the same."""
+
+    def require_whole_cores(self, state: State, count: int) -> None:
+        """Nothing is required."""
+
+
 @dataclass(frozen=True, slots=True)
 class Miniature:
     """A wrong policy, and the scenario that is bound to catch it."""
@@ -55,6 +62,7 @@ MINIATURES: Final[dict[str, Miniature]] = {
     "splits-cores": Miniature(SplitsCores, "packing/whole-core"),
     "forgets-to-give-back": Miniature(ForgetsToGiveBack, "pool/deletion-returns-cpus"),
     "trusts-its-state": Miniature(TrustsItsState, "machine/cpu-upgrade-incident"),
+    "ignores-full-pcpus-only": Miniature(IgnoresWholeCores, "options/full-pcpus-odd-is-rejected"),
 }
 
 
@@ -78,7 +86,7 @@ def _node(
         right = make_policy(topology, config, release=release)
         if not isinstance(right, StaticPolicy):
             return right
-        return wrong(right.topology, right.reserved, release=release)
+        return wrong(right.topology, right.reserved, release=release, options=right.options)
 
     return Node(
         trees,

@@ -105,3 +105,25 @@ def test_a_kubelet_that_lies_is_caught_and_replayed(liar: Path, tmp_path: Path) 
     again = pinproof(*words[1:])
     assert again.returncode == 1
     assert "5,7" in again.stdout
+
+
+@pytest.mark.parametrize(
+    ("body", "line"),
+    [
+        ("echo E1 went wrong >&2; exit 7", "does not start on the simplest machine"),
+        ("exit 0", "does not start on the simplest machine"),
+        ("kill -9 $$", "does not start on the simplest machine"),
+    ],
+)
+def test_a_kubelet_that_exits_at_once_is_one_line(body: str, line: str, tmp_path: Path) -> None:
+    """Status 3: nothing can be told of it. It is tried once, not once a scenario."""
+    path = tmp_path / "kubelet"
+    path.write_text(
+        f'#!/bin/sh\n[ "$1" = --version ] && {{ echo Kubernetes v1.36.4; exit; }}\n{body}\n'
+    )
+    path.chmod(0o755)
+    done = pinproof("run", "--subject", f"kubelet:{path}")
+    assert done.returncode == 3, done.stdout + done.stderr
+    assert line in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
+    assert "Traceback" not in done.stdout + done.stderr

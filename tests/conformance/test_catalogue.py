@@ -92,6 +92,24 @@ def _topology(name: str) -> CPUTopology:
         (Needs(sockets=2), "1s-4n-32c-smt2", "needs 2 sockets, the machine has 1"),
         (Needs(cores=5), "1s-1n-4c-smt2", "needs 5 physical cores, the machine has 4"),
         (Needs(sockets=2, numa_nodes=4, smt=2, even=True), "2s-4n-64c-smt2", ""),
+        (Needs(numa_cores=3), "1s-2n-8c-smt4-near", ""),
+        (
+            Needs(numa_cores=5),
+            "1s-2n-8c-smt4-near",
+            "needs 5 physical cores in every NUMA node, the machine has 4",
+        ),
+        (Needs(uncore_caches=8), "2s-2n-32c-smt2-l3x4", ""),
+        (
+            Needs(uncore_caches=2),
+            "1s-1n-4c-smt2",
+            "needs 2 uncore caches, the machine has 1",
+        ),
+        (Needs(far_siblings=True), "2s-2n-12c-smt2-interleaved", ""),
+        (
+            Needs(far_siblings=True),
+            "1s-1n-4c-smt2-near",
+            "needs CPUs numbered core by core before thread by thread",
+        ),
         (
             Needs(even=True),
             "1s-1n-4c-smt2-off5",

@@ -192,3 +192,59 @@ def test_pods_of_no_known_name_are_left_alone() -> None:
     """A uid that nobody applied has no request to compare with."""
     pods: dict[str, Pod] = {}
     assert violations(replace(GOOD, cpusets={}), replace(SITUATION, pods=pods)) == []
+
+
+STRICT = replace(
+    SITUATION,
+    config=KubeletConfig(
+        reserved_system_cpus=cpus("0"), policy_options={"strict-cpu-reservation": "t"}
+    ),
+)
+STRICT_GOOD = replace(
+    GOOD, shared_pool=cpus("3"), cpusets={"a": {"c": cpus("1-2")}, "s": {"c": cpus("3")}}
+)
+BY_AMOUNT = replace(
+    STRICT,
+    config=replace(STRICT.config, reserved_system_cpus=None, system_reserved="700m"),
+    reserved=None,
+)
+_STRICT_RULE = "Every CPU but the strictly reserved ones is either exclusive or in the shared pool"
+
+
+@pytest.mark.parametrize("situation", [STRICT, BY_AMOUNT], ids=["by list", "by amount"])
+def test_under_a_strict_reservation_reserved_cpus_are_out_of_the_pool(
+    situation: Situation,
+) -> None:
+    """And a pool that holds them, or misses another CPU, breaks the rule."""
+    assert violations(STRICT_GOOD, situation) == []
+    for pool in ("0,3", "3-4", ""):
+        view = replace(STRICT_GOOD, shared_pool=cpus(pool), cpusets={})
+        assert [one.rule for one in violations(view, situation)] == [_STRICT_RULE]
+
+
+def test_a_strict_reservation_by_list_names_its_cpus() -> None:
+    """By amount, the kubelet may have reserved CPU 3 as well."""
+    view = replace(STRICT_GOOD, shared_pool=cpus("0"), cpusets={})
+    assert [one.difference.missing for one in violations(view, STRICT)] == ["3"]
+    assert violations(view, BY_AMOUNT) == []
+
+
+def test_a_strict_reservation_that_is_switched_off_is_none() -> None:
+    """The option's value counts, not its name."""
+    config = replace(STRICT.config, policy_options={"strict-cpu-reservation": "false"})
+    assert violations(GOOD, replace(STRICT, config=config)) == []
+    assert violations(STRICT_GOOD, replace(STRICT, config=config))
+
+
+def test_an_empty_pool_under_a_strict_reservation_is_applied_to_nobody() -> None:
+    """Exclusive containers are still held to the state file."""
+    situation = replace(STRICT, pods={"a": guaranteed("a", 3), "s": best_effort("s")})
+    view = replace(
+        GOOD,
+        assignments={"a": {"c": cpus("1-3")}},
+        shared_pool=CPUSet(),
+        cpusets={"a": {"c": cpus("1-3")}, "s": {"c": None}},
+    )
+    assert violations(view, situation) == []
+    wrong = replace(view, cpusets={"a": {"c": cpus("1-2")}})
+    assert [one.difference.missing for one in violations(wrong, situation)] == ["3"]

@@ -349,7 +349,7 @@ def test_an_illegal_step_on_a_node_that_is_down_changes_nothing(step: Step) -> N
 @pytest.mark.parametrize(
     "config",
     [
-        KubeletConfig(system_reserved="1", policy_options={"full-pcpus-only": "true"}),
+        KubeletConfig(system_reserved="1", feature_gates={"CPUManagerPolicyOptions": True}),
         KubeletConfig(system_reserved="1", feature_gates={"PodLevelResourceManagers": True}),
         KubeletConfig(system_reserved="1", feature_gates={"MemoryQoS": True}),
     ],

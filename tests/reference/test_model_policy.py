@@ -115,8 +115,7 @@ def test_settings_that_are_refused(config: KubeletConfig, error: str) -> None:
 
 @pytest.mark.parametrize(
     "config",
-    [KubeletConfig(system_reserved="1", policy_options={"full-pcpus-only": "true"}),
-     KubeletConfig(system_reserved="much"), KubeletConfig(system_reserved="-1")],
+    [KubeletConfig(system_reserved="much"), KubeletConfig(system_reserved="-1")],
 )  # fmt: skip
 def test_settings_that_are_not_modelled(config: KubeletConfig) -> None:
     with pytest.raises(NotModelled):

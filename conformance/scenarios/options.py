@@ -1,0 +1,473 @@
+"""The static policy's options: what each promises, and which the kubelet refuses.
+
+The gate for alpha options is on wherever an option was alpha in some release; a stable option does
+not mind it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Final
+
+from conformance.lockstep import LockstepNode
+from conformance.pods import best_effort, guaranteed
+from conformance.results import Difference
+from conformance.scenario import Needs, scenario
+from conformance.scenarios.sources import (
+    ACROSS_CORES,
+    ACROSS_NUMA,
+    BY_SOCKET,
+    FULL_PCPUS,
+    STRICT,
+    UNCORE_CACHE,
+)
+from conformance.subject import Capability
+from reference import CPUSet
+from reference.steps import KubeletConfig
+from reference.view import Phase
+
+_ALPHA: Final = {"CPUManagerPolicyAlphaOptions": True}
+_NO_BETA: Final = {"CPUManagerPolicyBetaOptions": False}
+_NO_GATES: Final[Mapping[str, bool]] = {}
+
+#: Three whole cores in every NUMA node let two nodes share what one cannot give, though a core of
+#: one of them is reserved.
+_SHARED_BY_TWO: Final = Needs(numa_nodes=2, numa_cores=3, even=True)
+
+
+def _with(
+    node: LockstepNode,
+    *options: str,
+    value: str = "true",
+    gates: Mapping[str, bool] = _ALPHA,
+    reserved: CPUSet | None = None,
+) -> KubeletConfig:
+    config = replace(
+        node.config, policy_options=dict.fromkeys(options, value), feature_gates=dict(gates)
+    )
+    return config if reserved is None else replace(config, reserved_system_cpus=reserved)
+
+
+def _promise_error(node: LockstepNode, text: str) -> None:
+    node.promise(
+        not node.view.running and text in node.view.error,
+        "The kubelet refuses to start, and says why",
+        Difference(
+            what="kubelet's error",
+            expected=f"… {text}",
+            seen=node.view.error or "(the kubelet runs)",
+        ),
+    )
+
+
+def _promise_smt_error(node: LockstepNode, pod: str, text: str) -> None:
+    status = node.view.pods[pod]
+    node.promise_equal("The pod is rejected", f"phase of pod {pod}", Phase.REJECTED, status.phase)
+    node.promise_equal("with a reason of its own", "reason", "SMTAlignmentError", status.reason)
+    node.promise(
+        text in status.message,
+        "and a message with the numbers",
+        Difference(what="message", expected=f"… {text}", seen=status.message),
+    )
+    node.promise_cpus("It holds no CPU", f"exclusive CPUs {pod}/c", CPUSet(), node.taken(pod))
+
+
+def _shared_by_two(node: LockstepNode) -> int:
+    """A number of whole cores' CPUs that no NUMA node can give and any two can, half each."""
+    per_core = node.topology.cpus_per_core
+    cores = node.topology.num_cores // node.topology.num_numa_nodes
+    return 2 * per_core * (cores // 2 + 1)
+
+
+def _promise_even(node: LockstepNode, cpus: CPUSet) -> None:
+    topology = node.topology
+    shares = {
+        numa: len(cpus & topology.cpus_in_numa_nodes(numa)) for numa in topology.numa_masks
+    }  # fmt: skip
+    given = {numa: share for numa, share in shares.items() if share}
+    node.promise(
+        sorted(given.values()) == [len(cpus) // 2] * 2,
+        "Two NUMA nodes give half each",
+        Difference(
+            what=f"CPUs of each NUMA node, of {cpus}",
+            expected=f"{len(cpus) // 2} of each of two",
+            seen=", ".join(f"{share} of {numa}" for numa, share in given.items()),
+        ),
+    )
+
+
+def _promise_whole_cores(node: LockstepNode, cpus: CPUSet) -> None:
+    node.promise_cpus(
+        "No core is shared with anybody else",
+        "CPUs of the cores touched",
+        node.topology.with_siblings(cpus),
+        cpus,
+    )
+
+
+# -- full-pcpus-only -----------------------------------------------------------------------------
+
+
+@scenario(
+    "options/full-pcpus-odd-is-rejected",
+    "Under full-pcpus-only a request that is no multiple of a core is rejected",
+    FULL_PCPUS,
+    since="1.22",
+    needs=Needs(smt=2, even=True),
+    capabilities=[Capability.REJECTIONS],
+)
+def full_pcpus_odd_is_rejected(node: LockstepNode) -> None:
+    """One thread alone would leave its sibling to a noisy neighbour."""
+    per_core = node.topology.cpus_per_core
+    node.boot(_with(node, "full-pcpus-only", gates=_NO_GATES))
+    node.apply(guaranteed("a", 1))
+    _promise_smt_error(
+        node,
+        "a",
+        f"SMT Alignment Error: requested 1 cpus not multiple cpus per core = {per_core}",
+    )
+
+
+@scenario(
+    "options/full-pcpus-gives-whole-cores",
+    "Under full-pcpus-only a container has its cores for itself",
+    FULL_PCPUS,
+    since="1.22",
+    needs=Needs(smt=2, cores=3, even=True),
+)
+def full_pcpus_gives_whole_cores(node: LockstepNode) -> None:
+    """The sibling of a single reserved CPU is free, and still no part of a request."""
+    node.boot(
+        _with(node, "full-pcpus-only", gates=_NO_GATES, reserved=CPUSet([min(node.cpus)]))
+    )  # fmt: skip
+    for name in ("a", "b"):
+        node.apply(guaranteed(name, node.topology.cpus_per_core))
+        _promise_whole_cores(node, node.taken(name))
+        node.promise_equal(
+            "The pod has a core", f"size of {name}/c", node.topology.cpus_per_core,
+            len(node.taken(name)),
+        )  # fmt: skip
+
+
+@scenario(
+    "options/full-pcpus-splits-no-core",
+    "Under full-pcpus-only a request that fits only by splitting a core is rejected",
+    FULL_PCPUS,
+    since="1.27",
+    needs=Needs(smt=2, cores=3, even=True),
+    capabilities=[Capability.REJECTIONS],
+)
+def full_pcpus_splits_no_core(node: LockstepNode) -> None:
+    """One thread of each of two cores is reserved: their siblings count for nothing."""
+    per_core = node.topology.cpus_per_core
+    cores = list(node.topology.core_masks.values())[:2]
+    reserved = CPUSet(min(CPUSet.of_mask(core)) for core in cores)
+    node.boot(_with(node, "full-pcpus-only", gates=_NO_GATES, reserved=reserved))
+    free = len(node.cpus) - 2 * per_core
+    request = free + per_core
+    node.apply(guaranteed("a", request))
+    _promise_smt_error(
+        node,
+        "a",
+        "SMT Alignment Error: not enough free physical CPUs: available physical CPUs = "
+        f"{free}, requested CPUs = {request}, CPUs per core = {per_core}",
+    )
+    status = node.apply(guaranteed("b", free))
+    node.promise_equal("What is left is given", "phase of pod b", Phase.RUNNING, status.phase)
+    _promise_whole_cores(node, node.taken("b"))
+
+
+# -- distribute-cpus-across-numa -----------------------------------------------------------------
+
+
+@scenario(
+    "options/numa-distribution-is-even",
+    "A request that needs two NUMA nodes is spread over them evenly",
+    ACROSS_NUMA,
+    since="1.23",
+    needs=_SHARED_BY_TWO,
+)
+def numa_distribution_is_even(node: LockstepNode) -> None:
+    """Rather than filling one and taking the rest from the other."""
+    node.boot(_with(node, "distribute-cpus-across-numa"))
+    node.apply(guaranteed("a", _shared_by_two(node)))
+    _promise_even(node, node.taken("a"))
+
+
+@scenario(
+    "options/numa-distribution-of-whole-cores",
+    "Spread over NUMA nodes under full-pcpus-only, a request is still made of whole cores",
+    ACROSS_NUMA,
+    since="1.23",
+    needs=replace(_SHARED_BY_TWO, smt=2),
+)
+def numa_distribution_of_whole_cores(node: LockstepNode) -> None:
+    """Both options together: half of each node, and no core shared."""
+    node.boot(_with(node, "distribute-cpus-across-numa", "full-pcpus-only"))
+    node.apply(guaranteed("a", _shared_by_two(node)))
+    _promise_even(node, node.taken("a"))
+    _promise_whole_cores(node, node.taken("a"))
+
+
+# -- distribute-cpus-across-cores ----------------------------------------------------------------
+
+
+@scenario(
+    "options/across-cores-takes-one-thread-each",
+    "Under distribute-cpus-across-cores CPUs are taken of as many cores as possible",
+    ACROSS_CORES,
+    since="1.31",
+    needs=Needs(smt=2, numa_cores=3, even=True, far_siblings=True),
+)
+def across_cores_takes_one_thread_each(node: LockstepNode) -> None:
+    """The kubelet goes by CPU numbers, so it is stated for machines that number the first thread
+    of every core before the second of any."""
+    node.boot(_with(node, "distribute-cpus-across-cores"))
+    sockets = len(node.topology.socket_masks)
+    # The first socket has a core less; a whole NUMA node or socket would be taken as such.
+    request = max(1, node.topology.num_cores // max(node.topology.num_numa_nodes, sockets) - 1)
+    node.apply(guaranteed("a", request))
+    cores = {node.topology.details[cpu].core for cpu in node.taken("a")}
+    node.promise_equal("Each CPU is of another core", "cores touched", request, len(cores))
+
+
+# -- prefer-align-cpus-by-uncorecache ------------------------------------------------------------
+
+
+@scenario(
+    "options/uncore-alignment",
+    "A request that fits one uncore cache is kept within one",
+    UNCORE_CACHE,
+    since="1.32",
+    needs=Needs(uncore_caches=2, cores=4, even=True),
+)
+def uncore_alignment(node: LockstepNode) -> None:
+    """A whole cache's worth while the first cache is partly reserved, and then a core's."""
+    topology = node.topology
+    node.boot(_with(node, "prefer-align-cpus-by-uncorecache"))
+    for name, request in (("a", topology.cpus_per_uncore), ("b", topology.cpus_per_core)):
+        node.apply(guaranteed(name, request))
+        caches = {topology.details[cpu].uncore for cpu in node.taken(name)}
+        node.promise(
+            len(caches) == 1,
+            "The CPUs share one uncore cache",
+            Difference(
+                what=f"uncore caches of {name}/c ({node.taken(name)})",
+                expected="one",
+                seen=", ".join(map(str, sorted(caches))) or "none",
+            ),
+        )
+
+
+# -- strict-cpu-reservation ----------------------------------------------------------------------
+
+
+@scenario(
+    "options/strict-keeps-shared-containers-off",
+    "Under strict-cpu-reservation no container runs on reserved CPUs",
+    STRICT,
+    since="1.32",
+    needs=Needs(free=2),
+    capabilities=[Capability.CPUSETS],
+)
+def strict_keeps_shared_containers_off(node: LockstepNode) -> None:
+    """Shared containers run on what is neither reserved nor exclusive."""
+    node.boot(_with(node, "strict-cpu-reservation"))
+    rule = "The shared container is off the reserved CPUs"
+    node.apply(best_effort("shared"))
+    node.promise_cpus(rule, "cpuset shared/c", node.cpus - node.reserved, node.cpuset("shared"))
+    node.apply(guaranteed("a", 1))
+    expected = node.cpus - node.reserved - node.taken("a")
+    node.promise_cpus(rule, "cpuset shared/c", expected, node.cpuset("shared"))
+    node.delete("a")
+    node.promise_cpus(rule, "cpuset shared/c", node.cpus - node.reserved, node.cpuset("shared"))
+
+
+@scenario(
+    "options/strict-starts-again",
+    "Under strict-cpu-reservation the kubelet starts on the state file it left",
+    STRICT,
+    since="1.32",
+    needs=Needs(free=2),
+)
+def strict_starts_again(node: LockstepNode) -> None:
+    """The CPUs that the file leaves out are the reserved ones, and nothing has changed."""
+    node.boot(_with(node, "strict-cpu-reservation"))
+    node.apply(guaranteed("a", 1))
+    held = node.taken("a")
+    node.stop()
+    view = node.start()
+    node.promise_equal("The kubelet runs", "whether it runs", True, view.running)
+    node.promise_cpus("The container keeps its CPU", "exclusive CPUs a/c", held, node.taken("a"))
+
+
+@scenario(
+    "options/strict-refuses-an-older-file",
+    "Strict-cpu-reservation switched on with a state file from before keeps the kubelet down",
+    STRICT,
+    since="1.32",
+    capabilities=[Capability.START_ERROR],
+)
+def strict_refuses_an_older_file(node: LockstepNode) -> None:
+    """The file says that shared containers run on reserved CPUs. Without it the kubelet starts."""
+    node.boot()
+    node.stop()
+    node.configure(_with(node, "strict-cpu-reservation"))
+    node.start()
+    _promise_error(
+        node,
+        f'some of strictly reserved cpus: "{node.reserved}" are present in '
+        f'defaultCpuSet: "{node.cpus}"',
+    )
+    node.remove_state()
+    view = node.start()
+    node.promise_equal("Without the file it runs", "whether it runs", True, view.running)
+    node.promise_cpus(
+        "The pool is without the reserved CPUs",
+        "shared pool",
+        node.cpus - node.reserved,
+        view.shared_pool,
+    )
+
+
+@scenario(
+    "options/strict-switched-off-refuses-its-file",
+    "Strict-cpu-reservation switched off with its state file keeps the kubelet down",
+    STRICT,
+    since="1.32",
+    capabilities=[Capability.START_ERROR],
+)
+def strict_switched_off_refuses_its_file(node: LockstepNode) -> None:
+    """There is no way back without draining the node either."""
+    node.boot(_with(node, "strict-cpu-reservation"))
+    node.stop()
+    node.configure(node.default_config())
+    node.start()
+    _promise_error(
+        node,
+        f'not all reserved cpus: "{node.reserved}" are present in '
+        f'defaultCpuSet: "{node.cpus - node.reserved}"',
+    )
+
+
+# -- what is refused -----------------------------------------------------------------------------
+
+
+@scenario(
+    "options/unknown-is-refused",
+    "A policy option that does not exist keeps the kubelet from starting",
+    FULL_PCPUS,
+    since="1.23",
+    capabilities=[Capability.START_ERROR],
+)
+def unknown_is_refused(node: LockstepNode) -> None:
+    """A typing error must not become a node without its promise."""
+    node.boot(_with(node, "full-pcpu-only"))
+    _promise_error(
+        node, 'new static policy error: unknown CPU Manager Policy option: "full-pcpu-only"'
+    )
+
+
+@scenario(
+    "options/alpha-needs-its-gate",
+    "An alpha policy option without its feature gate keeps the kubelet from starting",
+    BY_SOCKET,
+    since="1.25",
+    capabilities=[Capability.START_ERROR],
+)
+def alpha_needs_its_gate(node: LockstepNode) -> None:
+    """Even where the option is only named, to say that it is off."""
+    node.boot(_with(node, "align-by-socket", value="false", gates=_NO_GATES))
+    _promise_error(
+        node,
+        "new static policy error: CPU Manager Policy Alpha-level Options not enabled, "
+        'but option "align-by-socket" provided',
+    )
+
+
+@scenario(
+    "options/beta-needs-its-gate",
+    "A beta policy option keeps the kubelet from starting where its feature gate is off",
+    ACROSS_NUMA,
+    since="1.33",
+    capabilities=[Capability.START_ERROR],
+)
+def beta_needs_its_gate(node: LockstepNode) -> None:
+    """The gate is on unless it is switched off."""
+    node.boot(_with(node, "distribute-cpus-across-numa", gates=_NO_BETA))
+    _promise_error(
+        node,
+        "new static policy error: CPU Manager Policy Beta-level Options not enabled, "
+        'but option "distribute-cpus-across-numa" provided',
+    )
+
+
+@scenario(
+    "options/bad-value-is-refused",
+    "A policy option whose value is no boolean keeps the kubelet from starting",
+    FULL_PCPUS,
+    since="1.23",
+    capabilities=[Capability.START_ERROR],
+)
+def bad_value_is_refused(node: LockstepNode) -> None:
+    """“yes” is none of the twelve words that Go takes for a boolean."""
+    node.boot(_with(node, "full-pcpus-only", value="yes"))
+    _promise_error(
+        node,
+        'new static policy error: bad value for option "full-pcpus-only": '
+        'strconv.ParseBool: parsing "yes": invalid syntax',
+    )
+
+
+@scenario(
+    "options/incompatible-pair-is-refused",
+    "Whole cores and spreading over cores, asked for together, keep the kubelet from starting",
+    ACROSS_CORES,
+    since="1.31",
+    capabilities=[Capability.START_ERROR],
+)
+def incompatible_pair_is_refused(node: LockstepNode) -> None:
+    """One would break the other's promise."""
+    node.boot(_with(node, "full-pcpus-only", "distribute-cpus-across-cores"))
+    _promise_error(
+        node,
+        "new static policy error: static policy options full-pcpus-only and "
+        "distribute-cpus-across-cores can not be used at the same time",
+    )
+
+
+@scenario(
+    "options/align-by-socket-needs-large-sockets",
+    "Align-by-socket on a machine with more sockets than NUMA nodes keeps the kubelet down",
+    BY_SOCKET,
+    since="1.25",
+    capabilities=[Capability.START_ERROR],
+    machine="4s-1n-4c-smt1",
+)
+def align_by_socket_needs_large_sockets(node: LockstepNode) -> None:
+    """There a NUMA node is the larger unit, and alignment by socket would promise less."""
+    node.boot(_with(node, "align-by-socket"))
+    _promise_error(
+        node,
+        "new static policy error: Align by socket is not compatible with hardware where number "
+        "of sockets are more than number of NUMA",
+    )
+
+
+@scenario(
+    "options/none-policy-takes-no-options",
+    "A policy option under the none policy keeps the kubelet from starting",
+    FULL_PCPUS,
+    since="1.23",
+    capabilities=[Capability.START_ERROR],
+)
+def none_policy_takes_no_options(node: LockstepNode) -> None:
+    """An option that cannot take effect is told, not dropped."""
+    config = _with(node, "full-pcpus-only", gates=_NO_GATES)
+    node.boot(replace(config, policy="none"))
+    _promise_error(
+        node,
+        "new none policy error: None policy: received unsupported "
+        "options=map[full-pcpus-only:true]",
+    )

@@ -1,0 +1,39 @@
+"""Is the subject sane? Asked once, before asking whether it is conformant.
+
+A program that cannot start at all on the simplest machine would make every scenario of a run wait
+for its deadline, to learn the same thing each time.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import topologies
+from conformance.subject import Subject, SubjectLostError, SubjectSetupError
+from reference import CPUSet
+from reference.steps import KubeletConfig, Start
+
+_MACHINE: Final = "1s-1n-4c-smt1"
+_CONFIG: Final = KubeletConfig(reserved_system_cpus=CPUSet([0]))
+
+
+def smoke(subject: Subject) -> None:
+    """Start the subject on four CPUs with one of them reserved, and close it again.
+
+    Raises :class:`SubjectSetupError` where it does not come up: nothing can be told of it then.
+    """
+    node = subject.node(topologies.machine(_MACHINE), _CONFIG, machines=topologies.machine)
+    try:
+        node.do(Start())
+        view = node.settle(lambda seen: seen.running)
+        evidence = "" if view.running else node.evidence()
+    except SubjectLostError as error:
+        raise SubjectSetupError(f"{subject.info.name}: {error}", evidence=error.evidence) from error
+    finally:
+        node.close()
+    if not view.running:
+        raise SubjectSetupError(
+            f"{subject.info.name} does not start on the simplest machine, so nothing can be told "
+            f"of it: exit status {view.exit_status}: {view.error or 'no error was logged'}",
+            evidence=evidence,
+        )

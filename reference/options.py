@@ -1,0 +1,145 @@
+"""The static policy's options: their names, maturity and values.
+
+What belongs here: which options a kubelet accepts, and the texts with which it refuses them. What
+never does: what an option changes (``policy``, ``allocation``).
+
+Options come as a map of texts. Go walks a map in random order and the first fault ends the walk,
+so where several options are at fault any of their texts may be the one that is told.
+Source: ``pkg/kubelet/cm/cpumanager/policy_options.go``, 1.36.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final
+
+from reference.cpuset import go_quote
+from reference.errors import ConfigurationError
+from reference.topology import CPUTopology
+
+__all__ = ["StaticOptions", "is_true"]
+
+_FULL_PCPUS: Final = "full-pcpus-only"
+_ACROSS_NUMA: Final = "distribute-cpus-across-numa"
+_BY_SOCKET: Final = "align-by-socket"
+_ACROSS_CORES: Final = "distribute-cpus-across-cores"
+_STRICT: Final = "strict-cpu-reservation"
+_BY_UNCORE: Final = "prefer-align-cpus-by-uncorecache"
+
+
+class Maturity(Enum):
+    """How ready an option is; the value is how the kubelet calls it."""
+
+    ALPHA = "Alpha"
+    BETA = "Beta"
+    STABLE = "Stable"
+
+
+#: Every option of 1.36, with the field of :class:`StaticOptions` that holds it.
+_OPTIONS: Final[Mapping[str, tuple[str, Maturity]]] = {
+    _FULL_PCPUS: ("full_pcpus_only", Maturity.STABLE),
+    _ACROSS_NUMA: ("distribute_across_numa", Maturity.BETA),
+    _BY_SOCKET: ("align_by_socket", Maturity.ALPHA),
+    _ACROSS_CORES: ("distribute_across_cores", Maturity.ALPHA),
+    _STRICT: ("strict_reservation", Maturity.STABLE),
+    _BY_UNCORE: ("prefer_uncore_cache", Maturity.STABLE),
+}
+
+#: The gate that lets options of a maturity in, and whether it is on by default.
+_GATES: Final[Mapping[Maturity, tuple[str, bool]]] = {
+    Maturity.ALPHA: ("CPUManagerPolicyAlphaOptions", False),
+    Maturity.BETA: ("CPUManagerPolicyBetaOptions", True),
+}
+
+#: Pairs that exclude each other, in the order in which they are looked for.
+_INCOMPATIBLE: Final = (
+    (_FULL_PCPUS, _ACROSS_CORES),
+    (_ACROSS_NUMA, _ACROSS_CORES),
+    (_BY_UNCORE, _ACROSS_CORES),
+    (_BY_UNCORE, _ACROSS_NUMA),
+)
+
+_TRUE: Final = frozenset({"1", "t", "T", "TRUE", "true", "True"})
+_FALSE: Final = frozenset({"0", "f", "F", "FALSE", "false", "False"})
+
+
+@dataclass(frozen=True, slots=True)
+class StaticOptions:
+    """The options in force; each field is the option of a similar name."""
+
+    full_pcpus_only: bool = False
+    distribute_across_numa: bool = False
+    align_by_socket: bool = False
+    distribute_across_cores: bool = False
+    strict_reservation: bool = False
+    prefer_uncore_cache: bool = False
+
+    @classmethod
+    def parse(cls, given: Mapping[str, str], gates: Mapping[str, bool]) -> StaticOptions:
+        """Read policy options under these feature gates (``NewStaticPolicyOptions``).
+
+        An option that is not allowed is refused even with the value ``false``. Raises
+        :class:`ConfigurationError` with the kubelet's text, without what it is wrapped in.
+        """
+        faults = [
+            fault for name, value in sorted(given.items()) if (fault := _fault(name, value, gates))
+        ]
+        if faults:
+            raise ConfigurationError(*faults)
+        on = {name for name, value in given.items() if value in _TRUE}
+        for first, second in _INCOMPATIBLE:
+            if {first, second} <= on:
+                raise ConfigurationError(
+                    f"static policy options {first} and {second} can not be used at the same time"
+                )
+        return cls(**{_OPTIONS[name][0]: True for name in on})
+
+    def require_suitable(self, topology: CPUTopology) -> None:
+        """Refuse what does not go with the machine (``ValidateStaticPolicyOptions``), which is
+        ``align-by-socket`` where NUMA nodes are the larger units. Raises
+        :class:`ConfigurationError`."""
+        if self.align_by_socket and topology.num_sockets > topology.num_numa_nodes:
+            raise ConfigurationError(
+                "Align by socket is not compatible with hardware where number of sockets are more "
+                "than number of NUMA"
+            )
+
+    @property
+    def strategy(self) -> str:
+        """The allocator they ask for, as :func:`reference.take_by_topology` calls it."""
+        if self.distribute_across_numa:
+            return "distributed"
+        if self.distribute_across_cores:
+            return "spread"
+        return "uncore" if self.prefer_uncore_cache else "packed"
+
+    def group_size(self, topology: CPUTopology) -> int:
+        """How many CPUs stay together when NUMA nodes share a request."""
+        return topology.cpus_per_core if self.full_pcpus_only else 1
+
+
+def is_true(value: str) -> bool:
+    """Whether the value of an option switches it on (Go's ``strconv.ParseBool``)."""
+    return value in _TRUE
+
+
+def _fault(name: str, value: str, gates: Mapping[str, bool]) -> str:
+    """What is wrong with one option; ``""`` if nothing is."""
+    if name not in _OPTIONS:
+        return f"unknown CPU Manager Policy option: {go_quote(name)}"
+    maturity = _OPTIONS[name][1]
+    if maturity in _GATES:
+        gate, default = _GATES[maturity]
+        if not gates.get(gate, default):
+            return (
+                f"CPU Manager Policy {maturity.value}-level Options not enabled, "
+                f"but option {go_quote(name)} provided"
+            )
+    if value in _TRUE or value in _FALSE:
+        return ""
+    return (
+        f"bad value for option {go_quote(name)}: "
+        f"strconv.ParseBool: parsing {go_quote(value)}: invalid syntax"
+    )

@@ -1,0 +1,413 @@
+"""The static policy's options: every text and every CPU here was seen on a real 1.36.4."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+
+import topologies
+from reference import (
+    Checkpoint,
+    ConfigurationError,
+    CPUSet,
+    IllegalStep,
+    KubeletHangs,
+    Node,
+    NotModelled,
+    StaticOptions,
+    StaticPolicy,
+    discover,
+    make_policy,
+)
+from reference.steps import (
+    Apply,
+    Configure,
+    Container,
+    Delete,
+    KubeletConfig,
+    Pod,
+    Start,
+    Step,
+    Stop,
+    WriteState,
+)
+from reference.view import Phase, PodView
+
+FULL, NUMA, SOCKET = "full-pcpus-only", "distribute-cpus-across-numa", "align-by-socket"
+CORES, STRICT = "distribute-cpus-across-cores", "strict-cpu-reservation"
+UNCORE = "prefer-align-cpus-by-uncorecache"
+ALPHA = {"CPUManagerPolicyAlphaOptions": True}
+NO_BETA = {"CPUManagerPolicyBetaOptions": False}
+
+EIGHT, NEAR, PLAIN = "1s-1n-4c-smt2", "1s-1n-4c-smt2-near", "1s-1n-4c-smt1"
+
+
+def config(
+    *options: str,
+    reserved: str = "",
+    amount: str | None = None,
+    gates: Mapping[str, bool] = ALPHA,
+    policy: str = "static",
+) -> KubeletConfig:
+    """Options are ``name`` (true) or ``name=value``."""
+    pairs = (one.partition("=") for one in options)
+    return KubeletConfig(
+        policy=policy,
+        reserved_system_cpus=CPUSet.parse(reserved) if reserved else None,
+        system_reserved=amount,
+        policy_options={name: value if equals else "true" for name, equals, value in pairs},
+        feature_gates=gates,
+    )
+
+
+def node(machine: str, settings: KubeletConfig, *steps: Step) -> Node:
+    made = Node(lambda name: topologies.machine(name).tree, machine, settings)
+    for step in steps:
+        made.do(step)
+    return made
+
+
+def pod(name: str, *cpus: int) -> Pod:
+    return Pod(
+        name,
+        tuple(Container(f"c{i}", str(n), str(n), "64Mi", "64Mi") for i, n in enumerate(cpus, 1)),
+    )
+
+
+def held(one: Node) -> dict[str, str]:
+    """The first container's CPUs, by pod."""
+    return {name: str(sets["c1"]) for name, sets in one.view().assignments.items()}
+
+
+# -- what is refused -----------------------------------------------------------------------------
+
+
+def not_enabled(level: str, option: str) -> str:
+    return f'CPU Manager Policy {level}-level Options not enabled, but option "{option}" provided'
+
+
+def no_boolean(value: str) -> str:
+    return f'bad value for option "{FULL}": strconv.ParseBool: parsing "{value}": invalid syntax'
+
+
+def not_together(one: str, other: str) -> str:
+    return f"static policy options {one} and {other} can not be used at the same time"
+
+
+@pytest.mark.parametrize(
+    ("settings", "error"),
+    [
+        (config("nope"), 'unknown CPU Manager Policy option: "nope"'),
+        (config("nope=false"), 'unknown CPU Manager Policy option: "nope"'),
+        (config('é"x\\'), r'unknown CPU Manager Policy option: "é\"x\\"'),
+        (config(SOCKET, gates={}), not_enabled("Alpha", SOCKET)),
+        (config(f"{SOCKET}=false", gates={}), not_enabled("Alpha", SOCKET)),
+        (config(f"{CORES}=maybe", gates={}), not_enabled("Alpha", CORES)),
+        (config(NUMA, gates=NO_BETA), not_enabled("Beta", NUMA)),
+        (config(f"{FULL}=yes"), no_boolean("yes")),
+        (config(f"{FULL}="), no_boolean("")),
+        (config(f"{FULL}=tRUE"), no_boolean("tRUE")),
+        (config(FULL, CORES), not_together(FULL, CORES)),
+        (config(NUMA, CORES), not_together(NUMA, CORES)),
+        (config(UNCORE, CORES), not_together(UNCORE, CORES)),
+        (config(UNCORE, NUMA), not_together(UNCORE, NUMA)),
+        (config(UNCORE, NUMA, CORES, FULL), not_together(FULL, CORES)),
+    ],
+)
+def test_options_that_are_refused(settings: KubeletConfig, error: str) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        StaticOptions.parse(settings.policy_options, settings.feature_gates)
+    assert str(caught.value) == error
+    down = node(EIGHT, settings_with_reservation(settings), Start()).view()
+    assert down.error == f"failed to run Kubelet: new static policy error: {error}"
+    assert not down.running
+    assert down.state_file is None
+
+
+def settings_with_reservation(settings: KubeletConfig) -> KubeletConfig:
+    return KubeletConfig(
+        system_reserved="1",
+        policy_options=settings.policy_options,
+        feature_gates=settings.feature_gates,
+    )
+
+
+def test_any_of_several_faults_may_be_told() -> None:
+    """Go walks the options in random order, and the first fault ends the walk."""
+    with pytest.raises(ConfigurationError) as caught:
+        StaticOptions.parse({"nope": "1", FULL: "yes", STRICT: "1"}, {})
+    assert caught.value.possible == (
+        no_boolean("yes"),
+        'unknown CPU Manager Policy option: "nope"',
+    )
+    one = node(EIGHT, config("nope", f"{FULL}=yes", amount="1"), Start())
+    assert one.possible_errors == tuple(
+        f"failed to run Kubelet: new static policy error: {text}" for text in caught.value.possible
+    )
+
+
+@pytest.mark.parametrize("value", ["1", "t", "T", "TRUE", "true", "True"])
+def test_the_six_words_for_true(value: str) -> None:
+    assert StaticOptions.parse({FULL: value}, {}) == StaticOptions(full_pcpus_only=True)
+
+
+@pytest.mark.parametrize("value", ["0", "f", "F", "FALSE", "false", "False"])
+def test_the_six_words_for_false(value: str) -> None:
+    assert StaticOptions.parse({FULL: value}, {}) == StaticOptions()
+
+
+def test_an_option_that_is_switched_off_excludes_none() -> None:
+    options = StaticOptions.parse({FULL: "false", CORES: "true"}, ALPHA)
+    assert options == StaticOptions(distribute_across_cores=True)
+
+
+def test_options_are_judged_before_the_reservation_and_after_its_amount() -> None:
+    topology = discover(topologies.machine(EIGHT).tree).cpu_topology()
+    with pytest.raises(ConfigurationError, match="unknown CPU Manager Policy option"):
+        make_policy(topology, config("nope", amount="9"))
+    with pytest.raises(ConfigurationError, match="unable to determine reserved CPU resources"):
+        make_policy(topology, config("nope"))
+
+
+def test_align_by_socket_needs_at_least_as_many_numa_nodes_as_sockets() -> None:
+    error = (
+        "failed to run Kubelet: new static policy error: Align by socket is not compatible with "
+        "hardware where number of sockets are more than number of NUMA"
+    )
+    assert node("2s-1n-4c-smt2", config(SOCKET, reserved="0"), Start()).view().error == error
+    off = node("2s-1n-4c-smt2", config(f"{SOCKET}=false", reserved="0"), Start())
+    assert off.view().running
+    assert node("2s-4n-64c-smt2", config(SOCKET, reserved="0"), Start()).view().running
+
+
+# -- full-pcpus-only -----------------------------------------------------------------------------
+
+
+def refused(cpus: int, free: int) -> PodView:
+    return PodView(
+        Phase.REJECTED,
+        "SMTAlignmentError",
+        "Pod was rejected: SMT Alignment Error: not enough free physical CPUs: available physical "
+        f"CPUs = {free}, requested CPUs = {cpus}, CPUs per core = 2",
+        "Guaranteed",
+    )
+
+
+def test_full_pcpus_admits_whole_cores_alone() -> None:
+    one = node(EIGHT, config(FULL, reserved="0"), Start())
+    for name, cpus in (("a", 1), ("b", 2), ("c", 6), ("d", 4)):
+        one.do(Apply(pod(name, cpus)))
+    pods = one.view().pods
+    assert pods["a"] == PodView(
+        Phase.REJECTED,
+        "SMTAlignmentError",
+        "Pod was rejected: SMT Alignment Error: requested 1 cpus not multiple cpus per core = 2",
+        "Guaranteed",
+    )
+    assert pods["c"] == refused(6, free=4)
+    assert held(one) == {"b": "1,5", "d": "2-3,6-7"}
+    assert str(one.view().shared_pool) == "0,4"
+
+
+def test_a_restart_refuses_those_that_hold_their_cores_if_no_more_are_free() -> None:
+    """kubernetes/kubernetes#129078: the check comes before it is known what is held."""
+    one = node(EIGHT, config(FULL, reserved="0"), Start(), Apply(pod("b", 2)), Apply(pod("d", 4)))
+    one.do(Stop())
+    one.do(Start())
+    assert one.view().pods == {"b": refused(2, free=0), "d": refused(4, free=0)}
+    assert held(one) == {}
+
+
+def test_a_restart_may_refuse_a_holder_for_a_newcomers_sake() -> None:
+    """Which of the two is admitted first is chance, so both outcomes are followed."""
+    one = node(EIGHT, config(FULL, reserved="0"), Start(), Apply(pod("a", 2)), Apply(pod("b", 2)))
+    for step in (Stop(), Apply(pod("c", 2)), Start()):
+        one.do(step)
+    assert held(one) == {"a": "1,5", "b": "2,6", "c": "3,7"}
+    assert one.outcomes > 1
+
+
+def test_whole_cores_mean_nothing_without_smt() -> None:
+    one = node(PLAIN, config(FULL, amount="1"), Start(), Apply(pod("a", 1)), Apply(pod("b", 2)))
+    assert held(one) == {"a": "1", "b": "2-3"}
+
+
+# -- the allocators ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("machine", "settings", "requests", "expected"),
+    [
+        (
+            "1s-4n-32c-smt2", config(NUMA, amount="2"), (16, 20, 17),
+            {"a": "8-15,40-47", "b": "16-20,24-28,48-52,56-60",
+             "c": "1-4,21-23,29-31,33-35,53-54,61-62"},
+        ),
+        (
+            "2s-4n-64c-smt2", config(NUMA, FULL, amount="2"), (40, 22, 34),
+            {"a": "16-25,32-41,80-89,96-105", "b": "48-58,112-122",
+             "c": "1-7,26-30,42-46,65-71,90-94,106-110"},
+        ),
+        (
+            "2s-4n-64c-smt2", config(NUMA, SOCKET, reserved="0,64"), (40, 22, 35),
+            {"a": "16-25,32-41,80-89,96-105", "b": "48-58,112-122",
+             "c": "1-7,26-31,42-47,65-70,90-94,106-110"},
+        ),
+        (EIGHT, config(CORES, amount="2"), (3, 1), {"a": "2-4", "b": "5"}),
+        (NEAR, config(CORES, amount="2"), (3, 1), {"a": "2-4", "b": "5"}),
+        (
+            "2s-2n-32c-smt2-l3x4", config(CORES, amount="3"), (10, 31, 5),
+            {"a": "3-12", "b": "13-27,32-47", "c": "28-31,48"},
+        ),
+        (
+            "2s-2n-32c-smt2-l3x4", config(UNCORE, amount="2"), (5, 8, 16, 20),
+            {"a": "1-3,33-34", "b": "4-7,36-39", "c": "8-15,40-47", "d": "16-25,48-57"},
+        ),
+        (
+            "2s-2n-32c-smt2-l3x4", config(UNCORE, FULL, STRICT, reserved="0,32"), (6, 8, 14, 2),
+            {"a": "1-3,33-35", "b": "4-7,36-39", "c": "8-14,40-46", "d": "15,47"},
+        ),
+    ],
+)  # fmt: skip
+def test_options_choose_the_cpus(
+    machine: str, settings: KubeletConfig, requests: tuple[int, ...], expected: dict[str, str]
+) -> None:
+    one = node(machine, settings, Start())
+    for name, cpus in zip("abcd", requests, strict=False):
+        one.do(Apply(pod(name, cpus)))
+    assert held(one) == expected
+
+
+@pytest.mark.parametrize(("options", "reserved"), [((), "0,4"), ((CORES,), "0-1")])
+def test_options_choose_the_reserved_cpus(options: tuple[str, ...], reserved: str) -> None:
+    topology = discover(topologies.machine(EIGHT).tree).cpu_topology()
+    policy = make_policy(topology, config(*options, amount="2"))
+    assert isinstance(policy, StaticPolicy)
+    assert str(policy.reserved) == reserved
+
+
+def test_a_kubelet_that_hangs_is_not_modelled_and_nothing_has_changed() -> None:
+    """kubernetes/kubernetes#140730. The real one kept its lock and admitted nobody any more."""
+    holder = pod("p", 6)
+    state = Checkpoint(
+        "static",
+        CPUSet.parse("0-7,9-11,14-23,25-27,30-31"),
+        {holder.uid: {"c1": CPUSet.parse("8,12-13,24,28-29")}},
+    ).dumps()
+    settings = config(NUMA, FULL, reserved="0,4")
+    one = node("2s-4n-16c-smt2", settings, WriteState(state), Apply(holder), Start())
+    before = one.view()
+    with pytest.raises(NotModelled, match="the kubelet hangs") as caught:
+        one.do(Apply(pod("h", 22)))
+    assert isinstance(caught.value.__cause__, KubeletHangs)
+    assert one.view() == before
+    one.do(Apply(pod("h", 20)))
+    assert one.view().pods["h"].phase is Phase.RUNNING
+
+
+def test_a_pod_of_which_the_second_container_hangs_leaves_no_trace() -> None:
+    """Not even what its first container was given."""
+    holder = pod("p", 6)
+    state = Checkpoint(
+        "static",
+        CPUSet.parse("0-7,9-11,14-23,25-27,30-31"),
+        {holder.uid: {"c1": CPUSet.parse("8,12-13,24,28-29")}},
+    ).dumps()
+
+    class HangsAtTwo(StaticPolicy):
+        def take(self, available: CPUSet, count: int) -> CPUSet:
+            if count == 2:
+                raise KubeletHangs("for ever")
+            return super().take(available, count)
+
+    one = Node(
+        lambda name: topologies.machine(name).tree,
+        "2s-4n-16c-smt2",
+        config(reserved="0,4"),
+        policy_factory=lambda topology, settings, *, release: HangsAtTwo(
+            topology, settings.reserved_system_cpus or CPUSet(), release=release
+        ),
+    )
+    for step in (WriteState(state), Apply(holder), Start()):
+        one.do(step)
+    before = one.view()
+    with pytest.raises(NotModelled):
+        one.do(Apply(pod("h", 4, 2)))
+    assert one.view() == before
+    with pytest.raises(IllegalStep):
+        one.do(Delete("h"))
+    one.do(Apply(pod("i", 1)))
+    assert len(one.view().shared_pool) == len(before.shared_pool) - 1
+
+
+# -- strict-cpu-reservation ----------------------------------------------------------------------
+
+
+def test_strict_leaves_the_reserved_cpus_out_of_the_pool() -> None:
+    one = node(EIGHT, config(STRICT, reserved="0,4"), Start(), Apply(pod("a", 2)))
+    assert str(one.view().shared_pool) == "2-3,6-7"
+    one.do(Stop())
+    one.do(Start())
+    assert one.view().running
+    assert held(one) == {"a": "1,5"}
+    one.do(Delete("a"))
+    assert str(one.view().shared_pool) == "1-3,5-7"
+
+
+def test_strict_lets_the_pool_run_empty_and_does_not_start_on_that() -> None:
+    """kubernetes/kubernetes#141196. A shared container then runs without a cpuset."""
+    one = node(EIGHT, config(STRICT, reserved="0,4"), Start(), Apply(pod("a", 6)))
+    one.do(Apply(Pod("shared", (Container("c"),))))
+    assert str(one.view().shared_pool) == ""
+    assert one.view().cpusets["shared"] == {"c": None}
+    one.do(Stop())
+    one.do(Start())
+    assert one.view().error == "default cpuset cannot be empty"
+
+
+@pytest.mark.parametrize(
+    ("default", "entries", "error"),
+    [
+        (
+            "1-3,5-6", {},
+            'current set of available CPUs "1-3,5-7" doesn\'t match with CPUs in state "1-3,5-6"',
+        ),
+        (
+            "1-7", {},
+            'some of strictly reserved cpus: "4" are present in defaultCpuSet: "1-7"',
+        ),
+        (
+            "2-3,5-7", {"u": {"c": "1-2"}},
+            'pod: u, container: c cpuset: "1-2" overlaps with default cpuset "2-3,5-7"',
+        ),
+        ("2-3,5-7", {"u": {"c": "1"}}, ""),
+        ("", {"u": {"c": "1"}}, "default cpuset cannot be empty"),
+    ],
+)  # fmt: skip
+def test_strict_judges_the_state_without_the_reserved_cpus(
+    default: str, entries: dict[str, dict[str, str]], error: str
+) -> None:
+    state = Checkpoint(
+        "static",
+        CPUSet.parse(default),
+        {uid: {n: CPUSet.parse(c) for n, c in named.items()} for uid, named in entries.items()},
+    ).dumps()
+    one = node(EIGHT, config(STRICT, amount="2"), WriteState(state), Start())
+    assert one.view().error == error
+    assert one.view().running is (not error)
+
+
+def test_strict_switched_on_or_off_does_not_start_on_the_file_of_before() -> None:
+    one = node(EIGHT, config(reserved="0,4"), Start(), Stop())
+    one.do(Configure(config(STRICT, reserved="0,4")))
+    one.do(Start())
+    assert one.view().error == (
+        'some of strictly reserved cpus: "0,4" are present in defaultCpuSet: "0-7"'
+    )
+    other = node(EIGHT, config(STRICT, reserved="0,4"), Start(), Stop())
+    other.do(Configure(config(reserved="0,4")))
+    other.do(Start())
+    assert other.view().error == (
+        'not all reserved cpus: "0,4" are present in defaultCpuSet: "1-3,5-7"'
+    )
