@@ -343,17 +343,21 @@ class KubeletNode:
         """
         self._require_alive()
         running = self._sandbox.running
+        # The kubelet writes its state file, then speaks to the runtime, then tells of the pod.
+        # Looked at the other way round, whatever has an effect here is here itself.
+        pods = self._pods() if running else {}
+        cpusets = self._runtime.cpusets()
         text = self._state_text()
         shared, entries = glance(text)
         return View(
             running=running,
             error="" if running else self._error(),
             exit_status=None if running or self._stopped else self._exit_status(),
-            pods=self._pods() if running else {},
+            pods=pods,
             assignments={self._name(uid): containers for uid, containers in entries.items()},
             shared_pool=shared,
             state_file=text,
-            cpusets={self._name(uid): sets for uid, sets in self._runtime.cpusets().items()},
+            cpusets={self._name(uid): sets for uid, sets in cpusets.items()},
         )
 
     def settle(self, satisfied: Callable[[View], bool]) -> View:
