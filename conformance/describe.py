@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from reference.qos import qos_class
-
 from reference import CPUSet, CPUTopology
+from reference.qos import qos_class
 from reference.steps import (
     Apply,
     AwaitReconcile,
