@@ -51,8 +51,9 @@ def watch(process: subprocess.Popen[bytes]) -> int:
             pass
         try:
             text = STATE_FILE.read_text()
-            if text != written:
-                written = corrupted(text)
+            changed = text if text == written else corrupted(text)
+            if changed != text:  # else a newer file could be overwritten by what was read before
+                written = changed
                 STATE_FILE.write_text(written)
         except (OSError, CheckpointError):
             continue  # not there yet, or half written
