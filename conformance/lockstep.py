@@ -223,6 +223,28 @@ class LockstepNode:
             expected == seen, rule, Difference(what=what, expected=str(expected), seen=str(seen))
         )
 
+    def promise_refusal(self, *texts: str) -> None:
+        """Promise that the kubelet did not start, and that its error has these texts in it."""
+        view = self.view
+        self.promise(
+            not view.running,
+            "The kubelet refuses to start",
+            Difference(what="kubelet", expected="gives up", seen="runs"),
+        )
+        for text in texts:
+            self.promise(
+                text in view.error,
+                "The kubelet's error says why",
+                Difference(what="kubelet's error", expected=f"… {text} …", seen=view.error),
+            )
+
+    def promise_running(self, rule: str) -> None:
+        """Promise that the kubelet runs."""
+        seen = "runs" if self.view.running else f"gave up: {self.view.error}"
+        self.promise(
+            self.view.running, rule, Difference(what="kubelet", expected="runs", seen=seen)
+        )
+
     # ---- inside ---------------------------------------------------------------------------
 
     def evidence(self) -> str:

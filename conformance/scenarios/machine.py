@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from conformance.lockstep import LockstepNode
 from conformance.pods import guaranteed
-from conformance.results import Difference
 from conformance.scenario import Needs, scenario
 from conformance.scenarios.sources import CPUS_CHANGED
 from conformance.subject import Capability
@@ -23,24 +22,19 @@ _CHANGES = (
 
 
 def _promise_mismatch(node: LockstepNode, now: CPUSet, state: CPUSet) -> None:
-    error = f'current set of available CPUs "{now}" doesn\'t match with CPUs in state "{state}"'
-    view = node.view
-    seen = "runs" if view.running else view.error
-    node.promise(
-        not view.running and view.error == error,
-        "The kubelet refuses to start, and its error names both sets of CPUs",
-        Difference(what="kubelet's error", expected=error, seen=seen),
+    node.promise_refusal()
+    node.promise_equal(
+        "The error names both sets of CPUs",
+        "kubelet's error",
+        f'current set of available CPUs "{now}" doesn\'t match with CPUs in state "{state}"',
+        node.view.error,
     )
 
 
 def _promise_recovery(node: LockstepNode, count: int) -> None:
     node.remove_state()
     node.start()
-    node.promise(
-        node.view.running,
-        "With the state file removed, the kubelet starts",
-        Difference(what="kubelet", expected="runs", seen=node.view.error),
-    )
+    node.promise_running("With the state file removed, the kubelet starts")
     taken = node.taken("a")
     node.promise_equal("The pod has its CPUs again", "CPUs of a/c", count, len(taken))
     node.promise_cpus("and runs on them", "cpuset a/c", taken, node.cpuset("a"))

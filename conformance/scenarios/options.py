@@ -49,18 +49,6 @@ def _with(
     return config if reserved is None else replace(config, reserved_system_cpus=reserved)
 
 
-def _promise_error(node: LockstepNode, text: str) -> None:
-    node.promise(
-        not node.view.running and text in node.view.error,
-        "The kubelet refuses to start, and says why",
-        Difference(
-            what="kubelet's error",
-            expected=f"… {text}",
-            seen=node.view.error or "(the kubelet runs)",
-        ),
-    )
-
-
 def _promise_smt_error(node: LockstepNode, pod: str, text: str) -> None:
     status = node.view.pods[pod]
     node.promise_equal("The pod is rejected", f"phase of pod {pod}", Phase.REJECTED, status.phase)
@@ -315,8 +303,7 @@ def strict_refuses_an_older_file(node: LockstepNode) -> None:
     node.stop()
     node.configure(_with(node, "strict-cpu-reservation"))
     node.start()
-    _promise_error(
-        node,
+    node.promise_refusal(
         f'some of strictly reserved cpus: "{node.reserved}" are present in '
         f'defaultCpuSet: "{node.cpus}"',
     )
@@ -344,8 +331,7 @@ def strict_switched_off_refuses_its_file(node: LockstepNode) -> None:
     node.stop()
     node.configure(node.default_config())
     node.start()
-    _promise_error(
-        node,
+    node.promise_refusal(
         f'not all reserved cpus: "{node.reserved}" are present in '
         f'defaultCpuSet: "{node.cpus - node.reserved}"',
     )
@@ -364,8 +350,8 @@ def strict_switched_off_refuses_its_file(node: LockstepNode) -> None:
 def unknown_is_refused(node: LockstepNode) -> None:
     """A typing error must not become a node without its promise."""
     node.boot(_with(node, "full-pcpu-only"))
-    _promise_error(
-        node, 'new static policy error: unknown CPU Manager Policy option: "full-pcpu-only"'
+    node.promise_refusal(
+        'new static policy error: unknown CPU Manager Policy option: "full-pcpu-only"'
     )
 
 
@@ -379,8 +365,7 @@ def unknown_is_refused(node: LockstepNode) -> None:
 def alpha_needs_its_gate(node: LockstepNode) -> None:
     """Even where the option is only named, to say that it is off."""
     node.boot(_with(node, "align-by-socket", value="false", gates=_NO_GATES))
-    _promise_error(
-        node,
+    node.promise_refusal(
         "new static policy error: CPU Manager Policy Alpha-level Options not enabled, "
         'but option "align-by-socket" provided',
     )
@@ -396,8 +381,7 @@ def alpha_needs_its_gate(node: LockstepNode) -> None:
 def beta_needs_its_gate(node: LockstepNode) -> None:
     """The gate is on unless it is switched off."""
     node.boot(_with(node, "distribute-cpus-across-numa", gates=_NO_BETA))
-    _promise_error(
-        node,
+    node.promise_refusal(
         "new static policy error: CPU Manager Policy Beta-level Options not enabled, "
         'but option "distribute-cpus-across-numa" provided',
     )
@@ -413,8 +397,7 @@ def beta_needs_its_gate(node: LockstepNode) -> None:
 def bad_value_is_refused(node: LockstepNode) -> None:
     """“yes” is none of the twelve words that Go takes for a boolean."""
     node.boot(_with(node, "full-pcpus-only", value="yes"))
-    _promise_error(
-        node,
+    node.promise_refusal(
         'new static policy error: bad value for option "full-pcpus-only": '
         'strconv.ParseBool: parsing "yes": invalid syntax',
     )
@@ -430,8 +413,7 @@ def bad_value_is_refused(node: LockstepNode) -> None:
 def incompatible_pair_is_refused(node: LockstepNode) -> None:
     """One would break the other's promise."""
     node.boot(_with(node, "full-pcpus-only", "distribute-cpus-across-cores"))
-    _promise_error(
-        node,
+    node.promise_refusal(
         "new static policy error: static policy options full-pcpus-only and "
         "distribute-cpus-across-cores can not be used at the same time",
     )
@@ -448,8 +430,7 @@ def incompatible_pair_is_refused(node: LockstepNode) -> None:
 def align_by_socket_needs_large_sockets(node: LockstepNode) -> None:
     """There a NUMA node is the larger unit, and alignment by socket would promise less."""
     node.boot(_with(node, "align-by-socket"))
-    _promise_error(
-        node,
+    node.promise_refusal(
         "new static policy error: Align by socket is not compatible with hardware where number "
         "of sockets are more than number of NUMA",
     )
@@ -466,8 +447,7 @@ def none_policy_takes_no_options(node: LockstepNode) -> None:
     """An option that cannot take effect is told, not dropped."""
     config = _with(node, "full-pcpus-only", gates=_NO_GATES)
     node.boot(replace(config, policy="none"))
-    _promise_error(
-        node,
+    node.promise_refusal(
         "new none policy error: None policy: received unsupported "
         "options=map[full-pcpus-only:true]",
     )

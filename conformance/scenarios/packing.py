@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections.abc import Mapping
 
 from conformance.checks import cpu_difference
 from conformance.lockstep import LockstepNode
@@ -11,27 +11,16 @@ from conformance.scenario import Needs, scenario
 from conformance.scenarios.sources import TOPOLOGY_ORDER
 from reference import CPUSet
 
-_NUMA, _SOCKET, _CORE = 0, 1, 2
+
+def _size(masks: Mapping[int, int]) -> int:
+    """How many CPUs each of them has, on a machine where all have equally many."""
+    return next(iter(masks.values())).bit_count()
 
 
-def _groups(node: LockstepNode, level: int) -> dict[int, CPUSet]:
-    """The machine's CPUs by NUMA node, socket or physical core."""
-    groups: dict[int, list[int]] = {}
-    for cpu, row in node.topology.details.items():
-        groups.setdefault(row[level], []).append(cpu)
-    return {key: CPUSet(cpus) for key, cpus in groups.items()}
-
-
-def _size(node: LockstepNode, level: int) -> int:
-    return Counter(row[level] for row in node.topology.details.values()).most_common(1)[0][1]
-
-
-def _promise_whole(node: LockstepNode, rule: str, taken: CPUSet, level: int) -> None:
-    whole = [group for group in _groups(node, level).values() if group <= taken]
-    covered = CPUSet()
-    for group in whole:
-        covered |= group
-    node.promise(taken == covered, rule, cpu_difference("exclusive CPUs", covered, taken))
+def _promise_whole(node: LockstepNode, rule: str, taken: CPUSet, masks: Mapping[int, int]) -> None:
+    """``taken`` is made of whole NUMA nodes, sockets or cores, whichever the masks are of."""
+    touched = [mask for mask in masks.values() if mask & taken.mask]
+    node.promise_cpus(rule, "exclusive CPUs", CPUSet.of_mask(sum(touched)), taken)
 
 
 @scenario(
@@ -44,8 +33,10 @@ def _promise_whole(node: LockstepNode, rule: str, taken: CPUSet, level: int) -> 
 def whole_core(node: LockstepNode) -> None:
     """No thread of the core is left for another container."""
     node.boot()
-    node.apply(guaranteed("a", _size(node, _CORE)))
-    _promise_whole(node, "The CPUs are one whole physical core", node.taken("a"), _CORE)
+    node.apply(guaranteed("a", _size(node.topology.core_masks)))
+    _promise_whole(
+        node, "The CPUs are one whole physical core", node.taken("a"), node.topology.core_masks
+    )
 
 
 @scenario(
@@ -59,8 +50,10 @@ def several_whole_cores(node: LockstepNode) -> None:
     """Also beside a container that has taken single CPUs."""
     node.boot()
     node.apply(guaranteed("single", 1))
-    node.apply(guaranteed("a", 2 * _size(node, _CORE)))
-    _promise_whole(node, "The CPUs are whole physical cores", node.taken("a"), _CORE)
+    node.apply(guaranteed("a", 2 * _size(node.topology.core_masks)))
+    _promise_whole(
+        node, "The CPUs are whole physical cores", node.taken("a"), node.topology.core_masks
+    )
 
 
 @scenario(
@@ -73,8 +66,10 @@ def several_whole_cores(node: LockstepNode) -> None:
 def whole_numa_node(node: LockstepNode) -> None:
     """A free NUMA node is there, since only the first has reserved CPUs."""
     node.boot()
-    node.apply(guaranteed("a", _size(node, _NUMA)))
-    _promise_whole(node, "The CPUs are one whole NUMA node", node.taken("a"), _NUMA)
+    node.apply(guaranteed("a", _size(node.topology.numa_masks)))
+    _promise_whole(
+        node, "The CPUs are one whole NUMA node", node.taken("a"), node.topology.numa_masks
+    )
 
 
 @scenario(
@@ -87,8 +82,10 @@ def whole_numa_node(node: LockstepNode) -> None:
 def whole_socket(node: LockstepNode) -> None:
     """A free socket is there, since only the first has reserved CPUs."""
     node.boot()
-    node.apply(guaranteed("a", _size(node, _SOCKET)))
-    _promise_whole(node, "The CPUs are one whole socket", node.taken("a"), _SOCKET)
+    node.apply(guaranteed("a", _size(node.topology.socket_masks)))
+    _promise_whole(
+        node, "The CPUs are one whole socket", node.taken("a"), node.topology.socket_masks
+    )
 
 
 @scenario(
@@ -101,15 +98,15 @@ def whole_socket(node: LockstepNode) -> None:
 def spill_over(node: LockstepNode) -> None:
     """The part that spills over is one physical core of another NUMA node."""
     node.boot()
-    node.apply(guaranteed("a", _size(node, _NUMA) + _size(node, _CORE)))
+    node.apply(guaranteed("a", _size(node.topology.numa_masks) + _size(node.topology.core_masks)))
     taken = node.taken("a")
-    whole = [group for group in _groups(node, _NUMA).values() if group <= taken]
+    whole = [mask for mask in node.topology.numa_masks.values() if not mask & ~taken.mask]
     node.promise(
         len(whole) >= 1,
         "One NUMA node is taken whole",
         cpu_difference("CPUs of whole NUMA nodes", taken, CPUSet()),
     )
-    _promise_whole(node, "All CPUs are of whole physical cores", taken, _CORE)
+    _promise_whole(node, "All CPUs are of whole physical cores", taken, node.topology.core_masks)
 
 
 @scenario(
@@ -125,5 +122,5 @@ def single_cpus_share_a_core(node: LockstepNode) -> None:
     node.apply(guaranteed("a", 1))
     node.apply(guaranteed("b", 1))
     both = node.taken("a") | node.taken("b")
-    cores = {node.topology.details[cpu][_CORE] for cpu in both}
+    cores = {node.topology.details[cpu].core for cpu in both}
     node.promise_equal("Both CPUs are of one physical core", "cores in use", 1, len(cores))

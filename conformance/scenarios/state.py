@@ -7,7 +7,6 @@ from dataclasses import replace
 
 from conformance.lockstep import LockstepNode
 from conformance.pods import guaranteed
-from conformance.results import Difference
 from conformance.scenario import Needs, scenario
 from conformance.scenarios.sources import CHANGING_POLICY, CHECKSUM, CPUS_CHANGED, KEP
 from conformance.subject import Capability
@@ -18,22 +17,6 @@ _EDITS = (
     Capability.EDIT_STATE,
     Capability.START_ERROR,
 )
-
-
-def _promise_refusal(node: LockstepNode, *texts: str) -> None:
-    """The kubelet did not start, and its error has these texts in it."""
-    view = node.view
-    node.promise(
-        not view.running,
-        "The kubelet refuses to start",
-        Difference(what="kubelet", expected="gives up", seen="runs"),
-    )
-    for text in texts:
-        node.promise(
-            text in view.error,
-            "The error says why",
-            Difference(what="kubelet's error", expected=f"… {text} …", seen=view.error),
-        )
 
 
 def _promise_recovery(node: LockstepNode, refused: str) -> None:
@@ -74,7 +57,7 @@ def _damaged(node: LockstepNode, text: str, *errors: str) -> None:
     node.stop()
     node.write_state(text)
     node.start()
-    _promise_refusal(node, "could not restore state from checkpoint", *errors)
+    node.promise_refusal("could not restore state from checkpoint", *errors)
     _promise_recovery(node, text)
 
 
@@ -144,18 +127,14 @@ def other_policy_is_refused(node: LockstepNode) -> None:
     node.stop()
     node.configure(replace(static, policy="none"))
     node.start()
-    _promise_refusal(node, 'configured policy "none" differs from state checkpoint policy "static"')
+    node.promise_refusal('configured policy "none" differs from state checkpoint policy "static"')
     node.remove_state()
     node.start()
-    node.promise(
-        node.view.running,
-        "Without the file it starts under the new policy",
-        Difference(what="kubelet", expected="runs", seen=node.view.error),
-    )
+    node.promise_running("Without the file it starts under the new policy")
     node.stop()
     node.configure(static)
     node.start()
-    _promise_refusal(node, 'configured policy "static" differs from state checkpoint policy "none"')
+    node.promise_refusal('configured policy "static" differs from state checkpoint policy "none"')
 
 
 @scenario(
@@ -173,8 +152,7 @@ def of_other_cpus_is_refused(node: LockstepNode) -> None:
     text = Checkpoint(policy_name="static", default_cpuset=more).dumps(release=node.release)
     node.write_state(text)
     node.start()
-    _promise_refusal(
-        node,
+    node.promise_refusal(
         f'current set of available CPUs "{node.cpus}" doesn\'t match with CPUs in state "{more}"',
     )
     _promise_recovery(node, text)
@@ -196,8 +174,7 @@ def overlap_is_refused(node: LockstepNode) -> None:
     ).dumps(release=node.release)
     node.write_state(text)
     node.start()
-    _promise_refusal(
-        node,
+    node.promise_refusal(
         f'pod: pod, container: c cpuset: "{both}" overlaps with default cpuset "{node.cpus}"',
     )
     _promise_recovery(node, text)
@@ -219,8 +196,7 @@ def reserved_cpus_must_be_shared(node: LockstepNode) -> None:
     ).dumps(release=node.release)
     node.write_state(text)
     node.start()
-    _promise_refusal(
-        node,
+    node.promise_refusal(
         f'not all reserved cpus: "{node.reserved}" are present in defaultCpuSet: "{pool}"',
     )
     _promise_recovery(node, text)

@@ -3,40 +3,20 @@ told about, and caught again by the replay command."""
 
 from __future__ import annotations
 
-import os
 import shlex
-import subprocess
 import sys
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from conformance.results import Footer, Header, Result, read
+if TYPE_CHECKING:
+    from tests.cli.conftest import Command, Stream
+
 
 INCIDENT: Final = "machine/cpu-upgrade-incident"
 LIAR: Final = Path(__file__).parents[1] / "kubelet" / "corrupting_kubelet.py"
 ERROR: Final = 'current set of available CPUs "0-7" doesn\'t match with CPUs in state "0-3"'
-
-
-def pinproof(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    """Run the command in a process of its own."""
-    return subprocess.run(
-        [sys.executable, "-m", "pinproof", *arguments],
-        capture_output=True,
-        text=True,
-        env={**os.environ, **environment},
-        timeout=600,
-        check=False,
-    )
-
-
-def stream(directory: Path) -> tuple[Header, list[Result], Footer]:
-    """The result stream of a run."""
-    header, *between, footer = read(directory / "result.jsonl")
-    assert isinstance(header, Header)
-    assert isinstance(footer, Footer)
-    return header, [one for one in between if isinstance(one, Result)], footer
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +29,9 @@ def liar(kubelet_path: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def test_an_unmodified_kubelet_is_conformant(kubelet_path: str, tmp_path: Path) -> None:
+def test_an_unmodified_kubelet_is_conformant(
+    pinproof: Command, results: Stream, kubelet_path: str, tmp_path: Path
+) -> None:
     """On a machine with more CPUs, sockets and NUMA nodes than this one has; the reports name
     release, hash and machine."""
     done = pinproof(
@@ -57,11 +39,11 @@ def test_an_unmodified_kubelet_is_conformant(kubelet_path: str, tmp_path: Path) 
         *("-k", "packing or pool", "--report", str(tmp_path)),
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    header, results, footer = stream(tmp_path)
+    header, found, footer = results(tmp_path)
     assert header.subject.version.startswith("v1.36.")
     assert header.subject.digest.startswith("sha256:")
-    assert {one.verdict for one in results} == {"pass"}
-    assert footer.counts["pass"] == len(results) >= 10
+    assert {one.verdict for one in found} == {"pass"}
+    assert footer.counts["pass"] == len(found) >= 10
     page = (tmp_path / "report.html").read_text()
     junit = (tmp_path / "junit.xml").read_text()
     for text in (header.subject.version, header.subject.digest, "2s-4n-64c-smt2"):
@@ -69,20 +51,24 @@ def test_an_unmodified_kubelet_is_conformant(kubelet_path: str, tmp_path: Path) 
         assert text in junit
 
 
-def test_the_incident_is_one_command(kubelet_path: str, tmp_path: Path) -> None:
+def test_the_incident_is_one_command(
+    pinproof: Command, results: Stream, kubelet_path: str, tmp_path: Path
+) -> None:
     """And the report shows the kubelet's own error line."""
     done = pinproof(
         *("run", "--subject", f"kubelet:{kubelet_path}", "-k", INCIDENT),
         *("--report", str(tmp_path)),
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    _, (result,), _ = stream(tmp_path)
+    _, (result,), _ = results(tmp_path)
     assert result.kubelet_errors == [f"exit status 1: {ERROR}"]
     page = (tmp_path / "report.html").read_text()
     assert ERROR.replace('"', "&#34;").replace("'", "&#39;") in page
 
 
-def test_a_kubelet_that_lies_is_caught_and_replayed(liar: Path, tmp_path: Path) -> None:
+def test_a_kubelet_that_lies_is_caught_and_replayed(
+    pinproof: Command, results: Stream, liar: Path, tmp_path: Path
+) -> None:
     """Scenario, machine, steps, both CPU lists and the replay command are in the explanation."""
     scenario, machine = "qos/whole-cpus-are-exclusive", "1s-1n-4c-smt2"
     done = pinproof(
@@ -90,7 +76,7 @@ def test_a_kubelet_that_lies_is_caught_and_replayed(liar: Path, tmp_path: Path) 
         *("--report", str(tmp_path)),
     )
     assert done.returncode == 1, done.stdout + done.stderr
-    _, (result,), _ = stream(tmp_path)
+    _, (result,), _ = results(tmp_path)
     story = result.explanation
     for part in (
         f"{scenario} on {machine}: the promise is broken",
@@ -115,7 +101,9 @@ def test_a_kubelet_that_lies_is_caught_and_replayed(liar: Path, tmp_path: Path) 
         ("kill -9 $$", "does not start on the simplest machine"),
     ],
 )
-def test_a_kubelet_that_exits_at_once_is_one_line(body: str, line: str, tmp_path: Path) -> None:
+def test_a_kubelet_that_exits_at_once_is_one_line(
+    pinproof: Command, body: str, line: str, tmp_path: Path
+) -> None:
     """Status 3: nothing can be told of it. It is tried once, not once a scenario."""
     path = tmp_path / "kubelet"
     path.write_text(

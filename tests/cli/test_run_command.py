@@ -5,36 +5,18 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from conformance.results import Footer, Header, Result, read
+if TYPE_CHECKING:
+    from tests.cli.conftest import Command, Stream
+
 
 INCIDENT: Final = "machine/cpu-upgrade-incident"
 
 
-def pinproof(*arguments: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
-    """Run the command; its output is text."""
-    return subprocess.run(
-        [sys.executable, "-m", "pinproof", *arguments],
-        capture_output=True,
-        text=True,
-        timeout=300,
-        cwd=cwd,
-        check=False,
-    )
-
-
-def results(directory: Path) -> tuple[Header, list[Result], Footer]:
-    """The stream of a run."""
-    header, *between, footer = read(directory / "result.jsonl")
-    assert isinstance(header, Header)
-    assert isinstance(footer, Footer)
-    return header, [one for one in between if isinstance(one, Result)], footer
-
-
-def test_the_reference_is_conformant(tmp_path: Path) -> None:
+def test_the_reference_is_conformant(pinproof: Command, results: Stream, tmp_path: Path) -> None:
     """With all three files, and every verdict accounted for."""
     done = pinproof("run", "--machine", "1s-1n-4c-smt2", "--report", str(tmp_path))
     assert done.returncode == 0, done.stdout + done.stderr
@@ -46,7 +28,9 @@ def test_the_reference_is_conformant(tmp_path: Path) -> None:
     assert (tmp_path / "report.html").stat().st_size > 0
 
 
-def test_the_reference_is_judged_by_recordings(tmp_path: Path) -> None:
+def test_the_reference_is_judged_by_recordings(
+    pinproof: Command, results: Stream, tmp_path: Path
+) -> None:
     """Of a real kubelet: never by itself."""
     pinproof("run", "--machine", "1s-1n-4c-smt2", "--report", str(tmp_path))
     _, found, _ = results(tmp_path)
@@ -55,7 +39,9 @@ def test_the_reference_is_judged_by_recordings(tmp_path: Path) -> None:
     assert witnesses.pop().startswith("a recording of a real kubelet v1.36")
 
 
-def test_a_miniature_is_caught_and_its_replay_command_reproduces_it(tmp_path: Path) -> None:
+def test_a_miniature_is_caught_and_its_replay_command_reproduces_it(
+    pinproof: Command, results: Stream, tmp_path: Path
+) -> None:
     """With the whole story, in the terminal and in the stream."""
     arguments = ("--subject", "miniature:trusts-its-state", "--machine", "1s-1n-4c-smt2")
     done = pinproof("run", *arguments, "-k", INCIDENT, "--report", str(tmp_path))
@@ -77,7 +63,9 @@ def test_a_miniature_is_caught_and_its_replay_command_reproduces_it(tmp_path: Pa
     assert INCIDENT in again.stdout
 
 
-def test_two_workers_find_what_one_finds(tmp_path: Path) -> None:
+def test_two_workers_find_what_one_finds(
+    pinproof: Command, results: Stream, tmp_path: Path
+) -> None:
     """And the stream is whole."""
     for count, name in (("0", "one"), ("2", "two")):
         done = pinproof(
@@ -92,7 +80,7 @@ def test_two_workers_find_what_one_finds(tmp_path: Path) -> None:
     assert {x.worker for x in two} == {"gw0", "gw1"}
 
 
-def test_a_run_does_not_read_the_callers_pytest_settings(tmp_path: Path) -> None:
+def test_a_run_does_not_read_the_callers_pytest_settings(pinproof: Command, tmp_path: Path) -> None:
     """They are the caller's, for the caller's tests."""
     (tmp_path / "pytest.ini").write_text("[pytest]\naddopts = --no-such-option\n")
     (tmp_path / "conftest.py").write_text("raise RuntimeError\n")
@@ -120,7 +108,7 @@ def test_a_run_does_not_read_the_callers_pytest_settings(tmp_path: Path) -> None
     ],
 )
 def test_wrong_usage_is_one_line_and_its_status(
-    tmp_path: Path, arguments: list[str], status: int, line: str
+    pinproof: Command, tmp_path: Path, arguments: list[str], status: int, line: str
 ) -> None:
     """No traceback, nothing green."""
     done = pinproof("run", *arguments, cwd=tmp_path)
@@ -133,7 +121,7 @@ def test_wrong_usage_is_one_line_and_its_status(
 
 
 @pytest.mark.parametrize("wrong", [["--no-such-option"], ["-k", "not @"]])
-def test_what_pytest_refuses_is_wrong_usage(wrong: list[str]) -> None:
+def test_what_pytest_refuses_is_wrong_usage(pinproof: Command, wrong: list[str]) -> None:
     """It says itself what it does not understand."""
     done = pinproof("run", *wrong)
     assert done.returncode == 2, done.stdout + done.stderr
@@ -141,7 +129,7 @@ def test_what_pytest_refuses_is_wrong_usage(wrong: list[str]) -> None:
     assert "Traceback" not in done.stderr
 
 
-def test_a_torn_archive_is_one_line(tmp_path: Path) -> None:
+def test_a_torn_archive_is_one_line(pinproof: Command, tmp_path: Path) -> None:
     """With the file's name."""
     torn = tmp_path / "torn.tar.xz"
     torn.write_bytes(b"\xfd7zXZ\x00 and no more")
@@ -151,7 +139,7 @@ def test_a_torn_archive_is_one_line(tmp_path: Path) -> None:
     assert len(done.stderr.strip().splitlines()) == 1
 
 
-def test_a_tree_without_cpu_online_is_one_line(tmp_path: Path) -> None:
+def test_a_tree_without_cpu_online_is_one_line(pinproof: Command, tmp_path: Path) -> None:
     """The kubelet would find no CPUs on it."""
     (tmp_path / "sys/devices/system/cpu/cpu0/topology").mkdir(parents=True)
     (tmp_path / "sys/devices/system/cpu/cpu0/topology/core_id").write_text("0\n")
@@ -161,7 +149,7 @@ def test_a_tree_without_cpu_online_is_one_line(tmp_path: Path) -> None:
     assert len(done.stderr.strip().splitlines()) == 1
 
 
-def test_the_suite_runs_under_plain_pytest(tmp_path: Path) -> None:
+def test_the_suite_runs_under_plain_pytest(results: Stream, tmp_path: Path) -> None:
     """As an operator with a lab runs it."""
     done = subprocess.run(
         [
