@@ -57,6 +57,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="write result.jsonl, junit.xml and report.html there",
     )
     group.addoption(
+        "--pin-stream",
+        default="",
+        metavar="FILE",
+        help="write the result stream alone, there",
+    )
+    group.addoption(
         "--pin-floor",
         type=int,
         default=1,

@@ -143,6 +143,7 @@ class Run:
         self._reported: set[str] = set()
         self._counts = dict.fromkeys(Verdict, 0)
         self._by_id: dict[str, Case] = {}
+        self._directory: Path | None = None
         self.stream: Path | None = None
         self.status: ExitStatus | None = None
 
@@ -158,7 +159,10 @@ class Run:
         self._by_id = {case.id: case for case in cases(self._config)}
         directory = self._config.getoption("--pin-report")
         if directory:
-            self.stream = Path(directory) / "result.jsonl"
+            self._directory = Path(directory)
+            self.stream = self._directory / "result.jsonl"
+        elif self._config.getoption("--pin-stream"):
+            self.stream = Path(self._config.getoption("--pin-stream"))
         chosen = (self._by_id.get(_case_id(nodeid)) for nodeid in nodeids)
         names = sorted({case.machine.name for case in chosen if case is not None})
         self._writer = StreamWriter(
@@ -213,6 +217,7 @@ class Run:
         if exitstatus in (pytest.ExitCode.INTERRUPTED, pytest.ExitCode.INTERNAL_ERROR):
             self._writer.abandon()  # the footer is missing: a cut-off run must not look whole
             self.status = ExitStatus.COULD_NOT_TELL
+            session.exitstatus = int(self.status)
             return
         self.status = exit_status(self._counts, floor=self._config.getoption("--pin-floor"))
         if exitstatus not in (0, 1, 5) or (exitstatus == 1 and self.status == 0):
@@ -220,9 +225,9 @@ class Run:
         self._writer.finish(self._counts, self.status)
         session.exitstatus = int(self.status)
         self._record()
-        if self.stream is not None:
+        if self.stream is not None and self._directory is not None:
             for entry in entry_points(group=REPORTERS):
-                entry.load()(self.stream, self.stream.parent)
+                entry.load()(self.stream, self._directory)
 
     def _record(self) -> None:
         path = self._config.getoption("--pin-record")

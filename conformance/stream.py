@@ -67,8 +67,12 @@ class StreamWriter:
     def discard(self) -> None:
         """Close, and leave no stream: there was no run."""
         self.abandon()
-        if self._path is not None:
+        if self._path is None:
+            return
+        try:
             self._path.unlink(missing_ok=True)
+        except OSError:
+            self._path.write_bytes(b"")  # a stream that is no file of a directory
 
     def _write(self, record: Record) -> None:
         if self._stream is not None:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import difflib
+import os
 import re
-import tempfile
 from pathlib import Path
 from typing import Annotated
 
@@ -74,28 +74,41 @@ def run(
     console = Console(highlight=False)
     with opened(subject) as tried:
         smoke(tried)  # built, and proven to start, before any worker does
-    with tempfile.TemporaryDirectory(prefix="pinproof-") as scratch:
-        directory = report or Path(scratch)
-        arguments = [
-            str(SUITE / "test_scenarios.py"),
-            *(f"--rootdir={SUITE}", "-c", "/dev/null", "-p", "no:cacheprovider"),
-            *(f"--pin-subject={subject}", f"--pin-release={release}"),
-            *(f"--pin-machine={pattern}" for pattern in machines),
-            *(f"--pin-level={level.value}", f"--pin-floor={floor}"),
-            f"--pin-report={directory}",
-            "--pin-no-smoke",
-            *([f"--pin-record={record}"] if record else []),
-            *_appearance(verbose, console),
-            *context.args,
-        ]
-        status = int(pytest.main(arguments))
-        stream = directory / "result.jsonl"
-        if not stream.exists():
-            raise typer.Exit(_without_stream(status))
-        reports.summarise(stream, console)
-        if report is not None:
-            typer.echo(f"report: {report}", err=True)
+    stream = _stream(report)
+    arguments = [
+        str(SUITE / "test_scenarios.py"),
+        *(f"--rootdir={SUITE}", "-c", "/dev/null", "-p", "no:cacheprovider"),
+        *(f"--pin-subject={subject}", f"--pin-release={release}"),
+        *(f"--pin-machine={pattern}" for pattern in machines),
+        *(f"--pin-level={level.value}", f"--pin-floor={floor}"),
+        f"--pin-report={report}" if report else f"--pin-stream={stream}",
+        "--pin-no-smoke",
+        *([f"--pin-record={record}"] if record else []),
+        *_appearance(verbose, console),
+        *context.args,
+    ]
+    status = int(pytest.main(arguments))
+    if not stream.exists() or not stream.stat().st_size:
+        raise typer.Exit(_without_stream(status))
+    reports.summarise(stream, console)
+    if report is not None:
+        typer.echo(f"report: {report}", err=True)
     raise typer.Exit(status)
+
+
+def _stream(report: Path | None) -> Path:
+    """Where the result stream will be. Without a report it is in memory, under a name that ends
+    with this process, so that not even a killed run leaves a file. What an earlier run left in
+    the report's directory goes: it must not be taken for this one's."""
+    if report is None:
+        return Path(f"/proc/{os.getpid()}/fd/{os.memfd_create('result.jsonl')}")
+    try:
+        report.mkdir(parents=True, exist_ok=True)
+        for name in ("result.jsonl", "junit.xml", "report.html"):
+            (report / name).unlink(missing_ok=True)
+    except OSError as error:
+        raise SubjectUsageError(f"--report {report}: {error.strerror}") from error
+    return report / "result.jsonl"
 
 
 def _appearance(verbose: bool, console: Console) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -168,3 +169,47 @@ def test_the_suite_runs_under_plain_pytest(results: Stream, tmp_path: Path) -> N
     _, found, footer = results(tmp_path)
     assert footer.exit_status == 1
     assert {one.verdict for one in found} >= {"pass", "fail"}
+
+
+def test_a_report_that_cannot_be_written_is_one_line(pinproof: Command, tmp_path: Path) -> None:
+    """Before anything is run."""
+    (tmp_path / "file").write_text("mine")
+    done = pinproof("run", "-k", INCIDENT, "--report", str(tmp_path / "file"))
+    assert done.returncode == 2
+    assert done.stderr.strip().splitlines() == [f"pinproof: --report {tmp_path}/file: File exists"]
+    assert (tmp_path / "file").read_text() == "mine"
+
+
+def test_an_earlier_report_is_not_taken_for_this_runs(pinproof: Command, tmp_path: Path) -> None:
+    """A run that ends before its first scenario has no report."""
+    assert pinproof("run", "-k", INCIDENT, "--report", str(tmp_path)).returncode == 0
+    assert (tmp_path / "result.jsonl").exists()
+    done = pinproof("run", "-k", "whole and nothing-that-exists", "--report", str(tmp_path))
+    assert done.returncode == 4
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_interrupted_run_cannot_tell_and_leaves_nothing(tmp_path: Path) -> None:
+    """Its stream has no footer, so that it cannot look whole."""
+    code = (
+        "import os, signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler);"
+        "from conformance.stream import StreamWriter; add = StreamWriter.add\n"
+        "def once(self, result):\n"
+        "    add(self, result)\n"
+        "    os.kill(os.getpid(), signal.SIGINT)\n"
+        "StreamWriter.add = once\n"
+        "from pinproof.cli import main; main()"
+    )
+    (tmp_path / "tmp").mkdir()
+    arguments = ("run", "--machine", "1s-1n-4c-smt2", "--report", str(tmp_path / "out"))
+    done = subprocess.run(
+        [sys.executable, "-c", code, *arguments],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "TMPDIR": str(tmp_path / "tmp")},
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 3, done.stdout + done.stderr
+    assert "footer" in done.stdout or "cut off" in done.stdout
+    assert list((tmp_path / "tmp").iterdir()) == []
