@@ -111,4 +111,6 @@ def one_pod(node: KubeletNode, name: str, note: Callable[[str, float], None]) ->
 
 
 if __name__ == "__main__":
+    if not sys.argv[1:]:
+        sys.exit("usage: python benchmarks/kubelet.py KUBELET [ROUNDS]")
     main(sys.argv[1], int(sys.argv[2]) if sys.argv[2:] else 10)

@@ -149,7 +149,8 @@ def _result(
     node: LockstepNode | None = None,
 ) -> Result:
     scenario = case.scenario
-    story = Story(scenario, subject.info, case.machine.name, "", ())
+    release = node.release if node else ""
+    story = Story(scenario, subject.info, case.machine.name, "", (), release=release)
     return Result(
         scenario=scenario.id,
         title=scenario.title,

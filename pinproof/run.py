@@ -17,9 +17,10 @@ import reports
 import topologies
 from conformance.scenario import Level, catalogue
 from conformance.smoke import smoke
-from conformance.subject import SubjectUsageError
+from conformance.subject import Subject, SubjectSetupError, SubjectUsageError
 from conformance.verdict import ExitStatus
 from pinproof.subjects import opened
+from reference import NEWEST, NotModelled
 from reference.releases import require_whole_node
 
 SUITE = Path(conformance.suite.__file__).parent
@@ -68,11 +69,10 @@ def run(
     machines = machine or ["all"]
     for pattern in machines:
         topologies.find(pattern)
-    if release:
-        _check_release(release)
     _check_keyword(context.args)
     console = Console(highlight=False)
     with opened(subject) as tried:
+        _require_judge(release or tried.info.release, tried)
         smoke(tried)  # built, and proven to start, before any worker does
     stream = _stream(report)
     arguments = [
@@ -130,11 +130,19 @@ def _without_stream(status: int) -> int:
     return ExitStatus.COULD_NOT_TELL
 
 
-def _check_release(release: str) -> None:
+def _require_judge(release: str, subject: Subject) -> None:
+    """Refuse a release that the model cannot judge, before anything is run."""
     try:
         require_whole_node(release)
     except ValueError as error:
         raise SubjectUsageError(str(error)) from error
+    except NotModelled as error:
+        if release != subject.info.release:
+            raise
+        raise SubjectSetupError(
+            f"{subject.info.name} cannot be judged: {error} "
+            f"(--release {NEWEST} judges it by {NEWEST})"
+        ) from error
 
 
 _WORD = re.compile(r"[\w:+.\\/-]+")

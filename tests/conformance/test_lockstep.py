@@ -188,6 +188,15 @@ def test_a_capability_that_is_missing_skips_with_its_name() -> None:
     assert result.reason == "the subject cannot boot the machine again with other CPUs"
 
 
+def test_the_replay_command_judges_by_the_same_release() -> None:
+    """Where that is not the subject's own."""
+    subject = Doctored(lambda _, view: view)
+    subject.info = SubjectInfo("doctored", "1.35")
+    result = judge(_case(_boots), subject, oracle=_oracle, release=NEWEST).result
+    assert result.verdict == "pass"
+    assert f"--release {NEWEST} " in result.replay
+
+
 def test_a_release_before_the_promise_skips() -> None:
     """And one after its end."""
     for changes, reason in (
