@@ -69,6 +69,12 @@ def judge(case: Case, subject: Subject, *, oracle: OracleMaker, release: str) ->
     )
 
 
+def unjudged(case: Case, subject: Subject, reason: str, story: str) -> Result:
+    """The result of a case that never came to a verdict: its process died."""
+    blank = _result(case, subject, None, Verdict.UNKNOWN, reason)
+    return _with(blank, explanation=story)
+
+
 def inapplicable(scenario: Scenario, topology: CPUTopology, subject: Subject, release: str) -> str:
     """Why a scenario does not apply, or ``""``: release, machine, then what the subject lacks."""
     minor = Release.parse(release).minor

@@ -19,8 +19,8 @@ import msgspec
 import pytest
 
 import topologies
-from conformance.judge import Case, Judgement, judge
-from conformance.lockstep import OracleMaker, machine_record
+from conformance.judge import Case, Judgement, judge, unjudged
+from conformance.lockstep import OracleMaker
 from conformance.oracle import ModelOracle
 from conformance.recording import RecordedCase, RecordingHeader, recorded, recorded_oracle
 from conformance.recording import write as write_recording
@@ -191,19 +191,10 @@ class Run:
         self._writer.add(msgspec.structs.replace(result, worker=worker or ""))
 
     def _crashed(self, report: pytest.TestReport) -> Result:
-        case = self._by_id[_case_id(report.nodeid)]
         text = report.longreprtext
-        return Result(
-            scenario=case.scenario.id,
-            title=case.scenario.title,
-            area=case.scenario.area,
-            level=case.scenario.level.value,
-            source=case.scenario.source.text,
-            source_url=case.scenario.source.url,
-            machine=machine_record(case.machine, None),
-            verdict=Verdict.UNKNOWN.value,
-            reason=f"the test broke before a verdict: {text.strip().splitlines()[-1:]}",
-            explanation=text,
+        reason = f"the test broke before a verdict: {(text.strip().splitlines() or ['?'])[-1]}"
+        return unjudged(
+            self._by_id[_case_id(report.nodeid)], subject_of(self._config), reason, text
         )
 
     @pytest.hookimpl(trylast=True)

@@ -213,3 +213,33 @@ def test_an_interrupted_run_cannot_tell_and_leaves_nothing(tmp_path: Path) -> No
     assert done.returncode == 3, done.stdout + done.stderr
     assert "footer" in done.stdout or "cut off" in done.stdout
     assert list((tmp_path / "tmp").iterdir()) == []
+
+
+def test_a_worker_that_dies_is_unknown_never_a_pass(results: Stream, tmp_path: Path) -> None:
+    """The other scenarios go on, and the stream is whole."""
+    (tmp_path / "killer.py").write_text(
+        "import os\n"
+        "from conformance import session\n"
+        "judge_item = session.judge_item\n"
+        "def dying(case, subject, item):\n"
+        "    if case.scenario.id == 'qos/fraction-shares':\n"
+        "        os._exit(9)\n"
+        "    return judge_item(case, subject, item)\n"
+        "session.judge_item = dying\n"
+    )
+    arguments = ("run", "--machine", "1s-1n-4c-smt2", "--report", str(tmp_path / "out"))
+    done = subprocess.run(
+        [sys.executable, "-m", "pinproof", *arguments, "-n", "2", "-p", "killer"],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 3, done.stdout + done.stderr
+    _, found, footer = results(tmp_path / "out")
+    unknown = [one for one in found if one.verdict == "unknown"]
+    assert [one.scenario for one in unknown] == ["qos/fraction-shares"]
+    assert "broke before a verdict" in unknown[0].reason
+    assert footer.counts["pass"] > 30
+    assert footer.counts["unknown"] == 1
