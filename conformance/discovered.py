@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from reference import CPUTopology, MachineInfo, discover
+from reference import CPUSet, CPUTopology, MachineInfo, discover
 from topologies import Machine, Tree
 
 _KEPT = 64
@@ -32,3 +32,8 @@ def info_of(tree: Mapping[str, str], *, release: str) -> MachineInfo:
 def topology_of(machine: Machine, *, release: str) -> CPUTopology:
     """The machine's CPU topology; raises :class:`reference.DiscoveryError`."""
     return info_of(machine.tree, release=release).cpu_topology()
+
+
+def first_core(topology: CPUTopology) -> CPUSet:
+    """The physical core of the lowest CPU, which is reserved where nothing else is said."""
+    return topology.with_siblings(CPUSet([min(topology.details)]))

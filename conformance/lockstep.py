@@ -14,7 +14,7 @@ from typing import Final, NoReturn, Protocol
 import topologies
 from conformance.checks import Situation, Violation, cpu_difference, differences, violations
 from conformance.describe import config_text, step_text, topology_text
-from conformance.discovered import topology_of
+from conformance.discovered import first_core, topology_of
 from conformance.oracle import Oracle
 from conformance.results import Difference, Failure, Holding, MachineRecord
 from conformance.subject import NodeUnderTest, Subject, SubjectLostError
@@ -133,10 +133,7 @@ class LockstepNode:
 
     def default_config(self) -> KubeletConfig:
         """Policy static, with the whole physical core of the lowest CPU reserved."""
-        first = min(self.topology.details)
-        core = self.topology.details[first][2]
-        siblings = (cpu for cpu, row in self.topology.details.items() if row[2] == core)
-        return KubeletConfig(reserved_system_cpus=CPUSet(siblings))
+        return KubeletConfig(reserved_system_cpus=first_core(self.topology))
 
     # ---- steps ----------------------------------------------------------------------------
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Final
 
+from conformance.discovered import first_core
 from conformance.subject import Capability
 from reference import CPUTopology
 
@@ -88,8 +89,7 @@ def _sizes(topology: CPUTopology, level: int) -> list[int]:
 
 
 def _free(topology: CPUTopology) -> int:
-    first = topology.details[min(topology.details)][2]
-    return sum(row[2] != first for row in topology.details.values())
+    return len(topology.details) - len(first_core(topology))
 
 
 def _smallest(topology: CPUTopology, level: int) -> int:

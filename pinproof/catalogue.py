@@ -12,13 +12,14 @@ from rich.table import Table
 
 import topologies
 from conformance.describe import topology_text
+from conformance.discovered import topology_of
 from conformance.judge import Case, judge
 from conformance.recording import PromisesOnly
 from conformance.scenario import Scenario, catalogue, find
 from conformance.subject import SubjectUsageError
 from conformance.subjects.reference import ReferenceSubject
 from pinproof.run import unknown_scenario
-from reference import NEWEST, CPUTopology, DiscoveryError, discover
+from reference import NEWEST, DiscoveryError
 from topologies import Machine, drawing
 
 
@@ -111,14 +112,9 @@ def machines(
 
 def _totals(machine: Machine) -> str:
     try:
-        return topology_text(topology_of(machine))
+        return topology_text(topology_of(machine, release=NEWEST))
     except DiscoveryError as error:
         return f"the kubelet would not start: {error}"
-
-
-def topology_of(machine: Machine) -> CPUTopology:
-    """The machine's topology as the newest modelled release discovers it."""
-    return discover(machine.tree, release=NEWEST).cpu_topology()
 
 
 def draw(
@@ -127,7 +123,7 @@ def draw(
 ) -> None:
     """Draw a machine: sockets, NUMA nodes, uncore caches, physical cores, threads."""
     shown = topologies.machine(machine)
-    topology = topology_of(shown)
+    topology = topology_of(shown, release=NEWEST)
     title = f"{shown.name}: {topology_text(topology)}"
     if svg is not None:
         svg.write_text(drawing.svg(topology.details, title=title), encoding="utf-8")

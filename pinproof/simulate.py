@@ -12,12 +12,13 @@ from rich.table import Table
 
 import topologies
 from conformance.describe import config_text, pod_text, topology_text
+from conformance.discovered import first_core, topology_of
 from conformance.lockstep import holdings
 from conformance.pods import guaranteed
 from conformance.subject import SubjectUsageError
-from pinproof.catalogue import topology_of
-from reference import NEWEST, CPUSet, CPUSetParseError, Node
+from reference import NEWEST, CPUSet, CPUSetParseError, CPUTopology, Node
 from reference.errors import QuantityError
+from reference.releases import require_whole_node
 from reference.steps import Apply, KubeletConfig, Pod, Start
 from reference.view import Phase, View
 from topologies import drawing
@@ -41,9 +42,13 @@ def simulate(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Show which CPUs each pod would get, as a table and a picture."""
+    try:
+        require_whole_node(release)
+    except ValueError as error:
+        raise SubjectUsageError(str(error)) from error
     shown = topologies.machine(machine)
-    topology = topology_of(shown)
-    config = KubeletConfig(reserved_system_cpus=_reserved(reserved, dict(topology.details)))
+    topology = topology_of(shown, release=release)
+    config = KubeletConfig(reserved_system_cpus=_reserved(reserved, topology))
     asked = _pods(pods)
     node = Node(lambda _name: shown.tree, shown.name, config, release=release)
     node.do(Start())
@@ -70,14 +75,13 @@ def _list(config: KubeletConfig) -> CPUSet:
     return config.reserved_system_cpus or CPUSet()
 
 
-def _reserved(text: str, details: dict[int, tuple[int, int, int, int]]) -> CPUSet:
+def _reserved(text: str, topology: CPUTopology) -> CPUSet:
     if text:
         try:
             return CPUSet.parse(text)
         except CPUSetParseError as error:
             raise SubjectUsageError(f"--reserved {text!r}: {error}") from error
-    core = details[min(details)][2]
-    return CPUSet(cpu for cpu, row in details.items() if row[2] == core)
+    return first_core(topology)
 
 
 def _pods(text: str) -> list[Pod]:

@@ -48,9 +48,7 @@ def _promise_recovery(node: LockstepNode, count: int) -> None:
 
 def _last_core(node: LockstepNode) -> CPUSet:
     """The CPUs of the physical core with the highest CPU."""
-    rows = node.topology.details
-    core = rows[max(rows)][2]
-    return CPUSet(cpu for cpu, row in rows.items() if row[2] == core)
+    return node.topology.with_siblings(CPUSet([max(node.topology.details)]))
 
 
 @scenario(

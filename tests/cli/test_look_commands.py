@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
+from conformance.subject import SubjectUsageError
 from pinproof.cli import app
+from reference import NotModelled
 
 
 def invoke(*arguments: str) -> Result:
@@ -80,3 +82,10 @@ def test_simulate_as_json() -> None:
 def test_every_command_has_help_with_an_example(command: str) -> None:
     """The epilog."""
     assert f"Example: pinproof {command}" in " ".join(invoke(command, "--help").stdout.split())
+
+
+@pytest.mark.parametrize("release", ["nonsense", "1.5", "1.37"])
+def test_simulate_names_a_release_that_it_cannot_simulate(release: str) -> None:
+    """An error that ``main`` turns into one line and status 2."""
+    with pytest.raises((SubjectUsageError, NotModelled), match=release):
+        invoke("simulate", "--pods", "1", "--release", release)
