@@ -64,8 +64,19 @@ def config_text(config: KubeletConfig) -> str:
     if config.kube_reserved is not None:
         parts.append(f"kubeReserved cpu {config.kube_reserved}")
     parts += [f"option {key}={value}" for key, value in sorted(config.policy_options.items())]
+    parts += _topology_manager_parts(config)
     parts += [f"gate {key}={value}" for key, value in sorted(config.feature_gates.items())]
     return ", ".join(parts)
+
+
+def _topology_manager_parts(config: KubeletConfig) -> list[str]:
+    parts = []
+    if config.topology_manager_policy != "none":
+        parts.append(f"Topology Manager {config.topology_manager_policy}")
+    if config.topology_manager_scope != "container":
+        parts.append(f"Topology Manager scope {config.topology_manager_scope}")
+    options = sorted(config.topology_manager_policy_options.items())
+    return parts + [f"Topology Manager option {key}={value}" for key, value in options]
 
 
 def pod_text(pod: Pod) -> str:

@@ -1,37 +1,46 @@
 """Machines as a release discovers them, each tree read once in a process.
 
-Discovery is a pure function of tree and release, and by far the longest part of a scenario on the
-model: half a run's machines are the same few, again and again.
+Discovery is a pure function of tree, release and architecture, and by far the longest part of a
+scenario on the model: half a run's machines are the same few, again and again.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from reference import CPUSet, CPUTopology, MachineInfo, discover
+from reference import Architecture, CPUSet, CPUTopology, MachineInfo, discover
+from reference.releases import AnyRelease
 from topologies import Machine, Tree
 
 _KEPT = 64
-_infos: dict[tuple[int, str], tuple[Mapping[str, str], MachineInfo]] = {}
+_infos: dict[tuple[int, str, str], tuple[Mapping[str, str], MachineInfo]] = {}
 
 
-def info_of(tree: Mapping[str, str], *, release: str) -> MachineInfo:
+def info_of(
+    tree: Mapping[str, str],
+    *,
+    release: AnyRelease,
+    architecture: Architecture | str | None = None,
+) -> MachineInfo:
     """:func:`reference.discover`, remembered for a tree that cannot change."""
     if not isinstance(tree, Tree):
-        return discover(tree, release=release)
-    key = (id(tree), release)
+        return discover(tree, release=release, architecture=architecture)
+    named = architecture.value if isinstance(architecture, Architecture) else architecture
+    key = (id(tree), str(release), named or "")
     kept = _infos.get(key)
     if kept is None:
         while len(_infos) >= _KEPT:
             _infos.pop(next(iter(_infos)))
         # The tree is kept beside what was found, so that its id stays its own.
-        kept = _infos[key] = (tree, discover(tree, release=release))
+        kept = _infos[key] = (tree, discover(tree, release=release, architecture=architecture))
     return kept[1]
 
 
-def topology_of(machine: Machine, *, release: str) -> CPUTopology:
+def topology_of(
+    machine: Machine, *, release: AnyRelease, architecture: Architecture | str | None = None
+) -> CPUTopology:
     """The machine's CPU topology; raises :class:`reference.DiscoveryError`."""
-    return info_of(machine.tree, release=release).cpu_topology()
+    return info_of(machine.tree, release=release, architecture=architecture).cpu_topology()
 
 
 def first_core(topology: CPUTopology) -> CPUSet:

@@ -16,9 +16,12 @@ from conformance.checks import Situation, Violation, cpu_difference, differences
 from conformance.describe import config_text, step_text, topology_text
 from conformance.discovered import first_core, topology_of
 from conformance.oracle import Oracle
+from conformance.pods import best_effort
 from conformance.results import Difference, Failure, Holding, MachineRecord
 from conformance.subject import NodeUnderTest, Subject, SubjectLostError
 from reference import CPUSet, CPUTopology, NotModelled
+from reference.behaviours import Behaviour
+from reference.releases import has
 from reference.steps import (
     Apply,
     AwaitReconcile,
@@ -131,6 +134,10 @@ class LockstepNode:
         """The cpuset of a running container; empty where it runs without one or not at all."""
         return self.view.cpusets.get(pod, {}).get(container) or CPUSet()
 
+    def release_has(self, behaviour: Behaviour) -> bool:
+        """Whether the release by which the node is judged has a named behaviour."""
+        return has(self.release, behaviour)
+
     def default_config(self) -> KubeletConfig:
         """Policy static, with the whole physical core of the lowest CPU reserved."""
         return KubeletConfig(reserved_system_cpus=first_core(self.topology))
@@ -193,6 +200,13 @@ class LockstepNode:
         """Change a running container's cpuset behind the kubelet's back."""
         self._tampered.add((pod, container))
         return self._take(Tamper(pod, container, cpus))
+
+    def pass_admission(self) -> View:
+        """Admit a BestEffort pod more, where the release needs that to see the last one go: from
+        1.22 to 1.31 the pod admitted last counts as active until another is admitted."""
+        if self.release_has(Behaviour.LAST_ADMITTED_STAYS):
+            self.apply(best_effort("passing"))
+        return self.view
 
     def await_reconcile(self) -> View:
         """Wait for a whole reconcile round."""

@@ -14,7 +14,7 @@ from rich.console import Console
 
 from conformance.subject import SubjectError, SubjectUsageError
 from conformance.verdict import ExitStatus
-from pinproof import catalogue, kubelets, run, simulate
+from pinproof import catalogue, exchange, kubelets, run, simulate
 from reference.errors import ModelError
 from topologies import MachineError
 
@@ -40,6 +40,12 @@ app.command("draw", epilog="Example: pinproof draw 2s-4n-64c-smt2 --svg machine.
 app.command(
     "simulate", epilog="Example: pinproof simulate --machine 2s-4n-64c-smt2 --pods 4,2,1.5"
 )(simulate.simulate)
+app.command("import", epilog="Example: pinproof import node7.tar.gz -o node7.tar.xz")(
+    exchange.import_
+)
+app.command("export", epilog="Example: pinproof export 2s-4n-64c-smt2 /tmp/machine")(
+    exchange.export
+)
 app.add_typer(kubelets.app, name="kubelet")
 
 

@@ -5,11 +5,13 @@ a thread. It models release 1.36 whole, and the allocators of 1.22 to 1.37.
 """
 
 from reference.allocation import take_by_topology
+from reference.architecture import Architecture
 from reference.checkpoint import Checkpoint, glance
 from reference.cpuset import CPUSet, CPUSetParseError
 from reference.discovery import Cache, Core, MachineInfo, NUMANode, discover
 from reference.errors import (
     AllocationError,
+    AllocationHangs,
     CheckpointError,
     ConfigurationError,
     DiscoveryError,
@@ -28,6 +30,7 @@ from reference.manager import CPUManager
 from reference.node import Node
 from reference.options import StaticOptions
 from reference.policy import NonePolicy, Policy, StaticPolicy, make_policy
+from reference.possible import could_take
 from reference.qos import exclusive_cpus, qos_class
 from reference.releases import NEWEST, Release
 from reference.topology import CPUTopology, Place
@@ -35,6 +38,8 @@ from reference.topology import CPUTopology, Place
 __all__ = [
     "NEWEST",
     "AllocationError",
+    "AllocationHangs",
+    "Architecture",
     "CPUManager",
     "CPUSet",
     "CPUSetParseError",
@@ -64,6 +69,7 @@ __all__ = [
     "StateError",
     "StaticOptions",
     "StaticPolicy",
+    "could_take",
     "discover",
     "exclusive_cpus",
     "glance",

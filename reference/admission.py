@@ -10,9 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
+from reference.behaviours import Behaviour
 from reference.errors import AllocationError, QuantityError, SMTAlignmentError
 from reference.qos import pod_milli_cpus
 from reference.quantity import quantity
+from reference.releases import AnyRelease, has
 from reference.steps import Container, Kind, Pod
 
 __all__ = ["Refusal", "allocation_refusal", "fault_of", "lack_of_cpus"]
@@ -59,16 +61,22 @@ def _fault_of_container(one: Container) -> str:
     return ""
 
 
-def allocation_refusal(error: AllocationError) -> Refusal:
+def refusal(reason: str, text: str, release: AnyRelease) -> Refusal:
+    """A refusal as the pod's status has it: ``text`` behind the words of the release."""
+    rejected = has(release, Behaviour.REJECTION_TEXT_WAS_REJECTED)
+    return Refusal(reason, f"Pod was rejected: {text}" if rejected else f"Pod {text}")
+
+
+def allocation_refusal(error: AllocationError, release: AnyRelease) -> Refusal:
     """Of a pod whose CPUs could not be allocated."""
     if isinstance(error, SMTAlignmentError):
-        return Refusal("SMTAlignmentError", f"Pod was rejected: {error}")
-    return Refusal(
-        _UNEXPECTED, f"Pod was rejected: Allocate failed due to {error}, which is unexpected"
-    )
+        return refusal("SMTAlignmentError", str(error), release)
+    return refusal(_UNEXPECTED, f"Allocate failed due to {error}, which is unexpected", release)
 
 
-def lack_of_cpus(pod: Pod, admitted: Iterable[Pod], allocatable: int) -> Refusal | None:
+def lack_of_cpus(
+    pod: Pod, admitted: Iterable[Pod], allocatable: int, release: AnyRelease
+) -> Refusal | None:
     """Of a static pod that asks for more cpu than is left, ``None`` otherwise.
 
     ``allocatable``: of the node, in thousandths; ``admitted``: the other active pods. A static
@@ -79,9 +87,10 @@ def lack_of_cpus(pod: Pod, admitted: Iterable[Pod], allocatable: int) -> Refusal
     missing = request - (allocatable - sum(map(pod_milli_cpus, admitted)))
     if not request or missing <= 0:
         return None
-    return Refusal(
+    return refusal(
         _UNEXPECTED,
-        "Pod was rejected: Unexpected error while attempting to recover from admission failure: "
+        "Unexpected error while attempting to recover from admission failure: "
         "preemption: error finding a set of pods to preempt: no set of running pods found to "
         f"reclaim resources: [(res: cpu, q: {missing}), ]",
+        release,
     )

@@ -1,8 +1,8 @@
 """Which CPUs the kubelet takes: topology, free CPUs and a number in, a set out.
 
 What belongs here: taking CPUs, and the front door to all allocators. What never does: who asks and
-why (``policy``), where CPUs come from (``discovery``), or how NUMA nodes share a request
-(``distribution``).
+why (``policy``), where CPUs come from (``discovery``), how NUMA nodes share a request
+(``distribution``), or which sets another run might have taken (``possible``).
 
 How it works: an accumulator starts with the free CPUs that the topology knows and with the number
 needed. It takes whole NUMA nodes and sockets, then whole cores, then single CPUs; wherever it can
@@ -10,25 +10,34 @@ choose, it prefers the object with the fewest free CPUs and then the lowest id. 
 takes *all* its CPUs, free or not, and lowers the need by their number; whether a socket or core
 is free is judged by *average* sizes. On an uneven machine this hands out CPUs that were not free,
 and so does the kubelet (kubernetes/kubernetes#124066, #140495), so it does here.
-Source: ``pkg/kubelet/cm/cpumanager/cpu_assignment.go``, 1.22 to 1.37.
+Source: ``pkg/kubelet/cm/cpumanager/cpu_assignment.go``, 1.8 to 1.37.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
+from dataclasses import dataclass
+from functools import lru_cache
 from operator import itemgetter
 from typing import Final, TypeAlias
 
+from reference.behaviours import Behaviour
 from reference.cpuset import CPUSet
-from reference.distribution import accounting_error, deal, share
+from reference.distribution import Request, accounting_error, deal, share
 from reference.errors import AllocationError, NotEnoughCPUs, NothingFits, NotModelled
-from reference.releases import NEWEST, AnyRelease, Behaviour, Packing, behaviour
+from reference.releases import NEWEST, AnyRelease, behaviours
 from reference.topology import CPUTopology, Unit, Units
 
-__all__ = ["take_by_topology"]
+__all__ = ["accumulate", "is_determined", "take_by_topology"]
 
-STRATEGIES: Final = ("packed", "spread", "uncore", "distributed")
+#: The allocators, and the behaviour that a release must have for each.
+STRATEGIES: Final = {
+    "packed": None,
+    "spread": Behaviour.CORE_SPREADING,
+    "uncore": Behaviour.UNCORE_ALIGNMENT,
+    "distributed": Behaviour.NUMA_DISTRIBUTION,
+}
 
 
 def take_by_topology(
@@ -40,6 +49,7 @@ def take_by_topology(
     strategy: str = "packed",
     group_size: int = 1,
     align_by_socket: bool = False,
+    hint_nodes: int = 0,
 ) -> CPUSet:
     """The ``cpus`` CPUs that ``release`` takes out of ``available``.
 
@@ -50,73 +60,186 @@ def take_by_topology(
     the result may hold CPUs outside ``available``, as the kubelet's does.
 
     ``align_by_socket`` is the policy option of that name, which counts for nothing here up to 1.36.
+    ``hint_nodes`` is the number of NUMA nodes of the Topology Manager's hint, 0 without one; it
+    counts only with ``Behaviour.NUMA_FLOOR_FROM_HINT``.
 
-    Raises :class:`NotEnoughCPUs`; :class:`AllocationError` in general; :class:`KubeletHangs` where
-    the kubelet would search for ever; :class:`NotModelled` for a strategy or release the model does
-    not know.
+    Up to 1.21 the kubelet's answer hangs on chance (:func:`is_determined`). The answer here is then
+    one that it can give: the one that a stable sort by all its criteria in turn gives. What a
+    kubelet was seen to take is judged by :func:`reference.could_take`, and a model that follows
+    a kubelet goes on with what was seen.
+
+    Raises :class:`NotEnoughCPUs`; :class:`AllocationError` in general; :class:`AllocationHangs`
+    where the kubelet would search for ever; :class:`NotModelled` for a strategy that the model does
+    not know or the release does not have, and for a release or fix that is not known well enough.
     """
-    known = behaviour(release)
-    if strategy not in STRATEGIES:
-        raise NotModelled(f"allocation strategy {strategy!r}: one of {', '.join(STRATEGIES)}")
-    if strategy not in known.strategies:
-        raise NotModelled(f"allocation strategy {strategy!r} is not modelled for release {release}")
+    rules = _rules(release)
+    if strategy not in rules.strategies:
+        known = (
+            f"{strategy!r} is not in release {release}"
+            if strategy in STRATEGIES
+            else (f"{strategy!r}: one of {', '.join(STRATEGIES)}")
+        )
+        raise NotModelled(f"allocation strategy {known}")
+    if cpus < 1:
+        return CPUSet()
     if strategy == "distributed" and cpus % group_size == 0:
-        if align_by_socket and known.socket_aligned_distribution:
-            raise NotModelled(f"distribution aligned by socket, release {release}")
-        return CPUSet.of_mask(_distributed(topology, available, cpus, group_size, known))
-    return CPUSet.of_mask(_packed(topology, available, cpus, known, strategy))
+        request = _Wish(cpus, group_size, align_by_socket, hint_nodes)
+        return CPUSet.of_mask(_distributed(topology, available, request, rules))
+    return CPUSet.of_mask(_packed(topology, available, cpus, rules, strategy))
 
 
-def _accumulator(
-    topology: CPUTopology, available: CPUSet, cpus: int, known: Behaviour
+def is_determined(release: AnyRelease) -> bool:
+    """Whether ``release`` always gives the same answer to the same question; before 1.22 Go's map
+    order and its sort of contradicting criteria decide part of it."""
+    return _rules(release).ordered
+
+
+def accumulate(
+    topology: CPUTopology, available: CPUSet, cpus: int, release: AnyRelease
 ) -> Accumulator:
-    accumulator = Accumulator(topology, available.mask, cpus, known)
+    """An allocation of ``release`` that has taken nothing yet. Raises :class:`NotEnoughCPUs`."""
+    return _accumulator(topology, available, cpus, _rules(release))
+
+
+@dataclass(frozen=True, slots=True)
+class _Rules:
+    """The named behaviours that the allocators of one release ask for."""
+
+    strategies: frozenset[str]
+    ordered: bool
+    numa: bool
+    numbers_in_refusal: bool
+    cores_rounded_up: bool
+    socket_aligned: bool
+    distribution_ends: bool
+    combinations_kept: bool
+    true_sizes: bool
+    floor_from_hint: bool
+    uncore_best_fit: bool
+    spread_over_cores: bool
+    steps: dict[str, _Steps]
+
+
+@lru_cache(maxsize=128)
+def _rules(release: AnyRelease) -> _Rules:
+    has = behaviours(release)
+    numa = Behaviour.NUMA_ALLOCATION in has
+    ordered = Behaviour.ORDERED_ALLOCATION in has
+    over_cores = Behaviour.SPREAD_OVER_CORES in has
+    return _Rules(
+        strategies=frozenset(
+            strategy for strategy, needed in STRATEGIES.items() if needed is None or needed in has
+        ),
+        ordered=ordered,
+        numa=numa,
+        numbers_in_refusal=Behaviour.NUMBERS_IN_REFUSAL in has,
+        cores_rounded_up=Behaviour.UNCORE_ROUNDED_UP in has,
+        socket_aligned=Behaviour.SOCKET_ALIGNED_DISTRIBUTION in has,
+        distribution_ends=Behaviour.DISTRIBUTION_ENDS in has,
+        combinations_kept=Behaviour.COMBINATIONS_KEPT in has,
+        true_sizes=Behaviour.TRUE_SIZES in has,
+        floor_from_hint=Behaviour.NUMA_FLOOR_FROM_HINT in has,
+        uncore_best_fit=Behaviour.UNCORE_BEST_FIT in has,
+        spread_over_cores=over_cores,
+        steps=_steps(numa=numa, ordered=ordered, over_cores=over_cores),
+    )
+
+
+def _accumulator(topology: CPUTopology, available: CPUSet, cpus: int, rules: _Rules) -> Accumulator:
+    accumulator = Accumulator(topology, available.mask, cpus, rules)
     if cpus > accumulator.free.bit_count():
-        raise NotEnoughCPUs(cpus, len(available), with_numbers=known.numbers_in_refusal)
+        raise NotEnoughCPUs(cpus, len(available), with_numbers=rules.numbers_in_refusal)
     return accumulator
 
 
 def _packed(
-    topology: CPUTopology, available: CPUSet, cpus: int, known: Behaviour, strategy: str = "packed"
+    topology: CPUTopology, available: CPUSet, cpus: int, rules: _Rules, strategy: str = "packed"
 ) -> int:
     if cpus < 1:
         return 0
-    accumulator = _accumulator(topology, available, cpus, known)
-    for step in _STEPS[known.packing, strategy]:
+    accumulator = _accumulator(topology, available, cpus, rules)
+    for step in rules.steps[strategy]:
         step(accumulator)
         if accumulator.need < 1:
             return accumulator.taken
     raise NothingFits
 
 
-def _distributed(
-    topology: CPUTopology, available: CPUSet, cpus: int, group: int, known: Behaviour
-) -> int:
-    if cpus < 1:
-        return 0
-    accumulator = _accumulator(topology, available, cpus, known)
+@dataclass(frozen=True, slots=True)
+class _Wish:
+    """What is asked of the distributed allocator."""
+
+    cpus: int
+    group: int
+    align_by_socket: bool
+    hint_nodes: int
+
+
+def _distributed(topology: CPUTopology, available: CPUSet, wish: _Wish, rules: _Rules) -> int:
+    accumulator = _accumulator(topology, available, wish.cpus, rules)
     order = accumulator.numa_nodes()
-    free = {node: accumulator.free_in(node) for node in order}
-    groups_in_node = _ceil(_ceil(len(topology.details), group), topology.num_numa_nodes)
-    fewest = _ceil(_ceil(cpus, group), groups_in_node)
-    found = share(free, order, cpus, group, fewest)
+    request = _request(topology, order, wish, rules)
+    free = [accumulator.free_in(node) for node in order]
+    found = share(free, request)
     if found is None:
-        return _packed(topology, available, cpus, known)
+        if request.fewest > _fewest(topology, wish) and share(
+            free, _request(topology, order, wish, rules, floor=False)
+        ):
+            raise NotModelled(
+                f"{wish.cpus} CPUs over at least {wish.hint_nodes} NUMA nodes: what a kubelet with "
+                f"{Behaviour.NUMA_FLOOR_FROM_HINT.title} does where they cannot give them"
+            )
+        return _packed(topology, available, wish.cpus, rules)
 
     def give(node: int, number: int) -> None:
         with suppress(AllocationError):  # as the kubelet does; what is missing shows at the end
             inside = CPUSet.of_mask(accumulator.free & topology.numa_masks[node])
-            accumulator.take(_packed(topology, inside, number, known))
+            accumulator.take(_packed(topology, inside, number, rules))
 
-    for node in found.nodes:
-        give(node, found.each)
-    rest = cpus - found.each * len(found.nodes)
-    for node in deal(found.remainder, rest, group, accumulator.free_in):
-        give(node, group)
+    for at in found.nodes:
+        give(order[at], found.each)
+    rest = wish.cpus - found.each * len(found.nodes)
+    remainder = [order[at] for at in found.remainder]
+    for node in deal(remainder, rest, wish.group, accumulator.free_in):
+        give(node, wish.group)
     error = accounting_error(accumulator.need)
     if error:
         raise error
     return accumulator.taken
+
+
+def _request(
+    topology: CPUTopology, order: list[int], wish: _Wish, rules: _Rules, *, floor: bool = True
+) -> Request:
+    fewest = _fewest(topology, wish)
+    if floor and rules.floor_from_hint and wish.hint_nodes <= len(order):
+        fewest = max(fewest, wish.hint_nodes)
+    return Request(
+        wish.cpus,
+        wish.group,
+        fewest,
+        most=min(_ceil(wish.cpus, wish.group), len(order)),
+        sockets=_inside_sockets(topology, order)
+        if rules.socket_aligned and wish.align_by_socket
+        else None,
+        hand_out_capped=rules.socket_aligned,
+        ends=rules.distribution_ends,
+        kept=rules.combinations_kept,
+    )
+
+
+def _fewest(topology: CPUTopology, wish: _Wish) -> int:
+    groups_in_node = _ceil(_ceil(len(topology.details), wish.group), topology.num_numa_nodes)
+    return _ceil(_ceil(wish.cpus, wish.group), groups_in_node)
+
+
+def _inside_sockets(topology: CPUTopology, order: list[int]) -> list[list[int]]:
+    """The positions of the NUMA nodes that lie in one socket, for each socket."""
+    nodes = topology.numa_masks
+    return [
+        [at for at, node in enumerate(order) if nodes[node] & ~socket == 0]
+        for socket in topology.socket_masks.values()
+    ]
 
 
 def _ceil(number: int, divisor: int) -> int:
@@ -135,8 +258,8 @@ class Accumulator:
     """CPUs being gathered: ``free`` may still be taken, ``need`` are still wanted."""
 
     __slots__ = (
-        "_cores_rounded_up",
         "_numa_first",
+        "_rules",
         "_sockets_only",
         "_topology",
         "free",
@@ -144,10 +267,10 @@ class Accumulator:
         "taken",
     )
 
-    def __init__(self, topology: CPUTopology, available: int, cpus: int, known: Behaviour) -> None:
+    def __init__(self, topology: CPUTopology, available: int, cpus: int, rules: _Rules) -> None:
         self._topology = topology
-        self._cores_rounded_up = known.cores_rounded_up
-        self._sockets_only = known.packing is Packing.SOCKETS
+        self._rules = rules
+        self._sockets_only = not rules.numa
         self._numa_first = topology.num_sockets >= topology.num_numa_nodes
         self.free = available & topology.mask
         self.need = cpus
@@ -176,6 +299,11 @@ class Accumulator:
     def take_sockets(self) -> None:
         """Whole sockets whose number of free CPUs is the average size of a socket."""
         free, average = self.free, self._topology.cpus_per_socket
+        if self._rules.true_sizes:
+            self._take_whole(
+                each for each in self._sorted_sockets() if each.mask & free == each.mask
+            )
+            return
         if self.need < average:
             # Only a socket smaller than the average could still be taken, and none such is free:
             # it cannot have that many free CPUs.
@@ -189,6 +317,9 @@ class Accumulator:
     def take_cores(self) -> None:
         """Whole cores whose number of free CPUs is the average size of a core."""
         free, average = self.free, self._topology.cpus_per_core
+        if self._rules.true_sizes:
+            self._take_true_cores()
+            return
         if self.need < average:
             return
         self._take_whole(
@@ -197,6 +328,15 @@ class Accumulator:
             # Free cores have equal numbers of free CPUs, so they go by id, as they come.
             for core in units
             if (core.mask & free).bit_count() == average and core.within & free
+        )
+
+    def _take_true_cores(self) -> None:
+        free = self.free
+        self._take_whole(
+            core
+            for units in self._core_lists()
+            for core in _by_free_cpus(units, free)
+            if core.mask & free == core.mask
         )
 
     def take_single_cpus(self) -> None:
@@ -224,19 +364,46 @@ class Accumulator:
                 return
 
     def _take_partial_uncore(self, cache: Unit) -> None:
+        self._require_known_fill(cache)
         average = self._topology.cpus_per_core
-        number = _ceil(self.need, average) if self._cores_rounded_up else self.need // average
+        rounded_up = self._rules.cores_rounded_up
+        number = _ceil(self.need, average) if rounded_up else self.need // average
         cores = [
             core for core in self._topology.cores_of_uncore[cache.id] if core.within & self.free
         ]
         mask = 0
         for core in cores[:number]:
             mask |= core.mask & self.free
-        odd = self._cores_rounded_up and self.need % 2 == 1 and average > 1
+        odd = rounded_up and self.need % 2 == 1 and average > 1
         if odd and mask.bit_count() > self.need:
             mask ^= 1 << mask.bit_length() - 1
         if mask.bit_count() == self.need:
             self.take(mask)
+
+    def _require_known_fill(self, cache: Unit) -> None:
+        """Raise where a fix changes what is taken of a cache, and the model cannot tell how."""
+        if self._rules.uncore_best_fit and (cache.mask & self.free).bit_count() >= self.need:
+            raise NotModelled(
+                f"{self.need} CPUs out of uncore cache {cache.id}: which of its cores a kubelet "
+                f"with {Behaviour.UNCORE_BEST_FIT.title} takes is not known"
+            )
+        if self._rules.true_sizes and not self._topology.even_cores:
+            raise NotModelled(
+                f"part of uncore cache {cache.id} of a machine with uneven cores: what a kubelet "
+                f"with {Behaviour.TRUE_SIZES.title} takes is not known"
+            )
+
+    def take_cpus_core_by_core(self) -> None:
+        """One CPU of each core in turn, then the next one of each, socket after socket."""
+        free = self.free
+        for socket in self._sorted_sockets():
+            cores = _by_free_cpus(self._topology.cores_of_socket[socket.id], free)
+            left = [core.within & free for core in cores]
+            while any(left) and self.need > 0:
+                for at, mask in enumerate(left):
+                    if mask and self.need > 0:
+                        self._take(mask & -mask, 1)
+                        left[at] = mask & (mask - 1)
 
     def take_cpus_by_number(self) -> None:
         """CPUs one by one, socket after socket, by their numbers."""
@@ -245,6 +412,61 @@ class Accumulator:
             self._take_one_by_one(socket.mask & free)
             if self.need < 1:
                 return
+
+    # Up to 1.21: what is taken of an object are its free CPUs, not all it has.
+
+    def take_sockets_by_id(self) -> None:
+        """Whole free sockets by id, as long as another one is needed."""
+        for socket in self._topology.sockets:
+            size = self._topology.cpus_per_socket
+            if (socket.mask & self.free).bit_count() == size <= self.need:
+                self._take(socket.mask & self.free, size)
+
+    def take_cores_of_fullest_sockets(self) -> None:
+        """Whole free cores, first of the sockets with the fewest of them."""
+        for cores in sorted(self.free_cores().values(), key=len):
+            for core in cores:
+                size = (core & self.free).bit_count()
+                if 0 < size <= self.need:
+                    self._take(core & self.free, size)
+
+    def take_cpus_near_those_taken(self) -> None:
+        """CPUs one by one, core after core, by all criteria in turn."""
+        for _, core in sorted(self.ranked_cores()):
+            self._take_one_by_one(core)
+
+    def free_cores(self) -> dict[int, list[int]]:
+        """The free CPUs of each whole free core, by id, for each socket that has any."""
+        free, size = self.free, self._topology.cpus_per_core
+        cores = {
+            socket.id: [
+                core.mask & free
+                for core in self._topology.cores_of_socket[socket.id]
+                if (core.mask & free).bit_count() == size and core.within & free
+            ]
+            for socket in self._topology.sockets
+        }
+        return {socket: found for socket, found in cores.items() if found}
+
+    def ranked_cores(self) -> list[tuple[tuple[int, ...], int]]:
+        """The free CPUs of each core that has any, with what the kubelet compares: less is
+        earlier. The more of this allocation lies in the core's socket, the earlier; then fewest
+        free CPUs in the socket, fewest in the core, lowest socket, lowest core."""
+        topology, free = self._topology, self.free
+        ranked: list[tuple[tuple[int, ...], int]] = []
+        for core, mask in topology.core_masks.items():
+            if mask & free:
+                socket = topology.details[(mask & -mask).bit_length() - 1].socket
+                beside = topology.socket_masks[socket]
+                rank = (
+                    -(beside & self.taken).bit_count(),
+                    (beside & free).bit_count(),
+                    (mask & free).bit_count(),
+                    socket,
+                    core,
+                )
+                ranked.append((rank, mask & free))
+        return ranked
 
     def _take_one_by_one(self, left: int) -> None:
         while left and self.need > 0:
@@ -315,18 +537,21 @@ class Accumulator:
 
 _Steps: TypeAlias = tuple[Callable[[Accumulator], None], ...]
 
-_SOCKETS_AND_NODES: Final[_Steps] = (Accumulator.take_first_level, Accumulator.take_second_level)
-_CORES_AND_CPUS: Final[_Steps] = (Accumulator.take_cores, Accumulator.take_single_cpus)
 
-#: What is taken, in turn, until there is enough.
-_STEPS: Final[Mapping[tuple[Packing, str], _Steps]] = {
-    (Packing.SOCKETS, "packed"): (Accumulator.take_sockets, *_CORES_AND_CPUS),
-    (Packing.NUMA, "packed"): (*_SOCKETS_AND_NODES, *_CORES_AND_CPUS),
-    (Packing.NUMA, "distributed"): (*_SOCKETS_AND_NODES, *_CORES_AND_CPUS),
-    (Packing.NUMA, "spread"): (*_SOCKETS_AND_NODES, Accumulator.take_cpus_by_number),
-    (Packing.NUMA, "uncore"): (
-        *_SOCKETS_AND_NODES,
-        Accumulator.take_uncore_caches,
-        *_CORES_AND_CPUS,
-    ),
-}
+def _steps(*, numa: bool, ordered: bool, over_cores: bool) -> dict[str, _Steps]:
+    """What each strategy takes, in turn, until there is enough."""
+    whole: _Steps = (Accumulator.take_sockets,)
+    if numa:
+        whole = (Accumulator.take_first_level, Accumulator.take_second_level)
+    if not ordered:
+        whole = (Accumulator.take_sockets_by_id,)
+    cores: _Steps = (Accumulator.take_cores, Accumulator.take_single_cpus)
+    if not ordered:
+        cores = (Accumulator.take_cores_of_fullest_sockets, Accumulator.take_cpus_near_those_taken)
+    spread = Accumulator.take_cpus_core_by_core if over_cores else Accumulator.take_cpus_by_number
+    return {
+        "packed": (*whole, *cores),
+        "distributed": (*whole, *cores),
+        "spread": (*whole, spread),
+        "uncore": (*whole, Accumulator.take_uncore_caches, *cores),
+    }

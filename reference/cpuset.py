@@ -15,6 +15,9 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Final
 
+from reference.behaviours import Behaviour
+from reference.releases import NEWEST, AnyRelease, has
+
 __all__ = ["CPUSet", "CPUSetParseError", "CPUSetTooWide"]
 
 _GO_INT: Final = re.compile(r"[+-]?[0-9]+", re.ASCII)
@@ -63,6 +66,9 @@ def _quoted_char(char: str) -> str:
     if char.isprintable() and (char == " " or not char.isspace()):
         return char
     code = ord(char)
+    if 0xDC80 <= code <= 0xDCFF:  # a byte that is no UTF-8, as ``surrogateescape`` holds it
+        code -= 0xDC00
+        return f"\\x{code:02x}"
     if code < 0x80:
         return f"\\x{code:02x}"
     return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
@@ -96,11 +102,12 @@ class CPUSet:
         return made
 
     @classmethod
-    def parse(cls, text: str) -> CPUSet:
-        """Read the kubelet's text form, ``"0-3,8"``, as 1.27 and later do.
+    def parse(cls, text: str, *, release: AnyRelease = NEWEST) -> CPUSet:
+        """Read the text form, ``"0-3,8"``, as the kubelet of ``release`` does.
 
-        Raises :class:`CPUSetParseError` with the kubelet's text for what its parser refuses
-        (blanks, empty pieces, a range that runs backwards), and for ids that no machine has.
+        Raises :class:`CPUSetParseError` with that kubelet's text for what its parser refuses
+        (blanks, empty pieces, since 1.22 a range that runs backwards), and for ids that no
+        machine has. Source: ``cpuset.go`` (``Parse``), 1.17 to 1.37.
         """
         mask = 0
         if not text:
@@ -110,10 +117,14 @@ class CPUSet:
             if not dash:
                 mask |= _bits(_atoi(first), None, text)
                 continue
+            if "-" in last and not has(release, Behaviour.STRICT_RANGES):
+                continue
             low, high = _atoi(first), _atoi(last)
-            if low > high:
-                raise CPUSetParseError(f"invalid range {go_quote(piece)} ({low} > {high})")
-            mask |= _bits(low, high, text)
+            if low <= high:
+                mask |= _bits(low, high, text)
+            elif has(release, Behaviour.STRICT_RANGES):
+                sign = ">" if has(release, Behaviour.RANGE_TEXT_GREATER) else ">="
+                raise CPUSetParseError(f"invalid range {go_quote(piece)} ({low} {sign} {high})")
         return cls.of_mask(mask)
 
     def __setattr__(self, name: str, value: object) -> None:

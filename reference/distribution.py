@@ -1,155 +1,150 @@
 """CPUs spread evenly over NUMA nodes (policy option ``distribute-cpus-across-numa``).
 
 What belongs here: which NUMA nodes share a request, and how much each gives. What never does: the
-choice of CPUs within a node, which is the packed allocator's.
+choice of CPUs within a node, which is the packed allocator's, and the scores, which are
+``balance``'s.
 
-How it works: for the smallest number of nodes that can do it, every combination of that many
-nodes is scored by how even it leaves the free CPUs of all nodes; the remainder of the division is
-dealt out in groups, over the best subset of the combination. The first of the best wins.
+How it works: for the smallest number of nodes that can do it, the combination of that many nodes
+is taken that leaves the free CPUs of all nodes most even; the remainder of the division is dealt
+out in groups, over the best subset of the combination. Of equals, the first wins. With
+align-by-socket (1.37) a combination inside one socket beats all others, and a node that cannot
+give its even share lowers the share instead of ruling the combination out.
 
-Two faults of the kubelet's search decide results, so they are part of the model. Combinations
-share memory as Go slices do, so the one that was saved as the best may be overwritten before it
-is used (kubernetes/kubernetes#141237). And dealing goes on for ever where the leftovers hold
-enough CPUs but not enough whole groups (#140730).
-Source: ``takeByTopologyNUMADistributed``, ``cpu_assignment.go``, 1.23 to 1.36.
+Faults of the kubelet's search decide results, so they are part of the model. It visits every
+combination, so it meets one over which dealing never ends (kubernetes/kubernetes#140730) even
+where another is better. And combinations share memory as Go slices do, so the one that was saved
+as the best may be overwritten before it is used (#141237).
+Source: ``takeByTopologyNUMADistributed``, ``cpu_assignment.go``, 1.23 to 1.37.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from reference.errors import AllocationError, KubeletHangs
+from reference.balance import Balance, Members
+from reference.errors import AllocationError, AllocationHangs
 
-__all__ = ["Share", "share"]
-
-
-class _Slice:
-    """A Go slice of ints: ``append`` writes into the shared array while there is room."""
-
-    __slots__ = ("_array", "_length")
-
-    def __init__(self, array: list[int], length: int) -> None:
-        self._array = array
-        self._length = length
-
-    def append(self, value: int) -> _Slice:
-        length, array = self._length, self._array
-        if length == len(array):
-            array = [*array, *[0] * max(length, 1)]  # capacities 1, 2, 4, 8, …
-        array[length] = value
-        return _Slice(array, length + 1)
-
-    def now(self) -> list[int]:
-        """What it holds at this moment."""
-        return self._array[: self._length]
+__all__ = ["Request", "Share", "accounting_error", "deal", "share"]
 
 
-def _combinations(
-    values: Sequence[int], size: int, start: int = 0, chosen: _Slice | None = None
-) -> Iterator[_Slice]:
-    """The combinations in lexicographic order of positions, sharing memory as the kubelet's do."""
-    chosen = _Slice([], 0) if chosen is None else chosen
-    if not size:
-        yield chosen
-        return
-    for position in range(start, len(values) - size + 1):
-        longer = chosen.append(values[position])
-        yield from _combinations(values, size - 1, position + 1, longer)
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What is to be shared, and by which rules.
+
+    ``cpus`` in groups of ``group`` CPUs; combinations of ``fewest`` to ``most`` nodes are tried.
+    ``sockets``: the positions of the nodes of each socket where one socket is preferred, else
+    ``None``. ``hand_out_capped``: no node is asked for more than it has. ``ends``: subsets are
+    judged by whole groups, so dealing ends. ``kept``: the best combination is not overwritten.
+    """
+
+    cpus: int
+    group: int
+    fewest: int
+    most: int
+    sockets: Sequence[Sequence[int]] | None = None
+    hand_out_capped: bool = False
+    ends: bool = False
+    kept: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """Who gives what: ``each`` CPUs from every node, then groups in turn from ``remainder``."""
+    """Who gives what: ``each`` CPUs from every node, then groups in turn from ``remainder``.
+    Nodes are positions in the kubelet's order."""
 
-    nodes: list[int]
+    nodes: Sequence[int]
     each: int
-    remainder: list[int]
+    remainder: Sequence[int]
 
 
-@dataclass(slots=True)
-class _Best:
-    """The best combination of one size so far."""
+def share(free: Sequence[int], request: Request) -> Share | None:
+    """How a request is shared by NUMA nodes, ``None`` where no combination can do it.
 
-    score: float = math.inf
-    nodes: _Slice | None = None
-    remainder: _Slice | None = None
-
-
-def share(
-    free: dict[int, int],
-    order: Sequence[int],
-    cpus: int,
-    group: int,
-    fewest: int,
-) -> Share | None:
-    """How ``cpus`` are shared by NUMA nodes, ``None`` where no combination can do it.
-
-    ``free``: number of free CPUs by node; ``order``: the nodes that have any, as the kubelet sorts
-    them; ``group``: CPUs that stay together; ``fewest``: nodes to begin with. Raises
-    :class:`KubeletHangs`.
+    ``free``: the number of free CPUs of each node, in the order in which the kubelet sorts them.
+    Raises :class:`AllocationHangs`.
     """
-    most = min(-(-cpus // group), len(free))
-    for size in range(fewest, most + 1):
-        each = group * (cpus // size // group)
-        best = _Best()
-        for nodes in _combinations(order, size):
-            # The kubelet makes one combination more before it sees that it need not go on.
-            if best.score == 0:
-                break
-            _consider(best, nodes, free, cpus, group, each)
-        if best.nodes is not None:
-            remainder = best.remainder.now() if best.remainder else []
-            return Share(best.nodes.now(), each, remainder)
+    for size in range(request.fewest, request.most + 1):
+        balance = Balance(free, request.cpus, request.group, size, capped=_aligns(request))
+        found, aligned = _best(balance, request)
+        if found is None:
+            continue
+        score, members = found
+        # The search breaks off at the next combination once nothing can be better.
+        stops = score == 0 and (aligned or not _aligns(request))
+        if not request.ends:
+            _require_end(balance, members if stops else None)
+        chosen, able = balance.first_subset(members, score), balance.able(members)
+        if not request.kept:
+            members = _overwritten(members, len(free), stopped=stops)
+            chosen = _subset_overwritten(chosen, able)
+        each = _handed_out(free, members, request)
+        return Share(members, each, chosen)
     return None
 
 
-def _consider(
-    best: _Best, nodes: _Slice, free: dict[int, int], cpus: int, group: int, each: int
-) -> None:
-    members = nodes.now()
-    if sum(free[node] for node in set(members)) < cpus:
-        return
-    if group * sum(free[node] // group for node in members) < cpus:
-        return
-    if any(free[node] < each for node in members):
-        return
-    left = dict(free)
-    for node in members:
-        left[node] -= each
-    rest = cpus - each * len(members)
-    score, remainder = _remainder(left, members, rest, group) if rest else (_spread(left), None)
-    if score < best.score:
-        best.score, best.nodes, best.remainder = score, nodes, remainder
+def _aligns(request: Request) -> bool:
+    return request.sockets is not None
 
 
-def _remainder(
-    left: dict[int, int], members: Sequence[int], rest: int, group: int
-) -> tuple[float, _Slice | None]:
-    """The best subset to deal the rest out over, with its score."""
-    score: float = math.inf
-    chosen: _Slice | None = None
-    able = [node for node in members if left[node] >= group]
-    for size in range(len(able), 0, -1):
-        for subset in _combinations(able, size):
-            nodes = subset.now()
-            if sum(left[node] for node in nodes) < rest:
-                continue
-            after = dict(left)
-            for node in deal(nodes, rest, group, after.__getitem__):
-                after[node] -= group
-            evenness = _spread(after)
-            if evenness < score:
-                score, chosen = evenness, subset
-    return score, chosen
+def _best(balance: Balance, request: Request) -> tuple[tuple[int, Members] | None, bool]:
+    """The best combination with its score, and whether it lies in one socket as it should."""
+    if request.sockets is not None:
+        found = [balance.best(positions) for positions in request.sockets]
+        inside = [each for each in found if each is not None]
+        if inside:
+            return min(inside), True
+    return balance.best(range(balance.nodes)), False
+
+
+def _require_end(balance: Balance, last: Members | None) -> None:
+    """Raise where the search meets a subset over which dealing never ends, up to ``last``."""
+    if balance.grouped:
+        return
+    for counts in balance.candidates(last):
+        rest = balance.endless(counts)
+        if rest:
+            raise _endless(rest, balance.group)
+
+
+def _handed_out(free: Sequence[int], members: Members, request: Request) -> int:
+    """The share that each node is asked for in the end."""
+    group = request.group
+    each = group * (request.cpus // len(members) // group)
+    if request.hand_out_capped:
+        return min(each, min(group * (free[at] // group) for at in members))
+    return each
+
+
+def _overwritten(members: Members, number: int, *, stopped: bool = False) -> Members:
+    """What memory holds of a saved combination out of ``number`` items when the search is over.
+
+    Appending to a Go slice makes a new array where the old one is full, that is at lengths 0, 1,
+    2, 4, 8, …; later items are written into an array that all combinations with the same beginning
+    share. ``stopped``: just one more combination was made after this one.
+    """
+    size = len(members)
+    own = size if size < 2 else (1 << (size - 1).bit_length() - 1) + 1
+    last = (*members[:own], *range(number - size + own, number))
+    if not stopped:
+        return last
+    for at in range(size - 1, own - 1, -1):
+        if members[at] < last[at]:
+            first = members[at] + 1
+            return (*members[:at], *range(first, first + size - at))
+    return members
+
+
+def _subset_overwritten(subset: Members, able: Sequence[int]) -> Members:
+    places = _overwritten(tuple(able.index(at) for at in subset), len(able))
+    return tuple(able[place] for place in places)
 
 
 def deal(nodes: Sequence[int], rest: int, group: int, left: Callable[[int], int]) -> Iterator[int]:
     """The nodes in the order in which they give a group each, until ``rest`` CPUs are dealt out.
 
     A node with less than a group ``left``, asked when its turn comes, is passed over. Raises
-    :class:`KubeletHangs` where a whole turn gives nothing.
+    :class:`AllocationHangs` where a whole turn gives nothing.
     """
     while rest > 0:
         before = rest
@@ -160,22 +155,14 @@ def deal(nodes: Sequence[int], rest: int, group: int, left: Callable[[int], int]
                 yield node
                 rest -= group
         if rest == before:
-            raise KubeletHangs(
-                f"{rest} CPUs are to be dealt out in groups of {group}, and no NUMA node of "
-                f"{', '.join(map(str, nodes))} has a group left (kubernetes/kubernetes#140730)"
-            )
+            raise _endless(rest, group)
 
 
-def _spread(left: dict[int, int]) -> float:
-    """Standard deviation; it and the mean are rounded to thousandths, which decides ties."""
-    mean = _thousandths(sum(left.values()) / len(left))
-    return _thousandths(math.sqrt(sum((each - mean) ** 2 for each in left.values()) / len(left)))
-
-
-def _thousandths(value: float) -> float:
-    scaled = value * 1000
-    whole = math.floor(scaled)
-    return (whole + 1 if scaled - whole >= 0.5 else whole) / 1000
+def _endless(rest: int, group: int) -> AllocationHangs:
+    return AllocationHangs(
+        f"{rest} CPUs are to be dealt out in groups of {group} over NUMA nodes none of which has a "
+        "group left (kubernetes/kubernetes#140730)"
+    )
 
 
 def accounting_error(need: int) -> AllocationError | None:

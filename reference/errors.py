@@ -3,6 +3,8 @@
 ModelError
 +-- NotModelled              the model does not know this; it never guesses
 +-- IllegalStep              the driver asked for what no node can do
++-- KubeletHangs             the kubelet never comes back from this
+|   +-- AllocationHangs      it searches for ever for CPUs to hand out
 +-- KubeletError             the kubelet itself says no; str() is its own text
 +-- DiscoveryError       it cannot make out the machine
 +-- AllocationError      it cannot hand out the CPUs asked for
@@ -10,6 +12,8 @@ ModelError
 |   +-- NothingFits      enough are free by count, and still they cannot be taken
 |   +-- SMTAlignmentError  full-pcpus-only: not to be had in whole physical cores
 +-- ConfigurationError   it will not run with these settings
+|   +-- InvalidConfiguration  which it can tell by looking at them
++-- TopologyAffinityError it cannot put a pod's CPUs where they must lie
 +-- CheckpointError      it cannot restore its state file
 +-- StateError           the state it restored does not suit the machine
 QuantityError                (ValueError) a text is no Kubernetes quantity
@@ -18,14 +22,17 @@ CPUSetParseError             (ValueError, in reference.cpuset) a text is no CPU 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 __all__ = [
     "AllocationError",
+    "AllocationHangs",
     "CheckpointError",
     "ConfigurationError",
     "DiscoveryError",
     "IllegalStep",
+    "InvalidConfiguration",
     "KubeletError",
     "KubeletHangs",
     "ModelError",
@@ -35,6 +42,7 @@ __all__ = [
     "QuantityError",
     "SMTAlignmentError",
     "StateError",
+    "TopologyAffinityError",
 ]
 
 
@@ -52,6 +60,10 @@ class IllegalStep(ModelError):
 
 class KubeletHangs(ModelError):
     """The kubelet never comes back from this, and holds the CPU manager's lock meanwhile."""
+
+
+class AllocationHangs(KubeletHangs):
+    """The kubelet searches for ever for CPUs to hand out; the model says so and returns."""
 
 
 class KubeletError(ModelError):
@@ -114,6 +126,29 @@ class ConfigurationError(KubeletError):
     """The settings, or the settings on this machine, are refused."""
 
 
+class InvalidConfiguration(ConfigurationError):
+    """The settings are refused by themselves, before anything is made of them; ``faults`` are all
+    that is wrong. From 1.24 on (``wrapped``) the text says that this is a validation."""
+
+    def __init__(self, faults: Sequence[str], *, wrapped: bool = True) -> None:
+        text = faults[0] if len(faults) == 1 else f"[{', '.join(faults)}]"
+        super().__init__(
+            f"failed to validate kubelet configuration, error: {text}, "
+            "path: &TypeMeta{Kind:,APIVersion:,}"
+            if wrapped
+            else text
+        )
+        self.faults: Final = tuple(faults)
+
+
+class TopologyAffinityError(KubeletError):
+    """The Topology Manager refuses a pod; ``reason`` is its ``status.reason``."""
+
+    def __init__(self, text: str, *, reason: str = "TopologyAffinityError") -> None:
+        super().__init__(text)
+        self.reason: Final = reason
+
+
 class CheckpointError(KubeletError):
     """The state file cannot be restored; the text is the inner one, without path and advice."""
 
@@ -123,4 +158,10 @@ class StateError(KubeletError):
 
 
 class QuantityError(ValueError):
-    """A text is no Kubernetes quantity."""
+    """A text is no Kubernetes quantity. ``kubelet`` is the kubelet's own text for that, ``text``
+    what is no quantity; ``str()`` is both."""
+
+    def __init__(self, kubelet: str, text: str) -> None:
+        super().__init__(f"{kubelet}: {text!r}")
+        self.kubelet: Final = kubelet
+        self.text: Final = text

@@ -12,11 +12,14 @@ from math import factorial
 from typing import Final
 
 from reference.admission import Refusal, allocation_refusal, lack_of_cpus
-from reference.errors import AllocationError, NotModelled
+from reference.behaviours import Behaviour
+from reference.errors import AllocationError, NotModelled, TopologyAffinityError
 from reference.manager import CPUManager
 from reference.qos import pod_milli_cpus, qos_class
+from reference.releases import NEWEST, AnyRelease, has
 from reference.runtime import Runtime
 from reference.steps import Kind, Pod
+from reference.topology_manager import refusal_of
 from reference.view import Phase, PodView
 
 __all__ = ["Kubelet"]
@@ -28,17 +31,28 @@ class Kubelet:
     """One run of the kubelet. ``pods``: what it says of each, by name. ``allocatable``: the cpu
     that pods may ask for, in thousandths."""
 
-    def __init__(self, manager: CPUManager, runtime: Runtime, allocatable: int) -> None:
+    def __init__(
+        self,
+        manager: CPUManager,
+        runtime: Runtime,
+        allocatable: int,
+        *,
+        release: AnyRelease = NEWEST,
+    ) -> None:
         self.pods: dict[str, PodView] = {}
         self.runtime = runtime
         self._manager = manager
         self._admitted: dict[str, Pod] = {}
         self._allocatable = allocatable
+        self._release = release
+        self._names_qos = has(release, Behaviour.REJECTED_PODS_HAVE_QOS)
         self._saved = 0
 
     def copy(self) -> Kubelet:
         """An independent copy, with a runtime of its own."""
-        twin = Kubelet(self._manager.copy(), self.runtime.copy(), self._allocatable)
+        twin = Kubelet(
+            self._manager.copy(), self.runtime.copy(), self._allocatable, release=self._release
+        )
         twin.pods = dict(self.pods)
         twin._admitted = dict(self._admitted)
         twin._saved = self._saved
@@ -71,7 +85,8 @@ class Kubelet:
         for pod in pods:
             refusal = self._admit(pod)
             if refusal:
-                self.pods[pod.name] = PodView(Phase.REJECTED, *refusal, qos_class(pod))
+                qos = qos_class(pod) if self._names_qos else ""
+                self.pods[pod.name] = PodView(Phase.REJECTED, *refusal, qos)
             else:
                 self._admitted[pod.name] = pod
                 self.pods[pod.name] = PodView(Phase.RUNNING, qos=qos_class(pod))
@@ -110,11 +125,12 @@ class Kubelet:
         pod that these refuse has held CPUs for a moment."""
         others = list(self._admitted.values())
         try:
-            for container in pod.containers:
-                self._manager.allocate(pod, container, [*others, pod])
+            self._manager.admit(pod, [*others, pod])
+        except TopologyAffinityError as error:
+            return refusal_of(error, self._release)
         except AllocationError as error:
-            return allocation_refusal(error)
-        return lack_of_cpus(pod, others, self._allocatable)
+            return allocation_refusal(error, self._release)
+        return lack_of_cpus(pod, others, self._allocatable, self._release)
 
     def _run(self, pod: Pod) -> None:
         for container in pod.containers:

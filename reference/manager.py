@@ -2,32 +2,57 @@
 
 What belongs here: what happens at start, at admission, when a container is created, and in a
 reconcile round. What never does: choosing CPUs (``policy``), or the rest of the kubelet
-(``node``). Source: ``pkg/kubelet/cm/cpumanager/cpu_manager.go``, 1.36.
+(``node``). Source: ``pkg/kubelet/cm/cpumanager/cpu_manager.go``, 1.18 to 1.37.
 
 Nothing is freed when a container ends. What no active pod needs any more is *stale*, and goes at
 the next admission or reconcile round, once all pod sources have been heard. A reconcile round
 sends a container its CPUs only where they differ from what was sent to it last, so a cpuset that
-somebody else changed is left alone.
+somebody else changed is left alone; up to 1.21 it sent every container its CPUs, every time.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from copy import copy
+from typing import Final, Protocol
 
+from reference.behaviours import Behaviour
 from reference.checkpoint import Checkpoint
 from reference.cpuset import CPUSet
-from reference.errors import AllocationError
+from reference.errors import AllocationError, TopologyAffinityError
+from reference.hints import Hint
 from reference.policy import Policy
-from reference.releases import NEWEST, AnyRelease
+from reference.releases import NEWEST, AnyRelease, has
 from reference.state import State
 from reference.steps import Container, Pod
+from reference.topology_manager import Provider
 
 __all__ = ["CPUManager"]
 
 
+class Aligner(Protocol):
+    """Who decides near which NUMA nodes CPUs are taken
+    (:class:`reference.topology_manager.TopologyManager`)."""
+
+    def admit(self, pod: Pod, provider: Provider) -> None:
+        """Have the CPUs of the pod's containers allocated, one container after the other."""
+
+
+class _Unaligned:
+    """No NUMA node is better than another (Topology Manager policy ``none``)."""
+
+    def admit(self, pod: Pod, provider: Provider) -> None:
+        for container in pod.containers:
+            provider.allocate(pod, container, None)
+
+
+_UNALIGNED: Final = _Unaligned()
+
+
 class CPUManager:
     """The CPU manager of one run of the kubelet.
+
+    ``aligner``: the Topology Manager that goes with it.
 
     ``sources_ready`` says whether all pod sources have been heard; until then nothing is stale.
     """
@@ -38,11 +63,16 @@ class CPUManager:
         *,
         release: AnyRelease = NEWEST,
         feature_gates: Mapping[str, bool] | None = None,
+        aligner: Aligner = _UNALIGNED,
     ) -> None:
         self.policy = policy
+        self._aligner = aligner
         self.state = State(policy.name)
         self.sources_ready = False
         self._release = release
+        self._always = not has(release, Behaviour.UPDATED_ON_CHANGE)
+        self._last_stays = has(release, Behaviour.LAST_ADMITTED_STAYS)
+        self._last_admitted: tuple[Pod, ...] = ()
         self._feature_gates = dict(feature_gates or {})
         self._last_sent: dict[tuple[str, str], CPUSet] = {}
         self._known: set[tuple[str, str]] = set()
@@ -87,20 +117,46 @@ class CPUManager:
             release=self._release, feature_gates=self._feature_gates
         )
 
-    def allocate(self, pod: Pod, container: Container, active: Iterable[Pod]) -> None:
-        """Admission of one container; ``active`` are the active pods, ``pod`` among them.
-        Raises :class:`AllocationError`."""
+    def admit(self, pod: Pod, active: Iterable[Pod]) -> None:
+        """Admission of a pod; ``active`` are the active pods, ``pod`` among them. What earlier
+        containers got before a refusal stays theirs until it is stale. Raises
+        :class:`AllocationError`, :class:`TopologyAffinityError`."""
+        self._aligner.admit(pod, _Desk(self, tuple(active)))
+
+    def allocate(
+        self, pod: Pod, container: Container, active: Iterable[Pod], hint: Hint | None = None
+    ) -> None:
+        """Admission of one container, near the NUMA nodes of ``hint`` (``None``: anywhere). Raises
+        :class:`AllocationError`."""
+        self._admitting(pod, active)
+        self.policy.allocate(self.state, pod, container, hint)
+
+    def hints(self, pod: Pod, container: Container, active: Iterable[Pod]) -> list[Hint] | None:
+        """``GetTopologyHints``: where the container's CPUs could be. ``None``: no preference; an
+        empty list: nowhere."""
+        self._admitting(pod, active)
+        return self.policy.hints(self.state, pod, container)
+
+    def pod_hints(self, pod: Pod, active: Iterable[Pod]) -> list[Hint] | None:
+        """``GetPodTopologyHints``: the same for a whole pod."""
+        self._admitting(pod, active)
+        return self.policy.pod_hints(self.state, pod)
+
+    def _admitting(self, pod: Pod, active: Iterable[Pod]) -> None:
+        """Whenever the manager is asked something at admission, it first clears away what is
+        stale."""
+        if self._last_stays:
+            self._last_admitted = (pod,)
         self.remove_stale_state(active)
-        self.policy.allocate(self.state, pod, container)
 
     def wants_cpus(self, pod: Pod) -> bool:
         """Whether admitting the pod takes CPUs that it does not hold yet."""
         before = self.state.changes
         trial = self.copy()
+        trial.sources_ready = False  # so nothing stale goes meanwhile
         try:
-            for container in pod.containers:
-                trial.policy.allocate(trial.state, pod, container)
-        except AllocationError:
+            trial.admit(pod, [pod])
+        except (AllocationError, TopologyAffinityError):
             return True
         return trial.state.changes != before
 
@@ -127,7 +183,9 @@ class CPUManager:
         """Forget what belongs to no container of an ``active`` pod."""
         if not self.sources_ready:
             return
-        wanted = {pod.uid: {one.name for one in pod.containers} for pod in active}
+        wanted = {
+            pod.uid: {one.name for one in pod.containers} for pod in (*active, *self._last_admitted)
+        }
         stale = [
             (uid, name)
             for uid, named in self.state.entries.items()
@@ -156,7 +214,24 @@ class CPUManager:
                     continue
                 self._known.add(key)
                 desired = self.affinity(*key)
-                if desired and desired != self._last_sent.get(key, CPUSet()):
+                if desired and (self._always or desired != self._last_sent.get(key, CPUSet())):
                     self._last_sent[key] = desired
                     sent.append((*key, desired))
         return sent
+
+
+class _Desk:
+    """The CPU manager as the Topology Manager meets it at the admission of one pod."""
+
+    def __init__(self, manager: CPUManager, active: tuple[Pod, ...]) -> None:
+        self._manager = manager
+        self._active = active
+
+    def hints(self, pod: Pod, container: Container) -> list[Hint] | None:
+        return self._manager.hints(pod, container, self._active)
+
+    def pod_hints(self, pod: Pod) -> list[Hint] | None:
+        return self._manager.pod_hints(pod, self._active)
+
+    def allocate(self, pod: Pod, container: Container, hint: Hint | None) -> None:
+        self._manager.allocate(pod, container, self._active, hint)

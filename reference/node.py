@@ -15,12 +15,14 @@ from collections.abc import Callable, Mapping
 from typing import Final, Protocol, TypeAlias
 
 from reference.admission import fault_of
+from reference.behaviours import Behaviour
 from reference.checkpoint import glance
 from reference.cpuset import CPUSet
 from reference.discovery import MachineInfo, discover
 from reference.errors import (
     CheckpointError,
     IllegalStep,
+    InvalidConfiguration,
     KubeletError,
     KubeletHangs,
     ModelError,
@@ -29,8 +31,8 @@ from reference.errors import (
 )
 from reference.kubelet import Kubelet
 from reference.manager import CPUManager
-from reference.policy import Policy, make_policy, reserved_milli_cpus
-from reference.releases import NEWEST, AnyRelease, require_whole_node
+from reference.policy import Policy, make_policy, require_settings, reserved_milli_cpus
+from reference.releases import NEWEST, AnyRelease, has, require_whole_node
 from reference.runtime import Runtime
 from reference.steps import (
     Apply,
@@ -48,6 +50,7 @@ from reference.steps import (
     WriteState,
 )
 from reference.topology import CPUTopology
+from reference.topology_manager import TopologyManager, faults_of_settings
 from reference.view import Phase, View
 
 __all__ = ["Node"]
@@ -57,7 +60,16 @@ STATE_FILE: Final = "/var/lib/kubelet/cpu_manager_state"
 #: Feature gates that may have any value here: the model knows what they do, or they change
 #: nothing that it shows.
 _KNOWN_GATES: Final = frozenset(
-    {"CPUManagerPolicyAlphaOptions", "CPUManagerPolicyBetaOptions", "KubeletInUserNamespace"}
+    {
+        "CPUManagerPolicyAlphaOptions",
+        "CPUManagerPolicyBetaOptions",
+        "CPUManagerPolicyOptions",
+        "KubeletInUserNamespace",
+        "TopologyManager",
+        "TopologyManagerPolicyAlphaOptions",
+        "TopologyManagerPolicyBetaOptions",
+        "TopologyManagerPolicyOptions",
+    }
 )
 
 #: A kubelet after its start, and the state file it leaves.
@@ -105,6 +117,7 @@ class Node:
         self._info = discovering(trees(machine), release=release)
         self._config = config
         self._release = release
+        self._exit_status = 1 if has(release, Behaviour.EXITS_WITH_ONE) else 255
         self._policy_factory = policy_factory
         self._manager_factory = manager_factory
         self._manifests: dict[str, Pod] = {}
@@ -192,7 +205,7 @@ class Node:
         return View(
             running=self._kubelet is not None,
             error=self._errors[0] if self._errors else "",
-            exit_status=1 if self._errors else None,
+            exit_status=self._exit_status if self._errors else None,
             pods=dict(self._kubelet.pods) if self._kubelet else {},
             assignments={self._name(uid): dict(named) for uid, named in entries.items()},
             shared_pool=default,
@@ -207,20 +220,34 @@ class Node:
             raise IllegalStep("Start: the kubelet runs")
         self._require_capacity()
         try:
+            self._require_valid()
             manager = self._started_manager()
         except KubeletError as error:
             self._errors = tuple(_as_reported(error, one) for one in error.possible)
             return
         allocatable = self._info.num_cores * 1000 - reserved_milli_cpus(self._config)
-        branches = self._admitted_in_every_order(Kubelet(manager, self._runtime, allocatable))
+        fresh = Kubelet(manager, self._runtime, allocatable, release=self._release)
+        branches = self._admitted_in_every_order(fresh)
         self._errors, self._branches = (), branches
         self._take(branches[0])
 
+    def _require_valid(self) -> None:
+        """What the kubelet refuses by a look at its settings."""
+        faults = faults_of_settings(self._config, release=self._release)
+        if faults:
+            wrapped = has(self._release, Behaviour.SETTINGS_LIST_VALUES)
+            raise InvalidConfiguration(faults, wrapped=wrapped)
+
     def _started_manager(self) -> CPUManager:
         topology = self._info.cpu_topology()
+        require_settings(topology, self._config, release=self._release)
+        aligner = TopologyManager(self._info, self._config, release=self._release)
         policy = self._policy_factory(topology, self._config, release=self._release)
         manager = self._manager_factory(
-            policy, release=self._release, feature_gates=self._config.feature_gates
+            policy,
+            release=self._release,
+            feature_gates=self._config.feature_gates,
+            aligner=aligner,
         )
         manager.start(self._state_file)
         return manager
@@ -370,4 +397,5 @@ def _as_reported(error: KubeletError, text: str) -> str:
             f"could not restore state from checkpoint: {text}, please drain this node and delete "
             f'the CPU manager checkpoint file "{STATE_FILE}" before restarting Kubelet'
         )
-    return text if isinstance(error, StateError) else f"failed to run Kubelet: {text}"
+    plain = isinstance(error, (StateError, InvalidConfiguration))
+    return text if plain else f"failed to run Kubelet: {text}"

@@ -5,7 +5,7 @@ never does: what an option changes (``policy``, ``allocation``).
 
 Options come as a map of texts. Go walks a map in random order and the first fault ends the walk,
 so where several options are at fault any of their texts may be the one that is told.
-Source: ``pkg/kubelet/cm/cpumanager/policy_options.go``, 1.36.
+Source: ``pkg/kubelet/cm/cpumanager/policy_options.go``, 1.22 to 1.37.
 """
 
 from __future__ import annotations
@@ -15,11 +15,13 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
+from reference.behaviours import Behaviour
 from reference.cpuset import go_quote
 from reference.errors import ConfigurationError
+from reference.releases import NEWEST, AnyRelease, has
 from reference.topology import CPUTopology
 
-__all__ = ["StaticOptions", "is_true"]
+__all__ = ["StaticOptions", "is_true", "map_text", "maturity_of", "require_options_allowed"]
 
 _FULL_PCPUS: Final = "full-pcpus-only"
 _ACROSS_NUMA: Final = "distribute-cpus-across-numa"
@@ -37,14 +39,42 @@ class Maturity(Enum):
     STABLE = "Stable"
 
 
-#: Every option of 1.36, with the field of :class:`StaticOptions` that holds it.
-_OPTIONS: Final[Mapping[str, tuple[str, Maturity]]] = {
-    _FULL_PCPUS: ("full_pcpus_only", Maturity.STABLE),
-    _ACROSS_NUMA: ("distribute_across_numa", Maturity.BETA),
-    _BY_SOCKET: ("align_by_socket", Maturity.ALPHA),
-    _ACROSS_CORES: ("distribute_across_cores", Maturity.ALPHA),
-    _STRICT: ("strict_reservation", Maturity.STABLE),
-    _BY_UNCORE: ("prefer_uncore_cache", Maturity.STABLE),
+#: Every option: the field of :class:`StaticOptions` that holds it, and the behaviours with which
+#: a release came to know it, last one first.
+_OPTIONS: Final[Mapping[str, tuple[str, tuple[tuple[Behaviour, Maturity], ...]]]] = {
+    _FULL_PCPUS: (
+        "full_pcpus_only",
+        (
+            (Behaviour.FULL_PCPUS_STABLE, Maturity.STABLE),
+            (Behaviour.OPTION_MATURITY, Maturity.BETA),
+            (Behaviour.POLICY_OPTIONS, Maturity.STABLE),
+        ),
+    ),
+    _ACROSS_NUMA: (
+        "distribute_across_numa",
+        (
+            (Behaviour.NUMA_DISTRIBUTION_BETA, Maturity.BETA),
+            (Behaviour.NUMA_DISTRIBUTION, Maturity.ALPHA),
+        ),
+    ),
+    _BY_SOCKET: ("align_by_socket", ((Behaviour.ALIGN_BY_SOCKET, Maturity.ALPHA),)),
+    _ACROSS_CORES: ("distribute_across_cores", ((Behaviour.CORE_SPREADING, Maturity.ALPHA),)),
+    _STRICT: (
+        "strict_reservation",
+        (
+            (Behaviour.STRICT_RESERVATION_STABLE, Maturity.STABLE),
+            (Behaviour.STRICT_RESERVATION_BETA, Maturity.BETA),
+            (Behaviour.STRICT_RESERVATION, Maturity.ALPHA),
+        ),
+    ),
+    _BY_UNCORE: (
+        "prefer_uncore_cache",
+        (
+            (Behaviour.UNCORE_ALIGNMENT_STABLE, Maturity.STABLE),
+            (Behaviour.UNCORE_ALIGNMENT_BETA, Maturity.BETA),
+            (Behaviour.UNCORE_ALIGNMENT, Maturity.ALPHA),
+        ),
+    ),
 }
 
 #: The gate that lets options of a maturity in, and whether it is on by default.
@@ -77,14 +107,22 @@ class StaticOptions:
     prefer_uncore_cache: bool = False
 
     @classmethod
-    def parse(cls, given: Mapping[str, str], gates: Mapping[str, bool]) -> StaticOptions:
+    def parse(
+        cls,
+        given: Mapping[str, str],
+        gates: Mapping[str, bool],
+        *,
+        release: AnyRelease = NEWEST,
+    ) -> StaticOptions:
         """Read policy options under these feature gates (``NewStaticPolicyOptions``).
 
         An option that is not allowed is refused even with the value ``false``. Raises
         :class:`ConfigurationError` with the kubelet's text, without what it is wrapped in.
         """
         faults = [
-            fault for name, value in sorted(given.items()) if (fault := _fault(name, value, gates))
+            fault
+            for name, value in sorted(given.items())
+            if (fault := _fault(name, value, gates, release))
         ]
         if faults:
             raise ConfigurationError(*faults)
@@ -96,10 +134,15 @@ class StaticOptions:
                 )
         return cls(**{_OPTIONS[name][0]: True for name in on})
 
-    def require_suitable(self, topology: CPUTopology) -> None:
-        """Refuse what does not go with the machine (``ValidateStaticPolicyOptions``), which is
-        ``align-by-socket`` where NUMA nodes are the larger units. Raises
-        :class:`ConfigurationError`."""
+    def require_suitable(self, topology: CPUTopology, topology_policy: str = "none") -> None:
+        """Refuse what does not go with machine and Topology Manager policy
+        (``ValidateStaticPolicyOptions``): ``align-by-socket`` where one NUMA node is all a pod may
+        have, or where NUMA nodes are the larger units. Raises :class:`ConfigurationError`."""
+        if self.align_by_socket and topology_policy == "single-numa-node":
+            raise ConfigurationError(
+                "Topolgy manager single-numa-node policy is incompatible with CPUManager "
+                "align-by-socket policy option"
+            )
         if self.align_by_socket and topology.num_sockets > topology.num_numa_nodes:
             raise ConfigurationError(
                 "Align by socket is not compatible with hardware where number of sockets are more "
@@ -125,11 +168,39 @@ def is_true(value: str) -> bool:
     return value in _TRUE
 
 
-def _fault(name: str, value: str, gates: Mapping[str, bool]) -> str:
+def require_options_allowed(
+    given: Mapping[str, str], gates: Mapping[str, bool], *, release: AnyRelease = NEWEST
+) -> None:
+    """Refuse options where a release has none, or its feature gate is off, under any policy
+    (``cmd/kubelet/app/server.go``, 1.22 to 1.32). Raises :class:`ConfigurationError`."""
+    if not given or has(release, Behaviour.OPTIONS_UNGATED):
+        return
+    gate = "CPUManagerPolicyOptions"
+    if not gates.get(gate, has(release, Behaviour.OPTIONS_GATE_ON)):
+        raise ConfigurationError(
+            f"CPU Manager policy options {map_text(given)} require feature gates "
+            f'"CPUManager", "{gate}" enabled'
+        )
+
+
+def map_text(given: Mapping[str, str]) -> str:
+    """A map of texts as Go prints it."""
+    return f"map[{' '.join(f'{key}:{value}' for key, value in sorted(given.items()))}]"
+
+
+def maturity_of(name: str, release: AnyRelease) -> Maturity | None:
+    """How ready an option is in a release; ``None`` where the release does not know it."""
+    _, stages = _OPTIONS.get(name, ("", ()))
+    return next((maturity for known, maturity in stages if has(release, known)), None)
+
+
+def _fault(name: str, value: str, gates: Mapping[str, bool], release: AnyRelease) -> str:
     """What is wrong with one option; ``""`` if nothing is."""
-    if name not in _OPTIONS:
+    maturity = maturity_of(name, release)
+    if maturity is None and not has(release, Behaviour.OPTION_MATURITY):
+        return f"unsupported cpumanager option: {go_quote(name)} ({value})"
+    if maturity is None:
         return f"unknown CPU Manager Policy option: {go_quote(name)}"
-    maturity = _OPTIONS[name][1]
     if maturity in _GATES:
         gate, default = _GATES[maturity]
         if not gates.get(gate, default):

@@ -7,7 +7,7 @@ The static policy gives CPUs to containers that ask for a whole number of them i
 pod. It takes them from the default set without the reserved CPUs, which stay in the default set
 for everybody else to run on. CPUs of a pod's init containers are offered again to its later
 containers. Policy options (``options``) are asked where they matter.
-Source: ``policy_none.go``, ``policy_static.go``, 1.36.
+Source: ``policy_none.go``, ``policy_static.go``, 1.18 to 1.37.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from fractions import Fraction
 from typing import Final, Protocol
 
 from reference.allocation import take_by_topology
+from reference.behaviours import Behaviour
 from reference.cpuset import CPUSet
 from reference.errors import (
     AllocationError,
@@ -25,15 +26,23 @@ from reference.errors import (
     SMTAlignmentError,
     StateError,
 )
-from reference.options import StaticOptions
+from reference.hints import Hint, aligned, container_hints, pod_exclusive_cpus, pod_hints
+from reference.options import StaticOptions, map_text, require_options_allowed
 from reference.qos import exclusive_cpus
 from reference.quantity import milli_value, quantity
-from reference.releases import NEWEST, AnyRelease
+from reference.releases import NEWEST, AnyRelease, has
 from reference.state import State, assigned
 from reference.steps import Container, Kind, KubeletConfig, Pod
 from reference.topology import CPUTopology
 
-__all__ = ["NonePolicy", "Policy", "StaticPolicy", "make_policy", "reserved_milli_cpus"]
+__all__ = [
+    "NonePolicy",
+    "Policy",
+    "StaticPolicy",
+    "make_policy",
+    "require_settings",
+    "reserved_milli_cpus",
+]
 
 _NO_OPTIONS: Final = StaticOptions()
 
@@ -49,8 +58,17 @@ class Policy(Protocol):
     def start(self, state: State) -> None:
         """Judge the restored state, and fill a fresh one. Raises :class:`StateError`."""
 
-    def allocate(self, state: State, pod: Pod, container: Container) -> None:
-        """Give a container that is being admitted its CPUs. Raises :class:`AllocationError`."""
+    def hints(self, state: State, pod: Pod, container: Container) -> list[Hint] | None:
+        """Where a container's CPUs could be; ``None``: no preference, empty: nowhere."""
+
+    def pod_hints(self, state: State, pod: Pod) -> list[Hint] | None:
+        """The same for a whole pod."""
+
+    def allocate(
+        self, state: State, pod: Pod, container: Container, hint: Hint | None = None
+    ) -> None:
+        """Give a container that is being admitted its CPUs, first from the NUMA nodes of ``hint``
+        (``None``: from any). Raises :class:`AllocationError`."""
 
     def remove_container(self, state: State, uid: str, container: str) -> None:
         """Take a container's CPUs back; an unknown one has none."""
@@ -65,7 +83,17 @@ class NonePolicy:
     def start(self, state: State) -> None:
         """Any state is good."""
 
-    def allocate(self, state: State, pod: Pod, container: Container) -> None:
+    def hints(self, state: State, pod: Pod, container: Container) -> list[Hint] | None:
+        """No preference."""
+        return None
+
+    def pod_hints(self, state: State, pod: Pod) -> list[Hint] | None:
+        """No preference."""
+        return None
+
+    def allocate(
+        self, state: State, pod: Pod, container: Container, hint: Hint | None = None
+    ) -> None:
         """Nothing to give."""
 
     def remove_container(self, state: State, uid: str, container: str) -> None:
@@ -96,7 +124,9 @@ class StaticPolicy:
         self.reserved = reserved
         self.release = release
         self.options = options
-        self.judges_holders = options.full_pcpus_only
+        self.judges_holders = options.full_pcpus_only and not has(
+            release, Behaviour.HELD_CPUS_KEPT_FIRST
+        )
         self._reusable: tuple[str, CPUSet] = ("", CPUSet())
 
     def start(self, state: State) -> None:
@@ -150,23 +180,62 @@ class StaticPolicy:
                 f'defaultCpuSet: "{default}"'
             )
 
-    def allocate(self, state: State, pod: Pod, container: Container) -> None:
+    def hints(self, state: State, pod: Pod, container: Container) -> list[Hint] | None:
+        """``GetTopologyHints``."""
+        return container_hints(
+            self.topology,
+            state,
+            self.reserved,
+            self.reusable(pod),
+            pod,
+            container,
+            self.count(pod, container),
+            release=self.release,
+            align_by_socket=self.options.align_by_socket,
+        )
+
+    def pod_hints(self, state: State, pod: Pod) -> list[Hint] | None:
+        """``GetPodTopologyHints``."""
+        counts = {one.name: self.count(pod, one) for one in pod.containers}
+        return pod_hints(
+            self.topology,
+            state,
+            self.reserved,
+            self.reusable(pod),
+            pod,
+            pod_exclusive_cpus(pod, counts, release=self.release),
+            counts,
+            release=self.release,
+            align_by_socket=self.options.align_by_socket,
+        )
+
+    def allocate(
+        self, state: State, pod: Pod, container: Container, hint: Hint | None = None
+    ) -> None:
         """``Allocate``: what is held already is kept, whatever its size."""
         count = self.count(pod, container)
         if not count:
             return
-        # Before it is known whether the container holds CPUs: one that does is refused after a
-        # restart if as many more are not free (kubernetes/kubernetes#129078).
-        if self.options.full_pcpus_only:
-            self.require_whole_cores(state, count)
         held = state.get(pod.uid, container.name)
+        # Up to 1.36 before it counts whether the container holds CPUs: one that does is refused
+        # after a restart if as many more are not free (kubernetes/kubernetes#129078).
+        if self.options.full_pcpus_only and (held is None or self.judges_holders):
+            self.require_whole_cores(state, count)
         if held is not None:
             self._offer(pod, container, held)
             return
-        taken = self.take(self.available(state) | self.reusable(pod), count)
+        taken = self._take_near(self.available(state) | self.reusable(pod), count, hint)
         state.set_default(state.default - taken)
         state.set(pod.uid, container.name, taken)
         self._offer(pod, container, taken)
+
+    def _take_near(self, available: CPUSet, count: int, hint: Hint | None) -> CPUSet:
+        """Take from the nodes of the hint first, and in a search of its own what is missing."""
+        if hint is None:
+            return self.take(available, count)
+        near = aligned(self.topology, available, hint, align_by_socket=self.options.align_by_socket)
+        taken = self.take(near, min(count, len(near)))
+        return taken | self.take(available - taken, count - len(taken))
 
     def count(self, pod: Pod, container: Container) -> int:
         """How many CPUs of its own a container gets (``guaranteedCPUs``)."""
@@ -182,9 +251,12 @@ class StaticPolicy:
         per_core = self.topology.cpus_per_core
         if per_core and count % per_core:
             raise SMTAlignmentError(count, per_core)
+        if not has(self.release, Behaviour.WHOLE_CORES_LEFT_CHECKED):
+            return
         free = len(state.default - self.topology.with_siblings(self.reserved))
         if count > free:
-            raise SMTAlignmentError(count, per_core, free=free)
+            named = free > 0 or has(self.release, Behaviour.WHOLE_CORES_LEFT_ALWAYS_NAMED)
+            raise SMTAlignmentError(count, per_core, free=free if named else None)
 
     def take(self, available: CPUSet, count: int) -> CPUSet:
         """Choose ``count`` CPUs out of ``available``. Raises :class:`AllocationError`, and
@@ -198,17 +270,23 @@ class StaticPolicy:
 
     def reusable_after(self, before: CPUSet, container: Container, cpus: CPUSet) -> CPUSet:
         """What the pod may reuse once ``container`` holds ``cpus``: an init container's CPUs are
-        free again when the next container starts; sidecars and app containers keep theirs."""
-        return before | cpus if container.kind is Kind.INIT else before - cpus
+        free again when the next container starts; sidecars (up to 1.28 taken for init containers)
+        and app containers keep theirs."""
+        lends = container.kind is Kind.INIT or (
+            container.kind is Kind.SIDECAR and not has(self.release, Behaviour.SIDECARS_KEEP_CPUS)
+        )
+        return before | cpus if lends else before - cpus
 
     def remove_container(self, state: State, uid: str, container: str) -> None:
-        """``RemoveContainer``: CPUs that another container of the pod also holds stay taken."""
+        """``RemoveContainer``: CPUs that another container of the pod also holds stay taken (as
+        they did not in some releases up to 1.23)."""
         held = state.get(uid, container)
         if held is None:
             return
         state.delete(uid, container)
-        siblings = assigned({uid: state.entries.get(uid, {})})
-        state.set_default(state.default | (held - siblings))
+        if has(self.release, Behaviour.SHARED_CPUS_STAY_TAKEN):
+            held -= assigned({uid: state.entries.get(uid, {})})
+        state.set_default(state.default | held)
 
     def _offer(self, pod: Pod, container: Container, cpus: CPUSet) -> None:
         self._reusable = (pod.uid, self.reusable_after(self.reusable(pod), container, cpus))
@@ -221,13 +299,10 @@ def make_policy(
 
     Raises :class:`ConfigurationError` with the kubelet's text.
     """
+    require_settings(topology, config, release=release)
     reserved = config.reserved_system_cpus or CPUSet()
-    if not reserved <= topology.cpus:
-        raise ConfigurationError(
-            f"reserved-cpus: {reserved} is not a subset of online-cpus: {topology.cpus}"
-        )
     if config.policy == "none":
-        return _none_policy(config)
+        return _none_policy(config, release)
     if config.policy != "static":
         raise ConfigurationError(f'unknown policy: "{config.policy}"')
     amount = -(-reserved_milli_cpus(config) // 1000)
@@ -236,32 +311,54 @@ def make_policy(
         raise ConfigurationError(
             "[cpumanager] unable to determine reserved CPU resources for static policy"
         )
-    options = _static_options(topology, config)
-    reserved = reserved or _reserve(topology, amount, options, release)
-    if len(reserved) != amount:
-        raise ConfigurationError(
-            "new static policy error: [cpumanager] unable to reserve the required amount of "
-            f"CPUs (size of {reserved} did not equal {amount})"
-        )
-    return StaticPolicy(topology, reserved, release=release, options=options)
-
-
-def _static_options(topology: CPUTopology, config: KubeletConfig) -> StaticOptions:
     try:
-        options = StaticOptions.parse(config.policy_options, config.feature_gates)
-        options.require_suitable(topology)
+        options = _static_options(topology, config, release)
+        reserved = reserved or _reserve(topology, amount, options, release)
+        _require_amount(reserved, amount)
     except ConfigurationError as error:
         texts = (f"new static policy error: {text}" for text in error.possible)
         raise ConfigurationError(*texts) from error
+    return StaticPolicy(topology, reserved, release=release, options=options)
+
+
+def require_settings(
+    topology: CPUTopology, config: KubeletConfig, *, release: AnyRelease = NEWEST
+) -> None:
+    """Refuse what the kubelet does before it makes any manager (``cmd/kubelet/app/server.go``).
+    Raises :class:`ConfigurationError`."""
+    reserved = config.reserved_system_cpus or CPUSet()
+    if not reserved <= topology.cpus:
+        raise ConfigurationError(
+            f"reserved-cpus: {reserved} is not a subset of online-cpus: {topology.cpus}"
+        )
+    if has(release, Behaviour.POLICY_OPTIONS):
+        require_options_allowed(config.policy_options, config.feature_gates, release=release)
+
+
+def _require_amount(reserved: CPUSet, amount: int) -> None:
+    if len(reserved) != amount:
+        raise ConfigurationError(
+            "[cpumanager] unable to reserve the required amount of "
+            f"CPUs (size of {reserved} did not equal {amount})"
+        )
+
+
+def _static_options(
+    topology: CPUTopology, config: KubeletConfig, release: AnyRelease
+) -> StaticOptions:
+    if not has(release, Behaviour.POLICY_OPTIONS):
+        return _NO_OPTIONS  # an unknown field of the configuration is passed over
+    options = StaticOptions.parse(config.policy_options, config.feature_gates, release=release)
+    options.require_suitable(topology, config.topology_manager_policy)
     return options
 
 
-def _none_policy(config: KubeletConfig) -> NonePolicy:
-    if not config.policy_options:
+def _none_policy(config: KubeletConfig, release: AnyRelease) -> NonePolicy:
+    if not config.policy_options or not has(release, Behaviour.POLICY_OPTIONS):
         return NonePolicy()
-    options = " ".join(f"{key}:{value}" for key, value in sorted(config.policy_options.items()))
     raise ConfigurationError(
-        f"new none policy error: None policy: received unsupported options=map[{options}]"
+        "new none policy error: None policy: received unsupported "
+        f"options={map_text(config.policy_options)}"
     )
 
 

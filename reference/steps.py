@@ -68,7 +68,9 @@ class KubeletConfig:
     """The settings of a kubelet that decide its CPUs; names are those of KubeletConfiguration.
 
     ``reserved_system_cpus`` is ``reservedSystemCPUs`` (``None``: not set); ``system_reserved`` and
-    ``kube_reserved`` are the cpu quantities of those maps (``None``: not set).
+    ``kube_reserved`` are the cpu quantities of those maps (``None``: not set). A setting that a
+    release does not know yet is not there for it: the Topology Manager's scope before 1.20, its
+    options before 1.26.
     """
 
     policy: str = "static"
@@ -77,6 +79,9 @@ class KubeletConfig:
     kube_reserved: str | None = None
     policy_options: Mapping[str, str] = field(default_factory=dict)
     feature_gates: Mapping[str, bool] = field(default_factory=dict)
+    topology_manager_policy: str = "none"
+    topology_manager_scope: str = "container"
+    topology_manager_policy_options: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,9 @@
 What belongs here: reading files, listing folders and following links of a tree in memory. What
 never does: what the files mean.
 
+Three outcomes are told apart, because readers treat them differently: a file's text; no such file
+(``None``); and a file that is there and cannot be read (:class:`Unreadable`).
+
 A tree is any mapping of path to text. Paths are relative (``sys/devices/system/cpu/online``). An
 entry that is used as a folder is a symbolic link, and its text the target; a tree that spells the
 linked files out at both places works as well. Only the parts that discovery reads are indexed.
@@ -14,14 +17,18 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
-__all__ = ["LinkLoop", "SysFS"]
+__all__ = ["SysFS", "Unreadable"]
 
 _INDEXED: Final = ("sys/devices/system/cpu/", "sys/devices/system/node/")
 _MAX_LINKS: Final = 40  # Linux gives up after as many, with ELOOP
 
 
-class LinkLoop(Exception):
-    """A path leads through more symbolic links than Linux follows."""
+class Unreadable(Exception):
+    """A path leads to something, and it cannot be read; ``str()`` is Go's text for it."""
+
+
+def _link_loop(path: str) -> Unreadable:
+    return Unreadable(f"open /{path}: too many levels of symbolic links")
 
 
 class SysFS:
@@ -45,28 +52,37 @@ class SysFS:
             folders[folder].add(name)
 
     def read(self, path: str) -> str | None:
-        """The text of a file, ``None`` if there is none. Raises :class:`LinkLoop`."""
-        if path in self._tree:
-            return self._tree[path]
-        real = self.resolve(path)
+        """The text of a file, ``None`` if there is none. Raises :class:`Unreadable`."""
+        try:
+            return self._tree[path]  # asked once, as the mapping may be slow to answer
+        except KeyError:
+            real = self.resolve(path)
+        if real in self._folders:
+            raise Unreadable(f"read /{path}: is a directory")
         return None if real is None or real == path else self._tree.get(real)
 
     def names(self, folder: str) -> list[str] | None:
-        """The names in a folder in byte order; ``None`` if there is none."""
+        """The names in a folder in byte order; ``None`` if there is none. Raises
+        :class:`Unreadable`."""
         found = self._folders.get(folder)
         if found is None:
-            real = self.resolve(folder)
+            real = self.resolve(folder + "/.")
             found = None if real is None else self._folders.get(real)
         return None if found is None else sorted(found, key=_bytes)
 
     def glob(self, folder: str, name: re.Pattern[str]) -> list[str]:
-        """The names in a folder that match whole, in byte order; links count, broken or not."""
-        return [found for found in self.names(folder) or () if name.fullmatch(found)]
+        """The names in a folder that match whole, in byte order; links count, broken or not. A
+        folder that cannot be read has none (``filepath.Glob``)."""
+        try:
+            names = self.names(folder)
+        except Unreadable:
+            return []
+        return [found for found in names or () if name.fullmatch(found)]
 
     def resolve(self, path: str) -> str | None:
         """The path without links before its last part; ``None`` where they leave the tree.
 
-        Raises :class:`LinkLoop`.
+        Raises :class:`Unreadable`.
         """
         if path in self._folders:
             return path
@@ -87,7 +103,7 @@ class SysFS:
             if ahead and here not in self._folders and here in self._tree:
                 links += 1
                 if links > _MAX_LINKS:
-                    raise LinkLoop(path)
+                    raise _link_loop(path)
                 target = self._tree[here]
                 done = [] if target.startswith("/") else done[:-1]
                 ahead.extend(target.split("/")[::-1])

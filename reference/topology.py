@@ -146,6 +146,12 @@ class CPUTopology:
         return self.num_cpus // self.num_cores if self.num_cores else 0
 
     @property
+    def even_cores(self) -> bool:
+        """Whether every core has as many CPUs as the average says."""
+        size = self.cpus_per_core
+        return all(mask.bit_count() == size for mask in self.core_masks.values())
+
+    @property
     def cpus_per_socket(self) -> int:
         """Average number of CPUs of a socket, rounded down; 0 without sockets."""
         return self.num_cpus // self.num_sockets if self.num_sockets else 0

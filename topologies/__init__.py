@@ -2,11 +2,14 @@
 
 :func:`load` and :func:`machine` take a name of the catalogue, a spec (``2s-4n-64c-smt2``), an
 archive or a folder; :func:`names` and :func:`find` list them; :func:`describe` makes a machine from
-a spec, :func:`offline` and :func:`without_cpus` take CPUs away, :func:`write` lays a tree out on
-disk, :func:`lint` tells what is odd in one. :mod:`topologies.drawing` draws who holds which CPU.
+a spec, :func:`offline` and :func:`without_cpus` take CPUs away, :func:`complete` adds what follows
+from a tree that others captured, :func:`write` and :func:`pack` put one on disk, :func:`lint` tells
+what is odd in one, :func:`pairs` lists machines before and after a change.
+:mod:`topologies.drawing` draws who holds which CPU.
 """
 
 from topologies.described import describe
+from topologies.entries import Change, Entry, Pair, catalogue_entry, entry_names, pairs
 from topologies.errors import (
     BadSpec,
     BrokenMachine,
@@ -16,8 +19,10 @@ from topologies.errors import (
 )
 from topologies.finding import find, load, machine, names, offline
 from topologies.hotplug import without_cpus
+from topologies.importing import Completed, Note, NoteKind, complete
 from topologies.linting import Finding, lint
 from topologies.machine import Machine
+from topologies.packing import is_archive_name, pack
 from topologies.reading import read_tree
 from topologies.tree import Link, Tree
 from topologies.writing import write
@@ -25,20 +30,32 @@ from topologies.writing import write
 __all__ = [
     "BadSpec",
     "BrokenMachine",
+    "Change",
+    "Completed",
+    "Entry",
     "Finding",
     "Link",
     "Machine",
     "MachineError",
+    "Note",
+    "NoteKind",
+    "Pair",
     "Tree",
     "UnknownMachine",
     "UnwritableMachine",
+    "catalogue_entry",
+    "complete",
     "describe",
+    "entry_names",
     "find",
+    "is_archive_name",
     "lint",
     "load",
     "machine",
     "names",
     "offline",
+    "pack",
+    "pairs",
     "read_tree",
     "without_cpus",
     "write",

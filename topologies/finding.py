@@ -1,15 +1,14 @@
 """Machines by name: the catalogue, described specs, archives and folders on disk.
 
-The catalogue is a folder of ``NAME.toml`` files, each saying ``shape``, ``why``, ``source`` and the
-``digest`` of the tree; a ``NAME.tar.xz`` beside it holds the tree, and without one the machine is
-described by its shape. ``PINPROOF_MACHINES`` names folders of further archives and trees, which
+The catalogue is a folder of ``NAME.toml`` files (:mod:`topologies.entries`); a ``NAME.tar.xz``
+beside one holds the machine's tree, and without it the machine is described by its shape.
+``PINPROOF_MACHINES`` names folders of further archives and trees, which
 never hide a machine of the catalogue: a report that names one means that one.
 """
 
 from __future__ import annotations
 
 import os
-import tomllib
 from collections.abc import Iterable
 from dataclasses import replace
 from difflib import get_close_matches
@@ -20,6 +19,7 @@ from typing import Final
 
 from topologies.cpulist import bits, format_list
 from topologies.described import describe
+from topologies.entries import CATALOGUE, catalogue_entry, entry_names
 from topologies.errors import BadSpec, BrokenMachine, UnknownMachine
 from topologies.hotplug import without_cpus
 from topologies.machine import Machine
@@ -29,9 +29,6 @@ from topologies.tree import Tree
 
 #: Folders of private machines, separated by colons.
 MACHINES_VARIABLE: Final = "PINPROOF_MACHINES"
-
-_CATALOGUE: Final = Path(__file__).parent / "catalogue"
-_KEYS: Final = frozenset({"shape", "why", "source", "digest"})
 
 
 def load(path_or_name: str | os.PathLike[str], *, check: bool = True) -> Tree:
@@ -128,33 +125,22 @@ def _unknown(name: str) -> UnknownMachine:
 
 @lru_cache(maxsize=1)
 def _catalogue_names() -> tuple[str, ...]:
-    return tuple(sorted((path.stem for path in _CATALOGUE.glob("*.toml")), key=_by_size))
+    return tuple(sorted(entry_names(), key=_by_size))
 
 
-def _by_size(name: str) -> tuple[int, int, str]:
-    if not looks_like_spec(name):
-        return 1, 0, name
-    return 0, parse(name).present.bit_count(), name
+def _by_size(name: str) -> tuple[int, bool, str]:
+    """Machines of one size: described ones first, whose names are their shapes."""
+    shape = catalogue_entry(name).shape
+    return parse(shape).present.bit_count(), name != shape, name
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=128)
 def _from_catalogue(name: str) -> Machine:
     entry = catalogue_entry(name)
-    archive = _CATALOGUE / f"{name}.tar.xz"
+    archive = CATALOGUE / f"{name}.tar.xz"
     described = not archive.exists()
-    tree = describe(entry["shape"]).tree if described else checked(read_tree(archive), name)
-    return Machine(
-        name=name, tree=tree, shape=entry["shape"], why=entry["why"], source=entry["source"]
-    )
-
-
-def catalogue_entry(name: str) -> dict[str, str]:
-    """What ``NAME.toml`` says; raises :class:`BrokenMachine` where a key is missing or unknown."""
-    path = _CATALOGUE / f"{name}.toml"
-    entry = tomllib.loads(path.read_text("utf-8"))
-    if entry.keys() != _KEYS or not all(isinstance(value, str) for value in entry.values()):
-        raise BrokenMachine(str(path), f"its keys are not {', '.join(sorted(_KEYS))}, all texts")
-    return entry
+    tree = describe(entry.shape).tree if described else checked(read_tree(archive), name)
+    return Machine(name=name, tree=tree, shape=entry.shape, why=entry.why, source=entry.source)
 
 
 def _private() -> dict[str, Path]:

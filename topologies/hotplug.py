@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from topologies.cpulist import (
@@ -81,7 +81,7 @@ def online_cpus(tree: Tree) -> int:
         raise BrokenMachine(f"{_CPU}/online", "missing, or not a CPU list") from error
 
 
-def cpu_directories(tree: Tree) -> int:
+def cpu_directories(tree: Mapping[str, str]) -> int:
     """The CPUs that the tree has a folder of, online or not, as a set."""
     start = len(f"{_CPU}/cpu")
     found = {path[start:].partition("/")[0] for path in tree if path.startswith(f"{_CPU}/cpu")}

@@ -19,7 +19,7 @@ def write(tree: Tree, directory: str | os.PathLike[str]) -> None:
     """
     place = Path(directory)
     try:
-        _check(tree)
+        check_tree(tree)
         place.mkdir(parents=True, exist_ok=True)
         if any(place.iterdir()):
             raise ValueError("it is not empty")
@@ -30,7 +30,8 @@ def write(tree: Tree, directory: str | os.PathLike[str]) -> None:
         raise UnwritableMachine(str(place), str(error)) from error
 
 
-def _check(tree: Tree) -> None:
+def check_tree(tree: Tree) -> None:
+    """Raise ``ValueError`` where laying ``tree`` out could lead out of the folder."""
     for path, text in tree.items():
         if not path or clean(path) != path:
             raise ValueError(f"the tree holds a path that is not plain: {path!r}")

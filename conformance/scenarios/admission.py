@@ -91,6 +91,7 @@ def rejection_returns_what_was_taken(node: LockstepNode) -> None:
     whole = node.view.shared_pool
     status = node.apply(guaranteed("a", len(node.free), 1))
     node.promise_equal("The pod is rejected", "phase of pod a", Phase.REJECTED, status.phase)
+    node.pass_admission()
     node.promise_cpus("The pool is whole", "shared pool", whole, node.view.shared_pool)
 
 
@@ -109,6 +110,7 @@ def app_reuses_init_cpus(node: LockstepNode) -> None:
     node.promise_cpus("Both have the same CPUs", "a/main", node.taken("a", "setup"), main)
     node.promise_cpus("No more have left the pool", "pool", whole - main, node.view.shared_pool)
     node.delete("a")
+    node.pass_admission()
     node.promise_cpus("All return", "shared pool", whole, node.view.shared_pool)
 
 

@@ -4,8 +4,14 @@ from __future__ import annotations
 
 from conformance.lockstep import LockstepNode
 from conformance.pods import best_effort, guaranteed
-from conformance.scenario import Needs, scenario
-from conformance.scenarios.sources import KEP, RESERVED_CPUS, STALE_STATE, TASK_PAGE
+from conformance.scenario import Level, Needs, scenario
+from conformance.scenarios.sources import (
+    KEP,
+    PENDING_ADMISSION,
+    RESERVED_CPUS,
+    STALE_STATE,
+    TASK_PAGE,
+)
 from conformance.subject import Capability
 from reference import CPUSet
 from reference.view import Phase
@@ -31,6 +37,7 @@ def shrinks_and_grows(node: LockstepNode) -> None:
         node.cpuset("shared"),
     )
     node.delete("a")
+    node.pass_admission()
     node.promise_cpus(
         "The shared container has the CPUs back", "cpuset shared/c", whole, node.cpuset("shared")
     )
@@ -98,6 +105,7 @@ def deletion_returns_cpus(node: LockstepNode) -> None:
     node.apply(guaranteed("a", 2))
     first = node.taken("a")
     node.delete("a")
+    node.pass_admission()
     node.promise_cpus("The pool is whole again", "shared pool", whole, node.view.shared_pool)
     node.apply(guaranteed("b", 2))
     node.promise_cpus(
@@ -121,3 +129,28 @@ def deletion_keeps_others(node: LockstepNode) -> None:
     node.delete("a")
     node.promise_cpus("The other pod's CPUs stay", "exclusive CPUs b/c", kept, node.taken("b"))
     node.promise_cpus("It runs where it ran", "cpuset b/c", kept, node.cpuset("b"))
+
+
+@scenario(
+    "pool/last-admitted-is-freed-late",
+    "The CPUs of the pod admitted last are freed by the next admission, not by its deletion",
+    PENDING_ADMISSION,
+    level=Level.EXTENDED,
+    since="1.22",
+    until="1.31",
+)
+def last_admitted_is_freed_late(node: LockstepNode) -> None:
+    """Not as promised: those releases remember the pod being admitted, so that a clean-up does not
+    hit it, and never forget it."""
+    node.boot()
+    whole = node.view.shared_pool
+    node.apply(guaranteed("a", 1))
+    taken = node.taken("a")
+    node.delete("a")
+    node.promise_cpus(
+        "The CPUs are still out of the pool", "shared pool", whole - taken, node.view.shared_pool
+    )
+    node.apply(best_effort("b"))
+    node.promise_cpus(
+        "The next admission returns them", "shared pool", whole, node.view.shared_pool
+    )

@@ -54,6 +54,10 @@ STALE_STATE: Final = Source(
     "Pull request 90377: CPUs are freed once their pod is no longer active",
     f"{_ISSUES}/pull/90377",
 )
+PENDING_ADMISSION: Final = Source(
+    "Pull request 103979: the pod being admitted counts as active",
+    f"{_ISSUES}/pull/103979",
+)
 RECONCILE: Final = Source(
     "Issue 138731: a cpuset changed from outside is repaired only when the wanted set changes",
     f"{_ISSUES}/issues/138731",

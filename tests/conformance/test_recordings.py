@@ -25,6 +25,7 @@ from conformance.scenario import Scenario, catalogue
 from conformance.subjects.miniatures import MINIATURES, miniature
 from conformance.subjects.reference import ReferenceSubject
 from reference import NEWEST, CPUSet
+from reference.releases import Release
 from reference.steps import RemoveState, Start
 from reference.view import Phase, PodView, View
 from topologies import Machine, machine, names
@@ -150,4 +151,11 @@ def test_every_scenario_is_recorded_somewhere() -> None:
     def seen(scenario: Scenario) -> bool:
         return any(recording.case(scenario.id, one) is not None for one in machines)
 
-    assert [one.id for one in catalogue() if not seen(one)] == []
+    minor = Release.parse(NEWEST).minor
+    promised = [
+        one
+        for one in catalogue()
+        if Release.parse(one.since).minor <= minor
+        and (not one.until or minor <= Release.parse(one.until).minor)
+    ]
+    assert [one.id for one in promised if not seen(one)] == []

@@ -349,7 +349,7 @@ def test_an_illegal_step_on_a_node_that_is_down_changes_nothing(step: Step) -> N
 @pytest.mark.parametrize(
     "config",
     [
-        KubeletConfig(system_reserved="1", feature_gates={"CPUManagerPolicyOptions": True}),
+        KubeletConfig(system_reserved="1", feature_gates={"DynamicResourceAllocation": True}),
         KubeletConfig(system_reserved="1", feature_gates={"PodLevelResourceManagers": True}),
         KubeletConfig(system_reserved="1", feature_gates={"MemoryQoS": True}),
     ],
@@ -373,7 +373,7 @@ def test_a_reservation_above_the_machine_is_not_modelled_without_the_static_poli
 
 def test_a_release_that_is_not_modelled() -> None:
     with pytest.raises(NotModelled):
-        Node(trees, EIGHT, ONE, release="1.35")
+        Node(trees, EIGHT, ONE, release="1.17")
 
 
 def test_a_uid_that_comes_back_for_another_pod_is_not_modelled() -> None:

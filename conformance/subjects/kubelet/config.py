@@ -92,6 +92,17 @@ def _of_cpus(config: KubeletConfig) -> dict[str, Any]:
         settings["kubeReserved"] = {"cpu": config.kube_reserved}
     if config.policy_options:
         settings["cpuManagerPolicyOptions"] = dict(config.policy_options)
+    return settings | _of_topology_manager(config)
+
+
+def _of_topology_manager(config: KubeletConfig) -> dict[str, Any]:
+    settings: dict[str, Any] = {}
+    if config.topology_manager_policy != "none":
+        settings["topologyManagerPolicy"] = config.topology_manager_policy
+    if config.topology_manager_scope != "container":
+        settings["topologyManagerScope"] = config.topology_manager_scope
+    if config.topology_manager_policy_options:
+        settings["topologyManagerPolicyOptions"] = dict(config.topology_manager_policy_options)
     return settings
 
 

@@ -93,6 +93,19 @@ class Log:
         """Wait until everything is read; to be called once the kubelet is known to be gone."""
         self._thread.join(timeout=10)
 
+    def lines(self) -> list[str]:
+        """The last lines; those that were read in pieces, for their length, are whole again."""
+        with self._lock:
+            pieces = list(self._lines)
+        whole, open_ended = list[str](), False
+        for piece in pieces:
+            if open_ended:
+                whole[-1] += piece
+            else:
+                whole.append(piece)
+            open_ended = len(piece) == _LONGEST_LINE
+        return whole
+
     def gave_up_because(self) -> str:
         """See :func:`gave_up_because`."""
         with self._lock:

@@ -1,0 +1,141 @@
+"""Golden results: what a real kubelet found each machine of the catalogue to be.
+
+``topologies/catalogue/NAME.golden.json.xz`` holds what one kubelet said in its log
+(:mod:`conformance.subjects.kubelet.detected`), which kubelet that was, and the digest of the
+machine: a machine that changed has no golden result. They are made by
+
+    python -m conformance.golden KUBELET [MACHINE ...]
+
+where KUBELET is a path or a release, and never by the model, which is judged by them.
+"""
+
+from __future__ import annotations
+
+import lzma
+import sys
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+import topologies
+from conformance.subjects.kubelet import KubeletSubject
+from conformance.subjects.kubelet.detected import Detected, detect
+from reference import Cache, MachineInfo
+from topologies import Machine
+
+_FOLDER: Final = Path(topologies.__file__).parent / "catalogue"
+
+
+class Golden(msgspec.Struct, frozen=True, kw_only=True):
+    """One golden result. ``version`` and ``digest`` are the kubelet's, ``machine`` is the digest
+    of the machine; the rest is as in :class:`~conformance.subjects.kubelet.detected.Detected`."""
+
+    version: str
+    digest: str
+    machine: str
+    cpu_topology: dict[str, Any]
+    machine_info: dict[str, Any]
+
+
+def golden(machine: Machine) -> Golden | None:
+    """The golden result of this machine as it is now, or ``None``."""
+    path = _path(machine.name)
+    if not path.is_file():
+        return None
+    found = msgspec.json.decode(lzma.decompress(path.read_bytes()), type=Golden)
+    return found if found.machine == machine.digest else None
+
+
+def record(subject: KubeletSubject, machine: Machine) -> Golden:
+    """Have the kubelet say what the machine is, and keep it beside the machine."""
+    heard = detect(subject, machine)
+    made = Golden(
+        version=subject.info.version,
+        digest=subject.info.digest,
+        machine=machine.digest,
+        cpu_topology=heard.cpu_topology,
+        machine_info=heard.machine_info,
+    )
+    data = msgspec.json.encode(made, order="deterministic")
+    _path(machine.name).write_bytes(lzma.compress(data, preset=9))
+    return made
+
+
+def modelled(info: MachineInfo) -> Detected:
+    """What a kubelet would say of this machine if it were as the model is."""
+    topology = info.cpu_topology()
+    places = {
+        str(cpu): {
+            "NUMANodeID": place.numa,
+            "SocketID": place.socket,
+            "CoreID": place.core,
+            "UncoreCacheID": place.uncore,
+        }
+        for cpu, place in topology.details.items()
+    }
+    return Detected(
+        cpu_topology={
+            "NumCPUs": topology.num_cpus,
+            "NumCores": topology.num_cores,
+            "NumUncoreCache": len(topology.uncore_masks),
+            "NumSockets": topology.num_sockets,
+            "NumNUMANodes": len(topology.numa_masks),
+            "CPUDetails": places,
+        },
+        machine_info={
+            "NumCores": info.num_cores,
+            "NumPhysicalCores": info.num_physical_cores,
+            "NumSockets": info.num_sockets,
+            "Topology": [
+                {
+                    "Id": node.node_id,
+                    "Memory": node.memory,
+                    "Cores": [
+                        {
+                            "Id": core.core_id,
+                            "Threads": list(core.thread_ids),
+                            "Caches": _caches(core.caches),
+                            "UncoreCaches": _caches(core.uncore_caches),
+                            "SocketID": core.socket_id,
+                        }
+                        for core in node.cores
+                    ],
+                    "Caches": _caches(node.caches),
+                    "Distances": list(node.distances),
+                }
+                for node in info.nodes
+            ],
+        },
+    )
+
+
+def _caches(caches: tuple[Cache, ...]) -> list[dict[str, int | str]]:
+    return [
+        {"Id": one.id, "Size": one.size, "Type": one.type, "Level": one.level} for one in caches
+    ]
+
+
+def _path(name: str) -> Path:
+    return _FOLDER / f"{name}.golden.json.xz"
+
+
+def main(arguments: list[str]) -> int:
+    """The command of this module's docstring."""
+    if not arguments:
+        sys.stderr.write(f"{__doc__}\n")
+        return 2
+    target, *patterns = arguments
+    wanted = [one for pattern in patterns or ["all"] for one in topologies.find(pattern)]
+    subject = KubeletSubject.open(target)
+    try:
+        for machine in wanted:
+            made = record(subject, machine)
+            sys.stderr.write(f"{machine.name}: {made.cpu_topology['NumCPUs']} CPUs\n")
+    finally:
+        subject.close()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

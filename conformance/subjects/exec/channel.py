@@ -1,0 +1,174 @@
+"""A program on the other end of a line: started, spoken to, and ended.
+
+What belongs here: processes, lines, deadlines and bounds. What never does: what the lines say.
+
+Every answer has a deadline and every line a bound. A program that hangs, ends or says too much is
+killed with all that came of it, and the channel is *lost*: it says why in one line from then on.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from conformance.subjects.exec.wire import LONGEST_LINE
+
+_KEEPER: Final = str(Path(__file__).with_name("keeper.py"))
+_PIECE: Final = 1 << 16
+#: How much of what the program says on standard error is kept.
+_KEPT: Final = 20_000
+#: How long a keeper may take to kill what it keeps.
+_GRACE: Final = 10.0
+
+
+class LineLost(Exception):
+    """The program is of no more use; ``str()`` says in one line what it did."""
+
+
+class Channel:
+    """A running program. ``lost``: what it did, once it is of no more use; ``""`` before."""
+
+    def __init__(self, command: Sequence[str]) -> None:
+        self.lost = ""
+        life, self._life = os.pipe()
+        try:
+            self._process = subprocess.Popen(
+                [sys.executable, "-I", "-S", _KEEPER, str(life), *command],
+                bufsize=0,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                pass_fds=[life],
+                start_new_session=True,
+            )
+        except OSError as error:
+            os.close(self._life)
+            raise LineLost(f"cannot be started: {error.strerror}") from error
+        finally:
+            os.close(life)
+        assert self._process.stdin and self._process.stdout and self._process.stderr
+        self._in = self._process.stdin.fileno()
+        self._out = self._process.stdout.fileno()
+        self._err = self._process.stderr.fileno()
+        for descriptor in (self._in, self._out, self._err):
+            os.set_blocking(descriptor, False)
+        self._poll = select.poll()
+        self._poll.register(self._out, select.POLLIN)
+        self._poll.register(self._err, select.POLLIN)
+        self._received = bytearray()
+        self._said = bytearray()
+
+    def ask(self, lines: Sequence[bytes], *, patience: float) -> list[bytes]:
+        """Send the lines, and return as many; each is waited for ``patience`` seconds at most.
+
+        Raises :class:`LineLost`; then the program is gone.
+        """
+        if self.lost:
+            raise LineLost(self.lost)
+        unsent = memoryview(b"".join(lines))
+        answers: list[bytes] = []
+        deadline = time.monotonic() + patience
+        while len(answers) < len(lines):
+            if unsent:
+                unsent = self._send(unsent)
+            line = self._line()
+            if line is not None:
+                answers.append(line)
+                deadline = time.monotonic() + patience
+            else:
+                self._wait(bool(unsent), deadline, patience)
+        return answers
+
+    def excerpt(self) -> str:
+        """The end of what the program said on standard error."""
+        self._listen()
+        return self._said.decode(errors="replace")
+
+    def close(self) -> None:
+        """End the program and all that came of it. May be called twice."""
+        if self._life >= 0:
+            os.close(self._life)
+            self._life = -1
+        try:
+            self._process.wait(_GRACE)
+        except subprocess.TimeoutExpired:  # a process that the kernel cannot kill
+            self._process.kill()
+            self._process.wait()
+        for stream in (self._process.stdin, self._process.stdout, self._process.stderr):
+            if stream is not None:
+                stream.close()
+        self.lost = self.lost or "was closed"
+
+    def _send(self, unsent: memoryview) -> memoryview:
+        try:
+            return unsent[os.write(self._in, unsent) :]
+        except BlockingIOError:
+            return unsent
+        except BrokenPipeError:
+            return memoryview(b"")  # what it does instead shows when it is listened to
+
+    def _line(self) -> bytes | None:
+        end = self._received.find(b"\n")
+        if end < 0:
+            if len(self._received) > LONGEST_LINE:
+                self._lose(f"wrote a line of more than {LONGEST_LINE} bytes")
+            return None
+        line = bytes(self._received[:end])
+        del self._received[: end + 1]
+        return line
+
+    def _wait(self, sending: bool, deadline: float, patience: float) -> None:
+        left = deadline - time.monotonic()
+        if left <= 0:
+            self._lose(f"hangs: no answer in {patience:g} s")
+        if sending:
+            self._poll.register(self._in, select.POLLOUT)
+        ready = dict(self._poll.poll(left * 1000))
+        if sending:
+            self._poll.unregister(self._in)
+        if self._err in ready:
+            self._listen()
+        if self._out in ready:
+            self._receive()
+
+    def _receive(self) -> None:
+        with contextlib.suppress(BlockingIOError):
+            piece = os.read(self._out, _PIECE)
+            if not piece:
+                self._lose_ended()
+            self._received += piece
+
+    def _lose_ended(self) -> None:
+        """Its output has ended; most likely so has the program."""
+        try:
+            status = self._process.wait(_GRACE)
+        except subprocess.TimeoutExpired:
+            self._lose("closed its standard output")
+        self._listen()
+        said = self._said.decode(errors="replace").strip().splitlines()[-1:]
+        last = f": {said[0][:200]}" if said else ""
+        signal = f"signal {status - 128}" if status > 128 else f"exit status {status}"
+        self._lose(f"ended with {signal}{last}")
+
+    def _listen(self) -> None:
+        if self._process.stderr is None or self._process.stderr.closed:
+            return
+        with contextlib.suppress(BlockingIOError):
+            while piece := os.read(self._err, _PIECE):
+                self._said += piece
+                del self._said[:-_KEPT]
+            with contextlib.suppress(KeyError):
+                self._poll.unregister(self._err)
+
+    def _lose(self, what: str) -> None:
+        self.lost = what
+        self._listen()
+        self.close()
+        raise LineLost(what)

@@ -1,0 +1,98 @@
+package main
+
+import (
+	"context"
+	"time"
+
+	cadvisorapi "github.com/google/cadvisor/lib/model"
+	v1 "k8s.io/api/core/v1"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+	"k8s.io/klog/v2"
+	"k8s.io/kubernetes/pkg/kubelet/cm/containermap"
+	"k8s.io/kubernetes/pkg/kubelet/cm/cpumanager"
+	"k8s.io/kubernetes/pkg/kubelet/cm/cpumanager/state"
+	"k8s.io/kubernetes/pkg/kubelet/cm/cpumanager/topology"
+	"k8s.io/kubernetes/pkg/kubelet/cm/topologymanager"
+	"k8s.io/kubernetes/pkg/kubelet/lifecycle"
+	"k8s.io/utils/cpuset"
+)
+
+// What 1.37 calls differently: contexts, loggers and operations throughout.
+
+type (
+	MachineInfo = cadvisorapi.MachineInfo
+	CPUSet      = cpuset.CPUSet
+)
+
+func parseCPUs(text string) (CPUSet, error) { return cpuset.Parse(text) }
+
+func discover(machine *MachineInfo) (*topology.CPUTopology, error) {
+	return topology.Discover(klog.Background(), machine)
+}
+
+func newTopologyManager(machine *MachineInfo, policy, scope string, options map[string]string) (topologymanager.Manager, error) {
+	return topologymanager.NewManager(klog.Background(), machine.Topology, policy, scope, options)
+}
+
+func newCPUManager(machine *MachineInfo, config *settings, reserved CPUSet, reservation v1.ResourceList, dir string, numa topologymanager.Manager) (cpumanager.Manager, error) {
+	return cpumanager.NewManager(klog.Background(), config.CPUManagerPolicy, config.CPUManagerPolicyOptions,
+		time.Nanosecond, machine, reserved, reservation, dir, numa)
+}
+
+func addHintProvider(numa topologymanager.Manager, cpus cpumanager.Manager) {
+	numa.AddHintProvider(klog.Background(), cpus)
+}
+
+func startCPUManager(cpus cpumanager.Manager, k *kubelet, containers containermap.ContainerMap) error {
+	return cpus.Start(context.Background(), k.activePods, k, k, runtimeOf{k}, containers)
+}
+
+type runtimeOf struct{ *kubelet }
+
+func (r runtimeOf) UpdateContainerResources(_ context.Context, id string, resources *runtimeapi.ContainerResources) error {
+	r.send(id, resources.Linux.CpusetCpus)
+	return nil
+}
+
+func admit(numa topologymanager.Manager, pod *v1.Pod, others []*v1.Pod) lifecycle.PodAdmitResult {
+	return numa.Admit(context.Background(), &lifecycle.PodAdmitAttributes{Pod: pod, OtherPods: others, Operation: lifecycle.AddOperation})
+}
+
+func addContainer(cpus cpumanager.Manager, numa topologymanager.Manager, pod *v1.Pod, one *v1.Container, id string) {
+	cpus.AddContainer(klog.Background(), pod, one, id)
+	numa.AddContainer(klog.Background(), pod, one, id)
+}
+
+func forgetContainer(numa topologymanager.Manager, id string) {
+	_ = numa.RemoveContainer(klog.Background(), id)
+}
+
+func containerHints(cpus cpumanager.Manager, pod *v1.Pod, one *v1.Container) map[string][]topologymanager.TopologyHint {
+	return cpus.GetTopologyHints(klog.Background(), pod, one, lifecycle.AddOperation)
+}
+
+func podHints(cpus cpumanager.Manager, pod *v1.Pod) map[string][]topologymanager.TopologyHint {
+	return cpus.GetPodTopologyHints(klog.Background(), pod, lifecycle.AddOperation)
+}
+
+func affinityOf(numa topologymanager.Manager, uid, name string) topologymanager.TopologyHint {
+	return numa.GetAffinity(klog.Background(), uid, name)
+}
+
+func cpusFor(cpus cpumanager.Manager, uid, name string) CPUSet { return cpus.GetCPUAffinity(uid, name) }
+
+func newPolicy(found *topology.CPUTopology, reserved CPUSet, numa topologymanager.Store, options map[string]string) (cpumanager.Policy, error) {
+	return cpumanager.NewStaticPolicy(klog.Background(), found, reserved.Size(), reserved, numa, options)
+}
+
+func newMemoryState() state.State { return state.NewMemoryState(klog.Background()) }
+
+func (b *bench) start() error { return b.policy.Start(klog.Background(), b.state) }
+
+func (b *bench) allocate(pod *v1.Pod, one *v1.Container) error {
+	return b.policy.Allocate(klog.Background(), b.state, pod, one, lifecycle.AddOperation)
+}
+
+func (b *bench) remove(uid, name string) error {
+	return b.policy.RemoveContainer(klog.Background(), b.state, uid, name)
+}

@@ -1,0 +1,152 @@
+"""What a kubelet says at its start that its machine is: cAdvisor's MachineInfo and the CPU
+manager's CPUTopology, both from its log.
+
+What belongs here: having a kubelet say it, and reading what it said. What never does: what it
+should have said. There is no other way to either than the log: the endpoint ``/spec`` is gone since
+1.21, and the CPU manager never served its topology.
+
+The lines are ``Machine: {…}`` (cAdvisor's ``manager.go``, Go's ``%+v``, since 1.19) and ``"Detected
+CPU topology" topology={…}`` (``cpu_manager.go``, JSON since 1.32). Of MachineInfo only what comes
+from the machine's tree is kept: the rest (memory, disks, network, ids) is the host's.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, Final
+
+import topologies
+from conformance.subject import SubjectLostError
+from conformance.subjects.kubelet.subject import KubeletSubject
+from reference.cpuset import CPUSet
+from reference.steps import KubeletConfig, Start, Stop
+from topologies import Machine
+
+_MACHINE: Final = re.compile(r"\] Machine: \{(?P<said>.*)", re.DOTALL)
+_TOPOLOGY: Final = re.compile(r'\] "Detected CPU topology".*? topology=(?P<json>\{.*\})', re.DOTALL)
+_COUNTS: Final = ("NumCores", "NumPhysicalCores", "NumSockets")
+_WORD: Final = re.compile(r"[^\s\[\]{}]*")
+_NAME: Final = re.compile(r"([A-Za-z]+):")
+#: Node, core, cache and their lists; a text that nests deeper is no machine.
+_MAX_DEPTH: Final = 8
+#: What is left out of ``Topology``: it hangs on the host's kernel, or is of s390 alone.
+_LEFT_OUT: Final = frozenset({"HugePages", "BookID", "DrawerID"})
+_NUMBERS: Final = frozenset({"Id", "Memory", "Size", "Level", "SocketID", "Threads", "Distances"})
+
+
+@dataclass(frozen=True, slots=True)
+class Detected:
+    """What one kubelet said of one machine, under the names that Go has for it.
+
+    ``cpu_topology`` has ``NumCPUs`` … and ``CPUDetails``; ``machine_info`` has ``NumCores``,
+    ``NumPhysicalCores``, ``NumSockets`` and ``Topology``, a list of NUMA nodes.
+    """
+
+    cpu_topology: dict[str, Any]
+    machine_info: dict[str, Any]
+
+
+def detect(
+    subject: KubeletSubject,
+    machine: Machine,
+    *,
+    machines: Callable[[str], Machine] = topologies.machine,
+) -> Detected:
+    """Start the subject on ``machine`` and hear what it says. Raises
+    :class:`~conformance.subject.SubjectLostError` where it says nothing of the kind, with the
+    reason it gives for not starting."""
+    # Only the static policy says what it detected; that it may refuse to start comes later.
+    config = KubeletConfig(reserved_system_cpus=CPUSet([_first_cpu(machine)]))
+    node = subject.node(machine, config, machines=machines)
+    try:
+        node.do(Start())
+        gave_up = node.view().error
+        node.do(Stop(kill=True))
+        log = node.sandbox.log
+        if log is None:
+            raise SubjectLostError(f"{machine.name}: the kubelet left no log")
+        log.finish()
+        return heard(log.lines())
+    except ValueError as error:
+        reason = f"it gave up: {gave_up}" if gave_up else str(error)
+        raise SubjectLostError(f"{machine.name}: {reason}", evidence=node.evidence()) from error
+    finally:
+        node.close()
+
+
+def _first_cpu(machine: Machine) -> int:
+    found = re.match(r"[0-9]{1,5}", machine.tree.get("sys/devices/system/cpu/online", ""))
+    return int(found[0]) if found else 0
+
+
+def heard(lines: Iterable[str]) -> Detected:
+    """What the log's lines say; of several starts, the last. Raises ``ValueError``."""
+    topology = machine = None
+    for line in lines:
+        if found := _TOPOLOGY.search(line):
+            topology = json.loads(found["json"])
+        elif found := _MACHINE.search(line):
+            machine = _machine_info(found["said"])
+    if topology is None or machine is None:
+        missing = "CPU topology" if topology is None else "machine"
+        raise ValueError(f"its log says nothing of its {missing}")
+    if not isinstance(topology, dict):
+        raise ValueError("its CPU topology is not understood")
+    return Detected(topology, machine)
+
+
+def _machine_info(said: str) -> dict[str, Any]:
+    counts = {name: re.search(rf"(?:^| ){name}:([0-9]{{1,9}}) ", said) for name in _COUNTS}
+    start = said.find(" Topology:[")
+    if start < 0 or not all(counts.values()):
+        raise ValueError("its machine is not understood")
+    topology, _ = _value(said, start + len(" Topology:"), 0)
+    info: dict[str, Any] = {name: int(found[1]) for name, found in counts.items() if found}
+    return {**info, "Topology": _kept(topology)}
+
+
+def _value(text: str, at: int, depth: int) -> tuple[Any, int]:
+    """The value that Go printed at ``at``, and where it ends."""
+    if depth > _MAX_DEPTH or at >= len(text):
+        raise ValueError("its machine is not understood")
+    if text[at] == "[":
+        return _items(text, at + 1, depth)
+    if text[at] == "{":
+        return _fields(text, at + 1, depth)
+    word = _WORD.match(text, at)
+    assert word is not None  # it matches nothing, too
+    return word[0], word.end()
+
+
+def _items(text: str, at: int, depth: int) -> tuple[list[Any], int]:
+    items: list[Any] = []
+    while not text.startswith("]", at):
+        item, end = _value(text, at, depth + 1)
+        if end == at:
+            raise ValueError("its machine is not understood")
+        items.append(item)
+        at = end + text.startswith(" ", end)
+    return items, at + 1
+
+
+def _fields(text: str, at: int, depth: int) -> tuple[dict[str, Any], int]:
+    fields: dict[str, Any] = {}
+    while not text.startswith("}", at):
+        name = _NAME.match(text, at)
+        if name is None:
+            raise ValueError("its machine is not understood")
+        fields[name[1]], end = _value(text, name.end(), depth + 1)
+        at = end + text.startswith(" ", end)
+    return fields, at + 1
+
+
+def _kept(value: Any, name: str = "") -> Any:
+    """Numbers as numbers, and without what is left out."""
+    if isinstance(value, list):
+        return [_kept(item, name) for item in value]
+    if isinstance(value, dict):
+        return {key: _kept(item, key) for key, item in value.items() if key not in _LEFT_OUT}
+    return int(value) if name in _NUMBERS else value

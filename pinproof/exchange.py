@@ -1,0 +1,73 @@
+"""``pinproof import`` and ``pinproof export``: machines from and for other programs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+import topologies
+from conformance.describe import topology_text
+from conformance.discovered import topology_of
+from reference import NEWEST, DiscoveryError
+from topologies import Machine
+from topologies.reading import machine_name, read_tree
+
+#: Findings past these are counted: a broken machine has thousands.
+_SHOWN = 5
+
+
+def import_(
+    archive: Annotated[
+        Path,
+        typer.Argument(help="An archive of hwloc-gather-topology, a dump for lscpu, or a folder."),
+    ],
+    output: Annotated[
+        Path | None,
+        typer.Option("-o", "--output", help="The archive to write (default: NAME.tar.xz here)."),
+    ] = None,
+) -> None:
+    """Make a machine of what another program captured, and say what had to be completed."""
+    console = Console(stderr=True, highlight=False)
+    name = machine_name(archive)
+    done = topologies.complete(read_tree(archive), where=str(archive))
+    for note in done.notes:
+        console.print(str(note), markup=False, soft_wrap=True)
+    _say_findings(console, done.tree)
+    console.print(_totals(Machine(name, done.tree)), markup=False, soft_wrap=True)
+    target = output or Path(f"{name}.tar.xz")
+    topologies.pack(done.tree, target)
+    typer.echo(target)
+
+
+def _say_findings(console: Console, tree: topologies.Tree) -> None:
+    findings = topologies.lint(tree)
+    for finding in findings[:_SHOWN]:
+        console.print(f"odd: {finding}", markup=False, soft_wrap=True)
+    if len(findings) > _SHOWN:
+        more = f"odd: and {len(findings) - _SHOWN} more; `pinproof machines FILE --lint` lists all"
+        console.print(more, markup=False, soft_wrap=True)
+
+
+def _totals(machine: Machine) -> str:
+    try:
+        return f"a kubelet finds {topology_text(topology_of(machine, release=NEWEST))}"
+    except DiscoveryError as error:
+        return f"a kubelet would not start: {error}"
+
+
+def export(
+    machine: Annotated[str, typer.Argument(help="Name, archive, directory or described spec.")],
+    target: Annotated[
+        Path, typer.Argument(help="A folder that is empty or not there, or an archive's name.")
+    ],
+) -> None:
+    """Write a machine for ``lstopo -i`` and ``lscpu --sysroot``."""
+    tree = topologies.machine(machine).tree
+    if topologies.is_archive_name(target):
+        topologies.pack(tree, target)
+    else:
+        topologies.write(tree, target)
+    typer.echo(target)

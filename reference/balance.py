@@ -1,0 +1,344 @@
+"""How even a shared request leaves the NUMA nodes: the kubelet's score, and who scores best.
+
+What belongs here: the score of a combination of nodes, the lowest score of all, and the first
+combination and subset that has it. What never does: which number of nodes is tried, and what the
+kubelet makes of the result (``distribution``).
+
+How it works: the kubelet scores every combination and every subset, up to 2^n of each, by the
+standard deviation of the free CPUs that all nodes would be left with. Each node's part of it
+depends on its own free CPUs only, the mean is the same for every way to share the request, and
+squares are convex. So the parts are ints made once; what a combination can reach at best is found
+by taking each group where most is free; and a search that leaves out what cannot be better finds
+the same combination. Nodes are named by their positions in the kubelet's order.
+Source: ``takeByTopologyNUMADistributed`` and ``standardDeviation``, ``cpu_assignment.go``, 1.23 to
+1.37.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from itertools import combinations
+from typing import TypeAlias
+
+__all__ = ["Balance", "Members"]
+
+Members: TypeAlias = tuple[int, ...]
+Counts: TypeAlias = tuple[int, ...]
+
+
+class Balance:
+    """Scores of the combinations of ``size`` nodes for a request of ``cpus`` in groups.
+
+    ``free``: free CPUs by position. ``capped``: a node that cannot give the even share lowers it;
+    otherwise it rules the combination out. Scores are thousandths.
+    """
+
+    __slots__ = (
+        "_base",
+        "_bounds",
+        "_capped",
+        "_cost",
+        "_cpus",
+        "_even",
+        "_excesses",
+        "_free",
+        "_group",
+        "_size",
+    )
+
+    def __init__(
+        self, free: Sequence[int], cpus: int, group: int, size: int, *, capped: bool
+    ) -> None:
+        mean = _nearest((sum(free) - cpus) / len(free) * 1000)
+        self._free = free
+        self._cpus = cpus
+        self._group = group
+        self._size = size
+        self._capped = capped
+        self._even = group * (cpus // size // group)
+        # What a node contributes to the sum of squares, by its free CPUs. A bound may ask for less
+        # than none, which an index from the end answers.
+        numbers = [*range(max(free) + 1), *range(-group, 0)]
+        self._cost = [(1000 * number - mean) ** 2 for number in numbers]
+        self._base = sum(self._cost[number] for number in free)
+        self._bounds: dict[Counts, int] = {}
+        self._excesses: dict[Counts, int] = {}
+
+    @property
+    def nodes(self) -> int:
+        """Number of nodes."""
+        return len(self._free)
+
+    @property
+    def group(self) -> int:
+        """CPUs that stay together."""
+        return self._group
+
+    @property
+    def grouped(self) -> bool:
+        """Whether every node's free CPUs are whole groups."""
+        return all(count % self._group == 0 for count in self._free)
+
+    def best(self, positions: Sequence[int]) -> tuple[int, Members] | None:
+        """The lowest score among combinations of these positions, and the first that has it."""
+        able = [at for at in positions if self._capped or self._free[at] >= self._even]
+        most_first = sorted(able, key=self._free.__getitem__, reverse=True)
+        if len(able) < self._size or not self._enough(most_first[: self._size]):
+            return None
+        lowest = self._lowest(most_first)
+        return lowest, self._first(able, lowest)
+
+    def each(self, members: Sequence[int]) -> int:
+        """The share that every member gives."""
+        if not self._capped:
+            return self._even
+        return min(self._even, min(self._whole(self._free[at]) for at in members))
+
+    def able(self, members: Sequence[int]) -> list[int]:
+        """The members that have a group left after the even share."""
+        left = self.each(members) + self._group
+        return [at for at in members if self._free[at] >= left]
+
+    def candidates(self, last: Members | None) -> Iterator[Counts]:
+        """The free CPUs of the members of each combination that the kubelet looks into, up to
+        ``last`` (``None``: all). Equal ones come once."""
+        seen: set[Counts] = set()
+        for members in combinations(range(len(self._free)), self._size):
+            counts = tuple(sorted([self._free[at] for at in members]))
+            if counts not in seen:
+                seen.add(counts)
+                whole = sum(self._whole(each) for each in counts)
+                if whole >= self._cpus and (self._capped or counts[0] >= self._even):
+                    yield counts
+            if members == last:
+                return
+
+    def endless(self, counts: Counts) -> int:
+        """The CPUs that can never be dealt out over some subset of nodes with so many free CPUs;
+        0 where dealing always ends.
+
+        The kubelet passes over a subset whose leftovers hold too few CPUs, but not one that holds
+        enough of them and too few whole groups.
+        """
+        group = self._group
+        each = self._even
+        if self._capped:
+            each = min(each, self._whole(counts[0]))
+        rest = self._cpus - each * self._size
+        # The largest odd rest of CPUs by the whole groups of a subset.
+        odd = {0: 0}
+        for count in counts:
+            groups, more = divmod(count - each, group)
+            if groups:
+                for held, before in list(odd.items()):
+                    if (held + groups) * group < rest:
+                        odd[held + groups] = max(odd.get(held + groups, 0), before + more)
+        return max(
+            (rest - held * group for held, more in odd.items() if held * group + more >= rest > 0),
+            default=0,
+        )
+
+    def first_subset(self, members: Sequence[int], lowest: int) -> Members:
+        """The first subset of members that makes for this score when the rest is dealt out over
+        it: larger ones come first. Empty where nothing is left to deal out."""
+        each = self.each(members)
+        groups = (self._cpus - each * self._size) // self._group
+        if not groups:
+            return ()
+        able = self.able(members)
+        left = [self._free[at] - each for at in able]
+        even = self._after_even_share([self._free[at] for at in members], each)
+        for size in range(len(able), 0, -1):
+            for subset in _subsets(left, self._group, size, groups):
+                dealt = self._dealt([left[at] for at in subset], groups)
+                if dealt is not None and self._score(even + dealt) == lowest:
+                    return tuple(able[at] for at in subset)
+        raise AssertionError(f"no subset of {members} scores {lowest}")
+
+    def _whole(self, count: int) -> int:
+        return count - count % self._group
+
+    def _enough(self, members: Sequence[int]) -> bool:
+        return sum(self._whole(self._free[at]) for at in members) >= self._cpus
+
+    def _score(self, total: int) -> int:
+        """The standard deviation, rounded; half a thousandth hangs on floats, as in Go."""
+        number = len(self._free)
+        doubled = math.isqrt(4 * total // number)
+        if doubled % 2 and number * doubled * doubled == 4 * total:
+            return _nearest(math.sqrt(total / 1e6 / number) * 1000)
+        return (doubled + 1) // 2
+
+    def _after_even_share(self, counts: Sequence[int], each: int) -> int:
+        cost = self._cost
+        return self._base + sum([cost[count - each] - cost[count] for count in counts])
+
+    # -- the search ---------------------------------------------------------------------------
+
+    def _lowest(self, most_first: Sequence[int]) -> int:
+        """The lowest score; ``most_first``: the nodes, most free CPUs first."""
+        best = self._score_of(most_first[: self._size])
+        if best == self._bound(most_first[: self._size]):
+            return best
+        chosen: list[int] = []
+
+        def visit(start: int) -> None:
+            nonlocal best
+            missing = self._size - len(chosen)
+            for at in range(start, len(most_first) - missing + 1):
+                members = [*chosen, *most_first[at : at + missing]]
+                # What follows has no more free CPUs, so it is no better.
+                if not self._enough(members) or self._bound(members) >= best:
+                    return
+                if missing == 1:
+                    best = min(best, self._score_of(members))
+                    continue
+                chosen.append(most_first[at])
+                visit(at + 1)
+                chosen.pop()
+
+        visit(0)
+        return best
+
+    def _first(self, able: Sequence[int], lowest: int) -> Members:
+        """The first combination that has the lowest score."""
+        free = self._free
+        most_first = [
+            sorted(able[at:], key=free.__getitem__, reverse=True) for at in range(len(able) + 1)
+        ]
+
+        def visit(start: int, chosen: Members) -> Members | None:
+            missing = self._size - len(chosen) - 1
+            for at in range(start, len(able) - missing):
+                members = (*chosen, able[at])
+                reach = [*members, *most_first[at + 1][:missing]]
+                if not self._enough(reach) or self._bound(reach) > lowest:
+                    continue
+                if missing:
+                    found = visit(at + 1, members)
+                    if found is not None:
+                        return found
+                elif self._score_of(members) == lowest:
+                    return members
+            return None
+
+        found = visit(0, ())
+        if found is None:
+            raise AssertionError(f"no combination scores {lowest}")
+        return found
+
+    def _bound(self, members: Sequence[int]) -> int:
+        """A score that no way to share the request among these members falls below."""
+        counts = tuple(sorted([self._free[at] for at in members]))
+        score = self._bounds.get(counts)
+        if score is None:
+            each = 0 if self._capped else self._even
+            groups = (self._cpus - each * self._size) // self._group
+            total = self._after_even_share(counts, each)
+            total += self._levelled([count - each for count in counts], groups)
+            score = self._bounds[counts] = self._score(total)
+        return score
+
+    def _levelled(self, left: list[int], groups: int) -> int:
+        """What it costs to take each group where most is left, whatever the kubelet's order."""
+        cost, group = self._cost, self._group
+        level = _level(left, group, groups)
+        change = 0
+        for count in left:
+            steps = max(0, -(-(count - level) // group))
+            groups -= steps
+            change += cost[count - steps * group] - cost[count]
+        # Those that have just so many left may give one more; which of them does not matter.
+        return change + groups * (cost[level - group] - cost[level] if groups else 0)
+
+    def _score_of(self, members: Sequence[int]) -> int:
+        """The score of a combination: that of its best subset."""
+        counts = tuple([self._free[at] for at in sorted(members)])
+        score = self._excesses.get(counts)
+        if score is None:
+            each = self.each(members)
+            groups = (self._cpus - each * self._size) // self._group
+            total = self._after_even_share(counts, each)
+            if groups:
+                left = [count - each for count in counts if count - each >= self._group]
+                total += self._least(left, groups)
+            score = self._excesses[counts] = self._score(total)
+        return score
+
+    def _least(self, left: list[int], groups: int) -> int:
+        """What the best subset costs. Dealing goes round and round, so it ends in some round at
+        some node: those before it have given one group more than those after it."""
+        group, cost = self._group, self._cost
+        levelled = self._levelled(left, groups)
+        if groups <= len(left):
+            most = sorted(left, reverse=True)[:groups]
+            if sum([cost[count - group] - cost[count] for count in most]) == levelled:
+                return levelled
+        return min(self._least_by_round(left, groups, full) for full in range(groups))
+
+    def _least_by_round(self, left: list[int], groups: int, full: int) -> int:
+        """The least cost where the nodes after the last one gave ``full`` groups, or all theirs."""
+        never = 1 << 200
+        before, after = [0] + [never] * groups, [never] * (groups + 1)
+        for count in left:
+            held = count // self._group
+            after = [min(pair) for pair in zip(before, after, strict=True)]
+            before = self._or_give(before, count, min(held, full + 1))
+            after = self._or_give(after, count, min(held, full))
+        return min(before[groups], after[groups])
+
+    def _or_give(self, costs: list[int], count: int, number: int) -> list[int]:
+        """The costs by groups dealt, where a node may give ``number`` groups or be left out."""
+        if not number or number >= len(costs):
+            return costs
+        change = self._cost[count - number * self._group] - self._cost[count]
+        given = [each + change for each in costs[:-number]]
+        return costs[:number] + [min(pair) for pair in zip(costs[number:], given, strict=True)]
+
+    def _dealt(self, left: list[int], groups: int) -> int | None:
+        """What dealing over these nodes costs; ``None`` where they have not so many groups."""
+        group, cost = self._group, self._cost
+        given = [0] * len(left)
+        held = [count // group for count in left]
+        if sum(held) < groups:
+            return None
+        while groups:
+            for at, most in enumerate(held):
+                if groups and given[at] < most:
+                    given[at] += 1
+                    groups -= 1
+        return sum(
+            [
+                cost[count - number * group] - cost[count]
+                for count, number in zip(left, given, strict=True)
+            ]
+        )
+
+
+def _nearest(value: float) -> int:
+    whole = math.floor(value)
+    return whole + 1 if value - whole >= 0.5 else whole
+
+
+def _level(left: Sequence[int], group: int, groups: int) -> int:
+    """The lowest level to which all can be brought by taking at most so many groups."""
+    low, high = 0, max(left)
+    while low < high:
+        middle = (low + high) // 2
+        if sum([-(-(count - middle) // group) for count in left if count > middle]) <= groups:
+            high = middle
+        else:
+            low = middle + 1
+    return low
+
+
+def _subsets(left: Sequence[int], group: int, size: int, groups: int) -> Iterator[Members]:
+    """Subsets of that size that differ in what they give, in the kubelet's order."""
+    number = len(left)
+    if size <= groups:
+        yield from combinations(range(number), size)
+        return
+    # Each of the first ones gives a group and the others nothing: the first such subset will do.
+    for first in combinations(range(number - (size - groups)), groups):
+        yield (*first, *range(first[-1] + 1, first[-1] + 1 + size - groups))

@@ -1,0 +1,570 @@
+"""Named behaviours: everything in which two Kubernetes releases differ in the CPU manager.
+
+What belongs here: one member for each difference, with the releases that have it, what a kubelet
+that has it does, and where that is said. What never does: the behaviour itself, which lives where
+it is used and asks ``has(release, Behaviour.NAME)``.
+
+To add a difference, add one member here and ask for it in the one function that it changes
+(``docs/releases.md`` shows how). A fix that no release carries has ``since=None``: a fork that
+has it is judged as ``1.36+NAME``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final
+
+__all__ = ["Area", "Behaviour", "Known"]
+
+_KUBERNETES: Final = "https://github.com/kubernetes/kubernetes"
+
+
+class Area(Enum):
+    """The part of the CPU manager that a behaviour belongs to."""
+
+    TEXT = "CPU lists"
+    DISCOVERY = "topology discovery"
+    ALLOCATION = "allocation"
+    OPTIONS = "policy options"
+    POLICY = "static policy"
+    HINTS = "Topology Manager"
+    STATE = "state file"
+    MANAGER = "life cycle"
+    SETTINGS = "settings"
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """Which releases have a behaviour.
+
+    ``since``: the first one (``None``: no release); ``until``: the last one (``None``: the newest
+    has it); ``backports``: patch releases of earlier minors from which on they have it too.
+    ``says``: what a kubelet that has it does. ``source``: where that is said.
+    """
+
+    area: Area
+    since: str | None
+    until: str | None
+    says: str
+    source: str
+    backports: tuple[str, ...] = ()
+
+
+def _pr(number: int) -> str:
+    return f"{_KUBERNETES}/pull/{number}"
+
+
+def _issue(number: int) -> str:
+    return f"{_KUBERNETES}/issues/{number}"
+
+
+def _kep(number: int) -> str:
+    return f"https://github.com/kubernetes/enhancements/issues/{number}"
+
+
+def _code(tag: str, path: str) -> str:
+    return f"{_KUBERNETES}/blob/{tag}/pkg/kubelet/{path}"
+
+
+def _cadvisor(tag: str, path: str) -> str:
+    return f"https://github.com/google/cadvisor/blob/{tag}/{path}"
+
+
+class Behaviour(Enum):
+    """One named behaviour; :attr:`title` is how a user names it."""
+
+    # -- CPU lists ---------------------------------------------------------------------------
+
+    STRICT_RANGES = Known(
+        Area.TEXT, "1.22", None,
+        "A CPU list is refused if a range runs backwards or has more than one dash; before, such "
+        "a piece counted for nothing.",
+        _code("v1.22.17", "cm/cpuset/cpuset.go"),
+    )  # fmt: skip
+    RANGE_TEXT_GREATER = Known(
+        Area.TEXT, "1.27", None,
+        "The refusal of a range that runs backwards says `5 > 1`, not `5 >= 1`.",
+        _code("v1.27.7", "cm/cpuset/cpuset.go"),
+    )  # fmt: skip
+
+    # -- topology discovery ------------------------------------------------------------------
+
+    SYSFS_TOPOLOGY = Known(
+        Area.DISCOVERY, "1.19", None,
+        "The machine is read from sysfs; before, from /proc/cpuinfo, where a CPU without a core id "
+        "is a core of its own and a package is a node.",
+        _cadvisor("v0.37.0", "utils/sysinfo/sysinfo.go"),
+    )  # fmt: skip
+    AARCH64_IDS_FROM_SYSFS = Known(
+        Area.DISCOVERY, "1.14", None,
+        "On aarch64 core and node ids come from sysfs, as /proc/cpuinfo has none there.",
+        _cadvisor("v0.33.1", "machine/machine.go"),
+    )  # fmt: skip
+    S390X_TOPOLOGY = Known(
+        Area.DISCOVERY, "1.32", None,
+        "On s390x cores are found, and told apart by book and drawer too; before, only the number "
+        "of CPUs was known and the static policy could not start.",
+        _cadvisor("v0.50.0", "utils/sysinfo/sysinfo.go"),
+    )  # fmt: skip
+    HUGE_PAGES_OF_NODES = Known(
+        Area.DISCOVERY, "1.17", None,
+        "The huge pages of each NUMA node are read, and a malformed entry spoils the topology.",
+        _cadvisor("v0.35.0", "machine/machine.go"),
+    )  # fmt: skip
+    NUMA_NODES = Known(
+        Area.DISCOVERY, "1.16", None,
+        "The CPU manager knows NUMA nodes; up to 1.19.8 the kubelet reads them itself and does "
+        "not start if it cannot.",
+        _pr(81951),
+    )  # fmt: skip
+    ONLINE_NUMA_NODES = Known(
+        Area.DISCOVERY, "1.17", None,
+        "Reading NUMA nodes itself, the kubelet goes by node/online; before, by node/possible, "
+        "and a node that was only possible stopped it.",
+        _pr(83196), backports=("1.16.2",),
+    )  # fmt: skip
+    NUMA_NODES_FROM_CADVISOR = Known(
+        Area.DISCOVERY, "1.19.9", None,
+        "NUMA node and socket of a CPU are cAdvisor's; before, cAdvisor's node was taken for the "
+        "socket, which in 1.19.0 to 1.19.8 is the NUMA node.",
+        _code("v1.19.9", "cm/cpumanager/topology/topology.go"),
+    )  # fmt: skip
+    SOCKETS_COUNTED_BY_ID = Known(
+        Area.DISCOVERY, "1.21", None,
+        "The number of sockets is that of distinct physical ids; before, that of cAdvisor's nodes.",
+        _pr(99464), backports=("1.19.9", "1.20.5"),
+    )  # fmt: skip
+    CORES_BY_PACKAGE = Known(
+        Area.DISCOVERY, "1.21", None,
+        "Equal core ids of two packages in one NUMA node are two cores; before, sysfs readers "
+        "merged them, and kept a CPU without a package id.",
+        _issue(98870), backports=("1.19.9", "1.20.5"),
+    )  # fmt: skip
+    ONLINE_BY_LIST = Known(
+        Area.DISCOVERY, "1.21", None,
+        "Whether a CPU is online is looked up in the list beside its folder, which NUMA nodes do "
+        "not have: all count; before, by its own file, without which only CPU 0 counted.",
+        _issue(95039),
+    )  # fmt: skip
+    ONLINE_BY_SYSTEM_LIST = Known(
+        Area.DISCOVERY, "1.29", None,
+        "Whether a CPU is online is looked up in /sys/devices/system/cpu/online, for counting "
+        "sockets too.",
+        _cadvisor("v0.48.1", "utils/sysfs/sysfs.go"),
+    )  # fmt: skip
+    CACHE_IDS = Known(
+        Area.DISCOVERY, "1.23", None,
+        "Caches have ids, and one beyond level 2 that does not span its NUMA node is an uncore "
+        "cache; where the kernel shows no id, caches are lost.",
+        _cadvisor("v0.40.0", "utils/sysinfo/sysinfo.go"),
+    )  # fmt: skip
+    NUMA_DISTANCES = Known(
+        Area.DISCOVERY, "1.26", None,
+        "The distances of NUMA nodes are read, and a malformed one spoils the topology.",
+        _cadvisor("v0.46.1", "utils/sysinfo/sysinfo.go"),
+    )  # fmt: skip
+    UNCORE_CACHES_KNOWN = Known(
+        Area.DISCOVERY, "1.32", None,
+        "The CPU manager knows uncore caches; a core without one counts as its socket's.",
+        _kep(4800),
+    )  # fmt: skip
+    NO_CPU_IS_AVAILABLE = Known(
+        Area.DISCOVERY, "1.36", None,
+        "A machine without any CPU is logged as `no CPU is available`, not `Any CPU is not "
+        "available`.",
+        _cadvisor("v0.56.2", "utils/sysinfo/sysinfo.go"),
+    )  # fmt: skip
+
+    # -- allocation --------------------------------------------------------------------------
+
+    ORDERED_ALLOCATION = Known(
+        Area.ALLOCATION, "1.22", None,
+        "The packed allocator's orders are total, so one machine state has one answer; before, it "
+        "hung on Go's map order and on its sort.",
+        _code("v1.22.17", "cm/cpumanager/cpu_assignment.go"),
+    )  # fmt: skip
+    NUMA_ALLOCATION = Known(
+        Area.ALLOCATION, "1.23", None,
+        "The packed allocator takes whole NUMA nodes as well as whole sockets, whichever is "
+        "larger first.",
+        _code("v1.23.17", "cm/cpumanager/cpu_assignment.go"),
+    )  # fmt: skip
+    NUMA_DISTRIBUTION = Known(
+        Area.ALLOCATION, "1.23", None,
+        "distribute-cpus-across-numa spreads a request evenly over as few NUMA nodes as hold it.",
+        _kep(2902),
+    )  # fmt: skip
+    NUMBERS_IN_REFUSAL = Known(
+        Area.ALLOCATION, "1.29", None,
+        "`not enough cpus available to satisfy request` states how many were requested and how "
+        "many are available.",
+        _code("v1.29.6", "cm/cpumanager/cpu_assignment.go"),
+    )  # fmt: skip
+    CORE_SPREADING = Known(
+        Area.ALLOCATION, "1.31", None,
+        "distribute-cpus-across-cores takes single CPUs of different physical cores first.",
+        _kep(4176),
+    )  # fmt: skip
+    UNCORE_ALIGNMENT = Known(
+        Area.ALLOCATION, "1.32", None,
+        "prefer-align-cpus-by-uncorecache keeps a request inside as few uncore caches as hold it.",
+        _kep(4800),
+    )  # fmt: skip
+    UNCORE_ROUNDED_UP = Known(
+        Area.ALLOCATION, "1.34", None,
+        "An odd number of CPUs on an SMT machine is taken from one uncore cache: the cores needed "
+        "are rounded up.",
+        _code("v1.34.1", "cm/cpumanager/cpu_assignment.go"), backports=("1.33.6",),
+    )  # fmt: skip
+    SOCKET_ALIGNED_DISTRIBUTION = Known(
+        Area.ALLOCATION, "1.37", None,
+        "align-by-socket counts inside distribute-cpus-across-numa: NUMA nodes of one socket are "
+        "preferred to an even share.",
+        _pr(139778),
+    )  # fmt: skip
+    DISTRIBUTION_ENDS = Known(
+        Area.ALLOCATION, None, None,
+        "distribute-cpus-across-numa ends where whole cores cannot be dealt out of the leftovers; "
+        "releases search for ever.",
+        _pr(140730),
+    )  # fmt: skip
+    COMBINATIONS_KEPT = Known(
+        Area.ALLOCATION, None, None,
+        "The best combination of NUMA nodes is kept as it was found; releases overwrite parts of "
+        "it while they go on searching.",
+        _pr(141238),
+    )  # fmt: skip
+    TRUE_SIZES = Known(
+        Area.ALLOCATION, None, None,
+        "Whether a socket or core is free is judged by its own size; releases use the average "
+        "and hand out busy or reserved CPUs on uneven machines.",
+        _pr(140498),
+    )  # fmt: skip
+    NUMA_FLOOR_FROM_HINT = Known(
+        Area.ALLOCATION, None, None,
+        "distribute-cpus-across-numa spreads over every NUMA node of the hint; releases take the "
+        "fewest that hold the request.",
+        _pr(139456),
+    )  # fmt: skip
+    UNCORE_BEST_FIT = Known(
+        Area.ALLOCATION, None, None,
+        "An uncore cache whose free CPUs are just those requested is preferred to pieces of "
+        "several.",
+        _pr(137583),
+    )  # fmt: skip
+    SPREAD_OVER_CORES = Known(
+        Area.ALLOCATION, None, None,
+        "distribute-cpus-across-cores goes by physical cores whatever the CPU numbers; releases "
+        "go by CPU number and so take neighbouring threads of one core.",
+        _pr(140766),
+    )  # fmt: skip
+
+    # -- policy options ----------------------------------------------------------------------
+
+    POLICY_OPTIONS = Known(
+        Area.OPTIONS, "1.22", None,
+        "The static policy takes options, behind feature gate CPUManagerPolicyOptions.",
+        _kep(2625),
+    )  # fmt: skip
+    OPTION_MATURITY = Known(
+        Area.OPTIONS, "1.23", None,
+        "Options are alpha, beta or stable; alpha and beta ones have a feature gate each.",
+        _code("v1.23.17", "cm/cpumanager/policy_options.go"),
+    )  # fmt: skip
+    OPTIONS_GATE_ON = Known(
+        Area.OPTIONS, "1.23", None,
+        "Feature gate CPUManagerPolicyOptions is on by default.",
+        _code("v1.23.17", "cm/cpumanager/policy_options.go"),
+    )  # fmt: skip
+    OPTIONS_UNGATED = Known(
+        Area.OPTIONS, "1.33", None,
+        "CPUManagerPolicyOptions is locked on.",
+        _code("v1.33.6", "cm/cpumanager/policy_options.go"),
+    )  # fmt: skip
+    ALIGN_BY_SOCKET = Known(
+        Area.OPTIONS, "1.25", None,
+        "align-by-socket widens the CPUs of a hint to whole sockets.",
+        _kep(3327),
+    )  # fmt: skip
+    STRICT_RESERVATION = Known(
+        Area.OPTIONS, "1.32", None,
+        "strict-cpu-reservation keeps shared containers off the reserved CPUs too.",
+        _kep(4540),
+    )  # fmt: skip
+    FULL_PCPUS_STABLE = Known(
+        Area.OPTIONS, "1.33", None,
+        "full-pcpus-only is stable: no feature gate is asked.",
+        _code("v1.33.6", "cm/cpumanager/policy_options.go"),
+    )  # fmt: skip
+    NUMA_DISTRIBUTION_BETA = Known(
+        Area.OPTIONS, "1.33", None,
+        "distribute-cpus-across-numa is beta, so on without the alpha gate.",
+        _code("v1.33.6", "cm/cpumanager/policy_options.go"),
+    )  # fmt: skip
+    STRICT_RESERVATION_BETA = Known(
+        Area.OPTIONS, "1.33", None,
+        "strict-cpu-reservation is beta, so on without the alpha gate.",
+        _code("v1.33.6", "cm/cpumanager/policy_options.go"),
+    )  # fmt: skip
+    UNCORE_ALIGNMENT_BETA = Known(
+        Area.OPTIONS, "1.34", None,
+        "prefer-align-cpus-by-uncorecache is beta, so on without the alpha gate.",
+        _code("v1.34.1", "cm/cpumanager/policy_options.go"),
+    )  # fmt: skip
+    STRICT_RESERVATION_STABLE = Known(
+        Area.OPTIONS, "1.35", None,
+        "strict-cpu-reservation is stable: no feature gate is asked.",
+        _code("v1.35.2", "cm/cpumanager/policy_options.go"),
+    )  # fmt: skip
+    UNCORE_ALIGNMENT_STABLE = Known(
+        Area.OPTIONS, "1.36", None,
+        "prefer-align-cpus-by-uncorecache is stable: no feature gate is asked.",
+        _code("v1.36.3", "cm/cpumanager/policy_options.go"),
+    )  # fmt: skip
+
+    # -- static policy -----------------------------------------------------------------------
+
+    RESERVED_CPU_LIST = Known(
+        Area.POLICY, "1.17", None,
+        "reservedSystemCPUs names the reserved CPUs.",
+        _pr(83592),
+    )  # fmt: skip
+    UNKNOWN_RESERVED_REFUSED = Known(
+        Area.POLICY, "1.27", None,
+        "A reserved CPU that the machine lacks is named: the siblings of reserved CPUs are worked "
+        "out.",
+        _pr(114114),
+    )  # fmt: skip
+    WHOLE_CORES_LEFT_CHECKED = Known(
+        Area.POLICY, "1.27", None,
+        "full-pcpus-only refuses a request larger than the free CPUs outside cores with a reserved "
+        "CPU.",
+        _pr(114114),
+    )  # fmt: skip
+    WHOLE_CORES_LEFT_ALWAYS_NAMED = Known(
+        Area.POLICY, "1.32", None,
+        "That refusal always names the free CPUs; before, none free gave the other text.",
+        _issue(127959),
+    )  # fmt: skip
+    HELD_CPUS_KEPT_FIRST = Known(
+        Area.POLICY, "1.37", None,
+        "A container that holds CPUs keeps them whatever full-pcpus-only says; before, it was "
+        "refused after a restart if as many more were not free.",
+        _issue(129078),
+    )  # fmt: skip
+    INIT_CPUS_REUSED = Known(
+        Area.POLICY, "1.18", None,
+        "CPUs of init containers are offered to later containers of the pod.",
+        _pr(90419),
+    )  # fmt: skip
+    SIDECARS_KEEP_CPUS = Known(
+        Area.POLICY, "1.29", None,
+        "CPUs of a restartable init container are not offered to later containers.",
+        _pr(119447),
+    )  # fmt: skip
+    SHARED_CPUS_STAY_TAKEN = Known(
+        Area.POLICY, "1.24", None,
+        "CPUs of a container that is removed stay taken while another container of its pod holds "
+        "them too.",
+        _pr(104837), backports=("1.21.12", "1.22.9", "1.23.6"),
+    )  # fmt: skip
+    POD_LEVEL_RESOURCES_SKIPPED = Known(
+        Area.POLICY, "1.34", None,
+        "A pod with pod-level resources gets no exclusive CPUs (feature gate PodLevelResources, "
+        "on).",
+        _kep(2837),
+    )  # fmt: skip
+    POD_LEVEL_MANAGERS = Known(
+        Area.POLICY, "1.36", None,
+        "Feature gate PodLevelResourceManagers (off) gives pods with pod-level resources CPUs of "
+        "their own.",
+        _kep(5526),
+    )  # fmt: skip
+    EMPTY_POD_LEVEL_IGNORED = Known(
+        Area.POLICY, "1.37", None,
+        "Pod-level resources that name nothing do not make a pod BestEffort.",
+        _kep(2837),
+    )  # fmt: skip
+    RESIZE_LEFT_ALONE = Known(
+        Area.POLICY, "1.37", None,
+        "The static policy does nothing at an in-place resize: no hints, no allocation, no error.",
+        _kep(5554),
+    )  # fmt: skip
+    NO_QUOTA_ON_EXCLUSIVE_CPUS = Known(
+        Area.POLICY, "1.33", None,
+        "Containers with exclusive CPUs run without a CFS quota.",
+        _issue(70585),
+    )  # fmt: skip
+
+    # -- Topology Manager --------------------------------------------------------------------
+
+    TOPOLOGY_MANAGER = Known(
+        Area.HINTS, "1.16", None,
+        "The Topology Manager decides on which NUMA nodes a container's CPUs lie, behind feature "
+        "gate TopologyManager.",
+        _kep(693),
+    )  # fmt: skip
+    TOPOLOGY_MANAGER_ON = Known(
+        Area.HINTS, "1.18", None,
+        "Feature gate TopologyManager is on by default.",
+        _kep(693),
+    )  # fmt: skip
+    TOPOLOGY_MANAGER_UNGATED = Known(
+        Area.HINTS, "1.27", None,
+        "The Topology Manager is always there.",
+        _kep(693),
+    )  # fmt: skip
+    TOPOLOGY_REFUSAL_ONE_WORD = Known(
+        Area.HINTS, "1.18", None,
+        "The reason of a refusal is `TopologyAffinityError`, its text ends with `locality`; "
+        "before, `Topology Affinity Error` and `Locality`.",
+        _code("v1.18.0", "cm/topologymanager/topology_manager.go"),
+    )  # fmt: skip
+    NUMA_LIMIT_SPARES_NONE = Known(
+        Area.HINTS, "1.18", None,
+        "Under policy none a machine may have any number of NUMA nodes; before, eight there too.",
+        _code("v1.18.0", "cm/topologymanager/topology_manager.go"),
+    )  # fmt: skip
+    SINGLE_NUMA_SPARES_THE_REST = Known(
+        Area.HINTS, "1.16.2", None,
+        "single-numa-node admits pods that ask for CPUs alone, or for nothing; before, it refused "
+        "every resource without a preference.",
+        _issue(83697),
+    )  # fmt: skip
+    TOPOLOGY_SCOPE = Known(
+        Area.HINTS, "1.20", None,
+        "topologyManagerScope pod puts all containers of a pod on the same NUMA nodes.",
+        _pr(92967),
+    )  # fmt: skip
+    HINTS_BY_NUMA_ALONE = Known(
+        Area.HINTS, "1.20", None,
+        "A hint is preferred by its number of NUMA nodes; before, by that of sockets as well.",
+        _pr(90980), backports=("1.19.9",),
+    )  # fmt: skip
+    UNEQUAL_HINTS_NOT_PREFERRED = Known(
+        Area.HINTS, "1.24", None,
+        "Hints of different resources are merged into a preferred one only where they are equal, "
+        "and among the others the merge goes for the nodes that the neediest resource needs.",
+        _code("v1.24.14", "cm/topologymanager/policy.go"),
+    )  # fmt: skip
+    SETTINGS_LIST_VALUES = Known(
+        Area.SETTINGS, "1.24", None,
+        "Whoever sets a Topology Manager policy or scope that does not exist is told which do.",
+        _code("v1.24.14", "apis/config/validation/validation.go"),
+    )  # fmt: skip
+    TOPOLOGY_OPTIONS = Known(
+        Area.HINTS, "1.26", None,
+        "topologyManagerPolicyOptions, first of all prefer-closest-numa-nodes (alpha), behind "
+        "feature gate TopologyManagerPolicyOptions.",
+        _kep(3545),
+    )  # fmt: skip
+    NONE_SKIPS_TOPOLOGY_OPTIONS = Known(
+        Area.HINTS, "1.28", None,
+        "Under policy none nobody looks at the Topology Manager's options.",
+        _pr(116738),
+    )  # fmt: skip
+    TOPOLOGY_OPTIONS_ON = Known(
+        Area.HINTS, "1.28", None,
+        "Feature gates TopologyManagerPolicyOptions and TopologyManagerPolicyBetaOptions are on "
+        "by default, and prefer-closest-numa-nodes is beta.",
+        _kep(3545),
+    )  # fmt: skip
+    NUMA_LIMIT_OPTION = Known(
+        Area.HINTS, "1.31", None,
+        "max-allowable-numa-nodes (beta) lifts the limit of eight NUMA nodes.",
+        _kep(4622),
+    )  # fmt: skip
+    TOPOLOGY_OPTIONS_STABLE = Known(
+        Area.HINTS, "1.32", None,
+        "The options need no gate of their own any more, and prefer-closest-numa-nodes is stable.",
+        _kep(3545),
+    )  # fmt: skip
+    TOPOLOGY_TEXTS_LOWERED = Known(
+        Area.HINTS, "1.33", None,
+        "An option whose maturity is not enabled is refused in lower case.",
+        _code("v1.33.6", "cm/topologymanager/policy_options.go"),
+    )  # fmt: skip
+    NUMA_LIMIT_OPTION_STABLE = Known(
+        Area.HINTS, "1.35", None,
+        "max-allowable-numa-nodes is stable.",
+        _kep(4622),
+    )  # fmt: skip
+
+    # -- life cycle --------------------------------------------------------------------------
+
+    CPUS_TAKEN_AT_ADMISSION = Known(
+        Area.MANAGER, "1.18", None,
+        "CPUs are taken when the pod is admitted; before, when a container was about to start.",
+        _code("v1.18.0", "cm/cpumanager/cpu_manager.go"),
+    )  # fmt: skip
+    KEYED_BY_POD = Known(
+        Area.MANAGER, "1.18", None,
+        "The state is kept by pod uid and container name; before, by container id.",
+        _pr(84462),
+    )  # fmt: skip
+    FREED_WHEN_STALE = Known(
+        Area.MANAGER, "1.18", None,
+        "CPUs are freed when no active pod needs them any more; before, when a container stopped.",
+        _pr(90377),
+    )  # fmt: skip
+    CREATED_WITH_CPUSET = Known(
+        Area.MANAGER, "1.21", None,
+        "A container is created with its cpuset; before, it was updated before it started.",
+        _code("v1.21.4", "cm/internal_container_lifecycle_linux.go"),
+    )  # fmt: skip
+    UPDATED_ON_CHANGE = Known(
+        Area.MANAGER, "1.22", None,
+        "A reconcile round updates a container only where its CPUs differ from those sent last; "
+        "before, every container in every round, which repaired what others had changed.",
+        _issue(100906),
+    )  # fmt: skip
+    LAST_ADMITTED_STAYS = Known(
+        Area.MANAGER, "1.22", "1.31",
+        "The pod admitted last counts as active until another is admitted, so its CPUs stay taken "
+        "when it is gone or was refused.",
+        _pr(103979),
+    )  # fmt: skip
+    REJECTED_PODS_HAVE_QOS = Known(
+        Area.MANAGER, "1.32", None,
+        "The status of a pod refused at admission names its QoS class.",
+        _code("v1.32.2", "kubelet.go"),
+    )  # fmt: skip
+    REJECTION_TEXT_WAS_REJECTED = Known(
+        Area.MANAGER, "1.26", None,
+        "The message of a refused pod begins `Pod was rejected: `; before, with `Pod `.",
+        _code("v1.26.7", "kubelet.go"),
+    )  # fmt: skip
+
+    EXITS_WITH_ONE = Known(
+        Area.MANAGER, "1.21", None,
+        "A kubelet that gives up exits with status 1; before, with 255, klog's fatal exit.",
+        "https://github.com/kubernetes/kubernetes/blob/v1.22.17/cmd/kubelet/app/server.go",
+    )  # fmt: skip
+
+    # -- settings ----------------------------------------------------------------------------
+
+    DISCOVERY_UNDER_NONE = Known(
+        Area.SETTINGS, "1.32", None,
+        "The machine's topology is discovered under policy none too, so a failure stops the "
+        "kubelet there as well.",
+        _code("v1.32.2", "cm/cpumanager/cpu_manager.go"),
+    )  # fmt: skip
+    RESERVATION_TO_NEAREST_MILLI = Known(
+        Area.SETTINGS, "1.37", None,
+        "Reserved cpu quantities are rounded to the nearest thousandth; before, up.",
+        _code("v1.37.0", "cm/container_manager_linux.go"),
+    )  # fmt: skip
+
+    @property
+    def title(self) -> str:
+        """``numa-allocation``."""
+        return self.name.lower().replace("_", "-")
+
+    @classmethod
+    def named(cls, title: str) -> Behaviour:
+        """The behaviour of this title; ``ValueError`` where there is none."""
+        for one in cls:
+            if one.title == title:
+                return one
+        raise ValueError(f"no behaviour {title!r}")

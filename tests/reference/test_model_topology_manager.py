@@ -1,0 +1,551 @@
+"""The Topology Manager: settings, merging and admission. Texts were seen on the real kubelets
+1.17.17, 1.20.15, 1.26.15, 1.32.2 and 1.36.4 unless a test says otherwise."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping
+from dataclasses import replace
+
+import pytest
+
+from reference import ConfigurationError, CPUSet, NotModelled
+from reference.discovery import MachineInfo, NUMANode
+from reference.errors import InvalidConfiguration, NotEnoughCPUs, TopologyAffinityError
+from reference.hints import ANY, Hint
+from reference.merging import Merger
+from reference.steps import Container, Kind, KubeletConfig, Pod
+from reference.topology_manager import TopologyManager, TopologyPolicy, refusal_of
+
+CLOSEST, LIMIT = "prefer-closest-numa-nodes", "max-allowable-numa-nodes"
+GATE = "TopologyManagerPolicyOptions"
+ON, OFF = {"TopologyManager": True}, {"TopologyManager": False}
+NO_BETA = {"TopologyManagerPolicyBetaOptions": False}
+
+
+def machine(nodes: int, *distances: tuple[int, ...]) -> MachineInfo:
+    """A machine with that many NUMA nodes, ids from 0."""
+    rows = distances or ((),) * nodes
+    return MachineInfo(
+        nodes, nodes, 1, tuple(NUMANode(one, 0, (), distances=rows[one]) for one in range(nodes))
+    )
+
+
+def config(
+    policy: str = "restricted",
+    *,
+    scope: str = "container",
+    options: Mapping[str, str] | None = None,
+    gates: Mapping[str, bool] | None = None,
+) -> KubeletConfig:
+    """Settings of the Topology Manager."""
+    return KubeletConfig(
+        topology_manager_policy=policy,
+        topology_manager_scope=scope,
+        topology_manager_policy_options=options or {},
+        feature_gates=gates or {},
+    )
+
+
+def hints(text: str) -> list[Hint]:
+    """``"0 P, 01, any P"``."""
+    made = []
+    for one in filter(None, text.split(", ")):
+        nodes, _, preferred = one.partition(" ")
+        mask = ANY if nodes == "any" else CPUSet(map(int, nodes)).mask
+        made.append(Hint(mask, preferred == "P"))
+    return made
+
+
+def text(hint: Hint | None) -> str:
+    """The inverse, of one."""
+    if hint is None:
+        return "None"
+    nodes = "any" if hint.nodes is None else "".join(map(str, CPUSet.of_mask(hint.nodes)))
+    return f"{nodes} P" if hint.preferred else nodes
+
+
+# -- settings --------------------------------------------------------------------------------
+
+_LISTED = '["none" "best-effort" "restricted" "single-numa-node"]'
+
+
+def _wrapped(fault: str) -> str:
+    return (
+        f"failed to validate kubelet configuration, error: {fault}, "
+        "path: &TypeMeta{Kind:,APIVersion:,}"
+    )
+
+
+POLICY_FAULT = (
+    f'invalid configuration: topologyManagerPolicy (--topology-manager-policy) "x" must be one of: '
+    f"{_LISTED}"
+)
+SCOPE_FAULT = (
+    'invalid configuration: topologyManagerScope (--topology-manager-scope) "x" must be one of: '
+    '"container", or "pod"'
+)
+
+
+@pytest.mark.parametrize(
+    ("release", "given", "expected"),
+    [
+        ("1.36", config("x"), _wrapped(POLICY_FAULT)),
+        ("1.26", config("x"), _wrapped(POLICY_FAULT)),
+        ("1.36", config(scope="x"), _wrapped(SCOPE_FAULT)),
+        ("1.36", config("none", scope="x"), _wrapped(SCOPE_FAULT)),
+        ("1.36", config("x", scope="x"), _wrapped(f"[{POLICY_FAULT}, {SCOPE_FAULT}]")),
+        (
+            "1.20",
+            config("x"),
+            "invalid configuration: topologyManagerPolicy non-allowable value: x",
+        ),
+        (
+            "1.23",
+            config("x", scope="y"),
+            "[invalid configuration: topologyManagerPolicy non-allowable value: x, "
+            "invalid configuration: topologyManagerScope non-allowable value: y]",
+        ),
+        (
+            "1.26",
+            config(gates=OFF),
+            _wrapped(
+                "invalid configuration: topologyManagerPolicy restricted requires feature gate "
+                "TopologyManager"
+            ),
+        ),
+        (
+            "1.20",
+            config("none", scope="pod", gates=OFF),
+            "invalid configuration: topologyManagerScope pod requires feature gate TopologyManager",
+        ),
+        (
+            "1.17",
+            config(),
+            "invalid configuration: TopologyManager restricted requires feature gate "
+            "TopologyManager",
+        ),
+    ],
+)
+def test_settings_refused_by_themselves(release: str, given: KubeletConfig, expected: str) -> None:
+    """``apis/config/validation``."""
+    with pytest.raises(InvalidConfiguration) as caught:
+        TopologyManager(machine(2), given, release=release)
+    assert str(caught.value) == expected
+
+
+def test_an_unknown_policy_before_there_was_validation() -> None:
+    """``topologymanager.NewManager``, 1.17.17 to 1.19.9 (read in the source)."""
+    for given, release in ((config("x"), "1.19"), (config("x", gates=ON), "1.17")):
+        with pytest.raises(ConfigurationError, match=r'^unknown policy: "x"$'):
+            TopologyManager(machine(2), given, release=release)
+
+
+@pytest.mark.parametrize("release", ["1.15", "1.17"])
+def test_releases_without_it(release: str) -> None:
+    """1.16 and 1.17 have it behind a gate that is off; the setting is no field before."""
+    given = config("none") if release == "1.17" else config("x", scope="y", options={"a": "b"})
+    assert TopologyManager(machine(9), given, release=release).policy is TopologyPolicy.NONE
+
+
+def test_the_scope_is_no_setting_before_1_20() -> None:
+    """PR 92967; the kubelet passes over fields that it does not know."""
+    assert TopologyManager(machine(2), config(scope="x"), release="1.19").scope == "container"
+    assert TopologyManager(machine(2), config(scope="pod"), release="1.20").scope == "pod"
+
+
+GATE_26 = {GATE: True}
+
+
+@pytest.mark.parametrize(
+    ("release", "options", "gates", "expected"),
+    [
+        ("1.36", {"a": "b"}, {}, 'unknown Topology Manager Policy option: "a"'),
+        (
+            "1.36", {CLOSEST: "yes"}, {},
+            f'bad value for option "{CLOSEST}": strconv.ParseBool: parsing "yes": invalid syntax',
+        ),
+        (
+            "1.36", {LIMIT: "yes"}, {},
+            f'unable to convert policy option to integer "{LIMIT}": strconv.Atoi: parsing "yes": '
+            "invalid syntax",
+        ),
+        (
+            "1.36", {LIMIT: "9" * 19}, {},
+            f'unable to convert policy option to integer "{LIMIT}": strconv.Atoi: parsing '
+            f'"{"9" * 19}": value out of range',
+        ),
+        ("1.36", {LIMIT: "7"}, {}, f'the minimum value of "{LIMIT}" should not be less than 8'),
+        ("1.36", {LIMIT: "-9"}, {}, f'the minimum value of "{LIMIT}" should not be less than 8'),
+        (
+            "1.26", {CLOSEST: "true"}, {},
+            f"topology manager policy options map[{CLOSEST}:true] require feature gates "
+            f'"TopologyManager", "{GATE}" enabled',
+        ),
+        (
+            "1.27", {CLOSEST: "true"}, {},
+            f'topology manager policy options map[{CLOSEST}:true] require feature gates "{GATE}" '
+            "enabled",
+        ),
+        (
+            "1.26", {CLOSEST: "true"}, GATE_26,
+            "Topology Manager Policy Alpha-level Options not enabled, but option "
+            f'"{CLOSEST}" provided',
+        ),
+        ("1.26", {LIMIT: "9"}, GATE_26, f'unknown Topology Manager Policy option: "{LIMIT}"'),
+        (
+            "1.32", {LIMIT: "9"}, NO_BETA,
+            "Topology Manager Policy Beta-level Options not enabled, but option "
+            f'"{LIMIT}" provided',
+        ),
+        (
+            "1.34", {LIMIT: "9"}, NO_BETA,
+            "topology manager policy beta-level options not enabled, but option "
+            f'"{LIMIT}" provided',
+        ),
+    ],
+)  # fmt: skip
+def test_options_refused(
+    release: str, options: Mapping[str, str], gates: Mapping[str, bool], expected: str
+) -> None:
+    """``policy_options.go``; 1.27 and 1.34 read in the source."""
+    with pytest.raises(ConfigurationError) as caught:
+        TopologyManager(machine(2), config(options=options, gates=gates), release=release)
+    assert str(caught.value) == expected
+
+
+def test_either_of_two_faulty_options_may_be_named() -> None:
+    """Go walks the map in random order."""
+    with pytest.raises(ConfigurationError) as caught:
+        TopologyManager(machine(2), config(options={"a": "", "b": ""}))
+    assert len(caught.value.possible) == 2
+
+
+def test_policy_none_and_its_options() -> None:
+    """1.26 and 1.27 look at them under none too (PR 116738)."""
+    given = config("none", options={"a": "b"}, gates=GATE_26)
+    assert TopologyManager(machine(2), given, release="1.36").policy is TopologyPolicy.NONE
+    with pytest.raises(ConfigurationError, match='unknown Topology Manager Policy option: "a"'):
+        TopologyManager(machine(2), given, release="1.26")
+    # With the whole manager gated out nobody reads them (``server.go``, 1.26.15).
+    TopologyManager(machine(2), config("none", options={"a": "b"}, gates=OFF), release="1.26")
+
+
+def test_distances_are_needed_to_prefer_the_closest() -> None:
+    """``NewNUMAInfo``, 1.26 to 1.37."""
+    given = config(options={CLOSEST: "true"})
+    with pytest.raises(ConfigurationError) as caught:
+        TopologyManager(machine(2), given)
+    assert str(caught.value) == (
+        "cannot discover NUMA topology: error getting NUMA distances from cadvisor"
+    )
+    TopologyManager(machine(2), config(options={CLOSEST: "false"}))
+    TopologyManager(machine(2, (10, 21), (21, 10)), given)
+
+
+@pytest.mark.parametrize(
+    ("release", "policy", "limit", "nodes", "refused"),
+    [
+        ("1.36", "restricted", None, 8, False),
+        ("1.36", "best-effort", None, 9, True),
+        ("1.36", "none", None, 9, False),
+        ("1.36", "restricted", "9", 9, False),
+        ("1.36", "restricted", "9", 10, True),
+        ("1.30", "restricted", None, 9, True),
+        ("1.20", "none", None, 9, False),
+        ("1.17", "none", None, 9, True),
+    ],
+)
+def test_number_of_numa_nodes(
+    release: str, policy: str, limit: str | None, nodes: int, refused: bool
+) -> None:
+    """Those without CPUs count. Up to 1.17 under policy none as well, where the gate is on (read
+    in the source); max-allowable-numa-nodes came in 1.31 (KEP-4622)."""
+    options = {} if limit is None else {LIMIT: limit}
+    gates = ON if release == "1.17" else None
+    given = config(policy, options=options, gates=gates)
+    if not refused:
+        TopologyManager(machine(nodes), given, release=release)
+        return
+    with pytest.raises(ConfigurationError) as caught:
+        TopologyManager(machine(nodes), given, release=release)
+    assert str(caught.value) == f"unsupported on machines with more than {limit or 8} NUMA Nodes"
+
+
+def test_node_ids_that_do_not_fit() -> None:
+    """The kubelet's masks have 64 bits (``bitmask.go``)."""
+    info = MachineInfo(2, 2, 1, (NUMANode(0, 0, ()), NUMANode(64, 0, ())))
+    with pytest.raises(NotModelled, match="NUMA node 64"):
+        TopologyManager(info, config())
+    TopologyManager(info, config("none"))
+
+
+# -- merging ---------------------------------------------------------------------------------
+
+
+def merged(lists: list[str], *, nodes: int = 2, release: str = "1.36", **more: object) -> str:
+    """What is made of these lists on a machine with that many NUMA nodes."""
+    merger = replace(Merger((1 << nodes) - 1, release=release), **more)  # type: ignore[arg-type]
+    return text(merger.merge([hints(one) for one in lists]))
+
+
+@pytest.mark.parametrize(
+    ("lists", "expected"),
+    [
+        (["0 P, 1 P, 01"], "0 P"),
+        (["1 P, 01"], "1 P"),
+        (["01"], "01"),
+        (["any P"], "01 P"),
+        (["any"], "01"),
+        ([""], "01"),
+        ([], "01 P"),
+        (["0 P, 1 P, 01", "1 P, 01"], "1 P"),
+        (["0 P, 01", "1 P, 01"], "0"),  # no pair is equal; one node is enough for each
+        (["0 P", "1 P"], "01"),
+        (["any P", "1 P, 01"], "1 P"),
+        (["any", "1 P, 01"], "1"),
+    ],
+)
+def test_merging_since_1_24(lists: list[str], expected: str) -> None:
+    """``HintMerger``, 1.24 to 1.37."""
+    assert merged(lists) == expected
+
+
+@pytest.mark.parametrize(
+    ("lists", "since", "before"),
+    [
+        (["0 P, 01 P", "01 P"], "01 P", "0 P"),  # a container that needs both got one
+        (["01 P", "0 P, 1 P"], "0", "0 P"),
+        (["012, 0123", "0, 1"], "0", "0"),
+        (["01, 012", "0, 01, 012"], "01", "0"),
+    ],
+)
+def test_unequal_hints(lists: list[str], since: str, before: str) -> None:
+    """1.24 prefers equal masks alone, and goes for as many nodes as the neediest resource has."""
+    assert merged(lists, nodes=4) == since
+    assert merged(lists, nodes=4, release="1.23") == before
+
+
+def test_nothing_better_than_the_whole_machine_up_to_1_23() -> None:
+    """Not preferred, and no narrower: the default remains (``mergeFilteredHints``)."""
+    assert merged(["01"], release="1.23") == "01"
+    assert merged(["01 P"], release="1.23") == "01 P"
+    assert merged([""], release="1.20") == "01"
+
+
+#: Nodes 0 and 2 are neighbours, and so are 1 and 3.
+NEIGHBOURS = {
+    0: (10, 30, 20, 30),
+    1: (30, 10, 30, 20),
+    2: (20, 30, 10, 30),
+    3: (30, 20, 30, 10),
+}
+
+
+def test_the_closest_nodes() -> None:
+    """prefer-closest-numa-nodes (KEP-3545) decides between sets of one size alone."""
+    pairs = "01 P, 02 P, 03 P, 12 P, 13 P, 23 P"
+    assert merged([pairs], nodes=4) == "01 P"
+    assert merged([pairs], nodes=4, distances=NEIGHBOURS) == "02 P"
+    assert merged(["01 P, 03 P, 12 P, 13 P"], nodes=4, distances=NEIGHBOURS) == "13 P"
+    assert merged(["1 P, 02 P"], nodes=4, distances=NEIGHBOURS) == "1 P"
+    assert merged(["03 P, 12 P"], nodes=4, distances=NEIGHBOURS) == "12 P"  # bits 6 < 9
+
+
+def test_distances_of_nodes_with_gaps_are_not_modelled() -> None:
+    """The kubelet indexes the kernel's row by node id, and panics."""
+    merger = Merger(0b100000001, {0: (10, 20), 8: (20, 10)})
+    with pytest.raises(NotModelled, match="panics"):
+        merger.merge([[Hint(0b1, True), Hint(0b100000000, True)]])
+
+
+# -- policies --------------------------------------------------------------------------------
+
+
+class Recorder:
+    """A provider that hands out nothing and remembers what it was asked for."""
+
+    def __init__(self, *answers: list[Hint] | None, fails_at: int = 99) -> None:
+        self.answers = list(answers)
+        self.calls: list[str] = []
+        self.fails_at = fails_at
+
+    def hints(self, pod: Pod, container: Container) -> list[Hint] | None:
+        """The next answer."""
+        self.calls.append(f"hints {container.name}")
+        return self.answers.pop(0)
+
+    def pod_hints(self, pod: Pod) -> list[Hint] | None:
+        """The next answer."""
+        self.calls.append("pod hints")
+        return self.answers.pop(0)
+
+    def allocate(self, pod: Pod, container: Container, hint: Hint | None) -> None:
+        """Remembers, or fails."""
+        self.calls.append(f"allocate {container.name} {text(hint)}")
+        if len(self.calls) >= self.fails_at:
+            raise NotEnoughCPUs(2, 1)
+
+    def allocate_pod(self, pod: Pod, hint: Hint | None) -> None:
+        """Remembers."""
+        self.calls.append(f"allocate pod {text(hint)}")
+
+
+POD = Pod("p", (Container("i", kind=Kind.INIT), Container("a"), Container("b")))
+SOLO = Pod("p", (Container("a"),))
+
+
+def manager(
+    policy: str, *, scope: str = "container", nodes: int = 2, release: str = "1.36"
+) -> TopologyManager:
+    """On a machine with that many NUMA nodes."""
+    gates = ON if release.startswith(("1.16", "1.17")) else None
+    return TopologyManager(
+        machine(nodes), config(policy, scope=scope, gates=gates), release=release
+    )
+
+
+@pytest.mark.parametrize(
+    ("policy", "given", "expected"),
+    [
+        ("best-effort", "0 P, 1 P, 01", "0 P"),
+        ("best-effort", "01", "01"),
+        ("best-effort", "", "01"),
+        ("best-effort", None, "01 P"),
+        ("restricted", "0 P, 1 P, 01", "0 P"),
+        ("restricted", "01 P", "01 P"),
+        ("restricted", "01", "refused"),
+        ("restricted", "", "refused"),
+        ("restricted", None, "01 P"),
+        ("single-numa-node", "1 P, 01", "1 P"),
+        ("single-numa-node", "01 P", "refused"),
+        ("single-numa-node", "01", "refused"),
+        ("single-numa-node", "", "refused"),
+        ("single-numa-node", None, "None"),
+        ("none", "0 P", "None"),
+    ],
+)
+@pytest.mark.parametrize("release", ["1.18", "1.23", "1.36"])
+def test_policies(policy: str, given: str | None, expected: str, release: str) -> None:
+    """What the CPUs are handed out with; ``None`` is any node."""
+    provider = Recorder(None if given is None else hints(given))
+    if expected == "refused":
+        with pytest.raises(TopologyAffinityError):
+            manager(policy, release=release).admit(SOLO, provider)
+        assert provider.calls == ["hints a"]
+    else:
+        manager(policy, release=release).admit(SOLO, provider)
+        assert provider.calls[-1] == f"allocate a {expected}"
+
+
+def test_none_asks_nobody() -> None:
+    """``admitPolicyNone``: allocation alone, init containers first; the scope does not matter."""
+    for scope in ("container", "pod"):
+        provider = Recorder()
+        manager("none", scope=scope).admit(POD, provider)
+        assert provider.calls == ["allocate i None", "allocate a None", "allocate b None"]
+
+
+def test_single_numa_node_on_one_node() -> None:
+    """The mask that is the whole machine means any."""
+    provider = Recorder(hints("0 P"))
+    manager("single-numa-node", nodes=1).admit(SOLO, provider)
+    assert provider.calls == ["hints a", "allocate a None"]
+
+
+def test_container_scope_takes_turns() -> None:
+    """Hints of a later container are asked for once the earlier has its CPUs (1.18)."""
+    provider = Recorder(hints("0 P"), hints("1 P"), hints("1 P, 01"))
+    manager("restricted").admit(POD, provider)
+    assert provider.calls == [
+        "hints i", "allocate i 0 P", "hints a", "allocate a 1 P", "hints b", "allocate b 1 P",
+    ]  # fmt: skip
+
+
+def test_pod_scope_decides_once() -> None:
+    """One mask for all containers (1.20)."""
+    provider = Recorder(hints("1 P, 01"))
+    manager("restricted", scope="pod").admit(POD, provider)
+    assert provider.calls == [
+        "pod hints", "allocate i 1 P", "allocate a 1 P", "allocate b 1 P",
+    ]  # fmt: skip
+
+
+def test_the_first_failure_ends_it() -> None:
+    """Earlier containers keep what they got."""
+    provider = Recorder(hints("0 P"), hints("01"))
+    with pytest.raises(TopologyAffinityError):
+        manager("restricted").admit(POD, provider)
+    assert provider.calls == ["hints i", "allocate i 0 P", "hints a"]
+    provider = Recorder(hints("0 P"), fails_at=2)
+    with pytest.raises(NotEnoughCPUs):
+        manager("restricted").admit(POD, provider)
+    assert provider.calls == ["hints i", "allocate i 0 P"]
+
+
+def test_up_to_1_17_hints_know_nothing_of_each_other() -> None:
+    """All masks are computed before anybody has a CPU (issue 83476)."""
+    provider = Recorder(None, hints("0 P, 1 P"), hints("0 P, 1 P"))
+    given = manager("restricted", release="1.17").affinities(POD, provider)
+    assert {name: text(hint) for name, hint in given.items()} == {
+        "i": "01 P", "a": "0 P", "b": "0 P",
+    }  # fmt: skip
+    assert provider.calls == ["hints i", "hints a", "hints b"]
+    assert manager("none", release="1.17").affinities(SOLO, Recorder()) == {"a": None}
+
+
+@pytest.mark.parametrize(
+    ("release", "refused"), [("1.16.0", True), ("1.16.1", True), ("1.16.2", False), ("1.16", False)]
+)
+def test_single_numa_node_when_it_was_new(release: str, refused: bool) -> None:
+    """1.16.0 and 1.16.1 refused pods that ask for CPUs alone (issue 83697)."""
+    fresh = manager("single-numa-node", release=release)
+    if refused:
+        with pytest.raises(TopologyAffinityError):
+            fresh.affinities(SOLO, Recorder(hints("0 P")))
+    else:
+        assert text(fresh.affinities(SOLO, Recorder(hints("0 P")))["a"]) == "0 P"
+
+
+@pytest.mark.parametrize(
+    ("release", "reason", "message"),
+    [
+        (
+            "1.36",
+            "TopologyAffinityError",
+            "Pod was rejected: Resources cannot be allocated with Topology locality",
+        ),
+        (
+            "1.25",
+            "TopologyAffinityError",
+            "Pod Resources cannot be allocated with Topology locality",
+        ),
+        (
+            "1.17",
+            "Topology Affinity Error",
+            "Pod Resources cannot be allocated with Topology Locality",
+        ),
+    ],
+)
+def test_how_a_refusal_looks(release: str, reason: str, message: str) -> None:
+    """``status.reason`` and ``status.message``."""
+    with pytest.raises(TopologyAffinityError) as caught:
+        manager("restricted", release=release).affinities(SOLO, Recorder([]))
+    assert refusal_of(caught.value, release) == (reason, message)
+
+
+def test_what_restricted_admits_single_numa_node_may_refuse() -> None:
+    """And never the other way round; best-effort admits everything."""
+    kinds = ["0 P", "0", "1 P", "01 P", "01", "any P", "any"]
+    for size in (0, 1, 2, 3):
+        for chosen in itertools.combinations(kinds, size):
+            given = hints(", ".join(chosen))
+            admitted = {}
+            for policy in ("best-effort", "restricted", "single-numa-node"):
+                try:
+                    manager(policy).admit(SOLO, Recorder(given))
+                    admitted[policy] = True
+                except TopologyAffinityError:
+                    admitted[policy] = False
+            assert admitted["best-effort"]
+            assert admitted["restricted"] or not admitted["single-numa-node"]

@@ -1,0 +1,87 @@
+"""A capture: a tree with what is known of its coming about. Made from a stream, judged here."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from topologies.capturing.errors import CaptureError
+from topologies.capturing.identity import without_identity
+from topologies.capturing.stream import BrokenStream, Received, read_stream
+from topologies.cpulist import parse_list
+from topologies.linting import lint
+from topologies.paths import CPU, CPUINFO
+from topologies.tree import Tree
+
+#: How many contradictions are told one by one; the rest is counted.
+_TOLD = 8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Capture:
+    """A machine as its kernel shows it.
+
+    ``source`` says where it was taken in words fit for publication (never a host name);
+    ``left_out`` what could not be read or was blanked, and ``warnings`` what is odd: one line each.
+    ``shape`` is the description it was made from, ``""`` for hardware that nobody described.
+    """
+
+    tree: Tree = field(repr=False)
+    source: str
+    kernel: str = ""
+    arch: str = ""
+    shape: str = ""
+    left_out: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+
+def captured(data: bytes, *, where: str, source: str, shape: str = "") -> Capture:
+    """The capture that a node's stream holds. ``where`` names the node in errors, ``source`` in
+    the capture. Raises :class:`CaptureError` where it is none, or a half one: without online CPUs
+    or without their topology there is no machine."""
+    try:
+        received = read_stream(data)
+    except BrokenStream as error:
+        raise CaptureError(where, str(error)) from error
+    left_out = [f"{path}: could not be read" for path in received.unreadable]
+    left_out += _blank_identities(received)
+    if received.nul_bytes:
+        left_out.append("NUL bytes, which no text file of the kernel holds")
+    _check_whole(received, where)
+    return Capture(
+        tree=received.tree,
+        source=f"{source}, Linux {received.kernel or 'unknown'}, {received.arch or 'unknown'}",
+        kernel=received.kernel,
+        arch=received.arch,
+        shape=shape,
+        left_out=tuple(left_out),
+        warnings=_oddities(received.tree),
+    )
+
+
+def _blank_identities(received: Received) -> list[str]:
+    if CPUINFO not in received.entries:
+        return []
+    text, changed = without_identity(received.entries[CPUINFO])
+    received.entries[CPUINFO] = text
+    return [f"{CPUINFO}: {name} identifies the machine: written as zeros" for name in changed]
+
+
+def _check_whole(received: Received, where: str) -> None:
+    path = f"{CPU}/online"
+    unreadable = f" ({len(received.unreadable)} files could not be read)"
+    hint = unreadable if received.unreadable else ""
+    try:
+        online = parse_list(received.entries.get(path, ""))
+    except ValueError as error:
+        raise CaptureError(where, f"{path}: {error}") from error
+    if not online:
+        raise CaptureError(where, f"half a capture: {path} is missing or empty{hint}")
+    if not any(name.startswith(f"{CPU}/cpu") and "/topology/" in name for name in received.entries):
+        raise CaptureError(where, f"half a capture: no CPU has a topology folder{hint}")
+
+
+def _oddities(tree: Tree) -> tuple[str, ...]:
+    findings = [str(finding) for finding in lint(tree)]
+    if len(findings) > _TOLD:
+        return (*findings[:_TOLD], f"{len(findings) - _TOLD} more contradictions in the tree")
+    return tuple(findings)

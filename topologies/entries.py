@@ -1,0 +1,97 @@
+"""Entries of the catalogue: what is said of each machine, in a ``NAME.toml`` of its own.
+
+``shape``, ``why``, ``source`` and ``digest`` are owed. ``kernel`` says what its kernel makes of the
+hardware and ``kubelet`` what a kubelet makes of that, where it is worth a sentence. A ``[[pair]]``
+says that another machine is this one after somebody changed it.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Final
+
+from topologies.errors import BrokenMachine
+
+CATALOGUE: Final = Path(__file__).parent / "catalogue"
+_OWED: Final = frozenset({"shape", "why", "source", "digest"})
+_MAY: Final = frozenset({"kernel", "kubelet"})
+_OF_A_PAIR: Final = frozenset({"after", "change"})
+
+
+class Change(Enum):
+    """What happens to a node's CPUs between two boots, as an upgrade scenario has to know."""
+
+    CPUS_ADDED = "cpus-added"
+    CPUS_REMOVED = "cpus-removed"
+    SMT_OFF = "smt-off"
+    NUMA_CHANGED = "numa-changed"
+    CPUS_RENUMBERED = "cpus-renumbered"
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """The names of a machine before and after a change. Each change has a way back, which is the
+    same pair read from its end."""
+
+    before: str
+    after: str
+    change: Change
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """What the catalogue says of one machine (see this module)."""
+
+    name: str
+    shape: str
+    why: str
+    source: str
+    digest: str
+    kernel: str = ""
+    kubelet: str = ""
+    pairs: tuple[Pair, ...] = ()
+
+
+@lru_cache(maxsize=1)
+def entry_names() -> tuple[str, ...]:
+    """The names of all entries, in alphabetical order."""
+    return tuple(sorted(path.stem for path in CATALOGUE.glob("*.toml")))
+
+
+@lru_cache(maxsize=256)
+def catalogue_entry(name: str) -> Entry:
+    """What ``NAME.toml`` says; raises :class:`BrokenMachine` where a key is missing or unknown."""
+    path = CATALOGUE / f"{name}.toml"
+    said = tomllib.loads(path.read_text("utf-8"))
+    pairs = said.pop("pair", [])
+    if not _OWED <= said.keys() <= _OWED | _MAY or not _texts(said):
+        owed, may = ", ".join(sorted(_OWED)), ", ".join(sorted(_MAY))
+        raise BrokenMachine(str(path), f"its keys are not {owed} (and {may}), all texts")
+    return Entry(name=name, **said, pairs=tuple(_pair(path, name, one) for one in pairs))
+
+
+def pairs() -> list[Pair]:
+    """All pairs of the catalogue, by the kind of change and by name."""
+    found = (pair for name in entry_names() for pair in catalogue_entry(name).pairs)
+    return sorted(found, key=lambda pair: (pair.change.value, pair.before, pair.after))
+
+
+def _texts(said: Mapping[str, Any]) -> bool:
+    return all(isinstance(value, str) for value in said.values())
+
+
+def _pair(path: Path, name: str, said: Any) -> Pair:
+    if not isinstance(said, dict) or said.keys() != _OF_A_PAIR or not _texts(said):
+        raise BrokenMachine(str(path), "a pair has the keys after, change, both texts")
+    if said["after"] not in entry_names():
+        raise BrokenMachine(str(path), f"a pair ends at {said['after']!r}, which is no entry")
+    try:
+        return Pair(name, said["after"], Change(said["change"]))
+    except ValueError as error:
+        kinds = ", ".join(change.value for change in Change)
+        raise BrokenMachine(str(path), f"{said['change']!r} is none of {kinds}") from error

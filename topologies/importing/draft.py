@@ -1,0 +1,89 @@
+"""A tree while it is being completed: its texts as values, and the notes on what was done."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from functools import cached_property
+from typing import Final
+
+from topologies.cpulist import bits, format_list, format_mask, parse_list, parse_mask
+from topologies.hotplug import cpu_directories
+from topologies.importing.notes import Note, NoteKind
+from topologies.paths import CPU, CPUINFO
+from topologies.tree import Link
+
+_SHORT: Final = "sys/devices/system/"
+_FIELD: Final = re.compile(r"^([^\n:]{1,40}?)[ \t]*:[ \t]*([0-9]{1,7})[ \t]*$", re.MULTILINE)
+
+
+class Draft:
+    """The entries, to be changed in place. A value that cannot be read is ``None``."""
+
+    def __init__(self, entries: Mapping[str, str]) -> None:
+        self.entries = dict(entries)
+        self.notes: list[Note] = []
+        self.online = 0
+        self.width = 1
+
+    def note(self, kind: NoteKind, what: str, why: str) -> None:
+        """Keep a note; ``what`` loses the part that all paths share."""
+        self.notes.append(Note(kind, what.removeprefix(_SHORT), why))
+
+    def complete(self, path: str, text: str, why: str) -> None:
+        """Add a file, and say so."""
+        self.entries[path] = text
+        self.note(NoteKind.COMPLETED, path, why)
+
+    def text(self, path: str) -> str | None:
+        """A file's text without blanks around it; ``None`` also for a link."""
+        found = self.entries.get(path)
+        return None if found is None or isinstance(found, Link) else found.strip()
+
+    def number(self, path: str) -> int | None:
+        """An id as sysfs writes it; -1 is one."""
+        found = self.text(path)
+        return int(found) if found and re.fullmatch(r"-?[0-9]{1,9}", found, re.ASCII) else None
+
+    def cpus(self, path: str) -> int | None:
+        """A file that holds a list, as a set."""
+        return _parsed(parse_list, self.text(path))
+
+    def mask(self, path: str) -> int | None:
+        """A file that holds a mask, as a set."""
+        return _parsed(parse_mask, self.text(path))
+
+    def mask_text(self, members: int) -> str:
+        """A set as this machine's kernel writes it."""
+        return format_mask(members, max(self.width, members.bit_length())) + "\n"
+
+    @staticmethod
+    def list_text(members: int) -> str:
+        """A set as a list, with its newline."""
+        return format_list(members) + "\n"
+
+    @property
+    def folders(self) -> int:
+        """The CPUs that have a folder, as a set."""
+        return cpu_directories(self.entries)
+
+    @cached_property
+    def processors(self) -> dict[int, dict[str, int]]:
+        """What ``/proc/cpuinfo`` says in numbers, by CPU."""
+        blocks = re.split(r"\n[ \t]*\n", self.text(CPUINFO) or "")
+        found = ({name: int(value) for name, value in _FIELD.findall(one)} for one in blocks)
+        return {fields["processor"]: fields for fields in found if "processor" in fields}
+
+    def has_topology(self) -> int:
+        """The CPUs that have a ``topology`` folder, as a set."""
+        found = re.compile(rf"{CPU}/cpu([0-9]{{1,7}})/topology/.*", re.ASCII)
+        return bits(int(match[1]) for match in map(found.fullmatch, self.entries) if match)
+
+
+def _parsed(parse: Callable[[str], int], text: str | None) -> int | None:
+    if text is None:
+        return None
+    try:
+        return parse(text)
+    except ValueError:
+        return None

@@ -1,0 +1,138 @@
+"""Completing ``node/``: links between NUMA nodes and CPUs, their lists and masks.
+
+A tree without any NUMA node stays so: its kernel knew of none, and the kubelet takes packages for
+nodes. Where list, mask and links of a node are all there and disagree, they stay as they are.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from topologies.cpulist import bits, format_list, ids
+from topologies.importing.draft import Draft
+from topologies.importing.notes import NoteKind
+from topologies.paths import CPU, NODE
+from topologies.tree import Link
+
+_MEMBER: Final = re.compile(rf"{NODE}/node([0-9]{{1,5}})/cpu([0-9]{{1,7}})(?:/.*)?", re.ASCII)
+_HOME: Final = re.compile(rf"{CPU}/cpu[0-9]{{1,7}}/node([0-9]{{1,5}})", re.ASCII)
+_FILE: Final = re.compile(rf"{NODE}/node([0-9]{{1,5}})/.*", re.ASCII)
+
+
+def complete_nodes(draft: Draft) -> None:
+    """Links first: they are what the kubelet reads."""
+    nodes = sorted(_folders(draft) | _named(draft))
+    if not nodes:
+        draft.note(NoteKind.LACKING, NODE, "no NUMA node; the kubelet takes packages for nodes")
+        return
+    for node in nodes:
+        _mend_links(draft, node)
+    _add_links(draft, nodes)
+    _complete_sets(draft, nodes)
+    for node in nodes:
+        if f"{NODE}/node{node}/meminfo" not in draft.entries:
+            draft.note(NoteKind.LACKING, f"{NODE}/node{node}/meminfo", "its memory counts as none")
+        if f"{NODE}/node{node}/distance" not in draft.entries:
+            draft.note(NoteKind.LACKING, f"{NODE}/node{node}/distance", "nothing tells distances")
+    _complete_lists(draft, nodes)
+
+
+def _folders(draft: Draft) -> set[int]:
+    return {int(found[1]) for found in map(_FILE.fullmatch, draft.entries) if found}
+
+
+def _named(draft: Draft) -> set[int]:
+    """Nodes that the links of CPUs name: without their folder they count if nothing tells which
+    nodes there are, or if ``node/online`` has them."""
+    named = {int(found[1]) for found in map(_HOME.fullmatch, draft.entries) if found}
+    online = draft.cpus(f"{NODE}/online")
+    return named if online is None else named & set(ids(online))
+
+
+def _linked(draft: Draft) -> dict[int, int]:
+    """The CPUs of each node by its links (or folders, where links were followed in packing)."""
+    members: dict[int, int] = {}
+    for found in map(_MEMBER.fullmatch, draft.entries):
+        if found:
+            node = int(found[1])
+            members[node] = members.get(node, 0) | 1 << int(found[2])
+    return members
+
+
+def _mend_links(draft: Draft, node: int) -> None:
+    """Links that lead to no CPU: packers that copy a part of sysfs leave such."""
+    mended = 0
+    for cpu in ids(_linked(draft).get(node, 0) & draft.folders):
+        path = f"{NODE}/node{node}/cpu{cpu}"
+        target = draft.entries.get(path)
+        if isinstance(target, Link) and not target.endswith(f"/cpu/cpu{cpu}"):
+            draft.entries[path] = Link(f"../../cpu/cpu{cpu}")
+            mended |= 1 << cpu
+    if mended:
+        what = f"{NODE}/node{node}/cpu{{{format_list(mended)}}}"
+        draft.note(NoteKind.REPAIRED, what, "the links did not lead to the CPUs they are named by")
+
+
+def _add_links(draft: Draft, nodes: list[int]) -> None:
+    """For CPUs that have a folder and are in no node's folder, and in one node's list or mask."""
+    claims = {node: _listed(draft, node) for node in nodes}
+    homeless = draft.folders & ~bits(cpu for mask in _linked(draft).values() for cpu in ids(mask))
+    for node in nodes:
+        others = 0
+        for other in nodes:
+            others |= claims[other] if other != node else 0
+        wanted = claims[node] & homeless & ~others
+        for cpu in ids(wanted):
+            draft.entries[f"{NODE}/node{node}/cpu{cpu}"] = Link(f"../../cpu/cpu{cpu}")
+        if wanted:
+            what = f"{NODE}/node{node}/cpu{{{format_list(wanted)}}}, links"
+            draft.note(
+                NoteKind.COMPLETED,
+                what,
+                "the CPUs of its list or mask, or whose own links lead there",
+            )
+    left = draft.online & ~bits(cpu for mask in _linked(draft).values() for cpu in ids(mask))
+    if left:
+        what = f"the NUMA node of CPUs {format_list(left)}"
+        draft.note(NoteKind.LACKING, what, "no node has them; the kubelet leaves them out")
+
+
+def _listed(draft: Draft, node: int) -> int:
+    base = f"{NODE}/node{node}"
+    told = draft.cpus(f"{base}/cpulist")
+    if told is None:
+        told = draft.mask(f"{base}/cpumap")
+    if told is None:
+        told = bits(
+            cpu for cpu in ids(draft.folders) if f"{CPU}/cpu{cpu}/node{node}" in draft.entries
+        )
+    return told
+
+
+def _complete_sets(draft: Draft, nodes: list[int]) -> None:
+    """``cpulist`` and ``cpumap``: the one from the other, or both from the links."""
+    linked = _linked(draft)
+    done: dict[tuple[str, str], int] = {}
+    for node in nodes:
+        base, members = f"{NODE}/node{node}", linked.get(node, 0) & draft.online
+        listed, masked = draft.cpus(f"{base}/cpulist"), draft.mask(f"{base}/cpumap")
+        for name, other, told, write in (
+            ("cpulist", "cpumap", masked, draft.list_text),
+            ("cpumap", "cpulist", listed, draft.mask_text),
+        ):
+            if f"{base}/{name}" not in draft.entries:
+                draft.entries[f"{base}/{name}"] = write(members if told is None else told)
+                key = name, "the links of each" if told is None else f"the {other} of each"
+                done[key] = done.get(key, 0) | 1 << node
+    for (name, why), made in done.items():
+        what = f"{NODE}/node{{{format_list(made)}}}/{name}"
+        draft.note(NoteKind.COMPLETED, what, why)
+
+
+def _complete_lists(draft: Draft, nodes: list[int]) -> None:
+    every, linked = bits(nodes), _linked(draft)
+    with_cpus = bits(node for node in nodes if linked.get(node, 0) & draft.online)
+    for name, members in (("online", every), ("possible", every), ("has_cpu", with_cpus)):
+        if f"{NODE}/{name}" not in draft.entries:
+            draft.complete(f"{NODE}/{name}", draft.list_text(members), "the folders of the nodes")
