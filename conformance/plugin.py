@@ -45,6 +45,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="judge by this release instead of the subject's own",
     )
     group.addoption(
+        "--pin-behaviour",
+        action="append",
+        default=[],
+        metavar="NAME=on|off",
+        help="the subject has, or lacks, this named behaviour whatever its release; repeatable "
+        "(pinproof releases lists them)",
+    )
+    group.addoption(
         "--pin-level",
         default="extended",
         choices=["core", "extended"],

@@ -32,7 +32,7 @@ from conformance.subject import Subject, SubjectError, SubjectUsageError
 from conformance.subjects import open_subject
 from conformance.verdict import ExitStatus, Verdict, exit_status
 from reference.errors import ModelError
-from reference.releases import require_whole_node
+from reference.releases import Release, require_whole_node
 
 PROPERTY: Final = "pinproof"
 SUITE_TEST: Final = "test_scenarios.py::test_scenario["
@@ -62,8 +62,10 @@ def _say(config: pytest.Config) -> Any:
 
 
 def release_of(config: pytest.Config) -> str:
-    """The minor by whose behaviour the run judges."""
-    return config.getoption("--pin-release") or subject_of(config).info.release
+    """The release by whose behaviour the run judges, with the overrides that were given. Raises
+    ``ValueError`` for what is no release or behaviour."""
+    base = config.getoption("--pin-release") or subject_of(config).info.release
+    return str(Release.parse(base).overridden(*config.getoption("--pin-behaviour")))
 
 
 def close_subject(config: pytest.Config) -> None:

@@ -148,6 +148,8 @@ def _list_pairs(pattern: str, as_json: bool) -> None:
         typer.echo(json.dumps(facts, indent=2))
         return
     table = Table("change", "before", "after", box=None, pad_edge=False)
+    for column in table.columns:
+        column.overflow = "fold"
     for pair in found:
         table.add_row(pair.change.value, pair.before, pair.after)
     Console(highlight=False).print(table)

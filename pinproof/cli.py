@@ -14,7 +14,7 @@ from rich.console import Console
 
 from conformance.subject import SubjectError, SubjectUsageError
 from conformance.verdict import ExitStatus
-from pinproof import catalogue, exchange, kubelets, run, simulate
+from pinproof import catalogue, exchange, kubelets, releases, run, simulate
 from reference.errors import ModelError
 from topologies import MachineError
 
@@ -46,6 +46,7 @@ app.command("import", epilog="Example: pinproof import node7.tar.gz -o node7.tar
 app.command("export", epilog="Example: pinproof export 2s-4n-64c-smt2 /tmp/machine")(
     exchange.export
 )
+app.command("releases", epilog="Example: pinproof releases 1.31 1.32")(releases.releases)
 app.add_typer(kubelets.app, name="kubelet")
 
 

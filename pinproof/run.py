@@ -21,7 +21,7 @@ from conformance.subject import Subject, SubjectSetupError, SubjectUsageError
 from conformance.verdict import ExitStatus
 from pinproof.subjects import opened
 from reference import NEWEST, NotModelled
-from reference.releases import require_whole_node
+from reference.releases import Release, require_whole_node
 
 SUITE = Path(conformance.suite.__file__).parent
 
@@ -44,6 +44,13 @@ def run(
     release: Annotated[
         str, typer.Option(help="Judge by this release instead of the subject's own.")
     ] = "",
+    behaviour: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="NAME=on or NAME=off: the subject has, or lacks, this named behaviour whatever "
+            "its release (pinproof releases lists them); repeatable."
+        ),
+    ] = None,
     level: Annotated[
         Level, typer.Option(help="core: only what every conformant node must keep.")
     ] = Level.EXTENDED,
@@ -72,13 +79,14 @@ def run(
     _check_keyword(context.args)
     console = Console(highlight=False)
     with opened(subject) as tried:
-        _require_judge(release or tried.info.release, tried)
+        _require_judge(release or tried.info.release, behaviour or [], tried)
         smoke(tried)  # built, and proven to start, before any worker does
     stream = _stream(report)
     arguments = [
         str(SUITE / "test_scenarios.py"),
         *(f"--rootdir={SUITE}", "-c", "/dev/null", "-p", "no:cacheprovider"),
         *(f"--pin-subject={subject}", f"--pin-release={release}"),
+        *(f"--pin-behaviour={one}" for one in behaviour or []),
         *(f"--pin-machine={pattern}" for pattern in machines),
         *(f"--pin-level={level.value}", f"--pin-floor={floor}"),
         f"--pin-report={report}" if report else f"--pin-stream={stream}",
@@ -130,10 +138,10 @@ def _without_stream(status: int) -> int:
     return ExitStatus.COULD_NOT_TELL
 
 
-def _require_judge(release: str, subject: Subject) -> None:
+def _require_judge(release: str, behaviours: list[str], subject: Subject) -> None:
     """Refuse a release that the model cannot judge, before anything is run."""
     try:
-        require_whole_node(release)
+        require_whole_node(Release.parse(release).overridden(*behaviours))
     except ValueError as error:
         raise SubjectUsageError(str(error)) from error
     except NotModelled as error:

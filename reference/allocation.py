@@ -1,43 +1,27 @@
 """Which CPUs the kubelet takes: topology, free CPUs and a number in, a set out.
 
-What belongs here: taking CPUs, and the front door to all allocators. What never does: who asks and
-why (``policy``), where CPUs come from (``discovery``), how NUMA nodes share a request
-(``distribution``), or which sets another run might have taken (``possible``).
+What belongs here: the front door to all allocators, and what they refuse. What never does: who
+asks and why (``policy``), where CPUs come from (``discovery``), how CPUs are taken
+(``accumulator``), how NUMA nodes share a request (``distribution``), or which sets another run
+might have taken (``possible``).
 
-How it works: an accumulator starts with the free CPUs that the topology knows and with the number
-needed. It takes whole NUMA nodes and sockets, then whole cores, then single CPUs; wherever it can
-choose, it prefers the object with the fewest free CPUs and then the lowest id. Taking an object
-takes *all* its CPUs, free or not, and lowers the need by their number; whether a socket or core
-is free is judged by *average* sizes. On an uneven machine this hands out CPUs that were not free,
-and so does the kubelet (kubernetes/kubernetes#124066, #140495), so it does here.
-Source: ``pkg/kubelet/cm/cpumanager/cpu_assignment.go``, 1.8 to 1.37.
+Source: ``takeByTopology…``, ``pkg/kubelet/cm/cpumanager/cpu_assignment.go``, 1.8 to 1.37.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import lru_cache
-from operator import itemgetter
-from typing import Final, TypeAlias
 
+from reference.accumulator import STRATEGIES, Accumulator, Rules, rules_of
 from reference.behaviours import Behaviour
 from reference.cpuset import CPUSet
 from reference.distribution import Request, accounting_error, deal, share
 from reference.errors import AllocationError, NotEnoughCPUs, NothingFits, NotModelled
-from reference.releases import NEWEST, AnyRelease, behaviours
-from reference.topology import CPUTopology, Unit, Units
+from reference.releases import NEWEST, AnyRelease
+from reference.topology import CPUTopology
 
 __all__ = ["accumulate", "is_determined", "take_by_topology"]
-
-#: The allocators, and the behaviour that a release must have for each.
-STRATEGIES: Final = {
-    "packed": None,
-    "spread": Behaviour.CORE_SPREADING,
-    "uncore": Behaviour.UNCORE_ALIGNMENT,
-    "distributed": Behaviour.NUMA_DISTRIBUTION,
-}
 
 
 def take_by_topology(
@@ -72,7 +56,7 @@ def take_by_topology(
     where the kubelet would search for ever; :class:`NotModelled` for a strategy that the model does
     not know or the release does not have, and for a release or fix that is not known well enough.
     """
-    rules = _rules(release)
+    rules = rules_of(release)
     if strategy not in rules.strategies:
         known = (
             f"{strategy!r} is not in release {release}"
@@ -80,6 +64,8 @@ def take_by_topology(
             else (f"{strategy!r}: one of {', '.join(STRATEGIES)}")
         )
         raise NotModelled(f"allocation strategy {known}")
+    if group_size < 1:
+        raise NotModelled(f"groups of {group_size} CPUs")
     if cpus < 1:
         return CPUSet()
     if strategy == "distributed" and cpus % group_size == 0:
@@ -91,61 +77,17 @@ def take_by_topology(
 def is_determined(release: AnyRelease) -> bool:
     """Whether ``release`` always gives the same answer to the same question; before 1.22 Go's map
     order and its sort of contradicting criteria decide part of it."""
-    return _rules(release).ordered
+    return rules_of(release).ordered
 
 
 def accumulate(
     topology: CPUTopology, available: CPUSet, cpus: int, release: AnyRelease
 ) -> Accumulator:
     """An allocation of ``release`` that has taken nothing yet. Raises :class:`NotEnoughCPUs`."""
-    return _accumulator(topology, available, cpus, _rules(release))
+    return _accumulator(topology, available, cpus, rules_of(release))
 
 
-@dataclass(frozen=True, slots=True)
-class _Rules:
-    """The named behaviours that the allocators of one release ask for."""
-
-    strategies: frozenset[str]
-    ordered: bool
-    numa: bool
-    numbers_in_refusal: bool
-    cores_rounded_up: bool
-    socket_aligned: bool
-    distribution_ends: bool
-    combinations_kept: bool
-    true_sizes: bool
-    floor_from_hint: bool
-    uncore_best_fit: bool
-    spread_over_cores: bool
-    steps: dict[str, _Steps]
-
-
-@lru_cache(maxsize=128)
-def _rules(release: AnyRelease) -> _Rules:
-    has = behaviours(release)
-    numa = Behaviour.NUMA_ALLOCATION in has
-    ordered = Behaviour.ORDERED_ALLOCATION in has
-    over_cores = Behaviour.SPREAD_OVER_CORES in has
-    return _Rules(
-        strategies=frozenset(
-            strategy for strategy, needed in STRATEGIES.items() if needed is None or needed in has
-        ),
-        ordered=ordered,
-        numa=numa,
-        numbers_in_refusal=Behaviour.NUMBERS_IN_REFUSAL in has,
-        cores_rounded_up=Behaviour.UNCORE_ROUNDED_UP in has,
-        socket_aligned=Behaviour.SOCKET_ALIGNED_DISTRIBUTION in has,
-        distribution_ends=Behaviour.DISTRIBUTION_ENDS in has,
-        combinations_kept=Behaviour.COMBINATIONS_KEPT in has,
-        true_sizes=Behaviour.TRUE_SIZES in has,
-        floor_from_hint=Behaviour.NUMA_FLOOR_FROM_HINT in has,
-        uncore_best_fit=Behaviour.UNCORE_BEST_FIT in has,
-        spread_over_cores=over_cores,
-        steps=_steps(numa=numa, ordered=ordered, over_cores=over_cores),
-    )
-
-
-def _accumulator(topology: CPUTopology, available: CPUSet, cpus: int, rules: _Rules) -> Accumulator:
+def _accumulator(topology: CPUTopology, available: CPUSet, cpus: int, rules: Rules) -> Accumulator:
     accumulator = Accumulator(topology, available.mask, cpus, rules)
     if cpus > accumulator.free.bit_count():
         raise NotEnoughCPUs(cpus, len(available), with_numbers=rules.numbers_in_refusal)
@@ -153,7 +95,7 @@ def _accumulator(topology: CPUTopology, available: CPUSet, cpus: int, rules: _Ru
 
 
 def _packed(
-    topology: CPUTopology, available: CPUSet, cpus: int, rules: _Rules, strategy: str = "packed"
+    topology: CPUTopology, available: CPUSet, cpus: int, rules: Rules, strategy: str = "packed"
 ) -> int:
     if cpus < 1:
         return 0
@@ -175,15 +117,15 @@ class _Wish:
     hint_nodes: int
 
 
-def _distributed(topology: CPUTopology, available: CPUSet, wish: _Wish, rules: _Rules) -> int:
+def _distributed(topology: CPUTopology, available: CPUSet, wish: _Wish, rules: Rules) -> int:
     accumulator = _accumulator(topology, available, wish.cpus, rules)
     order = accumulator.numa_nodes()
     request = _request(topology, order, wish, rules)
-    free = [accumulator.free_in(node) for node in order]
-    found = share(free, request)
+    held = {node: accumulator.free_in(node) for node in order}
+    found = share(order, held, request)
     if found is None:
         if request.fewest > _fewest(topology, wish) and share(
-            free, _request(topology, order, wish, rules, floor=False)
+            order, held, _request(topology, order, wish, rules, floor=False)
         ):
             raise NotModelled(
                 f"{wish.cpus} CPUs over at least {wish.hint_nodes} NUMA nodes: what a kubelet with "
@@ -196,11 +138,10 @@ def _distributed(topology: CPUTopology, available: CPUSet, wish: _Wish, rules: _
             inside = CPUSet.of_mask(accumulator.free & topology.numa_masks[node])
             accumulator.take(_packed(topology, inside, number, rules))
 
-    for at in found.nodes:
-        give(order[at], found.each)
+    for node in found.nodes:
+        give(node, found.each)
     rest = wish.cpus - found.each * len(found.nodes)
-    remainder = [order[at] for at in found.remainder]
-    for node in deal(remainder, rest, wish.group, accumulator.free_in):
+    for node in deal(found.remainder, rest, wish.group, accumulator.free_in):
         give(node, wish.group)
     error = accounting_error(accumulator.need)
     if error:
@@ -209,7 +150,7 @@ def _distributed(topology: CPUTopology, available: CPUSet, wish: _Wish, rules: _
 
 
 def _request(
-    topology: CPUTopology, order: list[int], wish: _Wish, rules: _Rules, *, floor: bool = True
+    topology: CPUTopology, order: list[int], wish: _Wish, rules: Rules, *, floor: bool = True
 ) -> Request:
     fewest = _fewest(topology, wish)
     if floor and rules.floor_from_hint and wish.hint_nodes <= len(order):
@@ -244,314 +185,3 @@ def _inside_sockets(topology: CPUTopology, order: list[int]) -> list[list[int]]:
 
 def _ceil(number: int, divisor: int) -> int:
     return -(-number // divisor)
-
-
-def _by_free_cpus(units: Units, free: int) -> list[Unit]:
-    """Those that have free CPUs, fewest free CPUs first, then lowest id."""
-    found = [((unit.mask & free).bit_count(), unit) for unit in units if unit.within & free]
-    # The units come by ascending id and the sort is stable.
-    found.sort(key=itemgetter(0))
-    return [unit for _, unit in found]
-
-
-class Accumulator:
-    """CPUs being gathered: ``free`` may still be taken, ``need`` are still wanted."""
-
-    __slots__ = (
-        "_numa_first",
-        "_rules",
-        "_sockets_only",
-        "_topology",
-        "free",
-        "need",
-        "taken",
-    )
-
-    def __init__(self, topology: CPUTopology, available: int, cpus: int, rules: _Rules) -> None:
-        self._topology = topology
-        self._rules = rules
-        self._sockets_only = not rules.numa
-        self._numa_first = topology.num_sockets >= topology.num_numa_nodes
-        self.free = available & topology.mask
-        self.need = cpus
-        self.taken = 0
-
-    def take_first_level(self) -> None:
-        """Whole NUMA nodes, or sockets where these are the larger ones."""
-        if self._numa_first:
-            self._take_numa_nodes()
-        else:
-            self.take_sockets()
-
-    def take_second_level(self) -> None:
-        """Whole sockets, or NUMA nodes: those that the first level left out."""
-        if self._numa_first:
-            self.take_sockets()
-        else:
-            self._take_numa_nodes()
-
-    def _take_numa_nodes(self) -> None:
-        free = self.free
-        self._take_whole(
-            node for node in self._sorted_numa_nodes() if node.mask & free == node.mask
-        )
-
-    def take_sockets(self) -> None:
-        """Whole sockets whose number of free CPUs is the average size of a socket."""
-        free, average = self.free, self._topology.cpus_per_socket
-        if self._rules.true_sizes:
-            self._take_whole(
-                each for each in self._sorted_sockets() if each.mask & free == each.mask
-            )
-            return
-        if self.need < average:
-            # Only a socket smaller than the average could still be taken, and none such is free:
-            # it cannot have that many free CPUs.
-            return
-        self._take_whole(
-            socket
-            for socket in self._sorted_sockets()
-            if (socket.mask & free).bit_count() == average
-        )
-
-    def take_cores(self) -> None:
-        """Whole cores whose number of free CPUs is the average size of a core."""
-        free, average = self.free, self._topology.cpus_per_core
-        if self._rules.true_sizes:
-            self._take_true_cores()
-            return
-        if self.need < average:
-            return
-        self._take_whole(
-            core
-            for units in self._core_lists()
-            # Free cores have equal numbers of free CPUs, so they go by id, as they come.
-            for core in units
-            if (core.mask & free).bit_count() == average and core.within & free
-        )
-
-    def _take_true_cores(self) -> None:
-        free = self.free
-        self._take_whole(
-            core
-            for units in self._core_lists()
-            for core in _by_free_cpus(units, free)
-            if core.mask & free == core.mask
-        )
-
-    def take_single_cpus(self) -> None:
-        """CPUs one by one, core after core."""
-        free = self.free
-        for units in self._core_lists():
-            for core in _by_free_cpus(units, free):
-                self._take_one_by_one(core.mask & free)
-                if self.need < 1:
-                    return
-
-    def take_uncore_caches(self) -> None:
-        """Whole uncore caches, then one that is partly used, if its free CPUs are just right."""
-        topology = self._topology
-        for cache in self._sorted_uncore_caches():
-            if self.need >= topology.cpus_per_uncore:
-                free = self.free
-                self._take_whole(
-                    each for each in self._sorted_uncore_caches() if each.mask & free == each.mask
-                )
-                if self.need < 1:
-                    return
-            self._take_partial_uncore(cache)
-            if self.need < 1:
-                return
-
-    def _take_partial_uncore(self, cache: Unit) -> None:
-        self._require_known_fill(cache)
-        average = self._topology.cpus_per_core
-        rounded_up = self._rules.cores_rounded_up
-        number = _ceil(self.need, average) if rounded_up else self.need // average
-        cores = [
-            core for core in self._topology.cores_of_uncore[cache.id] if core.within & self.free
-        ]
-        mask = 0
-        for core in cores[:number]:
-            mask |= core.mask & self.free
-        odd = rounded_up and self.need % 2 == 1 and average > 1
-        if odd and mask.bit_count() > self.need:
-            mask ^= 1 << mask.bit_length() - 1
-        if mask.bit_count() == self.need:
-            self.take(mask)
-
-    def _require_known_fill(self, cache: Unit) -> None:
-        """Raise where a fix changes what is taken of a cache, and the model cannot tell how."""
-        if self._rules.uncore_best_fit and (cache.mask & self.free).bit_count() >= self.need:
-            raise NotModelled(
-                f"{self.need} CPUs out of uncore cache {cache.id}: which of its cores a kubelet "
-                f"with {Behaviour.UNCORE_BEST_FIT.title} takes is not known"
-            )
-        if self._rules.true_sizes and not self._topology.even_cores:
-            raise NotModelled(
-                f"part of uncore cache {cache.id} of a machine with uneven cores: what a kubelet "
-                f"with {Behaviour.TRUE_SIZES.title} takes is not known"
-            )
-
-    def take_cpus_core_by_core(self) -> None:
-        """One CPU of each core in turn, then the next one of each, socket after socket."""
-        free = self.free
-        for socket in self._sorted_sockets():
-            cores = _by_free_cpus(self._topology.cores_of_socket[socket.id], free)
-            left = [core.within & free for core in cores]
-            while any(left) and self.need > 0:
-                for at, mask in enumerate(left):
-                    if mask and self.need > 0:
-                        self._take(mask & -mask, 1)
-                        left[at] = mask & (mask - 1)
-
-    def take_cpus_by_number(self) -> None:
-        """CPUs one by one, socket after socket, by their numbers."""
-        free = self.free
-        for socket in self._sorted_sockets():
-            self._take_one_by_one(socket.mask & free)
-            if self.need < 1:
-                return
-
-    # Up to 1.21: what is taken of an object are its free CPUs, not all it has.
-
-    def take_sockets_by_id(self) -> None:
-        """Whole free sockets by id, as long as another one is needed."""
-        for socket in self._topology.sockets:
-            size = self._topology.cpus_per_socket
-            if (socket.mask & self.free).bit_count() == size <= self.need:
-                self._take(socket.mask & self.free, size)
-
-    def take_cores_of_fullest_sockets(self) -> None:
-        """Whole free cores, first of the sockets with the fewest of them."""
-        for cores in sorted(self.free_cores().values(), key=len):
-            for core in cores:
-                size = (core & self.free).bit_count()
-                if 0 < size <= self.need:
-                    self._take(core & self.free, size)
-
-    def take_cpus_near_those_taken(self) -> None:
-        """CPUs one by one, core after core, by all criteria in turn."""
-        for _, core in sorted(self.ranked_cores()):
-            self._take_one_by_one(core)
-
-    def free_cores(self) -> dict[int, list[int]]:
-        """The free CPUs of each whole free core, by id, for each socket that has any."""
-        free, size = self.free, self._topology.cpus_per_core
-        cores = {
-            socket.id: [
-                core.mask & free
-                for core in self._topology.cores_of_socket[socket.id]
-                if (core.mask & free).bit_count() == size and core.within & free
-            ]
-            for socket in self._topology.sockets
-        }
-        return {socket: found for socket, found in cores.items() if found}
-
-    def ranked_cores(self) -> list[tuple[tuple[int, ...], int]]:
-        """The free CPUs of each core that has any, with what the kubelet compares: less is
-        earlier. The more of this allocation lies in the core's socket, the earlier; then fewest
-        free CPUs in the socket, fewest in the core, lowest socket, lowest core."""
-        topology, free = self._topology, self.free
-        ranked: list[tuple[tuple[int, ...], int]] = []
-        for core, mask in topology.core_masks.items():
-            if mask & free:
-                socket = topology.details[(mask & -mask).bit_length() - 1].socket
-                beside = topology.socket_masks[socket]
-                rank = (
-                    -(beside & self.taken).bit_count(),
-                    (beside & free).bit_count(),
-                    (mask & free).bit_count(),
-                    socket,
-                    core,
-                )
-                ranked.append((rank, mask & free))
-        return ranked
-
-    def _take_one_by_one(self, left: int) -> None:
-        while left and self.need > 0:
-            cpu = left & -left
-            left ^= cpu
-            self._take(cpu, 1)
-
-    def take(self, mask: int) -> None:
-        """Take just these CPUs."""
-        self._take(mask, mask.bit_count())
-
-    def numa_nodes(self) -> list[int]:
-        """The NUMA nodes with free CPUs, as the kubelet sorts them."""
-        return [node.id for node in self._sorted_numa_nodes()]
-
-    def free_in(self, node: int) -> int:
-        """The number of free CPUs of a NUMA node."""
-        return (self.free & self._topology.numa_masks[node]).bit_count()
-
-    def _take_whole(self, units: Iterable[Unit]) -> None:
-        for unit in units:
-            if unit.size <= self.need:
-                self._take(unit.mask, unit.size)
-                if self.need < 1:
-                    return
-
-    def _take(self, mask: int, size: int) -> None:
-        self.taken |= mask
-        self.free &= ~mask
-        self.need -= size
-
-    # The lists below stand still while their CPUs are taken: each closes over the free CPUs of
-    # the moment it was made, as the kubelet computes it before it takes the first object.
-
-    def _sorted_numa_nodes(self) -> Iterator[Unit]:
-        topology, free = self._topology, self.free
-        if self._numa_first:
-            yield from _by_free_cpus(topology.numa_nodes, free)
-            return
-        for socket in _by_free_cpus(topology.sockets, free):
-            yield from _by_free_cpus(topology.numa_nodes_of_socket[socket.id], free)
-
-    def _sorted_sockets(self) -> Iterator[Unit]:
-        topology, free = self._topology, self.free
-        if self._sockets_only or not self._numa_first:
-            yield from _by_free_cpus(topology.sockets, free)
-            return
-        for node in _by_free_cpus(topology.numa_nodes, free):
-            yield from _by_free_cpus(topology.sockets_of_numa[node.id], free)
-
-    def _sorted_uncore_caches(self) -> list[Unit]:
-        free = self.free
-        return [
-            cache
-            for node in self._sorted_numa_nodes()
-            for cache in _by_free_cpus(self._topology.uncores_of_numa[node.id], free)
-        ]
-
-    def _core_lists(self) -> Iterator[Units]:
-        topology = self._topology
-        if self._sockets_only or self._numa_first:
-            for socket in self._sorted_sockets():
-                yield topology.cores_of_socket[socket.id]
-        else:
-            for node in self._sorted_numa_nodes():
-                yield topology.cores_of_numa[node.id]
-
-
-_Steps: TypeAlias = tuple[Callable[[Accumulator], None], ...]
-
-
-def _steps(*, numa: bool, ordered: bool, over_cores: bool) -> dict[str, _Steps]:
-    """What each strategy takes, in turn, until there is enough."""
-    whole: _Steps = (Accumulator.take_sockets,)
-    if numa:
-        whole = (Accumulator.take_first_level, Accumulator.take_second_level)
-    if not ordered:
-        whole = (Accumulator.take_sockets_by_id,)
-    cores: _Steps = (Accumulator.take_cores, Accumulator.take_single_cpus)
-    if not ordered:
-        cores = (Accumulator.take_cores_of_fullest_sockets, Accumulator.take_cpus_near_those_taken)
-    spread = Accumulator.take_cpus_core_by_core if over_cores else Accumulator.take_cpus_by_number
-    return {
-        "packed": (*whole, *cores),
-        "distributed": (*whole, *cores),
-        "spread": (*whole, spread),
-        "uncore": (*whole, Accumulator.take_uncore_caches, *cores),
-    }

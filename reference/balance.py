@@ -21,7 +21,7 @@ from collections.abc import Iterator, Sequence
 from itertools import combinations
 from typing import TypeAlias
 
-__all__ = ["Balance", "Members"]
+__all__ = ["Balance", "Members", "nearest"]
 
 Members: TypeAlias = tuple[int, ...]
 Counts: TypeAlias = tuple[int, ...]
@@ -50,7 +50,7 @@ class Balance:
     def __init__(
         self, free: Sequence[int], cpus: int, group: int, size: int, *, capped: bool
     ) -> None:
-        mean = _nearest((sum(free) - cpus) / len(free) * 1000)
+        mean = nearest((sum(free) - cpus) / len(free) * 1000)
         self._free = free
         self._cpus = cpus
         self._group = group
@@ -60,7 +60,9 @@ class Balance:
         # What a node contributes to the sum of squares, by its free CPUs. A bound may ask for less
         # than none, which an index from the end answers.
         numbers = [*range(max(free) + 1), *range(-group, 0)]
-        self._cost = [(1000 * number - mean) ** 2 for number in numbers]
+        self._cost: list[int] = [
+            (1000 * number - mean) * (1000 * number - mean) for number in numbers
+        ]
         self._base = sum(self._cost[number] for number in free)
         self._bounds: dict[Counts, int] = {}
         self._excesses: dict[Counts, int] = {}
@@ -167,7 +169,7 @@ class Balance:
         number = len(self._free)
         doubled = math.isqrt(4 * total // number)
         if doubled % 2 and number * doubled * doubled == 4 * total:
-            return _nearest(math.sqrt(total / 1e6 / number) * 1000)
+            return nearest(math.sqrt(total / 1e6 / number) * 1000)
         return (doubled + 1) // 2
 
     def _after_even_share(self, counts: Sequence[int], each: int) -> int:
@@ -316,7 +318,8 @@ class Balance:
         )
 
 
-def _nearest(value: float) -> int:
+def nearest(value: float) -> int:
+    """Rounded as Go's ``math.Round`` rounds what is not negative: halves go up."""
     whole = math.floor(value)
     return whole + 1 if value - whole >= 0.5 else whole
 

@@ -181,7 +181,7 @@ class Behaviour(Enum):
     ORDERED_ALLOCATION = Known(
         Area.ALLOCATION, "1.22", None,
         "The packed allocator's orders are total, so one machine state has one answer; before, it "
-        "hung on Go's map order and on its sort.",
+        "hung on Go's map order and on its sort. Whole objects are taken with all their CPUs.",
         _code("v1.22.17", "cm/cpumanager/cpu_assignment.go"),
     )  # fmt: skip
     NUMA_ALLOCATION = Known(
@@ -220,13 +220,13 @@ class Behaviour(Enum):
     SOCKET_ALIGNED_DISTRIBUTION = Known(
         Area.ALLOCATION, "1.37", None,
         "align-by-socket counts inside distribute-cpus-across-numa: NUMA nodes of one socket are "
-        "preferred to an even share.",
+        "preferred to an even share. No node is asked for a larger share than it has.",
         _pr(139778),
     )  # fmt: skip
     DISTRIBUTION_ENDS = Known(
         Area.ALLOCATION, None, None,
-        "distribute-cpus-across-numa ends where whole cores cannot be dealt out of the leftovers; "
-        "releases search for ever.",
+        "distribute-cpus-across-numa passes over NUMA nodes whose leftovers hold too few whole "
+        "cores; releases count CPUs there and search for ever.",
         _pr(140730),
     )  # fmt: skip
     COMBINATIONS_KEPT = Known(
@@ -243,20 +243,20 @@ class Behaviour(Enum):
     )  # fmt: skip
     NUMA_FLOOR_FROM_HINT = Known(
         Area.ALLOCATION, None, None,
-        "distribute-cpus-across-numa spreads over every NUMA node of the hint; releases take the "
-        "fewest that hold the request.",
+        "distribute-cpus-across-numa spreads over at least as many NUMA nodes as the hint has; "
+        "releases take the fewest that hold the request.",
         _pr(139456),
     )  # fmt: skip
     UNCORE_BEST_FIT = Known(
         Area.ALLOCATION, None, None,
-        "An uncore cache whose free CPUs are just those requested is preferred to pieces of "
-        "several.",
+        "A request that fits into the free CPUs of one uncore cache stays there whatever cores are "
+        "partly used (kubernetes/kubernetes#137315); releases spread it over several.",
         _pr(137583),
     )  # fmt: skip
     SPREAD_OVER_CORES = Known(
         Area.ALLOCATION, None, None,
-        "distribute-cpus-across-cores goes by physical cores whatever the CPU numbers; releases "
-        "go by CPU number and so take neighbouring threads of one core.",
+        "distribute-cpus-across-cores takes a CPU of each physical core in turn, whatever the CPU "
+        "numbers; releases go by CPU number and so take neighbouring threads of one core.",
         _pr(140766),
     )  # fmt: skip
 
@@ -489,6 +489,57 @@ class Behaviour(Enum):
         Area.HINTS, "1.35", None,
         "max-allowable-numa-nodes is stable.",
         _kep(4622),
+    )  # fmt: skip
+
+    # -- state file ----------------------------------------------------------------------------
+
+    STATE_FILE = Known(
+        Area.STATE, "1.9", None,
+        "The state is kept in the file cpu_manager_state; before, in memory only.",
+        _pr(54408),
+    )  # fmt: skip
+    BAD_STATE_FORGOTTEN = Known(
+        Area.STATE, "1.9", "1.9",
+        "A state file that cannot be read is logged, and the state starts empty.",
+        _pr(54409),
+    )  # fmt: skip
+    BAD_STATE_PANICS = Known(
+        Area.STATE, "1.10", "1.11",
+        "A state file that cannot be read makes the kubelet panic.",
+        _code("v1.10.9", "cm/cpumanager/state/state_file.go"),
+    )  # fmt: skip
+    STATE_CHECKSUM = Known(
+        Area.STATE, "1.12", None,
+        "The state file has a checksum, and an empty file is refused; before, it had none and an "
+        "empty one counted as missing.",
+        _pr(59214),
+    )  # fmt: skip
+    STATE_FAULT_ON_ONE_LINE = Known(
+        Area.STATE, "1.18", None,
+        "The advice to delete the state file follows its fault on the same line.",
+        _pr(84462),
+    )  # fmt: skip
+    STATE_MIGRATED = Known(
+        Area.STATE, "1.18", "1.36",
+        "A state file keyed by container id is read by asking the runtime what its containers are.",
+        _pr(84462),
+    )  # fmt: skip
+    OLDEST_STATE_TRIED_FIRST = Known(
+        Area.STATE, "1.18", "1.35",
+        "The layout keyed by container id is tried first and the fault reported is that of the "
+        "newer one; in 1.36 it is the other way round.",
+        _code("v1.32.13", "cm/cpumanager/state/state_checkpoint.go"),
+    )  # fmt: skip
+    STATE_WITH_DATA = Known(
+        Area.STATE, "1.37", None,
+        "The state file holds its content once more as a text with a checksum of its own (version "
+        "4); older kubelets read the rest.",
+        _code("v1.37.0", "cm/cpumanager/state/checkpoint.go"),
+    )  # fmt: skip
+    FAILED_START_IS_STATUS_1 = Known(
+        Area.STATE, "1.21", None,
+        "A kubelet that cannot restore its state exits with status 1; before, with 255.",
+        _code("v1.22.17", "kubelet.go"),
     )  # fmt: skip
 
     # -- life cycle --------------------------------------------------------------------------

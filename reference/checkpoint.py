@@ -1,39 +1,80 @@
-"""The state file ``cpu_manager_state``: reading it, checking it, writing it.
+"""The state file ``cpu_manager_state``: what each release reads out of it and writes into it.
 
-What belongs here: the layouts of the file, their checksums, and which of them a release tries.
-What never does: where the file lies, and whether its CPUs suit the machine (``policy``).
+What belongs here: which layouts a release tries, what it makes of them, and its refusals. What
+never does: a single layout (``layouts``), where the file lies, and whether its CPUs suit the
+machine (``policy``).
 
-A layout is checked by a checksum over a *dump* of the decoded object, in the form of Go's spew
-library; the dump names Go types, so equal content has another checksum in another layout.
-Source: ``pkg/kubelet/cm/cpumanager/state`` (``checkpoint.go``, ``state_checkpoint.go``), 1.36.
+Up to 1.17 the kubelet knows containers by their ids only. Such entries stand here under the pod
+uid ``""``: ``{"": {container id: CPUs}}``.
+Source: ``pkg/kubelet/cm/cpumanager/state`` (``state_checkpoint.go``; ``state_file.go`` for 1.9 to
+1.11), 1.17 to 1.37.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
+from reference.behaviours import Behaviour
 from reference.cpuset import CPUSet, CPUSetParseError, CPUSetTooWide, go_quote
 from reference.errors import CheckpointError, NotModelled
-from reference.gojson import Decoder, JSONError, Members, parse, quote
-from reference.releases import NEWEST, AnyRelease, require_whole_node
+from reference.layouts import OLD_NAME, Content, Layout, encode, fresh, read, read_data
+from reference.releases import NEWEST, AnyRelease, has
 
-__all__ = ["Checkpoint", "Entries", "glance"]
+__all__ = ["Checkpoint", "Entries", "exit_status", "glance", "glance_at_pods", "reported"]
 
 #: Exclusive CPUs by pod uid, then container name.
 Entries: TypeAlias = Mapping[str, Mapping[str, CPUSet]]
+#: (pod uid, container name) by container id.
+Containers: TypeAlias = Mapping[str, tuple[str, str]]
 
 _NO_CPUS: Final = CPUSet()
-_CORRUPTED: Final = "checkpoint is corrupted"
 _POD_LEVEL_GATE: Final = "PodLevelResourceManagers"
+_RESIZE_GATE: Final = "InPlacePodVerticalScalingExclusiveCPUs"
+_NO_POD: Final = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Reader:
+    """A release, with what decides how it reads and writes. ``pod_level``, ``baselines``: whether
+    it keeps these."""
+
+    release: AnyRelease
+    pod_level: bool
+    baselines: bool
+
+    @classmethod
+    def of(cls, release: AnyRelease, feature_gates: Mapping[str, bool] | None) -> _Reader:
+        gates = feature_gates or {}
+        return cls(
+            release,
+            has(release, Behaviour.POD_LEVEL_MANAGERS) and gates.get(_POD_LEVEL_GATE, False),
+            has(release, Behaviour.STATE_WITH_DATA) and gates.get(_RESIZE_GATE, False),
+        )
+
+    def has(self, behaviour: Behaviour) -> bool:
+        return has(self.release, behaviour)
+
+    @property
+    def layout(self) -> Layout:
+        """What it writes. Raises :class:`NotModelled` for 1.8."""
+        if self.has(Behaviour.STATE_WITH_DATA):
+            return Layout.V4
+        if self.has(Behaviour.KEYED_BY_POD):
+            return Layout.V3 if self.pod_level else Layout.V2
+        if self.has(Behaviour.STATE_CHECKSUM):
+            return Layout.V1
+        if self.has(Behaviour.STATE_FILE):
+            return Layout.PLAIN
+        raise NotModelled(f"release {self.release} writes no state file")
 
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """The content of a state file. ``pod_entries`` (version 3) and ``baselines`` (version 4) are
-    empty where the release or its feature gates know none."""
+    """The content of a state file. ``pod_entries`` (versions 3 and 4) and ``baselines`` (version
+    4) are empty where the release or its feature gates know none."""
 
     policy_name: str
     default_cpuset: CPUSet = _NO_CPUS
@@ -49,211 +90,309 @@ class Checkpoint:
         policy: str = "static",
         release: AnyRelease = NEWEST,
         feature_gates: Mapping[str, bool] | None = None,
-        containers: Mapping[str, tuple[str, str]] | None = None,
+        containers: Containers | None = None,
     ) -> Checkpoint:
         """What ``release``, configured with ``policy``, restores from a file with this text.
 
         ``containers``: (pod uid, container name) by the ids of the containers that the runtime
-        knows, for files of version 1. Raises :class:`CheckpointError`, whose text is the
-        kubelet's inner one, and :class:`NotModelled`.
+        knows, for files of up to 1.17. Raises :class:`CheckpointError`, whose text is the
+        kubelet's inner one (see :func:`reported`), and :class:`NotModelled`. 1.8 has no state
+        file, and 1.9 forgets one that it cannot read: both restore the empty state.
         """
-        _require_modelled(release, feature_gates)
-        try:
-            stored = _decode_v2(text)
-        except (JSONError, CheckpointError):
-            # What is reported is the fault of the last layout tried.
-            try:
-                stored = _migrated(_decode_v1(text), containers or {})
-            except JSONError as error:
-                raise CheckpointError(str(error)) from error
-        return _restored(stored, policy)
+        reader = _Reader.of(release, feature_gates)
+        if not reader.has(Behaviour.STATE_CHECKSUM):
+            return _read_plain(reader, text, policy)
+        if reader.has(Behaviour.STATE_WITH_DATA):
+            content = _read_v4(reader, text)
+        elif reader.has(Behaviour.OLDEST_STATE_TRIED_FIRST):
+            content = _read_oldest_first(reader, text, containers or {})
+        elif not reader.has(Behaviour.KEYED_BY_POD):
+            content = _tried(reader, text, Layout.V1, OLD_NAME)
+        else:
+            content = _read_newest_first(reader, text, containers or {})
+        return _restored(reader, content, policy)
 
     def dumps(
         self, *, release: AnyRelease = NEWEST, feature_gates: Mapping[str, bool] | None = None
     ) -> str:
-        """The file as ``release`` writes it, to the byte. Raises :class:`NotModelled`."""
-        _require_modelled(release, feature_gates)
-        default = str(self.default_cpuset)
-        entries = {
-            uid: {name: str(cpus) for name, cpus in containers.items()}
-            for uid, containers in self.entries.items()
-        }
-        checksum = _checksum(self.policy_name, default, "map[string]map[string]string", entries)
-        parts = [f'"policyName":{quote(self.policy_name)}', f'"defaultCpuSet":{quote(default)}']
-        if entries:
-            parts.append(f'"entries":{_object(entries, lambda inner: _object(inner, quote))}')
-        return "{" + ",".join([*parts, f'"checksum":{checksum}']) + "}"
+        """The file as ``release`` writes it, to the byte. Raises :class:`NotModelled` for 1.8,
+        which writes none, and for entries by container id where it knows pods, or the other way
+        round."""
+        reader = _Reader.of(release, feature_gates)
+        layout = reader.layout
+        entries = _texts(self.entries)
+        if layout in (Layout.PLAIN, Layout.V1):
+            if set(entries) - {_NO_POD}:
+                raise NotModelled(f"release {release} keeps its state by container id")
+            entries = entries.get(_NO_POD, {})
+        return encode(
+            layout,
+            {
+                "policyName": self.policy_name,
+                "defaultCpuSet": str(self.default_cpuset),
+                "entries": entries,
+                "podEntries": self.pod_entries if reader.pod_level else {},
+                "baselines": _baseline_texts(self.baselines) if reader.baselines else {},
+            },
+        )
 
 
-def _require_modelled(release: AnyRelease, feature_gates: Mapping[str, bool] | None) -> None:
-    require_whole_node(release)
-    if (feature_gates or {}).get(_POD_LEVEL_GATE):
-        raise NotModelled(f"state files under feature gate {_POD_LEVEL_GATE}")
+def _texts(entries: Entries) -> dict[str, Any]:
+    return {
+        uid: {name: str(cpus) for name, cpus in named.items()} for uid, named in entries.items()
+    }
 
 
-# -- checksums ---------------------------------------------------------------------------------
+def _baseline_texts(baselines: Entries) -> dict[str, Any]:
+    return {
+        uid: {name: {"baseline": str(cpus)} for name, cpus in named.items()}
+        for uid, named in baselines.items()
+    }
 
 
-def fnv32a(data: bytes) -> int:
-    """32-bit FNV-1a."""
-    total = 2166136261
-    for byte in data:
-        total = (total ^ byte) * 16777619 & 0xFFFFFFFF
-    return total
+# -- what a release tries ----------------------------------------------------------------------
 
 
-def _checksum(policy: str, default: str, entries_type: str, entries: Any) -> int:
-    return fnv32a(
-        (
-            f"(*state.CPUManagerCheckpoint){{PolicyName:(string){policy} "
-            f"DefaultCPUSet:(string){default} Entries:({entries_type}){_dump(entries)} "
-            "Checksum:(checksum.Checksum)0}"
-        ).encode()
-    )
+def _tried(
+    reader: _Reader, text: str, layout: Layout, type_name: str, *, into: Content | None = None
+) -> Content:
+    content = fresh(layout) if into is None else into
+    by_own_name = layout is Layout.V3 or (layout is Layout.V2 and not reader.pod_level)
+    read(text, layout, type_name, content, own_name=by_own_name)
+    return content
 
 
-def _dump(value: Mapping[str, Any] | str | None) -> str:
-    """A nested map of texts as spew prints it; a map that is nil in Go is ``None``."""
-    if value is None:
-        return "<nil>"
-    if isinstance(value, str):
-        return value
-    return "map[" + " ".join(f"{key}:{_dump(value[key])}" for key in sorted(value)) + "]"
+def _read_plain(reader: _Reader, text: str, policy: str) -> Checkpoint:
+    """1.8 to 1.11."""
+    if not text or not reader.has(Behaviour.STATE_FILE):
+        return Checkpoint(policy)
+    try:
+        content = _tried(reader, text, Layout.PLAIN, "state.stateFileData")
+        return _restored(reader, content, policy)
+    except CheckpointError:
+        if reader.has(Behaviour.BAD_STATE_FORGOTTEN):
+            return Checkpoint(policy)
+        raise
 
 
-def _object(members: Mapping[str, Any], write: Callable[[Any], str]) -> str:
-    return "{" + ",".join(f"{quote(key)}:{write(members[key])}" for key in sorted(members)) + "}"
+def _read_oldest_first(reader: _Reader, text: str, containers: Containers) -> Content:
+    """1.18 to 1.35."""
+    try:
+        old = _tried(reader, text, Layout.V1, f"{OLD_NAME}V1")
+    except CheckpointError:
+        return _tried(reader, text, Layout.V2, OLD_NAME)
+    return _migrated(old, containers, "error migrating v1 checkpoint state to v2 checkpoint state")
 
 
-# -- layouts -----------------------------------------------------------------------------------
+def _read_newest_first(reader: _Reader, text: str, containers: Containers) -> Content:
+    """1.36."""
+    if not reader.pod_level:
+        return _read_v2_or_v1(reader, text, containers)
+    content = fresh(Layout.V3)
+    try:
+        return _tried(reader, text, Layout.V3, OLD_NAME, into=content)
+    except CheckpointError:
+        # What this attempt has decoded stays: a file whose checksum is 0 keeps its pod entries.
+        return _overlaid(content, _read_v2_or_v1(reader, text, containers))
 
 
-@dataclass(slots=True)
-class _Stored:
-    """A decoded file; ``entries`` is nested for version 2, flat for version 1, or nil."""
-
-    policy: str = ""
-    default: str = ""
-    entries: dict[str, Any] | None = field(default_factory=dict)
-    checksum: int = 0
+def _read_v2_or_v1(reader: _Reader, text: str, containers: Containers) -> Content:
+    try:
+        return _tried(reader, text, Layout.V2, f"{OLD_NAME}V2")
+    except CheckpointError:
+        old = _tried(reader, text, Layout.V1, f"{OLD_NAME}V1")
+        return _migrated(old, containers, "failed to migrate checkpoint from v1 to v2")
 
 
-def _decode_v2(text: str) -> _Stored:
-    def pod(decoder: Decoder, value: Any, _: Any) -> dict[str, str] | None:
-        return _map_of(decoder, value, {}, "map[string]string", Decoder.text, "")
-
-    return _decode(text, "state.CPUManagerCheckpoint", "map[string]map[string]string", pod, None)
-
-
-def _decode_v1(text: str) -> _Stored:
-    return _decode(text, "state.CPUManagerCheckpointV1", "map[string]string", Decoder.text, "")
-
-
-def _decode(text: str, name: str, entries_type: str, item: Any, zero: Any) -> _Stored:
-    """Decode a file into one layout and check its checksum, which may be 0 or missing (files of
-    1.9 to 1.11 have none). Raises :class:`JSONError`, :class:`CheckpointError`."""
-    stored = _Stored()
-
-    def policy(value: Any) -> None:
-        stored.policy = decoder.text(value, stored.policy)
-
-    def default(value: Any) -> None:
-        stored.default = decoder.text(value, stored.default)
-
-    def entries(value: Any) -> None:
-        stored.entries = _map_of(decoder, value, stored.entries, entries_type, item, zero)
-
-    def checksum(value: Any) -> None:
-        stored.checksum = decoder.unsigned(value, stored.checksum, "checksum.Checksum")
-
-    fields = {
-        "policyName": policy, "defaultCpuSet": default, "entries": entries, "checksum": checksum,
-    }  # fmt: skip
-    decoder = Decoder(name, fields)
-    decoder.decode(parse(text))
-    if stored.checksum and stored.checksum != _checksum(
-        stored.policy, stored.default, entries_type, stored.entries
-    ):
-        raise CheckpointError(_CORRUPTED)
-    return stored
+def _read_v4(reader: _Reader, text: str) -> Content:
+    """1.37: whatever names data is version 4, and has to be right."""
+    content = fresh(Layout.V4)
+    try:
+        try:
+            _tried(reader, text, Layout.V4, OLD_NAME, into=content)
+        except CheckpointError as error:
+            raise CheckpointError(
+                f"failed to deserialize cpu manager checkpoint: {error}"
+            ) from error
+        return read_data(content)
+    except CheckpointError as error:
+        if content["data"] or content["dataChecksum"]:
+            raise CheckpointError(f"could not load v4 checkpoint: {error}") from error
+    try:
+        return _tried(reader, text, Layout.V3, f"{OLD_NAME}V3")
+    except CheckpointError:
+        return _tried(reader, text, Layout.V2, f"{OLD_NAME}V2")
 
 
-def _map_of(
-    decoder: Decoder, value: Any, before: dict[str, Any] | None, name: str, item: Any, zero: Any
-) -> dict[str, Any] | None:
-    if value is None:
-        return None
-    if not isinstance(value, Members):
-        decoder.wrong(value, name)
-        return before
-    after = dict(before or {})
-    for key, member in value:
-        after[key] = item(decoder, member, zero)
-    return after
+def _overlaid(content: Content, newer: Content) -> Content:
+    """``content`` with what of ``newer`` is not empty."""
+    return content | {name: value for name, value in newer.items() if value}
 
 
-def _migrated(stored: _Stored, containers: Mapping[str, tuple[str, str]]) -> _Stored:
+def _migrated(old: Content, containers: Containers, failing: str) -> Content:
     entries: dict[str, dict[str, str]] = {}
-    unknown = sorted(set(stored.entries or {}) - set(containers))
+    named = old["entries"] or {}
+    unknown = sorted(set(named) - set(containers))
     if unknown:
         raise CheckpointError(
             *(
-                f"failed to migrate checkpoint from v1 to v2: containerID '{one}' "
-                "not found in initial containers list"
+                f"{failing}: containerID '{one}' not found in initial containers list"
                 for one in unknown
             )
         )
-    for container, cpus in (stored.entries or {}).items():
+    for container, cpus in named.items():
         uid, name = containers[container]
-        entries.setdefault(uid, {})[name] = cpus
-    return _Stored(stored.policy, stored.default, entries)
+        if entries.setdefault(uid, {}).setdefault(name, cpus) != cpus:
+            raise NotModelled(f"two containers of one name in one state file: {name!r}")
+    return old | {"entries": entries}
 
 
-def _restored(stored: _Stored, policy: str) -> Checkpoint:
-    if stored.policy != policy:
-        raise CheckpointError(
-            f"configured policy {go_quote(policy)} differs from state checkpoint policy "
-            f"{go_quote(stored.policy)}"
-        )
-    default = _cpus(stored.default, f"could not parse default cpu set {go_quote(stored.default)}")
+# -- what it makes of it -----------------------------------------------------------------------
+
+
+def _restored(reader: _Reader, content: Content, policy: str) -> Checkpoint:
+    plain = not reader.has(Behaviour.STATE_CHECKSUM)
+    if content["policyName"] != policy:
+        raise CheckpointError(_other_policy(policy, content["policyName"], plain=plain))
+    default = content["defaultCpuSet"]
+    what = "CPU set" if reader.has(Behaviour.STATE_WITH_DATA) else "cpu set"
+    cpus = _cpus(reader, default, "" if plain else f"default {what} {go_quote(default)}")
+    entries = content["entries"] or {}
+    if not reader.has(Behaviour.KEYED_BY_POD):
+        entries = {_NO_POD: entries} if entries else {}
+    restored = _entries(reader, entries, "cpuset")
+    baselines: Entries = {}
+    if reader.baselines:
+        texts = {
+            uid: {name: one["baseline"] for name, one in (named or {}).items()}
+            for uid, named in (content.get("baselines") or {}).items()
+        }
+        baselines = _entries(reader, texts, "Baseline cpuset") if texts else restored
+    pods = content.get("podEntries") or {} if reader.pod_level else {}
+    return Checkpoint(policy, cpus, restored, dict(pods), baselines)
+
+
+def _other_policy(policy: str, stored: str, *, plain: bool) -> str:
+    if plain:
+        return f'policy configured "{policy}" != policy from state file "{stored}"'
+    return (
+        f"configured policy {go_quote(policy)} differs from state checkpoint policy "
+        f"{go_quote(stored)}"
+    )
+
+
+def _entries(
+    reader: _Reader, texts: Mapping[str, Mapping[str, str] | None], kind: str
+) -> dict[str, dict[str, CPUSet]]:
+    """Every set of every container. Of several that are wrong any may be named."""
     faults: list[str] = []
-    entries: dict[str, dict[str, CPUSet]] = {}
-    for uid, named in sorted((stored.entries or {}).items()):
-        entries[uid] = {}
-        for name, text in sorted((named or {}).items()):
-            place = f"for container {go_quote(name)} in pod {go_quote(uid)}"
-            try:
-                entries[uid][name] = _cpus(text, f"could not parse cpuset {go_quote(text)} {place}")
-            except CheckpointError as error:
-                faults.append(str(error))
+    entries: dict[str, dict[str, CPUSet]] = {uid: {} for uid in sorted(texts)}
+    for uid, name, text in _flat(texts):
+        try:
+            entries[uid][name] = _cpus(reader, text, _what(reader, kind, text, uid, name))
+        except CheckpointError as error:
+            faults.append(str(error))
     if faults:
         raise CheckpointError(*faults)
-    return Checkpoint(stored.policy, default, entries)
+    return entries
 
 
-def _cpus(text: str, failing: str) -> CPUSet:
+def _flat(texts: Mapping[str, Mapping[str, str] | None]) -> Iterator[tuple[str, str, str]]:
+    for uid, named in sorted(texts.items()):
+        for name, text in sorted((named or {}).items()):
+            yield uid, name, text
+
+
+def _what(reader: _Reader, kind: str, text: str, uid: str, name: str) -> str:
+    if not reader.has(Behaviour.STATE_CHECKSUM):
+        return ""
+    if not reader.has(Behaviour.KEYED_BY_POD):
+        return f"{kind} {go_quote(text)} for container id {go_quote(name)}"
+    return f"{kind} {go_quote(text)} for container {go_quote(name)} in pod {go_quote(uid)}"
+
+
+def _cpus(reader: _Reader, text: str, what: str) -> CPUSet:
     try:
-        return CPUSet.parse(text)
+        return CPUSet.parse(text, release=reader.release)
     except CPUSetTooWide as error:
         raise NotModelled(str(error)) from error
     except CPUSetParseError as error:
-        raise CheckpointError(f"{failing}: {error}") from error
+        failing = f"could not parse {what}: " if what else ""
+        raise CheckpointError(f"{failing}{error}") from error
+
+
+# -- giving up ---------------------------------------------------------------------------------
+
+
+def reported(inner: str, release: AnyRelease, path: str) -> str:
+    """What the kubelet says around the text of a :class:`CheckpointError`; ``path`` is the file.
+
+    Up to 1.11 it is what the kubelet panics with. 1.9 only logs the fault.
+    """
+    if not has(release, Behaviour.STATE_CHECKSUM):
+        return (
+            f"[cpumanager] state file: unable to restore state from disk ({inner})\n"
+            "Panicking because we cannot guarantee sane CPU affinity for existing containers.\n"
+            f'Please drain this node and delete the CPU manager state file "{path}" before '
+            "restarting Kubelet."
+        )
+    advice = f"drain this node and delete the CPU manager checkpoint file {go_quote(path)} before"
+    fault = f"could not restore state from checkpoint: {inner}"
+    if has(release, Behaviour.STATE_FAULT_ON_ONE_LINE):
+        return f"{fault}, please {advice} restarting Kubelet"
+    return f"{fault}\nPlease {advice} restarting Kubelet."
+
+
+def exit_status(release: AnyRelease) -> int:
+    """With which the kubelet ends that cannot restore its state: 1, up to 1.20 255, and up to
+    1.11, where it panics, 2."""
+    if has(release, Behaviour.BAD_STATE_PANICS):
+        return 2
+    return 1 if has(release, Behaviour.FAILED_START_IS_STATUS_1) else 255
 
 
 # -- looking without judging -------------------------------------------------------------------
 
 
-def glance(text: str | None) -> tuple[CPUSet, dict[str, dict[str, CPUSet]]]:
+def glance(
+    text: str | None, *, release: AnyRelease | None = None
+) -> tuple[CPUSet, dict[str, dict[str, CPUSet]]]:
     """The default set and the exclusive CPUs (by pod uid, then container) that a state file
-    shows, with no check of anything; (empty, {}) where there is none or it cannot be read."""
-    nothing: tuple[CPUSet, dict[str, dict[str, CPUSet]]] = (CPUSet(), {})
+    shows, with no check of anything; (empty, {}) where there is none or it cannot be read.
+
+    ``release``: whose view it is. 1.37 goes by ``data`` where the file has one, kubelets before
+    it never do; where no release is given, ``data`` counts too. Entries by container id stand
+    under the pod uid ``""``.
+    """
     try:
-        content = json.loads(text or "")
+        content = _content(text, release)
         default = CPUSet.parse(content["defaultCpuSet"])
+        shown = content.get("entries") or {}
+        if shown and all(isinstance(one, str) for one in shown.values()):
+            shown = {_NO_POD: shown}
         entries = {
             uid: {name: CPUSet.parse(cpus) for name, cpus in containers.items()}
-            for uid, containers in (content.get("entries") or {}).items()
+            for uid, containers in shown.items()
         }
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
-        return nothing
+    except _UNREADABLE:
+        return CPUSet(), {}
     return default, entries
+
+
+def glance_at_pods(text: str | None, *, release: AnyRelease | None = None) -> dict[str, CPUSet]:
+    """The CPUs of whole pods (by uid) that a state file shows, as :func:`glance` does."""
+    try:
+        shown = _content(text, release).get("podEntries") or {}
+        return {uid: CPUSet.parse(one.get("cpuSet", "")) for uid, one in shown.items()}
+    except _UNREADABLE:
+        return {}
+
+
+_UNREADABLE: Final = (ValueError, TypeError, KeyError, AttributeError, RecursionError)
+
+
+def _content(text: str | None, release: AnyRelease | None) -> Any:
+    content = json.loads(text or "")
+    if content.get("data") and (release is None or has(release, Behaviour.STATE_WITH_DATA)):
+        return json.loads(content["data"])
+    return content

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Final
+from typing import Final, NamedTuple
 
 from reference.architecture import Architecture
 from reference.behaviours import Behaviour
@@ -63,47 +63,71 @@ def discover(
         architecture = Architecture.of_cpuinfo(cpuinfo)
     elif isinstance(architecture, str):
         architecture = Architecture.named(architecture)
-    chance: list[str] = []
-    fault = refusal = ""
-    nodes: tuple[NUMANode, ...]
-    try:
-        if architecture is Architecture.S390X and not has(asked, Behaviour.S390X_TOPOLOGY):
-            nodes, cpus = (), _usable(sysfs) if usable_cpus is None else usable_cpus
-        elif has(asked, Behaviour.SYSFS_TOPOLOGY):
-            books = architecture is Architecture.S390X
-            nodes, cpus, packages = SysNodes(sysfs, asked, books=books).read()
-            if packages and len(nodes) > 1:
-                chance.append("the order of the nodes")
-        else:
-            ids = architecture is Architecture.AARCH64
-            ids = ids and has(asked, Behaviour.AARCH64_IDS_FROM_SYSFS)
-            nodes, cpus = nodes_of_cpuinfo(cpuinfo, sysfs, asked, ids_from_sysfs=ids)
-    except Fault as error:
-        nodes, cpus, fault = (), 0, str(error)
-    except BadLine as error:
-        nodes, cpus, fault = (), -1, str(error)
-    except Panic as error:
-        nodes, cpus, refusal = (), 0, str(error)
-    own_nodes = None
-    if not refusal and _reads_numa_nodes(asked):
-        try:
-            own_nodes = own_numa_nodes(sysfs, asked)
-        except NoNUMANodes as error:
-            refusal = str(error)
-        if _overlap(own_nodes or ()):
-            chance.append("the NUMA nodes of CPUs that several claim")
+    found = _topology(sysfs, cpuinfo, asked, architecture, usable_cpus)
+    own = _own_nodes(sysfs, asked)
     counted = has(asked, Behaviour.SYSFS_TOPOLOGY)
     return MachineInfo(
-        cpus,
+        found.cpus,
         count_physical_cores(cpuinfo, sysfs, asked) if counted else None,
         count_sockets(cpuinfo, sysfs, asked) if counted else None,
-        nodes,
-        fault,
+        found.nodes,
+        found.fault,
         asked,
-        own_nodes,
-        refusal,
-        tuple(chance),
+        own.nodes,
+        found.panic or own.refusal,
+        found.by_chance + own.by_chance,
     )
+
+
+class _Topology(NamedTuple):
+    """What cAdvisor made of the nodes, or how it failed."""
+
+    nodes: tuple[NUMANode, ...] = ()
+    cpus: int = 0
+    fault: str = ""
+    panic: str = ""
+    by_chance: tuple[str, ...] = ()
+
+
+class _OwnNodes(NamedTuple):
+    """What the kubelet read of NUMA nodes itself, or why it ends."""
+
+    nodes: tuple[tuple[int, CPUSet], ...] | None = None
+    refusal: str = ""
+    by_chance: tuple[str, ...] = ()
+
+
+def _topology(
+    sysfs: SysFS, cpuinfo: str, release: Release, built_for: Architecture, usable: int | None
+) -> _Topology:
+    s390x = built_for is Architecture.S390X
+    if s390x and not has(release, Behaviour.S390X_TOPOLOGY):
+        return _Topology(cpus=_usable(sysfs) if usable is None else usable)
+    try:
+        if has(release, Behaviour.SYSFS_TOPOLOGY):
+            nodes, cpus, packages = SysNodes(sysfs, release, books=s390x).read()
+            random_order = packages and len(nodes) > 1
+            chance = ("the order of the nodes",) if random_order else ()
+            return _Topology(nodes, cpus, by_chance=chance)
+        ids = built_for is Architecture.AARCH64 and has(release, Behaviour.AARCH64_IDS_FROM_SYSFS)
+        return _Topology(*nodes_of_cpuinfo(cpuinfo, sysfs, release, ids_from_sysfs=ids))
+    except Fault as error:
+        return _Topology(fault=str(error))
+    except BadLine as error:
+        return _Topology(cpus=-1, fault=str(error))
+    except Panic as error:
+        return _Topology(panic=str(error))
+
+
+def _own_nodes(sysfs: SysFS, release: Release) -> _OwnNodes:
+    if not _reads_numa_nodes(release):
+        return _OwnNodes()
+    try:
+        nodes = own_numa_nodes(sysfs, release)
+    except NoNUMANodes as error:
+        return _OwnNodes(refusal=str(error))
+    chance = ("the NUMA nodes of CPUs that several claim",) if _overlap(nodes or ()) else ()
+    return _OwnNodes(nodes, by_chance=chance)
 
 
 def _reads_numa_nodes(release: Release) -> bool:

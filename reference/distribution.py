@@ -19,11 +19,12 @@ Source: ``takeByTopologyNUMADistributed``, ``cpu_assignment.go``, 1.23 to 1.37.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from reference.balance import Balance, Members
 from reference.errors import AllocationError, AllocationHangs
+from reference.exhaustive import Search, Unending
 
 __all__ = ["Request", "Share", "accounting_error", "deal", "share"]
 
@@ -50,41 +51,74 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """Who gives what: ``each`` CPUs from every node, then groups in turn from ``remainder``.
-    Nodes are positions in the kubelet's order."""
+    """Who gives what: ``each`` CPUs from every node, then groups in turn from ``remainder``."""
 
     nodes: Sequence[int]
     each: int
     remainder: Sequence[int]
 
 
-def share(free: Sequence[int], request: Request) -> Share | None:
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """A combination and the subset for its rest; ``able``: what subsets were made of.
+    ``stopped``: the search broke off at the next combination, as nothing could be better."""
+
+    members: Members
+    subset: Members
+    able: Sequence[int]
+    stopped: bool
+
+
+def share(order: Sequence[int], held: Mapping[int, int], request: Request) -> Share | None:
     """How a request is shared by NUMA nodes, ``None`` where no combination can do it.
 
-    ``free``: the number of free CPUs of each node, in the order in which the kubelet sorts them.
-    Raises :class:`AllocationHangs`.
+    ``order``: the nodes with free CPUs as the kubelet sorts them; ``held``: the number of free CPUs
+    of each. Raises :class:`AllocationHangs`.
     """
+    free = [held[node] for node in order]
     for size in range(request.fewest, request.most + 1):
-        balance = Balance(free, request.cpus, request.group, size, capped=_aligns(request))
-        found, aligned = _best(balance, request)
+        if len(held) < len(order):
+            found = _search_all(order, held, request, size)
+        else:
+            found = _search(free, request, size)
         if found is None:
             continue
-        score, members = found
-        # The search breaks off at the next combination once nothing can be better.
-        stops = score == 0 and (aligned or not _aligns(request))
-        if not request.ends:
-            _require_end(balance, members if stops else None)
-        chosen, able = balance.first_subset(members, score), balance.able(members)
+        members, subset = found.members, found.subset
         if not request.kept:
-            members = _overwritten(members, len(free), stopped=stops)
-            chosen = _subset_overwritten(chosen, able)
-        each = _handed_out(free, members, request)
-        return Share(members, each, chosen)
+            members = _overwritten(members, len(order), stopped=found.stopped)
+            subset = _subset_overwritten(subset, found.able)
+        return Share(
+            [order[at] for at in members],
+            _handed_out(free, members, request),
+            [order[at] for at in subset],
+        )
     return None
 
 
-def _aligns(request: Request) -> bool:
-    return request.sockets is not None
+def _search(free: Sequence[int], request: Request, size: int) -> _Found | None:
+    aligns = request.sockets is not None
+    balance = Balance(free, request.cpus, request.group, size, capped=aligns)
+    found, inside = _best(balance, request)
+    if found is None:
+        return None
+    score, members = found
+    stops = score == 0 and (inside or not aligns)
+    if not request.ends:
+        _require_end(balance, members if stops else None)
+    return _Found(members, balance.first_subset(members, score), balance.able(members), stops)
+
+
+def _search_all(
+    order: Sequence[int], held: Mapping[int, int], request: Request, size: int
+) -> _Found | None:
+    search = Search(order, held, request.cpus, request.group, size, request.sockets, request.ends)
+    try:
+        best = search.best()
+    except Unending as unending:
+        raise _endless(unending.rest, request.group) from None
+    if best is None:
+        return None
+    return _Found(best.members, best.subset, best.able, best.stopped)
 
 
 def _best(balance: Balance, request: Request) -> tuple[tuple[int, Members] | None, bool]:

@@ -20,7 +20,22 @@ from typing import Any, Final, TypeAlias
 from reference.cpuset import go_quote
 from reference.errors import NotModelled
 
-__all__ = ["Decoder", "JSONError", "Number", "parse", "quote"]
+__all__ = [
+    "Field",
+    "JSONError",
+    "Kind",
+    "Map",
+    "Number",
+    "Own",
+    "Struct",
+    "Text",
+    "Unsigned",
+    "decode",
+    "object_text",
+    "parse",
+    "quote",
+    "zero",
+]
 
 
 class JSONError(ValueError):
@@ -65,11 +80,13 @@ class _Reader:
         self.data = data
         self.at = 0
 
-    def unexpected(self, context: str) -> JSONError:
-        """The error for the byte that is up, or for the end."""
-        if self.at >= len(self.data):
+    def unexpected(self, context: str, *, inside_word: bool = False) -> JSONError:
+        """The error for the byte that is up, or for the end. Go's scanner takes the end for a
+        blank, so inside of a word or number the end is a wrong blank."""
+        at_end = self.at >= len(self.data)
+        if at_end and not inside_word:
             return JSONError("unexpected end of JSON input")
-        char = chr(self.data[self.at])
+        char = " " if at_end else chr(self.data[self.at])
         shown = {"'": r"'\''", '"': "'\"'"}.get(char) or f"'{go_quote(char)[1:-1]}'"
         return JSONError(f"invalid character {shown} {context}")
 
@@ -159,19 +176,20 @@ class _Reader:
         self.at += 1
         char = self.peek()
         if not char or char not in b'bfnrt\\/"u':
-            raise self.unexpected("in string escape code")
+            raise self.unexpected("in string escape code", inside_word=True)
         self.at += 1
         if char == b"u":
             for _ in range(4):
                 digit = self.peek()
                 if not digit or digit not in b"0123456789abcdefABCDEF":
-                    raise self.unexpected("in \\u hexadecimal character escape")
+                    raise self.unexpected("in \\u hexadecimal character escape", inside_word=True)
                 self.at += 1
 
     def word(self, word: bytes, meaning: bool | None) -> bool | None:
         for expected in word:
             if self.peek() != bytes([expected]):
-                raise self.unexpected(f"in literal {word.decode()} (expecting '{chr(expected)}')")
+                context = f"in literal {word.decode()} (expecting '{chr(expected)}')"
+                raise self.unexpected(context, inside_word=True)
             self.at += 1
         return meaning
 
@@ -197,7 +215,7 @@ class _Reader:
         found = _DIGITS.match(self.data, self.at)
         assert found is not None
         if found.end() == self.at:
-            raise self.unexpected(context)
+            raise self.unexpected(context, inside_word=True)
         self.at = found.end()
 
 
@@ -208,65 +226,192 @@ def _decoded(literal: bytes) -> str:
     return "".join("\ufffd" if "\ud800" <= char <= "\udfff" else char for char in text)
 
 
-@dataclass(slots=True)
-class Decoder:
-    """Decodes one struct type, named as Go names it in errors (``state.CPUManagerCheckpoint``).
+# -- typed values ------------------------------------------------------------------------------
 
-    ``fields`` maps each JSON name to what takes its value. The first value of a wrong type is
-    kept in ``fault``.
-    """
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """A Go string."""
+
+    type_name: str = "string"
+
+
+@dataclass(frozen=True, slots=True)
+class Unsigned:
+    """A Go uint64, by the name of its type."""
 
     type_name: str
-    fields: Mapping[str, Callable[[Value], None]]
-    fault: str = ""
-    field: str = ""
 
-    def decode(self, value: Value) -> None:
-        """Hand the members of ``value`` to their fields. Raises :class:`JSONError`."""
-        if isinstance(value, Members):
-            folded = {name.casefold(): name for name in self.fields}
-            for key, member in value:
-                name = key if key in self.fields else folded.get(key.casefold(), "")
-                if name:
-                    self.field = name
-                    self.fields[name](member)
-            self.field = ""
-        elif value is not None:
-            self.wrong(value, self.type_name)
-        if self.fault:
-            raise JSONError(self.fault)
 
-    def wrong(self, value: Value, type_name: str) -> None:
-        """Note that ``value`` is none of ``type_name``."""
-        if self.fault:
-            return
-        place = "value"
-        if self.field:
-            place = f"struct field {self.type_name.rpartition('.')[2]}.{self.field}"
-        self.fault = f"json: cannot unmarshal {_kind(value)} into Go {place} of type {type_name}"
+@dataclass(frozen=True, slots=True)
+class Map:
+    """A Go map with strings for keys; ``None`` is the nil map."""
+
+    type_name: str
+    item: Kind
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """A member of a struct; ``within`` names the embedded struct that it belongs to."""
+
+    kind: Kind
+    within: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Struct:
+    """A Go struct, named as in errors (``state.CPUManagerCheckpoint``): its fields by their JSON
+    names. Its value is a dict of them."""
+
+    type_name: str
+    fields: Mapping[str, Field]
+
+
+@dataclass(frozen=True, slots=True)
+class Own:
+    """A Go type that decodes itself, out of ``struct``: ``make`` has its value, or raises
+    :class:`JSONError`. Whatever goes wrong in it ends the decoding."""
+
+    struct: Struct
+    make: Callable[[dict[str, Any]], Any]
+
+
+Kind: TypeAlias = Text | Unsigned | Map | Struct | Own
+
+
+@dataclass(frozen=True, slots=True)
+class _Fault:
+    """A value of the wrong type; ``struct`` and ``place``: where, if it is inside a struct."""
+
+    found: str
+    type_name: str
+    struct: str
+    place: tuple[str, ...]
+
+    def __str__(self) -> str:
+        struct = self.struct.rpartition(".")[2]
+        place = f"struct field {struct}.{'.'.join(self.place)}" if struct else "value"
+        return f"json: cannot unmarshal {self.found} into Go {place} of type {self.type_name}"
+
+
+class _Ended(Exception):
+    def __init__(self, fault: _Fault) -> None:
+        self.fault: Final = fault
+
+
+def decode(struct: Struct, value: Value, into: dict[str, Any]) -> None:
+    """Read ``value`` into the fields ``into``, which hold what they held before and have all that
+    was decoded even where :class:`JSONError` is raised."""
+    decoder = _Decoder()
+    try:
+        decoder.struct(struct, value, into)
+    except _Ended as ended:
+        raise JSONError(str(ended.fault)) from None
+    if decoder.fault:
+        raise JSONError(str(decoder.fault))
+
+
+class _Decoder:
+    """``fault``: the first value of a wrong type. ``inside`` and ``place``: the struct that is
+    being read, and its fields from the outermost in."""
+
+    __slots__ = ("fault", "inside", "place")
+
+    def __init__(self) -> None:
+        self.fault: _Fault | None = None
+        self.inside = ""
+        self.place: tuple[str, ...] = ()
+
+    def read(self, kind: Kind, value: Value, before: Any) -> Any:
+        match kind:
+            case Text():
+                return self.text(value, before)
+            case Unsigned():
+                return self.unsigned(kind, value, before)
+            case Map():
+                return self.map(kind, value, before)
+            case Struct():
+                self.struct(kind, value, before)
+                return before
+            case Own():
+                return self.own(kind, value)
+
+    def wrong(self, found: str, type_name: str) -> None:
+        if self.fault is None:
+            self.fault = _Fault(found, type_name, self.inside, self.place)
 
     def text(self, value: Value, before: str) -> str:
-        """A string; ``before`` where it is ``null`` or none."""
         if isinstance(value, str) and not isinstance(value, Number):
             return value
         if value is not None:
-            self.wrong(value, "string")
+            self.wrong(_called(value), "string")
         return before
 
-    def unsigned(self, value: Value, before: int, type_name: str) -> int:
-        """A 64-bit unsigned number; ``before`` where it is ``null`` or none."""
+    def unsigned(self, kind: Unsigned, value: Value, before: int) -> int:
         if isinstance(value, Number):
             if value.isdigit() and len(value) <= 20 and int(value) < 1 << 64:
                 return int(value)
-            self.wrong(Number(f" {value}"), type_name)
+            self.wrong(f"number {value}", kind.type_name)
         elif value is not None:
-            self.wrong(value, type_name)
+            self.wrong(_called(value), kind.type_name)
         return before
 
+    def map(self, kind: Map, value: Value, before: dict[str, Any] | None) -> dict[str, Any] | None:
+        if value is None:
+            return None
+        if not isinstance(value, Members):
+            self.wrong(_called(value), kind.type_name)
+            return before
+        after = dict(before or {})
+        for key, member in value:
+            after[key] = self.read(kind.item, member, zero(kind.item))
+        return after
 
-def _kind(value: Value) -> str:
+    def struct(self, kind: Struct, value: Value, into: dict[str, Any]) -> None:
+        if value is None:
+            return
+        if not isinstance(value, Members):
+            self.wrong(_called(value), kind.type_name)
+            return
+        outer = self.inside, self.place
+        folded = {name.casefold(): name for name in kind.fields}
+        for key, member in value:
+            name = key if key in kind.fields else folded.get(key.casefold(), "")
+            if name:
+                field = kind.fields[name]
+                embedded = (field.within,) if field.within else ()
+                self.inside, self.place = kind.type_name, (*outer[1], *embedded, name)
+                into[name] = self.read(field.kind, member, into[name])
+        self.inside, self.place = outer
+
+    def own(self, kind: Own, value: Value) -> Any:
+        inner = _Decoder()
+        fields = zero(kind.struct)
+        inner.struct(kind.struct, value, fields)
+        if inner.fault:
+            fault = inner.fault
+            place = (*self.place, *fault.place)
+            raise _Ended(_Fault(fault.found, fault.type_name, self.inside or fault.struct, place))
+        return kind.make(fields)
+
+
+def zero(kind: Kind) -> Any:
+    """Go's zero value of a type."""
+    match kind:
+        case Text():
+            return ""
+        case Unsigned():
+            return 0
+        case Struct():
+            return {name: zero(field.kind) for name, field in kind.fields.items()}
+        case _:
+            return None
+
+
+def _called(value: Value) -> str:
     if isinstance(value, Number):
-        return "number" + (value if value.startswith(" ") else "")
+        return "number"
     if isinstance(value, str):
         return "string"
     if isinstance(value, bool):
@@ -290,3 +435,8 @@ def _escape(found: re.Match[str]) -> str:
     if char in _SHORT:
         return _SHORT[char]
     return "\\ufffd" if "\ud800" <= char <= "\udfff" else f"\\u{ord(char):04x}"
+
+
+def object_text(members: Mapping[str, Any], write: Callable[[Any], str] = quote) -> str:
+    """A map as Go writes it: its keys in order, and ``write`` for each value."""
+    return "{" + ",".join(f"{quote(key)}:{write(members[key])}" for key in sorted(members)) + "}"

@@ -143,7 +143,7 @@ def _wide(base: int, power: int, whole: str, part: str, text: str) -> tuple[int,
         return 0, 0
     # What lies so far below a billionth is one in the end, without computing it.
     unscaled = _rescaled(unscaled, max(scale, _NANO - _MAX_DIGITS), _NANO, text)
-    capped = (_INT64 - 1) * 10**-_NANO
+    capped = (_INT64 - 1) * _power(-_NANO)
     return (_INT64 - 1, 0) if base == 2 and unscaled > capped else (unscaled, _NANO)
 
 
@@ -152,8 +152,8 @@ def _rescaled(unscaled: int, scale: int, target: int, text: str) -> int:
     if scale - target > _MAX_POWER:
         raise QuantityTooWide(f"no quantity is above 1e{_MAX_POWER} here", text)
     if scale >= target:
-        return unscaled * int(10 ** (scale - target))
-    return -(-unscaled // int(10 ** (target - scale)))
+        return unscaled * _power(scale - target)
+    return -(-unscaled // _power(target - scale))
 
 
 def _made(text: str, unscaled: int, scale: int, *, wide: bool) -> Quantity:
@@ -186,9 +186,9 @@ def scaled_value(amount: Fraction, scale: int) -> int:
     plain ``Fraction``, is 0 then. Below zero too it is as the kubelet does it: away from zero if
     narrow, and if wide towards zero and one up.
     """
-    unit = 10**-scale if scale < 0 else 1
+    unit = _power(max(-scale, 0))
     up = -(-amount.numerator * unit // amount.denominator)
-    if 0 <= amount.numerator and up < _INT64:
+    if amount.numerator >= 0 and up < _INT64:
         return up
     if not isinstance(amount, Quantity):
         away = up if amount >= 0 else amount.numerator * unit // amount.denominator
@@ -205,9 +205,9 @@ _UNCHECKED_POWERS: Final = frozenset({0, 1, 2, 3, 6, 9})
 
 def _narrow_at(unscaled: int, shift: int) -> int:
     if shift < 0:
-        size = -(-abs(unscaled) // 10**-shift)
+        size = -(-abs(unscaled) // _power(-shift))
         return size if unscaled >= 0 else -size
-    product = unscaled * 10**shift
+    product = unscaled * _power(shift)
     if not _fits(product) and shift not in _UNCHECKED_POWERS:
         return 0
     return _wrapped(product, 64)
@@ -215,14 +215,18 @@ def _narrow_at(unscaled: int, shift: int) -> int:
 
 def _wide_at(unscaled: int, shift: int) -> int:
     if shift >= 0:
-        return _wrapped(_wrapped(unscaled, 64) * 10**shift, 64)
-    divisor = 10**-shift
+        return _wrapped(_wrapped(unscaled, 64) * _power(shift), 64)
+    divisor = _power(-shift)
     if unscaled < _INT64 - 1:
         held = _wrapped(unscaled, 64)
         towards_zero = abs(held) // divisor * (1 if held >= 0 else -1)
         return towards_zero + (1 if held % divisor else 0)
     whole, rest = divmod(unscaled, divisor)
     return _wrapped(whole + (1 if rest else 0), 64)
+
+
+def _power(exponent: int) -> int:
+    return int(10**exponent)
 
 
 def _fits(number: int) -> bool:

@@ -65,6 +65,8 @@ class CPUTopology:
     socket_masks: Mapping[int, int] = field(init=False, repr=False, compare=False)
     core_masks: Mapping[int, int] = field(init=False, repr=False, compare=False)
     uncore_masks: Mapping[int, int] = field(init=False, repr=False, compare=False)
+    #: The number of CPUs of the smallest NUMA node that has any.
+    smallest_numa_node: int = field(init=False, repr=False, compare=False)
     #: Units by the ids of what they are listed under, ascending: what the allocator walks.
     numa_nodes: Units = field(init=False, repr=False, compare=False)
     sockets: Units = field(init=False, repr=False, compare=False)
@@ -106,6 +108,9 @@ class CPUTopology:
         for name, column in zip(("numa", "socket", "core", "uncore"), masks, strict=True):
             self._set(f"{name}_masks", MappingProxyType(column))
         self._set("numa_nodes", _units(numa, everything))
+        self._set(
+            "smallest_numa_node", min((mask.bit_count() for mask in numa.values()), default=0)
+        )
         self._set("sockets", _units(socket, everything))
         self._set("sockets_of_numa", _nested(socket, numa))
         self._set("numa_nodes_of_socket", _nested(numa, socket))

@@ -24,7 +24,7 @@ from topologies.errors import BadSpec, BrokenMachine, UnknownMachine
 from topologies.hotplug import without_cpus
 from topologies.machine import Machine
 from topologies.reading import checked, is_machine_path, machine_name, read_tree
-from topologies.spec import looks_like_spec, parse
+from topologies.spec import MAX_CPUS, looks_like_spec, parse
 from topologies.tree import Tree
 
 #: Folders of private machines, separated by colons.
@@ -129,9 +129,10 @@ def _catalogue_names() -> tuple[str, ...]:
 
 
 def _by_size(name: str) -> tuple[int, bool, str]:
-    """Machines of one size: described ones first, whose names are their shapes."""
+    """Machines of one size: described ones first, whose names are their shapes. Those whose shape
+    the grammar cannot say come last."""
     shape = catalogue_entry(name).shape
-    return parse(shape).present.bit_count(), name != shape, name
+    return parse(shape).present.bit_count() if shape else MAX_CPUS + 1, name != shape, name
 
 
 @lru_cache(maxsize=128)

@@ -9,6 +9,7 @@ from conformance.scenarios import state  # isort: skip
 from conformance.scenarios import machine  # isort: skip
 from conformance.scenarios import options  # isort: skip
 from conformance.scenarios import config  # isort: skip
+from conformance.scenarios import topology  # isort: skip
 
 __all__ = [
     "admission",
@@ -20,4 +21,5 @@ __all__ = [
     "qos",
     "restart",
     "state",
+    "topology",
 ]

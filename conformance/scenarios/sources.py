@@ -89,3 +89,29 @@ UNCORE_CACHE: Final = Source(
     "KEP-4800, CPU Manager: prefer-align-cpus-by-uncorecache",
     f"{_KEPS}/4800-cpumanager-split-uncorecache",
 )
+
+_TOPOLOGY = f"{_DOCS}/tasks/administer-cluster/topology-manager/"
+
+TOPOLOGY_PAGE: Final = Source(
+    "Kubernetes documentation, Control Topology Management Policies on a node", _TOPOLOGY
+)
+TOPOLOGY_POLICIES: Final = Source(
+    "Kubernetes documentation, Control Topology Management Policies on a node: policies",
+    f"{_TOPOLOGY}#topology-manager-policies",
+)
+TOPOLOGY_SCOPES: Final = Source(
+    "Kubernetes documentation, Control Topology Management Policies on a node: scopes",
+    f"{_TOPOLOGY}#topology-manager-scopes",
+)
+TOPOLOGY_WITHOUT_DEVICES: Final = Source(
+    "Issue 83777: single-numa-node refused pods that ask for nothing",
+    f"{_ISSUES}/issues/83777",
+)
+CLOSEST_NUMA: Final = Source(
+    "KEP-3545, Topology Manager: prefer-closest-numa-nodes",
+    f"{_KEPS}/3545-improved-multi-numa-alignment",
+)
+NUMA_LIMIT: Final = Source(
+    "KEP-4622, Topology Manager: max-allowable-numa-nodes",
+    f"{_KEPS}/4622-topologymanager-max-allowable-numa-nodes",
+)

@@ -243,3 +243,24 @@ def test_a_worker_that_dies_is_unknown_never_a_pass(results: Stream, tmp_path: P
     assert "broke before a verdict" in unknown[0].reason
     assert footer.counts["pass"] > 30
     assert footer.counts["unknown"] == 1
+
+
+def test_a_fork_is_judged_by_what_it_has(
+    pinproof: Command, results: Stream, tmp_path: Path
+) -> None:
+    """The report and the replay command name the override."""
+    arguments = ("--subject", "miniature:trusts-its-state", "--machine", "1s-1n-4c-smt2")
+    fork = ("--behaviour", "distribution-ends=on", "-k", INCIDENT)
+    done = pinproof("run", *arguments, *fork, "--report", str(tmp_path))
+    assert done.returncode == 1, done.stderr
+    header, found, _ = results(tmp_path)
+    assert header.environment["judged by release"].endswith("+distribution-ends")
+    assert "+distribution-ends" in next(one.replay for one in found if one.verdict == "fail")
+
+
+@pytest.mark.parametrize("given", ["nonsense", "true-sizes=perhaps"])
+def test_an_unknown_behaviour_is_a_slip(pinproof: Command, given: str) -> None:
+    done = pinproof("run", "--machine", "1s-1n-4c-smt2", "--behaviour", given)
+    assert done.returncode == 2
+    assert given.partition("=")[0] in done.stderr
+    assert done.stderr.count("\n") == 1

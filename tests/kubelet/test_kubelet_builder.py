@@ -297,7 +297,7 @@ def test_builders_of_one_release_wait_for_each_other(world: World) -> None:
     def work() -> None:
         paths.append(build("1.30.2", progress=told.append))
 
-    with builder._lock(Version(1, 30, 2), told.append):
+    with builder.WORKSHOP.lock(Version(1, 30, 2), told.append):
         workers = [threading.Thread(target=work) for _ in range(2)]
         for worker in workers:
             worker.start()

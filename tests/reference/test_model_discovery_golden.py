@@ -91,13 +91,17 @@ CHANGES: dict[str, Callable[[Files], Files]] = {
 }
 
 
+@cache
+def captured(machine: str) -> Files:
+    return dict(topologies.load(SHARED / "captures" / f"{machine}.tar.xz", check=False))
+
+
 def machine_info(variant: str, machine: str) -> MachineInfo:
     release, _, rest = variant.partition(" ")
     found = re.fullmatch(r"(?:on (\w+)(?:, )?)?(.*)", rest)
     assert found
-    files = dict(topologies.load(SHARED / "captures" / f"{machine}.tar.xz", check=False))
     return discover(
-        CHANGES[found[2]](files),
+        CHANGES[found[2]](captured(machine)),
         release=release,
         architecture=found[1] or "x86_64",
         usable_cpus=2,  # of the machine on which the figures were made
@@ -128,7 +132,7 @@ def _topology(info: MachineInfo, release: Release) -> list[dict[str, Any]]:
             if ids:
                 one["uncore_caches"] = _caches(core.uncore_caches, ids=ids)
             cores.append(one)
-        row = {
+        row: dict[str, Any] = {
             "node_id": node.node_id,
             "memory": node.memory,
             "caches": _caches(node.caches, ids=ids),

@@ -34,7 +34,7 @@ def configuration(
     gates = dict(config.feature_gates)
     if user_namespace:
         gates["KubeletInUserNamespace"] = True
-    settings = _common() | _of_cpus(config)
+    settings = _common() | settings_of_cpus(config)
     for name, gate in releases.GATE_BEFORE.items():
         if release < releases.FIELD_SINCE[name]:
             gates[gate] = settings[name]
@@ -82,7 +82,8 @@ def _common() -> dict[str, Any]:
     }
 
 
-def _of_cpus(config: KubeletConfig) -> dict[str, Any]:
+def settings_of_cpus(config: KubeletConfig) -> dict[str, Any]:
+    """The settings that decide CPUs, under their names in KubeletConfiguration."""
     settings: dict[str, Any] = {"cpuManagerPolicy": config.policy}
     if config.reserved_system_cpus is not None:
         settings["reservedSystemCPUs"] = str(config.reserved_system_cpus)

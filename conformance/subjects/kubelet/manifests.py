@@ -16,10 +16,11 @@ def file_name(pod: str) -> str:
 
 def text(pod: Pod) -> str:
     """The manifest (JSON, which is YAML), with the pod's own uid."""
-    return json.dumps(_manifest(pod), indent=1) + "\n"
+    return json.dumps(manifest(pod), indent=1) + "\n"
 
 
-def _manifest(pod: Pod) -> dict[str, Any]:
+def manifest(pod: Pod) -> dict[str, Any]:
+    """The manifest as an object of the API."""
     before = [_container(each) for each in pod.containers if each.kind is not Kind.APP]
     apps = [_container(each) for each in pod.containers if each.kind is Kind.APP]
     spec: dict[str, Any] = {
@@ -39,7 +40,7 @@ def _manifest(pod: Pod) -> dict[str, Any]:
 
 
 def _container(container: Container) -> dict[str, Any]:
-    manifest: dict[str, Any] = {
+    shape: dict[str, Any] = {
         "name": container.name,
         "image": EXIT_IMAGE if container.kind is Kind.INIT else PAUSE_IMAGE,
         "imagePullPolicy": "IfNotPresent",
@@ -48,10 +49,10 @@ def _container(container: Container) -> dict[str, Any]:
     limits = _quantities(container.cpu_limit, container.memory_limit)
     resources = {"requests": requests, "limits": limits}
     if any(resources.values()):
-        manifest["resources"] = {name: each for name, each in resources.items() if each}
+        shape["resources"] = {name: each for name, each in resources.items() if each}
     if container.kind is Kind.SIDECAR:
-        manifest["restartPolicy"] = "Always"
-    return manifest
+        shape["restartPolicy"] = "Always"
+    return shape
 
 
 def _quantities(cpu: str | None, memory: str | None) -> dict[str, str]:

@@ -1,4 +1,5 @@
-"""What a kubelet of a release is built from: a module of our own around the released one.
+"""What a program around a Kubernetes release is built from: a module of our own around the released
+one. Here is that of the kubelet itself.
 
 ``k8s.io/kubernetes`` names its staging modules at ``v0.0.0`` and replaces them by folders, which
 only its own repository has. The module here replaces them by the modules that were published
@@ -7,8 +8,11 @@ beside the release, ``v0.MINOR.PATCH``.
 
 from __future__ import annotations
 
+import json
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 
 from conformance.subjects.kubelet import releases
@@ -39,11 +43,11 @@ func main() {{
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """The sources of a build, and how ``go build`` is called on them."""
+    """The sources of a build, by file name, and how ``go build`` is called on them."""
 
     version: Version
     go_mod: str
-    main_go: str
+    sources: Mapping[str, str]
     flags: tuple[str, ...]
 
 
@@ -57,20 +61,39 @@ def staged_version(version: Version) -> str:
     return f"v0.{version.minor}.{version.patch}"
 
 
-def recipe(version: Version, go_mod: str) -> Recipe:
-    """The recipe for a release, whose own ``go.mod`` is ``go_mod``."""
-    return Recipe(version, _go_mod(version, go_mod), _main_go(version), _flags(version))
+def recipe(version: Version, theirs: str, replaced: Path | None = None) -> Recipe:
+    """The recipe for the kubelet of a release, whose own ``go.mod`` is ``theirs``."""
+    sources = {"main.go": _main_go(version)}
+    return Recipe(version, go_mod("kubelet", version, theirs, replaced), sources, flags(version))
 
 
-def _go_mod(version: Version, theirs: str) -> str:
-    lines = ["module pinproof.invalid/kubelet", ""]
+def go_mod(name: str, version: Version, theirs: str, replaced: Path | None = None) -> str:
+    """The ``go.mod`` of our module. ``replaced`` is a folder that takes the place of the released
+    module, with the staging modules that it has; the others are the released ones."""
+    lines = [f"module pinproof.invalid/{name}", ""]
     lines += [match[0] for match in (_GO_LINE.search(theirs), _GODEBUG.search(theirs)) if match]
     lines += ["", f"require {KUBERNETES} v{version}", ""]
+    if replaced is not None:
+        lines += [f"replace {KUBERNETES} => {_quoted(replaced)}"]
     lines += [
-        f"replace {name} => {name} {staged_version(version)}" for name in staged_modules(theirs)
+        f"replace {module} => {_staged(module, version, replaced)}"
+        for module in staged_modules(theirs)
     ]
     lines += [f"replace {moved}" for moved in releases.MOVED_MODULES.get(version.release, ())]
     return "\n".join(lines) + "\n"
+
+
+def _staged(module: str, version: Version, replaced: Path | None) -> str:
+    folder = None if replaced is None else replaced / "staging" / "src" / module
+    if folder is not None and (folder / "go.mod").is_file():
+        return _quoted(folder)
+    return f"{module} {staged_version(version)}"
+
+
+def _quoted(path: Path) -> str:
+    """A path as ``go.mod`` has it: a Go string where it has spaces or the like."""
+    text = str(path)
+    return text if re.fullmatch(r"[\w./+@-]+", text) else json.dumps(text)
 
 
 def _main_go(version: Version) -> str:
@@ -104,16 +127,18 @@ def _main_go(version: Version) -> str:
     )
 
 
-def _flags(version: Version) -> tuple[str, ...]:
-    """``go build``'s flags; the version is linked in, as the release's own build does it."""
-    variables = {
+def flags(version: Version, variables: Mapping[str, str] | None = None) -> tuple[str, ...]:
+    """``go build``'s flags, with ``variables`` of our own linked in. The version is linked in, as the release's own build does it."""
+    linked = ["-s", "-w"]
+    numbers = {
         "gitVersion": f"v{version}",
         "gitMajor": str(version.major),
         "gitMinor": str(version.minor),
     }
-    linked = ["-s", "-w"]
-    for name, value in variables.items():
+    for name, value in numbers.items():
         linked += ["-X", f"k8s.io/component-base/version.{name}={value}"]
+    for name, value in (variables or {}).items():
+        linked += ["-X", f"'{name}={value}'"]
     if version.release <= releases.UNCHECKED_LINKNAMES_UNTIL:
         linked.append("-checklinkname=0")
     return ("-trimpath", "-buildvcs=false", "-ldflags", " ".join(linked))

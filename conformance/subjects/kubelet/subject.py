@@ -78,7 +78,7 @@ class KubeletSubject:
             name=f"kubelet:{target}",
             release=str(version.release),
             version=text,
-            digest=_digest(path),
+            digest=digest_of(path),
             facts={"path": str(path)},
         )
         binary = Binary(path, version.release)
@@ -169,7 +169,8 @@ def _kill_session(leader: int) -> None:
         return
 
 
-def _digest(path: Path) -> str:
+def digest_of(path: Path) -> str:
+    """The sha256 of a file, as reports have it; raises :class:`SubjectSetupError`."""
     try:
         with path.open("rb") as stream:
             return f"sha256:{hashlib.file_digest(stream, 'sha256').hexdigest()}"

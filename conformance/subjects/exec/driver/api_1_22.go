@@ -81,7 +81,7 @@ func affinityOf(numa topologymanager.Manager, uid, name string) topologymanager.
 	return numa.GetAffinity(uid, name)
 }
 
-func cpusFor(cpus cpumanager.Manager, uid, name string) CPUSet { return cpus.State().GetCPUSetOrDefault(uid, name) }
+func cpusFor(cpus cpumanager.Manager, uid, name string) CPUSet { return cpus.GetCPUs(uid, name) }
 
 func newPolicy(found *topology.CPUTopology, reserved CPUSet, numa topologymanager.Store, options map[string]string) (cpumanager.Policy, error) {
 	return cpumanager.NewStaticPolicy(found, reserved.Size(), reserved, numa, options)

@@ -1,0 +1,77 @@
+"""How long it takes from a machine's archive to its CPU topology.
+
+    python -m benchmarks.discovery [ARCHIVE]...
+
+Without arguments, the three largest machines of the catalogue, packed with xz. Prints milliseconds,
+the best of several rounds, of the whole way and of discovery alone, and the ratio of the whole way
+to reading the same archive with ``tarfile``, which varies less from machine to machine than
+milliseconds do. Nothing here passes or fails.
+"""
+
+from __future__ import annotations
+
+import sys
+import tarfile
+import tempfile
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import topologies
+from reference import CPUTopology, discover
+from topologies.packing import pack
+
+LARGEST = 3
+RELEASES = ("1.18", "1.20", "1.28", "1.37")
+
+
+def best(action: Callable[[], object], *, rounds: int = 7) -> float:
+    """Milliseconds of the best round."""
+    taken = []
+    for _ in range(rounds):
+        started = time.perf_counter()
+        action()
+        taken.append(time.perf_counter() - started)
+    return min(taken) * 1000
+
+
+def read_plainly(archive: Path) -> int:
+    """Every file of an archive, read and thrown away."""
+    with tarfile.open(archive) as opened:
+        files = (opened.extractfile(member) for member in opened if member.isfile())
+        return sum(len(file.read()) for file in files if file)
+
+
+def topology_of(archive: Path, release: str) -> CPUTopology:
+    """The whole way."""
+    return discover(topologies.load(archive, check=False), release=release).cpu_topology()
+
+
+def show(archive: Path) -> None:
+    """The figures of one archive."""
+    tree = topologies.load(archive, check=False)
+    plain = best(partial(read_plainly, archive))
+    print(f"{archive.name}: {len(tree)} files, tarfile alone {plain:.1f} ms")
+    for release in RELEASES:
+        whole = best(partial(topology_of, archive, release))
+        alone = best(partial(discover, tree, release=release))
+        print(f"  {release:>5}  {whole:7.1f} ms  {whole / plain:5.2f}  discovery {alone:6.1f} ms")
+
+
+def main() -> None:
+    """Print the figures."""
+    if len(sys.argv) > 1:
+        for name in sys.argv[1:]:
+            show(Path(name))
+        return
+    machines = sorted(map(topologies.machine, topologies.names()), key=lambda one: len(one.tree))
+    with tempfile.TemporaryDirectory() as scratch:
+        for machine in machines[-LARGEST:]:
+            archive = Path(scratch) / f"{machine.name}.tar.xz"
+            pack(machine.tree, archive)
+            show(archive)
+
+
+if __name__ == "__main__":
+    main()

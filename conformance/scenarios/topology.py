@@ -1,0 +1,634 @@
+"""The Topology Manager as far as it decides CPUs: on which NUMA nodes a pod's CPUs lie, and which
+pods are refused because they cannot lie where they must.
+
+The body of a scenario reads room off the node it drives: which NUMA node comes first, how many of
+its CPUs are free. Two facts hold everywhere: of NUMA nodes that hold a request equally well the one
+with the lowest id is taken, and a request of just what is free in a node fits that node.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Final
+
+from conformance.lockstep import LockstepNode
+from conformance.pods import best_effort, exclusive, guaranteed, guaranteed_of
+from conformance.results import Difference
+from conformance.scenario import Needs, scenario
+from conformance.scenarios.sources import (
+    BY_SOCKET,
+    CLOSEST_NUMA,
+    INIT_CONTAINERS,
+    NUMA_LIMIT,
+    TOPOLOGY_PAGE,
+    TOPOLOGY_POLICIES,
+    TOPOLOGY_SCOPES,
+    TOPOLOGY_WITHOUT_DEVICES,
+)
+from conformance.subject import Capability
+from reference import CPUSet
+from reference.behaviours import Behaviour
+from reference.steps import Kind, KubeletConfig
+from reference.view import Phase, PodView
+from topologies import machine
+
+_SINGLE: Final = "single-numa-node"
+_RESTRICTED: Final = "restricted"
+_BEST_EFFORT: Final = "best-effort"
+
+_NODES: Final = Needs(numa_nodes=2, numa_cores=2, even=True)
+#: Room to leave every NUMA node but two full, and those two with a CPU taken.
+_SCATTERED: Final = replace(_NODES, numa_cores=3)
+#: Room for a pod that leaves just some of the first NUMA node free.
+_SPLIT: Final = replace(_NODES, numa_cores=4)
+_REFUSALS: Final = (Capability.REJECTIONS,)
+
+
+def _config(
+    node: LockstepNode,
+    policy: str,
+    *,
+    scope: str = "container",
+    options: Mapping[str, str] | None = None,
+    by_socket: bool = False,
+) -> KubeletConfig:
+    gates = {"CPUManagerPolicyAlphaOptions": True} if by_socket else {}
+    if options and not node.release_has(Behaviour.TOPOLOGY_OPTIONS_STABLE):
+        gates |= {
+            "TopologyManagerPolicyOptions": True,
+            "TopologyManagerPolicyAlphaOptions": True,
+            "TopologyManagerPolicyBetaOptions": True,
+        }
+    return replace(
+        node.config,
+        topology_manager_policy=policy,
+        topology_manager_scope=scope,
+        topology_manager_policy_options=options or {},
+        policy_options={"align-by-socket": "true"} if by_socket else {},
+        feature_gates=gates,
+    )
+
+
+# -- what a scenario reads off its node ----------------------------------------------------------
+
+
+def _node_size(node: LockstepNode) -> int:
+    """How many CPUs each NUMA node has; for even machines."""
+    return len(node.cpus) // node.topology.num_numa_nodes
+
+
+def _free_in(node: LockstepNode, numa: int) -> CPUSet:
+    return node.free & node.topology.cpus_in_numa_nodes(numa)
+
+
+def _first(node: LockstepNode) -> int:
+    return min(node.topology.numa_masks)
+
+
+def _numa_nodes_of(node: LockstepNode, cpus: CPUSet) -> list[int]:
+    return sorted({node.topology.details[cpu].numa for cpu in cpus})
+
+
+def _sockets_of(node: LockstepNode, cpus: CPUSet) -> list[int]:
+    return sorted({node.topology.details[cpu].socket for cpu in cpus})
+
+
+def _too_large_for_the_first(node: LockstepNode) -> int:
+    """One CPU more than is free in the least free NUMA node, so that to pack it is to split it."""
+    return 1 + min(len(_free_in(node, numa)) for numa in node.topology.numa_masks)
+
+
+def _scatter(node: LockstepNode) -> int:
+    """Leave free CPUs in the first and the last NUMA node alone, and in neither of them all. A
+    request for as many CPUs as a NUMA node has, which is returned, then fits no single one."""
+    first, *_, last = node.topology.numa_masks
+    for numa in node.topology.numa_masks:
+        size = 1 if numa == last else len(_free_in(node, numa))
+        node.apply(guaranteed(f"fills-{numa}", size))
+    node.delete(f"fills-{first}")
+    node.apply(guaranteed("takes-one", 1))
+    return _node_size(node)
+
+
+# -- promises ------------------------------------------------------------------------------------
+
+
+def _promise_within(
+    node: LockstepNode, what: str, cpus: CPUSet, *, count: int, nodes: int = 1
+) -> None:
+    numa = _numa_nodes_of(node, cpus)
+    node.promise_equal("It has its CPUs", f"number of CPUs of {what}", count, len(cpus))
+    node.promise(
+        len(numa) <= nodes,
+        "They lie in one NUMA node" if nodes == 1 else f"They lie in {nodes} NUMA nodes",
+        Difference(
+            what=f"NUMA nodes of {what}, CPUs {cpus}",
+            expected=f"{nodes} of them",
+            seen=", ".join(map(str, numa)),
+        ),
+    )
+
+
+def _promise_refused(node: LockstepNode, pod: str, status: PodView) -> None:
+    node.promise_equal("The pod is rejected", f"phase of pod {pod}", Phase.REJECTED, status.phase)
+    node.promise_equal("with its reason", "reason", "TopologyAffinityError", status.reason)
+    text = "Resources cannot be allocated with Topology locality"
+    node.promise(
+        status.message.endswith(text),
+        "and a message that says why",
+        Difference(what="message", expected=f"… {text}", seen=status.message),
+    )
+    node.promise_equal(
+        "It holds no CPU", f"exclusive CPUs of {pod}", {}, dict(node.view.assignments.get(pod, {}))
+    )
+
+
+def _promise_running(node: LockstepNode, pod: str, status: PodView) -> None:
+    node.promise_equal("The pod runs", f"phase of pod {pod}", Phase.RUNNING, status.phase)
+
+
+# -- single-numa-node ----------------------------------------------------------------------------
+
+
+@scenario(
+    "topology/single-numa-node-keeps-together",
+    "Under single-numa-node a container's CPUs lie in one NUMA node",
+    TOPOLOGY_POLICIES,
+    needs=_NODES,
+)
+def single_numa_node_keeps_together(node: LockstepNode) -> None:
+    """Though a request one CPU larger than the fullest NUMA node would be packed around it."""
+    node.boot(_config(node, _SINGLE))
+    count = _too_large_for_the_first(node)
+    node.apply(guaranteed("a", count))
+    _promise_within(node, "a/c", node.taken("a"), count=count)
+
+
+@scenario(
+    "topology/single-numa-node-refuses-too-large",
+    "Under single-numa-node a request larger than any NUMA node is refused",
+    TOPOLOGY_POLICIES,
+    needs=_NODES,
+    capabilities=_REFUSALS,
+)
+def single_numa_node_refuses_too_large(node: LockstepNode) -> None:
+    """The machine has the CPUs; no NUMA node has them."""
+    node.boot(_config(node, _SINGLE))
+    status = node.apply(guaranteed("a", _node_size(node) + 1))
+    _promise_refused(node, "a", status)
+
+
+@scenario(
+    "topology/single-numa-node-refuses-scattered",
+    "Under single-numa-node a request that no NUMA node has room for is refused",
+    TOPOLOGY_POLICIES,
+    needs=_SCATTERED,
+    capabilities=_REFUSALS,
+)
+def single_numa_node_refuses_scattered(node: LockstepNode) -> None:
+    """Two nodes have room for it between them."""
+    node.boot(_config(node, _SINGLE))
+    status = node.apply(guaranteed("a", _scatter(node)))
+    _promise_refused(node, "a", status)
+
+
+@scenario(
+    "topology/who-asks-for-no-cpus-is-admitted",
+    "Under single-numa-node pods without exclusive CPUs are admitted",
+    TOPOLOGY_WITHOUT_DEVICES,
+    needs=_NODES,
+)
+def who_asks_for_no_cpus_is_admitted(node: LockstepNode) -> None:
+    """They have no preference for a NUMA node."""
+    node.boot(_config(node, _SINGLE))
+    _promise_running(node, "a", node.apply(best_effort("a")))
+    _promise_running(node, "b", node.apply(guaranteed("b", "500m")))
+
+
+# -- restricted ----------------------------------------------------------------------------------
+
+
+@scenario(
+    "topology/restricted-refuses-scattered",
+    "Under restricted a request that now needs more NUMA nodes than on an empty machine is refused",
+    TOPOLOGY_POLICIES,
+    needs=_SCATTERED,
+    capabilities=_REFUSALS,
+)
+def restricted_refuses_scattered(node: LockstepNode) -> None:
+    """One NUMA node could hold it were nothing else there, so two are not preferred."""
+    node.boot(_config(node, _RESTRICTED))
+    status = node.apply(guaranteed("a", _scatter(node)))
+    _promise_refused(node, "a", status)
+
+
+@scenario(
+    "topology/restricted-admits-the-fewest",
+    "Under restricted a request that needs two NUMA nodes on any machine lies in two",
+    TOPOLOGY_POLICIES,
+    needs=_SCATTERED,
+)
+def restricted_admits_the_fewest(node: LockstepNode) -> None:
+    """A request one CPU larger than a NUMA node."""
+    node.boot(_config(node, _RESTRICTED))
+    count = _node_size(node) + 1
+    _promise_running(node, "a", node.apply(guaranteed("a", count)))
+    _promise_within(node, "a/c", node.taken("a"), count=count, nodes=2)
+
+
+# -- best-effort and none ------------------------------------------------------------------------
+
+
+@scenario(
+    "topology/best-effort-admits-scattered",
+    "Under best-effort a request that fits no single NUMA node gets its CPUs in two",
+    TOPOLOGY_POLICIES,
+    needs=_SCATTERED,
+)
+def best_effort_admits_scattered(node: LockstepNode) -> None:
+    """What restricted refuses, on a machine in the same state."""
+    node.boot(_config(node, _BEST_EFFORT))
+    count = _scatter(node)
+    _promise_running(node, "a", node.apply(guaranteed("a", count)))
+    _promise_within(node, "a/c", node.taken("a"), count=count, nodes=2)
+
+
+@scenario(
+    "topology/best-effort-keeps-together",
+    "Under best-effort a container's CPUs lie in one NUMA node where one has room",
+    TOPOLOGY_POLICIES,
+    needs=_NODES,
+)
+def best_effort_keeps_together(node: LockstepNode) -> None:
+    """To admit everything is not to give up trying."""
+    node.boot(_config(node, _BEST_EFFORT))
+    count = _too_large_for_the_first(node)
+    node.apply(guaranteed("a", count))
+    _promise_within(node, "a/c", node.taken("a"), count=count)
+
+
+@scenario(
+    "topology/best-effort-lacks-cpus",
+    "Under best-effort a request for more than is free is refused for lack of CPUs",
+    TOPOLOGY_POLICIES,
+    needs=_NODES,
+    capabilities=_REFUSALS,
+)
+def best_effort_lacks_cpus(node: LockstepNode) -> None:
+    """No NUMA node is to blame."""
+    node.boot(_config(node, _BEST_EFFORT))
+    whole = node.view.shared_pool
+    status = node.apply(guaranteed("a", len(node.free) + 1))
+    node.promise_equal("The pod is rejected", "phase of pod a", Phase.REJECTED, status.phase)
+    node.promise_equal("with a reason", "reason", "UnexpectedAdmissionError", status.reason)
+    node.promise_cpus("The pool is whole", "shared pool", whole, node.view.shared_pool)
+
+
+@scenario(
+    "topology/none-refuses-nobody",
+    "Under policy none a request larger than any NUMA node is admitted, whatever the scope",
+    TOPOLOGY_POLICIES,
+    since="1.20",
+    needs=_NODES,
+)
+def none_refuses_nobody(node: LockstepNode) -> None:
+    """The Topology Manager does nothing by default."""
+    node.boot(_config(node, "none", scope="pod"))
+    count = _node_size(node) + 1
+    _promise_running(node, "a", node.apply(guaranteed("a", count)))
+    node.promise_equal("It has its CPUs", "number of CPUs of a/c", count, len(node.taken("a")))
+
+
+# -- scope ---------------------------------------------------------------------------------------
+
+
+def _apply_divided(node: LockstepNode) -> tuple[CPUSet, CPUSet]:
+    """A pod of two containers: one for all that is left in the first NUMA node, and one more CPU.
+    Other nodes have room for both."""
+    node.apply(guaranteed("before", len(node.reserved) + 1))
+    left = len(_free_in(node, _first(node)))
+    _promise_running(node, "a", node.apply(guaranteed("a", left, 1)))
+    one, two = node.taken("a", "c1"), node.taken("a", "c2")
+    node.promise_equal("Each has its CPUs", "CPUs of c1 and c2", (left, 1), (len(one), len(two)))
+    return one, two
+
+
+@scenario(
+    "topology/pod-scope-keeps-containers-together",
+    "Under scope pod all containers of a pod lie in one NUMA node",
+    TOPOLOGY_SCOPES,
+    since="1.20",
+    needs=_SPLIT,
+)
+def pod_scope_keeps_containers_together(node: LockstepNode) -> None:
+    """The first container alone would fit where the two do not."""
+    node.boot(_config(node, _SINGLE, scope="pod"))
+    one, two = _apply_divided(node)
+    _promise_within(node, "c1 and c2", one | two, count=len(one) + len(two))
+
+
+@scenario(
+    "topology/container-scope-lets-containers-differ",
+    "Under scope container each container of a pod has a NUMA node of its own",
+    TOPOLOGY_SCOPES,
+    needs=_SPLIT,
+)
+def container_scope_lets_containers_differ(node: LockstepNode) -> None:
+    """The first container fills up a NUMA node, the second lies in another."""
+    node.boot(_config(node, _SINGLE))
+    one, two = _apply_divided(node)
+    _promise_within(node, "a/c1", one, count=len(one))
+    _promise_within(node, "a/c2", two, count=1)
+    node.promise(
+        _numa_nodes_of(node, one) != _numa_nodes_of(node, two),
+        "They lie in different ones",
+        Difference(what="NUMA nodes of a/c1 and a/c2", expected="two", seen="one"),
+    )
+
+
+@scenario(
+    "topology/pod-scope-refuses-the-sum",
+    "Under scope pod containers that fit no NUMA node together are refused, though each fits one",
+    TOPOLOGY_SCOPES,
+    since="1.20",
+    needs=_SPLIT,
+    capabilities=_REFUSALS,
+)
+def pod_scope_refuses_the_sum(node: LockstepNode) -> None:
+    """Under scope container the same pod would run."""
+    node.boot(_config(node, _SINGLE, scope="pod"))
+    half = _node_size(node) // 2
+    status = node.apply(guaranteed("a", half, half + 1))
+    _promise_refused(node, "a", status)
+
+
+@scenario(
+    "topology/refusal-returns-what-was-taken",
+    "A pod whose second container is refused leaves no CPU of its first one booked",
+    TOPOLOGY_PAGE,
+    needs=_NODES,
+    capabilities=_REFUSALS,
+)
+def refusal_returns_what_was_taken(node: LockstepNode) -> None:
+    """Containers are admitted one after the other, pods as a whole."""
+    node.boot(_config(node, _SINGLE))
+    whole = node.view.shared_pool
+    status = node.apply(guaranteed("a", 1, _node_size(node) + 1))
+    _promise_refused(node, "a", status)
+    node.promise_cpus("The pool is whole", "shared pool", whole, node.view.shared_pool)
+
+
+@scenario(
+    "topology/app-lies-with-its-init-container",
+    "An app container lies in the NUMA node of the init container whose CPUs it reuses",
+    INIT_CONTAINERS,
+    needs=_NODES,
+)
+def app_lies_with_its_init_container(node: LockstepNode) -> None:
+    """It asks for as many CPUs as that NUMA node had to give, those of the init container
+    included."""
+    node.boot(_config(node, _RESTRICTED))
+    numa = _first(node)
+    room = _free_in(node, numa)
+    containers = [exclusive("setup", 1, kind=Kind.INIT), exclusive("main", len(room))]
+    _promise_running(node, "a", node.apply(guaranteed_of("a", containers)))
+    node.promise_cpus(
+        "The app container has all that was free there, the reused CPU too",
+        "exclusive CPUs a/main",
+        room,
+        node.taken("a", "main"),
+    )
+
+
+# -- restart -------------------------------------------------------------------------------------
+
+
+def _keeps_over_restart(node: LockstepNode, policy: str, scope: str) -> None:
+    node.boot(_config(node, policy, scope=scope))
+    one, two = _apply_divided(node)
+    node.kill()
+    node.start()
+    status = node.view.pods.get("a", PodView(Phase.PENDING))
+    _promise_running(node, "a", status)
+    node.promise_cpus("The first keeps its CPUs", "exclusive CPUs a/c1", one, node.taken("a", "c1"))
+    node.promise_cpus("The second too", "exclusive CPUs a/c2", two, node.taken("a", "c2"))
+
+
+@scenario(
+    "topology/restart-keeps-containers",
+    "After a restart containers keep the CPUs that single-numa-node gave them",
+    TOPOLOGY_PAGE,
+    needs=_SPLIT,
+    capabilities=[Capability.RESTART],
+)
+def restart_keeps_containers(node: LockstepNode) -> None:
+    """Where they lie is where they may lie: no other NUMA node is looked at."""
+    _keeps_over_restart(node, _SINGLE, "container")
+
+
+@scenario(
+    "topology/restart-keeps-pods",
+    "After a restart a pod keeps the CPUs that scope pod gave it",
+    TOPOLOGY_SCOPES,
+    since="1.20",
+    needs=_SPLIT,
+    capabilities=[Capability.RESTART],
+)
+def restart_keeps_pods(node: LockstepNode) -> None:
+    """The pod is asked for as a whole again, and holds it already."""
+    _keeps_over_restart(node, _RESTRICTED, "pod")
+
+
+@scenario(
+    "topology/stricter-policy-judges-what-runs",
+    "A pod that lies in more NUMA nodes than needed is refused once restricted is configured",
+    TOPOLOGY_POLICIES,
+    needs=_SCATTERED,
+    capabilities=[Capability.RESTART, Capability.CONFIGURE, *_REFUSALS],
+)
+def stricter_policy_judges_what_runs(node: LockstepNode) -> None:
+    """Admission is repeated at every start, and the CPUs that it holds are no exception."""
+    node.boot(_config(node, _BEST_EFFORT))
+    count = _scatter(node)
+    _promise_running(node, "a", node.apply(guaranteed("a", count)))
+    node.stop()
+    node.configure(_config(node, _RESTRICTED))
+    node.start()
+    status = node.view.pods.get("a", PodView(Phase.PENDING))
+    node.promise_equal("The pod is rejected", "phase of pod a", Phase.REJECTED, status.phase)
+    node.promise_equal("with its reason", "reason", "TopologyAffinityError", status.reason)
+
+
+# -- options -------------------------------------------------------------------------------------
+
+
+@scenario(
+    "topology/closest-numa-nodes",
+    "Under prefer-closest-numa-nodes a request for two NUMA nodes gets two that are close",
+    CLOSEST_NUMA,
+    since="1.26",
+    machine="2s-4n-64c-smt2",
+)
+def closest_numa_nodes(node: LockstepNode) -> None:
+    """With the first node full, the lowest pair spans both sockets and the highest does not."""
+    closest = {"prefer-closest-numa-nodes": "true"}
+    node.boot(_config(node, _RESTRICTED, options=closest))
+    node.apply(guaranteed("fills", len(_free_in(node, _first(node)))))
+    count = _node_size(node) + 1
+    node.apply(guaranteed("a", count))
+    taken = node.taken("a")
+    _promise_within(node, "a/c", taken, count=count, nodes=2)
+    node.promise_equal("Both lie in one socket", "sockets", 1, len(_sockets_of(node, taken)))
+
+
+@scenario(
+    "topology/lowest-numa-nodes",
+    "Without prefer-closest-numa-nodes a request for two NUMA nodes gets those with the lowest ids",
+    CLOSEST_NUMA,
+    machine="2s-4n-64c-smt2",
+)
+def lowest_numa_nodes(node: LockstepNode) -> None:
+    """Even where they are far from each other."""
+    node.boot(_config(node, _RESTRICTED))
+    node.apply(guaranteed("fills", len(_free_in(node, _first(node)))))
+    node.apply(guaranteed("a", _node_size(node) + 1))
+    node.promise_equal(
+        "It lies in the second and the third",
+        "NUMA nodes of a/c",
+        list(node.topology.numa_masks)[1:3],
+        _numa_nodes_of(node, node.taken("a")),
+    )
+
+
+@scenario(
+    "topology/align-by-socket-widens-restricted",
+    "Under align-by-socket restricted admits what fits a socket, though no NUMA node has room",
+    BY_SOCKET,
+    since="1.25",
+    machine="2s-4n-64c-smt2",
+)
+def align_by_socket_widens_restricted(node: LockstepNode) -> None:
+    """Two NUMA nodes of one socket have room between them, the others are full."""
+    node.boot(_config(node, _RESTRICTED, by_socket=True))
+    size = _node_size(node)
+    for number, count in enumerate((len(_free_in(node, _first(node))), size, size, size)):
+        node.apply(guaranteed(f"fills-{number}", count))
+    node.delete("fills-1")
+    node.apply(guaranteed("takes-one", 1))
+    node.delete("fills-0")
+    _promise_running(node, "a", node.apply(guaranteed("a", size)))
+    taken = node.taken("a")
+    _promise_within(node, "a/c", taken, count=size, nodes=2)
+    node.promise_equal("They lie in one socket", "sockets", 1, len(_sockets_of(node, taken)))
+
+
+@scenario(
+    "topology/align-by-socket-excludes-single-numa-node",
+    "align-by-socket together with single-numa-node keeps the kubelet from starting",
+    BY_SOCKET,
+    since="1.25",
+    capabilities=[Capability.START_ERROR],
+)
+def align_by_socket_excludes_single_numa_node(node: LockstepNode) -> None:
+    """One asks for sockets, the other for NUMA nodes."""
+    node.boot(_config(node, _SINGLE, by_socket=True))
+    node.promise_refusal("policy is incompatible with CPUManager align-by-socket policy option")
+
+
+# -- settings ------------------------------------------------------------------------------------
+
+
+@scenario(
+    "topology/unknown-policy-is-refused",
+    "A Topology Manager policy that does not exist keeps the kubelet from starting",
+    TOPOLOGY_PAGE,
+    since="1.20",
+    capabilities=[Capability.START_ERROR],
+)
+def unknown_policy_is_refused(node: LockstepNode) -> None:
+    """A typing error must not become the policy none."""
+    node.boot(_config(node, "restrict"))
+    node.promise_refusal("topologyManagerPolicy", "restrict")
+
+
+@scenario(
+    "topology/unknown-scope-is-refused",
+    "A Topology Manager scope that does not exist keeps the kubelet from starting",
+    TOPOLOGY_PAGE,
+    since="1.20",
+    capabilities=[Capability.START_ERROR],
+)
+def unknown_scope_is_refused(node: LockstepNode) -> None:
+    """Even under policy none, which has no use for a scope."""
+    node.boot(_config(node, "none", scope="node"))
+    node.promise_refusal("topologyManagerScope", "node")
+
+
+@scenario(
+    "topology/nine-numa-nodes-are-refused",
+    "Under a Topology Manager policy the kubelet does not start on more than eight NUMA nodes",
+    TOPOLOGY_PAGE,
+    machine="1s-1n-4c-smt1",
+    capabilities=[Capability.START_ERROR],
+)
+def nine_numa_nodes_are_refused(node: LockstepNode) -> None:
+    """Nodes without a CPU count."""
+    node.boot(_config(node, _BEST_EFFORT), machine=machine("1s-1n-4c-smt1-mem8"))
+    node.promise_refusal("unsupported on machines with more than 8 NUMA Nodes")
+
+
+@scenario(
+    "topology/none-starts-on-nine-numa-nodes",
+    "Under policy none the kubelet starts on more than eight NUMA nodes",
+    TOPOLOGY_PAGE,
+    machine="1s-1n-4c-smt1",
+)
+def none_starts_on_nine_numa_nodes(node: LockstepNode) -> None:
+    """Nobody makes hints for them."""
+    node.boot(machine=machine("1s-1n-4c-smt1-mem8"))
+    _promise_running(node, "a", node.apply(guaranteed("a", 1)))
+
+
+@scenario(
+    "topology/max-allowable-numa-nodes",
+    "max-allowable-numa-nodes lifts the limit of eight NUMA nodes",
+    NUMA_LIMIT,
+    since="1.31",
+    machine="1s-1n-4c-smt1",
+)
+def max_allowable_numa_nodes(node: LockstepNode) -> None:
+    """To the number that it names."""
+    limit = {"max-allowable-numa-nodes": "9"}
+    node.boot(_config(node, _SINGLE, options=limit), machine=machine("1s-1n-4c-smt1-mem8"))
+    _promise_running(node, "a", node.apply(guaranteed("a", 1)))
+    _promise_within(node, "a/c", node.taken("a"), count=1)
+
+
+@scenario(
+    "topology/too-low-a-limit-is-refused",
+    "A limit of fewer than eight NUMA nodes keeps the kubelet from starting",
+    NUMA_LIMIT,
+    since="1.31",
+    machine="1s-1n-4c-smt1",
+    capabilities=[Capability.START_ERROR],
+)
+def too_low_a_limit_is_refused(node: LockstepNode) -> None:
+    """Eight is what every kubelet can do."""
+    node.boot(_config(node, _RESTRICTED, options={"max-allowable-numa-nodes": "7"}))
+    node.promise_refusal(
+        'the minimum value of "max-allowable-numa-nodes" should not be less than 8'
+    )
+
+
+@scenario(
+    "topology/unknown-option-is-refused",
+    "A Topology Manager option that does not exist keeps the kubelet from starting",
+    TOPOLOGY_PAGE,
+    since="1.26",
+    capabilities=[Capability.START_ERROR],
+)
+def unknown_option_is_refused(node: LockstepNode) -> None:
+    """A typing error must not go unnoticed."""
+    node.boot(_config(node, _RESTRICTED, options={"prefer-close-numa-nodes": "true"}))
+    node.promise_refusal('unknown Topology Manager Policy option: "prefer-close-numa-nodes"')

@@ -1,0 +1,291 @@
+"""Hypothesis strategies for whatever the model and its subjects take.
+
+What belongs here: machines, CPU sets, pods, settings, state files and steps to draw in property
+tests, of this project and of those who use it. What never does: a property.
+
+Each function returns a strategy; what is drawn is right unless the name says ``any``::
+
+    from hypothesis import given
+    from conformance import strategies
+
+    @given(strategies.topologies(), strategies.cpusets())
+    def test_mine(topology, cpus): ...
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from hypothesis import strategies as st
+from hypothesis.strategies import SearchStrategy
+
+from reference.behaviours import Behaviour
+from reference.checkpoint import Checkpoint
+from reference.cpuset import CPUSet
+from reference.releases import LATEST, AnyRelease, has
+from reference.steps import (
+    Apply,
+    AwaitReconcile,
+    Configure,
+    Container,
+    Delete,
+    Kind,
+    KubeletConfig,
+    Pod,
+    Reboot,
+    RemoveState,
+    Start,
+    Step,
+    Stop,
+    WriteState,
+)
+from reference.topology import CPUTopology
+
+__all__ = [
+    "any_cpu_list_texts",
+    "any_quantity_texts",
+    "checkpoints",
+    "containers",
+    "cpu_list_texts",
+    "cpusets",
+    "guaranteed_pods",
+    "kubelet_configs",
+    "machine_specs",
+    "pods",
+    "quantity_texts",
+    "releases",
+    "steps",
+    "topologies",
+]
+
+_MAX_CPU: Final = 63
+_NAMES: Final = ("a", "b", "c", "d", "app", "sidecar")
+
+
+def releases(first: int = 18, last: int = LATEST) -> SearchStrategy[str]:
+    """Minor releases, ``1.18`` to the newest that the model knows."""
+    return st.integers(first, last).map(lambda minor: f"1.{minor}")
+
+
+# -- CPUs --------------------------------------------------------------------------------------
+
+
+def cpusets(*, min_size: int = 0, max_cpu: int = _MAX_CPU) -> SearchStrategy[CPUSet]:
+    """Sets of CPU ids from 0 to ``max_cpu``."""
+    return st.frozensets(st.integers(0, max_cpu), min_size=min_size).map(CPUSet)
+
+
+@st.composite
+def cpu_list_texts(draw: st.DrawFn, *, max_cpu: int = _MAX_CPU) -> str:
+    """CPU lists that every kubelet takes, not only in the form that it writes: overlaps,
+    any order, signs, leading zeros, ranges of one."""
+    number = st.integers(0, max_cpu)
+    pieces = []
+    for _ in range(draw(st.integers(0, 5))):
+        low, high = sorted((draw(number), draw(number)))
+        zeros = draw(st.sampled_from(["", "", "0", "+", "+00"]))
+        pieces.append(draw(st.sampled_from([f"{zeros}{low}", f"{zeros}{low}-{high}"])))
+    return ",".join(pieces)
+
+
+def any_cpu_list_texts() -> SearchStrategy[str]:
+    """CPU lists, near misses of them, and texts of any kind."""
+    piece = st.sampled_from(
+        ["", "0", "3", "0-3", "5-1", "1-2-3", "1--3", "-1", "0-", "+3", "007", " 1", "1 ", "0x1",
+         "1.3", "a", "0-6:2", "all", "9" * 20, "\u0663", "0-3\n"]
+    )  # fmt: skip
+    return st.one_of(cpu_list_texts(), st.lists(piece, max_size=4).map(",".join), st.text())
+
+
+@st.composite
+def topologies(
+    draw: st.DrawFn, *, max_cpus: int = 64, even: bool = True, uncore: bool = True
+) -> CPUTopology:
+    """Machines as the kubelet sees them: sockets of NUMA nodes of uncore caches of cores.
+
+    CPU ids are neighbours in a core, or one core after the other and then its threads. Without
+    ``even`` some cores lack a CPU, as where CPUs are offline. Without ``uncore`` each NUMA node
+    has one cache.
+    """
+    threads = draw(st.sampled_from([1, 2, 4]))
+    sockets = draw(st.sampled_from([1, 2, 4]))
+    nodes = draw(st.sampled_from([1, 2, 4]))
+    caches = draw(st.sampled_from([1, 2])) if uncore else 1
+    parts = sockets * nodes * caches
+    cores = draw(st.integers(1, max(1, max_cpus // (parts * threads))))
+    near = draw(st.booleans())
+    total = parts * cores
+    missing = draw(st.frozensets(st.integers(0, total - 1), max_size=3)) if not even else ()
+    places = {}
+    for core in range(total):
+        cache = core // cores
+        node = cache // caches
+        for thread in range(threads):
+            if thread and core in missing:
+                continue
+            cpu = core * threads + thread if near else core + thread * total
+            places[cpu] = (node, node // nodes, core, cache)
+    return CPUTopology.of(places)
+
+
+@st.composite
+def machine_specs(draw: st.DrawFn, *, max_cpus: int = 64) -> str:
+    """Machines described by their totals, as ``topologies.describe`` takes them."""
+    sockets = draw(st.sampled_from([1, 2, 4]))
+    nodes = sockets * draw(st.sampled_from([1, 2, 4]))
+    threads = draw(st.sampled_from([1, 2, 4]))
+    cores = nodes * draw(st.integers(1, max(1, max_cpus // (nodes * threads))))
+    suffixes = draw(
+        st.lists(st.sampled_from(["near", "interleaved", "cpustep2", "pkgstep3"]), unique=True)
+    )
+    order = [one for one in ("near", "interleaved", "cpustep2", "pkgstep3") if one in suffixes]
+    return "-".join([f"{sockets}s", f"{nodes}n", f"{cores}c", f"smt{threads}", *order])
+
+
+# -- pods --------------------------------------------------------------------------------------
+
+
+def quantity_texts() -> SearchStrategy[str]:
+    """Quantities of up to some thousand CPUs, in every form that Kubernetes takes."""
+    number = st.integers(0, 4000)
+    return st.one_of(
+        number.map(str),
+        st.builds(lambda whole, suffix: f"{whole}{suffix}", number, st.sampled_from("num")),
+        st.builds(lambda whole, part: f"{whole}.{part:03}", number, st.integers(0, 999)),
+        st.sampled_from(["1k", "1Ki", "2e0", "2E0", "2000e-3", ".5", "5.", "+1", "1e+1", "0"]),
+    )
+
+
+def any_quantity_texts() -> SearchStrategy[str]:
+    """Quantities, near misses of them, and texts of any kind."""
+    return st.one_of(
+        quantity_texts(),
+        st.from_regex(r"[+-]?[0-9.]{0,25}[eEinumkKMGTP]{0,2}[+-]?[0-9]{0,2}", fullmatch=True),
+        st.text(),
+    )
+
+
+def containers(kind: Kind = Kind.APP) -> SearchStrategy[Container]:
+    """Containers with or without requests and limits; a request is never above its limit."""
+    amounts = st.integers(1, 16).map(lambda half: f"{half * 500}m")
+    equal = st.builds(
+        lambda name, cpu: Container(name, cpu, cpu, "64Mi", "64Mi", kind=kind),
+        st.sampled_from(_NAMES), amounts | st.integers(1, 8).map(str),
+    )  # fmt: skip
+    request_only = st.builds(
+        lambda name, cpu: Container(name, cpu_request=cpu, kind=kind),
+        st.sampled_from(_NAMES), amounts,
+    )  # fmt: skip
+    bare = st.builds(lambda name: Container(name, kind=kind), st.sampled_from(_NAMES))
+    return st.one_of(equal, request_only, bare)
+
+
+@st.composite
+def pods(draw: st.DrawFn, *, names: SearchStrategy[str] | None = None) -> Pod:
+    """Pods that a kubelet takes up, of any QoS class: some init containers and sidecars, then at
+    least one app container, all of different names."""
+    before = draw(st.lists(st.sampled_from([Kind.INIT, Kind.SIDECAR]), max_size=2))
+    apps = draw(st.integers(1, 2))
+    parts = [draw(containers(kind)) for kind in [*before, *[Kind.APP] * apps]]
+    named = [
+        Container(f"{one.name}{number}", one.cpu_request, one.cpu_limit, one.memory_request,
+                  one.memory_limit, one.kind)
+        for number, one in enumerate(parts)
+    ]  # fmt: skip
+    return Pod(draw(names or _pod_names()), tuple(named))
+
+
+@st.composite
+def guaranteed_pods(
+    draw: st.DrawFn, *, max_cpus: int = 8, names: SearchStrategy[str] | None = None
+) -> Pod:
+    """Pods whose containers all get exclusive CPUs."""
+    wanted = draw(st.lists(st.integers(1, max_cpus).map(str), min_size=1, max_size=3))
+    made = [
+        Container(f"c{number}", cpus, cpus, "64Mi", "64Mi") for number, cpus in enumerate(wanted)
+    ]
+    return Pod(draw(names or _pod_names()), tuple(made))
+
+
+def _pod_names() -> SearchStrategy[str]:
+    return st.integers(1, 99).map(lambda number: f"pod{number}")
+
+
+# -- settings ----------------------------------------------------------------------------------
+
+_SINCE: Final[Mapping[str, int]] = {
+    "full-pcpus-only": 33,
+    "strict-cpu-reservation": 35,
+    "prefer-align-cpus-by-uncorecache": 36,
+}
+
+
+@st.composite
+def kubelet_configs(draw: st.DrawFn, *, release: AnyRelease = f"1.{LATEST}") -> KubeletConfig:
+    """Settings that a kubelet of ``release`` takes on any machine of two CPUs and more: a policy,
+    one reserved CPU, and stable options that need no feature gate."""
+    minor = int(str(release).split("+")[0].split(".")[1])
+    known = [name for name, since in _SINCE.items() if since <= minor]
+    policy = draw(st.sampled_from(["static", "static", "static", "none"]))
+    chosen = draw(st.frozensets(st.sampled_from(known))) if known and policy == "static" else ()
+    options = {name: draw(st.sampled_from(["true", "false"])) for name in sorted(chosen)}
+    if draw(st.booleans()) and has(release, Behaviour.RESERVED_CPU_LIST):
+        return KubeletConfig(policy, CPUSet([0]), policy_options=options)
+    reserved = draw(st.sampled_from(["1", "500m", "1000m"]))
+    return KubeletConfig(policy, system_reserved=reserved, policy_options=options)
+
+
+# -- state files -------------------------------------------------------------------------------
+
+
+@st.composite
+def checkpoints(
+    draw: st.DrawFn,
+    *,
+    release: AnyRelease = f"1.{LATEST}",
+    feature_gates: Mapping[str, bool] | None = None,
+    names: SearchStrategy[str] | None = None,
+    max_cpu: int = _MAX_CPU,
+) -> Checkpoint:
+    """What a kubelet of ``release`` may write and will read: of up to 1.17 by container id, of
+    later ones by pod, with pod entries and baselines where the release and its gates have them."""
+    gates = feature_gates or {}
+    name = names or st.text(st.characters(codec="utf-8"), max_size=8)
+    cpus = cpusets(max_cpu=max_cpu)
+    by_name = st.dictionaries(name, cpus, max_size=3)
+    policy = draw(st.sampled_from(["static", "static", "none"]))
+    default = draw(cpus)
+    if not has(release, Behaviour.KEYED_BY_POD):
+        held = draw(by_name)
+        return Checkpoint(policy, default, {"": held} if held else {})
+    entries = draw(st.dictionaries(name, by_name, max_size=3))
+    pod_entries, baselines = {}, {}
+    if has(release, Behaviour.POD_LEVEL_MANAGERS) and gates.get("PodLevelResourceManagers"):
+        pod_entries = draw(st.dictionaries(name, cpus, max_size=2))
+    if has(release, Behaviour.STATE_WITH_DATA) and gates.get(
+        "InPlacePodVerticalScalingExclusiveCPUs"
+    ):
+        # Each container has one; a file without any is read as if they were the entries.
+        baselines = {uid: {one: draw(cpus) for one in held} for uid, held in entries.items()}
+    return Checkpoint(policy, default, entries, pod_entries, baselines)
+
+
+# -- steps -------------------------------------------------------------------------------------
+
+
+def steps(
+    *, release: AnyRelease = f"1.{LATEST}", pod_names: tuple[str, ...] = ("p1", "p2", "p3")
+) -> SearchStrategy[Step]:
+    """Any one step; whether a node can take it hangs on its state."""
+    names = st.sampled_from(pod_names)
+    return st.one_of(
+        st.sampled_from([Start(), Stop(), Stop(kill=True), Reboot(), RemoveState()]),
+        st.just(AwaitReconcile()),
+        st.builds(Apply, pods(names=names) | guaranteed_pods(names=names)),
+        st.builds(Delete, names),
+        st.builds(Configure, kubelet_configs(release=release)),
+        checkpoints(release=release, names=st.sampled_from(_NAMES)).map(
+            lambda one: WriteState(one.dumps(release=release))
+        ),
+    )

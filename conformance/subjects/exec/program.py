@@ -1,0 +1,125 @@
+"""A program that speaks the protocol: greeted once, then asked.
+
+What belongs here: requests and answers in pairs, and what a broken answer is called. What never
+does: bytes and processes (``channel``), and what the answers are good for (``node``).
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from typing import Final, TypeVar, cast
+
+import msgspec
+
+from conformance.subject import SubjectLostError, SubjectSetupError
+from conformance.subjects.exec import wire
+from conformance.subjects.exec.channel import Channel, LineLost
+
+_A = TypeVar("_A", bound=wire.Answer)
+
+#: How long a program may take for one answer, in seconds. Long, because a busy machine is no
+#: verdict; a hang costs this.
+PATIENCE: Final = 30.0
+
+
+class Panicked(Exception):
+    """The CPU manager died of a request, and its kubelet with it; ``state_file`` is the answer's."""
+
+    def __init__(self, text: str, state_file: wire.StateFile | msgspec.UnsetType) -> None:
+        super().__init__(text)
+        self.state_file = state_file
+
+
+class Program:
+    """A running program that has said who it is: ``about``.
+
+    Raises :class:`SubjectSetupError` where it does not: it cannot be started, does not answer, or
+    speaks another version.
+    """
+
+    def __init__(self, name: str, command: Sequence[str], *, patience: float = PATIENCE) -> None:
+        self.name = name
+        self._patience = patience
+        self._numbers = itertools.count(1)
+        try:
+            self._channel = Channel(command)
+        except LineLost as error:
+            raise SubjectSetupError(f"{name}: the program {error}") from error
+        try:
+            self.about = self._greet()
+        except SubjectLostError as error:
+            self.close()
+            raise SubjectSetupError(str(error), evidence=error.evidence) from error
+        except SubjectSetupError:
+            self.close()
+            raise
+
+    @property
+    def lost(self) -> bool:
+        """Whether it is of no more use."""
+        return bool(self._channel.lost)
+
+    def ask(self, request: wire.Request, kind: type[_A]) -> _A:
+        """The answer to one request. Raises as :meth:`ask_all`."""
+        (answer,) = self.ask_all([request])
+        return cast(_A, answer)
+
+    def ask_all(self, requests: Sequence[wire.Request]) -> list[wire.Answer]:
+        """The answers to requests that are sent together.
+
+        Raises :class:`SubjectLostError` where the program hung, ended, wrote what is no answer or
+        refused a request, and :class:`Panicked` where the CPU manager died.
+        """
+        for request in requests:
+            request.id = next(self._numbers)
+        try:
+            lines = self._channel.ask(
+                [wire.encode(request) for request in requests], patience=self._patience
+            )
+        except LineLost as error:
+            raise self._lost(f"the program {error}") from error
+        answers = [self._answer(*pair) for pair in zip(requests, lines, strict=True)]
+        for answer in answers:
+            if answer.panic:
+                raise Panicked(answer.panic, answer.state_file)
+        return answers
+
+    def excerpt(self) -> str:
+        """The end of what it said on standard error."""
+        return self._channel.excerpt()
+
+    def close(self) -> None:
+        """End it. May be called twice."""
+        self._channel.close()
+
+    def _greet(self) -> wire.HelloAnswer:
+        about = self.ask(wire.Hello(protocol=wire.PROTOCOL), wire.HelloAnswer)
+        if about.protocol != wire.PROTOCOL:
+            raise SubjectSetupError(
+                f"{self.name}: the program speaks protocol {about.protocol}, not {wire.PROTOCOL}"
+            )
+        if not about.release:
+            raise SubjectSetupError(f"{self.name}: the program does not say which release it is")
+        return about
+
+    def _answer(self, request: wire.Request, line: bytes) -> wire.Answer:
+        try:
+            answer = wire.decode(request, line)
+        except msgspec.DecodeError as error:
+            shown = line[:80].decode(errors="replace")
+            raise self._broken(f"wrote {shown!r}, which is no answer: {error}") from error
+        if answer.id != request.id:
+            raise self._broken(f"answered request {answer.id}, and {request.id} was asked")
+        if answer.error:
+            op = type(request).__struct_config__.tag
+            raise self._lost(f"the program refuses {op}: {answer.error[:500]}")
+        return answer
+
+    def _broken(self, what: str) -> SubjectLostError:
+        """A program that answers nonsense is not asked again."""
+        self.close()
+        return self._lost(f"the program {what}")
+
+    def _lost(self, what: str) -> SubjectLostError:
+        return SubjectLostError(f"{self.name}: {what}", evidence=self.excerpt())

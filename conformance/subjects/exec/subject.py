@@ -1,0 +1,130 @@
+"""The subject ``exec:COMMAND``: any program that speaks the protocol of ``docs/exec-protocol.md``.
+
+``exec:1.36`` is the driver of that release, ``pinproof driver build 1.36``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import shlex
+import shutil
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Final
+from weakref import WeakSet
+
+import topologies
+from conformance.subject import (
+    Capability,
+    SubjectInfo,
+    SubjectLostError,
+    SubjectSetupError,
+    SubjectUsageError,
+)
+from conformance.subjects.exec import drivers, wire
+from conformance.subjects.exec.node import ExecNode
+from conformance.subjects.exec.program import PATIENCE, Program
+from conformance.subjects.kubelet import releases
+from conformance.subjects.kubelet.subject import digest_of
+from reference.steps import KubeletConfig
+from topologies import Machine
+
+_SCHEME: Final = "exec:"
+
+
+class ExecSubject:
+    """A program around a CPU manager (:class:`conformance.subject.Subject`).
+
+    One process holds every node; where it has died (or was killed, because it hung), the next node
+    gets a new one, and the nodes that it held are lost.
+    """
+
+    capabilities = frozenset(Capability)
+
+    def __init__(self, name: str, command: Sequence[str], *, patience: float = PATIENCE) -> None:
+        self._command = list(command)
+        self._patience = patience
+        self._name = name
+        self._program = self._launch()
+        about = self._program.about
+        binary = Path(self._command[0])
+        self.info = SubjectInfo(
+            name=name,
+            release=about.release,
+            version=about.version,
+            digest=digest_of(binary),
+            facts={**about.facts, "program": about.name or binary.name, "path": str(binary)},
+        )
+        self._numbers = itertools.count(1)
+        self._nodes: WeakSet[ExecNode] = WeakSet()
+
+    @classmethod
+    def open(
+        cls,
+        target: str,
+        *,
+        progress: Callable[[str], None] | None = None,
+        patience: float = PATIENCE,
+    ) -> ExecSubject:
+        """The subject that ``target`` names: a command line (split as a shell would, but run
+        without one), or a release, whose driver is built where it has not been yet.
+
+        Raises :class:`SubjectUsageError` where the command cannot be run, and
+        :class:`SubjectSetupError` where the program does not answer as it must.
+        """
+        if releases.parse(target) is not None and not Path(target).exists():
+            command = [str(drivers.build(target, progress=progress))]
+        else:
+            command = _command(target)
+        return cls(f"{_SCHEME}{target}", command, patience=patience)
+
+    def node(
+        self,
+        machine: Machine,
+        config: KubeletConfig,
+        *,
+        machines: Callable[[str], Machine] = topologies.machine,
+    ) -> ExecNode:
+        """A fresh node; ``machines`` finds what a reboot names. Raises
+        :class:`SubjectSetupError`."""
+        if self._program.lost:
+            self._program.close()
+            self._program = self._launch()
+        name = f"n{next(self._numbers)}"
+        try:
+            node = ExecNode(self._program, name, machine, config, machines=machines)
+        except SubjectLostError as error:
+            raise SubjectSetupError(str(error)) from error
+        self._nodes.add(node)
+        return node
+
+    @property
+    def program(self) -> Program:
+        """The program, for requests that no node makes (``take``)."""
+        return self._program
+
+    def close(self) -> None:
+        """End the program. May be called twice."""
+        if not self._program.lost:
+            with contextlib.suppress(SubjectLostError):
+                self._program.ask(wire.Shutdown(), wire.Answer)
+        self._program.close()
+
+    def _launch(self) -> Program:
+        return Program(self._name, self._command, patience=self._patience)
+
+
+def _command(target: str) -> list[str]:
+    try:
+        words = shlex.split(target)
+    except ValueError as error:
+        raise SubjectUsageError(f"{_SCHEME}{target}: {error}") from error
+    if not words:
+        raise SubjectUsageError(f"{_SCHEME} takes a command, or a release such as 1.36")
+    found = shutil.which(Path(words[0]).expanduser())
+    if found is None:
+        raise SubjectUsageError(
+            f"{words[0]}: no such program that can be executed, and no release (such as 1.36) either"
+        )
+    return [str(Path(found).absolute()), *words[1:]]

@@ -1,0 +1,316 @@
+"""Programs around released Kubernetes versions, built from the Go module and kept.
+
+What belongs here: which release is taken, building, and the cache. What never does: what a program
+is built from (``recipe``).
+
+A program is kept in ``$XDG_CACHE_HOME/pinproof/PROGRAMs/VERSION-KEY/`` with a note of its digest;
+it is used again only if it still has that digest. The key stands for everything that the build is
+made of but the toolchain, so that a changed recipe builds anew. One builder at a time works on a
+version: the others wait for it and find what it made.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import json
+import os
+import re
+import shutil
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, Protocol, TypeAlias
+
+from conformance.subject import SubjectSetupError, SubjectUsageError
+from conformance.subjects.kubelet import releases
+from conformance.subjects.kubelet.golang import Go, GoError
+from conformance.subjects.kubelet.recipe import KUBERNETES, Recipe
+from conformance.subjects.kubelet.releases import Minor, Version
+
+Progress: TypeAlias = Callable[[str], None]
+
+#: What Go says of a module or a version that does not exist.
+_ABSENT: Final = (
+    "403 forbidden", "404 not found", "410 gone", "not found:",
+    "unknown revision", "no matching versions",
+)  # fmt: skip
+#: How ``go mod tidy`` names a module whose source a proxy refuses.
+_UNREADABLE: Final = re.compile(
+    r"([\w./-]+)@(v\d[\w.+-]*): (?:reading \S+: (?:403|404|410)|not found)", re.ASCII
+)
+#: How many patch releases that are not listed are tried by name, beyond the newest one that is
+#: listed or known, and before it: lists may be incomplete.
+_BEYOND: Final = 2
+_BEFORE: Final = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Built:
+    """A program in the cache. ``digest`` is ``sha256:…``, ``go`` the toolchain's version."""
+
+    version: str
+    path: Path
+    digest: str
+    go: str
+
+
+class RecipeMaker(Protocol):
+    """What a program of a release is built from; ``theirs`` is the release's own ``go.mod``, and
+    ``replaced`` a folder that takes the place of the released module."""
+
+    def __call__(self, version: Version, theirs: str, replaced: Path | None = None) -> Recipe: ...
+
+
+class _MissingModuleError(Exception):
+    """A release cannot be had whole."""
+
+
+class Workshop:
+    """Builds one program, ``name``, for any release from ``oldest`` on."""
+
+    def __init__(self, name: str, oldest: Minor, recipe: RecipeMaker) -> None:
+        self._name = name
+        self._oldest = oldest
+        self._recipe = recipe
+
+    def build(
+        self, target: str, *, replaced: Path | None = None, progress: Progress | None = None
+    ) -> Path:
+        """The program of the release ``target`` (``1.36``, ``1.36.4``), from the cache or built
+        now. ``replaced``, a checkout of Kubernetes, takes the place of the released module; then
+        it is always built, which takes seconds where little was changed.
+
+        Of a minor, the newest patch release that is known to build is taken; of one without, the
+        newest that can be had whole. ``progress`` is told each stage in a few words.
+
+        Raises :class:`SubjectUsageError` where there can be no such release or checkout, and
+        :class:`SubjectSetupError` where it cannot be built: no Go, no network, a missing module.
+        """
+        asked = self._asked(target)
+        tell = progress or (lambda stage: None)
+        if replaced is not None:
+            return self._build_replaced(asked, replaced, tell)
+        for version in _known(asked):
+            found = self._in_cache(version)
+            if found is not None:
+                return found.path
+        go = Go.find()
+        refusals: list[str] = []
+        for version in _candidates(go, asked):
+            try:
+                return self._build(go, version, tell)
+            except _MissingModuleError as error:
+                refusals.append(str(error))
+                tell(str(error))
+        raise SubjectSetupError(self._nothing_to_be_had(asked, refusals))
+
+    def cached(self) -> list[Built]:
+        """What the cache holds whole, newest release first. Digests are not checked here."""
+        notes = (self._read_note(folder) for folder in self.cache().glob("*/"))
+        found = [built for built in notes if built is not None]
+        return sorted(found, key=lambda one: releases.parse(one.version) or (), reverse=True)
+
+    def ready(self, target: str) -> Path | None:
+        """The program of this release, if the cache has just what would be built now."""
+        versions = _known(self._asked(target))
+        found = (self._in_cache(version) for version in versions)
+        return next((built.path for built in found if built is not None), None)
+
+    def cache(self) -> Path:
+        """The folder that holds them."""
+        base = os.environ.get("XDG_CACHE_HOME", "")
+        # The XDG specification: a relative path is to be ignored.
+        root = Path(base) if base.startswith("/") else Path.home() / ".cache"
+        return root / "pinproof" / f"{self._name}s"
+
+    # --- which release -----------------------------------------------------------------------
+
+    def _asked(self, target: str) -> Minor | Version:
+        asked = releases.parse(target)
+        if asked is None:
+            raise SubjectUsageError(f"{target!r} is no release: 1.36 and 1.36.4 are")
+        minor = asked.release if isinstance(asked, Version) else asked
+        if minor < self._oldest:
+            raise SubjectUsageError(f"{target}: {self._oldest} is the oldest that can be driven")
+        return asked
+
+    def _nothing_to_be_had(self, asked: Minor | Version, refusals: list[str]) -> str:
+        why = f"{self._name} {asked} cannot be built: "
+        why += refusals[0] if refusals else "no such release"
+        if not isinstance(asked, Version):
+            others = len(refusals) - 1
+            return f"{why}, nor any of {others} other patch releases" if others > 0 else why
+        known = [str(each) for each in releases.KNOWN_GOOD.get(asked.release, ()) if each != asked]
+        if known:
+            return f"{why}; {' or '.join(known)} is known to build"
+        return f"{why}; another patch release may do: ask for {asked.release}"
+
+    # --- building ----------------------------------------------------------------------------
+
+    def _build(self, go: Go, version: Version, tell: Progress) -> Path:
+        with self.lock(version, tell):
+            found = self._in_cache(version)
+            if found is not None:
+                return found.path
+            tell(f"looking for {self._name} {version}")
+            plan = self._recipe(version, _go_mod_of(go, version))
+            return self._make(go, plan, self._key(version), tell)
+
+    def _build_replaced(self, asked: Minor | Version, replaced: Path, tell: Progress) -> Path:
+        version = next(iter(_known(asked)), None)
+        if version is None:
+            raise SubjectUsageError(f"{asked}: name the patch release that the checkout is made of")
+        folder = replaced.expanduser().absolute()
+        theirs = folder / "go.mod"
+        if not theirs.is_file() or f"module {KUBERNETES}\n" not in theirs.read_text():
+            raise SubjectUsageError(f"{folder} is no checkout of {KUBERNETES}: no such go.mod")
+        plan = self._recipe(version, theirs.read_text(), folder)
+        key = f"{self._key(version)}-{hashlib.sha256(str(folder).encode()).hexdigest()[:8]}"
+        with self.lock(version, tell):
+            try:
+                return self._make(Go.find(), plan, key, tell)
+            except _MissingModuleError as error:
+                raise SubjectSetupError(str(error)) from error
+
+    def _make(self, go: Go, plan: Recipe, key: str, tell: Progress) -> Path:
+        draft = self.cache() / f".{plan.version}.draft"
+        shutil.rmtree(draft, ignore_errors=True)  # of a builder that was killed
+        draft.mkdir()
+        try:
+            self._compile(go, plan, draft, tell)
+            return self._keep(go, plan, draft, self.cache() / f"{plan.version}-{key}")
+        finally:
+            shutil.rmtree(draft, ignore_errors=True)
+
+    def _compile(self, go: Go, plan: Recipe, folder: Path, tell: Progress) -> None:
+        for name, text in _files(plan).items():
+            (folder / name).write_text(text)
+        tell(f"fetching the modules of {self._name} {plan.version}")
+        self._fetch(go, plan.version, folder)
+        tell(f"compiling {self._name} {plan.version}: minutes, the first time")
+        go.run(["build", *plan.flags, "-o", self._name, "."], folder=folder)
+
+    def _fetch(self, go: Go, version: Version, folder: Path) -> None:
+        """Fetch what the program is made of. Not every staging module is part of it, so only this
+        tells whether one that is lacks."""
+        try:
+            go.run(["mod", "tidy"], folder=folder)
+        except GoError as error:
+            missing = _UNREADABLE.findall(error.evidence)
+            if not missing:
+                raise
+            (module, its_version), *_ = missing
+            raise _MissingModuleError(
+                f"{self._name} {version} needs {module} {its_version}, "
+                "which the module proxy does not have"
+            ) from error
+
+    def _keep(self, go: Go, plan: Recipe, draft: Path, place: Path) -> Path:
+        note = {
+            "version": str(plan.version),
+            "digest": _digest(draft / self._name),
+            "go": go.version(),
+        }
+        (draft / f"{self._name}.json").write_text(json.dumps(note, indent=1) + "\n")
+        for name in (*_files(plan), "go.sum"):
+            (draft / name).unlink(missing_ok=True)
+        shutil.rmtree(place, ignore_errors=True)  # what did not have its digest any more
+        draft.replace(place)
+        return place / self._name
+
+    # --- the cache ---------------------------------------------------------------------------
+
+    def _key(self, version: Version) -> str:
+        """The release's own ``go.mod`` follows from the release, so it is no part of the key: what
+        the cache holds is found without asking anybody."""
+        plan = self._recipe(version, "")
+        sources = [text for _, text in sorted(plan.sources.items())]
+        parts = (plan.go_mod, *sources, *plan.flags, *os.uname()[4:])
+        return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:12]
+
+    def _in_cache(self, version: Version) -> Built | None:
+        """The program of this version, if it is there and is what was built."""
+        built = self._read_note(self.cache() / f"{version}-{self._key(version)}")
+        return built if built is not None and _digest(built.path) == built.digest else None
+
+    def _read_note(self, folder: Path) -> Built | None:
+        path = folder / self._name
+        try:
+            note = json.loads((folder / f"{self._name}.json").read_text())
+            built = Built(note["version"], path, note["digest"], note["go"])
+        except (OSError, ValueError, KeyError, TypeError):
+            return None
+        return built if path.is_file() else None
+
+    @contextlib.contextmanager
+    def lock(self, version: Version, tell: Progress) -> Iterator[None]:
+        """Held by whoever builds this version; the kernel frees it when its holder dies."""
+        try:
+            self.cache().mkdir(parents=True, exist_ok=True)
+            lock = (self.cache() / f".{version}.lock").open("w")
+        except OSError as error:
+            raise SubjectSetupError(f"{self.cache()} cannot be written: {error.strerror}") from error
+        with lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                tell(f"waiting for another build of {self._name} {version}")
+                fcntl.flock(lock, fcntl.LOCK_EX)
+            yield
+
+
+def _known(asked: Minor | Version) -> tuple[Version, ...]:
+    return (asked,) if isinstance(asked, Version) else releases.KNOWN_GOOD.get(asked, ())
+
+
+def _candidates(go: Go, asked: Minor | Version) -> Iterator[Version]:
+    known = _known(asked)
+    yield from known
+    if isinstance(asked, Version):
+        return
+    listed = sorted(_listed(go, asked), reverse=True)
+    newest = max([*listed, *known], default=Version(*asked, -1))
+    beyond = [newest._replace(patch=newest.patch + step) for step in range(_BEYOND, 0, -1)]
+    before = [newest._replace(patch=newest.patch - step) for step in range(1, _BEFORE + 1)]
+    tried = {*known}
+    for version in [*beyond, *listed, *before]:
+        if version not in tried and version.patch >= 0:
+            tried.add(version)
+            yield version
+
+
+def _listed(go: Go, minor: Minor) -> list[Version]:
+    words = go.run(["list", "-m", "-versions", KUBERNETES]).split()
+    versions = [version for version in map(releases.parse, words) if isinstance(version, Version)]
+    return [version for version in versions if version.release == minor]
+
+
+def _go_mod_of(go: Go, version: Version) -> str:
+    """The release's own ``go.mod``."""
+    kubernetes = go.describe(f"{KUBERNETES}@v{version}")
+    if _is_missing(kubernetes):
+        raise _MissingModuleError(f"the module proxy has no {KUBERNETES} v{version}")
+    return Path(kubernetes["GoMod"]).read_text()
+
+
+def _is_missing(module: Mapping[str, Any]) -> bool:
+    """Whether the proxy says that there is no such module; raises :class:`SubjectSetupError`
+    where it says nothing or something else."""
+    if "Error" not in module:
+        return False
+    said = str(module["Error"].get("Err", ""))
+    if any(sign in said.lower() for sign in _ABSENT):
+        return True
+    last = said.strip().splitlines()[-1:] or ["no reason given"]
+    raise SubjectSetupError(f"{module['Path']} cannot be had: {last[0][:300]}", evidence=said)
+
+
+def _files(plan: Recipe) -> dict[str, str]:
+    return {"go.mod": plan.go_mod, **plan.sources}
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as stream:
+        return f"sha256:{hashlib.file_digest(stream, 'sha256').hexdigest()}"

@@ -1,0 +1,98 @@
+"""``pinproof capture``: a machine taken from where it is, and written down."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+from rich.console import Console
+
+from pinproof.busy import busy
+from topologies import capturing
+from topologies.capturing import BadTarget, Capture
+
+_QEMU: Final = "qemu:"
+_SSH: Final = "ssh:"
+
+
+def capture(
+    target: Annotated[
+        str,
+        typer.Argument(
+            help="ssh://user@host[:port]; qemu:SPEC; a folder that holds sys and proc. "
+            "Without one: this host.",
+            show_default=False,
+        ),
+    ] = "",
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "-o", "--output", help="The archive to write: NAME.tar.xz, with NAME.toml beside it."
+        ),
+    ] = None,
+    why: Annotated[str, typer.Option(help="Why this machine is worth having, in a line.")] = "",
+    force: Annotated[bool, typer.Option(help="Replace what is there.")] = False,
+    accept_new_host_key: Annotated[
+        bool,
+        typer.Option(help="Trust a host that known_hosts has no key of, and remember its key."),
+    ] = False,
+    known_hosts: Annotated[
+        Path | None, typer.Option(help="Instead of ~/.ssh/known_hosts.", show_default=False)
+    ] = None,
+    key: Annotated[
+        Path | None,
+        typer.Option(help="A private key to log in with.", show_default=False),
+    ] = None,
+    kernel: Annotated[
+        Path | None,
+        typer.Option(help="A bzImage for qemu: instead of Debian's.", show_default=False),
+    ] = None,
+    accel: Annotated[str, typer.Option(help="For qemu: auto, kvm or tcg.")] = "auto",
+    deadline: Annotated[
+        float | None, typer.Option(min=1, help="Seconds for the whole.", show_default=False)
+    ] = None,
+) -> None:
+    """Capture a machine: this host, a node over SSH, or one that QEMU boots a kernel on.
+
+    Only what the kubelet, lscpu and hwloc read is taken, and nothing that tells one machine from
+    its twins: no serial number, MAC address or host name. Neither root nor Python is needed on a
+    node. Prints the path of the archive; what was left out and what is odd goes to stderr.
+    """
+    place = output or Path(_default_name(target))
+    capturing.check_place(place, force=force)
+    with busy(f"capture {target or 'this host'}") as say:
+        if target.startswith(_QEMU):
+            made = capturing.capture_qemu(
+                target.removeprefix(_QEMU), kernel=kernel, deadline=deadline, accel=accel, say=say
+            )
+        elif target.startswith(_SSH):
+            made = capturing.capture_ssh(
+                target,
+                known_hosts=known_hosts,
+                accept_new_host_key=accept_new_host_key,
+                key=key,
+                deadline=deadline or 60,
+            )
+        else:
+            if ":" in target and not Path(target).exists():
+                raise BadTarget(target, "a target is ssh://user@host, qemu:SPEC or a folder")
+            made = capturing.capture_host(target or "/", deadline=deadline or 60)
+    _tell(made)
+    typer.echo(capturing.write_capture(made, place, why=why, force=force))
+
+
+def _tell(made: Capture) -> None:
+    console = Console(stderr=True, highlight=False)
+    for text in made.left_out:
+        console.print(f"pinproof: left out: {text}", markup=False, soft_wrap=True)
+    for text in made.warnings:
+        console.print(f"pinproof: warning: {text}", markup=False, soft_wrap=True)
+
+
+def _default_name(target: str) -> str:
+    """``machine.tar.xz``: a host's name has no place in a capture, nor in its file's name."""
+    spec = target.removeprefix(_QEMU)
+    plain = target.startswith(_QEMU) and re.fullmatch(r"[0-9][a-z0-9,-]{1,120}", spec)
+    return f"{spec}.tar.xz" if plain else "machine.tar.xz"

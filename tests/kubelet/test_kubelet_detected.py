@@ -1,0 +1,105 @@
+"""What a kubelet says its machine is: read from its log, and equal to what the model finds."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+
+from conformance.golden import modelled
+from conformance.subject import SubjectLostError
+from conformance.subjects.kubelet import KubeletSubject
+from conformance.subjects.kubelet.detected import detect, heard
+from conformance.subjects.kubelet.klog import Log
+from reference import discover
+from topologies import Machine, Tree, machine, names
+
+HEAD = "I1121 12:20:48.296926       2 "
+MACHINE = (
+    HEAD + "manager.go:218] Machine: {Timestamp:2026-11-21 12:20:48 +0000 UTC m=+0.15 "
+    "CPUVendorID:GenuineIntel NumCores:2 NumPhysicalCores:1 NumSockets:1 NumBooks:0 "
+    "HugePages:[{PageSize:2048 NumPages:0}] MachineID:3d12 DiskMap:map[254:0:{Name:vda}] "
+    "Topology:[{Id:0 Memory:1024 HugePages:[{PageSize:2048 NumPages:0}] Cores:[{Id:0 Threads:[0 1] "
+    "Caches:[{Id:0 Size:32768 Type:Data Level:1}] UncoreCaches:[] SocketID:-1 BookID: DrawerID:}] "
+    "Caches:[] Distances:[10 21]} {Id:1 Memory:0 HugePages:[] Cores:[] Caches:[] Distances:[21 10]}] "
+    "CloudProvider:Unknown InstanceType:Unknown InstanceID:None}"
+)
+TOPOLOGY = (
+    HEAD + 'cpu_manager.go:191] "Detected CPU topology" topology={"NumCPUs":2,"NumCores":1,'
+    '"CPUDetails":{"0":{"NUMANodeID":0,"SocketID":0,"CoreID":0,"UncoreCacheID":0}}}'
+)
+
+
+def test_the_log_is_understood() -> None:
+    said = heard(["noise", MACHINE, TOPOLOGY, "noise"])
+    assert said.cpu_topology["NumCPUs"] == 2
+    assert said.cpu_topology["CPUDetails"]["0"]["CoreID"] == 0
+    core = {
+        "Id": 0,
+        "Threads": [0, 1],
+        "Caches": [{"Id": 0, "Size": 32768, "Type": "Data", "Level": 1}],
+        "UncoreCaches": [],
+        "SocketID": -1,
+    }
+    assert said.machine_info == {
+        "NumCores": 2,
+        "NumPhysicalCores": 1,
+        "NumSockets": 1,
+        "Topology": [
+            {"Id": 0, "Memory": 1024, "Cores": [core], "Caches": [], "Distances": [10, 21]},
+            {"Id": 1, "Memory": 0, "Cores": [], "Caches": [], "Distances": [21, 10]},
+        ],
+    }
+
+
+def test_of_several_starts_the_last_counts() -> None:
+    older = TOPOLOGY.replace('"NumCPUs":2', '"NumCPUs":4')
+    assert heard([MACHINE, older, MACHINE, TOPOLOGY]).cpu_topology["NumCPUs"] == 2
+
+
+@pytest.mark.parametrize(
+    ("lines", "reason"),
+    [
+        ([], "says nothing of its CPU topology"),
+        ([MACHINE], "says nothing of its CPU topology"),
+        ([TOPOLOGY], "says nothing of its machine"),
+        ([MACHINE.replace(" Topology:[", " Topology:"), TOPOLOGY], "its machine is not understood"),
+        ([MACHINE.replace("NumSockets:1 ", ""), TOPOLOGY], "its machine is not understood"),
+        ([MACHINE[:-120], TOPOLOGY], "its machine is not understood"),
+        ([MACHINE.replace("Threads:[0 1]", "Threads:[x]"), TOPOLOGY], "invalid literal"),
+        (
+            [MACHINE.partition("Topology:")[0] + "Topology:" + "[" * 9999, TOPOLOGY],
+            "not understood",
+        ),
+        ([MACHINE, TOPOLOGY[:-1]], "Expecting"),
+    ],
+)
+def test_what_is_no_machine_is_refused(lines: list[str], reason: str) -> None:
+    with pytest.raises(ValueError, match=reason):
+        heard(lines)
+
+
+def test_long_lines_are_read_whole() -> None:
+    """The log reads them in pieces: a machine of 512 CPUs takes 100,000 characters."""
+    text = "first\n" + "x" * 40_000 + "y\n" + "z" * 16_384 + "\nlast\n"
+    log = Log(io.BytesIO(text.encode()), lambda: None)
+    log.finish()
+    assert log.lines() == text.splitlines()
+
+
+@pytest.mark.parametrize("name", names())
+def test_a_kubelet_finds_what_the_model_finds(subject: KubeletSubject, name: str) -> None:
+    """It boots on every machine of the catalogue."""
+    one = machine(name)
+    said = detect(subject, one)
+    found = modelled(discover(one.tree, release=subject.info.release))
+    assert said.cpu_topology == found.cpu_topology
+    assert said.machine_info == found.machine_info
+
+
+def test_a_machine_that_is_none_is_told_in_the_kubelets_words(subject: KubeletSubject) -> None:
+    """No CPU of it has a core id."""
+    tree = machine("1s-1n-2c-smt1").tree
+    bare = Tree({path: text for path, text in tree.items() if not path.endswith("/core_id")})
+    with pytest.raises(SubjectLostError, match="bare: it gave up: could not detect number of cpus"):
+        detect(subject, Machine("bare", bare))

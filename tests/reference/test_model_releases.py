@@ -1,0 +1,89 @@
+"""The table of named behaviours, and the questions asked of it."""
+
+from __future__ import annotations
+
+from urllib.parse import urlsplit
+
+import pytest
+
+from reference.behaviours import Behaviour
+from reference.errors import NotModelled
+from reference.releases import LATEST, OLDEST, Release, behaviours, changes, has
+
+MINORS = [Release(minor) for minor in range(OLDEST, LATEST + 1)]
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("1.36", "1.36"),
+        ("v1.36.3", "1.36.3"),
+        ("1.36+distribution-ends", "1.36+distribution-ends"),
+        ("1.36+true-sizes=on+distribution-ends=off", "1.36+distribution-ends=off+true-sizes"),
+    ],
+)
+def test_a_release_is_read_and_written(text: str, shown: str) -> None:
+    assert str(Release.parse(text)) == shown
+    assert Release.parse(shown) == Release.parse(text)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "1", "2.36", "1.36.3.1", "1.36+", "1.36+nothing", "1.36+true-sizes=maybe", "+x"]
+)
+def test_what_is_no_release(text: str) -> None:
+    with pytest.raises(ValueError, match="release|behaviour"):
+        Release.parse(text)
+
+
+def test_a_release_outside_the_table_is_not_modelled() -> None:
+    for text in ("1.7", "1.38"):
+        with pytest.raises(NotModelled, match=r"the model knows 1\.8 to 1\.37"):
+            behaviours(text)
+
+
+def test_a_patch_release_may_have_what_its_minor_got_late() -> None:
+    """UNCORE_ROUNDED_UP came with 1.34 and was brought back to 1.33."""
+    rounded = Behaviour.UNCORE_ROUNDED_UP
+    assert [has(text, rounded) for text in ("1.33.5", "1.33.6", "1.33", "1.32.13", "1.34.0")] == [
+        False, True, True, False, True,
+    ]  # fmt: skip
+
+
+def test_a_behaviour_may_end() -> None:
+    """LAST_ADMITTED_STAYS: 1.22 to 1.31."""
+    kept = [one.minor for one in MINORS if has(one, Behaviour.LAST_ADMITTED_STAYS)]
+    assert kept == list(range(22, 32))
+
+
+def test_an_override_outweighs_the_table() -> None:
+    assert has("1.36+distribution-ends", Behaviour.DISTRIBUTION_ENDS)
+    assert not has("1.36+numa-allocation=off", Behaviour.NUMA_ALLOCATION)
+
+
+def test_no_release_has_a_fix_that_only_forks_have() -> None:
+    for behaviour in Behaviour:
+        if behaviour.value.since is None:
+            assert not any(has(one, behaviour) for one in MINORS), behaviour
+
+
+def test_changes_lead_from_one_release_to_the_other() -> None:
+    for before in MINORS:
+        for after in (MINORS[0], MINORS[-1]):
+            walked = set(behaviours(before))
+            for change in changes(before, after):
+                (walked.add if change.gained else walked.remove)(change.behaviour)
+            assert walked == behaviours(after)
+
+
+@pytest.mark.parametrize("behaviour", Behaviour, ids=lambda one: one.title)
+def test_every_behaviour_can_be_looked_up(behaviour: Behaviour) -> None:
+    """Each says one thing, in sentences, with a source, and is really told apart: some release
+    has it and another has not, or only forks have it."""
+    known = behaviour.value
+    assert known.says.endswith(".")
+    assert urlsplit(known.source).scheme == "https"
+    assert Behaviour.named(behaviour.title) is behaviour
+    for text in (known.since, known.until, *known.backports):
+        assert text is None or Release.parse(text).known
+    if known.since is not None:
+        assert {has(one, behaviour) for one in MINORS} == {True, False}

@@ -1,0 +1,69 @@
+"""The guest: an initramfs of a static busybox, the capture script, and an ``/init`` that runs it.
+
+The guest has no disk and no network. Its first serial line carries the data, the second the
+kernel's messages. The first says, in this order: ``up``; for every CPU that the host plugs in
+``cpu N``; then the script's stream, packed with gzip.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from topologies.capturing.script import script
+
+UP: Final = b"up"
+PLUGGED: Final = b"cpu"
+DATA: Final = b"data"
+
+_INIT: Final = r"""#!/bin/busybox sh
+export PATH=/bin
+/bin/busybox --install -s /bin
+mount -t proc none /proc
+mount -t sysfs none /sys
+mount -t devtmpfs none /dev
+stty -F /dev/ttyS0 raw -echo
+exec >/dev/ttyS0
+echo up
+cpus=/sys/devices/system/cpu
+for cpu in @PLUG@; do
+  until [ -e $cpus/cpu$cpu/online ]; do usleep 5000; done
+  echo 1 >$cpus/cpu$cpu/online
+  echo "cpu $cpu"
+done
+for cpu in @OFFLINE@; do echo 0 >$cpus/cpu$cpu/online; done
+echo data
+sh /capture.sh / | gzip -1
+echo o >/proc/sysrq-trigger
+while :; do sleep 60; done
+"""
+
+
+def initramfs(busybox: bytes, *, plug: Iterable[int] = (), offline: Iterable[int] = ()) -> bytes:
+    """A cpio archive to boot from. CPUs of ``plug`` are awaited and brought online in that order,
+    those of ``offline`` are taken offline after that."""
+    init = _INIT.replace("@PLUG@", " ".join(map(str, plug)))
+    init = init.replace("@OFFLINE@", " ".join(map(str, offline)))
+    folders = dict.fromkeys(("bin", "dev", "proc", "sys"), (0o040755, b""))
+    return cpio(
+        {
+            **folders,
+            "bin/busybox": (0o100755, busybox),
+            "init": (0o100755, init.encode()),
+            "capture.sh": (0o100644, script().encode()),
+        }
+    )
+
+
+def cpio(members: Mapping[str, tuple[int, bytes]]) -> bytes:
+    """An archive in the "newc" form (kernel: ``Documentation/driver-api/early-userspace/
+    buffer-format.rst``): name to mode and content."""
+    made = bytearray()
+    for number, (name, (mode, data)) in enumerate([*members.items(), ("TRAILER!!!", (0, b""))], 1):
+        path = name.encode() + b"\0"
+        fields = (number, mode, 0, 0, 1, 0, len(data), 0, 0, 0, 0, len(path), 0)
+        made += b"070701" + b"".join(b"%08X" % field for field in fields) + path
+        made += bytes(-len(made) % 4)
+        made += data
+        made += bytes(-len(made) % 4)
+    return bytes(made)

@@ -1,0 +1,109 @@
+"""A kernel and a busybox to boot: Debian's packages, unpacked into a cache, never installed.
+
+``apt-get download`` fetches them (no root; apt checks the signature), ``dpkg-deb`` unpacks them.
+What the cache holds is used without asking anybody.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from topologies.capturing.errors import CaptureError
+
+#: Packages that depend on the newest kernel of a small flavour: Debian's, then Ubuntu's.
+_META: Final = ("linux-image-cloud-amd64", "linux-image-virtual", "linux-image-amd64")
+_IMAGE: Final = re.compile(r"Depends: (linux-image-[0-9][a-z0-9.+~-]+)")
+_DEADLINE: Final = 300.0
+_WHERE: Final = "with QEMU"
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What a guest is made of: a bzImage, and a static busybox."""
+
+    kernel: Path
+    busybox: Path
+
+
+def parts(say: Callable[[str], None] = lambda _: None) -> Parts:
+    """The newest kernel of the cache with its busybox, else freshly downloaded ones; raises
+    :class:`CaptureError` where neither can be had."""
+    found = sorted(_cache().glob("linux-image-*"), key=_version)
+    for place in reversed(found):
+        if (place / "vmlinuz").is_file() and (place / "busybox").is_file():
+            return Parts(place / "vmlinuz", place / "busybox")
+    return _download(say)
+
+
+def _cache() -> Path:
+    base = os.environ.get("XDG_CACHE_HOME", "")
+    # The XDG specification: a relative path is to be ignored.
+    root = Path(base) if base.startswith("/") else Path.home() / ".cache"
+    return root / "pinproof" / "kernels"
+
+
+def _version(place: Path) -> tuple[int, ...]:
+    return tuple(int(number) for number in re.findall(r"[0-9]+", place.name))
+
+
+def _download(say: Callable[[str], None]) -> Parts:
+    for tool in ("apt-get", "apt-cache", "dpkg-deb"):
+        if shutil.which(tool) is None:
+            raise CaptureError(_WHERE, f"the kernel is a Debian package, and there is no {tool}")
+    package = _newest()
+    say(f"fetching {package}")
+    cache = _cache()
+    try:
+        cache.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=".draft-", dir=cache) as draft:
+            return _unpack(Path(draft), package, cache / package)
+    except OSError as error:
+        raise CaptureError(_WHERE, f"the kernel cannot be kept: {error}") from error
+
+
+def _newest() -> str:
+    for meta in _META:
+        found = _IMAGE.search(_run(["apt-cache", "depends", meta], Path("/"), fail=False))
+        if found:
+            return found[1]
+    raise CaptureError(_WHERE, f"apt knows no kernel package ({_META[0]}): run apt-get update")
+
+
+def _unpack(draft: Path, package: str, place: Path) -> Parts:
+    _run(["apt-get", "-q", "download", package, "busybox-static"], draft)
+    for archive in sorted(draft.glob("*.deb")):
+        _run(["dpkg-deb", "-x", str(archive), "tree"], draft)
+    ready = draft / "ready"
+    ready.mkdir()
+    for name, pattern in (("vmlinuz", "tree/boot/vmlinuz-*"), ("busybox", "tree/**/bin/busybox")):
+        found = sorted(draft.glob(pattern))
+        if not found:
+            raise CaptureError(_WHERE, f"{package} or busybox-static holds no {pattern}")
+        shutil.copy(found[0], ready / name)
+    shutil.rmtree(place, ignore_errors=True)
+    ready.rename(place)
+    return Parts(place / "vmlinuz", place / "busybox")
+
+
+def _run(command: list[str], folder: Path, *, fail: bool = True) -> str:
+    environment = {**os.environ, "LC_ALL": "C"}
+    try:
+        done = subprocess.run(
+            command, cwd=folder, env=environment, capture_output=True, timeout=_DEADLINE,
+            check=False, stdin=subprocess.DEVNULL,
+        )  # fmt: skip
+    except subprocess.TimeoutExpired:
+        raise CaptureError(_WHERE, f"{command[0]} took more than {_DEADLINE:g} s") from None
+    if done.returncode and fail:
+        said = done.stderr.decode("utf-8", "replace").strip().splitlines()
+        errors = [line for line in said if line.startswith("E:")] or said or ["failed"]
+        raise CaptureError(_WHERE, f"{' '.join(command[:3])}: {errors[-1]}")
+    return done.stdout.decode("utf-8", "replace")

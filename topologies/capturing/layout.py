@@ -1,0 +1,281 @@
+"""A machine as QEMU's arguments: pure, printable, and nothing but what was asked for.
+
+QEMU's Intel models show sockets, dies, cores and threads, and one L3 for each die (its AMD models
+do not under TCG: that needs ``topoext``). Linux numbers the CPUs that are there at boot in the
+order of the firmware's table (MADT), which QEMU writes by APIC id: socket, die, core, thread, so
+that threads of a core are neighbours. CPUs plugged in later get the next free numbers. A machine
+numbered in another way is booted with as many CPUs as come in order, and the rest is plugged in
+one after the other: so far-numbered threads and interleaved sockets are the kernel's own view too.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from topologies.capturing.errors import BadTarget
+from topologies.cpulist import bits, format_list, ids, parse_list
+from topologies.described import describe
+from topologies.errors import BadSpec
+from topologies.paths import NODE
+from topologies.spec import Spec, parse
+
+MODEL: Final = "Skylake-Server"
+
+#: A guest of fewer MiB does not boot; each CPU wants some.
+_LEAST_MEMORY: Final = 512
+_MEMORY_PER_CPU: Final = 8
+_LEAST_NODE: Final = 64
+
+#: QEMU's options that say what a machine looks like, and nothing of the host's files or network.
+_RAW: Final[dict[str, re.Pattern[str]]] = {
+    "-smp": re.compile(r"[a-z0-9=,]{1,200}"),
+    "-m": re.compile(r"[A-Za-z0-9=,]{1,60}"),
+    "-numa": re.compile(r"[A-Za-z0-9_=,.:-]{1,400}"),
+    "-object": re.compile(r"memory-backend-ram,[A-Za-z0-9_=,.-]{1,200}"),
+    "-cpu": re.compile(r"[A-Za-z0-9_]{1,40}(-[A-Za-z0-9_]+)*(,[+-]?[a-z0-9_.-]+(=[a-z0-9]+)?)*"),
+    "-device": re.compile(r"[A-Za-z0-9_-]{1,60}-x86_64-cpu(,(socket|die|core|thread)-id=[0-9]+)*"),
+    "-machine": re.compile(r"(smp-cache\.[0-9]+\.[a-z]+=[a-z0-9]+|hmat=(on|off)|,){1,20}"),
+}
+#: What happens inside the guest.
+_OURS: Final = ("-offline", "-nosmt")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """One CPU by its place, as QEMU's ``-device`` and ``device_add`` name it."""
+
+    socket: int
+    die: int
+    core: int
+    thread: int
+
+    def properties(self) -> dict[str, int]:
+        return {
+            "socket-id": self.socket,
+            "die-id": self.die,
+            "core-id": self.core,
+            "thread-id": self.thread,
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Layout:
+    """A machine to boot. ``arguments`` are QEMU's; ``plug`` the CPUs to plug in after that, in
+    runs that may go in at once; ``kernel`` further words for the kernel; ``spec`` the description
+    that the guest's view must agree with, if there is one; ``text`` what the user asked for."""
+
+    text: str
+    arguments: tuple[str, ...]
+    cpus: int
+    plug: tuple[tuple[Place, ...], ...] = ()
+    offline: tuple[int, ...] = ()
+    kernel: tuple[str, ...] = ()
+    spec: str = ""
+
+    @property
+    def booted(self) -> int:
+        """How many CPUs are there at boot."""
+        return self.cpus - sum(map(len, self.plug))
+
+
+def layout(text: str) -> Layout:
+    """The layout that ``text`` means: a description in our grammar, or QEMU's own options when it
+    begins with a dash. Raises :class:`BadTarget`, whose text says what cannot be."""
+    if text.lstrip().startswith("-"):
+        return _raw(text)
+    try:
+        spec = parse(text)
+    except BadSpec as error:
+        raise BadTarget(f"qemu:{text}", error.reason) from error
+    return _described(spec)
+
+
+# --- from a description ----------------------------------------------------------------------
+
+
+def _described(spec: Spec) -> Layout:
+    name = str(spec)
+    if spec.cpu_step > 1:
+        raise BadTarget(f"qemu:{name}", "a kernel numbers the CPUs it finds without gaps")
+    if spec.node_step > 1:
+        raise BadTarget(f"qemu:{name}", "a kernel numbers NUMA nodes without gaps on x86")
+    order = list(_in_order(spec))
+    ranks = [_rank(spec, place) for place in order]
+    sparse = spec.package_step > 1
+    cold = len(order) if not sparse and ranks == sorted(ranks) else _ascending(ranks)
+    machine = _shape(spec, cold if cold == len(order) and not sparse else 1)
+    devices = [] if cold == len(order) and not sparse else order[1:cold]
+    offline = tuple(ids(spec.offline))
+    return Layout(
+        text=name,
+        arguments=(*machine, *_memory(spec, order, ranks), *_devices(devices)),
+        cpus=len(order),
+        plug=tuple(_runs(order[cold:], ranks[cold:])),
+        offline=offline,
+        kernel=(
+            *((f"possible_cpus={len(order)}",) if sparse else ()),
+            *(("cpu0_hotplug",) if 0 in offline else ()),
+        ),
+        spec=name,
+    )
+
+
+def _in_order(spec: Spec) -> Iterator[Place]:
+    """The place of each CPU, by ascending id."""
+    count = spec.cores * spec.threads
+    for cpu in range(count):
+        number, thread = (
+            divmod(cpu, spec.threads) if spec.near else (cpu % spec.cores, cpu // spec.cores)
+        )
+        if spec.interleaved:
+            position, socket = divmod(number, spec.sockets)
+        else:
+            socket, position = divmod(number, spec.cores // spec.sockets)
+        die, core = divmod(position, _cores_per_die(spec))
+        yield Place(socket=socket * spec.package_step, die=die, core=core, thread=thread)
+
+
+def _dies(spec: Spec) -> int:
+    """L3 caches of one socket."""
+    return spec.caches * spec.units // spec.sockets if spec.caches else 1
+
+
+def _cores_per_die(spec: Spec) -> int:
+    return spec.cores // spec.sockets // _dies(spec)
+
+
+def _rank(spec: Spec, place: Place) -> int:
+    """The index that QEMU counts CPUs with, present or not."""
+    dies, cores, threads = _dies(spec), _cores_per_die(spec), spec.threads
+    return ((place.socket * dies + place.die) * cores + place.core) * threads + place.thread
+
+
+def _ascending(ranks: Sequence[int]) -> int:
+    """How many of the first are in order."""
+    count = 1
+    while count < len(ranks) and ranks[count] > ranks[count - 1]:
+        count += 1
+    return count
+
+
+def _runs(places: Sequence[Place], ranks: Sequence[int]) -> Iterator[tuple[Place, ...]]:
+    """Pieces of ascending rank: the guest looks for new CPUs in that order."""
+    start = 0
+    while start < len(places):
+        length = _ascending(ranks[start:])
+        yield tuple(places[start : start + length])
+        start += length
+
+
+def _shape(spec: Spec, booted: int) -> tuple[str, ...]:
+    sockets = (spec.sockets - 1) * spec.package_step + 1
+    total = sockets * spec.cores // spec.sockets * spec.threads
+    smp = (
+        f"cpus={booted},maxcpus={total},sockets={sockets},dies={_dies(spec)},"
+        f"cores={_cores_per_die(spec)},threads={spec.threads}"
+    )
+    return "-cpu", MODEL, "-smp", smp
+
+
+def _devices(places: Sequence[Place]) -> Iterator[str]:
+    for place in places:
+        where = ",".join(f"{name}={value}" for name, value in place.properties().items())
+        yield from ("-device", f"{MODEL}-x86_64-cpu,{where}")
+
+
+def _memory(spec: Spec, order: Sequence[Place], ranks: Sequence[int]) -> Iterator[str]:
+    """NUMA nodes with their memory, CPUs and distances."""
+    tree = describe(_without_offline(spec)).tree
+    nodes = spec.nodes + spec.memory_nodes
+    wanted = max(_LEAST_MEMORY, _MEMORY_PER_CPU * len(order))
+    each = max(_LEAST_NODE, -(-wanted // nodes // 32) * 32)
+    yield from ("-m", f"{each * nodes}M")
+    for node in range(nodes):
+        members = parse_list(tree[f"{NODE}/node{node}/cpulist"])
+        own = bits(ranks[cpu] for cpu in ids(members))
+        cpus = "".join(f",cpus={piece}" for piece in format_list(own).split(",") if piece)
+        yield from ("-object", f"memory-backend-ram,id=m{node},size={each}M")
+        yield from ("-numa", f"node,nodeid={node}{cpus},memdev=m{node}")
+    for node in range(nodes):
+        for other, value in enumerate(tree[f"{NODE}/node{node}/distance"].split()):
+            if other != node:
+                yield from ("-numa", f"dist,src={node},dst={other},val={value}")
+
+
+def _without_offline(spec: Spec) -> str:
+    return str(spec).partition("-off")[0]
+
+
+# --- in QEMU's own words ---------------------------------------------------------------------
+
+
+def _raw(text: str) -> Layout:
+    where = f"qemu:{text}"
+    try:
+        words = shlex.split(text)
+    except ValueError as error:
+        raise BadTarget(where, str(error)) from error
+    arguments: list[str] = []
+    offline = 0
+    kernel: list[str] = []
+    while words:
+        option = words.pop(0)
+        if option == "-nosmt":
+            kernel.append("nosmt")
+            continue
+        if option not in _RAW and option != "-offline":
+            allowed = ", ".join([*_RAW, *_OURS])
+            raise BadTarget(where, f"{option!r} is not one of {allowed}")
+        if not words:
+            raise BadTarget(where, f"{option} wants a value")
+        value = words.pop(0)
+        if option == "-offline":
+            offline = _offline(where, value)
+        elif not _RAW[option].fullmatch(value):
+            raise BadTarget(where, f"{option} does not take {value!r}")
+        else:
+            arguments += [option, value]
+    return Layout(
+        text=" ".join([*arguments, *(["-nosmt"] if kernel else []), *_said(offline)]),
+        arguments=tuple(_completed(arguments)),
+        cpus=_count(where, arguments),
+        offline=tuple(ids(offline)),
+        kernel=(*kernel, *(("cpu0_hotplug",) if offline & 1 else ())),
+    )
+
+
+def _said(offline: int) -> list[str]:
+    return ["-offline", format_list(offline)] if offline else []
+
+
+def _offline(where: str, value: str) -> int:
+    try:
+        return parse_list(value)
+    except ValueError as error:
+        raise BadTarget(where, str(error)) from error
+
+
+def _count(where: str, arguments: Sequence[str]) -> int:
+    """How many CPUs there are at boot: of ``-smp``, and one for each ``-device``."""
+    if "-smp" not in arguments:
+        raise BadTarget(where, "it needs -smp")
+    value = arguments[arguments.index("-smp") + 1]
+    found = re.match(r"(?:cpus=)?([0-9]{1,5})", value) or re.search(r"\bcpus=([0-9]{1,5})", value)
+    if found is None:
+        raise BadTarget(where, f"-smp {value} does not say how many CPUs there are: cpus=N")
+    return int(found[1]) + arguments.count("-device")
+
+
+def _completed(arguments: Sequence[str]) -> Iterator[str]:
+    """With a CPU model that shows SMT, and memory, where these were not given."""
+    if "-cpu" not in arguments:
+        yield from ("-cpu", MODEL)
+    if "-m" not in arguments:
+        sizes = re.findall(r"size=([0-9]+)([MG])", " ".join(arguments))
+        total = sum(int(size) * (1024 if unit == "G" else 1) for size, unit in sizes)
+        yield from ("-m", f"{total or 1024}M")
+    yield from arguments

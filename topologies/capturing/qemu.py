@@ -1,0 +1,285 @@
+"""A machine that need not exist, booted in QEMU to see what a real kernel shows of it.
+
+One attempt is one QEMU: without network, disk or display, its first serial line on our pipe. It is
+killed as soon as the guest has said all, and with this process. Hardware virtualisation is taken
+where the host has it and it works (a guest that is not up within seconds is given up for the
+emulator); the emulator runs with a thread for each CPU, and with one for all where a loaded host
+let the kernel's CPUs wait for each other until it hung.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import socket
+import tempfile
+import time
+import zlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final
+
+from topologies.capturing import guest
+from topologies.capturing.captured import Capture, captured
+from topologies.capturing.errors import BadTarget, CaptureError
+from topologies.capturing.expected import differences
+from topologies.capturing.kernels import Parts, parts
+from topologies.capturing.layout import MODEL, Layout, Place, layout
+from topologies.capturing.running import TookTooLong, chunks, started
+from topologies.capturing.stream import MAX_STREAM
+
+QEMU: Final = "qemu-system-x86_64"
+_MISSING: Final = f"there is no {QEMU}: apt-get install qemu-system-x86"
+
+_Say = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class _Way:
+    """A way to run the guest, and within how many seconds it must be up."""
+
+    accelerator: str
+    patience: float
+    name: str
+
+
+class _Failed(Exception):
+    """An attempt came to nothing; ``silent`` where the guest never came up."""
+
+    def __init__(self, reason: str, *, silent: bool = False) -> None:
+        self.silent = silent
+        super().__init__(reason)
+
+
+def capture_qemu(
+    spec: str,
+    *,
+    kernel: str | os.PathLike[str] | None = None,
+    deadline: float | None = None,
+    accel: str = "auto",
+    say: _Say = lambda _: None,
+) -> Capture:
+    """The tree that a Debian kernel shows of the machine ``spec``: a description
+    (``2s-2n-8c-smt2``), or QEMU's own options (``-smp 4,sockets=2 -numa …``).
+
+    ``kernel`` is a bzImage to boot instead of Debian's; ``deadline`` is for the whole boot, in
+    seconds (default: by the number of CPUs); ``accel`` is ``auto``, ``kvm`` or ``tcg``; ``say``
+    hears of the progress. Where the kernel shows something else than was described, the capture
+    has a warning that says so. Raises :class:`BadTarget`, :class:`CaptureError`.
+    """
+    wanted = layout(spec)
+    where = f"qemu:{wanted.text}"
+    if shutil.which(QEMU) is None:
+        raise CaptureError(where, _MISSING)
+    made_of = parts(say)
+    if kernel is not None:
+        made_of = replace(made_of, kernel=Path(kernel))
+        if not made_of.kernel.is_file():
+            raise BadTarget(where, f"no kernel: {made_of.kernel}")
+    ways = _ways(accel, wanted.cpus)
+    until = time.monotonic() + (deadline or 120 + 3.0 * wanted.cpus)
+    data = _first_that_works(wanted, made_of, ways, until, say, where)
+    made = captured(data, where=where, source=f"captured with QEMU ({wanted.text})")
+    return _compared(replace(made, shape=wanted.spec), wanted)
+
+
+def _compared(made: Capture, wanted: Layout) -> Capture:
+    if not wanted.spec:
+        return made
+    warning = differences(made.tree, wanted.spec)
+    return replace(made, warnings=(*((warning,) if warning else ()), *made.warnings))
+
+
+def _ways(accel: str, cpus: int) -> tuple[_Way, ...]:
+    kvm = _Way("kvm", 5 + 0.1 * cpus, "KVM")
+    many = _Way("tcg,thread=multi", 20 + 0.5 * cpus, "emulation")
+    one = _Way("tcg,thread=single", float("inf"), "emulation in one thread")
+    if accel == "kvm":
+        return (kvm,)
+    if accel == "tcg":
+        return many, one
+    if accel != "auto":
+        raise BadTarget("with QEMU", f"accel is auto, kvm or tcg, not {accel!r}")
+    return (kvm, many, one) if _has_kvm() else (many, one)
+
+
+def _has_kvm() -> bool:
+    """Whether trying is worth the seconds: a device may be there without the CPU's help."""
+    try:
+        flags = re.search(r"^flags\s*:.*\b(vmx|svm)\b", Path("/proc/cpuinfo").read_text(), re.M)
+    except (OSError, ValueError):
+        return False
+    return flags is not None and os.access("/dev/kvm", os.R_OK | os.W_OK)
+
+
+def _first_that_works(
+    wanted: Layout, made_of: Parts, ways: tuple[_Way, ...], until: float, say: _Say, where: str
+) -> bytes:
+    failed: _Failed | None = None
+    for way in ways:
+        say(f"booting {wanted.cpus} CPUs ({way.name})")
+        try:
+            with tempfile.TemporaryDirectory(prefix="pinproof-qemu-") as folder:
+                return _Attempt(wanted, made_of, way, until, say, Path(folder)).run()
+        except _Failed as error:
+            failed = error
+            if not error.silent or time.monotonic() >= until:
+                break
+    raise CaptureError(where, str(failed))
+
+
+class _Attempt:
+    """One guest, from boot to its last byte."""
+
+    def __init__(
+        self, wanted: Layout, made_of: Parts, way: _Way, until: float, say: _Say, folder: Path
+    ) -> None:
+        self._wanted = wanted
+        self._made_of = made_of
+        self._way = way
+        self._until = until
+        self._say = say
+        self._folder = folder
+        self._runs = list(wanted.plug)
+        self._buffer = b""
+        self._up = False
+
+    def run(self) -> bytes:
+        plug = range(self._wanted.booted, self._wanted.cpus)
+        image = guest.initramfs(
+            self._made_of.busybox.read_bytes(), plug=plug, offline=self._wanted.offline
+        )
+        (self._folder / "initrd").write_bytes(image)
+        ours, theirs = socket.socketpair()
+        errors = os.open(self._folder / "stderr", os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            command = self._command(theirs.fileno())
+            with ours, started(command, stderr=errors, pass_fds=[theirs.fileno()]) as process:
+                theirs.close()
+                assert process.stdout is not None
+                return self._listen(process.stdout.fileno(), _Monitor(ours))
+        except (BrokenPipeError, ConnectionError) as error:
+            raise _Failed(self._why()) from error
+        finally:
+            theirs.close()
+            os.close(errors)
+
+    def _command(self, monitor: int) -> list[str]:
+        words = ["console=ttyS1", "quiet", "panic=-1", *self._wanted.kernel]
+        return [
+            QEMU, "-nodefaults", "-no-user-config", "-display", "none", "-nic", "none",
+            "-no-reboot", "-machine", "q35,hpet=off", "-accel", self._way.accelerator,
+            "-chardev", f"socket,id=qmp,fd={monitor}", "-mon", "chardev=qmp,mode=control",
+            "-chardev", "stdio,id=data,signal=off", "-serial", "chardev:data",
+            "-serial", f"file:{self._folder / 'console'}",
+            "-kernel", str(self._made_of.kernel), "-initrd", str(self._folder / "initrd"),
+            "-append", " ".join(words),
+            *self._wanted.arguments,
+        ]  # fmt: skip
+
+    def _listen(self, descriptor: int, monitor: _Monitor) -> bytes:
+        self._heard = chunks(descriptor, min(self._until, time.monotonic() + self._way.patience))
+        try:
+            self._expect(guest.UP)
+            self._up = True
+            self._heard = chunks(descriptor, self._until)
+            self._say("the kernel is up")
+            self._plug(monitor)
+            self._expect(guest.DATA)
+            self._say("reading its tree")
+            return self._unpack()
+        except TookTooLong:
+            what = "was not read in time" if self._up else "was not up in time"
+            raise _Failed(f"the guest {what}", silent=not self._up) from None
+
+    def _more(self) -> None:
+        chunk = next(self._heard, b"")
+        if not chunk:
+            raise _Failed(self._why(), silent=self._way.accelerator == "kvm" and not self._up)
+        self._buffer += chunk
+
+    def _expect(self, line: bytes) -> None:
+        while b"\n" not in self._buffer:
+            self._more()
+            if len(self._buffer) > 1 << 16:
+                break
+        said, _, self._buffer = self._buffer.partition(b"\n")
+        if said.strip() != line:
+            raise _Failed(f"the guest said {said[:80]!r} instead of {line.decode()}")
+
+    def _plug(self, monitor: _Monitor) -> None:
+        cpu = self._wanted.booted
+        for run in self._wanted.plug:
+            for place in run:
+                monitor.plug(place)
+            for _ in run:
+                self._expect(b"%s %d" % (guest.PLUGGED, cpu))
+                cpu += 1
+            self._say(f"{cpu} of {self._wanted.cpus} CPUs are in")
+
+    def _unpack(self) -> bytes:
+        unpacker = zlib.decompressobj(wbits=31)
+        data = bytearray()
+        try:
+            while not unpacker.eof:
+                while not self._buffer:
+                    self._more()
+                data += unpacker.decompress(self._buffer, MAX_STREAM + 1 - len(data))
+                self._buffer = unpacker.unconsumed_tail
+                if len(data) > MAX_STREAM:
+                    break
+        except zlib.error as error:
+            raise _Failed(f"the guest's data is damaged: {error}") from error
+        return bytes(data)
+
+    def _why(self) -> str:
+        """QEMU's last complaint, else the guest's."""
+        said = [line for line in _lines(self._folder / "stderr") if "warning:" not in line]
+        said = said or _lines(self._folder / "console")[-1:]
+        return said[-1].removeprefix(f"{QEMU}: ") if said else "QEMU ended without a word"
+
+
+class _Monitor:
+    """QEMU's machine protocol (QMP), as much of it as plugs in a CPU."""
+
+    _TIMEOUT: Final = 30.0
+
+    def __init__(self, connection: socket.socket) -> None:
+        connection.settimeout(self._TIMEOUT)
+        self._connection = connection
+        self._lines = self._read()
+        self._ready = False
+
+    def plug(self, place: Place) -> None:
+        if not self._ready:
+            self._call("qmp_capabilities")
+            self._ready = True
+        self._call("device_add", driver=f"{MODEL}-x86_64-cpu", **place.properties())
+
+    def _call(self, command: str, **arguments: object) -> None:
+        message = {"execute": command, "arguments": arguments}
+        self._connection.sendall(json.dumps(message).encode() + b"\n")
+        for line in self._lines:
+            answer = json.loads(line)
+            if "error" in answer:
+                raise _Failed(f"QEMU: {answer['error'].get('desc', 'refused')}")
+            if "return" in answer:
+                return
+        raise ConnectionResetError
+
+    def _read(self) -> Iterator[bytes]:
+        with self._connection.makefile("rb") as stream:
+            yield from stream
+
+
+def _lines(path: Path) -> list[str]:
+    try:
+        with path.open("rb") as stream:
+            stream.seek(max(0, path.stat().st_size - 8192))
+            text = stream.read().decode("utf-8", "replace")
+    except OSError:
+        return []
+    return [line.strip() for line in text.splitlines() if line.strip()]

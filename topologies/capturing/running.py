@@ -1,0 +1,70 @@
+"""Programs that outlive nobody: started so that they die with this process, read within bounds."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import selectors
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+#: Becomes the program, which the kernel kills when its parent dies (PR_SET_PDEATHSIG, SIGKILL);
+#: the parent may be gone already.
+_LAUNCH: Final = (
+    "import ctypes, os, sys; ctypes.CDLL(None).prctl(1, 9, 0, 0, 0); "
+    "os.getppid() == int(sys.argv[1]) and os.execvp(sys.argv[2], sys.argv[2:])"
+)
+_CHUNK: Final = 1 << 16
+
+
+class TookTooLong(Exception):
+    """The deadline has passed."""
+
+
+@contextlib.contextmanager
+def started(
+    command: Sequence[str],
+    *,
+    stdin: int = subprocess.DEVNULL,
+    stderr: int = subprocess.DEVNULL,
+    pass_fds: Sequence[int] = (),
+) -> Iterator[subprocess.Popen[bytes]]:
+    """The program, in a process group of its own, its stdout a pipe; on leaving, the group is
+    killed and reaped. It also dies with this process, and with the thread that started it."""
+    launch = [sys.executable, "-I", "-S", "-c", _LAUNCH, str(os.getpid()), *command]
+    process = subprocess.Popen(
+        launch,
+        stdin=stdin,
+        stdout=subprocess.PIPE,
+        stderr=stderr,
+        pass_fds=pass_fds,
+        start_new_session=True,
+    )
+    try:
+        yield process
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        for stream in (process.stdin, process.stdout, process.stderr):
+            if stream is not None:
+                with contextlib.suppress(OSError):
+                    stream.close()
+
+
+def chunks(descriptor: int, until: float) -> Iterator[bytes]:
+    """What comes out of a pipe, to its end; raises :class:`TookTooLong` where that is not reached
+    by ``until`` (of ``time.monotonic``)."""
+    with selectors.DefaultSelector() as selector:
+        selector.register(descriptor, selectors.EVENT_READ)
+        while True:
+            if not selector.select(max(0.0, until - time.monotonic())):
+                raise TookTooLong
+            chunk = os.read(descriptor, _CHUNK)
+            if not chunk:
+                return
+            yield chunk

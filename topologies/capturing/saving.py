@@ -1,0 +1,100 @@
+"""A capture on disk: ``NAME.tar.xz`` and ``NAME.toml`` beside it, as the catalogue has them.
+
+The archive is the same for the same tree: members sorted, no times, no owners. Both files are
+written whole or not at all.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import lzma
+import os
+import tarfile
+import tempfile
+from pathlib import Path
+from typing import Final
+
+from topologies.capturing.captured import Capture
+from topologies.capturing.errors import BadTarget, CaptureError
+from topologies.machine import Machine
+from topologies.tree import Link, Tree
+
+SUFFIX: Final = ".tar.xz"
+#: What TOML asks to be escaped in a basic string, beyond what JSON escapes.
+_DELETE: Final = {0x7F: "\\u007f"}
+
+
+def archive(tree: Tree) -> bytes:
+    """``tree`` as a tar packed with xz: equal trees give equal bytes."""
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w", format=tarfile.GNU_FORMAT) as tar:
+        for path in sorted(tree):
+            text = tree[path]
+            member = tarfile.TarInfo(path)
+            member.mode = 0o644
+            if isinstance(text, Link):
+                member.type, member.linkname = tarfile.SYMTYPE, str(text)
+                tar.addfile(member)
+                continue
+            data = text.encode("utf-8", "surrogateescape")
+            member.size = len(data)
+            tar.addfile(member, io.BytesIO(data))
+    return lzma.compress(packed.getvalue(), preset=6)
+
+
+def description(capture: Capture, *, name: str = "", why: str = "") -> str:
+    """The text of ``NAME.toml``: shape, why, source and digest."""
+    machine = Machine(name=name, tree=capture.tree)
+    facts = {
+        "shape": capture.shape,
+        "why": why,
+        "source": capture.source,
+        "digest": machine.digest,
+    }
+    return "".join(f"{key} = {_toml(value)}\n" for key, value in facts.items())
+
+
+def write_capture(
+    capture: Capture, path: str | os.PathLike[str], *, why: str = "", force: bool = False
+) -> Path:
+    """Write ``capture`` to ``path``, which ends in ``.tar.xz`` (added where it does not), and its
+    description beside it; returns the archive's path.
+
+    Raises :class:`BadTarget` where either file is there and ``force`` is not given,
+    :class:`CaptureError` where they cannot be written.
+    """
+    text = os.fspath(path)
+    place = Path(text if text.endswith(SUFFIX) else text + SUFFIX)
+    name = place.name.removesuffix(SUFFIX)
+    if not name:
+        raise BadTarget(str(place), "a capture needs a name")
+    note = place.with_name(f"{name}.toml")
+    there = [one for one in (place, note) if one.exists() or one.is_symlink()]
+    if there and not force:
+        raise BadTarget(str(there[0]), "it is there already; --force replaces it")
+    try:
+        _write(note, description(capture, name=name, why=why).encode())
+        _write(place, archive(capture.tree))
+    except OSError as error:
+        raise CaptureError(str(place), f"cannot write: {error.strerror or error}") from error
+    return place
+
+
+def _toml(value: str) -> str:
+    """JSON's escapes are TOML's, but for DEL, and TOML has no surrogates."""
+    clean = value.encode("utf-8", "replace").decode()
+    return json.dumps(clean, ensure_ascii=False).translate(_DELETE)
+
+
+def _write(place: Path, data: bytes) -> None:
+    """Under another name first: what is at ``place`` is whole at any moment."""
+    descriptor, draft = tempfile.mkstemp(prefix=f".{place.name}.", dir=place.parent)
+    try:
+        with os.fdopen(descriptor, "wb") as stream:
+            stream.write(data)
+            os.fchmod(stream.fileno(), 0o644)
+        os.replace(draft, place)  # noqa: PTH105
+    except BaseException:
+        Path(draft).unlink(missing_ok=True)
+        raise

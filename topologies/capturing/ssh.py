@@ -1,0 +1,241 @@
+"""A node, captured over SSH: one connection, one command, nothing left behind.
+
+The host key must be known (``~/.ssh/known_hosts``). The script goes to a plain ``/bin/sh`` on
+stdin, so no text of ours passes a login shell but that path; what comes back is bounded in size
+and time, and is read by :mod:`topologies.capturing.stream`, which trusts none of it.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import hashlib
+import logging
+import os
+import re
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+from urllib.parse import SplitResult, urlsplit
+
+from topologies.capturing.captured import Capture, captured
+from topologies.capturing.errors import BadTarget, CaptureError, HostKeyError
+from topologies.capturing.script import script
+from topologies.capturing.stream import MAX_STREAM
+
+if TYPE_CHECKING:
+    import paramiko
+
+SCHEME: Final = "ssh"
+_DEADLINE: Final = 60.0
+_CONNECT: Final = 20.0
+_CHUNK: Final = 1 << 16
+_USER: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}", re.ASCII)
+_HOST: Final = re.compile(r"[A-Za-z0-9_.:%-]{1,255}", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """``ssh://user@host:port``; ``str()`` is that, without what was not said."""
+
+    host: str
+    user: str | None = None
+    port: int = 22
+
+    @classmethod
+    def parse(cls, url: str) -> Address:
+        """Raises :class:`BadTarget` for what is no such address; a password does not belong into
+        one, since command lines are seen by all."""
+        parts = _split(url)
+        try:
+            port = parts.port
+        except ValueError:
+            raise BadTarget(_shown(parts), "the port is no number up to 65535") from None
+        host, user = parts.hostname or "", parts.username
+        if parts.password is not None:
+            raise BadTarget(_shown(parts), "a password does not belong into an address: use a key")
+        if parts.path not in ("", "/") or parts.query or parts.fragment:
+            raise BadTarget(_shown(parts), "an address is ssh://user@host:port, with nothing after")
+        if not _HOST.fullmatch(host) or host.startswith("-") or port == 0:
+            raise BadTarget(_shown(parts), "an address is ssh://user@host:port")
+        if user is not None and not _USER.fullmatch(user):
+            raise BadTarget(_shown(parts), "no such user can be")
+        return cls(host, user, 22 if port is None else port)
+
+    def __str__(self) -> str:
+        user = f"{self.user}@" if self.user else ""
+        port = f":{self.port}" if self.port != 22 else ""
+        return f"{SCHEME}://{user}{self._bracketed()}{port}"
+
+    @property
+    def known_as(self) -> str:
+        """How known_hosts names it."""
+        return self.host if self.port == 22 else f"[{self.host}]:{self.port}"
+
+    def _bracketed(self) -> str:
+        return f"[{self.host}]" if ":" in self.host else self.host
+
+
+def capture_ssh(
+    url: str,
+    *,
+    known_hosts: str | os.PathLike[str] | None = None,
+    accept_new_host_key: bool = False,
+    key: str | os.PathLike[str] | None = None,
+    deadline: float = _DEADLINE,
+) -> Capture:
+    """Capture the node at ``ssh://user@host:port``: no root, and nothing to install there.
+
+    ``known_hosts`` is a file of its own instead of ``~/.ssh/known_hosts``. With
+    ``accept_new_host_key`` the key of a host that has none there yet is added to it; a changed key
+    is refused all the same. ``key`` is a private key to log in with instead of the agent's and
+    ``~/.ssh``'s. ``deadline`` bounds the whole, in seconds. Raises :class:`BadTarget`,
+    :class:`HostKeyError`, :class:`CaptureError`.
+    """
+    address = Address.parse(url)
+    place = Path(known_hosts) if known_hosts is not None else Path.home() / ".ssh" / "known_hosts"
+    until = time.monotonic() + deadline
+    with _connected(address, place, accept_new_host_key, key, until) as client:
+        data = _run(client, address, until)
+    return captured(data, where=str(address), source="captured over SSH")
+
+
+@contextlib.contextmanager
+def _connected(
+    address: Address,
+    known_hosts: Path,
+    accept_new: bool,
+    key: str | os.PathLike[str] | None,
+    until: float,
+) -> Iterator[paramiko.SSHClient]:
+    import paramiko
+
+    # Without a handler, what paramiko's thread logs of a torn connection would go to stderr.
+    logging.getLogger("paramiko").addHandler(logging.NullHandler())
+    where = str(address)
+    client = paramiko.SSHClient()
+    patience = min(_CONNECT, max(0.1, until - time.monotonic()))
+    try:
+        if known_hosts.exists():
+            client.load_host_keys(str(known_hosts))
+        client.set_missing_host_key_policy(_policy(address, known_hosts, accept_new))
+        client.connect(
+            address.host,
+            port=address.port,
+            username=address.user,
+            key_filename=os.fspath(key) if key is not None else None,
+            allow_agent=key is None,
+            look_for_keys=key is None,
+            timeout=patience,
+            banner_timeout=patience,
+            auth_timeout=patience,
+            channel_timeout=patience,
+        )
+        yield client
+    except paramiko.BadHostKeyException as error:
+        raise _changed(address, known_hosts, error.key) from None
+    except paramiko.AuthenticationException as error:
+        raise CaptureError(where, f"it does not let us in: {error}") from error
+    except paramiko.SSHException as error:
+        raise CaptureError(where, str(error) or type(error).__name__) from error
+    except TimeoutError as error:
+        raise CaptureError(where, "it does not answer in time") from error
+    except (OSError, EOFError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
+        raise CaptureError(where, reason) from error
+    finally:
+        client.close()
+
+
+def _run(client: paramiko.SSHClient, address: Address, until: float) -> bytes:
+    """Send the script, and take what it prints."""
+    where = str(address)
+    transport = client.get_transport()
+    assert transport is not None
+    channel = transport.open_session(timeout=max(0.1, until - time.monotonic()))
+    channel.exec_command("exec /bin/sh -s")
+    channel.settimeout(max(0.1, until - time.monotonic()))
+    channel.sendall(script().encode())
+    channel.shutdown_write()
+    data, aside = bytearray(), 0
+    while True:
+        left = until - time.monotonic()
+        if left <= 0:
+            raise CaptureError(where, "it was not read in time")
+        while channel.recv_stderr_ready():
+            aside += len(channel.recv_stderr(_CHUNK))
+        channel.settimeout(min(left, 0.5))
+        try:
+            chunk = channel.recv(_CHUNK)
+        except TimeoutError:
+            continue
+        data += chunk
+        if len(data) + aside > MAX_STREAM:
+            raise CaptureError(where, f"it sent more than {MAX_STREAM >> 20} MiB")
+        if not chunk:
+            return bytes(data)
+
+
+def _policy(
+    address: Address, known_hosts: Path, accept_new: bool
+) -> paramiko.MissingHostKeyPolicy:
+    """What happens with a key of which known_hosts has no entry of that type."""
+    import paramiko
+
+    class Policy(paramiko.MissingHostKeyPolicy):
+        def missing_host_key(
+            self, client: paramiko.SSHClient, hostname: str, key: paramiko.PKey
+        ) -> None:
+            if client.get_host_keys().lookup(address.known_as):
+                # A key of another type than the known one is as good as a changed one.
+                raise _changed(address, known_hosts, key)
+            if not accept_new:
+                raise HostKeyError(
+                    str(address),
+                    f"its host key {_fingerprint(key)} is not in {known_hosts}: "
+                    "check it and give --accept-new-host-key",
+                )
+            _remember(address, known_hosts, key)
+
+    return Policy()
+
+
+def _changed(address: Address, known_hosts: Path, key: paramiko.PKey) -> HostKeyError:
+    return HostKeyError(
+        str(address),
+        f"its host key {_fingerprint(key)} is another than the one in {known_hosts}: "
+        "the host is new, or somebody stands between",
+    )
+
+
+def _fingerprint(key: paramiko.PKey) -> str:
+    digest = base64.b64encode(hashlib.sha256(key.asbytes()).digest()).decode().rstrip("=")
+    return f"{key.get_name()} SHA256:{digest}"
+
+
+def _remember(address: Address, known_hosts: Path, key: paramiko.PKey) -> None:
+    """One line more: paramiko's own way of saving drops every line that it does not know."""
+    known_hosts.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    descriptor = os.open(known_hosts, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    with os.fdopen(descriptor, "r+b") as stream:
+        size = stream.seek(0, os.SEEK_END)
+        torn = size and os.pread(stream.fileno(), 1, size - 1) != b"\n"
+        line = f"{address.known_as} {key.get_name()} {key.get_base64()}\n"
+        stream.write(b"\n" * bool(torn) + line.encode())
+
+
+def _split(url: str) -> SplitResult:
+    try:
+        parts = urlsplit(url)
+    except ValueError as error:
+        raise BadTarget(url.partition("@")[2] or url, str(error)) from error
+    if parts.scheme != SCHEME or not parts.netloc:
+        raise BadTarget(url, "an address is ssh://user@host:port")
+    return parts
+
+
+def _shown(parts: SplitResult) -> str:
+    """Without the password."""
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
