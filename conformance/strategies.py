@@ -23,7 +23,7 @@ from hypothesis.strategies import SearchStrategy
 from reference.behaviours import Behaviour
 from reference.checkpoint import Checkpoint
 from reference.cpuset import CPUSet
-from reference.releases import LATEST, AnyRelease, has
+from reference.releases import LATEST, AnyRelease, Release, has
 from reference.steps import (
     Apply,
     AwaitReconcile,
@@ -214,6 +214,7 @@ def _pod_names() -> SearchStrategy[str]:
 
 # -- settings ----------------------------------------------------------------------------------
 
+#: Since when an option is stable.
 _SINCE: Final[Mapping[str, int]] = {
     "full-pcpus-only": 33,
     "strict-cpu-reservation": 35,
@@ -225,7 +226,7 @@ _SINCE: Final[Mapping[str, int]] = {
 def kubelet_configs(draw: st.DrawFn, *, release: AnyRelease = f"1.{LATEST}") -> KubeletConfig:
     """Settings that a kubelet of ``release`` takes on any machine of two CPUs and more: a policy,
     one reserved CPU, and stable options that need no feature gate."""
-    minor = int(str(release).split("+")[0].split(".")[1])
+    minor = Release.parse(str(release)).minor
     known = [name for name, since in _SINCE.items() if since <= minor]
     policy = draw(st.sampled_from(["static", "static", "static", "none"]))
     chosen = draw(st.frozensets(st.sampled_from(known))) if known and policy == "static" else ()

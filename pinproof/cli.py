@@ -14,7 +14,7 @@ from rich.console import Console
 
 from conformance.subject import SubjectError, SubjectUsageError
 from conformance.verdict import ExitStatus
-from pinproof import catalogue, exchange, kubelets, releases, run, simulate
+from pinproof import catalogue, drivers, exchange, kubelets, releases, run, simulate
 from reference.errors import ModelError
 from topologies import MachineError
 
@@ -48,6 +48,7 @@ app.command("export", epilog="Example: pinproof export 2s-4n-64c-smt2 /tmp/machi
 )
 app.command("releases", epilog="Example: pinproof releases 1.31 1.32")(releases.releases)
 app.add_typer(kubelets.app, name="kubelet")
+app.add_typer(drivers.app, name="driver")
 
 
 def _version(value: bool) -> None:

@@ -34,6 +34,7 @@ __all__ = [
     "object_text",
     "parse",
     "quote",
+    "utf8",
     "zero",
 ]
 
@@ -63,9 +64,18 @@ _WORDS: Final = {b"t": (b"true", True), b"f": (b"false", False), b"n": (b"null",
 _STARTS: Final = frozenset(b'{["-0123456789tfn')
 
 
+def utf8(text: str) -> bytes:
+    """The bytes that Go has for a text. A surrogate stands for the byte that ``surrogateescape``
+    holds in it; one that stands for none becomes what is no character in Go either."""
+    try:
+        return text.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        return text.encode("utf-8", "surrogatepass")
+
+
 def parse(text: str) -> Value:
     """The value of a JSON text. Raises :class:`JSONError` where Go finds its syntax wrong."""
-    reader = _Reader(text.encode("utf-8", "surrogateescape"))
+    reader = _Reader(utf8(text))
     value = reader.value(0)
     reader.skip_blanks()
     if reader.at < len(reader.data):

@@ -186,12 +186,13 @@ def scaled_value(amount: Fraction, scale: int) -> int:
     plain ``Fraction``, is 0 then. Below zero too it is as the kubelet does it: away from zero if
     narrow, and if wide towards zero and one up.
     """
-    unit = _power(max(-scale, 0))
-    up = -(-amount.numerator * unit // amount.denominator)
+    numerator = amount.numerator * _power(max(-scale, 0))
+    denominator = amount.denominator * _power(max(scale, 0))
+    up = -(-numerator // denominator)
     if amount.numerator >= 0 and up < _INT64:
         return up
     if not isinstance(amount, Quantity):
-        away = up if amount >= 0 else amount.numerator * unit // amount.denominator
+        away = up if amount >= 0 else numerator // denominator
         return away if _fits(away) else 0
     shift = amount.scale - scale
     if amount.wide:

@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from reference.cpuset import CPUSet
+from reference.gojson import utf8
 
 __all__ = ["fnv32a", "nested", "pods", "struct_checksum", "text_checksum"]
 
@@ -31,12 +32,12 @@ def fnv32a(data: bytes) -> int:
 def struct_checksum(type_name: str, fields: Mapping[str, tuple[str, str]]) -> int:
     """The checksum of a pointer to a struct; ``fields``: type and printed value by Go's name."""
     inner = " ".join(f"{name}:({kind}){shown}" for name, (kind, shown) in fields.items())
-    return fnv32a(f"(*{type_name}){{{inner}}}".encode())
+    return fnv32a(utf8(f"(*{type_name}){{{inner}}}"))
 
 
 def text_checksum(text: str) -> int:
     """The checksum of a string."""
-    return fnv32a(f"(string){text}".encode())
+    return fnv32a(utf8(f"(string){text}"))
 
 
 def nested(value: Mapping[str, Any] | str | None) -> str:

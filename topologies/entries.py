@@ -15,7 +15,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
 
-from topologies.errors import BrokenMachine
+from topologies.errors import BadSpec, BrokenMachine
+from topologies.spec import parse
 
 CATALOGUE: Final = Path(__file__).parent / "catalogue"
 _OWED: Final = frozenset({"shape", "why", "source", "digest"})
@@ -66,12 +67,30 @@ def entry_names() -> tuple[str, ...]:
 @lru_cache(maxsize=256)
 def catalogue_entry(name: str) -> Entry:
     """What ``NAME.toml`` says; raises :class:`BrokenMachine` where a key is missing or unknown."""
-    path = CATALOGUE / f"{name}.toml"
-    said = tomllib.loads(path.read_text("utf-8"))
+    return _entry(CATALOGUE / f"{name}.toml", name)
+
+
+def entry_beside(archive: Path, name: str) -> Entry | None:
+    """What the ``NAME.toml`` beside a private archive says, as a capture leaves one; ``None``
+    where there is none. Raises as :func:`catalogue_entry`."""
+    path = archive.with_name(f"{name}.toml")
+    return _entry(path, name) if path.is_file() else None
+
+
+def _entry(path: Path, name: str) -> Entry:
+    try:
+        said = tomllib.loads(path.read_text("utf-8"))
+    except (OSError, ValueError) as error:
+        raise BrokenMachine(str(path), f"it cannot be read: {error}") from error
     pairs = said.pop("pair", [])
-    if not _OWED <= said.keys() <= _OWED | _MAY or not _texts(said):
+    if not _OWED <= said.keys() <= _OWED | _MAY or not _texts(said) or not isinstance(pairs, list):
         owed, may = ", ".join(sorted(_OWED)), ", ".join(sorted(_MAY))
         raise BrokenMachine(str(path), f"its keys are not {owed} (and {may}), all texts")
+    if said["shape"]:
+        try:
+            parse(said["shape"])
+        except BadSpec as error:
+            raise BrokenMachine(str(path), f"its shape {error}") from error
     return Entry(name=name, **said, pairs=tuple(_pair(path, name, one) for one in pairs))
 
 

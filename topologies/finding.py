@@ -19,7 +19,7 @@ from typing import Final
 
 from topologies.cpulist import bits, format_list
 from topologies.described import describe
-from topologies.entries import CATALOGUE, catalogue_entry, entry_names
+from topologies.entries import CATALOGUE, catalogue_entry, entry_beside, entry_names
 from topologies.errors import BadSpec, BrokenMachine, UnknownMachine
 from topologies.hotplug import without_cpus
 from topologies.machine import Machine
@@ -98,7 +98,7 @@ def _named(name: str, check: bool) -> Machine | None:
         return _from_catalogue(name)
     private = _private().get(name)
     if private is not None:
-        return _at(private, check)
+        return _with_entry(_at(private, check), private)
     return _from_spec(name) if looks_like_spec(name) else None
 
 
@@ -117,6 +117,15 @@ def _at(path: Path, check: bool) -> Machine:
     if check:
         checked(tree, str(path))
     return Machine(name=machine_name(path), tree=tree, source=f"read from {path.name or path}")
+
+
+def _with_entry(found: Machine, path: Path) -> Machine:
+    """With what the file beside it says, as ``pinproof capture`` writes one."""
+    entry = entry_beside(path, found.name)
+    if entry is None:
+        return found
+    source = entry.source or found.source
+    return replace(found, shape=entry.shape, why=entry.why, source=source)
 
 
 def _unknown(name: str) -> UnknownMachine:

@@ -93,10 +93,12 @@ def empty_is_refused(node: LockstepNode) -> None:
     capabilities=_EDITS,
 )
 def wrong_checksum_is_refused(node: LockstepNode) -> None:
-    """The contents are whole, but not what the kubelet wrote."""
+    """The contents are whole, but not what the kubelet wrote. From 1.37 on there are two checksums,
+    and the one over the inner text counts."""
     node.boot()
     data = json.loads(node.view.state_file or "{}")
-    data["checksum"] = data["checksum"] % 0xFFFFFFFF + 1
+    for name in data.keys() & {"checksum", "dataChecksum"}:
+        data[name] = data[name] % 0xFFFFFFFF + 1
     _damaged(node, json.dumps(data, separators=(",", ":")), "checkpoint is corrupted")
 
 
@@ -107,10 +109,13 @@ def wrong_checksum_is_refused(node: LockstepNode) -> None:
     capabilities=_EDITS,
 )
 def edited_is_refused(node: LockstepNode) -> None:
-    """Without a fitting checksum an edit is damage."""
+    """Without a fitting checksum an edit is damage, in the inner text of 1.37 too."""
     node.boot()
     data = json.loads(node.view.state_file or "{}")
     data["defaultCpuSet"] = str(node.reserved)
+    if "data" in data:
+        inner = json.loads(data["data"]) | {"defaultCpuSet": str(node.reserved)}
+        data["data"] = json.dumps(inner, separators=(",", ":"))
     _damaged(node, json.dumps(data, separators=(",", ":")), "checkpoint is corrupted")
 
 

@@ -139,9 +139,6 @@ def _promise_refused(node: LockstepNode, pod: str, status: PodView) -> None:
         "and a message that says why",
         Difference(what="message", expected=f"… {text}", seen=status.message),
     )
-    node.promise_equal(
-        "It holds no CPU", f"exclusive CPUs of {pod}", {}, dict(node.view.assignments.get(pod, {}))
-    )
 
 
 def _promise_running(node: LockstepNode, pod: str, status: PodView) -> None:
@@ -376,6 +373,8 @@ def refusal_returns_what_was_taken(node: LockstepNode) -> None:
     whole = node.view.shared_pool
     status = node.apply(guaranteed("a", 1, _node_size(node) + 1))
     _promise_refused(node, "a", status)
+    node.pass_admission()
+    node.promise_cpus("It holds no CPU", "exclusive CPUs a/c1", CPUSet(), node.taken("a", "c1"))
     node.promise_cpus("The pool is whole", "shared pool", whole, node.view.shared_pool)
 
 

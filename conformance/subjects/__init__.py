@@ -39,10 +39,17 @@ def _kubelet(rest: str, progress: Progress) -> Subject:
     return KubeletSubject.open(rest, progress=progress)
 
 
+def _exec(rest: str, progress: Progress) -> Subject:
+    from conformance.subjects.exec import ExecSubject
+
+    return ExecSubject.open(rest, progress=progress)
+
+
 _BUILT_IN: Final[dict[str, Maker]] = {
     "reference": _reference,
     "miniature": _miniature,
     "kubelet": _kubelet,
+    "exec": _exec,
 }
 
 

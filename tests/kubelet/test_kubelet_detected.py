@@ -21,7 +21,8 @@ MACHINE = (
     "HugePages:[{PageSize:2048 NumPages:0}] MachineID:3d12 DiskMap:map[254:0:{Name:vda}] "
     "Topology:[{Id:0 Memory:1024 HugePages:[{PageSize:2048 NumPages:0}] Cores:[{Id:0 Threads:[0 1] "
     "Caches:[{Id:0 Size:32768 Type:Data Level:1}] UncoreCaches:[] SocketID:-1 BookID: DrawerID:}] "
-    "Caches:[] Distances:[10 21]} {Id:1 Memory:0 HugePages:[] Cores:[] Caches:[] Distances:[21 10]}] "
+    "Caches:[] Distances:[10 21]} "
+    "{Id:1 Memory:0 HugePages:[] Cores:[] Caches:[] Distances:[21 10]}] "
     "CloudProvider:Unknown InstanceType:Unknown InstanceID:None}"
 )
 TOPOLOGY = (
@@ -101,5 +102,7 @@ def test_a_machine_that_is_none_is_told_in_the_kubelets_words(subject: KubeletSu
     """No CPU of it has a core id."""
     tree = machine("1s-1n-2c-smt1").tree
     bare = Tree({path: text for path, text in tree.items() if not path.endswith("/core_id")})
-    with pytest.raises(SubjectLostError, match="bare: it gave up: could not detect number of cpus"):
+    with pytest.raises(
+        SubjectLostError, match=r"bare: it gave up: .*could not detect number of cpus"
+    ):
         detect(subject, Machine("bare", bare))

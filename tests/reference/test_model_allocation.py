@@ -153,7 +153,17 @@ def test_the_endless_loop_of_the_kubelet_ends_here() -> None:
 def test_partly_used_uncore_caches_were_filled_otherwise_before_134() -> None:
     topology = MACHINES["F"]
     free = topology.cpus - CPUSet.parse("0-1,16-17")
-    assert str(take(topology, free, 5, strategy="uncore", release="1.32")) == "2-4,18-19"
+    for release in ("1.32", "1.33.2", "1.33.5"):
+        assert str(take(topology, free, 5, strategy="uncore", release=release)) == "2-4,18-19"
+    for release in ("1.33.6", "1.33", "1.34", "1.37"):
+        assert str(take(topology, free, 5, strategy="uncore", release=release)) == "4-6,20-21"
+
+
+def test_an_odd_request_may_be_split_over_uncore_caches_with_room() -> None:
+    """kubernetes/kubernetes#137315."""
+    topology = smt(8, numa=8, socket=8, uncore=4)
+    free = CPUSet.parse("3,5,7,11-15")
+    assert str(take(topology, free, 5, strategy="uncore")) == "3,5,11-13"
 
 
 UNEVEN = CPUTopology.of({cpu: (0, 0, cpu % 4, 0) for cpu in range(7)})
@@ -203,13 +213,13 @@ def test_less_than_one_cpu_is_none(number: int) -> None:
 @pytest.mark.parametrize(
     ("strategy", "release"),
     [
-        ("packed", "1.21"),
+        ("packed", "1.7"),
         ("packed", "1.38"),
         ("nonsense", "1.36"),
         ("distributed", "1.22"),
         ("spread", "1.30"),
         ("uncore", "1.31"),
-        ("uncore", "1.33"),
+        ("distributed", "1.36+numa-distribution=off"),
     ],
 )
 def test_what_is_not_modelled_is_said(strategy: str, release: str) -> None:
@@ -325,7 +335,8 @@ def test_every_row_recorded_from_a_real_kubelet(release: str, strategy: str) -> 
     assert _wrong(rows, _machines("kubelet-topologies.json"), release) == []
 
 
-def test_align_by_socket_counted_for_nothing_up_to_136() -> None:
+@pytest.mark.parametrize("release", ["1.36", "1.37"])
+def test_every_row_with_align_by_socket(release: str) -> None:
     rows = list(_rows("align-by-socket-1.37.jsonl.gz"))
     assert len(rows) > 1500
-    assert _wrong(rows, _machines("align-by-socket-topologies.json"), "1.36") == []
+    assert _wrong(rows, _machines("align-by-socket-topologies.json"), release) == []

@@ -88,7 +88,7 @@ def test_cores_come_from_the_socket_with_the_fewest_or_the_lowest() -> None:
     # Socket 0 has fewer whole cores and the lower number: it is determined.
     free = two.cpus - CPUSet.parse("2")
     assert possible(two, free, 4) == {"0-1,6-7"}
-    assert possible(two, free, 6) == {"0-1,3,6-7,9"} or possible(two, free, 6) == {"3-5,9-11"}
+    assert possible(two, free, 5) == {"0-1,6-8"}
 
 
 def test_single_cpus_of_an_interleaved_machine_hang_on_the_sort() -> None:
@@ -111,7 +111,8 @@ def test_the_answer_given_is_one_that_can_be(release: str) -> None:
         free = CPUSet(dice.sample(list(topology.cpus), dice.randint(1, len(topology.cpus))))
         number = dice.randint(1, len(free))
         taken = take_by_topology(topology, free, number, release=release)
-        assert len(taken) == number and taken <= free
+        assert len(taken) == number
+        assert taken <= free
         assert could_take(topology, free, number, taken, release=release)
 
 
@@ -163,7 +164,7 @@ def test_too_many_cpus_are_refused_by_the_old_text(release: str) -> None:
 @pytest.mark.parametrize("strategy", ["spread", "uncore", "distributed"])
 def test_an_old_release_has_no_policy_options(strategy: str) -> None:
     topology = machine(1, 4)
-    with pytest.raises(NotModelled, match="not in release 1.20"):
+    with pytest.raises(NotModelled, match=r"not in release 1\.20"):
         could_take(topology, topology.cpus, 1, CPUSet([0]), release="1.20", strategy=strategy)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,8 +11,6 @@ from hypothesis import strategies as st
 
 from reference import Checkpoint, CheckpointError, CPUSet, NotModelled, glance
 from reference.gojson import JSONError, parse, quote
-
-GOLDEN = Path(__file__).parents[2].parent / "shared" / "golden"
 
 Entries = dict[str, dict[str, str]]
 
@@ -190,11 +187,7 @@ def test_of_several_faults_any_may_be_named() -> None:
     assert [text.split("'")[1] for text in caught.value.possible] == ["w", "x"]
 
 
-def test_releases_and_gates_that_are_not_modelled() -> None:
-    with pytest.raises(NotModelled):
-        Checkpoint.loads(GOOD, release="1.17")
-    with pytest.raises(NotModelled):
-        Checkpoint("static").dumps(feature_gates={"PodLevelResourceManagers": True})
+def test_a_set_that_no_machine_has_is_not_modelled() -> None:
     with pytest.raises(NotModelled):
         Checkpoint.loads('{"policyName":"static","defaultCpuSet":"0-99999999"}')
 
@@ -269,69 +262,3 @@ def test_what_is_no_character_becomes_the_replacement_character() -> None:
                                   '{"defaultCpuSet":"0","entries":{"a":1}}'])  # fmt: skip
 def test_a_glance_at_nonsense_shows_nothing(text: str | None) -> None:
     assert glance(text) == (CPUSet(), {})
-
-
-def _golden(name: str) -> Any:
-    path = GOLDEN / name
-    if not path.exists():
-        pytest.skip(f"golden data is not here: {name}")
-    return json.loads(path.read_text())
-
-
-def _modelled(case: dict[str, Any]) -> bool:
-    return not case["feature_gates"].get("PodLevelResourceManagers")
-
-
-def test_every_file_that_a_real_1363_read() -> None:
-    cases = [one for one in _golden("checkpoints-1.37.json")["read"] if _modelled(one)]
-    seen, expected = {}, {}
-    for case in cases:
-        outcome = case["outcome"].get("1.36.3")
-        if outcome is None:
-            continue
-        known = {
-            one: (place["pod"], place["container"])
-            for one, place in case.get("initial_containers", {}).items()
-        }
-        expected[case["name"]] = {k: v for k, v in outcome.items() if k != "file_untouched"}
-        try:
-            read = Checkpoint.loads(
-                case["file"],
-                policy=case["policy"],
-                feature_gates=case["feature_gates"],
-                containers=known,
-            )
-        except CheckpointError as error:
-            seen[case["name"]] = {"ok": False, "error": str(error)}
-        else:
-            entries = {u: {n: str(c) for n, c in e.items()} for u, e in read.entries.items()}
-            default = str(read.default_cpuset)
-            seen[case["name"]] = {"ok": True, "defaultCpuSet": default, "entries": entries}
-    assert len(seen) > 50
-    assert seen == expected
-
-
-def test_every_file_that_a_real_1363_wrote() -> None:
-    written = 0
-    for case in filter(_modelled, _golden("checkpoints-1.37.json")["write"]):
-        default, entries = "", dict[str, dict[str, str]]()
-        for operation in case["operations"]:
-            match operation:
-                case {"op": "default", "cpus": cpus}:
-                    default = cpus
-                case {"op": "set", "pod": uid, "container": name, "cpus": cpus}:
-                    entries.setdefault(uid, {})[name] = cpus
-                case _:
-                    break
-        else:
-            file = case["file"]["1.36.3"]
-            assert checkpoint(case["policy"], default, entries).dumps() == file, case["name"]
-            written += 1
-    assert written > 1
-
-
-@pytest.mark.parametrize("release", ["1.20.15", "1.26.15", "1.32.2"])
-def test_files_that_older_kubelets_wrote_are_read_and_written_alike(release: str) -> None:
-    files = _golden("checkpoints-by-release.json")["releases"][release]["files"]
-    for file in files.values():
-        assert Checkpoint.loads(file["text"]).dumps() == file["text"]

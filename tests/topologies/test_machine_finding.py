@@ -19,10 +19,12 @@ from topologies import (
     find,
     machine,
     names,
+    offline,
+    pack,
     write,
 )
 from topologies import entries as entries_module
-from topologies.capturing import scope
+from topologies.capturing import Capture, scope, write_capture
 from topologies.entries import CATALOGUE, Change, Pair, catalogue_entry, pairs
 from topologies.spec import parse
 
@@ -162,6 +164,37 @@ def test_private_archives_and_trees_have_names(private: Path, tmp_path: Path) ->
     assert [found.name for found in find("l*7")] == ["lab7"]
 
 
+def test_a_capture_in_a_private_folder_brings_what_was_said_of_it(private: Path) -> None:
+    tree = describe("2s-2n-4c-smt2").tree
+    made = Capture(tree=tree, source="captured here", shape="2s-2n-4c-smt2")
+    write_capture(made, private / "lab8", why="It is in the lab.")
+    found = machine("lab8")
+    assert (found.why, found.source, found.shape) == (
+        "It is in the lab.",
+        "captured here",
+        "2s-2n-4c-smt2",
+    )
+    assert found.digest == describe("2s-2n-4c-smt2").digest
+    assert offline(found, [3]).shape == "2s-2n-4c-smt2-off3"
+    (private / "lab8.toml").write_text("shape = 4\n")
+    with pytest.raises(BrokenMachine, match=r"lab8\.toml: its keys are not"):
+        machine("lab8")
+    texts = 'why = "x"\nsource = "x"\ndigest = "x"\n'
+    (private / "lab8.toml").write_text(f'shape = "2s-3n-4c-smt1"\n{texts}')
+    with pytest.raises(BrokenMachine, match="its shape '2s-3n-4c-smt1' describes no machine"):
+        machine("lab8")
+
+
+def test_a_machine_may_be_any_of_these(private: Path, tmp_path: Path) -> None:
+    """What ``--machine`` takes."""
+    pack(describe("1s-1n-2c-smt1").tree, private / "lab9.tar.gz")
+    write(describe("1s-1n-2c-smt1").tree, tmp_path / "folder")
+    for given in ("lab9", "lab?", private / "lab9.tar.gz", tmp_path / "folder", "1s-1n-2c-smt1"):
+        (found,) = find(given)
+        assert found.digest == describe("1s-1n-2c-smt1").digest, given
+    assert {"lab9", "1s-1n-2c-smt1"} <= {found.name for found in find("all")}
+
+
 def test_private_machines_never_hide_the_catalogue(private: Path) -> None:
     write(describe("1s-1n-2c-smt1").tree, private / "1s-1n-4c-smt1")
     assert machine("1s-1n-4c-smt1").tree["sys/devices/system/cpu/online"] == "0-3\n"
@@ -206,7 +239,7 @@ def test_a_faulty_pair_is_refused(
     known = entries_module.entry_names()
     monkeypatch.setattr(entries_module, "CATALOGUE", tmp_path)
     monkeypatch.setattr(entries_module, "entry_names", lambda: known)
-    texts = "".join(f'{key} = "x"\n' for key in ("shape", "why", "source", "digest"))
+    texts = 'shape = ""\nwhy = "x"\nsource = "x"\ndigest = "x"\n'
     (tmp_path / "paired.toml").write_text(f"{texts}[[pair]]\n{pair}\n")
     with pytest.raises(BrokenMachine, match=said):
         catalogue_entry.__wrapped__("paired")

@@ -5,7 +5,7 @@ from topologies.capturing.captured import Capture
 from topologies.capturing.errors import BadTarget, CaptureError, HostKeyError
 from topologies.capturing.local import capture_host
 from topologies.capturing.qemu import capture_qemu
-from topologies.capturing.saving import write_capture
+from topologies.capturing.saving import check_place, write_capture
 from topologies.capturing.ssh import capture_ssh
 
 __all__ = [
@@ -16,5 +16,6 @@ __all__ = [
     "capture_host",
     "capture_qemu",
     "capture_ssh",
+    "check_place",
     "write_capture",
 ]

@@ -2,7 +2,8 @@
 
 The guest has no disk and no network. Its first serial line carries the data, the second the
 kernel's messages. The first says, in this order: ``up``; for every CPU that the host plugs in
-``cpu N``; then the script's stream, packed with gzip.
+``cpu N``, and ``in``; when those are gone that the host takes out again, ``data`` and the script's
+stream, packed with gzip.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from topologies.capturing.script import script
 
 UP: Final = b"up"
 PLUGGED: Final = b"cpu"
+IN: Final = b"in"
 DATA: Final = b"data"
 
 _INIT: Final = r"""#!/bin/busybox sh
@@ -28,8 +30,12 @@ echo up
 cpus=/sys/devices/system/cpu
 for cpu in @PLUG@; do
   until [ -e $cpus/cpu$cpu/online ]; do usleep 5000; done
-  echo 1 >$cpus/cpu$cpu/online
+  case " @UNPLUG@ " in *" $cpu "*) ;; *) echo 1 >$cpus/cpu$cpu/online ;; esac
   echo "cpu $cpu"
+done
+echo in
+for cpu in @UNPLUG@; do
+  while [ -e $cpus/cpu$cpu ]; do usleep 5000; done
 done
 for cpu in @OFFLINE@; do echo 0 >$cpus/cpu$cpu/online; done
 echo data
@@ -39,10 +45,18 @@ while :; do sleep 60; done
 """
 
 
-def initramfs(busybox: bytes, *, plug: Iterable[int] = (), offline: Iterable[int] = ()) -> bytes:
-    """A cpio archive to boot from. CPUs of ``plug`` are awaited and brought online in that order,
-    those of ``offline`` are taken offline after that."""
+def initramfs(
+    busybox: bytes,
+    *,
+    plug: Iterable[int] = (),
+    unplug: Iterable[int] = (),
+    offline: Iterable[int] = (),
+) -> bytes:
+    """A cpio archive to boot from. CPUs of ``plug`` are awaited and brought online in that order;
+    then those of ``unplug``, which stay offline, are awaited to be gone, and those of ``offline``
+    are taken offline."""
     init = _INIT.replace("@PLUG@", " ".join(map(str, plug)))
+    init = init.replace("@UNPLUG@", " ".join(map(str, unplug)))
     init = init.replace("@OFFLINE@", " ".join(map(str, offline)))
     folders = dict.fromkeys(("bin", "dev", "proc", "sys"), (0o040755, b""))
     return cpio(

@@ -6,6 +6,7 @@ order of the firmware's table (MADT), which QEMU writes by APIC id: socket, die,
 that threads of a core are neighbours. CPUs plugged in later get the next free numbers. A machine
 numbered in another way is booted with as many CPUs as come in order, and the rest is plugged in
 one after the other: so far-numbered threads and interleaved sockets are the kernel's own view too.
+Gaps between ids are CPUs of further sockets, plugged in where a gap shall be and out again.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import re
 import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import count
 from typing import Final
 
 from topologies.capturing.errors import BadTarget
@@ -65,13 +67,16 @@ class Place:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layout:
     """A machine to boot. ``arguments`` are QEMU's; ``plug`` the CPUs to plug in after that, in
-    runs that may go in at once; ``kernel`` further words for the kernel; ``spec`` the description
-    that the guest's view must agree with, if there is one; ``text`` what the user asked for."""
+    runs that may go in at once; ``unplug`` the ids of those to take out when all are in;
+    ``offline`` of those to switch off; ``kernel`` further words for the kernel; ``spec`` the
+    description that the guest's view must agree with, if there is one; ``text`` what the user
+    asked for. ``cpus`` counts all that are ever in."""
 
     text: str
     arguments: tuple[str, ...]
     cpus: int
     plug: tuple[tuple[Place, ...], ...] = ()
+    unplug: tuple[int, ...] = ()
     offline: tuple[int, ...] = ()
     kernel: tuple[str, ...] = ()
     spec: str = ""
@@ -99,25 +104,27 @@ def layout(text: str) -> Layout:
 
 def _described(spec: Spec) -> Layout:
     name = str(spec)
-    if spec.cpu_step > 1:
-        raise BadTarget(f"qemu:{name}", "a kernel numbers the CPUs it finds without gaps")
     if spec.node_step > 1:
-        raise BadTarget(f"qemu:{name}", "a kernel numbers NUMA nodes without gaps on x86")
-    order = list(_in_order(spec))
+        raise BadTarget(f"qemu:{name}", "Linux on x86 numbers NUMA nodes without gaps")
+    order = _with_gaps(spec, list(_in_order(spec)))
     ranks = [_rank(spec, place) for place in order]
-    sparse = spec.package_step > 1
-    cold = len(order) if not sparse and ranks == sorted(ranks) else _ascending(ranks)
-    machine = _shape(spec, cold if cold == len(order) and not sparse else 1)
-    devices = [] if cold == len(order) and not sparse else order[1:cold]
+    total = _sockets(spec, order) * spec.cores // spec.sockets * spec.threads
+    whole = ranks == list(range(total))
+    cold = _ascending(ranks)
     offline = tuple(ids(spec.offline))
     return Layout(
         text=name,
-        arguments=(*machine, *_memory(spec, order, ranks), *_devices(devices)),
+        arguments=(
+            *_shape(spec, total, booted=total if whole else 1),
+            *_memory(spec, ranks, total),
+            *_devices(() if whole else order[1:cold]),
+        ),
         cpus=len(order),
         plug=tuple(_runs(order[cold:], ranks[cold:])),
+        unplug=tuple(cpu for cpu in range(len(order)) if not spec.present >> cpu & 1),
         offline=offline,
         kernel=(
-            *((f"possible_cpus={len(order)}",) if sparse else ()),
+            *((f"possible_cpus={len(order)}",) if len(order) != total else ()),
             *(("cpu0_hotplug",) if 0 in offline else ()),
         ),
         spec=name,
@@ -126,17 +133,39 @@ def _described(spec: Spec) -> Layout:
 
 def _in_order(spec: Spec) -> Iterator[Place]:
     """The place of each CPU, by ascending id."""
-    count = spec.cores * spec.threads
-    for cpu in range(count):
-        number, thread = (
-            divmod(cpu, spec.threads) if spec.near else (cpu % spec.cores, cpu // spec.cores)
-        )
+    for cpu in range(spec.cores * spec.threads):
+        if spec.near:
+            number, thread = divmod(cpu, spec.threads)
+        else:
+            thread, number = divmod(cpu, spec.cores)
         if spec.interleaved:
             position, socket = divmod(number, spec.sockets)
         else:
             socket, position = divmod(number, spec.cores // spec.sockets)
         die, core = divmod(position, _cores_per_die(spec))
         yield Place(socket=socket * spec.package_step, die=die, core=core, thread=thread)
+
+
+def _with_gaps(spec: Spec, order: list[Place]) -> list[Place]:
+    """One place for each id up to the last: ids that shall be missing are CPUs of further
+    sockets."""
+    if spec.cpu_step == 1:
+        return order
+    beyond = (
+        Place(socket=socket, die=die, core=core, thread=thread)
+        for socket in count((spec.sockets - 1) * spec.package_step + 1)
+        for die in range(_dies(spec))
+        for core in range(_cores_per_die(spec))
+        for thread in range(spec.threads)
+    )
+    real = iter(order)
+    last = spec.present.bit_length()
+    return [next(beyond) if cpu % spec.cpu_step else next(real) for cpu in range(last)]
+
+
+def _sockets(spec: Spec, order: Sequence[Place]) -> int:
+    """How many sockets there must be, filled or not."""
+    return 1 + max((spec.sockets - 1) * spec.package_step, *(place.socket for place in order))
 
 
 def _dies(spec: Spec) -> int:
@@ -171,11 +200,10 @@ def _runs(places: Sequence[Place], ranks: Sequence[int]) -> Iterator[tuple[Place
         start += length
 
 
-def _shape(spec: Spec, booted: int) -> tuple[str, ...]:
-    sockets = (spec.sockets - 1) * spec.package_step + 1
-    total = sockets * spec.cores // spec.sockets * spec.threads
+def _shape(spec: Spec, total: int, *, booted: int) -> tuple[str, ...]:
+    per_socket = spec.cores // spec.sockets * spec.threads
     smp = (
-        f"cpus={booted},maxcpus={total},sockets={sockets},dies={_dies(spec)},"
+        f"cpus={booted},maxcpus={total},sockets={total // per_socket},dies={_dies(spec)},"
         f"cores={_cores_per_die(spec)},threads={spec.threads}"
     )
     return "-cpu", MODEL, "-smp", smp
@@ -187,16 +215,19 @@ def _devices(places: Sequence[Place]) -> Iterator[str]:
         yield from ("-device", f"{MODEL}-x86_64-cpu,{where}")
 
 
-def _memory(spec: Spec, order: Sequence[Place], ranks: Sequence[int]) -> Iterator[str]:
-    """NUMA nodes with their memory, CPUs and distances."""
+def _memory(spec: Spec, ranks: Sequence[int], total: int) -> Iterator[str]:
+    """NUMA nodes with their memory, CPUs and distances. Places that stay empty, and those of gaps,
+    are said to be in node 0: QEMU wants every place in some node."""
     tree = describe(_without_offline(spec)).tree
     nodes = spec.nodes + spec.memory_nodes
-    wanted = max(_LEAST_MEMORY, _MEMORY_PER_CPU * len(order))
+    wanted = max(_LEAST_MEMORY, _MEMORY_PER_CPU * len(ranks))
+    elsewhere = (1 << total) - 1 & ~bits(ranks[cpu] for cpu in ids(spec.present))
     each = max(_LEAST_NODE, -(-wanted // nodes // 32) * 32)
     yield from ("-m", f"{each * nodes}M")
     for node in range(nodes):
         members = parse_list(tree[f"{NODE}/node{node}/cpulist"])
         own = bits(ranks[cpu] for cpu in ids(members))
+        own |= 0 if node else elsewhere
         cpus = "".join(f",cpus={piece}" for piece in format_list(own).split(",") if piece)
         yield from ("-object", f"memory-backend-ram,id=m{node},size={each}M")
         yield from ("-numa", f"node,nodeid={node}{cpus},memdev=m{node}")

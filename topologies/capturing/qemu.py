@@ -143,14 +143,16 @@ class _Attempt:
         self._until = until
         self._say = say
         self._folder = folder
-        self._runs = list(wanted.plug)
         self._buffer = b""
         self._up = False
 
     def run(self) -> bytes:
         plug = range(self._wanted.booted, self._wanted.cpus)
         image = guest.initramfs(
-            self._made_of.busybox.read_bytes(), plug=plug, offline=self._wanted.offline
+            self._made_of.busybox.read_bytes(),
+            plug=plug,
+            unplug=self._wanted.unplug,
+            offline=self._wanted.offline,
         )
         (self._folder / "initrd").write_bytes(image)
         ours, theirs = socket.socketpair()
@@ -213,12 +215,15 @@ class _Attempt:
     def _plug(self, monitor: _Monitor) -> None:
         cpu = self._wanted.booted
         for run in self._wanted.plug:
-            for place in run:
-                monitor.plug(place)
+            for number, place in enumerate(run, cpu):
+                monitor.plug(place, number)
             for _ in run:
                 self._expect(b"%s %d" % (guest.PLUGGED, cpu))
                 cpu += 1
             self._say(f"{cpu} of {self._wanted.cpus} CPUs are in")
+        self._expect(guest.IN)
+        for cpu in self._wanted.unplug:
+            monitor.unplug(cpu)
 
     def _unpack(self) -> bytes:
         unpacker = zlib.decompressobj(wbits=31)
@@ -243,7 +248,7 @@ class _Attempt:
 
 
 class _Monitor:
-    """QEMU's machine protocol (QMP), as much of it as plugs in a CPU."""
+    """QEMU's machine protocol (QMP), as much of it as plugs CPUs in and out."""
 
     _TIMEOUT: Final = 30.0
 
@@ -253,13 +258,17 @@ class _Monitor:
         self._lines = self._read()
         self._ready = False
 
-    def plug(self, place: Place) -> None:
-        if not self._ready:
-            self._call("qmp_capabilities")
-            self._ready = True
-        self._call("device_add", driver=f"{MODEL}-x86_64-cpu", **place.properties())
+    def plug(self, place: Place, cpu: int) -> None:
+        driver = f"{MODEL}-x86_64-cpu"
+        self._call("device_add", driver=driver, id=f"cpu{cpu}", **place.properties())
+
+    def unplug(self, cpu: int) -> None:
+        self._call("device_del", id=f"cpu{cpu}")
 
     def _call(self, command: str, **arguments: object) -> None:
+        if not self._ready:
+            self._ready = True
+            self._call("qmp_capabilities")
         message = {"execute": command, "arguments": arguments}
         self._connection.sendall(json.dumps(message).encode() + b"\n")
         for line in self._lines:

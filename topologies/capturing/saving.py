@@ -55,30 +55,42 @@ def description(capture: Capture, *, name: str = "", why: str = "") -> str:
     return "".join(f"{key} = {_toml(value)}\n" for key, value in facts.items())
 
 
+def check_place(path: str | os.PathLike[str], *, force: bool = False) -> Path:
+    """The archive's path that :func:`write_capture` would take for ``path``: for a look before the
+    work. Raises :class:`BadTarget` where it would."""
+    text = os.fspath(path)
+    place = Path(text if text.endswith(SUFFIX) else text + SUFFIX)
+    if place.name == SUFFIX:
+        raise BadTarget(str(place), "a capture needs a name")
+    there = [one for one in (place, _note(place)) if one.exists() or one.is_symlink()]
+    if there and not force:
+        raise BadTarget(str(there[0]), "it is there already; --force replaces it")
+    if not place.parent.is_dir():
+        raise BadTarget(str(place), "there is no such folder")
+    return place
+
+
 def write_capture(
     capture: Capture, path: str | os.PathLike[str], *, why: str = "", force: bool = False
 ) -> Path:
     """Write ``capture`` to ``path``, which ends in ``.tar.xz`` (added where it does not), and its
     description beside it; returns the archive's path.
 
-    Raises :class:`BadTarget` where either file is there and ``force`` is not given,
-    :class:`CaptureError` where they cannot be written.
+    Raises :class:`BadTarget` where either file is there and ``force`` is not given, or there is no
+    folder for them; :class:`CaptureError` where they cannot be written.
     """
-    text = os.fspath(path)
-    place = Path(text if text.endswith(SUFFIX) else text + SUFFIX)
+    place = check_place(path, force=force)
     name = place.name.removesuffix(SUFFIX)
-    if not name:
-        raise BadTarget(str(place), "a capture needs a name")
-    note = place.with_name(f"{name}.toml")
-    there = [one for one in (place, note) if one.exists() or one.is_symlink()]
-    if there and not force:
-        raise BadTarget(str(there[0]), "it is there already; --force replaces it")
     try:
-        _write(note, description(capture, name=name, why=why).encode())
+        _write(_note(place), description(capture, name=name, why=why).encode())
         _write(place, archive(capture.tree))
     except OSError as error:
         raise CaptureError(str(place), f"cannot write: {error.strerror or error}") from error
     return place
+
+
+def _note(place: Path) -> Path:
+    return place.with_name(f"{place.name.removesuffix(SUFFIX)}.toml")
 
 
 def _toml(value: str) -> str:

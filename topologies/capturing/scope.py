@@ -65,7 +65,10 @@ _LINKS: Final[dict[str, tuple[str, ...]]] = {
     f"{NODE}/node#/access#/targets": ("node#",),
 }
 
-FILES: Final = (*(f"{folder}/{name}" for folder, names in _NAMES.items() for name in names), CPUINFO)
+FILES: Final = (
+    *(f"{folder}/{name}" for folder, names in _NAMES.items() for name in names),
+    CPUINFO,
+)
 LINKS: Final = tuple(f"{folder}/{name}" for folder, names in _LINKS.items() for name in names)
 
 

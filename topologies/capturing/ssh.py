@@ -178,9 +178,7 @@ def _run(client: paramiko.SSHClient, address: Address, until: float) -> bytes:
             return bytes(data)
 
 
-def _policy(
-    address: Address, known_hosts: Path, accept_new: bool
-) -> paramiko.MissingHostKeyPolicy:
+def _policy(address: Address, known_hosts: Path, accept_new: bool) -> paramiko.MissingHostKeyPolicy:
     """What happens with a key of which known_hosts has no entry of that type."""
     import paramiko
 

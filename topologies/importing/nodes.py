@@ -7,6 +7,9 @@ nodes. Where list, mask and links of a node are all there and disagree, they sta
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
+from functools import reduce
+from operator import or_
 from typing import Final
 
 from topologies.cpulist import bits, format_list, ids
@@ -26,8 +29,7 @@ def complete_nodes(draft: Draft) -> None:
     if not nodes:
         draft.note(NoteKind.LACKING, NODE, "no NUMA node; the kubelet takes packages for nodes")
         return
-    for node in nodes:
-        _mend_links(draft, node)
+    _mend_links(draft)
     _add_links(draft, nodes)
     _complete_sets(draft, nodes)
     for node in nodes:
@@ -60,53 +62,56 @@ def _linked(draft: Draft) -> dict[int, int]:
     return members
 
 
-def _mend_links(draft: Draft, node: int) -> None:
+def _union(sets: Iterable[int]) -> int:
+    return reduce(or_, sets, 0)
+
+
+def _mend_links(draft: Draft) -> None:
     """Links that lead to no CPU: packers that copy a part of sysfs leave such."""
-    mended = 0
-    for cpu in ids(_linked(draft).get(node, 0) & draft.folders):
-        path = f"{NODE}/node{node}/cpu{cpu}"
-        target = draft.entries.get(path)
-        if isinstance(target, Link) and not target.endswith(f"/cpu/cpu{cpu}"):
-            draft.entries[path] = Link(f"../../cpu/cpu{cpu}")
-            mended |= 1 << cpu
-    if mended:
-        what = f"{NODE}/node{node}/cpu{{{format_list(mended)}}}"
-        draft.note(NoteKind.REPAIRED, what, "the links did not lead to the CPUs they are named by")
+    folders = draft.folders
+    for node, members in sorted(_linked(draft).items()):
+        mended = 0
+        for cpu in ids(members & folders):
+            path = f"{NODE}/node{node}/cpu{cpu}"
+            target = draft.entries.get(path)
+            if isinstance(target, Link) and not target.endswith(f"/cpu/cpu{cpu}"):
+                draft.entries[path] = Link(f"../../cpu/cpu{cpu}")
+                mended |= 1 << cpu
+        if mended:
+            what = f"{NODE}/node{node}/cpu{{{format_list(mended)}}}"
+            why = "the links did not lead to the CPUs they are named by"
+            draft.note(NoteKind.REPAIRED, what, why)
 
 
 def _add_links(draft: Draft, nodes: list[int]) -> None:
-    """For CPUs that have a folder and are in no node's folder, and in one node's list or mask."""
-    claims = {node: _listed(draft, node) for node in nodes}
-    homeless = draft.folders & ~bits(cpu for mask in _linked(draft).values() for cpu in ids(mask))
-    for node in nodes:
-        others = 0
-        for other in nodes:
-            others |= claims[other] if other != node else 0
-        wanted = claims[node] & homeless & ~others
+    """For CPUs that have a folder, are in no node's folder, and in the list or mask of just one
+    node."""
+    linked, folders = _union(_linked(draft).values()), draft.folders
+    claims = {node: _listed(draft, node, folders) for node in nodes}
+    seen = twice = 0
+    for claim in claims.values():
+        seen, twice = seen | claim, twice | seen & claim
+    for node, claim in claims.items():
+        wanted = claim & folders & ~linked & ~twice
         for cpu in ids(wanted):
             draft.entries[f"{NODE}/node{node}/cpu{cpu}"] = Link(f"../../cpu/cpu{cpu}")
         if wanted:
             what = f"{NODE}/node{node}/cpu{{{format_list(wanted)}}}, links"
-            draft.note(
-                NoteKind.COMPLETED,
-                what,
-                "the CPUs of its list or mask, or whose own links lead there",
-            )
-    left = draft.online & ~bits(cpu for mask in _linked(draft).values() for cpu in ids(mask))
+            why = "the CPUs of its list or mask, or whose own links lead there"
+            draft.note(NoteKind.COMPLETED, what, why)
+    left = draft.online & ~linked & ~(seen & folders & ~twice)
     if left:
         what = f"the NUMA node of CPUs {format_list(left)}"
         draft.note(NoteKind.LACKING, what, "no node has them; the kubelet leaves them out")
 
 
-def _listed(draft: Draft, node: int) -> int:
+def _listed(draft: Draft, node: int, folders: int) -> int:
     base = f"{NODE}/node{node}"
     told = draft.cpus(f"{base}/cpulist")
     if told is None:
         told = draft.mask(f"{base}/cpumap")
     if told is None:
-        told = bits(
-            cpu for cpu in ids(draft.folders) if f"{CPU}/cpu{cpu}/node{node}" in draft.entries
-        )
+        told = bits(cpu for cpu in ids(folders) if f"{CPU}/cpu{cpu}/node{node}" in draft.entries)
     return told
 
 

@@ -53,10 +53,8 @@ class Channel:
             raise LineLost(f"cannot be started: {error.strerror}") from error
         finally:
             os.close(life)
-        assert self._process.stdin and self._process.stdout and self._process.stderr
-        self._in = self._process.stdin.fileno()
-        self._out = self._process.stdout.fileno()
-        self._err = self._process.stderr.fileno()
+        streams = (self._process.stdin, self._process.stdout, self._process.stderr)
+        self._in, self._out, self._err = (one.fileno() for one in streams if one is not None)
         for descriptor in (self._in, self._out, self._err):
             os.set_blocking(descriptor, False)
         self._poll = select.poll()

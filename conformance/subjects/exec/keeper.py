@@ -40,8 +40,9 @@ def main(life: int, command: list[str]) -> int:
 
 def _folder() -> Path:
     memory = Path("/dev/shm")  # noqa: S108
-    base = memory if os.access(memory, os.W_OK | os.X_OK) else Path(os.environ.get("TMPDIR", "/tmp"))  # noqa: S108
-    folder = base / f"pinproof-{os.urandom(8).hex()}"
+    if not os.access(memory, os.W_OK | os.X_OK):
+        memory = Path(os.environ.get("TMPDIR", "/tmp"))  # noqa: S108
+    folder = memory / f"pinproof-{os.urandom(8).hex()}"
     folder.mkdir(mode=0o700)
     return folder
 
@@ -50,7 +51,7 @@ def _become(libc: ctypes.CDLL, life: int, command: list[str], folder: Path) -> N
     try:
         libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
         os.close(life)
-        os.execvpe(command[0], command, {**os.environ, "TMPDIR": str(folder)})
+        os.execvpe(command[0], command, {**os.environ, "TMPDIR": str(folder)})  # noqa: S606
     except OSError as error:
         print(f"{command[0]} cannot be executed: {error.strerror}", file=sys.stderr)  # noqa: T201
     finally:

@@ -11,8 +11,8 @@ happened, one reconcile round included.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Final, cast
+from collections.abc import Callable, Sequence
+from typing import Any, Final, cast
 
 import msgspec
 
@@ -75,7 +75,7 @@ class ExecNode:
         self._release = program.about.release
         self._find_machine = machines
         self._config = config
-        self._told_config = False
+        self._told_config = self._told_machine = False
         self._set_machine(machine)
         self._manifests: dict[str, Pod] = {}
         self._admitted: dict[str, Pod] = {}
@@ -125,7 +125,9 @@ class ExecNode:
             case Tamper(pod=name, container=container, cpus=cpus):
                 known = self._manifests.get(name)
                 if known is None or not self._runtime.runs(known.uid, container):
-                    raise SubjectLostError(f"no running container {name}/{container} to tamper with")
+                    raise SubjectLostError(
+                        f"no running container {name}/{container} to tamper with"
+                    )
                 self._runtime.update(known.uid, container, cpus)
             case AwaitReconcile():
                 if self._running:
@@ -148,15 +150,13 @@ class ExecNode:
         if not self._told_machine:
             request.machine = machine_line(self._info)
         if not self._told_config:
-            request.config = settings_of_cpus(self._config)
+            request.config = settings(self._config)
         (answer,) = self._tell([request])
         self._told_machine = self._told_config = True
         refused = cast(wire.StartAnswer, answer).refused
         if refused is not None:
             plain = refused.stage == "start"
-            self._give_up(
-                refused.message if plain else f"failed to run Kubelet: {refused.message}"
-            )
+            self._give_up(refused.message if plain else f"failed to run Kubelet: {refused.message}")
             return
         self._running, self._error, self._exit_status = True, "", None
         self._admitted.clear()
@@ -290,7 +290,7 @@ class ExecNode:
             for name, box in self._runtime.of(uid).items()
         ]
 
-    def _tell(self, requests: list[wire.Request]) -> list[wire.Answer]:
+    def _tell(self, requests: Sequence[wire.Request]) -> list[wire.Answer]:
         """Send requests, and take in what the answers say of the state file and of cpusets."""
         answers = self._program.ask_all(requests)
         for answer in answers:
@@ -373,6 +373,14 @@ def _cpus(text: str | None) -> CPUSet:
         return CPUSet.parse(text or "")
     except CPUSetParseError as error:
         raise SubjectLostError(f"the program calls {text!r} a cpuset: {error}") from error
+
+
+def settings(config: KubeletConfig) -> dict[str, Any]:
+    """The configuration, for the line."""
+    shape = settings_of_cpus(config)
+    if config.feature_gates:
+        shape["featureGates"] = dict(config.feature_gates)
+    return shape
 
 
 def pod_line(pod: Pod) -> msgspec.Raw:

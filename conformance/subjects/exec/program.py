@@ -24,7 +24,7 @@ PATIENCE: Final = 30.0
 
 
 class Panicked(Exception):
-    """The CPU manager died of a request, and its kubelet with it; ``state_file`` is the answer's."""
+    """The CPU manager died of a request, and its kubelet with it. ``state_file``: the answer's."""
 
     def __init__(self, text: str, state_file: wire.StateFile | msgspec.UnsetType) -> None:
         super().__init__(text)

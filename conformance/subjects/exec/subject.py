@@ -125,6 +125,6 @@ def _command(target: str) -> list[str]:
     found = shutil.which(Path(words[0]).expanduser())
     if found is None:
         raise SubjectUsageError(
-            f"{words[0]}: no such program that can be executed, and no release (such as 1.36) either"
+            f"{words[0]}: nothing that can be executed, and no release (such as 1.36) either"
         )
     return [str(Path(found).absolute()), *words[1:]]

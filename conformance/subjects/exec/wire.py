@@ -2,13 +2,12 @@
 
 What belongs here: the messages of protocol version 1, with what each field means. What never does:
 how they are carried (``channel``), and when which is sent (``node``). The JSON Schema beside this
-module is made of it: ``python -m conformance.subjects.exec.wire``.
+module is made of it (``schema``).
 """
 
 from __future__ import annotations
 
 import base64
-import json
 from typing import Annotated, Any, Final, TypeAlias
 
 import msgspec
@@ -156,17 +155,7 @@ class Shutdown(Request, tag="shutdown"):
 
 
 AnyRequest: TypeAlias = (
-    Hello
-    | Start
-    | Stop
-    | Admit
-    | Create
-    | Remove
-    | Reconcile
-    | Hints
-    | Take
-    | Close
-    | Shutdown
+    Hello | Start | Stop | Admit | Create | Remove | Reconcile | Hints | Take | Close | Shutdown
 )
 
 # --- answers ---------------------------------------------------------------------------------
@@ -287,8 +276,9 @@ ANSWERS: Final[dict[type[Request], type[Answer]]] = {
 
 _encoder: Final = msgspec.json.Encoder()
 _decoders: Final = {
-    request: msgspec.json.Decoder(ANSWERS.get(request, Answer)) for request in Request.__subclasses__()
-}  # fmt: skip
+    request: msgspec.json.Decoder(ANSWERS.get(request, Answer))
+    for request in Request.__subclasses__()
+}
 
 
 def encode(request: Request) -> bytes:
@@ -317,24 +307,3 @@ def text_of(state: StateFile) -> str | None:
     if isinstance(state, Coded):
         return base64.b64decode(state.base64, validate=True).decode("utf-8", "surrogateescape")
     return state
-
-
-def schema() -> str:
-    """The protocol as a JSON Schema: a line is one of the definitions' requests or answers."""
-    shapes, parts = msgspec.json.schema_components(
-        [*Request.__subclasses__(), Answer, *ANSWERS.values()], ref_template="#/$defs/{name}"
-    )
-    return json.dumps(
-        {
-            "$schema": "https://json-schema.org/draft/2020-12/schema",
-            "title": f"pinproof exec protocol, version {PROTOCOL}",
-            "description": "One JSON object a line: requests to the program, answers from it.",
-            "anyOf": list(shapes),
-            "$defs": parts,
-        },
-        indent=1,
-    ) + "\n"  # fmt: skip
-
-
-if __name__ == "__main__":
-    print(schema(), end="")  # noqa: T201

@@ -128,7 +128,8 @@ def _main_go(version: Version) -> str:
 
 
 def flags(version: Version, variables: Mapping[str, str] | None = None) -> tuple[str, ...]:
-    """``go build``'s flags, with ``variables`` of our own linked in. The version is linked in, as the release's own build does it."""
+    """``go build``'s flags. The version is linked in, as the release's own build does it, and
+    so are ``variables``, by their full names."""
     linked = ["-s", "-w"]
     numbers = {
         "gitVersion": f"v{version}",

@@ -251,7 +251,9 @@ class Workshop:
             self.cache().mkdir(parents=True, exist_ok=True)
             lock = (self.cache() / f".{version}.lock").open("w")
         except OSError as error:
-            raise SubjectSetupError(f"{self.cache()} cannot be written: {error.strerror}") from error
+            raise SubjectSetupError(
+                f"{self.cache()} cannot be written: {error.strerror}"
+            ) from error
         with lock:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

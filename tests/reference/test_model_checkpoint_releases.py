@@ -1,0 +1,554 @@
+"""The state file by release: layouts, reading order, texts, exit status.
+
+Sources: ``pkg/kubelet/cm/cpumanager/state`` (``state_file.go``, ``checkpoint.go``,
+``state_checkpoint.go``) of 1.17.17, 1.20.15, 1.26.15, 1.32.13, 1.36.3 and 1.37.0.
+"""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from reference import Checkpoint, CheckpointError, CPUSet, NotModelled, glance
+from reference.checkpoint import exit_status, glance_at_pods, reported
+from reference.layouts import Layout, encode
+from reference.spew import fnv32a, struct_checksum, text_checksum
+from reference.state import State
+
+POD_LEVEL = {"PodLevelResourceManagers": True}
+RESIZE = {"InPlacePodVerticalScalingExclusiveCPUs": True}
+BOTH = POD_LEVEL | RESIZE
+UID = "39b37746-7f5e-4064-b8e1-eebd2bfaa003"
+EMPTY_V1 = '{"policyName":"static","defaultCpuSet":"0-3","checksum":2479968155}'
+EMPTY_V2 = '{"policyName":"static","defaultCpuSet":"0-3","checksum":611748604}'
+EMPTY_V4 = (
+    '{"policyName":"static","defaultCpuSet":"0-3","checksum":611748604,'
+    '"data":"{\\"policyName\\":\\"static\\",\\"defaultCpuSet\\":\\"0-3\\"}",'
+    '"dataChecksum":270902611}'
+)
+
+
+def cpus(text: str) -> CPUSet:
+    return CPUSet.parse(text)
+
+
+def error_of(text: str, release: str, **given: object) -> str:
+    with pytest.raises(CheckpointError) as caught:
+        Checkpoint.loads(text, release=release, **given)  # type: ignore[arg-type]
+    return str(caught.value)
+
+
+# -- what each release writes ------------------------------------------------------------------
+
+
+def test_the_hash_is_fnv_1a_of_32_bits() -> None:
+    # http://www.isthe.com/chongo/tech/comp/fnv/ (test vectors)
+    assert [fnv32a(text) for text in (b"", b"a", b"foobar")] == [
+        0x811C9DC5, 0xE40C292C, 0xBF9CF968,
+    ]  # fmt: skip
+
+
+def test_1_8_writes_no_file_and_restores_nothing() -> None:
+    with pytest.raises(NotModelled, match=r"1\.8 writes no state file"):
+        Checkpoint("static").dumps(release="1.8")
+    assert Checkpoint.loads(EMPTY_V2, release="1.8") == Checkpoint("static")
+
+
+@pytest.mark.parametrize("release", ["1.9", "1.10", "1.11"])
+def test_until_1_11_a_file_has_no_checksum(release: str) -> None:
+    one = Checkpoint("static", cpus("0,3"), {"": {"id2": cpus("2"), "id1": cpus("1")}})
+    text = '{"policyName":"static","defaultCpuSet":"0,3","entries":{"id1":"1","id2":"2"}}'
+    assert one.dumps(release=release) == text
+    assert Checkpoint.loads(text, release=release) == one
+    empty = Checkpoint("none").dumps(release=release)
+    assert empty == '{"policyName":"none","defaultCpuSet":""}'
+
+
+@pytest.mark.parametrize("release", ["1.12", "1.17"])
+@pytest.mark.parametrize(
+    ("policy", "default", "entries", "checksum"),
+    [
+        # https://github.com/kubernetes/kubernetes/issues/86255, a real 1.16.0
+        ("static", "0-2,4-26,28-47",
+         {"ab9940917010576bd755870dab91e2cd2fc531a04ac362d44a62950aaa41c527": "3,27"}, 1300288133),
+        # https://github.com/kubernetes/kubernetes/issues/87249, a real 1.17.0
+        ("static", "0-1,6-17",
+         {"cdc2c5cc531dd48bceb064e5411259a46bd8b8e70974fce10a3620b5b5da2c05": "2-5"}, 148873334),
+        ("static", "0,2-3",
+         {"6dee294dfbec16562e0cd075eba25702054a7cdc08162619fed0d5a8c4504b88": "1"}, 1182243066),
+        ("none", "1-3", {}, 1694838852),
+        ("none", "1-3", {"containerID1": "4-6", "containerID2": "1-3"}, 3680390589),
+        ("static", "0-3", {}, 2479968155), ("static", "0-7", {}, 1659625391),
+        ("static", "0-31", {}, 3847057554), ("static", "0", {}, 981668743),
+        ("none", "", {}, 3242152201),
+    ],
+)  # fmt: skip
+def test_version_1_checksums(
+    release: str, policy: str, default: str, entries: dict[str, str], checksum: int
+) -> None:
+    held = {"": {one: cpus(text) for one, text in entries.items()}} if entries else {}
+    one = Checkpoint(policy, cpus(default), held)
+    text = one.dumps(release=release)
+    assert json.loads(text)["checksum"] == checksum
+    assert Checkpoint.loads(text, policy=policy, release=release) == one
+
+
+@pytest.mark.parametrize(
+    ("policy", "default", "entries", "checksum"),
+    [
+        ("static", "0-7", {}, 14413152), ("static", "0-1", {}, 1636926438),
+        ("static", "0-63", {}, 1058907510), ("static", "0-151", {}, 2944298236),
+        ("static", "1,3-15,17,19-31", {}, 1902567528), ("none", "4-6", {}, 354655845),
+        ("other", "1-3", {}, 1394507217),
+        ("static", "0,4-27", {UID: {"app": "1-3"}}, 3300516549),
+        ("static", "0,4-8,12-15",
+         {"088fe178-cec9-4eb9-ba3c-cf45cba46371": {"qos-demo-ctr": "1,9"},
+          "681eca58-a216-4ec4-a57b-941cad3c4e0f": {"qos-demo-ctr": "2-3,10-11"}}, 2993692383),
+        ("static", "0,10-15,25-31",
+         {"777870b5-c64f-42f5-9296-688b9dc212ba": {"container-1": "16-24"},
+          "fb15e10a-b6a5-4aaa-8fcd-76c1aa64e6fd": {"container-1": "1-9"}}, 318470969),
+        # https://github.com/kubernetes/kubernetes/issues/123816
+        ("static", "1,3,15-31,47-63",
+         {"69aa6124-4e0e-4c66-94ea-feae7df25b68": {"init-container": "35"},
+          "e49ac32c-22a3-4c8c-8be3-721bd1fd9eaa": {
+              "centos": "0,2,4-14,32,34,36-46", "init-container": "33"}}, 3748757820),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("release", ["1.18", "1.32", "1.36", "1.37"])
+def test_version_2_checksums(
+    release: str, policy: str, default: str, entries: dict[str, dict[str, str]], checksum: int
+) -> None:
+    held = {
+        uid: {name: cpus(text) for name, text in named.items()} for uid, named in entries.items()
+    }
+    one = Checkpoint(policy, cpus(default), held)
+    text = one.dumps(release=release)
+    assert json.loads(text)["checksum"] == checksum
+    assert Checkpoint.loads(text, policy=policy, release=release) == one
+
+
+def test_files_whose_authors_edited_them_do_not_verify() -> None:
+    # https://github.com/kubernetes/kubernetes/issues/79823 (1.12.2)
+    text = '{"policyName":"static","defaultCpuSet":"0","checksum":885245905}'
+    assert error_of(text, "1.12") == "checkpoint is corrupted"
+
+
+def test_version_3_is_written_by_1_36_with_its_gate() -> None:
+    pods = {"pod": cpus("4-6")}
+    entries = {"pod": {"container1": cpus("4-6"), "container2": cpus("1-3")}}
+    one = Checkpoint("none", cpus("1-3"), entries, pods)
+    text = one.dumps(release="1.36", feature_gates=POD_LEVEL)
+    assert text == (
+        '{"policyName":"none","defaultCpuSet":"1-3",'
+        '"entries":{"pod":{"container1":"4-6","container2":"1-3"}},'
+        '"podEntries":{"pod":{"cpuSet":"4-6"}},"checksum":2649431787}'
+    )
+    read = Checkpoint.loads(text, policy="none", release="1.36", feature_gates=POD_LEVEL)
+    assert read == one
+    empty = Checkpoint("static", cpus("0-3"))
+    assert '"checksum":1408856778' in empty.dumps(release="1.36", feature_gates=POD_LEVEL)
+    for release, gates in (("1.36", {}), ("1.35", POD_LEVEL), ("1.36", RESIZE)):
+        assert "podEntries" not in one.dumps(release=release, feature_gates=gates)
+
+
+@pytest.mark.parametrize(
+    ("gates", "baseline", "checksum"),
+    [({}, "", 4067041728), (RESIZE, "1-3", 3915275382), (POD_LEVEL, "1-3", 4067041728)],
+)
+def test_version_4_checksums(gates: dict[str, bool], baseline: str, checksum: int) -> None:
+    baselines = {UID: {"app": cpus(baseline)}} if baseline else {}
+    one = Checkpoint("static", cpus("0,4-27"), {UID: {"app": cpus("1-3")}}, {}, baselines)
+    file = json.loads(one.dumps(release="1.37", feature_gates=gates))
+    assert list(file) == [
+        "policyName", "defaultCpuSet", "entries", "checksum", "data", "dataChecksum",
+    ]  # fmt: skip
+    assert (file["checksum"], file["dataChecksum"]) == (3300516549, checksum)
+    assert text_checksum(file["data"]) == checksum
+
+
+def test_version_4_is_version_2_and_data() -> None:
+    one = Checkpoint("static", cpus("0-3"))
+    assert one.dumps(release="1.37") == EMPTY_V4
+    assert EMPTY_V4.startswith(EMPTY_V2[:-1])
+
+
+def test_version_4_with_pods_and_baselines() -> None:
+    entries = {UID: {"a": cpus("1"), "b": cpus("2")}}
+    one = Checkpoint("static", cpus("0,3-7"), entries, {UID: cpus("1-2")}, entries)
+    seen = {
+        name: json.loads(one.dumps(release="1.37", feature_gates=gates))["dataChecksum"]
+        for name, gates in {"pods": POD_LEVEL, "none": {}, "both": BOTH}.items()
+    }
+    assert seen == {"pods": 3333093783, "none": 630541073, "both": 3486798492}
+
+
+def test_entries_of_pods_cannot_be_written_by_container_id() -> None:
+    with pytest.raises(NotModelled, match="by container id"):
+        Checkpoint("static", entries={UID: {"a": cpus("1")}}).dumps(release="1.17")
+
+
+def test_a_baseline_is_what_a_container_was_given_first() -> None:
+    """``state_mem.go``, 1.37.0."""
+    state = State.fresh("static", keeps_baselines=True)
+    state.set("p", "c", cpus("1-3"))
+    state.set("p", "c", cpus("1-4"))
+    assert state.baselines == {"p": {"c": cpus("1-3")}}
+    assert state.copy().baselines == state.baselines
+    state.set_pod("p", cpus("1-4"))
+    state.delete("p", "c")
+    assert (state.entries, state.baselines, state.pod_entries) == ({}, {}, {"p": cpus("1-4")})
+    state.delete_pod("p")
+    assert (state.pod_entries, state.changes) == ({}, 6)
+    plain = State.fresh("static")
+    plain.set("p", "c", cpus("1"))
+    assert plain.baselines == {}
+
+
+# -- what each release reads -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("text", ["", "{", '{"policyName":"none"}', '{"policyName":5}'])
+def test_1_9_forgets_a_file_that_it_cannot_read(text: str) -> None:
+    assert Checkpoint.loads(text, release="1.9") == Checkpoint("static")
+
+
+@pytest.mark.parametrize("release", ["1.10", "1.11"])
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        ("{", "unexpected end of JSON input"),
+        ("[]", "json: cannot unmarshal array into Go value of type state.stateFileData"),
+        ('{"policyName":5}',
+         "json: cannot unmarshal number into Go struct field stateFileData.policyName of type "
+         "string"),
+        ('{"policyName":"none"}', 'policy configured "static" != policy from state file "none"'),
+        ('{"policyName":"static","defaultCpuSet":"x"}',
+         'strconv.Atoi: parsing "x": invalid syntax'),
+        ('{"policyName":"static","entries":{"c1":"q"}}',
+         'strconv.Atoi: parsing "q": invalid syntax'),
+    ],
+)  # fmt: skip
+def test_1_10_panics_at_a_bad_file(release: str, text: str, error: str) -> None:
+    assert error_of(text, release) == error
+
+
+def test_until_1_11_an_empty_file_is_none() -> None:
+    assert Checkpoint.loads("", release="1.11") == Checkpoint("static")
+    assert error_of("", "1.12") == "unexpected end of JSON input"
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        (EMPTY_V2, "checkpoint is corrupted"),
+        (f'{{"policyName":"static","entries":{{"{UID}":{{"c":"1"}}}},"checksum":1}}',
+         "json: cannot unmarshal object into Go struct field CPUManagerCheckpoint.entries of type "
+         "string"),
+        ('{"policyName":"static","entries":{"c1":"q"}}',
+         'could not parse cpuset "q" for container id "c1": '
+         'strconv.Atoi: parsing "q": invalid syntax'),
+        ('{"policyName":"static","defaultCpuSet":"q"}',
+         'could not parse default cpu set "q": strconv.Atoi: parsing "q": invalid syntax'),
+        ('{"policyName":"none"}',
+         'configured policy "static" differs from state checkpoint policy "none"'),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("release", ["1.12", "1.17"])
+def test_what_1_17_says_of_a_bad_file(release: str, text: str, error: str) -> None:
+    assert error_of(text, release) == error
+
+
+@pytest.mark.parametrize(
+    ("text", "until_35", "in_36", "since_37"),
+    [
+        ("[]",
+         "json: cannot unmarshal array into Go value of type state.CPUManagerCheckpoint",
+         "json: cannot unmarshal array into Go value of type state.CPUManagerCheckpointV1",
+         "json: cannot unmarshal array into Go value of type state.CPUManagerCheckpointV2"),
+        ('{"policyName":"static","entries":{"p":{"c":"1"}},"checksum":1}',
+         "checkpoint is corrupted",
+         "json: cannot unmarshal object into Go struct field CPUManagerCheckpointV1.entries of "
+         "type string",
+         "checkpoint is corrupted"),
+        ('{"policyName":"static","entries":{"c1":"1"},"checksum":1}',
+         "json: cannot unmarshal string into Go struct field CPUManagerCheckpoint.entries of type "
+         "map[string]string",
+         "checkpoint is corrupted",
+         "json: cannot unmarshal string into Go struct field CPUManagerCheckpointV2.entries of "
+         "type map[string]string"),
+        ('{"policyName":"static","entries":{"c1":"1"}}',
+         "error migrating v1 checkpoint state to v2 checkpoint state: containerID 'c1' not found "
+         "in initial containers list",
+         "failed to migrate checkpoint from v1 to v2: containerID 'c1' not found in initial "
+         "containers list",
+         "json: cannot unmarshal string into Go struct field CPUManagerCheckpointV2.entries of "
+         "type map[string]string"),
+        ('{"policyName":"static","defaultCpuSet":"0-x"}',
+         'could not parse default cpu set "0-x": strconv.Atoi: parsing "x": invalid syntax',
+         'could not parse default cpu set "0-x": strconv.Atoi: parsing "x": invalid syntax',
+         'could not parse default CPU set "0-x": strconv.Atoi: parsing "x": invalid syntax'),
+        ('{"policyName":"static","checksum":-1}',
+         "json: cannot unmarshal number -1 into Go struct field CPUManagerCheckpoint.checksum of "
+         "type checksum.Checksum",
+         "json: cannot unmarshal number -1 into Go struct field CPUManagerCheckpointV1.checksum "
+         "of type checksum.Checksum",
+         "json: cannot unmarshal number -1 into Go struct field CPUManagerCheckpointV2.checksum "
+         "of type checksum.Checksum"),
+        ('{"policyName":"static","defaultCpuSet":"0-3","entries":null,"checksum":611748604}',
+         "checkpoint is corrupted", "checkpoint is corrupted", "checkpoint is corrupted"),
+        ("null", *['configured policy "static" differs from state checkpoint policy ""'] * 3),
+        ('{"policyName":"static"}x', *["invalid character 'x' after top-level value"] * 3),
+    ],
+)  # fmt: skip
+def test_the_fault_is_that_of_the_layout_tried_last(
+    text: str, until_35: str, in_36: str, since_37: str
+) -> None:
+    for release in ("1.18", "1.26", "1.35"):
+        assert error_of(text, release) == until_35
+    assert error_of(text, "1.36") == in_36
+    assert error_of(text, "1.37") == since_37
+
+
+@pytest.mark.parametrize("release", ["1.18", "1.21"])
+def test_until_1_21_a_range_that_runs_backwards_is_read_as_nothing(release: str) -> None:
+    text = '{"policyName":"static","defaultCpuSet":"3-0,5"}'
+    assert Checkpoint.loads(text, release=release).default_cpuset == cpus("5")
+    assert error_of(text, "1.22") == (
+        'could not parse default cpu set "3-0,5": invalid range "3-0" (3 >= 0)'
+    )
+
+
+def test_two_containers_of_one_name_with_other_cpus_are_not_modelled() -> None:
+    text = '{"policyName":"static","entries":{"old":"1","new":"2"}}'
+    both = {"old": ("p", "c"), "new": ("p", "c")}
+    with pytest.raises(NotModelled):
+        Checkpoint.loads(text, release="1.20", containers=both)
+
+
+ZERO = (
+    f'{{"policyName":"static","defaultCpuSet":"0,3-7","entries":{{"{UID}":{{"a":"1"}}}},'
+    f'"podEntries":{{"{UID}":{{"cpuSet":"1-2"}}}},"checksum":0}}'
+)
+
+
+def test_version_3_without_checksum_keeps_its_pods_in_1_36_alone() -> None:
+    """In 1.36.3 what the first attempt decoded stays; 1.37.0 starts anew."""
+    for text in (ZERO, ZERO.replace(',"checksum":0', "")):
+        kept = Checkpoint.loads(text, release="1.36", feature_gates=POD_LEVEL)
+        assert kept.pod_entries == {UID: cpus("1-2")}
+        assert Checkpoint.loads(text, release="1.37", feature_gates=POD_LEVEL).pod_entries == {}
+        for release in ("1.32", "1.36", "1.37"):
+            read = Checkpoint.loads(text, release=release)
+            assert read == Checkpoint("static", cpus("0,3-7"), {UID: {"a": cpus("1")}})
+
+
+def test_a_pod_without_a_set_has_the_empty_one() -> None:
+    for inner in ('{"p":null}', '{"p":{}}', '{"p":{"cpuSet":null}}', '{"p":{"CPUSET":""}}'):
+        text = f'{{"policyName":"static","podEntries":{inner}}}'
+        read = Checkpoint.loads(text, release="1.36", feature_gates=POD_LEVEL)
+        assert read.pod_entries == {"p": CPUSet()}
+
+
+def named(name: str, layout: Layout) -> str:
+    """A file with a checksum that has this name in it."""
+    fields = {
+        "PolicyName": ("string", "static"),
+        "DefaultCPUSet": ("string", "0"),
+        "Entries": ("map[string]map[string]string", "map[]"),
+    }
+    if layout is Layout.V3:
+        fields["PodEntries"] = ("state.PodCPUAssignments", "map[]")
+    checksum = struct_checksum(name, fields | {"Checksum": ("checksum.Checksum", "0")})
+    return f'{{"policyName":"static","defaultCpuSet":"0","checksum":{checksum}}}'
+
+
+def test_a_checksum_under_the_new_names() -> None:
+    """``VerifyChecksum``, 1.36.3 and 1.37.0."""
+    two = named("state.CPUManagerCheckpointV2", Layout.V2)
+    three = named("state.CPUManagerCheckpointV3", Layout.V3)
+    for release in ("1.36", "1.37"):
+        assert Checkpoint.loads(two, release=release).default_cpuset == cpus("0")
+        with pytest.raises(CheckpointError):
+            Checkpoint.loads(two, release=release, feature_gates=POD_LEVEL)
+    for gates in ({}, POD_LEVEL):
+        read = Checkpoint.loads(three, release="1.37", feature_gates=gates)
+        assert read.default_cpuset == cpus("0")
+        with pytest.raises(CheckpointError):
+            Checkpoint.loads(three, release="1.36", feature_gates=gates)
+    with pytest.raises(CheckpointError):
+        Checkpoint.loads(two, release="1.35")
+
+
+# -- version 4 ---------------------------------------------------------------------------------
+
+
+def with_data(data: str, *, legacy: str = EMPTY_V2) -> str:
+    return f'{legacy[:-1]},"data":{json.dumps(data)},"dataChecksum":{text_checksum(data)}}}'
+
+
+V4 = "could not load v4 checkpoint: "
+OUTER = f"{V4}failed to deserialize cpu manager checkpoint: json: cannot unmarshal "
+INNER = f"{V4}failed to deserialize cpu manager checkpoint data: "
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        (EMPTY_V4.replace("270902611", "1"), f"{V4}checkpoint is corrupted"),
+        (EMPTY_V4.replace(',"dataChecksum":270902611', ""), f"{V4}checkpoint is corrupted"),
+        (f'{EMPTY_V2[:-1]},"dataChecksum":5}}', f"{INNER}unexpected end of JSON input"),
+        (with_data("hello"), f"{INNER}invalid character 'h' looking for beginning of value"),
+        (with_data("{}x"), f"{INNER}invalid character 'x' after top-level value"),
+        (with_data("[]"),
+         f"{INNER}json: cannot unmarshal array into Go value of type "
+         "state.CPUManagerCheckpointData"),
+        (with_data("{}"), 'configured policy "static" differs from state checkpoint policy ""'),
+        (with_data("null"), 'configured policy "static" differs from state checkpoint policy ""'),
+        (with_data('{"policyName":"none"}'),
+         'configured policy "static" differs from state checkpoint policy "none"'),
+        (with_data('{"policyName":"static","defaultCpuSet":"0-x"}'),
+         'could not parse default CPU set "0-x": strconv.Atoi: parsing "x": invalid syntax'),
+        (with_data('{"podEntries":{"u":{"cpuSet":"q"}}}'),
+         f'{INNER}failed to parse cpuset: strconv.Atoi: parsing "q": invalid syntax'),
+        (with_data('{"policyName":5,"podEntries":{"u":{"cpuSet":5}}}'),
+         f"{INNER}json: cannot unmarshal number into Go struct field "
+         "CPUManagerCheckpointData.podEntries.cpuSet of type string"),
+        (with_data('{"podEntries":{"u":[]}}'),
+         f"{INNER}json: cannot unmarshal array into Go struct field "
+         "CPUManagerCheckpointData.podEntries of type state.podEntryJSON"),
+        (with_data('{"podEntries":[]}'),
+         f"{INNER}json: cannot unmarshal array into Go struct field "
+         "CPUManagerCheckpointData.podEntries of type state.PodCPUAssignments"),
+        (with_data('{"baselines":{"u":{"c":{"baseline":5}}}}'),
+         f"{INNER}json: cannot unmarshal number into Go struct field "
+         "ContainerCPUs.baselines.baseline of type string"),
+        (with_data('{"baselines":{"u":{"c":5}}}'),
+         f"{INNER}json: cannot unmarshal number into Go struct field "
+         "CPUManagerCheckpointData.baselines of type state.ContainerCPUs"),
+        ('{"data":{},"dataChecksum":5}',
+         f"{OUTER}object into Go struct field CPUManagerCheckpoint.data of type string"),
+        (EMPTY_V4.replace("270902611", "-1"),
+         f"{OUTER}number -1 into Go struct field CPUManagerCheckpoint.dataChecksum of type "
+         "checksum.Checksum"),
+        (EMPTY_V4.replace("611748604", '"1"'),
+         f"{OUTER}string into Go struct field CPUManagerCheckpoint.CPUManagerCheckpointV2.checksum "
+         "of type checksum.Checksum"),
+        (EMPTY_V4.replace('"checksum"', '"entries":{"c1":"1"},"checksum"'),
+         f"{OUTER}string into Go struct field CPUManagerCheckpoint.CPUManagerCheckpointV2.entries "
+         "of type map[string]string"),
+        (EMPTY_V4 + "x", "invalid character 'x' after top-level value"),
+        ('{"data":5}', 'configured policy "static" differs from state checkpoint policy ""'),
+    ],
+)  # fmt: skip
+def test_what_1_37_says_of_a_bad_file(text: str, error: str) -> None:
+    assert error_of(text, "1.37") == error
+
+
+def test_data_wins_over_the_rest_in_1_37() -> None:
+    data = '{"policyName":"static","defaultCpuSet":"0,5-27","entries":{"p":{"c":"1-4"}}}'
+    for legacy in (
+        EMPTY_V2,
+        EMPTY_V2.replace("611748604", "1"),
+        EMPTY_V2.replace("0-3", "0-x"),
+        EMPTY_V2.replace("static", "none"),
+        '{"extra":{"a":1}}',
+    ):
+        text = with_data(data, legacy=legacy)
+        read = Checkpoint.loads(text, release="1.37")
+        assert read == Checkpoint("static", cpus("0,5-27"), {"p": {"c": cpus("1-4")}})
+    read = Checkpoint.loads(with_data(data), release="1.36")
+    assert read == Checkpoint("static", cpus("0-3"))
+
+
+def test_data_may_have_blanks_other_letters_and_unknown_fields() -> None:
+    data = '{\n "POLICYNAME": "static", "extra": {"a": 1},\n "entries": null }\n'
+    assert Checkpoint.loads(with_data(data) + "\n", release="1.37") == Checkpoint("static")
+
+
+def test_without_data_and_its_checksum_a_file_is_of_an_older_version() -> None:
+    for text in (EMPTY_V2, EMPTY_V2[:-1] + ',"data":"","dataChecksum":0}'):
+        assert Checkpoint.loads(text, release="1.37") == Checkpoint("static", cpus("0-3"))
+    text = EMPTY_V2[:-1] + f',"data":"","dataChecksum":{text_checksum("")}}}'
+    assert error_of(text, "1.37") == f"{INNER}unexpected end of JSON input"
+
+
+def test_baselines_are_the_entries_where_a_file_has_none() -> None:
+    entries = {UID: {"a": cpus("1-4"), "b": cpus("30")}}
+    whole = Checkpoint("static", cpus("0"), entries)
+    read = Checkpoint.loads(whole.dumps(release="1.37"), release="1.37", feature_gates=RESIZE)
+    assert read.baselines == entries
+    some = Checkpoint("static", cpus("0"), entries, {}, {UID: {"a": cpus("1-3")}})
+    text = some.dumps(release="1.37", feature_gates=RESIZE)
+    assert Checkpoint.loads(text, release="1.37", feature_gates=RESIZE) == some
+    assert Checkpoint.loads(text, release="1.37").baselines == {}
+    bad = with_data('{"policyName":"static","baselines":{"p":{"c":{"baseline":"q"}}}}')
+    assert Checkpoint.loads(bad, release="1.37") == Checkpoint("static")
+    assert error_of(bad, "1.37", feature_gates=RESIZE) == (
+        'could not parse Baseline cpuset "q" for container "c" in pod "p": '
+        'strconv.Atoi: parsing "q": invalid syntax'
+    )
+
+
+# -- giving up ---------------------------------------------------------------------------------
+
+
+def test_how_a_fault_is_reported() -> None:
+    assert (
+        reported("X", "1.18", "/d/f")
+        == reported("X", "1.37", "/d/f")
+        == (
+            "could not restore state from checkpoint: X, please drain this node and delete the CPU "
+            'manager checkpoint file "/d/f" before restarting Kubelet'
+        )
+    )
+    assert (
+        reported("X", "1.17", "/d/f")
+        == reported("X", "1.12", "/d/f")
+        == (
+            "could not restore state from checkpoint: X\nPlease drain this node and delete the CPU "
+            'manager checkpoint file "/d/f" before restarting Kubelet.'
+        )
+    )
+    panic = reported("X", "1.10", "/d/f")
+    assert "unable to restore state from disk (X)" in panic
+    assert "cannot guarantee sane CPU affinity for existing containers" in panic
+
+
+def test_with_which_status_it_ends() -> None:
+    seen = [exit_status(f"1.{minor}") for minor in (10, 11, 12, 17, 20, 21, 22, 37)]
+    assert seen == [2, 2, 255, 255, 255, 1, 1, 1]
+
+
+# -- looking without judging -------------------------------------------------------------------
+
+
+def test_a_glance_goes_by_data_where_the_kubelet_does() -> None:
+    text = with_data(
+        '{"policyName":"static","defaultCpuSet":"5","entries":{"p":{"c":"6"}},'
+        '"podEntries":{"p":{"cpuSet":"6-7"},"q":{}}}'
+    )
+    shown = (cpus("5"), {"p": {"c": cpus("6")}})
+    assert glance(text) == glance(text, release="1.37") == shown
+    assert glance(text, release="1.36") == (cpus("0-3"), {})
+    assert glance_at_pods(text) == {"p": cpus("6-7"), "q": CPUSet()}
+    assert glance_at_pods(text, release="1.36") == glance_at_pods(None) == {}
+
+
+def test_a_glance_at_an_old_file_has_container_ids_under_no_pod() -> None:
+    one = Checkpoint("static", cpus("0"), {"": {"id": cpus("1")}})
+    for release in ("1.9", "1.17"):
+        text = one.dumps(release=release)
+        assert glance(text) == glance(text, release=release) == (cpus("0"), {"": {"id": cpus("1")}})
+
+
+def test_every_layout_has_its_own_checksum() -> None:
+    content = {
+        "policyName": "static", "defaultCpuSet": "0-3", "entries": {}, "podEntries": {},
+        "baselines": {},
+    }  # fmt: skip
+    texts = {layout: encode(layout, content) for layout in Layout}
+    assert texts[Layout.V1] == EMPTY_V1
+    assert texts[Layout.V2] == EMPTY_V2
+    assert texts[Layout.V4] == EMPTY_V4
+    assert len(set(texts.values())) == len(Layout)

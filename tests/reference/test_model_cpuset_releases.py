@@ -1,0 +1,99 @@
+"""CPU lists as the parser of each release takes them: ``pkg/kubelet/cm/cpuset/cpuset.go`` of 1.17
+to 1.27, ``k8s.io/utils/cpuset`` since."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+
+from conformance import strategies
+from reference import CPUSet, CPUSetParseError
+
+LENIENT = ["1.8", "1.17", "1.21"]
+STRICT = ["1.22", "1.26", "1.27", "1.37"]
+
+
+@pytest.mark.parametrize("release", LENIENT)
+@pytest.mark.parametrize(
+    ("text", "cpus"),
+    [("5-1", ""), ("1-2-3", ""), ("1--3", ""), ("--", ""), ("x-1-2", ""), ("7,5-1,0-1", "0-1,7"),
+     ("3-3", "3")],
+)  # fmt: skip
+def test_until_1_21_an_odd_range_counts_for_nothing(release: str, text: str, cpus: str) -> None:
+    assert str(CPUSet.parse(text, release=release)) == cpus
+
+
+@pytest.mark.parametrize("release", STRICT)
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        ("1-2-3", 'strconv.Atoi: parsing "2-3": invalid syntax'),
+        ("x-1-2", 'strconv.Atoi: parsing "x": invalid syntax'),
+        ("--", 'strconv.Atoi: parsing "": invalid syntax'),
+    ],
+)
+def test_from_1_22_a_piece_is_cut_at_its_first_dash(release: str, text: str, error: str) -> None:
+    with pytest.raises(CPUSetParseError) as caught:
+        CPUSet.parse(text, release=release)
+    assert str(caught.value) == error
+
+
+@pytest.mark.parametrize(
+    ("release", "sign"), [("1.22", ">="), ("1.26", ">="), ("1.27", ">"), ("1.28", ">")]
+)
+def test_the_refusal_of_a_range_that_runs_backwards(release: str, sign: str) -> None:
+    for text, numbers in (("5-1", f"5 {sign} 1"), ("1--3", f"1 {sign} -3")):
+        with pytest.raises(CPUSetParseError) as caught:
+            CPUSet.parse(text, release=release)
+        assert str(caught.value) == f'invalid range "{text}" ({numbers})'
+
+
+@pytest.mark.parametrize("release", LENIENT + STRICT)
+@pytest.mark.parametrize(
+    ("text", "part"),
+    [("-1", ""), ("1,", ""), (",1", ""), (",", ""), ("0-", ""), ("0 - 3", "0 "), (" 1", " 1"),
+     ("1 ", "1 "), ("0-3\n", "3\\n"), ("0x1", "0x1"), ("1.3", "1.3"), ("a", "a"),
+     ("0-6:2", "6:2"), ("all", "all"), ("1_0", "1_0"), ("5-x", "x"), ("1-\udcff", "\\xff")],
+)  # fmt: skip
+def test_what_every_release_refuses(release: str, text: str, part: str) -> None:
+    with pytest.raises(CPUSetParseError) as caught:
+        CPUSet.parse(text, release=release)
+    assert str(caught.value) == f'strconv.Atoi: parsing "{part}": invalid syntax'
+
+
+@given(strategies.cpu_list_texts(), strategies.releases(8))
+def test_right_lists_are_alike_in_every_release(text: str, release: str) -> None:
+    cpus = CPUSet.parse(text, release=release)
+    assert cpus == CPUSet.parse(text)
+    model: set[int] = set()
+    for piece in filter(None, text.split(",")):
+        first, _, last = piece.partition("-")
+        model.update(range(int(first), int(last or first) + 1))
+    assert set(cpus) == model
+
+
+@given(strategies.cpusets(max_cpu=300), strategies.releases(8))
+def test_what_is_written_is_read_back_by_every_release(cpus: CPUSet, release: str) -> None:
+    assert CPUSet.parse(str(cpus), release=release) == cpus
+
+
+@given(strategies.any_cpu_list_texts(), strategies.releases(8))
+def test_any_text_is_a_list_or_refused(text: str, release: str) -> None:
+    try:
+        cpus = CPUSet.parse(text, release=release)
+    except CPUSetParseError:
+        # Whoever is lenient refuses nothing that the strict take.
+        if release not in STRICT:
+            return
+        assert text
+    else:
+        assert CPUSet.parse(str(cpus)) == cpus
+
+
+@given(strategies.any_cpu_list_texts())
+def test_the_strict_take_nothing_that_the_lenient_refuse(text: str) -> None:
+    try:
+        strict = CPUSet.parse(text, release="1.37")
+    except CPUSetParseError:
+        return
+    assert CPUSet.parse(text, release="1.21") == strict
