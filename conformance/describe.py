@@ -13,6 +13,7 @@ from reference.steps import (
     Kind,
     KubeletConfig,
     Pod,
+    PodResources,
     Reboot,
     RemoveState,
     Start,
@@ -82,21 +83,25 @@ def _topology_manager_parts(config: KubeletConfig) -> list[str]:
 def pod_text(pod: Pod) -> str:
     """A pod as ``Guaranteed pod a (init c1: 2 CPUs; c2: 500m)``."""
     inside = "; ".join(_container_text(container) for container in pod.containers)
+    if pod.resources is not None:
+        inside = f"in all {_cpu_text(pod.resources)}; {inside}"
     return f"{qos_class(pod)} pod {pod.name} ({inside})"
 
 
 def _container_text(container: Container) -> str:
     kind = "" if container.kind is Kind.APP else f"{container.kind.value} "
-    request, limit = container.cpu_request, container.cpu_limit
+    return f"{kind}{container.name}: {_cpu_text(container)}"
+
+
+def _cpu_text(owner: Container | PodResources) -> str:
+    request, limit = owner.cpu_request, owner.cpu_limit
     if request is None and limit is None:
-        cpu = "no cpu request"
-    elif request in (None, limit):
-        cpu = f"{limit} CPU" if request is not None else f"cpu limit {limit}"
-    elif limit is None:
-        cpu = f"cpu request {request}"
-    else:
-        cpu = f"cpu request {request}, limit {limit}"
-    return f"{kind}{container.name}: {cpu}"
+        return "no cpu request"
+    if request in (None, limit):
+        return f"{limit} CPU" if request is not None else f"cpu limit {limit}"
+    if limit is None:
+        return f"cpu request {request}"
+    return f"cpu request {request}, limit {limit}"
 
 
 def topology_text(topology: CPUTopology) -> str:

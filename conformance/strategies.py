@@ -193,7 +193,7 @@ def pods(draw: st.DrawFn, *, names: SearchStrategy[str] | None = None) -> Pod:
                   one.memory_limit, one.kind)
         for number, one in enumerate(parts)
     ]  # fmt: skip
-    return Pod(draw(names or _pod_names()), tuple(named))
+    return Pod(draw(_pod_names() if names is None else names), tuple(named))
 
 
 @st.composite
@@ -205,7 +205,7 @@ def guaranteed_pods(
     made = [
         Container(f"c{number}", cpus, cpus, "64Mi", "64Mi") for number, cpus in enumerate(wanted)
     ]
-    return Pod(draw(names or _pod_names()), tuple(made))
+    return Pod(draw(_pod_names() if names is None else names), tuple(made))
 
 
 def _pod_names() -> SearchStrategy[str]:
@@ -252,7 +252,7 @@ def checkpoints(
     """What a kubelet of ``release`` may write and will read: of up to 1.17 by container id, of
     later ones by pod, with pod entries and baselines where the release and its gates have them."""
     gates = feature_gates or {}
-    name = names or st.text(st.characters(codec="utf-8"), max_size=8)
+    name = st.text(st.characters(codec="utf-8"), max_size=8) if names is None else names
     cpus = cpusets(max_cpu=max_cpu)
     by_name = st.dictionaries(name, cpus, max_size=3)
     policy = draw(st.sampled_from(["static", "static", "none"]))

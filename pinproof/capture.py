@@ -84,7 +84,7 @@ def capture(
 
 
 def _tell(made: Capture) -> None:
-    console = Console(stderr=True, highlight=False)
+    console = Console(stderr=True, highlight=False, emoji=False)
     for text in made.left_out:
         console.print(f"pinproof: left out: {text}", markup=False, soft_wrap=True)
     for text in made.warnings:

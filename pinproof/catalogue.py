@@ -125,7 +125,7 @@ def _list_machines(pattern: str, as_json: bool) -> None:
         return
     table = Table("machine", "totals", "why", box=None, pad_edge=False)
     for one, text in rows:
-        table.add_row(Text(one.name), text, one.why)
+        table.add_row(*map(Text, map(one_line, (one.name, text, one.why))))
     Console(highlight=False).print(table)
 
 

@@ -14,9 +14,10 @@ from rich.console import Console
 
 from conformance.subject import SubjectError, SubjectUsageError
 from conformance.verdict import ExitStatus
-from pinproof import catalogue, drivers, exchange, kubelets, releases, run, simulate
+from pinproof import capture, catalogue, drivers, exchange, kubelets, releases, run, simulate
 from reference.errors import ModelError
 from topologies import MachineError
+from topologies.capturing import BadTarget, CaptureError
 
 app = typer.Typer(
     name="pinproof",
@@ -47,6 +48,9 @@ app.command("export", epilog="Example: pinproof export 2s-4n-64c-smt2 /tmp/machi
     exchange.export
 )
 app.command("releases", epilog="Example: pinproof releases 1.31 1.32")(releases.releases)
+app.command("capture", epilog="Example: pinproof capture ssh://root@node7 -o node7.tar.xz")(
+    capture.capture
+)
 app.add_typer(kubelets.app, name="kubelet")
 app.add_typer(drivers.app, name="driver")
 
@@ -72,6 +76,10 @@ def main() -> None:
     """The console script: errors that a user can mend are one line."""
     try:
         app()
+    except BadTarget as error:
+        _fail(error, ExitStatus.USAGE)
+    except CaptureError as error:
+        _fail(error, ExitStatus.COULD_NOT_TELL)
     except (MachineError, ModelError, SubjectUsageError) as error:
         _fail(error, ExitStatus.USAGE)
     except SubjectError as error:
@@ -82,5 +90,7 @@ def main() -> None:
 
 
 def _fail(error: Exception, status: ExitStatus) -> None:
-    Console(stderr=True, highlight=False).print(f"pinproof: {error}", markup=False, soft_wrap=True)
+    Console(stderr=True, highlight=False, emoji=False).print(
+        f"pinproof: {error}", markup=False, soft_wrap=True
+    )
     sys.exit(int(status))

@@ -13,6 +13,7 @@ from conformance.describe import topology_text
 from conformance.discovered import topology_of
 from reference import NEWEST, DiscoveryError
 from topologies import Machine
+from topologies.errors import one_line
 from topologies.reading import machine_name, read_tree
 
 #: Findings past these are counted: a broken machine has thousands.
@@ -28,6 +29,7 @@ def import_(
         Path | None,
         typer.Option("-o", "--output", help="The archive to write (default: NAME.tar.xz here)."),
     ] = None,
+    force: Annotated[bool, typer.Option(help="Replace what is there.")] = False,
 ) -> None:
     """Make a machine of what another program captured, and say what had to be completed."""
     console = Console(stderr=True, highlight=False)
@@ -38,14 +40,14 @@ def import_(
     _say_findings(console, done.tree)
     console.print(_totals(Machine(name, done.tree)), markup=False, soft_wrap=True)
     target = output or Path(f"{name}.tar.xz")
-    topologies.pack(done.tree, target)
+    topologies.pack(done.tree, target, replace=force)
     typer.echo(target)
 
 
 def _say_findings(console: Console, tree: topologies.Tree) -> None:
     findings = topologies.lint(tree)
     for finding in findings[:_SHOWN]:
-        console.print(f"odd: {finding}", markup=False, soft_wrap=True)
+        console.print(one_line(f"odd: {finding}"), markup=False, soft_wrap=True)
     if len(findings) > _SHOWN:
         more = f"odd: and {len(findings) - _SHOWN} more; `pinproof machines FILE --lint` lists all"
         console.print(more, markup=False, soft_wrap=True)
@@ -63,11 +65,12 @@ def export(
     target: Annotated[
         Path, typer.Argument(help="A folder that is empty or not there, or an archive's name.")
     ],
+    force: Annotated[bool, typer.Option(help="Replace an archive that is there.")] = False,
 ) -> None:
     """Write a machine for ``lstopo -i`` and ``lscpu --sysroot``."""
     tree = topologies.machine(machine).tree
     if topologies.is_archive_name(target):
-        topologies.pack(tree, target)
+        topologies.pack(tree, target, replace=force)
     else:
         topologies.write(tree, target)
     typer.echo(target)

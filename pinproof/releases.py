@@ -100,7 +100,8 @@ def _markdown(rows: list[Change]) -> str:
             lines += ["| behaviour | releases | what a kubelet that has it does |"]
             lines += ["| --- | --- | --- |"]
             lines += [
-                f"| `{one.title}` | {held_by(one)} | {one.value.says} [source]({one.value.source}) |"
+                f"| `{one.title}` | {held_by(one)} | {one.value.says} "
+                f"[source]({one.value.source}) |"
                 for one in mine
             ]
     return "\n".join(lines[1:]) + "\n"

@@ -153,13 +153,13 @@ def _request(
     topology: CPUTopology, order: list[int], wish: _Wish, rules: Rules, *, floor: bool = True
 ) -> Request:
     fewest = _fewest(topology, wish)
-    if floor and rules.floor_from_hint and wish.hint_nodes <= len(order):
+    if floor and rules.floor_from_hint and wish.hint_nodes <= len(set(order)):
         fewest = max(fewest, wish.hint_nodes)
     return Request(
         wish.cpus,
         wish.group,
         fewest,
-        most=min(_ceil(wish.cpus, wish.group), len(order)),
+        most=min(_ceil(wish.cpus, wish.group), len(set(order))),
         sockets=_inside_sockets(topology, order)
         if rules.socket_aligned and wish.align_by_socket
         else None,

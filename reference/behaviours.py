@@ -369,6 +369,12 @@ class Behaviour(Enum):
         "them too.",
         _pr(104837), backports=("1.21.12", "1.22.9", "1.23.6"),
     )  # fmt: skip
+    POD_LEVEL_RESOURCES = Known(
+        Area.POLICY, "1.32", None,
+        "A pod may ask for resources as a whole, which then decide its QoS class (feature gate "
+        "PodLevelResources, off up to 1.33).",
+        _kep(2837),
+    )  # fmt: skip
     POD_LEVEL_RESOURCES_SKIPPED = Known(
         Area.POLICY, "1.34", None,
         "A pod with pod-level resources gets no exclusive CPUs (feature gate PodLevelResources, "
@@ -385,6 +391,12 @@ class Behaviour(Enum):
         Area.POLICY, "1.37", None,
         "Pod-level resources that name nothing do not make a pod BestEffort.",
         _kep(2837),
+    )  # fmt: skip
+    POD_LEVEL_REQUESTS_NOT_FILLED_IN = Known(
+        Area.POLICY, "1.37", None,
+        "A static pod with pod-level limits and no requests has no pod-level requests; before, the "
+        "kubelet filled them in.",
+        f"{_KUBERNETES}/blob/v1.37.0/pkg/apis/core/v1/defaults.go",
     )  # fmt: skip
     RESIZE_LEFT_ALONE = Known(
         Area.POLICY, "1.37", None,

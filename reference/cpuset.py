@@ -30,6 +30,10 @@ _INT64_MIN: Final = -(2**63)
 MAX_CPU: Final = 1 << 20
 
 
+_PIECE: Final = 4096
+_PIECE_MASK: Final = (1 << _PIECE) - 1
+
+
 class CPUSetParseError(ValueError):
     """A text is no CPU list; ``str()`` is the kubelet's own text for it."""
 
@@ -150,11 +154,16 @@ class CPUSet:
         return f"CPUSet.parse({str(self)!r})"
 
     def __iter__(self) -> Iterator[int]:
-        mask = self.mask
-        while mask:
-            low = mask & -mask
-            yield low.bit_length() - 1
-            mask ^= low
+        # Piece by piece: each step below costs the length of what it works on.
+        rest, start = self.mask, 0
+        while rest:
+            mask = rest & _PIECE_MASK if rest > _PIECE_MASK else rest
+            while mask:
+                low = mask & -mask
+                yield start + low.bit_length() - 1
+                mask ^= low
+            rest >>= _PIECE
+            start += _PIECE
 
     def __len__(self) -> int:
         return self.mask.bit_count()

@@ -10,6 +10,7 @@ ModelError
 +-- AllocationError      it cannot hand out the CPUs asked for
 |   +-- NotEnoughCPUs    fewer are free than requested
 |   +-- NothingFits      enough are free by count, and still they cannot be taken
+|   +-- EmptyPodSharedPoolError  a pod's own pool has nothing for its shared containers
 |   +-- SMTAlignmentError  full-pcpus-only: not to be had in whole physical cores
 +-- ConfigurationError   it will not run with these settings
 |   +-- InvalidConfiguration  which it can tell by looking at them
@@ -31,6 +32,7 @@ __all__ = [
     "CheckpointError",
     "ConfigurationError",
     "DiscoveryError",
+    "EmptyPodSharedPoolError",
     "IllegalStep",
     "InvalidConfiguration",
     "KubeletError",
@@ -120,6 +122,13 @@ class SMTAlignmentError(AllocationError):
         self.requested: Final = requested
         self.per_core: Final = per_core
         self.free: Final = free
+
+
+class EmptyPodSharedPoolError(AllocationError):
+    """A pod with pod-level resources leaves its shared containers no CPU; ``reason`` is its
+    ``status.reason``."""
+
+    reason: Final = "EmptyPodSharedPoolError"
 
 
 class ConfigurationError(KubeletError):

@@ -23,20 +23,8 @@ from typing import Any, Final, TypeAlias
 from reference import spew
 from reference.cpuset import CPUSet, CPUSetParseError, CPUSetTooWide
 from reference.errors import CheckpointError, NotModelled
-from reference.gojson import (
-    Field,
-    JSONError,
-    Map,
-    Own,
-    Struct,
-    Text,
-    Unsigned,
-    decode,
-    object_text,
-    parse,
-    quote,
-    zero,
-)
+from reference.godecode import Field, Map, Own, Struct, Text, Unsigned, decode, zero
+from reference.gojson import JSONError, object_text, parse, quote
 
 __all__ = ["OLD_NAME", "Content", "Layout", "encode", "fresh", "read", "read_data"]
 

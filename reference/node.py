@@ -21,6 +21,7 @@ from reference.cpuset import CPUSet
 from reference.discovery import MachineInfo, discover
 from reference.errors import (
     CheckpointError,
+    DiscoveryError,
     IllegalStep,
     InvalidConfiguration,
     KubeletError,
@@ -231,6 +232,16 @@ class Node:
         self._errors, self._branches = (), branches
         self._take(branches[0])
 
+    def _topology(self) -> CPUTopology:
+        """The machine's topology; none where nobody asks for it, up to 1.31 under policy none."""
+        asked = has(self._release, Behaviour.DISCOVERY_UNDER_NONE) or self._info.refusal
+        if asked or self._config.policy != "none" or self._config.reserved_system_cpus:
+            return self._info.cpu_topology()
+        try:
+            return self._info.cpu_topology()
+        except DiscoveryError:
+            return CPUTopology.of({})
+
     def _require_valid(self) -> None:
         """What the kubelet refuses by a look at its settings."""
         faults = faults_of_settings(self._config, release=self._release)
@@ -239,7 +250,7 @@ class Node:
             raise InvalidConfiguration(faults, wrapped=wrapped)
 
     def _started_manager(self) -> CPUManager:
-        topology = self._info.cpu_topology()
+        topology = self._topology()
         require_settings(topology, self._config, release=self._release)
         aligner = TopologyManager(self._info, self._config, release=self._release)
         policy = self._policy_factory(topology, self._config, release=self._release)
@@ -282,6 +293,8 @@ class Node:
             raise IllegalStep(f"Apply: pod {pod.name} is in place")
         if any(pod.uid == other.uid for other in self._manifests.values()):
             raise IllegalStep(f"Apply: another pod has the uid {pod.uid}")
+        if pod.resources is not None:
+            raise NotModelled(f"Apply: pod {pod.name} has pod-level resources")
         fault = fault_of(pod)
         if fault:
             raise IllegalStep(f"Apply: pod {pod.name}: {fault}")

@@ -10,21 +10,32 @@ A release may carry overrides, for forks: ``1.36+distribution-ends`` is 1.36 wit
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
-from enum import Enum
+from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
 from reference.behaviours import Behaviour
 from reference.errors import NotModelled
 
-__all__ = ["NEWEST", "OLDEST", "AnyRelease", "Change", "Release", "behaviours", "changes", "has"]
+__all__ = [
+    "NEWEST",
+    "OLDEST",
+    "AnyRelease",
+    "Change",
+    "Release",
+    "behaviours",
+    "changes",
+    "has",
+    "require_whole_node",
+]
 
 #: The release that is meant where none is named.
 NEWEST: Final = "1.36"
-#: The first and the last minor that the model knows.
+#: The first and the last minor that the table knows.
 OLDEST: Final = 8
 LATEST: Final = 37
+#: The first minor whose whole node was held against a real kubelet of it.
+WHOLE_SINCE: Final = 20
 
 _RELEASE: Final = re.compile(r"v?1\.([0-9]{1,3})(?:\.([0-9]{1,4}))?", re.ASCII)
 
@@ -53,7 +64,7 @@ class Release:
         return cls(int(found[1]), patch).overridden(*given)
 
     def overridden(self, *given: str) -> Release:
-        """This release with more overrides, each ``NAME``, ``NAME=on`` or ``NAME=off``. Raises
+        """The release with more overrides, each ``NAME``, ``NAME=on`` or ``NAME=off``. Raises
         ``ValueError`` for a behaviour that is not known."""
         every = dict(self.overrides)
         for text in given:
@@ -129,70 +140,11 @@ def _reached(release: Release, first: Release, *, same_minor: bool = False) -> b
     return release.patch is None or release.patch >= (first.patch or 0)
 
 
-# -- until allocation and node ask the table ---------------------------------------------------
-
-
-class Packing(Enum):
-    """How the packed allocator walks the machine."""
-
-    SOCKETS = "sockets, cores, CPUs"
-    NUMA = "NUMA nodes and sockets, cores, CPUs"
-
-
-@dataclass(frozen=True, slots=True)
-class _Rules:
-    """What a minor release does, as far as the model knows it.
-
-    ``packing``: the packed allocator (``cpu_assignment.go``). ``numbers_in_refusal``: whether "not
-    enough cpus available" states how many. ``strategies``: the allocators it has.
-    ``cores_rounded_up``: whether the cores that fill a partly used uncore cache are counted by
-    rounding up (``takePartialUncore``). ``socket_aligned_distribution``: whether align-by-socket
-    matters inside the distributed allocator. ``whole_node``: whether checkpoint, policies, manager
-    and node are modelled too.
-    """
-
-    packing: Packing
-    numbers_in_refusal: bool = False
-    strategies: frozenset[str] = frozenset({"packed"})
-    cores_rounded_up: bool = False
-    socket_aligned_distribution: bool = False
-    whole_node: bool = False
-
-
-_FIRST: Final = (22, _Rules(packing=Packing.SOCKETS))
-
-_SINCE_23: Final = frozenset({"packed", "distributed"})
-
-CHANGES: Final[tuple[tuple[int, dict[str, Any]], ...]] = (
-    (23, {"packing": Packing.NUMA, "strategies": _SINCE_23}),
-    (29, {"numbers_in_refusal": True}),
-    (31, {"strategies": _SINCE_23 | {"spread"}}),
-    (32, {"strategies": _SINCE_23 | {"spread", "uncore"}}),
-    # The rounding came in a patch release of 1.33 that is not known, between .2 and .6.
-    (33, {"strategies": _SINCE_23 | {"spread"}}),
-    (34, {"strategies": _SINCE_23 | {"spread", "uncore"}, "cores_rounded_up": True}),
-    (36, {"whole_node": True}),
-    (37, {"whole_node": False, "socket_aligned_distribution": True}),
-)
-_LAST: Final = 37
-
-
-@lru_cache(maxsize=128)
-def behaviour(release: AnyRelease) -> _Rules:
-    """What ``release`` does. Raises :class:`NotModelled` outside 1.22 … 1.37, ``ValueError``
-    where the text names no release."""
-    asked = Release.parse(release) if isinstance(release, str) else release
-    first, known = _FIRST
-    if not first <= asked.minor <= _LAST:
-        raise NotModelled(f"release {asked}: the model knows 1.{first} to 1.{_LAST}")
-    for minor, change in CHANGES:
-        if minor <= asked.minor:
-            known = replace(known, **change)
-    return known
-
-
 def require_whole_node(release: AnyRelease) -> None:
-    """Raise :class:`NotModelled` where only the allocator of ``release`` is modelled."""
+    """Raise :class:`NotModelled` where only parts of ``release`` are modelled: up to 1.19 its
+    discovery, allocator and state file, but not the life cycle around them."""
     asked = Release.parse(release) if isinstance(release, str) else release
-    if not 18 <= asked.minor <= LATEST:
-        raise NotModelled(f"release {release}: of this release only the allocator is modelled")
+    if not WHOLE_SINCE <= asked.minor <= LATEST:
+        raise NotModelled(
+            f"release {release}: whole nodes are modelled from 1.{WHOLE_SINCE} to 1.{LATEST}"
+        )

@@ -47,8 +47,19 @@ class Container:
 
 
 @dataclass(frozen=True, slots=True)
+class PodResources:
+    """Pod-level resources (``spec.resources``): quantities as in :class:`Container`."""
+
+    cpu_request: str | None = None
+    cpu_limit: str | None = None
+    memory_request: str | None = None
+    memory_limit: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Pod:
     """A pod as its manifest states it. ``containers`` is in spec order, init containers first.
+    ``resources``: of the pod as a whole (``None``: not in the manifest).
 
     The uid is written into the manifest, so that the pod keeps its entry in the state file
     whatever release reads it (a static pod without one is named by a hash that changes).
@@ -57,6 +68,7 @@ class Pod:
     name: str
     containers: tuple[Container, ...]
     uid: str = ""
+    resources: PodResources | None = None
 
     def __post_init__(self) -> None:
         if not self.uid:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from enum import Enum
-from typing import Final, Protocol
+from typing import Final, Protocol, cast
 
 from reference.admission import Refusal, refusal
 from reference.behaviours import Behaviour
@@ -28,6 +28,7 @@ from reference.errors import (
 )
 from reference.hints import ANY, Hint
 from reference.merging import Merger
+from reference.pod_level import has_pod_level_resources, pod_managers_on
 from reference.releases import NEWEST, AnyRelease, has
 from reference.steps import Container, KubeletConfig, Pod
 from reference.topology_options import TopologyOptions, require_topology_options_allowed
@@ -43,6 +44,12 @@ __all__ = [
 
 _GATE: Final = "TopologyManager"
 _SCOPES: Final = ("container", "pod")
+_POD_LEVEL_TEXTS: Final = {
+    "pod": "Pod Scope pod with pod-level resources failed admission under pod-scope topology "
+    "manager",
+    "container": "Pod Scope pod with pod-level resources failed admission with a container-level "
+    "topology manager",
+}
 #: The kubelet holds a set of NUMA nodes in 64 bits.
 _NODE_IDS: Final = 64
 
@@ -70,6 +77,13 @@ class Provider(Protocol):
         :class:`reference.errors.KubeletError`."""
 
 
+class WholePodProvider(Provider, Protocol):
+    """A provider for pods with pod-level resources (1.36 and later)."""
+
+    def allocate_pod(self, pod: Pod, hint: Hint | None) -> None:
+        """:meth:`Provider.allocate` for a whole pod."""
+
+
 class TopologyManager:
     """The Topology Manager of a kubelet that starts on the machine ``info``. It remembers nothing.
 
@@ -88,6 +102,7 @@ class TopologyManager:
         self.policy = _policy(config, release)
         self.scope = _scope(config, release)
         self._merger = Merger(0, release=release)
+        self._serves_whole_pods = pod_managers_on(config.feature_gates, release=release)
         if _gate_on(config, release):
             options = self._options(config)
             distances = _distances(info) if options.prefer_closest else None
@@ -124,13 +139,20 @@ class TopologyManager:
         Raises :class:`TopologyAffinityError`, and what the provider raises; what earlier
         containers of the pod got by then stays with them.
         """
-        if self.policy is not TopologyPolicy.NONE and self.scope == "pod":
-            whole = self._affinity(provider.pod_hints(pod))
+        if self.policy is TopologyPolicy.NONE or self.scope != "pod":
             for container in pod.containers:
-                provider.allocate(pod, container, whole)
+                hint = self._container_affinity(pod, container, provider)
+                provider.allocate(pod, container, hint)
+            return
+        whole = self._affinity(pod, provider.pod_hints(pod))
+        if self._is_served_whole(pod):
+            cast(WholePodProvider, provider).allocate_pod(pod, whole)
             return
         for container in pod.containers:
-            provider.allocate(pod, container, self._container_affinity(pod, container, provider))
+            provider.allocate(pod, container, whole)
+
+    def _is_served_whole(self, pod: Pod) -> bool:
+        return self._serves_whole_pods and has_pod_level_resources(pod)
 
     def affinities(self, pod: Pod, provider: Provider) -> dict[str, Hint | None]:
         """What each container is to be given from, by its name (up to 1.17, where CPUs are handed
@@ -146,12 +168,14 @@ class TopologyManager:
     ) -> Hint | None:
         if self.policy is TopologyPolicy.NONE:
             return None
-        return self._affinity(provider.hints(pod, container))
+        return self._affinity(pod, provider.hints(pod, container))
 
-    def _affinity(self, hints: list[Hint] | None) -> Hint | None:
+    def _affinity(self, pod: Pod, hints: list[Hint] | None) -> Hint | None:
         """The nodes for these hints; ``None`` for any. Raises :class:`TopologyAffinityError`."""
         best = self.merged(hints)
         if not best.preferred and self.policy is not TopologyPolicy.BEST_EFFORT:
+            if self._is_served_whole(pod):
+                raise TopologyAffinityError(_POD_LEVEL_TEXTS[self.scope])
             raise affinity_error(self._release)
         return None if best.nodes is ANY else best
 

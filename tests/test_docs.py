@@ -20,44 +20,59 @@ ROOT: Final = Path(__file__).parents[1]
 PAGES: Final = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 
 
-def _blocks() -> Iterator[tuple[str, str, str]]:
-    """Page, command and output of each console block."""
+def _blocks() -> Iterator[tuple[str, str]]:
+    """Page and text of each console block."""
     for page in PAGES:
         text = page.read_text(encoding="utf-8")
-        for block in re.findall(r"^```console\n\$ (.*?)^```", text, re.MULTILINE | re.DOTALL):
-            command, _, output = block.partition("\n")
-            yield page.name, command, output
+        for block in re.findall(r"^```console\n(\$ .*?)^```", text, re.MULTILINE | re.DOTALL):
+            yield page.name, block
+
+
+def _commands(block: str) -> Iterator[tuple[str, str]]:
+    """Each command of a block and its output."""
+    for piece in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
+        command, _, output = piece.partition("\n")
+        yield command, output
 
 
 def _trimmed(text: str) -> str:
     return "\n".join(line.rstrip() for line in text.strip().splitlines()) + "\n"
 
 
-@pytest.mark.parametrize(("page", "command", "expected"), list(_blocks()))
-def test_a_transcript_is_true(page: str, command: str, expected: str, tmp_path: Path) -> None:
-    """``...`` stands for what differs from run to run."""
+@pytest.mark.parametrize(("page", "block"), list(_blocks()))
+def test_a_transcript_is_true(page: str, block: str, tmp_path: Path) -> None:
+    """The commands of a block run one after the other in one folder; ``...`` stands for what
+    differs from run to run."""
     built = any(one.version.startswith("1.36.") for one in builder.cached())
-    if "kubelet:1.36" in command and not built:
-        pytest.skip(f"NOT TESTED: {page}: {command}: no kubelet is built on this machine")
+    if "kubelet:1.36" in block and not built:
+        pytest.skip(f"NOT TESTED: {page}: {block}: no kubelet is built on this machine")
+    for command, expected in _commands(block):
+        done = _run(command, tmp_path)
+        seen = _trimmed(done.stdout)
+        matches = doctest.OutputChecker().check_output(_trimmed(expected), seen, doctest.ELLIPSIS)
+        assert matches, f"{page}: {command}\n{seen}{done.stderr}"
+
+
+def _run(command: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    """``pinproof``, perhaps with variables before it."""
     words = shlex.split(command)
-    assert words[0] == "pinproof"
-    done = subprocess.run(
-        [sys.executable, "-m", *words],
+    program = words.index("pinproof")
+    variables = dict(word.split("=", 1) for word in words[:program])
+    return subprocess.run(
+        [sys.executable, "-m", *words[program:]],
         capture_output=True,
         text=True,
-        env={**os.environ, "COLUMNS": "100"},
-        cwd=tmp_path,
+        env={**os.environ, "COLUMNS": "100", **variables},
+        cwd=folder,
         timeout=600,
         check=False,
     )
-    seen = _trimmed(done.stdout)
-    matches = doctest.OutputChecker().check_output(_trimmed(expected), seen, doctest.ELLIPSIS)
-    assert matches, f"{page}: {command}\n{seen}{done.stderr}"
 
 
 def test_there_are_transcripts() -> None:
     """Or the test above would be empty."""
-    assert sum(page == "README.md" for page, _, _ in _blocks()) >= 3
+    assert sum(page == "README.md" for page, _ in _blocks()) >= 3
+    assert sum(page == "machines.md" for page, _ in _blocks()) >= 3
 
 
 def test_links_between_pages_lead_somewhere() -> None:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from topologies.cpulist import bits, format_list, ids, parse_list, parse_mask
+from topologies.hotplug import cpu_directories
 from topologies.paths import CPU, CPUINFO, NODE
 from topologies.tree import Link, Tree
 
@@ -27,6 +28,13 @@ _TOPOLOGY: Final = {
     "package_cpus": ("physical_package_id",),
     "die_cpus": ("physical_package_id", "die_id"),
 }
+
+
+_NESTED: Final = (
+    ("thread_siblings", "core_siblings"),
+    ("core_cpus", "die_cpus"),
+    ("die_cpus", "package_cpus"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +93,13 @@ def _online_rules(facts: _Facts) -> Iterator[Finding]:
     both = facts.online & (facts.cpus(f"{CPU}/offline") or 0)
     if both:
         yield Finding(path, f"{format_list(both)} also offline")
+    present, possible = facts.cpus(f"{CPU}/present"), facts.cpus(f"{CPU}/possible")
+    if present is not None and possible is not None and present & ~possible:
+        yield Finding(f"{CPU}/present", f"{format_list(present & ~possible)} not possible")
+    for cpu in ids(cpu_directories(facts.tree)):
+        switch = facts.text(f"{CPU}/cpu{cpu}/online")
+        if switch in ("0", "1") and int(switch) != facts.online >> cpu & 1:
+            yield Finding(f"{CPU}/cpu{cpu}/online", f"is {switch}, cpu/online says otherwise")
     for cpu in ids(facts.online):
         for name in ("core_id", "physical_package_id"):
             if facts.text(f"{CPU}/cpu{cpu}/topology/{name}") is None:
@@ -92,7 +107,9 @@ def _online_rules(facts: _Facts) -> Iterator[Finding]:
 
 
 def _sibling_rules(facts: _Facts) -> Iterator[Finding]:
-    """Siblings are mutual, online, and of one package and core; mask and list agree."""
+    """Siblings are mutual, online, and of one package and core; mask and list agree; a core lies
+    in one die, cluster and package."""
+    everything: dict[str, dict[int, int]] = {}
     for name in _TOPOLOGY:
         sets: dict[int, int] = {}
         for cpu in ids(facts.online):
@@ -102,9 +119,22 @@ def _sibling_rules(facts: _Facts) -> Iterator[Finding]:
                 yield Finding(path, f"{format_list(mask)}, but its list says {format_list(listed)}")
             if (found := listed if mask is None else mask) is not None:
                 sets[cpu] = found
+        everything[name] = sets
         yield from _mutual(name, sets, facts.online)
         for what in _TOPOLOGY[name]:
             yield from _same(facts, name, sets, what)
+    for inner, outer in _NESTED:
+        yield from _within(inner, everything[inner], outer, everything[outer])
+
+
+def _within(
+    inner: str, small: dict[int, int], outer: str, large: dict[int, int]
+) -> Iterator[Finding]:
+    for cpu, members in small.items():
+        beyond = members & ~large.get(cpu, members)
+        if beyond:
+            path = f"{CPU}/cpu{cpu}/topology/{inner}"
+            yield Finding(path, f"holds {format_list(beyond)}, which {outer} lacks")
 
 
 def _mutual(name: str, sets: dict[int, int], online: int) -> Iterator[Finding]:
@@ -171,10 +201,44 @@ def _node_rules(facts: _Facts) -> Iterator[Finding]:
         seen |= linked
     if nodes and facts.online & ~seen:
         yield Finding(NODE, f"CPUs {format_list(facts.online & ~seen)} are in no node")
+    yield from _split_cores(facts, {node: links.get(node, 0) for node in nodes})
+    has_cpu = facts.cpus(f"{NODE}/has_cpu")
+    with_cpus = bits(node for node in nodes if links.get(node, 0) & facts.online)
+    if has_cpu is not None and has_cpu != with_cpus:
+        said = f"says {_listed(has_cpu)}, the links say {_listed(with_cpus)}"
+        yield Finding(f"{NODE}/has_cpu", said)
+    yield from _distances(facts, nodes)
     online = facts.cpus(f"{NODE}/online")
     if online is not None and online != bits(nodes):
         said = f"says {_listed(online)}, the folders say {_listed(bits(nodes))}"
         yield Finding(f"{NODE}/online", said)
+
+
+def _split_cores(facts: _Facts, nodes: dict[int, int]) -> Iterator[Finding]:
+    """Threads of one core in two NUMA nodes: the kubelet counts such a core twice."""
+    seen = 0
+    for cpu in ids(facts.online):
+        path = f"{CPU}/cpu{cpu}/topology/thread_siblings"
+        core = (facts.mask(path) or 0) & facts.online
+        own = next((members for members in nodes.values() if members >> cpu & 1), core)
+        if core & ~own and not core & seen:
+            seen |= core
+            yield Finding(path, f"{format_list(core)} are one core in several NUMA nodes")
+
+
+def _distances(facts: _Facts, nodes: set[int]) -> Iterator[Finding]:
+    """A row has a distance for each node that is online, and none is nearer than the node itself
+    (ACPI, SLIT: 10)."""
+    order = sorted(nodes)
+    for node in order:
+        path = f"{NODE}/node{node}/distance"
+        row = (facts.text(path) or "").split()
+        if not row or not all(one.isascii() and one.isdigit() for one in row):
+            continue
+        if len(row) != len(order):
+            yield Finding(path, f"has {len(row)} distances, there are {len(order)} nodes")
+        elif min(int(one[:9]) for one in row) < int(row[order.index(node)][:9]):
+            yield Finding(path, "another node is nearer than the node itself")
 
 
 def _node_ids(tree: Tree) -> set[int]:

@@ -101,6 +101,6 @@ def _put(place: Path, data: bytes, replace: bool) -> None:
         else:
             os.link(draft, place)
     except FileExistsError as error:
-        raise ValueError("it is there already") from error
+        raise ValueError("it is there already; --force replaces it") from error
     finally:
         draft.unlink(missing_ok=True)

@@ -440,6 +440,27 @@ def restart_keeps_pods(node: LockstepNode) -> None:
 
 
 @scenario(
+    "topology/restart-keeps-full-pods",
+    "After a restart a pod that holds a whole NUMA node keeps it under scope pod",
+    TOPOLOGY_SCOPES,
+    since="1.20",
+    needs=_NODES,
+    capabilities=[Capability.RESTART],
+)
+def restart_keeps_full_pods(node: LockstepNode) -> None:
+    """No other node has room for it again, and none is needed."""
+    node.boot(_config(node, _SINGLE, scope="pod"))
+    for numa in node.topology.numa_masks:
+        node.apply(guaranteed(f"fills-{numa}", len(_free_in(node, numa))))
+    held = {pod: node.taken(pod) for pod in node.view.pods}
+    node.kill()
+    node.start()
+    for pod, cpus in held.items():
+        _promise_running(node, pod, node.view.pods.get(pod, PodView(Phase.PENDING)))
+        node.promise_cpus("It keeps its CPUs", f"exclusive CPUs {pod}/c", cpus, node.taken(pod))
+
+
+@scenario(
     "topology/stricter-policy-judges-what-runs",
     "A pod that lies in more NUMA nodes than needed is refused once restricted is configured",
     TOPOLOGY_POLICIES,
@@ -524,7 +545,7 @@ def align_by_socket_widens_restricted(node: LockstepNode) -> None:
 
 @scenario(
     "topology/align-by-socket-excludes-single-numa-node",
-    "align-by-socket together with single-numa-node keeps the kubelet from starting",
+    "Asked for together, align-by-socket and single-numa-node keep the kubelet from starting",
     BY_SOCKET,
     since="1.25",
     capabilities=[Capability.START_ERROR],
@@ -591,7 +612,7 @@ def none_starts_on_nine_numa_nodes(node: LockstepNode) -> None:
 
 @scenario(
     "topology/max-allowable-numa-nodes",
-    "max-allowable-numa-nodes lifts the limit of eight NUMA nodes",
+    "Option max-allowable-numa-nodes lifts the limit of eight NUMA nodes",
     NUMA_LIMIT,
     since="1.31",
     machine="1s-1n-4c-smt1",

@@ -12,10 +12,11 @@ from conformance.discovered import info_of
 from conformance.subject import SubjectUsageError
 from conformance.subjects.reference import ReferenceSubject
 from reference import NEWEST, CPUSet, CPUTopology, Node
+from reference.hints import Hint
 from reference.policy import Policy, StaticPolicy, make_policy
 from reference.releases import AnyRelease
 from reference.state import State
-from reference.steps import KubeletConfig
+from reference.steps import Container, KubeletConfig, Pod
 
 
 class SplitsCores(StaticPolicy):
@@ -50,19 +51,79 @@ class IgnoresWholeCores(StaticPolicy):
         """Nothing is required."""
 
 
+class IgnoresTheHint(StaticPolicy):
+    """Lets the Topology Manager choose NUMA nodes, and takes CPUs as if it had not."""
+
+    def allocate(
+        self, state: State, pod: Pod, container: Container, hint: Hint | None = None
+    ) -> None:
+        """Anywhere."""
+        super().allocate(state, pod, container, None)
+
+
+class ForgetsInitContainers(StaticPolicy):
+    """Makes its hints without the CPUs of init containers, which it then reuses."""
+
+    def hints(self, state: State, pod: Pod, container: Container) -> list[Hint] | None:
+        """As if nobody had lent any."""
+        lent, self._reusable = self._reusable, ("", CPUSet())
+        try:
+            return super().hints(state, pod, container)
+        finally:
+            self._reusable = lent
+
+
+class PrefersWhatIsLeft(StaticPolicy):
+    """Calls the fewest NUMA nodes that have room now the fewest that there could be."""
+
+    def hints(self, state: State, pod: Pod, container: Container) -> list[Hint] | None:
+        """The narrowest are preferred, whatever an empty machine could do."""
+        hints = super().hints(state, pod, container) or []
+        least = min((one.nodes.bit_count() for one in hints if one.nodes), default=0)
+        return [
+            Hint(one.nodes, one.nodes is not None and one.nodes.bit_count() == least)
+            for one in hints
+        ] or None
+
+
+class ForgetsWhoHolds(StaticPolicy):
+    """Makes its hints for a pod that runs as for a new one."""
+
+    def pod_hints(self, state: State, pod: Pod) -> list[Hint] | None:
+        """Out of what is free."""
+        blank = state.copy()
+        blank.entries.pop(pod.uid, None)
+        return super().pod_hints(blank, pod)
+
+
 @dataclass(frozen=True, slots=True)
 class Miniature:
-    """A wrong policy, and the scenario that is bound to catch it."""
+    """A wrong policy, and the scenario that is bound to catch it, on this machine."""
 
     policy: Callable[..., StaticPolicy]
     caught_by: str
+    machine: str = "1s-1n-4c-smt2"
 
+
+_TWO_NODES: Final = "2s-2n-16c-smt2"
 
 MINIATURES: Final[dict[str, Miniature]] = {
     "splits-cores": Miniature(SplitsCores, "packing/whole-core"),
     "forgets-to-give-back": Miniature(ForgetsToGiveBack, "pool/deletion-returns-cpus"),
     "trusts-its-state": Miniature(TrustsItsState, "machine/cpu-upgrade-incident"),
     "ignores-full-pcpus-only": Miniature(IgnoresWholeCores, "options/full-pcpus-odd-is-rejected"),
+    "ignores-the-hint": Miniature(
+        IgnoresTheHint, "topology/single-numa-node-keeps-together", machine=_TWO_NODES
+    ),
+    "forgets-init-containers": Miniature(
+        ForgetsInitContainers, "topology/app-lies-with-its-init-container", machine=_TWO_NODES
+    ),
+    "prefers-what-is-left": Miniature(
+        PrefersWhatIsLeft, "topology/restricted-refuses-scattered", machine=_TWO_NODES
+    ),
+    "forgets-who-holds": Miniature(
+        ForgetsWhoHolds, "topology/restart-keeps-full-pods", machine=_TWO_NODES
+    ),
 }
 
 

@@ -57,6 +57,17 @@ from reference.steps import (
             "kubeReserved cpu 500m, option full-pcpus-only=true, gate X=False",
         ),
         (
+            Configure(
+                KubeletConfig(
+                    topology_manager_policy="restricted",
+                    topology_manager_scope="pod",
+                    topology_manager_policy_options={"prefer-closest-numa-nodes": "true"},
+                )
+            ),
+            "configure the kubelet: policy static, Topology Manager restricted, "
+            "Topology Manager scope pod, Topology Manager option prefer-closest-numa-nodes=true",
+        ),
+        (
             Apply(guaranteed("a", 1, "500m")),
             "apply Guaranteed pod a (c1: 1 CPU; c2: 500m CPU)",
         ),

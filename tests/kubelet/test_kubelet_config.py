@@ -116,3 +116,18 @@ def test_a_manifest_states_the_pod() -> None:
     assert [each["image"] for each in (setup, proxy, app)] == [EXIT_IMAGE, *[PAUSE_IMAGE] * 2]
     assert "restartPolicy" not in setup
     assert proxy["restartPolicy"] == "Always"
+
+
+def test_the_topology_manager_is_set_where_it_is_asked_for() -> None:
+    """What is left at its default is left out."""
+    settings = configuration(NEW, KubeletConfig(), user_namespace=False)
+    assert not [name for name in settings if name.startswith("topologyManager")]
+    config = KubeletConfig(
+        topology_manager_policy="restricted",
+        topology_manager_scope="pod",
+        topology_manager_policy_options={"prefer-closest-numa-nodes": "true"},
+    )
+    settings = configuration(NEW, config, user_namespace=False)
+    assert settings["topologyManagerPolicy"] == "restricted"
+    assert settings["topologyManagerScope"] == "pod"
+    assert settings["topologyManagerPolicyOptions"] == {"prefer-closest-numa-nodes": "true"}

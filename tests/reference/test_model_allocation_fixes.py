@@ -52,7 +52,7 @@ def test_a_socket_is_free_by_its_own_size() -> None:
 def uneven_machines(draw: st.DrawFn) -> CPUTopology:
     cores = draw(st.integers(1, 8))
     sockets = draw(st.integers(1, min(cores, 3)))
-    places = {}
+    places: dict[int, tuple[int, int, int, int]] = {}
     for core in range(cores):
         for _ in range(draw(st.integers(1, 3))):
             places[len(places)] = (core * sockets // cores, core * sockets // cores, core, 0)

@@ -214,7 +214,7 @@ def distributed(
     all_nodes = len({place.numa for place in machine.details.values()})
     per_node = math.ceil(math.ceil(len(machine.details) / group) / all_nodes)
     wanted = math.ceil(number / group)
-    for size in range(math.ceil(wanted / per_node), min(wanted, len(numas)) + 1):
+    for size in range(math.ceil(wanted / per_node), min(wanted, len(held)) + 1):
         best: float = math.inf
         best_combo: GoSlice | None = None
         best_rest: GoSlice | None = None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import product
 from typing import Any
 
 import pytest
@@ -68,7 +69,7 @@ def test_any_change_changes_the_checksum(
 CPUS = CPUSet.parse("1-3")
 BY_ID = Checkpoint("static", CPUSet([0]), {"": {"id": CPUS}})
 BY_POD = Checkpoint("static", CPUSet([0]), {"p": {"c": CPUS}}, {"p": CPUS}, {"p": {"c": CPUS}})
-NONE_BY_ID = NONE_BY_POD = Checkpoint("static", CPUSet([0]))
+NONE = Checkpoint("static", CPUSet([0]))
 KNOWN = {"id": ("p", "c")}
 
 
@@ -96,30 +97,28 @@ MINORS = [9, 10, 11, 12, 17, 18, 21, 22, 26, 32, 35, 36, 37]
 
 @pytest.mark.parametrize("writer", MINORS)
 @pytest.mark.parametrize("reader", MINORS)
-@pytest.mark.parametrize("entries", [False, True])
-@pytest.mark.parametrize("on", [False, True])
-@pytest.mark.parametrize("reader_on", [False, True])
-def test_which_release_reads_whose_file(
-    writer: int, reader: int, entries: bool, on: bool, reader_on: bool
-) -> None:
-    one = (BY_ID if writer <= 17 else BY_POD) if entries else NONE_BY_ID
-    text = one.dumps(release=f"1.{writer}", feature_gates={POD_LEVEL: on})
-    try:
-        read = Checkpoint.loads(
-            text,
-            release=f"1.{reader}",
-            feature_gates={POD_LEVEL: reader_on},
-            containers=KNOWN,
-        )
-    except CheckpointError:
-        taken = False
-    else:
+def test_which_release_reads_whose_file(writer: int, reader: int) -> None:
+    for entries, on, reader_on in product((False, True), repeat=3):
+        one = (BY_ID if writer <= 17 else BY_POD) if entries else NONE
+        text = one.dumps(release=f"1.{writer}", feature_gates={POD_LEVEL: on})
         taken = True
+        try:
+            read = Checkpoint.loads(
+                text,
+                release=f"1.{reader}",
+                feature_gates={POD_LEVEL: reader_on},
+                containers=KNOWN,
+            )
+        except CheckpointError:
+            taken = False
+        case = (writer, reader, entries, on, reader_on)
+        assert taken == reads(writer, reader, entries=entries, on=on, reader_on=reader_on), case
+        if not taken:
+            continue
         forgotten = reader == 9 and entries and writer >= 18
         held = {"": {"id": CPUS}} if reader <= 17 else {"p": {"c": CPUS}}
-        assert read.entries == (held if entries and not forgotten else {})
-        assert read.default_cpuset == (CPUSet() if forgotten else CPUSet([0]))
-    assert taken == reads(writer, reader, entries=entries, on=on, reader_on=reader_on)
+        assert read.entries == (held if entries and not forgotten else {}), case
+        assert read.default_cpuset == (CPUSet() if forgotten else CPUSet([0])), case
 
 
 def test_the_way_up_and_back_keeps_every_cpu() -> None:

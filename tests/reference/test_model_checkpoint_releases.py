@@ -152,6 +152,16 @@ def test_version_3_is_written_by_1_36_with_its_gate() -> None:
         assert "podEntries" not in one.dumps(release=release, feature_gates=gates)
 
 
+def test_the_cpus_of_pods_are_hashed_by_number_and_an_empty_set_is_left_out() -> None:
+    """As 1.36.4 wrote it."""
+    one = Checkpoint("static", CPUSet(), {}, {"q": CPUSet(), "p": cpus("4-5,10")})
+    text = (
+        '{"policyName":"static","defaultCpuSet":"",'
+        '"podEntries":{"p":{"cpuSet":"4-5,10"},"q":{}},"checksum":3668794603}'
+    )
+    assert one.dumps(release="1.36", feature_gates=POD_LEVEL) == text
+
+
 @pytest.mark.parametrize(
     ("gates", "baseline", "checksum"),
     [({}, "", 4067041728), (RESIZE, "1-3", 3915275382), (POD_LEVEL, "1-3", 4067041728)],

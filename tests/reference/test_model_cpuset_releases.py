@@ -97,3 +97,9 @@ def test_the_strict_take_nothing_that_the_lenient_refuse(text: str) -> None:
     except CPUSetParseError:
         return
     assert CPUSet.parse(text, release="1.21") == strict
+
+
+def test_a_set_of_a_million_is_gone_through_in_order() -> None:
+    everything = CPUSet.parse("1-4095,4097-8192,999999-1000000")
+    assert list(everything) == [*range(1, 4096), *range(4097, 8193), 999999, 1000000]
+    assert sum(1 for _ in CPUSet.parse("0-1000000")) == 1000001

@@ -444,3 +444,14 @@ def test_a_policy_that_raises_at_start_gives_up_as_the_kubelet_does() -> None:
     wrong = Node(trees, EIGHT, ONE, policy_factory=grumpy)
     wrong.do(Start())
     assert wrong.view().error == "no"
+
+
+def test_up_to_1_31_policy_none_does_not_look_at_the_cpus() -> None:
+    """So a machine without any can still be started on; from 1.32 on it cannot
+    (``cpu_manager.go``)."""
+    empty = {"proc/cpuinfo": ""}
+    config = KubeletConfig(policy="none")
+    for release, runs in (("1.31", True), ("1.32", False)):
+        one = Node(lambda _name: empty, "empty", config, release=release)
+        one.do(Start())
+        assert one.view().running is runs

@@ -31,7 +31,7 @@ def test_a_release_is_read_and_written(text: str, shown: str) -> None:
     "text", ["", "1", "2.36", "1.36.3.1", "1.36+", "1.36+nothing", "1.36+true-sizes=maybe", "+x"]
 )
 def test_what_is_no_release(text: str) -> None:
-    with pytest.raises(ValueError, match="release|behaviour"):
+    with pytest.raises(ValueError, match=r"release|behaviour"):
         Release.parse(text)
 
 

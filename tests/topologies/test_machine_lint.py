@@ -45,6 +45,17 @@ TIDY = dict(describe("2s-2n-4c-smt2-off7").tree)
         (f"{NODE}/node1/cpu0", Link("../../cpu/cpu0"), "node1: CPUs 0 are in another node too"),
         (f"{NODE}/node0/cpu4", None, "node: CPUs 4 are in no node"),
         (f"{NODE}/online", "0-2\n", "node/online: says 0-2, the folders say 0-1"),
+        (f"{CPU}/present", "0-8\n", "cpu/present: 8 not possible"),
+        (f"{CPU}/cpu7/online", "1\n", "cpu7/online: is 1, cpu/online says otherwise"),
+        (f"{CPU}/cpu1/online", "0\n", "cpu1/online: is 0, cpu/online says otherwise"),
+        (
+            f"{CPU}/cpu0/topology/core_siblings",
+            "01\n",
+            "thread_siblings: holds 4, which core_siblings lacks",
+        ),
+        (f"{NODE}/has_cpu", "0\n", "node/has_cpu: says 0, the links say 0-1"),
+        (f"{NODE}/node1/distance", "10 21 21\n", "has 3 distances, there are 2 nodes"),
+        (f"{NODE}/node1/distance", "10 21\n", "another node is nearer than the node itself"),
         ("proc/cpuinfo", "processor\t: 0\n", "proc/cpuinfo: lists 0, online are 0-6"),
     ],
 )
@@ -53,6 +64,13 @@ def test_every_rule_finds_its_fault(path: str, text: str | None, finding: str) -
     entries = {**TIDY, path: text}
     tree = Tree({name: value for name, value in entries.items() if value is not None})
     assert finding in "\n".join(map(str, lint(tree)))
+
+
+def test_a_core_in_two_nodes_is_found() -> None:
+    entries = {**TIDY, f"{NODE}/node1/cpu4": Link("../../cpu/cpu4")}
+    del entries[f"{NODE}/node0/cpu4"]
+    said = [str(finding) for finding in lint(Tree(entries))]
+    assert f"{CPU}/cpu0/topology/thread_siblings: 0,4 are one core in several NUMA nodes" in said
 
 
 def test_an_empty_tree_lacks_its_online_cpus_only() -> None:

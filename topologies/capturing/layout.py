@@ -110,7 +110,8 @@ def _described(spec: Spec) -> Layout:
     ranks = [_rank(spec, place) for place in order]
     total = _sockets(spec, order) * spec.cores // spec.sockets * spec.threads
     whole = ranks == list(range(total))
-    cold = _ascending(ranks)
+    gaps = [cpu for cpu in range(len(order)) if not spec.present >> cpu & 1]
+    cold = min([_ascending(ranks), *gaps[:1]])
     offline = tuple(ids(spec.offline))
     return Layout(
         text=name,
@@ -121,7 +122,7 @@ def _described(spec: Spec) -> Layout:
         ),
         cpus=len(order),
         plug=tuple(_runs(order[cold:], ranks[cold:])),
-        unplug=tuple(cpu for cpu in range(len(order)) if not spec.present >> cpu & 1),
+        unplug=tuple(gaps),
         offline=offline,
         kernel=(
             *((f"possible_cpus={len(order)}",) if len(order) != total else ()),

@@ -1,4 +1,4 @@
-"""This host, captured by the script that captures every other."""
+"""The host that we are on, captured by the script that captures every other."""
 
 from __future__ import annotations
 

@@ -32,6 +32,10 @@ from topologies.capturing.running import TookTooLong, chunks, started
 from topologies.capturing.stream import MAX_STREAM
 
 QEMU: Final = "qemu-system-x86_64"
+#: Places in the APIC's numbering may be empty. QEMU's emulated APIC then loses interrupts in flat
+#: logical mode (``apic_get_delivery_bitmask`` stops at the first hole), and Linux takes physical
+#: mode with few CPUs only for what calls itself such a machine (``physflat_acpi_madt_oem_check``).
+_MACHINE: Final = "q35,hpet=off,x-oem-id=IBM,x-oem-table-id=EXA"
 _MISSING: Final = f"there is no {QEMU}: apt-get install qemu-system-x86"
 
 _Say = Callable[[str], None]
@@ -173,7 +177,7 @@ class _Attempt:
         words = ["console=ttyS1", "quiet", "panic=-1", *self._wanted.kernel]
         return [
             QEMU, "-nodefaults", "-no-user-config", "-display", "none", "-nic", "none",
-            "-no-reboot", "-machine", "q35,hpet=off", "-accel", self._way.accelerator,
+            "-no-reboot", "-machine", _MACHINE, "-accel", self._way.accelerator,
             "-chardev", f"socket,id=qmp,fd={monitor}", "-mon", "chardev=qmp,mode=control",
             "-chardev", "stdio,id=data,signal=off", "-serial", "chardev:data",
             "-serial", f"file:{self._folder / 'console'}",

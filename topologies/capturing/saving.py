@@ -1,46 +1,25 @@
 """A capture on disk: ``NAME.tar.xz`` and ``NAME.toml`` beside it, as the catalogue has them.
 
-The archive is the same for the same tree: members sorted, no times, no owners. Both files are
-written whole or not at all.
+Each of the two files is written whole or not at all.
 """
 
 from __future__ import annotations
 
-import io
 import json
-import lzma
 import os
-import tarfile
 import tempfile
 from pathlib import Path
 from typing import Final
 
 from topologies.capturing.captured import Capture
 from topologies.capturing.errors import BadTarget, CaptureError
+from topologies.errors import UnwritableMachine
 from topologies.machine import Machine
-from topologies.tree import Link, Tree
+from topologies.packing import pack
 
 SUFFIX: Final = ".tar.xz"
 #: What TOML asks to be escaped in a basic string, beyond what JSON escapes.
 _DELETE: Final = {0x7F: "\\u007f"}
-
-
-def archive(tree: Tree) -> bytes:
-    """``tree`` as a tar packed with xz: equal trees give equal bytes."""
-    packed = io.BytesIO()
-    with tarfile.open(fileobj=packed, mode="w", format=tarfile.GNU_FORMAT) as tar:
-        for path in sorted(tree):
-            text = tree[path]
-            member = tarfile.TarInfo(path)
-            member.mode = 0o644
-            if isinstance(text, Link):
-                member.type, member.linkname = tarfile.SYMTYPE, str(text)
-                tar.addfile(member)
-                continue
-            data = text.encode("utf-8", "surrogateescape")
-            member.size = len(data)
-            tar.addfile(member, io.BytesIO(data))
-    return lzma.compress(packed.getvalue(), preset=6)
 
 
 def description(capture: Capture, *, name: str = "", why: str = "") -> str:
@@ -83,7 +62,9 @@ def write_capture(
     name = place.name.removesuffix(SUFFIX)
     try:
         _write(_note(place), description(capture, name=name, why=why).encode())
-        _write(place, archive(capture.tree))
+        pack(capture.tree, place, replace=force)
+    except UnwritableMachine as error:
+        raise CaptureError(str(place), f"cannot write: {error.reason}") from error
     except OSError as error:
         raise CaptureError(str(place), f"cannot write: {error.strerror or error}") from error
     return place

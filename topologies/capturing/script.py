@@ -8,6 +8,7 @@ It prints one stream, which :mod:`topologies.capturing.stream` reads::
     F sys/devices/system/cpu/online      a file; its lines follow, each after a blank
      0-15
     X sys/devices/system/cpu/...         a file, or the rest of a group, that cannot be read
+    E it has no awk                      why there is no capture
     L                                    links follow, as `ls -ldn` shows them
      lrwxrwxrwx 1 0 0 0 Nov 21 09:34 sys/devices/system/cpu/cpu0/node0 -> ../../node/node0
     end
@@ -32,8 +33,9 @@ LAST: Final = "end"
 
 _TEMPLATE: Final = r"""capture() {
   LC_ALL=C; export LC_ALL; unset CDPATH; IFS=' '
-  cd "$1" || exit 3
   echo '@FIRST@'
+  cd "$1" || { echo 'E it has no such folder'; return; }
+  echo | awk '{ exit 0 }' || { echo 'E it has no awk'; return; }
   printf 'kernel %s\n' "$(cat proc/sys/kernel/osrelease)"
   printf 'arch %s\n' "$(uname -m)"
 @FILES@

@@ -17,9 +17,8 @@ from topologies.capturing.script import FIRST, LAST
 from topologies.paths import MAX_FILES, MAX_TREE_BYTES, check_link, check_nesting
 from topologies.tree import Link, Tree
 
-#: Bounds: a machine of 8192 CPUs stays below the first; nobody greets with more than the second.
+#: A machine of 8192 CPUs stays below it.
 MAX_STREAM: Final = MAX_TREE_BYTES
-_MAX_GREETING: Final = 1 << 20
 _LISTED: Final = re.compile(r"l.* (sys/devices/system/[^ ]+) -> ([^ ]+)")
 _PLAIN: Final = re.compile(r"[A-Za-z0-9_.+~-]{1,80}", re.ASCII)
 
@@ -60,17 +59,10 @@ def read_stream(data: bytes) -> Received:
 
 def _body(lines: list[str]) -> list[str]:
     """The lines between the first and the last of a capture."""
-    greeting = 0
-    for number, line in enumerate(lines):
-        if line == FIRST:
-            break
-        greeting += len(line) + 1
-        if greeting > _MAX_GREETING:
-            raise BrokenStream("what it sent is no capture")
-    else:
+    if FIRST not in lines:
         said = next((line for line in lines if line.strip()), "")
         raise BrokenStream(f"it sent no capture, but {said[:120]!r}" if said else "it sent nothing")
-    rest = lines[number + 1 :]
+    rest = lines[lines.index(FIRST) + 1 :]
     if LAST not in rest:
         raise BrokenStream("the capture is torn: it ends in the middle")
     return rest[: rest.index(LAST)]
@@ -102,7 +94,7 @@ class _Reader:
     def _header(self, line: str) -> None:
         kind, _, value = line.partition(" ")
         if kind == "F":
-            self._path = self._known(value)
+            self._path = value
         elif kind == "L" and not value:
             self._path = ""
         elif kind == "X":
@@ -116,10 +108,6 @@ class _Reader:
         if len(self._to.unreadable) > MAX_FILES:
             raise BrokenStream("refused: more than any machine's tree")
 
-    def _known(self, path: str) -> str | None:
-        """A glob matches a little more than the table means: such a file is passed over."""
-        return path
-
     def _link(self, path: str, target: str) -> None:
         if not is_link(path):
             return
@@ -130,6 +118,7 @@ class _Reader:
         self._keep(path, Link(target))
 
     def _finish(self) -> None:
+        """A glob of the script matches a little more than the table means: that is passed over."""
         path, text = self._path, "".join(self._text)
         self._path, self._text = None, []
         if not path or not is_file(path):

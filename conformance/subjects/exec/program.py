@@ -68,9 +68,21 @@ class Program:
     def ask_all(self, requests: Sequence[wire.Request]) -> list[wire.Answer]:
         """The answers to requests that are sent together.
 
-        Raises :class:`SubjectLostError` where the program hung, ended, wrote what is no answer or
-        refused a request, and :class:`Panicked` where the CPU manager died.
+        Raises as :meth:`exchange` and :class:`SubjectLostError` where the program refused a
+        request, and :class:`Panicked` where the CPU manager died.
         """
+        answers = self.exchange(requests)
+        for request, answer in zip(requests, answers, strict=True):
+            if answer.error:
+                op = type(request).__struct_config__.tag
+                raise self._lost(f"the program refuses {op}: {answer.error[:500]}")
+            if answer.panic:
+                raise Panicked(answer.panic, answer.state_file)
+        return answers
+
+    def exchange(self, requests: Sequence[wire.Request]) -> list[wire.Answer]:
+        """The answers, whatever they say. Raises :class:`SubjectLostError` where the program hung,
+        ended, or wrote what is no answer."""
         for request in requests:
             request.id = next(self._numbers)
         try:
@@ -79,11 +91,7 @@ class Program:
             )
         except LineLost as error:
             raise self._lost(f"the program {error}") from error
-        answers = [self._answer(*pair) for pair in zip(requests, lines, strict=True)]
-        for answer in answers:
-            if answer.panic:
-                raise Panicked(answer.panic, answer.state_file)
-        return answers
+        return [self._answer(*pair) for pair in zip(requests, lines, strict=True)]
 
     def excerpt(self) -> str:
         """The end of what it said on standard error."""
@@ -111,9 +119,6 @@ class Program:
             raise self._broken(f"wrote {shown!r}, which is no answer: {error}") from error
         if answer.id != request.id:
             raise self._broken(f"answered request {answer.id}, and {request.id} was asked")
-        if answer.error:
-            op = type(request).__struct_config__.tag
-            raise self._lost(f"the program refuses {op}: {answer.error[:500]}")
         return answer
 
     def _broken(self, what: str) -> SubjectLostError:

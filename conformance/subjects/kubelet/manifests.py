@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from conformance.subjects.kubelet.runtime import EXIT_IMAGE, PAUSE_IMAGE
-from reference.steps import Container, Kind, Pod
+from reference.steps import Container, Kind, Pod, PodResources
 
 
 def file_name(pod: str) -> str:
@@ -31,6 +31,8 @@ def manifest(pod: Pod) -> dict[str, Any]:
     }
     if before:
         spec["initContainers"] = before
+    if pod.resources is not None:
+        spec["resources"] = _resources(pod.resources)
     return {
         "apiVersion": "v1",
         "kind": "Pod",
@@ -53,6 +55,13 @@ def _container(container: Container) -> dict[str, Any]:
     if container.kind is Kind.SIDECAR:
         shape["restartPolicy"] = "Always"
     return shape
+
+
+def _resources(owner: Container | PodResources) -> dict[str, dict[str, str]]:
+    requests = _quantities(owner.cpu_request, owner.memory_request)
+    limits = _quantities(owner.cpu_limit, owner.memory_limit)
+    both = {"requests": requests, "limits": limits}
+    return {name: each for name, each in both.items() if each}
 
 
 def _quantities(cpu: str | None, memory: str | None) -> dict[str, str]:

@@ -39,8 +39,8 @@ func newCPUManager(machine *MachineInfo, config *settings, reserved CPUSet, rese
 		time.Nanosecond, machine, reserved, reservation, dir, numa)
 }
 
-func addHintProvider(numa topologymanager.Manager, cpus cpumanager.Manager) {
-	numa.AddHintProvider(klog.Background(), cpus)
+func addHintProvider(numa topologymanager.Manager, provider topologymanager.HintProvider) {
+	numa.AddHintProvider(klog.Background(), provider)
 }
 
 func startCPUManager(cpus cpumanager.Manager, k *kubelet, containers containermap.ContainerMap) error {
@@ -80,6 +80,18 @@ func affinityOf(numa topologymanager.Manager, uid, name string) topologymanager.
 }
 
 func cpusFor(cpus cpumanager.Manager, uid, name string) CPUSet { return cpus.GetCPUAffinity(uid, name) }
+
+func (silent) GetTopologyHints(*v1.Pod, *v1.Container) map[string][]topologymanager.TopologyHint {
+	return nil
+}
+
+func (silent) GetPodTopologyHints(*v1.Pod) map[string][]topologymanager.TopologyHint {
+	return nil
+}
+
+func (silent) Allocate(*v1.Pod, *v1.Container) error { return nil }
+
+func (silent) AllocatePod(*v1.Pod) error { return nil }
 
 func newPolicy(found *topology.CPUTopology, reserved CPUSet, numa topologymanager.Store, options map[string]string) (cpumanager.Policy, error) {
 	return cpumanager.NewStaticPolicy(klog.Background(), found, reserved.Size(), reserved, numa, options)

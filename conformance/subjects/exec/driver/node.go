@@ -24,6 +24,9 @@ const (
 	stateDir = "/var/lib/kubelet"
 )
 
+// silent stands for the other hint providers of a kubelet, none of which has a preference here.
+type silent struct{}
+
 // node is one machine with one kubelet; cpus and numa are nil while it is down.
 type node struct {
 	dir     string
@@ -131,6 +134,7 @@ func (n *node) managers() (cpumanager.Manager, topologymanager.Manager, error) {
 	if err != nil {
 		return nil, nil, err
 	}
+	addHintProvider(numa, silent{})
 	addHintProvider(numa, cpus)
 	return cpus, numa, nil
 }

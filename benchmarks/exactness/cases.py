@@ -1,0 +1,241 @@
+"""Random cases: a machine, a configuration, and what happens to a kubelet on it.
+
+What belongs here: how a case is drawn, and how it is written down. What never does: running one.
+Every case has its own random numbers, made of seed, release and its number, so that any of them
+can be drawn again by itself.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from random import Random
+from typing import Any, Final, TypeAlias
+
+import msgspec
+
+from benchmarks.exactness.machines import random_machine
+from reference import CPUSet, MachineInfo
+from reference.behaviours import Behaviour
+from reference.releases import has
+from reference.steps import Container, Kind, KubeletConfig, Pod
+
+OPTIONS: Final = (
+    "full-pcpus-only",
+    "distribute-cpus-across-numa",
+    "align-by-socket",
+    "distribute-cpus-across-cores",
+    "strict-cpu-reservation",
+    "prefer-align-cpus-by-uncorecache",
+)
+#: Which option came with which behaviour; others would be refused every time.
+_SINCE: Final = {
+    "full-pcpus-only": Behaviour.POLICY_OPTIONS,
+    "distribute-cpus-across-numa": Behaviour.NUMA_DISTRIBUTION,
+    "align-by-socket": Behaviour.ALIGN_BY_SOCKET,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Arrive:
+    """A pod is admitted, and its containers are created if it is."""
+
+    pod: Pod
+
+
+@dataclass(frozen=True, slots=True)
+class Leave:
+    """A pod and its containers are gone."""
+
+    pod: str
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """A reconcile round."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """The hints for a pod that is not there, by container and for the whole pod."""
+
+    pod: Pod
+
+
+@dataclass(frozen=True, slots=True)
+class Restart:
+    """The kubelet is started again, perhaps with another configuration; every pod is admitted
+    again."""
+
+    config: KubeletConfig | None = None
+
+
+Action: TypeAlias = Arrive | Leave | Round | Ask | Restart
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One story."""
+
+    release: str
+    machine: MachineInfo
+    config: KubeletConfig
+    actions: tuple[Action, ...] = field(default=())
+
+
+def draw(seed: int, release: str, number: int) -> Case:
+    """Case ``number`` of ``seed``."""
+    random = Random(f"{seed} {release} {number}")
+    machine = random_machine(random, release)
+    cpus = sorted(cpu for node in machine.nodes for core in node.cores for cpu in core.thread_ids)
+    config = _config(random, release, cpus)
+    return Case(release, machine, config, _actions(random, config, cpus, release))
+
+
+def _config(random: Random, release: str, cpus: list[int]) -> KubeletConfig:
+    gates = {}
+    if random.random() < 0.97:
+        gates["CPUManagerPolicyAlphaOptions"] = True
+        if not has(release, Behaviour.OPTION_MATURITY):
+            gates = {"CPUManagerPolicyOptions": True}
+    known = [one for one in OPTIONS if one not in _SINCE or has(release, _SINCE[one])]
+    chosen = random.sample(known, min(len(known), random.choice([0, 0, 1, 1, 1, 2, 2, 3])))
+    options = {one: "true" if random.random() < 0.95 else "false" for one in chosen}
+    config = KubeletConfig(
+        policy="static" if random.random() < 0.98 else "none",
+        policy_options=options,
+        feature_gates=gates,
+    )
+    return _aligned(random, release, _reserved(random, config, cpus))
+
+
+def _reserved(random: Random, config: KubeletConfig, cpus: list[int]) -> KubeletConfig:
+    count = random.choice([1, 1, 1, 2, 2, 3, 4])
+    if random.random() < 0.6:
+        taken = random.sample(cpus, min(count, len(cpus)))
+        if random.random() < 0.02:
+            taken.append(max(cpus) + 1)
+        return replace(config, reserved_system_cpus=CPUSet(taken))
+    if random.random() < 0.03:
+        return config
+    text = f"{count}" if random.random() < 0.5 else f"{count * 1000 - random.randrange(999)}m"
+    return replace(config, system_reserved=text)
+
+
+def _aligned(random: Random, release: str, config: KubeletConfig) -> KubeletConfig:
+    if random.random() < 0.45 or not has(release, Behaviour.TOPOLOGY_MANAGER_ON):
+        return config
+    config = replace(
+        config,
+        topology_manager_policy=random.choice(["best-effort", "restricted", "single-numa-node"]),
+        topology_manager_scope=random.choice(["container", "container", "pod"]),
+    )
+    options = {}
+    if has(release, Behaviour.TOPOLOGY_OPTIONS) and random.random() < 0.3:
+        options["prefer-closest-numa-nodes"] = "true"
+    if has(release, Behaviour.NUMA_LIMIT_OPTION) and random.random() < 0.05:
+        options["max-allowable-numa-nodes"] = random.choice(["8", "9", "7", "x"])
+    if not options:
+        return config
+    gates = dict(config.feature_gates)
+    if not has(release, Behaviour.TOPOLOGY_OPTIONS_STABLE):
+        gates["TopologyManagerPolicyOptions"] = True
+        gates["TopologyManagerPolicyAlphaOptions"] = True
+    return replace(config, topology_manager_policy_options=options, feature_gates=gates)
+
+
+def _actions(
+    random: Random, config: KubeletConfig, cpus: list[int], release: str
+) -> tuple[Action, ...]:
+    actions: list[Action] = []
+    there: list[str] = []
+    for number in range(random.choice([4, 8, 12, 20])):
+        dice = random.random()
+        if dice < 0.5:
+            pod = _pod(random, f"p{number}", len(cpus))
+            there.append(pod.name)
+            actions.append(Arrive(pod))
+        elif dice < 0.7 and there:
+            actions.append(Leave(there.pop(random.randrange(len(there)))))
+        elif dice < 0.83:
+            actions.append(Round())
+        elif dice < 0.92:
+            actions.append(Ask(_pod(random, f"q{number}", len(cpus))))
+        elif dice < 0.97:
+            actions.append(Restart())
+        else:
+            actions += [Restart(_config(random, release, cpus)), Restart(config)]
+    return tuple(actions)
+
+
+def _pod(random: Random, name: str, cpus: int) -> Pod:
+    kinds = [Kind.APP]
+    if random.random() < 0.3:
+        kinds += random.choices(
+            [Kind.APP, Kind.INIT, Kind.INIT, Kind.SIDECAR], k=random.choice([1, 2, 3])
+        )
+        order = {Kind.APP: 1}
+        random.shuffle(kinds)
+        kinds.sort(key=lambda kind: order.get(kind, 0))
+    most = random.choice([2, 4, 4, 8, max(2, cpus // 2), cpus + 2])
+    return Pod(name, tuple(_container(random, f"c{i}", kind, most) for i, kind in enumerate(kinds)))
+
+
+def _container(random: Random, name: str, kind: Kind, most: int) -> Container:
+    dice = random.random()
+    if dice < 0.07:
+        return Container(name, kind=kind)  # BestEffort, or it spoils the pod's class
+    cpu = str(random.randint(1, most))
+    if dice < 0.15:
+        cpu = f"{random.randrange(100, most * 1000, 50)}m"
+    if dice < 0.20:
+        return Container(name, cpu, None, "1Mi", "1Mi", kind)
+    return Container(name, cpu, cpu, "1Mi", "1Mi", kind)
+
+
+# --- writing down ----------------------------------------------------------------------------
+
+
+def dumps(case: Case) -> str:
+    """The case as JSON."""
+    return json.dumps(msgspec.to_builtins(_tagged(case), enc_hook=_encode), indent=1)
+
+
+def loads(path: Path) -> Case:
+    """A case from JSON; raises :class:`msgspec.ValidationError`."""
+    plain = json.loads(path.read_text())
+    actions = tuple(
+        msgspec.convert(each, _KINDS[each.pop("action")], dec_hook=_decode)
+        for each in plain.pop("actions")
+    )
+    return replace(msgspec.convert(plain, Case, dec_hook=_decode), actions=actions)
+
+
+_KINDS: Final[Mapping[str, type[Any]]] = {
+    kind.__name__.lower(): kind for kind in (Arrive, Leave, Round, Ask, Restart)
+}
+
+
+def _tagged(case: Case) -> dict[str, Any]:
+    plain = msgspec.to_builtins(replace(case, actions=()), enc_hook=_encode)
+    plain["actions"] = [
+        {"action": type(one).__name__.lower(), **msgspec.to_builtins(one, enc_hook=_encode)}
+        for one in case.actions
+    ]
+    return dict(plain)
+
+
+def _encode(value: object) -> object:
+    if isinstance(value, CPUSet):
+        return str(value)
+    if isinstance(value, Kind):
+        return value.value
+    raise NotImplementedError(type(value).__name__)
+
+
+def _decode(kind: type[Any], value: Any) -> Any:
+    if kind is CPUSet:
+        return CPUSet.parse(value)
+    raise NotImplementedError(kind.__name__)

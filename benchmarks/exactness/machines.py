@@ -1,0 +1,149 @@
+"""Random machines, as cAdvisor would tell them.
+
+What belongs here: shapes that exist and shapes that merely can: sparse ids, cores of different
+sizes, CPUs that are offline, NUMA nodes without CPUs, caches that split nodes. What never does:
+the file tree of a machine; discovery has tests of its own.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from random import Random
+
+from reference import Cache, Core, MachineInfo, NUMANode
+from reference.releases import Release
+
+_MOST_CPUS = 96
+
+
+@dataclass(slots=True)
+class _Plan:
+    """Cores by NUMA node: each has a socket and threads."""
+
+    cores: list[tuple[int, int, int]]  # NUMA node, socket, number of threads
+    nodes: int
+
+
+def random_machine(random: Random, release: str) -> MachineInfo:
+    """A machine of up to about a hundred CPUs; half of them ordinary."""
+    plan = _plan(random)
+    odd = random.random() < 0.4
+    if odd:
+        plan = _uneven(random, plan)
+    cpus = _numbers(random, plan, sparse=odd and random.random() < 0.5)
+    return _told(random, plan, cpus, release, odd=odd)
+
+
+def _plan(random: Random) -> _Plan:
+    while True:
+        sockets = random.choice([1, 1, 1, 2, 2, 2, 4])
+        nodes = sockets * random.choice([1, 1, 1, 2, 2, 4])
+        if random.random() < 0.06 and sockets > 1:
+            nodes = max(1, sockets // 2)  # a node of several sockets
+        per_node = random.choice([1, 2, 2, 3, 4, 4, 6, 8, 12, 16])
+        threads = random.choice([1, 2, 2, 2, 4])
+        if nodes <= 8 and nodes * per_node * threads <= _MOST_CPUS:
+            break
+    per_node = max(per_node, sockets // nodes)
+    cores = []
+    for index in range(nodes * per_node):
+        node = index // per_node
+        # A node of several sockets has their cores one socket after the other.
+        place, whole = (node, nodes) if nodes >= sockets else (index, nodes * per_node)
+        cores.append((node, place * sockets // whole, threads))
+    return _Plan(cores, nodes)
+
+
+def _uneven(random: Random, plan: _Plan) -> _Plan:
+    """Some cores lost, some threads offline."""
+    cores = [
+        (node, socket, max(1, threads - (random.random() < 0.2)))
+        for node, socket, threads in plan.cores
+        if random.random() > 0.15
+    ]
+    return _Plan(cores or plan.cores[:1], plan.nodes)
+
+
+def _numbers(random: Random, plan: _Plan, *, sparse: bool) -> list[tuple[int, ...]]:
+    """The CPU ids of each core: siblings next to each other, or a machine apart."""
+    total = sum(threads for _, _, threads in plan.cores)
+    ids = list(range(total))
+    if sparse:
+        ids = sorted(random.sample(range(2 * total + 2), total))
+    if random.random() < 0.5:
+        found, at = [], 0
+        for _, _, threads in plan.cores:
+            found.append(tuple(ids[at : at + threads]))
+            at += threads
+        return found
+    most = max(threads for _, _, threads in plan.cores)
+    groups: list[list[int]] = [[] for _ in plan.cores]
+    numbers = iter(ids)
+    for thread in range(most):
+        for core, (_, _, threads) in enumerate(plan.cores):
+            if thread < threads:
+                groups[core].append(next(numbers))
+    return [tuple(group) for group in groups]
+
+
+def _told(
+    random: Random, plan: _Plan, cpus: list[tuple[int, ...]], release: str, *, odd: bool
+) -> MachineInfo:
+    stride = random.choice([1, 1, 1, 2]) if odd else 1
+    uncores = _uncores(random, plan)
+    own_ids = random.random() < 0.5
+    nodes = []
+    for node in range(plan.nodes):
+        members = [index for index, core in enumerate(plan.cores) if core[0] == node]
+        cores = tuple(
+            Core(
+                core_id=index if own_ids else place,
+                socket_id=plan.cores[index][1] * stride,
+                thread_ids=cpus[index],
+                uncore_caches=() if uncores is None else (_cache(uncores[index]),),
+            )
+            for place, index in enumerate(members)
+        )
+        nodes.append(NUMANode(node * stride, 1 << 34, cores, (), ()))
+    if odd and random.random() < 0.2:
+        nodes.append(NUMANode(plan.nodes * stride, 1 << 34, ()))  # memory only
+    found = len({socket for _, socket, _ in plan.cores})
+    return MachineInfo(
+        num_cores=sum(map(len, cpus)),
+        num_physical_cores=len(plan.cores),
+        num_sockets=found if random.random() > 0.03 else max(1, found + random.choice([-1, 1])),
+        nodes=_with_distances(random, nodes),
+        release=Release.parse(release),
+    )
+
+
+def _uncores(random: Random, plan: _Plan) -> list[int] | None:
+    if random.random() < 0.4:
+        return None
+    size = random.choice([1, 2, 3, 4, 8])
+    step = random.choice([1, 1, 5])
+    counts: dict[int, int] = {}
+    ids: dict[tuple[int, int], int] = {}
+    found = []
+    for node, _, _ in plan.cores:
+        counts[node] = counts.get(node, -1) + 1
+        group = (node, counts[node] // size)
+        found.append(ids.setdefault(group, len(ids) * step))
+    return found
+
+
+def _cache(number: int) -> Cache:
+    return Cache(number, 32 << 20, 3, "Unified")
+
+
+def _with_distances(random: Random, nodes: list[NUMANode]) -> tuple[NUMANode, ...]:
+    steps = [12, 16, 20, 21, 32]
+    count = len(nodes)
+    table = [[10] * count for _ in range(count)]
+    for one in range(count):
+        for other in range(one):
+            table[one][other] = table[other][one] = random.choice(steps)
+    return tuple(
+        NUMANode(node.node_id, node.memory, node.cores, node.caches, tuple(row))
+        for node, row in zip(nodes, table, strict=True)
+    )

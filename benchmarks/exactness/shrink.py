@@ -1,0 +1,108 @@
+"""A case that shows a difference, made as small as it will go.
+
+What belongs here: what may be left out of a case. What never does: how it is judged; a case counts
+as long as ``differs`` says so, whatever the difference is then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+from benchmarks.exactness.cases import Arrive, Ask, Case
+from reference import MachineInfo
+from reference.steps import Pod
+
+
+def shrink(case: Case, differs: Callable[[Case], bool], *, tries: int = 3000) -> Case:
+    """The smallest case found; each step leaves something out and still differs."""
+    left = tries
+    while True:
+        for smaller in _smaller(case):
+            left -= 1
+            if left < 0:
+                return case
+            if differs(smaller):
+                case = smaller
+                break
+        else:
+            return case
+
+
+def _smaller(case: Case) -> Iterator[Case]:
+    actions = case.actions
+    size = len(actions)
+    for length in (size // 2, size // 4, 2, 1):
+        for start in range(0, size, max(length, 1)):
+            if length:
+                yield replace(case, actions=(*actions[:start], *actions[start + length :]))
+    for index, action in enumerate(actions):
+        if isinstance(action, Arrive | Ask):
+            for pod in _smaller_pods(action.pod):
+                yield replace(
+                    case,
+                    actions=(*actions[:index], replace(action, pod=pod), *actions[index + 1 :]),
+                )
+    yield from _plainer(case)
+    for machine in _smaller_machines(case.machine):
+        yield replace(case, machine=machine)
+
+
+def _smaller_pods(pod: Pod) -> Iterator[Pod]:
+    for index in range(len(pod.containers)):
+        rest = (*pod.containers[:index], *pod.containers[index + 1 :])
+        if rest:
+            yield replace(pod, containers=rest)
+    for index, one in enumerate(pod.containers):
+        text = one.cpu_request or ""
+        if text.isdigit() and int(text) > 1:
+            for count in {int(text) // 2, int(text) - 1}:
+                fewer = replace(one, cpu_request=str(count), cpu_limit=str(count))
+                yield replace(
+                    pod,
+                    containers=(*pod.containers[:index], fewer, *pod.containers[index + 1 :]),
+                )
+
+
+def _plainer(case: Case) -> Iterator[Case]:
+    config = case.config
+    for name in config.policy_options:
+        rest = {key: value for key, value in config.policy_options.items() if key != name}
+        yield replace(case, config=replace(config, policy_options=rest))
+    if config.topology_manager_policy_options:
+        yield replace(case, config=replace(config, topology_manager_policy_options={}))
+    if config.topology_manager_scope != "container":
+        yield replace(case, config=replace(config, topology_manager_scope="container"))
+    if config.topology_manager_policy != "none":
+        yield replace(case, config=replace(config, topology_manager_policy="none"))
+
+
+def _smaller_machines(info: MachineInfo) -> Iterator[MachineInfo]:
+    for index in range(len(info.nodes)):
+        nodes = (*info.nodes[:index], *info.nodes[index + 1 :])
+        kept = [place for place in range(len(info.nodes)) if place != index]
+        yield _recounted(
+            replace(
+                info,
+                nodes=tuple(
+                    replace(node, distances=tuple(node.distances[place] for place in kept))
+                    for node in nodes
+                ),
+            )
+        )
+    for index, node in enumerate(info.nodes):
+        for core in range(len(node.cores)):
+            fewer = replace(node, cores=(*node.cores[:core], *node.cores[core + 1 :]))
+            yield _recounted(
+                replace(info, nodes=(*info.nodes[:index], fewer, *info.nodes[index + 1 :]))
+            )
+
+
+def _recounted(info: MachineInfo) -> MachineInfo:
+    cores = [core for node in info.nodes for core in node.cores]
+    return replace(
+        info,
+        num_cores=sum(len(core.thread_ids) for core in cores),
+        num_physical_cores=len(cores),
+        num_sockets=len({core.socket_id for core in cores}),
+    )

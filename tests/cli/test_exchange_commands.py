@@ -1,0 +1,121 @@
+"""``import``, ``export``, ``machines --pairs`` and ``--lint``: what they print and leave."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from topologies import Tree, describe, load, pack, pairs
+
+Command = Callable[..., subprocess.CompletedProcess[str]]
+CPU = "sys/devices/system/cpu"
+WHOLE = describe("2s-2n-4c-smt2").tree
+
+
+@pytest.fixture
+def half(tmp_path: Path) -> Path:
+    """An archive that lacks what follows from the rest."""
+    gone = (f"{CPU}/online", "/cpulist")
+    path = tmp_path / "node7.tar.gz"
+    pack(Tree({name: text for name, text in WHOLE.items() if not name.endswith(gone)}), path)
+    return path
+
+
+def test_import_completes_and_says_what(pinproof: Command, half: Path, tmp_path: Path) -> None:
+    done = pinproof("import", str(half), cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "node7.tar.xz\n"
+    assert dict(load(tmp_path / "node7.tar.xz")) == dict(WHOLE)
+    assert done.stderr.splitlines() == [
+        "completed: cpu/online: the CPUs of /proc/cpuinfo and those with a topology",
+        "completed: node/node{0-1}/cpulist: the cpumap of each",
+        "a kubelet finds 8 CPUs (0-7), 4 physical cores, 2 NUMA nodes, 2 sockets",
+    ]
+
+
+def test_import_replaces_nothing_unasked(pinproof: Command, half: Path, tmp_path: Path) -> None:
+    (tmp_path / "mine.tar.xz").write_text("precious")
+    arguments = ("import", str(half), "-o", str(tmp_path / "mine.tar.xz"))
+    done = pinproof(*arguments)
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert done.stderr.splitlines()[-1].endswith("it is there already; --force replaces it")
+    assert (tmp_path / "mine.tar.xz").read_text() == "precious"
+    assert pinproof(*arguments, "--force").returncode == 0
+    assert dict(load(tmp_path / "mine.tar.xz")) == dict(WHOLE)
+
+
+def test_import_says_what_is_odd(pinproof: Command, tmp_path: Path) -> None:
+    """On one line each, however the archive names its files."""
+    odd = {**WHOLE, f"{CPU}/cpu0/cache/index3/id": "1\n", f"{CPU}/cpu1/topology/core_cpus": "01\n"}
+    odd[f"{CPU}/\x1b[31mred/x"] = "\0"
+    pack(Tree(odd), tmp_path / "odd.tar")
+    done = pinproof("import", "odd.tar", cwd=tmp_path)
+    assert done.returncode == 0
+    assert "odd: sys/devices/system/cpu/cpu1/topology/core_cpus: 0, but" in done.stderr
+    assert "\x1b" not in done.stderr
+    assert r"repaired: cpu/\x1b[31mred/x: NUL bytes taken out" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ("nothing.tar", "no machine is called"),
+        ("empty.tar", "no machine: neither sys/devices/system/cpu nor proc/cpuinfo tells of a CPU"),
+        ("text.tar", "not a tar archive"),
+    ],
+)
+def test_what_cannot_be_imported_is_one_line(
+    pinproof: Command, tmp_path: Path, given: str, said: str
+) -> None:
+    pack(Tree({}), tmp_path / "empty.tar")
+    (tmp_path / "text.tar").write_text("hello")
+    done = pinproof("import", given, "-o", "out.tar", cwd=tmp_path)
+    assert done.returncode == 2
+    assert len(done.stderr.splitlines()) == 1
+    assert said in done.stderr
+    assert not (tmp_path / "out.tar").exists()
+
+
+@pytest.mark.parametrize("target", ["machine", "machine.tar", "machine.tar.gz", "machine.tar.xz"])
+def test_export_writes_a_folder_or_an_archive(
+    pinproof: Command, tmp_path: Path, target: str
+) -> None:
+    done = pinproof("export", "2s-2n-4c-smt2", target, cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (0, f"{target}\n")
+    assert dict(load(tmp_path / target)) == dict(WHOLE)
+    again = pinproof("export", "2s-2n-4c-smt2", target, cwd=tmp_path)
+    assert again.returncode == 2
+    assert len(again.stderr.splitlines()) == 1
+
+
+def test_pairs_are_listed(pinproof: Command) -> None:
+    done = pinproof("machines", "--pairs", "--json")
+    assert len(json.loads(done.stdout)) == len(pairs()) >= 10
+    listed = pinproof("machines", "1s-1n-4c-smt1", "--pairs").stdout.splitlines()
+    assert [line.split() for line in listed[1:]] == [
+        ["cpus-added", "1s-1n-4c-smt1", "1s-1n-4c-smt2"]
+    ]
+
+
+def test_lint_lists_findings(pinproof: Command, tmp_path: Path) -> None:
+    assert pinproof("machines", "--lint").stdout == "", "the catalogue has none"
+    odd = Tree({**WHOLE, f"{CPU}/cpu1/topology/core_cpus": "01\n"})
+    pack(odd, tmp_path / "odd.tar")
+    done = pinproof("machines", "./odd.tar", "--lint", cwd=tmp_path)
+    assert done.returncode == 0
+    assert done.stdout.startswith("odd: sys/devices/system/cpu/cpu1/topology/core_cpus: 0, but")
+    (first, *_) = json.loads(
+        pinproof("machines", "./odd.tar", "--lint", "--json", cwd=tmp_path).stdout
+    )
+    assert first["machine"] == "odd"
+
+
+def test_machines_say_what_kernel_and_kubelet_make_of_them(pinproof: Command) -> None:
+    (one,) = json.loads(pinproof("machines", "qemu-1s-1n-4c-smt4-near", "--json").stdout)
+    assert one["kernel"] == "Core 0 is CPUs 0-3."
+    assert "Linux 6.1" in one["source"]

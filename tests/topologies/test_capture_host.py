@@ -1,0 +1,153 @@
+"""This host and folders, read by the script: by every shell and awk that is here."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+import topologies
+from topologies.capturing import BadTarget, CaptureError, capture_host
+from topologies.capturing.scope import is_file, is_link
+from topologies.capturing.script import script
+from topologies.capturing.stream import read_stream
+
+CPU = "sys/devices/system/cpu"
+SPEC = "2s-4n-8c-smt2-mem1-off3"
+SHELLS = [["dash"], ["bash"], ["bash", "--posix"], ["busybox", "sh"], ["zsh", "--emulate", "sh"]]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A machine's tree on disk; blanks and shell signs in its path change nothing."""
+    place = tmp_path / "a $(touch pwned) `b` 'c"
+    topologies.write(topologies.load(SPEC), place)
+    return place
+
+
+def wanted(spec: str) -> dict[str, str]:
+    """Of a described tree, what a capture holds."""
+    tree = topologies.load(spec)
+    return {path: text for path, text in tree.items() if is_file(path) or is_link(path)}
+
+
+def test_this_host_is_a_machine() -> None:
+    made = capture_host()
+    cpus = os.sysconf("SC_NPROCESSORS_ONLN")
+    assert f"{CPU}/online" in made.tree
+    assert made.tree["proc/cpuinfo"].count("processor") >= cpus
+    assert made.kernel == os.uname().release
+    assert os.uname().nodename not in made.source
+    whole = topologies.load("/")
+    assert {path for path in whole if is_file(path) and whole[path]} <= set(made.tree)
+    for name in ("online", "cpu0/topology/core_id", "cpu0/topology/thread_siblings_list"):
+        assert made.tree[f"{CPU}/{name}"] == whole[f"{CPU}/{name}"]
+
+
+def test_a_folder_is_captured_to_the_byte(folder: Path) -> None:
+    made = capture_host(folder)
+    assert dict(made.tree) == wanted(SPEC)
+    assert (made.warnings, made.kernel) == ((), "unknown")
+    assert made.left_out == ()
+    assert not Path("pwned").exists()
+    assert str(folder) not in made.source
+
+
+@pytest.mark.parametrize("shell", SHELLS, ids=" ".join)
+def test_every_shell_prints_the_same(shell: list[str], folder: Path) -> None:
+    if shutil.which(shell[0]) is None:
+        pytest.skip(f"{shell[0]} is not installed")
+    done = subprocess.run(
+        [*shell, "-s", str(folder)], input=script().encode(), capture_output=True, check=False
+    )
+    assert done.stderr == b""
+    assert read_stream(done.stdout).entries == wanted(SPEC)
+
+
+@pytest.mark.parametrize("awk", ["mawk", "gawk", "original-awk", "busybox"])
+def test_every_awk_reads_the_same(awk: str, folder: Path, tmp_path: Path) -> None:
+    found = shutil.which(awk)
+    if found is None:
+        pytest.skip(f"{awk} is not installed")
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    (programs / "awk").symlink_to(found)
+    done = subprocess.run(
+        ["/bin/sh", "-s", str(folder)],
+        input=script().encode(),
+        env={"PATH": f"{programs}:{os.environ['PATH']}"},
+        capture_output=True,
+        check=True,
+    )
+    assert read_stream(done.stdout).entries == wanted(SPEC)
+
+
+def test_a_node_without_awk_is_told_from_one_without_cpus(folder: Path, tmp_path: Path) -> None:
+    done = subprocess.run(
+        ["/bin/sh", "-s", str(folder)],
+        input=script().encode(),
+        env={"PATH": str(tmp_path)},
+        capture_output=True,
+        check=False,
+    )
+    assert b"E it has no awk" in done.stdout
+
+
+def test_nothing_is_written_where_it_runs(folder: Path) -> None:
+    before = sorted(folder.rglob("*"))
+    capture_host(folder)
+    assert sorted(folder.rglob("*")) == before
+
+
+def test_what_may_not_be_read_is_named(folder: Path) -> None:
+    if os.geteuid() == 0:
+        drop = shutil.which("setpriv")
+        if drop is None:
+            pytest.skip("root may read everything, and there is no setpriv")
+        as_user = [drop, "--reuid=65534", "--regid=65534", "--clear-groups"]
+        for parent in [folder, *folder.parents]:
+            if parent.is_relative_to("/tmp") and parent != Path("/tmp"):
+                parent.chmod(0o755)
+    else:
+        as_user = []
+    (folder / CPU / "possible").chmod(0)
+    done = subprocess.run(
+        [*as_user, "/bin/sh", "-s", str(folder)],
+        input=script().encode(),
+        capture_output=True,
+        check=True,
+    )
+    received = read_stream(done.stdout)
+    assert received.unreadable == [f"{CPU}/possible"]
+    assert f"{CPU}/present" in received.entries
+
+
+def test_files_that_never_end_or_block_are_not_read(folder: Path) -> None:
+    online = folder / CPU / "cpu1/topology/core_id"
+    online.unlink()
+    os.mkfifo(online)
+    (folder / CPU / "present").unlink()
+    (folder / CPU / "present").symlink_to("/dev/zero")
+    made = capture_host(folder, deadline=20)
+    assert f"{CPU}/present" not in made.tree
+    assert f"{CPU}/cpu1/topology/core_id" not in made.tree
+    assert any("cpu1/topology/core_id: missing" in one for one in made.warnings)
+
+
+def test_a_deadline_ends_it(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("topologies.capturing.local.script", lambda: "exec sleep 600")
+    before = time.monotonic()
+    with pytest.raises(CaptureError, match=r"it was not read within 0\.3 s"):
+        capture_host(folder, deadline=0.3)
+    assert time.monotonic() - before < 60
+
+
+def test_no_machine_is_one_line(tmp_path: Path) -> None:
+    with pytest.raises(CaptureError, match=r"half a capture: .*cpu/online is missing or empty"):
+        capture_host(tmp_path)
+    with pytest.raises(BadTarget, match="there is no such folder"):
+        capture_host(tmp_path / "nothing")
