@@ -405,8 +405,8 @@ _QUOTED: Final = re.compile(r"'[^']*'|\"(?:[^\"\\]|\\.)*\"")
 
 def _words(error: Exception) -> str:
     """The refusal without what it refuses."""
-    text = str(error).replace("\n", " ").replace("quantity's", "quantity")
-    text = _QUOTED.sub("…", text)
+    text = error.kubelet if isinstance(error, QuantityError) else str(error)
+    text = _QUOTED.sub("…", text.replace("\n", " ").replace("quantity's", "quantity"))
     text = re.sub(r"-?[0-9]+", "N", text)
     text = "".join(char if char.isprintable() else "?" for char in text)
     name = "" if isinstance(error, _Refused) else f"{type(error).__name__}: "
