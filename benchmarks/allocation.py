@@ -14,7 +14,7 @@ import topologies
 from reference import CPUSet, CPUTopology, Node, discover, take_by_topology
 from reference.steps import Apply, Container, Delete, KubeletConfig, Pod, Start
 
-SMALL, LARGE = "1s-1n-4c-smt2", "2s-2n-192c-smt2"
+SMALL, LARGE, MANY_NODES = "1s-1n-4c-smt2", "2s-2n-192c-smt2", "2s-16n-64c-smt2"
 
 
 def best(action: Callable[[], object], *, rounds: int = 7) -> float:
@@ -62,6 +62,17 @@ def main() -> None:
             actions.append((f"take {number} of {len(cpus)}", take))
         take = partial(take_by_topology, topology, busy, 3)
         actions.append((f"take 3 of {len(busy)}, half the cores split", take))
+    topology = topology_of(MANY_NODES)
+    for number, group in ((20, 1), (65, 1), (110, 1), (66, 2)):
+        take = partial(
+            take_by_topology,
+            topology,
+            topology.cpus,
+            number,
+            strategy="distributed",
+            group_size=group,
+        )
+        actions.append((f"distribute {number} of 128 over 16 NUMA nodes, {group} a group", take))
     for machine in (SMALL, LARGE):
         actions.append((f"discover {machine}", partial(discover, topologies.machine(machine).tree)))
     for machine in (SMALL, LARGE):

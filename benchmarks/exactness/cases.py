@@ -22,19 +22,22 @@ from reference.behaviours import Behaviour
 from reference.releases import has
 from reference.steps import Container, Kind, KubeletConfig, Pod
 
-OPTIONS: Final = (
-    "full-pcpus-only",
-    "distribute-cpus-across-numa",
-    "align-by-socket",
-    "distribute-cpus-across-cores",
-    "strict-cpu-reservation",
-    "prefer-align-cpus-by-uncorecache",
-)
+_FULL_PCPUS: Final = "full-pcpus-only"
+_ACROSS_NUMA: Final = "distribute-cpus-across-numa"
+_BY_SOCKET: Final = "align-by-socket"
+_ACROSS_CORES: Final = "distribute-cpus-across-cores"
+_STRICT: Final = "strict-cpu-reservation"
+_BY_UNCORE: Final = "prefer-align-cpus-by-uncorecache"
+
+OPTIONS: Final = (_FULL_PCPUS, _ACROSS_NUMA, _BY_SOCKET, _ACROSS_CORES, _STRICT, _BY_UNCORE)
 #: Which option came with which behaviour; others would be refused every time.
 _SINCE: Final = {
-    "full-pcpus-only": Behaviour.POLICY_OPTIONS,
-    "distribute-cpus-across-numa": Behaviour.NUMA_DISTRIBUTION,
-    "align-by-socket": Behaviour.ALIGN_BY_SOCKET,
+    _FULL_PCPUS: Behaviour.POLICY_OPTIONS,
+    _ACROSS_NUMA: Behaviour.NUMA_DISTRIBUTION,
+    _BY_SOCKET: Behaviour.ALIGN_BY_SOCKET,
+    _ACROSS_CORES: Behaviour.CORE_SPREADING,
+    _STRICT: Behaviour.STRICT_RESERVATION,
+    _BY_UNCORE: Behaviour.UNCORE_ALIGNMENT,
 }
 
 
@@ -101,7 +104,7 @@ def _config(random: Random, release: str, cpus: list[int]) -> KubeletConfig:
         if not has(release, Behaviour.OPTION_MATURITY):
             gates = {"CPUManagerPolicyOptions": True}
     known = [one for one in OPTIONS if one not in _SINCE or has(release, _SINCE[one])]
-    chosen = random.sample(known, min(len(known), random.choice([0, 0, 1, 1, 1, 2, 2, 3])))
+    chosen = [one for one in _chosen(random) if one in known]
     options = {one: "true" if random.random() < 0.95 else "false" for one in chosen}
     config = KubeletConfig(
         policy="static" if random.random() < 0.98 else "none",
@@ -109,6 +112,21 @@ def _config(random: Random, release: str, cpus: list[int]) -> KubeletConfig:
         feature_gates=gates,
     )
     return _aligned(random, release, _reserved(random, config, cpus))
+
+
+def _chosen(random: Random) -> list[str]:
+    """Options that go together, most of the time."""
+    if random.random() < 0.12:
+        return random.sample(OPTIONS, random.choice([1, 2, 3]))
+    strategy = random.choice(
+        [None, None, None, _ACROSS_NUMA, _ACROSS_NUMA, _ACROSS_CORES, _BY_UNCORE, _BY_UNCORE]
+    )
+    chosen = [] if strategy is None else [strategy]
+    if strategy != _ACROSS_CORES and random.random() < 0.4:
+        chosen.append(_FULL_PCPUS)
+    chosen += [one for one in (_BY_SOCKET, _STRICT) if random.random() < 0.2]
+    random.shuffle(chosen)
+    return chosen
 
 
 def _reserved(random: Random, config: KubeletConfig, cpus: list[int]) -> KubeletConfig:
@@ -187,7 +205,8 @@ def _container(random: Random, name: str, kind: Kind, most: int) -> Container:
     dice = random.random()
     if dice < 0.07:
         return Container(name, kind=kind)  # BestEffort, or it spoils the pod's class
-    cpu = str(random.randint(1, most))
+    count = random.randint(1, most)
+    cpu = str(count + count % 2 if random.random() < 0.5 else count)
     if dice < 0.15:
         cpu = f"{random.randrange(100, most * 1000, 50)}m"
     if dice < 0.20:

@@ -37,7 +37,7 @@ def random_machine(random: Random, release: str) -> MachineInfo:
 def _plan(random: Random) -> _Plan:
     while True:
         sockets = random.choice([1, 1, 1, 2, 2, 2, 4])
-        nodes = sockets * random.choice([1, 1, 1, 2, 2, 4])
+        nodes = sockets * random.choice([1, 1, 2, 2, 4])
         if random.random() < 0.06 and sockets > 1:
             nodes = max(1, sockets // 2)  # a node of several sockets
         per_node = random.choice([1, 2, 2, 3, 4, 4, 6, 8, 12, 16])

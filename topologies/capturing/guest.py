@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final
 
+from topologies.capturing import acpi
 from topologies.capturing.script import script
 
 UP: Final = b"up"
@@ -51,16 +52,19 @@ def initramfs(
     plug: Iterable[int] = (),
     unplug: Iterable[int] = (),
     offline: Iterable[int] = (),
+    table: bytes = b"",
 ) -> bytes:
     """A cpio archive to boot from. CPUs of ``plug`` are awaited and brought online in that order;
     then those of ``unplug``, which stay offline, are awaited to be gone, and those of ``offline``
-    are taken offline."""
+    are taken offline. ``table`` replaces the firmware's table of CPUs."""
     init = _INIT.replace("@PLUG@", " ".join(map(str, plug)))
     init = init.replace("@UNPLUG@", " ".join(map(str, unplug)))
     init = init.replace("@OFFLINE@", " ".join(map(str, offline)))
     folders = dict.fromkeys(("bin", "dev", "proc", "sys"), (0o040755, b""))
+    tables = {acpi.PATH: (0o100644, table)} if table else {}
     return cpio(
         {
+            **tables,
             **folders,
             "bin/busybox": (0o100755, busybox),
             "init": (0o100755, init.encode()),

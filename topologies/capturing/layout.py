@@ -3,10 +3,9 @@
 QEMU's Intel models show sockets, dies, cores and threads, and one L3 for each die (its AMD models
 do not under TCG: that needs ``topoext``). Linux numbers the CPUs that are there at boot in the
 order of the firmware's table (MADT), which QEMU writes by APIC id: socket, die, core, thread, so
-that threads of a core are neighbours. CPUs plugged in later get the next free numbers. A machine
-numbered in another way is booted with as many CPUs as come in order, and the rest is plugged in
-one after the other: so far-numbered threads and interleaved sockets are the kernel's own view too.
-Gaps between ids are CPUs of further sockets, plugged in where a gap shall be and out again.
+that threads of a core are neighbours. A machine that is to be numbered in another way gets a table
+of its own (:mod:`topologies.capturing.acpi`). No table leaves gaps between ids, but CPUs plugged in
+later get the next free ones: gaps are CPUs of further sockets, plugged in and out again.
 """
 
 from __future__ import annotations
@@ -66,15 +65,17 @@ class Place:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layout:
-    """A machine to boot. ``arguments`` are QEMU's; ``plug`` the CPUs to plug in after that, in
-    runs that may go in at once; ``unplug`` the ids of those to take out when all are in;
-    ``offline`` of those to switch off; ``kernel`` further words for the kernel; ``spec`` the
-    description that the guest's view must agree with, if there is one; ``text`` what the user
-    asked for. ``cpus`` counts all that are ever in."""
+    """A machine to boot. ``arguments`` are QEMU's; ``table`` the CPUs in the order in which the
+    firmware shall name them, as (processor uid, APIC id), empty for QEMU's own order; ``plug`` the
+    CPUs to plug in after the boot, in runs that may go in at once; ``unplug`` the ids of those to
+    take out when all are in; ``offline`` of those to switch off; ``kernel`` further words for the
+    kernel; ``spec`` the description that the guest's view must agree with, if there is one;
+    ``text`` what the user asked for. ``cpus`` counts all that are ever in."""
 
     text: str
     arguments: tuple[str, ...]
     cpus: int
+    table: tuple[tuple[int, int], ...] = ()
     plug: tuple[tuple[Place, ...], ...] = ()
     unplug: tuple[int, ...] = ()
     offline: tuple[int, ...] = ()
@@ -109,9 +110,10 @@ def _described(spec: Spec) -> Layout:
     order = _with_gaps(spec, list(_in_order(spec)))
     ranks = [_rank(spec, place) for place in order]
     total = _sockets(spec, order) * spec.cores // spec.sockets * spec.threads
-    whole = ranks == list(range(total))
-    gaps = [cpu for cpu in range(len(order)) if not spec.present >> cpu & 1]
-    cold = min([_ascending(ranks), *gaps[:1]])
+    gaps = tuple(ids((1 << len(order)) - 1 & ~spec.present))
+    cold = min(_ascending(ranks), gaps[0]) if gaps else len(order)
+    whole = cold == total
+    natural = ranks == list(range(total))
     offline = tuple(ids(spec.offline))
     return Layout(
         text=name,
@@ -121,11 +123,12 @@ def _described(spec: Spec) -> Layout:
             *_devices(() if whole else order[1:cold]),
         ),
         cpus=len(order),
+        table=() if gaps or natural else tuple(_table(spec, order)),
         plug=tuple(_runs(order[cold:], ranks[cold:])),
-        unplug=tuple(gaps),
+        unplug=gaps,
         offline=offline,
         kernel=(
-            *((f"possible_cpus={len(order)}",) if len(order) != total else ()),
+            *((f"possible_cpus={len(order)}",) if gaps else ()),
             *(("cpu0_hotplug",) if 0 in offline else ()),
         ),
         spec=name,
@@ -182,6 +185,15 @@ def _rank(spec: Spec, place: Place) -> int:
     """The index that QEMU counts CPUs with, present or not."""
     dies, cores, threads = _dies(spec), _cores_per_die(spec), spec.threads
     return ((place.socket * dies + place.die) * cores + place.core) * threads + place.thread
+
+
+def _table(spec: Spec, order: Sequence[Place]) -> Iterator[tuple[int, int]]:
+    """QEMU's uid of a CPU is its index; an APIC id has a field of whole bits for each level."""
+    widths = [(number - 1).bit_length() for number in (_dies(spec), _cores_per_die(spec))]
+    thread_width = (spec.threads - 1).bit_length()
+    for place in order:
+        apic_id = (place.socket << widths[0] | place.die) << widths[1] | place.core
+        yield _rank(spec, place), apic_id << thread_width | place.thread
 
 
 def _ascending(ranks: Sequence[int]) -> int:

@@ -22,7 +22,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from topologies.capturing import guest
+from topologies.capturing import acpi, guest
 from topologies.capturing.captured import Capture, captured
 from topologies.capturing.errors import BadTarget, CaptureError
 from topologies.capturing.expected import differences
@@ -32,10 +32,7 @@ from topologies.capturing.running import TookTooLong, chunks, started
 from topologies.capturing.stream import MAX_STREAM
 
 QEMU: Final = "qemu-system-x86_64"
-#: Places in the APIC's numbering may be empty. QEMU's emulated APIC then loses interrupts in flat
-#: logical mode (``apic_get_delivery_bitmask`` stops at the first hole), and Linux takes physical
-#: mode with few CPUs only for what calls itself such a machine (``physflat_acpi_madt_oem_check``).
-_MACHINE: Final = "q35,hpet=off,x-oem-id=IBM,x-oem-table-id=EXA"
+_MACHINE: Final = f"q35,hpet=off,x-oem-id={acpi.OEM_ID},x-oem-table-id={acpi.OEM_TABLE_ID}"
 _MISSING: Final = f"there is no {QEMU}: apt-get install qemu-system-x86"
 
 _Say = Callable[[str], None]
@@ -157,6 +154,7 @@ class _Attempt:
             plug=plug,
             unplug=self._wanted.unplug,
             offline=self._wanted.offline,
+            table=acpi.madt(self._wanted.table) if self._wanted.table else b"",
         )
         (self._folder / "initrd").write_bytes(image)
         ours, theirs = socket.socketpair()

@@ -1,0 +1,150 @@
+"""Programs that hang, end, or write nonsense: one clear line each, and nothing left behind."""
+
+from __future__ import annotations
+
+import os
+import re
+import select
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import topologies
+from conformance.subject import SubjectLostError, SubjectSetupError, SubjectUsageError
+from conformance.subjects import open_subject
+from conformance.subjects.exec import ExecSubject
+from reference import CPUSet
+from reference.steps import KubeletConfig, RemoveState, Start
+
+CONFIG = KubeletConfig(reserved_system_cpus=CPUSet([0]))
+
+#: What a program does, and what is said of it.
+MANNERS = [
+    ("exit", r"the program ended with exit status 7: something snapped"),
+    ("die", r"the program ended with signal 11"),
+    ("close", r"the program closed its standard output"),
+    ("garbage", r"the program wrote '.*hello there', which is no answer: "),
+    ("wrong-type", r"which is no answer: Expected `object \| null`, got `int` - at `\$\.refused`"),
+    ("oversize", r"the program wrote a line of more than 16777216 bytes"),
+    ("wrong-id", r"the program answered request 7, and 2 was asked"),
+    ("error", r"the program refuses start: no such thing here"),
+]
+
+
+@pytest.mark.parametrize(("manner", "said"), MANNERS)
+def test_what_a_program_does_later_is_told_in_one_line(
+    wrong: str, manner: str, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("conformance.subjects.exec.channel._GRACE", 0.5)
+    subject = ExecSubject.open(f"{wrong} {manner}")
+    node = subject.node(topologies.machine("1s-1n-4c-smt1"), CONFIG)
+    with pytest.raises(SubjectLostError, match=said) as caught:
+        node.do(Start())
+    assert "\n" not in str(caught.value)
+    assert str(caught.value).startswith("exec:")
+    node.close()
+    subject.close()
+
+
+@pytest.mark.parametrize(
+    ("manner", "said"),
+    [
+        *[(f"{manner}-at-once", said) for manner, said in MANNERS[:4]],
+        ("old-at-once", r"the program speaks protocol 0, not 1"),
+        ("nameless-at-once", r"the program does not say which release it is"),
+    ],
+)
+def test_what_a_program_does_at_once_is_a_setup_error(
+    wrong: str, manner: str, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("conformance.subjects.exec.channel._GRACE", 0.5)
+    with pytest.raises(SubjectSetupError, match=said):
+        ExecSubject.open(f"{wrong} {manner}")
+
+
+def test_a_program_that_hangs_is_killed_after_its_time(wrong: str) -> None:
+    subject = ExecSubject.open(f"{wrong} hang", patience=1.0)
+    node = subject.node(topologies.machine("1s-1n-4c-smt1"), CONFIG)
+    with pytest.raises(SubjectLostError, match=r"hangs: no answer in 1 s") as caught:
+        node.do(Start())
+    assert "about to hang" in caught.value.evidence
+    with pytest.raises(SubjectLostError, match="hangs"):
+        node.do(Start())
+    fresh = subject.node(topologies.machine("1s-1n-4c-smt1"), CONFIG)
+    fresh.do(RemoveState())  # a new process holds this one
+    subject.close()
+
+
+def test_a_cpu_manager_that_panics_is_a_kubelet_that_is_down(wrong: str) -> None:
+    subject = ExecSubject.open(f"{wrong} panic")
+    node = subject.node(topologies.machine("1s-1n-4c-smt1"), CONFIG)
+    node.do(Start())
+    view = node.view()
+    assert (view.running, view.error, view.exit_status) == (False, "panic: index out of range", 2)
+    subject.close()
+
+
+def test_chatter_on_standard_error_blocks_nothing(wrong: str) -> None:
+    subject = ExecSubject.open(f"{wrong} chatter")
+    node = subject.node(topologies.machine("1s-1n-4c-smt1"), CONFIG)
+    node.do(Start())
+    assert node.view().running
+    assert node.evidence().endswith("chatter\n")
+    assert len(node.evidence()) <= 20_000
+    subject.close()
+
+
+def test_what_a_program_leaves_behind_is_killed_with_it(wrong: str) -> None:
+    subject = ExecSubject.open(f"{wrong} leave-children")
+    node = subject.node(topologies.machine("1s-1n-4c-smt1"), CONFIG)
+    with pytest.raises(SubjectLostError, match="exit status 3") as caught:
+        node.do(Start())
+    found = re.search(r"left (\d+)", caught.value.evidence)
+    assert found is not None
+    assert not Path(f"/proc/{found[1]}").exists()
+    subject.close()
+
+
+RUNNER = """
+import sys, signal
+from conformance.subjects.exec.channel import Channel
+channel = Channel(sys.argv[1:])
+channel.ask([b'{"op": "hello", "id": 1}\\n'], patience=30)
+print(channel._process.pid, flush=True)
+signal.pause()
+"""
+
+
+def test_nothing_outlives_a_runner_that_was_killed(wrong: str) -> None:
+    runner = subprocess.Popen(
+        [sys.executable, "-c", RUNNER, *wrong.split(), "good"],
+        stdout=subprocess.PIPE,
+        text=True,
+        cwd=Path(__file__).parents[2],
+    )
+    with runner:
+        assert runner.stdout is not None
+        keeper = os.pidfd_open(int(runner.stdout.readline()))
+        before = set(Path("/dev/shm").glob("pinproof-*"))
+        runner.send_signal(signal.SIGKILL)
+    assert select.select([keeper], [], [], 30)[0]
+    os.close(keeper)
+    left = set(Path("/dev/shm").glob("pinproof-*"))
+    assert len(left) < len(before) or not Path("/dev/shm").is_dir()
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        ("", "takes a command, or a release such as 1.36"),
+        ("/no/such/program", "/no/such/program: nothing that can be executed"),
+        ("'unbalanced", "No closing quotation"),
+        ("1.21", "1.22 is the oldest"),
+    ],
+)
+def test_a_command_that_cannot_be_is_wrong_usage(command: str, said: str) -> None:
+    with pytest.raises(SubjectUsageError, match=said):
+        open_subject(f"exec:{command}")
