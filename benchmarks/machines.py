@@ -2,8 +2,8 @@
 
     python benchmarks/machines.py
 
-Prints the catalogue's size, the processor time for loading and for discovering every machine once in
-a fresh process, and the slowest of them; then what a load costs against unpacking the same archive
+Prints the catalogue's size, the processor time for loading and discovering every machine once in a
+fresh process, and the slowest of them; then what a load costs against unpacking the same archive
 with the standard library, a ratio that varies less from host to host. Nothing here passes or fails.
 """
 

@@ -183,6 +183,9 @@ def _node_rules(facts: _Facts) -> Iterator[Finding]:
     links: dict[int, int] = {}
     for path in facts.tree:
         if found := _CPU_LINK.fullmatch(path):
+            target = facts.tree[path]
+            if isinstance(target, Link) and not target.endswith(f"/cpu/cpu{found[2]}"):
+                yield Finding(path, f"leads to {target}, not to its CPU")
             links[int(found[1])] = links.get(int(found[1]), 0) | 1 << int(found[2])
     nodes = _node_ids(facts.tree)
     seen = 0

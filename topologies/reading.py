@@ -95,7 +95,9 @@ class _Folder:
     def tree(self) -> Tree:
         for folder in FOLDERS:
             self._walk(folder, 0)
-        if (self._root / CPUINFO).is_file():
+        if (self._root / CPUINFO).is_symlink():
+            self._link(CPUINFO)
+        elif (self._root / CPUINFO).is_file():
             self._file(CPUINFO)
         return Tree(self._entries)
 

@@ -310,6 +310,13 @@ def test_a_folder_with_a_link_out_of_it_is_refused(tmp_path: Path) -> None:
         read_tree(tmp_path)
 
 
+def test_a_linked_cpuinfo_is_not_followed_out_of_a_folder(tmp_path: Path) -> None:
+    (tmp_path / "proc").mkdir()
+    (tmp_path / "proc/cpuinfo").symlink_to("/etc/passwd")
+    with pytest.raises(BrokenMachine, match=r"a link out of the tree: proc/cpuinfo -> /etc/passwd"):
+        read_tree(tmp_path)
+
+
 def test_a_fifo_is_no_archive_and_hangs_nothing(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "machine.tar")
     with pytest.raises(BrokenMachine, match="neither an archive nor a folder"):

@@ -121,10 +121,18 @@ def test_nul_bytes_and_carriage_returns_are_taken_out() -> None:
     assert returns.endswith(" more: carriage returns of CRLF taken out")
 
 
-def test_an_unreadable_list_of_online_cpus_is_made_again() -> None:
-    done = complete({**WHOLE, f"{CPU}/online": "?\n"})
+@pytest.mark.parametrize("name", ["online", "present"])
+def test_an_unreadable_list_of_cpus_is_made_again(name: str) -> None:
+    done = complete({**WHOLE, f"{CPU}/{name}": "?\n"})
     assert dict(done.tree) == dict(WHOLE)
     assert [note.kind for note in done.notes] == [NoteKind.REPAIRED]
+
+
+def test_what_a_kernel_writes_of_offline_cpus_stays() -> None:
+    """With more CPUs than it allows for, Linux begins the list with a comma."""
+    tree = load("qemu-2s-2n-4c-smt1-pkgstep2")
+    assert tree[f"{CPU}/offline"] == ",4-5\n"
+    assert complete(tree).tree[f"{CPU}/offline"] == ",4-5\n"
 
 
 def test_ids_come_from_cpuinfo_before_they_are_counted() -> None:

@@ -43,6 +43,7 @@ TIDY = dict(describe("2s-2n-4c-smt2-off7").tree)
         (f"{NODE}/node0/cpulist", "0-1\n", "cpulist: says 0-1, the links say 0-1,4-5"),
         (f"{NODE}/node0/cpumap", "0\n", "cpumap: says none, the links say 0-1,4-5"),
         (f"{NODE}/node1/cpu0", Link("../../cpu/cpu0"), "node1: CPUs 0 are in another node too"),
+        (f"{NODE}/node0/cpu4", Link("."), "node0/cpu4: leads to ., not to its CPU"),
         (f"{NODE}/node0/cpu4", None, "node: CPUs 4 are in no node"),
         (f"{NODE}/online", "0-2\n", "node/online: says 0-2, the folders say 0-1"),
         (f"{CPU}/present", "0-8\n", "cpu/present: 8 not possible"),

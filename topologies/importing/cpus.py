@@ -36,19 +36,29 @@ def complete_cpu_lists(draft: Draft) -> None:
             draft.complete(path, draft.list_text(online), why)
     draft.online = online
     known = draft.folders | online
-    present = draft.cpus(f"{CPU}/present")
-    if present is None:
-        present = known
-        draft.complete(f"{CPU}/present", draft.list_text(known), "the CPUs that the tree knows")
-    possible = draft.cpus(f"{CPU}/possible")
-    if possible is None:
-        possible = (1 << (known | present).bit_length()) - 1
-        why = "up to the highest CPU that the tree knows; the kernel may have allowed for more"
-        draft.complete(f"{CPU}/possible", draft.list_text(possible), why)
+    present = _list(draft, "present", known, "the CPUs that the tree knows")
+    reach = (1 << (known | present).bit_length()) - 1
+    why = "up to the highest CPU that the tree knows; the kernel may have allowed for more"
+    possible = _list(draft, "possible", reach, why)
     draft.width = max(possible.bit_length(), 1)
-    if draft.cpus(f"{CPU}/offline") is None:
+    # An unreadable one stays: kernels write ",4-5" where there are more CPUs than they allow for.
+    if f"{CPU}/offline" not in draft.entries:
         offline = possible & ~online
         draft.complete(f"{CPU}/offline", draft.list_text(offline), "possible and not online")
+
+
+def _list(draft: Draft, name: str, members: int, why: str) -> int:
+    """The CPUs of a list; where it is missing or none, ``members``, and so it is written."""
+    path = f"{CPU}/{name}"
+    told = draft.cpus(path)
+    if told is not None:
+        return told
+    if path in draft.entries:
+        draft.entries[path] = draft.list_text(members)
+        draft.note(NoteKind.REPAIRED, path, f"it was no list of CPUs; {why}")
+    else:
+        draft.complete(path, draft.list_text(members), why)
+    return members
 
 
 def _online(draft: Draft) -> tuple[int, str]:
