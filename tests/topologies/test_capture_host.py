@@ -1,4 +1,4 @@
-"""This host and folders, read by the script: by every shell and awk that is here."""
+"""Hosts and folders, read by the script: by every shell and awk that is here."""
 
 from __future__ import annotations
 

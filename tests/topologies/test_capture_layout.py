@@ -96,14 +96,9 @@ def numbered(made: Layout) -> dict[int, tuple[int, ...]]:
 def test_linux_numbers_the_guest_as_described(spec: str) -> None:
     made = layout(spec)
     tree = topologies.load(re.sub("-off.*", "", spec))
-    nodes = {
-        cpu: int(path.split("/")[4].removeprefix("node"))
-        for path in tree
-        for cpu in [re.fullmatch(rf"{NODE}/node[0-9]+/cpu([0-9]+)", path)]
-        if cpu
-        for cpu in [int(cpu[1])]
-    }
-    of_index = {}
+    linked = (re.fullmatch(rf"{NODE}/node([0-9]+)/cpu([0-9]+)", path) for path in tree)
+    nodes = {int(found[2]): int(found[1]) for found in linked if found}
+    of_index: dict[int, int] = {}
     for node in values(made, "-numa"):
         if node.startswith("node,"):
             number = int(fields(node)["nodeid"])
@@ -123,11 +118,11 @@ def test_linux_numbers_the_guest_as_described(spec: str) -> None:
             ("cache/index3/shared_cpu_list", (socket, die)),
         ):
             shared = {other for other, at in cpus.items() if at[: len(members)] == members}
-            assert shared == set(topologies_ids(tree[f"{base}/{name}"]))
+            assert shared == set(members_of(tree[f"{base}/{name}"]))
         assert thread < Qemu(made).smp["threads"]
 
 
-def topologies_ids(text: str) -> list[int]:
+def members_of(text: str) -> list[int]:
     mask = parse_list(text)
     return [cpu for cpu in range(mask.bit_length()) if mask >> cpu & 1]
 

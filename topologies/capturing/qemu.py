@@ -35,6 +35,11 @@ QEMU: Final = "qemu-system-x86_64"
 _MACHINE: Final = f"q35,hpet=off,x-oem-id={acpi.OEM_ID},x-oem-table-id={acpi.OEM_TABLE_ID}"
 _MISSING: Final = f"there is no {QEMU}: apt-get install qemu-system-x86"
 
+#: Within how many seconds the emulated guest is up, where it comes up at all: on an idle host it
+#: takes a tenth of that.
+_PATIENCE: Final = 20.0
+_PATIENCE_PER_CPU: Final = 0.5
+
 _Say = Callable[[str], None]
 
 
@@ -96,7 +101,7 @@ def _compared(made: Capture, wanted: Layout) -> Capture:
 
 def _ways(accel: str, cpus: int) -> tuple[_Way, ...]:
     kvm = _Way("kvm", 5 + 0.1 * cpus, "KVM")
-    many = _Way("tcg,thread=multi", 20 + 0.5 * cpus, "emulation")
+    many = _Way("tcg,thread=multi", _PATIENCE + _PATIENCE_PER_CPU * cpus, "emulation")
     one = _Way("tcg,thread=single", float("inf"), "emulation in one thread")
     if accel == "kvm":
         return (kvm,)

@@ -1,0 +1,247 @@
+"""Machines that QEMU boots: what goes wrong with a false QEMU, and what a real kernel shows."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import select
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import topologies
+from topologies.capturing import BadTarget, Capture, CaptureError, capture_qemu
+from topologies.capturing.expected import differences
+from topologies.capturing.kernels import parts
+from topologies.capturing.scope import is_file, is_link
+
+CPU = "sys/devices/system/cpu"
+SPEC = "1s-1n-2c-smt1"
+
+
+# --- a false QEMU ----------------------------------------------------------------------------
+
+
+@pytest.fixture
+def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder on PATH, and a cache with a kernel to boot."""
+    parts_of = tmp_path / "cache/pinproof/kernels/linux-image-1"
+    parts_of.mkdir(parents=True)
+    for name in ("vmlinuz", "busybox"):
+        (parts_of / name).write_bytes(b"none")
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
+    return folder
+
+
+def pretend(programs: Path, body: str) -> None:
+    program = programs / "qemu-system-x86_64"
+    program.write_text(f"#!/bin/sh\n{body}\n")
+    program.chmod(0o755)
+
+
+def stream(spec: str) -> bytes:
+    """What a guest of this description would send."""
+    lines = ["pinproof-capture 1", "kernel 6.1.0", "arch x86_64"]
+    links = []
+    for path, text in topologies.load(spec).items():
+        if is_link(path):
+            links.append(f" l 1 0 0 0 {path} -> {text}")
+        elif is_file(path):
+            lines += [f"F {path}", *(f" {line}" for line in text.splitlines())]
+    return "\n".join([*lines, "L", *links, "end", ""]).encode()
+
+
+def answering(programs: Path, tmp_path: Path, spec: str) -> None:
+    (tmp_path / "sent").write_bytes(b"up\nin\ndata\n" + gzip.compress(stream(spec)))
+    pretend(programs, f"cat {tmp_path}/sent; exec sleep 600")
+
+
+def test_a_capture_ends_with_the_data_not_with_qemu(programs: Path, tmp_path: Path) -> None:
+    answering(programs, tmp_path, SPEC)
+    made = capture_qemu(SPEC, accel="tcg")
+    assert made.warnings == ()
+    assert made.shape == SPEC
+    assert made.source == f"captured with QEMU ({SPEC}), Linux 6.1.0, x86_64"
+
+
+def test_another_machine_than_described_is_one_warning(programs: Path, tmp_path: Path) -> None:
+    answering(programs, tmp_path, "1s-2n-2c-smt1")
+    assert capture_qemu(SPEC, accel="tcg").warnings == (
+        f"the kernel shows another machine than {SPEC}: NUMA nodes are 0-1, described 0 "
+        "(and 3 more differences)",
+    )
+    answering(programs, tmp_path, "1s-1n-4c-smt1")
+    assert capture_qemu(SPEC, accel="tcg").warnings == (
+        f"the kernel shows another machine than {SPEC}: CPUs 0-3 are online, described 0-1",
+    )
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        ("echo 'qemu-system-x86_64: no such option' >&2", "no such option"),
+        ("echo 'qemu-system-x86_64: warning: odd' >&2", "QEMU ended without a word"),
+        ("printf '\\033[2Jhello\\n'", r"the guest said b'\x1b[2Jhello' instead of up"),
+        ("yes | tr -d '\\n'", "instead of up"),
+        ("echo up; echo in; echo data; echo garbage", "the guest's data is damaged"),
+        ("echo up", "QEMU ended without a word"),
+        (
+            "echo up; echo in; echo data; echo hello | gzip",
+            "it sent no capture, but 'hello'",
+        ),
+        (
+            "echo up; echo in; echo data; head -c 200000000 /dev/zero | gzip -1",
+            "it sent more than 128 MiB",
+        ),
+    ],
+    ids=["refusal", "silence", "greeting", "endless", "no gzip", "cut off", "no capture", "bomb"],
+)
+def test_what_goes_wrong_is_one_line(body: str, said: str, programs: Path) -> None:
+    pretend(programs, body)
+    with pytest.raises(CaptureError) as caught:
+        capture_qemu(SPEC, accel="tcg")
+    assert said in str(caught.value)
+    assert str(caught.value).startswith(f"cannot capture qemu:{SPEC}: ")
+    assert str(caught.value).isprintable()
+
+
+def test_a_guest_that_never_comes_up_is_tried_in_one_thread(
+    programs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("topologies.capturing.qemu._PATIENCE", 0.2)
+    monkeypatch.setattr("topologies.capturing.qemu._PATIENCE_PER_CPU", 0.0)
+    (tmp_path / "sent").write_bytes(b"up\nin\ndata\n" + gzip.compress(stream(SPEC)))
+    pretend(
+        programs,
+        f'case "$*" in *thread=single*) cat {tmp_path}/sent ;; esac; exec sleep 600',
+    )
+    said: list[str] = []
+    assert capture_qemu(SPEC, accel="tcg", say=said.append).warnings == ()
+    assert said[:2] == ["booting 2 CPUs (emulation)", "booting 2 CPUs (emulation in one thread)"]
+
+
+def test_kvm_that_does_not_work_gives_way_to_the_emulator(
+    programs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("topologies.capturing.qemu._has_kvm", lambda: True)
+    (tmp_path / "sent").write_bytes(b"up\nin\ndata\n" + gzip.compress(stream(SPEC)))
+    pretend(
+        programs,
+        f'case "$*" in *"-accel kvm"*) echo KVM internal error >&2; exit 1 ;; esac; '
+        f"cat {tmp_path}/sent",
+    )
+    said: list[str] = []
+    capture_qemu(SPEC, say=said.append)
+    assert said[:2] == ["booting 2 CPUs (KVM)", "booting 2 CPUs (emulation)"]
+    with pytest.raises(CaptureError, match="KVM internal error"):
+        capture_qemu(SPEC, accel="kvm")
+
+
+def test_a_deadline_ends_it(programs: Path) -> None:
+    pretend(programs, "echo up; exec sleep 600")
+    with pytest.raises(CaptureError, match="the guest was not read in time"):
+        capture_qemu(SPEC, accel="tcg", deadline=0.5)
+
+
+def test_what_is_missing_is_said_with_how_to_get_it(
+    programs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pretend(programs, "exit 1")
+    with pytest.raises(BadTarget, match="no kernel: /nonexistent/bzImage"):
+        capture_qemu(SPEC, kernel="/nonexistent/bzImage")
+    with pytest.raises(BadTarget, match="accel is auto, kvm or tcg, not 'xen'"):
+        capture_qemu(SPEC, accel="xen")
+    monkeypatch.setenv("PATH", "/nonexistent")
+    with pytest.raises(CaptureError) as caught:
+        capture_qemu(SPEC)
+    assert str(caught.value) == (
+        f"cannot capture qemu:{SPEC}: there is no qemu-system-x86_64: "
+        "apt-get install qemu-system-x86"
+    )
+
+
+def test_qemu_dies_with_a_runner_that_is_killed(programs: Path, tmp_path: Path) -> None:
+    told = tmp_path / "told"
+    os.mkfifo(told)
+    pretend(programs, f"echo $$ >{told}; exec sleep 600")
+    runner = subprocess.Popen(
+        [
+            sys.executable,
+            "-c",
+            "from topologies.capturing import capture_qemu; "
+            f"capture_qemu({SPEC!r}, accel='tcg', deadline=600)",
+        ]
+    )
+    with told.open() as stream:
+        qemu = os.pidfd_open(int(stream.readline()))
+    runner.send_signal(signal.SIGKILL)
+    runner.wait()
+    try:
+        assert select.select([qemu], [], [], 30)[0], "QEMU outlives its runner"
+    finally:
+        os.close(qemu)
+
+
+def test_differences_are_told_by_what_a_kubelet_sees() -> None:
+    tree = topologies.load("2s-2n-4c-smt2")
+    assert differences(tree, "2s-2n-4c-smt2") == ""
+    said = differences(tree, "2s-2n-4c-smt2-near")
+    assert "the core of CPU 0 is 0,4, described 0-1 (and " in said
+    assert "the L3 of CPU 0 is 0,2,4,6" in differences(
+        topologies.load("1s-1n-4c-smt2-l3x2-off1"), "1s-1n-4c-smt2-off1"
+    ).replace("0,4-5", "0,2,4,6")
+
+
+# --- a real one ------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def real() -> None:
+    if shutil.which("qemu-system-x86_64") is None:
+        pytest.skip("NOT TESTED: qemu-system-x86_64 is not installed (qemu-system-x86)")
+    try:
+        parts()
+    except CaptureError as error:
+        pytest.skip(f"NOT TESTED: {error}")
+
+
+def boot(spec: str) -> Capture:
+    return capture_qemu(spec, accel="tcg", deadline=400)
+
+
+@pytest.mark.usefixtures("real")
+@pytest.mark.parametrize(
+    "spec",
+    [
+        "2s-4n-8c-smt2-interleaved-l3s-mem1-off3",  # a table of CPUs of our own
+        "2s-2n-2c-smt1-cpustep2-pkgstep2",  # a CPU plugged in and out
+    ],
+)
+def test_a_real_kernel_shows_what_was_described(spec: str) -> None:
+    made = boot(spec)
+    assert made.warnings == ()
+    assert made.left_out == ()
+    assert made.arch == "x86_64"
+    wanted = topologies.load(spec)
+    for name in ("online", "present"):
+        assert made.tree[f"{CPU}/{name}"] == wanted[f"{CPU}/{name}"]
+    assert topologies.lint(made.tree) == []
+    assert os.uname().nodename not in made.source
+
+
+@pytest.mark.usefixtures("real")
+def test_a_real_kernel_shows_what_qemu_was_told() -> None:
+    made = boot("-smp 4,cores=2,threads=2 -nosmt")
+    assert made.tree[f"{CPU}/online"] == "0,2\n"
+    assert made.tree[f"{CPU}/smt/control"] == "off\n"
+    assert (made.shape, made.source) == (
+        "",
+        f"captured with QEMU (-smp 4,cores=2,threads=2 -nosmt), Linux {made.kernel}, x86_64",
+    )
