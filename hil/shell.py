@@ -6,7 +6,7 @@ the node (:mod:`hil.access`), and what is run there.
 Whose fault it is, is told by the exception, as for subjects (:mod:`conformance.subject`):
 
     NodeError                   one line for a person, evidence may be many; status 3
-    +-- NodeUsageError          the user named something that cannot be: inventory, scheme (status 2)
+    +-- NodeUsageError          the user named a node that cannot be: inventory, scheme (status 2)
     +-- NodeUnreachable         no connection, or it broke: wrong key, changed host key, cut
     +-- NodeTimeout             a command outlived its deadline, or wrote more than its bound
     +-- NodeUnfit               reached, but not to be used: no sudo, no kubelet, not static, full

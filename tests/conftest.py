@@ -1,13 +1,19 @@
-"""What all tests share: a real kubelet where there is one."""
+"""What all tests share: a real kubelet where there is one, and the benchmarks, which no wheel
+holds."""
 
 from __future__ import annotations
 
 import os
+import sys
+from pathlib import Path
 
 import pytest
 
 from conformance.subjects.kubelet import cached
 from reference import NEWEST, Release
+
+# Last, so that the packages under test are the installed ones.
+sys.path.append(str(Path(__file__).parents[1]))
 
 
 @pytest.fixture(scope="session")

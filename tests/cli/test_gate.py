@@ -32,8 +32,9 @@ def liar(kubelet_path: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_an_unmodified_kubelet_is_conformant(
     pinproof: Command, results: Stream, kubelet_path: str, tmp_path: Path
 ) -> None:
-    """On a machine with more CPUs, sockets and NUMA nodes than this one has; the reports name
-    release, hash and machine."""
+    """On a machine with more CPUs, sockets and NUMA nodes than this one has; what needs another
+    shape of machine or is not promised for the release is skipped and says so, and nothing else.
+    The reports name release, hash and machine."""
     done = pinproof(
         *("run", "--subject", f"kubelet:{kubelet_path}", "--machine", "2s-4n-64c-smt2"),
         *("-k", "packing or pool", "--report", str(tmp_path)),
@@ -42,8 +43,11 @@ def test_an_unmodified_kubelet_is_conformant(
     header, found, footer = results(tmp_path)
     assert header.subject.version.startswith("v1.36.")
     assert header.subject.digest.startswith("sha256:")
-    assert {one.verdict for one in found} == {"pass"}
-    assert footer.counts["pass"] == len(found) >= 10
+    skipped = [one for one in found if one.verdict == "skip"]
+    assert {one.verdict for one in found} <= {"pass", "skip"}
+    others = [one.reason for one in skipped if not one.reason.startswith(("needs ", "promised "))]
+    assert others == []
+    assert footer.counts["pass"] == len(found) - len(skipped) >= 10
     page = (tmp_path / "report.html").read_text()
     junit = (tmp_path / "junit.xml").read_text()
     for text in (header.subject.version, header.subject.digest, "2s-4n-64c-smt2"):

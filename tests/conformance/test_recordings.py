@@ -81,10 +81,11 @@ def test_the_model_does_what_a_real_kubelet_did(name: str) -> None:
 
 @pytest.mark.parametrize("name", MINIATURES)
 def test_a_recording_objects(name: str) -> None:
-    """To a wrong model, where the model would have agreed with itself."""
+    """To a wrong model, where the model would have agreed with itself: on the machine that its
+    scenario needs, which is one of those recorded."""
     caught_by = MINIATURES[name].caught_by
     scenario = next(one for one in catalogue() if one.id == caught_by)
-    case = Case(scenario, machine(scenario.machine or "1s-1n-4c-smt2"))
+    case = Case(scenario, machine(scenario.machine or MINIATURES[name].machine))
     result = judge(
         case,
         miniature(name),
