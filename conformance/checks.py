@@ -155,7 +155,8 @@ class Violation:
 class Situation:
     """What an invariant is judged against: what was configured and applied, on which CPUs.
     ``reserved`` is ``None`` where the kubelet chose the reserved CPUs; ``tampered`` are the
-    pod/container whose cpuset the scenario itself has changed."""
+    pod/container whose cpuset the scenario itself has changed; ``online`` are the CPUs that the
+    machine has by now, which a kubelet that runs may not know (``None``: ``cpus``)."""
 
     config: KubeletConfig
     pods: Mapping[str, Pod]
@@ -163,6 +164,7 @@ class Situation:
     reserved: CPUSet | None
     can: Collection[Capability]
     tampered: Collection[tuple[str, str]] = ()
+    online: CPUSet | None = None
 
     @property
     def strict(self) -> bool:
@@ -184,6 +186,8 @@ def violations(view: View, situation: Situation) -> list[Violation]:
     found = [*_disjoint(view, situation), *_pool(view, situation), *_qos(view, situation)]
     if Capability.CPUSETS in situation.can:
         found += _applied(view, situation)
+    if Capability.KERNEL in situation.can:
+        found += _enforced(view, situation)
     return found
 
 
@@ -286,3 +290,26 @@ def _applied(view: View, situation: Situation) -> Iterator[Violation]:
                 continue  # an empty pool is applied to no container: it stays where it was
             if (pod, container) not in situation.tampered and cpus != own:
                 yield Violation(rule, cpu_difference(f"cpuset {pod}/{container}", own, cpus))
+
+
+def _enforced(view: View, situation: Situation) -> Iterator[Violation]:
+    """Whatever the files say: where the kernel lets tasks run, and where they ran. A container of
+    whose CPUs none is online runs on its parent's, by the kernel's own rule."""
+    rule = "A container's tasks run on its cpuset and nowhere else"
+    online = situation.cpus if situation.online is None else situation.online
+    for pod, containers in view.enforced.items():
+        if pod not in situation.pods:
+            continue
+        for container, kernel in containers.items():
+            own = view.cpusets.get(pod, {}).get(container)
+            wanted = online if own is None else own & online
+            if not wanted:
+                continue
+            for what, seen in (("effective cpuset", kernel.cpus), ("affinity", kernel.allowed)):
+                if seen != wanted:
+                    yield Violation(
+                        rule, cpu_difference(f"{what} {pod}/{container}", wanted, seen)
+                    )
+            if not kernel.ran_on <= wanted:
+                what = f"CPUs that {pod}/{container} ran on"
+                yield Violation(rule, cpu_difference(what, wanted, kernel.ran_on))

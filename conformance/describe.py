@@ -6,20 +6,28 @@ from reference import CPUSet, CPUTopology
 from reference.qos import qos_class
 from reference.steps import (
     Apply,
+    AwaitCrashLoop,
     AwaitReconcile,
     Configure,
     Container,
+    DaemonReload,
     Delete,
+    KillContainer,
     Kind,
     KubeletConfig,
+    OfflineCPUs,
+    OnlineCPUs,
     Pod,
     PodResources,
     Reboot,
     RemoveState,
+    RestartRuntime,
+    Spin,
     Start,
     Step,
     Stop,
     Tamper,
+    TamperQuota,
     WriteState,
 )
 
@@ -37,8 +45,8 @@ def step_text(step: Step) -> str:
             return f"configure the kubelet: {config_text(config)}"
         case Apply(pod=pod):
             return f"apply {pod_text(pod)}"
-        case Delete(pod=name):
-            return f"delete pod {name}"
+        case Delete(pod=name, force=force):
+            return f"delete pod {name} by force" if force else f"delete pod {name}"
         case RemoveState():
             return "remove the state file"
         case WriteState(text=text):
@@ -47,6 +55,30 @@ def step_text(step: Step) -> str:
             return f"set the cpuset of {pod}/{container} to {cpus} behind the kubelet's back"
         case AwaitReconcile():
             return "wait for a reconcile round"
+        case _:
+            return _step_of_a_node(step)
+
+
+def _step_of_a_node(step: Step) -> str:
+    """Steps that only a node with a kernel and a service manager of its own can take."""
+    match step:
+        case TamperQuota(pod=pod, container=container, quota=quota):
+            return f"give {pod}/{container} a CFS quota of {quota} us behind the kubelet's back"
+        case KillContainer(pod=pod, container=container):
+            return f"kill container {pod}/{container} (SIGKILL)"
+        case Spin():
+            return "let every container spin, and watch where it runs"
+        case RestartRuntime():
+            return "restart the container runtime"
+        case DaemonReload():
+            return "let systemd read its units again (daemon-reload)"
+        case AwaitCrashLoop():
+            return "wait until the kubelet has been started once more"
+        case OfflineCPUs(cpus=cpus):
+            return f"take CPUs {cpus} offline"
+        case OnlineCPUs(cpus=cpus):
+            return f"bring CPUs {cpus} online"
+    raise AssertionError(step)
 
 
 def _shortened(text: str, limit: int = 300) -> str:

@@ -20,7 +20,7 @@ from conformance.lockstep import (
 )
 from conformance.results import Failure, Result
 from conformance.scenario import Scenario
-from conformance.subject import Subject, SubjectError
+from conformance.subject import Subject, SubjectError, SubjectUnable
 from conformance.verdict import Verdict
 from reference import CPUTopology, DiscoveryError, Release
 from topologies import Machine
@@ -94,6 +94,8 @@ def _drive(case: Case, subject: Subject, node: LockstepNode, topology: CPUTopolo
         case.scenario.body(node)
     except Divergence as divergence:
         return _failed(case, subject, node, topology, divergence.failure)
+    except SubjectUnable as error:
+        return _result(case, subject, topology, Verdict.SKIP, str(error), node=node)
     except (CouldNotTell, SubjectError) as error:
         return _untold(case, subject, node, topology, str(error), error.evidence)
     except Exception as error:  # a crashing check tells nothing of the subject

@@ -8,8 +8,9 @@ the first difference ends the scenario. What the scenario itself promises, it st
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, NoReturn, Protocol
+from uuid import NAMESPACE_OID, uuid5
 
 import topologies
 from conformance.checks import Situation, Violation, cpu_difference, differences, violations
@@ -24,20 +25,28 @@ from reference.behaviours import Behaviour
 from reference.releases import has
 from reference.steps import (
     Apply,
+    AwaitCrashLoop,
     AwaitReconcile,
     Configure,
+    DaemonReload,
     Delete,
+    KillContainer,
     KubeletConfig,
+    OfflineCPUs,
+    OnlineCPUs,
     Pod,
     Reboot,
     RemoveState,
+    RestartRuntime,
+    Spin,
     Start,
     Step,
     Stop,
     Tamper,
+    TamperQuota,
     WriteState,
 )
-from reference.view import Phase, PodView, View
+from reference.view import Enforced, Phase, PodView, View
 from topologies import Machine
 
 NODE_DOWN: Final = View(running=False)
@@ -99,8 +108,11 @@ class LockstepNode:
         self.history: list[Seen] = []
         self.kubelet_errors: list[str] = []
         self.witness = ""
-        self.config = self.default_config()
         self._subject = subject
+        self.config = self.default_config()
+        self.online = self.cpus
+        self._next_topology: CPUTopology | None = None
+        self._salt = getattr(subject, "salt", str)()
         self._make_oracle = oracle
         self._oracle: Oracle | None = None
         self._node: NodeUnderTest | None = None
@@ -134,13 +146,21 @@ class LockstepNode:
         """The cpuset of a running container; empty where it runs without one or not at all."""
         return self.view.cpusets.get(pod, {}).get(container) or CPUSet()
 
+    def enforced(self, pod: str, container: str = "c") -> Enforced:
+        """What the kernel makes of a running container; nothing where none runs."""
+        return self.view.enforced.get(pod, {}).get(container, Enforced(CPUSet(), CPUSet()))
+
     def release_has(self, behaviour: Behaviour) -> bool:
         """Whether the release by which the node is judged has a named behaviour."""
         return has(self.release, behaviour)
 
     def default_config(self) -> KubeletConfig:
-        """Policy static, with the whole physical core of the lowest CPU reserved."""
-        return KubeletConfig(reserved_system_cpus=first_core(self.topology))
+        """The subject's own configuration where it has one (a node in use has); else policy static,
+        with the whole physical core of the lowest CPU reserved."""
+        own: KubeletConfig | None = getattr(self._subject, "own_config", lambda _: None)(
+            self.machine.name
+        )
+        return own or KubeletConfig(reserved_system_cpus=first_core(self.topology))
 
     # ---- steps ----------------------------------------------------------------------------
 
@@ -169,13 +189,16 @@ class LockstepNode:
         return self._take(Stop(kill=True))
 
     def apply(self, pod: Pod) -> PodView:
-        """Apply a pod; what became of it."""
+        """Apply a pod; what became of it. A subject whose kubelet remembers pods of earlier
+        scenarios gives a salt, so that the uid is one that this kubelet has never seen."""
+        if self._salt:
+            pod = replace(pod, uid=str(uuid5(NAMESPACE_OID, f"{self._salt}/{pod.uid}")))
         view = self._take(Apply(pod))
         return view.pods.get(pod.name, PodView(Phase.PENDING))
 
-    def delete(self, pod: str) -> View:
-        """Delete a pod and see its CPUs return."""
-        return self._take(Delete(pod))
+    def delete(self, pod: str, *, force: bool = False) -> View:
+        """Delete a pod, perhaps by force, and see its CPUs return."""
+        return self._take(Delete(pod, force))
 
     def reboot(self, machine: Machine | None = None) -> View:
         """Boot the machine again, perhaps as another one; the kubelet is down."""
@@ -211,6 +234,49 @@ class LockstepNode:
     def await_reconcile(self) -> View:
         """Wait for a whole reconcile round."""
         return self._take(AwaitReconcile())
+
+    def offline(self, cpus: CPUSet) -> View:
+        """Take CPUs offline. Only a kubelet that starts later finds another machine."""
+        return self._switch(OfflineCPUs, cpus, self.online - cpus)
+
+    def online_again(self, cpus: CPUSet) -> View:
+        """Bring CPUs back that were taken offline."""
+        return self._switch(OnlineCPUs, cpus, self.online | cpus)
+
+    def _switch(
+        self, step: type[OfflineCPUs] | type[OnlineCPUs], cpus: CPUSet, online: CPUSet
+    ) -> View:
+        whole = self._derived[self._first]
+        gone = CPUSet(topology_of(whole, release=self.release).details) - online
+        machine = topologies.offline(whole, gone) if gone else whole
+        self._derived[machine.name] = self.machine = machine
+        self._next_topology = topology_of(machine, release=self.release)
+        self.online = online
+        return self._take(step(cpus, machine.name))
+
+    def tamper_quota(self, pod: str, container: str, quota: int) -> View:
+        """Change a running container's CFS quota behind the kubelet's back."""
+        return self._take(TamperQuota(pod, container, quota))
+
+    def kill_container(self, pod: str, container: str = "c") -> View:
+        """Kill a container, and see it started again."""
+        return self._take(KillContainer(pod, container))
+
+    def spin(self) -> View:
+        """Let every container spin, and see where it runs."""
+        return self._take(Spin())
+
+    def restart_runtime(self) -> View:
+        """Restart the container runtime."""
+        return self._take(RestartRuntime())
+
+    def daemon_reload(self) -> View:
+        """Let the service manager read its units again."""
+        return self._take(DaemonReload())
+
+    def await_crash_loop(self) -> View:
+        """Wait until the service manager has started the kubelet that gives up once more."""
+        return self._take(AwaitCrashLoop())
 
     def find_machine(self, name: str) -> Machine:
         """A machine of this scenario, or of the catalogue."""
@@ -276,6 +342,7 @@ class LockstepNode:
         self._derived[machine.name] = machine
         self.machine = machine
         self.topology = topology_of(machine, release=self.release)
+        self._next_topology, self.online = None, self.cpus
 
     def _take(self, step: Step) -> View:
         if self._oracle is None or self._node is None:
@@ -283,6 +350,8 @@ class LockstepNode:
         self.steps.append(step_text(step))
         if isinstance(step, Apply):
             self._pods[step.pod.name] = step.pod
+        if isinstance(step, Start) and self._next_topology is not None:
+            self.topology, self._next_topology = self._next_topology, None
         try:
             expected = self._oracle.after(step)
         except NotModelled as error:
@@ -307,6 +376,8 @@ class LockstepNode:
             self.kubelet_errors.append(f"exit status {seen.exit_status}: {seen.error}")
 
     def _settled(self, expected: View | None, seen: View) -> bool:
+        if seen.enforced and violations(seen, self._situation()):
+            return False  # the kernel follows a changed cpuset or an offline CPU a little later
         if expected is not None:
             return (
                 expected == seen
@@ -357,6 +428,7 @@ class LockstepNode:
             reserved=self.config.reserved_system_cpus,
             can=self._subject.capabilities,
             tampered=frozenset(self._tampered),
+            online=self.online,
         )
 
 

@@ -10,6 +10,7 @@ Who is at fault when something goes wrong is told by the exception:
     SubjectError                what a subject may raise
     +-- SubjectSetupError       no node could be made: binary, sandbox, machine (status 3)
     |   +-- SubjectUsageError   the user named something that cannot be (status 2)
+    +-- SubjectUnable           this subject does not do that, or may not: the scenario is skipped
     +-- SubjectLostError        a step could not be carried out: the harness broke, or the node
                                 did not answer in time; the scenario's verdict is ``unknown``
 
@@ -22,7 +23,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Protocol
+from typing import Final, Protocol
 
 from reference.steps import KubeletConfig, Step
 from reference.view import View
@@ -42,6 +43,23 @@ class Capability(Enum):
     REBOOT = "boot the machine again with other CPUs"
     TAMPER = "change a container's cpuset behind the kubelet's back"
     START_ERROR = "see why the kubelet refuses to start"
+    KERNEL = "see where the kernel runs a container's tasks"
+    CONTAINERS = "kill a container behind the kubelet's back"
+    RUNTIME = "restart the container runtime"
+    SERVICES = "let a service manager look after the kubelet"
+    HOTPLUG = "take CPUs offline and bring them back"
+
+
+#: What takes a node with a kernel, a runtime and a service manager of its own (``hil``).
+OF_REAL_NODES: Final = frozenset(
+    {
+        Capability.KERNEL,
+        Capability.CONTAINERS,
+        Capability.RUNTIME,
+        Capability.SERVICES,
+        Capability.HOTPLUG,
+    }
+)
 
 
 class SubjectError(Exception):
@@ -59,6 +77,11 @@ class SubjectSetupError(SubjectError):
 
 class SubjectUsageError(SubjectSetupError):
     """The user asked for a subject that cannot be: no such file, not a kubelet."""
+
+
+class SubjectUnable(SubjectError):
+    """The subject cannot do what was asked, or was not allowed to: ``str()`` says what is missing,
+    in words that a verdict ``skip`` shows. No step was taken half."""
 
 
 class SubjectLostError(SubjectError):

@@ -11,7 +11,12 @@ from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 from reference.behaviours import Behaviour
-from reference.errors import AllocationError, QuantityError, SMTAlignmentError
+from reference.errors import (
+    AllocationError,
+    EmptyPodSharedPoolError,
+    QuantityError,
+    SMTAlignmentError,
+)
 from reference.qos import pod_milli_cpus
 from reference.quantity import quantity
 from reference.releases import AnyRelease, has
@@ -71,6 +76,8 @@ def allocation_refusal(error: AllocationError, release: AnyRelease) -> Refusal:
     """Of a pod whose CPUs could not be allocated."""
     if isinstance(error, SMTAlignmentError):
         return refusal("SMTAlignmentError", str(error), release)
+    if isinstance(error, EmptyPodSharedPoolError):
+        return refusal(error.reason, str(error), release)
     return refusal(_UNEXPECTED, f"Allocate failed due to {error}, which is unexpected", release)
 
 

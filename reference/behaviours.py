@@ -548,11 +548,6 @@ class Behaviour(Enum):
         "4); older kubelets read the rest.",
         _code("v1.37.0", "cm/cpumanager/state/checkpoint.go"),
     )  # fmt: skip
-    FAILED_START_IS_STATUS_1 = Known(
-        Area.STATE, "1.21", None,
-        "A kubelet that cannot restore its state exits with status 1; before, with 255.",
-        _code("v1.22.17", "kubelet.go"),
-    )  # fmt: skip
 
     # -- life cycle --------------------------------------------------------------------------
 
@@ -593,12 +588,17 @@ class Behaviour(Enum):
         "The status of a pod refused at admission names its QoS class.",
         _code("v1.32.2", "kubelet.go"),
     )  # fmt: skip
+    ENDED_PODS_HAVE_QOS = Known(
+        Area.MANAGER, "1.22", None,
+        "A pod refused at a start while its containers still ran gets a whole status, QoS class "
+        "included, when they are ended.",
+        _code("v1.22.17", "kubelet.go"),
+    )  # fmt: skip
     REJECTION_TEXT_WAS_REJECTED = Known(
         Area.MANAGER, "1.26", None,
         "The message of a refused pod begins `Pod was rejected: `; before, with `Pod `.",
         _code("v1.26.7", "kubelet.go"),
     )  # fmt: skip
-
     EXITS_WITH_ONE = Known(
         Area.MANAGER, "1.21", None,
         "A kubelet that gives up exits with status 1; before, with 255, klog's fatal exit.",
@@ -612,6 +612,12 @@ class Behaviour(Enum):
         "The machine's topology is discovered under policy none too, so a failure stops the "
         "kubelet there as well.",
         _code("v1.32.2", "cm/cpumanager/cpu_manager.go"),
+    )  # fmt: skip
+    RESERVATION_FLAG_NAMED = Known(
+        Area.SETTINGS, "1.27", None,
+        "A cpu reservation that is no quantity is refused with the setting and the text named; "
+        "before, with the bare fault.",
+        _pr(114169),
     )  # fmt: skip
     RESERVATION_TO_NEAREST_MILLI = Known(
         Area.SETTINGS, "1.37", None,

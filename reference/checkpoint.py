@@ -23,7 +23,15 @@ from reference.errors import CheckpointError, NotModelled
 from reference.layouts import OLD_NAME, Content, Layout, encode, fresh, read, read_data
 from reference.releases import NEWEST, AnyRelease, has
 
-__all__ = ["Checkpoint", "Entries", "exit_status", "glance", "glance_at_pods", "reported"]
+__all__ = [
+    "Checkpoint",
+    "Entries",
+    "exit_status",
+    "glance",
+    "glance_at_pods",
+    "keeps_baselines",
+    "reported",
+]
 
 #: Exclusive CPUs by pod uid, then container name.
 Entries: TypeAlias = Mapping[str, Mapping[str, CPUSet]]
@@ -34,6 +42,11 @@ _NO_CPUS: Final = CPUSet()
 _POD_LEVEL_GATE: Final = "PodLevelResourceManagers"
 _RESIZE_GATE: Final = "InPlacePodVerticalScalingExclusiveCPUs"
 _NO_POD: Final = ""
+
+
+def keeps_baselines(release: AnyRelease, feature_gates: Mapping[str, bool]) -> bool:
+    """Whether the state keeps what each container was given first."""
+    return has(release, Behaviour.STATE_WITH_DATA) and feature_gates.get(_RESIZE_GATE, False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +64,7 @@ class _Reader:
         return cls(
             release,
             has(release, Behaviour.POD_LEVEL_MANAGERS) and gates.get(_POD_LEVEL_GATE, False),
-            has(release, Behaviour.STATE_WITH_DATA) and gates.get(_RESIZE_GATE, False),
+            keeps_baselines(release, gates),
         )
 
     def has(self, behaviour: Behaviour) -> bool:
@@ -348,7 +361,7 @@ def exit_status(release: AnyRelease) -> int:
     1.11, where it panics, 2."""
     if has(release, Behaviour.BAD_STATE_PANICS):
         return 2
-    return 1 if has(release, Behaviour.FAILED_START_IS_STATUS_1) else 255
+    return 1 if has(release, Behaviour.EXITS_WITH_ONE) else 255
 
 
 # -- looking without judging -------------------------------------------------------------------

@@ -46,6 +46,7 @@ class Kubelet:
         self._allocatable = allocatable
         self._release = release
         self._names_qos = has(release, Behaviour.REJECTED_PODS_HAVE_QOS)
+        self._names_qos_at_end = has(release, Behaviour.ENDED_PODS_HAVE_QOS)
         self._saved = 0
 
     def copy(self) -> Kubelet:
@@ -64,7 +65,8 @@ class Kubelet:
 
         It cannot where all pods fit the node by their requests and at most one of them takes CPUs
         that it does not hold yet, unless taking them may cost another pod those that it holds.
-        Raises :class:`NotModelled` where there are too many orders.
+        Where the pod admitted last counts as active even when refused, it also matters whether that
+        is one that takes CPUs. Raises :class:`NotModelled` where there are too many orders.
         """
         movable = [pod for pod in pods if pod_milli_cpus(pod)]
         if sum(map(pod_milli_cpus, pods)) <= self._allocatable:
@@ -78,6 +80,8 @@ class Kubelet:
             )
         for order in permutations(movable):
             yield [*fixed, *order]
+            if fixed and order and self._manager.last_stays:
+                yield [*order, *fixed]
 
     def take_up(self, pods: Iterable[Pod]) -> None:
         """Admit the pods one after the other, start what is admitted, and settle."""
@@ -85,7 +89,7 @@ class Kubelet:
         for pod in pods:
             refusal = self._admit(pod)
             if refusal:
-                qos = qos_class(pod) if self._names_qos else ""
+                qos = qos_class(pod) if self._names_qos or self._is_ended(pod) else ""
                 self.pods[pod.name] = PodView(Phase.REJECTED, *refusal, qos)
             else:
                 self._admitted[pod.name] = pod
@@ -94,6 +98,10 @@ class Kubelet:
         for pod in arrived:
             self._run(pod)
         self.settle()
+
+    def _is_ended(self, pod: Pod) -> bool:
+        """Whether containers of the refused pod have to be ended, which makes its status whole."""
+        return self._names_qos_at_end and any(self.runtime.runs(pod.uid, one.name) for one in pod.containers)
 
     def drop(self, name: str) -> None:
         """The pod's manifest is gone: end its containers and forget it."""

@@ -17,7 +17,7 @@ from copy import copy
 from typing import Final, Protocol
 
 from reference.behaviours import Behaviour
-from reference.checkpoint import Checkpoint
+from reference.checkpoint import Checkpoint, keeps_baselines
 from reference.cpuset import CPUSet
 from reference.errors import AllocationError, TopologyAffinityError
 from reference.hints import Hint
@@ -55,6 +55,7 @@ class CPUManager:
     ``aligner``: the Topology Manager that goes with it.
 
     ``sources_ready`` says whether all pod sources have been heard; until then nothing is stale.
+    ``last_stays``: whether the pod admitted last counts as active, even when it was refused.
     """
 
     def __init__(
@@ -71,7 +72,7 @@ class CPUManager:
         self.sources_ready = False
         self._release = release
         self._always = not has(release, Behaviour.UPDATED_ON_CHANGE)
-        self._last_stays = has(release, Behaviour.LAST_ADMITTED_STAYS)
+        self.last_stays = has(release, Behaviour.LAST_ADMITTED_STAYS)
         self._last_admitted: tuple[Pod, ...] = ()
         self._feature_gates = dict(feature_gates or {})
         self._last_sent: dict[tuple[str, str], CPUSet] = {}
@@ -91,8 +92,9 @@ class CPUManager:
 
     def restore(self, state_file: str | None, containers: Mapping[str, tuple[str, str]]) -> State:
         """The state from the file; a fresh one where there is none."""
+        baselines = keeps_baselines(self._release, self._feature_gates)
         if state_file is None:
-            return State.fresh(self.policy.name)
+            return State.fresh(self.policy.name, keeps_baselines=baselines)
         checkpoint = Checkpoint.loads(
             state_file,
             policy=self.policy.name,
@@ -100,7 +102,7 @@ class CPUManager:
             feature_gates=self._feature_gates,
             containers=containers,
         )
-        return State.restored(checkpoint)
+        return State.restored(checkpoint, keeps_baselines=baselines)
 
     def copy(self) -> CPUManager:
         """An independent copy; the policy, whose facts never change, is copied flat."""
@@ -131,6 +133,11 @@ class CPUManager:
         self._admitting(pod, active)
         self.policy.allocate(self.state, pod, container, hint)
 
+    def allocate_pod(self, pod: Pod, active: Iterable[Pod], hint: Hint | None = None) -> None:
+        """Admission of a whole pod with pod-level resources, as :meth:`allocate`."""
+        self._admitting(pod, active)
+        self.policy.allocate_pod(self.state, pod, hint)
+
     def hints(self, pod: Pod, container: Container, active: Iterable[Pod]) -> list[Hint] | None:
         """``GetTopologyHints``: where the container's CPUs could be. ``None``: no preference; an
         empty list: nowhere."""
@@ -145,7 +152,7 @@ class CPUManager:
     def _admitting(self, pod: Pod, active: Iterable[Pod]) -> None:
         """Whenever the manager is asked something at admission, it first clears away what is
         stale."""
-        if self._last_stays:
+        if self.last_stays:
             self._last_admitted = (pod,)
         self.remove_stale_state(active)
 
@@ -235,3 +242,6 @@ class _Desk:
 
     def allocate(self, pod: Pod, container: Container, hint: Hint | None) -> None:
         self._manager.allocate(pod, container, self._active, hint)
+
+    def allocate_pod(self, pod: Pod, hint: Hint | None) -> None:
+        self._manager.allocate_pod(pod, self._active, hint)

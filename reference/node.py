@@ -12,15 +12,17 @@ always the settled one. A step that cannot be taken raises and changes nothing.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Final, Protocol, TypeAlias
 
 from reference.admission import fault_of
 from reference.behaviours import Behaviour
-from reference.checkpoint import glance
+from reference.checkpoint import exit_status, glance, reported
 from reference.cpuset import CPUSet
 from reference.discovery import MachineInfo, discover
 from reference.errors import (
     CheckpointError,
+    ConfigurationError,
     DiscoveryError,
     IllegalStep,
     InvalidConfiguration,
@@ -32,22 +34,31 @@ from reference.errors import (
 )
 from reference.kubelet import Kubelet
 from reference.manager import CPUManager
+from reference.pod_level import as_decoded, pod_managers_on
 from reference.policy import Policy, make_policy, require_settings, reserved_milli_cpus
 from reference.releases import NEWEST, AnyRelease, has, require_whole_node
 from reference.runtime import Runtime
 from reference.steps import (
     Apply,
+    AwaitCrashLoop,
     AwaitReconcile,
     Configure,
+    DaemonReload,
     Delete,
+    KillContainer,
     KubeletConfig,
+    OfflineCPUs,
+    OnlineCPUs,
     Pod,
     Reboot,
     RemoveState,
+    RestartRuntime,
+    Spin,
     Start,
     Step,
     Stop,
     Tamper,
+    TamperQuota,
     WriteState,
 )
 from reference.topology import CPUTopology
@@ -65,13 +76,23 @@ _KNOWN_GATES: Final = frozenset(
         "CPUManagerPolicyAlphaOptions",
         "CPUManagerPolicyBetaOptions",
         "CPUManagerPolicyOptions",
+        "InPlacePodVerticalScalingExclusiveCPUs",
         "KubeletInUserNamespace",
+        "PodLevelResourceManagers",
+        "PodLevelResources",
         "TopologyManager",
         "TopologyManagerPolicyAlphaOptions",
         "TopologyManagerPolicyBetaOptions",
         "TopologyManagerPolicyOptions",
     }
 )
+
+#: A kubelet that does not know a gate it is given panics.
+_GATES_SINCE: Final = {
+    "InPlacePodVerticalScalingExclusiveCPUs": Behaviour.POD_LEVEL_RESOURCES,
+    "PodLevelResourceManagers": Behaviour.POD_LEVEL_MANAGERS,
+    "PodLevelResources": Behaviour.POD_LEVEL_RESOURCES,
+}
 
 #: A kubelet after its start, and the state file it leaves.
 _Branch: TypeAlias = tuple[Kubelet, str | None]
@@ -112,13 +133,13 @@ class Node:
         discovering: Callable[..., MachineInfo] = discover,
     ) -> None:
         require_whole_node(release)
-        _require_modelled(config)
+        _require_modelled(config, release)
         self._trees = trees
         self._discover = discovering
         self._info = discovering(trees(machine), release=release)
         self._config = config
         self._release = release
-        self._exit_status = 1 if has(release, Behaviour.EXITS_WITH_ONE) else 255
+        self._exit_status = 1
         self._policy_factory = policy_factory
         self._manager_factory = manager_factory
         self._manifests: dict[str, Pod] = {}
@@ -160,7 +181,7 @@ class Node:
                 self._reboot(step, name)
             case Configure(config=config):
                 self._require_down(step)
-                _require_modelled(config)
+                _require_modelled(config, self._release)
                 self._config = config
             case Apply(pod=pod):
                 self._apply(pod)
@@ -177,6 +198,17 @@ class Node:
             case AwaitReconcile():
                 self._running(step).settle()
                 self._save()
+            case OfflineCPUs(machine=name) | OnlineCPUs(machine=name):
+                # Nothing in a running kubelet listens: the next one finds another machine.
+                self._info = self._discover(self._trees(name), release=self._release)
+            case AwaitCrashLoop():
+                self._require_down(step)
+            case KillContainer(pod=name, container=container) | TamperQuota(
+                pod=name, container=container
+            ):
+                self._require_container(step, name, container)
+            case Spin() | RestartRuntime() | DaemonReload():
+                pass  # nothing that decides CPUs
 
     def follow(self, seen: View) -> bool:
         """Go on from what was ``seen``, where the step just taken was decided by chance.
@@ -219,14 +251,15 @@ class Node:
     def _start(self) -> None:
         if self._kubelet is not None:
             raise IllegalStep("Start: the kubelet runs")
-        self._require_capacity()
         try:
             self._require_valid()
+            self._require_capacity()
             manager = self._started_manager()
         except KubeletError as error:
-            self._errors = tuple(_as_reported(error, one) for one in error.possible)
+            self._errors = tuple(_as_reported(error, one, self._release) for one in error.possible)
+            self._exit_status = exit_status(self._release)
             return
-        allocatable = self._info.num_cores * 1000 - reserved_milli_cpus(self._config)
+        allocatable = self._info.num_cores * 1000 - self._reserved_milli()
         fresh = Kubelet(manager, self._runtime, allocatable, release=self._release)
         branches = self._admitted_in_every_order(fresh)
         self._errors, self._branches = (), branches
@@ -265,7 +298,7 @@ class Node:
 
     def _admitted_in_every_order(self, fresh: Kubelet) -> list[_Branch]:
         """The kubelets that may come of this start, each different from the others."""
-        pods = [self._manifests[name] for name in self._by_file_name()]
+        pods = [self._decoded(self._manifests[name]) for name in self._by_file_name()]
         branches: list[_Branch] = []
         for order in fresh.orders(pods):
             kubelet = fresh.copy()
@@ -293,8 +326,6 @@ class Node:
             raise IllegalStep(f"Apply: pod {pod.name} is in place")
         if any(pod.uid == other.uid for other in self._manifests.values()):
             raise IllegalStep(f"Apply: another pod has the uid {pod.uid}")
-        if pod.resources is not None:
-            raise NotModelled(f"Apply: pod {pod.name} has pod-level resources")
         fault = fault_of(pod)
         if fault:
             raise IllegalStep(f"Apply: pod {pod.name}: {fault}")
@@ -309,8 +340,11 @@ class Node:
         if self._kubelet is None:
             return
         kubelet = self._kubelet.copy()
-        kubelet.take_up([pod])
+        kubelet.take_up([self._decoded(pod)])
         self._kubelet, self._runtime = kubelet, kubelet.runtime
+
+    def _decoded(self, pod: Pod) -> Pod:
+        return as_decoded(pod, self._config.feature_gates, release=self._release)
 
     def _require_new_uid(self, pod: Pod) -> None:
         """Refuse what the kubelet confuses when a uid comes back.
@@ -320,11 +354,14 @@ class Node:
         is started all the same, without CPUs (both seen on 1.36.4).
         """
         known = self._known.get(pod.uid)
-        if known is not None and known.containers != pod.containers:
+        if known is not None and (known.containers, known.resources) != (
+            pod.containers,
+            pod.resources,
+        ):
             raise NotModelled(f"Apply: uid {pod.uid} was another pod's; give the pod a new one")
         if self._kubelet is not None and pod.uid in self._gone:
             trial = self._kubelet.copy()
-            trial.take_up([pod])
+            trial.take_up([self._decoded(pod)])
             if trial.pods[pod.name].phase is Phase.REJECTED:
                 raise NotModelled(
                     f"Apply: pod {pod.name} is refused under the uid of a pod just deleted; "
@@ -341,10 +378,15 @@ class Node:
             self._save()
 
     def _tamper(self, name: str, container: str, cpus: CPUSet) -> None:
+        uid = self._require_container(Tamper(name, container, cpus), name, container)
+        self._runtime.update(uid, container, cpus)
+
+    def _require_container(self, step: Step, name: str, container: str) -> str:
+        """The uid of the pod in which it runs."""
         pod = self._manifests.get(name)
         if pod is None or not self._runtime.runs(pod.uid, container):
-            raise IllegalStep(f"Tamper: no container {name}/{container} runs")
-        self._runtime.update(pod.uid, container, cpus)
+            raise IllegalStep(f"{type(step).__name__}: no container {name}/{container} runs")
+        return pod.uid
 
     # -- parts -----------------------------------------------------------------------------------
 
@@ -360,9 +402,14 @@ class Node:
     def _require_capacity(self) -> None:
         """A reservation above the capacity is refused by the static policy; without it the
         kubelet trips over it later, with a text that shows Go's insides."""
-        reserved, capacity = reserved_milli_cpus(self._config), self._info.num_cores * 1000
-        if self._config.policy == "none" and reserved > capacity > 0:
+        if self._config.policy != "none":
+            return
+        reserved, capacity = self._reserved_milli(), self._info.num_cores * 1000
+        if reserved > capacity > 0:
             raise NotModelled(f"a reservation of {reserved}m cpu on a machine of {capacity}m")
+
+    def _reserved_milli(self) -> int:
+        return reserved_milli_cpus(self._config, release=self._release)
 
     def _by_file_name(self) -> list[str]:
         return sorted(self._manifests, key=lambda name: f"{name}.yaml".encode())
@@ -379,7 +426,7 @@ class Node:
 
     def _write(self, text: str | None) -> None:
         self._state_file = text
-        self._shown = glance(text)
+        self._shown = glance(text, release=self._release)
 
 
 def _same(one: _Branch, other: _Branch) -> bool:
@@ -391,24 +438,26 @@ def _same(one: _Branch, other: _Branch) -> bool:
     )
 
 
-def _require_modelled(config: KubeletConfig) -> None:
-    gates = {
+def _require_modelled(config: KubeletConfig, release: AnyRelease) -> None:
+    unknown = set(config.feature_gates) - _KNOWN_GATES
+    unknown |= {
         gate
-        for gate, on in config.feature_gates.items()
-        if gate not in _KNOWN_GATES and (on or gate != "PodLevelResourceManagers")
+        for gate, since in _GATES_SINCE.items()
+        if gate in config.feature_gates and not has(release, since)
     }
-    if gates:
-        raise NotModelled(f"feature gates {', '.join(sorted(gates))}")
-    reserved_milli_cpus(config)
+    if unknown:
+        raise NotModelled(f"feature gates {', '.join(sorted(unknown))} of {release}")
+    managers = pod_managers_on(config.feature_gates, release=release)
+    if managers and not config.feature_gates.get("PodLevelResources", True):
+        raise NotModelled("feature gate PodLevelResourceManagers without PodLevelResources")
+    with suppress(ConfigurationError):  # which is the kubelet's to say
+        reserved_milli_cpus(config, release=release)
 
 
-def _as_reported(error: KubeletError, text: str) -> str:
+def _as_reported(error: KubeletError, text: str, release: AnyRelease) -> str:
     """The error as the kubelet gives up with it: what follows ``start cpu manager error: ``, or
     its last error line where it did not come as far as that."""
     if isinstance(error, CheckpointError):
-        return (
-            f"could not restore state from checkpoint: {text}, please drain this node and delete "
-            f'the CPU manager checkpoint file "{STATE_FILE}" before restarting Kubelet'
-        )
+        return reported(text, release, STATE_FILE)
     plain = isinstance(error, (StateError, InvalidConfiguration))
     return text if plain else f"failed to run Kubelet: {text}"

@@ -12,7 +12,7 @@ Source: ``policy_none.go``, ``policy_static.go``, 1.18 to 1.37.
 
 from __future__ import annotations
 
-from fractions import Fraction
+from collections.abc import Mapping
 from typing import Final, Protocol
 
 from reference.allocation import take_by_topology
@@ -21,15 +21,23 @@ from reference.cpuset import CPUSet
 from reference.errors import (
     AllocationError,
     ConfigurationError,
+    EmptyPodSharedPoolError,
     NotModelled,
-    QuantityError,
     SMTAlignmentError,
     StateError,
 )
 from reference.hints import Hint, aligned, container_hints, pod_exclusive_cpus, pod_hints
 from reference.options import StaticOptions, map_text, require_options_allowed
-from reference.qos import exclusive_cpus
-from reference.quantity import milli_value, quantity
+from reference.pod_level import (
+    empty_pool_fault,
+    has_pod_level_resources,
+    is_guaranteed_alone,
+    partition,
+    pod_managers_on,
+    pod_total,
+)
+from reference.qos import GUARANTEED, exclusive_cpus, qos_class
+from reference.quantity import QuantityTooWide, reserved_milli
 from reference.releases import NEWEST, AnyRelease, has
 from reference.state import State, assigned
 from reference.steps import Container, Kind, KubeletConfig, Pod
@@ -70,6 +78,9 @@ class Policy(Protocol):
         """Give a container that is being admitted its CPUs, first from the NUMA nodes of ``hint``
         (``None``: from any). Raises :class:`AllocationError`."""
 
+    def allocate_pod(self, state: State, pod: Pod, hint: Hint | None = None) -> None:
+        """The same for a whole pod with pod-level resources. Raises :class:`AllocationError`."""
+
     def remove_container(self, state: State, uid: str, container: str) -> None:
         """Take a container's CPUs back; an unknown one has none."""
 
@@ -96,12 +107,17 @@ class NonePolicy:
     ) -> None:
         """Nothing to give."""
 
+    def allocate_pod(self, state: State, pod: Pod, hint: Hint | None = None) -> None:
+        """Nothing to give."""
+
     def remove_container(self, state: State, uid: str, container: str) -> None:
         """Nothing to take back."""
 
 
 class StaticPolicy:
     """The static policy on one machine with ``reserved`` CPUs and ``options`` in force.
+    ``pod_managers``: whether pods with pod-level resources get CPUs
+    (:func:`reference.pod_level.pod_managers_on`).
 
     The methods are the kubelet's own steps, so that a deliberately wrong variant is a subclass
     that overrides one of them: :meth:`validate` (judging the state), :meth:`require_whole_cores`
@@ -119,9 +135,11 @@ class StaticPolicy:
         *,
         release: AnyRelease = NEWEST,
         options: StaticOptions = _NO_OPTIONS,
+        pod_managers: bool = False,
     ) -> None:
         self.topology = topology
         self.reserved = reserved
+        self.pod_managers = pod_managers
         self.release = release
         self.options = options
         self.judges_holders = options.full_pcpus_only and not has(
@@ -160,6 +178,8 @@ class StaticPolicy:
         if overlaps:
             raise StateError(*overlaps)
         known = default | assigned(state.entries)
+        for cpus in state.pod_entries.values() if self.pod_managers else ():
+            known |= cpus
         if known != everything:
             raise StateError(
                 f'current set of available CPUs "{everything}" doesn\'t match with '
@@ -196,14 +216,17 @@ class StaticPolicy:
 
     def pod_hints(self, state: State, pod: Pod) -> list[Hint] | None:
         """``GetPodTopologyHints``."""
-        counts = {one.name: self.count(pod, one) for one in pod.containers}
+        counts = self.counts(pod)
+        total = self.total(pod, counts)
+        if total and self.serves_whole(pod) and empty_pool_fault(pod, total, counts):
+            return []
         return pod_hints(
             self.topology,
             state,
             self.reserved,
             self.reusable(pod),
             pod,
-            pod_exclusive_cpus(pod, counts, release=self.release),
+            total,
             counts,
             release=self.release,
             align_by_socket=self.options.align_by_socket,
@@ -229,6 +252,38 @@ class StaticPolicy:
         state.set(pod.uid, container.name, taken)
         self._offer(pod, container, taken)
 
+    def allocate_pod(self, state: State, pod: Pod, hint: Hint | None = None) -> None:
+        """``AllocatePod``: CPUs for the pod as a whole, dealt out among its containers. What the
+        pod holds already does not count: it is given others (kubernetes/kubernetes#140989)."""
+        counts = self.counts(pod)
+        total = self.total(pod, counts)
+        if not total:
+            return
+        fault = empty_pool_fault(pod, total, counts)
+        if fault:
+            raise EmptyPodSharedPoolError(fault)
+        if self.options.full_pcpus_only:
+            self.require_whole_cores(state, total)
+        taken = self._take_near(self.available(state), total, hint)
+        state.set_default(state.default - taken)
+        state.set_pod(pod.uid, taken)
+        for name, cpus in partition(pod, taken, counts, self.take).items():
+            state.set(pod.uid, name, cpus)
+
+    def serves_whole(self, pod: Pod) -> bool:
+        """Whether a pod has pod-level resources that count here."""
+        return self.pod_managers and has_pod_level_resources(pod)
+
+    def total(self, pod: Pod, counts: Mapping[str, int]) -> int:
+        """How many CPUs a pod gets at once (``podGuaranteedCPUs``)."""
+        if not self.serves_whole(pod):
+            return pod_exclusive_cpus(pod, counts, release=self.release)
+        return pod_total(pod) if qos_class(pod) == GUARANTEED else 0
+
+    def counts(self, pod: Pod) -> dict[str, int]:
+        """How many CPUs of its own each container gets, by name."""
+        return {one.name: self.count(pod, one) for one in pod.containers}
+
     def _take_near(self, available: CPUSet, count: int, hint: Hint | None) -> CPUSet:
         """Take from the nodes of the hint first, and in a search of its own what is missing."""
         if hint is None:
@@ -238,7 +293,13 @@ class StaticPolicy:
         return taken | self.take(available - taken, count - len(taken))
 
     def count(self, pod: Pod, container: Container) -> int:
-        """How many CPUs of its own a container gets (``guaranteedCPUs``)."""
+        """How many CPUs of its own a container gets (``guaranteedCPUs``). From 1.34 on, in a pod
+        with pod-level resources, none unless these count here and it would be Guaranteed alone."""
+        if self.serves_whole(pod):
+            return exclusive_cpus(pod, container) if is_guaranteed_alone(container) else 0
+        skipped = has(self.release, Behaviour.POD_LEVEL_RESOURCES_SKIPPED)
+        if skipped and has_pod_level_resources(pod):
+            return 0
         return exclusive_cpus(pod, container)
 
     def available(self, state: State) -> CPUSet:
@@ -279,11 +340,16 @@ class StaticPolicy:
 
     def remove_container(self, state: State, uid: str, container: str) -> None:
         """``RemoveContainer``: CPUs that another container of the pod also holds stay taken (as
-        they did not in some releases up to 1.23)."""
+        they did not in some releases up to 1.23). CPUs of a whole pod return with the last."""
         held = state.get(uid, container)
         if held is None:
             return
         state.delete(uid, container)
+        if self.pod_managers and uid in state.pod_entries:
+            if uid not in state.entries:
+                state.set_default(state.default | state.pod_entries[uid])
+                state.delete_pod(uid)
+            return
         if has(self.release, Behaviour.SHARED_CPUS_STAY_TAKEN):
             held -= assigned({uid: state.entries.get(uid, {})})
         state.set_default(state.default | held)
@@ -305,7 +371,7 @@ def make_policy(
         return _none_policy(config, release)
     if config.policy != "static":
         raise ConfigurationError(f'unknown policy: "{config.policy}"')
-    amount = -(-reserved_milli_cpus(config) // 1000)
+    amount = -(-reserved_milli_cpus(config, release=release) // 1000)
     if not amount:
         # A reservation of nothing is left out of the sums before anybody could find it zero.
         raise ConfigurationError(
@@ -318,7 +384,13 @@ def make_policy(
     except ConfigurationError as error:
         texts = (f"new static policy error: {text}" for text in error.possible)
         raise ConfigurationError(*texts) from error
-    return StaticPolicy(topology, reserved, release=release, options=options)
+    return StaticPolicy(
+        topology,
+        reserved,
+        release=release,
+        options=options,
+        pod_managers=pod_managers_on(config.feature_gates, release=release),
+    )
 
 
 def require_settings(
@@ -389,18 +461,19 @@ def _reserve(
         return CPUSet()  # the kubelet drops this error and trips over the size
 
 
-def reserved_milli_cpus(config: KubeletConfig) -> int:
+def reserved_milli_cpus(config: KubeletConfig, *, release: AnyRelease = NEWEST) -> int:
     """The cpu reservation in thousandths: the size of an explicit list, which takes the place of
-    the amounts, or system and kube reservation together."""
-    if config.reserved_system_cpus:
+    the amounts (from 1.17 on), or system and kube reservation together, as ``release`` rounds
+    them. Raises :class:`ConfigurationError` with the kubelet's text for what is no quantity."""
+    if config.reserved_system_cpus and has(release, Behaviour.RESERVED_CPU_LIST):
         return len(config.reserved_system_cpus) * 1000
-    total = Fraction(0)
-    for text in (config.system_reserved, config.kube_reserved):
-        if text is not None:
-            try:
-                total += quantity(text)
-            except QuantityError as error:
-                raise NotModelled(f"a cpu reservation: {error}") from error
-    if total < 0:
-        raise NotModelled(f"a cpu reservation below zero: {total}")
-    return milli_value(total)
+    for flag, text in (("kube", config.kube_reserved), ("system", config.system_reserved)):
+        try:
+            reserved_milli(text, release=release)
+        except QuantityTooWide as error:
+            raise NotModelled(f"a cpu reservation: {error}") from error
+        except ConfigurationError as error:
+            failing = f"--{flag}-reserved value failed to parse: "
+            named = has(release, Behaviour.RESERVATION_FLAG_NAMED)
+            raise ConfigurationError(f"{failing if named else ''}{error}") from error
+    return reserved_milli(config.system_reserved, config.kube_reserved, release=release)

@@ -7,13 +7,13 @@ Sources: ``pkg/apis/core/v1/helper/qos``, ``component-helpers/resource`` (``PodR
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from functools import lru_cache
 from typing import Final
 
 from reference.quantity import milli_value, quantity, value
-from reference.steps import Container, Kind, Pod
+from reference.steps import Container, Kind, Pod, PodResources
 
 __all__ = [
     "BEST_EFFORT",
@@ -29,16 +29,21 @@ BURSTABLE: Final = "Burstable"
 BEST_EFFORT: Final = "BestEffort"
 
 
-def cpu_request(container: Container) -> Fraction:
-    """The container's cpu request; a limit without a request is also the request."""
-    text = container.cpu_request
-    return _amount(container.cpu_limit if text is None else text)
+def cpu_request(owner: Container | PodResources) -> Fraction:
+    """The cpu request of a container or of a pod as a whole; a limit without a request is also
+    the request of a container."""
+    text = owner.cpu_request
+    if text is None and isinstance(owner, Container):
+        text = owner.cpu_limit
+    return _amount(text)
 
 
-def memory_request(container: Container) -> Fraction:
-    """The container's memory request; a limit without a request is also the request."""
-    text = container.memory_request
-    return _amount(container.memory_limit if text is None else text)
+def memory_request(owner: Container | PodResources) -> Fraction:
+    """The memory request, as :func:`cpu_request`."""
+    text = owner.memory_request
+    if text is None and isinstance(owner, Container):
+        text = owner.memory_limit
+    return _amount(text)
 
 
 def _amount(text: str | None) -> Fraction:
@@ -48,13 +53,20 @@ def _amount(text: str | None) -> Fraction:
 @lru_cache(maxsize=4096)
 def qos_class(pod: Pod) -> str:
     """``"Guaranteed"``, ``"Burstable"`` or ``"BestEffort"``. Every container counts, init
-    containers too; a quantity of zero counts as absent."""
-    requests = _totals((cpu_request(one), memory_request(one)) for one in pod.containers)
-    limits = _totals((_amount(one.cpu_limit), _amount(one.memory_limit)) for one in pod.containers)
+    containers too; a quantity of zero counts as absent. Where the pod asks for resources as a
+    whole (as decoded: :func:`reference.pod_level.as_decoded`), these alone count."""
+    if pod.resources is not None:
+        return _class_of([pod.resources])
+    return _class_of(pod.containers)
+
+
+def _class_of(owners: Sequence[Container | PodResources]) -> str:
+    requests = _totals((cpu_request(one), memory_request(one)) for one in owners)
+    limits = _totals((_amount(one.cpu_limit), _amount(one.memory_limit)) for one in owners)
     if not any(requests) and not any(limits):
         return BEST_EFFORT
     limited = all(
-        _amount(one.cpu_limit) > 0 and _amount(one.memory_limit) > 0 for one in pod.containers
+        _amount(one.cpu_limit) > 0 and _amount(one.memory_limit) > 0 for one in owners
     )
     return GUARANTEED if limited and requests == limits else BURSTABLE
 
@@ -80,7 +92,10 @@ def exclusive_cpus(pod: Pod, container: Container) -> int:
 @lru_cache(maxsize=4096)
 def pod_milli_cpus(pod: Pod) -> int:
     """The pod's cpu request in thousandths, as the node predicates count it: app containers and
-    sidecars together, or an init container with the sidecars before it where that is more."""
+    sidecars together, or an init container with the sidecars before it where that is more. What
+    the pod asks for as a whole takes the place of that."""
+    if pod.resources is not None and pod.resources.cpu_request is not None:
+        return milli_value(cpu_request(pod.resources))
     steady = sum(_milli(one) for one in pod.containers if one.kind is not Kind.INIT)
     sidecars, peak = 0, 0
     for one in pod.containers:

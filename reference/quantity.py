@@ -254,6 +254,8 @@ def reservation(text: str, release: AnyRelease) -> Fraction:
     except QuantityTooWide:
         raise
     except QuantityError as error:
+        if not has(release, Behaviour.RESERVATION_FLAG_NAMED):
+            raise ConfigurationError(error.kubelet) from error
         raise ConfigurationError(
             f'failed to parse quantity {go_quote(text)} for "cpu" resource: {error.kubelet}'
         ) from error

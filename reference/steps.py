@@ -132,9 +132,11 @@ class Apply:
 
 @dataclass(frozen=True, slots=True)
 class Delete:
-    """Take the pod's manifest away, and wait until its containers are gone."""
+    """Take the pod's manifest away, and wait until its containers are gone. ``force``: they are
+    removed behind the kubelet's back at the same moment, as a forced deletion does."""
 
     pod: str
+    force: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,6 +165,60 @@ class AwaitReconcile:
     """Wait until the kubelet has gone through a whole reconcile round."""
 
 
+@dataclass(frozen=True, slots=True)
+class TamperQuota:
+    """Give a running container a CFS quota, in microseconds of each 100 ms, behind the kubelet's
+    back."""
+
+    pod: str
+    container: str
+    quota: int
+
+
+@dataclass(frozen=True, slots=True)
+class KillContainer:
+    """Kill a running container's first process; the kubelet starts the container again."""
+
+    pod: str
+    container: str
+
+
+@dataclass(frozen=True, slots=True)
+class Spin:
+    """Let the tasks of every running container spin for a moment, and watch where they run."""
+
+
+@dataclass(frozen=True, slots=True)
+class RestartRuntime:
+    """Restart the container runtime under the kubelet. Containers go on running."""
+
+
+@dataclass(frozen=True, slots=True)
+class DaemonReload:
+    """Let the service manager read its units again."""
+
+
+@dataclass(frozen=True, slots=True)
+class AwaitCrashLoop:
+    """Wait until the service manager has started a kubelet that gives up once more."""
+
+
+@dataclass(frozen=True, slots=True)
+class OfflineCPUs:
+    """Take CPUs offline under whatever runs; the machine is ``machine`` from now on."""
+
+    cpus: CPUSet
+    machine: str
+
+
+@dataclass(frozen=True, slots=True)
+class OnlineCPUs:
+    """Bring CPUs back; the machine is ``machine`` from now on."""
+
+    cpus: CPUSet
+    machine: str
+
+
 Step: TypeAlias = (
     Start
     | Stop
@@ -174,4 +230,12 @@ Step: TypeAlias = (
     | WriteState
     | Tamper
     | AwaitReconcile
+    | TamperQuota
+    | KillContainer
+    | Spin
+    | RestartRuntime
+    | DaemonReload
+    | AwaitCrashLoop
+    | OfflineCPUs
+    | OnlineCPUs
 )

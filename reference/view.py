@@ -35,6 +35,21 @@ class PodView:
 
 
 @dataclass(frozen=True, slots=True)
+class Enforced:
+    """What the kernel makes of one running container.
+
+    ``cpus``: the effective cpuset of its cgroup. ``allowed``: the CPUs that the scheduler may put
+    any of its tasks on. ``ran_on``: where tasks were seen to run while they spun; empty unless
+    somebody looked. ``quota``: the CFS quota in microseconds of each period, ``None`` without one.
+    """
+
+    cpus: CPUSet
+    allowed: CPUSet
+    ran_on: CPUSet = _NO_CPUS
+    quota: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class View:
     """A node at one moment.
 
@@ -50,6 +65,9 @@ class View:
 
     ``cpusets``: by pod name, then container: the cpuset of every *running* container as the
     runtime has it (``None``: no cpuset was ever asked for, so it may run anywhere).
+
+    ``enforced``: by pod name, then container, what the kernel makes of it; empty where the subject
+    has no kernel of its own. It is no part of what makes two views equal: the model has no kernel.
     """
 
     running: bool
@@ -60,3 +78,4 @@ class View:
     shared_pool: CPUSet = _NO_CPUS
     state_file: str | None = None
     cpusets: Mapping[str, Mapping[str, CPUSet | None]] = field(default_factory=dict)
+    enforced: Mapping[str, Mapping[str, Enforced]] = field(default_factory=dict, compare=False)

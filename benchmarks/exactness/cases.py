@@ -16,7 +16,11 @@ from typing import Any, Final, TypeAlias
 
 import msgspec
 
-from benchmarks.exactness.machines import random_machine
+from benchmarks.exactness.machines import (
+    machine_of_uneven_cores,
+    random_machine,
+    without_a_core,
+)
 from reference import CPUSet, MachineInfo
 from reference.behaviours import Behaviour
 from reference.releases import has
@@ -62,20 +66,35 @@ class Round:
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """The hints for a pod that is not there, by container and for the whole pod."""
+    """The hints for a pod, which may be there, by container and for the whole pod."""
 
     pod: Pod
 
 
 @dataclass(frozen=True, slots=True)
+class Exit:
+    """The containers of a pod end."""
+
+    pod: str
+
+
+@dataclass(frozen=True, slots=True)
+class Again:
+    """The containers of a pod that do not run are created again."""
+
+    pod: str
+
+
+@dataclass(frozen=True, slots=True)
 class Restart:
-    """The kubelet is started again, perhaps with another configuration; every pod is admitted
-    again."""
+    """The kubelet is started again, perhaps with another configuration or on a machine that has
+    changed; every pod is admitted again."""
 
     config: KubeletConfig | None = None
+    machine: MachineInfo | None = None
 
 
-Action: TypeAlias = Arrive | Leave | Round | Ask | Restart
+Action: TypeAlias = Arrive | Leave | Round | Ask | Exit | Again | Restart
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,10 +110,14 @@ class Case:
 def draw(seed: int, release: str, number: int) -> Case:
     """Case ``number`` of ``seed``."""
     random = Random(f"{seed} {release} {number}")
-    machine = random_machine(random, release)
+    prone = has(release, Behaviour.NUMA_DISTRIBUTION) and random.random() < 0.02
+    machine = (machine_of_uneven_cores if prone else random_machine)(random, release)
     cpus = sorted(cpu for node in machine.nodes for core in node.cores for cpu in core.thread_ids)
     config = _config(random, release, cpus)
-    return Case(release, machine, config, _actions(random, config, cpus, release))
+    if prone:  # the kubelet may search for ever
+        options = {**config.policy_options, _ACROSS_NUMA: "true", _FULL_PCPUS: "true"}
+        config = replace(config, policy_options=options)
+    return Case(release, machine, config, _actions(random, config, machine, cpus))
 
 
 def _config(random: Random, release: str, cpus: list[int]) -> KubeletConfig:
@@ -165,27 +188,40 @@ def _aligned(random: Random, release: str, config: KubeletConfig) -> KubeletConf
 
 
 def _actions(
-    random: Random, config: KubeletConfig, cpus: list[int], release: str
+    random: Random, config: KubeletConfig, machine: MachineInfo, cpus: list[int]
 ) -> tuple[Action, ...]:
     actions: list[Action] = []
-    there: list[str] = []
+    there: list[Pod] = []
     for number in range(random.choice([4, 8, 12, 20])):
         dice = random.random()
-        if dice < 0.5:
-            pod = _pod(random, f"p{number}", len(cpus))
-            there.append(pod.name)
-            actions.append(Arrive(pod))
-        elif dice < 0.7 and there:
-            actions.append(Leave(there.pop(random.randrange(len(there)))))
-        elif dice < 0.83:
+        if dice < 0.48:
+            there.append(_pod(random, f"p{number}", len(cpus)))
+            actions.append(Arrive(there[-1]))
+        elif dice < 0.66 and there:
+            actions.append(Leave(there.pop(random.randrange(len(there))).name))
+        elif dice < 0.78:
             actions.append(Round())
-        elif dice < 0.92:
-            actions.append(Ask(_pod(random, f"q{number}", len(cpus))))
+        elif dice < 0.87:
+            known = there and random.random() < 0.25
+            pod = random.choice(there) if known else _pod(random, f"q{number}", len(cpus))
+            actions.append(Ask(pod))
+        elif dice < 0.92 and there:
+            name = random.choice(there).name
+            actions += random.choice([[Exit(name)], [Exit(name), Again(name)], [Again(name)]])
         elif dice < 0.97:
             actions.append(Restart())
         else:
-            actions += [Restart(_config(random, release, cpus)), Restart(config)]
+            actions += _changed(random, config, machine, cpus)
     return tuple(actions)
+
+
+def _changed(
+    random: Random, config: KubeletConfig, machine: MachineInfo, cpus: list[int]
+) -> list[Action]:
+    """A restart with another configuration or after a core was lost, and one as before."""
+    if random.random() < 0.3:
+        return [Restart(machine=without_a_core(random, machine)), Restart(machine=machine)]
+    return [Restart(_config(random, str(machine.release), cpus)), Restart(config)]
 
 
 def _pod(random: Random, name: str, cpus: int) -> Pod:
@@ -233,7 +269,7 @@ def loads(path: Path) -> Case:
 
 
 _KINDS: Final[Mapping[str, type[Any]]] = {
-    kind.__name__.lower(): kind for kind in (Arrive, Leave, Round, Ask, Restart)
+    kind.__name__.lower(): kind for kind in (Arrive, Leave, Round, Ask, Exit, Again, Restart)
 }
 
 

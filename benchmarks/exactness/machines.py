@@ -7,13 +7,17 @@ the file tree of a machine; discovery has tests of its own.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
+from typing import Final
 
 from reference import Cache, Core, MachineInfo, NUMANode
 from reference.releases import Release
 
-_MOST_CPUS = 96
+#: NUMA nodes and CPUs that most machines have at most, and a few: the Go code takes long to search
+#: many NUMA nodes.
+_MOST: Final = (8, 96)
+_MOST_OF_LARGE: Final = (16, 256)
 
 
 @dataclass(slots=True)
@@ -25,8 +29,8 @@ class _Plan:
 
 
 def random_machine(random: Random, release: str) -> MachineInfo:
-    """A machine of up to about a hundred CPUs; half of them ordinary."""
-    plan = _plan(random)
+    """A machine, most often of less than a hundred CPUs, and every other one ordinary."""
+    plan = _plan(random, *(_MOST if random.random() < 0.995 else _MOST_OF_LARGE))
     odd = random.random() < 0.4
     if odd:
         plan = _uneven(random, plan)
@@ -34,15 +38,28 @@ def random_machine(random: Random, release: str) -> MachineInfo:
     return _told(random, plan, cpus, release, odd=odd)
 
 
-def _plan(random: Random) -> _Plan:
+def machine_of_uneven_cores(random: Random, release: str) -> MachineInfo:
+    """A machine with several NUMA nodes and cores of different sizes, two and more on average:
+    there CPUs are left over when whole cores are dealt out."""
     while True:
-        sockets = random.choice([1, 1, 1, 2, 2, 2, 4])
-        nodes = sockets * random.choice([1, 1, 2, 2, 4])
+        plan = _uneven(random, _plan(random, *_MOST))
+        cpus = _numbers(random, plan, sparse=False)
+        told = _told(random, plan, cpus, release, odd=True)
+        topology = told.cpu_topology()
+        several = topology.num_numa_nodes > 1 and topology.cpus_per_core > 1
+        if several and not topology.even_cores:
+            return told
+
+
+def _plan(random: Random, most_nodes: int, most_cpus: int) -> _Plan:
+    while True:
+        sockets = random.choice([1, 1, 1, 1, 2, 2, 2, 2, 4, 8])
+        nodes = sockets * random.choice([1, 1, 1, 2, 2, 2, 4, 8])
         if random.random() < 0.06 and sockets > 1:
             nodes = max(1, sockets // 2)  # a node of several sockets
         per_node = random.choice([1, 2, 2, 3, 4, 4, 6, 8, 12, 16])
-        threads = random.choice([1, 2, 2, 2, 4])
-        if nodes <= 8 and nodes * per_node * threads <= _MOST_CPUS:
+        threads = random.choice([1, 2, 2, 2, 2, 4, 4, 8])
+        if nodes <= most_nodes and nodes * per_node * threads <= most_cpus:
             break
     per_node = max(per_node, sockets // nodes)
     cores = []
@@ -55,11 +72,13 @@ def _plan(random: Random) -> _Plan:
 
 
 def _uneven(random: Random, plan: _Plan) -> _Plan:
-    """Some cores lost, some threads offline."""
+    """Some cores lost, some threads offline, or cores of two kinds."""
+    lost, offline = random.choice([(0.15, 0.2), (0.15, 0.0), (0.0, 0.1), (0.3, 0.5)])
+    fewer = random.choice([1, 1, 1, 2, 3, 7])
     cores = [
-        (node, socket, max(1, threads - (random.random() < 0.2)))
+        (node, socket, max(1, threads - (fewer if random.random() < offline else 0)))
         for node, socket, threads in plan.cores
-        if random.random() > 0.15
+        if random.random() >= lost
     ]
     return _Plan(cores or plan.cores[:1], plan.nodes)
 
@@ -108,9 +127,11 @@ def _told(
     if odd and random.random() < 0.2:
         nodes.append(NUMANode(plan.nodes * stride, 1 << 34, ()))  # memory only
     found = len({socket for _, socket, _ in plan.cores})
+    own_cores = {core.core_id for node in nodes for core in node.cores}
     return MachineInfo(
         num_cores=sum(map(len, cpus)),
-        num_physical_cores=len(plan.cores),
+        # cAdvisor counts core ids, which may repeat in every node.
+        num_physical_cores=len(own_cores if random.random() < 0.5 else plan.cores),
         num_sockets=found if random.random() > 0.03 else max(1, found + random.choice([-1, 1])),
         nodes=_with_distances(random, nodes),
         release=Release.parse(release),
@@ -134,6 +155,22 @@ def _uncores(random: Random, plan: _Plan) -> list[int] | None:
 
 def _cache(number: int) -> Cache:
     return Cache(number, 32 << 20, 3, "Unified")
+
+
+def without_a_core(random: Random, info: MachineInfo) -> MachineInfo:
+    """The machine after a core was lost; the machine itself where it has but one."""
+    places = [(at, core) for at, node in enumerate(info.nodes) for core in range(len(node.cores))]
+    if len(places) < 2:
+        return info
+    lost_in, lost = random.choice(places)
+    nodes = [
+        replace(node, cores=tuple(core for place, core in enumerate(node.cores) if place != lost))
+        if at == lost_in
+        else node
+        for at, node in enumerate(info.nodes)
+    ]
+    cores = [core for node in nodes for core in node.cores]
+    return replace(info, num_cores=sum(len(core.thread_ids) for core in cores), nodes=tuple(nodes))
 
 
 def _with_distances(random: Random, nodes: list[NUMANode]) -> tuple[NUMANode, ...]:

@@ -16,7 +16,17 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final
 
-from benchmarks.exactness.cases import Action, Arrive, Ask, Case, Leave, Restart, Round
+from benchmarks.exactness.cases import (
+    Action,
+    Again,
+    Arrive,
+    Ask,
+    Case,
+    Exit,
+    Leave,
+    Restart,
+    Round,
+)
 from conformance.describe import config_text, pod_text
 from conformance.subject import SubjectLostError
 from conformance.subjects.exec import wire
@@ -142,7 +152,10 @@ class Model:
         self._saved = 0
         self._active: dict[str, Pod] = {}
         self._boxes: dict[tuple[str, str], str] = {}
-        self._first = True
+        self._ids: dict[tuple[str, str], str] = {}
+        self._created = 0
+        self._machine = case.machine
+        self._told_machine = False
         self._script = Script()
 
     def script(self) -> Script:
@@ -159,7 +172,7 @@ class Model:
 
     def _act(self, action: Action) -> None:
         if isinstance(action, Restart):
-            self._restart(action.config)
+            self._restart(action)
             return
         if not self._runs():
             return
@@ -173,14 +186,20 @@ class Model:
             case Ask(pod=pod):
                 for container in (*pod.containers, None):
                     self._ask(pod, container)
+            case Exit(pod=name):
+                self._exit(name)
+            case Again(pod=name):
+                self._again(name)
 
     # --- actions -----------------------------------------------------------------------------
 
-    def _restart(self, config: KubeletConfig | None) -> None:
+    def _restart(self, action: Restart) -> None:
         if self._manager is not None:
             self._put(wire.Stop(node=self._node), "stop the kubelet", "", _nothing)
         self._manager = None
-        self._start(config or self._config)
+        if action.machine is not None:
+            self._machine, self._told_machine = action.machine, False
+        self._start(action.config or self._config)
         if self._runs():
             pods, self._active = list(self._active.values()), {}
             for pod in pods:
@@ -190,11 +209,12 @@ class Model:
         request = wire.Start(
             node=self._node, config=settings(config), containers=self._containers()
         )
-        if self._first:
-            request.machine = machine_line(self._case.machine)
-        self._first = False
-        self._script.hanging = request
         words = f"start the kubelet with {config_text(config)}"
+        if not self._told_machine:
+            request.machine = machine_line(self._machine)
+            words += f" on {self._machine.num_cores} CPUs"
+        self._told_machine = True
+        self._script.hanging = request
         try:
             manager = self._started(config)
         except KubeletError as error:
@@ -209,7 +229,7 @@ class Model:
         faults = faults_of_settings(config, release=self._release)
         if faults:
             raise NotModelled("; ".join(faults))  # not the CPU manager's to judge
-        info = self._case.machine
+        info = self._machine
         topology = info.cpu_topology()
         require_settings(topology, config, release=self._release)
         aligner = TopologyManager(info, config, release=self._release)
@@ -250,15 +270,30 @@ class Model:
         key = (pod.uid, container.name)
         if key in self._boxes:
             return
+        self._created += 1
+        self._ids[key] = f"{'/'.join(key)}/{self._created}"
         manager = self._running()
         cpus = str(manager.affinity(*key))
         manager.add_container(*key)
         # What init containers do here ends at once.
         self._boxes[key] = "exited" if container.kind is Kind.INIT else "running"
         request = wire.Create(
-            node=self._node, pod_uid=pod.uid, container=container.name, container_id=_id(key)
+            node=self._node, pod_uid=pod.uid, container=container.name, container_id=self._ids[key]
         )
         self._put(request, f"create {pod.name}/{container.name}", cpus, _created(cpus))
+
+    def _exit(self, name: str) -> None:
+        """Nobody tells the CPU manager: the next round sees it."""
+        pod = self._active.get(name)
+        for key in [key for key in self._boxes if pod is not None and key[0] == pod.uid]:
+            self._boxes[key] = "exited"
+
+    def _again(self, name: str) -> None:
+        pod = self._active.get(name)
+        for container in () if pod is None else pod.containers:
+            if container.kind is not Kind.INIT and pod is not None:
+                self._boxes.pop((pod.uid, container.name), None)
+                self._create(pod, container)
 
     def _leave(self, name: str) -> None:
         pod = self._active.pop(name, None)
@@ -287,7 +322,9 @@ class Model:
 
     def _ask(self, pod: Pod, container: Container | None) -> None:
         manager = self._running()
-        active = [*self._active.values(), pod]
+        active = [*self._active.values()]
+        if pod.name not in self._active:
+            active.append(pod)
         found = (
             manager.pod_hints(pod, active)
             if container is None
@@ -327,13 +364,9 @@ class Model:
 
     def _containers(self) -> list[wire.ContainerState]:
         return [
-            wire.ContainerState(pod_uid=uid, name=name, id=_id((uid, name)), state=state)
+            wire.ContainerState(pod_uid=uid, name=name, id=self._ids[uid, name], state=state)
             for (uid, name), state in self._boxes.items()
         ]
-
-
-def _id(key: tuple[str, str]) -> str:
-    return "/".join(key)
 
 
 def _as_told(error: KubeletError, text: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from conformance.discovered import info_of
-from conformance.subject import Capability, SubjectInfo, SubjectLostError
+from conformance.subject import OF_REAL_NODES, Capability, SubjectInfo, SubjectLostError
 from reference import NEWEST, IllegalStep, Node, NotModelled
 from reference.steps import KubeletConfig, Step
 from reference.view import View
@@ -54,7 +54,7 @@ class ModelNode:
 class ReferenceSubject:
     """The model of one release, or a variant of it."""
 
-    capabilities = frozenset(Capability)
+    capabilities = frozenset(Capability) - OF_REAL_NODES
 
     def __init__(
         self, name: str = "reference", *, release: str = NEWEST, make: NodeMaker = right_node

@@ -12,11 +12,11 @@ from reference import (
     CPUTopology,
     NonePolicy,
     NotEnoughCPUs,
-    NotModelled,
     StateError,
     StaticPolicy,
     make_policy,
 )
+from reference.policy import reserved_milli_cpus
 from reference.steps import Container, Kind, KubeletConfig, Pod
 
 #: Four cores, siblings i and i + 4.
@@ -113,13 +113,46 @@ def test_settings_that_are_refused(config: KubeletConfig, error: str) -> None:
     assert str(caught.value) == error
 
 
+_FORM = (
+    "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
+)
+
+
 @pytest.mark.parametrize(
-    "config",
-    [KubeletConfig(system_reserved="much"), KubeletConfig(system_reserved="-1")],
+    ("release", "config", "error"),
+    [
+        ("1.26", KubeletConfig(system_reserved="much"), _FORM),
+        ("1.26", KubeletConfig(system_reserved="-1"),
+         'resource quantity for "cpu" cannot be negative: -1'),
+        ("1.27", KubeletConfig(system_reserved="much"),
+         "--system-reserved value failed to parse: "
+         f'failed to parse quantity "much" for "cpu" resource: {_FORM}'),
+        ("1.36", KubeletConfig(kube_reserved="-1", system_reserved="x"),
+         "--kube-reserved value failed to parse: "
+         'resource quantity for "cpu" cannot be negative: -1'),
+    ],
 )  # fmt: skip
-def test_settings_that_are_not_modelled(config: KubeletConfig) -> None:
-    with pytest.raises(NotModelled):
-        make_policy(SMT, config)
+def test_a_reservation_that_is_no_quantity(
+    release: str, config: KubeletConfig, error: str
+) -> None:
+    """BEHAVIOURS 9.2; seen on real kubelets 1.20.15, 1.26.15, 1.32.2, 1.36.4 and 1.37.0."""
+    with pytest.raises(ConfigurationError) as caught:
+        make_policy(SMT, config, release=release)
+    assert str(caught.value) == error
+
+
+def test_a_reservation_is_rounded_as_the_release_rounds_it() -> None:
+    """``1000400u`` reserves two CPUs up to 1.36 and one from 1.37 on (BEHAVIOURS 12.7)."""
+    config = KubeletConfig(system_reserved="1000400u")
+    policies = [make_policy(SMT, config, release=one) for one in ("1.36", "1.37")]
+    assert [str(one.reserved) for one in policies if isinstance(one, StaticPolicy)] == ["0,4", "0"]
+
+
+def test_a_list_reserves_from_1_17_on() -> None:
+    """``reservedSystemCPUs`` takes the place of the amounts (BEHAVIOURS 5.3)."""
+    config = KubeletConfig(reserved_system_cpus=CPUSet([1, 2]), system_reserved="1")
+    assert reserved_milli_cpus(config, release="1.17") == 2000
+    assert reserved_milli_cpus(config, release="1.16") == 1000
 
 
 # -- the state at start --------------------------------------------------------------------------

@@ -9,6 +9,7 @@ let the kernel's CPUs wait for each other until it hung.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -17,7 +18,7 @@ import socket
 import tempfile
 import time
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
@@ -166,10 +167,13 @@ class _Attempt:
         errors = os.open(self._folder / "stderr", os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             command = self._command(theirs.fileno())
-            with ours, started(command, stderr=errors, pass_fds=[theirs.fileno()]) as process:
+            with (
+                contextlib.closing(_Monitor(ours)) as monitor,
+                started(command, stderr=errors, pass_fds=[theirs.fileno()]) as process,
+            ):
                 theirs.close()
                 assert process.stdout is not None
-                return self._listen(process.stdout.fileno(), _Monitor(ours))
+                return self._listen(process.stdout.fileno(), monitor)
         except (BrokenPipeError, ConnectionError) as error:
             raise _Failed(self._why()) from error
         finally:
@@ -262,8 +266,12 @@ class _Monitor:
     def __init__(self, connection: socket.socket) -> None:
         connection.settimeout(self._TIMEOUT)
         self._connection = connection
-        self._lines = self._read()
+        self._lines = connection.makefile("rb")
         self._ready = False
+
+    def close(self) -> None:
+        self._lines.close()
+        self._connection.close()
 
     def plug(self, place: Place, cpu: int) -> None:
         driver = f"{MODEL}-x86_64-cpu"
@@ -285,10 +293,6 @@ class _Monitor:
             if "return" in answer:
                 return
         raise ConnectionResetError
-
-    def _read(self) -> Iterator[bytes]:
-        with self._connection.makefile("rb") as stream:
-            yield from stream
 
 
 def _lines(path: Path) -> list[str]:

@@ -7,9 +7,7 @@ and time, and is read by :mod:`topologies.capturing.stream`, which trusts none o
 
 from __future__ import annotations
 
-import base64
 import contextlib
-import hashlib
 import logging
 import os
 import re
@@ -20,8 +18,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from urllib.parse import SplitResult, urlsplit
 
+from topologies.capturing import hostkeys
 from topologies.capturing.captured import Capture, captured
-from topologies.capturing.errors import BadTarget, CaptureError, HostKeyError
+from topologies.capturing.errors import BadTarget, CaptureError
 from topologies.capturing.script import script
 from topologies.capturing.stream import MAX_STREAM
 
@@ -120,7 +119,7 @@ def _connected(
     try:
         if known_hosts.exists():
             client.load_host_keys(str(known_hosts))
-        client.set_missing_host_key_policy(_policy(address, known_hosts, accept_new))
+        client.set_missing_host_key_policy(hostkeys.policy(address, known_hosts, accept_new))
         client.connect(
             address.host,
             port=address.port,
@@ -135,7 +134,7 @@ def _connected(
         )
         yield client
     except paramiko.BadHostKeyException as error:
-        raise _changed(address, known_hosts, error.key) from None
+        raise hostkeys.changed(address, known_hosts, error.key) from None
     except paramiko.AuthenticationException as error:
         raise CaptureError(where, f"it does not let us in: {error}") from error
     except paramiko.SSHException as error:
@@ -176,52 +175,6 @@ def _run(client: paramiko.SSHClient, address: Address, until: float) -> bytes:
             raise CaptureError(where, f"it sent more than {MAX_STREAM >> 20} MiB")
         if not chunk:
             return bytes(data)
-
-
-def _policy(address: Address, known_hosts: Path, accept_new: bool) -> paramiko.MissingHostKeyPolicy:
-    """What happens with a key of which known_hosts has no entry of that type."""
-    import paramiko
-
-    class Policy(paramiko.MissingHostKeyPolicy):
-        def missing_host_key(
-            self, client: paramiko.SSHClient, hostname: str, key: paramiko.PKey
-        ) -> None:
-            if client.get_host_keys().lookup(address.known_as):
-                # A key of another type than the known one is as good as a changed one.
-                raise _changed(address, known_hosts, key)
-            if not accept_new:
-                raise HostKeyError(
-                    str(address),
-                    f"its host key {_fingerprint(key)} is not in {known_hosts}: "
-                    "check it and give --accept-new-host-key",
-                )
-            _remember(address, known_hosts, key)
-
-    return Policy()
-
-
-def _changed(address: Address, known_hosts: Path, key: paramiko.PKey) -> HostKeyError:
-    return HostKeyError(
-        str(address),
-        f"its host key {_fingerprint(key)} is another than the one in {known_hosts}: "
-        "the host is new, or somebody stands between",
-    )
-
-
-def _fingerprint(key: paramiko.PKey) -> str:
-    digest = base64.b64encode(hashlib.sha256(key.asbytes()).digest()).decode().rstrip("=")
-    return f"{key.get_name()} SHA256:{digest}"
-
-
-def _remember(address: Address, known_hosts: Path, key: paramiko.PKey) -> None:
-    """One line more: paramiko's own way of saving drops every line that it does not know."""
-    known_hosts.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    descriptor = os.open(known_hosts, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    with os.fdopen(descriptor, "r+b") as stream:
-        size = stream.seek(0, os.SEEK_END)
-        torn = size and os.pread(stream.fileno(), 1, size - 1) != b"\n"
-        line = f"{address.known_as} {key.get_name()} {key.get_base64()}\n"
-        stream.write(b"\n" * bool(torn) + line.encode())
 
 
 def _split(url: str) -> SplitResult:

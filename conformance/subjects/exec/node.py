@@ -132,6 +132,8 @@ class ExecNode:
             case AwaitReconcile():
                 if self._running:
                     self._tell(self._round())
+            case _:
+                raise SubjectLostError(f"the step {type(step).__name__} is not for this subject")
 
     def _start(self) -> None:
         if self._running:

@@ -16,6 +16,7 @@ from weakref import WeakSet
 
 import topologies
 from conformance.subject import (
+    OF_REAL_NODES,
     Capability,
     SubjectInfo,
     SubjectLostError,
@@ -40,7 +41,7 @@ class ExecSubject:
     gets a new one, and the nodes that it held are lost.
     """
 
-    capabilities = frozenset(Capability)
+    capabilities = frozenset(Capability) - OF_REAL_NODES
 
     def __init__(self, name: str, command: Sequence[str], *, patience: float = PATIENCE) -> None:
         self._command = list(command)

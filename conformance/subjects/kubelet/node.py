@@ -165,6 +165,8 @@ class KubeletNode:
                 self._tamper(name, container, cpus)
             case AwaitReconcile():
                 self._await_reconcile()
+            case _:
+                raise SubjectLostError(f"the step {type(step).__name__} is not for this subject")
 
     def _start(self) -> None:
         if self._sandbox.running:
@@ -348,7 +350,7 @@ class KubeletNode:
         pods = self._pods() if running else {}
         cpusets = self._runtime.cpusets()
         text = self._state_text()
-        shared, entries = glance(text)
+        shared, entries = glance(text, release=str(self._binary.release))
         return View(
             running=running,
             error="" if running else self._error(),

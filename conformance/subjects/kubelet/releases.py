@@ -101,10 +101,7 @@ CLI_RUN: Final = Minor(1, 23)
 #: ``k8s.io/component-base/logs/json/register`` exists from here on; before, JSON was built in.
 JSON_REGISTERED: Final = Minor(1, 23)
 #: A dependency that moved house since: its old name no longer resolves.
-MOVED_MODULES: Final = {
-    Minor(1, 17): (
-        "vbom.ml/util => github.com/fvbommel/util v0.0.0-20160121211510-db5cfe13f5cc",
-    ),
-}  # fmt: skip
+_VBOM: Final = ("vbom.ml/util => github.com/fvbommel/util v0.0.0-20160121211510-db5cfe13f5cc",)
+MOVED_MODULES: Final = {Minor(1, 17): _VBOM, Minor(1, 18): _VBOM, Minor(1, 19): _VBOM}
 #: Up to here a dependency reaches into Go's runtime by name, which today's linker refuses.
 UNCHECKED_LINKNAMES_UNTIL: Final = Minor(1, 20)

@@ -14,6 +14,7 @@ from weakref import WeakSet
 
 import topologies
 from conformance.subject import (
+    OF_REAL_NODES,
     Capability,
     SubjectInfo,
     SubjectSetupError,
@@ -42,7 +43,7 @@ class KubeletSubject:
         user_namespace: bool = False,
     ) -> None:
         self.info = info
-        self.capabilities = frozenset(Capability)
+        self.capabilities = frozenset(Capability) - OF_REAL_NODES
         self._binary = binary
         self._patience = patience
         self._user_namespace = user_namespace

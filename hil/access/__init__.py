@@ -1,0 +1,13 @@
+"""Ways to a node: over SSH, or this host itself; and the inventory that names nodes.
+
+    for address in nodes("lab.toml"):        # or nodes("ssh://root@node7"), nodes("local:")
+        with connected(address) as shell:    # or connect(address), and shell.close()
+            shell.run("uname -r").text
+
+Every way is a :class:`hil.shell.Shell`: one round trip for each script, bounded in time and size,
+nothing left running. :func:`hil.access.testinfra.host_of` makes a testinfra host of one.
+"""
+
+from hil.access.inventory import KubeletPaths, NodeAddress, connect, connected, nodes
+
+__all__ = ["KubeletPaths", "NodeAddress", "connect", "connected", "nodes"]

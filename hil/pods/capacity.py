@@ -1,0 +1,65 @@
+"""Is there room? Static pods are critical: a kubelet that lacks room for one evicts others' pods
+(``pkg/kubelet/preemption``), so on a node with such pods ours must fit beside them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from hil.shell import NodeUnfit
+from hil.truth.places import OURS
+from reference import CPUSet
+from reference.quantity import milli_cpus
+from reference.steps import Kind, Pod
+
+_NEVER_EVICTED: Final = ("Succeeded", "Failed")
+
+
+def requested_milli_cpus(pod: Pod) -> int:
+    """What the pod's containers request together; init containers that end count alone."""
+    running = sum(
+        _milli(each.cpu_request or each.cpu_limit)
+        for each in pod.containers
+        if each.kind is not Kind.INIT
+    )
+    init = [_milli(each.cpu_request or each.cpu_limit) for each in pod.containers]
+    return max([running, *init])
+
+
+def _milli(quantity: str | None) -> int:
+    return 0 if quantity is None else milli_cpus(quantity)
+
+
+def refuse_if_crowded(pod: Pod, pods_text: str, allocatable: int) -> None:
+    """Raise :class:`hil.shell.NodeUnfit` where ``pod`` does not fit beside the pods that the
+    kubelet lists and that are not ours; ``allocatable`` is the node's, in thousandths of a CPU."""
+    foreign = list(_foreign(pods_text))
+    used = sum(_requested(item) for item in foreign)
+    wanted = requested_milli_cpus(pod)
+    if foreign and used + wanted > allocatable:
+        raise NodeUnfit(
+            f"pod {pod.name} requests {wanted}m of CPU and {len(foreign)} pods of others hold "
+            f"{used}m of {allocatable}m: as a static pod it would evict them"
+        )
+
+
+def _foreign(pods_text: str) -> Iterable[Mapping[str, Any]]:
+    for item in json.loads(pods_text).get("items") or []:
+        name = str(item["metadata"]["name"])
+        phase = (item.get("status") or {}).get("phase")
+        if not name.startswith(OURS) and phase not in _NEVER_EVICTED:
+            yield item
+
+
+def _requested(item: Mapping[str, Any]) -> int:
+    containers = (item.get("spec") or {}).get("containers") or []
+    return sum(
+        _milli(((each.get("resources") or {}).get("requests") or {}).get("cpu"))
+        for each in containers
+    )
+
+
+def allocatable_milli_cpus(online: CPUSet, reserved: CPUSet) -> int:
+    """What pods may request together on a node with these CPUs."""
+    return 1000 * len(online - reserved)

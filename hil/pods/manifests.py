@@ -1,0 +1,97 @@
+"""The manifest of a pod of ours.
+
+What belongs here: the form. A pod is named ``pinproof-NAME`` on the node, has its own uid (so that
+its entry in the state file and its cgroup are known), no network of its own, and programs that
+sleep until they are told to spin.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any, Final
+
+from hil.truth.places import OURS
+from reference.steps import Container, Kind, Pod, PodResources
+
+#: Sleeps; a USR1 makes it spin for about a second on one CPU.
+_SLEEPER: Final = (
+    "trap 'i=0; while [ $i -lt 60000 ]; do i=$((i+1)); done' USR1; "
+    "trap 'exit 0' TERM; while :; do sleep 3600 & wait $!; done"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Image:
+    """What containers are made of: an image that is on the node already, or that it may pull, with
+    a POSIX shell in it at ``shell``."""
+
+    name: str = "docker.io/library/busybox:latest"
+    shell: str = "/bin/sh"
+
+
+def file_name(pod: str) -> str:
+    """The name of its file in the folder of static pods."""
+    return f"{OURS}{pod}.yaml"
+
+
+def text(pod: Pod, image: Image) -> str:
+    """The manifest (JSON, which is YAML)."""
+    return json.dumps(manifest(pod, image), indent=1) + "\n"
+
+
+def manifest(
+    pod: Pod, image: Image, *, node_name: str = "", namespace: str = "default"
+) -> dict[str, Any]:
+    """The manifest as an object of the API. ``node_name``: bound to this node, past the scheduler;
+    the API server then gives a uid of its own."""
+    before = [_container(each, image) for each in pod.containers if each.kind is not Kind.APP]
+    spec: dict[str, Any] = {
+        "hostNetwork": True,
+        "restartPolicy": "Always",
+        "terminationGracePeriodSeconds": 0,
+        "containers": [_container(each, image) for each in pod.containers if each.kind is Kind.APP],
+    }
+    metadata: dict[str, Any] = {"name": f"{OURS}{pod.name}", "namespace": namespace}
+    if before:
+        spec["initContainers"] = before
+    if pod.resources is not None:
+        spec["resources"] = _resources(pod.resources)
+    if node_name:
+        spec |= {
+            "nodeName": node_name,
+            "automountServiceAccountToken": False,
+            "tolerations": [{"operator": "Exists"}],
+        }
+        metadata["labels"] = {"app.kubernetes.io/managed-by": "pinproof"}
+    else:
+        metadata["uid"] = pod.uid
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+
+
+def _container(container: Container, image: Image) -> dict[str, Any]:
+    init = container.kind is Kind.INIT
+    shape: dict[str, Any] = {
+        "name": container.name,
+        "image": image.name,
+        "imagePullPolicy": "IfNotPresent",
+        "command": [image.shell, "-c", "exit 0" if init else _SLEEPER],
+    }
+    resources = _resources(container)
+    if resources:
+        shape["resources"] = resources
+    if container.kind is Kind.SIDECAR:
+        shape["restartPolicy"] = "Always"
+    return shape
+
+
+def _resources(owner: Container | PodResources) -> dict[str, dict[str, str]]:
+    both = {
+        "requests": {"cpu": owner.cpu_request, "memory": owner.memory_request},
+        "limits": {"cpu": owner.cpu_limit, "memory": owner.memory_limit},
+    }
+    told = {
+        what: {name: each for name, each in quantities.items() if each is not None}
+        for what, quantities in both.items()
+    }
+    return {what: quantities for what, quantities in told.items() if quantities}

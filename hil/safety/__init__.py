@@ -1,0 +1,38 @@
+"""Do no harm: risk levels, lease, journal, dead-man timer, fingerprints, restoring.
+
+    with Guarded(shell, facts, Risk.KUBELET_RESTART, owner="nightly") as guarded:
+        guarded.change_file(path, text)            # one round trip each ...
+        guarded.change(                            # ... or several, and a script, in one
+            *flavour.configure(facts, config), then=flavour.restart(facts)
+        )
+        guarded.offline(3)                         # NodeUnfit for CPU 0, reserved and foreign ones
+        guarded.note("crictl rmp -fa")             # a script that undoes what we did ourselves
+        guarded.touch()                            # a thread does so, too
+        guarded.restore()                          # undo all of it, keep the node
+    # restored, compared with how it was before: NotRestored (status 5) lists what differs
+
+What is written on the node lies in ``/var/lib/pinproof``: ``node.sh`` does all the work there and
+needs nothing but a POSIX shell and flock; ``sh /var/lib/pinproof/node.sh restore`` is what a person
+types when all else is gone. :func:`restore_node` finishes what a dead run left.
+"""
+
+from hil.safety.changes import Change, KeepFile, Note, RemoveFile, SetOnline, WriteFile
+from hil.safety.errors import LeaseLost, NodeBusy, NotRestored
+from hil.safety.guarded import Guarded
+from hil.safety.risk import Allow, Risk, risk_of
+
+__all__ = [
+    "Allow",
+    "Change",
+    "Guarded",
+    "KeepFile",
+    "LeaseLost",
+    "NodeBusy",
+    "NotRestored",
+    "Note",
+    "RemoveFile",
+    "Risk",
+    "SetOnline",
+    "WriteFile",
+    "risk_of",
+]

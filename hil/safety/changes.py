@@ -1,0 +1,49 @@
+"""Changes to a node, as values: each can be undone from the node's journal alone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+
+@dataclass(frozen=True, slots=True)
+class WriteFile:
+    """The file at this absolute path has this content; the file keeps mode, owner and label, and a
+    new one is ``mode``. Below ``/sys`` and ``/proc`` it is written in place."""
+
+    path: str
+    content: bytes
+    mode: int = 0o644
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveFile:
+    """There is no file at this path."""
+
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class KeepFile:
+    """Nothing changes now; but whoever changes this file, it is as now when all is restored."""
+
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class SetOnline:
+    """A CPU, online or offline."""
+
+    cpu: int
+    online: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """Nothing changes now; ``undo`` is a POSIX shell script that is run when all is restored,
+    perhaps more than once. Each runs before the changes made earlier are undone."""
+
+    undo: str
+
+
+Change: TypeAlias = WriteFile | RemoveFile | KeepFile | SetOnline | Note

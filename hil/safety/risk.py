@@ -1,0 +1,57 @@
+"""Risk: how much a scenario does to a node, and what a user allowed.
+
+What belongs here: the levels, and which scenario has which. What never does: how a change is made
+(:mod:`hil.safety.guarded`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from enum import Enum
+from functools import total_ordering
+from typing import Final
+
+from conformance.subject import Capability
+
+
+@total_ordering
+class Risk(Enum):
+    """What a scenario does to a node, from harmless to not: each includes those before it."""
+
+    READ_ONLY = "read-only"
+    PODS = "pods"
+    KUBELET_RESTART = "kubelet-restart"
+    CPU_OFFLINE = "cpu-offline"
+    REBOOT = "reboot"
+
+    def __lt__(self, other: Risk) -> bool:
+        order = list(Risk)
+        return order.index(self) < order.index(other)
+
+
+class Allow(Enum):
+    """What is done only where the user said so, for one node (``allow`` in the inventory)."""
+
+    FOREIGN_WORKLOADS = "foreign-workloads"  # disturb pods that are not ours
+    STATIC_PODS = "static-pods"  # on a node with pods of others: the kubelet evicts those for them
+    REBOOT = "reboot"
+
+
+#: What doing this takes.
+RISK_OF: Final = {
+    Capability.PODS: Risk.PODS,
+    Capability.CPUSETS: Risk.READ_ONLY,
+    Capability.REJECTIONS: Risk.PODS,
+    Capability.STATE_FILE: Risk.READ_ONLY,
+    Capability.EDIT_STATE: Risk.KUBELET_RESTART,
+    Capability.RESTART: Risk.KUBELET_RESTART,
+    Capability.CONFIGURE: Risk.KUBELET_RESTART,
+    Capability.REBOOT: Risk.REBOOT,
+    Capability.TAMPER: Risk.PODS,
+    Capability.START_ERROR: Risk.KUBELET_RESTART,
+}
+
+
+def risk_of(capabilities: Iterable[Capability]) -> Risk:
+    """The risk of a scenario that needs these."""
+    return max((RISK_OF.get(one, Risk.REBOOT) for one in capabilities), default=Risk.READ_ONLY)

@@ -1,0 +1,71 @@
+"""Host keys: which one a host may show, over every connection that the project makes.
+
+A key must be in known_hosts; one that is not there is taken only where the user said so, and is
+then remembered; a changed one is refused always.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from topologies.capturing.errors import HostKeyError
+
+if TYPE_CHECKING:
+    import paramiko
+
+
+class Named(Protocol):
+    """A host: ``str()`` is its address for a person, ``known_as`` its name in known_hosts."""
+
+    @property
+    def known_as(self) -> str: ...
+
+
+def policy(address: Named, known_hosts: Path, accept_new: bool) -> paramiko.MissingHostKeyPolicy:
+    """What happens with a key of which known_hosts has no entry of that type."""
+    import paramiko
+
+    class Policy(paramiko.MissingHostKeyPolicy):
+        def missing_host_key(
+            self, client: paramiko.SSHClient, hostname: str, key: paramiko.PKey
+        ) -> None:
+            if client.get_host_keys().lookup(address.known_as):
+                # A key of another type than the known one is as good as a changed one.
+                raise changed(address, known_hosts, key)
+            if not accept_new:
+                raise HostKeyError(
+                    str(address),
+                    f"its host key {_fingerprint(key)} is not in {known_hosts}: "
+                    "check it and give --accept-new-host-key",
+                )
+            _remember(address, known_hosts, key)
+
+    return Policy()
+
+
+def changed(address: Named, known_hosts: Path, key: paramiko.PKey) -> HostKeyError:
+    return HostKeyError(
+        str(address),
+        f"its host key {_fingerprint(key)} is another than the one in {known_hosts}: "
+        "the host is new, or somebody stands between",
+    )
+
+
+def _fingerprint(key: paramiko.PKey) -> str:
+    digest = base64.b64encode(hashlib.sha256(key.asbytes()).digest()).decode().rstrip("=")
+    return f"{key.get_name()} SHA256:{digest}"
+
+
+def _remember(address: Named, known_hosts: Path, key: paramiko.PKey) -> None:
+    """One line more: paramiko's own way of saving drops every line that it does not know."""
+    known_hosts.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    descriptor = os.open(known_hosts, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    with os.fdopen(descriptor, "r+b") as stream:
+        size = stream.seek(0, os.SEEK_END)
+        torn = size and os.pread(stream.fileno(), 1, size - 1) != b"\n"
+        line = f"{address.known_as} {key.get_name()} {key.get_base64()}\n"
+        stream.write(b"\n" * bool(torn) + line.encode())
