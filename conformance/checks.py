@@ -4,16 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
+from typing import Final
 
 from conformance.results import Difference
 from conformance.subject import Capability
-from reference import CPUSet
+from reference import NEWEST, CPUSet
+from reference.checkpoint import glance_at_pods
 from reference.options import is_true
+from reference.pod_level import as_decoded, has_pod_level_resources
 from reference.policy import reserved_milli_cpus
 from reference.qos import exclusive_cpus, qos_class
+from reference.releases import AnyRelease
 from reference.steps import Kind, KubeletConfig, Pod
 from reference.view import PodView, View
 
+_NO_CPUS: Final = CPUSet()
 #: The kubelet takes JSON texts from the Go release it was built with; only what precedes them is
 #: its own (BEHAVIOURS: error texts).
 _GO_JSON_TEXTS = ("json: ", "invalid character ", "unexpected end of JSON input")
@@ -156,7 +161,8 @@ class Situation:
     """What an invariant is judged against: what was configured and applied, on which CPUs.
     ``reserved`` is ``None`` where the kubelet chose the reserved CPUs; ``tampered`` are the
     pod/container whose cpuset the scenario itself has changed; ``online`` are the CPUs that the
-    machine has by now, which a kubelet that runs may not know (``None``: ``cpus``)."""
+    machine has by now, which a kubelet that runs may not know (``None``: ``cpus``); ``lost`` are
+    CPUs that the scenario has said nobody will hold, not even the pool."""
 
     config: KubeletConfig
     pods: Mapping[str, Pod]
@@ -164,6 +170,8 @@ class Situation:
     reserved: CPUSet | None
     can: Collection[Capability]
     tampered: Collection[tuple[str, str]] = ()
+    lost: CPUSet = _NO_CPUS
+    release: AnyRelease = NEWEST
     online: CPUSet | None = None
 
     @property
@@ -197,7 +205,7 @@ def _disjoint(view: View, situation: Situation) -> Iterator[Violation]:
     for pod, containers in view.assignments.items():
         for container, cpus in containers.items():
             for other_pod, other, taken in holders:
-                if pod == other_pod and _lends(situation.pods.get(pod), container, other):
+                if pod == other_pod and _share(situation.pods.get(pod), container, other):
                     continue
                 if not cpus.isdisjoint(taken):
                     what = f"exclusive CPUs {pod}/{container} and {other_pod}/{other}"
@@ -205,10 +213,13 @@ def _disjoint(view: View, situation: Situation) -> Iterator[Violation]:
             holders.append((pod, container, cpus))
 
 
-def _lends(pod: Pod | None, one: str, other: str) -> bool:
-    """Whether one of the two is an init container, whose CPUs its pod's other containers reuse."""
+def _share(pod: Pod | None, one: str, other: str) -> bool:
+    """Whether one of the two is an init container, whose CPUs its pod's other containers reuse, or
+    the pod has CPUs as a whole, which its containers may share."""
     if pod is None:
         return False
+    if has_pod_level_resources(pod):
+        return True
     kinds = {container.name: container.kind for container in pod.containers}
     return Kind.INIT in (kinds.get(one), kinds.get(other))
 
@@ -218,6 +229,8 @@ def _pool(view: View, situation: Situation) -> Iterator[Violation]:
     for containers in view.assignments.values():
         for cpus in containers.values():
             taken |= cpus
+    for cpus in glance_at_pods(view.state_file, release=situation.release).values():
+        taken |= cpus
     pool = view.shared_pool
     if pool & taken:
         yield Violation(
@@ -227,10 +240,12 @@ def _pool(view: View, situation: Situation) -> Iterator[Violation]:
     if situation.strict:
         yield from _strict_pool(pool | taken, situation)
         return
-    if pool | taken != situation.cpus:
+    if pool | taken != situation.cpus - situation.lost:
         yield Violation(
             "Every CPU is either exclusive or in the shared pool",
-            cpu_difference("exclusive CPUs and shared pool", situation.cpus, pool | taken),
+            cpu_difference(
+                "exclusive CPUs and shared pool", situation.cpus - situation.lost, pool | taken
+            ),
         )
     if situation.reserved is not None and not situation.reserved <= pool:
         yield Violation(
@@ -253,7 +268,8 @@ def _strict_pool(used: CPUSet, situation: Situation) -> Iterator[Violation]:
         if used != managed:
             yield Violation(rule, cpu_difference(what, managed, used))
         return
-    left = len(situation.cpus) - -(-reserved_milli_cpus(situation.config) // 1000)
+    reserved = reserved_milli_cpus(situation.config, release=situation.release)
+    left = len(situation.cpus) - -(-reserved // 1000)
     if len(used) != left or not used <= situation.cpus:
         seen = f"{len(used)} CPUs: {_cpus_text(used)}"
         expected = f"{left} CPUs of {situation.cpus}"
@@ -263,9 +279,12 @@ def _strict_pool(used: CPUSet, situation: Situation) -> Iterator[Violation]:
 def _qos(view: View, situation: Situation) -> Iterator[Violation]:
     rule = "Only whole CPUs of a Guaranteed pod's containers are exclusive, as many as requested"
     for pod_name, containers in view.assignments.items():
-        pod = situation.pods.get(pod_name)
-        if pod is None:
+        applied = situation.pods.get(pod_name)
+        if applied is None:
             continue
+        pod = as_decoded(applied, situation.config.feature_gates, release=situation.release)
+        if has_pod_level_resources(pod):
+            continue  # how many these get is for the scenario and the model to say
         owed = {one.name: exclusive_cpus(pod, one) for one in pod.containers}
         for container, cpus in containers.items():
             if len(cpus) != owed.get(container, 0):
@@ -304,12 +323,14 @@ def _enforced(view: View, situation: Situation) -> Iterator[Violation]:
             own = view.cpusets.get(pod, {}).get(container)
             wanted = online if own is None else own & online
             if not wanted:
+                lost = kernel.cpus - online
+                if lost or not kernel.cpus:
+                    what = f"effective cpuset {pod}/{container}"
+                    yield Violation(rule, cpu_difference(what, kernel.cpus & online, kernel.cpus))
                 continue
             for what, seen in (("effective cpuset", kernel.cpus), ("affinity", kernel.allowed)):
                 if seen != wanted:
-                    yield Violation(
-                        rule, cpu_difference(f"{what} {pod}/{container}", wanted, seen)
-                    )
+                    yield Violation(rule, cpu_difference(f"{what} {pod}/{container}", wanted, seen))
             if not kernel.ran_on <= wanted:
                 what = f"CPUs that {pod}/{container} ran on"
                 yield Violation(rule, cpu_difference(what, wanted, kernel.ran_on))

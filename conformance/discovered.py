@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from conformance.subject import SubjectInfo
 from reference import Architecture, CPUSet, CPUTopology, MachineInfo, discover
 from reference.releases import AnyRelease
 from topologies import Machine, Tree
@@ -41,6 +42,12 @@ def topology_of(
 ) -> CPUTopology:
     """The machine's CPU topology; raises :class:`reference.DiscoveryError`."""
     return info_of(machine.tree, release=release, architecture=architecture).cpu_topology()
+
+
+def architecture_of(info: SubjectInfo) -> str | None:
+    """What a subject's program was built for, where it says so; ``None``: for the machine it is
+    shown. An amd64 kubelet reads the tree of another architecture by its own rules."""
+    return info.facts.get("architecture")
 
 
 def first_core(topology: CPUTopology) -> CPUSet:

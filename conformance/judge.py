@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import msgspec.structs
 
-from conformance.discovered import topology_of
+from conformance.discovered import architecture_of, topology_of
 from conformance.explain import Story, explanation, replay_command, untold
 from conformance.lockstep import (
     CouldNotTell,
@@ -52,7 +52,9 @@ def judge(case: Case, subject: Subject, *, oracle: OracleMaker, release: str) ->
     the harness does: that is a verdict."""
     started = time.monotonic()
     try:
-        topology = topology_of(case.machine, release=release)
+        topology = topology_of(
+            case.machine, release=release, architecture=architecture_of(subject.info)
+        )
     except DiscoveryError as error:
         result = _result(case, subject, None, Verdict.SKIP, f"the kubelet would not start: {error}")
         return Judgement(result)

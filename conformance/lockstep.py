@@ -15,11 +15,11 @@ from uuid import NAMESPACE_OID, uuid5
 import topologies
 from conformance.checks import Situation, Violation, cpu_difference, differences, violations
 from conformance.describe import config_text, step_text, topology_text
-from conformance.discovered import first_core, topology_of
+from conformance.discovered import architecture_of, first_core, topology_of
 from conformance.oracle import Oracle
 from conformance.pods import best_effort
 from conformance.results import Difference, Failure, Holding, MachineRecord
-from conformance.subject import NodeUnderTest, Subject, SubjectLostError
+from conformance.subject import NodeUnderTest, Subject, SubjectLostError, SubjectUnable
 from reference import CPUSet, CPUTopology, NotModelled
 from reference.behaviours import Behaviour
 from reference.releases import has
@@ -102,7 +102,8 @@ class LockstepNode:
     ) -> None:
         self.machine = machine
         self.release = release
-        self.topology = topology_of(machine, release=release)
+        self._architecture = architecture_of(subject.info)
+        self.topology = self._topology_of(machine)
         self.view = NODE_DOWN
         self.steps: list[str] = []
         self.history: list[Seen] = []
@@ -118,6 +119,7 @@ class LockstepNode:
         self._node: NodeUnderTest | None = None
         self._pods: dict[str, Pod] = {}
         self._tampered: set[tuple[str, str]] = set()
+        self._lost = CPUSet()
         self._derived: dict[str, Machine] = {machine.name: machine}
         self._first = machine.name
 
@@ -247,10 +249,10 @@ class LockstepNode:
         self, step: type[OfflineCPUs] | type[OnlineCPUs], cpus: CPUSet, online: CPUSet
     ) -> View:
         whole = self._derived[self._first]
-        gone = CPUSet(topology_of(whole, release=self.release).details) - online
+        gone = CPUSet(self._topology_of(whole).details) - online
         machine = topologies.offline(whole, gone) if gone else whole
         self._derived[machine.name] = self.machine = machine
-        self._next_topology = topology_of(machine, release=self.release)
+        self._next_topology = self._topology_of(machine)
         self.online = online
         return self._take(step(cpus, machine.name))
 
@@ -278,9 +280,23 @@ class LockstepNode:
         """Wait until the service manager has started the kubelet that gives up once more."""
         return self._take(AwaitCrashLoop())
 
+    def larger(self) -> Machine:
+        """A machine like this one with more CPUs, that the subject can boot its node as. Raises
+        :class:`SubjectUnable` where there is none."""
+        find: Callable[[str], Machine | None] = getattr(self._subject, "larger", lambda _: None)
+        found = find(self._first)
+        if found is None:
+            raise SubjectUnable("needs a node that can be booted with more CPUs")
+        return found
+
     def find_machine(self, name: str) -> Machine:
         """A machine of this scenario, or of the catalogue."""
         return self._derived.get(name) or topologies.machine(name)
+
+    def expect_lost(self, cpus: CPUSet) -> None:
+        """Expect that nobody will hold these CPUs from here on, not even the shared pool: a known
+        defect, that no invariant is to object to."""
+        self._lost = cpus
 
     # ---- promises -------------------------------------------------------------------------
 
@@ -338,10 +354,13 @@ class LockstepNode:
         text = topology_text(self.topology)
         return text if self.machine.name == self._first else f"by now {self.machine.name}, {text}"
 
+    def _topology_of(self, machine: Machine) -> CPUTopology:
+        return topology_of(machine, release=self.release, architecture=self._architecture)
+
     def _move_to(self, machine: Machine) -> None:
         self._derived[machine.name] = machine
         self.machine = machine
-        self.topology = topology_of(machine, release=self.release)
+        self.topology = self._topology_of(machine)
         self._next_topology, self.online = None, self.cpus
 
     def _take(self, step: Step) -> View:
@@ -428,6 +447,8 @@ class LockstepNode:
             reserved=self.config.reserved_system_cpus,
             can=self._subject.capabilities,
             tampered=frozenset(self._tampered),
+            lost=self._lost,
+            release=self.release,
             online=self.online,
         )
 

@@ -7,7 +7,7 @@ parametrised here with every scenario on every machine asked for.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from conformance.subject import Subject
 
 RUN = "pinproof-run"
+#: Subjects that are machines themselves.
+REAL = "node:"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -55,8 +57,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--pin-level",
         default="extended",
-        choices=["core", "extended"],
-        help="core: only what every conformant node must keep (default: extended, which has all)",
+        choices=["core", "extended", "certificate"],
+        help="core: only what every conformant node must keep; certificate: that, and all that only "
+        "a real node can show (default: extended, which has all)",
     )
     group.addoption(
         "--pin-report",
@@ -91,8 +94,17 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """The marker of the suite's test."""
+    """The marker of the suite's test; and on real nodes the distribution that keeps groups."""
     config.addinivalue_line("markers", "pinproof: a scenario on a machine")
+    config.addinivalue_line("markers", "xdist_group(name): tests that one worker runs")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_cmdline_main(config: pytest.Config) -> None:
+    """A node belongs to one worker: with ``-n`` alone xdist would deal its scenarios out."""
+    if config.getoption("--pin-subject", "").startswith(REAL):
+        if getattr(config.option, "dist", "no") == "load":
+            config.option.dist = "loadgroup"
 
 
 def _follow(config: pytest.Config) -> Run | None:
@@ -117,6 +129,26 @@ def pytest_xdist_node_collection_finished(node: WorkerController, ids: list[str]
             run.begin(ids)
 
 
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """On a worker: close its subject, and tell the controller what could not be left as it was."""
+    import sys
+
+    ours = sys.modules.get("conformance.session")
+    output = getattr(session.config, "workeroutput", None)
+    if ours is not None and output is not None:
+        output[ours.NOT_RESTORED] = ours.close_subject(session.config)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: WorkerController, error: object) -> None:
+    """A worker has ended."""
+    run = node.config.pluginmanager.get_plugin(RUN)
+    output = getattr(node, "workeroutput", {}) or {}
+    if run is not None:
+        run.learn_not_restored(output.get("pinproof-not-restored", ""))
+
+
 def pytest_unconfigure(config: pytest.Config) -> None:
     """Close the subject of this process, if one was opened."""
     import sys
@@ -134,7 +166,21 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
     _follow(metafunc.config)
     found = cases(metafunc.config)
-    metafunc.parametrize("pin_case", found, ids=[case.id for case in found])
+    metafunc.parametrize("pin_case", _grouped(found, metafunc.config))
+
+
+def _grouped(found: list[Case], config: pytest.Config) -> list[Any]:
+    """The cases as parameters. Those of a real node stay together in one worker, because two
+    cannot have it at the same time."""
+    real = config.getoption("--pin-subject").startswith(REAL)
+    return [
+        pytest.param(
+            case,
+            id=case.id,
+            marks=[pytest.mark.xdist_group(case.machine.name)] if real else [],
+        )
+        for case in found
+    ]
 
 
 @pytest.fixture

@@ -19,6 +19,7 @@ import msgspec
 import pytest
 
 import topologies
+from conformance.discovered import architecture_of
 from conformance.judge import Case, Judgement, judge, unjudged
 from conformance.lockstep import OracleMaker
 from conformance.oracle import ModelOracle
@@ -28,7 +29,7 @@ from conformance.results import Result
 from conformance.scenario import Level, Scenario, catalogue
 from conformance.smoke import smoke
 from conformance.stream import StreamWriter
-from conformance.subject import Subject, SubjectError, SubjectUsageError
+from conformance.subject import Subject, SubjectError, SubjectNotRestored, SubjectUsageError
 from conformance.subjects import open_subject
 from conformance.verdict import ExitStatus, Verdict, exit_status
 from reference.errors import ModelError
@@ -38,6 +39,9 @@ PROPERTY: Final = "pinproof"
 SUITE_TEST: Final = "test_scenarios.py::test_scenario["
 RECORDED: Final = "pinproof-recorded"
 REPORTERS: Final = "pinproof.reporters"
+NOT_RESTORED: Final = "pinproof-not-restored"
+CERTIFICATE: Final = "certificate"
+NODE_AREA: Final = "node"
 SUBJECT_KEY: Final = pytest.StashKey[Subject]()
 
 
@@ -68,10 +72,14 @@ def release_of(config: pytest.Config) -> str:
     return str(Release.parse(base).overridden(*config.getoption("--pin-behaviour")))
 
 
-def close_subject(config: pytest.Config) -> None:
-    """Close the subject of this process."""
+def close_subject(config: pytest.Config) -> str:
+    """Close the subject of this process. What it could not leave as it was, in words; ``""``."""
     if SUBJECT_KEY in config.stash:
-        config.stash[SUBJECT_KEY].close()
+        try:
+            config.stash[SUBJECT_KEY].close()
+        except SubjectNotRestored as error:
+            return str(error)
+    return ""
 
 
 # ---- cases ------------------------------------------------------------------------------------
@@ -85,23 +93,35 @@ def cases(config: pytest.Config) -> list[Case]:
     """
     try:
         require_whole_node(release_of(config))
-        machines = [
-            machine
-            for pattern in config.getoption("--pin-machine") or ["all"]
-            for machine in topologies.find(pattern)
-        ]
+        machines = _machines(config)
         unique = {machine.name: machine for machine in machines}
-        core_only = config.getoption("--pin-level") == Level.CORE.value
+        level = config.getoption("--pin-level")
         return [
             case
             for scenario in catalogue()
-            if not core_only or scenario.level is Level.CORE
+            if _is_asked(scenario, level)
             for case in _cases_of(scenario, unique)
         ]
     except (topologies.MachineError, ModelError, SubjectUsageError, ValueError) as error:
         raise pytest.UsageError(str(error)) from error
     except SubjectError as error:
         pytest.exit(f"pinproof: {error}", returncode=ExitStatus.COULD_NOT_TELL)
+
+
+def _is_asked(scenario: Scenario, level: str) -> bool:
+    """A certificate is about every core promise, and about all that only a real node can show."""
+    if level == CERTIFICATE and scenario.area == NODE_AREA:
+        return True
+    return level == Level.EXTENDED.value or scenario.level is Level.CORE
+
+
+def _machines(config: pytest.Config) -> list[topologies.Machine]:
+    """Those that were asked for; of a subject that is a machine itself, its own."""
+    patterns = config.getoption("--pin-machine") or ["all"]
+    own: tuple[topologies.Machine, ...] = getattr(subject_of(config), "machines", ())
+    if own:
+        return [one for one in own if "all" in patterns or one.name in patterns]
+    return [machine for pattern in patterns for machine in topologies.find(pattern)]
 
 
 def _cases_of(scenario: Scenario, machines: dict[str, topologies.Machine]) -> list[Case]:
@@ -127,7 +147,8 @@ def _oracle(case: Case, subject: Subject, release: str) -> OracleMaker:
         return recorded_oracle(case.scenario.id, case.machine, release)
 
     def make(*args: Any, **kwargs: Any) -> ModelOracle:
-        return ModelOracle(*args, release=release, **kwargs)
+        built_for = architecture_of(subject.info)
+        return ModelOracle(*args, release=release, architecture=built_for, **kwargs)
 
     return make
 
@@ -146,6 +167,7 @@ class Run:
         self._counts = dict.fromkeys(Verdict, 0)
         self._by_id: dict[str, Case] = {}
         self._directory: Path | None = None
+        self._not_restored: list[str] = []
         self.stream: Path | None = None
         self.status: ExitStatus | None = None
 
@@ -170,6 +192,12 @@ class Run:
         self._writer = StreamWriter(
             self.stream, subject_of(self._config).info, names, _environment(self._config)
         )
+
+    def learn_not_restored(self, what: str) -> None:
+        """A process of this run could not leave everything as it was."""
+        if what:
+            self._not_restored.append(what)
+            _say(self._config)(f"not restored: {what}")
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Take a case's result out of its report, or make one of a case that crashed."""
@@ -202,6 +230,7 @@ class Run:
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
         """End the stream; the run's exit status is pytest's."""
+        self.learn_not_restored(close_subject(self._config))
         if self._writer is None:
             return
         if exitstatus == pytest.ExitCode.USAGE_ERROR:
@@ -215,6 +244,8 @@ class Run:
         self.status = exit_status(self._counts, floor=self._config.getoption("--pin-floor"))
         if exitstatus not in (0, 1, 5) or (exitstatus == 1 and self.status == 0):
             self.status = ExitStatus.COULD_NOT_TELL
+        if self._not_restored:
+            self.status = ExitStatus.NOT_RESTORED
         self._writer.finish(self._counts, self.status)
         session.exitstatus = int(self.status)
         self._record()
@@ -232,7 +263,7 @@ class Run:
 
 def _case_id(nodeid: str) -> str:
     """What pytest has in brackets behind the test's name."""
-    return re.sub(r"^.*?\[|\]$", "", nodeid)
+    return re.sub(r"^.*?\[|\](@[^\]]*)?$", "", nodeid)
 
 
 def _environment(config: pytest.Config) -> dict[str, str]:

@@ -11,6 +11,7 @@ Who is at fault when something goes wrong is told by the exception:
     +-- SubjectSetupError       no node could be made: binary, sandbox, machine (status 3)
     |   +-- SubjectUsageError   the user named something that cannot be (status 2)
     +-- SubjectUnable           this subject does not do that, or may not: the scenario is skipped
+    +-- SubjectNotRestored      a node is not as it was before the run (status 5)
     +-- SubjectLostError        a step could not be carried out: the harness broke, or the node
                                 did not answer in time; the scenario's verdict is ``unknown``
 
@@ -82,6 +83,10 @@ class SubjectUsageError(SubjectSetupError):
 class SubjectUnable(SubjectError):
     """The subject cannot do what was asked, or was not allowed to: ``str()`` says what is missing,
     in words that a verdict ``skip`` shows. No step was taken half."""
+
+
+class SubjectNotRestored(SubjectError):
+    """Something outside of the run is not as it was before it; ``str()`` says what."""
 
 
 class SubjectLostError(SubjectError):

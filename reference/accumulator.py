@@ -81,14 +81,22 @@ def rules_of(release: AnyRelease) -> Rules:
     )
 
 
+# Below, units are taken apart rather than asked for their fields, and loops count in locals: a
+# machine of 384 CPUs has 192 cores, and to look at them is what an allocation costs.
+
+
 def _by_free_cpus(units: Units, free: int) -> list[Unit]:
     """Those that have free CPUs, fewest free CPUs first, then lowest id."""
     if len(units) == 1:
         return list(units) if units[0].within & free else []
-    found = [((unit.mask & free).bit_count(), unit) for unit in units if unit.within & free]
-    # The units come by ascending id and the sort is stable.
-    found.sort(key=itemgetter(0))
+    found = [((unit[1] & free).bit_count(), unit) for unit in units if unit[3] & free]
+    if len(found) > 1:
+        # The units come by ascending id and the sort is stable.
+        found.sort(key=_COUNT)
     return [unit for _, unit in found]
+
+
+_COUNT: Final = itemgetter(0)
 
 
 class Accumulator:
@@ -155,19 +163,26 @@ class Accumulator:
 
     def take_cores(self) -> None:
         """Whole cores whose number of free CPUs is the average size of a core."""
-        free, average = self.free, self._topology.cpus_per_core
         if self._rules.true_sizes:
             self._take_true_cores()
             return
-        if self.need < average:
+        free, need, average = self.free, self.need, self._topology.cpus_per_core
+        if need < average:
             return
-        self._take_whole(
-            core
-            for units in self._core_lists()
+        taken = 0
+        for units in self._core_lists():
             # Free cores have equal numbers of free CPUs, so they go by id, as they come.
-            for core in units
-            if (core.mask & free).bit_count() == average and core.within & free
-        )
+            for _, mask, size, within in units:
+                if within & free and size <= need and (mask & free).bit_count() == average:
+                    taken |= mask
+                    need -= size
+                    if need < 1:
+                        break
+            if need < 1:
+                break
+        self.taken |= taken
+        self.free = free & ~taken
+        self.need = need
 
     def _take_true_cores(self) -> None:
         free = self.free
@@ -182,41 +197,56 @@ class Accumulator:
         """CPUs one by one, core after core."""
         free = self.free
         for units in self._core_lists():
-            for core in _by_free_cpus(units, free):
-                self._take_one_by_one(core.mask & free)
+            several = []
+            for _, mask, _, within in units:
+                if within & free:
+                    left = mask & free
+                    if left & left - 1:
+                        several.append(left)
+                        continue
+                    # No core has fewer free CPUs than one, so this one's turn is now.
+                    self._take(left, 1)
+                    if self.need < 1:
+                        return
+            several.sort(key=int.bit_count)
+            for left in several:
+                self._take_one_by_one(left)
                 if self.need < 1:
                     return
 
     def take_uncore_caches(self) -> None:
         """Whole uncore caches, then one that is partly used, if its free CPUs are just right."""
-        topology = self._topology
-        for cache in self._sorted_uncore_caches():
-            if self.need >= topology.cpus_per_uncore:
-                free = self.free
-                self._take_whole(
-                    each for each in self._sorted_uncore_caches() if each.mask & free == each.mask
-                )
-                if self.need < 1:
-                    return
+        caches = self._sorted_uncore_caches()
+        # The kubelet looks for whole caches again before each partly used one. Of a partly used
+        # one it takes all that is missing or nothing, so it finds no other ones than at first.
+        if caches and self.need >= self._topology.cpus_per_uncore:
+            free = self.free
+            self._take_whole(each for each in caches if each.mask & free == each.mask)
+            if self.need < 1:
+                return
+        for cache in caches:
             self._take_partial_uncore(cache)
             if self.need < 1:
                 return
 
     def _take_partial_uncore(self, cache: Unit) -> None:
-        self._require_known_fill(cache)
+        free, need, rules = self.free, self.need, self._rules
+        if rules.uncore_best_fit or rules.true_sizes:
+            self._require_known_fill(cache)
         average = self._topology.cpus_per_core
-        rounded_up = self._rules.cores_rounded_up
-        number = -(-self.need // average) if rounded_up else self.need // average
-        cores = [
-            core for core in self._topology.cores_of_uncore[cache.id] if core.within & self.free
-        ]
+        rounded_up = rules.cores_rounded_up
+        number = -(-need // average) if rounded_up else need // average
         mask = 0
-        for core in cores[:number]:
-            mask |= core.mask & self.free
-        odd = rounded_up and self.need % 2 == 1 and average > 1
-        if odd and mask.bit_count() > self.need:
+        for _, of_core, _, within in self._topology.cores_of_uncore[cache.id]:
+            if within & free:
+                if number < 1:
+                    break
+                number -= 1
+                mask |= of_core & free
+        odd = rounded_up and need % 2 == 1 and average > 1
+        if odd and mask.bit_count() > need:
             mask ^= 1 << mask.bit_length() - 1
-        if mask.bit_count() == self.need:
+        if mask.bit_count() == need:
             self.take(mask)
 
     def _require_known_fill(self, cache: Unit) -> None:

@@ -10,8 +10,7 @@ Source: ``takeByTopology…``, ``pkg/kubelet/cm/cpumanager/cpu_assignment.go``, 
 
 from __future__ import annotations
 
-from contextlib import suppress
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from reference.accumulator import STRATEGIES, Accumulator, Rules, rules_of
 from reference.behaviours import Behaviour
@@ -70,8 +69,8 @@ def take_by_topology(
         return CPUSet()
     if strategy == "distributed" and cpus % group_size == 0:
         request = _Wish(cpus, group_size, align_by_socket, hint_nodes)
-        return CPUSet.of_mask(_distributed(topology, available, request, rules))
-    return CPUSet.of_mask(_packed(topology, available, cpus, rules, strategy))
+        return CPUSet.of_mask(_distributed(topology, available.mask, request, rules))
+    return CPUSet.of_mask(_packed(topology, available.mask, cpus, rules, strategy))
 
 
 def is_determined(release: AnyRelease) -> bool:
@@ -84,18 +83,18 @@ def accumulate(
     topology: CPUTopology, available: CPUSet, cpus: int, release: AnyRelease
 ) -> Accumulator:
     """An allocation of ``release`` that has taken nothing yet. Raises :class:`NotEnoughCPUs`."""
-    return _accumulator(topology, available, cpus, rules_of(release))
+    return _accumulator(topology, available.mask, cpus, rules_of(release))
 
 
-def _accumulator(topology: CPUTopology, available: CPUSet, cpus: int, rules: Rules) -> Accumulator:
-    accumulator = Accumulator(topology, available.mask, cpus, rules)
+def _accumulator(topology: CPUTopology, available: int, cpus: int, rules: Rules) -> Accumulator:
+    accumulator = Accumulator(topology, available, cpus, rules)
     if cpus > accumulator.free.bit_count():
-        raise NotEnoughCPUs(cpus, len(available), with_numbers=rules.numbers_in_refusal)
+        raise NotEnoughCPUs(cpus, available.bit_count(), with_numbers=rules.numbers_in_refusal)
     return accumulator
 
 
 def _packed(
-    topology: CPUTopology, available: CPUSet, cpus: int, rules: Rules, strategy: str = "packed"
+    topology: CPUTopology, available: int, cpus: int, rules: Rules, strategy: str = "packed"
 ) -> int:
     if cpus < 1:
         return 0
@@ -107,8 +106,7 @@ def _packed(
     raise NothingFits
 
 
-@dataclass(frozen=True, slots=True)
-class _Wish:
+class _Wish(NamedTuple):
     """What is asked of the distributed allocator."""
 
     cpus: int
@@ -117,7 +115,7 @@ class _Wish:
     hint_nodes: int
 
 
-def _distributed(topology: CPUTopology, available: CPUSet, wish: _Wish, rules: Rules) -> int:
+def _distributed(topology: CPUTopology, available: int, wish: _Wish, rules: Rules) -> int:
     accumulator = _accumulator(topology, available, wish.cpus, rules)
     order = accumulator.numa_nodes()
     request = _request(topology, order, wish, rules)
@@ -134,9 +132,11 @@ def _distributed(topology: CPUTopology, available: CPUSet, wish: _Wish, rules: R
         return _packed(topology, available, wish.cpus, rules)
 
     def give(node: int, number: int) -> None:
-        with suppress(AllocationError):  # as the kubelet does; what is missing shows at the end
-            inside = CPUSet.of_mask(accumulator.free & topology.numa_masks[node])
+        inside = accumulator.free & topology.numa_masks[node]
+        try:
             accumulator.take(_packed(topology, inside, number, rules))
+        except AllocationError:
+            return  # as the kubelet does; what is missing shows at the end
 
     for node in found.nodes:
         give(node, found.each)

@@ -27,6 +27,21 @@ Members: TypeAlias = tuple[int, ...]
 Counts: TypeAlias = tuple[int, ...]
 
 
+class _Costs(dict[int, int]):
+    """What a node adds to the sum of squares, by the number of CPUs that it is left with; made
+    when it is asked for, as most machines need few of them."""
+
+    __slots__ = ("_mean",)
+
+    def __init__(self, mean: int) -> None:
+        self._mean = mean
+
+    def __missing__(self, number: int) -> int:
+        off = 1000 * number - self._mean
+        cost = self[number] = off * off
+        return cost
+
+
 class Balance:
     """Scores of the combinations of ``size`` nodes for a request of ``cpus`` in groups.
 
@@ -50,20 +65,14 @@ class Balance:
     def __init__(
         self, free: Sequence[int], cpus: int, group: int, size: int, *, capped: bool
     ) -> None:
-        mean = nearest((sum(free) - cpus) / len(free) * 1000)
         self._free = free
         self._cpus = cpus
         self._group = group
         self._size = size
         self._capped = capped
         self._even = group * (cpus // size // group)
-        # What a node contributes to the sum of squares, by its free CPUs. A bound may ask for less
-        # than none, which an index from the end answers.
-        numbers = [*range(max(free) + 1), *range(-group, 0)]
-        self._cost: list[int] = [
-            (1000 * number - mean) * (1000 * number - mean) for number in numbers
-        ]
-        self._base = sum(self._cost[number] for number in free)
+        self._cost = _Costs(nearest((sum(free) - cpus) / len(free) * 1000))
+        self._base = sum([self._cost[number] for number in free])
         self._bounds: dict[Counts, int] = {}
         self._excesses: dict[Counts, int] = {}
 
@@ -80,16 +89,32 @@ class Balance:
     @property
     def grouped(self) -> bool:
         """Whether every node's free CPUs are whole groups."""
-        return all(count % self._group == 0 for count in self._free)
+        group = self._group
+        return group == 1 or not any(count % group for count in self._free)
 
     def best(self, positions: Sequence[int]) -> tuple[int, Members] | None:
         """The lowest score among combinations of these positions, and the first that has it."""
+        if self._size == 1:
+            return self._best_alone(positions)
         able = [at for at in positions if self._capped or self._free[at] >= self._even]
+        if len(able) == self._size:
+            return (self._score_of(able), tuple(able)) if self._enough(able) else None
         most_first = sorted(able, key=self._free.__getitem__, reverse=True)
         if len(able) < self._size or not self._enough(most_first[: self._size]):
             return None
         lowest = self._lowest(most_first)
         return lowest, self._first(able, lowest)
+
+    def _best_alone(self, positions: Sequence[int]) -> tuple[int, Members] | None:
+        """The best of single nodes: each gives the whole request."""
+        free, cpus, cost = self._free, self._cpus, self._cost
+        best: tuple[int, Members] | None = None
+        for at in positions:
+            if free[at] >= cpus:
+                score = self._score(self._base + cost[free[at] - cpus] - cost[free[at]])
+                if best is None or score < best[0]:
+                    best = score, (at,)
+        return best
 
     def each(self, members: Sequence[int]) -> int:
         """The share that every member gives."""

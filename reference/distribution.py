@@ -20,7 +20,7 @@ Source: ``takeByTopologyNUMADistributed``, ``cpu_assignment.go``, 1.23 to 1.37.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from reference.balance import Balance, Members
 from reference.errors import AllocationError, AllocationHangs
@@ -29,8 +29,7 @@ from reference.exhaustive import Search, Unending
 __all__ = ["Request", "Share", "accounting_error", "deal", "share"]
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
+class Request(NamedTuple):
     """What is to be shared, and by which rules.
 
     ``cpus`` in groups of ``group`` CPUs; combinations of ``fewest`` to ``most`` nodes are tried.
@@ -49,8 +48,7 @@ class Request:
     kept: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Share:
+class Share(NamedTuple):
     """Who gives what: ``each`` CPUs from every node, then groups in turn from ``remainder``."""
 
     nodes: Sequence[int]
@@ -58,8 +56,7 @@ class Share:
     remainder: Sequence[int]
 
 
-@dataclass(frozen=True, slots=True)
-class _Found:
+class _Found(NamedTuple):
     """A combination and the subset for its rest; ``able``: what subsets were made of.
     ``stopped``: the search broke off at the next combination, as nothing could be better."""
 
@@ -75,6 +72,8 @@ def share(order: Sequence[int], held: Mapping[int, int], request: Request) -> Sh
     ``order``: the nodes with free CPUs as the kubelet sorts them; ``held``: the number of free CPUs
     of each. Raises :class:`AllocationHangs`.
     """
+    if len(order) == request.fewest == 1:
+        return Share(order, request.cpus, ())
     free = [held[node] for node in order]
     for size in range(request.fewest, request.most + 1):
         if len(held) < len(order):
@@ -170,6 +169,8 @@ def _overwritten(members: Members, number: int, *, stopped: bool = False) -> Mem
 
 
 def _subset_overwritten(subset: Members, able: Sequence[int]) -> Members:
+    if not subset:
+        return ()
     places = _overwritten(tuple(able.index(at) for at in subset), len(able))
     return tuple(able[place] for place in places)
 

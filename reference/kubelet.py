@@ -101,7 +101,9 @@ class Kubelet:
 
     def _is_ended(self, pod: Pod) -> bool:
         """Whether containers of the refused pod have to be ended, which makes its status whole."""
-        return self._names_qos_at_end and any(self.runtime.runs(pod.uid, one.name) for one in pod.containers)
+        return self._names_qos_at_end and any(
+            self.runtime.runs(pod.uid, one.name) for one in pod.containers
+        )
 
     def drop(self, name: str) -> None:
         """The pod's manifest is gone: end its containers and forget it."""

@@ -203,8 +203,9 @@ class Node:
                 self._info = self._discover(self._trees(name), release=self._release)
             case AwaitCrashLoop():
                 self._require_down(step)
-            case KillContainer(pod=name, container=container) | TamperQuota(
-                pod=name, container=container
+            case (
+                KillContainer(pod=name, container=container)
+                | TamperQuota(pod=name, container=container)
             ):
                 self._require_container(step, name, container)
             case Spin() | RestartRuntime() | DaemonReload():

@@ -65,9 +65,7 @@ def _class_of(owners: Sequence[Container | PodResources]) -> str:
     limits = _totals((_amount(one.cpu_limit), _amount(one.memory_limit)) for one in owners)
     if not any(requests) and not any(limits):
         return BEST_EFFORT
-    limited = all(
-        _amount(one.cpu_limit) > 0 and _amount(one.memory_limit) > 0 for one in owners
-    )
+    limited = all(_amount(one.cpu_limit) > 0 and _amount(one.memory_limit) > 0 for one in owners)
     return GUARANTEED if limited and requests == limits else BURSTABLE
 
 

@@ -17,7 +17,7 @@ from typing import Any, Final, TypeAlias
 import msgspec
 
 from benchmarks.exactness.machines import (
-    machine_of_uneven_cores,
+    machine_of_many_parts,
     random_machine,
     without_a_core,
 )
@@ -111,12 +111,17 @@ def draw(seed: int, release: str, number: int) -> Case:
     """Case ``number`` of ``seed``."""
     random = Random(f"{seed} {release} {number}")
     prone = has(release, Behaviour.NUMA_DISTRIBUTION) and random.random() < 0.02
-    machine = (machine_of_uneven_cores if prone else random_machine)(random, release)
+    machine = (machine_of_many_parts if prone else random_machine)(random, release)
     cpus = sorted(cpu for node in machine.nodes for core in node.cores for cpu in core.thread_ids)
     config = _config(random, release, cpus)
     if prone:  # the kubelet may search for ever
-        options = {**config.policy_options, _ACROSS_NUMA: "true", _FULL_PCPUS: "true"}
-        config = replace(config, policy_options=options)
+        config = replace(
+            config,
+            policy_options={_ACROSS_NUMA: "true", _FULL_PCPUS: "true"},
+            reserved_system_cpus=CPUSet(random.sample(cpus, len(cpus) // 5 + 1)),
+            topology_manager_policy="none",
+            topology_manager_policy_options={},
+        )
     return Case(release, machine, config, _actions(random, config, machine, cpus))
 
 
@@ -192,10 +197,12 @@ def _actions(
 ) -> tuple[Action, ...]:
     actions: list[Action] = []
     there: list[Pod] = []
+    per_core = machine.cpu_topology().cpus_per_core
+    step = per_core if config.policy_options.get(_FULL_PCPUS) and random.random() < 0.8 else 1
     for number in range(random.choice([4, 8, 12, 20])):
         dice = random.random()
         if dice < 0.48:
-            there.append(_pod(random, f"p{number}", len(cpus)))
+            there.append(_pod(random, f"p{number}", len(cpus), step))
             actions.append(Arrive(there[-1]))
         elif dice < 0.66 and there:
             actions.append(Leave(there.pop(random.randrange(len(there))).name))
@@ -203,7 +210,7 @@ def _actions(
             actions.append(Round())
         elif dice < 0.87:
             known = there and random.random() < 0.25
-            pod = random.choice(there) if known else _pod(random, f"q{number}", len(cpus))
+            pod = random.choice(there) if known else _pod(random, f"q{number}", len(cpus), step)
             actions.append(Ask(pod))
         elif dice < 0.92 and there:
             name = random.choice(there).name
@@ -224,7 +231,8 @@ def _changed(
     return [Restart(_config(random, str(machine.release), cpus)), Restart(config)]
 
 
-def _pod(random: Random, name: str, cpus: int) -> Pod:
+def _pod(random: Random, name: str, cpus: int, step: int) -> Pod:
+    """A pod; most of its containers ask for a multiple of ``step`` CPUs."""
     kinds = [Kind.APP]
     if random.random() < 0.3:
         kinds += random.choices(
@@ -234,15 +242,19 @@ def _pod(random: Random, name: str, cpus: int) -> Pod:
         random.shuffle(kinds)
         kinds.sort(key=lambda kind: order.get(kind, 0))
     most = random.choice([2, 4, 4, 8, max(2, cpus // 2), cpus + 2])
-    return Pod(name, tuple(_container(random, f"c{i}", kind, most) for i, kind in enumerate(kinds)))
+    return Pod(
+        name,
+        tuple(_container(random, f"c{i}", kind, most, step) for i, kind in enumerate(kinds)),
+    )
 
 
-def _container(random: Random, name: str, kind: Kind, most: int) -> Container:
+def _container(random: Random, name: str, kind: Kind, most: int, step: int) -> Container:
     dice = random.random()
     if dice < 0.07:
         return Container(name, kind=kind)  # BestEffort, or it spoils the pod's class
     count = random.randint(1, most)
-    cpu = str(count + count % 2 if random.random() < 0.5 else count)
+    count += -count % (step if step > 1 else random.choice([1, 2]))
+    cpu = str(count)
     if dice < 0.15:
         cpu = f"{random.randrange(100, most * 1000, 50)}m"
     if dice < 0.20:

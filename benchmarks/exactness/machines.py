@@ -38,17 +38,14 @@ def random_machine(random: Random, release: str) -> MachineInfo:
     return _told(random, plan, cpus, release, odd=odd)
 
 
-def machine_of_uneven_cores(random: Random, release: str) -> MachineInfo:
-    """A machine with several NUMA nodes and cores of different sizes, two and more on average:
-    there CPUs are left over when whole cores are dealt out."""
+def machine_of_many_parts(random: Random, release: str) -> MachineInfo:
+    """A machine with several NUMA nodes and cores of several CPUs: there CPUs may be left over
+    when whole cores are dealt out."""
     while True:
-        plan = _uneven(random, _plan(random, *_MOST))
-        cpus = _numbers(random, plan, sparse=False)
-        told = _told(random, plan, cpus, release, odd=True)
-        topology = told.cpu_topology()
-        several = topology.num_numa_nodes > 1 and topology.cpus_per_core > 1
-        if several and not topology.even_cores:
-            return told
+        info = random_machine(random, release)
+        topology = info.cpu_topology()
+        if topology.num_numa_nodes > 2 and topology.cpus_per_core > 1:
+            return info
 
 
 def _plan(random: Random, most_nodes: int, most_cpus: int) -> _Plan:

@@ -10,13 +10,17 @@ from conformance.scenarios import machine  # isort: skip
 from conformance.scenarios import options  # isort: skip
 from conformance.scenarios import config  # isort: skip
 from conformance.scenarios import topology  # isort: skip
+from conformance.scenarios import node  # isort: skip
+from conformance.scenarios import pod_level  # isort: skip
 
 __all__ = [
     "admission",
     "config",
     "machine",
+    "node",
     "options",
     "packing",
+    "pod_level",
     "pool",
     "qos",
     "restart",

@@ -90,6 +90,31 @@ UNCORE_CACHE: Final = Source(
     f"{_KEPS}/4800-cpumanager-split-uncorecache",
 )
 
+POD_LEVEL: Final = Source(
+    "KEP-2837, Pod Level Resources: CPU and Memory Manager leave such pods alone",
+    f"{_KEPS}/2837-pod-level-resource-spec",
+)
+POD_LEVEL_EMPTY: Final = Source(
+    "Kubernetes 1.37: only pod-level resources that name something decide the QoS class",
+    f"{_ISSUES}/blob/v1.37.0/pkg/apis/core/v1/helper/qos/qos.go",
+)
+POD_LEVEL_MANAGERS: Final = Source(
+    "KEP-5526, Pod Level Resource Managers",
+    f"{_KEPS}/5526-pod-level-resource-managers",
+)
+POD_LEVEL_LIMITS: Final = Source(
+    "Kubernetes 1.37: missing pod-level requests are filled in by the API server alone",
+    f"{_ISSUES}/blob/v1.37.0/pkg/apis/core/v1/defaults.go",
+)
+POD_LEVEL_STATE: Final = Source(
+    "Kubernetes 1.37: a state file with the CPUs of whole pods is read whatever the feature gate",
+    f"{_ISSUES}/blob/v1.37.0/pkg/kubelet/cm/cpumanager/state/state_checkpoint.go",
+)
+POD_LEVEL_RESTART: Final = Source(
+    "Issue 140989: after a restart of the kubelet a pod's own pool is allocated again",
+    f"{_ISSUES}/issues/140989",
+)
+
 _TOPOLOGY = f"{_DOCS}/tasks/administer-cluster/topology-manager/"
 
 TOPOLOGY_PAGE: Final = Source(

@@ -3,20 +3,24 @@ can make fail has never been seen to fail."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
 
 from conformance.discovered import info_of
 from conformance.subject import SubjectUsageError
 from conformance.subjects.reference import ReferenceSubject
-from reference import NEWEST, CPUSet, CPUTopology, Node
+from reference import NEWEST, CPUManager, CPUSet, CPUTopology, Node
+from reference.behaviours import Behaviour
+from reference.errors import TopologyAffinityError
 from reference.hints import Hint
 from reference.policy import Policy, StaticPolicy, make_policy
+from reference.qos import exclusive_cpus, pod_milli_cpus
 from reference.releases import AnyRelease
 from reference.state import State
 from reference.steps import Container, KubeletConfig, Pod
+from reference.topology_manager import affinity_error
 
 
 class SplitsCores(StaticPolicy):
@@ -96,13 +100,129 @@ class ForgetsWhoHolds(StaticPolicy):
         return super().pod_hints(blank, pod)
 
 
+class PinsPodsWithPodLevelResources(StaticPolicy):
+    """Gives containers their CPUs whether or not pod-level resources count."""
+
+    def count(self, pod: Pod, container: Container) -> int:
+        """By the container alone."""
+        return exclusive_cpus(pod, container)
+
+
+class SharesExclusiveCPUs(StaticPolicy):
+    """Lets every container of a pod with CPUs as a whole run on all of them."""
+
+    def allocate_pod(self, state: State, pod: Pod, hint: Hint | None = None) -> None:
+        """Takes the right ones, and deals them out to everybody."""
+        super().allocate_pod(state, pod, hint)
+        if pod.uid in state.pod_entries:
+            for name in list(state.entries[pod.uid]):
+                state.set(pod.uid, name, state.pod_entries[pod.uid])
+
+
+class KeepsThePool(StaticPolicy):
+    """Takes back what containers had for themselves, and not what their pod had beside it."""
+
+    def remove_container(self, state: State, uid: str, container: str) -> None:
+        """As if there were no CPUs of a whole pod."""
+        self.pod_managers, on = False, self.pod_managers
+        try:
+            super().remove_container(state, uid, container)
+        finally:
+            self.pod_managers = on
+        if uid not in state.entries and uid in state.pod_entries:
+            state.delete_pod(uid)
+
+
+class AdmitsEmptyPools(StaticPolicy):
+    """Does not mind that a pod's exclusive containers leave the others no CPU."""
+
+    def pod_hints(self, state: State, pod: Pod) -> list[Hint] | None:
+        """As if every container were exclusive."""
+        return super().pod_hints(state, self._without_shared(pod))
+
+    def allocate_pod(self, state: State, pod: Pod, hint: Hint | None = None) -> None:
+        """Nothing for those that have none of their own."""
+        super().allocate_pod(state, self._without_shared(pod), hint)
+
+    def _without_shared(self, pod: Pod) -> Pod:
+        """The pod's exclusive containers; the whole pod where that leaves it CPUs to share."""
+        counts = self.counts(pod)
+        if sum(counts.values()) < self.total(pod, counts):
+            return pod
+        kept = tuple(one for one in pod.containers if counts[one.name])
+        return replace(pod, containers=kept)
+
+
+class RoundsThePodUp(StaticPolicy):
+    """Takes a broken number of CPUs for the next whole one."""
+
+    def total(self, pod: Pod, counts: Mapping[str, int]) -> int:
+        """Rounded up."""
+        if not self.serves_whole(pod):
+            return super().total(pod, counts)
+        return -(-pod_milli_cpus(pod) // 1000)
+
+
+class KeepsItsPool(StaticPolicy):
+    """Leaves a pod the CPUs that it holds as a whole (what pull request 141041 is to do)."""
+
+    def pod_hints(self, state: State, pod: Pod) -> list[Hint] | None:
+        """No preference where it holds some."""
+        return None if pod.uid in state.pod_entries else super().pod_hints(state, pod)
+
+    def allocate_pod(self, state: State, pod: Pod, hint: Hint | None = None) -> None:
+        """Nothing more where it holds some."""
+        if pod.uid not in state.pod_entries:
+            super().allocate_pod(state, pod, hint)
+
+
+class PoolsUnderAnyScope(StaticPolicy):
+    """Gives a pod CPUs as a whole whatever the Topology Manager's scope is."""
+
+    def allocate(
+        self, state: State, pod: Pod, container: Container, hint: Hint | None = None
+    ) -> None:
+        """With its first container."""
+        if not self.serves_whole(pod):
+            super().allocate(state, pod, container, hint)
+        elif pod.uid not in state.pod_entries:
+            self.allocate_pod(state, pod, hint)
+
+
+class SplitsCoresOfPods(StaticPolicy):
+    """Looks for whole cores when a container is given CPUs, and not when a pod is."""
+
+    def allocate_pod(self, state: State, pod: Pod, hint: Hint | None = None) -> None:
+        """Any number will do."""
+        options, self.options = self.options, replace(self.options, full_pcpus_only=False)
+        try:
+            super().allocate_pod(state, pod, hint)
+        finally:
+            self.options = options
+
+
+class PlainWords(CPUManager):
+    """Refuses a pod with pod-level resources in the words for any other."""
+
+    def admit(self, pod: Pod, active: Iterable[Pod]) -> None:
+        """The refusal alone is other."""
+        try:
+            super().admit(pod, active)
+        except TopologyAffinityError:
+            raise affinity_error(NEWEST) from None
+
+
 @dataclass(frozen=True, slots=True)
 class Miniature:
-    """A wrong policy, and the scenario that is bound to catch it, on this machine."""
+    """A wrong policy, CPU manager or release (``behaviours`` more than it has), and the scenario
+    that is bound to catch it, on this machine; ``also`` are others that do."""
 
-    policy: Callable[..., StaticPolicy]
+    policy: Callable[..., StaticPolicy] | None
     caught_by: str
     machine: str = "1s-1n-4c-smt2"
+    also: tuple[str, ...] = ()
+    manager: Callable[..., CPUManager] = CPUManager
+    behaviours: tuple[Behaviour, ...] = ()
 
 
 _TWO_NODES: Final = "2s-2n-16c-smt2"
@@ -124,6 +244,72 @@ MINIATURES: Final[dict[str, Miniature]] = {
     "forgets-who-holds": Miniature(
         ForgetsWhoHolds, "topology/restart-keeps-full-pods", machine=_TWO_NODES
     ),
+    "pins-pods-with-pod-level-resources": Miniature(
+        PinsPodsWithPodLevelResources,
+        "pod-level/no-exclusive-cpus-by-default",
+        machine=_TWO_NODES,
+        also=("pod-level/restricted-spares-it-by-default",),
+    ),
+    "overlooks-empty-resources": Miniature(
+        None,
+        "pod-level/empty-resources-make-best-effort",
+        behaviours=(Behaviour.EMPTY_POD_LEVEL_IGNORED,),
+    ),
+    "fills-no-requests-in": Miniature(
+        None,
+        "pod-level/limits-are-requests-too",
+        machine=_TWO_NODES,
+        behaviours=(Behaviour.POD_LEVEL_REQUESTS_NOT_FILLED_IN,),
+    ),
+    "reads-state-of-any-gate": Miniature(
+        None,
+        "pod-level/gate-off-refuses-the-state",
+        machine=_TWO_NODES,
+        behaviours=(Behaviour.STATE_WITH_DATA,),
+    ),
+    "shares-exclusive-cpus": Miniature(
+        SharesExclusiveCPUs,
+        "pod-level/pod-scope-shares-one-pool",
+        machine=_TWO_NODES,
+        also=("pod-level/init-containers-use-the-pool",),
+    ),
+    "keeps-the-pool": Miniature(
+        KeepsThePool, "pod-level/deletion-returns-the-pool", machine=_TWO_NODES
+    ),
+    "admits-empty-pools": Miniature(
+        AdmitsEmptyPools,
+        "pod-level/empty-shared-pool-is-refused",
+        machine=_TWO_NODES,
+        also=(
+            "pod-level/no-cpu-for-init-is-refused",
+            "pod-level/restricted-has-its-own-words",
+        ),
+    ),
+    "rounds-the-pod-up": Miniature(
+        RoundsThePodUp, "pod-level/odd-total-gets-nothing", machine=_TWO_NODES
+    ),
+    "keeps-its-pool": Miniature(
+        KeepsItsPool,
+        "pod-level/restart-takes-another-pool",
+        machine=_TWO_NODES,
+        also=("pod-level/restart-refuses-a-shared-pool",),
+    ),
+    "pools-under-any-scope": Miniature(
+        PoolsUnderAnyScope,
+        "pod-level/container-scope-has-no-pool",
+        machine=_TWO_NODES,
+        also=("pod-level/policy-none-has-no-pool",),
+    ),
+    "splits-cores-of-pods": Miniature(
+        SplitsCoresOfPods, "pod-level/whole-cores-judge-the-pod", machine=_TWO_NODES
+    ),
+    "plain-words": Miniature(
+        None,
+        "pod-level/restricted-has-its-own-words",
+        machine=_TWO_NODES,
+        also=("pod-level/container-scope-refuses",),
+        manager=PlainWords,
+    ),
 }
 
 
@@ -133,11 +319,11 @@ def miniature(name: str, *, release: str = NEWEST) -> ReferenceSubject:
     if found is None:
         known = ", ".join(MINIATURES)
         raise SubjectUsageError(f"unknown miniature {name!r}: there are {known}")
-    return ReferenceSubject(f"miniature:{name}", release=release, make=partial(_node, found.policy))
+    return ReferenceSubject(f"miniature:{name}", release=release, make=partial(_node, found))
 
 
 def _node(
-    wrong: Callable[..., StaticPolicy],
+    wrong: Miniature,
     trees: Callable[[str], Mapping[str, str]],
     machine: str,
     config: KubeletConfig,
@@ -145,15 +331,22 @@ def _node(
 ) -> Node:
     def policy(topology: CPUTopology, config: KubeletConfig, *, release: AnyRelease) -> Policy:
         right = make_policy(topology, config, release=release)
-        if not isinstance(right, StaticPolicy):
+        if wrong.policy is None or not isinstance(right, StaticPolicy):
             return right
-        return wrong(right.topology, right.reserved, release=release, options=right.options)
+        return wrong.policy(
+            right.topology,
+            right.reserved,
+            release=release,
+            options=right.options,
+            pod_managers=right.pod_managers,
+        )
 
     return Node(
         trees,
         machine,
         config,
-        release=release,
+        release="+".join([release, *(one.title for one in wrong.behaviours)]),
         policy_factory=policy,
+        manager_factory=wrong.manager,
         discovering=info_of,
     )

@@ -8,6 +8,6 @@ Every way is a :class:`hil.shell.Shell`: one round trip for each script, bounded
 nothing left running. :func:`hil.access.testinfra.host_of` makes a testinfra host of one.
 """
 
-from hil.access.inventory import KubeletPaths, NodeAddress, connect, connected, nodes
+from hil.access.inventory import NodeAddress, connect, connected, nodes
 
-__all__ = ["KubeletPaths", "NodeAddress", "connect", "connected", "nodes"]
+__all__ = ["NodeAddress", "connect", "connected", "nodes"]

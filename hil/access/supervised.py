@@ -35,16 +35,16 @@ _PATH: Final = (
 
 # One line each, without ' \ and !, which csh and fish read in their own way inside of quotes.
 _WATCH: Final = (
-    "n=0; while [ $n -lt $2 ] && kill -0 $1; do sleep 1; n=$((n+1)); done; kill -9 -- -$3 $3"
+    "n=0; while [ $n -lt $2 ] && kill -0 $1; do sleep 1; n=$((n+1)); done; kill -9 -$3 $3"
 )
 _SUPERVISE: Final = (
     "LC_ALL=C; PATH=$PATH:" + _PATH + "; export LC_ALL PATH; "
     's=$(printf %s "$3" | base64 -d) || exit 126; exec 3<&0; '
     'setsid sh -c "$s" <&3 3<&- & c=$!; '
     'setsid sh -c "$4" sh "$1" "$2" "$c" </dev/null >/dev/null 2>&1 3<&- & w=$!; '
-    "exec 3<&-; wait $c; r=$?; kill -9 -- -$w $w -$c >/dev/null 2>&1; exit $r"
+    "exec 3<&-; wait $c; r=$?; kill -9 -$w $w -$c >/dev/null 2>&1; exit $r"
 )
-_KILL: Final = "kill -9 -- -$1 $1"
+_KILL: Final = "kill -9 -$1 $1"
 #: The outer shell knows its parent, which sudo's processes would hide.
 _OUTER: Final = 'exec $1 /bin/sh -c "$2" sh "$PPID" "$3" "$4" "$5"'
 _NOT_ROOT: Final = 77
@@ -104,7 +104,7 @@ class Supervised:
 
     def _mark(self, stdout: bytes) -> tuple[str, str, bytes] | None:
         """Process, user that is not root, and what follows."""
-        before, token, after = stdout.partition(self.token.encode() + b" ")
+        _, token, after = stdout.partition(self.token.encode() + b" ")
         line, end, rest = after.partition(b"\n")
         if not token or not end:
             return None

@@ -10,25 +10,11 @@ from typing import Any, Final
 from hil.shell import NodeUnfit
 from hil.truth.places import OURS
 from reference import CPUSet
-from reference.quantity import milli_cpus
-from reference.steps import Kind, Pod
+from reference.qos import pod_milli_cpus
+from reference.quantity import milli_value, quantity
+from reference.steps import Pod
 
 _NEVER_EVICTED: Final = ("Succeeded", "Failed")
-
-
-def requested_milli_cpus(pod: Pod) -> int:
-    """What the pod's containers request together; init containers that end count alone."""
-    running = sum(
-        _milli(each.cpu_request or each.cpu_limit)
-        for each in pod.containers
-        if each.kind is not Kind.INIT
-    )
-    init = [_milli(each.cpu_request or each.cpu_limit) for each in pod.containers]
-    return max([running, *init])
-
-
-def _milli(quantity: str | None) -> int:
-    return 0 if quantity is None else milli_cpus(quantity)
 
 
 def refuse_if_crowded(pod: Pod, pods_text: str, allocatable: int) -> None:
@@ -36,7 +22,7 @@ def refuse_if_crowded(pod: Pod, pods_text: str, allocatable: int) -> None:
     kubelet lists and that are not ours; ``allocatable`` is the node's, in thousandths of a CPU."""
     foreign = list(_foreign(pods_text))
     used = sum(_requested(item) for item in foreign)
-    wanted = requested_milli_cpus(pod)
+    wanted = pod_milli_cpus(pod)
     if foreign and used + wanted > allocatable:
         raise NodeUnfit(
             f"pod {pod.name} requests {wanted}m of CPU and {len(foreign)} pods of others hold "
@@ -55,8 +41,9 @@ def _foreign(pods_text: str) -> Iterable[Mapping[str, Any]]:
 def _requested(item: Mapping[str, Any]) -> int:
     containers = (item.get("spec") or {}).get("containers") or []
     return sum(
-        _milli(((each.get("resources") or {}).get("requests") or {}).get("cpu"))
+        milli_value(quantity(requests["cpu"]))
         for each in containers
+        if "cpu" in (requests := (each.get("resources") or {}).get("requests") or {})
     )
 
 

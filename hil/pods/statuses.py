@@ -50,7 +50,5 @@ def _status(item: Mapping[str, Any]) -> PodStatus:
         reason=str(status.get("reason", "")),
         message=str(status.get("message", "")),
         qos=str(status.get("qosClass", "")),
-        restarts={
-            str(each["name"]): int(each.get("restartCount", 0)) for each in containers
-        },
+        restarts={str(each["name"]): int(each.get("restartCount", 0)) for each in containers},
     )

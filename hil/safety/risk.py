@@ -49,6 +49,11 @@ RISK_OF: Final = {
     Capability.REBOOT: Risk.REBOOT,
     Capability.TAMPER: Risk.PODS,
     Capability.START_ERROR: Risk.KUBELET_RESTART,
+    Capability.KERNEL: Risk.READ_ONLY,
+    Capability.CONTAINERS: Risk.PODS,
+    Capability.RUNTIME: Risk.KUBELET_RESTART,
+    Capability.SERVICES: Risk.KUBELET_RESTART,
+    Capability.HOTPLUG: Risk.CPU_OFFLINE,
 }
 
 

@@ -57,6 +57,7 @@ def read_look(text: str, mark: str) -> Look:
         pods=by_kind["pods"].body if "pods" in by_kind else None,
         log=by_kind["log"].body if "log" in by_kind else "",
         reached="late" not in by_kind,
+        print=by_kind["print"].body.strip() if "print" in by_kind else "",
         notes={
             "before": by_kind["before"].body.strip() if "before" in by_kind else "",
             "status": by_kind["status"].words if "status" in by_kind else "",

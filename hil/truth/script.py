@@ -39,6 +39,8 @@ pin_get() { # the kubelet's list of its pods
     curl -ksf --max-time 5 "$pin_url"
   elif command -v wget >/dev/null 2>&1; then
     wget -qO- -T 5 --no-check-certificate "$pin_url" 2>/dev/null
+  elif busybox wget --help >/dev/null 2>&1; then
+    busybox wget -qO- -T 5 --no-check-certificate "$pin_url" 2>/dev/null
   elif command -v bash >/dev/null 2>&1; then
     bash -c 'u=${1#http://}; [ "$u" != "$1" ] || exit 1; h=${u%%/*}
       exec 3<>"/dev/tcp/${h%:*}/${h#*:}" || exit 1
@@ -59,7 +61,10 @@ pin_phase() { # UID: the phase that the kubelet gives the pod
   pin_j=${pin_j#*"\"uid\":\"$1\""}; pin_j=${pin_j#*'"phase":"'}; printf '%s' "${pin_j%%\"*}"
 }
 pin_started() { pin_running "$1" "$2" || [ "$(pin_phase "$1")" = Failed ]; }
-pin_unlisted() { pin_j=$(pin_get) || return 0; case $pin_j in *"\"uid\":\"$1\""*) return 1 ;; esac; }
+pin_unlisted() {
+  pin_j=$(pin_get) || return 0
+  case $pin_j in *"\"uid\":\"$1\""*) return 1 ;; esac
+}
 pin_gone() { ! pin_running "$1" 1 && pin_unlisted "$1"; }
 pin_service() { systemctl show -p ActiveState -p SubState -p MainPID -p NRestarts \
   -p ExecMainStatus -p ExecMainCode -p InvocationID "$pin_unit"; }
@@ -137,6 +142,15 @@ pin_spin() { # let every container of ours spin, and see where its tasks run
     pin_i=$((pin_i + 1)); sleep 0.05
   done | sort -u
 }
+pin_print() { # changes with whatever a look shows
+  { cat "$pin_state"; pin_get
+    pin_tasks | while read -r pin_n pin_d; do
+      echo "$pin_n"; pin_cgroup "$pin_n"; cat "$pin_mount$pin_cs/cpuset.cpus"
+      pin_allowed "$pin_n" </dev/null
+    done; pin_main
+  } 2>/dev/null | cksum
+}
+pin_changed() { [ "$(pin_print)" != "$1" ]; }
 pin_look() {
   pin_s online; read -r pin_l </sys/devices/system/cpu/online; echo "$pin_l"
   pin_s service; pin_service
@@ -145,6 +159,7 @@ pin_look() {
   if pin_j=$(pin_get); then pin_s pods; printf '%s' "$pin_j"; fi
   pin_containers
   if [ -r "$pin_state" ]; then pin_s state; cat "$pin_state"; fi
+  pin_s print; pin_print
 }
 """
 

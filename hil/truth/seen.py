@@ -114,6 +114,7 @@ class Look:
     ``state_file``: its text, ``None`` without one. ``pods``: the kubelet's own list of its pods
     (the answer to ``GET /pods``), ``None`` where it does not answer. ``log``: the kubelet's last
     lines, only where it was asked for. ``reached``: whether what the script waited for came.
+    ``print`` is a sum over all of it: another one tells that something has changed.
     """
 
     online: CPUSet
@@ -123,4 +124,5 @@ class Look:
     pods: str | None = None
     log: str = ""
     reached: bool = True
+    print: str = ""
     notes: Mapping[str, str] = field(default_factory=dict)

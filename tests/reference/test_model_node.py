@@ -396,7 +396,10 @@ def test_an_illegal_step_on_a_node_that_is_down_changes_nothing(step: Step) -> N
     "config",
     [
         KubeletConfig(system_reserved="1", feature_gates={"DynamicResourceAllocation": True}),
-        KubeletConfig(system_reserved="1", feature_gates={"PodLevelResourceManagers": True}),
+        KubeletConfig(
+            system_reserved="1",
+            feature_gates={"PodLevelResourceManagers": True, "PodLevelResources": False},
+        ),
         KubeletConfig(system_reserved="1", feature_gates={"MemoryQoS": True}),
     ],
 )

@@ -132,9 +132,7 @@ _FORM = (
          'resource quantity for "cpu" cannot be negative: -1'),
     ],
 )  # fmt: skip
-def test_a_reservation_that_is_no_quantity(
-    release: str, config: KubeletConfig, error: str
-) -> None:
+def test_a_reservation_that_is_no_quantity(release: str, config: KubeletConfig, error: str) -> None:
     """BEHAVIOURS 9.2; seen on real kubelets 1.20.15, 1.26.15, 1.32.2, 1.36.4 and 1.37.0."""
     with pytest.raises(ConfigurationError) as caught:
         make_policy(SMT, config, release=release)

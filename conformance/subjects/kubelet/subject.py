@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import platform
 import re
 import signal
 import subprocess
@@ -80,7 +81,8 @@ class KubeletSubject:
             release=str(version.release),
             version=text,
             digest=digest_of(path),
-            facts={"path": str(path)},
+            # A program that runs here was built for what runs here.
+            facts={"path": str(path), "architecture": platform.machine()},
         )
         binary = Binary(path, version.release)
         return cls(info, binary, patience=patience, user_namespace=user_namespace)

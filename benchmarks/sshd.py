@@ -1,0 +1,127 @@
+"""An SSH server of one's own on this host: own port, own keys, own folder; for tests and
+benchmarks of what goes over SSH. Needs ``sshd`` (Debian: openssh-server) and root."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+_DIE_WITH_PARENT = (
+    "import ctypes, os, sys; ctypes.CDLL(None).prctl(1, 15, 0, 0, 0); "
+    "os.execv(sys.argv[1], sys.argv[1:])"
+)
+
+
+class NoSshd(Exception):
+    """There is no server here, or none that may be started."""
+
+
+class OwnSshd:
+    """One running server. ``key`` logs in as ``user``; ``known_hosts`` knows its host key."""
+
+    def __init__(self, folder: Path, *, force_command: str = "", extra: str = "") -> None:
+        program = shutil.which("sshd") or "/usr/sbin/sshd"
+        if not os.access(program, os.X_OK):
+            raise NoSshd("sshd is not installed (Debian: openssh-server)")
+        if os.geteuid() != 0:
+            raise NoSshd("sshd of one's own needs root")
+        folder.mkdir(parents=True, exist_ok=True)
+        self.folder = folder
+        self.user = "root"
+        self.key = self._new_key("client")
+        self.host_key = self._new_key("host")
+        self.known_hosts = folder / "known_hosts"
+        self.log = folder / "log"
+        authorized = folder / "authorized_keys"
+        authorized.write_text(self.key.with_suffix(".pub").read_text())
+        Path("/run/sshd").mkdir(mode=0o755, exist_ok=True)
+        with socket.socket() as held:
+            held.bind(("127.0.0.1", 0))
+            self.port = int(held.getsockname()[1])
+        config = folder / "config"
+        config.write_text(
+            f"ListenAddress 127.0.0.1\nPort {self.port}\nHostKey {self.host_key}\n"
+            f"PidFile none\nAuthorizedKeysFile {authorized}\nStrictModes no\nUsePAM no\n"
+            "PasswordAuthentication no\nKbdInteractiveAuthentication no\n"
+            "PermitRootLogin prohibit-password\nPrintMotd no\nMaxStartups 200\nMaxSessions 50\n"
+            # What a login shell reads at home is not what is measured.
+            f"LogLevel VERBOSE\nSetEnv HOME={folder}\n"
+            + (f"ForceCommand {force_command}\n" if force_command else "")
+            + extra
+        )
+        self._remember(self.host_key)
+        command = [program, "-D", "-f", str(config), "-E", str(self.log)]
+        self.process = subprocess.Popen(
+            [sys.executable, "-I", "-S", "-c", _DIE_WITH_PARENT, *command],
+            stdin=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+        self._wait()
+
+    @property
+    def url(self) -> str:
+        """How the project names it."""
+        return f"ssh://{self.user}@127.0.0.1:{self.port}"
+
+    def connections(self) -> list[int]:
+        """Process ids of the server's connections."""
+        pids = []
+        for stat in Path("/proc").glob("[0-9]*/stat"):
+            with contextlib.suppress(OSError):
+                words = stat.read_text().rpartition(")")[2].split()
+                if int(words[1]) == self.process.pid:
+                    pids.append(int(stat.parent.name))
+        return pids
+
+    def cut(self) -> None:
+        """Kill every connection."""
+        for pid in self.connections():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+
+    def new_host_key(self) -> None:
+        """The file of known hosts now says another key than the server has."""
+        self._remember(self._new_key("another"))
+
+    def close(self) -> None:
+        """Server and connections end."""
+        self.cut()
+        self.process.terminate()
+        self.process.wait(timeout=10)
+
+    def _new_key(self, name: str) -> Path:
+        path = self.folder / name
+        subprocess.run(
+            ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", name, "-f", str(path)], check=True
+        )
+        return path
+
+    def _remember(self, key: Path) -> None:
+        public = " ".join(key.with_suffix(".pub").read_text().split()[:2])
+        self.known_hosts.write_text(f"[127.0.0.1]:{self.port} {public}\n")
+
+    def _wait(self) -> None:
+        end = time.monotonic() + 10
+        while time.monotonic() < end and self.process.poll() is None:
+            with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", self.port)):
+                return
+            time.sleep(0.02)
+        raise NoSshd(f"sshd does not start: {self.log.read_text() if self.log.exists() else ''}")
+
+
+@contextlib.contextmanager
+def own_sshd(folder: Path, *, force_command: str = "", extra: str = "") -> Iterator[OwnSshd]:
+    """A server while the block runs; raises :class:`NoSshd`."""
+    server = OwnSshd(folder, force_command=force_command, extra=extra)
+    try:
+        yield server
+    finally:
+        server.close()

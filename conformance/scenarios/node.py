@@ -1,0 +1,435 @@
+"""What only a real node can show: its kernel, runtime and service manager.
+
+These promises need a subject with a kernel of its own (``node:…``); on every other subject they are
+skipped with what is missing. How much each does to a node follows from its capabilities
+(``pinproof probe`` tells).
+"""
+
+from __future__ import annotations
+
+from conformance.lockstep import LockstepNode
+from conformance.pods import best_effort, burstable, guaranteed
+from conformance.results import Difference
+from conformance.scenario import Level, Needs, Source, scenario
+from conformance.scenarios.sources import (
+    CHANGING_POLICY,
+    CPUS_CHANGED,
+    KEP,
+    RECONCILE,
+    STALE_STATE,
+    TASK_PAGE,
+)
+from conformance.subject import Capability
+from reference import CPUSet
+from reference.steps import KubeletConfig
+from reference.view import Phase
+
+_ISSUES = "https://github.com/kubernetes/kubernetes"
+_KERNEL = "https://docs.kernel.org/admin-guide"
+
+QUOTA = Source(
+    "Issue 70585: a container with exclusive CPUs has no CFS quota", f"{_ISSUES}/issues/70585"
+)
+RESTARTING = Source(
+    "Issue 90303: a container that was killed comes back on its CPUs", f"{_ISSUES}/issues/90303"
+)
+DAEMON_RELOAD = Source(
+    "systemd issue 40438: daemon-reload writes cpusets again",
+    "https://github.com/systemd/systemd/issues/40438",
+)
+HOTPLUG = Source("Issue 67500: CPUs go offline under a running kubelet", f"{_ISSUES}/issues/67500")
+CPUSET_V2 = Source(
+    "Linux, control group v2: cpuset.cpus.effective", f"{_KERNEL}/cgroup-v2.html#cpuset"
+)
+
+_SEES = (Capability.CPUSETS, Capability.KERNEL)
+_MISMATCH = 'current set of available CPUs "{now}" doesn\'t match with CPUs in state "{state}"'
+
+
+def _promise_kept(node: LockstepNode, pod: str, held: CPUSet) -> None:
+    """The pod has its CPUs in the state file, in its cgroup, and for its tasks."""
+    node.promise_cpus("The assignment stays", f"exclusive CPUs {pod}/c", held, node.taken(pod))
+    node.promise_cpus("The cpuset stays", f"cpuset {pod}/c", held, node.cpuset(pod))
+    node.promise_cpus(
+        "The kernel keeps the tasks there", f"affinity {pod}/c", held, node.enforced(pod).allowed
+    )
+
+
+@scenario(
+    "node/tasks-run-where-they-are-pinned",
+    "Tasks run on the exclusive CPUs of their container, and all others stay off them",
+    TASK_PAGE,
+    needs=Needs(free=2),
+    capabilities=_SEES,
+)
+def tasks_run_where_they_are_pinned(node: LockstepNode) -> None:
+    """Read from the kernel: the effective cpuset of the container's cgroup, the affinity of every
+    task in it, and the CPUs on which they were seen to run while they spun."""
+    node.boot()
+    node.apply(guaranteed("a", 2))
+    node.apply(best_effort("shared"))
+    node.spin()
+    held = node.taken("a")
+    kernel, other = node.enforced("a"), node.enforced("shared")
+    node.promise_cpus("The kernel pins the container", "effective cpuset a/c", held, kernel.cpus)
+    node.promise_cpus("It pins every task", "affinity a/c", held, kernel.allowed)
+    node.promise(
+        bool(kernel.ran_on) and kernel.ran_on <= held,
+        "The tasks ran there, and nowhere else",
+        Difference(
+            what="CPUs that a/c ran on", expected=f"some of {held}", seen=str(kernel.ran_on)
+        ),
+    )
+    node.promise_cpus("Others run elsewhere", "affinity shared/c", node.cpus - held, other.allowed)
+    node.promise_cpus("and did", "CPUs that shared/c ran on", other.ran_on - held, other.ran_on)
+
+
+@scenario(
+    "node/exclusive-cpus-have-no-quota",
+    "A container with exclusive CPUs has no CFS quota, and one without keeps its own",
+    QUOTA,
+    since="1.33",
+    needs=Needs(free=2),
+    capabilities=_SEES,
+)
+def exclusive_cpus_have_no_quota(node: LockstepNode) -> None:
+    """A quota throttles a container that uses all of its CPUs, for nothing."""
+    node.boot()
+    node.apply(guaranteed("a", 1))
+    node.apply(burstable("b", request="100m", limit="500m"))
+    node.promise_equal("It has no quota", "CFS quota a/c", None, node.enforced("a").quota)
+    node.promise_equal("The other has", "CFS quota b/c", 50_000, node.enforced("b").quota)
+
+
+@scenario(
+    "node/exclusive-cpus-keep-their-quota",
+    "Up to 1.32 a container with exclusive CPUs has a CFS quota of just as many CPUs",
+    QUOTA,
+    level=Level.EXTENDED,
+    until="1.32",
+    needs=Needs(free=2),
+    capabilities=_SEES,
+)
+def exclusive_cpus_keep_their_quota(node: LockstepNode) -> None:
+    """The documentation said otherwise for years."""
+    node.boot()
+    node.apply(guaranteed("a", 2))
+    node.promise_equal("It has one", "CFS quota a/c", 200_000, node.enforced("a").quota)
+
+
+@scenario(
+    "node/quota-changed-by-hand-stays",
+    "A CFS quota set by hand on a container stays: no reconcile round takes it away",
+    RECONCILE,
+    level=Level.EXTENDED,
+    needs=Needs(free=2),
+    capabilities=[*_SEES, Capability.TAMPER],
+)
+def quota_changed_by_hand_stays(node: LockstepNode) -> None:
+    """The kubelet sends cpusets and nothing else, so such a quota throttles the container until its
+    pod is made anew."""
+    node.boot()
+    node.apply(guaranteed("a", 1))
+    held = node.taken("a")
+    node.tamper_quota("a", "c", 20_000)
+    node.await_reconcile()
+    node.promise_equal("It is still there", "CFS quota a/c", 20_000, node.enforced("a").quota)
+    _promise_kept(node, "a", held)
+
+
+@scenario(
+    "node/killed-container-keeps-its-cpus",
+    "A container that is killed and started again keeps its exclusive CPUs",
+    RESTARTING,
+    needs=Needs(free=3),
+    capabilities=[*_SEES, Capability.CONTAINERS],
+)
+def killed_container_keeps_its_cpus(node: LockstepNode) -> None:
+    """The state is kept by pod and container name, so the new container is the old one."""
+    node.boot()
+    node.apply(guaranteed("a", 2))
+    node.apply(best_effort("shared"))
+    held = node.taken("a")
+    node.kill_container("a")
+    _promise_kept(node, "a", held)
+    node.promise_cpus(
+        "The others stay off",
+        "affinity shared/c",
+        node.cpus - held,
+        node.enforced("shared").allowed,
+    )
+
+
+@scenario(
+    "node/forced-deletion-leaks-nothing",
+    "The CPUs of a pod that is deleted by force return to the shared pool",
+    STALE_STATE,
+    needs=Needs(free=2),
+    capabilities=[Capability.CPUSETS, Capability.CONTAINERS],
+)
+def forced_deletion_leaks_nothing(node: LockstepNode) -> None:
+    """Its sandbox and containers are killed behind the kubelet's back while its manifest goes."""
+    node.boot()
+    node.apply(best_effort("shared"))
+    whole = node.view.shared_pool
+    node.apply(guaranteed("a", 2))
+    node.delete("a", force=True)
+    node.pass_admission()
+    node.promise_cpus("The pool is whole", "shared pool", whole, node.view.shared_pool)
+    node.promise_cpus("Who shares has it", "cpuset shared/c", whole, node.cpuset("shared"))
+
+
+@scenario(
+    "node/runtime-restart-keeps-cpus",
+    "Exclusive CPUs outlive a restart of the container runtime",
+    KEP,
+    needs=Needs(free=3),
+    capabilities=[*_SEES, Capability.RUNTIME],
+)
+def runtime_restart_keeps_cpus(node: LockstepNode) -> None:
+    """Containers go on running, and pods that come afterwards get their CPUs as ever."""
+    node.boot()
+    node.apply(guaranteed("a", 1))
+    held = node.taken("a")
+    node.restart_runtime()
+    _promise_kept(node, "a", held)
+    node.apply(guaranteed("b", 1))
+    node.promise_equal("The next pod is pinned", "CPUs of b/c", 1, len(node.taken("b")))
+    _promise_kept(node, "a", held)
+
+
+@scenario(
+    "node/daemon-reload-moves-nobody",
+    "Pinned and shared containers stay where they are when systemd reads its units again",
+    DAEMON_RELOAD,
+    needs=Needs(free=2),
+    capabilities=[*_SEES, Capability.SERVICES],
+)
+def daemon_reload_moves_nobody(node: LockstepNode) -> None:
+    """Systemd writes the cpusets of its units again; what it writes is what the runtime told it
+    last, also for shared containers whose cpuset has changed since they started."""
+    node.boot()
+    node.apply(best_effort("shared"))
+    node.apply(guaranteed("a", 2))
+    held = node.taken("a")
+    node.daemon_reload()
+    _promise_kept(node, "a", held)
+    node.promise_cpus(
+        "Who shares stays off",
+        "affinity shared/c",
+        node.cpus - held,
+        node.enforced("shared").allowed,
+    )
+
+
+@scenario(
+    "node/restart-repairs-what-a-hand-changed",
+    "A cpuset written into the cgroup by hand is set right by the kubelet's next start",
+    RECONCILE,
+    since="1.22",
+    level=Level.EXTENDED,
+    needs=Needs(free=2),
+    capabilities=[*_SEES, Capability.TAMPER, Capability.SERVICES, Capability.RESTART],
+)
+def restart_repairs_what_a_hand_changed(node: LockstepNode) -> None:
+    """Until then the kernel runs the container where the hand put it. daemon-reload may set it
+    right before: systemd writes again what the runtime told it."""
+    node.boot()
+    node.apply(guaranteed("a", 1))
+    held = node.taken("a")
+    node.tamper("a", "c", node.cpus)
+    node.promise_cpus("The hand wins", "affinity a/c", node.cpus, node.enforced("a").allowed)
+    node.daemon_reload()
+    node.promise(
+        node.cpuset("a") in (held, node.cpus),
+        "A daemon-reload sets it right, or leaves it",
+        Difference(
+            what="cpuset a/c", expected=f"{held} or {node.cpus}", seen=str(node.cpuset("a"))
+        ),
+    )
+    node.kill()
+    node.start()
+    _promise_kept(node, "a", held)
+
+
+@scenario(
+    "node/policy-change-crash-loops",
+    "From policy none to static on an old state file, the kubelet crash-loops until it is removed",
+    CHANGING_POLICY,
+    capabilities=[
+        Capability.RESTART,
+        Capability.CONFIGURE,
+        Capability.EDIT_STATE,
+        Capability.START_ERROR,
+        Capability.SERVICES,
+    ],
+)
+def policy_change_crash_loops(node: LockstepNode) -> None:
+    """The service manager starts it again and again, and each says why."""
+    static = node.default_config()
+    node.boot(KubeletConfig(policy="none", reserved_system_cpus=static.reserved_system_cpus))
+    node.stop()
+    node.configure(static)
+    node.start()
+    text = 'configured policy "static" differs from state checkpoint policy "none"'
+    node.promise_refusal(text)
+    node.await_crash_loop()
+    node.promise_refusal(text)
+    node.remove_state()
+    node.start()
+    node.promise_running("Without the file it starts")
+
+
+def _spare(node: LockstepNode) -> CPUSet:
+    """The highest CPU that is neither exclusive nor reserved, and not CPU 0."""
+    return CPUSet([max(node.free - CPUSet([0]))])
+
+
+@scenario(
+    "node/start-with-a-cpu-offline-is-refused",
+    "With a CPU offline the kubelet does not start; it does, and nothing is lost, once it is back",
+    CPUS_CHANGED,
+    needs=Needs(free=3),
+    capabilities=[*_SEES, Capability.HOTPLUG, Capability.RESTART, Capability.START_ERROR],
+)
+def start_with_a_cpu_offline_is_refused(node: LockstepNode) -> None:
+    """The state file still has the CPU, the machine has not."""
+    node.boot()
+    node.apply(guaranteed("a", 1))
+    held, whole = node.taken("a"), node.cpus
+    spare = _spare(node)
+    node.offline(spare)
+    node.kill()
+    node.start()
+    node.promise_refusal(_MISMATCH.format(now=whole - spare, state=whole))
+    node.online_again(spare)
+    node.start()
+    node.promise_running("With the CPU back it starts")
+    _promise_kept(node, "a", held)
+
+
+@scenario(
+    "node/offline-cpu-and-the-two-steps-out",
+    "With a CPU gone for good, the kubelet starts once its state file is removed",
+    CPUS_CHANGED,
+    level=Level.EXTENDED,
+    needs=Needs(free=3, cores=3),
+    capabilities=[
+        *_SEES,
+        Capability.HOTPLUG,
+        Capability.RESTART,
+        Capability.EDIT_STATE,
+        Capability.START_ERROR,
+    ],
+)
+def offline_cpu_and_the_two_steps_out(node: LockstepNode) -> None:
+    """Remove the file, start the kubelet: the pod is pinned again, on CPUs that are there. The
+    whole last physical core goes, so that the others stay of one size."""
+    node.boot()
+    node.apply(guaranteed("a", 1))
+    gone = node.topology.with_siblings(CPUSet([max(node.topology.details)]))
+    whole = node.cpus
+    node.offline(gone)
+    node.kill()
+    node.start()
+    node.promise_refusal(_MISMATCH.format(now=whole - gone, state=whole))
+    node.remove_state()
+    node.start()
+    node.promise_running("Without the file it starts")
+    node.promise_cpus(
+        "Every CPU that is left is in the state",
+        "exclusive CPUs and shared pool",
+        whole - gone,
+        node.view.shared_pool | node.taken("a"),
+    )
+    _promise_kept(node, "a", node.taken("a"))
+
+
+@scenario(
+    "node/offline-cpu-comes-back-to-its-container",
+    "A container runs on fewer CPUs while one of its own is offline, and gets it back",
+    CPUSET_V2,
+    level=Level.EXTENDED,
+    needs=Needs(free=2),
+    capabilities=[*_SEES, Capability.HOTPLUG],
+)
+def offline_cpu_comes_back(node: LockstepNode) -> None:
+    """The kubelet notices nothing; the kernel keeps what was asked for, and makes of it what is
+    online."""
+    node.boot()
+    node.apply(guaranteed("a", 2))
+    held = node.taken("a")
+    gone = CPUSet([max(held)])
+    node.offline(gone)
+    node.promise_cpus("The file is as it was", "cpuset a/c", held, node.cpuset("a"))
+    node.promise_cpus(
+        "The kernel has what is left", "affinity a/c", held - gone, node.enforced("a").allowed
+    )
+    node.online_again(gone)
+    _promise_kept(node, "a", held)
+
+
+@scenario(
+    "node/exclusivity-is-lost-in-silence",
+    "With all CPUs of a container offline it runs on its parent's, and no file says so",
+    HOTPLUG,
+    level=Level.EXTENDED,
+    needs=Needs(free=2),
+    capabilities=[*_SEES, Capability.HOTPLUG],
+)
+def exclusivity_is_lost_in_silence(node: LockstepNode) -> None:
+    """State file and cpuset.cpus look right all the while. Only the effective cpuset and the tasks
+    themselves tell; once the CPUs are back, the container is pinned again."""
+    node.boot()
+    node.apply(guaranteed("a", 1))
+    held = node.taken("a")
+    node.offline(held)
+    kernel = node.enforced("a")
+    node.promise_cpus("The state file says nothing", "exclusive CPUs a/c", held, node.taken("a"))
+    node.promise_cpus("The cpuset says nothing", "cpuset a/c", held, node.cpuset("a"))
+    node.promise_cpus(
+        "The container runs on its parent's CPUs",
+        "effective cpuset a/c",
+        node.cpus - held,
+        kernel.cpus,
+    )
+    node.online_again(held)
+    _promise_kept(node, "a", held)
+
+
+@scenario(
+    "node/cpu-upgrade-and-the-two-steps-out",
+    "Booted with more CPUs the kubelet refuses its old state file, and starts once it is removed",
+    CPUS_CHANGED,
+    level=Level.EXTENDED,
+    needs=Needs(free=2),
+    capabilities=[
+        *_SEES,
+        Capability.REBOOT,
+        Capability.RESTART,
+        Capability.EDIT_STATE,
+        Capability.START_ERROR,
+    ],
+)
+def cpu_upgrade_and_the_two_steps_out(node: LockstepNode) -> None:
+    """The incident that this project began with, on a machine that really has other CPUs after its
+    boot, and the two steps out of it."""
+    larger = node.larger()
+    node.boot()
+    status = node.apply(guaranteed("a", 2))
+    node.promise_equal("The pod runs", "phase of pod a", Phase.RUNNING, status.phase)
+    before = node.cpus
+    node.kill()
+    node.reboot(larger)
+    node.start()
+    node.promise_refusal(_MISMATCH.format(now=node.cpus, state=before))
+    node.remove_state()
+    node.start()
+    node.promise_running("Without the file it starts")
+    _promise_kept(node, "a", node.taken("a"))
+    node.promise_cpus(
+        "Every CPU of the new machine is in the state",
+        "exclusive CPUs and shared pool",
+        node.cpus,
+        node.view.shared_pool | node.taken("a"),
+    )

@@ -1,0 +1,497 @@
+"""Pod-level resources: what a pod asks for as a whole, and which CPUs its containers get of it.
+
+By default such a pod gets no CPUs of its own. With feature gate PodLevelResourceManagers its
+containers get theirs each under scope ``container``; under scope ``pod`` the pod gets CPUs as a
+whole, of which exclusive containers take theirs and the others share what is left.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+from conformance.lockstep import LockstepNode
+from conformance.pods import exclusive, guaranteed_of
+from conformance.scenario import Level, Needs, scenario
+from conformance.scenarios.sources import (
+    POD_LEVEL,
+    POD_LEVEL_EMPTY,
+    POD_LEVEL_LIMITS,
+    POD_LEVEL_MANAGERS,
+    POD_LEVEL_RESTART,
+    POD_LEVEL_STATE,
+)
+from conformance.subject import Capability
+from reference import CPUSet
+from reference.steps import Container, Kind, KubeletConfig, Pod, PodResources
+from reference.view import Phase, PodView
+
+_MEMORY: Final = "256Mi"
+_ROOM: Final = Needs(numa_nodes=2, free=8, numa_cores=4, even=True)
+_REFUSALS: Final = (Capability.REJECTIONS,)
+
+
+def _config(
+    node: LockstepNode, policy: str = "restricted", *, scope: str = "pod", on: bool = True
+) -> KubeletConfig:
+    return replace(
+        node.config,
+        topology_manager_policy=policy,
+        topology_manager_scope=scope,
+        feature_gates={"PodLevelResourceManagers": True} if on else {},
+    )
+
+
+def _pod(name: str, cpus: int, *containers: Container) -> Pod:
+    """A Guaranteed pod of ``cpus`` CPUs as a whole."""
+    whole = PodResources(str(cpus), str(cpus), _MEMORY, _MEMORY)
+    return replace(guaranteed_of(name, containers), resources=whole)
+
+
+def _shared(name: str, *, kind: Kind = Kind.APP) -> Container:
+    return Container(name, kind=kind)
+
+
+def _promise_running(node: LockstepNode, pod: str) -> None:
+    status = node.view.pods.get(pod, PodView(Phase.PENDING))
+    node.promise_equal("The pod runs", f"phase of pod {pod}", Phase.RUNNING, status.phase)
+
+
+def _promise_refused(node: LockstepNode, status: PodView, reason: str, text: str) -> None:
+    node.promise_equal("The pod is rejected", "phase of pod a", Phase.REJECTED, status.phase)
+    node.promise_equal("with its reason", "reason", reason, status.reason)
+    node.promise_equal(
+        "and a message that says why", "message", f"Pod was rejected: {text}", status.message
+    )
+
+
+def _promise_no_exclusive_cpus(node: LockstepNode, pod: str) -> None:
+    _promise_running(node, pod)
+    held = dict(node.view.assignments.get(pod, {}))
+    node.promise_equal("No container has CPUs of its own", f"exclusive CPUs of {pod}", {}, held)
+
+
+# -- without the managers ------------------------------------------------------------------------
+
+
+@scenario(
+    "pod-level/no-exclusive-cpus-by-default",
+    "By default no container of a pod with pod-level resources gets exclusive CPUs",
+    POD_LEVEL,
+    since="1.34",
+    needs=Needs(free=2),
+)
+def no_exclusive_cpus_by_default(node: LockstepNode) -> None:
+    """Though the pod is Guaranteed, and a container asks for a whole CPU of it."""
+    node.boot()
+    node.apply(_pod("a", 2, exclusive("main", 1), _shared("side")))
+    _promise_no_exclusive_cpus(node, "a")
+    status = node.view.pods["a"]
+    node.promise_equal("The pod is Guaranteed", "QoS class of a", "Guaranteed", status.qos)
+
+
+@scenario(
+    "pod-level/restricted-spares-it-by-default",
+    "By default the Topology Manager has nothing against a pod with pod-level resources",
+    POD_LEVEL,
+    since="1.34",
+    needs=_ROOM,
+)
+def restricted_spares_it_by_default(node: LockstepNode) -> None:
+    """It asks for more than any NUMA node has; without exclusive CPUs there is no preference."""
+    node.boot(_config(node, "single-numa-node", on=False))
+    count = len(node.cpus) // node.topology.num_numa_nodes + 1
+    node.apply(_pod("a", count, exclusive("main", count)))
+    _promise_no_exclusive_cpus(node, "a")
+
+
+@scenario(
+    "pod-level/empty-resources-make-best-effort",
+    "Pod-level resources that name nothing make a pod BestEffort, whatever its containers ask for",
+    POD_LEVEL_EMPTY,
+    level=Level.EXTENDED,
+    since="1.34",
+    until="1.36",
+    needs=Needs(free=2),
+)
+def empty_resources_make_best_effort(node: LockstepNode) -> None:
+    """A defect: `resources: {}` says nothing."""
+    node.boot()
+    node.apply(replace(guaranteed_of("a", [exclusive("c", 2)]), resources=PodResources()))
+    _promise_no_exclusive_cpus(node, "a")
+    qos = node.view.pods["a"].qos
+    node.promise_equal("The pod is BestEffort", "QoS class of a", "BestEffort", qos)
+
+
+@scenario(
+    "pod-level/empty-resources-count-for-nothing",
+    "Pod-level resources that name nothing leave a pod's containers their exclusive CPUs",
+    POD_LEVEL_EMPTY,
+    since="1.37",
+    needs=Needs(free=2),
+)
+def empty_resources_count_for_nothing(node: LockstepNode) -> None:
+    """As if the manifest did not have them."""
+    node.boot()
+    node.apply(replace(guaranteed_of("a", [exclusive("c", 2)]), resources=PodResources()))
+    _promise_running(node, "a")
+    node.promise_equal("The container has its CPUs", "size of a/c", 2, len(node.taken("a")))
+
+
+# -- scope pod -----------------------------------------------------------------------------------
+
+
+@scenario(
+    "pod-level/pod-scope-shares-one-pool",
+    "Under scope pod exclusive containers take their CPUs of the pod's, and the others share the "
+    "rest",
+    POD_LEVEL_MANAGERS,
+    since="1.36",
+    needs=_ROOM,
+    capabilities=[Capability.CPUSETS],
+)
+def pod_scope_shares_one_pool(node: LockstepNode) -> None:
+    """All in one NUMA node; nobody else runs there."""
+    node.boot(_config(node))
+    whole = node.view.shared_pool
+    node.apply(_pod("a", 4, exclusive("main", 2), _shared("one"), _shared("two")))
+    _promise_running(node, "a")
+    main, rest = node.taken("a", "main"), node.taken("a", "one")
+    node.promise_equal("Two CPUs are exclusive", "CPUs of a/main", 2, len(main))
+    node.promise_equal("Two are left", "CPUs of a/one", 2, len(rest))
+    node.promise_cpus("Nobody else has the exclusive ones", "both", CPUSet(), main & rest)
+    for name in ("one", "two"):
+        node.promise_cpus("The others share the rest", f"a/{name}", rest, node.cpuset("a", name))
+    node.promise_cpus(
+        "The pool is without them", "pool", whole - main - rest, node.view.shared_pool
+    )
+    numa = {node.topology.details[cpu].numa for cpu in main | rest}
+    node.promise_equal("They lie in one NUMA node", "NUMA nodes of a", 1, len(numa))
+
+
+@scenario(
+    "pod-level/deletion-returns-the-pool",
+    "With the last container of a pod all CPUs that it got as a whole return",
+    POD_LEVEL_MANAGERS,
+    since="1.36",
+    needs=_ROOM,
+)
+def deletion_returns_the_pool(node: LockstepNode) -> None:
+    """Those that no container had for itself too."""
+    node.boot(_config(node))
+    whole = node.view.shared_pool
+    node.apply(_pod("a", 4, exclusive("main", 2)))
+    node.apply(_pod("b", 2, exclusive("main", 1), _shared("side")))
+    node.delete("a")
+    held = node.taken("b", "main") | node.taken("b", "side")
+    node.promise_cpus("The CPUs of a are back", "shared pool", whole - held, node.view.shared_pool)
+    node.delete("b")
+    node.promise_cpus("All are back", "shared pool", whole, node.view.shared_pool)
+
+
+@scenario(
+    "pod-level/init-containers-use-the-pool",
+    "An init container of its pod's pool has all of it but what sidecars keep",
+    POD_LEVEL_MANAGERS,
+    since="1.36",
+    needs=_ROOM,
+)
+def init_containers_use_the_pool(node: LockstepNode) -> None:
+    """An exclusive sidecar keeps its CPU; the shared init container after it runs on the rest, and
+    so does the shared app container in the end."""
+    node.boot(_config(node))
+    containers = [
+        exclusive("side", 1, kind=Kind.SIDECAR),
+        _shared("setup", kind=Kind.INIT),
+        exclusive("main", 2),
+        _shared("other"),
+    ]
+    node.apply(_pod("a", 4, *containers))
+    _promise_running(node, "a")
+    side, main = node.taken("a", "side"), node.taken("a", "main")
+    setup, other = node.taken("a", "setup"), node.taken("a", "other")
+    node.promise_equal("The sidecar has its CPU", "CPUs of a/side", 1, len(side))
+    node.promise_cpus("The init container has the rest", "a/setup", main | other, setup)
+    node.promise_cpus("without the sidecar's", "a/setup and a/side", CPUSet(), setup & side)
+    node.promise_equal("One is left for all", "CPUs of a/other", 1, len(other - main))
+
+
+_NO_SHARED: Final = (
+    "pod rejected, sum of exclusive container cpu requests equals pod budget, leaving no cpus for "
+    "shared containers"
+)
+_NO_INIT: Final = "pod rejected, pod has shared init containers but no cpus available for them"
+
+
+@scenario(
+    "pod-level/empty-shared-pool-is-refused",
+    "A pod whose exclusive containers leave its shared ones no CPU is refused",
+    POD_LEVEL_MANAGERS,
+    since="1.36",
+    needs=_ROOM,
+    capabilities=_REFUSALS,
+)
+def empty_shared_pool_is_refused(node: LockstepNode) -> None:
+    """They would run on everybody's CPUs."""
+    node.boot(_config(node, "best-effort"))
+    status = node.apply(_pod("a", 2, exclusive("main", 2), _shared("side")))
+    _promise_refused(node, status, "EmptyPodSharedPoolError", _NO_SHARED)
+
+
+@scenario(
+    "pod-level/no-cpu-for-init-is-refused",
+    "A pod whose sidecars leave an init container no CPU is refused",
+    POD_LEVEL_MANAGERS,
+    since="1.36",
+    needs=_ROOM,
+    capabilities=_REFUSALS,
+)
+def no_cpu_for_init_is_refused(node: LockstepNode) -> None:
+    """The init container comes after the sidecar that takes all."""
+    node.boot(_config(node, "best-effort"))
+    containers = [exclusive("side", 2, kind=Kind.SIDECAR), _shared("setup", kind=Kind.INIT)]
+    status = node.apply(_pod("a", 2, *containers, _shared("main")))
+    _promise_refused(node, status, "EmptyPodSharedPoolError", _NO_INIT)
+
+
+@scenario(
+    "pod-level/restricted-has-its-own-words",
+    "Where the Topology Manager refuses a pod with pod-level resources, it says that it has them",
+    POD_LEVEL_MANAGERS,
+    since="1.36",
+    needs=_ROOM,
+    capabilities=_REFUSALS,
+)
+def restricted_has_its_own_words(node: LockstepNode) -> None:
+    """The same pod as under best-effort: there are no NUMA nodes that could hold it."""
+    node.boot(_config(node))
+    status = node.apply(_pod("a", 2, exclusive("main", 2), _shared("side")))
+    _promise_refused(
+        node,
+        status,
+        "TopologyAffinityError",
+        "Pod Scope pod with pod-level resources failed admission under pod-scope topology manager",
+    )
+
+
+@scenario(
+    "pod-level/odd-total-gets-nothing",
+    "A pod that asks for no whole number of CPUs gets none as a whole",
+    POD_LEVEL_MANAGERS,
+    since="1.36",
+    needs=_ROOM,
+)
+def odd_total_gets_nothing(node: LockstepNode) -> None:
+    """Its exclusive container gets none either."""
+    node.boot(_config(node))
+    whole = PodResources("2500m", "2500m", _MEMORY, _MEMORY)
+    node.apply(replace(guaranteed_of("a", [exclusive("main", 2)]), resources=whole))
+    _promise_no_exclusive_cpus(node, "a")
+
+
+@scenario(
+    "pod-level/restart-takes-another-pool",
+    "After a restart a pod with CPUs as a whole is given others, and the first ones are lost",
+    POD_LEVEL_RESTART,
+    level=Level.EXTENDED,
+    since="1.36",
+    until="1.37",
+    needs=_ROOM,
+    capabilities=[Capability.RESTART, Capability.START_ERROR],
+)
+def restart_takes_another_pool(node: LockstepNode) -> None:
+    """A defect, told here so that nobody is surprised: no other start succeeds until the state file
+    is removed. Invariants cannot hold meanwhile, so the kubelet is judged by its last words."""
+    node.boot(_config(node, "best-effort"))
+    node.apply(_pod("a", 2, exclusive("main", 2)))
+    first = node.taken("a", "main")
+    node.stop()
+    node.expect_lost(first)
+    node.start()
+    node.stop()
+    node.start()
+    node.promise_refusal("doesn't match with CPUs in state")
+
+
+# -- scope container, and none -------------------------------------------------------------------
+
+
+def _exclusive_alone(node: LockstepNode) -> None:
+    node.apply(_pod("a", 3, exclusive("main", 2), _shared("side")))
+    _promise_running(node, "a")
+    main = node.taken("a", "main")
+    node.promise_equal("The exclusive one has its CPUs", "CPUs of a/main", 2, len(main))
+    node.promise_cpus("The other has none", "a/side", CPUSet(), node.taken("a", "side"))
+    pool = node.cpus - main
+    node.promise_cpus("It runs with everybody", "cpuset a/side", pool, node.cpuset("a", "side"))
+
+
+@scenario(
+    "pod-level/container-scope-has-no-pool",
+    "Under scope container only exclusive containers of a pod with pod-level resources get CPUs",
+    POD_LEVEL_MANAGERS,
+    since="1.36",
+    needs=_ROOM,
+    capabilities=[Capability.CPUSETS],
+)
+def container_scope_has_no_pool(node: LockstepNode) -> None:
+    """What the pod asked for beyond them is nobody's."""
+    node.boot(_config(node, scope="container"))
+    _exclusive_alone(node)
+
+
+@scenario(
+    "pod-level/policy-none-has-no-pool",
+    "Under policy none the scope does not matter to a pod with pod-level resources",
+    POD_LEVEL_MANAGERS,
+    since="1.36",
+    needs=_ROOM,
+    capabilities=[Capability.CPUSETS],
+)
+def policy_none_has_no_pool(node: LockstepNode) -> None:
+    """It is treated as under scope container."""
+    node.boot(_config(node, "none"))
+    _exclusive_alone(node)
+
+
+@scenario(
+    "pod-level/container-scope-refuses",
+    "Under scope container a pod with pod-level resources is refused with words of its own",
+    POD_LEVEL_MANAGERS,
+    since="1.36",
+    needs=_ROOM,
+    capabilities=_REFUSALS,
+)
+def container_scope_refuses(node: LockstepNode) -> None:
+    """A container asks for more than any NUMA node has."""
+    node.boot(_config(node, "single-numa-node", scope="container"))
+    count = len(node.cpus) // node.topology.num_numa_nodes + 1
+    status = node.apply(_pod("a", count, exclusive("main", count)))
+    _promise_refused(
+        node,
+        status,
+        "TopologyAffinityError",
+        "Pod Scope pod with pod-level resources failed admission with a container-level topology "
+        "manager",
+    )
+
+
+# -- the pod as a whole, restarts and the state file ---------------------------------------------
+
+
+@scenario(
+    "pod-level/whole-cores-judge-the-pod",
+    "Under full-pcpus-only a pod with CPUs as a whole is judged by all that it asks for",
+    POD_LEVEL_MANAGERS,
+    since="1.36",
+    needs=Needs(smt=2, numa_nodes=2, free=8, numa_cores=4, even=True),
+    capabilities=_REFUSALS,
+)
+def whole_cores_judge_the_pod(node: LockstepNode) -> None:
+    """Five CPUs are no whole cores, though the container that is exclusive asks for two."""
+    node.boot(replace(_config(node), policy_options={"full-pcpus-only": "true"}))
+    status = node.apply(_pod("a", 5, exclusive("main", 2), _shared("side")))
+    node.promise_equal("The pod is rejected", "phase of pod a", Phase.REJECTED, status.phase)
+    node.promise_equal("for its cores", "reason", "SMTAlignmentError", status.reason)
+
+
+@scenario(
+    "pod-level/restart-refuses-a-shared-pool",
+    "After a restart restricted refuses a pod that shares CPUs of its own",
+    POD_LEVEL_RESTART,
+    level=Level.EXTENDED,
+    since="1.36",
+    until="1.37",
+    needs=_ROOM,
+    capabilities=[Capability.RESTART, Capability.REJECTIONS],
+)
+def restart_refuses_a_shared_pool(node: LockstepNode) -> None:
+    """A defect, told here so that nobody is surprised: a shared container holds CPUs and asked for
+    none, so the Topology Manager takes the pod for one of another size. Its CPUs return."""
+    node.boot(_config(node))
+    whole = node.view.shared_pool
+    node.apply(_pod("a", 4, exclusive("main", 2), _shared("side")))
+    node.stop()
+    node.start()
+    status = node.view.pods.get("a", PodView(Phase.PENDING))
+    node.promise_equal("The pod is refused", "phase of pod a", Phase.REJECTED, status.phase)
+    node.promise_equal("for its place", "reason", "TopologyAffinityError", status.reason)
+    node.promise_cpus("Its CPUs are back", "shared pool", whole, node.view.shared_pool)
+
+
+def _gate_turned_off(node: LockstepNode) -> None:
+    node.boot(_config(node))
+    node.apply(_pod("a", 4, exclusive("main", 2), exclusive("other", 2)))
+    node.stop()
+    node.configure(_config(node, on=False))
+    node.start()
+
+
+@scenario(
+    "pod-level/gate-off-refuses-the-state",
+    "Without feature gate PodLevelResourceManagers the kubelet refuses a state file made with it",
+    POD_LEVEL_STATE,
+    since="1.36",
+    until="1.36",
+    needs=_ROOM,
+    capabilities=[Capability.RESTART, Capability.CONFIGURE, Capability.START_ERROR],
+)
+def gate_off_refuses_the_state(node: LockstepNode) -> None:
+    """The file is of a version of its own (3), which only that gate reads."""
+    _gate_turned_off(node)
+    node.promise_refusal("could not restore state from checkpoint")
+
+
+@scenario(
+    "pod-level/gate-off-keeps-the-state",
+    "Without feature gate PodLevelResourceManagers the kubelet reads a state file made with it",
+    POD_LEVEL_STATE,
+    since="1.37",
+    needs=_ROOM,
+    capabilities=[Capability.RESTART, Capability.CONFIGURE],
+)
+def gate_off_keeps_the_state(node: LockstepNode) -> None:
+    """Containers keep what they have; that the pod has it as a whole is forgotten."""
+    _gate_turned_off(node)
+    node.promise_running("The kubelet starts")
+    held = {name: len(cpus) for name, cpus in node.view.assignments.get("a", {}).items()}
+    expected = {"main": 2, "other": 2}
+    node.promise_equal("The containers keep their CPUs", "CPUs of a", expected, held)
+
+
+def _limits_alone(node: LockstepNode) -> None:
+    node.boot(_config(node))
+    whole = PodResources(cpu_limit="4", memory_limit=_MEMORY)
+    node.apply(replace(guaranteed_of("a", [_shared("one"), _shared("two")]), resources=whole))
+    _promise_running(node, "a")
+
+
+@scenario(
+    "pod-level/limits-are-requests-too",
+    "A pod with pod-level limits alone asks for as much",
+    POD_LEVEL_LIMITS,
+    since="1.36",
+    until="1.36",
+    needs=_ROOM,
+)
+def limits_are_requests_too(node: LockstepNode) -> None:
+    """The kubelet fills requests in, so the pod is Guaranteed and gets CPUs as a whole."""
+    _limits_alone(node)
+    qos = node.view.pods["a"].qos
+    node.promise_equal("The pod is Guaranteed", "QoS class of a", "Guaranteed", qos)
+    node.promise_equal("It has its CPUs", "CPUs of a/one", 4, len(node.taken("a", "one")))
+
+
+@scenario(
+    "pod-level/limits-alone-are-burstable",
+    "A static pod with pod-level limits and no requests is Burstable and gets no CPUs",
+    POD_LEVEL_LIMITS,
+    since="1.37",
+    needs=_ROOM,
+)
+def limits_alone_are_burstable(node: LockstepNode) -> None:
+    """Only the API server fills requests in, which a static pod never meets."""
+    _limits_alone(node)
+    _promise_no_exclusive_cpus(node, "a")
+    qos = node.view.pods["a"].qos
+    node.promise_equal("The pod is Burstable", "QoS class of a", "Burstable", qos)

@@ -1,0 +1,194 @@
+"""The image that lab nodes boot: made of Debian's packages once, then taken from the cache.
+
+What belongs here: the making and the finding of an image. What never does: what is in it
+(:mod:`hil.lab.recipe`). The archive is the one that this host's own apt is configured for.
+"""
+
+from __future__ import annotations
+
+import json
+import lzma
+import re
+import shutil
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from hil.lab import places, tools
+from hil.lab.errors import LabError
+from hil.lab.recipe import PACKAGES, Recipe
+
+_DEADLINE: Final = 1800.0
+_NOTE: Final = "image.json"
+#: A newer kernel or systemd has no cgroup v1 that a kubelet could use.
+_LAST_KERNEL_WITH_V1: Final = (6, 11)
+_LAST_SYSTEMD_WITH_V1: Final = 255
+
+_Say = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Image:
+    """An image in the cache. ``modules`` are kernel modules in the order in which the guest loads
+    them; ``cgroup_v1`` tells whether a node of it can have that hierarchy."""
+
+    folder: Path
+    digest: str
+    kernel: str
+    containerd: str
+    systemd: str
+    modules: tuple[str, ...]
+    cgroup_v1: bool
+
+    @property
+    def disk(self) -> Path:
+        return self.folder / "root.raw"
+
+    @property
+    def vmlinuz(self) -> Path:
+        return self.folder / "vmlinuz"
+
+    @property
+    def busybox(self) -> Path:
+        return self.folder / "busybox"
+
+    @property
+    def size(self) -> int:
+        """Bytes on the host's disk."""
+        return sum(path.stat().st_blocks * 512 for path in self.folder.rglob("*"))
+
+
+def image(say: _Say = lambda _: None, *, rebuild: bool = False) -> Image:
+    """The image of today's recipe, built if the cache has none, or if ``rebuild`` is asked for.
+
+    Raises :class:`hil.lab.errors.LabError` where it cannot be built, and says why in one line.
+    """
+    recipe = Recipe(_sources())
+    place = places.images() / recipe.digest[:16]
+    found = None if rebuild else _read(place)
+    if found is not None:
+        return found
+    with places.made_once(f"image-{recipe.digest[:16]}", say):
+        found = None if rebuild else _read(place)
+        return found or _build(recipe, place, say)
+
+
+def _sources() -> tuple[str, ...]:
+    """Debian's archive as this host's apt has it, other people's packages left out."""
+    form = "deb $(SITE) $(RELEASE) $(COMPONENT)"
+    command = [tools.APT_GET, "indextargets", "--format", form, "Created-By: Packages"]
+    lines = tools.run([*command, "Origin: Debian"], deadline=60).splitlines()
+    wanted = tuple(dict.fromkeys(line.strip() for line in lines if line.startswith("deb ")))
+    if not wanted:
+        raise LabError(
+            "apt of this host knows no Debian archive, which the lab's image is made from: "
+            "run apt-get update on a Debian host"
+        )
+    return wanted
+
+
+def _build(recipe: Recipe, place: Path, say: _Say) -> Image:
+    tools.need(tools.MMDEBSTRAP, tools.MKE2FS)
+    say("building the image from Debian packages (once; about two minutes)")
+    began = time.monotonic()
+    for left in place.parent.glob(f".{place.name}.*"):
+        shutil.rmtree(left, ignore_errors=True)  # of a build that was killed
+    try:
+        with tempfile.TemporaryDirectory(prefix=f".{place.name}.", dir=place.parent) as name:
+            draft = Path(name)
+            out = draft / "out"
+            _bootstrap(recipe, draft, out)
+            _finish(recipe, out)
+            shutil.rmtree(place, ignore_errors=True)
+            out.rename(place)
+    except OSError as error:
+        raise LabError(f"the image cannot be kept: {error}") from error
+    made = _read(place)
+    assert made is not None
+    say(f"the image is built: {made.size >> 20} MiB, {time.monotonic() - began:.0f} s")
+    return made
+
+
+def _bootstrap(recipe: Recipe, draft: Path, out: Path) -> None:
+    """Where we are not root, mmdebstrap is somebody else in a user namespace of its own, and needs
+    to get at what it reads and writes."""
+    out.mkdir()
+    draft.chmod(0o755)
+    out.chmod(0o777)  # noqa: S103
+    hook = draft / "hook"
+    hook.write_text(f"OUT={_quoted(out)}\n{recipe.hook}")
+    overlay = draft / "overlay.tar"
+    overlay.write_bytes(recipe.overlay())
+    sources = draft / "sources.list"
+    sources.write_text("\n".join(recipe.sources) + "\n")
+    tools.run(
+        [
+            tools.MMDEBSTRAP, "--variant=minbase", "--format=null",
+            "--aptopt=Apt::Install-Recommends false",
+            "--dpkgopt=path-exclude=/usr/share/doc/*",
+            "--dpkgopt=path-exclude=/usr/share/locale/*",
+            "--dpkgopt=path-exclude=/usr/share/man/*",
+            f"--include={','.join(PACKAGES)}",
+            f"--customize-hook=tar-in {overlay} /",
+            f'--customize-hook=sh {_quoted(hook)} "$1"',
+            "", "-", str(sources),
+        ],
+        deadline=_DEADLINE,
+    )  # fmt: skip
+
+
+def _finish(recipe: Recipe, out: Path) -> None:
+    """Unpack the modules, and write down what the image is."""
+    names = (out / "modules.list").read_text().split()
+    modules = []
+    for name in names:
+        packed = out / "modules" / name
+        if name.endswith(".xz"):
+            (out / "modules" / name.removesuffix(".xz")).write_bytes(
+                lzma.decompress(packed.read_bytes())
+            )
+            packed.unlink()
+        modules.append(name.removesuffix(".xz"))
+    rows = (line.split() for line in (out / "packages").read_text().splitlines())
+    versions = {row[0]: row[1] for row in rows if len(row) == 2}
+    kernel = (out / "release").read_text().strip()
+    systemd = versions.get("systemd", "")
+    note = {
+        "digest": recipe.digest,
+        "kernel": kernel,
+        "containerd": versions.get("containerd", ""),
+        "systemd": systemd,
+        "modules": modules,
+        "cgroup_v1": _has_v1(kernel, systemd),
+    }
+    (out / _NOTE).write_text(json.dumps(note, indent=1))
+    out.chmod(0o755)
+
+
+def _has_v1(kernel: str, systemd: str) -> bool:
+    found = re.match(r"(\d+)\.(\d+)", kernel)
+    newest = (int(found[1]), int(found[2])) if found else (99, 0)
+    major = re.match(r"(\d+)", systemd)
+    return (
+        newest <= _LAST_KERNEL_WITH_V1
+        and major is not None
+        and int(major[1]) <= _LAST_SYSTEMD_WITH_V1
+    )
+
+
+def _read(place: Path) -> Image | None:
+    """The image at ``place``, if it is there and whole: its note is written last."""
+    try:
+        note = json.loads((place / _NOTE).read_text())
+        note["modules"] = tuple(note["modules"])
+        found = Image(folder=place, **note)
+    except (OSError, ValueError, TypeError, KeyError):
+        return None
+    return found if found.disk.is_file() and found.vmlinuz.is_file() else None
+
+
+def _quoted(path: Path) -> str:
+    return "'" + str(path).replace("'", "'\\''") + "'"

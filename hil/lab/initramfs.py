@@ -1,0 +1,67 @@
+"""The first thing that runs in a lab node: what a root disk and a network need, and no more.
+
+A static busybox, a few modules and this ``/init``: Debian's own initramfs would take the emulator
+most of a minute.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from hil.lab.payload import MARKER
+from topologies.capturing import acpi
+from topologies.capturing.guest import cpio
+
+#: QEMU's user network gives the guest this.
+_ADDRESS: Final = "10.0.2.15/24"
+_GATEWAY: Final = "10.0.2.2"
+
+_INIT: Final = rf"""#!/bin/busybox sh
+export PATH=/bin
+/bin/busybox --install -s /bin
+mount -t proc none /proc
+mount -t sysfs none /sys
+mount -t devtmpfs none /dev
+say() {{ echo "pinproof-lab: $*" >/dev/console; }}
+die() {{ say "failed: $*"; sleep 1; echo o >/proc/sysrq-trigger; sleep 60; }}
+say kernel
+for module in @MODULES@; do insmod "/modules/$module" || die "$module does not load"; done
+ip link set eth0 up && ip addr add {_ADDRESS} dev eth0 && ip route add default via {_GATEWAY} ||
+  die "no network device"
+mount -t ext4 -o noatime /dev/vda /root || die "no root disk"
+if [ ! -e /root/{MARKER} ]; then
+  tar -xf /dev/vdb -C /root || die "the payload cannot be unpacked"
+fi
+for cpu in @OFFLINE@; do
+  echo 0 >/sys/devices/system/cpu/cpu$cpu/online || die "CPU $cpu cannot be taken offline"
+done
+say disk
+umount /sys
+mount --move /dev /root/dev
+mount --move /proc /root/proc
+exec switch_root /root /lib/systemd/systemd
+"""
+
+
+def initramfs(
+    busybox: bytes,
+    modules: Mapping[str, bytes],
+    *,
+    offline: Iterable[int] = (),
+    table: bytes = b"",
+) -> bytes:
+    """A cpio archive to boot from. ``modules`` are loaded in that order; CPUs of ``offline`` are
+    taken offline before systemd runs; ``table`` replaces the firmware's table of CPUs."""
+    init = _INIT.replace("@MODULES@", " ".join(modules))
+    init = init.replace("@OFFLINE@", " ".join(map(str, offline)))
+    folders = ("bin", "dev", "modules", "proc", "root", "sys")
+    return cpio(
+        {
+            **({acpi.PATH: (0o100644, table)} if table else {}),
+            **dict.fromkeys(folders, (0o040755, b"")),
+            "bin/busybox": (0o100755, busybox),
+            "init": (0o100755, init.encode()),
+            **{f"modules/{name}": (0o100644, data) for name, data in modules.items()},
+        }
+    )

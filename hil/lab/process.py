@@ -1,0 +1,131 @@
+"""QEMU as a process that outlives us and is never lost: one for each node, in the node's folder.
+
+What belongs here: start, look, end; of any program, since QEMU is only a command line here. What
+never does: what QEMU is told (:mod:`hil.lab.machine`, :mod:`hil.lab.monitor`).
+
+A node's process holds a lock (``alive``) from before it is the program it shall be until it is
+gone, so a number that the kernel has given to somebody else is never mistaken for it; before it
+turns into the program it writes its number (``pid``). Whoever started it may die at any moment.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Final
+
+from hil.lab.errors import LabError
+from hil.lab.tools import found
+
+ALIVE: Final = "alive"
+PID: Final = "pid"
+LOG: Final = "qemu.log"
+
+#: Two shells: the first gives the second away to init and ends, the second becomes the program.
+#: Its words go through no shell.
+_LAUNCH: Final = '(exec /bin/sh -c \'echo $$ >pid.new && mv pid.new pid && exec "$@"\' sh "$@") &'
+
+#: Seconds for a process to be gone that was killed, and to have said its number.
+_GONE: Final = 20.0
+_POLL: Final = 0.02
+
+
+def start(folder: Path, command: Sequence[str], *, pass_fds: Sequence[int] = ()) -> None:
+    """Start ``command`` in ``folder``, with no terminal, its output in ``qemu.log``. Raises
+    :class:`LabError` where one runs there already, or none can be started."""
+    argv = [found(command[0]) if "/" not in command[0] else command[0], *command[1:]]
+    with _opened(folder) as lock, (folder / LOG).open("ab") as log:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise LabError(f"{folder.name}: its QEMU runs already") from None
+        (folder / PID).unlink(missing_ok=True)
+        subprocess.run(
+            ["/bin/sh", "-c", _LAUNCH, "sh", *argv],
+            cwd=folder,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            pass_fds=[lock, *pass_fds],
+            start_new_session=True,
+            check=True,
+        )
+
+
+def alive(folder: Path) -> bool:
+    """Whether the process that was started in ``folder`` is still there."""
+    try:
+        with _opened(folder, create=False) as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except FileNotFoundError:
+        return False
+    except BlockingIOError:
+        return True
+    return False
+
+
+def pid(folder: Path) -> int | None:
+    """Its number, ``None`` where it is not there, or not to be told from others."""
+    if not alive(folder):
+        return None
+    try:
+        number = int((folder / PID).read_text())
+        where = Path(f"/proc/{number}/cwd").readlink()
+    except (OSError, ValueError):
+        return None
+    return number if where == folder.resolve() else None
+
+
+def end(folder: Path) -> None:
+    """Kill it, and wait until it is gone. Nothing happens where none runs. Raises
+    :class:`LabError` where it stays."""
+    until = time.monotonic() + _GONE
+    while alive(folder):
+        number = pid(folder)
+        if number is not None:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(number, signal.SIGKILL)
+        if time.monotonic() > until:
+            who = f"process {number}" if number else "a process without a number"
+            raise LabError(f"{folder.name}: its QEMU does not end: {who}")
+        time.sleep(_POLL)
+
+
+def gone(folder: Path, *, deadline: float, stop: Callable[[], None] = lambda: None) -> bool:
+    """Wait until it has ended by itself; whether it has within ``deadline`` seconds. ``stop`` is
+    called now and then, and may raise."""
+    until = time.monotonic() + deadline
+    while alive(folder):
+        if time.monotonic() > until:
+            return False
+        stop()
+        time.sleep(_POLL)
+    return True
+
+
+def complaint(folder: Path) -> str:
+    """The last line that it wrote, warnings left out; ``""`` without one."""
+    try:
+        with (folder / LOG).open("rb") as stream:
+            stream.seek(max(0, os.fstat(stream.fileno()).st_size - 8192))
+            text = stream.read().decode("utf-8", "replace")
+    except OSError:
+        return ""
+    lines = [line.strip() for line in text.splitlines() if line.strip() and "warning:" not in line]
+    return lines[-1][:300] if lines else ""
+
+
+@contextlib.contextmanager
+def _opened(folder: Path, *, create: bool = True) -> Iterator[int]:
+    flags = os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0)
+    descriptor = os.open(folder / ALIVE, flags, 0o600)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,271 @@
+"""One node of a run, held from the run's beginning to its end.
+
+What belongs here: what is kept between scenarios (which configuration lies on the node, whether its
+kubelet is as a new one), what a user allowed, and the round trip itself. What never does: the steps
+of one scenario (:mod:`hil.node.node`).
+
+A kubelet is as a new one when it runs with the wanted configuration, knows no pod of ours, and its
+state file has no entry. Scenarios that follow one another then share it, which saves its restart;
+their pods have uids of their own (:attr:`conformance.lockstep.LockstepNode`), because a kubelet
+remembers what a uid had asked for.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from conformance.subject import SubjectLostError, SubjectSetupError, SubjectUnable
+from hil.facts import NodeFacts, kubelet_of
+from hil.flavours import Flavour
+from hil.node import scripts
+from hil.node.hands import Hands
+from hil.node.scripts import Act
+from hil.pods import Image, file_name, refuse_if_crowded
+from hil.safety import RemoveFile, Risk
+from hil.shell import NodeError
+from hil.truth import Look, Places, look, marker, read_look
+from reference import CPUSet
+from reference.checkpoint import glance
+from reference.policy import reserved_milli_cpus
+from reference.steps import KubeletConfig, Pod
+from topologies import Machine
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """How long a node is waited for, in seconds: ``start`` for a kubelet to come up or give up,
+    ``effect`` for what a step sets off, ``rest`` for a kubelet that is down to come to rest, and
+    ``watch`` for a change in one round trip."""
+
+    start: float = 120.0
+    effect: float = 45.0
+    rest: float = 3.0
+    watch: float = 8.0
+
+
+#: Boots the node again, perhaps as another machine, and returns its facts anew.
+Rebooter = Callable[[str], tuple[Hands, NodeFacts]]
+
+
+class Member:
+    """A node with a kubelet whose policy is static, ours for a while.
+
+    ``hands`` act on it; ``rebooter`` is ``None`` where it must not be booted again.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        hands: Hands,
+        facts: NodeFacts,
+        flavour: Flavour,
+        *,
+        risk: Risk,
+        image: Image,
+        patience: Patience | None = None,
+        rebooter: Rebooter | None = None,
+    ) -> None:
+        self.name = name
+        self.facts = facts
+        self.flavour = flavour
+        self.risk = risk
+        self.image = image
+        self.patience = patience or Patience()
+        self.places = Places.of(facts)
+        self.machine: Machine = replace(facts.machine, name=name)
+        self.own_config = kubelet_of(facts).config
+        self.scenarios = 0
+        self._hands = hands
+        self._rebooter = rebooter
+        self._present: KubeletConfig | None = self.own_config
+        self._last: Look | None = None
+        self._past_trips = 0
+
+    # ---- what is known --------------------------------------------------------------------
+
+    @property
+    def trips(self) -> int:
+        """Round trips so far."""
+        return self._past_trips + self._hands.trips
+
+    @property
+    def runtime_unit(self) -> str:
+        """The runtime's unit."""
+        return "crio.service" if self.facts.runtime.name == "cri-o" else "containerd.service"
+
+    @property
+    def reconcile_period(self) -> float:
+        """``cpuManagerReconcilePeriod``, in seconds; the kubelet's default is 10."""
+        text = kubelet_of(self.facts).settings.get("cpuManagerReconcilePeriod")
+        return _seconds(str(text)) if text else 10.0
+
+    # ---- for a scenario -------------------------------------------------------------------
+
+    def require_restarts(self) -> None:
+        """Raise :class:`SubjectUnable` where the kubelet must not be restarted."""
+        if self.risk < Risk.KUBELET_RESTART:
+            raise SubjectUnable(f"needs the kubelet restarted; --max-risk is {self.risk.value}")
+
+    def require_room(self, pod: Pod, seen: Look | None) -> None:
+        """A static pod evicts others' pods to have room."""
+        if seen is None or not seen.pods:
+            return
+        capacity = 1000 * len(seen.online) - reserved_milli_cpus(self.own_config)
+        try:
+            refuse_if_crowded(pod, seen.pods, capacity)
+        except NodeError as error:
+            raise SubjectUnable(str(error)) from error
+
+    def fresh(self, config: KubeletConfig) -> Look | None:
+        """The look at a kubelet that is as a new one with this configuration; ``None`` where it
+        has to be stopped and started for that. Raises :class:`SubjectUnable` where it may not be,
+        and :class:`SubjectSetupError` where the node holds pinned pods of others."""
+        if config != self._present or self._last is None:
+            if self.risk < Risk.KUBELET_RESTART and config != self.own_config:
+                raise SubjectUnable(
+                    "needs another kubelet configuration than the node's own; "
+                    f"--max-risk is {self.risk.value}"
+                )
+            if config != self._present:
+                return None
+        seen = self._last or self.act(Act())
+        self._last = None
+        if self._is_fresh(seen):
+            return seen
+        if self.risk < Risk.KUBELET_RESTART:
+            raise SubjectSetupError(f"{self.name}: {_why_not_fresh(seen)}")
+        return None
+
+    @staticmethod
+    def _is_fresh(seen: Look) -> bool:
+        return not _why_not_fresh(seen)
+
+    def start(self, config: KubeletConfig, pods: tuple[Pod, ...], clean: bool) -> Act:
+        """Stop what runs, put the configuration in place, and start. ``clean``: without a state
+        file and without manifests that a scenario before left."""
+        act = scripts.start(self.places, self.flavour.start(self.facts), pods, self.patience.start)
+        stop = self.flavour.stop(self.facts)
+        changes: tuple[Any, ...] = ()
+        if config != self._present:
+            changes = self.flavour.configure(self.facts, config)
+            self._present = config
+        remove = f"rm -f {self.places.state_file}" if clean else ""
+        return replace(act, script=f"{stop}\n{remove}\n{act.script}", changes=changes)
+
+    def stop(self, *, kill: bool) -> Act:
+        """Stop the kubelet."""
+        stop = self.flavour.stop(self.facts)
+        return scripts.kill(self.flavour.kill(self.facts), stop) if kill else scripts.stop(stop)
+
+    def give_back(self, config: KubeletConfig | None, pods: Sequence[Pod]) -> None:
+        """A scenario is over: its pods go. ``config`` is what a kubelet that runs has."""
+        self.scenarios += 1
+        self._last = None
+        if config is None:
+            self._present = None
+        if not pods and config is not None:
+            return
+        changes = tuple(
+            RemoveFile(scripts.manifest_path(self.places, file_name(pod.name))) for pod in pods
+        )
+        goal = ""
+        if config is not None:
+            goal = "pin_none"
+        act = Act(
+            'pin_none() { [ -z "$(pin_ours)" ] && pin_empty; }\n'
+            f"pin_empty() {{ ! grep -qsE '{_uids(pods)}' {self.places.state_file}; }}",
+            changes=changes,
+            goal=goal,
+            seconds=self.patience.effect,
+        )
+        try:
+            seen = self.act(act)
+        except SubjectLostError:
+            return
+        if config is not None:
+            self._last = seen
+
+    def reboot(self, machine: str) -> Look:
+        """Boot the node again. Raises :class:`SubjectUnable`."""
+        if self._rebooter is None:
+            raise SubjectUnable(
+                "needs the node booted again, which is not allowed or not known how"
+            )
+        self._past_trips += self._hands.trips
+        self._hands, self.facts = self._rebooter(machine)
+        self.places = Places.of(self.facts)
+        self._past_trips -= self._hands.trips
+        return self.act(Act())
+
+    # ---- the round trip -------------------------------------------------------------------
+
+    def act(self, act: Act, *, spin: bool = False, log: bool = False) -> Look:
+        """Carry an act out, wait for its goal, and look: one round trip.
+
+        Raises :class:`SubjectLostError` where the node could not be reached or the script failed.
+        """
+        mark = marker()
+        script = look(
+            self.places,
+            mark,
+            before=act.script,
+            goal=act.waiting,
+            spin=spin,
+            log=2 if log else 1,
+        )
+        # Beyond what the script waits by itself, a slow node needs time for the look.
+        deadline = act.seconds + 60.0
+        try:
+            done = self._hands.act(script, *act.changes, deadline=deadline)
+            seen = read_look(done.text, mark)
+        except NodeError as error:
+            raise SubjectLostError(f"{self.name}: {error}", evidence=error.evidence) from error
+        if seen.notes.get("failed"):
+            raise SubjectLostError(f"{self.name}: {seen.notes['failed']}")
+        return seen
+
+
+def _why_not_fresh(seen: Look) -> str:
+    """``""`` where the kubelet is as a new one."""
+    shared, entries = glance(seen.state_file)
+    if not seen.service.running:
+        return "its kubelet does not run"
+    if seen.containers:
+        return "pods of ours are still there"
+    if entries:
+        held = CPUSet()
+        for containers in entries.values():
+            for cpus in containers.values():
+                held |= cpus
+        return f"pods of others hold exclusive CPUs ({held})"
+    if seen.state_file is None or not shared:
+        return "its kubelet has no state yet"
+    return ""
+
+
+def _uids(pods: Sequence[Pod]) -> str:
+    return "|".join(pod.uid for pod in pods) or "no uid at all"
+
+
+def salt() -> str:
+    """What makes uids of this scenario its own."""
+    return uuid.uuid4().hex
+
+
+def _seconds(text: str) -> float:
+    """A Go duration as configurations have it: ``10s``, ``500ms``, ``1m0s``."""
+    units = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
+    total, number = 0.0, ""
+    rest = text
+    while rest:
+        if rest[0].isdigit() or rest[0] == ".":
+            number, rest = number + rest[0], rest[1:]
+            continue
+        unit = next((each for each in ("ms", "h", "m", "s") if rest.startswith(each)), "")
+        if not unit or not number:
+            return 10.0
+        total, number, rest = total + float(number) * units[unit], "", rest[len(unit) :]
+    return total

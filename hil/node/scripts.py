@@ -1,0 +1,159 @@
+"""What each step does on a node, as a script and what to wait for. Pure.
+
+What belongs here: POSIX shell made of facts, every value quoted. Functions ``pin_…`` are those of
+:mod:`hil.truth.script`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from shlex import quote
+
+from hil.safety import Change, RemoveFile, WriteFile
+from hil.truth import ContainerTruth, Places
+from reference import CPUSet
+from reference.steps import Kind, Pod
+
+
+@dataclass(frozen=True, slots=True)
+class Act:
+    """Changes, then ``script``, then a wait for ``goal`` of at most ``seconds``."""
+
+    script: str = ""
+    changes: tuple[Change, ...] = ()
+    goal: str = ""
+    seconds: float = 0.0
+
+    @property
+    def waiting(self) -> str:
+        """The goal, with its bound."""
+        return f"pin_until {round(self.seconds)} {self.goal}" if self.goal else ""
+
+
+def pod_tasks(pod: Pod) -> int:
+    """How many tasks the runtime has of a pod that runs: its sandbox counts."""
+    return 1 + sum(each.kind is not Kind.INIT for each in pod.containers)
+
+
+def manifest_path(places: Places, file_name: str) -> str:
+    """Where the kubelet watches for a static pod."""
+    return f"{places.manifests.rstrip('/')}/{file_name}"
+
+
+def start(places: Places, start_script: str, pods: tuple[Pod, ...], seconds: float) -> Act:
+    """Start the kubelet: it is up once its CPU manager is (the device manager's socket comes after
+    it, ``cm/container_manager_linux.go``), it lists its pods, and those run or were refused; or it
+    has given up. Containers of pods that are gone must be gone as well."""
+    socket = quote(f"{places.root_dir}/device-plugins/kubelet.sock")
+    wanted = "".join(f" && pin_started {quote(pod.uid)} {pod_tasks(pod)}" for pod in pods)
+    known = "|".join(f"{pod.uid}|{pod.uid.replace('-', '_')}" for pod in pods) or "none of them"
+    script = f"""
+pin_up() {{ [ -S {socket} ] && pin_listed && pin_alone{wanted}; }}
+pin_listed() {{ [ -z "$pin_url" ] || pin_get >/dev/null; }}
+pin_alone() {{
+  pin_o=$(pin_ours)
+  [ -z "$pin_o" ] || ! grep -LE {quote(known)} $pin_o | grep -q .
+}}
+pin_lost() {{ case $(systemctl show -p MainPID -p NRestarts "$pin_unit") in
+  *MainPID=0*) return 0 ;; *NRestarts=0*) return 1 ;; *) return 0 ;; esac; }}
+pin_up_or_lost() {{ if pin_lost; then pin_last_words; else pin_up; fi; }}
+pin_last_words() {{ # what it wrote reaches the journal a little later
+  for pin_i in 1 2 3 4 5 6; do
+    pin_log | grep -qE '^[EF][0-9]{{4}} |^Error|^panic' && break
+    sleep 0.5
+  done
+}}
+rm -f {socket}
+systemctl reset-failed "$pin_unit" 2>/dev/null
+{start_script}
+"""
+    return Act(script, goal="pin_up_or_lost", seconds=seconds)
+
+
+def stop(stop_script: str) -> Act:
+    """SIGTERM, and stay down."""
+    return Act(stop_script)
+
+
+def kill(kill_script: str, stop_script: str) -> Act:
+    """SIGKILL, and stay down: its service manager would start it again."""
+    return Act(f"{kill_script}\n{stop_script}")
+
+
+def apply(places: Places, pod: Pod, file: str, text: str, *, up: bool, seconds: float) -> Act:
+    """Put the manifest in place; up: wait until the pod runs or is refused."""
+    change = WriteFile(manifest_path(places, file), text.encode())
+    goal = f"pin_started {quote(pod.uid)} {pod_tasks(pod)}" if up else ""
+    return Act(changes=(change,), goal=goal, seconds=seconds)
+
+
+def delete(places: Places, pod: Pod, file: str, *, up: bool, force: bool, seconds: float) -> Act:
+    """Take the manifest away; up: wait until the pod is gone. By force: its tasks are killed, its
+    sandbox among them, before the kubelet can."""
+    uid = quote(pod.uid)
+    killing = f"""
+pin_tasks | while read -r pin_n pin_d; do
+  grep -qsE {quote(f"{pod.uid}|{pod.uid.replace('-', '_')}")} "$pin_d/config.json" &&
+    kill -9 "$pin_n"
+done
+"""
+    return Act(
+        killing if force else "",
+        changes=(RemoveFile(manifest_path(places, file)),),
+        goal=f"pin_gone {uid}" if up else "",
+        seconds=seconds,
+    )
+
+
+def tamper(places: Places, container: ContainerTruth, cpus: CPUSet) -> Act:
+    """Write another cpuset into the container's cgroup."""
+    own = next((one for one in container.own_levels if one.cpus), container.levels[0])
+    return Act(f"echo {quote(str(cpus))} >{quote(f'{places.mount}{own.path}/cpuset.cpus')}")
+
+
+def tamper_quota(places: Places, container: ContainerTruth, quota: int) -> Act:
+    """Write a quota into the container's cgroup."""
+    path = container.levels[0].path
+    if places.cgroup == 2:
+        return Act(f"echo {quota} 100000 >{quote(f'{places.mount}{path}/cpu.max')}")
+    return Act(f"echo {quota} >{quote(f'{places.cpu_mount}{path}/cpu.cfs_quota_us')}")
+
+
+def kill_container(container: ContainerTruth, pod: Pod, seconds: float) -> Act:
+    """SIGKILL for its first process; wait until another runs."""
+    script = f"""
+kill -9 {container.pid}
+pin_again() {{ [ ! -d /proc/{container.pid} ] &&
+  pin_running {quote(pod.uid)} {pod_tasks(pod)}; }}
+"""
+    return Act(script, goal="pin_again", seconds=seconds)
+
+
+def restart_runtime(unit: str, seconds: float) -> Act:
+    """Restart the runtime's unit; wait until the kubelet lists its pods again."""
+    script = f"""
+systemctl restart {quote(unit)} || exit 1
+pin_ready() {{ systemctl -q is-active {quote(unit)} && pin_get >/dev/null; }}
+"""
+    return Act(script, goal="pin_ready", seconds=seconds)
+
+
+def crash_loop(restarts: int, seconds: float) -> Act:
+    """Wait until the unit has been started once more, and has ended again."""
+    script = f"""
+pin_more() {{ [ "$(systemctl show -p NRestarts --value "$pin_unit")" -gt {restarts} ] &&
+  [ "$(pin_main)" = 0 ]; }}
+"""
+    return Act(script, goal="pin_more", seconds=seconds)
+
+
+def write_state(places: Places, text: str) -> Act:
+    """Replace the state file. It was kept in the journal when the node was taken."""
+    path = places.state_file
+    data = text.encode("utf-8", "surrogateescape")
+    return Act(changes=(WriteFile(path, data, mode=0o600),))
+
+
+def remove_state(places: Places) -> Act:
+    """Remove the state file."""
+    return Act(changes=(RemoveFile(places.state_file),))

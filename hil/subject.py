@@ -1,0 +1,274 @@
+"""The subject ``node:ssh://user@host`` or ``node:inventory.toml``.
+
+What belongs here: which nodes a subject has, what it can do with them, and when they are taken and
+given back. What never does: what is done to a node (:mod:`hil.node`).
+
+    node:ssh://root@node7                      one node
+    node:lab.toml                              every node of an inventory
+    node:lab.toml#node7                        one of them
+    node:lab.toml?max-risk=cpu-offline&image=registry.example/busybox:1
+
+``max-risk`` is ``pods`` unless said otherwise, and ``reboot`` on nodes of the lab, which are made
+to be broken. Opening a subject only reads; a node is taken (lease, journal, dead-man timer) when
+its first scenario begins, and given back, restored, when the subject is closed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
+from urllib.parse import parse_qsl
+
+from conformance.subject import (
+    Capability,
+    SubjectInfo,
+    SubjectNotRestored,
+    SubjectSetupError,
+    SubjectUnable,
+    SubjectUsageError,
+)
+from hil.access import NodeAddress, connect, nodes
+from hil.facts import NodeFacts, gather, kubelet_of
+from hil.flavours import flavour_of
+from hil.node.member import Member, salt
+from hil.node.node import RealNode
+from hil.node.taking import Taken, take
+from hil.pods import Image
+from hil.safety import Risk
+from hil.safety.risk import RISK_OF
+from hil.shell import NodeError, NodeUnfit, NodeUsageError, Shell
+from hil.truth import Places
+from reference.steps import KubeletConfig
+from topologies import Machine
+
+_OPTIONS: Final = ("max-risk", "image")
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What a user asks of a run on nodes. ``risk`` is ``None`` where nothing was said."""
+
+    risk: Risk | None = None
+    image: Image = field(default_factory=Image)
+
+    def risk_on(self, address: NodeAddress) -> Risk:
+        """What may be done to this node."""
+        if self.risk is not None:
+            return self.risk
+        return Risk.REBOOT if address.lab else Risk.PODS
+
+
+def parse_target(target: str) -> tuple[str, str, Options]:
+    """(Inventory or address, name of one node or ``""``, options) of a subject's text.
+
+    Raises :class:`SubjectUsageError`.
+    """
+    rest, _, query = target.partition("?")
+    place, _, name = rest.partition("#")
+    given = dict(parse_qsl(query, keep_blank_values=True))
+    unknown = sorted(given.keys() - set(_OPTIONS))
+    if unknown:
+        raise SubjectUsageError(f"node:{target}: unknown option {unknown[0]!r}: {_OPTIONS}")
+    if not place:
+        raise SubjectUsageError("node: needs an address (ssh://root@node7) or an inventory")
+    image = Image(given["image"]) if given.get("image") else Image()
+    return place, name, Options(_risk(given.get("max-risk", "")), image)
+
+
+def _risk(text: str) -> Risk | None:
+    if not text:
+        return None
+    try:
+        return Risk(text)
+    except ValueError:
+        known = ", ".join(one.value for one in Risk)
+        raise SubjectUsageError(f"max-risk {text!r} is none of {known}") from None
+
+
+@dataclass(frozen=True, slots=True)
+class _Reached:
+    address: NodeAddress
+    shell: Shell
+    facts: NodeFacts
+
+
+class NodeSubject:
+    """Real nodes (:class:`conformance.subject.Subject`), all of one release."""
+
+    def __init__(self, target: str, reached: Sequence[_Reached], options: Options) -> None:
+        self._reached = {one.facts.name: one for one in reached}
+        self._options = options
+        self._taken: dict[str, Taken] = {}
+        self._open: list[RealNode] = []
+        self._closed = False
+        self.machines: tuple[Machine, ...] = tuple(_machine(one.facts) for one in reached)
+        self.info = _info(target, [one.facts for one in reached])
+        self.capabilities = frozenset.intersection(
+            *(
+                capabilities(one.facts, options.risk_on(one.address), lab=bool(one.address.lab))
+                for one in reached
+            )
+        )
+
+    @classmethod
+    def open(cls, target: str, progress: Callable[[str], None] = lambda stage: None) -> NodeSubject:
+        """Reach every node that ``target`` names, and ask it what it is; nothing is changed.
+
+        Raises :class:`SubjectUsageError` and :class:`SubjectSetupError`.
+        """
+        place, name, options = parse_target(target)
+        try:
+            addresses = [one for one in nodes(place) if name in ("", one.name)]
+            if not addresses:
+                raise SubjectUsageError(f"{place} has no node {name!r}")
+            reached = [_reach(address, progress) for address in addresses]
+        except NodeUsageError as error:
+            raise SubjectUsageError(str(error), evidence=error.evidence) from error
+        except NodeError as error:
+            raise SubjectSetupError(str(error), evidence=error.evidence) from error
+        return cls(target, reached, options)
+
+    def own_config(self, machine: str) -> KubeletConfig | None:
+        """The configuration of this node where it must stay as it is; ``None`` where scenarios may
+        choose one."""
+        reached = self._reached.get(machine)
+        if reached is None or self._options.risk_on(reached.address) >= Risk.KUBELET_RESTART:
+            return None
+        return kubelet_of(reached.facts).config
+
+    def salt(self) -> str:
+        """What makes the uids of one scenario's pods its own."""
+        return salt()
+
+    def smoke(self) -> None:
+        """Is every node fit? Read-only. Raises :class:`SubjectSetupError`."""
+        for one in self._reached.values():
+            try:
+                _require_fit(one.facts)
+            except NodeUnfit as error:
+                raise SubjectSetupError(str(error), evidence=error.evidence) from error
+
+    def node(
+        self, machine: Machine, config: KubeletConfig, *, machines: Callable[[str], Machine]
+    ) -> RealNode:
+        """The node that is this machine; see :class:`conformance.subject.Subject`. Raises
+        :class:`SubjectUnable` for any other machine."""
+        reached = self._reached.get(machine.name)
+        if reached is None or machine.digest != reached.facts.machine.digest:
+            raise SubjectUnable(f"{machine.name} is not the machine of a node of {self.info.name}")
+        member = self._member(reached)
+        made = RealNode(member, config, member.fresh(config))
+        self._open.append(made)
+        return made
+
+    def _member(self, reached: _Reached) -> Member:
+        name = reached.facts.name
+        if name not in self._taken:
+            try:
+                _require_fit(reached.facts)
+                self._taken[name] = take(
+                    reached.address,
+                    reached.shell,
+                    reached.facts,
+                    risk=self._options.risk_on(reached.address),
+                    image=self._options.image,
+                )
+            except NodeError as error:
+                raise SubjectSetupError(str(error), evidence=error.evidence) from error
+        return self._taken[name].member
+
+    @property
+    def trips(self) -> dict[str, tuple[int, int]]:
+        """(Scenarios, round trips) of every node that was taken."""
+        return {name: (one.member.scenarios, one.member.trips) for name, one in self._taken.items()}
+
+    def close(self) -> None:
+        """Restore every node and let go of it. May be called twice. Raises
+        :class:`SubjectNotRestored` after all of them were tried."""
+        if self._closed:
+            return
+        self._closed = True
+        failed: list[NodeError] = []
+        for made in self._open:
+            with contextlib.suppress(NodeError):
+                made.close()
+        for taken in self._taken.values():
+            try:
+                taken.give_back()
+            except NodeError as error:
+                failed.append(error)
+        for reached in self._reached.values():
+            reached.shell.close()
+        if failed:
+            raise SubjectNotRestored(
+                "; ".join(map(str, failed)), evidence="\n".join(one.evidence for one in failed)
+            )
+
+
+def _machine(facts: NodeFacts) -> Machine:
+    return replace(facts.machine, name=facts.name)
+
+
+def _reach(address: NodeAddress, progress: Callable[[str], None]) -> _Reached:
+    progress(f"reaching {address.name}")
+    shell = connect(address)
+    try:
+        progress(f"asking {address.name} what it is")
+        return _Reached(address, shell, gather(shell))
+    except BaseException:
+        shell.close()
+        raise
+
+
+def _require_fit(facts: NodeFacts) -> None:
+    """Raise :class:`NodeUnfit` where no scenario can run."""
+    kubelet = kubelet_of(facts)
+    if facts.cgroup.version not in (1, 2) or not facts.cgroup.cpuset:
+        raise NodeUnfit(f"{facts.name}: no cgroup hierarchy with the cpuset controller is mounted")
+    if not kubelet.release:
+        raise NodeUnfit(f"{facts.name}: its kubelet does not say which release it is")
+    if not kubelet.manifests:
+        raise NodeUnfit(f"{facts.name}: its kubelet watches no folder of static pods")
+
+
+def _info(target: str, facts: Sequence[NodeFacts]) -> SubjectInfo:
+    kubelets = [kubelet_of(one) for one in facts]
+    releases = {one.release for one in kubelets}
+    if len(releases) > 1:
+        told = ", ".join(f"{one.name} {kubelet_of(one).release}" for one in facts)
+        raise SubjectUsageError(
+            f"node:{target}: nodes of several releases cannot be judged as one: {told} "
+            "(name one with #NAME)"
+        )
+    first = facts[0]
+    return SubjectInfo(
+        name=f"node:{target.partition('?')[0]}",
+        release=kubelets[0].release,
+        version=kubelets[0].version,
+        facts={
+            "nodes": ", ".join(one.name for one in facts),
+            "kernel": first.kernel,
+            "cgroup": f"v{first.cgroup.version}, {first.cgroup.driver}",
+            "runtime": f"{first.runtime.name} {first.runtime.version}".strip(),
+            "flavour": flavour_of(first).name,
+            "command line": first.command_line,
+        },
+    )
+
+
+def capabilities(facts: NodeFacts, risk: Risk, *, lab: bool) -> frozenset[Capability]:
+    """What can be done with a node at this risk, by what is on it."""
+    can = {one for one in Capability if RISK_OF.get(one, Risk.REBOOT) <= risk}
+    if not Places.of(facts).pods_url:
+        can.discard(Capability.REJECTIONS)
+    if facts.cgroup.version != 2:
+        # Below the root of v1 an offline CPU does not come back by itself: the model has no such
+        # kernel, and restoring is the guard's business.
+        can.discard(Capability.HOTPLUG)
+    if facts.systemd == 0:
+        can -= {Capability.SERVICES, Capability.RUNTIME, Capability.START_ERROR}
+    if not lab:
+        can.discard(Capability.REBOOT)
+    return frozenset(can)
