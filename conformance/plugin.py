@@ -58,8 +58,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--pin-level",
         default="extended",
         choices=["core", "extended", "certificate"],
-        help="core: only what every conformant node must keep; certificate: that, and all that only "
-        "a real node can show (default: extended, which has all)",
+        help="core: only what every conformant node must keep; certificate: that, and all that "
+        "only a real node can show (default: extended, which has all)",
     )
     group.addoption(
         "--pin-report",
@@ -99,12 +99,11 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "xdist_group(name): tests that one worker runs")
 
 
-@pytest.hookimpl(tryfirst=True)
 def pytest_cmdline_main(config: pytest.Config) -> None:
     """A node belongs to one worker: with ``-n`` alone xdist would deal its scenarios out."""
-    if config.getoption("--pin-subject", "").startswith(REAL):
-        if getattr(config.option, "dist", "no") == "load":
-            config.option.dist = "loadgroup"
+    real = config.getoption("--pin-subject", "").startswith(REAL)
+    if real and getattr(config.option, "dist", "no") == "load":
+        config.option.dist = "loadgroup"
 
 
 def _follow(config: pytest.Config) -> Run | None:

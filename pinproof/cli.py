@@ -14,7 +14,8 @@ from rich.console import Console
 
 from conformance.subject import SubjectError, SubjectUsageError
 from conformance.verdict import ExitStatus
-from pinproof import capture, catalogue, drivers, exchange, kubelets, releases, run, simulate
+from hil.shell import NodeError, NodeUsageError
+from pinproof import capture, catalogue, drivers, exchange, kubelets, lab, releases, run, simulate
 from reference.errors import ModelError
 from topologies import MachineError
 from topologies.capturing import BadTarget, CaptureError
@@ -53,6 +54,7 @@ app.command("capture", epilog="Example: pinproof capture ssh://root@node7 -o nod
 )
 app.add_typer(kubelets.app, name="kubelet")
 app.add_typer(drivers.app, name="driver")
+app.add_typer(lab.app, name="lab")
 
 
 def _version(value: bool) -> None:
@@ -80,9 +82,9 @@ def main() -> None:
         _fail(error, ExitStatus.USAGE)
     except CaptureError as error:
         _fail(error, ExitStatus.COULD_NOT_TELL)
-    except (MachineError, ModelError, SubjectUsageError) as error:
+    except (MachineError, ModelError, NodeUsageError, SubjectUsageError) as error:
         _fail(error, ExitStatus.USAGE)
-    except SubjectError as error:
+    except (NodeError, SubjectError) as error:
         _fail(error, ExitStatus.COULD_NOT_TELL)
     except BrokenPipeError:
         sys.stderr.close()

@@ -140,7 +140,7 @@ class Accumulator:
             return
         free = self.free
         self._take_whole(
-            node for node in self._sorted_numa_nodes() if node.mask & free == node.mask
+            node for node in self._sorted_numa_nodes(free) if node.mask & free == node.mask
         )
 
     def take_sockets(self) -> None:
@@ -148,7 +148,7 @@ class Accumulator:
         free, average = self.free, self._topology.cpus_per_socket
         if self._rules.true_sizes:
             self._take_whole(
-                each for each in self._sorted_sockets() if each.mask & free == each.mask
+                each for each in self._sorted_sockets(free) if each.mask & free == each.mask
             )
             return
         if self.need < average:
@@ -157,7 +157,7 @@ class Accumulator:
             return
         self._take_whole(
             socket
-            for socket in self._sorted_sockets()
+            for socket in self._sorted_sockets(free)
             if (socket.mask & free).bit_count() == average
         )
 
@@ -170,7 +170,7 @@ class Accumulator:
         if need < average:
             return
         taken = 0
-        for units in self._core_lists():
+        for units in self._core_lists(free):
             # Free cores have equal numbers of free CPUs, so they go by id, as they come.
             for _, mask, size, within in units:
                 if within & free and size <= need and (mask & free).bit_count() == average:
@@ -188,7 +188,7 @@ class Accumulator:
         free = self.free
         self._take_whole(
             core
-            for units in self._core_lists()
+            for units in self._core_lists(free)
             for core in _by_free_cpus(units, free)
             if core.mask & free == core.mask
         )
@@ -196,7 +196,7 @@ class Accumulator:
     def take_single_cpus(self) -> None:
         """CPUs one by one, core after core."""
         free = self.free
-        for units in self._core_lists():
+        for units in self._core_lists(free):
             several = []
             for _, mask, _, within in units:
                 if within & free:
@@ -216,15 +216,16 @@ class Accumulator:
 
     def take_uncore_caches(self) -> None:
         """Whole uncore caches, then one that is partly used, if its free CPUs are just right."""
-        caches = self._sorted_uncore_caches()
+        free = self.free
         # The kubelet looks for whole caches again before each partly used one. Of a partly used
         # one it takes all that is missing or nothing, so it finds no other ones than at first.
-        if caches and self.need >= self._topology.cpus_per_uncore:
-            free = self.free
-            self._take_whole(each for each in caches if each.mask & free == each.mask)
+        if self.need >= self._topology.cpus_per_uncore:
+            self._take_whole(
+                each for each in self._sorted_uncore_caches(free) if each.mask & free == each.mask
+            )
             if self.need < 1:
                 return
-        for cache in caches:
+        for cache in self._sorted_uncore_caches(free):
             self._take_partial_uncore(cache)
             if self.need < 1:
                 return
@@ -265,7 +266,7 @@ class Accumulator:
     def take_cpus_core_by_core(self) -> None:
         """One CPU of each core in turn, then the next one of each, socket after socket."""
         free = self.free
-        for socket in self._sorted_sockets():
+        for socket in self._sorted_sockets(free):
             cores = _by_free_cpus(self._topology.cores_of_socket[socket.id], free)
             left = [core.within & free for core in cores]
             while any(left) and self.need > 0:
@@ -277,7 +278,7 @@ class Accumulator:
     def take_cpus_by_number(self) -> None:
         """CPUs one by one, socket after socket, by their numbers."""
         free = self.free
-        for socket in self._sorted_sockets():
+        for socket in self._sorted_sockets(free):
             self._take_one_by_one(socket.mask & free)
             if self.need < 1:
                 return
@@ -349,7 +350,7 @@ class Accumulator:
 
     def numa_nodes(self) -> list[int]:
         """The NUMA nodes with free CPUs, as the kubelet sorts them."""
-        return [node.id for node in self._sorted_numa_nodes()]
+        return [node.id for node in self._sorted_numa_nodes(self.free)]
 
     def free_in(self, node: int) -> int:
         """The number of free CPUs of a NUMA node."""
@@ -367,40 +368,36 @@ class Accumulator:
         self.free &= ~mask
         self.need -= size
 
-    # The lists below stand still while their CPUs are taken: each closes over the free CPUs of
-    # the moment it was made, as the kubelet computes it before it takes the first object.
+    # The lists below stand still while their CPUs are taken: ``free`` are the free CPUs of the
+    # moment at which the kubelet makes the list, before it takes the first object.
 
-    def _sorted_numa_nodes(self) -> Iterator[Unit]:
-        topology, free = self._topology, self.free
+    def _sorted_numa_nodes(self, free: int) -> Iterator[Unit]:
+        topology = self._topology
         if self._numa_first:
             yield from _by_free_cpus(topology.numa_nodes, free)
             return
         for socket in _by_free_cpus(topology.sockets, free):
             yield from _by_free_cpus(topology.numa_nodes_of_socket[socket.id], free)
 
-    def _sorted_sockets(self) -> Iterator[Unit]:
-        topology, free = self._topology, self.free
+    def _sorted_sockets(self, free: int) -> Iterator[Unit]:
+        topology = self._topology
         if self._sockets_only or not self._numa_first:
             yield from _by_free_cpus(topology.sockets, free)
             return
         for node in _by_free_cpus(topology.numa_nodes, free):
             yield from _by_free_cpus(topology.sockets_of_numa[node.id], free)
 
-    def _sorted_uncore_caches(self) -> list[Unit]:
-        free = self.free
-        return [
-            cache
-            for node in self._sorted_numa_nodes()
-            for cache in _by_free_cpus(self._topology.uncores_of_numa[node.id], free)
-        ]
+    def _sorted_uncore_caches(self, free: int) -> Iterator[Unit]:
+        for node in self._sorted_numa_nodes(free):
+            yield from _by_free_cpus(self._topology.uncores_of_numa[node.id], free)
 
-    def _core_lists(self) -> Iterator[Units]:
+    def _core_lists(self, free: int) -> Iterator[Units]:
         topology = self._topology
         if self._sockets_only or self._numa_first:
-            for socket in self._sorted_sockets():
+            for socket in self._sorted_sockets(free):
                 yield topology.cores_of_socket[socket.id]
         else:
-            for node in self._sorted_numa_nodes():
+            for node in self._sorted_numa_nodes(free):
                 yield topology.cores_of_numa[node.id]
 
 

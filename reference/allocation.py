@@ -15,7 +15,7 @@ from typing import NamedTuple
 from reference.accumulator import STRATEGIES, Accumulator, Rules, rules_of
 from reference.behaviours import Behaviour
 from reference.cpuset import CPUSet
-from reference.distribution import Request, accounting_error, deal, share
+from reference.distribution import Request, Share, accounting_error, deal, share
 from reference.errors import AllocationError, NotEnoughCPUs, NothingFits, NotModelled
 from reference.releases import NEWEST, AnyRelease
 from reference.topology import CPUTopology
@@ -117,19 +117,13 @@ class _Wish(NamedTuple):
 
 def _distributed(topology: CPUTopology, available: int, wish: _Wish, rules: Rules) -> int:
     accumulator = _accumulator(topology, available, wish.cpus, rules)
-    order = accumulator.numa_nodes()
-    request = _request(topology, order, wish, rules)
-    held = {node: accumulator.free_in(node) for node in order}
-    found = share(order, held, request)
-    if found is None:
-        if request.fewest > _fewest(topology, wish) and share(
-            order, held, _request(topology, order, wish, rules, floor=False)
-        ):
-            raise NotModelled(
-                f"{wish.cpus} CPUs over at least {wish.hint_nodes} NUMA nodes: what a kubelet with "
-                f"{Behaviour.NUMA_FLOOR_FROM_HINT.title} does where they cannot give them"
-            )
-        return _packed(topology, available, wish.cpus, rules)
+    if len(topology.numa_nodes) == 1:
+        found = Share([topology.numa_nodes[0].id], wish.cpus, ())
+    else:
+        shared = _shared(topology, accumulator, wish, rules)
+        if shared is None:
+            return _packed(topology, available, wish.cpus, rules)
+        found = shared
 
     def give(node: int, number: int) -> None:
         inside = accumulator.free & topology.numa_masks[node]
@@ -147,6 +141,26 @@ def _distributed(topology: CPUTopology, available: int, wish: _Wish, rules: Rule
     if error:
         raise error
     return accumulator.taken
+
+
+def _shared(
+    topology: CPUTopology, accumulator: Accumulator, wish: _Wish, rules: Rules
+) -> Share | None:
+    """How NUMA nodes share a request; ``None`` where they cannot."""
+    order = accumulator.numa_nodes()
+    request = _request(topology, order, wish, rules)
+    held = {node: accumulator.free_in(node) for node in order}
+    found = share(order, held, request)
+    if (
+        found is None
+        and request.fewest > _fewest(topology, wish)
+        and share(order, held, _request(topology, order, wish, rules, floor=False))
+    ):
+        raise NotModelled(
+            f"{wish.cpus} CPUs over at least {wish.hint_nodes} NUMA nodes: what a kubelet with "
+            f"{Behaviour.NUMA_FLOOR_FROM_HINT.title} does where they cannot give them"
+        )
+    return found
 
 
 def _request(

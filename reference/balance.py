@@ -109,8 +109,10 @@ class Balance:
         """The best of single nodes: each gives the whole request."""
         free, cpus, cost = self._free, self._cpus, self._cost
         best: tuple[int, Members] | None = None
+        seen: set[int] = set()
         for at in positions:
-            if free[at] >= cpus:
+            if free[at] >= cpus and free[at] not in seen:
+                seen.add(free[at])
                 score = self._score(self._base + cost[free[at] - cpus] - cost[free[at]])
                 if best is None or score < best[0]:
                     best = score, (at,)

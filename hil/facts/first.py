@@ -18,23 +18,20 @@ _CPU: Final = "/sys/devices/system/cpu"
 _TICKS: Final = 100  # USER_HZ: the same on every architecture that kubelets run on
 #: Programs that a kubelet lives in, by the beginning of the process's name.
 _HOLDERS: Final = ("kubelet", "kubelite", "k3s", "microshift", "hyperkube")
-#: Units that a kubelet lives in, most telling first.
-_HOLDING_UNITS: Final = (
-    "k3s.service",
-    "k3s-agent.service",
-    "rke2-server.service",
-    "rke2-agent.service",
-    "k0scontroller.service",
-    "k0sworker.service",
-    "snap.microk8s.daemon-kubelite.service",
-    "microshift.service",
-    "kubelet.service",
-)
-_MICROK8S_ARGUMENTS: Final = "/var/snap/microk8s/current/args/kubelet"
-_ROOT_DIRS: Final = {
-    "kubelite": "/var/snap/microk8s/common/var/lib/kubelet",
-    "k0s": "/var/lib/k0s/kubelet",
+#: Units that a kubelet lives in, most telling first, and the program that holds it there.
+_HOLDER_OF_UNIT: Final = {
+    "k3s.service": "k3s",
+    "k3s-agent.service": "k3s",
+    "rke2-server.service": "kubelet",
+    "rke2-agent.service": "kubelet",
+    "k0scontroller.service": "kubelet",
+    "k0sworker.service": "kubelet",
+    "snap.microk8s.daemon-kubelite.service": "kubelite",
+    "microshift.service": "microshift",
+    "kubelet.service": "kubelet",
 }
+_MICROK8S_ARGUMENTS: Final = "/var/snap/microk8s/current/args/kubelet"
+_ROOT_DIRS: Final = {"kubelite": "/var/snap/microk8s/common/var/lib/kubelet"}
 _CONFIG_DIRS: Final = {"k3s": "/var/lib/rancher/k3s/agent/etc/kubelet.conf.d"}
 _RANCHER: Final = {"k3s": "/etc/rancher/k3s/config.yaml"}
 
@@ -121,16 +118,16 @@ class First:
             words = self.records.text(pid, "cmdline").rstrip("\0").split("\0")
             after = shown.get("stat", "").rpartition(")")[2].split()
             started = _number(after[19]) / _TICKS if len(after) > 19 else self.uptime
-            found.setdefault(
-                shown.get("comm", ""),
-                Process(
-                    pid=int(_number(pid)),
-                    program=shown.get("exe", "") or words[0],
-                    arguments=tuple(words[1:]),
-                    cgroup=shown.get("cgroup", ""),
-                    age=max(0, int(self.uptime - started)),
-                ),
+            process = Process(
+                pid=int(_number(pid)),
+                program=shown.get("exe", "") or words[0],
+                arguments=tuple(words[1:]),
+                cgroup=shown.get("cgroup", ""),
+                age=max(0, int(self.uptime - started)),
             )
+            # Others of that name live in containers.
+            if shown.get("comm", "") not in found or ".service" in process.cgroup:
+                found[shown.get("comm", "")] = process
         return found
 
     @cached_property
@@ -148,14 +145,7 @@ class First:
         for holder in _HOLDERS:
             if any(name.startswith(holder) for name in self.processes):
                 return holder
-        unit = self.unit
-        return (
-            "kubelet"
-            if unit == "kubelet.service"
-            else unit.split(".")[-2].split("-")[-1:][0]
-            if (unit.startswith("snap."))
-            else unit.split(".")[0].split("-")[0]
-        )
+        return _HOLDER_OF_UNIT.get(self.unit, "kubelet")
 
     @cached_property
     def unit(self) -> str:
@@ -167,7 +157,7 @@ class First:
             named = [part for part in parts if part.endswith(".service")]
             if named:
                 return named[-1]
-        return next((unit for unit in _HOLDING_UNITS if unit in self.units), "")
+        return next((unit for unit in _HOLDER_OF_UNIT if unit in self.units), "")
 
     @cached_property
     def flags(self) -> dict[str, str]:
@@ -178,10 +168,8 @@ class First:
         words = expanded(unit.command, unit.environment)[1:] if unit else []
         if self.holder == "kubelet":
             return flags_of(words)
-        given = flags_of(words)
-        # k3s and its kin hand these through; only one of many is kept by flags_of.
+        # k3s and its kin hand these through.
         through = [word for word in words if word.startswith("--kubelet-arg=")]
-        del given
         return flags_of([f"--{word.partition('=')[2]}" for word in through])
 
     @property
@@ -235,8 +223,16 @@ class First:
 
     def programs(self) -> list[str]:
         """Whose version to ask. The running one may not be the one on disk any more."""
-        running = f"/proc/{self.process.pid}/exe" if self.process is not None else ""
-        return [running, self.binary, "containerd", "crio"]
+        if self.process is not None and self.process.program.endswith(" (deleted)"):
+            return [f"/proc/{self.process.pid}/exe", self.runtime_program]
+        return [self.binary, self.runtime_program]
+
+    @property
+    def runtime_program(self) -> str:
+        """What would say the runtime's version without crictl."""
+        if "crictl" in self.tools:
+            return ""
+        return "crio" if "crio" in self.endpoint() else "containerd"
 
     def listed(self) -> list[str]:
         """Folders whose names to list."""
@@ -247,7 +243,7 @@ class First:
         named = self.paths.endpoint or self.flags.get("container-runtime-endpoint", "")
         if named:
             return named if "://" in named else f"unix://{named}"
-        if self.holder in ("k3s", "rke2"):
+        if self.holder == "k3s":
             return "unix:///run/k3s/containerd/containerd.sock"
         if self.holder == "kubelite":
             return "unix:///var/snap/microk8s/common/run/containerd.sock"
@@ -263,8 +259,7 @@ class First:
         elif "/sys/fs/cgroup/cpuset/cpuset.cpus" in self.places:
             version, cpuset, mount = 1, True, "/sys/fs/cgroup/cpuset"
         else:
-            mounted = bool(self.records.lines("mounts"))
-            return CgroupFacts(1 if mounted else 0)
+            return CgroupFacts()
         seen = ""
         if f"{mount}/kubepods.slice" in self.places:
             seen = "systemd"

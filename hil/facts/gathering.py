@@ -11,7 +11,15 @@ from typing import Final
 from hil.facts.first import First
 from hil.facts.node import KubeletFacts, NodeFacts
 from hil.facts.paths import NOT_SAID, KubeletPaths
-from hil.facts.script import DEADLINE, LIMIT, NoRecords, Records, first_script, second_script
+from hil.facts.script import (
+    DEADLINE,
+    LIMIT,
+    NoRecords,
+    Question,
+    Records,
+    first_question,
+    second_question,
+)
 from hil.facts.second import Second
 from hil.shell import NodeUnfit, Shell
 from topologies import Machine
@@ -29,11 +37,11 @@ def gather(shell: Shell, *, root: str = "", paths: KubeletPaths = NOT_SAID) -> N
     ``kubelet`` is ``None`` where there is none. Raises :class:`hil.shell.NodeUnfit` where what
     came back is no answer, and what the shell raises.
     """
-    one = First(_asked(shell, first_script(root)), paths)
+    one = First(_asked(shell, first_question(root)), paths)
     two = Second(
         _asked(
             shell,
-            second_script(
+            second_question(
                 root,
                 files=one.files(),
                 folders=one.folders(),
@@ -86,10 +94,10 @@ def kubelet_of(facts: NodeFacts) -> KubeletFacts:
     return facts.kubelet
 
 
-def _asked(shell: Shell, script: str) -> Records:
-    done = shell.run(script, deadline=DEADLINE, limit=LIMIT)
+def _asked(shell: Shell, question: Question) -> Records:
+    done = shell.run(question.script, deadline=DEADLINE, limit=LIMIT)
     try:
-        return Records(done.stdout)
+        return question.read(done.stdout)
     except NoRecords as error:
         raise NodeUnfit(
             f"{shell.name}: its answer cannot be read: {one_line(str(error))}",

@@ -1,8 +1,9 @@
 """What is asked of a node: two POSIX scripts, and the records that they print.
 
-A stream opens with ``pinproof-facts 1`` and ends with ``end``; between them each line is a record:
-its kind, its key and its value, the latter two as base64. So nothing that a file holds or a program
-prints can look like anything else, and what is cut off or made up is seen.
+A stream is records and an end; each opens with a line of a token, its kind and its key, and holds
+whatever bytes follow up to the next such line. The token is drawn for each question, so nothing
+that a file holds or a program prints can look like a record, and what is cut off or made up is seen.
+Programs write straight into the stream: a node under load or emulation pays for every process.
 
 The first script asks what needs no knowledge of the node, the second where the first one's answers
 lead to.
@@ -10,21 +11,20 @@ lead to.
 
 from __future__ import annotations
 
-import base64
-import binascii
+import re
+import secrets
 import shlex
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Final
 
 from topologies.capturing.script import script as capture_script
 
-FIRST: Final = "pinproof-facts 1"
-LAST: Final = "end"
 #: Bytes that are read of any one file.
 LARGEST: Final = 1 << 20
 #: Bytes of a whole answer: a machine of 8192 CPUs has a capture of some 40 MiB.
 LIMIT: Final = 128 << 20
-DEADLINE: Final = 60.0
+DEADLINE: Final = 120.0
 
 #: Services that a kubelet may live in, those beside it, and what removes state files at boot.
 UNITS: Final = (
@@ -89,76 +89,87 @@ _VALUES: Final = (
 )
 
 _COMMON: Final = r"""R=@ROOT@
-rec() {
-  printf '%s ' "$1"; printf %s "$2" | base64 | tr -d '\n'
-  printf ' '; base64 | tr -d '\n'; echo
-}
-file() { [ -f "$R$1" ] && [ -r "$R$1" ] && head -c @LARGEST@ "$R$1" | rec file "$1"; }
+T=@TOKEN@
+rec() { printf '\n%s %s %s\n' "$T" "$1" "$2"; }
+file() { [ -f "$R$1" ] && [ -r "$R$1" ] && rec file "$1" && head -c @LARGEST@ "$R$1"; }
 have() { command -v "$1" >/dev/null 2>&1; }
 bounded() { if have timeout; then timeout -k 1 15 "$@"; else "$@"; fi; }
 """
 
 _ONE: Final = r"""
-echo '@FIRST@'
 set --
 for f in @VALUES@; do [ -r "$R$f" ] && set -- "$@" "$R$f"; done
-{ awk 'FNR == 1 { print FILENAME "=" $0 }' "$@"; echo "arch=$(uname -m)"; } | rec text values
-for f in @PLACES@; do [ -e "$R$f" ] && echo "$f"; done | rec text places
-for t in @TOOLS@; do have "$t" && echo "$t"; done | rec text tools
-df -Pk "$R/" "$R/var/lib" "$R/var/lib/kubelet" 2>/dev/null | rec text df
-grep -E ' - cgroup2? ' "$R/proc/self/mountinfo" 2>/dev/null | rec text mounts
+rec text values; awk 'FNR == 1 { print FILENAME "=" $0 }' "$@"; echo "arch=$(uname -m)"
+rec text places; for f in @PLACES@; do [ -e "$R$f" ] && echo "$f"; done
+rec text tools; for t in @TOOLS@; do have "$t" && echo "$t"; done
+rec text df; df -Pk "$R/" "$R/var/lib" "$R/var/lib/kubelet" 2>/dev/null
 for p in "$R"/proc/[0-9]*; do
-  c=; read -r c 2>/dev/null <"$p/comm" || continue
+  c=; read -r c <"$p/comm" || continue
   case $c in
     kubelet|kubelite|k3s*|k0s*|rke2*|microshift|hyperkube|containerd|crio) ;;
     *) continue ;;
   esac
   n=${p##*/}
-  [ -s "$p/cmdline" ] || continue
-  cat "$p/cmdline" | rec cmdline "$n"
-  { echo "comm=$c"; echo "exe=$(readlink "$p/exe")"; echo "stat=$(cat "$p/stat")"
-    echo "cgroup=$(sed -n 's/^\(0:\|[0-9]*:name=systemd\):*//p' "$p/cgroup" | tail -n 1)"
-  } | rec process "$n"
+  rec cmdline "$n"; cat "$p/cmdline"
+  rec process "$n"
+  echo "comm=$c"
+  echo "exe=$(readlink "$p/exe")"
+  read -r s <"$p/stat" && echo "stat=$s"
+  while read -r g; do
+    case $g in 0::*|*:name=systemd:*) echo "cgroup=${g#*:*:}" ;; esac
+  done <"$p/cgroup"
 done 2>/dev/null
 if have systemctl && [ -d "$R/run/systemd/system" ]; then
-  systemctl --version 2>/dev/null | head -n 1 | rec text systemd
+  rec text systemd; systemctl --version 2>/dev/null
   u=$(bounded systemctl show --no-pager -p @SHOWN@ @UNITS@ 2>/dev/null)
-  printf '%s\n' "$u" | rec text units
+  rec text units; printf '%s\n' "$u"
   printf '%s\n' "$u" |
     sed -n 's/^FragmentPath=//p; s/^DropInPaths=//p; s/^EnvironmentFiles=\([^ ]*\).*/\1/p' |
     tr ' ' '\n' | sort -u | while read -r f; do [ -z "$f" ] || file "$f"; done
 fi
+rec text capture
 ( set -- "$R/"
 @CAPTURE@
-) | rec text capture
-echo '@LAST@'
+)
+rec end .
 """
 
 _TWO: Final = r"""
-echo '@FIRST@'
 for f in @FILES@; do file "$f"; done
 for d in @FOLDERS@; do
-  [ -d "$R$d" ] && find "$R$d" -type f -name '*.[cy][oa][nm][fl]' 2>/dev/null | sort |
-    while read -r f; do file "${f#"$R"}"; done
+  [ -d "$R$d" ] && find "$R$d" -type f \( -name '*.conf' -o -name '*.yaml' \) 2>/dev/null |
+    sort | while read -r f; do file "${f#"$R"}"; done
 done
 for x in @PROGRAMS@; do
-  if have "$x"; then bounded "$x" --version </dev/null 2>&1 | head -n 5 | rec version "$x"; fi
+  have "$x" && rec version "$x" && bounded "$x" --version </dev/null 2>&1
 done
 @RUNTIME@
-for d in @LISTED@; do [ -d "$R$d" ] && ls -1 "$R$d" | rec list "$d"; done
+for d in @LISTED@; do [ -d "$R$d" ] && rec list "$d" && ls -1 "$R$d"; done
 for f in @FILES@; do
-  [ -e "$R$f" ] && stat -c %Y "$R$f" 2>/dev/null | rec mtime "$f"
+  [ -e "$R$f" ] && rec mtime "$f" && stat -c %Y "$R$f" 2>/dev/null
 done
-date +%s | rec text now
-echo '@LAST@'
+rec text now; date +%s
+rec end .
 """
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A script, and the token that tells its records."""
+
+    script: str
+    token: str
+
+    def read(self, data: bytes) -> Records:
+        """Its answer; raises :class:`NoRecords`."""
+        return Records(data, self.token)
 
 
 class NoRecords(Exception):
     """The bytes are no whole stream of records; ``str()`` says why."""
 
 
-def first_script(root: str) -> str:
+def first_question(root: str) -> Question:
     """What needs no knowledge of the node; ``root`` is where its ``/`` lies."""
     return _filled(
         _COMMON + _ONE,
@@ -172,7 +183,7 @@ def first_script(root: str) -> str:
     )
 
 
-def second_script(
+def second_question(
     root: str,
     *,
     files: Iterable[str],
@@ -180,13 +191,13 @@ def second_script(
     programs: Iterable[str] = (),
     listed: Iterable[str] = (),
     endpoint: str = "",
-) -> str:
+) -> Question:
     """Content and time of ``files``, content of the ``*.conf`` and ``*.yaml`` in ``folders``, what
     ``programs`` say of their version, the names in ``listed`` folders, and the version of the
     runtime at ``endpoint``."""
     asked = (
-        f"have crictl && bounded crictl --runtime-endpoint {shlex.quote(endpoint)} version "
-        "</dev/null 2>/dev/null | rec text runtime"
+        "have crictl && rec text runtime && bounded crictl --runtime-endpoint "
+        f"{shlex.quote(endpoint)} version </dev/null 2>/dev/null"
         if endpoint
         else ":"
     )
@@ -205,42 +216,29 @@ def _words(texts: Iterable[str]) -> str:
     return " ".join(shlex.quote(text) for text in dict.fromkeys(texts) if text)
 
 
-def _filled(template: str, root: str, **values: str) -> str:
-    values |= {
-        "ROOT": shlex.quote(root.rstrip("/")),
-        "FIRST": FIRST,
-        "LAST": LAST,
-        "LARGEST": str(LARGEST),
-    }
-    for key, value in values.items():
-        template = template.replace(f"@{key}@", value)
-    return template
+def _filled(template: str, root: str, **values: str) -> Question:
+    token = f"pinproof-{secrets.token_hex(16)}"
+    values |= {"ROOT": shlex.quote(root.rstrip("/")), "TOKEN": token, "LARGEST": str(LARGEST)}
+    # In one pass: a value may hold what looks like another's place.
+    script = re.sub(r"@([A-Z]+)@", lambda found: values[found[1]], template)
+    return Question(script, token)
 
 
 class Records:
     """A stream, read: the values of a kind by their keys."""
 
-    def __init__(self, data: bytes) -> None:
+    def __init__(self, data: bytes, token: str) -> None:
         """Raises :class:`NoRecords`."""
         self._found: dict[str, dict[str, bytes]] = {}
-        lines = data.splitlines()
-        if FIRST.encode() not in lines[:1]:
-            raise NoRecords("it does not begin as an answer does")
-        if lines[-1] != LAST.encode():
+        before, *records = data.split(f"\n{token} ".encode())
+        if before.strip() or not records:
+            raise NoRecords(f"it does not begin as an answer does: {before[:80]!r}")
+        if records[-1] != b"end .\n":
             raise NoRecords("it was cut off")
-        for line in lines[1:-1]:
-            self._keep(line)
-
-    def _keep(self, line: bytes) -> None:
-        words = line.split(b" ")
-        if len(words) != 3:
-            raise NoRecords(f"not a record: {line[:80]!r}")
-        try:
-            key, value = (base64.b64decode(word, validate=True) for word in words[1:])
-        except binascii.Error:
-            raise NoRecords(f"not a record: {line[:80]!r}") from None
-        kind = self._found.setdefault(words[0].decode("ascii", "replace"), {})
-        kind[key.decode("utf-8", "surrogateescape")] = value
+        for record in records[:-1]:
+            head, _, value = record.partition(b"\n")
+            kind, _, key = head.decode("utf-8", "surrogateescape").partition(" ")
+            self._found.setdefault(kind, {})[key] = value
 
     def data(self, kind: str, key: str) -> bytes:
         """``b""`` where there is none."""

@@ -1,0 +1,26 @@
+"""The lab: real nodes without hardware. QEMU boots a Debian kernel as the machine that was
+described, with containerd and the user's kubelet, and a snapshot brings the next one of its kind
+back in seconds (``docs/lab.md``)."""
+
+from hil.lab.errors import LabError, LabToolMissing, LabUsageError
+from hil.lab.image import Image, ready_image
+from hil.lab.lab import Rebooted, Wish, clean, down, reboot, up
+from hil.lab.nodes import Node, State, all_nodes, named
+
+__all__ = [
+    "Image",
+    "LabError",
+    "LabToolMissing",
+    "LabUsageError",
+    "Node",
+    "Rebooted",
+    "State",
+    "Wish",
+    "all_nodes",
+    "clean",
+    "down",
+    "ready_image",
+    "named",
+    "reboot",
+    "up",
+]

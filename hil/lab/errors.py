@@ -1,10 +1,10 @@
 """What can go wrong in the lab, by whose doing.
 
-    hil.shell.NodeError
-    +-- LabError                QEMU, the image or the guest broke (status 3)
-    |   +-- LabToolMissing      a program that the lab needs is not installed
-    +-- NodeUsageError
-        +-- LabUsageError       the user named what cannot be: spec, kubelet, node (status 2)
+hil.shell.NodeError
++-- LabError                QEMU, the image or the guest broke (status 3)
+|   +-- LabToolMissing      a program that the lab needs is not installed
++-- NodeUsageError
+    +-- LabUsageError       the user named what cannot be: spec, kubelet, node (status 2)
 """
 
 from __future__ import annotations

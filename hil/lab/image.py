@@ -61,7 +61,7 @@ class Image:
         return sum(path.stat().st_blocks * 512 for path in self.folder.rglob("*"))
 
 
-def image(say: _Say = lambda _: None, *, rebuild: bool = False) -> Image:
+def ready_image(say: _Say = lambda _: None, *, rebuild: bool = False) -> Image:
     """The image of today's recipe, built if the cache has none, or if ``rebuild`` is asked for.
 
     Raises :class:`hil.lab.errors.LabError` where it cannot be built, and says why in one line.
@@ -74,6 +74,15 @@ def image(say: _Say = lambda _: None, *, rebuild: bool = False) -> Image:
     with places.made_once(f"image-{recipe.digest[:16]}", say):
         found = None if rebuild else _read(place)
         return found or _build(recipe, place, say)
+
+
+def kept(name: str) -> Image:
+    """The image of that folder in the cache, for a node that was made of it; raises
+    :class:`LabError` where somebody removed it."""
+    found = _read(places.images() / name)
+    if found is None:
+        raise LabError(f"the image that the node was made of is gone: {places.images() / name}")
+    return found
 
 
 def _sources() -> tuple[str, ...]:
@@ -117,7 +126,7 @@ def _bootstrap(recipe: Recipe, draft: Path, out: Path) -> None:
     to get at what it reads and writes."""
     out.mkdir()
     draft.chmod(0o755)
-    out.chmod(0o777)  # noqa: S103
+    out.chmod(0o777)
     hook = draft / "hook"
     hook.write_text(f"OUT={_quoted(out)}\n{recipe.hook}")
     overlay = draft / "overlay.tar"

@@ -134,7 +134,7 @@ def _ours() -> dict[str, Any]:
         "address": "127.0.0.1",
         "authentication": {"anonymous": {"enabled": True}, "webhook": {"enabled": False}},
         "authorization": {"mode": "AlwaysAllow"},
-        "readOnlyPort": 0,
+        "readOnlyPort": 10255,
         "resolvConf": "",
         "evictionHard": {"memory.available": "50Mi"},
         # The workload's image cannot be had a second time.

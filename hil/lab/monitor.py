@@ -86,13 +86,15 @@ class Monitor:
 
 
 @contextlib.contextmanager
-def monitor(folder: Path, *, timeout: float = _TIMEOUT) -> Iterator[Monitor]:
+def monitor(
+    folder: Path, *, timeout: float = _TIMEOUT, stop: Callable[[], None] = lambda: None
+) -> Iterator[Monitor]:
     """The monitor of the QEMU that runs in ``folder``; raises :class:`LabError` where none
     answers."""
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     connection.settimeout(timeout)
     try:
-        _connect(connection, folder, time.monotonic() + timeout)
+        _connect(connection, folder, time.monotonic() + timeout, stop)
         talk = Monitor(connection, folder.name)
         try:
             yield talk
@@ -102,7 +104,9 @@ def monitor(folder: Path, *, timeout: float = _TIMEOUT) -> Iterator[Monitor]:
         connection.close()
 
 
-def _connect(connection: socket.socket, folder: Path, until: float) -> None:
+def _connect(
+    connection: socket.socket, folder: Path, until: float, stop: Callable[[], None]
+) -> None:
     """By way of a descriptor: the path may be longer than a socket's name can be. QEMU makes the
     socket some time after its start."""
     place = os.open(folder, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -113,6 +117,7 @@ def _connect(connection: socket.socket, folder: Path, until: float) -> None:
             except (FileNotFoundError, ConnectionRefusedError) as error:
                 if time.monotonic() > until:
                     raise LabError(f"{folder.name}: its QEMU does not answer") from error
+                stop()
                 time.sleep(_POLL)
             else:
                 return

@@ -63,9 +63,7 @@ def workload(busybox: bytes) -> bytes:
             "rootfs": {"type": "layers", "diff_ids": [f"sha256:{_digest(layer)}"]},
         }
     ).encode()
-    manifest = [
-        {"Config": "config.json", "RepoTags": [WORKLOAD_IMAGE], "Layers": ["layer.tar"]}
-    ]
+    manifest = [{"Config": "config.json", "RepoTags": [WORKLOAD_IMAGE], "Layers": ["layer.tar"]}]
     return tar(
         {
             "config.json": (config, 0o644),

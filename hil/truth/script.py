@@ -24,13 +24,14 @@ def marker() -> str:
 
 _FUNCTIONS: Final = r"""
 LC_ALL=C; export LC_ALL
+pin_cr=$(printf '\r')
 pin_s() { printf '\n%s %s\n' "$pin_m" "$*"; }
 pin_now() { read -r pin_t pin_x </proc/uptime; pin_t=${pin_t%.*}; }
 pin_until() { # SECONDS COMMAND...: until it succeeds; 1 where it never did
   pin_now; pin_end=$((pin_t + $1)); shift
   while ! "$@"; do
     pin_now; [ "$pin_t" -lt "$pin_end" ] || return 1
-    sleep 0.1
+    sleep 0.3
   done
 }
 pin_get() { # the kubelet's list of its pods
@@ -39,21 +40,23 @@ pin_get() { # the kubelet's list of its pods
     curl -ksf --max-time 5 "$pin_url"
   elif command -v wget >/dev/null 2>&1; then
     wget -qO- -T 5 --no-check-certificate "$pin_url" 2>/dev/null
-  elif busybox wget --help >/dev/null 2>&1; then
-    busybox wget -qO- -T 5 --no-check-certificate "$pin_url" 2>/dev/null
   elif command -v bash >/dev/null 2>&1; then
     bash -c 'u=${1#http://}; [ "$u" != "$1" ] || exit 1; h=${u%%/*}
       exec 3<>"/dev/tcp/${h%:*}/${h#*:}" || exit 1
       printf "GET /%s HTTP/1.0\r\n\r\n" "${u#*/}" >&3
-      while IFS= read -r l <&3; do [ "$l" = "$(printf "\r")" ] && break; done
-      cat <&3' - "$pin_url" 2>/dev/null
+      while IFS= read -r l <&3; do [ "$l" = "$2" ] && break; done
+      exec cat <&3' - "$pin_url" "$pin_cr" 2>/dev/null
   else
     return 1
   fi
 }
 pin_ours() { grep -lsE "$pin_mine" $pin_configs; } # config.json of our containers and sandboxes
-pin_running() { # UID NUMBER: so many containers of the pod run, its sandbox counted
-  [ "$(grep -lsE "$1|$(echo "$1" | tr - _)" $pin_configs | grep -c .)" -ge "$2" ]
+pin_running() { # UID NUMBER: so many tasks of the pod run, its sandbox counted
+  pin_k=0
+  for pin_f in $(grep -lsE "$1|$(echo "$1" | tr - _)" $pin_configs); do
+    [ -s "${pin_f%/*}/init.pid" ] || [ -s "${pin_f%/*}/pidfile" ] && pin_k=$((pin_k + 1))
+  done
+  [ "$pin_k" -ge "$2" ]
 }
 pin_phase() { # UID: the phase that the kubelet gives the pod
   pin_j=$(pin_get) || return 1
@@ -74,7 +77,7 @@ pin_log() { # the last start's lines
   journalctl --no-pager -q -o cat -n 400 "_SYSTEMD_INVOCATION_ID=${pin_i:-none}"
 }
 pin_tasks() { # of our containers: "PID FILE" a line
-  for pin_f in $(pin_ours); do
+  for pin_f in ${pin_all:-$(pin_ours)}; do
     pin_d=${pin_f%/config.json}
     for pin_p in "$pin_d/init.pid" "$pin_d/pidfile"; do
       [ -r "$pin_p" ] || continue
@@ -93,36 +96,36 @@ pin_cgroup() { # PID: pin_cs, pin_cq: its paths in the cpuset and in the cpu hie
   [ -n "$pin_cs" ] || pin_cs=$pin_cu
   [ -n "$pin_cq" ] || pin_cq=$pin_cu
 }
-pin_levels() {
-  pin_p=$pin_cs
+pin_container() { # PID: cpusets and quotas at every level up, the affinity of every task
+  pin_cgroup "$1"
+  echo "cpuset $pin_cs"; echo "cpu $pin_cq"
+  pin_q="/proc/$1/task/[0-9]*/status"
+  while read -r pin_x; do pin_q="$pin_q /proc/$pin_x/task/[0-9]*/status"; done \
+    2>/dev/null <"$pin_mount$pin_cs/cgroup.procs"
+  set --
+  pin_p=${pin_cs%/}
   while :; do
-    [ "$pin_p" != / ] || pin_p=
-    grep -sH '' "$pin_mount$pin_p/cpuset.cpus" "$pin_mount$pin_p/cpuset.cpus.effective" \
+    set -- "$@" "$pin_mount$pin_p/cpuset.cpus" "$pin_mount$pin_p/cpuset.cpus.effective" \
       "$pin_mount$pin_p/cpuset.effective_cpus"
     [ -n "$pin_p" ] || break
     pin_p=${pin_p%/*}
   done
-  pin_p=$pin_cq
-  while [ -n "$pin_p" ] && [ "$pin_p" != / ]; do
-    grep -sH '' "$pin_cpu$pin_p/cpu.max" "$pin_cpu$pin_p/cpu.cfs_quota_us" \
+  pin_p=${pin_cq%/}
+  while [ -n "$pin_p" ]; do
+    set -- "$@" "$pin_cpu$pin_p/cpu.max" "$pin_cpu$pin_p/cpu.cfs_quota_us" \
       "$pin_cpu$pin_p/cpu.cfs_period_us"
     pin_p=${pin_p%/*}
   done
-}
-pin_allowed() { # PID: the affinity of every task in its cgroup
-  pin_q="/proc/$1/task/[0-9]*/status"
-  while read -r pin_n; do pin_q="$pin_q /proc/$pin_n/task/[0-9]*/status"; done \
-    2>/dev/null <"$pin_mount$pin_cs/cgroup.procs"
-  grep -sH '^Cpus_allowed_list:' $pin_q
+  # No line of a cgroup's file has a colon in it, every line of a status file has.
+  grep -sH -e '^Cpus_allowed_list:' -e '^[^:]*$' -- "$@" $pin_q
 }
 pin_containers() {
+  pin_all=$(pin_ours)
   pin_s names
-  grep -osHE '"io\.kubernetes\.[a-zA-Z.-]+":"[^"]*"' $(pin_ours) /dev/null
+  [ -z "$pin_all" ] || grep -osHE '"io\.kubernetes\.[a-zA-Z.-]+":"[^"]*"' $pin_all
   pin_tasks | while read -r pin_n pin_d; do
     pin_s container "$pin_n" "$pin_d"
-    pin_cgroup "$pin_n"
-    echo "cpuset $pin_cs"; echo "cpu $pin_cq"
-    pin_levels </dev/null; pin_allowed "$pin_n" </dev/null
+    pin_container "$pin_n" </dev/null
   done
 }
 pin_spin() { # let every container of ours spin, and see where its tasks run
@@ -142,16 +145,9 @@ pin_spin() { # let every container of ours spin, and see where its tasks run
     pin_i=$((pin_i + 1)); sleep 0.05
   done | sort -u
 }
-pin_print() { # changes with whatever a look shows
-  { cat "$pin_state"; pin_get
-    pin_tasks | while read -r pin_n pin_d; do
-      echo "$pin_n"; pin_cgroup "$pin_n"; cat "$pin_mount$pin_cs/cpuset.cpus"
-      pin_allowed "$pin_n" </dev/null
-    done; pin_main
-  } 2>/dev/null | cksum
-}
-pin_changed() { [ "$(pin_print)" != "$1" ]; }
-pin_look() {
+pin_print() { sed "s/$pin_m//" | cksum; } # changes with whatever a look shows
+pin_changed() { pin_all=; [ "$(pin_seen | pin_print)" != "$1" ]; }
+pin_seen() {
   pin_s online; read -r pin_l </sys/devices/system/cpu/online; echo "$pin_l"
   pin_s service; pin_service
   # The kubelet writes its state file, then speaks to the runtime, then tells of the pod: looked at
@@ -159,7 +155,13 @@ pin_look() {
   if pin_j=$(pin_get); then pin_s pods; printf '%s' "$pin_j"; fi
   pin_containers
   if [ -r "$pin_state" ]; then pin_s state; cat "$pin_state"; fi
-  pin_s print; pin_print
+}
+pin_look() {
+  pin_all=
+  pin_text=$(pin_seen; echo .)
+  pin_text=${pin_text%.}
+  printf '%s' "${pin_text%?}"
+  pin_s print; printf '%s' "$pin_text" | pin_print
 }
 """
 

@@ -1,0 +1,54 @@
+"""How a guest's CPUs are run: by the host's, where that works, else emulated."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from hil.lab.errors import LabUsageError
+
+AUTO: Final = "auto"
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """One way: QEMU's word for it, ours, and within how many seconds the guest's kernel must run,
+    given its CPUs."""
+
+    accelerator: str
+    name: str
+    patience: float
+    patience_per_cpu: float
+
+    def wait(self, cpus: int) -> float:
+        return self.patience + self.patience_per_cpu * cpus
+
+
+#: ``/dev/kvm`` may be there and the guest still never say a word: it gets a few seconds.
+KVM: Final = Way("kvm", "KVM", 8, 0.2)
+TCG: Final = Way("tcg,thread=multi", "emulation", 90, 3)
+#: On a loaded host the threads of many CPUs may wait for each other until the kernel hangs.
+TCG_ONE: Final = Way("tcg,thread=single", "emulation in one thread", 240, 6)
+
+
+def ways(accel: str = AUTO) -> tuple[Way, ...]:
+    """What to try, in order; ``accel`` is ``auto``, ``kvm`` or ``tcg``."""
+    if accel == "kvm":
+        return (KVM,)
+    if accel == "tcg":
+        return TCG, TCG_ONE
+    if accel != AUTO:
+        raise LabUsageError(f"accel is auto, kvm or tcg, not {accel!r}")
+    return (KVM, TCG, TCG_ONE) if _has_kvm() else (TCG, TCG_ONE)
+
+
+def _has_kvm() -> bool:
+    """Whether trying is worth the seconds: the device is of no use without the CPU's help."""
+    try:
+        flags = re.search(r"^flags\s*:.*\b(vmx|svm)\b", Path("/proc/cpuinfo").read_text(), re.M)
+    except (OSError, ValueError):
+        return False
+    return flags is not None and os.access("/dev/kvm", os.R_OK | os.W_OK)

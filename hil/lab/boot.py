@@ -1,0 +1,166 @@
+"""A guest from nothing to a kubelet that is ready, with its stages told on the way.
+
+What belongs here: the order of a cold boot, its deadlines, and why one came to nothing. What never
+does: what becomes of the folder then (:mod:`hil.lab.lab`).
+
+The guest tells its stages on its serial line, ``pinproof-lab: kernel``, ``disk``, ``ssh``,
+``workload``; whatever else is there is the kernel's or systemd's.
+"""
+
+from __future__ import annotations
+
+import re
+import socket
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from hil.lab import accelerators, process
+from hil.lab.accelerators import Way
+from hil.lab.errors import LabError
+from hil.lab.machine import CONSOLE, MONITOR, Machine, arguments
+from topologies.errors import one_line
+
+_STAGE: Final = re.compile(rb"^pinproof-lab: (.*?)\r?$", re.M)
+_SAID: Final = {
+    "kernel": "the kernel runs",
+    "disk": "its disk is there, systemd starts",
+    "ssh": "sshd listens",
+    "workload": "containerd runs, the workload's image is in",
+}
+_PANIC: Final = re.compile(rb"Kernel panic - not syncing: .*")
+_TAIL: Final = 4096
+_POLL: Final = 0.1
+
+#: In the error of a boot whose port somebody else has.
+PORT_TAKEN: Final = "its port is taken"
+
+#: Seconds for a boot, and for each CPU, on a host that has other things to do.
+_DEADLINE: Final = 600.0
+_DEADLINE_PER_CPU: Final = 10.0
+
+
+def _nothing() -> None:
+    pass
+
+
+@dataclass(slots=True)
+class Watch:
+    """Who hears of the progress, who may call it off, and when it must be over. ``stop`` raises to
+    call it off; ``until`` is of ``time.monotonic``."""
+
+    say: Callable[[str], None] = lambda _: None
+    stop: Callable[[], None] = _nothing
+    until: float = field(default=float("inf"))
+
+    @classmethod
+    def for_boot(
+        cls,
+        cpus: int,
+        *,
+        say: Callable[[str], None] = lambda _: None,
+        stop: Callable[[], None] = _nothing,
+        deadline: float | None = None,
+    ) -> Watch:
+        """``deadline`` in seconds; ``None``: by the number of CPUs."""
+        seconds = deadline or _DEADLINE + _DEADLINE_PER_CPU * cpus
+        return cls(say, stop, time.monotonic() + seconds)
+
+
+class _Silent(Exception):
+    """The guest's kernel never ran: another way may do."""
+
+
+def boot(
+    folder: Path, machine: Machine, *, kernel: Path, port: int, accel: str, watch: Watch
+) -> Way:
+    """Start the guest of ``folder`` and wait until containers can run in it; returns the way in
+    which it runs. Raises :class:`LabError`; nothing runs then."""
+    reason = ""
+    for way in accelerators.ways(accel):
+        watch.say(f"booting {machine.layout.cpus} CPUs ({way.name})")
+        patience = time.monotonic() + way.wait(machine.layout.cpus)
+        command = arguments(machine, kernel=str(kernel), port=port, accelerator=way.accelerator)
+        try:
+            launch(folder, command)
+            _follow(folder, watch, min(patience, watch.until))
+        except _Silent as silent:
+            process.end(folder)
+            reason = str(silent)
+        except BaseException:
+            process.end(folder)
+            raise
+        else:
+            return way
+    raise LabError(f"{folder.name}: {reason}")
+
+
+def launch(folder: Path, command: list[str], *, pass_fds: tuple[int, ...] = ()) -> None:
+    """Start QEMU with nothing left of one before."""
+    for name in (MONITOR, CONSOLE, process.LOG):
+        (folder / name).unlink(missing_ok=True)
+    process.start(folder, command, pass_fds=pass_fds)
+
+
+def free_port() -> int:
+    """A port of 127.0.0.1 that nobody listens on at this moment."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def _follow(folder: Path, watch: Watch, patience: float) -> None:
+    """Until the stages that matter were all told."""
+    told: set[str] = set()
+    while not {"ssh", "workload"} <= told:
+        watch.stop()
+        running = process.alive(folder)
+        text = _console(folder)
+        for stage in (found.decode("utf-8", "replace") for found in _STAGE.findall(text)):
+            if stage.startswith("failed: "):
+                why = one_line(stage.removeprefix("failed: "))
+                raise LabError(f"{folder.name}: the guest cannot boot: {why}")
+            if stage in _SAID and stage not in told:
+                told.add(stage)
+                watch.say(_SAID[stage])
+        if panic := _PANIC.search(text):
+            raise LabError(f"{folder.name}: {one_line(panic[0].decode('utf-8', 'replace'))}")
+        if not running:
+            raise _ended(folder, told)
+        _check_time(folder, watch, patience, told)
+        time.sleep(_POLL)
+
+
+def _ended(folder: Path, told: set[str]) -> Exception:
+    why = one_line(process.complaint(folder)) or "without a word"
+    if told:
+        return LabError(f"{folder.name}: QEMU ended: {why}", evidence=tail(folder))
+    if "host forwarding" in why:
+        return LabError(f"{folder.name}: {PORT_TAKEN}: {why}")
+    return _Silent(f"QEMU ended: {why}")
+
+
+def _check_time(folder: Path, watch: Watch, patience: float, told: set[str]) -> None:
+    now = time.monotonic()
+    if not told and now > patience:
+        raise _Silent("the guest's kernel was not up in time")
+    if now > watch.until:
+        last = _SAID[max(told, key=list(_SAID).index)] if told else "nothing"
+        raise LabError(
+            f"{folder.name}: not booted in time; the last that was seen: {last}",
+            evidence=tail(folder),
+        )
+
+
+def tail(folder: Path) -> str:
+    """The end of what the guest wrote to its console."""
+    return _console(folder)[-_TAIL:].decode("utf-8", "replace")
+
+
+def _console(folder: Path) -> bytes:
+    try:
+        return (folder / CONSOLE).read_bytes()[-(1 << 20) :]
+    except OSError:
+        return b""

@@ -1,0 +1,175 @@
+"""A lab node seen over SSH: is its kubelet ready, what machine does it show, who is it.
+
+What belongs here: scripts for the guest and what their answers mean. What never does: QEMU.
+"""
+
+from __future__ import annotations
+
+import io
+import secrets
+import tarfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from hil.access import NodeAddress, connect
+from hil.lab import keys as keyring
+from hil.lab.errors import LabError
+from hil.lab.kubelet import STATE
+from hil.lab.payload import Keys
+from hil.shell import NodeTimeout, NodeUnreachable, Shell
+from topologies.capturing import BadTarget, CaptureError, capture_ssh
+from topologies.capturing.expected import differences
+from topologies.errors import one_line
+
+#: A kubelet that was started this often within a boot will not come.
+_STARTS: Final = 3
+_POLL: Final = 0.5
+_COMMAND: Final = 60.0
+
+_KUBELET: Final = f"""
+if [ -s {STATE} ] &&
+   [ "$(busybox wget -q -T 5 -O - http://127.0.0.1:10248/healthz 2>/dev/null)" = ok ]
+then echo ready; exit; fi
+if [ "$(systemctl show -P NRestarts kubelet)" -ge {_STARTS} ]; then
+  echo failing
+  journalctl -u kubelet -o cat -n 200 --no-pager
+else
+  echo waiting
+fi
+"""
+
+#: What is on stdin: the files of the node's own self.
+_BECOME: Final = """
+set -e
+date -u -s "@{now}" >/dev/null
+tar -xf - -C / --no-same-owner
+hostname "$(cat /etc/hostname)"
+cat /run/pinproof-seed >/dev/urandom
+rm -f /run/pinproof-seed
+kill -HUP "$(cat /run/sshd.pid)"
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Door:
+    """How to get at a guest: its forwarded port, and the folder that has the keys."""
+
+    name: str
+    port: int
+    folder: Path
+
+    @property
+    def url(self) -> str:
+        return f"ssh://root@127.0.0.1:{self.port}"
+
+    @property
+    def address(self) -> NodeAddress:
+        """For :mod:`hil.access`."""
+        return NodeAddress(
+            name=self.name,
+            url=self.url,
+            identity=(self.folder / keyring.LOGIN,),
+            known_hosts=self.folder / keyring.KNOWN_HOSTS,
+        )
+
+    @contextmanager
+    def opened(self, until: float, stop: Callable[[], None]) -> Iterator[Shell]:
+        """A shell, tried until ``until`` (of ``time.monotonic``): sshd may not listen yet, and
+        QEMU takes connections for it that come to nothing."""
+        while True:
+            stop()
+            try:
+                shell = connect(self.address)
+                break
+            except NodeUnreachable as error:
+                if time.monotonic() > until:
+                    raise LabError(f"{self.name}: no SSH: {error}") from error
+            time.sleep(_POLL)
+        try:
+            yield shell
+        finally:
+            shell.close()
+
+
+def refusal(shell: Shell, until: float, stop: Callable[[], None]) -> str:
+    """``""`` once the kubelet is ready; what it complains of, in one line, when it has failed again
+    and again. Raises :class:`LabError` where neither is so by ``until``."""
+    while True:
+        stop()
+        try:
+            said, _, log = shell.run(_KUBELET, deadline=_COMMAND).text.partition("\n")
+        except NodeTimeout as error:
+            if time.monotonic() > until:
+                raise LabError(str(error)) from error
+            continue
+        if said == "ready":
+            return ""
+        if said == "failing":
+            return _last_words(log)
+        if time.monotonic() > until:
+            raise LabError(f"{shell.name}: its kubelet was not ready in time")
+        time.sleep(_POLL)
+
+
+def _last_words(log: str) -> str:
+    """The error with which the kubelet ended, of the end of its log."""
+    lines = [line for line in log.splitlines() if line.strip()]
+    for sign in (
+        '"command failed" err=',
+        "Error: failed to run Kubelet",
+        '"Failed to run kubelet"',
+    ):
+        found = [line for line in lines if sign in line]
+        if found:
+            return one_line(found[-1])
+    errors = [line for line in lines if line[:1] in "EF"] or lines
+    return one_line(errors[-1]) if errors else "it says nothing"
+
+
+def difference(door: Door, spec: str) -> str:
+    """``""`` where the guest's kernel shows the machine that ``spec`` describes, else one line."""
+    if not spec:
+        return ""
+    known_hosts = door.folder / keyring.KNOWN_HOSTS
+    key = door.folder / keyring.LOGIN
+    try:
+        made = capture_ssh(door.url, known_hosts=known_hosts, key=key, deadline=180)
+    except (BadTarget, CaptureError) as error:
+        raise LabError(f"{door.name}: its machine cannot be read: {error}") from error
+    return differences(made.tree, spec)
+
+
+def become(shell: Shell, keys: Keys, hostname: str) -> None:
+    """Make the guest, which came out of a snapshot, somebody: keys, name, time, randomness. Its
+    sshd shows the new key from then on."""
+    files = {
+        **keys.files(),
+        "etc/hostname": (f"{hostname}\n".encode(), 0o644),
+        "etc/hosts": (f"127.0.0.1 localhost {hostname}\n::1 localhost\n".encode(), 0o644),
+        "run/pinproof-seed": (secrets.token_bytes(64), 0o600),
+    }
+    made = io.BytesIO()
+    with tarfile.open(fileobj=made, mode="w") as archive:
+        for path, (data, mode) in files.items():
+            entry = tarfile.TarInfo(path)
+            entry.size, entry.mode, entry.mtime = len(data), mode, int(time.time())
+            archive.addfile(entry, io.BytesIO(data))
+    script = _BECOME.replace("{now}", f"{time.time():.3f}")
+    done = shell.run(script, stdin=made.getvalue(), deadline=_COMMAND)
+    if done.status:
+        why = one_line(done.stderr.decode("utf-8", "replace").strip())
+        raise LabError(f"{shell.name}: it does not take its name: {why}")
+
+
+def prepare_to_sleep(shell: Shell) -> None:
+    """Write everything to disk, and drop what memory holds of it."""
+    shell.run("sync; echo 3 >/proc/sys/vm/drop_caches; sync", deadline=_COMMAND)
+
+
+def power_off(shell: Shell) -> None:
+    """Ask it to shut down."""
+    shell.run("systemctl --no-block poweroff", deadline=_COMMAND)

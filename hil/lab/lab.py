@@ -1,0 +1,353 @@
+"""The lab: nodes made, rebooted as other machines, and taken away without a trace.
+
+What belongs here: the order of things, and what is left when one fails or is called off: nothing.
+What never does: how each of them is done.
+"""
+
+from __future__ import annotations
+
+import shutil
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from hil.lab import boot, guest, nodes, plan, process, snapshots, tools
+from hil.lab import image as images
+from hil.lab import keys as keyring
+from hil.lab import kubelet as kubelets
+from hil.lab import machine as machines
+from hil.lab.accelerators import AUTO, ways
+from hil.lab.boot import Watch
+from hil.lab.errors import LabError, LabUsageError
+from hil.lab.machine import INITRD
+from hil.lab.nodes import Node, Record
+from hil.lab.plan import Plan
+
+INVENTORY: Final = "lab.toml"
+_SHUTDOWN: Final = 120.0
+_PORTS: Final = 5
+
+#: Hears of the progress: node's name (``""``: of all), stage.
+Say = Callable[[str, str], None]
+
+
+class CalledOff(Exception):
+    """Another node failed, or the user gave up."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wish:
+    """What :func:`up` is to make: one node for each of ``specs``, with this kubelet.
+
+    ``name`` is for a single node (``""``: the first free number); ``settings`` of
+    KubeletConfiguration go over the lab's own; ``memory`` in MiB (``None``: 2 GiB, more for many
+    CPUs); ``cgroup`` 1 or 2; ``fresh`` boots each node itself, without a snapshot; ``inventory``
+    is where to write that (``None``: into the first node's folder); ``deadline`` in seconds for
+    each boot.
+    """
+
+    specs: Sequence[str]
+    kubelet: Path
+    name: str = ""
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    memory: int | None = None
+    cgroup: int = 2
+    accel: str = AUTO
+    fresh: bool = False
+    inventory: Path | None = None
+    deadline: float | None = None
+
+
+def up(wish: Wish, say: Say = lambda _name, _stage: None) -> tuple[Path, list[Node]]:
+    """Make the nodes, all at once, each ready: its kubelet is healthy, and its kernel shows the
+    machine that was described. Returns the inventory's path, and the nodes.
+
+    Raises :class:`LabUsageError` before anything is made, :class:`LabError` when one cannot be:
+    none of them is left then, whatever the error or signal.
+    """
+    shapes = _shapes(wish)
+    kubelet = kubelets.kubelet(wish.kubelet)
+    tools.need(tools.QEMU, tools.QEMU_IMG, tools.SSH_KEYGEN)
+    image = images.ready_image(lambda stage: say("", stage))
+    if wish.cgroup == 1 and not image.cgroup_v1:
+        raise LabUsageError(
+            f"no cgroup v1: kernel {image.kernel} with systemd {image.systemd} has none for cpusets"
+        )
+    plans = [Plan(shape, image, kubelet, wish.settings, wish.accel) for shape in shapes]
+    with _reserved(wish, len(plans)) as fresh:
+        path = (wish.inventory or fresh[0].folder / INVENTORY).absolute()
+        made = _all_up(fresh, plans, wish, path, say)
+        nodes.write_inventory(path, made)
+    return path, made
+
+
+def _shapes(wish: Wish) -> list[machines.Machine]:
+    if not wish.specs:
+        raise LabUsageError("a node needs a machine: 2s-2n-8c-smt2")
+    if wish.name and len(wish.specs) > 1:
+        raise LabUsageError("a name is for one node, and several machines were named")
+    if wish.inventory is not None and not wish.inventory.absolute().parent.is_dir():
+        raise LabUsageError(f"no folder for the inventory: {wish.inventory}")
+    ways(wish.accel)
+    return [machines.machine(spec, memory=wish.memory, cgroup=wish.cgroup) for spec in wish.specs]
+
+
+@contextmanager
+def _reserved(wish: Wish, count: int) -> Iterator[list[Node]]:
+    """Folders for that many nodes, held; gone again where the block raises."""
+    fresh: list[Node] = []
+    try:
+        for _ in range(count):
+            fresh.append(nodes.reserve(wish.name))
+        yield fresh
+    except BaseException:
+        for node in fresh:
+            snapshots.remove(node.folder)
+        raise
+
+
+def _all_up(
+    fresh: Sequence[Node], plans: Sequence[Plan], wish: Wish, inventory: Path, say: Say
+) -> list[Node]:
+    """One thread each; the first that fails, or a signal, calls the others off."""
+    off = threading.Event()
+
+    def stop() -> None:
+        if off.is_set():
+            raise CalledOff
+
+    def one(node: Node, wanted: Plan) -> Node:
+        watch = Watch.for_boot(
+            wanted.machine.layout.cpus,
+            say=lambda stage: say(node.name, stage),
+            stop=stop,
+            deadline=wish.deadline,
+        )
+        try:
+            with nodes.held(node):
+                return _up(node, wanted, wish, inventory, watch)
+        except BaseException:
+            off.set()
+            raise
+
+    with ThreadPoolExecutor(len(fresh)) as pool:
+        coming = [pool.submit(one, *pair) for pair in zip(fresh, plans, strict=True)]
+        try:
+            # Not result(): a signal is seen at once, and not when a node is ready.
+            while not all(each.done() for each in coming):
+                time.sleep(0.05)
+        except BaseException:
+            off.set()
+            raise
+    failures = [error for each in coming if (error := each.exception()) is not None]
+    for error in failures:
+        if not isinstance(error, CalledOff):
+            raise error
+    return [each.result() for each in coming]
+
+
+def _up(node: Node, wanted: Plan, wish: Wish, inventory: Path, watch: Watch) -> Node:
+    record = Record(
+        spec=wanted.machine.spec,
+        memory=wanted.machine.memory,
+        cgroup=wanted.machine.cgroup,
+        kubelet=str(wanted.kubelet.path),
+        version=wanted.kubelet.version,
+        image=wanted.image.folder.name,
+        port=0,
+        accel=wish.accel,
+        inventory=str(inventory),
+    )
+    kept = None if wish.fresh else snapshots.snapshot(wanted, watch)
+    if kept is not None:
+        record = msgspec.structs.replace(record, snapshot=kept.key)
+        try:
+            return _from_snapshot(node, record, wanted, kept, watch)
+        except LabError as error:
+            watch.say(f"the snapshot is of no use, it is made anew: {error}")
+            snapshots.forget(kept)
+            kept = snapshots.snapshot(wanted, watch)
+            return _from_snapshot(node, record, wanted, kept, watch)
+    return _from_nothing(node, record, wanted, watch)
+
+
+def _from_snapshot(
+    node: Node, record: Record, wanted: Plan, kept: snapshots.Snapshot, watch: Watch
+) -> Node:
+    def start(port: int) -> None:
+        snapshots.start(kept, wanted, node.folder, port=port, watch=watch)
+
+    made = _on_some_port(node, record, start)
+    try:
+        with made.door.opened(watch.until, watch.stop) as shell:
+            if reason := guest.refusal(shell, watch.until, watch.stop):
+                raise LabError(f"{node.name}: its kubelet does not stay: {reason}")
+    except BaseException:
+        process.end(node.folder)
+        raise
+    return _ready(made, watch)
+
+
+def _from_nothing(node: Node, record: Record, wanted: Plan, watch: Watch) -> Node:
+    def start(port: int) -> None:
+        plan.furnish(node.folder, wanted, keyring.read(node.folder))
+        kernel = wanted.image.vmlinuz
+        boot.boot(
+            node.folder, wanted.machine, kernel=kernel, port=port, accel=wanted.accel, watch=watch
+        )
+
+    made = _on_some_port(node, record, start)
+    try:
+        snapshots.settle(made.door, wanted.machine.layout.spec, watch)
+    except BaseException:
+        process.end(node.folder)
+        raise
+    return _ready(made, watch)
+
+
+def _ready(node: Node, watch: Watch) -> Node:
+    assert node.record is not None
+    watch.say("ready")
+    return node.written(msgspec.structs.replace(node.record, ready=True))
+
+
+def _on_some_port(node: Node, record: Record, start: Callable[[int], None]) -> Node:
+    """Somebody else may take a port between our look and QEMU's."""
+    for attempt in range(1, _PORTS + 1):
+        port = boot.free_port()
+        keyring.make(node.folder, port=port)
+        made = node.written(msgspec.structs.replace(record, port=port))
+        try:
+            start(port)
+        except LabError as error:
+            if boot.PORT_TAKEN not in str(error) or attempt == _PORTS:
+                raise
+        else:
+            return made
+    raise AssertionError
+
+
+def down(names: Sequence[str] = (), *, everything: bool = False) -> list[str]:
+    """Take nodes away, with all that was theirs; returns their names. Raises
+    :class:`LabUsageError` where one is not there: nothing is touched then."""
+    if not names and not everything:
+        raise LabUsageError("which node? NAME, or --all")
+    gone = nodes.all_nodes() if everything else [nodes.named(name) for name in dict.fromkeys(names)]
+    for node in gone:
+        snapshots.remove(node.folder)
+        if node.folder.exists():
+            raise LabError(f"{node.name} cannot be removed: {node.folder}")
+    _rewrite_inventories(gone)
+    return [node.name for node in gone]
+
+
+def _rewrite_inventories(gone: Sequence[Node]) -> None:
+    """What is left of each inventory that named one of them."""
+    left = [node for node in nodes.all_nodes() if node.record is not None and node.record.ready]
+    for path in {Path(node.record.inventory) for node in gone if node.record is not None}:
+        if path.parent.is_dir():
+            theirs = [node for node in left if node.record and node.record.inventory == str(path)]
+            nodes.write_inventory(path, theirs)
+
+
+@dataclass(frozen=True, slots=True)
+class Rebooted:
+    """How a reboot ended: the node, and what its kubelet complains of (``""``: it is ready)."""
+
+    node: Node
+    refusal: str
+
+
+def reboot(
+    name: str,
+    *,
+    spec: str = "",
+    hard: bool = False,
+    deadline: float | None = None,
+    say: Callable[[str], None] = lambda _: None,
+) -> Rebooted:
+    """Shut the node down and boot it again, as the machine ``spec`` if one is named: that is the
+    CPU upgrade. ``hard`` pulls the plug instead. A kubelet that refuses to run on the new machine
+    is a result, not an error.
+
+    Raises :class:`LabError` where the guest does not boot, or shows another machine: the node is
+    down then, and another reboot may do.
+    """
+    node = nodes.named(name)
+    record = node.record
+    if record is None or not record.ready:
+        raise LabUsageError(f"{name} is no whole node: pinproof lab down {name}")
+    wanted = machines.machine(spec or record.spec, memory=record.memory, cgroup=record.cgroup)
+    image = images.kept(record.image)
+    watch = Watch.for_boot(wanted.layout.cpus, say=say, deadline=deadline)
+    with nodes.held(node):
+        _halt(node, watch, hard=hard)
+        (node.folder / INITRD).unlink(missing_ok=True)
+        (node.folder / INITRD).write_bytes(plan.initrd(wanted, image))
+        record = msgspec.structs.replace(record, spec=wanted.spec, memory=wanted.memory)
+        node = node.written(record)
+        _rewrite_own(node)
+        boot.boot(
+            node.folder, wanted, kernel=image.vmlinuz, port=record.port, accel=record.accel,
+            watch=watch,
+        )  # fmt: skip
+        refusal = _after(node, wanted, watch)
+    return Rebooted(node, refusal)
+
+
+def _after(node: Node, wanted: machines.Machine, watch: Watch) -> str:
+    with node.door.opened(watch.until, watch.stop) as shell:
+        watch.say("waiting for the kubelet")
+        refusal = guest.refusal(shell, watch.until, watch.stop)
+    watch.say("comparing its machine with the description")
+    if told := guest.difference(node.door, wanted.layout.spec):
+        process.end(node.folder)
+        raise LabError(f"{node.name}: {told}")
+    return refusal
+
+
+def _halt(node: Node, watch: Watch, *, hard: bool) -> None:
+    if not process.alive(node.folder):
+        return
+    if not hard:
+        watch.say("shutting it down")
+        try:
+            with node.door.opened(time.monotonic() + _SHUTDOWN, watch.stop) as shell:
+                guest.power_off(shell)
+        except LabError:
+            watch.say("it does not answer: pulling the plug")
+        else:
+            if not process.gone(node.folder, deadline=_SHUTDOWN, stop=watch.stop):
+                watch.say("it does not shut down: pulling the plug")
+    process.end(node.folder)
+
+
+def _rewrite_own(node: Node) -> None:
+    assert node.record is not None
+    path = node.record.inventory
+    mates = [one for one in nodes.all_nodes() if one.record and one.record.inventory == path]
+    nodes.write_inventory(Path(path), [one for one in mates if one.record and one.record.ready])
+
+
+def clean() -> list[Path]:
+    """Remove what no node needs: snapshots, and images of recipes that are no longer ours; returns
+    what was removed. What was made once is made again when it is needed."""
+    from hil.lab import places
+
+    records = [node.record for node in nodes.all_nodes() if node.record is not None]
+    needed = {record.image for record in records} | {record.snapshot for record in records}
+    removed = []
+    for folder in (*places.images().iterdir(), *places.snapshots().iterdir()):
+        if folder.name in needed or not folder.is_dir():
+            continue
+        process.end(folder)
+        shutil.rmtree(folder, ignore_errors=True)
+        removed.append(folder)
+    return removed

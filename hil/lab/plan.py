@@ -1,0 +1,113 @@
+"""A node as it is to be: machine, image, kubelet and its settings; and the files that make it so.
+
+What belongs here: what is in a node's folder before QEMU starts. What never does: starting it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from hil.lab import initramfs, payload, tools
+from hil.lab import kubelet as kubelets
+from hil.lab.image import Image
+from hil.lab.kubelet import Kubelet
+from hil.lab.machine import INITRD, OVERLAY, PAYLOAD, Machine
+from hil.lab.payload import Keys
+from hil.lab.workload import workload
+from topologies.capturing import acpi
+
+#: Every lab node's kubelet calls its node so: a snapshot serves nodes of any name.
+NODE_NAME: Final = "pinproof-lab"
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """All that decides how a fresh node is. ``settings`` are of KubeletConfiguration, the user's
+    own over the lab's; ``accel`` is the user's word."""
+
+    machine: Machine
+    image: Image
+    kubelet: Kubelet
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    accel: str = "auto"
+
+    @property
+    def unit(self) -> str:
+        return kubelets.unit_text(self.kubelet.release, NODE_NAME)
+
+    @property
+    def configuration(self) -> str:
+        return kubelets.file_text(kubelets.configuration(self.kubelet.release, self.settings))
+
+    @property
+    def digest(self) -> str:
+        """Of all that a guest in memory depends on: QEMU and its arguments, disk, files."""
+        parts = (
+            tools.run([tools.QEMU, "--version"], deadline=30),
+            self.accel,
+            self.image.digest,
+            self.kubelet.digest,
+            self.unit,
+            self.configuration,
+            *self.machine.shape,
+            self.machine.kernel_words,
+            initrd(self.machine, self.image),
+        )
+        made = hashlib.sha256()
+        for part in parts:
+            made.update(part if isinstance(part, bytes) else part.encode())
+            made.update(b"\0")
+        return made.hexdigest()
+
+
+def initrd(machine: Machine, image: Image) -> bytes:
+    """What the machine boots first."""
+    layout = machine.layout
+    modules = {name: (image.folder / "modules" / name).read_bytes() for name in image.modules}
+    return initramfs.initramfs(
+        image.busybox.read_bytes(),
+        modules,
+        offline=layout.offline,
+        table=acpi.madt(layout.table) if layout.table else b"",
+    )
+
+
+def furnish(folder: Path, plan: Plan, keys: Keys) -> None:
+    """Lay out what a first boot in ``folder`` needs."""
+    data = payload.payload(
+        kubelet=plan.kubelet.path.read_bytes(),
+        unit=plan.unit,
+        configuration=plan.configuration,
+        workload=workload(plan.image.busybox.read_bytes()),
+        keys=keys,
+        hostname=NODE_NAME,
+    )
+    _write(folder / PAYLOAD, data)
+    _write(folder / INITRD, initrd(plan.machine, plan.image))
+    overlay(folder, plan.image.disk, "raw")
+
+
+def overlay(folder: Path, below: Path, form: str) -> None:
+    """The node's disk: what is written goes to a file of its own, ``below`` stays as it is."""
+    (folder / OVERLAY).unlink(missing_ok=True)
+    command = [tools.QEMU_IMG, "create", "-q", "-f", "qcow2", "-b", str(below), "-F", form, OVERLAY]
+    tools.run(command, deadline=60, cwd=folder)
+
+
+def shared(source: Path, target: Path) -> None:
+    """``source`` under another name as well: no second copy where the file system can."""
+    try:
+        os.link(source, target)
+    except OSError:
+        shutil.copyfile(source, target)
+
+
+def _write(place: Path, data: bytes) -> None:
+    place.write_bytes(data)
+    place.chmod(0o600)

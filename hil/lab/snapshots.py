@@ -1,0 +1,201 @@
+"""Guests whose kubelet is ready, kept: a node of the same kind starts from one in seconds.
+
+What belongs here: making a snapshot of a guest, and starting a node from it. A snapshot is the disk
+that the guest has written, frozen, and the state of the machine beside it: every node of it gets a
+disk over that disk, and a QEMU with the very same arguments reads the state in.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from hil.lab import boot, guest, places, plan, process
+from hil.lab import keys as keyring
+from hil.lab.accelerators import Way
+from hil.lab.boot import Watch
+from hil.lab.errors import LabError
+from hil.lab.machine import INITRD, OVERLAY, PAYLOAD, arguments
+from hil.lab.monitor import monitor
+from hil.lab.plan import Plan
+
+_MEMORY: Final = "memory"
+_NOTE: Final = "snapshot.json"
+_SAVING: Final = 300.0
+_LOADING: Final = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """A snapshot in the cache; ``accelerator`` is what it ran with, and must again."""
+
+    folder: Path
+    key: str
+    accelerator: str
+
+    @property
+    def disk(self) -> Path:
+        return self.folder / OVERLAY
+
+    @property
+    def size(self) -> int:
+        """Bytes on the host's disk."""
+        return sum(path.stat().st_blocks * 512 for path in self.folder.iterdir())
+
+
+def snapshot(wanted: Plan, watch: Watch) -> Snapshot:
+    """The snapshot of this plan, made by booting one guest if there is none. Raises
+    :class:`LabError` where that fails; nothing runs or lies about then."""
+    key = wanted.digest[:16]
+    place = places.snapshots() / key
+    found = _read(place)
+    if found is not None:
+        return found
+    with places.made_once(f"snapshot-{key}", watch.say):
+        found = _read(place)
+        return found or _make(wanted, place, watch)
+
+
+def forget(which: Snapshot) -> None:
+    """Remove it: it does not load."""
+    (which.folder / _NOTE).unlink(missing_ok=True)
+    shutil.rmtree(which.folder, ignore_errors=True)
+
+
+def start(which: Snapshot, wanted: Plan, folder: Path, *, port: int, watch: Watch) -> None:
+    """Start a node in ``folder`` from the snapshot; its keys are in the folder already, and are the
+    guest's when this returns. Raises :class:`LabError`; nothing runs then."""
+    watch.say("loading the snapshot")
+    for name in (PAYLOAD, INITRD):
+        (folder / name).unlink(missing_ok=True)
+        plan.shared(which.folder / name, folder / name)
+    plan.overlay(folder, which.disk, "qcow2")
+    memory = os.open(which.folder / _MEMORY, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        command = arguments(
+            wanted.machine,
+            kernel=str(wanted.image.vmlinuz),
+            port=port,
+            accelerator=which.accelerator,
+            incoming=memory,
+        )
+        boot.launch(folder, command, pass_fds=(memory,))
+        _wake(which, folder, port, watch)
+    except BaseException:
+        process.end(folder)
+        raise
+    finally:
+        os.close(memory)
+
+
+def _wake(which: Snapshot, folder: Path, port: int, watch: Watch) -> None:
+    until = min(watch.until, time.monotonic() + _LOADING)
+    with monitor(folder, stop=_while_running(folder, watch.stop)) as talk:
+        talk.loaded(deadline=_LOADING, stop=_while_running(folder, watch.stop))
+    watch.say("it runs; giving it its own keys and time")
+    own = keyring.read(folder)
+    as_it_was = keyring.read(which.folder)
+    (folder / "before").mkdir(exist_ok=True)
+    try:
+        plan.shared(which.folder / keyring.LOGIN, folder / "before" / keyring.LOGIN)
+        keyring.known(folder / "before", as_it_was, port=port)
+        door = guest.Door(folder.name, port, folder / "before")
+        with door.opened(until, _while_running(folder, watch.stop)) as shell:
+            guest.become(shell, own, folder.name)
+    finally:
+        shutil.rmtree(folder / "before")
+
+
+def _while_running(folder: Path, stop: Callable[[], None]) -> Callable[[], None]:
+    def check() -> None:
+        stop()
+        if not process.alive(folder):
+            why = process.complaint(folder) or "without a word"
+            if "host forwarding" in why:
+                why = f"{boot.PORT_TAKEN}: {why}"
+            raise LabError(f"{folder.name}: QEMU ended: {why}")
+
+    return check
+
+
+def _make(wanted: Plan, place: Path, watch: Watch) -> Snapshot:
+    draft = place.with_name(f".{place.name}")
+    remove(draft)  # of a run that was killed
+    watch.say("booting it once, for the snapshot")
+    try:
+        draft.mkdir()
+        way = _boot(wanted, draft, watch)
+        draft.rename(place)
+    except BaseException:
+        remove(draft)
+        raise
+    # Last: only with it the snapshot counts.
+    (place / _NOTE).write_text(json.dumps({"key": place.name, "accelerator": way.accelerator}))
+    made = _read(place)
+    assert made is not None
+    watch.say(f"the snapshot is made: {made.size >> 20} MiB")
+    return made
+
+
+def _boot(wanted: Plan, folder: Path, watch: Watch) -> Way:
+    port = boot.free_port()
+    plan.furnish(folder, wanted, keyring.make(folder, port=port))
+    kernel = wanted.image.vmlinuz
+    way = boot.boot(
+        folder, wanted.machine, kernel=kernel, port=port, accel=wanted.accel, watch=watch
+    )
+    try:
+        settle(guest.Door(folder.name, port, folder), wanted.machine.layout.spec, watch)
+        with guest.Door(folder.name, port, folder).opened(watch.until, watch.stop) as shell:
+            guest.prepare_to_sleep(shell)
+        watch.say("saving its state")
+        _save(folder, watch)
+    finally:
+        process.end(folder)
+    return way
+
+
+def settle(door: guest.Door, spec: str, watch: Watch) -> None:
+    """Wait for a kubelet that is ready, on the machine that was asked for; raises
+    :class:`LabError` where it is not to be had."""
+    with door.opened(watch.until, watch.stop) as shell:
+        watch.say("waiting for the kubelet")
+        if reason := guest.refusal(shell, watch.until, watch.stop):
+            raise LabError(f"{door.name}: its kubelet does not stay: {reason}")
+    watch.say("comparing its machine with the description")
+    if told := guest.difference(door, spec):
+        raise LabError(f"{door.name}: {told}")
+
+
+def _save(folder: Path, watch: Watch) -> None:
+    target = os.open(folder / _MEMORY, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        with monitor(folder) as talk:
+            talk.save(target, deadline=_SAVING, stop=watch.stop)
+            talk.call("quit")
+    finally:
+        os.close(target)
+    if not process.gone(folder, deadline=_SAVING, stop=watch.stop):
+        raise LabError(f"{folder.name}: QEMU does not end")
+
+
+def remove(folder: Path) -> None:
+    """End what runs in ``folder`` and remove it."""
+    if folder.is_dir():
+        process.end(folder)
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _read(place: Path) -> Snapshot | None:
+    try:
+        note = json.loads((place / _NOTE).read_text())
+        found = Snapshot(place, str(note["key"]), str(note["accelerator"]))
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    return found if found.disk.is_file() and (place / _MEMORY).is_file() else None

@@ -1,0 +1,140 @@
+"""The words between us and ``node.sh``: what it is called with, and what its answers mean.
+
+What belongs here: scripts made and results read. What never does: when they are run
+(:mod:`hil.safety.guarded`).
+"""
+
+from __future__ import annotations
+
+import base64
+import secrets
+import shlex
+from collections.abc import Iterable, Mapping
+from importlib.resources import files
+from typing import Final
+
+from hil.safety.changes import Change, KeepFile, Note, RemoveFile, SetOnline, WriteFile
+from hil.safety.errors import LeaseLost, NodeBusy, NotRestored
+from hil.shell import Done, NodeUnfit
+from topologies.errors import one_line
+
+#: Where everything of ours is on a node.
+PLACE: Final = "/var/lib/pinproof"
+_USAGE, _REFUSED, _BUSY, _FULL, _LOST, _DIFFERS = 70, 71, 73, 74, 75, 76
+_OWN_STATUSES: Final = frozenset({_USAGE, _REFUSED, _BUSY, _FULL, _LOST, _DIFFERS})
+
+
+def _agent() -> bytes:
+    return files("hil.safety").joinpath("node.sh").read_bytes()
+
+
+def call(root: str, *words: str) -> str:
+    """A script that calls it; ``root`` is where the node's ``/`` lies."""
+    place = shlex.quote(f"{root.rstrip('/')}{PLACE}/node.sh")
+    return f"sh {place} {' '.join(map(shlex.quote, words))}"
+
+
+def beginning(root: str, owner: str, *, patience: int, every: int) -> str:
+    """A script that puts it on the node, lets the one that is there sweep first, and begins a
+    journal. Fields come by stdin (:func:`fields`)."""
+    place = shlex.quote(f"{root.rstrip('/')}{PLACE}")
+    encoded = base64.b64encode(_agent()).decode()
+    sweep = call(root, "sweep", owner)
+    begin = call(root, "begin", owner, str(patience), str(every))
+    return (
+        f"d={place}\n"
+        '[ ! -f "$d/node.sh" ] || ' + sweep + " </dev/null || exit $?\n"
+        'mkdir -p "$d" && chmod 700 "$d" || exit 74\n'
+        f'printf %s {encoded} | base64 -d >"$d/node.sh.new" &&\n'
+        '  sync "$d/node.sh.new" 2>/dev/null; '
+        f'[ "$(wc -c <"$d/node.sh.new")" -eq {len(_agent())} ] &&\n'
+        '  mv -f "$d/node.sh.new" "$d/node.sh" ||\n'
+        '  { [ -d "$d/journal" ] || rm -rf "$d"; '
+        "echo 'pinproof: nothing can be written: is the disk full?' >&2; exit 74; }\n"
+        f"{begin}\n"
+    )
+
+
+def fields(watched: Iterable[str], values: Mapping[str, str]) -> bytes:
+    """What a journal begins with: the paths whose content is compared, and named values."""
+    lines = [f"watched {_encoded(path)}" for path in dict.fromkeys(watched) if path]
+    lines += [f"{name} {_encoded(value)}" for name, value in values.items() if value]
+    return "".join(f"{line}\n" for line in lines).encode()
+
+
+def applying(root: str, owner: str, then: str) -> tuple[str, str]:
+    """A script that makes the changes on stdin, and then runs ``then``; and the word on stderr
+    that tells that it did not come to that."""
+    token = f"refused-{secrets.token_hex(8)}"
+    refused = f"{{ s=$?; echo {token} >&2; exit $s; }}"
+    after = f"exec </dev/null\n{then}\n" if then else ""
+    return f"{call(root, 'apply', owner)} || {refused}\n{after}", token
+
+
+def lines(changes: Iterable[Change]) -> bytes:
+    """Changes as they go over stdin."""
+    return "".join(f"{_line(change)}\n" for change in changes).encode()
+
+
+def _line(change: Change) -> str:
+    match change:
+        case WriteFile(path, content, mode):
+            return f"file {_path(path)} {mode:o} {base64.b64encode(content).decode()}"
+        case RemoveFile(path):
+            return f"remove {_path(path)}"
+        case KeepFile(path):
+            return f"keep {_path(path)}"
+        case SetOnline(cpu, online):
+            return f"cpu {cpu:d} {online:d}"
+        case Note(undo):
+            return f"note {_encoded(undo)}"
+
+
+def told(change: Change) -> str:
+    """A change in words, for ``--dry-run``."""
+    match change:
+        case WriteFile(path, content):
+            return f"write {len(content)} bytes to {path}"
+        case RemoveFile(path):
+            return f"remove {path}"
+        case KeepFile(path):
+            return f"keep a copy of {path}"
+        case SetOnline(cpu, online):
+            return f"set CPU {cpu} {'online' if online else 'offline'}"
+        case Note(undo):
+            return f"note for undoing: {undo.strip()}"
+
+
+def _path(path: str) -> str:
+    if not path.startswith("/") or "\n" in path or "\0" in path or "/../" in f"{path}/":
+        raise ValueError(f"no absolute path: {path!r}")
+    return _encoded(path)
+
+
+def _encoded(text: str) -> str:
+    return base64.b64encode(text.encode("utf-8", "surrogateescape")).decode()
+
+
+def check(node: str, done: Done, *, manual: str = "") -> None:
+    """Raises what the status of a call says."""
+    if done.status == 0:
+        return
+    said = done.stderr.decode("utf-8", "replace").strip()
+    ours = [line for line in said.splitlines() if line.startswith("pinproof: ")]
+    reason = one_line((ours or said.splitlines() or ["it said nothing"])[-1])
+    message = f"{node}: {reason.removeprefix('pinproof: ')}"
+    if done.status == _DIFFERS:
+        differences = [one_line(line) for line in done.text.splitlines() if line]
+        raise NotRestored(node, differences or [reason], manual=manual)
+    if done.status == _BUSY:
+        raise NodeBusy(message, evidence=said)
+    if done.status == _LOST:
+        raise LeaseLost(message, evidence=said)
+    if done.status in _OWN_STATUSES:
+        raise NodeUnfit(message, evidence=said)
+    raise NodeUnfit(f"{message} (status {done.status})", evidence=said)
+
+
+def manual_steps(node: str, root: str = "") -> str:
+    """What a person types on the node when all else is gone."""
+    return f"on {node}, as root: {call(root, 'restore', 'force')}"

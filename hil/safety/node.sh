@@ -1,0 +1,556 @@
+#!/bin/sh
+# What keeps a node as it was: lease, journal, dead-man timer, fingerprint, restoring. It is put into
+# /var/lib/pinproof on the node and works from there, alone. As root:
+#
+#   sh /var/lib/pinproof/node.sh restore     undo all that a run left, and tell what differs
+#   sh /var/lib/pinproof/node.sh status      who holds the node, and what was changed
+#
+# Needs a POSIX shell, flock, base64, sha256sum and what every system has. Whatever moment it is
+# killed at, calling it again finishes the work: a change is in the journal, on disk, before it is
+# made; a journal is taken away by one rename after all of it was undone.
+#
+# Exit status: 0 done, 70 wrong call, 71 cannot be changed, 73 somebody else holds the node,
+# 74 nothing can be written, 75 the lease is lost, 76 not as it was before.
+
+umask 077
+LC_ALL=C
+export LC_ALL
+D=${0%/*}
+R=${D%/var/lib/pinproof}
+J=$D/journal
+mode=${1:-}
+
+say() { printf 'pinproof: %s\n' "$*" >&2; }
+die() {
+  status=$1
+  shift
+  say "$*"
+  exit "$status"
+}
+decoded() { printf %s "$1" | base64 -d; }
+durable() { sync "$@" 2>/dev/null || sync; }
+bounded() { if command -v timeout >/dev/null; then timeout -k 1 "$@"; else shift; "$@"; fi; }
+systemd() { [ -d "$R/run/systemd/system" ] && command -v systemctl >/dev/null; }
+
+# --- time: seconds since boot, which nobody sets, and which boot that is
+boot() { cat "$R/proc/sys/kernel/random/boot_id" 2>/dev/null || cat /proc/sys/kernel/random/boot_id; }
+now() {
+  if [ -r "$R/proc/uptime" ]; then read -r up _ <"$R/proc/uptime"; else read -r up _ </proc/uptime; fi
+  echo "${up%%.*}"
+}
+
+# --- one at a time
+lock() {
+  exec 9>>"$D/lock" || die 74 "cannot write $D"
+  tries=0
+  until flock -n 9; do
+    [ $tries -lt 60 ] || die 73 "another command works on this node"
+    tries=$((tries + 1))
+    sleep 1
+  done
+  # Who waited while the node was restored holds the lock of a folder that is no more.
+  [ -f "$D/node.sh" ] || die 75 "this node was restored meanwhile"
+  rm -rf "$D/done" "$D/new" "$D/begun"
+}
+
+# --- lease: owner, boot, end, patience
+holder=
+looker=
+lease() {
+  holder='' lease_boot='' lease_end=0 patience=0
+  [ -f "$D/lease" ] && read -r holder lease_boot lease_end patience <"$D/lease"
+  [ -n "$holder" ] || return 1
+  # After a reboot nobody could have said that he lives: he has as long as ever, from then on.
+  if [ "$lease_boot" = "$(boot)" ]; then [ "$(now)" -lt "$lease_end" ]; else [ "$(now)" -lt "$patience" ]; fi
+}
+renew() {
+  echo "$1 $(boot) $(($(now) + $2)) $2" >"$D/lease.new" && mv -f "$D/lease.new" "$D/lease"
+}
+mine() {
+  lease
+  [ "$holder" = "$1" ] && [ -d "$J" ] || die 75 "the lease is lost: this node is held by ${holder:-nobody}"
+  renew "$1" "$patience" || die 74 "cannot write $D: is the disk full?"
+}
+others() { lease && [ "$holder" != "$1" ]; }
+
+# --- journal
+kernel() { case ${1#"$R"} in /sys/* | /proc/*) return 0 ;; *) return 1 ;; esac; }
+journalled() { # path
+  for entry in "$J"/[0-9]*/path; do
+    [ -f "$entry" ] && [ "$(cat "$entry")" = "$1" ] && return 0
+  done
+  return 1
+}
+commit() { # the folder $D/new becomes the next entry
+  set -- "$J"/[0-9]*
+  last=
+  for entry; do last=$entry; done
+  last=${last##*/}
+  last=${last#"${last%%[!0]*}"}
+  case $last in *[!0-9]* | '') last=0 ;; esac
+  next=$(printf '%06d' $((last + 1)))
+  entry=$J/$next
+  durable "$D"/new/* "$D/new" && mv "$D/new" "$entry" && durable "$J" ||
+    die 74 "the journal cannot be written: is the disk full?"
+}
+prepare() { # kind
+  rm -rf "$D/new"
+  mkdir "$D/new" && echo "$1" >"$D/new/kind" ||
+    die 74 "the journal cannot be written: is the disk full?"
+}
+keep() { # absolute path, with $R; the entry is then in $entry
+  journalled "$1" && return 0
+  prepare file
+  printf %s "$1" >"$D/new/path" || die 74 "the journal cannot be written: is the disk full?"
+  if [ -e "$1" ]; then
+    [ -f "$1" ] || die 71 "${1#"$R"} is no file"
+    if kernel "$1"; then cat "$1" >"$D/new/content"; else cp -a "$1" "$D/new/content"; fi ||
+      die 74 "the journal cannot be written: is the disk full?"
+  fi
+  commit
+}
+target() { # what a path leads to
+  if [ -L "$R$1" ]; then readlink -f "$R$1"; else printf %s "$R$1"; fi
+}
+folder() { # make the folder of a file, journalled
+  parent=${1%/*}
+  [ -d "$parent" ] && return 0
+  top=$parent
+  while [ ! -d "${top%/*}" ]; do top=${top%/*}; done
+  prepare folder
+  printf %s "$top" >"$D/new/path" || die 74 "the journal cannot be written: is the disk full?"
+  commit
+  (umask 022 && mkdir -p "$parent") || die 71 "${parent#"$R"} cannot be made"
+}
+put() { # path, mode, content as base64
+  path=$(target "$1")
+  if kernel "$path"; then
+    [ -e "$path" ] || die 71 "there is no $1"
+    keep "$path"
+    decoded "$3" >"$path" || die 71 "$1 refuses what was written to it"
+    return 0
+  fi
+  keep "$path"
+  : >"$entry/changed" || die 74 "the journal cannot be written: is the disk full?"
+  folder "$path"
+  fresh=${path%/*}/.pinproof.new
+  rm -f "$fresh"
+  if [ -e "$path" ]; then cp -a "$path" "$fresh"; else : >"$fresh" && chmod "$2" "$fresh"; fi &&
+    decoded "$3" >"$fresh" && durable "$fresh" && mv -f "$fresh" "$path" && return 0
+  rm -f "$fresh"
+  die 71 "$1 cannot be written: is the disk full?"
+}
+away() { # path
+  path=$(target "$1")
+  keep "$path"
+  : >"$entry/changed" || die 74 "the journal cannot be written: is the disk full?"
+  rm -f "$path" || die 71 "$1 cannot be removed"
+}
+cpusets() { # where cpusets are
+  for mount in "$R/sys/fs/cgroup/cpuset" "$R/sys/fs/cgroup"; do
+    [ -f "$mount/cpuset.cpus" ] || [ -f "$mount/cgroup.controllers" ] || continue
+    echo "$mount"
+    return 0
+  done
+}
+snapshot() { # of all cpusets, once, before the first CPU changes
+  [ -f "$J/cpusets" ] && return 0
+  mount=$(cpusets)
+  : >"$D/cpusets"
+  if [ -n "$mount" ]; then
+    find "$mount" -name cpuset.cpus -type f -exec awk '{ print $0 "\t" FILENAME }' {} + \
+      >"$D/cpusets" 2>/dev/null
+    find "$mount" -name cpuset.cpus.partition -type f 2>/dev/null | while read -r f; do
+      p=$(cat "$f" 2>/dev/null)
+      case $p in member | '' | *invalid*) ;; *) printf '%s\t%s\n' "$p" "$f" ;; esac
+    done >"$J/partitions"
+    # Version 1 moves tasks away from a cpuset that became empty, and never back.
+    if [ -f "$mount/cpuset.cpus" ] && [ ! -f "$mount/cgroup.controllers" ]; then
+      find "$mount" -mindepth 1 -name cgroup.procs -type f 2>/dev/null | while read -r f; do
+        while read -r pid; do printf '%s\t%s\n' "$pid" "$f"; done <"$f"
+      done >"$J/tasks" 2>/dev/null
+    fi
+  fi
+  durable "$D/cpusets" && mv "$D/cpusets" "$J/cpusets" && durable "$J" ||
+    die 74 "the journal cannot be written: is the disk full?"
+}
+switch() { # CPU, 0 or 1
+  file=$R/sys/devices/system/cpu/cpu$1/online
+  [ -f "$file" ] || die 71 "CPU $1 cannot be switched: there is no ${file#"$R"}"
+  snapshot
+  if ! journalled "$file"; then
+    prepare cpu
+    printf %s "$file" >"$D/new/path" && echo "$1" >"$D/new/cpu" && cat "$file" >"$D/new/content" ||
+      die 74 "the journal cannot be written: is the disk full?"
+    commit
+  fi
+  echo "$2" 2>/dev/null >"$file" || die 71 "the kernel refuses to switch CPU $1"
+  read -r is <"$file"
+  [ "$is" = "$2" ] || die 71 "CPU $1 is not switched, though the kernel did not refuse"
+}
+note() { # script as base64
+  prepare note
+  decoded "$1" >"$D/new/content" || die 74 "the journal cannot be written: is the disk full?"
+  commit
+}
+apply() { # changes on stdin, one a line
+  while read -r what one two three; do
+    case $what in
+      file) put "$(decoded "$one")" "$two" "$three" ;;
+      remove) away "$(decoded "$one")" ;;
+      keep) keep "$(target "$(decoded "$one")")" ;;
+      cpu) switch "$one" "$two" ;;
+      note) note "$one" ;;
+      *) die 70 "no such change: $what" ;;
+    esac || exit $?
+  done
+}
+
+# --- the kubelet, by the scripts that the journal holds
+kubelet() { # start, stop, active
+  [ -s "$J/$1" ] || return 0
+  bounded 120 sh "$J/$1" </dev/null 2>/dev/null 9>&-
+}
+identity() { kubelet active; } # one line that names the running process; nothing if it is down
+
+# --- fingerprint: one line for each fact, name and value
+contents() ( # files and folders on stdin
+  cd "$R/" || return
+  while read -r path; do
+    [ -e ".$path" ] || [ -L ".$path" ] || { printf '%s\tabsent\n' "$path"; continue; }
+    find ".$path" \( -type f -o -type l \) -exec sha256sum {} + 2>/dev/null |
+      awk '{ value = $1; sub(/^[^ ]+ [ *]/, ""); sub(/^\./, ""); print $0 "\tsha256:" value }'
+    find ".$path" -exec stat -c '%n	mode %a owner %u:%g' {} + 2>/dev/null | sed 's/^\.//; s/	/ as file	/'
+  done
+)
+fingerprint() {
+  contents <"$1/watched"
+  (
+    cd "$R/sys/devices/system/cpu" 2>/dev/null || exit
+    set -- online
+    for f in cpu[0-9]*/online; do [ -f "$f" ] && set -- "$@" "$f"; done
+    awk '{ print "/sys/devices/system/cpu/" FILENAME "\t" $0 }' "$@"
+  )
+  if [ -s "$1/active" ]; then
+    up=$(bounded 30 sh "$1/active" </dev/null 2>/dev/null 9>&-)
+    printf 'kubelet\t%s\n' "$([ -n "$up" ] && echo up || echo down)"
+  fi
+  mount=$(cpusets)
+  [ -f "$1/cgroups" ] && [ -n "$mount" ] &&
+    find "$mount" -path "$mount/kubepods*" -name cpuset.cpus \
+      -exec awk -v cut="${#R}" '{ print substr(FILENAME, cut + 1) "\t" $0 }' {} + 2>/dev/null
+  :
+}
+compare() { # before, after: one line for each difference
+  awk -F '\t' '
+    FNR == NR { was[$1] = $2; order[++n] = $1; next }
+    { is[$1] = $2; if (!($1 in was)) print $1 " was not there before" }
+    END {
+      for (i = 1; i <= n; i++) {
+        name = order[i]
+        if (!(name in is)) print name " is gone"
+        else if (is[name] != was[name]) print name ": was " was[name] ", is " is[name]
+      }
+    }' "$1" "$2"
+}
+
+# --- undoing
+failed=
+undone() { # an entry that is a file: the path has its original content again
+  path=$(cat "$1/path")
+  if kernel "$path"; then
+    [ -e "$path" ] && [ "$(cat "$path" 2>/dev/null)" != "$(cat "$1/content")" ] || return 0
+    cat "$1/content" >"$path" 2>/dev/null || failed="$failed ${path#"$R"}"
+    return 0
+  fi
+  fresh=${path%/*}/.pinproof.new
+  rm -f "$fresh"
+  if [ ! -e "$1/content" ]; then
+    rm -f "$path" || failed="$failed ${path#"$R"}"
+  elif differs "$1"; then
+    (umask 022 && mkdir -p "${path%/*}")
+    { cp -a "$1/content" "$fresh" && durable "$fresh" && mv -f "$fresh" "$path"; } 2>/dev/null ||
+      { rm -f "$fresh"; cat "$1/content" >"$path"; } || failed="$failed ${path#"$R"}"
+  fi
+}
+differs() {
+  path=$(cat "$1/path")
+  if [ -e "$1/content" ]; then
+    [ -f "$path" ] && cmp -s "$1/content" "$path" &&
+      [ "$(stat -c '%a %u %g %Y' "$1/content")" = "$(stat -c '%a %u %g %Y' "$path")" ] && return 1
+    return 0
+  fi
+  [ -e "$path" ]
+}
+entries() { # of these kinds, last one first
+  for entry in "$J"/[0-9]*; do
+    [ -f "$entry/kind" ] && case " $1 " in *" $(cat "$entry/kind") "*) echo "$entry" ;; esac
+  done | sort -r
+}
+is_state() { [ "$(cat "$1/path")" = "$R$(cat "$J/state" 2>/dev/null)" ]; }
+is_manifest() {
+  manifests=$(cat "$J/manifests" 2>/dev/null)
+  [ -n "$manifests" ] || return 1
+  case $(cat "$1/path") in "$R$manifests"/*) return 0 ;; *) return 1 ;; esac
+}
+is_ours() { case $(cat "$1/path") in */pinproof-*.service | */pinproof.conf) return 0 ;; *) return 1 ;; esac; }
+widen() { # give every cpuset back the CPUs that went offline
+  [ -s "$J/cpusets" ] || return 0
+  gone=$(for entry in $(entries cpu); do cat "$entry/cpu"; done | tr '\n' ' ')
+  # From the top down: a child may not have what its parent has not.
+  awk -F '\t' -v gone="$gone" '
+    function members(text, into,   i, n, k, part, ends) {
+      split("", into)
+      n = split(text, part, ",")
+      for (i = 1; i <= n; i++) {
+        if (part[i] !~ /^[0-9]+(-[0-9]+)?$/) continue
+        if (split(part[i], ends, "-") == 1) ends[2] = ends[1]
+        for (k = ends[1] + 0; k <= ends[2] + 0; k++) into[k] = 1
+      }
+    }
+    BEGIN { ngone = split(gone, off, " ") }
+    {
+      now = ""
+      if ((getline now < $2) < 0) next
+      close($2)
+      members($1, before); members(now, has)
+      add = ""
+      for (i = 1; i <= ngone; i++) if ((off[i] in before) && !(off[i] in has)) add = add "," off[i]
+      if (add != "") print (now add) "\t" $2
+    }' "$J/cpusets" 2>/dev/null | sed 's/^,//' | while IFS='	' read -r value f; do
+    echo "$value" 2>/dev/null >"$f"
+  done
+  while IFS='	' read -r pid f; do
+    [ -d "/proc/$pid" ] || continue
+    grep -qx "$pid" "$f" 2>/dev/null || echo "$pid" 2>/dev/null >"$f"
+  done 2>/dev/null <"$J/tasks"
+  while IFS='	' read -r value f; do
+    case $(cat "$f" 2>/dev/null) in *invalid*) echo "$value" 2>/dev/null >"$f" ;; esac
+  done 2>/dev/null <"$J/partitions"
+  :
+}
+newcomers() { # pods in the state file that the original does not know, and that are there
+  state=$R$(cat "$J/state")
+  pods=$R$(cat "$J/pods" 2>/dev/null)
+  for pod in "$pods"/*; do
+    uid=${pod##*/}
+    grep -qF "\"$uid\"" "$state" 2>/dev/null || continue
+    grep -qF "\"$uid\"" "$1/content" 2>/dev/null || return 0
+  done
+  return 1
+}
+undo() {
+  failed=
+  rm -f "$J/ballast"
+  for entry in $(entries note); do
+    bounded 60 sh "$entry/content" </dev/null >/dev/null 2>&1 9>&- ||
+      say "a step of undoing ended with status $?: $(head -c 200 "$entry/content" | tr '\n' ' ')"
+  done
+  for entry in $(entries cpu); do
+    path=$(cat "$entry/path")
+    [ "$(cat "$path" 2>/dev/null)" = "$(cat "$entry/content")" ] ||
+      cat "$entry/content" 2>/dev/null >"$path" || failed="$failed ${path#"$R"}"
+  done
+  widen
+  settings= state=
+  for entry in $(entries file); do
+    if is_state "$entry"; then
+      state=$entry
+    elif is_manifest "$entry"; then
+      undone "$entry"
+    elif kernel "$(cat "$entry/path")"; then
+      undone "$entry"
+    elif is_ours "$entry"; then
+      undone "$entry"
+    else
+      [ -f "$entry/changed" ] && settings=1
+      differs "$entry" && : >"$J/dirty"
+    fi
+  done
+  widen
+  # The kubelet itself forgets pods that are gone.
+  tries=0
+  while [ -n "$state" ] && [ -z "$settings" ] && [ $tries -lt "${settle:-20}" ] &&
+    differs_content "$state" && [ -n "$(identity)" ]; do
+    sleep 1
+    tries=$((tries + 1))
+  done
+  if [ -n "$state" ] && differs_content "$state" && newcomers "$state"; then
+    say "the state file is left as it is: pods came that it did not know"
+    state=
+  fi
+  # A kubelet that was started anew during the run may still have the settings of then.
+  [ -n "$settings" ] && [ "$(identity)" != "$(cat "$J/identity" 2>/dev/null)" ] && : >"$J/dirty"
+  [ -n "$state" ] && differs_content "$state" && : >"$J/dirty"
+  if [ -f "$J/dirty" ]; then
+    kubelet stop >/dev/null
+    for entry in $(entries file); do
+      if is_state "$entry"; then
+        [ "$entry" = "$state" ] && undone "$entry"
+      else
+        undone "$entry"
+      fi
+    done
+    systemd && systemctl daemon-reload 2>/dev/null
+  elif [ -n "$state" ] && differs "$state"; then
+    undone "$state" # same content: only its times and mode
+  fi
+  for entry in $(entries folder); do
+    find "$(cat "$entry/path")" -depth -type d -exec rmdir {} + 2>/dev/null
+  done
+  if [ -s "$J/identity" ]; then
+    [ -n "$(identity)" ] || kubelet start >/dev/null
+  elif [ -n "$(identity)" ]; then
+    kubelet stop >/dev/null
+  fi
+  rm -f "$J/dirty"
+  [ -z "$failed" ] || say "could not be written:$failed"
+}
+differs_content() {
+  path=$(cat "$1/path")
+  if [ -e "$1/content" ]; then ! cmp -s "$1/content" "$path"; else [ -e "$path" ]; fi
+}
+verified() { # nothing differs; what follows offline and restart comes with a delay
+  tries=0
+  while :; do
+    fingerprint "$J" >"$D/after" 2>/dev/null
+    compare "$J/before" "$D/after" >"$D/differences"
+    [ -s "$D/differences" ] || return 0
+    [ $tries -lt "${settle:-20}" ] || return 1
+    tries=$((tries + 1))
+    sleep 1
+    widen
+  done
+}
+forget() { # the journal, by one rename; then the rest
+  [ -d "$J" ] && mv "$J" "$D/done" && durable "$D"
+  looker=$(cat "$D/dead-man" 2>/dev/null)
+  rm -rf "$D"
+  disarm
+}
+finish() {
+  if [ ! -d "$J" ]; then
+    forget
+    return 0
+  fi
+  undo
+  if verified; then
+    forget
+    return 0
+  fi
+  cat "$D/differences"
+  rm -f "$D/lease"
+  disarm
+  return 76
+}
+
+# --- dead-man timer
+arm() { # seconds between two looks
+  disarm
+  if systemd && command -v systemd-run >/dev/null; then
+    systemctl reset-failed pinproof-dead-man.service 2>/dev/null
+    systemd-run --quiet --unit=pinproof-dead-man --on-active="$1" --on-unit-inactive="$1" \
+      --timer-property=AccuracySec=1s /bin/sh "$D/node.sh" dead-man >/dev/null 2>&1 9>&- ||
+      die 71 "no dead-man timer can be set: systemd-run refuses"
+  else
+    setsid sh -c 'while sleep "$1"; do sh "$0" dead-man || exit; done' "$D/node.sh" "$1" \
+      </dev/null >/dev/null 2>&1 9>&- &
+    echo $! >"$D/dead-man"
+  fi
+}
+disarm() {
+  looker=${looker:-$(cat "$D/dead-man" 2>/dev/null)}
+  rm -f "$D/dead-man"
+  if systemd; then systemctl stop pinproof-dead-man.timer >/dev/null 2>&1; fi
+  # Not when it is its own child that works here: it ends when that has ended.
+  case $mode in dead-man | at-boot) ;; *) [ -z "$looker" ] || kill -9 "-$looker" 2>/dev/null ;; esac
+  looker=
+}
+
+begin() { # owner, patience, seconds between looks; fields on stdin, one a line
+  others "$1" && die 73 "this node is held by $holder for $((lease_end - $(now))) s more"
+  if [ -d "$J" ]; then
+    undo
+    verified || { cat "$D/differences"; die 76 "what a run before left could not be undone"; }
+    mv "$J" "$D/done" && rm -rf "$D/done"
+  fi
+  renew "$1" "$2" || die 74 "cannot write $D: is the disk full?"
+  mkdir "$D/begun" || die 74 "cannot write $D: is the disk full?"
+  while read -r name value; do
+    case $name in
+      watched) decoded "$value" >>"$D/begun/watched" && echo >>"$D/begun/watched" ;;
+      state | manifests | pods | start | stop | active | cgroups) decoded "$value" >"$D/begun/$name" ;;
+      *) die 70 "no such field: $name" ;;
+    esac || die 74 "cannot write $D: is the disk full?"
+  done
+  [ -f "$D/begun/watched" ] || : >"$D/begun/watched"
+  {
+    head -c 262144 /dev/zero >"$D/begun/ballast" &&
+      bounded 30 sh "$D/begun/active" </dev/null 2>/dev/null 9>&- >"$D/begun/identity"
+    fingerprint "$D/begun" >"$D/begun/before" && [ -f "$D/begun/identity" ] &&
+      durable "$D"/begun/* "$D/begun" && [ -s "$D/begun/before" ]
+  } || die 74 "the journal cannot be written: is the disk full?"
+  arm "$3"
+  mv "$D/begun" "$J" && durable "$D" || die 74 "the journal cannot be written: is the disk full?"
+  cat "$J/before"
+}
+
+# Killed before anything was changed, or refused: nothing stays.
+abandon() { [ -d "$J" ] || { disarm; rm -rf "$D"; }; }
+
+case ${1:-} in
+  begin)
+    lock
+    (shift && begin "$@")
+    status=$?
+    [ $status = 0 ] || [ $status = 73 ] || abandon
+    exit $status
+    ;;
+  sweep) # owner: what a run before left, by the script that it left
+    lock
+    others "$2" && die 73 "this node is held by $holder for $((lease_end - $(now))) s more"
+    [ -d "$J" ] || exit 0
+    undo
+    verified || { cat "$D/differences"; die 76 "what a run before left could not be undone"; }
+    mv "$J" "$D/done" && rm -rf "$D/done"
+    ;;
+  touch) lock && mine "$2" ;;
+  apply) lock && mine "$2" && apply ;;
+  undo) # owner: undo all changes, and go on
+    lock && mine "$2" && undo
+    verified || { cat "$D/differences"; exit 76; }
+    # The same beginning, without entries.
+    rm -rf "$D/begun" && mkdir "$D/begun" || die 74 "cannot write $D"
+    for f in "$J"/*; do case ${f##*/} in [0-9]* | cpusets | tasks | partitions) ;; *) cp -a "$f" "$D/begun/" ;; esac; done
+    kubelet active >"$D/begun/identity"
+    head -c 262144 /dev/zero >"$D/begun/ballast"
+    durable "$D"/begun/* "$D/begun" && mv "$J" "$D/done" && mv "$D/begun" "$J" && rm -rf "$D/done"
+    ;;
+  leave) lock && mine "$2" && finish ;;
+  restore) # force: though somebody holds it
+    lock
+    [ "${2:-}" = force ] || ! lease || die 73 "this node is held by $holder for $((lease_end - $(now))) s more"
+    [ -d "$J" ] || say "nothing to undo"
+    finish
+    ;;
+  forget) # take it as it is
+    lock
+    lease && die 73 "this node is held by $holder"
+    forget
+    ;;
+  dead-man)
+    [ -f "$D/lease" ] || exit 1
+    lock
+    lease && exit 0
+    finish >/dev/null
+    exit 1
+    ;;
+  at-boot) while sh "$D/node.sh" dead-man; do sleep 10; done ;;
+  status)
+    if lease; then echo "held $holder $((lease_end - $(now)))"; else echo "free"; fi
+    for entry in "$J"/[0-9]*; do
+      [ -f "$entry/kind" ] && printf '%s %s\n' "$(cat "$entry/kind")" "$(cat "$entry/path" 2>/dev/null)"
+    done
+    ;;
+  *) die 70 "one of: restore, status" ;;
+esac

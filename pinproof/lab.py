@@ -1,0 +1,203 @@
+"""``pinproof lab``: real nodes without hardware, booted in QEMU."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shlex
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any, NoReturn
+
+import typer
+import yaml
+
+from hil import lab
+from hil.lab import keys, tools
+from hil.lab.errors import LabUsageError
+from pinproof.busy import busy
+
+app = typer.Typer(
+    help="Boot real nodes in QEMU: kernel, containerd, kubelet. No hardware, no KVM needed.",
+    no_args_is_help=True,
+)
+
+_Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+_Name = Annotated[str, typer.Argument(help="The node.", metavar="NAME")]
+_Deadline = Annotated[
+    float | None, typer.Option(min=1, help="Seconds for each boot.", show_default=False)
+]
+
+
+@app.command("up", epilog="Example: pinproof lab up 2s-2n-8c-smt2 --kubelet ./kubelet")
+def up(
+    specs: Annotated[
+        list[str],
+        typer.Argument(help="One node for each machine: 2s-2n-8c-smt2.", metavar="SPEC..."),
+    ],
+    kubelet: Annotated[Path, typer.Option(help="The kubelet to put on them.")],
+    name: Annotated[str, typer.Option(help="How to call a single node.", show_default=False)] = "",
+    inventory: Annotated[
+        Path | None, typer.Option(help="Where to write the inventory.", show_default=False)
+    ] = None,
+    kubelet_config: Annotated[
+        Path | None,
+        typer.Option(
+            help="KubeletConfiguration (YAML) to lay over the lab's own.", show_default=False
+        ),
+    ] = None,
+    cgroup: Annotated[str, typer.Option(help="v1 or v2.")] = "v2",
+    memory: Annotated[
+        int | None, typer.Option(help="MiB; default 2048, more for many CPUs.", show_default=False)
+    ] = None,
+    snapshot: Annotated[
+        bool, typer.Option(help="Start from a snapshot, made once for nodes of one kind.")
+    ] = True,
+    accel: Annotated[str, typer.Option(help="auto, kvm or tcg.")] = "auto",
+    deadline: _Deadline = None,
+) -> None:
+    """Boot nodes, and print the path of an inventory that names them.
+
+    A node is ready when its kubelet is healthy and its kernel shows the machine that was described.
+    The first of its kind boots for minutes under emulation and leaves a snapshot; the next ones
+    take seconds. Use: --subject node:INVENTORY, or `pinproof lab ssh NAME`.
+    """
+    wish = lab.Wish(
+        specs=specs,
+        kubelet=kubelet,
+        name=name,
+        settings=_settings(kubelet_config),
+        memory=memory,
+        cgroup=_version(cgroup),
+        accel=accel,
+        fresh=not snapshot,
+        inventory=inventory,
+        deadline=deadline,
+    )
+    with _ended_by_signals(), busy("lab up") as say:
+        path, _ = lab.up(wish, lambda who, stage: say(f"{who}: {stage}" if who else stage))
+    typer.echo(path)
+
+
+@app.command("list", epilog="Example: pinproof lab list --json")
+def list_(as_json: _Json = False) -> None:
+    """List the lab's nodes, half-made ones of killed runs too."""
+    found = [node.facts() for node in lab.all_nodes()]
+    if as_json:
+        typer.echo(json.dumps(found, indent=2))
+        return
+    for facts in found:
+        what = "  ".join(str(facts.get(key, "")) for key in ("spec", "kubelet", "url", "inventory"))
+        typer.echo(f"{facts['name']:<10} {facts['state']:<9}  {what}".rstrip())
+    if not found:
+        typer.echo("none: pinproof lab up 2s-2n-8c-smt2 --kubelet ./kubelet", err=True)
+
+
+@app.command(
+    "ssh",
+    epilog="Example: pinproof lab ssh node1 -- systemctl status kubelet",
+    context_settings={"allow_interspersed_args": False},
+)
+def ssh(
+    name: _Name,
+    command: Annotated[
+        list[str] | None,
+        typer.Argument(help="What to run; without it, a shell.", metavar="[-- COMMAND...]"),
+    ] = None,
+) -> NoReturn:
+    """Log in as root, or run a command; its exit status is ours."""
+    node = lab.named(name)
+    door = node.door
+    program = tools.found(tools.SSH)
+    words = [
+        program, "-F", "none", "-p", str(door.port), "-i", str(node.folder / keys.LOGIN),
+        "-o", "IdentitiesOnly=yes", "-o", "StrictHostKeyChecking=yes",
+        "-o", f'UserKnownHostsFile="{node.folder / keys.KNOWN_HOSTS}"', "root@127.0.0.1",
+    ]  # fmt: skip
+    os.execv(program, [*words, *([shlex.join(command)] if command else [])])  # noqa: S606
+
+
+@app.command("down", epilog="Example: pinproof lab down --all")
+def down(
+    names: Annotated[
+        list[str] | None, typer.Argument(help="Which nodes.", metavar="[NAME...]")
+    ] = None,
+    everything: Annotated[bool, typer.Option("--all", help="All nodes.")] = False,
+) -> None:
+    """Take nodes away, with all that is theirs: process, disk, keys, inventory."""
+    for name in lab.down(names or (), everything=everything):
+        typer.echo(name)
+
+
+@app.command("reboot", epilog="Example: pinproof lab reboot node1 --machine 2s-2n-16c-smt2")
+def reboot(
+    name: _Name,
+    machine: Annotated[
+        str, typer.Option(help="Boot it as this machine: the CPU upgrade.", show_default=False)
+    ] = "",
+    hard: Annotated[bool, typer.Option(help="Pull the plug, do not shut down.")] = False,
+    deadline: _Deadline = None,
+) -> None:
+    """Boot a node again, the same or as another machine; print its name.
+
+    A kubelet that then refuses to start is what happens on hardware too: its error goes to stderr.
+    """
+    with _ended_by_signals(), busy(f"lab {name}") as say:
+        done = lab.reboot(name, spec=machine, hard=hard, deadline=deadline, say=say)
+    if done.refusal:
+        typer.echo(f"pinproof: {name}: the kubelet does not start: {done.refusal}", err=True)
+    typer.echo(name)
+
+
+@app.command("image", epilog="Example: pinproof lab image")
+def image(
+    rebuild: Annotated[bool, typer.Option(help="Build it anew, of today's packages.")] = False,
+) -> None:
+    """Build the image that nodes boot, if there is none, and print its folder."""
+    with _ended_by_signals(), busy("lab image") as say:
+        made = lab.ready_image(say, rebuild=rebuild)
+    typer.echo(made.folder)
+
+
+@app.command("clean", epilog="Example: pinproof lab clean")
+def clean() -> None:
+    """Remove snapshots and images that no node needs, and print what was removed."""
+    for path in lab.clean():
+        typer.echo(path)
+
+
+def _version(cgroup: str) -> int:
+    versions = {"v1": 1, "v2": 2, "1": 1, "2": 2}
+    if cgroup not in versions:
+        raise LabUsageError(f"cgroup is v1 or v2, not {cgroup!r}")
+    return versions[cgroup]
+
+
+def _settings(path: Path | None) -> dict[str, Any]:
+    if path is None:
+        return {}
+    try:
+        found = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        why = " ".join(str(error).split())
+        raise LabUsageError(f"no KubeletConfiguration: {path}: {why}") from error
+    if not isinstance(found, dict) or not all(isinstance(key, str) for key in found):
+        raise LabUsageError(f"no KubeletConfiguration: {path}: it is no mapping")
+    return found
+
+
+@contextlib.contextmanager
+def _ended_by_signals() -> Iterator[None]:
+    """Being told to end is like Ctrl-C: what was begun is taken away again."""
+
+    def end(number: int, _: object) -> NoReturn:
+        raise SystemExit(128 + number)
+
+    before = {sign: signal.signal(sign, end) for sign in (signal.SIGTERM, signal.SIGHUP)}
+    try:
+        yield
+    finally:
+        for sign, handler in before.items():
+            signal.signal(sign, handler)
