@@ -131,6 +131,14 @@ class LockstepNode:
         return CPUSet(self.topology.details)
 
     @property
+    def reservable(self) -> CPUSet:
+        """The CPUs that the release lets one reserve by list: up to 1.21, only those with ids lower
+        than the number of CPUs."""
+        if self.release_has(Behaviour.RESERVED_CPUS_ARE_ONLINE):
+            return self.cpus
+        return self.cpus & CPUSet(range(len(self.cpus)))
+
+    @property
     def reserved(self) -> CPUSet:
         """The CPUs reserved by list; empty where only their number is configured."""
         return self.config.reserved_system_cpus or CPUSet()
@@ -162,7 +170,8 @@ class LockstepNode:
         own: KubeletConfig | None = getattr(self._subject, "own_config", lambda _: None)(
             self.machine.name
         )
-        return own or KubeletConfig(reserved_system_cpus=first_core(self.topology))
+        core = first_core(self.topology)
+        return own or KubeletConfig(reserved_system_cpus=core & self.reservable)
 
     # ---- steps ----------------------------------------------------------------------------
 

@@ -353,6 +353,12 @@ class Behaviour(Enum):
         "refused after a restart if as many more were not free.",
         _issue(129078),
     )  # fmt: skip
+    INIT_CPUS_RETURNED = Known(
+        Area.POLICY, "1.16", "1.17",
+        "CPUs of a pod's init containers return when a later container takes some; before, when "
+        "the init containers were removed.",
+        _pr(78762),
+    )  # fmt: skip
     INIT_CPUS_REUSED = Known(
         Area.POLICY, "1.18", None,
         "CPUs of init containers are offered to later containers of the pod.",
@@ -587,6 +593,12 @@ class Behaviour(Enum):
         Area.MANAGER, "1.32", None,
         "The status of a pod refused at admission names its QoS class.",
         _code("v1.32.2", "kubelet.go"),
+    )  # fmt: skip
+    RESERVED_CPUS_ARE_ONLINE = Known(
+        Area.POLICY, "1.22", None,
+        "A list of reserved CPUs must lie within those that are online; before, its ids must be "
+        "lower than the number of CPUs, which refuses CPUs that are there where ids have gaps.",
+        "https://github.com/kubernetes/kubernetes/blob/v1.22.17/cmd/kubelet/app/server.go",
     )  # fmt: skip
     ENDED_PODS_HAVE_QOS = Known(
         Area.MANAGER, "1.22", None,

@@ -51,7 +51,7 @@ class Kubelet:
 
     def copy(self) -> Kubelet:
         """An independent copy, with a runtime of its own."""
-        twin = Kubelet(
+        twin = type(self)(
             self._manager.copy(), self.runtime.copy(), self._allocatable, release=self._release
         )
         twin.pods = dict(self.pods)
@@ -70,7 +70,7 @@ class Kubelet:
         """
         movable = [pod for pod in pods if pod_milli_cpus(pod)]
         if sum(map(pod_milli_cpus, pods)) <= self._allocatable:
-            taking = [pod for pod in pods if self._manager.wants_cpus(pod)]
+            taking = [pod for pod in pods if self._wants_cpus(pod)]
             movable = movable if taking and self._manager.policy.judges_holders else taking
         fixed = [pod for pod in pods if pod not in movable]
         if factorial(len(movable)) > _MAX_ORDERS:
@@ -82,6 +82,9 @@ class Kubelet:
             yield [*fixed, *order]
             if fixed and order and self._manager.last_stays:
                 yield [*order, *fixed]
+
+    def _wants_cpus(self, pod: Pod) -> bool:
+        return self._manager.wants_cpus(pod)
 
     def take_up(self, pods: Iterable[Pod]) -> None:
         """Admit the pods one after the other, start what is admitted, and settle."""

@@ -37,6 +37,9 @@ class Aligner(Protocol):
     def admit(self, pod: Pod, provider: Provider) -> None:
         """Have the CPUs of the pod's containers allocated, one container after the other."""
 
+    def affinities(self, pod: Pod, provider: Provider) -> Mapping[str, Hint | None]:
+        """Where each container's CPUs are to lie, by its name (up to 1.17)."""
+
 
 class _Unaligned:
     """No NUMA node is better than another (Topology Manager policy ``none``)."""
@@ -44,6 +47,9 @@ class _Unaligned:
     def admit(self, pod: Pod, provider: Provider) -> None:
         for container in pod.containers:
             provider.allocate(pod, container, None)
+
+    def affinities(self, pod: Pod, provider: Provider) -> Mapping[str, Hint | None]:
+        return {}
 
 
 _UNALIGNED: Final = _Unaligned()
@@ -123,7 +129,10 @@ class CPUManager:
         """Admission of a pod; ``active`` are the active pods, ``pod`` among them. What earlier
         containers got before a refusal stays theirs until it is stale. Raises
         :class:`AllocationError`, :class:`TopologyAffinityError`."""
-        self._aligner.admit(pod, _Desk(self, tuple(active)))
+        self._aligner.admit(pod, self._desk(tuple(active)))
+
+    def _desk(self, active: tuple[Pod, ...]) -> _Desk:
+        return _Desk(self, active)
 
     def allocate(
         self, pod: Pod, container: Container, active: Iterable[Pod], hint: Hint | None = None

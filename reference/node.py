@@ -17,7 +17,8 @@ from typing import Final, Protocol, TypeAlias
 
 from reference.admission import fault_of
 from reference.behaviours import Behaviour
-from reference.checkpoint import exit_status, glance, reported
+from reference.by_container import KubeletByContainer, ManagerByContainer
+from reference.checkpoint import Entries, exit_status, glance, reported
 from reference.cpuset import CPUSet
 from reference.discovery import MachineInfo, discover
 from reference.errors import (
@@ -142,6 +143,11 @@ class Node:
         self._exit_status = 1
         self._policy_factory = policy_factory
         self._manager_factory = manager_factory
+        self._kubelet_type = Kubelet
+        if not has(release, Behaviour.KEYED_BY_POD):
+            self._kubelet_type = KubeletByContainer
+            if manager_factory is CPUManager:
+                self._manager_factory = ManagerByContainer
         self._manifests: dict[str, Pod] = {}
         self._known: dict[str, Pod] = {}
         self._gone: set[str] = set()
@@ -241,7 +247,7 @@ class Node:
             error=self._errors[0] if self._errors else "",
             exit_status=self._exit_status if self._errors else None,
             pods=dict(self._kubelet.pods) if self._kubelet else {},
-            assignments={self._name(uid): dict(named) for uid, named in entries.items()},
+            assignments=self._named(entries),
             shared_pool=default,
             state_file=self._state_file,
             cpusets={self._name(uid): sets for uid, sets in self._runtime.running().items()},
@@ -258,10 +264,10 @@ class Node:
             manager = self._started_manager()
         except KubeletError as error:
             self._errors = tuple(_as_reported(error, one, self._release) for one in error.possible)
-            self._exit_status = exit_status(self._release)
+            self._exit_status = _status_of(error, self._release)
             return
         allocatable = self._info.num_cores * 1000 - self._reserved_milli()
-        fresh = Kubelet(manager, self._runtime, allocatable, release=self._release)
+        fresh = self._kubelet_type(manager, self._runtime, allocatable, release=self._release)
         branches = self._admitted_in_every_order(fresh)
         self._errors, self._branches = (), branches
         self._take(branches[0])
@@ -415,6 +421,15 @@ class Node:
     def _by_file_name(self) -> list[str]:
         return sorted(self._manifests, key=lambda name: f"{name}.yaml".encode())
 
+    def _named(self, entries: Entries) -> dict[str, dict[str, CPUSet]]:
+        """By pod name, also where the state file has container ids (up to 1.17)."""
+        named: dict[str, dict[str, CPUSet]] = {}
+        for uid, sets in entries.items():
+            for name, cpus in sets.items():
+                owner, container = (not uid and self._runtime.owner(name)) or (uid, name)
+                named.setdefault(self._name(owner), {})[container] = cpus
+        return named
+
     def _name(self, uid: str) -> str:
         known = self._known.get(uid)
         return uid if known is None else known.name
@@ -455,10 +470,24 @@ def _require_modelled(config: KubeletConfig, release: AnyRelease) -> None:
         reserved_milli_cpus(config, release=release)
 
 
+def _status_of(error: KubeletError, release: AnyRelease) -> int:
+    """Up to 1.17 the static policy panics."""
+    panics = isinstance(error, StateError) or str(error).startswith("panic: ")
+    if panics and not has(release, Behaviour.KEYED_BY_POD):
+        return 2
+    return exit_status(release)
+
+
 def _as_reported(error: KubeletError, text: str, release: AnyRelease) -> str:
     """The error as the kubelet gives up with it: what follows ``start cpu manager error: ``, or
     its last error line where it did not come as far as that."""
     if isinstance(error, CheckpointError):
-        return reported(text, release, STATE_FILE)
+        fault = reported(text, release, STATE_FILE)
+        if has(release, Behaviour.KEYED_BY_POD):
+            return fault
+        first = fault.partition("\n")[0]
+        return f"failed to run Kubelet: could not initialize checkpoint manager: {first}"
+    if text.startswith("panic: "):
+        return text
     plain = isinstance(error, (StateError, InvalidConfiguration))
     return text if plain else f"failed to run Kubelet: {text}"

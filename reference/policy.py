@@ -169,8 +169,7 @@ class StaticPolicy:
             return
         self._validate_reserved(default)
         overlaps = [
-            f'pod: {uid}, container: {name} cpuset: "{cpus}" '
-            f'overlaps with default cpuset "{default}"'
+            f'{_owner_text(uid, name)} cpuset: "{cpus}" overlaps with default cpuset "{default}"'
             for uid, named in sorted(state.entries.items())
             for name, cpus in sorted(named.items())
             if not cpus.isdisjoint(default)
@@ -247,7 +246,7 @@ class StaticPolicy:
         if held is not None:
             self._offer(pod, container, held)
             return
-        taken = self._take_near(self.available(state) | self.reusable(pod), count, hint)
+        taken = self.take_near(self.available(state) | self.reusable(pod), count, hint)
         state.set_default(state.default - taken)
         state.set(pod.uid, container.name, taken)
         self._offer(pod, container, taken)
@@ -264,7 +263,7 @@ class StaticPolicy:
             raise EmptyPodSharedPoolError(fault)
         if self.options.full_pcpus_only:
             self.require_whole_cores(state, total)
-        taken = self._take_near(self.available(state), total, hint)
+        taken = self.take_near(self.available(state), total, hint)
         state.set_default(state.default - taken)
         state.set_pod(pod.uid, taken)
         for name, cpus in partition(pod, taken, counts, self.take).items():
@@ -284,7 +283,7 @@ class StaticPolicy:
         """How many CPUs of its own each container gets, by name."""
         return {one.name: self.count(pod, one) for one in pod.containers}
 
-    def _take_near(self, available: CPUSet, count: int, hint: Hint | None) -> CPUSet:
+    def take_near(self, available: CPUSet, count: int, hint: Hint | None) -> CPUSet:
         """Take from the nodes of the hint first, and in a search of its own what is missing."""
         if hint is None:
             return self.take(available, count)
@@ -358,6 +357,11 @@ class StaticPolicy:
         self._reusable = (pod.uid, self.reusable_after(self.reusable(pod), container, cpus))
 
 
+def _owner_text(uid: str, name: str) -> str:
+    """Who holds CPUs; up to 1.17 the name is a container id, and there is no uid."""
+    return f"pod: {uid}, container: {name}" if uid else f"container id: {name}"
+
+
 def make_policy(
     topology: CPUTopology, config: KubeletConfig, *, release: AnyRelease = NEWEST
 ) -> Policy:
@@ -382,7 +386,8 @@ def make_policy(
         reserved = reserved or _reserve(topology, amount, options, release)
         _require_amount(reserved, amount)
     except ConfigurationError as error:
-        texts = (f"new static policy error: {text}" for text in error.possible)
+        failing = "new static policy error: " if has(release, Behaviour.KEYED_BY_POD) else "panic: "
+        texts = (f"{failing}{text}" for text in error.possible)
         raise ConfigurationError(*texts) from error
     return StaticPolicy(
         topology,
@@ -398,13 +403,19 @@ def require_settings(
 ) -> None:
     """Refuse what the kubelet does before it makes any manager (``cmd/kubelet/app/server.go``).
     Raises :class:`ConfigurationError`."""
-    reserved = config.reserved_system_cpus or CPUSet()
-    if not reserved <= topology.cpus:
+    _require_reservable(topology, config.reserved_system_cpus or CPUSet(), release)
+    if has(release, Behaviour.POLICY_OPTIONS):
+        require_options_allowed(config.policy_options, config.feature_gates, release=release)
+
+
+def _require_reservable(topology: CPUTopology, reserved: CPUSet, release: AnyRelease) -> None:
+    if not has(release, Behaviour.RESERVED_CPUS_ARE_ONLINE):
+        if reserved and max(reserved) >= topology.num_cpus:
+            raise ConfigurationError(f'Invalid cpuset "{reserved}" specified by --reserved-cpus')
+    elif not reserved <= topology.cpus:
         raise ConfigurationError(
             f"reserved-cpus: {reserved} is not a subset of online-cpus: {topology.cpus}"
         )
-    if has(release, Behaviour.POLICY_OPTIONS):
-        require_options_allowed(config.policy_options, config.feature_gates, release=release)
 
 
 def _require_amount(reserved: CPUSet, amount: int) -> None:

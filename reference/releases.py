@@ -35,7 +35,7 @@ NEWEST: Final = "1.36"
 OLDEST: Final = 8
 LATEST: Final = 37
 #: The first minor whose whole node was held against a real kubelet of it.
-WHOLE_SINCE: Final = 18
+WHOLE_SINCE: Final = 17
 
 _RELEASE: Final = re.compile(r"v?1\.([0-9]{1,3})(?:\.([0-9]{1,4}))?", re.ASCII)
 

@@ -6,13 +6,21 @@ What never does: deciding any of it. Containers outlive the kubelet and not the 
 
 from __future__ import annotations
 
+import hashlib
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from reference.cpuset import CPUSet
 from reference.steps import Container, Pod
 
-__all__ = ["Box", "Runtime"]
+__all__ = ["Box", "Runtime", "container_id"]
+
+
+def container_id(uid: str, name: str, number: int) -> str:
+    """The id of the ``number``-th container of this name that a pod's runtime has made. Runtimes
+    choose ids at random; these are chosen so that two of them choose the same."""
+    return hashlib.sha256(f"{uid}/{name}/{number}".encode()).hexdigest()
 
 
 @dataclass(slots=True)
@@ -21,16 +29,19 @@ class Box:
 
     spec: Container
     cpuset: CPUSet | None
+    id: str
     running: bool = True
 
 
 class Runtime:
     """All containers, by pod uid, then name."""
 
-    __slots__ = ("_boxes",)
+    __slots__ = ("_boxes", "_made", "_owners")
 
     def __init__(self) -> None:
         self._boxes: dict[str, dict[str, Box]] = {}
+        self._made: Counter[tuple[str, str]] = Counter()
+        self._owners: dict[str, tuple[str, str]] = {}
 
     def copy(self) -> Runtime:
         """An independent copy."""
@@ -39,7 +50,12 @@ class Runtime:
             uid: {name: replace(box) for name, box in boxes.items()}
             for uid, boxes in self._boxes.items()
         }
+        twin._made, twin._owners = self._made.copy(), dict(self._owners)
         return twin
+
+    def owner(self, container: str) -> tuple[str, str] | None:
+        """Pod uid and name of the container of this id, though it be gone."""
+        return self._owners.get(container)
 
     def of(self, uid: str) -> Mapping[str, Box]:
         """The containers of a pod, by name."""
@@ -51,7 +67,10 @@ class Runtime:
 
     def create(self, pod: Pod, container: Container, cpuset: CPUSet) -> Box:
         """Create and start a container; the empty set asks for nothing."""
-        box = Box(container, cpuset or None)
+        owner = (pod.uid, container.name)
+        self._made[owner] += 1
+        box = Box(container, cpuset or None, container_id(*owner, self._made[owner]))
+        self._owners[box.id] = owner
         self._boxes.setdefault(pod.uid, {})[container.name] = box
         return box
 

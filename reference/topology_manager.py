@@ -125,7 +125,7 @@ class TopologyManager:
     def _require_few_nodes(self, info: MachineInfo, options: TopologyOptions) -> None:
         if self._spares_none(Behaviour.NUMA_LIMIT_SPARES_NONE):
             return
-        if len(info.nodes) > options.max_numa_nodes:
+        if len(_node_ids(info)) > options.max_numa_nodes:
             raise ConfigurationError(
                 f"unsupported on machines with more than {options.max_numa_nodes} NUMA Nodes"
             )
@@ -197,8 +197,15 @@ def _is_single(hint: Hint) -> bool:
     return hint.preferred and (hint.nodes is None or hint.nodes.bit_count() == 1)
 
 
+def _node_ids(info: MachineInfo) -> set[int]:
+    """The NUMA nodes of the machine: up to 1.19.8 those that the kubelet read itself."""
+    if info.own_nodes is not None:
+        return {node_id for node_id, _ in info.own_nodes}
+    return {node.node_id for node in info.nodes}
+
+
 def _every_node(info: MachineInfo) -> int:
-    ids = {node.node_id for node in info.nodes}
+    ids = _node_ids(info)
     if any(one >= _NODE_IDS for one in ids):
         raise NotModelled(f"the Topology Manager with NUMA node {max(ids)}: it has 64 bits")
     return sum(1 << one for one in ids)

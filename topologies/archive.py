@@ -27,6 +27,7 @@ from topologies.paths import (
     clean,
     relevant,
 )
+from topologies.plain import PlainMembers
 from topologies.tree import Link, Tree
 
 #: Bounds on the archive: compressed, expanded, and how far one byte may expand. sysfs files are
@@ -36,7 +37,7 @@ MAX_EXPANDED: Final = 1 << 30
 MAX_RATIO: Final = 2000
 _RATIO_FROM: Final = 8 << 20
 _LZMA_MEMORY: Final = 256 << 20
-_CHUNK: Final = 1 << 18
+_CHUNK: Final = 1 << 20
 _BLOCK: Final = 512
 _END: Final = bytes(_BLOCK)
 _UNPACKING_ERRORS: Final = (EOFError, OSError, lzma.LZMAError, zlib.error)
@@ -98,21 +99,22 @@ class _Expanded:
     def __init__(self, source: _Source, packed: int) -> None:
         self._source = source
         self._bound = min(MAX_EXPANDED, max(packed * MAX_RATIO, _RATIO_FROM))
-        self._buffer = b""
-        self._at = 0
         self._seen = 0
+        #: What was expanded last, and how far it was taken.
+        self.buffer = b""
+        self.at = 0
 
     def take(self, size: int) -> bytes:
         """The next ``size`` bytes, fewer at the end."""
-        end = self._at + size
-        while end > len(self._buffer):
+        end = self.at + size
+        while end > len(self.buffer):
             chunk = self._more()
             if not chunk:
                 break
-            self._buffer = self._buffer[self._at :] + chunk
-            end, self._at = size, 0
-        piece = self._buffer[self._at : end]
-        self._at += len(piece)
+            self.buffer = self.buffer[self.at :] + chunk
+            end, self.at = size, 0
+        piece = self.buffer[self.at : end]
+        self.at += len(piece)
         return piece
 
     def skip(self, size: int) -> bool:
@@ -151,6 +153,7 @@ class _Reader:
         self._long_name: str | None = None
         self._long_link: str | None = None
         self._pax: dict[str, str] = {}
+        self._plain = PlainMembers(self._entries)
         self._by_kind: dict[bytes, Callable[[str, bytes, int], None]] = {
             b"0": self._file,
             b"\0": self._file,
@@ -167,6 +170,8 @@ class _Reader:
             if not _checksum_holds(header):
                 raise BrokenArchive("damaged: a member's checksum is wrong")
             self._member(header)
+            if not (self._long_name or self._long_link or self._pax):
+                self._plain_members()
         self._stream.drain()
         try:
             check_nesting(self._entries)
@@ -194,6 +199,15 @@ class _Reader:
             self._by_kind.get(kind, self._refused)(found[1], header, size)
         self._long_name = self._long_link = None
         self._pax = {}
+
+    def _plain_members(self) -> None:
+        """Whatever follows and is plain; :meth:`_member` would do the same, one by one."""
+        if self._prefix is None:
+            return
+        stream, most = self._stream, MAX_FILES - self._members
+        stream.at, members, kept = self._plain.take(stream.buffer, stream.at, self._prefix, most)
+        self._members += members
+        self._count(kept)
 
     def _size(self, header: bytes) -> int:
         field = header[124:136]
@@ -268,10 +282,13 @@ class _Reader:
         return self._pax.get("linkpath") or self._long_link or _text(_until_nul(header[157:257]))
 
     def _keep(self, path: str, text: str) -> None:
-        self._kept_bytes += len(text) + len(path)
+        self._count(len(text) + len(path))
+        self._entries[path] = text
+
+    def _count(self, kept: int) -> None:
+        self._kept_bytes += kept
         if self._kept_bytes > MAX_TREE_BYTES:
             raise BrokenArchive("expands to more than any machine's tree")
-        self._entries[path] = text
 
 
 def _checksum_holds(header: bytes) -> bool:

@@ -67,9 +67,9 @@ def check_link(path: str, target: str) -> None:
 
 def check_nesting(entries: Mapping[str, str]) -> None:
     """Raise ``ValueError``, its text naming the path, where an entry lies below a file or link."""
+    folders = {path.rpartition("/")[0] for path in entries}
     parents: set[str] = set()
-    for path in entries:
-        parent = path.rpartition("/")[0]
+    for parent in folders:
         while parent and parent not in parents:
             parents.add(parent)
             parent = parent.rpartition("/")[0]

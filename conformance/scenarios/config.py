@@ -68,7 +68,7 @@ def reservation_by_amount(node: LockstepNode) -> None:
 def reservation_by_list(node: LockstepNode) -> None:
     """The highest CPU rather than the lowest ones. Stated for machines whose cores are of one
     size: on others the kubelet is known to hand out reserved CPUs (pull request 140498)."""
-    reserved = CPUSet([max(node.cpus)])
+    reserved = CPUSet([max(node.reservable)])
     node.boot(KubeletConfig(reserved_system_cpus=reserved))
     node.apply(guaranteed("a", len(node.cpus) - 1))
     node.promise_cpus(

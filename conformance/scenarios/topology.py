@@ -506,6 +506,7 @@ def closest_numa_nodes(node: LockstepNode) -> None:
     "topology/lowest-numa-nodes",
     "Without prefer-closest-numa-nodes a request for two NUMA nodes gets those with the lowest ids",
     CLOSEST_NUMA,
+    since="1.19",  # before, nodes of one socket came first
     machine="2s-4n-64c-smt2",
 )
 def lowest_numa_nodes(node: LockstepNode) -> None:

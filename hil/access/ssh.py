@@ -166,7 +166,7 @@ class SSHShell:
         assert transport is not None
         transport.set_keepalive(_KEEPALIVE)
         # Small requests, each of which waits for its answer: 40 ms each without this.
-        with contextlib.suppress(AttributeError, OSError):
+        if isinstance(transport.sock, socket.socket):
             transport.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         return transport
 

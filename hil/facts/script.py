@@ -141,7 +141,8 @@ for d in @FOLDERS@; do
     sort | while read -r f; do file "${f#"$R"}"; done
 done
 for x in @PROGRAMS@; do
-  have "$x" && rec version "$x" && bounded "$x" --version </dev/null 2>&1
+  case $x in /*) y=$R$x ;; *) y=$x ;; esac
+  have "$y" && rec version "$x" && bounded "$y" --version </dev/null 2>&1
 done
 @RUNTIME@
 for d in @LISTED@; do [ -d "$R$d" ] && rec list "$d" && ls -1 "$R$d"; done

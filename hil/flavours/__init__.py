@@ -11,6 +11,8 @@
 A flavour makes scripts and changes, and runs nothing: the caller decides what shares a round trip.
 """
 
-from hil.flavours.flavour import Flavour, Health, Locations, flavour_of, read_health
+from hil.flavours.flavour import Flavour, Health, Locations
+from hil.flavours.kinds import NAMES, flavour_of
+from hil.flavours.service import read_health
 
-__all__ = ["Flavour", "Health", "Locations", "flavour_of", "read_health"]
+__all__ = ["NAMES", "Flavour", "Health", "Locations", "flavour_of", "read_health"]

@@ -1,17 +1,38 @@
-"""A node, guarded: whatever is done to it inside is undone."""
+"""A node, guarded: whatever is done to it inside is undone.
+
+What belongs here: the order of things, from the lease to the comparison, and who is told. What
+never does: what is done on the node (``node.sh``), and what may be done (:mod:`hil.safety.guards`).
+"""
 
 from __future__ import annotations
 
+import os
+import re
+import secrets
+import socket
+import threading
+import time
 from collections.abc import Callable, Iterable
 from types import TracebackType
+from typing import Final, TypeVar
 
 from hil.facts import NodeFacts
-from hil.safety.changes import Change
+from hil.safety import agent, guards
+from hil.safety.changes import Change, KeepFile, Note, RemoveFile, SetOnline, WriteFile
+from hil.safety.errors import LeaseLost, NotRestored
+from hil.safety.interrupts import second_interrupt_tells
 from hil.safety.risk import Allow, Risk
-from hil.shell import Done, Shell
+from hil.shell import Done, NodeError, NodeUnfit, Shell
 
 #: Seconds of silence after which the node restores itself.
-PATIENCE = 120.0
+PATIENCE: Final = 120.0
+#: Seconds that a run may keep a node without doing anything to it.
+IDLE: Final = 1800.0
+#: Restoring restarts the kubelet and waits for what follows.
+_RESTORING: Final = 300.0
+_BOOT_UNIT: Final = "/etc/systemd/system/pinproof-dead-man-boot.service"
+_BOOT_WANTS: Final = "/etc/systemd/system/multi-user.target.d/pinproof.conf"
+Self = TypeVar("Self", bound="Guarded")
 
 
 class Guarded:
@@ -38,10 +59,41 @@ class Guarded:
         """Raises :class:`hil.shell.NodeUnfit` on entering where the node runs what would be
         disturbed and ``allow`` does not say so, :class:`hil.safety.NodeBusy` where another run has
         it. ``static_pods``: the run brings pods that the kubelet evicts others for."""
-        raise NotImplementedError
+        self.facts = facts
+        self.risk = risk
+        self.owner = _owner(owner)
+        #: How the node was, as text lines of name and value; ``""`` before entering.
+        self.before = ""
+        self._shell = shell
+        self._allow = frozenset(allow)
+        self._static_pods = static_pods
+        self._patience = max(4, round(patience))
+        self._say = say
+        self._over = threading.Event()
+        self._lost = ""
+        self._last = time.monotonic()
+        self._thread: threading.Thread | None = None
 
-    def __enter__(self) -> Guarded:
-        raise NotImplementedError
+    def __enter__(self: Self) -> Self:
+        guards.check_workloads(
+            self.facts, self.risk, allow=self._allow, static_pods=self._static_pods
+        )
+        if missing := {"base64", "flock", "sha256sum"} - self.facts.tools:
+            raise NodeUnfit(f"{self.facts.name}: it has no {', '.join(sorted(missing))}")
+        script = agent.beginning(
+            self.facts.root, self.owner, patience=self._patience, every=max(1, self._patience // 8)
+        )
+        done = self._shell.run(script, stdin=self._fields(), deadline=_RESTORING)
+        agent.check(self.facts.name, done, manual=self.manual)
+        self.before = done.text
+        self._thread = threading.Thread(target=self._keep_alive, daemon=True)
+        self._thread.start()
+        try:
+            self._prepare()
+        except BaseException as error:
+            self.__exit__(type(error), error, error.__traceback__)
+            raise
+        return self
 
     def __exit__(
         self,
@@ -49,7 +101,34 @@ class Guarded:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Restores. Raises :class:`hil.safety.NotRestored`."""
+        """Restores. Raises :class:`hil.safety.NotRestored`; an error that is on its way already
+        goes on, unless the node could not be restored."""
+        self._over.set()
+        if self._thread is not None:
+            self._thread.join()
+        if self._lost:
+            self._say(f"{self.facts.name}: {self._lost}")
+            return
+        interrupted = isinstance(error, KeyboardInterrupt)
+        self._say(f"{self.facts.name}: restoring")
+        with second_interrupt_tells(self.manual, self._say, already=interrupted):
+            try:
+                done = self._shell.run(
+                    agent.call(self.facts.root, "leave", self.owner), deadline=_RESTORING
+                )
+                agent.check(self.facts.name, done, manual=self.manual)
+            except LeaseLost:
+                raise
+            except NotRestored:
+                raise
+            except NodeError as cause:
+                told = f"it could not be restored ({cause}); {self.manual}"
+                raise NotRestored(self.facts.name, [told], manual=self.manual) from cause
+
+    @property
+    def manual(self) -> str:
+        """What a person types when all else is gone."""
+        return agent.manual_steps(self.facts.name, self.facts.root)
 
     def change(self, *changes: Change, then: str = "") -> Done:
         """Journal and make all these changes in order, then run the script ``then``: one round
@@ -57,25 +136,121 @@ class Guarded:
         :class:`hil.shell.NodeUnfit` where one could not be made, :class:`hil.safety.LeaseLost`,
         and what the shell raises. A CPU that must stay online is refused before anything is done:
         CPU 0, a reserved one, one of a foreign pinned pod."""
-        raise NotImplementedError
+        guards.check_changes(self.facts, self.risk, changes)
+        if self._lost:
+            raise LeaseLost(f"{self.facts.name}: {self._lost}")
+        self._last = time.monotonic()
+        script, refused = agent.applying(self.facts.root, self.owner, then)
+        done = self._shell.run(script, stdin=agent.lines(changes), deadline=_RESTORING)
+        if refused.encode() in done.stderr:
+            stderr = done.stderr.replace(refused.encode(), b"")
+            agent.check(self.facts.name, Done(done.status, done.stdout, stderr))
+        self._last = time.monotonic()
+        return done
 
     def change_file(self, path: str, text: str) -> None:
         """:class:`~hil.safety.changes.WriteFile` with this text."""
+        self.change(WriteFile(path, text.encode("utf-8", "surrogateescape")))
 
     def remove_file(self, path: str) -> None:
         """:class:`~hil.safety.changes.RemoveFile`."""
+        self.change(RemoveFile(path))
 
     def offline(self, *cpus: int) -> None:
         """Take CPUs offline, in this order."""
+        self.change(*(SetOnline(cpu, False) for cpu in cpus))
 
     def online(self, *cpus: int) -> None:
         """Bring CPUs online."""
+        self.change(*(SetOnline(cpu, True) for cpu in cpus))
 
     def note(self, undo: str) -> None:
         """:class:`~hil.safety.changes.Note`."""
+        self.change(Note(undo))
 
     def touch(self) -> None:
         """Say that we live (a thread does so by itself). Raises :class:`LeaseLost`."""
+        self._last = time.monotonic()
+        done = self._shell.run(agent.call(self.facts.root, "touch", self.owner))
+        agent.check(self.facts.name, done)
 
     def restore(self) -> None:
         """Undo all changes so far, and go on holding the node. Raises :class:`NotRestored`."""
+        done = self._shell.run(agent.call(self.facts.root, "undo", self.owner), deadline=_RESTORING)
+        agent.check(self.facts.name, done, manual=self.manual)
+        self._last = time.monotonic()
+        self._prepare()
+
+    def _prepare(self) -> None:
+        """What a risk takes beforehand."""
+        kubelet = self.facts.kubelet
+        changes: list[Change] = []
+        if kubelet is not None and self.risk >= Risk.KUBELET_RESTART:
+            # A kubelet rewrites it, and unit files are rewritten by tools that manage a node.
+            unit = self.facts.units.get(kubelet.unit)
+            paths = [kubelet.config_path, *kubelet.drop_ins, *(unit.files if unit else ())]
+            changes += [KeepFile(path) for path in (*paths, kubelet.state_path) if path]
+        if self.risk is Risk.REBOOT and self.facts.systemd:
+            changes += self._after_boot()
+        if changes:
+            self.change(*changes)
+
+    def _after_boot(self) -> list[Change]:
+        """A timer that was set is gone after a boot."""
+        run = f"/bin/sh {self.facts.root}{agent.PLACE}/node.sh at-boot"
+        unit = f"[Unit]\nDescription=Restores this node\n[Service]\nExecStart={run}\n"
+        wants = "[Unit]\nWants=pinproof-dead-man-boot.service\n"
+        return [WriteFile(_BOOT_UNIT, unit.encode()), WriteFile(_BOOT_WANTS, wants.encode())]
+
+    def _fields(self) -> bytes:
+        # Flavours speak of changes, and changes live beside this module.
+        from hil.flavours import flavour_of
+
+        kubelet = self.facts.kubelet
+        if kubelet is None:
+            return agent.fields((), {})
+        flavour = flavour_of(self.facts)
+        others = bool(guards.foreign(self.facts))
+        values = {
+            "state": kubelet.state_path,
+            "manifests": kubelet.manifests,
+            "pods": f"{kubelet.root_dir}/pods",
+            # Containers of others come and go.
+            "cgroups": "" if others else "all",
+        }
+        if self.facts.systemd or self.risk >= Risk.KUBELET_RESTART:
+            values["start"] = flavour.start(self.facts)
+            values["stop"] = flavour.stop(self.facts)
+            values["active"] = flavour.identity(self.facts)
+        unit = self.facts.units.get(kubelet.unit)
+        watched = [
+            kubelet.config_path,
+            kubelet.config_dir,
+            *kubelet.drop_ins,
+            *(unit.files if unit else ()),
+            f"/etc/systemd/system/{kubelet.unit}.d" if kubelet.unit else "",
+            kubelet.manifests,
+            # With pods of others, it changes as they come and go.
+            "" if others else kubelet.state_path,
+            *flavour.watched(self.facts),
+        ]
+        return agent.fields(watched, values)
+
+    def _keep_alive(self) -> None:
+        """As long as the run does something now and then: one that hangs is dead."""
+        while not self._over.wait(self._patience / 4):
+            if time.monotonic() - self._last > IDLE:
+                return
+            try:
+                done = self._shell.run(agent.call(self.facts.root, "touch", self.owner))
+                agent.check(self.facts.name, done)
+            except LeaseLost as error:
+                self._lost = f"the node restored itself, since nothing was heard of us ({error})"
+                return
+            except NodeError:
+                continue  # a node that boots; the next main step tells
+
+
+def _owner(text: str) -> str:
+    made = text or f"{socket.gethostname()}-{os.getpid()}"
+    return f"{re.sub('[^A-Za-z0-9._-]', '-', made)[:60]}-{secrets.token_hex(3)}"

@@ -77,7 +77,7 @@ others() { lease && [ "$holder" != "$1" ]; }
 kernel() { case ${1#"$R"} in /sys/* | /proc/*) return 0 ;; *) return 1 ;; esac; }
 journalled() { # path
   for entry in "$J"/[0-9]*/path; do
-    [ -f "$entry" ] && [ "$(cat "$entry")" = "$1" ] && return 0
+    [ -f "$entry" ] && [ "$(cat "$entry")" = "$1" ] && entry=${entry%/path} && return 0
   done
   return 1
 }
@@ -131,11 +131,11 @@ put() { # path, mode, content as base64
     return 0
   fi
   keep "$path"
-  : >"$entry/changed" || die 74 "the journal cannot be written: is the disk full?"
+  printf '' >"$entry/changed" || die 74 "the journal cannot be written: is the disk full?"
   folder "$path"
   fresh=${path%/*}/.pinproof.new
   rm -f "$fresh"
-  if [ -e "$path" ]; then cp -a "$path" "$fresh"; else : >"$fresh" && chmod "$2" "$fresh"; fi &&
+  if [ -e "$path" ]; then cp -a "$path" "$fresh"; else printf '' >"$fresh" && chmod "$2" "$fresh"; fi &&
     decoded "$3" >"$fresh" && durable "$fresh" && mv -f "$fresh" "$path" && return 0
   rm -f "$fresh"
   die 71 "$1 cannot be written: is the disk full?"
@@ -143,7 +143,7 @@ put() { # path, mode, content as base64
 away() { # path
   path=$(target "$1")
   keep "$path"
-  : >"$entry/changed" || die 74 "the journal cannot be written: is the disk full?"
+  printf '' >"$entry/changed" || die 74 "the journal cannot be written: is the disk full?"
   rm -f "$path" || die 71 "$1 cannot be removed"
 }
 cpusets() { # where cpusets are
@@ -156,7 +156,7 @@ cpusets() { # where cpusets are
 snapshot() { # of all cpusets, once, before the first CPU changes
   [ -f "$J/cpusets" ] && return 0
   mount=$(cpusets)
-  : >"$D/cpusets"
+  printf '' >"$D/cpusets"
   if [ -n "$mount" ]; then
     find "$mount" -name cpuset.cpus -type f -exec awk '{ print $0 "\t" FILENAME }' {} + \
       >"$D/cpusets" 2>/dev/null
@@ -330,11 +330,11 @@ widen() { # give every cpuset back the CPUs that went offline
   :
 }
 newcomers() { # pods in the state file that the original does not know, and that are there
-  state=$R$(cat "$J/state")
+  present=$R$(cat "$J/state")
   pods=$R$(cat "$J/pods" 2>/dev/null)
   for pod in "$pods"/*; do
     uid=${pod##*/}
-    grep -qF "\"$uid\"" "$state" 2>/dev/null || continue
+    grep -qF "\"$uid\"" "$present" 2>/dev/null || continue
     grep -qF "\"$uid\"" "$1/content" 2>/dev/null || return 0
   done
   return 1
@@ -364,7 +364,7 @@ undo() {
       undone "$entry"
     else
       [ -f "$entry/changed" ] && settings=1
-      differs "$entry" && : >"$J/dirty"
+      differs "$entry" && printf '' >"$J/dirty"
     fi
   done
   widen
@@ -380,8 +380,8 @@ undo() {
     state=
   fi
   # A kubelet that was started anew during the run may still have the settings of then.
-  [ -n "$settings" ] && [ "$(identity)" != "$(cat "$J/identity" 2>/dev/null)" ] && : >"$J/dirty"
-  [ -n "$state" ] && differs_content "$state" && : >"$J/dirty"
+  [ -n "$settings" ] && [ "$(identity)" != "$(cat "$J/identity" 2>/dev/null)" ] && printf '' >"$J/dirty"
+  [ -n "$state" ] && differs_content "$state" && printf '' >"$J/dirty"
   if [ -f "$J/dirty" ]; then
     kubelet stop >/dev/null
     for entry in $(entries file); do
@@ -450,13 +450,11 @@ arm() { # seconds between two looks
   if systemd && command -v systemd-run >/dev/null; then
     systemctl reset-failed pinproof-dead-man.service 2>/dev/null
     systemd-run --quiet --unit=pinproof-dead-man --on-active="$1" --on-unit-inactive="$1" \
-      --timer-property=AccuracySec=1s /bin/sh "$D/node.sh" dead-man >/dev/null 2>&1 9>&- ||
-      die 71 "no dead-man timer can be set: systemd-run refuses"
-  else
-    setsid sh -c 'while sleep "$1"; do sh "$0" dead-man || exit; done' "$D/node.sh" "$1" \
-      </dev/null >/dev/null 2>&1 9>&- &
-    echo $! >"$D/dead-man"
+      --timer-property=AccuracySec=1s /bin/sh "$D/node.sh" dead-man >/dev/null 2>&1 9>&- && return
   fi
+  setsid sh -c 'while sleep "$1"; do sh "$0" dead-man || exit; done' "$D/node.sh" "$1" \
+    </dev/null >/dev/null 2>&1 9>&- &
+  echo $! >"$D/dead-man"
 }
 disarm() {
   looker=${looker:-$(cat "$D/dead-man" 2>/dev/null)}
@@ -483,7 +481,7 @@ begin() { # owner, patience, seconds between looks; fields on stdin, one a line
       *) die 70 "no such field: $name" ;;
     esac || die 74 "cannot write $D: is the disk full?"
   done
-  [ -f "$D/begun/watched" ] || : >"$D/begun/watched"
+  [ -f "$D/begun/watched" ] || printf '' >"$D/begun/watched"
   {
     head -c 262144 /dev/zero >"$D/begun/ballast" &&
       bounded 30 sh "$D/begun/active" </dev/null 2>/dev/null 9>&- >"$D/begun/identity"

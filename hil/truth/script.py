@@ -160,7 +160,7 @@ pin_look() {
   pin_all=
   pin_text=$(pin_seen; echo .)
   pin_text=${pin_text%.}
-  printf '%s' "${pin_text%?}"
+  printf '%s' "$pin_text"
   pin_s print; printf '%s' "$pin_text" | pin_print
 }
 """

@@ -16,7 +16,7 @@ from reference import (
     StaticPolicy,
     make_policy,
 )
-from reference.policy import reserved_milli_cpus
+from reference.policy import require_settings, reserved_milli_cpus
 from reference.steps import Container, Kind, KubeletConfig, Pod
 
 #: Four cores, siblings i and i + 4.
@@ -111,6 +111,20 @@ def test_settings_that_are_refused(config: KubeletConfig, error: str) -> None:
     with pytest.raises(ConfigurationError) as caught:
         make_policy(SMT, config)
     assert str(caught.value) == error
+
+
+@pytest.mark.parametrize("release", ["1.17", "1.20", "1.21"])
+def test_old_releases_compare_reserved_ids_with_the_number_of_cpus(release: str) -> None:
+    """Behaviour ``RESERVED_CPUS_ARE_ONLINE``; kubelet 1.20.15 was seen to refuse CPU 8 of eight
+    CPUs 0, 2, … 14."""
+    gaps = CPUTopology.of({cpu: (0, 0, cpu // 4, 0) for cpu in range(0, 16, 2)})
+    config = KubeletConfig(reserved_system_cpus=CPUSet([0, 8]))
+    with pytest.raises(ConfigurationError) as caught:
+        require_settings(gaps, config, release=release)
+    assert str(caught.value) == 'Invalid cpuset "0,8" specified by --reserved-cpus'
+    require_settings(gaps, config, release="1.22")
+    # And an id that is not there passes.
+    require_settings(gaps, KubeletConfig(reserved_system_cpus=CPUSet([7])), release=release)
 
 
 _FORM = (

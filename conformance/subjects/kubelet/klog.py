@@ -14,7 +14,8 @@ from typing import BinaryIO, Final
 
 _LINE: Final = re.compile(r"[IWEF]\d{4} \d\d:\d\d:\d\d\.\d+ +\d+ [^\]]*\] (?P<text>.*)", re.S)
 _ERR: Final = re.compile(r'\berr="(?P<quoted>(?:[^"\\]|\\.)*)"')
-_CPU_MANAGER: Final = "start cpu manager error: "
+#: What the fault of a CPU manager stands behind; the second up to 1.17, where it then panics.
+_CPU_MANAGER: Final = ("start cpu manager error: ", "[cpumanager] static policy invalid state: ")
 _ESCAPE: Final = re.compile(
     r"\\(?:x(?P<x>[0-9a-f]{2})|u(?P<u>[0-9a-f]{4})|U(?P<U>[0-9a-f]{8})|(?P<c>.))"
 )
@@ -58,9 +59,10 @@ def gave_up_because(lines: list[str], errors: list[str]) -> str:
     ``cm/container_manager_linux.go``), else what its last error line says, else its last line.
     """
     for line in reversed(errors):
-        _, marker, reason = message(line).partition(_CPU_MANAGER)
-        if marker:
-            return reason
+        for marker in _CPU_MANAGER:
+            _, found, reason = message(line).partition(marker)
+            if found:
+                return reason
     if errors:
         return message(errors[-1])
     return next((message(line) for line in reversed(lines) if line.strip()), "")

@@ -13,7 +13,7 @@ from __future__ import annotations
 import itertools
 import threading
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -26,6 +26,7 @@ from conformance.subjects.kubelet.bell import Bell
 from conformance.subjects.kubelet.cri import cri_pb2 as pb
 from conformance.subjects.kubelet.cri.service import CallError, serve
 from reference.cpuset import CPUSet, CPUSetParseError
+from reference.runtime import container_id
 
 #: Containers of this image exit at once; those of any other run for ever.
 EXIT_IMAGE: Final = "pinproof.invalid/exit:1"
@@ -106,6 +107,8 @@ class FakeRuntime:
         self._numbers = itertools.count(1)
         self._sandboxes: dict[str, _PodSandbox] = {}
         self._containers: dict[str, _Container] = {}
+        self._made: Counter[tuple[str, str]] = Counter()
+        self._owners: dict[str, tuple[str, str]] = {}
         self._methods = self._table()
         self._server = serve(self, socket_path)
 
@@ -130,6 +133,11 @@ class FakeRuntime:
         """The running containers: id to pod uid."""
         with self._lock:
             return {container.id: container.uid for container in self._running()}
+
+    def owner(self, container: str) -> tuple[str, str] | None:
+        """Pod uid and name of the container of this id, though it be gone."""
+        with self._lock:
+            return self._owners.get(container)
 
     def set_cpuset(self, uid: str, name: str, cpus: CPUSet) -> bool:
         """Change a running container's cpuset behind the kubelet's back; whether it is there."""
@@ -285,7 +293,11 @@ class FakeRuntime:
         sandbox = self._sandbox(request.pod_sandbox_id)
         cpuset = request.config.linux.resources.cpuset_cpus
         _check_cpuset(cpuset)
-        made = _Container(self._new_id(), sandbox, request.config, time.time_ns())
+        owner = (sandbox.config.metadata.uid, request.config.metadata.name)
+        self._made[owner] += 1
+        new_id = container_id(*owner, self._made[owner])
+        self._owners[new_id] = owner
+        made = _Container(new_id, sandbox, request.config, time.time_ns())
         self._containers[made.id] = made
         self._note("CreateContainer", sandbox, made.name, cpuset)
         return pb.ContainerId(container_id=made.id)

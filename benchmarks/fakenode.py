@@ -1,0 +1,166 @@
+"""A node made of files: a folder that looks like the root of a node with a kubelet, and stand-ins
+for the programs that would act on it. For tests and benchmarks of what is done to nodes, without
+one. ``gather(shell, root=…)`` and ``Guarded`` work below such a folder."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from pathlib import Path
+
+import topologies
+from hil.access.local import LocalShell
+
+MACHINE = "2s-2n-16c-smt2"
+CONFIG = """\
+apiVersion: kubelet.config.k8s.io/v1beta1
+kind: KubeletConfiguration
+cpuManagerPolicy: static
+reservedSystemCPUs: 0,16
+staticPodPath: /etc/kubernetes/manifests
+containerRuntimeEndpoint: unix:///run/containerd/containerd.sock
+"""
+UNIT = """\
+[Service]
+EnvironmentFile=-/var/lib/kubelet/kubeadm-flags.env
+ExecStart=/usr/bin/kubelet --config=/var/lib/kubelet/config.yaml $KUBELET_KUBEADM_ARGS
+Restart=always
+"""
+PINNED = "5f3a0c1e-0000-4000-8000-000000000001"
+
+#: Keeps the kubelet's state in one file: its start's number while it runs.
+_SYSTEMCTL = r"""#!/bin/sh
+run=@ROOT@/fake/kubelet
+echo "$*" >>@ROOT@/fake/calls
+verb=$1; [ $# -gt 0 ] && shift
+start() { n=$(cat @ROOT@/fake/starts); echo $((n + 1)) >@ROOT@/fake/starts; cp @ROOT@/fake/starts $run; }
+case $verb in
+  --version) echo "systemd 252 (252.39-1)" ;;
+  start) [ -f $run ] || start ;;
+  stop) rm -f $run ;;
+  restart) rm -f $run; start ;;
+  show)
+    value= ; names= ; units=
+    while [ $# -gt 0 ]; do
+      case $1 in
+        -p) names=$2; shift ;;
+        --value) value=1 ;;
+        --no-pager) ;;
+        *) units="$units $1" ;;
+      esac
+      shift
+    done
+    [ -f $run ] && sub=running active=active id=start-$(cat $run) pid=100 ||
+      { sub=dead active=inactive id= pid=0; }
+    for unit in $units; do
+      case $unit in
+        kubelet.service)
+          for name in $(echo $names | tr , ' '); do
+            case $name in
+              Id) v=$unit ;; LoadState) v=loaded ;; ActiveState) v=$active ;; SubState) v=$sub ;;
+              FragmentPath) v=/etc/systemd/system/kubelet.service ;;
+              DropInPaths) v=/etc/systemd/system/kubelet.service.d/10-kubeadm.conf ;;
+              MainPID) v=$pid ;; NRestarts) v=0 ;; InvocationID) v=$id ;;
+              ExecStart) v='{ path=/usr/bin/kubelet ; argv[]=/usr/bin/kubelet --config=/var/lib/kubelet/config.yaml $KUBELET_KUBEADM_ARGS ; ignore_errors=no ; start_time=[n/a] }' ;;
+              EnvironmentFiles) v='/var/lib/kubelet/kubeadm-flags.env (ignore_errors=yes)' ;;
+              *) v= ;;
+            esac
+            [ -n "$value" ] && echo "$v" || echo "$name=$v"
+          done
+          ;;
+        *) echo "Id=$unit"; echo LoadState=not-found ;;
+      esac
+      echo
+    done
+    ;;
+esac
+exit 0
+"""
+
+
+class FakeNode:
+    """A fresh one below ``root``; ``path`` is the ``PATH`` that its programs are found by."""
+
+    def __init__(self, root: Path, machine: str = MACHINE) -> None:
+        self.root = root
+        tree = topologies.machine(machine).tree
+        topologies.write(tree, root)
+        self.cpus = len(list((root / "sys/devices/system/cpu").glob("cpu[0-9]*")))
+        for cpu in range(1, self.cpus):
+            self.file(f"/sys/devices/system/cpu/cpu{cpu}/online", "1\n")
+        self._kernel()
+        self._kubelet()
+        self._programs()
+
+    def file(self, path: str, text: str, mode: int = 0o644) -> Path:
+        """Write one of its files."""
+        place = self.root / path.lstrip("/")
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_text(text)
+        place.chmod(mode)
+        return place
+
+    def shell(self, name: str = "fake") -> LocalShell:
+        """On it."""
+        return LocalShell(name, environment={"PATH": f"{self.root}/fake/bin:{os.environ['PATH']}"})
+
+    def content(self) -> dict[str, tuple[int, bytes]]:
+        """All its files with mode and content, but for the records of the stand-ins."""
+        return {
+            str(path.relative_to(self.root)): (path.stat().st_mode, path.read_bytes())
+            for path in sorted(self.root.rglob("*"))
+            if path.is_file() and not path.is_relative_to(self.root / "fake")
+        }
+
+    @property
+    def starts(self) -> int:
+        """How often its kubelet was started."""
+        return int((self.root / "fake/starts").read_text())
+
+    @property
+    def running(self) -> bool:
+        """Whether its kubelet runs."""
+        return (self.root / "fake/kubelet").exists()
+
+    def _kernel(self) -> None:
+        self.file("/proc/sys/kernel/osrelease", "6.12.1-fake\n")
+        self.file("/proc/sys/kernel/hostname", "fake\n")
+        self.file("/proc/sys/kernel/random/boot_id", "00000000-0000-4000-8000-00000000b007\n")
+        self.file("/proc/cmdline", "quiet isolcpus=31\n")
+        (self.root / "run/systemd/system").mkdir(parents=True)
+        mount = "/sys/fs/cgroup"
+        self.file(f"{mount}/cgroup.controllers", "cpuset cpu memory\n")
+        pod = f"{mount}/kubepods.slice/kubepods-pod{PINNED.replace('-', '_')}.slice"
+        self.file(f"{mount}/kubepods.slice/cpuset.cpus", "\n")
+        self.file(f"{pod}/cpuset.cpus", "\n")
+        self.file(f"{pod}/cri-containerd-abc.scope/cpuset.cpus", "2-3\n")
+
+    def _kubelet(self) -> None:
+        self.file("/var/lib/kubelet/config.yaml", CONFIG, 0o600)
+        self.file("/var/lib/kubelet/kubeadm-flags.env", 'KUBELET_KUBEADM_ARGS="--v=2"\n')
+        state = {
+            "policyName": "static",
+            "defaultCpuSet": "0-1,4-31",
+            "entries": {PINNED: {"main": "2-3"}},
+            "checksum": 1,
+        }
+        self.file("/var/lib/kubelet/cpu_manager_state", json.dumps(state), 0o600)
+        (self.root / f"var/lib/kubelet/pods/{PINNED}").mkdir(parents=True)
+        (self.root / f"var/log/pods/kube-system_pinned_{PINNED}").mkdir(parents=True)
+        self.file("/etc/systemd/system/kubelet.service", UNIT)
+        self.file("/etc/systemd/system/kubelet.service.d/10-kubeadm.conf", "[Service]\n")
+        self.file("/etc/kubernetes/manifests/own.yaml", "kind: Pod\n", 0o600)
+        self.file("/usr/bin/kubelet", "#!/bin/sh\necho Kubernetes v1.36.4\n", 0o755)
+
+    def _programs(self) -> None:
+        self.file("/fake/starts", "1\n")
+        self.file("/fake/kubelet", "1\n")
+        systemctl = _SYSTEMCTL.replace("@ROOT@", str(self.root))
+        self.file("/fake/bin/systemctl", systemctl, 0o755)
+        self.file("/fake/bin/systemd-run", "#!/bin/sh\nexit 1\n", 0o755)
+        self.file("/fake/bin/containerd", "#!/bin/sh\necho containerd x v1.7.2 y\n", 0o755)
+
+    def remove(self) -> None:
+        """All of it."""
+        shutil.rmtree(self.root)

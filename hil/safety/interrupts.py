@@ -1,0 +1,38 @@
+"""Ctrl-C while a node is restored: the first goes on restoring, the second says what a person can
+do instead."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from types import FrameType
+
+
+@contextlib.contextmanager
+def second_interrupt_tells(
+    manual: str, say: Callable[[str], None], *, already: bool = False
+) -> Iterator[None]:
+    """Inside, the first SIGINT is told and otherwise passed over; the second tells ``manual`` and
+    raises ``KeyboardInterrupt``. ``already``: the first was before. Only the main thread can be
+    interrupted, so anywhere else nothing changes."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    count = int(already)
+
+    def interrupted(number: int, frame: FrameType | None) -> None:
+        nonlocal count
+        count += 1
+        if count < 2:
+            say("restoring first; press Ctrl-C again to leave the node as it is")
+            return
+        say(f"not restored; {manual}")
+        raise KeyboardInterrupt
+
+    earlier = signal.signal(signal.SIGINT, interrupted)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, earlier)
