@@ -13,6 +13,7 @@ import topologies
 from hil.access.local import LocalShell
 
 MACHINE = "2s-2n-16c-smt2"
+_CONFIG_PATH = "/var/lib/kubelet/config.yaml"
 CONFIG = """\
 apiVersion: kubelet.config.k8s.io/v1beta1
 kind: KubeletConfiguration
@@ -34,7 +35,14 @@ _SYSTEMCTL = r"""#!/bin/sh
 run=@ROOT@/fake/kubelet
 echo "$*" >>@ROOT@/fake/calls
 verb=$1; [ $# -gt 0 ] && shift
-start() { n=$(cat @ROOT@/fake/starts); echo $((n + 1)) >@ROOT@/fake/starts; cp @ROOT@/fake/starts $run; }
+start() {
+  echo $(($(cat @ROOT@/fake/starts) + 1)) >@ROOT@/fake/starts
+  cp @ROOT@/fake/starts $run
+}
+case $verb:$1 in
+  *:kubelet.service | show:* | --*) ;;
+  *) exit 0 ;;
+esac
 case $verb in
   --version) echo "systemd 252 (252.39-1)" ;;
   start) [ -f $run ] || start ;;
@@ -62,8 +70,8 @@ case $verb in
               FragmentPath) v=/etc/systemd/system/kubelet.service ;;
               DropInPaths) v=/etc/systemd/system/kubelet.service.d/10-kubeadm.conf ;;
               MainPID) v=$pid ;; NRestarts) v=0 ;; InvocationID) v=$id ;;
-              ExecStart) v='{ path=/usr/bin/kubelet ; argv[]=/usr/bin/kubelet --config=/var/lib/kubelet/config.yaml $KUBELET_KUBEADM_ARGS ; ignore_errors=no ; start_time=[n/a] }' ;;
-              EnvironmentFiles) v='/var/lib/kubelet/kubeadm-flags.env (ignore_errors=yes)' ;;
+              ExecStart) v='{ path=/usr/bin/kubelet ; argv[]=@COMMAND@ ; ignore_errors=no }' ;;
+              EnvironmentFiles) v='@FLAGS@ (ignore_errors=yes)' ;;
               *) v= ;;
             esac
             [ -n "$value" ] && echo "$v" || echo "$name=$v"
@@ -156,7 +164,11 @@ class FakeNode:
     def _programs(self) -> None:
         self.file("/fake/starts", "1\n")
         self.file("/fake/kubelet", "1\n")
-        systemctl = _SYSTEMCTL.replace("@ROOT@", str(self.root))
+        systemctl = (
+            _SYSTEMCTL.replace("@ROOT@", str(self.root))
+            .replace("@COMMAND@", f"/usr/bin/kubelet --config={_CONFIG_PATH} $KUBELET_KUBEADM_ARGS")
+            .replace("@FLAGS@", "/var/lib/kubelet/kubeadm-flags.env")
+        )
         self.file("/fake/bin/systemctl", systemctl, 0o755)
         self.file("/fake/bin/systemd-run", "#!/bin/sh\nexit 1\n", 0o755)
         self.file("/fake/bin/containerd", "#!/bin/sh\necho containerd x v1.7.2 y\n", 0o755)

@@ -18,6 +18,9 @@ from reference.releases import AnyRelease
 from reference.steps import Kind, KubeletConfig, Pod
 from reference.view import PodView, View
 
+EXCLUSIVE_TO_ONE: Final = "Exclusive CPUs belong to one container alone"
+RESERVED_STAY: Final = "Reserved CPUs stay in the shared pool"
+
 _NO_CPUS: Final = CPUSet()
 #: The kubelet takes JSON texts from the Go release it was built with; only what precedes them is
 #: its own (BEHAVIOURS: error texts).
@@ -200,7 +203,7 @@ def violations(view: View, situation: Situation) -> list[Violation]:
 
 
 def _disjoint(view: View, situation: Situation) -> Iterator[Violation]:
-    rule = "Exclusive CPUs belong to one container alone"
+    rule = EXCLUSIVE_TO_ONE
     holders: list[tuple[str, str, CPUSet]] = []
     for pod, containers in view.assignments.items():
         for container, cpus in containers.items():
@@ -249,7 +252,7 @@ def _pool(view: View, situation: Situation) -> Iterator[Violation]:
         )
     if situation.reserved is not None and not situation.reserved <= pool:
         yield Violation(
-            "Reserved CPUs stay in the shared pool",
+            RESERVED_STAY,
             cpu_difference("reserved CPUs in the pool", situation.reserved, pool),
         )
     if not pool:

@@ -60,7 +60,8 @@ def judge(case: Case, subject: Subject, *, oracle: OracleMaker, release: str) ->
         return Judgement(result)
     reason = inapplicable(case.scenario, topology, subject, release)
     if reason:
-        return Judgement(_result(case, subject, topology, Verdict.SKIP, reason))
+        skipped = _result(case, subject, topology, Verdict.SKIP, reason)
+        return Judgement(_with(skipped, unable=reason == _unable(case.scenario, subject)))
     node = LockstepNode(subject, case.machine, oracle=oracle, release=release)
     try:
         result = _drive(case, subject, node, topology)
@@ -87,6 +88,10 @@ def inapplicable(scenario: Scenario, topology: CPUTopology, subject: Subject, re
     lacking = scenario.needs.missing(topology)
     if lacking:
         return lacking
+    return _unable(scenario, subject)
+
+
+def _unable(scenario: Scenario, subject: Subject) -> str:
     unable = sorted(one.value for one in scenario.capabilities - subject.capabilities)
     return f"the subject cannot {'; '.join(unable)}" if unable else ""
 
@@ -97,7 +102,8 @@ def _drive(case: Case, subject: Subject, node: LockstepNode, topology: CPUTopolo
     except Divergence as divergence:
         return _failed(case, subject, node, topology, divergence.failure)
     except SubjectUnable as error:
-        return _result(case, subject, topology, Verdict.SKIP, str(error), node=node)
+        skipped = _result(case, subject, topology, Verdict.SKIP, str(error), node=node)
+        return _with(skipped, unable=True)
     except (CouldNotTell, SubjectError) as error:
         return _untold(case, subject, node, topology, str(error), error.evidence)
     except Exception as error:  # a crashing check tells nothing of the subject

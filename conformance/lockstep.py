@@ -120,6 +120,7 @@ class LockstepNode:
         self._pods: dict[str, Pod] = {}
         self._tampered: set[tuple[str, str]] = set()
         self._lost = CPUSet()
+        self._known_broken: set[str] = set()
         self._derived: dict[str, Machine] = {machine.name: machine}
         self._first = machine.name
 
@@ -307,6 +308,11 @@ class LockstepNode:
         defect, that no invariant is to object to."""
         self._lost = cpus
 
+    def expect_broken(self, *rules: str) -> None:
+        """Do not object where these invariants are broken: a known defect, which the scenario and
+        the model tell of themselves."""
+        self._known_broken.update(rules)
+
     # ---- promises -------------------------------------------------------------------------
 
     def promise(self, holds: bool, rule: str, *found: Difference) -> None:
@@ -404,7 +410,7 @@ class LockstepNode:
             self.kubelet_errors.append(f"exit status {seen.exit_status}: {seen.error}")
 
     def _settled(self, expected: View | None, seen: View) -> bool:
-        if seen.enforced and violations(seen, self._situation()):
+        if seen.enforced and self._violations(seen):
             return False  # the kernel follows a changed cpuset or an offline CPU a little later
         if expected is not None:
             return (
@@ -413,10 +419,10 @@ class LockstepNode:
                 or (self._oracle is not None and self._oracle.follow(seen))
             )
         waiting = any(pod.phase is Phase.PENDING for pod in seen.pods.values())
-        return not waiting and not violations(seen, self._situation())
+        return not waiting and not self._violations(seen)
 
     def _judge(self, step: Step, expected: View | None, seen: View) -> None:
-        broken = violations(seen, self._situation())
+        broken = self._violations(seen)
         found: list[Difference] = []
         if expected is not None:
             found = differences(expected, seen, self._subject.capabilities)
@@ -425,6 +431,10 @@ class LockstepNode:
         if found:
             rule = f"After the step “{step_text(step)}” the node is as {self.witness} has it"
             self._diverge(rule, found, expected)
+
+    def _violations(self, seen: View) -> list[Violation]:
+        found = violations(seen, self._situation())
+        return [one for one in found if one.rule not in self._known_broken]
 
     def _diverge_from_rules(
         self, broken: list[Violation], found: list[Difference], expected: View | None

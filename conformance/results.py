@@ -86,7 +86,9 @@ class Result(msgspec.Struct, tag="result", tag_field="kind", kw_only=True, froze
     steps taken, as a person reads them; ``explanation`` is the whole story as text; ``seconds``
     is wall time; ``evidence`` is log excerpts, and the kubelet's own error line where it gave up
     (also of a scenario that passes: a refusal may be what is promised). ``witness`` is what it was
-    judged by, besides the promise in words: the model, or a recording of a real kubelet."""
+    judged by, besides the promise in words: the model, or a recording of a real kubelet.
+    ``unable``: of a skipped scenario, that it does apply to this machine and release, and the
+    subject could not, or was not allowed to, do what it takes."""
 
     scenario: str
     title: str
@@ -106,6 +108,7 @@ class Result(msgspec.Struct, tag="result", tag_field="kind", kw_only=True, froze
     kubelet_errors: list[str] = []
     witness: str = ""
     worker: str = ""
+    unable: bool = False
 
 
 class Footer(msgspec.Struct, tag="footer", tag_field="kind", kw_only=True, frozen=True):

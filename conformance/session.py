@@ -96,10 +96,12 @@ def cases(config: pytest.Config) -> list[Case]:
         machines = _machines(config)
         unique = {machine.name: machine for machine in machines}
         level = config.getoption("--pin-level")
+        # Of a subject that is a machine, a scenario about another one says nothing.
+        real = hasattr(subject_of(config), "machines")
         return [
             case
             for scenario in catalogue()
-            if _is_asked(scenario, level)
+            if _is_asked(scenario, level) and not (real and scenario.machine)
             for case in _cases_of(scenario, unique)
         ]
     except (topologies.MachineError, ModelError, SubjectUsageError, ValueError) as error:

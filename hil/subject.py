@@ -180,6 +180,12 @@ class NodeSubject:
         return self._taken[name].member
 
     @property
+    def risks(self) -> str:
+        """What may be done to the nodes, in words."""
+        risks = {self._options.risk_on(one.address).value for one in self._reached.values()}
+        return ", ".join(sorted(risks))
+
+    @property
     def trips(self) -> dict[str, tuple[int, int]]:
         """(Scenarios, round trips) of every node that was taken."""
         return {name: (one.member.scenarios, one.member.trips) for name, one in self._taken.items()}

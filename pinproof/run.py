@@ -110,9 +110,14 @@ def _stream(report: Path | None) -> Path:
     the report's directory goes: it must not be taken for this one's."""
     if report is None:
         return Path(f"/proc/{os.getpid()}/fd/{os.memfd_create('result.jsonl')}")
+    return prepare_folder(report)
+
+
+def prepare_folder(report: Path, also: tuple[str, ...] = ()) -> Path:
+    """Make the report's directory, without what an earlier run left there; the stream's path."""
     try:
         report.mkdir(parents=True, exist_ok=True)
-        for name in ("result.jsonl", "junit.xml", "report.html"):
+        for name in ("result.jsonl", "junit.xml", "report.html", *also):
             (report / name).unlink(missing_ok=True)
     except OSError as error:
         raise SubjectUsageError(f"--report {report}: {error.strerror}") from error

@@ -404,6 +404,18 @@ class Behaviour(Enum):
         "kubelet filled them in.",
         f"{_KUBERNETES}/blob/v1.37.0/pkg/apis/core/v1/defaults.go",
     )  # fmt: skip
+    RESIZE_REFUSED = Known(
+        Area.POLICY, "1.32", None,
+        "Under the static policy an in-place resize of a Guaranteed pod is infeasible, unless "
+        "feature gate InPlacePodVerticalScalingExclusiveCPUs is on; before, it went through, and "
+        "the CPUs stayed as they were.",
+        f"{_KUBERNETES}/blob/v1.32.2/pkg/kubelet/kubelet.go",
+    )  # fmt: skip
+    RESIZE_REFUSED_FOR_CPU = Known(
+        Area.POLICY, "1.34", None,
+        "It is infeasible only where a cpu request changes, and the message quotes the policy.",
+        f"{_KUBERNETES}/blob/v1.34.1/pkg/kubelet/allocation/allocation_manager.go",
+    )  # fmt: skip
     RESIZE_LEFT_ALONE = Known(
         Area.POLICY, "1.37", None,
         "The static policy does nothing at an in-place resize: no hints, no allocation, no error.",

@@ -134,6 +134,15 @@ class CPUManager:
     def _desk(self, active: tuple[Pod, ...]) -> _Desk:
         return _Desk(self, active)
 
+    def resize(self, pod: Pod, active: Iterable[Pod]) -> None:
+        """Admission of an in-place resize to ``pod``. From 1.37 on nothing is decided or taken;
+        before, it went as :meth:`admit`, where CPUs of another number than requested are
+        impossible to the Topology Manager, and are kept where it does not object."""
+        if has(self._release, Behaviour.RESIZE_LEFT_ALONE):
+            self._admitting(pod, active)
+        else:
+            self.admit(pod, active)
+
     def allocate(
         self, pod: Pod, container: Container, active: Iterable[Pod], hint: Hint | None = None
     ) -> None:

@@ -46,14 +46,15 @@ def write(run: Run, path: Path) -> None:
 
 def document(run: Run) -> str:
     """The run as the text of one HTML document."""
-    template = _environment().get_template("report.html.jinja")
+    template = environment().get_template("report.html.jinja")
     return template.render(
         page=page(run), run=run, tone=_TONES.get(run.status, "unknown"), verdicts=tuple(Verdict)
     )
 
 
 @cache
-def _environment() -> Environment:
+def environment() -> Environment:
+    """The templates' environment: cleans and escapes every string."""
     environment = Environment(
         loader=PackageLoader("reports"),
         autoescape=True,

@@ -19,6 +19,8 @@ from topologies.paths import clean, relevant
 _BLOCK: Final = 512
 #: Longer files are not plain.
 _MOST_BYTES: Final = 4096
+#: A name that takes the whole field has no end of its own.
+_MOST_NAME: Final = 99
 _FILE: Final = ord("0")
 _FOLDER: Final = ord("5")
 #: The first byte of what ustar puts before a name.
@@ -63,7 +65,9 @@ class PlainMembers:
                 stated = self._sum(header[148:156])
             if adler32(header) & 0xFFFF != stated:
                 break
-            raw = header[: header.find(0, 0, 100)]
+            raw = header[: header.find(0)]
+            if len(raw) > _MOST_NAME:
+                break  # whatever follows the name may be part of it
             if header[156] == _FOLDER:
                 if size or not self._folder(raw.rstrip(b"/"), prefix):
                     break
@@ -88,7 +92,8 @@ class PlainMembers:
 
     def _size(self, field: bytes) -> int:
         digits = field.rstrip(b" \0")
-        size = int(digits, 8) if digits.strip(b"01234567") == b"" != digits else _NOT_PLAIN
+        plain = digits and not digits.strip(b"01234567")
+        size = int(digits, 8) if plain else _NOT_PLAIN
         self._sizes[field] = size = size if size <= _MOST_BYTES else _NOT_PLAIN
         return size
 
@@ -96,7 +101,7 @@ class PlainMembers:
         """What Adler's sum of the header is, given the sum that it states, which counts its own
         field as blanks."""
         digits = field.strip(b" \0")
-        if digits.strip(b"01234567") != b"" or not digits:
+        if not digits or digits.strip(b"01234567"):
             return _NOT_PLAIN
         found = self._sums[field] = (int(digits, 8) - 8 * 32 + sum(field) + 1) % _ADLER
         return found

@@ -12,6 +12,7 @@ from conformance.scenarios import config  # isort: skip
 from conformance.scenarios import topology  # isort: skip
 from conformance.scenarios import node  # isort: skip
 from conformance.scenarios import pod_level  # isort: skip
+from conformance.scenarios import uneven  # isort: skip
 
 __all__ = [
     "admission",
@@ -26,4 +27,5 @@ __all__ = [
     "restart",
     "state",
     "topology",
+    "uneven",
 ]

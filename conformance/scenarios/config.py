@@ -17,6 +17,7 @@ _NO_RESERVATION = "[cpumanager] unable to determine reserved CPU resources for s
     "config/zero-reservation-is-refused",
     "The static policy with a CPU reservation of zero keeps the kubelet from starting",
     TASK_PAGE,
+    since="1.8",
     capabilities=[Capability.START_ERROR],
 )
 def zero_reservation_is_refused(node: LockstepNode) -> None:
@@ -30,6 +31,7 @@ def zero_reservation_is_refused(node: LockstepNode) -> None:
     "config/missing-reservation-is-refused",
     "The static policy without any CPU reservation keeps the kubelet from starting",
     TASK_PAGE,
+    since="1.8",
     capabilities=[Capability.START_ERROR],
 )
 def missing_reservation_is_refused(node: LockstepNode) -> None:
@@ -42,6 +44,7 @@ def missing_reservation_is_refused(node: LockstepNode) -> None:
     "config/reservation-by-amount",
     "Amounts reserved for the system and for Kubernetes add up and are rounded up to whole CPUs",
     TASK_PAGE,
+    since="1.8",
     needs=Needs(free=2),
 )
 def reservation_by_amount(node: LockstepNode) -> None:
@@ -63,6 +66,7 @@ def reservation_by_amount(node: LockstepNode) -> None:
     "config/reservation-by-list",
     "An explicit list of reserved CPUs is reserved, whatever its place in the topology",
     RESERVED_CPUS,
+    since="1.17",
     needs=Needs(free=2, even=True),
 )
 def reservation_by_list(node: LockstepNode) -> None:
@@ -80,6 +84,7 @@ def reservation_by_list(node: LockstepNode) -> None:
     "config/none-policy-pins-nothing",
     "Under the none policy no container gets exclusive CPUs or a cpuset",
     NONE_POLICY,
+    since="1.8",
     needs=Needs(free=2),
     capabilities=[Capability.CPUSETS],
 )
@@ -102,6 +107,7 @@ def none_policy_pins_nothing(node: LockstepNode) -> None:
     "config/unknown-policy-is-refused",
     "A policy that does not exist keeps the kubelet from starting",
     TASK_PAGE,
+    since="1.17",
     capabilities=[Capability.START_ERROR],
 )
 def unknown_policy_is_refused(node: LockstepNode) -> None:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from conformance.lockstep import LockstepNode
-from conformance.pods import best_effort, guaranteed
+from conformance.pods import best_effort, exclusive, guaranteed, guaranteed_of
 from conformance.scenario import Level, Needs, scenario
-from conformance.scenarios.sources import KEP, RECONCILE, STALE_STATE
+from conformance.scenarios.sources import BY_CONTAINER, EVERY_ROUND, KEP, RECONCILE, STALE_STATE
 from conformance.subject import Capability
 from reference import CPUSet
+from reference.steps import Kind
 
 _RESTART = (Capability.RESTART, Capability.CPUSETS)
 
@@ -41,6 +42,7 @@ def _keeps(node: LockstepNode, *, kill: bool) -> None:
     "restart/stop-keeps-assignments",
     "Exclusive CPUs outlive a stop and start of the kubelet",
     KEP,
+    since="1.9",
     needs=Needs(free=3),
     capabilities=_RESTART,
 )
@@ -53,6 +55,7 @@ def stop_keeps_assignments(node: LockstepNode) -> None:
     "restart/sigkill-keeps-assignments",
     "Exclusive CPUs outlive a kill -9 of the kubelet",
     KEP,
+    since="1.9",
     needs=Needs(free=3),
     capabilities=_RESTART,
 )
@@ -65,6 +68,7 @@ def sigkill_keeps_assignments(node: LockstepNode) -> None:
     "restart/deleted-while-down-is-freed",
     "The CPUs of a pod deleted while the kubelet is down return after its start",
     STALE_STATE,
+    since="1.16",
     needs=Needs(free=2),
     capabilities=_RESTART,
 )
@@ -123,3 +127,69 @@ def restart_repairs_a_changed_cpuset(node: LockstepNode) -> None:
     node.kill()
     node.start()
     node.promise_cpus("The start does", "cpuset a/c", held, node.cpuset("a"))
+
+
+@scenario(
+    "reconcile/every-round-repairs-a-changed-cpuset",
+    "A cpuset changed behind the kubelet's back is set right by the next reconcile round",
+    EVERY_ROUND,
+    since="1.8",
+    until="1.21",
+    needs=Needs(free=2),
+    capabilities=[Capability.CPUSETS, Capability.TAMPER],
+)
+def every_round_repairs_a_changed_cpuset(node: LockstepNode) -> None:
+    """Exclusive and shared containers alike are sent their CPUs in every round."""
+    node.boot()
+    node.apply(guaranteed("a", 1))
+    node.apply(best_effort("b"))
+    held, pool = node.taken("a"), node.view.shared_pool
+    node.tamper("a", "c", node.cpus)
+    node.tamper("b", "c", held)
+    node.await_reconcile()
+    node.promise_cpus("The round repairs the exclusive one", "cpuset a/c", held, node.cpuset("a"))
+    node.promise_cpus("and the shared one", "cpuset b/c", pool, node.cpuset("b"))
+
+
+@scenario(
+    "restart/reboot-may-move-pods",
+    "After a reboot a pod is given CPUs as if it were new",
+    BY_CONTAINER,
+    level=Level.EXTENDED,
+    since="1.16",
+    until="1.17",
+    needs=Needs(free=4),
+    capabilities=[*_RESTART, Capability.REBOOT],
+)
+def reboot_may_move_pods(node: LockstepNode) -> None:
+    """Its container has another id. What the former one held is free again once the kubelet knows
+    the ids of all containers."""
+    node.boot()
+    node.apply(guaranteed("a", 2))
+    whole = node.view.shared_pool | node.taken("a")
+    node.kill()
+    node.reboot()
+    node.start()
+    held = node.taken("a")
+    node.promise_equal("The pod has its CPUs", "number of CPUs of a/c", 2, len(held))
+    node.promise_cpus("Nothing else is held", "shared pool", whole - held, node.view.shared_pool)
+
+
+@scenario(
+    "init/ended-container-is-given-cpus-again",
+    "An init container that has ended is given exclusive CPUs again while its pod runs",
+    BY_CONTAINER,
+    level=Level.EXTENDED,
+    since="1.16",
+    until="1.17",
+    needs=Needs(free=4),
+)
+def ended_container_is_given_cpus_again(node: LockstepNode) -> None:
+    """A defect, told here so that nobody is surprised: its CPUs return when the app container takes
+    some, and the next reconcile round takes others for it, as for any container without."""
+    node.boot()
+    node.apply(guaranteed_of("a", [exclusive("setup", 2, kind=Kind.INIT), exclusive("main", 2)]))
+    setup, main = node.taken("a", "setup"), node.taken("a", "main")
+    node.promise_equal("The app has its CPUs", "number of CPUs of a/main", 2, len(main))
+    node.promise_equal("So has who ended", "number of CPUs of a/setup", 2, len(setup))
+    node.promise_cpus("Others", "CPUs of both", CPUSet(), setup & main)

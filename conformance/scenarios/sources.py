@@ -34,6 +34,15 @@ TOPOLOGY_ORDER: Final = Source(
     "https://github.com/kubernetes/enhancements/tree/master/keps/sig-node/"
     "3570-cpumanager#static-policy",
 )
+EVERY_ROUND: Final = Source(
+    "Issue 100906: up to 1.21 every reconcile round updates every container",
+    f"{_ISSUES}/issues/100906",
+)
+BY_CONTAINER: Final = Source(
+    "Kubernetes 1.17: the state is keyed by container id, and a container takes its CPUs as it "
+    "starts",
+    f"{_ISSUES}/blob/v1.17.17/pkg/kubelet/cm/cpumanager/cpu_manager.go",
+)
 INIT_CONTAINERS: Final = Source(
     "Pull request 90419: CPUs of an init container are reused by its pod's app containers",
     f"{_ISSUES}/pull/90419",
@@ -90,6 +99,10 @@ UNCORE_CACHE: Final = Source(
     f"{_KEPS}/4800-cpumanager-split-uncorecache",
 )
 
+UNEVEN_CORES: Final = Source(
+    "Pull request 140498: on cores of different sizes busy or reserved CPUs are handed out",
+    f"{_ISSUES}/pull/140498",
+)
 POD_LEVEL: Final = Source(
     "KEP-2837, Pod Level Resources: CPU and Memory Manager leave such pods alone",
     f"{_KEPS}/2837-pod-level-resource-spec",

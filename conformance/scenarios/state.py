@@ -38,6 +38,7 @@ def _promise_recovery(node: LockstepNode, refused: str) -> None:
     "state/removed-starts-afresh",
     "Without its state file the kubelet starts with every CPU shared, and admits its pods anew",
     KEP,
+    since="1.9",
     needs=Needs(free=2),
     capabilities=_EDITS,
 )
@@ -65,6 +66,7 @@ def _damaged(node: LockstepNode, text: str, *errors: str) -> None:
     "state/truncated-is-refused",
     "A truncated state file keeps the kubelet from starting, until it is removed",
     CHECKSUM,
+    since="1.12",
     capabilities=_EDITS,
 )
 def truncated_is_refused(node: LockstepNode) -> None:
@@ -78,6 +80,7 @@ def truncated_is_refused(node: LockstepNode) -> None:
     "state/empty-is-refused",
     "An empty state file keeps the kubelet from starting, until it is removed",
     CHECKSUM,
+    since="1.12",
     capabilities=_EDITS,
 )
 def empty_is_refused(node: LockstepNode) -> None:
@@ -90,6 +93,7 @@ def empty_is_refused(node: LockstepNode) -> None:
     "state/wrong-checksum-is-refused",
     "A state file whose checksum is wrong keeps the kubelet from starting, until it is removed",
     CHECKSUM,
+    since="1.12",
     capabilities=_EDITS,
 )
 def wrong_checksum_is_refused(node: LockstepNode) -> None:
@@ -106,6 +110,7 @@ def wrong_checksum_is_refused(node: LockstepNode) -> None:
     "state/edited-is-refused",
     "A state file edited by hand keeps the kubelet from starting, until it is removed",
     CHECKSUM,
+    since="1.12",
     capabilities=_EDITS,
 )
 def edited_is_refused(node: LockstepNode) -> None:
@@ -123,6 +128,7 @@ def edited_is_refused(node: LockstepNode) -> None:
     "state/other-policy-is-refused",
     "A change of policy keeps the kubelet from starting, until the state file is removed",
     CHANGING_POLICY,
+    since="1.12",
     capabilities=[*_EDITS, Capability.CONFIGURE],
 )
 def other_policy_is_refused(node: LockstepNode) -> None:

@@ -303,6 +303,13 @@ MINIATURES: Final[dict[str, Miniature]] = {
     "splits-cores-of-pods": Miniature(
         SplitsCoresOfPods, "pod-level/whole-cores-judge-the-pod", machine=_TWO_NODES
     ),
+    "mends-uneven-cores": Miniature(
+        None,
+        "uneven/reserved-cpu-is-given-away",
+        machine="1s-1n-4c-smt2-off7",
+        also=("uneven/busy-cpu-is-given-away",),
+        behaviours=(Behaviour.TRUE_SIZES,),
+    ),
     "plain-words": Miniature(
         None,
         "pod-level/restricted-has-its-own-words",

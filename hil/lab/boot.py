@@ -13,7 +13,7 @@ import re
 import socket
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
@@ -69,6 +69,17 @@ class Watch:
         return cls(say, stop, time.monotonic() + seconds)
 
 
+    def while_running(self, folder: Path) -> Watch:
+        """The same, called off also when the QEMU of ``folder`` has ended."""
+
+        def stop() -> None:
+            self.stop()
+            if not process.alive(folder):
+                raise ended(folder)
+
+        return replace(self, stop=stop)
+
+
 class _Silent(Exception):
     """The guest's kernel never ran: another way may do."""
 
@@ -94,7 +105,7 @@ def boot(
             raise
         else:
             return way
-    raise LabError(f"{folder.name}: {reason}")
+    raise LabError(reason)
 
 
 def launch(folder: Path, command: list[str], *, pass_fds: tuple[int, ...] = ()) -> None:
@@ -128,24 +139,24 @@ def _follow(folder: Path, watch: Watch, patience: float) -> None:
         if panic := _PANIC.search(text):
             raise LabError(f"{folder.name}: {one_line(panic[0].decode('utf-8', 'replace'))}")
         if not running:
-            raise _ended(folder, told)
+            error = ended(folder)
+            raise error if told or PORT_TAKEN in str(error) else _Silent(str(error))
         _check_time(folder, watch, patience, told)
         time.sleep(_POLL)
 
 
-def _ended(folder: Path, told: set[str]) -> Exception:
+def ended(folder: Path) -> LabError:
+    """Why a guest is gone that had begun to run, as far as QEMU said."""
     why = one_line(process.complaint(folder)) or "without a word"
-    if told:
-        return LabError(f"{folder.name}: QEMU ended: {why}", evidence=tail(folder))
     if "host forwarding" in why:
         return LabError(f"{folder.name}: {PORT_TAKEN}: {why}")
-    return _Silent(f"QEMU ended: {why}")
+    return LabError(f"{folder.name}: QEMU ended: {why}", evidence=tail(folder))
 
 
 def _check_time(folder: Path, watch: Watch, patience: float, told: set[str]) -> None:
     now = time.monotonic()
     if not told and now > patience:
-        raise _Silent("the guest's kernel was not up in time")
+        raise _Silent(f"{folder.name}: the guest's kernel was not up in time")
     if now > watch.until:
         last = _SAID[max(told, key=list(_SAID).index)] if told else "nothing"
         raise LabError(

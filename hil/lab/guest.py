@@ -30,9 +30,13 @@ _STARTS: Final = 3
 _POLL: Final = 0.5
 _COMMAND: Final = 60.0
 
+#: Busybox's wget dies of its own timeout under emulation.
 _KUBELET: Final = f"""
-if [ -s {STATE} ] &&
-   [ "$(busybox wget -q -T 5 -O - http://127.0.0.1:10248/healthz 2>/dev/null)" = ok ]
+healthz() {{
+  timeout 10 bash -c 'exec 3<>/dev/tcp/127.0.0.1/10248 &&
+    printf "GET /healthz HTTP/1.0\\r\\n\\r\\n" >&3 && tail -n 1 <&3' 2>/dev/null
+}}
+if [ -s {STATE} ] && [ "$(healthz)" = ok ]
 then echo ready; exit; fi
 if [ "$(systemctl show -P NRestarts kubelet)" -ge {_STARTS} ]; then
   echo failing

@@ -185,6 +185,7 @@ def _from_snapshot(
         snapshots.start(kept, wanted, node.folder, port=port, watch=watch)
 
     made = _on_some_port(node, record, start)
+    watch = watch.while_running(node.folder)
     try:
         with made.door.opened(watch.until, watch.stop) as shell:
             if reason := guest.refusal(shell, watch.until, watch.stop):
@@ -204,6 +205,7 @@ def _from_nothing(node: Node, record: Record, wanted: Plan, watch: Watch) -> Nod
         )
 
     made = _on_some_port(node, record, start)
+    watch = watch.while_running(node.folder)
     try:
         snapshots.settle(made.door, wanted.machine.layout.spec, watch)
     except BaseException:
@@ -303,6 +305,7 @@ def reboot(
 
 
 def _after(node: Node, wanted: machines.Machine, watch: Watch) -> str:
+    watch = watch.while_running(node.folder)
     with node.door.opened(watch.until, watch.stop) as shell:
         watch.say("waiting for the kubelet")
         refusal = guest.refusal(shell, watch.until, watch.stop)

@@ -11,7 +11,6 @@ import json
 import os
 import shutil
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -95,9 +94,10 @@ def start(which: Snapshot, wanted: Plan, folder: Path, *, port: int, watch: Watc
 
 
 def _wake(which: Snapshot, folder: Path, port: int, watch: Watch) -> None:
+    watch = watch.while_running(folder)
     until = min(watch.until, time.monotonic() + _LOADING)
-    with monitor(folder, stop=_while_running(folder, watch.stop)) as talk:
-        talk.loaded(deadline=_LOADING, stop=_while_running(folder, watch.stop))
+    with monitor(folder, stop=watch.stop) as talk:
+        talk.loaded(deadline=_LOADING, stop=watch.stop)
     watch.say("it runs; giving it its own keys and time")
     own = keyring.read(folder)
     as_it_was = keyring.read(which.folder)
@@ -106,22 +106,10 @@ def _wake(which: Snapshot, folder: Path, port: int, watch: Watch) -> None:
         plan.shared(which.folder / keyring.LOGIN, folder / "before" / keyring.LOGIN)
         keyring.known(folder / "before", as_it_was, port=port)
         door = guest.Door(folder.name, port, folder / "before")
-        with door.opened(until, _while_running(folder, watch.stop)) as shell:
+        with door.opened(until, watch.stop) as shell:
             guest.become(shell, own, folder.name)
     finally:
         shutil.rmtree(folder / "before")
-
-
-def _while_running(folder: Path, stop: Callable[[], None]) -> Callable[[], None]:
-    def check() -> None:
-        stop()
-        if not process.alive(folder):
-            why = process.complaint(folder) or "without a word"
-            if "host forwarding" in why:
-                why = f"{boot.PORT_TAKEN}: {why}"
-            raise LabError(f"{folder.name}: QEMU ended: {why}")
-
-    return check
 
 
 def _make(wanted: Plan, place: Path, watch: Watch) -> Snapshot:
@@ -150,11 +138,11 @@ def _boot(wanted: Plan, folder: Path, watch: Watch) -> Way:
     way = boot.boot(
         folder, wanted.machine, kernel=kernel, port=port, accel=wanted.accel, watch=watch
     )
+    watch = watch.while_running(folder)
     try:
         settle(guest.Door(folder.name, port, folder), wanted.machine.layout.spec, watch)
         with guest.Door(folder.name, port, folder).opened(watch.until, watch.stop) as shell:
             guest.prepare_to_sleep(shell)
-        watch.say("saving its state")
         _save(folder, watch)
     finally:
         process.end(folder)
@@ -174,6 +162,7 @@ def settle(door: guest.Door, spec: str, watch: Watch) -> None:
 
 
 def _save(folder: Path, watch: Watch) -> None:
+    watch.say("saving its state")
     target = os.open(folder / _MEMORY, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         with monitor(folder) as talk:
@@ -181,7 +170,7 @@ def _save(folder: Path, watch: Watch) -> None:
             talk.call("quit")
     finally:
         os.close(target)
-    if not process.gone(folder, deadline=_SAVING, stop=watch.stop):
+    if not process.gone(folder, deadline=_SAVING):
         raise LabError(f"{folder.name}: QEMU does not end")
 
 

@@ -27,6 +27,7 @@ from hil.pods import Image, file_name, refuse_if_crowded
 from hil.safety import RemoveFile, Risk
 from hil.shell import NodeError
 from hil.truth import Look, Places, look, marker, read_look
+from hil.truth.places import OURS
 from reference import CPUSet
 from reference.checkpoint import glance
 from reference.policy import reserved_milli_cpus
@@ -40,10 +41,10 @@ class Patience:
     ``effect`` for what a step sets off, ``rest`` for a kubelet that is down to come to rest, and
     ``watch`` for a change in one round trip."""
 
-    start: float = 120.0
-    effect: float = 45.0
+    start: float = 300.0
+    effect: float = 120.0
     rest: float = 3.0
-    watch: float = 8.0
+    watch: float = 20.0
 
 
 #: Boots the node again, perhaps as another machine, and returns its facts anew.
@@ -152,7 +153,8 @@ class Member:
         if config != self._present:
             changes = self.flavour.configure(self.facts, config)
             self._present = config
-        remove = f"rm -f {self.places.state_file}" if clean else ""
+        ours = scripts.manifest_path(self.places, f"{OURS}*.yaml")
+        remove = f"rm -f {self.places.state_file} {ours}" if clean and not pods else ""
         return replace(act, script=f"{stop}\n{remove}\n{act.script}", changes=changes)
 
     def stop(self, *, kill: bool) -> Act:
@@ -217,7 +219,7 @@ class Member:
             log=2 if log else 1,
         )
         # Beyond what the script waits by itself, a slow node needs time for the look.
-        deadline = act.seconds + 60.0
+        deadline = act.seconds + 120.0
         try:
             done = self._hands.act(script, *act.changes, deadline=deadline)
             seen = read_look(done.text, mark)

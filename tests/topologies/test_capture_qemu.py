@@ -131,6 +131,7 @@ def test_kvm_that_does_not_work_gives_way_to_the_emulator(
     programs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("topologies.capturing.qemu._has_kvm", lambda: True)
+    monkeypatch.setattr("topologies.capturing.qemu._given_up", set())
     (tmp_path / "sent").write_bytes(b"up\nin\ndata\n" + gzip.compress(stream(SPEC)))
     pretend(
         programs,
@@ -140,8 +141,26 @@ def test_kvm_that_does_not_work_gives_way_to_the_emulator(
     said: list[str] = []
     capture_qemu(SPEC, say=said.append)
     assert said[:2] == ["booting 2 CPUs (KVM)", "booting 2 CPUs (emulation)"]
+    capture_qemu(SPEC, say=said.append)
+    assert "booting 2 CPUs (KVM)" not in said[2:], "it is not tried twice in one process"
     with pytest.raises(CaptureError, match="KVM internal error"):
         capture_qemu(SPEC, accel="kvm")
+
+
+def test_kvm_that_hangs_gives_way_to_the_emulator(
+    programs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As where a hypervisor passes the device through and not what stands behind it."""
+    monkeypatch.setattr("topologies.capturing.qemu._has_kvm", lambda: True)
+    monkeypatch.setattr("topologies.capturing.qemu._given_up", set())
+    monkeypatch.setattr("topologies.capturing.qemu._PATIENCE_KVM", 0.2)
+    (tmp_path / "sent").write_bytes(b"up\nin\ndata\n" + gzip.compress(stream(SPEC)))
+    pretend(programs, f'case "$*" in *"-accel kvm"*) exec sleep 600 ;; esac; cat {tmp_path}/sent')
+    said: list[str] = []
+    assert capture_qemu(SPEC, say=said.append).warnings == ()
+    assert said[:2] == ["booting 2 CPUs (KVM)", "booting 2 CPUs (emulation)"]
+    assert capture_qemu(SPEC, say=said.append).warnings == ()
+    assert said.count("booting 2 CPUs (KVM)") == 1
 
 
 def test_a_deadline_ends_it(programs: Path) -> None:

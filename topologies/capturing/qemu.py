@@ -3,7 +3,7 @@
 One attempt is one QEMU: without network, disk or display, its first serial line on our pipe. It is
 killed as soon as the guest has said all, and with this process. Hardware virtualisation is taken
 where the host has it and it works (a guest that is not up within seconds is given up for the
-emulator); the emulator runs with a thread for each CPU, and with one for all where a loaded host
+emulator, and this process does not try again); the emulator runs with a thread for each CPU, and with one for all where a loaded host
 let the kernel's CPUs wait for each other until it hung.
 """
 
@@ -40,6 +40,19 @@ _MISSING: Final = f"there is no {QEMU}: apt-get install qemu-system-x86"
 #: takes a tenth of that.
 _PATIENCE: Final = 20.0
 _PATIENCE_PER_CPU: Final = 0.5
+
+#: The same for hardware virtualisation, which is there or is not: no host is so loaded.
+_PATIENCE_KVM: Final = 5.0
+_PATIENCE_KVM_PER_CPU: Final = 0.03
+
+#: What the kernel need not do, since time goes into it where each instruction is emulated: page
+#: tables of its own on every system call (the emulator has no tags in its TLB and empties it each
+#: time: reading the tree takes twice as long), tests of ciphers, a look for BIOS disks. Nothing
+#: that a kubelet reads hangs on them; of the tree, ``vulnerabilities/meltdown`` does.
+_SPARED: Final = ("nopti", "cryptomgr.notests", "edd=off")
+
+#: Ways that have failed in this process.
+_given_up: Final[set[str]] = set()
 
 _Say = Callable[[str], None]
 
@@ -101,7 +114,7 @@ def _compared(made: Capture, wanted: Layout) -> Capture:
 
 
 def _ways(accel: str, cpus: int) -> tuple[_Way, ...]:
-    kvm = _Way("kvm", 5 + 0.1 * cpus, "KVM")
+    kvm = _Way("kvm", _PATIENCE_KVM + _PATIENCE_KVM_PER_CPU * cpus, "KVM")
     many = _Way("tcg,thread=multi", _PATIENCE + _PATIENCE_PER_CPU * cpus, "emulation")
     one = _Way("tcg,thread=single", float("inf"), "emulation in one thread")
     if accel == "kvm":
@@ -110,7 +123,7 @@ def _ways(accel: str, cpus: int) -> tuple[_Way, ...]:
         return many, one
     if accel != "auto":
         raise BadTarget("with QEMU", f"accel is auto, kvm or tcg, not {accel!r}")
-    return (kvm, many, one) if _has_kvm() else (many, one)
+    return (kvm, many, one) if "kvm" not in _given_up and _has_kvm() else (many, one)
 
 
 def _has_kvm() -> bool:
@@ -135,6 +148,8 @@ def _first_that_works(
             failed = error
             if not error.silent or time.monotonic() >= until:
                 break
+            if way.accelerator == "kvm":
+                _given_up.add("kvm")
     raise CaptureError(where, str(failed))
 
 
@@ -181,7 +196,7 @@ class _Attempt:
             os.close(errors)
 
     def _command(self, monitor: int) -> list[str]:
-        words = ["console=ttyS1", "quiet", "panic=-1", *self._wanted.kernel]
+        words = ["console=ttyS1", "quiet", "panic=-1", *_SPARED, *self._wanted.kernel]
         return [
             QEMU, "-nodefaults", "-no-user-config", "-display", "none", "-nic", "none",
             "-no-reboot", "-machine", _MACHINE, "-accel", self._way.accelerator,

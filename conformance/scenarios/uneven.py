@@ -1,0 +1,90 @@
+"""Machines whose cores are of different sizes, as one with a CPU offline has them.
+
+From 1.22 on the kubelet judges whether a core is free by the average size of cores, and takes it by
+its own (kubernetes/kubernetes#140498). So it may hand out CPUs that are not free. These scenarios
+say what it does, and that it breaks a promise there; a fork that carries the fix is judged by the
+promise (``--behaviour true-sizes=on``).
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from conformance.checks import EXCLUSIVE_TO_ONE, RESERVED_STAY
+from conformance.lockstep import LockstepNode
+from conformance.pods import guaranteed
+from conformance.scenario import Level, scenario
+from conformance.scenarios.sources import TASK_PAGE, UNEVEN_CORES
+from reference import CPUSet
+from reference.behaviours import Behaviour
+from reference.steps import KubeletConfig
+
+#: Cores {0,4} {1,5} {2,6} {3}: one CPU each, by the average.
+_UNEVEN: Final = "1s-1n-4c-smt2-off7"
+_FIRST: Final = CPUSet([0])
+
+
+def _is_mended(node: LockstepNode) -> bool:
+    return node.release_has(Behaviour.TRUE_SIZES)
+
+
+@scenario(
+    "uneven/only-free-cpus-are-given",
+    "On cores of different sizes exclusive CPUs are taken from what is free",
+    TASK_PAGE,
+    since="1.17",
+    until="1.21",
+    machine=_UNEVEN,
+)
+def only_free_cpus_are_given(node: LockstepNode) -> None:
+    """No CPU twice, and no reserved one."""
+    node.boot(KubeletConfig(reserved_system_cpus=_FIRST))
+    free = node.free
+    for name, count in (("a", 1), ("b", 1), ("c", 2)):
+        node.apply(guaranteed(name, count))
+        taken = node.taken(name)
+        node.promise_equal("As many as requested", f"size of {name}/c", count, len(taken))
+        node.promise_cpus("None that is not free", f"{name}/c", CPUSet(), taken - free)
+        free -= taken
+
+
+@scenario(
+    "uneven/reserved-cpu-is-given-away",
+    "Where a core lacks a CPU, a request may be given a reserved CPU",
+    UNEVEN_CORES,
+    level=Level.EXTENDED,
+    since="1.22",
+    machine=_UNEVEN,
+)
+def reserved_cpu_is_given_away(node: LockstepNode) -> None:
+    """A defect, told here so that nobody is surprised: it breaks the promise that reserved CPUs
+    stay in the shared pool. The first core counts as free, as one of its two CPUs is."""
+    if not _is_mended(node):
+        node.expect_broken(RESERVED_STAY)
+    node.boot(KubeletConfig(reserved_system_cpus=_FIRST))
+    node.apply(guaranteed("a", 2))
+    given = _FIRST & node.taken("a")
+    expected = CPUSet() if _is_mended(node) else _FIRST
+    node.promise_cpus("The reserved CPU is given away", "reserved CPUs of a/c", expected, given)
+
+
+@scenario(
+    "uneven/busy-cpu-is-given-away",
+    "Where a core lacks a CPU, a request may be given a CPU that another container has",
+    UNEVEN_CORES,
+    level=Level.EXTENDED,
+    since="1.22",
+    machine=_UNEVEN,
+)
+def busy_cpu_is_given_away(node: LockstepNode) -> None:
+    """A defect, told here so that nobody is surprised: it breaks the promise that exclusive CPUs
+    belong to one container alone. The first request takes the core of one CPU, the second one half
+    of another, which the third then finds free."""
+    if not _is_mended(node):
+        node.expect_broken(EXCLUSIVE_TO_ONE)
+    node.boot(KubeletConfig(reserved_system_cpus=node.topology.with_siblings(_FIRST)))
+    for name, count in (("a", 1), ("b", 1), ("c", 2)):
+        node.apply(guaranteed(name, count))
+    twice = node.taken("b") & node.taken("c")
+    expected = CPUSet() if _is_mended(node) else node.taken("b")
+    node.promise_cpus("The CPU of b is given away again", "CPUs of b and c", expected, twice)

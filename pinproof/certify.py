@@ -1,0 +1,138 @@
+"""``pinproof certify``: machine lint, every core promise and all that only a node can show.
+
+What belongs here: one run for each node, and the certificate of each. What never does: judging
+(:mod:`conformance`), and the certificate's form (:mod:`reports.certificate`).
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import pytest
+import typer
+from rich.console import Console
+
+import reports
+import topologies
+from conformance.subject import SubjectUsageError
+from conformance.verdict import ExitStatus
+from hil.safety import Risk
+from hil.shell import NodeUsageError
+from hil.subject import NodeSubject
+from pinproof.run import SUITE, prepare_folder
+from reports import certificate
+from reports.certificate import Findings, Outcome
+
+#: Which status says most, of several nodes'.
+_GRAVITY = (
+    ExitStatus.NOT_RESTORED,
+    ExitStatus.NOT_CONFORMANT,
+    ExitStatus.USAGE,
+    ExitStatus.COULD_NOT_TELL,
+    ExitStatus.TOO_FEW,
+    ExitStatus.CONFORMANT,
+)
+
+
+def certify(
+    context: typer.Context,
+    nodes: Annotated[
+        list[str],
+        typer.Argument(help="ssh://user@host, or an inventory (node7.toml, lab.toml#node7)."),
+    ],
+    max_risk: Annotated[
+        str,
+        typer.Option(
+            help="What may be done: read-only, pods, kubelet-restart, cpu-offline, reboot. "
+            "Default: pods; everything on nodes of the lab."
+        ),
+    ] = "",
+    image: Annotated[
+        str, typer.Option(help="An image with a POSIX shell that is on the nodes.")
+    ] = "",
+    report: Annotated[
+        Path, typer.Option(help="Where the certificates go: a folder for each node.")
+    ] = Path("certificate"),
+) -> None:
+    """Certify nodes: each gets a certificate, as HTML and JSON, beside its report.
+
+    Outcome: success; partial, where a required scenario was skipped (exit status 4); failure.
+    Whatever else is given goes to pytest (-k EXPRESSION selects scenarios: the certificate is
+    partial then).
+    """
+    if max_risk and max_risk not in [one.value for one in Risk]:
+        known = ", ".join(one.value for one in Risk)
+        raise SubjectUsageError(f"--max-risk {max_risk!r} is none of {known}")
+    console = Console(highlight=False)
+    statuses = [
+        _certify_one(target, max_risk, image, report, context.args, console)
+        for place in nodes
+        for target in _each(place)
+    ]
+    raise typer.Exit(next(one for one in _GRAVITY if one in statuses))
+
+
+def _each(place: str) -> list[str]:
+    """An inventory as its nodes, one by one."""
+    from hil.access import nodes as addresses
+
+    if "#" in place or "://" in place or place == "local:":
+        return [place]
+    try:
+        return [f"{place}#{one.name}" for one in addresses(place)]
+    except NodeUsageError as error:
+        raise SubjectUsageError(str(error)) from error
+
+
+def _certify_one(
+    target: str, risk: str, image: str, report: Path, extra: Sequence[str], console: Console
+) -> ExitStatus:
+    options = [f"max-risk={risk}"] if risk else []
+    options += [f"image={image}"] if image else []
+    text = f"node:{target}" + (f"?{'&'.join(options)}" if options else "")
+    subject = NodeSubject.open(text.removeprefix("node:"))
+    try:
+        subject.smoke()
+        findings = Findings(
+            node=subject.info.facts,
+            lint=[
+                str(one) for machine in subject.machines for one in topologies.lint(machine.tree)
+            ],
+            risk=subject.risks,
+        )
+        name = subject.machines[0].name
+    finally:
+        subject.close()
+    folder = report / re.sub(r"[^A-Za-z0-9._-]+", "_", name)
+    stream = prepare_folder(folder, ("certificate.html", "certificate.json"))
+    status = pytest.main(
+        [
+            str(SUITE / "test_scenarios.py"),
+            *(f"--rootdir={SUITE}", "-c", "/dev/null", "-p", "no:cacheprovider"),
+            *(f"--pin-subject={text}", "--pin-level=certificate", f"--pin-report={folder}"),
+            "--pin-no-smoke",
+            *("-q", "--no-header", "--no-summary", "--tb=no", "--show-capture=no"),
+            *extra,
+        ]
+    )
+    if not stream.exists() or not stream.stat().st_size:
+        typer.echo(f"pinproof: {target}: nothing was run", err=True)
+        return ExitStatus.USAGE if status == pytest.ExitCode.USAGE_ERROR else ExitStatus.TOO_FEW
+    run = reports.load(stream)
+    certificate.write(run, findings, folder)
+    reports.summarise(stream, console)
+    outcome = certificate.outcome_of(run)
+    _tell(name, outcome, run, folder, console)
+    return certificate.status_of(run)
+
+
+def _tell(name: str, outcome: Outcome, run: reports.Run, folder: Path, console: Console) -> None:
+    console.print(f"{name}: {outcome.value}", markup=False)
+    for result in certificate.open_ends(run)[:20]:
+        console.print(f"  not known: {result.scenario}: {result.reason}", markup=False)
+    sys.stderr.flush()
+    typer.echo(str(folder / "certificate.html"))

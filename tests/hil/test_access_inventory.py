@@ -1,0 +1,132 @@
+"""Inventories: what they may say, and how a mistake in one is told."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from hil.access import nodes
+from hil.access.route import route
+from hil.facts.paths import KubeletPaths
+from hil.safety import Allow
+from hil.shell import NodeUsageError
+
+FULL = """\
+[[node]]
+name = "node7"
+url = "ssh://root@10.0.0.7:2222"
+identity = ["keys/one", "/keys/two"]
+known_hosts = "hosts"
+jump = "ssh://me@bastion"
+sudo = true
+accept_new = true
+kubeconfig = "admin.conf"
+node = "node7.example"
+flavour = "k3s"
+lab = "2s-2n-8c-smt2"
+allow = ["reboot", "static-pods"]
+
+[node.kubelet]
+root_dir = "/data/kubelet"
+
+[[node]]
+url = "ssh://10.0.0.8"
+"""
+
+
+def write(folder: Path, text: str) -> str:
+    path = folder / "lab.toml"
+    path.write_text(text)
+    return str(path)
+
+
+def refused(text: str) -> str:
+    with pytest.raises(NodeUsageError) as caught:
+        nodes(text)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+def test_all_keys_are_read(tmp_path: Path) -> None:
+    """Relative paths are taken from the inventory's folder."""
+    first, second = nodes(write(tmp_path, FULL))
+    assert first.name == "node7"
+    assert first.url == "ssh://root@10.0.0.7:2222"
+    assert first.identity == (tmp_path / "keys/one", Path("/keys/two"))
+    assert first.known_hosts == tmp_path / "hosts"
+    assert first.jump == ("ssh://me@bastion",)
+    assert first.sudo
+    assert first.accept_new
+    assert first.kubeconfig == tmp_path / "admin.conf"
+    assert (first.node, first.flavour, first.lab) == ("node7.example", "k3s", "2s-2n-8c-smt2")
+    assert first.allow == {Allow.REBOOT, Allow.STATIC_PODS}
+    assert first.kubelet == KubeletPaths(root_dir="/data/kubelet")
+    assert (second.name, second.sudo, second.known_hosts) == ("10.0.0.8", False, None)
+
+
+def test_an_address_alone_is_a_node() -> None:
+    (one,) = nodes("ssh://admin@node7:2200")
+    assert (one.name, one.url) == ("node7", "ssh://admin@node7:2200")
+    (here,) = nodes("local:")
+    assert here.name == "this-host"
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ('[[node]]\nurl = "ssh://a"\nhots = 1\n', ":3: hots: there is no such key"),
+        ('[[node]]\nname = "a"\n', ":1: url: missing"),
+        ('[[node]]\nurl = "http://a"\n', ":2: url: 'http://a' is neither"),
+        ('[[node]]\nurl = "ssh://a:x"\n', ":2: url: "),
+        ('[[node]]\nurl = "ssh://a"\nsudo = "yes"\n', ":3: sudo: 'yes' is neither true nor"),
+        ('[[node]]\nurl = "ssh://a"\nallow = ["all"]\n', ":3: allow: 'all' is none of"),
+        ('[[node]]\nurl = "ssh://a"\nidentity = 3\n', ":3: identity: 3 is neither"),
+        ('[[node]]\nurl = "ssh://a"\n[[node]]\nurl = "ssh://a"\n', ":3: name: 'a' is there twice"),
+        ('[[node]]\nurl = "ssh://a"\nname = "a b"\n', ":3: name: 'a b' is no name"),
+        ('[[node]]\nurl = "ssh://a"\n[node.kubelet]\nunti = "k"\n', ":4: unti: there is no"),
+        ('[[node]]\nurl = "ssh://a"\n[node.kubelet]\nconfig = "c"\n', ":4: config: 'c' is no abs"),
+        ('[[nodes]]\nurl = "ssh://a"\n', ":1: nodes: there is no such key"),
+        ('[node]\nurl = "ssh://a"\n', ":1: node: nodes are [[node]] tables"),
+        ("", "it names no node"),
+        ("a = = b", "line 1"),
+        ('[[node]]\nurl = "ssh://a"\nname = "a\\u001b[1m"\n', ":3: name: 'a\\x1b[1m' is no"),
+    ],
+)
+def test_a_mistake_is_told_with_key_and_line(tmp_path: Path, text: str, told: str) -> None:
+    message = refused(write(tmp_path, text))
+    assert told in message
+    assert message.startswith(str(tmp_path / "lab.toml"))
+
+
+def test_what_is_no_node_is_refused(tmp_path: Path) -> None:
+    assert "a node is ssh://" in refused("node7")
+    assert "No such file" in refused(str(tmp_path / "absent.toml"))
+    assert "a password does not belong" in refused("ssh://root:secret@node7")
+    assert "secret" not in refused("ssh://root:secret@node7")
+
+
+def test_the_users_ssh_configuration_is_honoured(tmp_path: Path) -> None:
+    """What the inventory says goes before it; strictness of host keys is not up to it."""
+    config = tmp_path / "config"
+    config.write_text(
+        "Host node7\n  HostName 10.0.0.7\n  User admin\n  Port 2222\n  IdentityFile /keys/a\n"
+        "  ProxyJump me@bastion:2200\n  UserKnownHostsFile /known\n  StrictHostKeyChecking no\n"
+    )
+    bastion, node = route("ssh://node7", config=config)
+    assert str(bastion) == "ssh://me@bastion:2200"
+    assert str(node) == "ssh://admin@10.0.0.7:2222"
+    assert (node.identity, node.known_hosts) == ((Path("/keys/a"),), Path("/known"))
+    *between, node = route(
+        "ssh://root@node7:22", config=config, identity=[Path("/mine")], jump=["ssh://other"]
+    )
+    assert [str(one) for one in between] == ["ssh://other"]
+    assert node.address.user == "root"
+    assert node.identity == (Path("/mine"),)
+
+
+def test_a_proxy_command_is_refused(tmp_path: Path) -> None:
+    config = tmp_path / "config"
+    config.write_text("Host node7\n  ProxyCommand nc %h %p\n")
+    with pytest.raises(NodeUsageError, match="ProxyCommand is not followed"):
+        route("ssh://node7", config=config)

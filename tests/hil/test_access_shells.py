@@ -1,0 +1,287 @@
+"""Shells: one contract, on this host and over SSH to a real server of one's own."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from benchmarks.sshd import NoSshd, OwnSshd, own_sshd
+from hil.access import NodeAddress, connect, connected
+from hil.access.local import LocalShell
+from hil.access.supervised import Supervised
+from hil.access.testinfra import host_of
+from hil.shell import NodeTimeout, NodeUnfit, NodeUnreachable, NodeUsageError, Shell
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OwnSshd]:
+    try:
+        with own_sshd(tmp_path_factory.mktemp("sshd")) as running:
+            yield running
+    except NoSshd as error:
+        pytest.skip(f"NOT TESTED: {error}")
+
+
+@pytest.fixture
+def address(server: OwnSshd) -> NodeAddress:
+    return NodeAddress("node1", server.url, identity=(server.key,), known_hosts=server.known_hosts)
+
+
+@pytest.fixture(params=["local", "ssh"])
+def shell(request: pytest.FixtureRequest) -> Iterator[Shell]:
+    if request.param == "local":
+        yield LocalShell("node1")
+        return
+    with connected(request.getfixturevalue("address")) as opened:
+        yield opened
+
+
+def alive(mark: str) -> list[str]:
+    """Processes with this in their environment."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            if mark.encode() in (folder / "environ").read_bytes():
+                found.append((folder / "cmdline").read_text().replace("\0", " "))
+        except OSError:
+            continue
+    return found
+
+
+def gone(mark: str, within: float = 8.0) -> bool:
+    """Whether they all end in time."""
+    end = time.monotonic() + within
+    while alive(mark) and time.monotonic() < end:
+        time.sleep(0.02)
+    return not alive(mark)
+
+
+def test_status_streams_and_stdin(shell: Shell) -> None:
+    done = shell.run("echo out; echo err >&2; cat; exit 3", stdin=b"in\0\xff")
+    assert (done.status, done.stdout, done.stderr) == (3, b"out\nin\0\xff", b"err\n")
+
+
+def test_a_signal_is_a_negative_status(shell: Shell) -> None:
+    assert shell.run("kill -9 $$").status == -9
+
+
+def test_scripts_are_not_touched_by_shells_in_between(shell: Shell) -> None:
+    """Whatever login shell there is."""
+    script = "printf '%s|' \"a'b\" 'c\"d' '$HOME' '!x' '\\\\n' ; echo '\té'"
+    assert shell.run(script).text == "a'b|c\"d|$HOME|!x|\\\\n|\té\n"
+
+
+def test_large_input_and_output_do_not_wait_for_each_other(shell: Shell) -> None:
+    data = os.urandom(1 << 20)
+    assert shell.run("cat", stdin=data).stdout == data
+
+
+def test_input_that_nobody_reads_is_no_error(shell: Shell) -> None:
+    assert shell.run("exec <&-; echo done", stdin=b"x" * (4 << 20)).text == "done\n"
+
+
+def test_round_trips_are_counted(shell: Shell) -> None:
+    before = shell.trips
+    shell.run("true")
+    shell.run("false")
+    assert shell.trips == before + 2
+
+
+def test_a_deadline_ends_the_command_and_its_children(shell: Shell) -> None:
+    with pytest.raises(NodeTimeout, match=r"took longer than 0\.3 s"):
+        shell.run("export MARK=pinproof-late; (sleep 60 & sleep 60) & nohup sleep 60", deadline=0.3)
+    assert gone("MARK=pinproof-late")
+
+
+def test_endless_output_is_cut_off(shell: Shell) -> None:
+    with pytest.raises(NodeTimeout, match="wrote more than 1000 bytes"):
+        shell.run("export MARK=pinproof-endless; yes", limit=1000)
+    assert gone("MARK=pinproof-endless")
+    with pytest.raises(NodeTimeout, match="wrote more"):
+        shell.run("yes >&2", limit=1000)
+
+
+def test_what_a_script_leaves_running_ends_with_it(shell: Shell) -> None:
+    assert shell.run("export MARK=pinproof-left; sleep 60 & echo x").text == "x\n"
+    assert gone("MARK=pinproof-left")
+
+
+def test_a_script_that_is_too_long_is_a_mistake_of_ours(shell: Shell) -> None:
+    with pytest.raises(ValueError, match="send files by stdin"):
+        shell.run("#" * 100_000)
+
+
+def test_scripts_run_at_the_same_time(address: NodeAddress) -> None:
+    """Each waits for the other: one connection carries both."""
+    with connected(address) as shell:
+        folder = shell.run("mktemp -d").text.strip()
+        other = threading.Thread(target=shell.run, args=(f"until [ -e {folder}/a ]; do :; done",))
+        other.start()
+        shell.run(f"touch {folder}/a")
+        other.join(timeout=20)
+        assert not other.is_alive()
+        shell.run(f"rm -r {folder}")
+
+
+def test_a_connection_that_is_cut_ends_what_ran(server: OwnSshd, address: NodeAddress) -> None:
+    """And the next script makes a new one."""
+    with connected(address) as shell:
+        cutter = threading.Thread(target=_cut_when_running, args=(server, "MARK=pinproof-cut"))
+        cutter.start()
+        with pytest.raises(NodeUnreachable, match="connection broke"):
+            shell.run("export MARK=pinproof-cut; sleep 60; sleep 61")
+        cutter.join()
+        assert gone("MARK=pinproof-cut")
+        assert shell.run("echo again").text == "again\n"
+
+
+def _cut_when_running(server: OwnSshd, mark: str) -> None:
+    while not alive(mark):
+        time.sleep(0.01)
+    server.cut()
+
+
+def test_a_runner_that_is_killed_leaves_nothing(tmp_path: Path) -> None:
+    """SIGKILL gives it no chance to clean up; what it started sees that it is gone."""
+    code = (
+        "from hil.access.local import LocalShell\n"
+        "LocalShell().run('export MARK=pinproof-orphan; sleep 60 & sleep 60')"
+    )
+    runner = subprocess.Popen([sys.executable, "-c", code])
+    while not alive("MARK=pinproof-orphan"):
+        assert runner.poll() is None
+        time.sleep(0.01)
+    runner.kill()
+    runner.wait()
+    assert gone("MARK=pinproof-orphan")
+
+
+def refusal(address: NodeAddress) -> str:
+    with pytest.raises(NodeUnreachable) as caught:
+        connect(address)
+    assert "\n" not in str(caught.value)
+    assert str(caught.value).startswith("node1")
+    return str(caught.value)
+
+
+def test_a_host_that_is_not_known_is_refused(address: NodeAddress, tmp_path: Path) -> None:
+    new = tmp_path / "hosts"
+    told = refusal(dataclasses.replace(address, known_hosts=new))
+    assert "SHA256:" in told
+    assert "is not in" in told
+    assert not new.exists()
+    trusting = dataclasses.replace(address, known_hosts=new, accept_new=True)
+    with connected(trusting) as shell:
+        assert shell.run("echo in").text == "in\n"
+    with connected(dataclasses.replace(trusting, accept_new=False)):
+        pass
+
+
+def test_a_changed_host_key_is_refused(
+    server: OwnSshd, address: NodeAddress, tmp_path: Path
+) -> None:
+    """However trusting one is."""
+    wrong = tmp_path / "hosts"
+    key = server.key.with_suffix(".pub").read_text().split()
+    wrong.write_text(f"[127.0.0.1]:{server.port} {key[0]} {key[1]}\n")
+    told = refusal(dataclasses.replace(address, known_hosts=wrong, accept_new=True))
+    assert "is another than the one in" in told
+
+
+def test_a_wrong_key_is_refused(server: OwnSshd, address: NodeAddress) -> None:
+    told = refusal(dataclasses.replace(address, identity=(server.host_key,)))
+    assert "does not let us in" in told
+
+
+def test_a_key_that_is_not_there_is_wrong_usage(address: NodeAddress, tmp_path: Path) -> None:
+    with pytest.raises(NodeUsageError, match="identity: there is no file"):
+        connect(dataclasses.replace(address, identity=(tmp_path / "absent",)))
+
+
+def test_nobody_listens(address: NodeAddress) -> None:
+    assert "Unable to connect" in refusal(
+        dataclasses.replace(address, url="ssh://root@127.0.0.1:1")
+    )
+
+
+def test_a_host_in_between(server: OwnSshd, address: NodeAddress) -> None:
+    """Both hosts' keys are checked."""
+    with connected(dataclasses.replace(address, jump=(server.url,))) as shell:
+        assert shell.run("echo beyond").text == "beyond\n"
+    told = refusal(dataclasses.replace(address, url="ssh://root@127.0.0.1:1", jump=(server.url,)))
+    assert "127.0.0.1:1" in told
+
+
+GARBAGE = "#!/bin/sh\nhead -c 300000 /dev/urandom; printf '\\033[2Jboo' >&2; exit 1\n"
+SUDO = "#!/bin/sh\necho 'sudo: a password is required' >&2; exit 1\n"
+
+
+@pytest.mark.parametrize(
+    ("program", "told"),
+    [
+        (GARBAGE, r"no POSIX shell answers \(status 1\): it said \\x1b\[2Jboo"),
+        (SUDO, "sudo does not let us without a password: sudo: a password is required"),
+    ],
+)
+def test_a_node_that_runs_something_else(tmp_path: Path, program: str, told: str) -> None:
+    """Whatever we ask it to run."""
+    forced = tmp_path / "forced"
+    forced.write_text(program)
+    forced.chmod(0o755)
+    tmp_path.chmod(0o755)
+    try:
+        with own_sshd(tmp_path / "sshd", force_command=str(forced)) as server:
+            address = NodeAddress(
+                "node1", server.url, identity=(server.key,), known_hosts=server.known_hosts
+            )
+            with connected(address) as shell, pytest.raises(NodeUnfit, match=told):
+                shell.run("echo hi")
+    except NoSshd as error:
+        pytest.skip(f"NOT TESTED: {error}")
+
+
+def test_greetings_of_a_login_shell_are_not_output(tmp_path: Path) -> None:
+    forced = tmp_path / "forced"
+    forced.write_text('#!/bin/sh\necho hello; echo hey >&2\neval "$SSH_ORIGINAL_COMMAND"\n')
+    forced.chmod(0o755)
+    try:
+        with own_sshd(tmp_path / "sshd", force_command=str(forced)) as server:
+            address = NodeAddress(
+                "node1", server.url, identity=(server.key,), known_hosts=server.known_hosts
+            )
+            with connected(address) as shell:
+                done = shell.run("echo hi; echo ho >&2")
+                assert (done.text, done.stderr) == ("hi\n", b"ho\n")
+    except NoSshd as error:
+        pytest.skip(f"NOT TESTED: {error}")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="NOT TESTED: needs root, to be somebody else")
+def test_whoever_is_not_root_is_refused(tmp_path: Path) -> None:
+    """Before anything of the script runs."""
+    tmp_path.chmod(0o777)
+    run = Supervised.of(f"touch {tmp_path}/never", 5, root=True)
+    done = subprocess.run(
+        run.arguments(os.getpid()), capture_output=True, user=65534, group=65534, check=False
+    )
+    with pytest.raises(NodeUnfit, match="^node1: the login is nobody, not root: set sudo$"):
+        run.done(done.returncode, done.stdout, done.stderr, node="node1")
+    assert not (tmp_path / "never").exists()
+
+
+def test_a_testinfra_host(shell: Shell) -> None:
+    """Users' own tests speak over our connection."""
+    host = host_of(shell)
+    before = shell.trips
+    assert host.file("/etc/passwd").is_file
+    assert host.run("echo %s", "a b; c").stdout == "a b; c\n"
+    assert host.user("root").uid == 0
+    assert shell.trips > before

@@ -1,0 +1,362 @@
+"""A guarded node: what is changed is undone, whatever happens in between."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from benchmarks.fakenode import PINNED, FakeNode
+from hil.access.local import LocalShell
+from hil.facts import NodeFacts, gather
+from hil.flavours import flavour_of
+from hil.safety import (
+    Guarded,
+    LeaseLost,
+    NodeBusy,
+    Note,
+    NotRestored,
+    RemoveFile,
+    Risk,
+    SetOnline,
+    WriteFile,
+)
+from hil.safety.agent import call
+from hil.shell import NodeUnfit
+from reference.steps import KubeletConfig
+
+CONFIG = "/var/lib/kubelet/config.yaml"
+STATE = "/var/lib/kubelet/cpu_manager_state"
+CONTAINER = (
+    f"/sys/fs/cgroup/kubepods.slice/kubepods-pod{PINNED.replace('-', '_')}.slice"
+    "/cri-containerd-abc.scope/cpuset.cpus"
+)
+
+
+def guarded(fake: FakeNode, facts: NodeFacts, risk: Risk = Risk.CPU_OFFLINE) -> Guarded:
+    return Guarded(fake.shell(), facts, risk, "test")
+
+
+def online(fake: FakeNode, cpu: int) -> str:
+    return (fake.root / f"sys/devices/system/cpu/cpu{cpu}/online").read_text().strip()
+
+
+def text(fake: FakeNode, path: str) -> str:
+    return (fake.root / path[1:]).read_text()
+
+
+def test_all_kinds_of_changes_are_made_and_undone(fake: FakeNode, facts: NodeFacts) -> None:
+    """In one round trip, with a script behind them."""
+    before = fake.content()
+    witness = fake.root / "fake/undone"
+    with guarded(fake, facts) as node:
+        shell = node._shell
+        trips = shell.trips
+        done = node.change(
+            *flavour_of(facts).configure(facts, KubeletConfig(policy="none")),
+            WriteFile("/etc/kubernetes/manifests/new.yaml", b"\0\xff"),
+            WriteFile("/etc/new/folder/file", b"x"),
+            RemoveFile(STATE),
+            SetOnline(5, False),
+            WriteFile(CONTAINER, b"9\n"),
+            Note(f"echo done >>{witness}"),
+            then="echo after; cat; exit 3",
+        )
+        assert shell.trips == trips + 1
+        assert (done.status, done.text) == (3, "after\n")
+        assert "cpuManagerPolicy: none" in text(fake, CONFIG)
+        assert (fake.root / CONFIG[1:]).stat().st_mode & 0o777 == 0o600
+        assert (fake.root / "etc/kubernetes/manifests/new.yaml").read_bytes() == b"\0\xff"
+        assert not (fake.root / STATE[1:]).exists()
+        assert online(fake, 5) == "0"
+        assert text(fake, CONTAINER) == "9\n"
+        assert not witness.exists()
+    assert fake.content() == before
+    assert witness.read_text() == "done\n"
+    assert not (fake.root / "etc/new").exists()
+    assert not (fake.root / "var/lib/pinproof").exists()
+    assert fake.running
+
+
+def test_a_scenario_costs_few_round_trips(fake: FakeNode, facts: NodeFacts) -> None:
+    shell = fake.shell()
+    with Guarded(shell, facts, Risk.PODS):
+        assert shell.trips == 1
+    assert shell.trips == 2
+
+
+def test_times_and_owners_come_back(fake: FakeNode, facts: NodeFacts) -> None:
+    place = fake.root / CONFIG[1:]
+    os.utime(place, (1_000_000_000, 1_000_000_000))
+    with guarded(fake, facts) as node:
+        node.change_file(CONFIG, "a: 1\n")
+        assert place.stat().st_mtime != 1_000_000_000
+    assert place.stat().st_mtime == 1_000_000_000
+
+
+def test_an_error_inside_restores_and_goes_on(fake: FakeNode, facts: NodeFacts) -> None:
+    before = fake.content()
+    with pytest.raises(KeyError), guarded(fake, facts) as node:
+        node.remove_file(CONFIG)
+        raise KeyError
+    assert fake.content() == before
+
+
+def test_a_link_keeps_being_one(fake: FakeNode, facts: NodeFacts) -> None:
+    """What it leads to is changed."""
+    place = fake.root / CONFIG[1:]
+    place.rename(place.with_name("real.yaml"))
+    place.symlink_to("real.yaml")
+    with guarded(fake, facts) as node:
+        node.change_file(CONFIG, "a: 1\n")
+        assert place.is_symlink()
+        assert place.read_text() == "a: 1\n"
+    assert place.is_symlink()
+    assert "static" in place.read_text()
+
+
+def test_the_kubelet_is_restarted_only_where_it_must(fake: FakeNode, facts: NodeFacts) -> None:
+    """It read settings that are gone, or its files were changed."""
+    with guarded(fake, facts) as node:
+        node.change_file("/etc/kubernetes/manifests/a.yaml", "x")
+        node.change(WriteFile(CONTAINER, b"9\n"), SetOnline(5, False))
+    assert fake.starts == 1
+    shell = fake.shell()
+    with guarded(fake, facts) as node:
+        node.change_file(CONFIG, "a: 1\n")
+        shell.run("systemctl restart kubelet.service")
+        node.change_file(CONFIG, text(fake, CONFIG))
+    assert fake.starts == 3
+
+
+def test_a_kubelet_that_was_down_is_down_again(fake: FakeNode, facts: NodeFacts) -> None:
+    shell = fake.shell()
+    shell.run("systemctl stop kubelet.service")
+    with guarded(fake, facts):
+        shell.run("systemctl start kubelet.service")
+    assert not fake.running
+
+
+def test_a_kubelet_that_was_up_is_up_again(fake: FakeNode, facts: NodeFacts) -> None:
+    shell = fake.shell()
+    with guarded(fake, facts):
+        shell.run("systemctl stop kubelet.service")
+    assert fake.running
+
+
+def test_restoring_in_between(fake: FakeNode, facts: NodeFacts) -> None:
+    """And going on, as often as one likes."""
+    before = fake.content()
+    with guarded(fake, facts) as node:
+        for cpu in (5, 6):
+            node.offline(cpu)
+            node.remove_file(STATE)
+            node.restore()
+            assert online(fake, cpu) == "1"
+            assert text(fake, STATE) == before[STATE[1:]][1].decode()
+        node.offline(7)
+    assert fake.content() == before
+
+
+def test_what_could_not_be_restored_is_listed(fake: FakeNode, facts: NodeFacts) -> None:
+    """Status 5, each difference on a line, and what a person can do."""
+    fake.file("/etc/default/kubelet", "A=1\n")
+    with (
+        pytest.raises(NotRestored, match="/etc/default/kubelet") as caught,
+        guarded(fake, gather(fake.shell(), root=str(fake.root)), Risk.PODS) as node,
+    ):
+        fake.file("/etc/default/kubelet", "A=2\n")
+        (fake.root / CONTAINER[1:]).write_text("2\n")
+        (fake.root / "var/lib/pinproof/settle").touch()
+        node.touch()
+    differences = caught.value.differences
+    assert len(differences) == 2
+    assert f"{CONTAINER}: was 2-3, is 2" in differences
+    assert "node.sh restore" in caught.value.manual
+    with pytest.raises(NotRestored), guarded(fake, facts):
+        pass
+    fake.file("/etc/default/kubelet", "A=1\n")
+    (fake.root / CONTAINER[1:]).write_text("2-3\n")
+    with guarded(fake, facts):
+        pass
+
+
+def test_cpus_that_must_stay_online(fake: FakeNode, facts: NodeFacts) -> None:
+    """Refused before anything is done."""
+    before = fake.content()
+    with guarded(fake, facts) as node:
+        for cpu, why in ((0, "it is CPU 0"), (16, "reserved"), (2, "kube-system/pinned")):
+            with pytest.raises(NodeUnfit, match=f"CPU {cpu} stays online: .*{why}"):
+                node.change(WriteFile("/etc/x", b""), SetOnline(5, False), SetOnline(cpu, False))
+        assert online(fake, 5) == "1"
+        assert not (fake.root / "etc/x").exists()
+    assert fake.content() == before
+
+
+def test_reserved_quantities_count_too(fake: FakeNode) -> None:
+    """The kubelet takes the CPUs for them as for any container."""
+    config = text(fake, CONFIG).replace("reservedSystemCPUs: 0,16", "systemReserved: {cpu: 1500m}")
+    fake.file(CONFIG, config, 0o600)
+    facts = gather(fake.shell(), root=str(fake.root))
+    with guarded(fake, facts) as node, pytest.raises(NodeUnfit, match="CPU 16 stays online"):
+        node.offline(16)
+
+
+def test_a_risk_that_was_not_taken(fake: FakeNode, facts: NodeFacts) -> None:
+    with (
+        guarded(fake, facts, Risk.PODS) as node,
+        pytest.raises(NodeUnfit, match="needs --max-risk cpu-offline"),
+    ):
+        node.offline(5)
+    with (
+        guarded(fake, facts, Risk.READ_ONLY) as node,
+        pytest.raises(NodeUnfit, match="read-only run changes nothing"),
+    ):
+        node.change_file("/etc/x", "")
+
+
+def test_a_lease_keeps_two_runs_apart(fake: FakeNode, facts: NodeFacts) -> None:
+    with guarded(fake, facts) as first:
+        first.change_file("/etc/x", "1")
+        with (
+            pytest.raises(NodeBusy, match=r"held by test-[0-9a-f]{6} for \d+ s"),
+            guarded(fake, facts),
+        ):
+            pass
+        assert text(fake, "/etc/x") == "1"
+        with pytest.raises(NodeBusy), guarded(fake, facts):
+            pass
+    with guarded(fake, facts):
+        pass
+
+
+def test_silence_restores_the_node(fake: FakeNode, facts: NodeFacts) -> None:
+    """The dead-man timer; and who wakes up afterwards is told, and does nothing."""
+    before = fake.content()
+    node = Guarded(fake.shell(), facts, Risk.CPU_OFFLINE, "test", patience=4)
+    node.__enter__()
+    node._over.set()  # nothing is heard of us from now on
+    node.offline(5)
+    assert online(fake, 5) == "0"
+    _until(lambda: not (fake.root / "var/lib/pinproof").exists())
+    assert fake.content() == before
+    with pytest.raises(NodeUnfit):
+        node.offline(6)
+    assert online(fake, 6) == "1"
+
+
+def _until(condition: object, within: float = 30.0) -> None:
+    assert callable(condition)
+    end = time.monotonic() + within
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
+def test_a_new_boot_gives_the_runner_time(fake: FakeNode, facts: NodeFacts) -> None:
+    """Times are since boot; a lease of an earlier one holds for as long again, and no longer."""
+    node = guarded(fake, facts)
+    with node:
+        node._over.set()
+        fake.file("/proc/sys/kernel/random/boot_id", "another\n")
+        fake.file("/proc/uptime", "60.00 1.0\n")
+        with pytest.raises(NodeBusy), guarded(fake, facts):
+            pass
+        node.offline(5)
+        fake.file("/proc/uptime", "700.00 1.0\n")
+        shell = fake.shell()
+        assert shell.run(call(str(fake.root), "dead-man")).status == 1
+        assert online(fake, 5) == "1"
+        with pytest.raises(LeaseLost):
+            node.touch()
+        node._lost = "told"
+
+
+def test_a_full_disk_changes_nothing(fake: FakeNode, facts: NodeFacts) -> None:
+    """One clear line; what was there stays, and nothing is left of ours."""
+    place = fake.root / "var/lib/pinproof"
+    place.mkdir(mode=0o700)
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(place)], check=False
+    )
+    if mounted.returncode:
+        pytest.skip("NOT TESTED: a small file system cannot be mounted")
+    before = fake.content()
+    try:
+        with pytest.raises(NodeUnfit, match="full"), guarded(fake, facts):
+            pass
+        (place / "filler").unlink(missing_ok=True)
+        assert [one.name for one in place.iterdir()] == []
+    finally:
+        subprocess.run(["umount", "-l", str(place)], check=True)
+    assert fake.content() == before
+
+
+def test_a_disk_that_fills_up_later(fake: FakeNode, facts: NodeFacts) -> None:
+    """What was changed before is undone: nothing needs more room than there was."""
+    before = fake.content()
+    place = fake.root / "var/lib/pinproof"
+    place.mkdir(mode=0o700)
+    if subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(place)], check=False
+    ).returncode:
+        pytest.skip("NOT TESTED: a small file system cannot be mounted")
+    try:
+        with guarded(fake, facts) as node:
+            node.change_file(CONFIG, "a: 1\n")
+            with (place / "filler").open("wb") as stream:
+                while True:
+                    try:
+                        stream.write(b"\0" * 4096)
+                        stream.flush()
+                    except OSError:
+                        break
+            with pytest.raises(NodeUnfit, match="full"):
+                node.change_file("/etc/kubernetes/manifests/own.yaml", "x" * 5000)
+            assert text(fake, "/etc/kubernetes/manifests/own.yaml") == "kind: Pod\n"
+    finally:
+        subprocess.run(["umount", "-l", str(place)], check=True)
+    place.rmdir()
+    assert fake.content() == before
+
+
+def test_pods_that_came_meanwhile_keep_their_cpus(fake: FakeNode, facts: NodeFacts) -> None:
+    """The state file of then knows nothing of them: it is not put back."""
+    uid = "77777777-0000-4000-8000-000000000001"
+    told = []
+    with (
+        pytest.raises(NotRestored, match="cpu_manager_state"),
+        Guarded(fake.shell(), facts, Risk.KUBELET_RESTART, "test", say=told.append),
+    ):
+        (fake.root / f"var/lib/kubelet/pods/{uid}").mkdir()
+        state = text(fake, STATE).replace('{"5f', f'{{"{uid}": {{"main": "4"}}, "5f')
+        (fake.root / STATE[1:]).write_text(state)
+    assert text(fake, STATE) == state
+
+
+def test_hostile_names_reach_no_shell(fake: FakeNode, facts: NodeFacts) -> None:
+    name = "/etc/kubernetes/manifests/$(touch hacked)'\"; touch hacked #.yaml"
+    before = fake.content()
+    with guarded(fake, facts) as node:
+        node.change_file(name, "$(touch hacked)")
+        assert text(fake, name) == "$(touch hacked)"
+    assert fake.content() == before
+    assert not Path("hacked").exists()
+    with pytest.raises(ValueError, match="no absolute path"):
+        WriteFileOf("../x", node)
+
+
+def WriteFileOf(path: str, node: Guarded) -> None:  # noqa: N802
+    node.change_file(path, "")
+
+
+def test_whoever_has_no_flock_is_refused(fake: FakeNode, facts: NodeFacts) -> None:
+    import dataclasses
+
+    lacking = dataclasses.replace(facts, tools=frozenset({"base64", "sha256sum"}))
+    with pytest.raises(NodeUnfit, match="it has no flock"), guarded(fake, lacking):
+        pass
+    assert isinstance(fake.shell(), LocalShell)

@@ -1,0 +1,439 @@
+"""Scenarios on a node that is not there: the steps of a real node, carried out on the model.
+
+The node below answers acts with looks as a real one does. Whatever is wrong with a miniature is
+done behind the kubelet's back, as it would be on a node: after the fact, in the cgroup; or to the
+state file, while the kubelet is down.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, Final
+
+import pytest
+
+import topologies
+from conformance.judge import Case, judge
+from conformance.oracle import ModelOracle
+from conformance.results import Result
+from conformance.scenario import Scenario, catalogue, find
+from conformance.subject import Capability, SubjectInfo, SubjectUnable
+from hil.facts.node import CgroupFacts, KubeletFacts, NodeFacts, RuntimeFacts
+from hil.node.member import Member, salt
+from hil.node.node import RealNode
+from hil.node.scripts import Act
+from hil.pods import Image
+from hil.safety import Change, RemoveFile, Risk, SetOnline, WriteFile
+from hil.shell import Done
+from hil.truth import ContainerTruth, Level, Look, ServiceState
+from reference import CPUSet, Node
+from reference.errors import IllegalStep
+from reference.qos import qos_class
+from reference.steps import (
+    Apply,
+    Container,
+    Delete,
+    Kind,
+    KubeletConfig,
+    Pod,
+    RemoveState,
+    Start,
+    Step,
+    Stop,
+    Tamper,
+    WriteState,
+)
+from reference.view import Phase
+
+SPEC: Final = "2s-2n-8c-smt2"
+RELEASE: Final = "1.36"
+STATE: Final = "/var/lib/kubelet/cpu_manager_state"
+MANIFESTS: Final = "/etc/kubernetes/manifests"
+
+
+class TokenFlavour:
+    """Scripts that the node below understands."""
+
+    name = "fake"
+
+    def start(self, facts: NodeFacts) -> str:
+        return "#start"
+
+    def stop(self, facts: NodeFacts) -> str:
+        return "#stop"
+
+    def kill(self, facts: NodeFacts) -> str:
+        return "#kill"
+
+    def configure(self, facts: NodeFacts, config: KubeletConfig) -> tuple[Change, ...]:
+        CONFIGS[len(CONFIGS)] = config
+        return (WriteFile("/config", str(len(CONFIGS) - 1).encode()),)
+
+
+CONFIGS: dict[int, KubeletConfig] = {}
+
+
+class NoHands:
+    trips = 0
+
+    def act(self, script: str, *changes: Change, deadline: float) -> Done:
+        raise AssertionError("the node below needs no shell")
+
+
+def facts() -> NodeFacts:
+    machine = topologies.machine(SPEC)
+    online = CPUSet.parse("0-15")
+    own = KubeletConfig(reserved_system_cpus=CPUSet([0]))
+    kubelet = KubeletFacts(
+        binary="/usr/bin/kubelet",
+        version="v1.36.4",
+        release=RELEASE,
+        unit="kubelet.service",
+        process=None,
+        flags={},
+        config_path="/config",
+        config_text="",
+        config_dir="",
+        drop_ins={},
+        settings={
+            "cpuManagerPolicy": "static",
+            "reservedSystemCPUs": str(own.reserved_system_cpus),
+            "readOnlyPort": 10255,
+            "cpuManagerReconcilePeriod": "1s",
+        },
+        root_dir="/var/lib/kubelet",
+        manifests=MANIFESTS,
+        state_path=STATE,
+        state_file=None,
+    )
+    return NodeFacts(
+        name="fake",
+        hostname="fake",
+        kernel="6.1",
+        arch="x86_64",
+        boot_id="1",
+        uptime=1.0,
+        command_line="",
+        online=online,
+        possible=online,
+        isolated=CPUSet(),
+        nohz_full=CPUSet(),
+        systemd=252,
+        units={},
+        kubelet=kubelet,
+        runtime=RuntimeFacts("containerd", "1.6", "unix:///run/containerd/containerd.sock"),
+        cgroup=CgroupFacts(2, "systemd", True, "/sys/fs/cgroup"),
+        machine=replace(machine, name="fake"),
+    )
+
+
+class ModelMember(Member):
+    """A node whose kubelet is the model. ``tamper_after`` is what somebody writes into a cgroup
+    once a pod runs; ``lose_at_start`` takes the entries out of the state file before each start."""
+
+    def __init__(
+        self,
+        *,
+        risk: Risk = Risk.CPU_OFFLINE,
+        tamper_after: CPUSet | None = None,
+        lose_at_start: bool = False,
+    ) -> None:
+        super().__init__(
+            "fake", NoHands(), facts(), TokenFlavour(), risk=risk, image=Image("busybox")
+        )
+        self.tamper_after = tamper_after
+        self.lose_at_start = lose_at_start
+        self.acts: list[Act] = []
+        self._online = CPUSet.parse("0-15")
+        self._quotas: dict[tuple[str, str], int] = {}
+        self._node = self._make(self.own_config)
+        self._config = self.own_config
+        self._pods: dict[str, Pod] = {}
+        self._ever: dict[str, Pod] = {}
+        self._started = 0
+        self._restarts = 0
+        self._do(Start())
+
+    def _make(self, config: KubeletConfig) -> Node:
+        return Node(lambda name: self._tree(), "fake", config, release=RELEASE)
+
+    def _tree(self) -> Any:
+        gone = CPUSet.parse("0-15") - self._online
+        whole = topologies.machine(SPEC)
+        return (topologies.offline(whole, gone) if gone else whole).tree
+
+    def _do(self, step: Step) -> None:
+        try:
+            self._node.do(step)
+        except IllegalStep:
+            return
+        if isinstance(step, Start):
+            self._started += 1
+
+    # What a script and its changes do.
+
+    def act(self, act: Act, *, spin: bool = False, log: bool = False) -> Look:
+        self.acts.append(act)
+        script = act.script
+        if "#kill" in script or "#stop" in script:
+            self._do(Stop())
+        for change in act.changes:
+            self._change(change)
+        if "rm -f" in script and STATE in script:
+            self._fresh()
+        if "#start" in script:
+            self._restarts = 0
+            if self.lose_at_start:
+                self._lose()
+            self._do(Start())
+        if "pin_more()" in script:
+            self._restarts += 1
+        for cpus, path in re.findall(r"echo (\S+) >(\S+)/cpuset\.cpus$", script, re.M):
+            uid, container = path.rsplit("/", 2)[-2:]
+            self._tamper(uid, container, CPUSet.parse(cpus.strip("'")))
+        for quota, path in re.findall(r"echo (\d+) 100000 >(\S+)/cpu\.max", script):
+            uid, container = path.rsplit("/", 2)[-2:]
+            self._quotas[uid.removeprefix("pod"), container] = int(quota)
+        return self._look(spin=spin)
+
+    def _tamper(self, uid: str, container: str, cpus: CPUSet) -> None:
+        name = next(pod.name for pod in self._pods.values() if f"pod{pod.uid}" == uid)
+        self._do(Tamper(name, container, cpus))
+
+    def _change(self, change: Change) -> None:
+        match change:
+            case WriteFile(path="/config", content=content):
+                self._config = CONFIGS[int(content)]
+                self._node = self._configured()
+            case WriteFile(path=path, content=content) if path == STATE:
+                self._do(WriteState(content.decode("utf-8", "surrogateescape")))
+            case RemoveFile(path=path) if path == STATE:
+                self._do(RemoveState())
+            case WriteFile(path=path, content=content):
+                pod = _pod(json.loads(content))
+                self._pods[path] = self._ever[pod.name] = pod
+                self._do(Apply(pod))
+                if self.tamper_after is not None and self._runs(pod):
+                    self._do(Tamper(pod.name, pod.containers[-1].name, self.tamper_after))
+            case RemoveFile(path=path):
+                found = self._pods.pop(path, None)
+                if found is not None:
+                    self._do(Delete(found.name))
+            case SetOnline(cpu=cpu, online=online):
+                one = CPUSet([cpu])
+                self._online = self._online | one if online else self._online - one
+                self._node._info = self._node._discover(self._tree(), release=RELEASE)
+
+    def _configured(self) -> Node:
+        from reference.steps import Configure
+
+        self._do(Configure(self._config))
+        return self._node
+
+    def _fresh(self) -> None:
+        self._pods.clear()
+        self._node = self._make(self._config)
+
+    def _lose(self) -> None:
+        text = self._node.view().state_file
+        if text is not None:
+            self._do(RemoveState())
+
+    def _runs(self, pod: Pod) -> bool:
+        return pod.name in self._node.view().cpusets
+
+    def _look(self, *, spin: bool) -> Look:
+        view = self._node.view()
+        uids = {pod.name: pod for pod in self._pods.values()}
+        items = []
+        for name, pod in uids.items():
+            seen = view.pods.get(name)
+            if seen is None:
+                continue
+            phase = {Phase.REJECTED: "Failed", Phase.RUNNING: "Running"}.get(seen.phase, "Pending")
+            status = {
+                "phase": phase,
+                "reason": seen.reason,
+                "message": seen.message,
+                "qosClass": qos_class(pod),
+            }
+            items.append({"metadata": {"uid": pod.uid, "name": name}, "status": status})
+        containers = [
+            self._truth(self._ever[name], container, cpus, spin)
+            for name, sets in view.cpusets.items()
+            for container, cpus in sets.items()
+            if name in self._ever
+        ]
+        down = not view.running
+        return Look(
+            online=self._online,
+            service=ServiceState(
+                active="activating" if view.error else ("inactive" if down else "active"),
+                sub="running",
+                pid=0 if down else 100,
+                restarts=self._restarts,
+                exit_status=view.exit_status,
+                exit_code="exited" if view.error else "",
+                invocation=str(self._started),
+            ),
+            state_file=view.state_file,
+            containers=tuple(containers),
+            pods=None if down else json.dumps({"items": items}),
+            log=_log(view.error),
+            print=str(len(self.acts)),
+        )
+
+    def _truth(self, pod: Pod, container: str, cpus: CPUSet | None, spin: bool) -> ContainerTruth:
+        effective = (cpus or self._online) & self._online or self._online
+        exclusive = pod.name in self._node.view().assignments
+        limit = next(one.cpu_limit for one in pod.containers if one.name == container)
+        quota = None if exclusive or limit is None else int(float(_cpus(limit)) * 100_000)
+        quota = self._quotas.get((pod.uid, container), quota)
+        return ContainerTruth(
+            id=f"{pod.uid}-{container}",
+            pid=7,
+            uid=pod.uid,
+            name=container,
+            levels=(
+                Level(f"/kubepods/pod{pod.uid}/{container}", cpus, effective, quota),
+                Level(f"/kubepods/pod{pod.uid}", CPUSet(), self._online),
+                Level("/", None, self._online),
+            ),
+            tasks={7: effective},
+            ran_on=CPUSet([min(effective)]) if spin else CPUSet(),
+        )
+
+
+def _cpus(quantity: str) -> str:
+    return str(float(quantity[:-1]) / 1000) if quantity.endswith("m") else quantity
+
+
+def _log(error: str) -> str:
+    if not error:
+        return ""
+    escaped = error.replace("\\", "\\\\").replace('"', '\\"')
+    plain = error.startswith("failed to run Kubelet: ")
+    text = escaped.removeprefix("failed to run Kubelet: ") if plain else escaped
+    wrapped = f"failed to run Kubelet: {text}" if plain else f"start cpu manager error: {text}"
+    return f'E1121 09:28:00.1 42 run.go:72] "command failed" err="{wrapped}"'
+
+
+def _pod(manifest: dict[str, Any]) -> Pod:
+    """The pod of a manifest that our own code has written."""
+    spec = manifest["spec"]
+    containers = [
+        *(_container(one, init=True) for one in spec.get("initContainers", [])),
+        *(_container(one, init=False) for one in spec["containers"]),
+    ]
+    name = manifest["metadata"]["name"].removeprefix("pinproof-")
+    return Pod(name, tuple(containers), uid=manifest["metadata"]["uid"])
+
+
+def _container(shape: dict[str, Any], *, init: bool) -> Container:
+    resources = shape.get("resources", {})
+    requests, limits = resources.get("requests", {}), resources.get("limits", {})
+    kind = Kind.APP
+    if init:
+        kind = Kind.SIDECAR if shape.get("restartPolicy") == "Always" else Kind.INIT
+    return Container(
+        shape["name"],
+        cpu_request=requests.get("cpu"),
+        cpu_limit=limits.get("cpu"),
+        memory_request=requests.get("memory"),
+        memory_limit=limits.get("memory"),
+        kind=kind,
+    )
+
+
+class FakeSubject:
+    """A subject with one such node."""
+
+    def __init__(self, member: ModelMember) -> None:
+        self.member = member
+        self.info = SubjectInfo(name="node:fake", release=RELEASE)
+        self.capabilities = frozenset(Capability) - {Capability.REBOOT}
+        self.machines = (member.machine,)
+
+    def salt(self) -> str:
+        return salt()
+
+    def node(
+        self,
+        machine: topologies.Machine,
+        config: KubeletConfig,
+        *,
+        machines: Callable[[str], topologies.Machine],
+    ) -> RealNode:
+        if machine.digest != self.member.machine.digest:
+            raise SubjectUnable("another machine")
+        return RealNode(self.member, config, self.member.fresh(config))
+
+    def close(self) -> None:
+        return
+
+
+def run(scenario: Scenario, member: ModelMember) -> Result:
+    def oracle(*args: Any, **kwargs: Any) -> ModelOracle:
+        return ModelOracle(*args, release=RELEASE, **kwargs)
+
+    case = Case(scenario, member.machine)
+    return judge(case, FakeSubject(member), oracle=oracle, release=RELEASE).result
+
+
+def _impatient(monkeypatch: pytest.MonkeyPatch, member: ModelMember) -> None:
+    from hil.node.member import Patience
+
+    member.patience = Patience(start=1.0, effect=0.02, rest=0.02, watch=0.01)
+
+
+NEVER_HERE: Final = {"pod-level"}
+
+
+@pytest.mark.parametrize(
+    "scenario", [one for one in catalogue() if not one.machine], ids=lambda one: one.id
+)
+def test_a_node_like_the_model_keeps_every_promise(
+    scenario: Scenario, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All that its capabilities allow; nothing is unknown for the node's own fault."""
+    member = ModelMember()
+    _impatient(monkeypatch, member)
+    result = run(scenario, member)
+    if scenario.area in NEVER_HERE and result.verdict != "pass":
+        pytest.skip("the manifest reader of this test knows no pod-level resources")
+    assert result.verdict in ("pass", "skip"), result.explanation
+
+
+@pytest.mark.parametrize(
+    "scenario",
+    ["node/tasks-run-where-they-are-pinned", "qos/whole-cpus-are-exclusive"],
+)
+def test_who_writes_a_wrong_cpuset_after_the_fact_is_caught(
+    scenario: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The state file looks right, the cgroup does not."""
+    member = ModelMember(tamper_after=CPUSet([1, 2, 3]))
+    _impatient(monkeypatch, member)
+    found = find(scenario)
+    assert found is not None
+    result = run(found, member)
+    assert result.verdict == "fail", result.explanation
+    assert "cpuset" in result.explanation
+
+
+@pytest.mark.parametrize(
+    "scenario", ["restart/stop-keeps-assignments", "restart/sigkill-keeps-assignments"]
+)
+def test_a_kubelet_that_loses_assignments_at_its_start_is_caught(
+    scenario: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its state file is gone when it comes up, and pods may get other CPUs."""
+    member = ModelMember(lose_at_start=True)
+    _impatient(monkeypatch, member)
+    found = find(scenario)
+    assert found is not None
+    result = run(found, member)
+    assert result.verdict == "fail", result.explanation
