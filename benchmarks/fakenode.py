@@ -88,7 +88,7 @@ exit 0
 
 
 class FakeNode:
-    """A fresh one below ``root``; ``path`` is the ``PATH`` that its programs are found by."""
+    """A fresh one below ``root``."""
 
     def __init__(self, root: Path, machine: str = MACHINE) -> None:
         self.root = root
@@ -109,9 +109,14 @@ class FakeNode:
         place.chmod(mode)
         return place
 
+    @property
+    def environment(self) -> dict[str, str]:
+        """In which its programs are found first."""
+        return {**os.environ, "PATH": f"{self.root}/fake/bin:{os.environ['PATH']}"}
+
     def shell(self, name: str = "fake") -> LocalShell:
         """On it."""
-        return LocalShell(name, environment={"PATH": f"{self.root}/fake/bin:{os.environ['PATH']}"})
+        return LocalShell(name, environment=self.environment)
 
     def content(self) -> dict[str, tuple[int, bytes]]:
         """All its files with mode and content, but for the records of the stand-ins."""

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Final
 from urllib.parse import parse_qsl
 
@@ -32,6 +32,7 @@ from conformance.subject import (
 from hil.access import NodeAddress, connect, nodes
 from hil.facts import NodeFacts, gather, kubelet_of
 from hil.flavours import flavour_of
+from hil.lab.recipe import WORKLOAD_IMAGE
 from hil.node.member import Member, salt
 from hil.node.node import RealNode
 from hil.node.taking import Taken, take
@@ -51,13 +52,19 @@ class Options:
     """What a user asks of a run on nodes. ``risk`` is ``None`` where nothing was said."""
 
     risk: Risk | None = None
-    image: Image = field(default_factory=Image)
+    image: Image | None = None
 
     def risk_on(self, address: NodeAddress) -> Risk:
         """What may be done to this node."""
         if self.risk is not None:
             return self.risk
         return Risk.REBOOT if address.lab else Risk.PODS
+
+    def image_on(self, address: NodeAddress) -> Image:
+        """What containers are made of there."""
+        if self.image is not None:
+            return self.image
+        return Image(WORKLOAD_IMAGE) if address.lab else Image()
 
 
 def parse_target(target: str) -> tuple[str, str, Options]:
@@ -73,7 +80,7 @@ def parse_target(target: str) -> tuple[str, str, Options]:
         raise SubjectUsageError(f"node:{target}: unknown option {unknown[0]!r}: {_OPTIONS}")
     if not place:
         raise SubjectUsageError("node: needs an address (ssh://root@node7) or an inventory")
-    image = Image(given["image"]) if given.get("image") else Image()
+    image = Image(given["image"]) if given.get("image") else None
     return place, name, Options(_risk(given.get("max-risk", "")), image)
 
 
@@ -173,7 +180,7 @@ class NodeSubject:
                     reached.shell,
                     reached.facts,
                     risk=self._options.risk_on(reached.address),
-                    image=self._options.image,
+                    image=self._options.image_on(reached.address),
                 )
             except NodeError as error:
                 raise SubjectSetupError(str(error), evidence=error.evidence) from error
@@ -222,7 +229,11 @@ def _reach(address: NodeAddress, progress: Callable[[str], None]) -> _Reached:
     shell = connect(address)
     try:
         progress(f"asking {address.name} what it is")
-        return _Reached(address, shell, gather(shell))
+        facts = gather(shell)
+        if facts.kubelet is not None and not facts.kubelet.release:
+            facts = gather(shell)  # a busy node may not have had the time to say its version
+        _require_fit(facts)
+        return _Reached(address, shell, facts)
     except BaseException:
         shell.close()
         raise

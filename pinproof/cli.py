@@ -15,7 +15,18 @@ from rich.console import Console
 from conformance.subject import SubjectError, SubjectUsageError
 from conformance.verdict import ExitStatus
 from hil.shell import NodeError, NodeUsageError
-from pinproof import capture, catalogue, drivers, exchange, kubelets, lab, releases, run, simulate
+from pinproof import (
+    capture,
+    catalogue,
+    certify,
+    drivers,
+    exchange,
+    kubelets,
+    lab,
+    releases,
+    run,
+    simulate,
+)
 from reference.errors import ModelError
 from topologies import MachineError
 from topologies.capturing import BadTarget, CaptureError
@@ -32,6 +43,11 @@ app.command(
     context_settings={"allow_extra_args": True, "ignore_unknown_options": True},
     epilog="Example: pinproof run --subject kubelet:1.36 --machine 2s-4n-64c-smt2 --report out",
 )(run.run)
+app.command(
+    "certify",
+    context_settings={"allow_extra_args": True, "ignore_unknown_options": True},
+    epilog="Example: pinproof certify ssh://root@node7 --max-risk kubelet-restart",
+)(certify.certify)
 app.command("explain", epilog="Example: pinproof explain machine/cpu-upgrade-incident")(
     catalogue.explain
 )

@@ -116,7 +116,9 @@ def ssh(
         "-o", "IdentitiesOnly=yes", "-o", "StrictHostKeyChecking=yes",
         "-o", f'UserKnownHostsFile="{node.folder / keys.KNOWN_HOSTS}"', "root@127.0.0.1",
     ]  # fmt: skip
-    os.execv(program, [*words, *([shlex.join(command)] if command else [])])  # noqa: S606
+    # What stands after the name is passed on, a dash or two before it or not.
+    said = command[1:] if command and command[0] == "--" else command
+    os.execv(program, [*words, *([shlex.join(said)] if said else [])])  # noqa: S606
 
 
 @app.command("down", epilog="Example: pinproof lab down --all")

@@ -57,20 +57,23 @@ class Noise:
 @dataclass(frozen=True, slots=True)
 class Findings:
     """What a certificate has beside the run: ``node`` is facts by name, ``lint`` what is odd about
-    the machine, ``risk`` what the run was allowed to do, ``depth`` how the kubelet was reached."""
+    the machine, ``risk`` what the run was allowed to do, ``depth`` how the kubelet was reached,
+    ``only`` what the run was narrowed to (``""``: everything was asked)."""
 
     node: Mapping[str, str] = field(default_factory=dict)
     lint: Sequence[str] = ()
     risk: str = ""
     depth: str = "a real kubelet on a real kernel, reached over SSH"
     noise: Sequence[Noise] = ()
+    only: str = ""
 
 
-def outcome_of(run: Run) -> Outcome:
-    """The outcome of a run on one node."""
+def outcome_of(run: Run, *, only: str = "") -> Outcome:
+    """The outcome of a run on one node; ``only`` says what was left to ask, if not everything."""
     if run.counts[Verdict.FAIL] or run.status is ExitStatus.NOT_RESTORED:
         return Outcome.FAILURE
-    if open_ends(run) or run.cut_off or run.contradiction or not run.counts[Verdict.PASS]:
+    whole = run.counts[Verdict.PASS] and not (only or run.cut_off or run.contradiction)
+    if open_ends(run) or not whole:
         return Outcome.PARTIAL
     return Outcome.SUCCESS
 
@@ -85,9 +88,9 @@ def open_ends(run: Run) -> list[Result]:
     ]
 
 
-def status_of(run: Run) -> ExitStatus:
+def status_of(run: Run, *, only: str = "") -> ExitStatus:
     """The exit status of a certificate: what is partial for want of scenarios is ``TOO_FEW``."""
-    if run.status is not ExitStatus.CONFORMANT or outcome_of(run) is Outcome.SUCCESS:
+    if run.status is not ExitStatus.CONFORMANT or outcome_of(run, only=only) is Outcome.SUCCESS:
         return run.status
     return ExitStatus.TOO_FEW
 
@@ -106,7 +109,8 @@ def document(run: Run, findings: Findings) -> dict[str, Any]:
     machine = run.results[0].machine if run.results else None
     return {
         "schema": SCHEMA,
-        "outcome": outcome_of(run).value,
+        "outcome": outcome_of(run, only=findings.only).value,
+        "only": clean(findings.only),
         "pinproof": run.header.pinproof,
         "issued": run.footer.finished if run.footer else "",
         "depth": findings.depth,
@@ -147,7 +151,7 @@ def html(run: Run, findings: Findings) -> str:
     """The certificate as the text of one HTML document: no network, no script."""
     from reports.noise import picture
 
-    outcome = outcome_of(run)
+    outcome = outcome_of(run, only=findings.only)
     tones = {Outcome.SUCCESS: "pass", Outcome.PARTIAL: "unknown", Outcome.FAILURE: "fail"}
     return (
         environment()

@@ -5,8 +5,11 @@
 
 Machines, options, Topology Manager policies, and histories of pods with removals, restarts and
 hints are drawn; after each request the model and the driver (``pinproof driver build``) must say
-the same, the state file to the byte. The first difference ends it, made small, told as a story and
-written to a file that can be replayed. Exit status 1 where there is one.
+the same, the state file to the byte. A case ends where the model says that the kubelet hangs; for
+the first ten such cases the Go code is given three seconds to prove otherwise.
+
+The first difference ends it, made small, told as a story and written to a file that can be
+replayed. Exit status 1 where there is one.
 """
 
 from __future__ import annotations
@@ -31,14 +34,15 @@ _PATIENCE, _HANG_PATIENCE = 60.0, 3.0
 class Driver:
     """The driver of a release, started anew where it was lost."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, hang_patience: float = _HANG_PATIENCE) -> None:
         self._path = path
+        self._hang_patience = hang_patience
         self._program: Program | None = None
 
     def compare(self, case: Case, *, hangs: bool = False) -> tuple[Difference | None, Script]:
         """The first difference in a case, and the script that was walked."""
         if hangs:
-            program = Program("driver", [str(self._path)], patience=_HANG_PATIENCE)
+            program = Program("driver", [str(self._path)], patience=self._hang_patience)
             try:
                 return compare(case, program, hangs=True)
             finally:

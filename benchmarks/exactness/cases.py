@@ -273,11 +273,15 @@ def dumps(case: Case) -> str:
 def loads(path: Path) -> Case:
     """A case from JSON; raises :class:`msgspec.ValidationError`."""
     plain = json.loads(path.read_text())
-    actions = tuple(
-        msgspec.convert(each, _KINDS[each.pop("action")], dec_hook=_decode)
-        for each in plain.pop("actions")
+    return Case(
+        msgspec.convert(plain["release"], str),
+        msgspec.convert(plain["machine"], MachineInfo, dec_hook=_decode),
+        msgspec.convert(plain["config"], KubeletConfig, dec_hook=_decode),
+        tuple(
+            msgspec.convert(each, _KINDS[each.pop("action")], dec_hook=_decode)
+            for each in plain["actions"]
+        ),
     )
-    return replace(msgspec.convert(plain, Case, dec_hook=_decode), actions=actions)
 
 
 _KINDS: Final[Mapping[str, type[Any]]] = {

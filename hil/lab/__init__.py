@@ -19,8 +19,8 @@ __all__ = [
     "all_nodes",
     "clean",
     "down",
-    "ready_image",
     "named",
+    "ready_image",
     "reboot",
     "up",
 ]

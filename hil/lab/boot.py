@@ -68,7 +68,6 @@ class Watch:
         seconds = deadline or _DEADLINE + _DEADLINE_PER_CPU * cpus
         return cls(say, stop, time.monotonic() + seconds)
 
-
     def while_running(self, folder: Path) -> Watch:
         """The same, called off also when the QEMU of ``folder`` has ended."""
 

@@ -165,15 +165,15 @@ def _up(node: Node, wanted: Plan, wish: Wish, inventory: Path, watch: Watch) -> 
         accel=wish.accel,
         inventory=str(inventory),
     )
-    kept = None if wish.fresh else snapshots.snapshot(wanted, watch)
+    kept = None if wish.fresh else snapshots.snapshot(wanted, node.folder, watch)
     if kept is not None:
         record = msgspec.structs.replace(record, snapshot=kept.key)
         try:
             return _from_snapshot(node, record, wanted, kept, watch)
-        except LabError as error:
+        except snapshots.DoesNotLoad as error:
             watch.say(f"the snapshot is of no use, it is made anew: {error}")
             snapshots.forget(kept)
-            kept = snapshots.snapshot(wanted, watch)
+            kept = snapshots.snapshot(wanted, node.folder, watch)
             return _from_snapshot(node, record, wanted, kept, watch)
     return _from_nothing(node, record, wanted, watch)
 

@@ -43,9 +43,12 @@ class Monitor:
         self._until_migrated("migrate", deadline, stop)
 
     def loaded(self, *, deadline: float, stop: Callable[[], None] = lambda: None) -> None:
-        """Wait until a machine that was started from a saved state runs."""
+        """Wait until a machine that was started from a saved state has read it, and let it go on:
+        it comes back halted, as it was saved."""
         until = time.monotonic() + deadline
-        while self.call("query-status").get("status") != "running":
+        while (status := self.call("query-status").get("status")) != "running":
+            if status == "paused":
+                self.call("cont")
             if time.monotonic() > until:
                 raise LabError(f"{self._name}: the snapshot was not loaded in {deadline:g} s")
             stop()

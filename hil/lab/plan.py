@@ -48,7 +48,7 @@ class Plan:
     @property
     def digest(self) -> str:
         """Of all that a guest in memory depends on: QEMU and its arguments, disk, files."""
-        parts = (
+        texts = (
             tools.run([tools.QEMU, "--version"], deadline=30),
             self.accel,
             self.image.digest,
@@ -57,12 +57,10 @@ class Plan:
             self.configuration,
             *self.machine.shape,
             self.machine.kernel_words,
-            initrd(self.machine, self.image),
         )
-        made = hashlib.sha256()
-        for part in parts:
-            made.update(part if isinstance(part, bytes) else part.encode())
-            made.update(b"\0")
+        made = hashlib.sha256(initrd(self.machine, self.image))
+        for text in texts:
+            made.update(text.encode() + b"\0")
         return made.hexdigest()
 
 

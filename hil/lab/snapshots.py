@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -26,8 +25,14 @@ from hil.lab.plan import Plan
 
 _MEMORY: Final = "memory"
 _NOTE: Final = "snapshot.json"
+#: Also what errors of its boot call it.
+_DRAFT: Final = "snapshot"
 _SAVING: Final = 300.0
-_LOADING: Final = 60.0
+_LOADING: Final = 120.0
+
+
+class DoesNotLoad(LabError):
+    """QEMU cannot read the snapshot."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +53,9 @@ class Snapshot:
         return sum(path.stat().st_blocks * 512 for path in self.folder.iterdir())
 
 
-def snapshot(wanted: Plan, watch: Watch) -> Snapshot:
-    """The snapshot of this plan, made by booting one guest if there is none. Raises
+def snapshot(wanted: Plan, folder: Path, watch: Watch) -> Snapshot:
+    """The snapshot of this plan, made by booting one guest if there is none: in the ``folder`` of
+    the node that wants it, so that whoever removes the node removes a half-made one too. Raises
     :class:`LabError` where that fails; nothing runs or lies about then."""
     key = wanted.digest[:16]
     place = places.snapshots() / key
@@ -58,7 +64,7 @@ def snapshot(wanted: Plan, watch: Watch) -> Snapshot:
         return found
     with places.made_once(f"snapshot-{key}", watch.say):
         found = _read(place)
-        return found or _make(wanted, place, watch)
+        return found or _make(wanted, place, folder / _DRAFT, watch)
 
 
 def forget(which: Snapshot) -> None:
@@ -69,7 +75,8 @@ def forget(which: Snapshot) -> None:
 
 def start(which: Snapshot, wanted: Plan, folder: Path, *, port: int, watch: Watch) -> None:
     """Start a node in ``folder`` from the snapshot; its keys are in the folder already, and are the
-    guest's when this returns. Raises :class:`LabError`; nothing runs then."""
+    guest's when this returns. Raises :class:`DoesNotLoad`, :class:`LabError`; nothing runs
+    then."""
     watch.say("loading the snapshot")
     for name in (PAYLOAD, INITRD):
         (folder / name).unlink(missing_ok=True)
@@ -95,9 +102,13 @@ def start(which: Snapshot, wanted: Plan, folder: Path, *, port: int, watch: Watc
 
 def _wake(which: Snapshot, folder: Path, port: int, watch: Watch) -> None:
     watch = watch.while_running(folder)
-    until = min(watch.until, time.monotonic() + _LOADING)
-    with monitor(folder, stop=watch.stop) as talk:
-        talk.loaded(deadline=_LOADING, stop=watch.stop)
+    try:
+        with monitor(folder, stop=watch.stop) as talk:
+            talk.loaded(deadline=_LOADING, stop=watch.stop)
+    except LabError as error:
+        if boot.PORT_TAKEN in str(error):
+            raise
+        raise DoesNotLoad(str(error), evidence=error.evidence) from error
     watch.say("it runs; giving it its own keys and time")
     own = keyring.read(folder)
     as_it_was = keyring.read(which.folder)
@@ -106,23 +117,21 @@ def _wake(which: Snapshot, folder: Path, port: int, watch: Watch) -> None:
         plan.shared(which.folder / keyring.LOGIN, folder / "before" / keyring.LOGIN)
         keyring.known(folder / "before", as_it_was, port=port)
         door = guest.Door(folder.name, port, folder / "before")
-        with door.opened(until, watch.stop) as shell:
+        with door.opened(watch.until, watch.stop) as shell:
             guest.become(shell, own, folder.name)
     finally:
         shutil.rmtree(folder / "before")
 
 
-def _make(wanted: Plan, place: Path, watch: Watch) -> Snapshot:
-    draft = place.with_name(f".{place.name}")
-    remove(draft)  # of a run that was killed
+def _make(wanted: Plan, place: Path, draft: Path, watch: Watch) -> Snapshot:
     watch.say("booting it once, for the snapshot")
     try:
-        draft.mkdir()
+        draft.mkdir(mode=0o700)
         way = _boot(wanted, draft, watch)
+        shutil.rmtree(place, ignore_errors=True)
         draft.rename(place)
-    except BaseException:
+    finally:
         remove(draft)
-        raise
     # Last: only with it the snapshot counts.
     (place / _NOTE).write_text(json.dumps({"key": place.name, "accelerator": way.accelerator}))
     made = _read(place)
@@ -175,10 +184,11 @@ def _save(folder: Path, watch: Watch) -> None:
 
 
 def remove(folder: Path) -> None:
-    """End what runs in ``folder`` and remove it."""
-    if folder.is_dir():
-        process.end(folder)
-        shutil.rmtree(folder, ignore_errors=True)
+    """End what runs in ``folder``, and in the draft of a snapshot in it, and remove it."""
+    for place in (folder / _DRAFT, folder):
+        if place.is_dir():
+            process.end(place)
+            shutil.rmtree(place, ignore_errors=True)
 
 
 def _read(place: Path) -> Snapshot | None:

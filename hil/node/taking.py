@@ -7,6 +7,7 @@ does: how anything is undone (:mod:`hil.safety`).
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 from hil.access import NodeAddress
 from hil.facts import NodeFacts
@@ -14,9 +15,11 @@ from hil.flavours import flavour_of
 from hil.node.hands import GuardedHands
 from hil.node.member import Member
 from hil.pods import Image
-from hil.safety import Guarded, KeepFile, Risk
+from hil.safety import Guarded, Risk
 from hil.shell import Shell
-from hil.truth import Places
+
+#: Seconds that a slow machine may take to forget our pods, once their manifests are gone.
+_SETTLE: Final = 120.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,10 +39,9 @@ def take(
 ) -> Taken:
     """Take a node for a run. Raises :class:`hil.shell.NodeUnfit`, :class:`hil.safety.NodeBusy` and
     what the shell raises."""
-    guarded = Guarded(shell, facts, risk, allow=address.allow, static_pods=True)
+    guarded = Guarded(shell, facts, risk, allow=address.allow, static_pods=True, settle=_SETTLE)
     guarded.__enter__()
     try:
-        guarded.change(KeepFile(Places.of(facts).state_file))
         member = Member(
             address.name,
             GuardedHands(shell, guarded),

@@ -29,9 +29,15 @@ def _agent() -> bytes:
 
 
 def call(root: str, *words: str) -> str:
-    """A script that calls it; ``root`` is where the node's ``/`` lies."""
-    place = shlex.quote(f"{root.rstrip('/')}{PLACE}/node.sh")
-    return f"sh {place} {' '.join(map(shlex.quote, words))}"
+    """A script that calls it; ``root`` is where the node's ``/`` lies. A node that restored itself
+    has none any more."""
+    place = _place(root)
+    gone = "{ echo 'pinproof: the node restored itself meanwhile' >&2; exit 75; }"
+    return f"[ -f {place} ] || {gone}\nsh {place} {' '.join(map(shlex.quote, words))}"
+
+
+def _place(root: str) -> str:
+    return shlex.quote(f"{root.rstrip('/')}{PLACE}/node.sh")
 
 
 def beginning(root: str, owner: str, *, patience: int, every: int) -> str:
@@ -39,7 +45,7 @@ def beginning(root: str, owner: str, *, patience: int, every: int) -> str:
     journal. Fields come by stdin (:func:`fields`)."""
     place = shlex.quote(f"{root.rstrip('/')}{PLACE}")
     encoded = base64.b64encode(_agent()).decode()
-    sweep = call(root, "sweep", owner)
+    sweep = f"sh {_place(root)} sweep {shlex.quote(owner)}"
     begin = call(root, "begin", owner, str(patience), str(every))
     return (
         f"d={place}\n"
@@ -68,7 +74,20 @@ def applying(root: str, owner: str, then: str) -> tuple[str, str]:
     token = f"refused-{secrets.token_hex(8)}"
     refused = f"{{ s=$?; echo {token} >&2; exit $s; }}"
     after = f"exec </dev/null\n{then}\n" if then else ""
-    return f"{call(root, 'apply', owner)} || {refused}\n{after}", token
+    return f"(\n{call(root, 'apply', owner)}\n) || {refused}\n{after}", token
+
+
+def restoring(root: str, *, force: bool) -> str:
+    """A script that undoes what a run left, if there is anything."""
+    place = shlex.quote(f"{root.rstrip('/')}{PLACE}")
+    words = "restore force" if force else "restore"
+    return (
+        f"d={place}\n"
+        '[ -e "$d" ] || { echo nothing >&2; exit 0; }\n'
+        # Killed before it was there: nothing was changed.
+        '[ -f "$d/node.sh" ] || [ -d "$d/journal" ] || { rm -rf "$d"; exit 0; }\n'
+        f'sh "$d/node.sh" {words}\n'
+    )
 
 
 def lines(changes: Iterable[Change]) -> bytes:
@@ -137,4 +156,4 @@ def check(node: str, done: Done, *, manual: str = "") -> None:
 
 def manual_steps(node: str, root: str = "") -> str:
     """What a person types on the node when all else is gone."""
-    return f"on {node}, as root: {call(root, 'restore', 'force')}"
+    return f"on {node}, as root: sh {_place(root)} restore force"

@@ -26,6 +26,9 @@ from hil.shell import Done, NodeError, NodeUnfit, Shell
 
 #: Seconds of silence after which the node restores itself.
 PATIENCE: Final = 120.0
+#: Seconds that what was undone may take to show: offline CPUs reach cpusets with a delay, and the
+#: kubelet forgets pods when it looks at its runtime.
+SETTLE: Final = 20.0
 #: Seconds that a run may keep a node without doing anything to it.
 IDLE: Final = 1800.0
 #: Restoring restarts the kubelet and waits for what follows.
@@ -54,11 +57,14 @@ class Guarded:
         allow: Iterable[Allow] = (),
         static_pods: bool = False,
         patience: float = PATIENCE,
+        settle: float = SETTLE,
         say: Callable[[str], None] = lambda line: None,
     ) -> None:
         """Raises :class:`hil.shell.NodeUnfit` on entering where the node runs what would be
         disturbed and ``allow`` does not say so, :class:`hil.safety.NodeBusy` where another run has
-        it. ``static_pods``: the run brings pods that the kubelet evicts others for."""
+        it. ``static_pods``: the run brings pods that the kubelet evicts others for. ``patience``:
+        seconds of silence after which the node restores itself. ``settle``: seconds that what was
+        undone may take to show."""
         self.facts = facts
         self.risk = risk
         self.owner = _owner(owner)
@@ -68,6 +74,7 @@ class Guarded:
         self._allow = frozenset(allow)
         self._static_pods = static_pods
         self._patience = max(4, round(patience))
+        self._settle = max(0, round(settle))
         self._say = say
         self._over = threading.Event()
         self._lost = ""
@@ -107,8 +114,7 @@ class Guarded:
         if self._thread is not None:
             self._thread.join()
         if self._lost:
-            self._say(f"{self.facts.name}: {self._lost}")
-            return
+            raise LeaseLost(f"{self.facts.name}: {self._lost}") from error
         interrupted = isinstance(error, KeyboardInterrupt)
         self._say(f"{self.facts.name}: restoring")
         with second_interrupt_tells(self.manual, self._say, already=interrupted):
@@ -208,7 +214,7 @@ class Guarded:
 
         kubelet = self.facts.kubelet
         if kubelet is None:
-            return agent.fields((), {})
+            return agent.fields((), {"settle": str(self._settle)})
         flavour = flavour_of(self.facts)
         others = bool(guards.foreign(self.facts))
         values = {
@@ -217,6 +223,7 @@ class Guarded:
             "pods": f"{kubelet.root_dir}/pods",
             # Containers of others come and go.
             "cgroups": "" if others else "all",
+            "settle": str(self._settle),
         }
         if self.facts.systemd or self.risk >= Risk.KUBELET_RESTART:
             values["start"] = flavour.start(self.facts)

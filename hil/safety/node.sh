@@ -69,17 +69,20 @@ renew() {
 mine() {
   lease
   [ "$holder" = "$1" ] && [ -d "$J" ] || die 75 "the lease is lost: this node is held by ${holder:-nobody}"
-  renew "$1" "$patience" || die 74 "cannot write $D: is the disk full?"
+  # Restoring goes on without: it needs no more room than there was.
+  renew "$1" "$patience" || case $mode in
+    leave | undo) ;;
+    *) die 74 "cannot write $D: is the disk full?" ;;
+  esac
 }
 others() { lease && [ "$holder" != "$1" ]; }
 
 # --- journal
 kernel() { case ${1#"$R"} in /sys/* | /proc/*) return 0 ;; *) return 1 ;; esac; }
-journalled() { # path
-  for entry in "$J"/[0-9]*/path; do
-    [ -f "$entry" ] && [ "$(cat "$entry")" = "$1" ] && entry=${entry%/path} && return 0
-  done
-  return 1
+journalled() { # path; the entry is then in $entry
+  entry=$(grep -lxF -e "$1" "$J"/[0-9]*/path 2>/dev/null | head -n 1)
+  entry=${entry%/path}
+  [ -n "$entry" ]
 }
 commit() { # the folder $D/new becomes the next entry
   set -- "$J"/[0-9]*
@@ -216,12 +219,17 @@ identity() { kubelet active; } # one line that names the running process; nothin
 # --- fingerprint: one line for each fact, name and value
 contents() ( # files and folders on stdin
   cd "$R/" || return
+  set --
   while read -r path; do
-    [ -e ".$path" ] || [ -L ".$path" ] || { printf '%s\tabsent\n' "$path"; continue; }
-    find ".$path" \( -type f -o -type l \) -exec sha256sum {} + 2>/dev/null |
-      awk '{ value = $1; sub(/^[^ ]+ [ *]/, ""); sub(/^\./, ""); print $0 "\tsha256:" value }'
-    find ".$path" -exec stat -c '%n	mode %a owner %u:%g' {} + 2>/dev/null | sed 's/^\.//; s/	/ as file	/'
+    if [ -e ".$path" ] || [ -L ".$path" ]; then set -- "$@" ".$path"; else echo "$path	absent"; fi
   done
+  [ $# -gt 0 ] || return 0
+  # A folder and what is in it may both be named.
+  {
+    find "$@" \( -type f -o -type l \) -exec sha256sum {} + 2>/dev/null |
+      awk '{ value = $1; sub(/^[^ ]+ [ *]/, ""); sub(/^\./, ""); print $0 "\tsha256:" value }'
+    find "$@" -exec stat -c '%n as file	mode %a owner %u:%g' {} + 2>/dev/null | sed 's/^\.//'
+  } | sort -u
 )
 fingerprint() {
   contents <"$1/watched"
@@ -255,6 +263,7 @@ compare() { # before, after: one line for each difference
 }
 
 # --- undoing
+settle() { cat "$J/settle" 2>/dev/null || echo 20; }
 failed=
 undone() { # an entry that is a file: the path has its original content again
   path=$(cat "$1/path")
@@ -352,7 +361,7 @@ undo() {
       cat "$entry/content" 2>/dev/null >"$path" || failed="$failed ${path#"$R"}"
   done
   widen
-  settings= state=
+  settings= state= dirty=
   for entry in $(entries file); do
     if is_state "$entry"; then
       state=$entry
@@ -364,13 +373,13 @@ undo() {
       undone "$entry"
     else
       [ -f "$entry/changed" ] && settings=1
-      differs "$entry" && printf '' >"$J/dirty"
+      differs "$entry" && dirty=1
     fi
   done
   widen
   # The kubelet itself forgets pods that are gone.
   tries=0
-  while [ -n "$state" ] && [ -z "$settings" ] && [ $tries -lt "${settle:-20}" ] &&
+  while [ -n "$state" ] && [ -z "$settings" ] && [ $tries -lt "$(settle)" ] &&
     differs_content "$state" && [ -n "$(identity)" ]; do
     sleep 1
     tries=$((tries + 1))
@@ -380,9 +389,11 @@ undo() {
     state=
   fi
   # A kubelet that was started anew during the run may still have the settings of then.
-  [ -n "$settings" ] && [ "$(identity)" != "$(cat "$J/identity" 2>/dev/null)" ] && printf '' >"$J/dirty"
-  [ -n "$state" ] && differs_content "$state" && printf '' >"$J/dirty"
-  if [ -f "$J/dirty" ]; then
+  [ -n "$settings" ] && [ "$(identity)" != "$(cat "$J/identity" 2>/dev/null)" ] && dirty=1
+  [ -n "$state" ] && differs_content "$state" && dirty=1
+  # Who is killed in between finds files that differ no more, and a kubelet that saw others.
+  if [ -n "$dirty" ] || [ -f "$J/dirty" ]; then
+    touch "$J/dirty"
     kubelet stop >/dev/null
     for entry in $(entries file); do
       if is_state "$entry"; then
@@ -413,10 +424,9 @@ differs_content() {
 verified() { # nothing differs; what follows offline and restart comes with a delay
   tries=0
   while :; do
-    fingerprint "$J" >"$D/after" 2>/dev/null
-    compare "$J/before" "$D/after" >"$D/differences"
-    [ -s "$D/differences" ] || return 0
-    [ $tries -lt "${settle:-20}" ] || return 1
+    differences=$(fingerprint "$J" 2>/dev/null | compare "$J/before" -)
+    [ -n "$differences" ] || return 0
+    [ $tries -lt "$(settle)" ] || return 1
     tries=$((tries + 1))
     sleep 1
     widen
@@ -438,7 +448,7 @@ finish() {
     forget
     return 0
   fi
-  cat "$D/differences"
+  echo "$differences"
   rm -f "$D/lease"
   disarm
   return 76
@@ -469,7 +479,7 @@ begin() { # owner, patience, seconds between looks; fields on stdin, one a line
   others "$1" && die 73 "this node is held by $holder for $((lease_end - $(now))) s more"
   if [ -d "$J" ]; then
     undo
-    verified || { cat "$D/differences"; die 76 "what a run before left could not be undone"; }
+    verified || { echo "$differences"; die 76 "what a run before left could not be undone"; }
     mv "$J" "$D/done" && rm -rf "$D/done"
   fi
   renew "$1" "$2" || die 74 "cannot write $D: is the disk full?"
@@ -477,7 +487,7 @@ begin() { # owner, patience, seconds between looks; fields on stdin, one a line
   while read -r name value; do
     case $name in
       watched) decoded "$value" >>"$D/begun/watched" && echo >>"$D/begun/watched" ;;
-      state | manifests | pods | start | stop | active | cgroups) decoded "$value" >"$D/begun/$name" ;;
+      state | manifests | pods | start | stop | active | cgroups | settle) decoded "$value" >"$D/begun/$name" ;;
       *) die 70 "no such field: $name" ;;
     esac || die 74 "cannot write $D: is the disk full?"
   done
@@ -509,14 +519,14 @@ case ${1:-} in
     others "$2" && die 73 "this node is held by $holder for $((lease_end - $(now))) s more"
     [ -d "$J" ] || exit 0
     undo
-    verified || { cat "$D/differences"; die 76 "what a run before left could not be undone"; }
+    verified || { echo "$differences"; die 76 "what a run before left could not be undone"; }
     mv "$J" "$D/done" && rm -rf "$D/done"
     ;;
   touch) lock && mine "$2" ;;
   apply) lock && mine "$2" && apply ;;
   undo) # owner: undo all changes, and go on
     lock && mine "$2" && undo
-    verified || { cat "$D/differences"; exit 76; }
+    verified || { echo "$differences"; exit 76; }
     # The same beginning, without entries.
     rm -rf "$D/begun" && mkdir "$D/begun" || die 74 "cannot write $D"
     for f in "$J"/*; do case ${f##*/} in [0-9]* | cpusets | tasks | partitions) ;; *) cp -a "$f" "$D/begun/" ;; esac; done

@@ -424,9 +424,7 @@ def test_who_writes_a_wrong_cpuset_after_the_fact_is_caught(
     assert "cpuset" in result.explanation
 
 
-@pytest.mark.parametrize(
-    "scenario", ["restart/stop-keeps-assignments", "restart/sigkill-keeps-assignments"]
-)
+@pytest.mark.parametrize("scenario", ["restart/deleted-while-down-is-freed"])
 def test_a_kubelet_that_loses_assignments_at_its_start_is_caught(
     scenario: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -3,8 +3,8 @@
 One attempt is one QEMU: without network, disk or display, its first serial line on our pipe. It is
 killed as soon as the guest has said all, and with this process. Hardware virtualisation is taken
 where the host has it and it works (a guest that is not up within seconds is given up for the
-emulator, and this process does not try again); the emulator runs with a thread for each CPU, and with one for all where a loaded host
-let the kernel's CPUs wait for each other until it hung.
+emulator, and this process does not try again); the emulator runs with a thread for each CPU, and
+with one for all where a loaded host let the kernel's CPUs wait for each other until it hung.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ It prints one stream, which :mod:`topologies.capturing.stream` reads::
     F sys/devices/system/cpu/online      a file; its lines follow, each after a blank
      0-15
     X sys/devices/system/cpu/...         a file, or the rest of a group, that cannot be read
-    E it has no awk                      why there is no capture
+    E it has no awk                      why there is no capture: the first line and the last
     L                                    links follow, as `ls -ldn` shows them
      lrwxrwxrwx 1 0 0 0 Nov 21 09:34 sys/devices/system/cpu/cpu0/node0 -> ../../node/node0
     end

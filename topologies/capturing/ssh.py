@@ -163,16 +163,17 @@ def _run(client: paramiko.SSHClient, address: Address, until: float) -> bytes:
         left = until - time.monotonic()
         if left <= 0:
             raise CaptureError(where, "it was not read in time")
-        while channel.recv_stderr_ready():
+        if channel.recv_stderr_ready():
             aside += len(channel.recv_stderr(_CHUNK))
-        channel.settimeout(min(left, 0.5))
+        if len(data) + aside > MAX_STREAM:
+            raise CaptureError(where, f"it sent more than {MAX_STREAM >> 20} MiB")
+        # What waits on stderr is not to wait for stdout, or a node that fills it is never done.
+        channel.settimeout(min(left, 0.0 if channel.recv_stderr_ready() else 0.5))
         try:
             chunk = channel.recv(_CHUNK)
         except TimeoutError:
             continue
         data += chunk
-        if len(data) + aside > MAX_STREAM:
-            raise CaptureError(where, f"it sent more than {MAX_STREAM >> 20} MiB")
         if not chunk:
             return bytes(data)
 

@@ -63,6 +63,8 @@ def _body(lines: list[str]) -> list[str]:
         said = next((line for line in lines if line.strip()), "")
         raise BrokenStream(f"it sent no capture, but {said[:120]!r}" if said else "it sent nothing")
     rest = lines[lines.index(FIRST) + 1 :]
+    if rest[0].startswith("E "):
+        raise BrokenStream(rest[0][2:202])
     if LAST not in rest:
         raise BrokenStream("the capture is torn: it ends in the middle")
     return rest[: rest.index(LAST)]
@@ -99,8 +101,6 @@ class _Reader:
             self._path = ""
         elif kind == "X":
             self._to.unreadable.append(value[:1024])
-        elif kind == "E":
-            raise BrokenStream(value[:200])
         elif kind in ("kernel", "arch"):
             setattr(self._to, kind, value if _PLAIN.fullmatch(value) else "unknown")
         else:

@@ -29,6 +29,7 @@ from reference.admission import fault_of, lack_of_cpus, refusal
 from reference.behaviours import Behaviour
 from reference.checkpoint import glance
 from reference.errors import InvalidConfiguration
+from reference.pod_level import as_decoded
 from reference.policy import reserved_milli_cpus
 from reference.qos import qos_class
 from reference.releases import has
@@ -242,6 +243,8 @@ class ExecNode:
     def _admit(self, pod: Pod) -> bool:
         asked = wire.Admit(node=self._name, pod=pod_line(pod))
         answer = cast(wire.AdmitAnswer, self._tell([asked])[0])
+        # What the manifest says is the program's to read; what follows is the kubelet around it.
+        pod = as_decoded(pod, self._config.feature_gates, release=self._release)
         if not answer.admitted:
             why = refusal(answer.reason, answer.message, self._release)
         else:
@@ -254,9 +257,15 @@ class ExecNode:
                 return True
             self._tell([wire.Remove(node=self._name, pod_uid=pod.uid)])
             why = lack
-        qos = qos_class(pod) if has(self._release, Behaviour.REJECTED_PODS_HAVE_QOS) else ""
-        self._pods[pod.name] = PodView(Phase.REJECTED, *why, qos)
+        named = has(self._release, Behaviour.REJECTED_PODS_HAVE_QOS) or self._is_ended(pod)
+        self._pods[pod.name] = PodView(Phase.REJECTED, *why, qos_class(pod) if named else "")
         return False
+
+    def _is_ended(self, pod: Pod) -> bool:
+        """Whether containers of the refused pod have to be ended, which makes its status whole."""
+        return has(self._release, Behaviour.ENDED_PODS_HAVE_QOS) and any(
+            self._runtime.runs(pod.uid, one.name) for one in pod.containers
+        )
 
     def _create(self, pod: Pod) -> list[wire.Create]:
         requests = []
@@ -311,7 +320,7 @@ class ExecNode:
 
     def view(self) -> View:
         """What can be seen now; it is settled."""
-        shared, entries = glance(self._state_file)
+        shared, entries = glance(self._state_file, release=self._release)
         return View(
             running=self._running,
             error=self._error,
@@ -359,8 +368,8 @@ class ExecNode:
 
     def _reserved_milli(self) -> int:
         try:
-            return reserved_milli_cpus(self._config)
-        except NotModelled as error:
+            return reserved_milli_cpus(self._config, release=self._release)
+        except (ConfigurationError, NotModelled) as error:
             raise SubjectLostError(str(error)) from error
 
     def _by_file_name(self) -> list[str]:

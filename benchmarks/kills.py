@@ -1,0 +1,96 @@
+"""A runner killed with SIGKILL at random moments, on a node made of files: is all restored?
+
+python -m benchmarks.kills 50 [SEED]
+"""
+
+from __future__ import annotations
+
+import random
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from benchmarks.fakenode import FakeNode
+from hil.access.local import LocalShell
+from hil.facts import gather
+from hil.flavours import flavour_of
+from hil.safety import Guarded, Note, RemoveFile, Risk, SetOnline, WriteFile, restore_node
+from reference.steps import KubeletConfig
+
+CONFIG = "/var/lib/kubelet/config.yaml"
+STATE = "/var/lib/kubelet/cpu_manager_state"
+
+
+def runner(root: str) -> None:
+    """What is killed: goes round and round over all kinds of changes."""
+    shell = LocalShell("fake")
+    facts = gather(shell, root=root)
+    flavour = flavour_of(facts)
+    while True:
+        print("round", flush=True)
+        with Guarded(shell, facts, Risk.CPU_OFFLINE, "killed", settle=0) as node:
+            node.change(
+                WriteFile("/etc/kubernetes/manifests/pod.yaml", b"kind: Pod"),
+                SetOnline(5, False),
+                Note(f"rm -f {root}/etc/kubernetes/made-by-hand"),
+                then=f"touch {root}/etc/kubernetes/made-by-hand",
+            )
+            node.change(
+                *flavour.configure(facts, KubeletConfig(policy="none")),
+                RemoveFile(STATE),
+                then=flavour.restart(facts),
+            )
+
+
+def killed_once(fake: FakeNode, delay: float) -> list[str]:
+    """Start a runner, kill it ``delay`` seconds into its first round, restore; what differs."""
+    before = fake.content()
+    code = f"from benchmarks.kills import runner; runner({str(fake.root)!r})"
+    process = subprocess.Popen(
+        [sys.executable, "-c", code],
+        stdout=subprocess.PIPE,
+        env={**fake.environment, "PYTHONPATH": str(Path(__file__).parents[1])},
+    )
+    assert process.stdout is not None
+    process.stdout.readline()
+    time.sleep(delay)
+    process.kill()
+    process.wait()
+    process.stdout.close()
+    restore_node(fake.shell(), root=str(fake.root), force=True)
+    after = fake.content()
+    wrong = [path for path in before.keys() | after.keys() if before.get(path) != after.get(path)]
+    if not fake.running:
+        wrong.append("the kubelet is down")
+    if (fake.root / "var/lib/pinproof").exists():
+        wrong.append("the journal is still there")
+    return wrong
+
+
+def main(times: int, seed: int) -> int:
+    """Print each moment; the number of those that were not restored."""
+    chosen = random.Random(seed)
+    bad = 0
+    with tempfile.TemporaryDirectory() as folder:
+        fake = FakeNode(Path(folder) / "root")
+        began = time.monotonic()
+        shell = fake.shell()
+        facts = gather(shell, root=str(fake.root))
+        began = time.monotonic()
+        with Guarded(shell, facts, Risk.CPU_OFFLINE, "measured", settle=0) as node:
+            node.change(SetOnline(5, False), RemoveFile(STATE))
+        span = 2.5 * (time.monotonic() - began)
+        for number in range(times):
+            delay = chosen.uniform(0, span)
+            wrong = killed_once(fake, delay)
+            bad += bool(wrong)
+            print(f"{number + 1}: killed after {delay:.3f} s: {', '.join(wrong) or 'restored'}")
+    print(f"{times - bad} of {times} restored")
+    return bad
+
+
+if __name__ == "__main__":
+    words = sys.argv[1:]
+    sys.exit(bool(main(int(words[0]) if words else 50, int(words[1]) if words[1:] else 1)))

@@ -1,0 +1,87 @@
+"""What a lab node is made of: recipe, payload, workload image, initramfs."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import tarfile
+
+from hil.lab.initramfs import initramfs
+from hil.lab.payload import MARKER, Keys, payload
+from hil.lab.recipe import WORKLOAD_IMAGE, Recipe, tar
+from hil.lab.workload import workload
+
+KEYS = Keys("host private\n", "ssh-ed25519 AAAA host\n", "ssh-ed25519 BBBB login\n")
+
+
+def _open(data: bytes) -> tarfile.TarFile:
+    return tarfile.open(fileobj=io.BytesIO(data))
+
+
+def _text(archive: tarfile.TarFile, name: str) -> bytes:
+    member = archive.extractfile(name)
+    assert member is not None
+    return member.read()
+
+
+def _payload() -> bytes:
+    return payload(
+        kubelet=b"\x7fELF", unit="[Unit]\n", configuration="{}\n", workload=b"tar", keys=KEYS,
+        hostname="node",
+    )  # fmt: skip
+
+
+def test_the_recipe_s_digest_is_of_all_that_is_in_it() -> None:
+    one = Recipe(("deb http://mirror/debian bookworm main",))
+    assert one.digest == Recipe(one.sources).digest
+    assert one.digest != Recipe(("deb http://mirror/debian trixie main",)).digest
+
+
+def test_an_archive_is_the_same_bytes_every_time() -> None:
+    assert Recipe(()).overlay() == Recipe(()).overlay()
+    assert tar({"a/b": (b"x", 0o600)}, {"c": "a/b"}) == tar({"a/b": (b"x", 0o600)}, {"c": "a/b"})
+
+
+def test_containerd_uses_systemd_s_cgroups_and_the_lab_s_own_image() -> None:
+    """No registry is asked for sandboxes."""
+    with _open(Recipe(()).overlay()) as archive:
+        config = _text(archive, "etc/containerd/config.toml").decode()
+    assert "SystemdCgroup = true" in config
+    assert f'sandbox_image = "{WORKLOAD_IMAGE}"' in config
+
+
+def test_the_payload_ends_with_the_mark_that_it_is_whole() -> None:
+    """A guest that lost its power while unpacking unpacks again."""
+    with _open(_payload()) as archive:
+        assert archive.getnames()[-1] == MARKER
+
+
+def test_private_files_of_a_node_are_private() -> None:
+    with _open(_payload()) as archive:
+        assert archive.getmember("etc/ssh/ssh_host_ed25519_key").mode == 0o600
+        assert archive.getmember("root/.ssh").mode == 0o700
+        assert archive.getmember("root/.ssh/authorized_keys").mode == 0o600
+        assert archive.getmember("usr/local/bin/kubelet").mode == 0o755
+
+
+def test_the_workload_s_image_is_whole() -> None:
+    """containerd compares the layer with the digest in the configuration."""
+    with _open(workload(b"busybox")) as archive:
+        (manifest,) = json.loads(_text(archive, "manifest.json"))
+        config = json.loads(_text(archive, manifest["Config"]))
+        layer = _text(archive, manifest["Layers"][0])
+    assert manifest["RepoTags"] == [WORKLOAD_IMAGE]
+    assert config["rootfs"]["diff_ids"] == [f"sha256:{hashlib.sha256(layer).hexdigest()}"]
+    with _open(layer) as inner:
+        assert inner.getmember("bin/sh").linkname == "busybox"
+        assert inner.getmember("bin/pause").mode == 0o755
+
+
+def test_the_first_program_loads_modules_in_order_and_takes_cpus_offline() -> None:
+    made = initramfs(b"busybox", {"b.ko": b"1", "a.ko": b"2"}, offline=[3, 5], table=b"MADT")
+    assert b"for module in b.ko a.ko;" in made
+    assert b"for cpu in 3 5;" in made
+    # The kernel looks for tables before anything else, and only in an archive's plain part.
+    assert made.index(b"kernel/firmware/acpi") < made.index(b"bin/busybox")
+    assert b"@" not in made.replace(b"@OUT", b"")

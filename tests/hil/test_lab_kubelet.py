@@ -1,0 +1,97 @@
+"""The kubelet that a user names for the lab."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from conformance.subjects.kubelet.releases import Minor
+from hil.lab import kubelet as kubelets
+from hil.lab.errors import LabUsageError
+
+
+def test_a_real_one_says_its_release(kubelet_path: str) -> None:
+    found = kubelets.kubelet(kubelet_path)
+    assert found.version.startswith(f"v{found.release}.")
+    assert len(found.digest) == 64
+
+
+def test_what_is_not_there_is_no_kubelet(tmp_path: Path) -> None:
+    with pytest.raises(LabUsageError, match="there is no such file"):
+        kubelets.kubelet(tmp_path / "kubelet")
+
+
+def test_a_folder_is_no_kubelet(tmp_path: Path) -> None:
+    with pytest.raises(LabUsageError, match="is no file"):
+        kubelets.kubelet(tmp_path)
+
+
+def test_a_file_that_may_not_run_is_no_kubelet(tmp_path: Path) -> None:
+    place = tmp_path / "kubelet"
+    place.write_bytes(b"\x7fELF")
+    with pytest.raises(LabUsageError, match="not executable: chmod"):
+        kubelets.kubelet(place)
+
+
+def test_a_script_is_no_kubelet(tmp_path: Path) -> None:
+    """It would be asked for its version here, and run elsewhere."""
+    place = tmp_path / "kubelet"
+    place.write_text("#!/bin/sh\necho Kubernetes v1.36.4\n")
+    place.chmod(0o755)
+    with pytest.raises(LabUsageError, match="is no Linux program"):
+        kubelets.kubelet(place)
+
+
+def test_another_program_is_no_kubelet(tmp_path: Path) -> None:
+    true = shutil.which("true")
+    assert true is not None
+    with pytest.raises(LabUsageError, match="--version says"):
+        kubelets.kubelet(true)
+
+
+def test_a_name_with_escapes_is_shown_harmless(tmp_path: Path) -> None:
+    with pytest.raises(LabUsageError) as caught:
+        kubelets.kubelet(tmp_path / "kube\x1b[31mlet\n")
+    assert "\x1b" not in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("minor", [17, 20, 22, 24, 26, 27, 30, 31, 36, 37])
+def test_a_release_is_told_only_what_it_knows(minor: int) -> None:
+    """The endpoint is a field from 1.27 on, a flag before; failCgroupV1 exists since 1.31."""
+    release = Minor(1, minor)
+    config = kubelets.configuration(release, {})
+    assert ("containerRuntimeEndpoint" in config) == (minor >= 27)
+    assert ("failCgroupV1" in config) == (minor >= 31)
+    unit = kubelets.unit_text(release, "node")
+    assert ("--container-runtime-endpoint=unix:" in unit) == (minor < 27)
+    assert ("--container-runtime=remote" in unit) == (minor <= 23)
+
+
+def test_a_node_pins_by_default() -> None:
+    config = kubelets.configuration(Minor(1, 36), {})
+    assert config["cpuManagerPolicy"] == "static"
+    assert config["reservedSystemCPUs"] == "0"
+    assert config["cgroupDriver"] == "systemd"
+
+
+def test_the_user_s_settings_win() -> None:
+    """Maps are merged, null takes out, the rest is replaced; an unknown field stays for the
+    kubelet to refuse."""
+    config = kubelets.configuration(
+        Minor(1, 20),
+        {
+            "reservedSystemCPUs": "0,8",
+            "evictionHard": {"nodefs.available": "1%"},
+            "resolvConf": None,
+            "failCgroupV1": True,
+        },
+    )
+    assert config["reservedSystemCPUs"] == "0,8"
+    assert config["evictionHard"] == {"memory.available": "50Mi", "nodefs.available": "1%"}
+    assert "resolvConf" not in config
+    assert config["failCgroupV1"] is True
+    assert json.loads(kubelets.file_text(config)) == config

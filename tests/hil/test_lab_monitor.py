@@ -1,0 +1,151 @@
+"""Talking to QEMU: to one that answers, refuses, is torn away."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hil.lab.errors import LabError
+from hil.lab.machine import MONITOR
+from hil.lab.monitor import monitor
+
+Answer = Callable[[str, dict[str, Any]], Any]
+
+
+@contextlib.contextmanager
+def _qemu(folder: Path, answer: Answer) -> Iterator[list[str]]:
+    """A QEMU's monitor in ``folder``: ``answer`` gives what a command returns, an exception to
+    refuse with, or ``None`` to hang up. The value is what it was told, with descriptors' content
+    written to by us."""
+    told: list[str] = []
+    before = Path.cwd()
+    listener = socket.socket(socket.AF_UNIX)
+    os.chdir(folder)  # the folder's own path is too long for a socket
+    try:
+        listener.bind(MONITOR)
+    finally:
+        os.chdir(before)
+    listener.listen(1)
+
+    def serve() -> None:
+        connection, _ = listener.accept()
+        with connection:
+            connection.sendall(b'{"QMP": {}}\r\n')
+            pending = b""
+            while True:
+                data, descriptors, _, _ = socket.recv_fds(connection, 65536, 4)
+                if not data:
+                    return
+                for descriptor in descriptors:
+                    os.write(descriptor, b"state")
+                    os.close(descriptor)
+                pending += data
+                while b"\n" in pending:
+                    line, _, pending = pending.partition(b"\n")
+                    said = json.loads(line)
+                    told.append(said["execute"])
+                    made = answer(said["execute"], said["arguments"])
+                    if made is None:
+                        return
+                    event = {"event": "RESUME", "data": {}}
+                    reply = (
+                        {"error": {"desc": str(made)}}
+                        if isinstance(made, Exception)
+                        else {"return": made}
+                    )
+                    for each in (event, reply):
+                        connection.sendall(json.dumps(each).encode() + b"\r\n")
+
+    thread = threading.Thread(target=serve)
+    thread.start()
+    try:
+        yield told
+    finally:
+        thread.join()
+        listener.close()
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A path longer than the name of a socket may be."""
+    place = tmp_path / ("x" * 100) / "node1"
+    place.mkdir(parents=True)
+    return place
+
+
+def test_what_it_returns_is_told_apart_from_events(folder: Path) -> None:
+    with _qemu(folder, lambda command, _: {"status": command}), monitor(folder) as talk:
+        assert talk.call("query-status") == {"status": "query-status"}
+
+
+def test_a_refusal_is_one_line(folder: Path) -> None:
+    def answer(command: str, _: dict[str, Any]) -> Any:
+        return {} if command == "qmp_capabilities" else ValueError("no such device")
+
+    with _qemu(folder, answer), monitor(folder) as talk:  # noqa: SIM117
+        with pytest.raises(LabError, match="node1: QEMU refuses device_del: no such device"):
+            talk.call("device_del", id="x")
+
+
+def test_one_that_ends_in_between_is_told(folder: Path) -> None:
+    def answer(command: str, _: dict[str, Any]) -> Any:
+        return {} if command == "qmp_capabilities" else None
+
+    with _qemu(folder, answer), monitor(folder) as talk:  # noqa: SIM117
+        with pytest.raises(LabError, match="node1: "):
+            talk.call("stop")
+
+
+def test_a_state_is_saved_when_qemu_says_it_is(folder: Path) -> None:
+    rounds = iter([{"status": "setup"}, {"status": "active"}, {"status": "completed"}])
+
+    def answer(command: str, _: dict[str, Any]) -> Any:
+        return next(rounds) if command == "query-migrate" else {}
+
+    target = folder / "memory"
+    descriptor = os.open(target, os.O_WRONLY | os.O_CREAT)
+    try:
+        with _qemu(folder, answer) as told, monitor(folder) as talk:
+            talk.save(descriptor, deadline=30)
+    finally:
+        os.close(descriptor)
+    assert told == ["qmp_capabilities", "stop", "getfd", "migrate", *["query-migrate"] * 3]
+    assert target.read_bytes() == b"state"
+
+
+def test_a_state_that_cannot_be_saved_is_an_error(folder: Path) -> None:
+    def answer(command: str, _: dict[str, Any]) -> Any:
+        full = {"status": "failed", "error-desc": "No space left on device"}
+        return full if command == "query-migrate" else {}
+
+    with _qemu(folder, answer), monitor(folder) as talk, (folder / "m").open("wb") as stream:  # noqa: SIM117
+        with pytest.raises(LabError, match="No space left on device"):
+            talk.save(stream.fileno(), deadline=30)
+
+
+def test_a_state_that_was_loaded_goes_on(folder: Path) -> None:
+    """It comes back halted, as it was saved."""
+    rounds = iter(["inmigrate", "inmigrate", "paused", "running"])
+
+    def answer(command: str, _: dict[str, Any]) -> Any:
+        return {"status": next(rounds)} if command == "query-status" else {}
+
+    with _qemu(folder, answer) as told, monitor(folder) as talk:
+        talk.loaded(deadline=30)
+    assert told[1:] == ["query-status"] * 3 + ["cont", "query-status"]
+
+
+def test_nobody_there_is_an_error_and_not_a_wait_for_ever(folder: Path) -> None:
+    with (
+        pytest.raises(LabError, match="node1: its QEMU does not answer"),
+        monitor(folder, timeout=0.1),
+    ):
+        pass

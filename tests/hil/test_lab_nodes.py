@@ -1,0 +1,163 @@
+"""The lab's nodes on disk: names, states, inventories."""
+
+from __future__ import annotations
+
+import fcntl
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from hil.access import nodes as read_inventory
+from hil.lab import lab, nodes, process
+from hil.lab.errors import LabUsageError
+from hil.lab.nodes import Node, Record, State
+
+RECORD = Record(
+    spec="2s-2n-8c-smt2",
+    memory=2048,
+    cgroup=2,
+    kubelet="/kubelet",
+    version="v1.36.4",
+    image="image",
+    port=2222,
+    accel="auto",
+    inventory="",
+    ready=True,
+)
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    yield tmp_path
+    lab.down(everything=True)
+
+
+def _node(name: str = "", inventory: Path | None = None, *, ready: bool = True) -> Node:
+    node = nodes.reserve(name)
+    path = inventory or node.folder / lab.INVENTORY
+    values = {field: getattr(RECORD, field) for field in RECORD.__struct_fields__}
+    made = node.written(Record(**{**values, "inventory": str(path), "ready": ready}))
+    nodes.write_inventory(path, [made])
+    return made
+
+
+def test_names_are_numbers_in_order() -> None:
+    names = [_node().name for _ in range(11)]
+    assert names == [f"node{number}" for number in range(1, 12)]
+    assert [node.name for node in nodes.all_nodes()] == names
+
+
+def test_a_name_that_is_taken_is_refused() -> None:
+    _node("big")
+    with pytest.raises(LabUsageError, match="called big already"):
+        nodes.reserve("big")
+
+
+@pytest.mark.parametrize("name", ["..", "a/b", "A", "-a", "a b", "x" * 60, "a\n", "\x1b[1m"])
+def test_what_is_no_name_is_refused(name: str) -> None:
+    with pytest.raises(LabUsageError) as caught:
+        nodes.reserve(name)
+    assert str(caught.value).isprintable()
+    with pytest.raises(LabUsageError):
+        nodes.named(name)
+
+
+def test_an_unknown_node_is_told_with_those_that_are_there() -> None:
+    _node("big")
+    with pytest.raises(LabUsageError, match="'node9'; there are: big"):
+        nodes.named("node9")
+
+
+def test_the_states_of_a_node() -> None:
+    """As far as the host can tell without asking the guest."""
+    node = _node()
+    assert node.state is State.DOWN
+    process.start(node.folder, ["/bin/sleep", "600"])
+    assert nodes.named(node.name).state is State.UP
+    with nodes.held(node):
+        assert node.state is State.BUSY
+    process.end(node.folder)
+    assert node.state is State.DOWN
+
+
+def test_what_a_killed_run_left_is_listed_and_removed() -> None:
+    """A folder without a record, and one whose node never was ready."""
+    bare, half = nodes.reserve(), _node(ready=False)
+    process.start(half.folder, ["/bin/sleep", "600"])
+    assert [node.state for node in nodes.all_nodes()] == [State.LEFT, State.LEFT]
+    assert [node.facts()["name"] for node in nodes.all_nodes()] == ["node1", "node2"]
+    assert lab.down(["node1", "node2"]) == ["node1", "node2"]
+    assert not bare.folder.exists()
+    assert not half.folder.exists()
+
+
+def test_what_runs_for_a_snapshot_goes_with_its_node() -> None:
+    node = nodes.reserve()
+    draft = node.folder / "snapshot"
+    draft.mkdir()
+    process.start(draft, ["/bin/sleep", "600"])
+    while (number := process.pid(draft)) is None:
+        pass
+    lab.down([node.name])
+    assert not Path(f"/proc/{number}/cwd").exists() or _is_dead(number)
+    assert not node.folder.exists()
+
+
+def _is_dead(number: int) -> bool:
+    return Path(f"/proc/{number}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+
+
+def test_a_torn_record_is_what_a_killed_run_left() -> None:
+    node = _node()
+    (node.folder / "node.json").write_text('{"spec": ')
+    assert nodes.named(node.name).state is State.LEFT
+
+
+def test_a_busy_node_is_refused() -> None:
+    node = _node()
+    with (node.folder / "busy").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        with pytest.raises(LabUsageError, match="node1 is busy"), nodes.held(node):
+            pass
+
+
+def test_down_names_all_or_nothing() -> None:
+    node = _node()
+    with pytest.raises(LabUsageError):
+        lab.down([node.name, "node7"])
+    assert node.folder.is_dir()
+    with pytest.raises(LabUsageError, match="--all"):
+        lab.down()
+
+
+def test_the_inventory_is_one(tmp_path: Path) -> None:
+    """As the reader of inventories has it, with keys of the node's own."""
+    node = _node()
+    (found,) = read_inventory(str(node.folder / lab.INVENTORY))
+    assert (found.name, found.url) == ("node1", "ssh://root@127.0.0.1:2222")
+    assert found.lab == "2s-2n-8c-smt2"
+    assert found.identity == (node.folder / "id_ed25519",)
+    assert found.known_hosts == node.folder / "known_hosts"
+
+
+def test_an_inventory_loses_a_node_that_is_taken_away(tmp_path: Path) -> None:
+    """And is removed with the last."""
+    path = tmp_path / "lab.toml"
+    pair = [_node("a", path), _node("b", path)]
+    nodes.write_inventory(path, pair)
+    lab.down(["a"])
+    assert [one.name for one in read_inventory(str(path))] == ["b"]
+    lab.down(["b"])
+    assert not path.exists()
+
+
+def test_an_odd_path_survives_the_inventory(monkeypatch: pytest.MonkeyPatch, cache: Path) -> None:
+    odd = cache / 'a "quoted" \\ ü\x7f'
+    odd.mkdir()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(odd))
+    node = _node()
+    (found,) = read_inventory(str(node.folder / lab.INVENTORY))
+    assert found.identity == (node.folder / "id_ed25519",)
+    lab.down(everything=True)

@@ -1,0 +1,123 @@
+"""Processes of the lab outlive who starts them, and are never lost."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from hil.lab import process
+from hil.lab.errors import LabError, LabToolMissing
+
+SLEEP = ["/bin/sleep", "600"]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Iterator[Path]:
+    place = tmp_path / "node1"
+    place.mkdir()
+    yield place
+    if place.is_dir():
+        process.end(place)
+
+
+def _pid(folder: Path) -> int:
+    """Its number; the process writes it when it gets to that."""
+    while (found := process.pid(folder)) is None:
+        assert process.alive(folder), process.complaint(folder)
+    return found
+
+
+def test_a_process_runs_in_its_folder_until_it_is_ended(folder: Path) -> None:
+    process.start(folder, SLEEP)
+    assert process.alive(folder)
+    number = _pid(folder)
+    assert Path(f"/proc/{number}/cwd").readlink() == folder
+    process.end(folder)
+    assert not process.alive(folder)
+    assert process.pid(folder) is None
+
+
+def test_a_folder_has_one_process(folder: Path) -> None:
+    process.start(folder, SLEEP)
+    number = _pid(folder)
+    with pytest.raises(LabError, match="runs already"):
+        process.start(folder, SLEEP)
+    assert _pid(folder) == number
+
+
+def test_ending_what_does_not_run_is_no_error(folder: Path) -> None:
+    process.end(folder)
+
+
+def test_a_number_that_belongs_to_somebody_else_is_left_alone(folder: Path) -> None:
+    """The kernel gives numbers again; a file may be older than a reboot."""
+    with subprocess.Popen(SLEEP) as other:
+        (folder / process.PID).write_text(str(other.pid))
+        assert process.pid(folder) is None
+        process.end(folder)
+        assert other.poll() is None
+        other.kill()
+
+
+def test_a_number_is_not_believed_while_another_process_holds_the_lock(folder: Path) -> None:
+    """Nobody is killed whose folder is another."""
+    process.start(folder, SLEEP)
+    ours = _pid(folder)
+    with subprocess.Popen(SLEEP) as other:
+        (folder / process.PID).write_text(str(other.pid))
+        assert process.alive(folder)
+        assert process.pid(folder) is None
+        other.kill()
+    (folder / process.PID).write_text(str(ours))
+
+
+def test_it_outlives_who_started_it_and_is_found_again(folder: Path) -> None:
+    """By a starter that is killed at once."""
+    script = (
+        "import os, signal, sys; from pathlib import Path; from hil.lab import process; "
+        "process.start(Path(sys.argv[1]), ['/bin/sleep', '600']); "
+        "os.kill(os.getpid(), signal.SIGKILL)"
+    )
+    done = subprocess.run([sys.executable, "-c", script, str(folder)], check=False)
+    assert done.returncode == -signal.SIGKILL
+    number = _pid(folder)
+    process.end(folder)
+    with pytest.raises(ProcessLookupError):
+        while True:
+            os.kill(number, 0)
+            # A zombie until init has looked.
+            if Path(f"/proc/{number}/stat").read_text().rpartition(")")[2].split()[0] == "Z":
+                raise ProcessLookupError
+
+
+def test_what_it_complained_of_is_kept(folder: Path) -> None:
+    """Warnings are not what it died of."""
+    process.start(folder, ["/bin/sh", "-c", "echo it broke >&2; echo a warning: none >&2"])
+    assert process.gone(folder, deadline=30)
+    assert process.complaint(folder) == "it broke"
+
+
+def test_its_words_pass_no_shell(folder: Path) -> None:
+    process.start(folder, ["/bin/echo", "$(touch gone)", "a b"])
+    assert process.gone(folder, deadline=30)
+    assert process.complaint(folder) == "$(touch gone) a b"
+    assert not (folder / "gone").exists()
+
+
+def test_a_program_that_is_not_installed_is_named(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(folder))
+    with pytest.raises(LabToolMissing, match="apt-get install qemu-system-x86"):
+        process.start(folder, ["qemu-system-x86_64"])
+
+
+def test_waiting_for_one_that_stays_ends(folder: Path) -> None:
+    process.start(folder, SLEEP)
+    assert not process.gone(folder, deadline=0)

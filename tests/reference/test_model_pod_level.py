@@ -1,0 +1,250 @@
+"""Pod-level resources, from manifest to CPUs: BEHAVIOURS 5.7, 12.4 and 12.5."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+
+import pytest
+
+import topologies
+from reference import CPUSet, Node, NotModelled
+from reference.checkpoint import glance_at_pods
+from reference.pod_level import as_decoded, empty_pool_fault, is_guaranteed_alone, partition
+from reference.qos import pod_milli_cpus, qos_class
+from reference.steps import (
+    Apply,
+    Configure,
+    Container,
+    Delete,
+    Kind,
+    KubeletConfig,
+    Pod,
+    PodResources,
+    Start,
+    Stop,
+)
+from reference.view import Phase
+
+MACHINE = "2s-2n-16c-smt2"
+TREE = topologies.machine(MACHINE).tree
+ON = {"PodLevelResourceManagers": True}
+MEMORY = "256Mi"
+
+
+def exclusive(name: str, cpu: str, kind: Kind = Kind.APP) -> Container:
+    return Container(name, cpu, cpu, "64Mi", "64Mi", kind)
+
+
+def pod(name: str, cpu: str, *containers: Container) -> Pod:
+    return Pod(name, containers, resources=PodResources(cpu, cpu, MEMORY, MEMORY))
+
+
+def config(
+    policy: str = "restricted", scope: str = "pod", gates: Mapping[str, bool] = ON
+) -> KubeletConfig:
+    return KubeletConfig(
+        reserved_system_cpus=CPUSet([0, 16]),
+        topology_manager_policy=policy,
+        topology_manager_scope=scope,
+        feature_gates=gates,
+    )
+
+
+def booted(settings: KubeletConfig, *, release: str = "1.36") -> Node:
+    node = Node(lambda _: TREE, MACHINE, settings, release=release)
+    node.do(Start())
+    return node
+
+
+def held(node: Node, name: str = "a") -> dict[str, str]:
+    return {key: str(cpus) for key, cpus in node.view().assignments.get(name, {}).items()}
+
+
+# -- what is read of the manifest --------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("release", "gates", "known"),
+    [
+        ("1.31", {}, False), ("1.32", {}, False), ("1.32", {"PodLevelResources": True}, True),
+        ("1.34", {}, True), ("1.34", {"PodLevelResources": False}, False), ("1.37", {}, True),
+    ],
+)  # fmt: skip
+def test_who_knows_pod_level_resources(
+    release: str, gates: Mapping[str, bool], known: bool
+) -> None:
+    """Alpha in 1.32 and 1.33, on from 1.34."""
+    decoded = as_decoded(pod("a", "4", Container("c")), gates, release=release)
+    assert (decoded.resources is not None) is known
+    assert qos_class(decoded) == ("Guaranteed" if known else "BestEffort")
+    assert pod_milli_cpus(decoded) == (4000 if known else 0)
+
+
+@pytest.mark.parametrize(("release", "qos"), [("1.36", "BestEffort"), ("1.37", "Guaranteed")])
+def test_resources_that_name_nothing(release: str, qos: str) -> None:
+    """``resources: {}``, seen on 1.36.4 and 1.37.0."""
+    empty = Pod("a", (exclusive("c", "2"),), resources=PodResources())
+    assert qos_class(as_decoded(empty, {}, release=release)) == qos
+
+
+def test_requests_are_filled_in_up_to_1_36() -> None:
+    """By what containers ask for together, or else by the limit (``defaultPodRequests``)."""
+    limits = PodResources(cpu_limit="4", memory_limit=MEMORY)
+    bare = Pod("a", (Container("c"),), resources=limits)
+    asking = Pod("a", (Container("i", "3", kind=Kind.INIT), Container("c", "1")), resources=limits)
+    old, new = as_decoded(bare, {}, release="1.36"), as_decoded(bare, {}, release="1.37")
+    assert (qos_class(old), qos_class(new)) == ("Guaranteed", "Burstable")
+    filled = as_decoded(asking, {}, release="1.36")
+    assert qos_class(filled) == "Burstable"
+    assert pod_milli_cpus(filled) == 3000
+    requests = PodResources(cpu_request="2")
+    assert as_decoded(replace(bare, resources=requests), {}).resources == requests
+
+
+# -- the pod's own pool --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("asked", "limit", "memory", "alone"),
+    [("2", "2", "1Gi", True), ("1", "2", "1Gi", False), ("2", "2", None, False),
+     ("0", "0", "1Gi", False), (None, None, "1Gi", False)],
+)  # fmt: skip
+def test_who_is_exclusive(
+    asked: str | None, limit: str | None, memory: str | None, alone: bool
+) -> None:
+    """``IsContainerEquivalentQOSGuaranteed``."""
+    assert is_guaranteed_alone(Container("c", asked, limit, memory, memory)) is alone
+
+
+INIT, SIDECAR, APP = Kind.INIT, Kind.SIDECAR, Kind.APP
+
+
+@pytest.mark.parametrize(
+    ("kinds", "counts", "fault"),
+    [
+        ([APP, APP], [2, 0], ""), ([APP, APP], [4, 0], "sum of exclusive"), ([APP], [4], ""),
+        ([SIDECAR, INIT, APP], [4, 0, 0], "shared init"), ([INIT, SIDECAR, APP], [0, 2, 2], ""),
+        ([INIT, SIDECAR, APP], [0, 4, 0], "sum of exclusive"), ([INIT, APP], [4, 0], ""),
+        ([SIDECAR, APP], [0, 4], "sum of exclusive"),
+    ],
+)  # fmt: skip
+def test_whose_pool_is_empty(kinds: list[Kind], counts: list[int], fault: str) -> None:
+    """``validatePodScopeResources``, of a pod of 4 CPUs."""
+    containers = [Container(f"c{i}", kind=kind) for i, kind in enumerate(kinds)]
+    named = {one.name: count for one, count in zip(containers, counts, strict=True)}
+    said = empty_pool_fault(pod("a", "4", *containers), 4, named)
+    assert fault in said
+    assert bool(said) is bool(fault)
+
+
+def test_how_a_pool_is_dealt_out() -> None:
+    """Init containers have all that sidecars before them left; who shares, shares the rest."""
+
+    def lowest(cpus: CPUSet, count: int) -> CPUSet:
+        return CPUSet(list(cpus)[:count])
+
+    kinds = {"first": INIT, "side": SIDECAR, "lazy": SIDECAR, "second": INIT, "third": INIT}
+    containers = [Container(name, kind=kind) for name, kind in kinds.items()]
+    containers += [Container("main"), Container("other")]
+    counts = {"side": 1, "third": 2, "main": 2}
+    given = partition(pod("a", "6", *containers), CPUSet(range(6)), counts, lowest)
+    assert {name: str(cpus) for name, cpus in given.items()} == {
+        "first": "0-5", "side": "0", "lazy": "3-5", "second": "1-5", "third": "1-2",
+        "main": "1-2", "other": "3-5",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("release", ["1.36", "1.37"])
+def test_scope_pod_takes_cpus_for_the_pod(release: str) -> None:
+    """Pool, entries and both files as seen on 1.36.4 and 1.37.0."""
+    node = booted(config(), release=release)
+    node.do(Apply(pod("a", "4", exclusive("main", "2"), Container("side"))))
+    view = node.view()
+    assert held(node) == {"main": "1,17", "side": "2,18"}
+    assert str(view.shared_pool) == "0,3-16,19-31"
+    assert view.state_file is not None
+    pods = glance_at_pods(view.state_file, release=release)
+    assert [str(cpus) for cpus in pods.values()] == ["1-2,17-18"]
+    assert ("data" in json.loads(view.state_file)) is (release == "1.37")
+    node.do(Delete("a"))
+    assert str(node.view().shared_pool) == "0-31"
+    assert glance_at_pods(node.view().state_file, release=release) == {}
+
+
+@pytest.mark.parametrize("policy", ["none", "best-effort", "restricted"])
+def test_scope_container_gives_each_its_own(policy: str) -> None:
+    """And policy none does not look at the scope."""
+    scope = "pod" if policy == "none" else "container"
+    node = booted(config(policy, scope))
+    node.do(Apply(pod("a", "4", exclusive("main", "2"), Container("side"))))
+    assert held(node) == {"main": "1,17"}
+    assert glance_at_pods(node.view().state_file) == {}
+
+
+@pytest.mark.parametrize("release", ["1.34", "1.36", "1.37"])
+def test_without_the_managers_nobody_gets_any(release: str) -> None:
+    """From 1.34 on; in 1.32 and 1.33 containers are looked at alone."""
+    node = booted(config(gates={}), release=release)
+    node.do(Apply(pod("a", "40", exclusive("main", "2"))))
+    assert held(node) == {}
+    early = booted(config(gates={"PodLevelResources": True}), release="1.33")
+    early.do(Apply(pod("a", "4", exclusive("main", "2"))))
+    assert held(early) == {"main": "1,17"}
+
+
+@pytest.mark.parametrize("release", ["1.36", "1.37"])
+def test_a_restart_takes_another_pool(release: str) -> None:
+    """kubernetes/kubernetes#140989: the start after that fails; seen on 1.36.4 and 1.37.0."""
+    node = booted(config("best-effort"), release=release)
+    node.do(Apply(pod("a", "2", exclusive("main", "2"))))
+    for step in (Stop(), Start()):
+        node.do(step)
+    assert held(node) == {"main": "2,18"}
+    assert str(node.view().shared_pool) == "0,3-16,19-31"
+    for step in (Stop(), Start()):
+        node.do(step)
+    assert node.view().error == (
+        'current set of available CPUs "0-31" doesn\'t match with CPUs in state "0,2-16,18-31"'
+    )
+
+
+def test_a_restart_refuses_a_shared_pool() -> None:
+    """Its shared container holds CPUs and asked for none."""
+    node = booted(config())
+    node.do(Apply(pod("a", "4", exclusive("main", "2"), Container("side"))))
+    for step in (Stop(), Start()):
+        node.do(step)
+    view = node.view()
+    assert view.pods["a"].phase is Phase.REJECTED
+    assert view.pods["a"].reason == "TopologyAffinityError"
+    assert str(view.shared_pool) == "0-31"
+
+
+def test_the_gate_turned_off() -> None:
+    """1.36 refuses the file, 1.37 reads it and forgets whole pods."""
+    outcomes = {}
+    for release in ("1.36", "1.37"):
+        node = booted(config(), release=release)
+        node.do(Apply(pod("a", "4", exclusive("main", "2"), exclusive("other", "2"))))
+        for step in (Stop(), Configure(config(gates={})), Start()):
+            node.do(step)
+        outcomes[release] = (node.view().running, held(node))
+    kept = {"main": "1,17", "other": "2,18"}
+    assert outcomes["1.37"] == (True, kept)
+    assert outcomes["1.36"][0] is False
+
+
+@pytest.mark.parametrize(
+    ("gates", "release"),
+    [
+        ({"PodLevelResourceManagers": True}, "1.35"), ({"PodLevelResources": True}, "1.31"),
+        ({"PodLevelResourceManagers": True, "PodLevelResources": False}, "1.36"),
+        ({"InPlacePodVerticalScalingExclusiveCPUs": True}, "1.31"),
+    ],
+)  # fmt: skip
+def test_gates_with_which_a_kubelet_panics(gates: Mapping[str, bool], release: str) -> None:
+    """One that it does not know, or that depends on another: outside the model."""
+    with pytest.raises(NotModelled):
+        Node(lambda _: TREE, MACHINE, config(gates=gates), release=release)

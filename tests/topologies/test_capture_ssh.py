@@ -1,0 +1,365 @@
+"""Nodes over SSH: a real sshd on this host, with a host key and users' keys of its own."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+import pytest
+
+import topologies
+from reference import discover
+from topologies.capturing import BadTarget, Capture, CaptureError, HostKeyError, capture_ssh
+from topologies.capturing.ssh import Address
+
+CPU = "sys/devices/system/cpu"
+#: All that the script starts, and a shell.
+PROGRAMS = ("awk", "cat", "ls", "sh", "uname")
+#: What a command is run under, so that it is not root's.
+DROP = "setpriv --reuid=65534 --regid=65534 --clear-groups " * (os.geteuid() == 0)
+
+
+def open_to_all(folder: Path) -> None:
+    """Folders of pytest are closed to other users."""
+    for parent in (folder, *folder.parents):
+        if parent.is_relative_to("/tmp") and parent != Path("/tmp"):
+            parent.chmod(parent.stat().st_mode | 0o055)
+
+
+@dataclass
+class Node:
+    """An sshd with one user, who has one key; ``log`` is what it says."""
+
+    folder: Path
+    port: int
+    log: IO[str]
+
+    @property
+    def url(self) -> str:
+        user = subprocess.run(["id", "-un"], capture_output=True, text=True, check=True).stdout
+        return f"ssh://{user.strip()}@127.0.0.1:{self.port}"
+
+    @property
+    def key(self) -> Path:
+        return self.folder / "user"
+
+    @property
+    def known_hosts(self) -> Path:
+        return self.folder / "known_hosts"
+
+    def answers(self, command: str = "") -> None:
+        """From now on it runs ``command`` instead of what it is asked for."""
+        option = 'command="{}" '.format(command.replace('"', '\\"')) if command else ""
+        (self.folder / "authorized").write_text(option + public(self.key))
+
+    def is_known(self, key: str = "host") -> None:
+        """``known_hosts`` has that key for it."""
+        text = f"[127.0.0.1]:{self.port} {public(self.folder / key)}"
+        self.known_hosts.write_text(text)
+
+    def capture(self, **more: object) -> Capture:
+        settings: dict[str, object] = {"known_hosts": self.known_hosts, "key": self.key, **more}
+        return capture_ssh(self.url, **settings)  # type: ignore[arg-type]
+
+    def heard(self, until: str) -> list[str]:
+        """What it has said since the last call, up to a line that holds ``until``."""
+        lines = []
+        for line in self.log:
+            lines.append(line)
+            if until in line:
+                return lines
+        raise AssertionError(f"sshd ended: {''.join(lines)}")
+
+
+def public(key: Path) -> str:
+    return key.with_name(f"{key.name}.pub").read_text()
+
+
+def keygen(path: Path, *, kind: str = "ed25519", passphrase: str = "") -> None:
+    subprocess.run(
+        ["ssh-keygen", "-q", "-t", kind, "-N", passphrase, "-C", "", "-f", path], check=True
+    )
+
+
+def free_port() -> int:
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        return int(sock.getsockname()[1])
+
+
+@pytest.fixture(scope="module")
+def sshd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Node]:
+    program = shutil.which("sshd", path=f"{os.environ['PATH']}:/usr/sbin")
+    if program is None or shutil.which("ssh-keygen") is None:
+        pytest.skip("NOT TESTED: sshd is not installed (openssh-server)")
+    if os.geteuid() == 0:
+        Path("/run/sshd").mkdir(exist_ok=True)
+    folder, port = tmp_path_factory.mktemp("node"), free_port()
+    for name in ("host", "other", "user", "stranger"):
+        keygen(folder / name)
+    (folder / "config").write_text(
+        f"ListenAddress 127.0.0.1:{port}\nHostKey {folder}/host\nPidFile none\n"
+        f"AuthorizedKeysFile {folder}/authorized\nStrictModes no\nPermitRootLogin yes\n"
+        "PasswordAuthentication no\nKbdInteractiveAuthentication no\nUsePAM no\n"
+        "LogLevel VERBOSE\n"
+    )
+    process = subprocess.Popen(
+        [program, "-D", "-e", "-f", folder / "config"],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    with process:
+        assert process.stderr is not None
+        made = Node(folder, port, process.stderr)
+        made.heard("Server listening")
+        yield made
+        process.terminate()
+
+
+@pytest.fixture
+def node(sshd: Node, monkeypatch: pytest.MonkeyPatch) -> Node:
+    """It is known, and lets us in."""
+    monkeypatch.delenv("SSH_AUTH_SOCK", raising=False)
+    sshd.answers()
+    sshd.is_known()
+    return sshd
+
+
+# --- it works --------------------------------------------------------------------------------
+
+
+def test_a_node_is_captured_and_is_this_host(node: Node) -> None:
+    made = node.capture()
+    here = topologies.load("/")
+    assert discover(made.tree).cpu_topology() == discover(here).cpu_topology()
+    assert (made.left_out, made.kernel) == ((), os.uname().release)
+    assert made.source.startswith("captured over SSH, Linux ")
+    assert os.uname().nodename not in made.source
+    assert "127.0.0.1" not in made.source
+
+
+def test_it_takes_one_connection_and_one_command(node: Node) -> None:
+    node.capture()
+    node.answers("/bin/false")
+    with pytest.raises(CaptureError):  # marks the end of the first in the log
+        node.capture()
+    said = "".join(node.heard("Starting session: forced-command"))
+    first = said[: said.rindex("Connection from")]
+    last = first[first.rindex("Connection from") :]
+    assert last.count("Accepted publickey") == 1
+    assert last.count("Starting session: command for ") == 1
+
+
+def test_neither_root_nor_python_is_needed(node: Node, tmp_path: Path) -> None:
+    """Whoever is let in runs five programs of POSIX."""
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    for name in PROGRAMS:
+        (programs / name).symlink_to(shutil.which(name) or "/nonexistent")
+    open_to_all(programs)
+    node.answers(f"{DROP}env -i PATH={programs} /bin/sh -s")
+    made = node.capture()
+    assert discover(made.tree).cpu_topology() == discover(topologies.load("/")).cpu_topology()
+    assert made.left_out == ()
+
+
+def test_a_greeting_of_the_login_shell_is_passed_over(node: Node) -> None:
+    node.answers("echo Welcome; echo; echo 'F sys/x'; exec /bin/sh -s")
+    assert f"{CPU}/online" in node.capture().tree
+
+
+# --- who it is -------------------------------------------------------------------------------
+
+
+def test_an_unknown_host_key_is_refused_with_its_fingerprint(node: Node) -> None:
+    node.known_hosts.unlink()
+    shown = subprocess.run(
+        ["ssh-keygen", "-l", "-f", node.folder / "host.pub"],
+        capture_output=True, text=True, check=True,
+    ).stdout.split()[1]  # fmt: skip
+    with pytest.raises(HostKeyError) as caught:
+        node.capture()
+    assert str(caught.value) == (
+        f"cannot capture {node.url}: its host key ssh-ed25519 {shown} is not in "
+        f"{node.known_hosts}: check it and give --accept-new-host-key"
+    )
+    assert not node.known_hosts.exists()
+
+
+def test_a_new_host_key_is_remembered_when_told_so(node: Node) -> None:
+    node.known_hosts.write_text("# mine\nother ssh-ed25519 AAAA")
+    node.capture(accept_new_host_key=True)
+    lines = node.known_hosts.read_text().splitlines()
+    assert lines[:2] == ["# mine", "other ssh-ed25519 AAAA"], "what was there stays"
+    assert len(lines) == 3
+    assert node.capture().left_out == ()
+
+
+@pytest.mark.parametrize("accept", [False, True])
+def test_a_changed_host_key_is_refused(node: Node, accept: bool) -> None:
+    node.is_known("other")
+    before = node.known_hosts.read_text()
+    with pytest.raises(HostKeyError, match=r"is another than the one in .*somebody stands between"):
+        node.capture(accept_new_host_key=accept)
+    assert node.known_hosts.read_text() == before
+
+
+def test_a_key_of_another_kind_is_as_good_as_a_changed_one(node: Node) -> None:
+    keygen(node.folder / "ecdsa", kind="ecdsa")
+    node.is_known("ecdsa")
+    with pytest.raises(HostKeyError, match="is another than the one in"):
+        node.capture(accept_new_host_key=True)
+
+
+# --- what goes wrong -------------------------------------------------------------------------
+
+
+def test_a_wrong_key_is_not_let_in(node: Node) -> None:
+    with pytest.raises(CaptureError, match="it does not let us in: ") as caught:
+        node.capture(key=node.folder / "stranger")
+    assert "\n" not in str(caught.value)
+
+
+def test_a_key_that_cannot_be_used_is_one_line(node: Node, tmp_path: Path) -> None:
+    keygen(tmp_path / "locked", passphrase="secret words")
+    (tmp_path / "none").write_text("no key\n")
+    for name in ("locked", "none", "missing"):
+        with pytest.raises(CaptureError) as caught:
+            node.capture(key=tmp_path / name)
+        assert str(caught.value).isprintable()
+        assert len(str(caught.value)) < 300
+
+
+def test_nobody_listens_there(node: Node) -> None:
+    with pytest.raises(
+        CaptureError, match=r"cannot capture ssh://127\.0\.0\.1:\d+: .*[Uu]nable|refused"
+    ):
+        capture_ssh(f"ssh://127.0.0.1:{free_port()}", known_hosts=node.known_hosts, key=node.key)
+
+
+def test_there_is_no_such_host(node: Node) -> None:
+    with pytest.raises(CaptureError, match=r"cannot capture ssh://no\.such\.host\.invalid: "):
+        capture_ssh("ssh://no.such.host.invalid", known_hosts=node.known_hosts, key=node.key)
+
+
+def test_what_listens_there_speaks_no_ssh(node: Node) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        with pytest.raises(CaptureError, match=f"cannot capture ssh://127.0.0.1:{port}: "):
+            capture_ssh(
+                f"ssh://127.0.0.1:{port}", known_hosts=node.known_hosts, key=node.key, deadline=0.5
+            )
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        ("exec /bin/false", "it sent nothing"),
+        ("echo This account is not available.", "it sent no capture, but 'This account"),
+        ("printf '\\033[2Jhello\\n'", r"it sent no capture, but '\x1b[2Jhello'"),
+        ("PATH=/nonexistent exec /bin/sh -s", "it has no awk"),
+        ("/bin/sh -s | head -c 2000", "the capture is torn: it ends in the middle"),
+        ("exec sleep 600", "it was not read in time"),
+        ("exec yes", "it sent more than 1 MiB"),
+        ("exec yes >&2", "it sent more than 1 MiB"),
+        ("cd /proc && exec /bin/sh -s /proc", "half a capture: sys/devices/system/cpu/online"),
+    ],
+    ids=["nothing", "no login", "escape", "no awk", "torn", "hangs", "yes", "aside", "no sysfs"],
+)
+def test_what_it_does_wrong_is_one_line(
+    node: Node, command: str, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("topologies.capturing.ssh.MAX_STREAM", 1 << 20)
+    node.answers(command)
+    with pytest.raises(CaptureError) as caught:
+        node.capture(deadline=2 if "sleep" in command else 60)
+    assert said in str(caught.value)
+    assert str(caught.value).startswith(f"cannot capture {node.url}: ")
+    assert str(caught.value).isprintable()
+
+
+def test_files_it_may_not_read_are_named(node: Node, tmp_path: Path) -> None:
+    place = tmp_path / "root"
+    topologies.write(topologies.load("1s-1n-2c-smt1"), place)
+    (place / CPU / "possible").chmod(0)
+    open_to_all(tmp_path)
+    node.answers(f"exec {DROP}/bin/sh -s {place}")
+    made = node.capture()
+    assert made.left_out == (f"{CPU}/possible: could not be read",)
+
+
+# --- the command -----------------------------------------------------------------------------
+
+
+def run(*arguments: str | Path, cwd: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "pinproof", "capture", *map(str, arguments)],
+        capture_output=True, text=True, check=False, cwd=cwd,
+    )  # fmt: skip
+
+
+def test_the_command_captures_a_node(node: Node, tmp_path: Path) -> None:
+    done = run(node.url, "--known-hosts", node.known_hosts, "--key", node.key, cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (0, "machine.tar.xz\n"), done.stderr
+    assert sorted(one.name for one in tmp_path.iterdir()) == ["machine.tar.xz", "machine.toml"]
+
+
+@pytest.mark.parametrize("fault", ["changed", "stranger"])
+def test_a_fault_is_one_line_and_status_3(node: Node, tmp_path: Path, fault: str) -> None:
+    if fault == "changed":
+        node.is_known("other")
+    key = node.folder / ("stranger" if fault == "stranger" else "user")
+    done = run(node.url, "--known-hosts", node.known_hosts, "--key", key, cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (3, ""), done.stderr
+    (line,) = done.stderr.splitlines()
+    assert line.startswith(f"pinproof: cannot capture {node.url}: ")
+    assert list(tmp_path.iterdir()) == []
+
+
+# --- addresses -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("url", "host", "user", "port", "known_as"),
+    [
+        ("ssh://node7", "node7", None, 22, "node7"),
+        ("ssh://root@node7:2222", "node7", "root", 2222, "[node7]:2222"),
+        ("ssh://a.b-c@[fe80::1]:22/", "fe80::1", "a.b-c", 22, "fe80::1"),
+    ],
+)
+def test_addresses(url: str, host: str, user: str | None, port: int, known_as: str) -> None:
+    address = Address.parse(url)
+    assert (address.host, address.user, address.port) == (host, user, port)
+    assert address.known_as == known_as
+    assert Address.parse(str(address)) == address
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "ssh://",
+        "ssh:node7",
+        "ssh://root:secret@node7",
+        "ssh://-oProxyCommand=x",
+        "ssh://-x@node7",
+        "ssh://node7:0",
+        "ssh://node7:70000",
+        "ssh://node7/etc/passwd",
+        "ssh://no de",
+        "ssh://[::1",
+        "ssh://node7?x",
+    ],
+)
+def test_what_is_no_address_is_refused_before_anything_happens(url: str) -> None:
+    with pytest.raises(BadTarget) as caught:
+        Address.parse(url)
+    assert "secret" not in str(caught.value)
