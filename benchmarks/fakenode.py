@@ -35,6 +35,7 @@ _SYSTEMCTL = r"""#!/bin/sh
 run=@ROOT@/fake/kubelet
 echo "$*" >>@ROOT@/fake/calls
 verb=$1; [ $# -gt 0 ] && shift
+[ "$1" != --no-block ] || shift
 start() {
   echo $(($(cat @ROOT@/fake/starts) + 1)) >@ROOT@/fake/starts
   cp @ROOT@/fake/starts $run

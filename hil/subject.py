@@ -23,6 +23,7 @@ from urllib.parse import parse_qsl
 
 from conformance.subject import (
     Capability,
+    SubjectError,
     SubjectInfo,
     SubjectNotRestored,
     SubjectSetupError,
@@ -33,6 +34,7 @@ from hil.access import NodeAddress, connect, nodes
 from hil.facts import NodeFacts, gather, kubelet_of
 from hil.flavours import flavour_of
 from hil.lab.recipe import WORKLOAD_IMAGE
+from hil.node.booting import booter
 from hil.node.member import Member, salt
 from hil.node.node import RealNode
 from hil.node.taking import Taken, take
@@ -114,7 +116,7 @@ class NodeSubject:
         self.info = _info(target, [one.facts for one in reached])
         self.capabilities = frozenset.intersection(
             *(
-                capabilities(one.facts, options.risk_on(one.address), lab=bool(one.address.lab))
+                capabilities(one.facts, options.risk_on(one.address), boots=_boots(one))
                 for one in reached
             )
         )
@@ -149,6 +151,11 @@ class NodeSubject:
         """What makes the uids of one scenario's pods its own."""
         return salt()
 
+    def larger(self, machine: str) -> Machine | None:
+        """A machine that the lab can boot this node as, with more CPUs; ``None``: there is none."""
+        reached = self._reached.get(machine)
+        return None if reached is None else self._member(reached).larger()
+
     def smoke(self) -> None:
         """Is every node fit? Read-only. Raises :class:`SubjectSetupError`."""
         for one in self._reached.values():
@@ -162,11 +169,15 @@ class NodeSubject:
     ) -> RealNode:
         """The node that is this machine; see :class:`conformance.subject.Subject`. Raises
         :class:`SubjectUnable` for any other machine."""
-        reached = self._reached.get(machine.name)
-        if reached is None or machine.digest != reached.facts.machine.digest:
+        reached = self._reached.get(machine.name.partition("-off")[0])
+        if reached is None:
             raise SubjectUnable(f"{machine.name} is not the machine of a node of {self.info.name}")
         member = self._member(reached)
-        made = RealNode(member, config, member.fresh(config))
+        shaping = member.shaping(machine)
+        fresh = None if shaping else member.fresh(config)
+        if shaping:
+            member.require_restarts()
+        made = RealNode(member, config, fresh, machines=machines, shaping=shaping)
         self._open.append(made)
         return made
 
@@ -203,21 +214,27 @@ class NodeSubject:
         if self._closed:
             return
         self._closed = True
-        failed: list[NodeError] = []
+        failed: list[NotRestored] = []
         for made in self._open:
-            with contextlib.suppress(NodeError):
+            with contextlib.suppress(SubjectError, NodeError):
                 made.close()
         for taken in self._taken.values():
             try:
                 taken.give_back()
-            except NodeError as error:
+            except NotRestored as error:
                 failed.append(error)
+            except LeaseLost:
+                continue  # the node has restored itself, and its last scenarios said so
         for reached in self._reached.values():
             reached.shell.close()
         if failed:
             raise SubjectNotRestored(
                 "; ".join(map(str, failed)), evidence="\n".join(one.evidence for one in failed)
             )
+
+
+def _boots(reached: _Reached) -> bool:
+    return booter(reached.address, reached.shell) is not None
 
 
 def _machine(facts: NodeFacts) -> Machine:
@@ -275,7 +292,7 @@ def _info(target: str, facts: Sequence[NodeFacts]) -> SubjectInfo:
     )
 
 
-def capabilities(facts: NodeFacts, risk: Risk, *, lab: bool) -> frozenset[Capability]:
+def capabilities(facts: NodeFacts, risk: Risk, *, boots: bool) -> frozenset[Capability]:
     """What can be done with a node at this risk, by what is on it."""
     can = {one for one in Capability if RISK_OF.get(one, Risk.REBOOT) <= risk}
     if not Places.of(facts).pods_url:
@@ -286,6 +303,6 @@ def capabilities(facts: NodeFacts, risk: Risk, *, lab: bool) -> frozenset[Capabi
         can.discard(Capability.HOTPLUG)
     if facts.systemd == 0:
         can -= {Capability.SERVICES, Capability.RUNTIME, Capability.START_ERROR}
-    if not lab:
+    if not boots:
         can.discard(Capability.REBOOT)
     return frozenset(can)

@@ -1,9 +1,8 @@
-"""``pinproof explain``, ``machines`` and ``draw``: what there is, in words and pictures."""
+"""``pinproof explain`` and ``machines``: what there is, in words."""
 
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -21,7 +20,7 @@ from conformance.subject import SubjectUsageError
 from conformance.subjects.reference import ReferenceSubject
 from pinproof.run import unknown_scenario
 from reference import NEWEST, DiscoveryError
-from topologies import Machine, drawing
+from topologies import Machine
 from topologies.errors import one_line
 
 
@@ -174,19 +173,3 @@ def _totals(machine: Machine) -> str:
         return topology_text(topology_of(machine, release=NEWEST))
     except DiscoveryError as error:
         return f"the kubelet would not start: {error}"
-
-
-def draw(
-    machine: Annotated[str, typer.Argument(help="Name, archive, directory or described spec.")],
-    svg: Annotated[Path | None, typer.Option(help="Write an SVG picture to this file.")] = None,
-) -> None:
-    """Draw a machine: sockets, NUMA nodes, uncore caches, physical cores, threads."""
-    shown = topologies.machine(machine)
-    topology = topology_of(shown, release=NEWEST)
-    title = f"{shown.name}: {topology_text(topology)}"
-    if svg is not None:
-        svg.write_text(drawing.svg(topology.details, title=title), encoding="utf-8")
-        typer.echo(svg)
-        return
-    console = Console(highlight=False)
-    console.print(drawing.text(topology.details, title=title, width=console.width))

@@ -22,9 +22,10 @@ from conformance.subject import SubjectUsageError
 from conformance.verdict import ExitStatus
 from hil.safety import Risk
 from hil.shell import NodeUsageError
+from pinproof.busy import busy
 from pinproof.run import SUITE, prepare_folder
 from reports import certificate
-from reports.certificate import Findings, Outcome
+from reports.certificate import Findings, Noise, Outcome
 
 #: Which status says most, of several nodes'.
 _GRAVITY = (
@@ -53,6 +54,10 @@ def certify(
     image: Annotated[
         str, typer.Option(help="An image with a POSIX shell that is on the nodes.")
     ] = "",
+    noise: Annotated[
+        bool,
+        typer.Option("--noise", help="Measure scheduling noise as well; it is never judged."),
+    ] = False,
     report: Annotated[
         Path, typer.Option(help="Where the certificates go: a folder for each node.")
     ] = Path("certificate"),
@@ -68,7 +73,7 @@ def certify(
         raise SubjectUsageError(f"--max-risk {max_risk!r} is none of {known}")
     console = Console(highlight=False)
     statuses = [
-        _certify_one(target, max_risk, image, report, context.args, console)
+        _certify_one(target, max_risk, image, noise, report, context.args, console)
         for place in nodes
         for target in _each(place)
     ]
@@ -88,34 +93,25 @@ def _each(place: str) -> list[str]:
 
 
 def _certify_one(
-    target: str, risk: str, image: str, report: Path, extra: Sequence[str], console: Console
+    target: str,
+    risk: str,
+    image: str,
+    noise: bool,
+    report: Path,
+    extra: Sequence[str],
+    console: Console,
 ) -> ExitStatus:
-    from hil.subject import NodeSubject  # reaching nodes is not what other commands start for
-
     options = [f"max-risk={risk}"] if risk else []
     options += [f"image={image}"] if image else []
-    text = f"node:{target}" + (f"?{'&'.join(options)}" if options else "")
-    subject = NodeSubject.open(text.removeprefix("node:"))
-    try:
-        subject.smoke()
-        findings = Findings(
-            node=subject.info.facts,
-            lint=[
-                str(one) for machine in subject.machines for one in topologies.lint(machine.tree)
-            ],
-            risk=subject.risks,
-            only=" ".join(extra),
-        )
-        name = subject.machines[0].name
-    finally:
-        subject.close()
+    text = f"{target}?{'&'.join(options)}" if options else target
+    name, findings = _findings(text, noise, extra)
     folder = report / re.sub(r"[^A-Za-z0-9._-]+", "_", name)
     stream = prepare_folder(folder, ("certificate.html", "certificate.json"))
     status = pytest.main(
         [
             str(SUITE / "test_scenarios.py"),
             *(f"--rootdir={SUITE}", "-c", "/dev/null", "-p", "no:cacheprovider"),
-            *(f"--pin-subject={text}", "--pin-level=certificate", f"--pin-report={folder}"),
+            *(f"--pin-subject=node:{text}", "--pin-level=certificate", f"--pin-report={folder}"),
             "--pin-no-smoke",
             *("-q", "--no-header", "--no-summary", "--tb=no", "--show-capture=no"),
             *extra,
@@ -130,6 +126,32 @@ def _certify_one(
     outcome = certificate.outcome_of(run, only=findings.only)
     _tell(name, outcome, run, folder, console)
     return certificate.status_of(run, only=findings.only)
+
+
+def _findings(target: str, noise: bool, extra: Sequence[str]) -> tuple[str, Findings]:
+    """The node's name, and what is known of it beside the scenarios."""
+    from hil.isolation import measure
+    from hil.subject import NodeSubject  # reaching nodes is not what other commands start for
+
+    with busy(target) as say:
+        subject = NodeSubject.open(target, say)
+        try:
+            machine = subject.machines[0]
+            if noise:
+                say("measuring scheduling noise")
+            measured = measure(subject, machine) if noise else ()
+            return machine.name, Findings(
+                node=subject.info.facts,
+                lint=[str(one) for one in topologies.lint(machine.tree)],
+                risk=subject.risks,
+                only=" ".join(extra),
+                noise=[
+                    Noise(one.name, one.cpus, (one.gap,), (one.involuntary,), one.seconds)
+                    for one in measured
+                ],
+            )
+        finally:
+            subject.close()
 
 
 def _tell(name: str, outcome: Outcome, run: reports.Run, folder: Path, console: Console) -> None:

@@ -12,18 +12,22 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from conformance.subject import SubjectError, SubjectUsageError
+from conformance.subject import SubjectError, SubjectNotRestored, SubjectUsageError
 from conformance.verdict import ExitStatus
+from hil.safety.errors import NotRestored
 from hil.shell import NodeError, NodeUsageError
 from pinproof import (
     capture,
     catalogue,
     certify,
+    draw,
     drivers,
     exchange,
     kubelets,
     lab,
+    probe,
     releases,
+    restore,
     run,
     simulate,
 )
@@ -48,13 +52,13 @@ app.command(
     context_settings={"allow_extra_args": True, "ignore_unknown_options": True},
     epilog="Example: pinproof certify ssh://root@node7 --max-risk kubelet-restart",
 )(certify.certify)
+app.command("probe", epilog="Example: pinproof probe ssh://root@node7")(probe.probe)
+app.command("restore", epilog="Example: pinproof restore ssh://root@node7")(restore.restore)
 app.command("explain", epilog="Example: pinproof explain machine/cpu-upgrade-incident")(
     catalogue.explain
 )
 app.command("machines", epilog="Example: pinproof machines '2s-*'")(catalogue.machines)
-app.command("draw", epilog="Example: pinproof draw 2s-4n-64c-smt2 --svg machine.svg")(
-    catalogue.draw
-)
+app.command("draw", epilog="Example: pinproof draw 2s-4n-64c-smt2 --svg machine.svg")(draw.draw)
 app.command(
     "simulate", epilog="Example: pinproof simulate --machine 2s-4n-64c-smt2 --pods 4,2,1.5"
 )(simulate.simulate)
@@ -100,6 +104,8 @@ def main() -> None:
         _fail(error, ExitStatus.COULD_NOT_TELL)
     except (MachineError, ModelError, NodeUsageError, SubjectUsageError) as error:
         _fail(error, ExitStatus.USAGE)
+    except (NotRestored, SubjectNotRestored) as error:
+        _fail(error, ExitStatus.NOT_RESTORED)
     except (NodeError, SubjectError) as error:
         _fail(error, ExitStatus.COULD_NOT_TELL)
     except BrokenPipeError:

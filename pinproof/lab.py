@@ -107,7 +107,10 @@ def ssh(
         typer.Argument(help="What to run; without it, a shell.", metavar="[-- COMMAND...]"),
     ] = None,
 ) -> NoReturn:
-    """Log in as root, or run a command; its exit status is ours."""
+    """Log in as root, or run a command; its exit status is ours.
+
+    Several words reach the node as they are; a single one is a script for its shell.
+    """
     node = lab.named(name)
     door = node.door
     program = tools.found(tools.SSH)
@@ -118,7 +121,8 @@ def ssh(
     ]  # fmt: skip
     # What stands after the name is passed on, a dash or two before it or not.
     said = command[1:] if command and command[0] == "--" else command
-    os.execv(program, [*words, *([shlex.join(said)] if said else [])])  # noqa: S606
+    script = shlex.join(said) if said and len(said) > 1 else "".join(said or ())
+    os.execv(program, [*words, *([script] if script else [])])  # noqa: S606
 
 
 @app.command("down", epilog="Example: pinproof lab down --all")

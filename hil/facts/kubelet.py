@@ -110,8 +110,9 @@ def merged(base: Mapping[str, Any], patch: Mapping[str, Any]) -> dict[str, Any]:
     for key, value in patch.items():
         if value is None:
             result.pop(key, None)
-        elif isinstance(value, Mapping) and isinstance(result.get(key), Mapping):
-            result[key] = merged(result[key], value)
+        elif isinstance(value, Mapping):
+            earlier = result.get(key)
+            result[key] = merged(earlier if isinstance(earlier, Mapping) else {}, value)
         else:
             result[key] = value
     return result

@@ -13,22 +13,24 @@ remembers what a uid had asked for.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
+import topologies
+from conformance.discovered import info_of
 from conformance.subject import SubjectLostError, SubjectSetupError, SubjectUnable
 from hil.facts import NodeFacts, kubelet_of
 from hil.flavours import Flavour
 from hil.node import scripts
+from hil.node.booting import Boot, larger_spec
 from hil.node.hands import Hands
 from hil.node.scripts import Act
 from hil.pods import Image, file_name, refuse_if_crowded
-from hil.safety import RemoveFile, Risk
+from hil.safety import Change, RemoveFile, Risk, SetOnline
 from hil.shell import NodeError
 from hil.truth import Look, Places, look, marker, read_look
 from hil.truth.places import OURS
-from reference import CPUSet
+from reference import NEWEST, CPUSet
 from reference.checkpoint import glance
 from reference.policy import reserved_milli_cpus
 from reference.steps import KubeletConfig, Pod
@@ -47,14 +49,11 @@ class Patience:
     watch: float = 20.0
 
 
-#: Boots the node again, perhaps as another machine, and returns its facts anew.
-Rebooter = Callable[[str], tuple[Hands, NodeFacts]]
-
-
 class Member:
     """A node with a kubelet whose policy is static, ours for a while.
 
-    ``hands`` act on it; ``rebooter`` is ``None`` where it must not be booted again.
+    ``hands`` act on it; ``boot`` is ``None`` where it must not be booted again, ``spec`` what the
+    lab made it as (``""``: it is no node of the lab).
     """
 
     def __init__(
@@ -67,7 +66,8 @@ class Member:
         risk: Risk,
         image: Image,
         patience: Patience | None = None,
-        rebooter: Rebooter | None = None,
+        boot: Boot | None = None,
+        spec: str = "",
     ) -> None:
         self.name = name
         self.facts = facts
@@ -80,17 +80,19 @@ class Member:
         self.own_config = kubelet_of(facts).config
         self.scenarios = 0
         self._hands = hands
-        self._rebooter = rebooter
+        self._boot = boot
+        self._spec = spec
+        self._booted_as = spec
+        self._offline = CPUSet()
         self._present: KubeletConfig | None = self.own_config
         self._last: Look | None = None
-        self._past_trips = 0
 
     # ---- what is known --------------------------------------------------------------------
 
     @property
     def trips(self) -> int:
         """Round trips so far."""
-        return self._past_trips + self._hands.trips
+        return self._hands.trips
 
     @property
     def runtime_unit(self) -> str:
@@ -144,14 +146,20 @@ class Member:
     def _is_fresh(seen: Look) -> bool:
         return not _why_not_fresh(seen)
 
-    def start(self, config: KubeletConfig, pods: tuple[Pod, ...], clean: bool) -> Act:
+    def start(
+        self,
+        config: KubeletConfig,
+        pods: tuple[Pod, ...],
+        clean: bool,
+        shaping: tuple[Change, ...] = (),
+    ) -> Act:
         """Stop what runs, put the configuration in place, and start. ``clean``: without a state
         file and without manifests that a scenario before left."""
         act = scripts.start(self.places, self.flavour.start(self.facts), pods, self.patience.start)
         stop = self.flavour.stop(self.facts)
-        changes: tuple[Any, ...] = ()
+        changes: tuple[Change, ...] = shaping
         if config != self._present:
-            changes = self.flavour.configure(self.facts, config)
+            changes += self.flavour.configure(self.facts, config)
             self._present = config
         ours = scripts.manifest_path(self.places, f"{OURS}*.yaml")
         remove = f"rm -f {self.places.state_file} {ours}" if clean and not pods else ""
@@ -166,13 +174,19 @@ class Member:
         """A scenario is over: its pods go. ``config`` is what a kubelet that runs has."""
         self.scenarios += 1
         self._last = None
+        if self._booted_as != self._spec:
+            self._boot_as(self._spec)
+            config = None
+        if self._offline:
+            config = None
         if config is None:
             self._present = None
         if not pods and config is not None:
             return
-        changes = tuple(
+        changes: tuple[Change, ...] = tuple(
             RemoveFile(scripts.manifest_path(self.places, file_name(pod.name))) for pod in pods
         )
+        changes += tuple(SetOnline(cpu, True) for cpu in self._offline)
         goal = ""
         if config is not None:
             goal = "pin_none"
@@ -190,17 +204,61 @@ class Member:
         if config is not None:
             self._last = seen
 
-    def reboot(self, machine: str) -> Look:
-        """Boot the node again. Raises :class:`SubjectUnable`."""
-        if self._rebooter is None:
-            raise SubjectUnable(
-                "needs the node booted again, which is not allowed or not known how"
-            )
-        self._past_trips += self._hands.trips
-        self._hands, self.facts = self._rebooter(machine)
-        self.places = Places.of(self.facts)
-        self._past_trips -= self._hands.trips
-        return self.act(Act())
+    def larger(self) -> Machine | None:
+        """A machine like this one with more CPUs, which the lab can boot it as."""
+        spec = larger_spec(self._spec) if self._boot is not None else ""
+        return topologies.machine(spec) if spec else None
+
+    def shaping(self, machine: Machine) -> tuple[Change, ...]:
+        """The changes after which the node, its kubelet down, has the CPUs of ``machine``: itself
+        without some of its CPUs. Raises :class:`SubjectUnable` for any other machine."""
+        wanted = _cpus_of(machine)
+        whole = _cpus_of(self.machine)
+        gone = whole - wanted
+        like = topologies.offline(self.machine, gone) if gone else self.machine
+        if not wanted <= whole or like.digest != machine.digest:
+            raise SubjectUnable(f"{machine.name} is not this node, nor this node with CPUs offline")
+        if gone and (self.risk < Risk.CPU_OFFLINE or self.places.cgroup != 2):
+            raise SubjectUnable(f"needs CPUs taken offline; --max-risk is {self.risk.value}")
+        off = (SetOnline(cpu, False) for cpu in sorted(gone - self._offline, reverse=True))
+        on = (SetOnline(cpu, True) for cpu in self._offline - gone)
+        return (*on, *off)
+
+    def reboot(self, machine: Machine | None) -> Look:
+        """Boot the node again, as ``machine`` where one is given. The kubelet is down then, and no
+        container runs. Raises :class:`SubjectUnable`."""
+        if self._boot is None:
+            raise SubjectUnable("needs the node booted again: not allowed, or not known how")
+        spec = machine.name if machine is not None and machine.name == self._larger_spec else ""
+        changes: tuple[Change, ...] = ()
+        shape = machine or self._shape
+        self._boot_as(spec or (self._spec if self._booted_as != self._spec else ""))
+        if not spec:
+            changes = self.shaping(shape)
+        act = self.stop(kill=False)
+        script = f"{act.script}\npin_tasks | while read -r n d; do kill -9 $n; done"
+        quiet = 'pin_quiet() { [ -z "$(pin_tasks)" ]; }'
+        return self.act(
+            Act(f"{script}\n{quiet}", changes, goal="pin_quiet", seconds=self.patience.effect)
+        )
+
+    @property
+    def _larger_spec(self) -> str:
+        return larger_spec(self._spec) if self._spec else ""
+
+    @property
+    def _shape(self) -> Machine:
+        """Itself, as scenarios have left it."""
+        return topologies.offline(self.machine, self._offline) if self._offline else self.machine
+
+    def _boot_as(self, spec: str) -> None:
+        assert self._boot is not None
+        try:
+            self._boot(spec)
+        except NodeError as error:
+            raise SubjectLostError(f"{self.name}: {error}", evidence=error.evidence) from error
+        self._booted_as = spec or self._booted_as
+        self._offline = CPUSet()  # a boot brings every CPU online
 
     # ---- the round trip -------------------------------------------------------------------
 
@@ -220,6 +278,10 @@ class Member:
         )
         # Beyond what the script waits by itself, a slow node needs time for the look.
         deadline = act.seconds + 120.0
+        for change in act.changes:
+            if isinstance(change, SetOnline):
+                one = CPUSet([change.cpu])
+                self._offline = self._offline - one if change.online else self._offline | one
         try:
             done = self._hands.act(script, *act.changes, deadline=deadline)
             seen = read_look(done.text, mark)
@@ -246,6 +308,11 @@ def _why_not_fresh(seen: Look) -> str:
     if seen.state_file is None or not shared:
         return "its kubelet has no state yet"
     return ""
+
+
+def _cpus_of(machine: Machine) -> CPUSet:
+    """The CPUs that are online on a machine."""
+    return CPUSet(info_of(machine.tree, release=NEWEST).cpu_topology().details)
 
 
 def _uids(pods: Sequence[Pod]) -> str:

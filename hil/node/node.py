@@ -13,14 +13,14 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+import topologies
 from conformance.subject import SubjectLostError, SubjectUnable
 from hil.node import scripts
 from hil.node.scripts import Act
 from hil.node.views import Refusal, refusal, view_of
 from hil.pods import file_name, text
-from hil.safety import SetOnline
+from hil.safety import Change, SetOnline
 from hil.truth import ContainerTruth, Look
-from reference import CPUSet
 from reference.steps import (
     Apply,
     AwaitCrashLoop,
@@ -45,6 +45,7 @@ from reference.steps import (
     WriteState,
 )
 from reference.view import View
+from topologies import Machine
 
 if TYPE_CHECKING:
     from hil.node.member import Member
@@ -54,9 +55,19 @@ class RealNode:
     """One scenario's node. It is down until the first ``Start``; where the kubelet runs already,
     fresh and with the wanted configuration, that start is a look."""
 
-    def __init__(self, member: Member, config: KubeletConfig, fresh: Look | None) -> None:
+    def __init__(
+        self,
+        member: Member,
+        config: KubeletConfig,
+        fresh: Look | None,
+        *,
+        machines: Callable[[str], Machine] = topologies.machine,
+        shaping: tuple[Change, ...] = (),
+    ) -> None:
         """``fresh``: the last look at a kubelet that is as a new one; ``None``: it is stopped and
-        its state removed at the first start."""
+        its state removed at the first start, after the changes that ``shaping`` the machine."""
+        self._machines = machines
+        self._shaping = shaping
         self._member = member
         self._config = config
         self._fresh = fresh
@@ -134,8 +145,9 @@ class RealNode:
             self._up = True
         else:
             self._member.require_restarts()
-            act = self._member.start(self._config, tuple(self._pods.values()), self._clean_start)
-            self._clean_start = False
+            pods = tuple(self._pods.values())
+            act = self._member.start(self._config, pods, self._clean_start, self._shaping)
+            self._clean_start, self._shaping = False, ()
             self._up, self._refused = True, None
             self._act(act)
             self._note_refusal()
@@ -193,7 +205,8 @@ class RealNode:
         )
 
     def _reboot(self, machine: str) -> None:
-        self._look = self._member.reboot(machine)
+        self._refused = None
+        self._look = self._member.reboot(self._machines(machine) if machine else None)
 
     def _container(self, pod: str, container: str) -> ContainerTruth:
         uid = self._pods[pod].uid if pod in self._pods else ""
@@ -272,10 +285,16 @@ class RealNode:
         self._closed = True
         self._member.give_back(self._config if self._up else None, [*self._pods.values()])
 
-    @property
-    def cpus(self) -> CPUSet:
-        """The CPUs that are online."""
-        return self._look.online if self._look else CPUSet()
+    def containers(self) -> tuple[ContainerTruth, ...]:
+        """Our containers, as last seen."""
+        uids = {pod.uid for pod in self._pods.values()}
+        seen = self._look.containers if self._look else ()
+        return tuple(one for one in seen if one.uid in uids)
+
+    def run(self, act: Act) -> str:
+        """Carry out what is no step; what its script wrote."""
+        self._act(act)
+        return self._look.notes.get("before", "") if self._look else ""
 
 
 def _told(container: ContainerTruth) -> str:

@@ -12,6 +12,7 @@ from typing import Final
 from hil.access import NodeAddress
 from hil.facts import NodeFacts
 from hil.flavours import flavour_of
+from hil.node.booting import booter
 from hil.node.hands import GuardedHands
 from hil.node.member import Member
 from hil.pods import Image
@@ -49,6 +50,8 @@ def take(
             flavour_of(facts, named=address.flavour),
             risk=risk,
             image=image,
+            boot=booter(address, shell),
+            spec=address.lab,
         )
     except BaseException:
         guarded.__exit__(None, None, None)

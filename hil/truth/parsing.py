@@ -22,7 +22,14 @@ _UID_IN_PATH: Final = re.compile(
     r"pod([0-9a-f]{8}(?:[-_][0-9a-f]{4}){3}[-_][0-9a-f]{12}|[0-9a-f]{32})"
 )
 _ALLOWED: Final = re.compile(r"^/proc/\d+/task/(\d+)/status:Cpus_allowed_list:\s*(\S*)$")
-_CPU_FILES: Final = ("cpuset.cpus", "cpuset.cpus.effective", "cpuset.effective_cpus")
+_FILES: Final = (
+    "cpuset.cpus",
+    "cpuset.cpus.effective",
+    "cpuset.effective_cpus",
+    "cpu.max",
+    "cpu.cfs_quota_us",
+    "cpu.cfs_period_us",
+)
 _SANDBOX_NAMES: Final = ("", "POD")
 
 
@@ -160,13 +167,16 @@ def _upward(path: str) -> Iterator[str]:
 
 def _levels(path: str, cpu_path: str, lines: list[str]) -> tuple[Level, ...]:
     values = dict(_file_values(lines))
-    quota_paths = list(_upward(cpu_path))
+    mount = _mount(values, path, "cpuset.")
+    cpu_mount = _mount(values, cpu_path, "cpu.")
+    quota_paths = [f"{cpu_mount}{level}" for level in _upward(cpu_path)]
     found = []
     for depth, level in enumerate(_upward(path)):
-        asked = _value(values, level, "cpuset.cpus")
-        effective = _value(values, level, "cpuset.cpus.effective")
+        folder = f"{mount}{level}"
+        asked = values.get(f"{folder}/cpuset.cpus")
+        effective = values.get(f"{folder}/cpuset.cpus.effective")
         if effective is None:
-            effective = _value(values, level, "cpuset.effective_cpus")
+            effective = values.get(f"{folder}/cpuset.effective_cpus")
         quota, period = _quota(values, quota_paths[depth] if depth < len(quota_paths) else "")
         found.append(
             Level(
@@ -180,35 +190,32 @@ def _levels(path: str, cpu_path: str, lines: list[str]) -> tuple[Level, ...]:
     return tuple(found)
 
 
+def _mount(values: Mapping[str, str], path: str, controller: str) -> str:
+    """Where the hierarchy is mounted in which a cgroup has this path, by that cgroup's files."""
+    path = path.rstrip("/")
+    for place in values:
+        folder, _, file = place.rpartition("/")
+        if folder.endswith(path) and file.startswith(controller):
+            return folder.removesuffix(path)
+    return ""
+
+
 def _file_values(lines: list[str]) -> Iterator[tuple[str, str]]:
     """``FOLDER/FILE`` and its only line. Folders of cgroups may have colons in them, the files'
     names have none."""
-    files = (*_CPU_FILES, "cpu.max", "cpu.cfs_quota_us", "cpu.cfs_period_us")
     for line in lines:
-        for file in files:
+        for file in _FILES:
             place, found, value = line.partition(f"/{file}:")
             if found:
                 yield f"{place}/{file}", value
                 break
 
 
-def _value(values: Mapping[str, str], level: str, file: str) -> str | None:
-    """The value of a cgroup's file; the hierarchy may be mounted anywhere. The root's own path is
-    the shortest."""
-    ends = f"{level}/{file}"
-    places = [place for place in values if place.endswith(ends)]
-    if not places:
-        return None
-    return values[min(places, key=len)]
-
-
-def _quota(values: Mapping[str, str], level: str) -> tuple[int | None, int]:
-    if not level:
-        return None, 100_000
-    both = _value(values, level, "cpu.max")
+def _quota(values: Mapping[str, str], folder: str) -> tuple[int | None, int]:
+    both = values.get(f"{folder}/cpu.max")
     if both is not None:
         quota, _, period = both.partition(" ")
         return (_number(quota) or None), (_number(period) or 100_000)
-    quota = _value(values, level, "cpu.cfs_quota_us") or ""
-    period = _value(values, level, "cpu.cfs_period_us") or ""
+    quota = values.get(f"{folder}/cpu.cfs_quota_us", "")
+    period = values.get(f"{folder}/cpu.cfs_period_us", "")
     return (_number(quota) or None), (_number(period) or 100_000)

@@ -7,6 +7,8 @@ from dataclasses import replace
 
 import pytest
 
+from conformance.checks import EXCLUSIVE_TO_ONE, RESERVED_STAY
+from conformance.discovered import info_of
 from conformance.judge import Case, judge
 from conformance.lockstep import Divergence, LockstepNode
 from conformance.oracle import ModelOracle
@@ -17,7 +19,7 @@ from conformance.subjects.reference import ReferenceSubject
 from reference import NEWEST, Node
 from reference.steps import Apply, KubeletConfig, Start, Step
 from reference.view import View
-from topologies import Machine, machine
+from topologies import Machine, machine, names
 
 MACHINE = machine("1s-1n-4c-smt2")
 
@@ -216,3 +218,48 @@ def _case(body: Callable[[LockstepNode], None], **changes: object) -> Case:
         "body": body,
     }
     return Case(Scenario(**{**facts, **changes}), MACHINE)  # type: ignore[arg-type]
+
+
+def _stolen(view: View, node: LockstepNode) -> View:
+    """As if the reserved CPUs had left the pool for good."""
+    return replace(view, shared_pool=view.shared_pool - node.reserved)
+
+
+def test_a_known_defect_is_not_held_against_the_subject() -> None:
+    """Only the rules named; the oracle still objects."""
+    node = _lockstep(Doctored(lambda _, view: _stolen(view, node)))
+    node.expect_broken(RESERVED_STAY)
+    with pytest.raises(Divergence) as caught:
+        node.boot()
+    assert caught.value.failure.rule == "Every CPU is either exclusive or in the shared pool"
+    node = _lockstep(Doctored(lambda _, view: _stolen(view, node)))
+    node.expect_broken(RESERVED_STAY, EXCLUSIVE_TO_ONE)
+    node.expect_lost(node.reserved)
+    with pytest.raises(Divergence) as caught:
+        node.boot()
+    assert caught.value.failure.rule.startswith("After the step")
+
+
+def test_lost_cpus_must_be_lost() -> None:
+    """Whoever says that they are lost is wrong where somebody has them."""
+    node = _lockstep(ReferenceSubject())
+    node.expect_lost(node.reserved)
+    with pytest.raises(Divergence, match="Every CPU is either exclusive or in the shared pool"):
+        node.boot()
+
+
+def test_a_subject_reads_the_machine_by_its_own_architecture() -> None:
+    """An amd64 kubelet on the tree of an s390x machine finds other cores than one built for it,
+    and the oracle goes by the kubelet (BEHAVIOURS 2.8)."""
+    machine_of_books = next(
+        one for one in map(machine, names()) if "IBM/S390" in one.tree.get("proc/cpuinfo", "")
+    )
+    sizes = {}
+    for built_for in ("x86_64", "s390x"):
+        subject = ReferenceSubject()
+        subject.info = replace(subject.info, facts={"architecture": built_for})
+        node = LockstepNode(subject, machine_of_books, oracle=_oracle, release=NEWEST)
+        info = info_of(machine_of_books.tree, release=NEWEST, architecture=built_for)
+        assert node.topology == info.cpu_topology()
+        sizes[built_for] = node.topology.num_cores
+    assert sizes["x86_64"] != sizes["s390x"]

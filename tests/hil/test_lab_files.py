@@ -66,7 +66,7 @@ def test_private_files_of_a_node_are_private() -> None:
 
 
 def test_the_workload_s_image_is_whole() -> None:
-    """containerd compares the layer with the digest in the configuration."""
+    """The runtime compares the layer with the digest in the configuration."""
     with _open(workload(b"busybox")) as archive:
         (manifest,) = json.loads(_text(archive, "manifest.json"))
         config = json.loads(_text(archive, manifest["Config"]))

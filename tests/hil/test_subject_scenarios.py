@@ -11,17 +11,19 @@ import json
 import re
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import pytest
 
 import topologies
+from conformance.discovered import topology_of
 from conformance.judge import Case, judge
 from conformance.oracle import ModelOracle
 from conformance.results import Result
 from conformance.scenario import Scenario, catalogue, find
-from conformance.subject import Capability, SubjectInfo, SubjectUnable
+from conformance.subject import Capability, SubjectInfo
 from hil.facts.node import CgroupFacts, KubeletFacts, NodeFacts, RuntimeFacts
+from hil.flavours import Flavour
 from hil.node.member import Member, salt
 from hil.node.node import RealNode
 from hil.node.scripts import Act
@@ -31,7 +33,6 @@ from hil.shell import Done
 from hil.truth import ContainerTruth, Level, Look, ServiceState
 from reference import CPUSet, Node
 from reference.errors import IllegalStep
-from reference.qos import qos_class
 from reference.steps import (
     Apply,
     Container,
@@ -39,6 +40,8 @@ from reference.steps import (
     Kind,
     KubeletConfig,
     Pod,
+    PodResources,
+    Reboot,
     RemoveState,
     Start,
     Step,
@@ -142,8 +145,16 @@ class ModelMember(Member):
         lose_at_start: bool = False,
     ) -> None:
         super().__init__(
-            "fake", NoHands(), facts(), TokenFlavour(), risk=risk, image=Image("busybox")
+            "fake",
+            NoHands(),
+            facts(),
+            cast(Flavour, TokenFlavour()),
+            risk=risk,
+            image=Image("busybox"),
+            boot=self.booted,
+            spec=SPEC,
         )
+        self._base = SPEC
         self.tamper_after = tamper_after
         self.lose_at_start = lose_at_start
         self.acts: list[Act] = []
@@ -161,9 +172,20 @@ class ModelMember(Member):
         return Node(lambda name: self._tree(), "fake", config, release=RELEASE)
 
     def _tree(self) -> Any:
-        gone = CPUSet.parse("0-15") - self._online
-        whole = topologies.machine(SPEC)
+        whole = topologies.machine(self._base)
+        gone = self._all() - self._online
         return (topologies.offline(whole, gone) if gone else whole).tree
+
+    def _all(self) -> CPUSet:
+        whole = topologies.machine(self._base)
+        return CPUSet(topology_of(whole, release=RELEASE).details)
+
+    def booted(self, machine: str) -> None:
+        """The lab boots it again, as another machine perhaps."""
+        self._base = machine or self._base
+        self._online = self._all()
+        self._do(Stop())
+        self._do(Reboot("fake"))
 
     def _do(self, step: Step) -> None:
         try:
@@ -258,7 +280,7 @@ class ModelMember(Member):
                 "phase": phase,
                 "reason": seen.reason,
                 "message": seen.message,
-                "qosClass": qos_class(pod),
+                "qosClass": seen.qos,
             }
             items.append({"metadata": {"uid": pod.uid, "name": name}, "status": status})
         containers = [
@@ -329,23 +351,24 @@ def _pod(manifest: dict[str, Any]) -> Pod:
         *(_container(one, init=False) for one in spec["containers"]),
     ]
     name = manifest["metadata"]["name"].removeprefix("pinproof-")
-    return Pod(name, tuple(containers), uid=manifest["metadata"]["uid"])
+    whole = spec.get("resources")
+    resources = None if whole is None else PodResources(**_quantities(whole))
+    return Pod(name, tuple(containers), uid=manifest["metadata"]["uid"], resources=resources)
 
 
 def _container(shape: dict[str, Any], *, init: bool) -> Container:
-    resources = shape.get("resources", {})
-    requests, limits = resources.get("requests", {}), resources.get("limits", {})
     kind = Kind.APP
     if init:
         kind = Kind.SIDECAR if shape.get("restartPolicy") == "Always" else Kind.INIT
-    return Container(
-        shape["name"],
-        cpu_request=requests.get("cpu"),
-        cpu_limit=limits.get("cpu"),
-        memory_request=requests.get("memory"),
-        memory_limit=limits.get("memory"),
-        kind=kind,
-    )
+    return Container(shape["name"], kind=kind, **_quantities(shape.get("resources", {})))
+
+
+def _quantities(resources: dict[str, Any]) -> dict[str, Any]:
+    return {
+        f"{what}_{which}": resources.get(f"{which}s", {}).get(what)
+        for what in ("cpu", "memory")
+        for which in ("request", "limit")
+    }
 
 
 class FakeSubject:
@@ -354,7 +377,7 @@ class FakeSubject:
     def __init__(self, member: ModelMember) -> None:
         self.member = member
         self.info = SubjectInfo(name="node:fake", release=RELEASE)
-        self.capabilities = frozenset(Capability) - {Capability.REBOOT}
+        self.capabilities = frozenset(Capability)
         self.machines = (member.machine,)
 
     def salt(self) -> str:
@@ -367,9 +390,12 @@ class FakeSubject:
         *,
         machines: Callable[[str], topologies.Machine],
     ) -> RealNode:
-        if machine.digest != self.member.machine.digest:
-            raise SubjectUnable("another machine")
-        return RealNode(self.member, config, self.member.fresh(config))
+        shaping = self.member.shaping(machine)
+        fresh = None if shaping else self.member.fresh(config)
+        return RealNode(self.member, config, fresh, machines=machines, shaping=shaping)
+
+    def larger(self, machine: str) -> topologies.Machine | None:
+        return self.member.larger()
 
     def close(self) -> None:
         return
@@ -389,9 +415,6 @@ def _impatient(monkeypatch: pytest.MonkeyPatch, member: ModelMember) -> None:
     member.patience = Patience(start=1.0, effect=0.02, rest=0.02, watch=0.01)
 
 
-NEVER_HERE: Final = {"pod-level"}
-
-
 @pytest.mark.parametrize(
     "scenario", [one for one in catalogue() if not one.machine], ids=lambda one: one.id
 )
@@ -402,8 +425,6 @@ def test_a_node_like_the_model_keeps_every_promise(
     member = ModelMember()
     _impatient(monkeypatch, member)
     result = run(scenario, member)
-    if scenario.area in NEVER_HERE and result.verdict != "pass":
-        pytest.skip("the manifest reader of this test knows no pod-level resources")
     assert result.verdict in ("pass", "skip"), result.explanation
 
 

@@ -244,3 +244,15 @@ def test_the_committed_messages_are_those_of_the_proto_file(tmp_path: Path) -> N
     regenerate(tmp_path)
     for name in ("cri_pb2.py", "cri_pb2.pyi"):
         assert (tmp_path / name).read_text() == (committed / name).read_text(), name
+
+
+def test_ids_are_those_that_the_model_expects(ask: Ask, runtime: FakeRuntime) -> None:
+    """A second container of one name has another; whose one was is known when it is gone."""
+    sandbox = run_pod(ask)
+    first, second = make(ask, sandbox), make(ask, sandbox)
+    owner = runtime.owner(first)
+    assert owner is not None
+    assert [first, second] == [container_id(*owner, 1), container_id(*owner, 2)]
+    runtime.drop_everything()
+    assert runtime.owner(first) == owner
+    assert runtime.owner("unknown") is None

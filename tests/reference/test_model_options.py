@@ -411,3 +411,49 @@ def test_strict_switched_on_or_off_does_not_start_on_the_file_of_before() -> Non
     assert other.view().error == (
         'not all reserved cpus: "0,4" are present in defaultCpuSet: "1-3,5-7"'
     )
+
+
+# -- maturity (BEHAVIOURS 4.1 and 4.2) -----------------------------------------------------------
+
+_A, _B, _S = "Alpha", "Beta", ""
+#: From which minor on each option is there, and how mature.
+MATURITY = {
+    "full-pcpus-only": {23: _B, 33: _S},
+    "distribute-cpus-across-numa": {23: _A, 33: _B},
+    "align-by-socket": {25: _A},
+    "distribute-cpus-across-cores": {31: _A},
+    "strict-cpu-reservation": {32: _A, 33: _B, 35: _S},
+    "prefer-align-cpus-by-uncorecache": {32: _A, 34: _B, 36: _S},
+}
+
+
+@pytest.mark.parametrize("minor", range(23, 38))
+@pytest.mark.parametrize("option", MATURITY)
+def test_the_maturity_of_every_option(option: str, minor: int) -> None:
+    """What a release does not know it calls unknown; alpha and beta options need their gate, even
+    to be switched off; stable ones need nothing."""
+    release = f"1.{minor}"
+    reached = [level for since, level in MATURITY[option].items() if since <= minor]
+    for value in ("true", "false"):
+        for gate in ("Alpha", "Beta"):
+            gates = {f"CPUManagerPolicy{gate}Options": False}
+            if gate == "Beta":
+                gates["CPUManagerPolicyAlphaOptions"] = True
+            refused = _refusal_of(option, value, gates, release)
+            if not reached:
+                assert refused == f'unknown CPU Manager Policy option: "{option}"'
+            elif reached[-1] == gate:
+                assert refused == (
+                    f"CPU Manager Policy {gate}-level Options not enabled, "
+                    f'but option "{option}" provided'
+                )
+            else:
+                assert refused == ""
+
+
+def _refusal_of(option: str, value: str, gates: dict[str, bool], release: str) -> str:
+    try:
+        StaticOptions.parse({option: value}, gates, release=release)
+    except ConfigurationError as error:
+        return str(error)
+    return ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import subprocess
@@ -46,6 +47,22 @@ def test_this_host_is_a_machine() -> None:
     assert {path for path in whole if is_file(path) and whole[path]} <= set(made.tree)
     for name in ("online", "cpu0/topology/core_id", "cpu0/topology/thread_siblings_list"):
         assert made.tree[f"{CPU}/{name}"] == whole[f"{CPU}/{name}"]
+
+
+def test_nothing_tells_this_host_from_its_twins() -> None:
+    """Neither names nor addresses nor serial numbers, wherever the kernel shows them."""
+    secrets = {os.uname().nodename}
+    for pattern in (
+        "sys/class/net/*/address", "etc/machine-id", "etc/hostname", "proc/sys/kernel/random/boot_id",
+        "sys/class/dmi/id/*serial", "sys/class/dmi/id/*uuid", f"{CPU}/cpu*/topology/ppin",
+    ):  # fmt: skip
+        for path in Path("/").glob(pattern):
+            with contextlib.suppress(OSError):
+                secrets.add(path.read_text("utf-8", "replace").strip())
+    telling = {one for one in secrets if len(one) > 5 and set(one) - set("0:-. ")}
+    assert telling, "a host without any would prove nothing"
+    text = "\n".join(capture_host().tree.values())
+    assert [one for one in telling if one in text] == []
 
 
 def test_a_folder_is_captured_to_the_byte(folder: Path) -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from topologies.capturing.identity import without_identity
 from topologies.capturing.scope import is_file
+from topologies.identity import without_identity
 
 
 @pytest.mark.parametrize(

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from topologies.capturing.errors import CaptureError
-from topologies.capturing.identity import without_identity
 from topologies.capturing.stream import BrokenStream, Received, read_stream
 from topologies.cpulist import parse_list
+from topologies.identity import without_identity
 from topologies.linting import lint
 from topologies.paths import CPU, CPUINFO
 from topologies.tree import Tree

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import re
-from typing import Final
-
+from topologies.identity import is_identity, without_identity
 from topologies.importing.draft import Draft
 from topologies.importing.notes import NoteKind
 from topologies.paths import CPUINFO
 from topologies.tree import Link
 
-_SERIAL: Final = re.compile(r"^(Serial[ \t]*:[ \t]*)(?!0*$)\S.*$", re.MULTILINE)
-
 
 def clean_texts(draft: Draft) -> None:
     """Take away NUL bytes (which a file's stated size leaves behind, and some kernels wrote) and
-    the carriage returns of CRLF; blank the serial number of a board."""
+    the carriage returns of CRLF; and what tells the machine from its twins."""
     nuls, returns = [], []
     for path, text in draft.entries.items():
         if isinstance(text, Link):
@@ -31,7 +27,19 @@ def clean_texts(draft: Draft) -> None:
         if paths:
             more = f" and {len(paths) - 1} more" if len(paths) > 1 else ""
             draft.note(NoteKind.REPAIRED, f"{paths[0]}{more}", f"{what} taken out")
+    _take_identities(draft)
+
+
+def _take_identities(draft: Draft) -> None:
+    serials = [path for path in draft.entries if is_identity(path)]
+    for path in serials:
+        del draft.entries[path]
+    if serials:
+        more = f" and {len(serials) - 1} more" if len(serials) > 1 else ""
+        draft.note(NoteKind.LEFT_OUT, f"{serials[0]}{more}", "the serial number of a CPU")
     info = draft.entries.get(CPUINFO, "")
-    if not isinstance(info, Link) and _SERIAL.search(info):
-        draft.entries[CPUINFO] = _SERIAL.sub(r"\g<1>0000000000000000", info)
-        draft.note(NoteKind.LEFT_OUT, f"{CPUINFO}, Serial", "it names one board")
+    text, changed = ("", ()) if isinstance(info, Link) else without_identity(info)
+    if changed:
+        draft.entries[CPUINFO] = text
+    for name in changed:
+        draft.note(NoteKind.LEFT_OUT, f"{CPUINFO}, {name}", "it names one machine: now zeros")

@@ -28,7 +28,7 @@ from reference import CPUSet, CPUSetParseError, NotModelled
 from reference.admission import fault_of, lack_of_cpus, refusal
 from reference.behaviours import Behaviour
 from reference.checkpoint import glance
-from reference.errors import InvalidConfiguration
+from reference.errors import ConfigurationError, InvalidConfiguration
 from reference.pod_level import as_decoded
 from reference.policy import reserved_milli_cpus
 from reference.qos import qos_class

@@ -134,6 +134,15 @@ class FakeRuntime:
         with self._lock:
             return {container.id: container.uid for container in self._running()}
 
+    def quotas(self) -> dict[str, dict[str, int]]:
+        """The CFS quota of every running container in microseconds, by pod uid and container name
+        (0: none was ever sent)."""
+        found: dict[str, dict[str, int]] = {}
+        with self._lock:
+            for container in self._running():
+                found.setdefault(container.uid, {})[container.name] = container.resources.cpu_quota
+        return found
+
     def owner(self, container: str) -> tuple[str, str] | None:
         """Pod uid and name of the container of this id, though it be gone."""
         with self._lock:

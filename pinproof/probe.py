@@ -1,0 +1,248 @@
+"""``pinproof probe``: what a node is, and which scenarios it can take; nothing is changed on it."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from conformance.discovered import topology_of
+from conformance.scenario import Scenario, catalogue
+from hil.access import NodeAddress, connected, nodes
+from hil.facts import NodeFacts, gather
+from hil.flavours import flavour_of
+from hil.safety import Risk, risk_of
+from hil.shell import NodeError, NodeUsageError
+from hil.subject import capabilities
+from pinproof.busy import busy
+from reference import NEWEST, CPUTopology, DiscoveryError, Release
+from topologies.errors import one_line
+
+AcceptNew = Annotated[
+    bool, typer.Option(help="Trust a host that known_hosts has no key of, and remember its key.")
+]
+KnownHosts = Annotated[
+    Path | None, typer.Option(help="Instead of ~/.ssh/known_hosts.", show_default=False)
+]
+Key = Annotated[Path | None, typer.Option(help="A private key.", show_default=False)]
+Sudo = Annotated[bool, typer.Option(help="Become root by sudo, which must want no password.")]
+Nodes = Annotated[
+    str,
+    typer.Argument(
+        help="ssh://user@host[:port], local: or an inventory NAME.toml.", metavar="NODE"
+    ),
+]
+
+
+def probe(
+    node: Nodes,
+    max_risk: Annotated[str, typer.Option(help="What a run may do to it.")] = Risk.PODS.value,
+    accept_new_host_key: AcceptNew = False,
+    known_hosts: KnownHosts = None,
+    key: Key = None,
+    sudo: Sudo = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Ask a node what it is: kubelet, runtime, cgroups, kernel, machine, flavour; and say which
+    scenarios apply there and why the others do not. Reads only."""
+    risk = risk_named(max_risk)
+    addresses = addressed(
+        node, accept_new=accept_new_host_key, known_hosts=known_hosts, key=key, sudo=sudo
+    )
+    found: list[dict[str, Any]] = []
+    failed: NodeError | None = None
+    with busy("probe") as say:
+        for address in addresses:
+            say(address.name)
+            try:
+                found.append(_probed(address, risk))
+            except NodeError as error:
+                failed = error
+                found.append({"node": address.name, "error": one_line(str(error))})
+    if as_json:
+        typer.echo(json.dumps(found, indent=2))
+    else:
+        for one in found:
+            _print(one)
+    if failed is not None:
+        raise failed
+
+
+def addressed(
+    text: str,
+    *,
+    accept_new: bool = False,
+    known_hosts: Path | None = None,
+    key: Path | None = None,
+    sudo: bool = False,
+) -> list[NodeAddress]:
+    """The nodes that are named, with what the command line adds to the inventory."""
+    added: dict[str, Any] = {}
+    if accept_new:
+        added["accept_new"] = True
+    if known_hosts is not None:
+        added["known_hosts"] = known_hosts
+    if key is not None:
+        added["identity"] = (key,)
+    if sudo:
+        added["sudo"] = True
+    return [dataclasses.replace(one, **added) for one in nodes(text)]
+
+
+def risk_named(text: str) -> Risk:
+    """Raises :class:`NodeUsageError`."""
+    try:
+        return Risk(text)
+    except ValueError:
+        known = ", ".join(one.value for one in Risk)
+        raise NodeUsageError(f"--max-risk {one_line(text)!r} is none of {known}") from None
+
+
+def _probed(address: NodeAddress, risk: Risk) -> dict[str, Any]:
+    with connected(address) as shell:
+        facts = gather(shell, paths=address.kubelet)
+        trips = shell.trips
+    flavour = flavour_of(facts, named=address.flavour)
+    reasons = reasons_against(facts, risk, lab=bool(address.lab))
+    return {
+        "node": address.name,
+        "address": address.url,
+        "flavour": flavour.name,
+        "facts": told(facts),
+        "scenarios": {
+            "apply": [one for one, reason in reasons.items() if not reason],
+            "do not apply": {one: reason for one, reason in reasons.items() if reason},
+        },
+        "max risk": risk.value,
+        "round trips": trips,
+    }
+
+
+def told(facts: NodeFacts) -> dict[str, Any]:
+    """Facts as plain values, by the names that people use."""
+    kubelet = facts.kubelet
+    topology = _topology(facts)
+    values: dict[str, Any] = {
+        "host name": facts.hostname,
+        "kernel": f"{facts.kernel} {facts.arch}",
+        "kernel command line": facts.command_line,
+        "CPUs online": str(facts.online),
+        "CPUs possible": str(facts.possible),
+        "CPUs isolated": str(facts.isolated),
+        "CPUs nohz_full": str(facts.nohz_full),
+        "machine": f"{topology.num_sockets} sockets, {topology.num_numa_nodes} NUMA nodes, "
+        f"{topology.num_cores} physical cores, {topology.num_cpus} CPUs"
+        if topology
+        else "unknown",
+        "cgroup": f"v{facts.cgroup.version}, driver {facts.cgroup.driver or 'unknown'}"
+        + ("" if facts.cgroup.cpuset else ", no cpuset controller"),
+        "runtime": f"{facts.runtime.name} {facts.runtime.version}".strip() or "none found",
+        "runtime endpoint": facts.runtime.endpoint,
+        "systemd": facts.systemd or "no",
+        "tools": sorted(facts.tools),
+        "free bytes": dict(facts.free),
+        "pods": len(facts.workloads),
+        "pinned pods": sum(bool(one.pinned) for one in facts.workloads),
+        "journal of a dead run": facts.leftovers,
+        "odd": list(facts.oddities),
+    }
+    if kubelet is None:
+        return values | {"kubelet": "none found"}
+    return values | {
+        "kubelet": kubelet.version or "unknown version",
+        "kubelet binary": kubelet.binary,
+        "kubelet unit": kubelet.unit,
+        "kubelet runs": kubelet.process is not None,
+        "kubelet flags": dict(kubelet.flags),
+        "configuration file": kubelet.config_path,
+        "drop-ins": list(kubelet.drop_ins),
+        "root directory": kubelet.root_dir,
+        "manifests": kubelet.manifests,
+        "CPU Manager policy": kubelet.policy,
+        "reserved CPUs": str(kubelet.settings.get("reservedSystemCPUs") or ""),
+        "state file": f"{kubelet.state_path}"
+        + ("" if kubelet.state_file is not None else " (not there)"),
+        "state survives a restart": facts.survives_restart.value,
+        "state survives a reboot": facts.survives_reboot.value,
+    }
+
+
+def _topology(facts: NodeFacts) -> CPUTopology | None:
+    try:
+        return topology_of(facts.machine, release=_release(facts))
+    except DiscoveryError:
+        return None
+
+
+def _release(facts: NodeFacts) -> str:
+    release = facts.kubelet.release if facts.kubelet else ""
+    return release or str(NEWEST)
+
+
+def reasons_against(facts: NodeFacts, risk: Risk, *, lab: bool = False) -> dict[str, str]:
+    """Each scenario of the catalogue, and why it does not apply to the node; ``""``: it does."""
+    return {one.id: _reason(one, facts, risk, lab=lab) for one in catalogue()}
+
+
+def _reason(scenario: Scenario, facts: NodeFacts, risk: Risk, *, lab: bool) -> str:
+    if facts.kubelet is None:
+        return "there is no kubelet on the node"
+    minor = Release.parse(_release(facts)).minor
+    if scenario.since and minor < Release.parse(scenario.since).minor:
+        return f"promised from {scenario.since} on, this is {facts.kubelet.release}"
+    if scenario.until and minor > Release.parse(scenario.until).minor:
+        return f"promised up to {scenario.until}, this is {facts.kubelet.release}"
+    if scenario.machine:
+        return f"is about the machine {scenario.machine} alone"
+    topology = _topology(facts)
+    if topology is None:
+        return "the kubelet would find no machine"
+    if lacking := scenario.needs.missing(topology):
+        return lacking
+    needed = risk_of(scenario.capabilities)
+    if needed > risk:
+        return f"needs --max-risk {needed.value}"
+    unable = scenario.capabilities - capabilities(facts, risk, boots=lab)
+    return f"cannot {'; '.join(sorted(one.value for one in unable))}" if unable else ""
+
+
+def _print(one: Mapping[str, Any]) -> None:
+    console = Console(highlight=False, emoji=False)
+    if "error" in one:
+        console.print(Text(f"{one['node']}: {one['error']}"), soft_wrap=True)
+        return
+    table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
+    table.add_column(no_wrap=True)
+    table.add_column(overflow="fold")
+    table.add_row(Text("node", style="bold"), Text(f"{one['node']} ({one['address']})"))
+    table.add_row("flavour", Text(one["flavour"]))
+    for name, value in one["facts"].items():
+        if value not in ("", [], {}):
+            table.add_row(name, Text(one_line(_shown(value), limit=2000)))
+    console.print(table)
+    scenarios = one["scenarios"]
+    against: dict[str, int] = {}
+    for reason in scenarios["do not apply"].values():
+        against[reason] = against.get(reason, 0) + 1
+    console.print(
+        f"\n{len(scenarios['apply'])} scenarios apply at --max-risk {one['max risk']}; "
+        f"{len(scenarios['do not apply'])} do not:"
+    )
+    for reason, count in sorted(against.items(), key=lambda pair: -pair[1]):
+        console.print(Text(f"  {count:4}  {reason}"), soft_wrap=True)
+    console.print(f"{one['round trips']} round trips\n")
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, Mapping):
+        return " ".join(f"{key}={one}" for key, one in value.items())
+    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)

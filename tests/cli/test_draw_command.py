@@ -1,0 +1,79 @@
+"""``pinproof draw`` as a user runs it: who holds what, and what cannot be drawn."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+from xml.etree import ElementTree
+
+import pytest
+
+if TYPE_CHECKING:
+    from tests.cli.conftest import Command
+
+MACHINE = "1s-1n-4c-smt2"
+#: A checksum of 0 is not compared by any kubelet.
+STATE = json.dumps(
+    {
+        "policyName": "static",
+        "defaultCpuSet": "0,3-4,6-7",
+        "entries": {"uid-1": {"app": "1,5"}, "uid-2": {"\x1b[31mred": "2"}},
+        "checksum": 0,
+    }
+)
+
+
+def test_who_holds_what_comes_from_the_command_line(pinproof: Command) -> None:
+    """One owner may be named twice; each has a letter, so that colours are not all there is."""
+    done = pinproof("draw", MACHINE, "--held", "web/app=1", "--held", "db/a=b=2,6",
+                    "--held", "web/app=5", "--reserved", "0,4")  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    lines = [line.strip() for line in done.stdout.splitlines()]
+    assert "0R 4R   1A 5A   2B 6B   3  7" in lines
+    assert lines[-3:] == ["A  web/app: 1,5 (2)", "B  db/a=b: 2,6 (2)", "R  reserved: 0,4 (2)"]
+
+
+def test_who_holds_what_comes_from_a_state_file(pinproof: Command, tmp_path: Path) -> None:
+    path = tmp_path / "cpu_manager_state"
+    path.write_text(STATE)
+    done = pinproof("draw", MACHINE, "--state", str(path), "--reserved", "0,4")
+    assert done.returncode == 0, done.stderr
+    lines = [line.strip() for line in done.stdout.splitlines()]
+    assert "0R 4R   1A 5A   2B 6S   3S 7S" in lines
+    assert lines[-4:] == [
+        "A  uid-1/app: 1,5 (2)",
+        "B  uid-2/\ufffd[31mred: 2 (1)",
+        "R  reserved: 0,4 (2)",
+        "S  shared pool: 3,6-7 (3)",
+    ]
+    target = tmp_path / "picture.svg"
+    done = pinproof("draw", MACHINE, "--state", str(path), "--svg", str(target))
+    assert (done.returncode, done.stdout) == (0, f"{target}\n")
+    said = ElementTree.parse(target).getroot().findtext("{http://www.w3.org/2000/svg}desc")
+    assert said is not None
+    assert "shared pool: 0,3-4,6-7" in said
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--state", "nothing"], "nothing: No such file"),
+        (["--state", "garbage"], "garbage: kubelet 1.36 cannot restore it: invalid character"),
+        (["--state", "torn"], "torn: kubelet 1.36 cannot restore it: unexpected end of JSON input"),
+        (["--held", "web"], "--held 'web': it is OWNER=CPUS"),
+        (["--held", "web=1-x"], "--held '1-x': "),
+        (["--reserved", "x"], "--reserved 'x': "),
+        (["--svg", "no/folder/x.svg"], "no/folder/x.svg: No such file"),
+    ],
+)
+def test_what_cannot_be_drawn_is_one_line(
+    pinproof: Command, tmp_path: Path, options: list[str], said: str
+) -> None:
+    (tmp_path / "garbage").write_text("\x1b[2Jnot json")
+    (tmp_path / "torn").write_text(STATE[:-9])
+    done = pinproof("draw", MACHINE, *options, cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (2, ""), done.stderr
+    (line,) = done.stderr.splitlines()
+    assert line.startswith(f"pinproof: {said}")
+    assert line.isprintable()

@@ -1,0 +1,314 @@
+"""Facts: what a node is, out of two round trips; and nodes that are odd, hostile or not there."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from benchmarks.fakenode import CONFIG, PINNED, FakeNode
+from hil.facts import NodeFacts, Survival, gather, kubelet_of
+from hil.facts.kubelet import (
+    deciding,
+    document,
+    environment_of,
+    expanded,
+    flags_of,
+    merged,
+    with_flags,
+)
+from hil.facts.paths import KubeletPaths
+from hil.facts.script import NoRecords, first_question, second_question
+from hil.flavours import flavour_of, read_health
+from hil.flavours.settings import DROP_IN, patch, rewritten
+from hil.safety import WriteFile
+from hil.shell import DEADLINE, LIMIT, Done, NodeUnfit, NodeUsageError
+from reference import CPUSet
+from reference.steps import KubeletConfig
+
+CONFIG_PATH = "/var/lib/kubelet/config.yaml"
+
+
+def gathered(fake: FakeNode, paths: KubeletPaths | None = None) -> NodeFacts:
+    return gather(fake.shell(), root=str(fake.root), paths=paths or KubeletPaths())
+
+
+def test_a_node_is_known_after_two_round_trips(fake: FakeNode) -> None:
+    shell = fake.shell()
+    before = fake.content()
+    facts = gather(shell, root=str(fake.root))
+    assert shell.trips == 2
+    assert fake.content() == before
+    assert (facts.hostname, facts.kernel, facts.systemd) == ("fake", "6.12.1-fake", 252)
+    assert (facts.online, facts.command_line) == (CPUSet(range(32)), "quiet isolcpus=31")
+    assert (facts.cgroup.version, facts.cgroup.driver, facts.cgroup.cpuset) == (2, "systemd", True)
+    assert facts.runtime.name == "containerd"
+    assert facts.runtime.version == "v1.7.2"
+    assert facts.runtime.endpoint == "unix:///run/containerd/containerd.sock"
+    assert len([path for path in facts.machine.tree if path.endswith("/topology/core_id")]) == 32
+    assert {"base64", "flock", "setsid", "sha256sum"} <= facts.tools
+    (pod,) = facts.workloads
+    assert (pod.uid, pod.namespace, pod.name) == (PINNED, "kube-system", "pinned")
+    assert pod.pinned == CPUSet([2, 3])
+    kubelet = kubelet_of(facts)
+    assert (kubelet.version, kubelet.release) == ("v1.36.4", "1.36")
+    assert (kubelet.unit, kubelet.binary) == ("kubelet.service", "/usr/bin/kubelet")
+    assert kubelet.flags == {"config": CONFIG_PATH, "v": "2"}
+    assert kubelet.config_text == CONFIG
+    assert kubelet.config.policy == "static"
+    assert kubelet.config.reserved_system_cpus == CPUSet([0, 16])
+    assert kubelet.manifests == "/etc/kubernetes/manifests"
+    assert json.loads(kubelet.state_file or "")["policyName"] == "static"
+    assert facts.oddities == ()
+
+
+def test_a_running_kubelets_own_command_line_counts(fake: FakeNode) -> None:
+    """Drop-ins in the order of their paths, then flags."""
+    process = fake.root / "proc/4242"
+    command = (
+        f"/usr/bin/kubelet\0--config={CONFIG_PATH}\0--config-dir\0/etc/kubernetes/kubelet.conf.d\0"
+        "--reserved-cpus=0-1,16-17\0--feature-gates=A=true\0"
+    )
+    for name, text in {
+        "comm": "kubelet\n",
+        "cmdline": command,
+        "stat": "4242 (kubelet) S 1 " + "0 " * 17 + "500 0\n",
+        "cgroup": "0::/system.slice/kubelet.service\n",
+    }.items():
+        fake.file(f"/proc/4242/{name}", text)
+    (process / "exe").symlink_to("/usr/bin/kubelet")
+    fake.file("/proc/uptime", "65.00 1.00\n")
+    folder = "/etc/kubernetes/kubelet.conf.d"
+    fake.file(f"{folder}/20-b.conf", "cpuManagerPolicy: none\n")
+    fake.file(
+        f"{folder}/10-a.conf", "cpuManagerPolicy: static\ntopologyManagerPolicy: restricted\n"
+    )
+    fake.file(f"{folder}/ignored.txt", "cpuManagerPolicy: wrong\n")
+    facts = gathered(fake)
+    kubelet = kubelet_of(facts)
+    assert kubelet.process is not None
+    assert (kubelet.process.pid, kubelet.process.age) == (4242, 60)
+    assert list(kubelet.drop_ins) == [f"{folder}/10-a.conf", f"{folder}/20-b.conf"]
+    assert kubelet.policy == "none"
+    assert kubelet.config.topology_manager_policy == "restricted"
+    assert kubelet.config.reserved_system_cpus == CPUSet([0, 1, 16, 17])
+    assert kubelet.config.feature_gates == {"A": True}
+
+
+@pytest.mark.parametrize(
+    ("age", "up", "restart", "reboot"),
+    [
+        (1000, 5000, Survival.UNKNOWN, Survival.UNKNOWN),
+        (10_000, 5000, Survival.UNKNOWN, Survival.YES),
+    ],
+)
+def test_whether_the_state_survived_is_seen(
+    fake: FakeNode, age: int, up: int, restart: Survival, reboot: Survival
+) -> None:
+    """A file that is older than what runs outlived its start."""
+    state = fake.root / "var/lib/kubelet/cpu_manager_state"
+    then = state.stat().st_mtime - age
+    os.utime(state, (then, then))
+    fake.file("/proc/uptime", f"{up}.00 1.0\n")
+    facts = gathered(fake)
+    assert (facts.survives_restart, facts.survives_reboot) == (restart, reboot)
+
+
+def test_a_unit_that_deletes_the_state_is_seen(fake: FakeNode) -> None:
+    unit = fake.root / "etc/systemd/system/kubelet.service"
+    unit.write_text("[Service]\nExecStartPre=/bin/rm -f /var/lib/kubelet/cpu_manager_state\n")
+    facts = gathered(fake)
+    assert facts.survives_restart is Survival.NO
+    assert facts.survives_reboot is Survival.NO
+
+
+def test_oddities_are_told_and_do_not_stop(fake: FakeNode) -> None:
+    """A kubelet may run on settings that its files do not have any more."""
+    fake.file(CONFIG_PATH, "a: [unclosed\n\x1b[2J")
+    fake.file("/var/lib/kubelet/cpu_manager_state", "\xff not JSON")
+    told = "\n".join(gathered(fake).oddities)
+    assert f"{CONFIG_PATH}: no YAML" in told
+    assert "cpu_manager_state: no state file that can be read" in told
+    assert "\x1b" not in told
+
+
+def test_a_node_without_a_kubelet(fake: FakeNode) -> None:
+    fake.file("/fake/bin/systemctl", "#!/bin/sh\nexit 1\n", 0o755)
+    facts = gathered(fake)
+    assert facts.kubelet is None
+    with pytest.raises(NodeUnfit, match="fake: there is no kubelet on it"):
+        kubelet_of(facts)
+
+
+def test_what_the_user_says_goes_before_what_is_found(fake: FakeNode) -> None:
+    fake.file("/data/kubelet/cpu_manager_state", '{"entries": {}}')
+    paths = KubeletPaths(root_dir="/data/kubelet", manifests="/m", endpoint="unix:///x")
+    facts = gathered(fake, paths)
+    kubelet = kubelet_of(facts)
+    assert kubelet.state_file == '{"entries": {}}'
+    assert (kubelet.manifests, facts.runtime.endpoint) == ("/m", "unix:///x")
+
+
+class Canned:
+    """A node that answers as it is told to."""
+
+    name = "node1"
+    trips = 0
+
+    def __init__(self, answer: bytes) -> None:
+        self._answer = answer
+
+    def run(
+        self, script: str, *, stdin: bytes = b"", deadline: float = DEADLINE, limit: int = LIMIT
+    ) -> Done:
+        return Done(0, self._answer, b"noise")
+
+    def close(self) -> None:
+        pass
+
+
+@pytest.mark.parametrize("answer", [b"", b"\x00\xff garbage\x1b[2J", b"\npinproof-x text a\n"])
+def test_garbage_is_one_clear_line(answer: bytes) -> None:
+    with pytest.raises(NodeUnfit, match=r"node1: its answer cannot be read: it does not") as caught:
+        gather(Canned(answer))
+    assert str(caught.value).isprintable()
+
+
+def test_an_answer_that_was_cut_off_is_seen(fake: FakeNode) -> None:
+    """Whatever the place; and a file cannot end it before its time."""
+    question = second_question(str(fake.root), files=["/etc/x"])
+    fake.file("/etc/x", f"\n{question.token[:-1]} end .\n\npinproof end .\n")
+    answer = fake.shell().run(question.script).stdout
+    records = question.read(answer)
+    assert records.text("/etc/x", "file").endswith("pinproof end .\n")
+    for cut in (len(answer) - 1, len(answer) - 6, len(answer) // 2):
+        with pytest.raises(NoRecords):
+            question.read(answer[:cut])
+
+
+def test_hostile_paths_reach_no_shell(fake: FakeNode, tmp_path: Path) -> None:
+    """A kubelet's command line is text of the node."""
+    path = f"/etc/$(touch {tmp_path}/hacked); touch {tmp_path}/hacked'"
+    question = second_question(str(fake.root), files=[path], programs=[path], endpoint=path)
+    fake.shell().run(question.script)
+    assert not (tmp_path / "hacked").exists()
+    assert first_question("/a b'c").script.startswith("R='/a b'\"'\"'c'")
+
+
+def test_a_commands_words() -> None:
+    assert flags_of(["--a=1", "--b", "2", "x", "--c", "--d=", "-v=3"]) == {
+        "a": "1", "b": "2", "c": "true", "d": "", "v": "3",
+    }  # fmt: skip
+    assert flags_of(["--feature-gates=A=true", "--feature-gates=B=false"]) == {
+        "feature-gates": "A=true,B=false"
+    }
+    environment = environment_of(['# no\nA="--x=1 --y"\nB=z\n', "B=w"])
+    assert expanded("/bin/k $A ${B} $C", environment) == ["/bin/k", "--x=1", "--y", "w"]
+
+
+def test_settings_come_together_as_in_the_kubelet() -> None:
+    first = {"featureGates": {"A": True}, "kubeReserved": {"cpu": "1"}, "x": 1}
+    both = merged(first, {"featureGates": {"B": False}, "x": None})
+    assert both == {"featureGates": {"A": True, "B": False}, "kubeReserved": {"cpu": "1"}}
+    flags = {"feature-gates": "B=true", "cpu-manager-policy": "static", "kube-reserved": "cpu=2"}
+    config = deciding(with_flags(both, flags))
+    assert config.feature_gates == {"A": True, "B": True}
+    assert (config.policy, config.kube_reserved) == ("static", "2")
+    with pytest.raises(ValueError, match="reservedSystemCPUs"):
+        deciding({"reservedSystemCPUs": "a"})
+    with pytest.raises(ValueError, match="no mapping"):
+        document("- a")
+
+
+def test_flavours_are_recognised_by_what_is_there(fake: FakeNode, facts: NodeFacts) -> None:
+    assert flavour_of(facts).name == "kubeadm"
+    assert flavour_of(facts, named="OpenShift").name == "openshift"
+    with pytest.raises(NodeUsageError, match="flavour 'k9s' is none of microk8s, k3s"):
+        flavour_of(facts, named="k9s")
+    drop_in = fake.root / "etc/systemd/system/kubelet.service.d/10-kubeadm.conf"
+    systemctl = fake.root / "fake/bin/systemctl"
+    text = systemctl.read_text()
+    systemctl.write_text(text.replace(f"v=/{drop_in.relative_to(fake.root)}", "v="))
+    drop_in.unlink()
+    (fake.root / "var/lib/kubelet/kubeadm-flags.env").unlink()
+    assert flavour_of(gathered(fake)).name == "standalone"
+    fake.file("/etc/machine-config-daemon/currentconfig", "{}")
+    assert flavour_of(gathered(fake)).name == "openshift"
+
+
+@pytest.mark.parametrize(
+    ("unit", "name"),
+    [
+        ("k3s-agent.service", "k3s"),
+        ("rke2-server.service", "rke2"),
+        ("k0sworker.service", "k0s"),
+        ("snap.microk8s.daemon-kubelite.service", "microk8s"),
+    ],
+)
+def test_distributions_with_units_of_their_own(fake: FakeNode, unit: str, name: str) -> None:
+    systemctl = fake.root / "fake/bin/systemctl"
+    systemctl.write_text(systemctl.read_text().replace("kubelet.service", unit))
+    facts = gathered(fake)
+    flavour = flavour_of(facts)
+    assert flavour.name == name
+    assert flavour.locate(facts).unit == unit
+    assert unit in flavour.restart(facts)
+    assert unit in flavour.kill(facts)
+
+
+def test_k3s_takes_flags_from_its_own_files(fake: FakeNode) -> None:
+    systemctl = fake.root / "fake/bin/systemctl"
+    systemctl.write_text(systemctl.read_text().replace("kubelet.service", "k3s.service"))
+    fake.file("/etc/rancher/k3s/config.yaml", "kubelet-arg:\n- cpu-manager-policy=static\n")
+    fake.file("/etc/rancher/k3s/config.yaml.d/a.yaml", "kubelet-arg+: [reserved-cpus=0]\n")
+    facts = gathered(fake)
+    kubelet = kubelet_of(facts)
+    assert kubelet.embedded
+    assert kubelet.policy == "static"
+    assert kubelet.config.reserved_system_cpus == CPUSet([0])
+    (change,) = flavour_of(facts).configure(facts, KubeletConfig(policy="none"))
+    assert isinstance(change, WriteFile)
+    assert change.path == f"/etc/rancher/k3s/config.yaml.d/{DROP_IN}.yaml"
+    assert b"cpu-manager-policy=none" in change.content
+
+
+def test_a_configuration_is_changed_where_the_kubelet_reads_it(facts: NodeFacts) -> None:
+    """All else in the file stays."""
+    config = KubeletConfig(
+        policy="none", policy_options={"full-pcpus-only": "true"}, feature_gates={"B": False}
+    )
+    (change,) = flavour_of(facts).configure(facts, config)
+    assert isinstance(change, WriteFile)
+    assert change.path == CONFIG_PATH
+    settings = document(change.content.decode())
+    assert deciding(settings) == config
+    assert settings["staticPodPath"] == "/etc/kubernetes/manifests"
+    kept = rewritten("systemReserved: {cpu: 1, memory: 1Gi}\nfeatureGates: {A: true}\n", config)
+    assert document(kept)["systemReserved"] == {"memory": "1Gi"}
+    assert document(kept)["featureGates"] == {"A": True, "B": False}
+    assert deciding(merged({"reservedSystemCPUs": "0"}, document(patch(config)))) == config
+
+
+def test_a_flag_that_goes_before_files_is_told(fake: FakeNode) -> None:
+    flags = 'KUBELET_KUBEADM_ARGS="--cpu-manager-policy=static"\n'
+    fake.file("/var/lib/kubelet/kubeadm-flags.env", flags)
+    facts = gathered(fake)
+    with pytest.raises(NodeUnfit, match="its command line says --cpu-manager-policy"):
+        flavour_of(facts).configure(facts, KubeletConfig())
+
+
+def test_health_is_read_from_one_script(fake: FakeNode, facts: NodeFacts) -> None:
+    flavour, shell = flavour_of(facts), fake.shell()
+    fake.file("/fake/bin/curl", "#!/bin/sh\necho ok\n", 0o755)
+    first = read_health(shell.run(flavour.health(facts)).text)
+    assert (first.running, first.healthy, first.crashing) == (True, True, False)
+    shell.run(flavour.restart(facts))
+    assert read_health(shell.run(flavour.health(facts)).text).since != first.since
+    shell.run(flavour.stop(facts))
+    fake.file("/fake/bin/curl", "#!/bin/sh\nexit 7\n", 0o755)
+    down = read_health(shell.run(flavour.health(facts)).text)
+    assert (down.running, down.healthy, down.since) == (False, False, "")
+    loop = read_health("ActiveState=activating\nSubState=auto-restart\nNRestarts=5\nMainPID=0\n")
+    assert (loop.crashing, loop.restarts, loop.healthy) == (True, 5, None)

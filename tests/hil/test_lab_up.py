@@ -1,0 +1,327 @@
+"""``lab up`` from beginning to end, on a QEMU that is a shell script: what is left when it works,
+fails, is called off, is killed."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from conformance.subjects.kubelet.releases import Minor
+from hil.access import nodes as read_inventory
+from hil.lab import boot, guest, lab, nodes, process, snapshots
+from hil.lab import image as images
+from hil.lab import kubelet as kubelets
+from hil.lab.errors import LabError, LabUsageError
+from hil.lab.image import Image
+from hil.lab.kubelet import Kubelet
+from hil.lab.lab import Wish
+from hil.lab.nodes import State
+
+#: Says what a guest says. What it does is its node's: ``qemu.NAME`` beside it, else it is well.
+QEMU = """\
+#!/bin/sh
+if [ "$1" = --version ]; then echo QEMU emulator version 7; exit; fi
+echo "$@" >arguments
+. "$0.does"
+"""
+WELL = """\
+for stage in kernel disk ssh workload; do echo "pinproof-lab: $stage" >>console.log; done
+exec sleep 600
+"""
+QEMU_IMG = """\
+#!/bin/sh
+for last; do :; done
+echo overlay >"$last"
+"""
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    yield tmp_path / "cache"
+    lab.down(everything=True)
+
+
+@pytest.fixture
+def does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cache: Path) -> Callable[[str], None]:
+    """The programs, and what QEMU shall do."""
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    for name, text in (("qemu-system-x86_64", QEMU), ("qemu-img", QEMU_IMG)):
+        (programs / name).write_text(text)
+        (programs / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
+    script = programs / "qemu-system-x86_64.does"
+    script.write_text(WELL)
+    return lambda text: script.write_text(text) and None
+
+
+@pytest.fixture
+def image(cache: Path, monkeypatch: pytest.MonkeyPatch) -> Image:
+    folder = cache / "pinproof/lab/images/one"
+    (folder / "modules").mkdir(parents=True)
+    for name in ("root.raw", "vmlinuz", "busybox", "modules/virtio.ko"):
+        (folder / name).write_bytes(b"x")
+    made = Image(folder, "d" * 64, "6.1.0", "1.6", "252", ("virtio.ko",), cgroup_v1=False)
+    facts = {name: getattr(made, name) for name in made.__slots__ if name != "folder"}
+    (folder / "image.json").write_text(json.dumps(facts))
+    monkeypatch.setattr(images, "ready_image", lambda *_, **__: made)
+    return made
+
+
+def _kubelet(path: Path) -> Kubelet:
+    return Kubelet(path, "v1.36.4", Minor(1, 36), "0" * 64)
+
+
+class _Shell:
+    def close(self) -> None:
+        pass
+
+
+@pytest.fixture
+def wish(
+    does: Callable[[str], None], image: Image, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> Wish:
+    """For one node, whose guest answers as if it were well."""
+    (tmp_path / "kubelet").write_bytes(b"a kubelet")
+    monkeypatch.setattr(kubelets, "kubelet", _kubelet)
+    monkeypatch.setattr(guest, "connect", lambda _: _Shell())
+    monkeypatch.setattr(guest, "refusal", lambda *_: "")
+    monkeypatch.setattr(guest, "difference", lambda *_: "")
+    return Wish(
+        specs=["1s-1n-4c-smt1"], kubelet=tmp_path / "kubelet", fresh=True, accel="tcg", deadline=60
+    )
+
+
+def _with(wish: Wish, **changes: object) -> Wish:
+    values = {name: getattr(wish, name) for name in wish.__slots__}
+    return Wish(**{**values, **changes})  # type: ignore[arg-type]
+
+
+def _running() -> list[str]:
+    return [node.name for node in nodes.all_nodes() if process.alive(node.folder)]
+
+
+def test_a_node_is_up_and_its_inventory_names_it(wish: Wish) -> None:
+    heard: list[tuple[str, str]] = []
+    path, (node,) = lab.up(wish, lambda who, stage: heard.append((who, stage)))
+    assert nodes.named("node1").state is State.UP
+    (found,) = read_inventory(str(path))
+    assert found.url == node.door.url
+    assert ("node1", "the kernel runs") in heard
+    assert heard[-1] == ("node1", "ready")
+    known = (node.folder / "known_hosts").read_text()
+    assert known.startswith(f"[127.0.0.1]:{node.door.port} ssh-ed25519 ")
+    assert f"hostfwd=tcp:127.0.0.1:{node.door.port}-:22" in (node.folder / "arguments").read_text()
+
+
+def test_several_nodes_share_an_inventory(wish: Wish) -> None:
+    path, made = lab.up(_with(wish, specs=["1s-1n-4c-smt1", "1s-1n-2c-smt1"]))
+    assert [node.name for node in made] == ["node1", "node2"]
+    assert [one.lab for one in read_inventory(str(path))] == ["1s-1n-4c-smt1", "1s-1n-2c-smt1"]
+    lab.down(["node2"])
+    assert [one.name for one in read_inventory(str(path))] == ["node1"]
+
+
+@pytest.mark.parametrize(
+    ("script", "said"),
+    [
+        ("echo pinproof-lab: kernel >>console.log; echo no memory >&2", "QEMU ended: no memory"),
+        (
+            "printf 'pinproof-lab: kernel\\npinproof-lab: failed: no \\033[1mdisk\\n' "
+            ">>console.log; exec sleep 600",
+            "cannot boot: no .x1b.1mdisk",
+        ),
+        (
+            "echo '[ 1.2] Kernel panic - not syncing: VFS' >>console.log; exec sleep 600",
+            "Kernel panic",
+        ),
+        ("echo broken option >&2; exit 1", "broken option"),
+        ("echo pinproof-lab: kernel >>console.log; exec sleep 600", "in time"),
+    ],
+    ids=["ends", "no disk", "panic", "refuses", "hangs"],
+)
+def test_of_a_node_that_does_not_boot_nothing_is_left(
+    wish: Wish, does: Callable[[str], None], script: str, said: str
+) -> None:
+    """And the reason is one line."""
+    does(script)
+    with pytest.raises(LabError, match=said) as caught:
+        lab.up(_with(wish, deadline=1.5 if "in time" in said else 60))
+    assert str(caught.value).isprintable()
+    assert nodes.all_nodes() == []
+
+
+def test_a_kubelet_that_does_not_stay_is_an_error(
+    wish: Wish, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(guest, "refusal", lambda *_: "unknown field")
+    with pytest.raises(LabError, match="node1: its kubelet does not stay: unknown field"):
+        lab.up(wish)
+    assert nodes.all_nodes() == []
+
+
+def test_another_machine_than_the_described_is_an_error(
+    wish: Wish, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(guest, "difference", lambda *_: "the kernel shows another machine")
+    with pytest.raises(LabError, match="another machine"):
+        lab.up(wish)
+    assert nodes.all_nodes() == []
+
+
+def test_one_that_fails_takes_the_others_along(wish: Wish, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All of one call, or none."""
+
+    def difference(door: guest.Door, _: str) -> str:
+        return "odd" if door.name == "node2" else ""
+
+    monkeypatch.setattr(guest, "difference", difference)
+    with pytest.raises(LabError, match="node2: odd"):
+        lab.up(_with(wish, specs=["1s-1n-4c-smt1"] * 3))
+    assert nodes.all_nodes() == []
+
+
+def test_a_port_that_somebody_took_is_another_s(wish: Wish, does: Callable[[str], None]) -> None:
+    does(f"""\
+if [ ! -e ../../again ]; then
+  touch ../../again
+  echo "Could not set up host forwarding rule 'tcp:127.0.0.1:1-:22'" >&2; exit 1
+fi
+{WELL}""")
+    _, (node,) = lab.up(wish)
+    assert node.state is State.UP
+
+
+def test_ctrl_c_leaves_nothing(wish: Wish, does: Callable[[str], None]) -> None:
+    """In the middle of a boot, of two nodes."""
+    does("echo pinproof-lab: kernel >>console.log; exec sleep 600")
+
+    def say(who: str, stage: str) -> None:
+        if (who, stage) == ("node2", "the kernel runs"):
+            os.kill(os.getpid(), signal.SIGINT)
+
+    with pytest.raises(KeyboardInterrupt):
+        lab.up(_with(wish, specs=["1s-1n-4c-smt1"] * 2), say)
+    assert nodes.all_nodes() == []
+
+
+def test_what_a_killed_run_left_is_seen_and_removed(
+    wish: Wish, does: Callable[[str], None], tmp_path: Path
+) -> None:
+    """SIGKILL in the middle of a boot: QEMU goes on, and is found."""
+    does("echo pinproof-lab: kernel >>console.log; exec sleep 600")
+    script = (
+        "import os, signal, sys; from pathlib import Path; from hil.lab import image as images, "
+        "lab, kubelet as kubelets; images.ready_image = lambda *_, **__: images.kept('one'); "
+        "kubelets.kubelet = lambda path: kubelets.Kubelet(path, 'v1.36.4', "
+        "kubelets.Minor(1, 36), '0' * 64); "
+        "lab.up(lab.Wish(specs=['1s-1n-4c-smt1'], kubelet=Path(sys.argv[1]), fresh=True, "
+        "accel='tcg'), lambda who, stage: stage == 'the kernel runs' and "
+        "os.kill(os.getpid(), signal.SIGKILL))"
+    )
+    done = subprocess.run([sys.executable, "-c", script, str(wish.kubelet)], check=False)
+    assert done.returncode == -signal.SIGKILL
+    (node,) = nodes.all_nodes()
+    assert node.state is State.LEFT
+    assert _running() == ["node1"]
+    lab.down(["node1"])
+    assert nodes.all_nodes() == []
+
+
+def test_a_reboot_as_another_machine_is_the_upgrade(
+    wish: Wish, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Same disk, same keys, same address; what the kubelet makes of it is the result."""
+    path, (node,) = lab.up(wish)
+    before = (node.folder / "known_hosts").read_text()
+    (node.folder / "overlay.qcow2").write_text("written by the guest")
+    monkeypatch.setattr(guest, "refusal", lambda *_: 'available CPUs "0-7" do not match')
+    done = lab.reboot("node1", spec="1s-1n-8c-smt1", hard=True, deadline=60)
+    assert done.refusal == 'available CPUs "0-7" do not match'
+    assert "cpus=8,maxcpus=8" in (node.folder / "arguments").read_text()
+    assert (node.folder / "overlay.qcow2").read_text() == "written by the guest"
+    assert (node.folder / "known_hosts").read_text() == before
+    assert [one.lab for one in read_inventory(str(path))] == ["1s-1n-8c-smt1"]
+    assert nodes.named("node1").state is State.UP
+
+
+def test_a_reboot_that_fails_leaves_the_node_down(wish: Wish, does: Callable[[str], None]) -> None:
+    """Its disk is not thrown away: another try may do."""
+    lab.up(wish)
+    does("echo broken option >&2; exit 1")
+    with pytest.raises(LabError, match="broken option"):
+        lab.reboot("node1", hard=True, deadline=60)
+    assert nodes.named("node1").state is State.DOWN
+    does(WELL)
+    assert lab.reboot("node1", hard=True, deadline=60).refusal == ""
+
+
+def test_a_busy_node_is_not_rebooted(wish: Wish) -> None:
+    _, (node,) = lab.up(wish)
+    with nodes.held(node), pytest.raises(LabUsageError, match="busy"):
+        lab.reboot("node1", hard=True)
+
+
+def test_wrong_usage_makes_nothing(wish: Wish) -> None:
+    for changes in (
+        {"specs": []},
+        {"specs": ["nonsense"]},
+        {"specs": ["1s-1n-4c-smt1"] * 2, "name": "one"},
+        {"accel": "magic"},
+        {"cgroup": 1},
+        {"inventory": Path("/nonexistent/lab.toml")},
+        {"name": "No Name"},
+    ):
+        with pytest.raises(LabUsageError):
+            lab.up(_with(wish, **changes))
+    assert nodes.all_nodes() == []
+
+
+def test_a_snapshot_that_does_not_load_is_made_again(
+    wish: Wish, monkeypatch: pytest.MonkeyPatch, cache: Path
+) -> None:
+    """Once; a second failure is an error."""
+    made: list[str] = []
+
+    def save(folder: Path, _: boot.Watch) -> None:
+        (folder / "memory").write_bytes(b"state")
+        made.append(folder.name)
+
+    def wake(*_: object) -> None:
+        if len(made) < 2:
+            raise snapshots.DoesNotLoad("node1: unknown section")
+
+    monkeypatch.setattr(snapshots, "_save", save)
+    monkeypatch.setattr(snapshots, "_wake", wake)
+    monkeypatch.setattr(guest, "prepare_to_sleep", lambda _: None)
+    heard: list[str] = []
+    _, (node,) = lab.up(_with(wish, fresh=False), lambda _, stage: heard.append(stage))
+    assert made == ["snapshot", "snapshot"]
+    assert any("made anew: node1: unknown section" in stage for stage in heard)
+    assert node.state is State.UP
+    assert (node.folder / "payload.tar").stat().st_nlink == 2
+    assert [path.name for path in lab.clean()] == []
+    lab.down(everything=True)
+    assert {path.parent.name for path in lab.clean()} == {"images", "snapshots"}
+
+
+def test_a_second_node_of_a_kind_boots_nothing(wish: Wish, monkeypatch: pytest.MonkeyPatch) -> None:
+    def save(folder: Path, _: boot.Watch) -> None:
+        (folder / "memory").write_bytes(b"state")
+
+    monkeypatch.setattr(snapshots, "_save", save)
+    monkeypatch.setattr(snapshots, "_wake", lambda *_: None)
+    monkeypatch.setattr(guest, "prepare_to_sleep", lambda _: None)
+    quick = _with(wish, fresh=False)
+    lab.up(quick)
+    heard: list[str] = []
+    lab.up(quick, lambda _, stage: heard.append(stage))
+    assert heard == ["loading the snapshot", "ready"]

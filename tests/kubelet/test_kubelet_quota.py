@@ -1,0 +1,86 @@
+"""CFS quotas, as every real kubelet of the cache asks the runtime for them: BEHAVIOURS 5.10."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import pytest
+
+import topologies
+from conformance.subjects.kubelet import KubeletSubject, cached
+from conformance.subjects.kubelet.node import KubeletNode
+from reference import CPUSet, Release
+from reference.quota import NO_LIMIT, cfs_quota
+from reference.steps import Apply, Container, KubeletConfig, Pod, Start
+
+CONFIG = KubeletConfig(reserved_system_cpus=CPUSet([0]))
+#: Whole CPUs, and a fraction beside them; a limit without Guaranteed; less than a thousandth.
+WHOLE = Container("whole", "2", "2", "64Mi", "64Mi")
+FRACTION = Container("fraction", "1500m", "1500m", "64Mi", "64Mi")
+LIMITED = Container("limited", "1", "2")
+TINY = Container("tiny", "1m", "5m", "64Mi", "64Mi")
+PODS = (Pod("g", (WHOLE, FRACTION)), Pod("b", (LIMITED, TINY, Container("none"))))
+
+_CACHED = [
+    pytest.param(str(one.path), id=one.version)
+    for one in cached()
+] or [
+    pytest.param(
+        "",
+        id="no kubelet",
+        marks=pytest.mark.skip(
+            "NO REAL KUBELET, so this is NOT TESTED: run `pinproof kubelet build 1.36`"
+        ),
+    )
+]  # fmt: skip
+
+
+def _quotas(node: KubeletNode) -> dict[str, int]:
+    for step in (Start(), *map(Apply, PODS)):
+        node.do(step)
+    names = {one.name for pod in PODS for one in pod.containers}
+
+    def all_run(_: object) -> bool:
+        shown = node.runtime.quotas()
+        return names == {name for named in shown.values() for name in named}
+
+    node.settle(all_run)
+    return {
+        name: quota for named in node.runtime.quotas().values() for name, quota in named.items()
+    }
+
+
+@pytest.mark.parametrize("path", _CACHED)
+def test_the_quota_of_every_container(path: str) -> None:
+    """By release: none on exclusive CPUs from 1.33 on, the limit everywhere else."""
+    subject = KubeletSubject.open(path)
+    try:
+        release = subject.info.release
+        node = subject.node(topologies.machine("1s-1n-4c-smt2"), CONFIG)
+        seen = _quotas(node)
+    finally:
+        subject.close()
+    assert seen == {
+        one.name: cfs_quota(one, exclusive=one is WHOLE, release=release)
+        for pod in PODS
+        for one in pod.containers
+    }
+    assert seen["whole"] == (NO_LIMIT if Release.parse(release).minor >= 33 else 200_000)
+    assert (seen["fraction"], seen["limited"], seen["none"]) == (150_000, 200_000, 0)
+
+
+@pytest.mark.parametrize(
+    ("release", "gates", "quota"),
+    [
+        ("1.32", {}, 200_000), ("1.33", {}, NO_LIMIT), ("1.37", {}, NO_LIMIT),
+        ("1.36", {"DisableCPUQuotaWithExclusiveCPUs": False}, 200_000),
+    ],
+)  # fmt: skip
+def test_the_gate_brings_the_quota_back(
+    release: str, gates: Mapping[str, bool], quota: int
+) -> None:
+    """Until 1.36; 1.37 is locked and does not start with it off."""
+    assert cfs_quota(WHOLE, exclusive=True, feature_gates=gates, release=release) == quota
+    shared = replace(WHOLE, cpu_limit=None)
+    assert cfs_quota(shared, exclusive=False, feature_gates=gates, release=release) == 0

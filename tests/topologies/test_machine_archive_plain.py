@@ -1,0 +1,163 @@
+"""The short way through an archive comes to what the long way comes to."""
+
+from __future__ import annotations
+
+import io
+import tarfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import topologies
+from topologies import plain
+from topologies.archive import BrokenArchive, read_archive
+
+CPU = "sys/devices/system/cpu"
+NODE = "sys/devices/system/node"
+
+
+@contextmanager
+def the_long_way() -> Iterator[None]:
+    """No member is plain."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(
+            plain.PlainMembers, "take", lambda _self, _buffer, at, _prefix, _most: (at, 0, 0)
+        )
+        yield
+
+
+def told(data: bytes) -> object:
+    """The tree with the kinds of its entries, or why there is none."""
+    try:
+        return [(path, type(text), text) for path, text in sorted(read_archive(data).items())]
+    except BrokenArchive as error:
+        return str(error)
+
+
+def assert_same(data: bytes) -> object:
+    with the_long_way():
+        expected = told(data)
+    assert told(data) == expected
+    return expected
+
+
+def member(name: str, text: str = "", kind: bytes = tarfile.REGTYPE) -> tarfile.TarInfo:
+    made = tarfile.TarInfo(name)
+    made.type, made.size = kind, len(text.encode()) if kind == tarfile.REGTYPE else 0
+    if kind in (tarfile.SYMTYPE, tarfile.LNKTYPE):
+        made.linkname = text
+    return made
+
+
+def packed(members: list[tuple[str, str, bytes]], form: int = tarfile.GNU_FORMAT) -> bytes:
+    stream = io.BytesIO()
+    with tarfile.open(fileobj=stream, mode="w", format=form) as archive:
+        for name, text, kind in members:
+            archive.addfile(member(name, text, kind), io.BytesIO(text.encode()))
+    return stream.getvalue()
+
+
+FILE, FOLDER, LINK, HARD = tarfile.REGTYPE, tarfile.DIRTYPE, tarfile.SYMTYPE, tarfile.LNKTYPE
+START = [(f"m/{CPU}/online", "0-3\n", FILE), (f"m/{CPU}/present", "0-3\n", FILE)]
+
+
+@pytest.mark.parametrize("form", [tarfile.GNU_FORMAT, tarfile.PAX_FORMAT, tarfile.USTAR_FORMAT])
+@pytest.mark.parametrize("length", [97, 98, 99, 100, 101, 140])
+def test_a_name_may_take_its_whole_field(length: int, form: int) -> None:
+    stem = f"m/{CPU}/cpu0/"
+    name = stem + "a" * 40 + "/" + "x" * (length - len(stem) - 41)
+    seen = assert_same(packed([*START, (name, "1\n", FILE), (name + "y", "2\n", FILE)], form))
+    assert len(name) == length
+    assert isinstance(seen, list)
+    assert (name.removeprefix("m/"), str, "1\n") in seen
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        (f"m/{CPU}/cpu0/../cpu1/online", "1", FILE),
+        (f"m/{CPU}/..", "1", FILE),
+        (f"m/{CPU}/.", "1", FILE),
+        (f"m/{CPU}/./cpu0/online", "1", FILE),
+        (f"m/{CPU}//cpu0//online", "1", FILE),
+        (f"/m/{CPU}/cpu0/online", "1", FILE),
+        (f"other/{CPU}/cpu0/online", "1", FILE),
+        ("m/proc/cpuinfo", "processor: 0\n", FILE),
+        ("m/proc/meminfo", "no\n", FILE),
+        ("m/etc/passwd", "no\n", FILE),
+        (f"m/{CPU}/cpu0", "", FOLDER),
+        (f"m/{CPU}/cpu0/..", "", FOLDER),
+        (f"other/{CPU}/cpu0", "", FOLDER),
+        (f"m/{CPU}/online/below", "1", FILE),
+        (f"m/{CPU}/online", "again", FILE),
+        (f"m/{CPU}/cpu0/node0", "../../node/node0", LINK),
+        (f"m/{CPU}/cpu0/node0", "/etc/passwd", LINK),
+        (f"m/{CPU}/same", f"m/{CPU}/online", HARD),
+        (f"m/{CPU}/pipe", "", tarfile.FIFOTYPE),
+        (f"m/{NODE}/online", "0\n", FILE),
+        (f"m/{CPU}/large", "x" * 4095, FILE),
+        (f"m/{CPU}/large", "x" * 4097, FILE),
+        (f"m/{CPU}/empty", "", FILE),
+        (f"m/{CPU}/block", "x" * 512, FILE),
+        (f"m/{CPU}/dots...", "1", FILE),
+        (f"m/{CPU}/é", "é", FILE),
+    ],
+)
+def test_what_is_odd_is_treated_alike(odd: tuple[str, str, bytes]) -> None:
+    after = [(f"m/{CPU}/kernel_max", "7\n", FILE), (f"m/{CPU}/cpu9/online", "1\n", FILE)]
+    assert_same(packed([*START, odd, *after]))
+
+
+def _described() -> bytes:
+    tree = topologies.machine("1s-1n-4c-smt2").tree
+    return packed([(f"m/{path}", tree[path], FILE) for path in sorted(tree)])
+
+
+DESCRIBED = _described()
+
+
+@pytest.mark.parametrize("place", [0, 100, 107, 124, 130, 136, 148, 155, 156, 257, 345, 500])
+@pytest.mark.parametrize("byte", [0, 32, 49, 56, 255])
+def test_a_damaged_header_is_treated_alike(place: int, byte: int) -> None:
+    data = bytearray(DESCRIBED)
+    third = data.find(b"m/" + CPU.encode(), 2048)
+    data[third + place] = byte
+    assert_same(bytes(data))
+
+
+@pytest.mark.parametrize("cut", [513, 1024, 1500, 2048, 2049, 20_000])
+def test_a_torn_archive_is_treated_alike(cut: int) -> None:
+    assert "torn" in str(assert_same(DESCRIBED[:cut]))
+
+
+PARTS = st.sampled_from(["cpu0", "cpu1", "online", ".", "..", "", "topology", "a b", "é", "x" * 60])
+NAMES = st.builds(
+    lambda prefix, root, parts: "/".join([*prefix, root, *parts]),
+    st.sampled_from([["m"], ["m"], ["m"], ["."], [], ["m", "."], ["n"]]),
+    st.sampled_from([CPU, CPU, NODE, "proc", "sys/devices/system"]),
+    st.lists(PARTS, min_size=1, max_size=4),
+)
+MEMBERS = st.lists(
+    st.tuples(
+        NAMES.filter(lambda name: bool(name.strip("/"))),
+        st.sampled_from(["", "1\n", "0-3\n", "x" * 700, "../cpu0"]),
+        st.sampled_from([FILE, FILE, FILE, FILE, FOLDER, LINK]),
+    ),
+    max_size=12,
+)
+
+
+@given(MEMBERS, st.sampled_from([tarfile.GNU_FORMAT, tarfile.PAX_FORMAT]))
+def test_any_members_are_treated_alike(members: list[tuple[str, str, bytes]], form: int) -> None:
+    assert_same(packed([*START, *members], form))
+
+
+@given(st.data())
+def test_any_damage_is_treated_alike(data: st.DataObject) -> None:
+    damaged = bytearray(DESCRIBED[: 60 * 512])
+    for _ in range(data.draw(st.integers(1, 3))):
+        damaged[data.draw(st.integers(1024, len(damaged) - 1))] = data.draw(st.integers(0, 255))
+    assert_same(bytes(damaged))
