@@ -25,9 +25,10 @@ class NoSshd(Exception):
 
 
 class OwnSshd:
-    """One running server. ``key`` logs in as ``user``; ``known_hosts`` knows its host key."""
+    """One running server. ``key`` logs in as ``user``; ``known_hosts`` knows its host key.
+    ``force_command`` is run whatever is asked for; ``path`` is the ``PATH`` of what is run."""
 
-    def __init__(self, folder: Path, *, force_command: str = "", extra: str = "") -> None:
+    def __init__(self, folder: Path, *, force_command: str = "", path: str = "") -> None:
         program = shutil.which("sshd") or "/usr/sbin/sshd"
         if not os.access(program, os.X_OK):
             raise NoSshd("sshd is not installed (Debian: openssh-server)")
@@ -53,9 +54,8 @@ class OwnSshd:
             "PasswordAuthentication no\nKbdInteractiveAuthentication no\n"
             "PermitRootLogin prohibit-password\nPrintMotd no\nMaxStartups 200\nMaxSessions 50\n"
             # What a login shell reads at home is not what is measured.
-            f"LogLevel VERBOSE\nSetEnv HOME={folder}\n"
+            f"LogLevel VERBOSE\nSetEnv HOME={folder}{path and f' PATH={path}'}\n"
             + (f"ForceCommand {force_command}\n" if force_command else "")
-            + extra
         )
         self._remember(self.host_key)
         command = [program, "-D", "-f", str(config), "-E", str(self.log)]
@@ -118,9 +118,9 @@ class OwnSshd:
 
 
 @contextlib.contextmanager
-def own_sshd(folder: Path, *, force_command: str = "", extra: str = "") -> Iterator[OwnSshd]:
+def own_sshd(folder: Path, *, force_command: str = "", path: str = "") -> Iterator[OwnSshd]:
     """A server while the block runs; raises :class:`NoSshd`."""
-    server = OwnSshd(folder, force_command=force_command, extra=extra)
+    server = OwnSshd(folder, force_command=force_command, path=path)
     try:
         yield server
     finally:

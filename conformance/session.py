@@ -82,6 +82,17 @@ def close_subject(config: pytest.Config) -> str:
     return ""
 
 
+def _told_trips(config: pytest.Config) -> list[str]:
+    """Of a subject that counts its round trips: how many there were, by node."""
+    subject = config.stash.get(SUBJECT_KEY, None)
+    trips: dict[str, tuple[int, int]] = getattr(subject, "trips", {})
+    return [
+        f"{name}: {count} round trips in {scenarios} scenarios, {count / scenarios:.1f} each"
+        for name, (scenarios, count) in trips.items()
+        if scenarios
+    ]
+
+
 # ---- cases ------------------------------------------------------------------------------------
 
 
@@ -233,6 +244,8 @@ class Run:
     def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
         """End the stream; the run's exit status is pytest's."""
         self.learn_not_restored(close_subject(self._config))
+        for told in _told_trips(self._config):
+            _say(self._config)(told)
         if self._writer is None:
             return
         if exitstatus == pytest.ExitCode.USAGE_ERROR:

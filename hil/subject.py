@@ -39,7 +39,7 @@ from hil.node.member import Member, salt
 from hil.node.node import RealNode
 from hil.node.taking import Taken, take
 from hil.pods import Image
-from hil.safety import Risk
+from hil.safety import LeaseLost, NotRestored, Risk
 from hil.safety.risk import RISK_OF
 from hil.shell import NodeError, NodeUnfit, NodeUsageError, Shell
 from hil.truth import Places

@@ -14,7 +14,7 @@ from conformance.discovered import topology_of
 from reference import NEWEST, DiscoveryError
 from topologies import Machine
 from topologies.errors import one_line
-from topologies.reading import machine_name, read_tree
+from topologies.reading import machine_name, read_tree, told
 
 #: Findings past these are counted: a broken machine has thousands.
 _SHOWN = 5
@@ -34,7 +34,11 @@ def import_(
     """Make a machine of what another program captured, and say what had to be completed."""
     console = Console(stderr=True, highlight=False)
     name = machine_name(archive)
-    done = topologies.complete(read_tree(archive), where=str(archive))
+    left_out: list[str] = []
+    done = topologies.complete(read_tree(archive, left_out=left_out), where=str(archive))
+    if left_out:
+        text = one_line(f"left out: {told(left_out)}: we may not read it")
+        console.print(text, markup=False, soft_wrap=True)
     for note in done.notes:
         console.print(str(note), markup=False, soft_wrap=True)
     _say_findings(console, done.tree)

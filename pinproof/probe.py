@@ -15,7 +15,7 @@ from rich.text import Text
 
 from conformance.discovered import topology_of
 from conformance.scenario import Scenario, catalogue
-from hil.access import NodeAddress, connected, nodes
+from hil.access import NodeAddress, connected, each, nodes
 from hil.facts import NodeFacts, gather
 from hil.flavours import flavour_of
 from hil.safety import Risk, risk_of
@@ -56,16 +56,14 @@ def probe(
     addresses = addressed(
         node, accept_new=accept_new_host_key, known_hosts=known_hosts, key=key, sudo=sudo
     )
-    found: list[dict[str, Any]] = []
-    failed: NodeError | None = None
     with busy("probe") as say:
-        for address in addresses:
-            say(address.name)
-            try:
-                found.append(_probed(address, risk))
-            except NodeError as error:
-                failed = error
-                found.append({"node": address.name, "error": one_line(str(error))})
+        say(", ".join(one.name for one in addresses))
+        results = each(addresses, lambda address: _probed(address, risk))
+    failed = next((one for one in results if isinstance(one, NodeError)), None)
+    found = [
+        {"node": address.name, "error": one_line(str(one))} if isinstance(one, NodeError) else one
+        for address, one in zip(addresses, results, strict=True)
+    ]
     if as_json:
         typer.echo(json.dumps(found, indent=2))
     else:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated
 
 import typer
 from rich.console import Console
 
-from hil.access import connected
+from hil.access import NodeAddress, connected, each
 from hil.safety import NotRestored, forget_node, restore_node
 from hil.safety.agent import restoring
 from hil.shell import NodeError
@@ -35,32 +36,42 @@ def restore(
     May be called again and again. Exit status 5 where something differs from how it was before,
     with one line for each difference.
     """
-    console = Console(stderr=True, highlight=False, emoji=False)
     addresses = addressed(
         node, accept_new=accept_new_host_key, known_hosts=known_hosts, key=key, sudo=sudo
     )
-    failed: NodeError | None = None
-    with busy("restore") as say:
+    if dry_run:
         for address in addresses:
-            if dry_run:
-                typer.echo(f"# on {address.name}, as root\n{restoring('', force=force)}")
-                continue
-            say(address.name)
-            try:
-                with connected(address) as shell:
-                    undone = restore_node(shell, force=force)
-                typer.echo(f"{address.name}: {'restored' if undone else 'nothing to restore'}")
-            except NotRestored as error:
-                for line in error.differences:
-                    console.print(f"{address.name}: {one_line(line)}", markup=False, soft_wrap=True)
-                if accept:
-                    with connected(address) as shell:
-                        forget_node(shell)
-                    typer.echo(f"{address.name}: taken as it is")
-                else:
-                    failed = error
-            except NodeError as error:
-                console.print(f"pinproof: {one_line(str(error))}", markup=False, soft_wrap=True)
-                failed = error if not isinstance(failed, NotRestored) else failed
-    if failed is not None:
-        raise failed
+            typer.echo(f"# on {address.name}, as root\n{restoring('', force=force)}")
+        return
+    with busy("restore") as say:
+        say(", ".join(one.name for one in addresses))
+        results = each(addresses, lambda address: _restored(address, force=force, accept=accept))
+    failed = [one for one in results if isinstance(one, NodeError)]
+    for one in results:
+        if not isinstance(one, NodeError):
+            typer.echo(one)
+    _tell(failed)
+    worst = [one for one in failed if isinstance(one, NotRestored)] or failed
+    if worst:
+        raise worst[0]
+
+
+def _restored(address: NodeAddress, *, force: bool, accept: bool) -> str:
+    with connected(address) as shell:
+        try:
+            undone = restore_node(shell, force=force)
+        except NotRestored as error:
+            if not accept:
+                raise
+            forget_node(shell)
+            return f"{address.name}: taken as it is: {one_line('; '.join(error.differences))}"
+    return f"{address.name}: {'restored' if undone else 'nothing to restore'}"
+
+
+def _tell(failed: Sequence[NodeError]) -> None:
+    """All of what several nodes said; the last line is told by who calls."""
+    console = Console(stderr=True, highlight=False, emoji=False)
+    for error in failed:
+        lines = error.differences if isinstance(error, NotRestored) else ()
+        for line in [*lines, str(error)] if len(failed) > 1 else lines:
+            console.print(one_line(line), markup=False, soft_wrap=True)

@@ -31,7 +31,8 @@ def run(
     subject: Annotated[
         str,
         typer.Option(
-            help="What is judged: reference, miniature:NAME, kubelet:BINARY or kubelet:1.36."
+            help="What is judged: reference, miniature:NAME, kubelet:BINARY, kubelet:1.36, "
+            "node:ssh://root@node7 or node:lab.toml."
         ),
     ] = "reference",
     machine: Annotated[
@@ -61,6 +62,13 @@ def run(
     floor: Annotated[
         int, typer.Option(min=1, help="Exit status 4 if fewer scenarios pass than this.")
     ] = 1,
+    max_risk: Annotated[
+        str,
+        typer.Option(
+            help="What may be done to a real node: read-only, pods, kubelet-restart, cpu-offline, "
+            "reboot. Default: pods; everything on nodes of the lab."
+        ),
+    ] = "",
     record: Annotated[
         Path | None, typer.Option(help="Record what the subject showed, as an oracle.")
     ] = None,
@@ -73,6 +81,8 @@ def run(
     Whatever else is given goes to pytest: -k EXPRESSION selects scenarios, -n 2 runs two at a
     time, -x stops at the first failure.
     """
+    if max_risk:
+        subject = _bounded(subject, max_risk)
     machines = machine or ["all"]
     for pattern in machines:
         topologies.find(pattern)
@@ -102,6 +112,13 @@ def run(
     if report is not None:
         typer.echo(f"report: {report}", err=True)
     raise typer.Exit(status)
+
+
+def _bounded(subject: str, risk: str) -> str:
+    """A subject of real nodes, with its risk bounded."""
+    if not subject.startswith("node:"):
+        raise SubjectUsageError(f"--max-risk is for real nodes (node:…), not for {subject}")
+    return f"{subject}{'&' if '?' in subject else '?'}max-risk={risk}"
 
 
 def _stream(report: Path | None) -> Path:

@@ -183,16 +183,16 @@ class CPUSet:
         return hash((CPUSet, self.mask))
 
     def __or__(self, other: CPUSet) -> CPUSet:
-        return CPUSet.of_mask(self.mask | other.mask)
+        return _made(self.mask | other.mask)
 
     def __and__(self, other: CPUSet) -> CPUSet:
-        return CPUSet.of_mask(self.mask & other.mask)
+        return _made(self.mask & other.mask)
 
     def __sub__(self, other: CPUSet) -> CPUSet:
-        return CPUSet.of_mask(self.mask & ~other.mask)
+        return _made(self.mask & ~other.mask)
 
     def __xor__(self, other: CPUSet) -> CPUSet:
-        return CPUSet.of_mask(self.mask ^ other.mask)
+        return _made(self.mask ^ other.mask)
 
     def __le__(self, other: CPUSet) -> bool:
         return self.mask & ~other.mask == 0
@@ -214,6 +214,13 @@ class CPUSet:
 # Bound once: making sets is most of what the model does.
 _new: Final = object.__new__
 _set_mask: Final = CPUSet.__dict__["mask"].__set__
+
+
+def _made(mask: int) -> CPUSet:
+    """The set of a mask that came of other sets' masks."""
+    made = _new(CPUSet)
+    _set_mask(made, mask)
+    return made
 
 
 def _bits(low: int, high: int | None, text: str) -> int:

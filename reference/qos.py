@@ -82,9 +82,16 @@ def exclusive_cpus(pod: Pod, container: Container) -> int:
     pod is Guaranteed and the request a whole number, else 0."""
     if qos_class(pod) != GUARANTEED:
         return 0
-    request = cpu_request(container)
-    whole = value(request)
-    return whole if whole * 1000 == milli_value(request) else 0
+    text = container.cpu_request if container.cpu_request is not None else container.cpu_limit
+    return _whole_cpus(text)
+
+
+@lru_cache(maxsize=4096)
+def _whole_cpus(text: str | None) -> int:
+    """The quantity, if it is a whole number, else 0."""
+    amount = _amount(text)
+    whole = value(amount)
+    return whole if whole * 1000 == milli_value(amount) else 0
 
 
 @lru_cache(maxsize=4096)

@@ -141,7 +141,7 @@ def _reached(release: Release, first: Release, *, same_minor: bool = False) -> b
 
 
 def require_whole_node(release: AnyRelease) -> None:
-    """Raise :class:`NotModelled` where only parts of ``release`` are modelled: up to 1.19 its
+    """Raise :class:`NotModelled` where only parts of ``release`` are modelled: up to 1.16 its
     discovery, allocator and state file, but not the life cycle around them."""
     asked = Release.parse(release) if isinstance(release, str) else release
     if not WHOLE_SINCE <= asked.minor <= LATEST:

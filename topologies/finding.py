@@ -113,9 +113,10 @@ def _from_spec(name: str) -> Machine | None:
 
 
 def _at(path: Path, check: bool) -> Machine:
-    tree = read_tree(path)
+    left_out: list[str] = []
+    tree = read_tree(path, left_out=left_out)
     if check:
-        checked(tree, str(path))
+        checked(tree, str(path), left_out)
     return Machine(name=machine_name(path), tree=tree, source=f"read from {path.name or path}")
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
@@ -31,8 +32,9 @@ _SUFFIXES: Final = (".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tbz2", ".tar.xz", "
 _MAX_DEPTH: Final = 16
 
 
-def read_tree(path: str | os.PathLike[str]) -> Tree:
-    """The tree at ``path``, whatever it holds: it may well be empty.
+def read_tree(path: str | os.PathLike[str], *, left_out: list[str] | None = None) -> Tree:
+    """The tree at ``path``, whatever it holds: it may well be empty. ``left_out`` is told the files
+    and folders that are there and that we may not read.
 
     Kept are ``sys/devices/system/cpu``, ``sys/devices/system/node`` and ``proc/cpuinfo``, with
     the folder they were packed under stripped. Raises :class:`UnknownMachine` where nothing is,
@@ -41,7 +43,7 @@ def read_tree(path: str | os.PathLike[str]) -> Tree:
     place = Path(path)
     try:
         if place.is_dir():
-            return _Folder(place).tree()
+            return _Folder(place, [] if left_out is None else left_out).tree()
         return read_archive(_bytes(place))
     except FileNotFoundError as error:
         raise UnknownMachine(str(place)) from error
@@ -52,11 +54,17 @@ def read_tree(path: str | os.PathLike[str]) -> Tree:
         raise BrokenMachine(str(place), reason) from error
 
 
-def checked(tree: Tree, where: str) -> Tree:
+def checked(tree: Tree, where: str, left_out: Sequence[str] = ()) -> Tree:
     """``tree``, if it can be a machine: raises :class:`BrokenMachine` without ``cpu/online``."""
     if f"{CPU}/online" not in tree:
-        raise BrokenMachine(where, f"no machine: there is no {CPU}/online")
+        hint = f" that we may read: {told(left_out)} may not be read" if left_out else ""
+        raise BrokenMachine(where, f"no machine: there is no {CPU}/online{hint}")
     return tree
+
+
+def told(paths: Sequence[str]) -> str:
+    """The first of these paths, and how many more there are."""
+    return f"{paths[0]} and {len(paths) - 1} more" if len(paths) > 1 else paths[0]
 
 
 def is_machine_path(path: Path) -> bool:
@@ -87,8 +95,9 @@ def _bytes(path: Path) -> bytes:
 class _Folder:
     """One walk through a folder."""
 
-    def __init__(self, place: Path) -> None:
+    def __init__(self, place: Path, left_out: list[str]) -> None:
         self._root = _root(place)
+        self._left_out = left_out
         self._entries: dict[str, str] = {}
         self._bytes = 0
 
@@ -108,7 +117,10 @@ class _Folder:
         try:
             with os.scandir(self._root / folder) as found:
                 members = sorted(found, key=lambda member: member.name)
-        except (FileNotFoundError, NotADirectoryError, PermissionError):
+        except PermissionError:
+            self._left_out.append(folder)
+            return
+        except (FileNotFoundError, NotADirectoryError):
             return
         for member in members:
             path = f"{folder}/{member.name}"
@@ -136,6 +148,8 @@ class _Folder:
         except OSError as error:
             if error.errno in (errno.EMFILE, errno.ENFILE, errno.ENOMEM):
                 raise
+            if error.errno in (errno.EACCES, errno.EPERM):
+                self._left_out.append(path)
             return
         if len(data) > MAX_FILE_BYTES:
             raise ValueError(f"refused: a file of more than {MAX_FILE_BYTES >> 20} MiB: {path}")

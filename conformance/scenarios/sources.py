@@ -103,6 +103,10 @@ UNEVEN_CORES: Final = Source(
     "Pull request 140498: on cores of different sizes busy or reserved CPUs are handed out",
     f"{_ISSUES}/pull/140498",
 )
+BASELINES: Final = Source(
+    "KEP-5554, In-place resize of exclusive CPUs: the state file keeps what was given first",
+    f"{_ISSUES}/blob/v1.37.0/pkg/kubelet/cm/cpumanager/state/checkpoint.go",
+)
 POD_LEVEL: Final = Source(
     "KEP-2837, Pod Level Resources: CPU and Memory Manager leave such pods alone",
     f"{_KEPS}/2837-pod-level-resource-spec",

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 from conformance.lockstep import LockstepNode
 from conformance.pods import guaranteed
-from conformance.scenario import Needs, scenario
-from conformance.scenarios.sources import CHANGING_POLICY, CHECKSUM, CPUS_CHANGED, KEP
+from conformance.scenario import Level, Needs, scenario
+from conformance.scenarios.sources import BASELINES, CHANGING_POLICY, CHECKSUM, CPUS_CHANGED, KEP
 from conformance.subject import Capability
 from reference import Checkpoint, CPUSet
 
@@ -211,3 +211,36 @@ def reserved_cpus_must_be_shared(node: LockstepNode) -> None:
         f'not all reserved cpus: "{node.reserved}" are present in defaultCpuSet: "{pool}"',
     )
     _promise_recovery(node, text)
+
+
+def _promise_baselines(node: LockstepNode, *pods: str) -> None:
+    """The state file has just the CPUs of these pods' containers as what they were given first."""
+    data = json.loads(json.loads(node.view.state_file or "{}").get("data", "{}"))
+    seen = [
+        one["baseline"] for named in data.get("baselines", {}).values() for one in named.values()
+    ]
+    expected = sorted(str(node.taken(pod)) for pod in pods)
+    node.promise_equal("What was given first is kept", "baselines", expected, sorted(seen))
+
+
+@scenario(
+    "state/first-cpus-are-remembered",
+    "With the gate for resizing exclusive CPUs the state file keeps what each container got first",
+    BASELINES,
+    level=Level.EXTENDED,
+    since="1.37",
+    needs=Needs(free=3),
+    capabilities=[Capability.RESTART],
+)
+def first_cpus_are_remembered(node: LockstepNode) -> None:
+    """Over a restart, and until the container is gone. Nothing is computed from it yet."""
+    gates = {"InPlacePodVerticalScalingExclusiveCPUs": True}
+    node.boot(replace(node.config, feature_gates=gates))
+    node.apply(guaranteed("a", 1))
+    node.apply(guaranteed("b", 2))
+    _promise_baselines(node, "a", "b")
+    node.stop()
+    node.start()
+    _promise_baselines(node, "a", "b")
+    node.delete("a")
+    _promise_baselines(node, "b")

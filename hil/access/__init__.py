@@ -4,10 +4,13 @@
         with connected(address) as shell:    # or connect(address), and shell.close()
             shell.run("uname -r").text
 
+    each(nodes("lab.toml"), probe)           # a function on all of them at once
+
 Every way is a :class:`hil.shell.Shell`: one round trip for each script, bounded in time and size,
 nothing left running. :func:`hil.access.testinfra.host_of` makes a testinfra host of one.
 """
 
+from hil.access.fanout import each
 from hil.access.inventory import NodeAddress, connect, connected, nodes
 
-__all__ = ["NodeAddress", "connect", "connected", "nodes"]
+__all__ = ["NodeAddress", "connect", "connected", "each", "nodes"]

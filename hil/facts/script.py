@@ -2,8 +2,9 @@
 
 A stream is records and an end; each opens with a line of a token, its kind and its key, and holds
 whatever bytes follow up to the next such line. The token is drawn for each question, so nothing
-that a file holds or a program prints can look like a record, and what is cut off or made up is seen.
-Programs write straight into the stream: a node under load or emulation pays for every process.
+that a file holds or a program prints can look like a record, and what is cut off or made up is
+seen. Programs write straight into the stream: a node under load or emulation pays for every
+process.
 
 The first script asks what needs no knowledge of the node, the second where the first one's answers
 lead to.

@@ -30,6 +30,9 @@ _SAID: Final = {
     "ssh": "sshd listens",
     "workload": "containerd runs, the workload's image is in",
 }
+#: What a boot has to reach, the first and any later one.
+_FIRST: Final = frozenset({"ssh", "workload"})
+_AGAIN: Final = frozenset({"ssh"})
 _PANIC: Final = re.compile(rb"Kernel panic - not syncing: .*")
 _TAIL: Final = 4096
 _POLL: Final = 0.1
@@ -84,10 +87,20 @@ class _Silent(Exception):
 
 
 def boot(
-    folder: Path, machine: Machine, *, kernel: Path, port: int, accel: str, watch: Watch
+    folder: Path,
+    machine: Machine,
+    *,
+    kernel: Path,
+    port: int,
+    accel: str,
+    watch: Watch,
+    again: bool = False,
 ) -> Way:
-    """Start the guest of ``folder`` and wait until containers can run in it; returns the way in
-    which it runs. Raises :class:`LabError`; nothing runs then."""
+    """Start the guest of ``folder`` and wait until its sshd listens, and, unless it boots
+    ``again``, until its containers' image is there; returns the way in which it runs.
+
+    Raises :class:`LabError`; nothing runs then.
+    """
     reason = ""
     for way in accelerators.ways(accel):
         watch.say(f"booting {machine.layout.cpus} CPUs ({way.name})")
@@ -95,7 +108,7 @@ def boot(
         command = arguments(machine, kernel=str(kernel), port=port, accelerator=way.accelerator)
         try:
             launch(folder, command)
-            _follow(folder, watch, min(patience, watch.until))
+            _follow(folder, watch, min(patience, watch.until), _AGAIN if again else _FIRST)
         except _Silent as silent:
             process.end(folder)
             reason = str(silent)
@@ -121,10 +134,10 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def _follow(folder: Path, watch: Watch, patience: float) -> None:
+def _follow(folder: Path, watch: Watch, patience: float, wanted: frozenset[str]) -> None:
     """Until the stages that matter were all told."""
     told: set[str] = set()
-    while not {"ssh", "workload"} <= told:
+    while not wanted <= told:
         watch.stop()
         running = process.alive(folder)
         text = _console(folder)

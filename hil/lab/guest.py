@@ -28,6 +28,13 @@ from topologies.errors import one_line
 #: A kubelet that was started this often within a boot will not come.
 _STARTS: Final = 3
 _POLL: Final = 0.5
+#: With which words a kubelet ends, by release.
+_ENDS: Final = (
+    "Failed to start ContainerManager",
+    '"command failed" err=',
+    '"Failed to run kubelet"',
+    "failed to run Kubelet",
+)
 _COMMAND: Final = 60.0
 
 #: Busybox's wget dies of its own timeout under emulation.
@@ -122,11 +129,7 @@ def refusal(shell: Shell, until: float, stop: Callable[[], None]) -> str:
 def _last_words(log: str) -> str:
     """The error with which the kubelet ended, of the end of its log."""
     lines = [line for line in log.splitlines() if line.strip()]
-    for sign in (
-        '"command failed" err=',
-        "Error: failed to run Kubelet",
-        '"Failed to run kubelet"',
-    ):
+    for sign in _ENDS:
         found = [line for line in lines if sign in line]
         if found:
             return one_line(found[-1])

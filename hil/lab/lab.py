@@ -298,7 +298,7 @@ def reboot(
         _rewrite_own(node)
         boot.boot(
             node.folder, wanted, kernel=image.vmlinuz, port=record.port, accel=record.accel,
-            watch=watch,
+            watch=watch, again=True,
         )  # fmt: skip
         refusal = _after(node, wanted, watch)
     return Rebooted(node, refusal)

@@ -43,7 +43,7 @@ class Patience:
     ``effect`` for what a step sets off, ``rest`` for a kubelet that is down to come to rest, and
     ``watch`` for a change in one round trip."""
 
-    start: float = 300.0
+    start: float = 200.0
     effect: float = 120.0
     rest: float = 3.0
     watch: float = 20.0

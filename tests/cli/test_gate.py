@@ -126,10 +126,10 @@ def test_a_release_that_the_model_does_not_know_is_one_line(
 ) -> None:
     """Nothing can be told of it; another release may judge it, if the user says so."""
     path = tmp_path / "kubelet"
-    path.write_text("#!/bin/sh\necho Kubernetes v1.17.17\n")
+    path.write_text("#!/bin/sh\necho Kubernetes v1.99.0\n")
     path.chmod(0o755)
     done = pinproof("run", "--subject", f"kubelet:{path}")
     assert done.returncode == 3, done.stdout + done.stderr
-    assert "cannot be judged: release 1.17" in done.stderr
+    assert "cannot be judged: release 1.99" in done.stderr
     assert "--release 1.36" in done.stderr
     assert len(done.stderr.strip().splitlines()) == 1

@@ -8,7 +8,6 @@ from dataclasses import replace
 import pytest
 
 from conformance.checks import EXCLUSIVE_TO_ONE, RESERVED_STAY
-from conformance.discovered import info_of
 from conformance.judge import Case, judge
 from conformance.lockstep import Divergence, LockstepNode
 from conformance.oracle import ModelOracle
@@ -16,10 +15,10 @@ from conformance.pods import guaranteed
 from conformance.scenario import Scenario, Source
 from conformance.subject import Capability, SubjectInfo, SubjectLostError
 from conformance.subjects.reference import ReferenceSubject
-from reference import NEWEST, Node
+from reference import NEWEST, DiscoveryError, Node
 from reference.steps import Apply, KubeletConfig, Start, Step
 from reference.view import View
-from topologies import Machine, machine, names
+from topologies import Machine, Tree, machine
 
 MACHINE = machine("1s-1n-4c-smt2")
 
@@ -249,17 +248,22 @@ def test_lost_cpus_must_be_lost() -> None:
 
 
 def test_a_subject_reads_the_machine_by_its_own_architecture() -> None:
-    """An amd64 kubelet on the tree of an s390x machine finds other cores than one built for it,
-    and the oracle goes by the kubelet (BEHAVIOURS 2.8)."""
-    machine_of_books = next(
-        one for one in map(machine, names()) if "IBM/S390" in one.tree.get("proc/cpuinfo", "")
-    )
-    sizes = {}
-    for built_for in ("x86_64", "s390x"):
-        subject = ReferenceSubject()
-        subject.info = replace(subject.info, facts={"architecture": built_for})
-        node = LockstepNode(subject, machine_of_books, oracle=_oracle, release=NEWEST)
-        info = info_of(machine_of_books.tree, release=NEWEST, architecture=built_for)
-        assert node.topology == info.cpu_topology()
-        sizes[built_for] = node.topology.num_cores
-    assert sizes["x86_64"] != sizes["s390x"]
+    """An amd64 kubelet reads the tree of an s390x machine by its own rules, and the oracle goes by
+    the kubelet (BEHAVIOURS 2.8). One built for s390x misses books and drawers here."""
+    tree = Tree({**MACHINE.tree, "proc/cpuinfo": "vendor_id       : IBM/S390\n"})
+    other = replace(MACHINE, tree=tree)
+    subject = ReferenceSubject()
+    with pytest.raises(DiscoveryError):
+        LockstepNode(subject, other, oracle=_oracle, release=NEWEST)
+    subject.info = replace(subject.info, facts={"architecture": "x86_64"})
+    node = LockstepNode(subject, other, oracle=_oracle, release=NEWEST)
+    assert node.topology.num_cores == 4
+    config = node.default_config()
+    machines = {other.name: other}.__getitem__
+    for built_for, runs in (("x86_64", True), (None, False)):
+        oracle = ModelOracle(
+            other, config, machines=machines, release=NEWEST, architecture=built_for
+        )
+        view = oracle.after(Start())
+        assert view is not None
+        assert view.running is runs

@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -279,7 +280,7 @@ def test_whoever_is_not_root_is_refused(tmp_path: Path) -> None:
 
 def test_a_testinfra_host(shell: Shell) -> None:
     """Users' own tests speak over our connection."""
-    host = host_of(shell)
+    host: Any = host_of(shell)  # its modules are found by name
     before = shell.trips
     assert host.file("/etc/passwd").is_file
     assert host.run("echo %s", "a b; c").stdout == "a b; c\n"

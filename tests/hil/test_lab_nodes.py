@@ -73,13 +73,14 @@ def test_an_unknown_node_is_told_with_those_that_are_there() -> None:
 def test_the_states_of_a_node() -> None:
     """As far as the host can tell without asking the guest."""
     node = _node()
-    assert node.state is State.DOWN
+    seen = [node.state]
     process.start(node.folder, ["/bin/sleep", "600"])
-    assert nodes.named(node.name).state is State.UP
+    seen.append(nodes.named(node.name).state)
     with nodes.held(node):
-        assert node.state is State.BUSY
+        seen.append(node.state)
     process.end(node.folder)
-    assert node.state is State.DOWN
+    seen.append(node.state)
+    assert seen == [State.DOWN, State.UP, State.BUSY, State.DOWN]
 
 
 def test_what_a_killed_run_left_is_listed_and_removed() -> None:

@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -60,7 +61,11 @@ def does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cache: Path) -> Callab
     monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
     script = programs / "qemu-system-x86_64.does"
     script.write_text(WELL)
-    return lambda text: script.write_text(text) and None
+
+    def does(text: str) -> None:
+        script.write_text(text)
+
+    return does
 
 
 @pytest.fixture
@@ -100,9 +105,9 @@ def wish(
     )
 
 
-def _with(wish: Wish, **changes: object) -> Wish:
+def _with(wish: Wish, **changes: Any) -> Wish:
     values = {name: getattr(wish, name) for name in wish.__slots__}
-    return Wish(**{**values, **changes})  # type: ignore[arg-type]
+    return Wish(**{**values, **changes})
 
 
 def _running() -> list[str]:
@@ -237,12 +242,14 @@ def test_what_a_killed_run_left_is_seen_and_removed(
 
 
 def test_a_reboot_as_another_machine_is_the_upgrade(
-    wish: Wish, monkeypatch: pytest.MonkeyPatch
+    wish: Wish, does: Callable[[str], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Same disk, same keys, same address; what the kubelet makes of it is the result."""
     path, (node,) = lab.up(wish)
     before = (node.folder / "known_hosts").read_text()
     (node.folder / "overlay.qcow2").write_text("written by the guest")
+    # The image is in already, and nobody says so again.
+    does("for s in kernel disk ssh; do echo pinproof-lab: $s >>console.log; done; exec sleep 600")
     monkeypatch.setattr(guest, "refusal", lambda *_: 'available CPUs "0-7" do not match')
     done = lab.reboot("node1", spec="1s-1n-8c-smt1", hard=True, deadline=60)
     assert done.refusal == 'available CPUs "0-7" do not match'
@@ -271,7 +278,7 @@ def test_a_busy_node_is_not_rebooted(wish: Wish) -> None:
 
 
 def test_wrong_usage_makes_nothing(wish: Wish) -> None:
-    for changes in (
+    wrong: tuple[dict[str, Any], ...] = (
         {"specs": []},
         {"specs": ["nonsense"]},
         {"specs": ["1s-1n-4c-smt1"] * 2, "name": "one"},
@@ -279,7 +286,8 @@ def test_wrong_usage_makes_nothing(wish: Wish) -> None:
         {"cgroup": 1},
         {"inventory": Path("/nonexistent/lab.toml")},
         {"name": "No Name"},
-    ):
+    )
+    for changes in wrong:
         with pytest.raises(LabUsageError):
             lab.up(_with(wish, **changes))
     assert nodes.all_nodes() == []

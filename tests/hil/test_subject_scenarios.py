@@ -11,6 +11,7 @@ import json
 import re
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any, Final, cast
 
 import pytest
@@ -19,6 +20,7 @@ import topologies
 from conformance.discovered import topology_of
 from conformance.judge import Case, judge
 from conformance.oracle import ModelOracle
+from conformance.pods import guaranteed
 from conformance.results import Result
 from conformance.scenario import Scenario, catalogue, find
 from conformance.subject import Capability, SubjectInfo
@@ -27,8 +29,9 @@ from hil.flavours import Flavour
 from hil.node.member import Member, salt
 from hil.node.node import RealNode
 from hil.node.scripts import Act
-from hil.pods import Image
+from hil.pods import Image, text
 from hil.safety import Change, RemoveFile, Risk, SetOnline, WriteFile
+from hil.safety.risk import RISK_OF
 from hil.shell import Done
 from hil.truth import ContainerTruth, Level, Look, ServiceState
 from reference import CPUSet, Node
@@ -456,3 +459,102 @@ def test_a_kubelet_that_loses_assignments_at_its_start_is_caught(
     assert found is not None
     result = run(found, member)
     assert result.verdict == "fail", result.explanation
+
+
+class PodsOnly(FakeSubject):
+    """What ``--max-risk pods`` leaves of it."""
+
+    def __init__(self, member: ModelMember) -> None:
+        super().__init__(member)
+        self.capabilities = frozenset(
+            one for one in Capability if RISK_OF.get(one, Risk.REBOOT) <= Risk.PODS
+        )
+
+    def own_config(self, machine: str) -> KubeletConfig:
+        return self.member.own_config
+
+
+def _pods_only(scenario: str, monkeypatch: pytest.MonkeyPatch) -> tuple[Result, ModelMember]:
+    member = ModelMember(risk=Risk.PODS)
+    _impatient(monkeypatch, member)
+    found = find(scenario)
+    assert found is not None
+
+    def oracle(*args: Any, **kwargs: Any) -> ModelOracle:
+        return ModelOracle(*args, release=RELEASE, **kwargs)
+
+    case = Case(found, member.machine)
+    return judge(case, PodsOnly(member), oracle=oracle, release=RELEASE).result, member
+
+
+@pytest.mark.parametrize(
+    "scenario",
+    [
+        "qos/whole-cpus-are-exclusive",
+        "pool/deletion-returns-cpus",
+        "admission/too-large-is-rejected",
+    ],
+)
+def test_with_pods_only_the_kubelet_is_left_alone(
+    scenario: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is neither stopped nor configured, and the scenario takes the node's own settings."""
+    result, member = _pods_only(scenario, monkeypatch)
+    assert result.verdict == "pass", result.explanation
+    assert all("#" not in act.script for act in member.acts)
+    paths = {change.path for act in member.acts for change in act.changes}  # type: ignore[union-attr]
+    assert paths
+    assert all(path.startswith(f"{MANIFESTS}/pinproof-") for path in paths)
+
+
+@pytest.mark.parametrize(
+    ("scenario", "reason"),
+    [
+        ("options/full-pcpus-odd-is-rejected", "another kubelet configuration than the node's own"),
+        ("restart/stop-keeps-assignments", "the subject cannot stop, kill and start the kubelet"),
+        ("node/exclusivity-is-lost-in-silence", "the subject cannot take CPUs offline"),
+    ],
+)
+def test_with_pods_only_the_rest_is_skipped(
+    scenario: str, reason: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With its reason, and as something that a certificate lacks."""
+    result, member = _pods_only(scenario, monkeypatch)
+    assert result.verdict == "skip", result.explanation
+    assert reason in result.reason
+    assert result.unable
+    assert not [act for act in member.acts if act.changes]
+
+
+def test_with_pods_of_others_pinned_nothing_can_be_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The model knows nothing of them."""
+    member = ModelMember(risk=Risk.PODS)
+    _impatient(monkeypatch, member)
+    member.act(
+        Act(
+            changes=(
+                WriteFile(f"{MANIFESTS}/web.yaml", text(guaranteed("web", 2), Image()).encode()),
+            )
+        )
+    )
+    member.acts.clear()
+    found = find("qos/whole-cpus-are-exclusive")
+    assert found is not None
+    maker = partial(ModelOracle, release=RELEASE)
+    result = judge(
+        Case(found, member.machine), PodsOnly(member), oracle=maker, release=RELEASE
+    ).result
+    assert result.verdict == "unknown"
+    assert "hold exclusive CPUs" in result.reason or "pods of ours" in result.reason
+    assert not [act for act in member.acts if act.changes]
+
+
+def test_every_step_is_one_round_trip(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the node does as it ought to, at once; one more takes the pods away."""
+    member = ModelMember()
+    _impatient(monkeypatch, member)
+    found = find("restart/stop-keeps-assignments")
+    assert found is not None
+    result = run(found, member)
+    assert result.verdict == "pass"
+    assert len(member.acts) == len(result.steps)

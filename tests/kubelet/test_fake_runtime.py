@@ -16,6 +16,7 @@ from conformance.subjects.kubelet.cri import cri_pb2 as pb
 from conformance.subjects.kubelet.cri.regenerate import regenerate
 from conformance.subjects.kubelet.runtime import EXIT_IMAGE, PAUSE_IMAGE, FakeRuntime
 from reference.cpuset import CPUSet
+from reference.runtime import container_id
 
 EMPTY = pb.Empty()
 Ask = Callable[..., Any]
@@ -249,7 +250,7 @@ def test_the_committed_messages_are_those_of_the_proto_file(tmp_path: Path) -> N
 def test_ids_are_those_that_the_model_expects(ask: Ask, runtime: FakeRuntime) -> None:
     """A second container of one name has another; whose one was is known when it is gone."""
     sandbox = run_pod(ask)
-    first, second = make(ask, sandbox), make(ask, sandbox)
+    first, second = create(ask, sandbox, "c"), create(ask, sandbox, "c")
     owner = runtime.owner(first)
     assert owner is not None
     assert [first, second] == [container_id(*owner, 1), container_id(*owner, 2)]

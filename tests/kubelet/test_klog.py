@@ -50,7 +50,7 @@ def test_the_fault_before_a_panic_outranks_the_panic() -> None:
     """Up to 1.17, whose static policy panics at a bad state (BEHAVIOURS 5.8)."""
     fault = (
         "E1121 09:54:57.771366      25 policy_static.go:126] [cpumanager] static policy invalid "
-        'state: default cpuset cannot be empty'
+        "state: default cpuset cannot be empty"
     )
     panic = "panic: [cpumanager] - please drain node and remove policy state file"
     assert gave_up_because([], [fault, panic]) == "default cpuset cannot be empty"

@@ -37,8 +37,9 @@ _CACHED = [
 
 
 def _quotas(node: KubeletNode) -> dict[str, int]:
-    for step in (Start(), *map(Apply, PODS)):
-        node.do(step)
+    node.do(Start())
+    for pod in PODS:
+        node.do(Apply(pod))
     names = {one.name for pod in PODS for one in pod.containers}
 
     def all_run(_: object) -> bool:

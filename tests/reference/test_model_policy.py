@@ -312,6 +312,19 @@ def test_only_the_pod_handled_last_may_reuse() -> None:
         manager.allocate(first, first.containers[1], [first, other])
 
 
+def test_an_allocation_and_a_release_are_two_writes_each() -> None:
+    """The default set and the entry, each with the whole file; what is kept writes nothing
+    (BEHAVIOURS 7.7)."""
+    manager, pod = started(), Pod("a", (container("c", "2"),))
+    before = manager.state.changes
+    admit(manager, pod)
+    assert manager.state.changes == before + 2
+    admit(manager, pod)
+    assert manager.state.changes == before + 2
+    manager.remove_container(pod.uid, "c")
+    assert manager.state.changes == before + 4
+
+
 def test_cpus_of_one_pod_come_back_once() -> None:
     manager = started()
     pod = Pod("p", (container("i", "2", Kind.INIT), container("a", "2")))

@@ -53,8 +53,9 @@ def test_nothing_tells_this_host_from_its_twins() -> None:
     """Neither names nor addresses nor serial numbers, wherever the kernel shows them."""
     secrets = {os.uname().nodename}
     for pattern in (
-        "sys/class/net/*/address", "etc/machine-id", "etc/hostname", "proc/sys/kernel/random/boot_id",
-        "sys/class/dmi/id/*serial", "sys/class/dmi/id/*uuid", f"{CPU}/cpu*/topology/ppin",
+        "sys/class/net/*/address", "etc/machine-id", "etc/hostname",
+        "proc/sys/kernel/random/boot_id", "sys/class/dmi/id/*serial", "sys/class/dmi/id/*uuid",
+        f"{CPU}/cpu*/topology/ppin",
     ):  # fmt: skip
         for path in Path("/").glob(pattern):
             with contextlib.suppress(OSError):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import bz2
+import errno
 import gzip
 import io
 import lzma
@@ -11,6 +12,7 @@ import random
 import tarfile
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -300,6 +302,65 @@ def test_folders_with_cycles_fifos_and_unreadable_files(tmp_path: Path) -> None:
     readable = {"secret"} if os.access(cpu / "secret", os.R_OK) else set()
     assert {path.rpartition("/")[2] for path in tree} == {"online", "self"} | readable
     assert tree["sys/devices/system/cpu/self"] == Link("../cpu")
+
+
+@pytest.fixture
+def forbidden(monkeypatch: pytest.MonkeyPatch) -> set[str]:
+    """Names of files and folders that may not be opened, by root either."""
+    names: set[str] = set()
+
+    def guarded(real: Callable[..., Any]) -> Callable[..., Any]:
+        def guard(path: Any, *rest: Any, **more: Any) -> Any:
+            if not isinstance(path, int) and Path(path).name in names:
+                raise PermissionError(errno.EACCES, "Permission denied", str(path))
+            return real(path, *rest, **more)
+
+        return guard
+
+    monkeypatch.setattr(os, "open", guarded(os.open))
+    monkeypatch.setattr(os, "scandir", guarded(os.scandir))
+    return names
+
+
+def test_what_may_not_be_read_is_told(tmp_path: Path, forbidden: set[str]) -> None:
+    topologies.write(describe("1s-1n-2c-smt1").tree, tmp_path / "machine")
+    forbidden |= {"possible", "cache"}
+    left_out: list[str] = []
+    tree = read_tree(tmp_path / "machine", left_out=left_out)
+    assert left_out == [
+        "sys/devices/system/cpu/cpu0/cache",
+        "sys/devices/system/cpu/cpu1/cache",
+        "sys/devices/system/cpu/possible",
+        "sys/devices/system/node/possible",
+    ]
+    assert ONLINE in tree
+    assert not any(path.startswith(tuple(left_out)) for path in tree)
+    forbidden.clear()
+    assert len(read_tree(tmp_path / "machine", left_out=left_out)) > len(tree)
+    assert len(left_out) == 4, "nothing more"
+
+
+@pytest.mark.parametrize(
+    ("names", "said"),
+    [
+        ({"online"}, "sys/devices/system/cpu/cpu1/online and 2 more may not be read"),
+        ({"cpu"}, "sys/devices/system/cpu may not be read"),
+    ],
+)
+def test_a_machine_that_may_not_be_read_is_told_so(
+    tmp_path: Path, forbidden: set[str], names: set[str], said: str
+) -> None:
+    topologies.write(describe("1s-1n-2c-smt1").tree, tmp_path / "machine")
+    forbidden |= names
+    with pytest.raises(BrokenMachine, match=f"that we may read: {said}"):
+        load(tmp_path / "machine")
+
+
+def test_an_archive_that_may_not_be_read_is_told_so(tmp_path: Path, forbidden: set[str]) -> None:
+    topologies.pack(describe("1s-1n-2c-smt1").tree, tmp_path / "machine.tar")
+    forbidden.add("machine.tar")
+    with pytest.raises(BrokenMachine, match=r"machine\.tar: Permission denied"):
+        load(tmp_path / "machine.tar")
 
 
 def test_a_folder_with_a_link_out_of_it_is_refused(tmp_path: Path) -> None:

@@ -26,10 +26,8 @@ from topologies import names, offline, write
 from topologies.spec import Spec, looks_like_spec, parse
 
 ENVIRONMENT = {"PATH": os.environ.get("PATH", ""), "LC_ALL": "C"}
-#: Each machine of 384 and more CPUs is 20,000 files: of those that differ in little, one.
-TOO_LIKE = {"2s-2n-192c-smt2", "2s-2n-256c-smt2-l3x16"}
 SHAPES = [
-    *(name for name in names() if name not in TOO_LIKE),
+    *names(),
     "2s-2n-8c-smt2-off3,11",
     "3s-6n-18c-smt2-interleaved-off35",
 ]

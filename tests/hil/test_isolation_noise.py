@@ -1,0 +1,46 @@
+"""Scheduling noise, as the measuring script prints it."""
+
+from __future__ import annotations
+
+import pytest
+
+from hil.isolation import NotMeasured, read_noise, script
+from hil.truth import ContainerTruth
+
+PRINTED = """first 0 1000 5
+first 1 50000 100
+sample 0 1000
+sample 1 60000
+sample 0 3000
+sample 1 9060000
+last 0 3000 5
+last 1 9061000 140
+cpus 0 2
+cpus 1 0-1,3-15
+time 100.00 101.50
+"""
+
+
+def test_noise_is_the_largest_step_of_the_waiting_time() -> None:
+    """In microseconds; the kernel counts nanoseconds."""
+    alone, shared = read_noise(PRINTED, ["exclusive", "shared"])
+    assert (alone.name, alone.cpus, alone.gap, alone.waited) == ("exclusive", "2", 2.0, 2.0)
+    assert (alone.involuntary, alone.seconds) == (0, 1.5)
+    assert (shared.gap, shared.waited, shared.involuntary) == (9000.0, 9011.0, 40)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", PRINTED.replace("last 1", "lost 1"), PRINTED.replace("time", "tame"), "first 0 x y"],
+)
+def test_half_a_measurement_is_none(text: str) -> None:
+    """A container that ended meanwhile has no last word."""
+    with pytest.raises(NotMeasured):
+        read_noise(text, ["exclusive", "shared"])
+
+
+def test_the_script_has_the_pids() -> None:
+    """And numbers in place of names."""
+    one = ContainerTruth(id="x", pid=42, uid="u", name="it's; reboot", levels=())
+    assert "pin_pids=42:0" in script([one])
+    assert "reboot" not in script([one])

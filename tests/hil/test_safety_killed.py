@@ -1,0 +1,107 @@
+"""A runner that is killed, or interrupted: what it left is undone. `python -m benchmarks.kills 50`
+does so at fifty moments."""
+
+from __future__ import annotations
+
+import random
+import signal
+import threading
+
+import pytest
+
+from benchmarks.fakenode import FakeNode
+from benchmarks.kills import killed_once
+from hil.facts import NodeFacts
+from hil.safety import Guarded, NodeBusy, NotRestored, Risk, forget_node, restore_node
+from hil.safety.interrupts import second_interrupt_tells
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_runner_killed_at_any_moment(fake: FakeNode, seed: int) -> None:
+    delay = random.Random(seed).uniform(0, 2)
+    assert killed_once(fake, delay) == []
+
+
+def test_restoring_twice_is_restoring_once(fake: FakeNode, facts: NodeFacts) -> None:
+    """And a run that may be alive is not disturbed."""
+    before = fake.content()
+    shell, root = fake.shell(), str(fake.root)
+    assert not restore_node(shell, root=root)
+    node = Guarded(shell, facts, Risk.CPU_OFFLINE, "test", settle=0)
+    node.__enter__()
+    node.offline(5)
+    node._over.set()  # nothing is heard of us from now on
+    with pytest.raises(NodeBusy, match="is held by test-"):
+        restore_node(shell, root=root)
+    assert restore_node(shell, root=root, force=True)
+    assert fake.content() == before
+    assert not restore_node(shell, root=root, force=True)
+
+
+def test_a_sweep_comes_before_a_new_run(fake: FakeNode, facts: NodeFacts) -> None:
+    """What the dead one changed is not what the node was before."""
+    before = fake.content()
+    first = Guarded(fake.shell(), facts, Risk.CPU_OFFLINE, "first", settle=0)
+    first.__enter__()
+    first._over.set()
+    first.offline(5)
+    (fake.root / "var/lib/pinproof/lease").unlink()
+    with Guarded(fake.shell(), facts, Risk.PODS, "second", settle=0):
+        assert (fake.root / "sys/devices/system/cpu/cpu5/online").read_text() == "1\n"
+    assert fake.content() == before
+
+
+def test_a_node_may_be_taken_as_it_is(fake: FakeNode, facts: NodeFacts) -> None:
+    """What nothing can restore must not lock the node for ever."""
+    shell, root = fake.shell(), str(fake.root)
+    node = Guarded(shell, facts, Risk.PODS, "test", settle=0)
+    node.__enter__()
+    node._over.set()
+    fake.file("/etc/kubernetes/manifests/own.yaml", "changed by somebody")
+    for _ in range(2):
+        with pytest.raises(NotRestored, match=r"manifests/own\.yaml: was sha256:"):
+            restore_node(shell, root=root, force=True)
+    forget_node(shell, root=root)
+    assert not (fake.root / "var/lib/pinproof").exists()
+    assert not restore_node(shell, root=root)
+
+
+def test_the_first_interrupt_restores_and_the_second_tells() -> None:
+    told: list[str] = []
+    with second_interrupt_tells("MANUAL", told.append):
+        signal.raise_signal(signal.SIGINT)
+        assert len(told) == 1
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+    assert told[1] == "not restored; MANUAL"
+    with (
+        pytest.raises(KeyboardInterrupt),
+        second_interrupt_tells("MANUAL", told.append, already=True),
+    ):
+        signal.raise_signal(signal.SIGINT)
+    assert told[2] == "not restored; MANUAL"
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_an_interrupt_inside_restores(fake: FakeNode, facts: NodeFacts) -> None:
+    before = fake.content()
+    with (  # noqa: PT012  - what is raised inside is raised outside
+        pytest.raises(KeyboardInterrupt),
+        Guarded(fake.shell(), facts, Risk.CPU_OFFLINE, "test", settle=0) as node,
+    ):
+        node.offline(5)
+        signal.raise_signal(signal.SIGINT)
+    assert fake.content() == before
+
+
+def test_only_the_main_thread_can_be_interrupted() -> None:
+    entered: list[str] = []
+
+    def elsewhere() -> None:
+        with second_interrupt_tells("", entered.append):
+            entered.append("")
+
+    thread = threading.Thread(target=elsewhere)
+    thread.start()
+    thread.join()
+    assert entered == [""]
