@@ -33,6 +33,7 @@ from reference.steps import (
     Kind,
     KubeletConfig,
     Pod,
+    PodResources,
     Reboot,
     RemoveState,
     Start,
@@ -52,6 +53,7 @@ __all__ = [
     "guaranteed_pods",
     "kubelet_configs",
     "machine_specs",
+    "pod_level_pods",
     "pods",
     "quantity_texts",
     "releases",
@@ -206,6 +208,27 @@ def guaranteed_pods(
         Container(f"c{number}", cpus, cpus, "64Mi", "64Mi") for number, cpus in enumerate(wanted)
     ]
     return Pod(draw(_pod_names() if names is None else names), tuple(made))
+
+
+@st.composite
+def pod_level_pods(
+    draw: st.DrawFn, *, max_cpus: int = 8, names: SearchStrategy[str] | None = None
+) -> Pod:
+    """Guaranteed pods that ask for CPUs as a whole, with containers that ask for some of them and
+    containers that ask for none. Not every one leaves the latter a CPU."""
+    before = draw(st.lists(st.sampled_from([Kind.INIT, Kind.SIDECAR]), max_size=2))
+    kinds = [*before, *[Kind.APP] * draw(st.integers(1, 3))]
+    left, parts = max_cpus, []
+    for number, kind in enumerate(kinds):
+        cpus = draw(st.integers(0, left))
+        if kind is not Kind.INIT:
+            left -= cpus
+        cpu, memory = (str(cpus), "16Mi") if cpus else (None, None)
+        parts.append(Container(f"c{number}", cpu, cpu, memory, memory, kind))
+    whole = str(max_cpus)
+    resources = PodResources(whole, whole, "256Mi", "256Mi")
+    name = draw(_pod_names() if names is None else names)
+    return Pod(name, tuple(parts), resources=resources)
 
 
 def _pod_names() -> SearchStrategy[str]:

@@ -139,15 +139,20 @@ def _findings(target: str, noise: bool, extra: Sequence[str]) -> tuple[str, Find
             machine = subject.machines[0]
             if noise:
                 say("measuring scheduling noise")
-            measured = measure(subject, machine) if noise else ()
+            measured = measure(subject, machine) if noise else None
+            found = dict(subject.info.facts)
+            if measured is not None:
+                found["reconcile latency"] = (
+                    f"{measured.latency:.2f} s, its period is {measured.period:g} s"
+                )
             return machine.name, Findings(
-                node=subject.info.facts,
+                node=found,
                 lint=[str(one) for one in topologies.lint(machine.tree)],
                 risk=subject.risks,
                 only=" ".join(extra),
                 noise=[
                     Noise(one.name, one.cpus, (one.gap,), (one.involuntary,), one.seconds)
-                    for one in measured
+                    for one in (measured.noise if measured else ())
                 ],
             )
         finally:

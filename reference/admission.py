@@ -8,6 +8,7 @@ Sources: ``pkg/kubelet/lifecycle/predicate.go``, ``pkg/kubelet/preemption``, 1.3
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Final, NamedTuple
 
 from reference.behaviours import Behaviour
@@ -17,12 +18,12 @@ from reference.errors import (
     QuantityError,
     SMTAlignmentError,
 )
-from reference.qos import pod_milli_cpus
+from reference.qos import cpu_request, memory_request, pod_milli_cpus, total_request
 from reference.quantity import quantity
 from reference.releases import AnyRelease, has
-from reference.steps import Container, Kind, Pod
+from reference.steps import Container, Kind, Pod, PodResources
 
-__all__ = ["Refusal", "allocation_refusal", "fault_of", "lack_of_cpus"]
+__all__ = ["Refusal", "allocation_refusal", "fault_of", "fault_of_whole", "lack_of_cpus"]
 
 #: ``status.reason`` where the kubelet did not foresee the cause.
 _UNEXPECTED: Final = "UnexpectedAdmissionError"
@@ -51,18 +52,50 @@ def fault_of(pod: Pod) -> str:
 
 
 def _fault_of_container(one: Container) -> str:
+    fault = _fault_of_quantities(one)
+    return f"container {one.name}: {fault}" if fault else ""
+
+
+def _fault_of_quantities(owner: Container | PodResources) -> str:
     for request, limit in (
-        (one.cpu_request, one.cpu_limit),
-        (one.memory_request, one.memory_limit),
+        (owner.cpu_request, owner.cpu_limit),
+        (owner.memory_request, owner.memory_limit),
     ):
         try:
             amounts = [quantity(text) for text in (request, limit) if text is not None]
         except QuantityError as error:
-            return f"container {one.name}: {error}"
+            return str(error)
         if any(amount < 0 for amount in amounts):
-            return f"container {one.name}: a negative quantity"
+            return "a negative quantity"
         if len(amounts) == 2 and amounts[0] > amounts[1]:
-            return f"container {one.name}: request {request} is above limit {limit}"
+            return f"request {request} is above limit {limit}"
+    return ""
+
+
+def fault_of_whole(pod: Pod) -> str:
+    """The same of what a pod asks for as a whole, once it is decoded
+    (:func:`reference.pod_level.as_decoded`): no less than its containers together
+    (``validatePodResourceConsistency``)."""
+    whole = pod.resources
+    if whole is None:
+        return ""
+    fault = _fault_of_quantities(whole)
+    if fault:
+        return f"pod-level resources: {fault}"
+    parts = replace(pod, resources=None)
+    for what, request, least in (
+        ("cpu", whole.cpu_request, total_request(parts, cpu_request)),
+        ("memory", whole.memory_request, total_request(parts, memory_request)),
+    ):
+        if request is not None and quantity(request) < least:
+            return f"pod-level {what} request {request} is below that of its containers"
+    limits = (("cpu", whole.cpu_limit), ("memory", whole.memory_limit))
+    for one in pod.containers:
+        if one.kind is not Kind.APP:
+            continue
+        for (what, limit), text in zip(limits, (one.cpu_limit, one.memory_limit), strict=True):
+            if limit is not None and text is not None and quantity(text) > quantity(limit):
+                return f"container {one.name}: {what} limit {text} is above the pod's {limit}"
     return ""
 
 

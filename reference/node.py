@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Final, Protocol, TypeAlias
 
-from reference.admission import fault_of
+from reference.admission import fault_of, fault_of_whole
 from reference.behaviours import Behaviour
 from reference.by_container import KubeletByContainer, ManagerByContainer
 from reference.checkpoint import Entries, exit_status, glance, reported
@@ -333,7 +333,7 @@ class Node:
             raise IllegalStep(f"Apply: pod {pod.name} is in place")
         if any(pod.uid == other.uid for other in self._manifests.values()):
             raise IllegalStep(f"Apply: another pod has the uid {pod.uid}")
-        fault = fault_of(pod)
+        fault = fault_of(pod) or fault_of_whole(self._decoded(pod))
         if fault:
             raise IllegalStep(f"Apply: pod {pod.name}: {fault}")
         self._require_new_uid(pod)

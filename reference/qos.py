@@ -7,10 +7,10 @@ Sources: ``pkg/apis/core/v1/helper/qos``, ``component-helpers/resource`` (``PodR
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from fractions import Fraction
 from functools import lru_cache
-from typing import Final
+from typing import Final, TypeVar
 
 from reference.quantity import milli_value, quantity, value
 from reference.steps import Container, Kind, Pod, PodResources
@@ -22,7 +22,11 @@ __all__ = [
     "exclusive_cpus",
     "pod_milli_cpus",
     "qos_class",
+    "total_request",
 ]
+
+_Number = TypeVar("_Number", int, Fraction)
+_BLANK: Final = Container("")
 
 GUARANTEED: Final = "Guaranteed"
 BURSTABLE: Final = "Burstable"
@@ -101,15 +105,17 @@ def pod_milli_cpus(pod: Pod) -> int:
     the pod asks for as a whole takes the place of that."""
     if pod.resources is not None and pod.resources.cpu_request is not None:
         return milli_value(cpu_request(pod.resources))
-    steady = sum(_milli(one) for one in pod.containers if one.kind is not Kind.INIT)
-    sidecars, peak = 0, 0
+    return total_request(pod, lambda one: milli_value(cpu_request(one)))
+
+
+def total_request(pod: Pod, of: Callable[[Container], _Number]) -> _Number:
+    """What its containers need of something at once (``AggregateContainerRequests``)."""
+    zero = of(_BLANK)
+    steady = sum((of(one) for one in pod.containers if one.kind is not Kind.INIT), zero)
+    sidecars, peak = zero, zero
     for one in pod.containers:
         if one.kind is Kind.SIDECAR:
-            sidecars += _milli(one)
+            sidecars += of(one)
         elif one.kind is Kind.INIT:
-            peak = max(peak, sidecars + _milli(one))
+            peak = max(peak, sidecars + of(one))
     return max(steady, peak)
-
-
-def _milli(container: Container) -> int:
-    return milli_value(cpu_request(container))

@@ -8,12 +8,17 @@ import sys
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from conformance.subjects.kubelet import cached
 from reference import NEWEST, Release
 
 # Last, so that the packages under test are the installed ones.
 sys.path.append(str(Path(__file__).parents[1]))
+
+# How long an example takes hangs on who else uses the machine.
+settings.register_profile("pinproof", deadline=None)
+settings.load_profile("pinproof")
 
 
 @pytest.fixture(scope="session")

@@ -45,6 +45,10 @@ _SINCE: Final = {
 }
 
 
+#: A hint is made for every set of NUMA nodes. A Topology Manager refuses more than eight.
+_MOST_NODES_WITH_HINTS: Final = 10
+
+
 @dataclass(frozen=True, slots=True)
 class Arrive:
     """A pod is admitted, and its containers are created if it is."""
@@ -219,6 +223,8 @@ def _actions(
             actions.append(Restart())
         else:
             actions += _changed(random, config, machine, cpus)
+    if len(machine.nodes) > _MOST_NODES_WITH_HINTS:
+        actions = [one for one in actions if not isinstance(one, Ask)]
     return tuple(actions)
 
 

@@ -14,10 +14,9 @@ from typing import Final
 from reference import Cache, Core, MachineInfo, NUMANode
 from reference.releases import Release
 
-#: NUMA nodes and CPUs that most machines have at most, and a few: the Go code takes long to search
-#: many NUMA nodes.
-_MOST: Final = (8, 96)
-_MOST_OF_LARGE: Final = (16, 256)
+#: How many NUMA nodes and CPUs machines have at most, and how many of them: over 16 NUMA nodes the
+#: Go code searches for minutes.
+_MOST: Final = ((0.995, 8, 96), (0.9998, 12, 256), (1.0, 16, 256))
 
 
 @dataclass(slots=True)
@@ -30,7 +29,9 @@ class _Plan:
 
 def random_machine(random: Random, release: str) -> MachineInfo:
     """A machine, most often of less than a hundred CPUs, and every other one ordinary."""
-    plan = _plan(random, *(_MOST if random.random() < 0.995 else _MOST_OF_LARGE))
+    dice = random.random()
+    most_nodes, most_cpus = next((nodes, cpus) for below, nodes, cpus in _MOST if dice < below)
+    plan = _plan(random, most_nodes, most_cpus)
     odd = random.random() < 0.4
     if odd:
         plan = _uneven(random, plan)

@@ -12,7 +12,7 @@ from conformance.discovered import info_of
 from conformance.subject import SubjectUsageError
 from conformance.subjects.reference import ReferenceSubject
 from reference import NEWEST, CPUManager, CPUSet, CPUTopology, Node
-from reference.behaviours import Behaviour
+from reference.by_container import ManagerByContainer
 from reference.errors import TopologyAffinityError
 from reference.hints import Hint
 from reference.policy import Policy, StaticPolicy, make_policy
@@ -201,6 +201,31 @@ class SplitsCoresOfPods(StaticPolicy):
             self.options = options
 
 
+class GivesReservedAway(StaticPolicy):
+    """Takes reserved CPUs for free ones."""
+
+    def available(self, state: State) -> CPUSet:
+        """The whole pool."""
+        return state.default
+
+
+class ForgetsBaselines(CPUManager):
+    """Knows what containers hold, and not what they were given first."""
+
+    def restore(self, state_file: str | None, containers: Mapping[str, tuple[str, str]]) -> State:
+        """Keeps none."""
+        state = super().restore(state_file, containers)
+        state.keeps_baselines, state.baselines = False, {}
+        return state
+
+
+class KeepsTheDead(ManagerByContainer):
+    """Never finds that a container has gone."""
+
+    def remove_stale(self, known: Iterable[str | None]) -> None:
+        """Nothing is stale."""
+
+
 class PlainWords(CPUManager):
     """Refuses a pod with pod-level resources in the words for any other."""
 
@@ -214,15 +239,17 @@ class PlainWords(CPUManager):
 
 @dataclass(frozen=True, slots=True)
 class Miniature:
-    """A wrong policy, CPU manager or release (``behaviours`` more than it has), and the scenario
-    that is bound to catch it, on this machine; ``also`` are others that do."""
+    """A wrong policy, CPU manager or release (``overrides``: behaviours that it has, or ``=off``
+    has not), and the scenario that is bound to catch it, on this machine and in this release;
+    ``also`` are others that do."""
 
     policy: Callable[..., StaticPolicy] | None
     caught_by: str
     machine: str = "1s-1n-4c-smt2"
     also: tuple[str, ...] = ()
     manager: Callable[..., CPUManager] = CPUManager
-    behaviours: tuple[Behaviour, ...] = ()
+    overrides: tuple[str, ...] = ()
+    release: str = NEWEST
 
 
 _TWO_NODES: Final = "2s-2n-16c-smt2"
@@ -253,19 +280,19 @@ MINIATURES: Final[dict[str, Miniature]] = {
     "overlooks-empty-resources": Miniature(
         None,
         "pod-level/empty-resources-make-best-effort",
-        behaviours=(Behaviour.EMPTY_POD_LEVEL_IGNORED,),
+        overrides=("empty-pod-level-ignored",),
     ),
     "fills-no-requests-in": Miniature(
         None,
         "pod-level/limits-are-requests-too",
         machine=_TWO_NODES,
-        behaviours=(Behaviour.POD_LEVEL_REQUESTS_NOT_FILLED_IN,),
+        overrides=("pod-level-requests-not-filled-in",),
     ),
     "reads-state-of-any-gate": Miniature(
         None,
         "pod-level/gate-off-refuses-the-state",
         machine=_TWO_NODES,
-        behaviours=(Behaviour.STATE_WITH_DATA,),
+        overrides=("state-with-data",),
     ),
     "shares-exclusive-cpus": Miniature(
         SharesExclusiveCPUs,
@@ -303,12 +330,56 @@ MINIATURES: Final[dict[str, Miniature]] = {
     "splits-cores-of-pods": Miniature(
         SplitsCoresOfPods, "pod-level/whole-cores-judge-the-pod", machine=_TWO_NODES
     ),
+    "makes-empty-resources-count": Miniature(
+        None,
+        "pod-level/empty-resources-count-for-nothing",
+        overrides=("empty-pod-level-ignored=off",),
+        release="1.37",
+    ),
+    "fills-requests-in": Miniature(
+        None,
+        "pod-level/limits-alone-are-burstable",
+        machine=_TWO_NODES,
+        overrides=("pod-level-requests-not-filled-in=off",),
+        release="1.37",
+    ),
+    "refuses-state-of-another-gate": Miniature(
+        None,
+        "pod-level/gate-off-keeps-the-state",
+        machine=_TWO_NODES,
+        overrides=("state-with-data=off",),
+        release="1.37",
+    ),
+    "forgets-baselines": Miniature(
+        None, "state/first-cpus-are-remembered", manager=ForgetsBaselines, release="1.37"
+    ),
+    "tells-once": Miniature(
+        None,
+        "reconcile/every-round-repairs-a-changed-cpuset",
+        overrides=("updated-on-change",),
+        release="1.20",
+    ),
+    "gives-reserved-away": Miniature(
+        GivesReservedAway,
+        "uneven/only-free-cpus-are-given",
+        machine="1s-1n-4c-smt2-off7",
+        release="1.20",
+    ),
+    "keeps-the-dead": Miniature(
+        None, "restart/reboot-may-move-pods", manager=KeepsTheDead, release="1.17"
+    ),
+    "lends-init-cpus": Miniature(
+        None,
+        "init/ended-container-is-given-cpus-again",
+        overrides=("keyed-by-pod",),
+        release="1.17",
+    ),
     "mends-uneven-cores": Miniature(
         None,
         "uneven/reserved-cpu-is-given-away",
         machine="1s-1n-4c-smt2-off7",
         also=("uneven/busy-cpu-is-given-away",),
-        behaviours=(Behaviour.TRUE_SIZES,),
+        overrides=("true-sizes",),
     ),
     "plain-words": Miniature(
         None,
@@ -320,13 +391,16 @@ MINIATURES: Final[dict[str, Miniature]] = {
 }
 
 
-def miniature(name: str, *, release: str = NEWEST) -> ReferenceSubject:
-    """The subject ``miniature:NAME``; raises :class:`SubjectUsageError` for a name that is none."""
+def miniature(name: str, *, release: str | None = None) -> ReferenceSubject:
+    """The subject ``miniature:NAME``, of its own release unless another is given; raises
+    :class:`SubjectUsageError` for a name that is none."""
     found = MINIATURES.get(name)
     if found is None:
         known = ", ".join(MINIATURES)
         raise SubjectUsageError(f"unknown miniature {name!r}: there are {known}")
-    return ReferenceSubject(f"miniature:{name}", release=release, make=partial(_node, found))
+    return ReferenceSubject(
+        f"miniature:{name}", release=release or found.release, make=partial(_node, found)
+    )
 
 
 def _node(
@@ -352,7 +426,7 @@ def _node(
         trees,
         machine,
         config,
-        release="+".join([release, *(one.title for one in wrong.behaviours)]),
+        release="+".join([release, *wrong.overrides]),
         policy_factory=policy,
         manager_factory=wrong.manager,
         discovering=info_of,

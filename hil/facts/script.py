@@ -25,7 +25,7 @@ from topologies.capturing.script import script as capture_script
 LARGEST: Final = 1 << 20
 #: Bytes of a whole answer: a machine of 8192 CPUs has a capture of some 40 MiB.
 LIMIT: Final = 128 << 20
-DEADLINE: Final = 120.0
+DEADLINE: Final = 240.0
 
 #: Services that a kubelet may live in, those beside it, and what removes state files at boot.
 UNITS: Final = (
@@ -94,7 +94,7 @@ T=@TOKEN@
 rec() { printf '\n%s %s %s\n' "$T" "$1" "$2"; }
 file() { [ -f "$R$1" ] && [ -r "$R$1" ] && rec file "$1" && head -c @LARGEST@ "$R$1"; }
 have() { command -v "$1" >/dev/null 2>&1; }
-bounded() { if have timeout; then timeout -k 1 15 "$@"; else "$@"; fi; }
+bounded() { if have timeout; then timeout -k 1 60 "$@"; else "$@"; fi; }
 """
 
 _ONE: Final = r"""

@@ -5,15 +5,16 @@ What belongs here: the pods that are brought for it, and taken away. What never 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Final, Protocol
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final, NoReturn, Protocol
 
 import topologies
 from conformance.discovered import first_core, topology_of
 from conformance.subject import SubjectInfo
-from hil.isolation.noise import Measured, read_noise, script
+from hil.isolation import latency
+from hil.isolation.noise import Measured, NotMeasured, read_noise, script
 from hil.node.node import RealNode
-from hil.node.scripts import Act
 from reference.steps import Apply, Container, KubeletConfig, Pod, Start
 from reference.view import Phase, View
 from topologies import Machine
@@ -34,24 +35,42 @@ class OnNodes(Protocol):
     ) -> RealNode: ...
 
 
-def measure(subject: OnNodes, machine: Machine) -> Sequence[Measured]:
-    """Bring one Guaranteed pod with one exclusive CPU and one BestEffort pod, let both spin at the
-    same time, and say what each had to suffer. Raises what a subject raises."""
+@dataclass(frozen=True, slots=True)
+class Measurements:
+    """``latency`` and ``period`` are in seconds: how long a shared container kept CPUs that were
+    given away, and the kubelet's reconcile period. ``noise`` is by thread."""
+
+    latency: float
+    period: float
+    noise: tuple[Measured, ...]
+
+
+def measure(subject: OnNodes, machine: Machine) -> Measurements:
+    """Bring a BestEffort pod, then a Guaranteed one with one exclusive CPU; see when the first has
+    left that CPU; let both spin at the same time, and say what each had to suffer. Raises what a
+    subject raises, and :class:`hil.isolation.NotMeasured`."""
     config = subject.own_config(machine.name)
     if config is None:
         topology = topology_of(machine, release=subject.info.release)
         config = KubeletConfig(reserved_system_cpus=first_core(topology))
     node = subject.node(machine, config, machines=topologies.machine)
+    pinned, shared = _pods()
     try:
         node.do(Start())
-        for pod in _pods():
-            node.do(Apply(pod))
-            node.settle(_runs(pod.name))
+        node.do(Apply(shared))
+        node.settle(_runs(shared.name))
+        (sharing,) = node.containers() or _none()
+        told = node.apply_and_run(pinned, latency.script(node.places, sharing))
+        node.settle(_runs(pinned.name))
         containers = node.containers()
-        told = node.run(Act(script(containers)))
-        return read_noise(told, [one.name for one in containers])
+        noise = read_noise(node.run(script(containers)), [one.name for one in containers])
+        return Measurements(latency.read_latency(told), node.reconcile_period, tuple(noise))
     finally:
         node.close()
+
+
+def _none() -> NoReturn:
+    raise NotMeasured("no container of ours runs")
 
 
 def _pods() -> tuple[Pod, Pod]:

@@ -57,7 +57,7 @@ def larger_spec(spec: str) -> str:
     """A description like ``spec`` with two physical cores more in every NUMA node and socket;
     ``""`` where it is not one that this can be said of."""
     parts = spec.split("-")
-    counts = {each[-1]: each[:-1] for each in parts[:3]}
+    counts = {each[-1:]: each[:-1] for each in parts[:3]}
     if set(counts) != {"s", "n", "c"} or not all(each.isdecimal() for each in counts.values()):
         return ""
     more = 2 * max(int(counts["s"]), int(counts["n"]))

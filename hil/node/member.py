@@ -15,6 +15,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from shlex import quote
 
 import topologies
 from conformance.discovered import info_of
@@ -26,10 +27,9 @@ from hil.node.booting import Boot, larger_spec
 from hil.node.hands import Hands
 from hil.node.scripts import Act
 from hil.pods import Image, file_name, refuse_if_crowded
-from hil.safety import Change, RemoveFile, Risk, SetOnline
+from hil.safety import Change, RemoveFile, Risk, SetOnline, WriteFile
 from hil.shell import NodeError
 from hil.truth import Look, Places, look, marker, read_look
-from hil.truth.places import OURS
 from reference import NEWEST, CPUSet
 from reference.checkpoint import glance
 from reference.policy import reserved_milli_cpus
@@ -84,6 +84,7 @@ class Member:
         self._spec = spec
         self._booted_as = spec
         self._offline = CPUSet()
+        self._brought: set[str] = set()
         self._present: KubeletConfig | None = self.own_config
         self._last: Look | None = None
 
@@ -161,8 +162,10 @@ class Member:
         if config != self._present:
             changes += self.flavour.configure(self.facts, config)
             self._present = config
-        ours = scripts.manifest_path(self.places, f"{OURS}*.yaml")
-        remove = f"rm -f {self.places.state_file} {ours}" if clean and not pods else ""
+        # What lay there before this run is the guard's to sweep, not ours.
+        left = [*sorted(self._brought)] if clean and not pods else []
+        files = [self.places.state_file, *left] if clean else []
+        remove = f"rm -f {' '.join(map(quote, files))}" if files else ""
         return replace(act, script=f"{stop}\n{remove}\n{act.script}", changes=changes)
 
     def stop(self, *, kill: bool) -> Act:
@@ -279,6 +282,8 @@ class Member:
         # Beyond what the script waits by itself, a slow node needs time for the look.
         deadline = act.seconds + 120.0
         for change in act.changes:
+            if isinstance(change, WriteFile) and change.path.startswith(self.places.manifests):
+                self._brought.add(change.path)
             if isinstance(change, SetOnline):
                 one = CPUSet([change.cpu])
                 self._offline = self._offline - one if change.online else self._offline | one

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import topologies
@@ -20,7 +21,7 @@ from hil.node.scripts import Act
 from hil.node.views import Refusal, refusal, view_of
 from hil.pods import file_name, text
 from hil.safety import Change, SetOnline
-from hil.truth import ContainerTruth, Look
+from hil.truth import ContainerTruth, Look, Places
 from reference.steps import (
     Apply,
     AwaitCrashLoop,
@@ -176,20 +177,19 @@ class RealNode:
         """A kubelet that was found fresh counts as down, and now it must be."""
         self._fresh = None
 
-    def _apply(self, pod: Pod) -> None:
+    def _apply(self, pod: Pod, script: str = "") -> None:
         member = self._member
         member.require_room(pod, self._look)
         self._pods[pod.name] = self._ever[pod.uid] = pod
-        self._act(
-            scripts.apply(
-                member.places,
-                pod,
-                file_name(pod.name),
-                text(pod, member.image),
-                up=self._up,
-                seconds=member.patience.effect,
-            )
+        act = scripts.apply(
+            member.places,
+            pod,
+            file_name(pod.name),
+            text(pod, member.image),
+            up=self._up,
+            seconds=member.patience.effect,
         )
+        self._act(replace(act, script=script))
 
     def _delete(self, name: str, force: bool) -> None:
         pod = self._pods.pop(name)
@@ -291,10 +291,25 @@ class RealNode:
         seen = self._look.containers if self._look else ()
         return tuple(one for one in seen if one.uid in uids)
 
-    def run(self, act: Act) -> str:
-        """Carry out what is no step; what its script wrote."""
-        self._act(act)
+    def run(self, script: str) -> str:
+        """Run what is no step; what it wrote."""
+        self._act(Act(script))
         return self._look.notes.get("before", "") if self._look else ""
+
+    def apply_and_run(self, pod: Pod, script: str) -> str:
+        """Put a pod's manifest in place, and run a script at once; what it wrote."""
+        self._apply(pod, script)
+        return self._look.notes.get("before", "") if self._look else ""
+
+    @property
+    def places(self) -> Places:
+        """Where things are on it."""
+        return self._member.places
+
+    @property
+    def reconcile_period(self) -> float:
+        """In seconds."""
+        return self._member.reconcile_period
 
 
 def _told(container: ContainerTruth) -> str:

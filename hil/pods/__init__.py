@@ -1,9 +1,8 @@
 """Pods of ours on a node: their manifests, and whether there is room for them.
 
-Two ways bring them: a file in the folder that the kubelet watches (:mod:`hil.pods.static`; the only
-way without an API server), or the API server with ``spec.nodeName`` (:mod:`hil.pods.api`; the way
-on nodes with other people's work, because static pods are critical: to admit one the kubelet evicts
-others).
+They come as static manifests, files in the folder that the kubelet watches. Static pods are
+critical: to admit one, a kubelet evicts pods of others, so on a node with such pods it takes leave
+(``allow = ["static-pods"]``) and room beside them (:mod:`hil.pods.capacity`).
 """
 
 from hil.pods.capacity import refuse_if_crowded

@@ -9,7 +9,6 @@ from typing import Any, Final
 
 from hil.shell import NodeUnfit
 from hil.truth.places import OURS
-from reference import CPUSet
 from reference.qos import pod_milli_cpus
 from reference.quantity import milli_value, quantity
 from reference.steps import Pod
@@ -45,8 +44,3 @@ def _requested(item: Mapping[str, Any]) -> int:
         for each in containers
         if "cpu" in (requests := (each.get("resources") or {}).get("requests") or {})
     )
-
-
-def allocatable_milli_cpus(online: CPUSet, reserved: CPUSet) -> int:
-    """What pods may request together on a node with these CPUs."""
-    return 1000 * len(online - reserved)

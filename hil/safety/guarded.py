@@ -146,6 +146,8 @@ class Guarded:
         if self._lost:
             raise LeaseLost(f"{self.facts.name}: {self._lost}")
         self._last = time.monotonic()
+        for one in changes:
+            self._say(f"{self.facts.name}: {agent.told(one)}")
         script, refused = agent.applying(self.facts.root, self.owner, then)
         done = self._shell.run(script, stdin=agent.lines(changes), deadline=_RESTORING)
         if refused.encode() in done.stderr:

@@ -11,7 +11,6 @@ from conformance.scenario import find
 from conformance.subject import SubjectUsageError
 from conformance.subjects.miniatures import MINIATURES, miniature
 from conformance.subjects.reference import ReferenceSubject
-from reference import NEWEST
 from topologies import machine
 
 #: Each miniature with each scenario that is bound to catch it.
@@ -25,14 +24,15 @@ CATCHES = [
 def _judged(subject: ReferenceSubject, name: str, caught_by: str, *, model: bool) -> Judgement:
     scenario = find(caught_by)
     assert scenario is not None
+    release = MINIATURES[name].release
     case = Case(scenario, machine(scenario.machine or MINIATURES[name].machine))
 
     def oracle(*args: object, **kwargs: object) -> ModelOracle | PromisesOnly:
         if not model:
             return PromisesOnly()
-        return ModelOracle(*args, release=NEWEST, **kwargs)  # type: ignore[arg-type]
+        return ModelOracle(*args, release=release, **kwargs)  # type: ignore[arg-type]
 
-    return judge(case, subject, oracle=oracle, release=NEWEST)
+    return judge(case, subject, oracle=oracle, release=release)
 
 
 @pytest.mark.parametrize("model", [True, False], ids=["model", "promise alone"])
@@ -49,7 +49,9 @@ def test_a_miniature_is_caught(name: str, scenario: str, model: bool) -> None:
 @pytest.mark.parametrize(("name", "scenario"), CATCHES)
 def test_what_catches_it_passes_on_the_model(name: str, scenario: str) -> None:
     """Or it would catch everybody."""
-    result = _judged(ReferenceSubject(), name, scenario, model=True).result
+    result = _judged(
+        ReferenceSubject(release=MINIATURES[name].release), name, scenario, model=True
+    ).result
     assert result.verdict == "pass", result.explanation
 
 

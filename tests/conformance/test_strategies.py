@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 import topologies
 from conformance import strategies
 from reference import Checkpoint, CPUSet, CPUTopology, Node, discover, exclusive_cpus, qos_class
-from reference.admission import fault_of
+from reference.admission import fault_of, fault_of_whole
 from reference.errors import IllegalStep, NotModelled
 from reference.options import StaticOptions
 from reference.quantity import quantity
@@ -56,6 +56,14 @@ def test_pods_are_taken_up(any_pod: Pod, guaranteed: Pod) -> None:
     assert fault_of(any_pod) == fault_of(guaranteed) == ""
     assert qos_class(guaranteed) == "Guaranteed"
     assert all(exclusive_cpus(guaranteed, one) for one in guaranteed.containers)
+
+
+@given(strategies.pod_level_pods(max_cpus=6))
+def test_pods_with_pod_level_resources_are_taken_up(pod: Pod) -> None:
+    assert fault_of(pod) == fault_of_whole(pod) == ""
+    assert qos_class(pod) == "Guaranteed"
+    assert pod.resources is not None
+    assert pod.resources.cpu_request == "6"
 
 
 def test_pods_are_of_every_class() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hil.isolation import NotMeasured, read_noise, script
+from hil.isolation.latency import read_latency
 from hil.truth import ContainerTruth
 
 PRINTED = """first 0 1000 5
@@ -44,3 +45,15 @@ def test_the_script_has_the_pids() -> None:
     one = ContainerTruth(id="x", pid=42, uid="u", name="it's; reboot", levels=())
     assert "pin_pids=42:0" in script([one])
     assert "reboot" not in script([one])
+
+
+def test_latency_is_from_the_state_file_to_the_cpuset() -> None:
+    """In seconds of the node's own clock."""
+    assert read_latency("noise\nlatency 100.00 101.25 0-7 0,2-7\n") == pytest.approx(1.25)
+
+
+@pytest.mark.parametrize("text", ["", "latency 1 2 0-7 0-7", "latency x y 0 1", "latency 1 2"])
+def test_where_nothing_changed_there_is_no_latency(text: str) -> None:
+    """A container that keeps its cpuset for ever has none."""
+    with pytest.raises(NotMeasured):
+        read_latency(text)

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.fakenode import PINNED, FakeNode
+from hil.access.dry import DryShell
 from hil.facts import NodeFacts, gather
 from hil.flavours import flavour_of
 from hil.safety import (
@@ -352,3 +353,21 @@ def test_whoever_has_no_flock_is_refused(fake: FakeNode, facts: NodeFacts) -> No
     lacking = dataclasses.replace(facts, tools=frozenset({"base64", "sha256sum"}))
     with pytest.raises(NodeUnfit, match="it has no flock"), guarded(fake, lacking):
         pass
+
+
+def test_a_dry_run_tells_everything_and_does_nothing(fake: FakeNode, facts: NodeFacts) -> None:
+    before = fake.content()
+    told: list[str] = []
+    with Guarded(
+        DryShell("fake", told.append), facts, Risk.CPU_OFFLINE, "dry", say=told.append
+    ) as node:
+        node.change(SetOnline(5, False), RemoveFile(STATE), then="systemctl restart kubelet")
+    assert fake.content() == before
+    for words in (
+        "fake: set CPU 5 offline",
+        f"fake: remove {STATE}",
+        "fake: systemctl restart kubelet",
+        "fake: restoring",
+    ):
+        assert words in told
+    assert all(line.isprintable() for line in told)

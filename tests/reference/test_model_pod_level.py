@@ -7,10 +7,15 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import topologies
-from reference import CPUSet, Node, NotModelled
+from conformance import strategies
+from reference import CPUManager, CPUSet, IllegalStep, Node, NotModelled, discover, make_policy
+from reference.admission import fault_of_whole
 from reference.checkpoint import glance_at_pods
+from reference.errors import EmptyPodSharedPoolError
 from reference.pod_level import as_decoded, empty_pool_fault, is_guaranteed_alone, partition
 from reference.qos import pod_milli_cpus, qos_class
 from reference.steps import (
@@ -248,3 +253,62 @@ def test_gates_with_which_a_kubelet_panics(gates: Mapping[str, bool], release: s
     """One that it does not know, or that depends on another: outside the model."""
     with pytest.raises(NotModelled):
         Node(lambda _: TREE, MACHINE, config(gates=gates), release=release)
+
+
+# -- laws ------------------------------------------------------------------------------------------
+
+TOPOLOGY = discover(TREE).cpu_topology()
+
+
+@given(strategies.pod_level_pods(), st.sampled_from(["1.36", "1.37"]))
+def test_a_pool_is_dealt_out_and_comes_back(one: Pod, release: str) -> None:
+    """Whatever its containers ask for: all within the pod's CPUs, exclusive ones that run at once
+    apart from each other and from who shares, and nothing is lost when the pod has gone."""
+    manager = CPUManager(
+        make_policy(TOPOLOGY, config(), release=release), release=release, feature_gates=ON
+    )
+    manager.start(None)
+    manager.sources_ready = True
+    before = manager.state.default
+    try:
+        manager.allocate_pod(one, [one])
+    except EmptyPodSharedPoolError:
+        assert manager.state.default == before
+        return
+    whole = manager.state.pod_entries[one.uid]
+    entries = manager.state.entries[one.uid]
+    assert len(whole) == 8
+    assert manager.state.default == before - whole
+    assert all(entries[part.name] and entries[part.name] <= whole for part in one.containers)
+    steady = [part for part in one.containers if part.kind is not Kind.INIT]
+    owners = [entries[part.name] for part in steady if part.cpu_request]
+    sharers = [entries[part.name] for part in steady if not part.cpu_request]
+    apart = [*owners, *sharers[:1]]
+    assert sum(map(len, apart)) == len(CPUSet(cpu for cpus in apart for cpu in cpus))
+    assert all(cpus == sharers[0] for cpus in sharers)
+    manager.remove_stale_state([])
+    assert manager.state.default == before
+    assert manager.state.pod_entries == manager.state.entries == {}
+
+
+@pytest.mark.parametrize(
+    ("whole", "fault"),
+    [
+        (PodResources("4", "4", MEMORY, MEMORY), ""),
+        (PodResources("2", "4", MEMORY, MEMORY), "cpu request 2 is below"),
+        (PodResources("4", "4", "32Mi", MEMORY), "memory request 32Mi is below"),
+        (PodResources("5", "4"), "request 5 is above limit 4"),
+        (PodResources("x"), "quantities must match"),
+        (PodResources(cpu_limit="2"), "cpu limit 3 is above the pod's 2"),
+    ],
+)
+def test_manifests_that_the_kubelet_does_not_take_up(whole: PodResources, fault: str) -> None:
+    """Pod-level resources are no less than what the containers ask for together
+    (``validatePodResourceConsistency``, 1.36)."""
+    one = Pod("a", (exclusive("c", "3"),), resources=whole)
+    assert fault in fault_of_whole(one)
+    assert bool(fault_of_whole(one)) is bool(fault)
+    node = booted(config())
+    if fault:
+        with pytest.raises(IllegalStep):
+            node.do(Apply(one))

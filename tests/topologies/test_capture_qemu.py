@@ -239,7 +239,7 @@ def boot(spec: str) -> Capture:
 @pytest.mark.parametrize(
     "spec",
     [
-        "2s-4n-8c-smt2-interleaved-l3s-mem1-off3",  # a table of CPUs of our own
+        "2s-4n-4c-smt2-interleaved-l3s-mem1-off3",  # a table of CPUs of our own
         "2s-2n-2c-smt1-cpustep2-pkgstep2",  # a CPU plugged in and out
     ],
 )

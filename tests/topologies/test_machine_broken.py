@@ -106,7 +106,7 @@ def seen(tree: Tree) -> str:
     return drawing.svg(discover(tree).cpu_topology().details)
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=25)
 @given(tree=broken())
 def test_a_broken_machine_is_packed_and_laid_out_as_it_is(tree: Tree) -> None:
     with tempfile.TemporaryDirectory() as scratch:

@@ -141,7 +141,7 @@ class Take(Request, tag="take", kw_only=True):
     reserved: Cpus
     busy: Cpus = ""
     count: int
-    rounds: int = 1
+    rounds: int
 
 
 class Close(Request, tag="close"):

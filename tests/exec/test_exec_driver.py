@@ -1,0 +1,143 @@
+"""The drivers as subjects: the kubelet's own Go code on a node that is driven by steps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+import topologies
+from conformance.discovered import info_of
+from conformance.subject import SubjectLostError
+from conformance.subjects.exec import ExecSubject, wire
+from conformance.subjects.exec.machineinfo import machine_line
+from conformance.subjects.exec.node import ExecNode, settings
+from reference import CPUSet, Node, take_by_topology
+from reference.steps import (
+    Apply,
+    AwaitReconcile,
+    Container,
+    Delete,
+    Kind,
+    KubeletConfig,
+    Pod,
+    Start,
+    Step,
+    Stop,
+    WriteState,
+)
+
+RELEASES = ("1.22", "1.26", "1.32", "1.36", "1.37")
+MACHINE = "2s-4n-16c-smt2"
+CONFIG = KubeletConfig(reserved_system_cpus=CPUSet([0, 16]), topology_manager_policy="best-effort")
+
+
+@pytest.fixture(params=RELEASES)
+def subject(
+    request: pytest.FixtureRequest, driver_path: Callable[[str], Path]
+) -> Iterator[ExecSubject]:
+    """The driver of each release."""
+    made = ExecSubject.open(str(driver_path(request.param)))
+    assert made.info.release == request.param
+    yield made
+    made.close()
+
+
+def pod(name: str, *cpus: str, kind: Kind = Kind.APP) -> Pod:
+    """A Guaranteed pod; the first container is of ``kind``."""
+    return Pod(
+        name,
+        tuple(
+            Container(f"c{at}", text, text, "1Mi", "1Mi", Kind.APP if at else kind)
+            for at, text in enumerate(cpus)
+        ),
+    )
+
+
+STEPS: list[Step] = [
+    Start(),
+    Apply(pod("a", "2")),
+    Apply(pod("b", "3", "1500m")),
+    Apply(pod("whole", "8")),
+    Apply(pod("toomuch", "64")),
+    Delete("a"),
+    Apply(pod("init", "4", "2", kind=Kind.INIT)),
+    AwaitReconcile(),
+    Stop(),
+    Start(),
+    Delete("whole"),
+    Stop(kill=True),
+    WriteState("no state at all"),
+    Start(),
+]
+
+
+def test_a_driver_is_as_the_model_of_its_release(subject: ExecSubject) -> None:
+    """Every view, the state file to the byte."""
+    machine = topologies.machine(MACHINE)
+    node = subject.node(machine, CONFIG)
+    model = Node(lambda _: machine.tree, MACHINE, CONFIG, release=subject.info.release)
+    for step in STEPS:
+        node.do(step)
+        model.do(step)
+        assert node.view() == model.view(), f"{step} on {subject.info.version}"
+    assert "could not restore state from checkpoint" in node.view().error
+
+
+def test_nodes_of_one_program_know_nothing_of_each_other(subject: ExecSubject) -> None:
+    small, large = (topologies.machine(name) for name in ("1s-1n-4c-smt2", MACHINE))
+    nodes = [subject.node(machine, CONFIG) for machine in (large, small, large)]
+    # 1s-1n-4c-smt2 has no CPU 16.
+    for node in nodes:
+        node.do(Start())
+    assert [node.view().running for node in nodes] == [True, False, True]
+    nodes[0].do(Apply(pod("a", "2")))
+    assert nodes[0].view().assignments
+    assert not nodes[2].view().assignments
+
+
+def _node(subject: ExecSubject) -> ExecNode:
+    return subject.node(topologies.machine(MACHINE), CONFIG)
+
+
+def test_hints_are_asked_for_without_a_pod(subject: ExecSubject) -> None:
+    node = _node(subject)
+    node.do(Start())
+    found = node.hints(pod("q", "8"), "c0")
+    assert found is not None
+    hints = found["cpu"]
+    assert hints is not None
+    assert hints[0] == wire.Hint(numa=[1], preferred=True)
+    assert len(hints) == 14  # all sets of nodes but none, and node 0 alone, whose CPU 0 is reserved
+    assert not node.view().assignments
+
+
+def test_allocations_are_timed_inside_the_program(subject: ExecSubject) -> None:
+    info = info_of(topologies.machine(MACHINE).tree, release=subject.info.release)
+    request = wire.Take(
+        machine=machine_line(info),
+        config=settings(CONFIG),
+        reserved="0,16",
+        busy="1",
+        count=5,
+        rounds=4,
+    )
+    answer = subject.program.ask(request, wire.TakeAnswer)
+    free = info.cpu_topology().cpus - CPUSet([0, 1, 16])
+    taken = take_by_topology(info.cpu_topology(), free, 5, release=subject.info.release)
+    assert answer.cpus == str(taken)
+    assert len(answer.nanoseconds) == 4
+    assert all(each > 0 for each in answer.nanoseconds)
+
+
+def test_what_cannot_be_taken_is_an_error_and_no_more(subject: ExecSubject) -> None:
+    info = info_of(topologies.machine(MACHINE).tree, release=subject.info.release)
+    request = wire.Take(
+        machine=machine_line(info), config=settings(CONFIG), reserved="0,16", count=99, rounds=1
+    )
+    with pytest.raises(SubjectLostError, match="refuses take: take: not enough cpus available"):
+        subject.program.ask(request, wire.TakeAnswer)
+    node = _node(subject)
+    node.do(Start())
+    assert node.view().running

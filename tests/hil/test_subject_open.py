@@ -1,0 +1,113 @@
+"""How a subject of nodes is named, and what it can do by what is on its nodes."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from dataclasses import replace
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from conformance.scenario import catalogue
+from conformance.subject import OF_REAL_NODES, Capability, SubjectUsageError
+from hil.access import NodeAddress
+from hil.facts import CgroupFacts, NodeFacts
+from hil.node.booting import larger_spec
+from hil.safety import Risk
+from hil.safety.risk import RISK_OF
+from hil.subject import Options, capabilities, parse_target
+
+
+def _neighbour() -> ModuleType:
+    path = Path(__file__).with_name("test_subject_scenarios.py")
+    spec = importlib.util.spec_from_file_location("a_node_that_is_not_there", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="module")
+def facts() -> NodeFacts:
+    found: NodeFacts = _neighbour().facts()
+    return found
+
+
+def test_a_target_names_nodes_and_what_may_be_done() -> None:
+    """Inventory, one node of it, options."""
+    assert parse_target("ssh://root@node7") == ("ssh://root@node7", "", Options())
+    place, name, options = parse_target("lab.toml#node7?max-risk=cpu-offline&image=r.io/b:1")
+    assert (place, name, options.risk) == ("lab.toml", "node7", Risk.CPU_OFFLINE)
+    assert options.image is not None
+    assert options.image.name == "r.io/b:1"
+
+
+@pytest.mark.parametrize(
+    ("target", "told"),
+    [
+        ("", "needs an address"),
+        ("lab.toml?max-risk=all", "'all' is none of read-only, pods"),
+        ("lab.toml?risk=pods", "unknown option 'risk'"),
+    ],
+)
+def test_a_target_that_cannot_be(target: str, told: str) -> None:
+    """One line with the offending value."""
+    with pytest.raises(SubjectUsageError, match=told) as caught:
+        parse_target(target)
+    assert "\n" not in str(caught.value)
+
+
+def test_pods_are_the_default_and_the_lab_is_made_to_be_broken() -> None:
+    """Unless the user says otherwise."""
+    node, lab = NodeAddress("a", "local:"), NodeAddress("b", "local:", lab="2s-2n-8c-smt2")
+    assert Options().risk_on(node) is Risk.PODS
+    assert Options().risk_on(lab) is Risk.REBOOT
+    assert Options(Risk.READ_ONLY).risk_on(lab) is Risk.READ_ONLY
+    assert Options().image_on(lab).name != Options().image_on(node).name
+
+
+def test_every_capability_has_a_risk() -> None:
+    """One without would count as a reboot."""
+    assert set(RISK_OF) == set(Capability)
+
+
+def test_capabilities_follow_what_is_on_the_node(facts: NodeFacts) -> None:
+    """Risk, a list of pods, cgroup version, a service manager, a way to boot it."""
+    every = capabilities(facts, Risk.REBOOT, boots=True)
+    assert every == frozenset(Capability)
+    assert capabilities(facts, Risk.REBOOT, boots=False) == every - {Capability.REBOOT}
+    pods = capabilities(facts, Risk.PODS, boots=True)
+    assert Capability.PODS in pods
+    assert not pods & {Capability.RESTART, Capability.CONFIGURE, Capability.HOTPLUG}
+    old = replace(facts, cgroup=CgroupFacts(1, "cgroupfs", True, "/sys/fs/cgroup/cpuset"))
+    assert Capability.HOTPLUG not in capabilities(old, Risk.REBOOT, boots=True)
+    assert facts.kubelet is not None
+    silent = replace(facts, kubelet=replace(facts.kubelet, settings={}))
+    assert Capability.REJECTIONS not in capabilities(silent, Risk.REBOOT, boots=True)
+
+
+def test_scenarios_of_nodes_need_a_node() -> None:
+    """No other subject is asked what only a kernel can answer."""
+    for one in catalogue():
+        if one.area == "node" and not one.capabilities & OF_REAL_NODES:
+            # The two that reboot or change the policy have a kernel's or a unit's part in them.
+            pytest.fail(one.id)
+
+
+@pytest.mark.parametrize(
+    ("spec", "larger"),
+    [
+        ("2s-2n-8c-smt2", "2s-2n-12c-smt2"),
+        ("1s-1n-4c-smt1", "1s-1n-6c-smt1"),
+        ("2s-4n-16c-smt2-near", "2s-4n-24c-smt2-near"),
+        ("", ""),
+        ("a=b,c", ""),
+    ],
+)
+def test_a_larger_machine_of_the_same_kind(spec: str, larger: str) -> None:
+    """Cores still spread evenly."""
+    assert larger_spec(spec) == larger
