@@ -42,9 +42,9 @@ class Driver:
     def compare(self, case: Case, *, hangs: bool = False) -> tuple[Difference | None, Script]:
         """The first difference in a case, and the script that was walked."""
         if hangs:
-            program = Program("driver", [str(self._path)], patience=self._hang_patience)
+            program = Program("driver", [str(self._path)], patience=_PATIENCE)
             try:
-                return compare(case, program, hangs=True)
+                return compare(case, program, hangs=self._hang_patience)
             finally:
                 program.close()
         if self._program is None or self._program.lost:

@@ -93,17 +93,17 @@ class Script:
 
 
 def compare(
-    case: Case, program: Program, *, hangs: bool = False
+    case: Case, program: Program, *, hangs: float = 0.0
 ) -> tuple[Difference | None, Script]:
     """The first difference, ``None`` if there is none. ``hangs``: make sure that the Go code hangs
-    where the model says so, which costs the program.
+    where the model says so, for so many seconds, which costs the program.
 
     A program that is lost where it should not be is a difference.
     """
     script = Model(case).script()
     requests = [one.request for one in script.asked]
     if hangs and script.hanging is not None:
-        return _hangs(script, program, requests), script
+        return _hangs(script, program, requests, hangs), script
     node = requests[0].node if requests and isinstance(requests[0], wire.Start) else ""
     try:
         answers = program.exchange([*requests, wire.Close(node=node)])
@@ -112,15 +112,24 @@ def compare(
     return _first_difference(script, answers), script
 
 
-def _hangs(script: Script, program: Program, requests: list[wire.Request]) -> Difference | None:
+def _hangs(
+    script: Script, program: Program, requests: list[wire.Request], patience: float
+) -> Difference | None:
     assert script.hanging is not None
     try:
-        *answers, last = program.exchange([*requests, script.hanging])
+        found = _first_difference(script, program.exchange(requests))
+    except SubjectLostError as error:
+        return Difference("the case as a whole", "goes on", str(error))
+    if found is not None:
+        return found
+    program.patience = patience
+    try:
+        (last,) = program.exchange([script.hanging])
     except SubjectLostError as error:
         if "hangs" in str(error):
             return None
         return Difference("the last request", "hangs", str(error))
-    return _first_difference(script, answers) or Difference("the last request", "hangs", f"{last}")
+    return Difference("the last request", "hangs", f"{last}")
 
 
 def _first_difference(script: Script, answers: list[wire.Answer]) -> Difference | None:

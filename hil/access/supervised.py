@@ -35,7 +35,8 @@ _PATH: Final = (
 
 # One line each, without ' \ and !, which csh and fish read in their own way inside of quotes.
 _WATCH: Final = (
-    "n=0; while [ $n -lt $2 ] && kill -0 $1; do sleep 1; n=$((n+1)); done; kill -9 -$3 $3"
+    "n=0; while [ $n -lt $2 ] && { kill -0 $1 || [ -d /proc/$1 ]; }; do "
+    "sleep 1; n=$((n+1)); done; kill -9 -$3 $3"
 )
 _SUPERVISE: Final = (
     "LC_ALL=C; PATH=$PATH:" + _PATH + "; export LC_ALL PATH; "

@@ -7,6 +7,7 @@ import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -26,12 +27,98 @@ SMALL = "1s-1n-4c-smt1"
 LARGER = "1s-1n-6c-smt1"
 NAME = "test-real"
 UID = "0d2c7a3e-3c43-4b8e-9f38-0d6a3b2f1c55"
+PAUSE = f"/bin/pause {UID}"
+MANIFEST = {
+    "apiVersion": "v1",
+    "kind": "Pod",
+    "metadata": {"name": "pinned", "namespace": "default", "uid": UID},
+    "spec": {
+        "hostNetwork": True,
+        "containers": [
+            {
+                "name": "c",
+                "image": WORKLOAD_IMAGE,
+                "imagePullPolicy": "Never",
+                "command": PAUSE.split(),
+                "resources": {"limits": {"cpu": "2", "memory": "64Mi"}},
+            }
+        ],
+    },
+}
 
 #: Waits until the pod's container runs, and tells what its cgroup says.
 POD = f"""
-cat >{MANIFESTS}/.pod <<'EOF'
-{{"apiVersion": "v1", "kind": "Pod",
- "metadata": {{"name": "pinned", "namespace": "default", "uid": "{UID}"}},
- "spec": {{"hostNetwork": true, "containers": [{{"name": "c", "image": "{WORKLOAD_IMAGE}",
-  "imagePullPolicy": "Never", "command": ["/bin/pause", "{UID}"],
-  "resources": {{"limits": {{"cpu": "2", "memory": "64Mi"}}}}}}]}}}}
+cat >{MANIFESTS}/.pod
+mv {MANIFESTS}/.pod {MANIFESTS}/pod.json
+until pid=$(pgrep -of '{PAUSE}'); do sleep 0.2; done
+cat /sys/fs/cgroup"$(sed -n 's/^0:://p' "/proc/$pid/cgroup")"/cpuset.cpus
+"""
+
+
+@pytest.fixture(scope="module")
+def node(kubelet_path: str) -> Iterator[Node]:
+    if NAME in [left.name for left in all_nodes()]:
+        down([NAME])
+    _, (made,) = up(Wish(specs=[SMALL], kubelet=Path(kubelet_path), name=NAME))
+    yield made
+    down([NAME])
+    assert NAME not in [left.name for left in all_nodes()]
+
+
+@pytest.fixture
+def shell(node: Node) -> Iterator[Shell]:
+    (address,) = read_inventory(str(node.folder / "lab.toml"))
+    with connected(address) as opened:
+        yield opened
+
+
+def _state(shell: Shell) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(shell.run(f"cat {STATE}").text)
+    return found
+
+
+def test_a_node_is_reached_with_the_keys_of_its_inventory(node: Node, shell: Shell) -> None:
+    assert node.state is State.UP
+    assert shell.run("hostname").text.strip() == NAME
+    assert _state(shell)["defaultCpuSet"] == "0-3"
+
+
+def test_a_pod_gets_exclusive_cpus_in_its_cgroup(shell: Shell) -> None:
+    """What the kernel has is what the state file says."""
+    done = shell.run(POD, stdin=json.dumps(MANIFEST).encode(), deadline=300)
+    assert done.text.strip() == "1-2"
+    assert _state(shell)["entries"] == {UID: {"c": "1-2"}}
+    assert _state(shell)["defaultCpuSet"] == "0,3"
+
+
+def test_a_second_node_of_the_kind_comes_from_the_snapshot(node: Node, kubelet_path: str) -> None:
+    """Two nodes of one snapshot are two nodes: keys and names of their own."""
+    heard: list[str] = []
+    wish = Wish(specs=[SMALL], kubelet=Path(kubelet_path), name=f"{NAME}-2")
+    path, (second,) = up(wish, lambda _, stage: heard.append(stage))
+    try:
+        assert "loading the snapshot" in heard
+        assert not any(stage.startswith("booting") for stage in heard)
+        for name in ("id_ed25519", "host_ed25519"):
+            assert (second.folder / name).read_bytes() != (node.folder / name).read_bytes()
+        with connected(read_inventory(str(path))[0]) as other:
+            assert other.run("hostname").text.strip() == f"{NAME}-2"
+    finally:
+        down([second.name])
+
+
+def test_more_cpus_stop_the_kubelet_until_its_state_file_is_gone(node: Node) -> None:
+    """The incident that this project began with, and its recovery in two steps."""
+    done = reboot(NAME, spec=LARGER)
+    assert 'current set of available CPUs \\"0-5\\" doesn' in done.refusal
+    assert 'CPUs in state \\"0-3\\"' in done.refusal
+    assert named(NAME).state is State.UP
+    (address,) = read_inventory(str(node.folder / "lab.toml"))
+    assert address.lab == LARGER
+    with connected(address) as shell:
+        recovery = f"systemctl stop kubelet; rm {STATE}; systemctl start kubelet; "
+        shell.run(f"{recovery}until [ -s {STATE} ]; do sleep 0.2; done", deadline=300)
+        pods = f"until grep -q {UID} {STATE}; do sleep 0.2; done"
+        assert shell.run(pods, deadline=300).status == 0
+        assert _state(shell)["entries"] == {UID: {"c": "1-2"}}
+        assert _state(shell)["defaultCpuSet"] == "0,3-5"

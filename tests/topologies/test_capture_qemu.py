@@ -127,6 +127,17 @@ def test_a_guest_that_never_comes_up_is_tried_in_one_thread(
     assert said[:2] == ["booting 2 CPUs (emulation)", "booting 2 CPUs (emulation in one thread)"]
 
 
+def test_cpus_that_are_plugged_out_have_threads_of_their_own(
+    programs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """QEMU would wait in the one thread for that thread's end."""
+    monkeypatch.setattr("topologies.capturing.qemu._PATIENCE", 0.0)
+    monkeypatch.setattr("topologies.capturing.qemu._PATIENCE_PER_CPU", 0.0)
+    pretend(programs, 'case "$*" in *thread=single*) echo no >&2; exit 1 ;; esac; exec sleep 600')
+    with pytest.raises(CaptureError, match="the guest was not up in time"):
+        capture_qemu("2s-2n-2c-smt1-cpustep2", accel="tcg", deadline=0.5)
+
+
 def test_kvm_that_does_not_work_gives_way_to_the_emulator(
     programs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

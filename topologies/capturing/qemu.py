@@ -99,7 +99,7 @@ def capture_qemu(
         made_of = replace(made_of, kernel=Path(kernel))
         if not made_of.kernel.is_file():
             raise BadTarget(where, f"no kernel: {made_of.kernel}")
-    ways = _ways(accel, wanted.cpus)
+    ways = _ways(accel, wanted)
     until = time.monotonic() + (deadline or 120 + 3.0 * wanted.cpus)
     data = _first_that_works(wanted, made_of, ways, until, say, where)
     made = captured(data, where=where, source=f"captured with QEMU ({wanted.text})")
@@ -113,17 +113,20 @@ def _compared(made: Capture, wanted: Layout) -> Capture:
     return replace(made, warnings=(*((warning,) if warning else ()), *made.warnings))
 
 
-def _ways(accel: str, cpus: int) -> tuple[_Way, ...]:
+def _ways(accel: str, wanted: Layout) -> tuple[_Way, ...]:
+    cpus = wanted.cpus
     kvm = _Way("kvm", _PATIENCE_KVM + _PATIENCE_KVM_PER_CPU * cpus, "KVM")
     many = _Way("tcg,thread=multi", _PATIENCE + _PATIENCE_PER_CPU * cpus, "emulation")
     one = _Way("tcg,thread=single", float("inf"), "emulation in one thread")
+    # A CPU's thread is waited for when the CPU is plugged out: with one for all, by itself.
+    emulated = (replace(many, patience=float("inf")),) if wanted.unplug else (many, one)
     if accel == "kvm":
         return (kvm,)
     if accel == "tcg":
-        return many, one
+        return emulated
     if accel != "auto":
         raise BadTarget("with QEMU", f"accel is auto, kvm or tcg, not {accel!r}")
-    return (kvm, many, one) if "kvm" not in _given_up and _has_kvm() else (many, one)
+    return (kvm, *emulated) if "kvm" not in _given_up and _has_kvm() else emulated
 
 
 def _has_kvm() -> bool:

@@ -40,7 +40,8 @@ class Program:
 
     def __init__(self, name: str, command: Sequence[str], *, patience: float = PATIENCE) -> None:
         self.name = name
-        self._patience = patience
+        #: How long an answer may take from now on, in seconds.
+        self.patience = patience
         self._numbers = itertools.count(1)
         try:
             self._channel = Channel(command)
@@ -87,7 +88,7 @@ class Program:
             request.id = next(self._numbers)
         try:
             lines = self._channel.ask(
-                [wire.encode(request) for request in requests], patience=self._patience
+                [wire.encode(request) for request in requests], patience=self.patience
             )
         except LineLost as error:
             raise self._lost(f"the program {error}") from error

@@ -1,0 +1,182 @@
+"""The script of a look, run by this host's own shell: on real processes, in real cgroups.
+
+The runtime's folder, the state file and the kubelet's list of pods are made up; what the kernel
+says is not.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from dataclasses import replace
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from hil.truth import Look, Places, look, marker, read_look
+
+UID: Final = "a160faa7-14ad-54c3-ae98-386533a8703a"
+PODS: Final = {
+    "kind": "PodList",
+    "items": [{"metadata": {"uid": UID}, "status": {"phase": "Failed"}}],
+}
+#: Spins as long as nobody takes it away.
+SPINNER: Final = """
+import signal, time
+def spin(*_):
+    while True: pass
+signal.signal(signal.SIGUSR1, spin)
+print("ready", flush=True)
+time.sleep(600)
+"""
+SHELL: Final = shutil.which("dash") or "/bin/sh"
+
+
+@pytest.fixture
+def process() -> Iterator[subprocess.Popen[str]]:
+    """The first process of a container."""
+    with subprocess.Popen(
+        [sys.executable, "-c", SPINNER], stdout=subprocess.PIPE, text=True
+    ) as running:
+        assert running.stdout is not None
+        assert running.stdout.readline() == "ready\n"
+        yield running
+        running.kill()
+
+
+class _Kubelet(BaseHTTPRequestHandler):
+    def do_GET(self) -> None:
+        body = json.dumps(PODS, separators=(",", ":")).encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None:
+        return
+
+
+@pytest.fixture
+def url() -> Iterator[str]:
+    """Where a kubelet lists its pods."""
+    with HTTPServer(("127.0.0.1", 0), _Kubelet) as server:
+        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}/pods"
+        server.shutdown()
+        thread.join()
+
+
+@pytest.fixture
+def places(tmp_path: Path, process: subprocess.Popen[str], url: str) -> Places:
+    """A node with one container of ours, and one of somebody else."""
+    for name, owner, pid in (
+        ("ours", "pinproof-a-lab", process.pid),
+        ("web", "web-lab", os.getpid()),
+    ):
+        folder = tmp_path / "tasks" / name
+        folder.mkdir(parents=True)
+        annotations = {
+            "io.kubernetes.cri.container-name": "c",
+            "io.kubernetes.cri.sandbox-name": owner,
+            "io.kubernetes.cri.sandbox-uid": UID,
+        }
+        text = json.dumps({"annotations": annotations}, separators=(",", ":"))
+        (folder / "config.json").write_text(text)
+        (folder / "init.pid").write_text(str(pid))
+    unified = not Path("/sys/fs/cgroup/cpuset").is_dir()
+    return Places(
+        unit="no-such-kubelet.service",
+        state_file=str(tmp_path / "state"),
+        root_dir=str(tmp_path),
+        manifests=str(tmp_path),
+        cgroup=2 if unified else 1,
+        mount="/sys/fs/cgroup" if unified else "/sys/fs/cgroup/cpuset",
+        cpu_mount="/sys/fs/cgroup" if unified else "/sys/fs/cgroup/cpu",
+        runtime_dirs=(f"{tmp_path}/tasks/*", f"{tmp_path}/none/*/userdata"),
+        pods_url=url,
+    )
+
+
+def run(places: Places, **options: object) -> Look:
+    mark = marker()
+    script = look(places, mark, **options)  # type: ignore[arg-type]
+    done = subprocess.run(
+        [SHELL, "-s"], input=script.encode(), stdout=subprocess.PIPE, timeout=120, check=True
+    )
+    return read_look(done.stdout.decode(errors="surrogateescape"), mark)
+
+
+def test_a_look_at_what_runs_here(places: Places, process: subprocess.Popen[str]) -> None:
+    """Ours is seen, the other is not; its tasks' affinity is what the kernel has."""
+    seen = run(places)
+    (ours,) = seen.containers
+    assert (ours.id, ours.pid, ours.uid, ours.name) == ("ours", process.pid, UID, "c")
+    assert set(ours.allowed) == os.sched_getaffinity(process.pid)
+    assert process.pid in ours.tasks
+    assert ours.levels[-1].path == "/"
+    assert seen.pods is not None
+    assert json.loads(seen.pods) == PODS
+    assert seen.state_file is None
+    assert not seen.service.running
+
+
+def test_a_narrowed_process_shows(places: Places, process: subprocess.Popen[str]) -> None:
+    """In the affinity of its tasks, and in where they ran."""
+    lowest = min(os.sched_getaffinity(process.pid))
+    os.sched_setaffinity(process.pid, {lowest})
+    (ours,) = run(places, spin=True).containers
+    assert set(ours.tasks[process.pid]) == {lowest}
+    assert set(ours.ran_on) == {lowest}
+
+
+def test_the_print_tells_a_change(places: Places) -> None:
+    """And nothing else; tasks of this host's own cgroup come and go, so without containers."""
+    alone = replace(places, runtime_dirs=("/nowhere/*",))
+    first = run(alone)
+    assert run(alone).print == first.print
+    assert not run(alone, goal=f"pin_until 1 pin_changed '{first.print}'").reached
+    Path(places.state_file).write_text("{}")
+    assert run(alone, goal=f"pin_until 1 pin_changed '{first.print}'").reached
+    assert run(alone).print != first.print
+
+
+@pytest.mark.parametrize(
+    "text", [b"", b"{}", b'{"a":"b"}\n', b"\n\n", b"\xff\xfe", b"$(reboot) `x` '"]
+)
+def test_the_state_file_comes_as_it_is(places: Places, text: bytes) -> None:
+    """To the byte, whatever it holds."""
+    Path(places.state_file).write_bytes(text)
+    seen = run(places).state_file
+    assert seen is not None
+    assert seen.encode(errors="surrogateescape") == text
+
+
+def test_goals(places: Places) -> None:
+    """They are waited for, within bounds, and told when they do not come."""
+    assert run(places, goal=f"pin_until 5 pin_started {UID} 9").reached  # it was refused
+    assert run(places, goal=f"pin_until 5 pin_running {UID} 1").reached
+    assert not run(places, goal=f"pin_until 1 pin_running {UID} 2").reached
+    assert not run(places, goal=f"pin_until 1 pin_gone {UID}").reached
+
+
+def test_what_ran_before(places: Places) -> None:
+    """Its words and its status; its stdin is empty, whatever it does with it."""
+    seen = run(places, before="cat\necho said >&2\nreturn 3")
+    assert seen.notes["before"] == "said"
+    assert seen.notes["status"] == "3"
+
+
+def test_the_functions_are_plain_shell(places: Places) -> None:
+    """Nothing that only bash knows."""
+    script = look(places, marker())
+    assert not re.search(r"\[\[|\blocal\b|<<<|\bfunction\b", script)
+    subprocess.run([SHELL, "-n", "-s"], input=script.encode(), check=True)
