@@ -9,7 +9,7 @@ import typer
 from rich.console import Console
 
 from hil.access import NodeAddress, connected, each
-from hil.safety import NotRestored, forget_node, restore_node
+from hil.safety import NodeBusy, NotRestored, forget_node, restore_node
 from hil.safety.agent import restoring
 from hil.shell import NodeError
 from pinproof.busy import busy
@@ -60,6 +60,8 @@ def _restored(address: NodeAddress, *, force: bool, accept: bool) -> str:
     with connected(address) as shell:
         try:
             undone = restore_node(shell, force=force)
+        except NodeBusy as error:
+            raise NodeBusy(f"{error}: --force if that run is dead") from error
         except NotRestored as error:
             if not accept:
                 raise

@@ -32,7 +32,7 @@ SETTLE: Final = 20.0
 #: Seconds that a run may keep a node without doing anything to it.
 IDLE: Final = 1800.0
 #: Restoring restarts the kubelet and waits for what follows.
-_RESTORING: Final = 300.0
+_RESTORING: Final = 600.0
 _BOOT_UNIT: Final = "/etc/systemd/system/pinproof-dead-man-boot.service"
 _BOOT_WANTS: Final = "/etc/systemd/system/multi-user.target.d/pinproof.conf"
 Self = TypeVar("Self", bound="Guarded")

@@ -7,7 +7,7 @@ from typing import Final
 from hil.safety import agent
 from hil.shell import Shell
 
-_DEADLINE: Final = 300.0
+_DEADLINE: Final = 600.0
 
 
 def restore_node(shell: Shell, *, root: str = "", force: bool = False) -> bool:

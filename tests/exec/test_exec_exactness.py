@@ -125,7 +125,7 @@ def test_some_cases_end_with_a_kubelet_that_hangs(driver_path: Callable[[str], P
     """The model says so and goes on; the Go code is asked whether it does, which costs it."""
     case = draw(1, "1.26", 225)
     assert Model(case).script().end is End.HANGS
-    driver = exactness.Driver(driver_path("1.26"), hang_patience=0.5)
+    driver = exactness.Driver(driver_path("1.26"), hang_patience=1.0)
     found, _ = driver.compare(case, hangs=True)
     assert found is None
     driver.close()

@@ -50,5 +50,6 @@ def test_a_machine_has_what_both_managers_read() -> None:
     assert (told["num_cores"], told["num_physical_cores"], told["num_sockets"]) == (128, 32, 2)
     node = told["topology"][3]
     assert (node["node_id"], len(node["cores"]), len(node["distances"])) == (3, 16, 4)
-    assert node["cores"][0]["thread_ids"] == [48, 112]
+    # In the order of the names of their folders.
+    assert node["cores"][0]["thread_ids"] == [112, 48]
     assert node["cores"][0]["socket_id"] == 1

@@ -87,7 +87,7 @@ def places(tmp_path: Path, process: subprocess.Popen[str], url: str) -> Places:
         annotations = {
             "io.kubernetes.cri.container-name": "c",
             "io.kubernetes.cri.sandbox-name": owner,
-            "io.kubernetes.cri.sandbox-uid": UID,
+            "io.kubernetes.cri.sandbox-uid": UID if name == "ours" else "another",
         }
         text = json.dumps({"annotations": annotations}, separators=(",", ":"))
         (folder / "config.json").write_text(text)
@@ -106,11 +106,16 @@ def places(tmp_path: Path, process: subprocess.Popen[str], url: str) -> Places:
     )
 
 
-def run(places: Places, **options: object) -> Look:
+def run(places: Places, *, path: str = "", **options: object) -> Look:
     mark = marker()
     script = look(places, mark, **options)  # type: ignore[arg-type]
     done = subprocess.run(
-        [SHELL, "-s"], input=script.encode(), stdout=subprocess.PIPE, timeout=120, check=True
+        [SHELL, "-s"],
+        input=script.encode(),
+        stdout=subprocess.PIPE,
+        timeout=120,
+        check=True,
+        env={**os.environ, **({"PATH": path} if path else {})},
     )
     return read_look(done.stdout.decode(errors="surrogateescape"), mark)
 
@@ -127,6 +132,17 @@ def test_a_look_at_what_runs_here(places: Places, process: subprocess.Popen[str]
     assert json.loads(seen.pods) == PODS
     assert seen.state_file is None
     assert not seen.service.running
+
+
+def test_pods_are_listed_without_curl(places: Places, tmp_path: Path) -> None:
+    """A node has bash, and little else."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    for name in ("bash", "cat", "cksum", "grep", "sed", "sleep", "tr"):
+        (folder / name).symlink_to(shutil.which(name) or f"/bin/{name}")
+    seen = run(places, path=str(folder))
+    assert seen.pods is not None
+    assert json.loads(seen.pods) == PODS
 
 
 def test_a_narrowed_process_shows(places: Places, process: subprocess.Popen[str]) -> None:

@@ -40,8 +40,8 @@ class Program:
 
     def __init__(self, name: str, command: Sequence[str], *, patience: float = PATIENCE) -> None:
         self.name = name
-        #: How long an answer may take from now on, in seconds.
-        self.patience = patience
+        #: How long an answer may take from now on, in seconds; to start may take longer.
+        self.patience = max(patience, PATIENCE)
         self._numbers = itertools.count(1)
         try:
             self._channel = Channel(command)
@@ -55,6 +55,7 @@ class Program:
         except SubjectSetupError:
             self.close()
             raise
+        self.patience = patience
 
     @property
     def lost(self) -> bool:
