@@ -50,7 +50,7 @@ MANIFEST = {
 POD = f"""
 cat >{MANIFESTS}/.pod
 mv {MANIFESTS}/.pod {MANIFESTS}/pod.json
-until pid=$(pgrep -of '{PAUSE}'); do sleep 0.2; done
+until pid=$(pgrep -of '^/bin/sh {PAUSE}'); do sleep 0.2; done
 cat /sys/fs/cgroup"$(sed -n 's/^0:://p' "/proc/$pid/cgroup")"/cpuset.cpus
 """
 
