@@ -24,10 +24,12 @@ from conformance.scenarios.sources import (
 )
 from conformance.subject import Capability
 from reference import CPUSet
+from reference.behaviours import Behaviour
 from reference.steps import KubeletConfig
 from reference.view import Phase
 
 _ALPHA: Final = {"CPUManagerPolicyAlphaOptions": True}
+_OPTIONS_AT_ALL: Final = {"CPUManagerPolicyOptions": True}
 _NO_BETA: Final = {"CPUManagerPolicyBetaOptions": False}
 _NO_GATES: Final[Mapping[str, bool]] = {}
 
@@ -43,6 +45,8 @@ def _with(
     gates: Mapping[str, bool] = _ALPHA,
     reserved: CPUSet | None = None,
 ) -> KubeletConfig:
+    if not node.release_has(Behaviour.OPTIONS_GATE_ON):
+        gates = {**_OPTIONS_AT_ALL, **gates}
     config = replace(
         node.config, policy_options=dict.fromkeys(options, value), feature_gates=dict(gates)
     )

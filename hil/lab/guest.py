@@ -37,16 +37,17 @@ _ENDS: Final = (
 )
 _COMMAND: Final = 60.0
 
-#: Seconds: one that is about to refuse its state file is healthy for a moment.
-_STAYS: Final = 10
+#: A kubelet that waits for its runtime is healthy, and refuses its state file only then. The device
+#: manager is started after the CPU manager (``pkg/kubelet/cm/container_manager_linux.go``), and the
+#: kernel lists its socket only while the process that made it lives.
+_PAST_CPU_MANAGER: Final = "/device-plugins/kubelet.sock"
 #: Busybox's wget dies of its own timeout under emulation.
 _KUBELET: Final = f"""
 healthz() {{
   timeout 10 bash -c 'exec 3<>/dev/tcp/127.0.0.1/10248 &&
     printf "GET /healthz HTTP/1.0\\r\\n\\r\\n" >&3 && tail -n 1 <&3' 2>/dev/null
 }}
-age=$(ps -o etimes= -p "$(systemctl show -P MainPID kubelet)")
-if [ "${{age:-0}}" -ge {_STAYS} ] && [ -s {STATE} ] && [ "$(healthz)" = ok ]
+if grep -q {_PAST_CPU_MANAGER} /proc/net/unix && [ -s {STATE} ] && [ "$(healthz)" = ok ]
 then echo ready; exit; fi
 if [ "$(systemctl show -P NRestarts kubelet)" -ge {_STARTS} ]; then
   echo failing

@@ -49,7 +49,10 @@ lock() {
     sleep 1
   done
   # Who waited while the node was restored holds the lock of a folder that is no more.
-  [ -f "$D/node.sh" ] || die 75 "this node was restored meanwhile"
+  if [ ! -f "$D/node.sh" ]; then
+    [ "${1:-}" != restore ] || { say "nothing to undo: it was undone meanwhile" && exit 0; }
+    die 75 "this node was restored meanwhile"
+  fi
   rm -rf "$D/done" "$D/new" "$D/begun"
 }
 
@@ -536,7 +539,7 @@ case ${1:-} in
     ;;
   leave) lock && mine "$2" && finish ;;
   restore) # force: though somebody holds it
-    lock
+    lock restore
     [ "${2:-}" = force ] || ! lease || die 73 "this node is held by $holder for $((lease_end - $(now))) s more"
     [ -d "$J" ] || say "nothing to undo"
     finish
