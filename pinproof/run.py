@@ -32,7 +32,7 @@ def run(
         str,
         typer.Option(
             help="What is judged: reference, miniature:NAME, kubelet:BINARY, kubelet:1.36, "
-            "node:ssh://root@node7 or node:lab.toml."
+            "exec:PROGRAM, node:ssh://root@node7 or node:lab.toml."
         ),
     ] = "reference",
     machine: Annotated[

