@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from conformance.subjects.exec import drivers
+from pinproof.built import tell
 from pinproof.busy import busy
 
 app = typer.Typer(
@@ -44,14 +44,4 @@ def list_(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """List the drivers that are built already."""
-    found = drivers.cached()
-    if as_json:
-        rows = [
-            {"version": one.version, "digest": one.digest, "path": str(one.path)} for one in found
-        ]
-        typer.echo(json.dumps(rows, indent=2))
-        return
-    for one in found:
-        typer.echo(f"{one.version:<8} {one.digest[:19]}  {one.path}")
-    if not found:
-        typer.echo("none yet: pinproof driver build 1.36", err=True)
+    tell(drivers.cached(), as_json=as_json, none="pinproof driver build 1.36")

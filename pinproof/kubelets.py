@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from typing import Annotated
 
 import typer
 
 from conformance.subjects.kubelet import builder
+from pinproof.built import tell
 from pinproof.busy import busy
 
 app = typer.Typer(help="Build and list real kubelets.", no_args_is_help=True)
@@ -32,14 +32,4 @@ def list_(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """List the kubelets that are built already."""
-    found = builder.cached()
-    if as_json:
-        rows = [
-            {"version": one.version, "digest": one.digest, "path": str(one.path)} for one in found
-        ]
-        typer.echo(json.dumps(rows, indent=2))
-        return
-    for one in found:
-        typer.echo(f"{one.version:<8} {one.digest[:19]}  {one.path}")
-    if not found:
-        typer.echo("none yet: pinproof kubelet build 1.36", err=True)
+    tell(builder.cached(), as_json=as_json, none="pinproof kubelet build 1.36")

@@ -18,7 +18,7 @@ from typing import Final, Protocol, TypeAlias
 from reference.admission import fault_of, fault_of_whole
 from reference.behaviours import Behaviour
 from reference.by_container import KubeletByContainer, ManagerByContainer
-from reference.checkpoint import Entries, exit_status, glance, reported
+from reference.checkpoint import exit_status, glance, reported
 from reference.cpuset import CPUSet
 from reference.discovery import MachineInfo, discover
 from reference.errors import (
@@ -39,6 +39,7 @@ from reference.pod_level import as_decoded, pod_managers_on
 from reference.policy import Policy, make_policy, require_settings, reserved_milli_cpus
 from reference.releases import NEWEST, AnyRelease, has, require_whole_node
 from reference.runtime import Runtime
+from reference.state import by_pod
 from reference.steps import (
     Apply,
     AwaitCrashLoop,
@@ -247,7 +248,7 @@ class Node:
             error=self._errors[0] if self._errors else "",
             exit_status=self._exit_status if self._errors else None,
             pods=dict(self._kubelet.pods) if self._kubelet else {},
-            assignments=self._named(entries),
+            assignments=by_pod(entries, self._runtime.owner, self._name),
             shared_pool=default,
             state_file=self._state_file,
             cpusets={self._name(uid): sets for uid, sets in self._runtime.running().items()},
@@ -420,15 +421,6 @@ class Node:
 
     def _by_file_name(self) -> list[str]:
         return sorted(self._manifests, key=lambda name: f"{name}.yaml".encode())
-
-    def _named(self, entries: Entries) -> dict[str, dict[str, CPUSet]]:
-        """By pod name, also where the state file has container ids (up to 1.17)."""
-        named: dict[str, dict[str, CPUSet]] = {}
-        for uid, sets in entries.items():
-            for name, cpus in sets.items():
-                owner, container = (not uid and self._runtime.owner(name)) or (uid, name)
-                named.setdefault(self._name(owner), {})[container] = cpus
-        return named
 
     def _name(self, uid: str) -> str:
         known = self._known.get(uid)

@@ -9,10 +9,12 @@ so here changes are counted and the text is made when it is asked for.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from reference.checkpoint import Checkpoint, Entries
 from reference.cpuset import CPUSet
 
-__all__ = ["State"]
+__all__ = ["State", "by_pod"]
 
 
 class State:
@@ -115,3 +117,20 @@ def assigned(entries: Entries) -> CPUSet:
         for cpus in named.values():
             mask |= cpus.mask
     return CPUSet.of_mask(mask)
+
+
+def by_pod(
+    entries: Entries,
+    owner_of: Callable[[str], tuple[str, str] | None],
+    name_of: Callable[[str], str],
+) -> dict[str, dict[str, CPUSet]]:
+    """CPUs by pod name and container, also where the state file has container ids (up to 1.17).
+
+    ``owner_of``: (pod uid, container) of a container id; ``name_of``: a pod's name by its uid.
+    """
+    named: dict[str, dict[str, CPUSet]] = {}
+    for uid, sets in entries.items():
+        for name, cpus in sets.items():
+            owner, container = (not uid and owner_of(name)) or (uid, name)
+            named.setdefault(name_of(owner), {})[container] = cpus
+    return named

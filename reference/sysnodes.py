@@ -12,6 +12,7 @@ place. Any fault of an important file empties the whole topology. What a folder 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from reference.behaviours import Behaviour
@@ -101,15 +102,7 @@ class SysNodes:
         if not self._by_package:
             return self._cores_by_id(folder, names)
         threads: dict[_CoreKey, list[int]] = {}
-        for name in names:
-            cpu = self._cpu(folder, name)
-            if cpu is None:
-                continue
-            real = self._sysfs.folder(f"{folder}/{name}")
-            core = self._sysfs.read(f"{real}/topology/core_id")
-            if core is None:
-                continue
-            core_id = atoi(trim(core))
+        for cpu, real, core_id in self._of_cores(folder, names):
             package = self._sysfs.read(f"{real}/topology/physical_package_id")
             if package is None:
                 continue
@@ -132,15 +125,7 @@ class SysNodes:
         (cAdvisor v0.37.0 to v0.37.4 and v0.38.0 to v0.38.7)."""
         threads: dict[int, list[int]] = {}
         packages: dict[int, int] = {}
-        for name in names:
-            cpu = self._cpu(folder, name)
-            if cpu is None:
-                continue
-            real = self._sysfs.folder(f"{folder}/{name}")
-            core = self._sysfs.read(f"{real}/topology/core_id")
-            if core is None:
-                continue
-            core_id = atoi(trim(core))
+        for cpu, real, core_id in self._of_cores(folder, names):
             threads.setdefault(core_id, []).append(cpu)
             package = self._sysfs.read(f"{real}/topology/physical_package_id")
             if package is not None:
@@ -148,6 +133,18 @@ class SysNodes:
         return tuple(
             Core(core, packages.get(core, 0), tuple(cpus)) for core, cpus in threads.items()
         )
+
+    def _of_cores(self, folder: str, names: list[str]) -> Iterator[tuple[int, str, int]]:
+        """Each online CPU that says its core: its number, its folder and its core id. Read one by
+        one, so that of several malformed files the first is the one that is told."""
+        for name in names:
+            cpu = self._cpu(folder, name)
+            if cpu is None:
+                continue
+            real = self._sysfs.folder(f"{folder}/{name}")
+            core = self._sysfs.read(f"{real}/topology/core_id")
+            if core is not None:
+                yield cpu, real, atoi(trim(core))
 
     def _cpu(self, folder: str, name: str) -> int | None:
         """The number of the CPU with this folder; ``None`` if it counts as offline."""

@@ -9,7 +9,7 @@ this package does not import.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
 _LIST: Final = re.compile(r"[0-9]{1,9}(-[0-9]{1,9})?(,[0-9]{1,9}(-[0-9]{1,9})?)*", re.ASCII)
@@ -84,3 +84,13 @@ def format_mask(mask: int, width: int) -> str:
     groups = [digits[:head]] if head else []
     groups += [digits[at : at + 8] for at in range(head, len(digits), 8)]
     return ",".join(groups)
+
+
+def parsed(parse: Callable[[str], int], text: str | None) -> int | None:
+    """What ``parse`` makes of a file's text; ``None`` where there is no file or no sense in it."""
+    if text is None:
+        return None
+    try:
+        return parse(text)
+    except ValueError:
+        return None

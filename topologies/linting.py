@@ -8,11 +8,11 @@ Files that are missing contradict nothing.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from topologies.cpulist import bits, format_list, ids, parse_list, parse_mask
+from topologies.cpulist import bits, format_list, ids, parse_list, parse_mask, parsed
 from topologies.hotplug import cpu_directories
 from topologies.paths import CPU, CPUINFO, NODE
 from topologies.tree import Link, Tree
@@ -66,19 +66,10 @@ class _Facts:
         return None if found is None or isinstance(found, Link) else found.strip()
 
     def cpus(self, path: str) -> int | None:
-        return _parsed(parse_list, self.text(path))
+        return parsed(parse_list, self.text(path))
 
     def mask(self, path: str) -> int | None:
-        return _parsed(parse_mask, self.text(path))
-
-
-def _parsed(parse: Callable[[str], int], text: str | None) -> int | None:
-    if text is None:
-        return None
-    try:
-        return parse(text)
-    except ValueError:
-        return None
+        return parsed(parse_mask, self.text(path))
 
 
 def _online_rules(facts: _Facts) -> Iterator[Finding]:

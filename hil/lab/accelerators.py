@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import os
-import re
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Final
 
 from hil.lab.errors import LabUsageError
+from topologies.capturing.qemu import has_kvm
 
 AUTO: Final = "auto"
 
@@ -42,13 +40,4 @@ def ways(accel: str = AUTO) -> tuple[Way, ...]:
         return TCG, TCG_ONE
     if accel != AUTO:
         raise LabUsageError(f"accel is auto, kvm or tcg, not {accel!r}")
-    return (KVM, TCG, TCG_ONE) if _has_kvm() else (TCG, TCG_ONE)
-
-
-def _has_kvm() -> bool:
-    """Whether trying is worth the seconds: the device is of no use without the CPU's help."""
-    try:
-        flags = re.search(r"^flags\s*:.*\b(vmx|svm)\b", Path("/proc/cpuinfo").read_text(), re.M)
-    except (OSError, ValueError):
-        return False
-    return flags is not None and os.access("/dev/kvm", os.R_OK | os.W_OK)
+    return (KVM, TCG, TCG_ONE) if has_kvm() else (TCG, TCG_ONE)

@@ -141,7 +141,7 @@ def test_cpus_that_are_plugged_out_have_threads_of_their_own(
 def test_kvm_that_does_not_work_gives_way_to_the_emulator(
     programs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("topologies.capturing.qemu._has_kvm", lambda: True)
+    monkeypatch.setattr("topologies.capturing.qemu.has_kvm", lambda: True)
     monkeypatch.setattr("topologies.capturing.qemu._given_up", set())
     (tmp_path / "sent").write_bytes(b"up\nin\ndata\n" + gzip.compress(stream(SPEC)))
     pretend(
@@ -162,7 +162,7 @@ def test_kvm_that_hangs_gives_way_to_the_emulator(
     programs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As where a hypervisor passes the device through and not what stands behind it."""
-    monkeypatch.setattr("topologies.capturing.qemu._has_kvm", lambda: True)
+    monkeypatch.setattr("topologies.capturing.qemu.has_kvm", lambda: True)
     monkeypatch.setattr("topologies.capturing.qemu._given_up", set())
     monkeypatch.setattr("topologies.capturing.qemu._PATIENCE_KVM", 0.2)
     (tmp_path / "sent").write_bytes(b"up\nin\ndata\n" + gzip.compress(stream(SPEC)))

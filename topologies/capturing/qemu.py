@@ -126,10 +126,10 @@ def _ways(accel: str, wanted: Layout) -> tuple[_Way, ...]:
         return emulated
     if accel != "auto":
         raise BadTarget("with QEMU", f"accel is auto, kvm or tcg, not {accel!r}")
-    return (kvm, *emulated) if "kvm" not in _given_up and _has_kvm() else emulated
+    return (kvm, *emulated) if "kvm" not in _given_up and has_kvm() else emulated
 
 
-def _has_kvm() -> bool:
+def has_kvm() -> bool:
     """Whether trying is worth the seconds: a device may be there without the CPU's help."""
     try:
         flags = re.search(r"^flags\s*:.*\b(vmx|svm)\b", Path("/proc/cpuinfo").read_text(), re.M)

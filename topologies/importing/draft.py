@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import cached_property
 from typing import Final
 
-from topologies.cpulist import bits, format_list, format_mask, parse_list, parse_mask
+from topologies.cpulist import bits, format_list, format_mask, parse_list, parse_mask, parsed
 from topologies.hotplug import cpu_directories
 from topologies.importing.notes import Note, NoteKind
 from topologies.paths import CPU, CPUINFO, NODE
@@ -48,11 +48,11 @@ class Draft:
 
     def cpus(self, path: str) -> int | None:
         """A file that holds a list, as a set."""
-        return _parsed(parse_list, self.text(path))
+        return parsed(parse_list, self.text(path))
 
     def mask(self, path: str) -> int | None:
         """A file that holds a mask, as a set."""
-        return _parsed(parse_mask, self.text(path))
+        return parsed(parse_mask, self.text(path))
 
     def mask_text(self, members: int) -> str:
         """A set as this machine's kernel writes it."""
@@ -90,12 +90,3 @@ class Draft:
         """The CPUs that have a ``topology`` folder, as a set."""
         found = re.compile(rf"{CPU}/cpu([0-9]{{1,7}})/topology/.*", re.ASCII)
         return bits(int(match[1]) for match in map(found.fullmatch, self.entries) if match)
-
-
-def _parsed(parse: Callable[[str], int], text: str | None) -> int | None:
-    if text is None:
-        return None
-    try:
-        return parse(text)
-    except ValueError:
-        return None

@@ -26,8 +26,9 @@ from conformance.subjects.kubelet.endpoint import Endpoint, NoAnswer, PodStatus
 from conformance.subjects.kubelet.releases import Minor
 from conformance.subjects.kubelet.runtime import FakeRuntime
 from conformance.subjects.kubelet.sandbox import AREA, STATE_DIR, Sandbox
-from reference.checkpoint import Entries, glance
+from reference.checkpoint import glance
 from reference.cpuset import CPUSet
+from reference.state import by_pod
 from reference.steps import (
     Apply,
     AwaitReconcile,
@@ -356,7 +357,7 @@ class KubeletNode:
             error="" if running else self._error(),
             exit_status=None if running or self._stopped else self._exit_status(),
             pods=pods,
-            assignments=self._named(entries),
+            assignments=by_pod(entries, self._runtime.owner, self._name),
             shared_pool=shared,
             state_file=text,
             cpusets={self._name(uid): sets for uid, sets in cpusets.items()},
@@ -392,15 +393,6 @@ class KubeletNode:
 
     def _name(self, uid: str) -> str:
         return self._names.get(uid, uid)
-
-    def _named(self, entries: Entries) -> dict[str, dict[str, CPUSet]]:
-        """By pod name, also where the state file has container ids (up to 1.17)."""
-        named: dict[str, dict[str, CPUSet]] = {}
-        for uid, sets in entries.items():
-            for name, cpus in sets.items():
-                owner, container = (not uid and self._runtime.owner(name)) or (uid, name)
-                named.setdefault(self._name(owner), {})[container] = cpus
-        return named
 
     def _state_text(self) -> str | None:
         try:

@@ -1,0 +1,28 @@
+"""What was built and is kept, as a list: kubelets and drivers alike.
+
+What belongs here: how such a list is printed. What never does: how anything is built.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+import typer
+
+from conformance.subjects.kubelet.workshop import Built
+
+
+def tell(found: Sequence[Built], *, as_json: bool, none: str) -> None:
+    """A line for each on stdout, or JSON; where there is none, ``none`` (the command that makes
+    one) goes to stderr."""
+    if as_json:
+        rows = [
+            {"version": one.version, "digest": one.digest, "path": str(one.path)} for one in found
+        ]
+        typer.echo(json.dumps(rows, indent=2))
+        return
+    for one in found:
+        typer.echo(f"{one.version:<8} {one.digest[:19]}  {one.path}")
+    if not found:
+        typer.echo(f"none yet: {none}", err=True)
