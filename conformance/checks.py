@@ -9,12 +9,13 @@ from typing import Final
 from conformance.results import Difference
 from conformance.subject import Capability
 from reference import NEWEST, CPUSet
+from reference.behaviours import Behaviour
 from reference.checkpoint import glance_at_pods
 from reference.options import is_true
 from reference.pod_level import as_decoded, has_pod_level_resources
 from reference.policy import reserved_milli_cpus
-from reference.qos import exclusive_cpus, qos_class
-from reference.releases import AnyRelease
+from reference.qos import as_judged, exclusive_cpus, qos_class
+from reference.releases import AnyRelease, has
 from reference.steps import Kind, KubeletConfig, Pod
 from reference.view import PodView, View
 
@@ -190,9 +191,12 @@ def violations(view: View, situation: Situation) -> list[Violation]:
     and not to the shared pool, no CPU is lost, reserved CPUs stay in the pool, the pool is not
     empty, only whole CPUs of Guaranteed pods are exclusive, and a running container's cpuset is
     what the state file says. Under a strict reservation the reserved CPUs are neither exclusive
-    nor in the pool, and nothing keeps the pool from becoming empty.
+    nor in the pool, and nothing keeps the pool from becoming empty. Of 1.8 none can be judged: it
+    has no state file.
     """
     if not view.running or situation.config.policy != "static":
+        return []
+    if not has(situation.release, Behaviour.STATE_FILE):
         return []
     found = [*_disjoint(view, situation), *_pool(view, situation), *_qos(view, situation)]
     if Capability.CPUSETS in situation.can:
@@ -288,13 +292,14 @@ def _qos(view: View, situation: Situation) -> Iterator[Violation]:
         pod = as_decoded(applied, situation.config.feature_gates, release=situation.release)
         if has_pod_level_resources(pod):
             continue  # how many these get is for the scenario and the model to say
-        owed = {one.name: exclusive_cpus(pod, one) for one in pod.containers}
+        judged = as_judged(pod, release=situation.release)
+        owed = {one.name: exclusive_cpus(judged, one) for one in pod.containers}
         for container, cpus in containers.items():
             if len(cpus) != owed.get(container, 0):
                 yield Violation(
                     rule,
                     Difference(
-                        what=f"exclusive CPUs {pod_name}/{container} ({qos_class(pod)})",
+                        what=f"exclusive CPUs {pod_name}/{container} ({qos_class(judged)})",
                         expected=f"{owed.get(container, 0)} CPUs",
                         seen=f"{len(cpus)} CPUs: {_cpus_text(cpus)}",
                     ),

@@ -23,6 +23,7 @@ from conformance.subject import NodeUnderTest, Subject, SubjectLostError, Subjec
 from reference import CPUSet, CPUTopology, NotModelled
 from reference.behaviours import Behaviour
 from reference.releases import has
+from reference.settings import reserved_cpus, reserving
 from reference.steps import (
     Apply,
     AwaitCrashLoop,
@@ -141,8 +142,9 @@ class LockstepNode:
 
     @property
     def reserved(self) -> CPUSet:
-        """The CPUs reserved by list; empty where only their number is configured."""
-        return self.config.reserved_system_cpus or CPUSet()
+        """The CPUs reserved by list; empty where only their number is configured. Up to 1.16, where
+        nothing but a number can be, those that the kubelet chooses for it."""
+        return reserved_cpus(self.topology, self.config, release=self.release) or CPUSet()
 
     @property
     def free(self) -> CPUSet:
@@ -167,12 +169,12 @@ class LockstepNode:
 
     def default_config(self) -> KubeletConfig:
         """The subject's own configuration where it has one (a node in use has); else policy static,
-        with the whole physical core of the lowest CPU reserved."""
+        with the whole physical core of the lowest CPU reserved, or up to 1.16 as many CPUs."""
         own: KubeletConfig | None = getattr(self._subject, "own_config", lambda _: None)(
             self.machine.name
         )
         core = first_core(self.topology)
-        return own or KubeletConfig(reserved_system_cpus=core & self.reservable)
+        return own or reserving(core & self.reservable, release=self.release)
 
     # ---- steps ----------------------------------------------------------------------------
 

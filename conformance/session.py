@@ -253,7 +253,9 @@ class Run:
             return
         if exitstatus in (pytest.ExitCode.INTERRUPTED, pytest.ExitCode.INTERNAL_ERROR):
             self._writer.abandon()  # the footer is missing: a cut-off run must not look whole
-            self.status = ExitStatus.COULD_NOT_TELL
+            self.status = (
+                ExitStatus.NOT_RESTORED if self._not_restored else ExitStatus.COULD_NOT_TELL
+            )
             session.exitstatus = int(self.status)
             return
         self.status = exit_status(self._counts, floor=self._config.getoption("--pin-floor"))

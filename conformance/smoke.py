@@ -11,10 +11,11 @@ from typing import Final
 import topologies
 from conformance.subject import Subject, SubjectLostError, SubjectSetupError
 from reference import CPUSet
-from reference.steps import KubeletConfig, Start
+from reference.settings import reserving
+from reference.steps import Start
 
 _MACHINE: Final = "1s-1n-4c-smt1"
-_CONFIG: Final = KubeletConfig(reserved_system_cpus=CPUSet([0]))
+_RESERVED: Final = CPUSet([0])
 
 
 def smoke(subject: Subject) -> None:
@@ -27,7 +28,8 @@ def smoke(subject: Subject) -> None:
     if own is not None:
         own()
         return
-    node = subject.node(topologies.machine(_MACHINE), _CONFIG, machines=topologies.machine)
+    config = reserving(_RESERVED, release=subject.info.release)
+    node = subject.node(topologies.machine(_MACHINE), config, machines=topologies.machine)
     try:
         node.do(Start())
         view = node.settle(lambda seen: seen.running)

@@ -106,9 +106,16 @@ class _Reached:
 class NodeSubject:
     """Real nodes (:class:`conformance.subject.Subject`), all of one release."""
 
-    def __init__(self, target: str, reached: Sequence[_Reached], options: Options) -> None:
+    def __init__(
+        self,
+        target: str,
+        reached: Sequence[_Reached],
+        options: Options,
+        progress: Callable[[str], None] = lambda stage: None,
+    ) -> None:
         self._reached = {one.facts.name: one for one in reached}
         self._options = options
+        self._progress = progress
         self._taken: dict[str, Taken] = {}
         self._open: list[RealNode] = []
         self._closed = False
@@ -137,7 +144,7 @@ class NodeSubject:
             raise SubjectUsageError(str(error), evidence=error.evidence) from error
         except NodeError as error:
             raise SubjectSetupError(str(error), evidence=error.evidence) from error
-        return cls(target, reached, options)
+        return cls(target, reached, options, progress)
 
     def own_config(self, machine: str) -> KubeletConfig | None:
         """The configuration of this node where it must stay as it is; ``None`` where scenarios may
@@ -218,7 +225,8 @@ class NodeSubject:
         for made in self._open:
             with contextlib.suppress(SubjectError, NodeError):
                 made.close()
-        for taken in self._taken.values():
+        for name, taken in self._taken.items():
+            self._progress(f"restoring {name}")
             try:
                 taken.give_back()
             except NotRestored as error:

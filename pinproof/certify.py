@@ -23,7 +23,8 @@ from conformance.verdict import ExitStatus
 from hil.safety import Risk
 from hil.shell import NodeUsageError
 from pinproof.busy import busy
-from pinproof.run import SUITE, prepare_folder
+from pinproof.dry import dry_run as told_only
+from pinproof.run import SUITE, node_options, prepare_folder
 from reports import certificate
 from reports.certificate import Findings, Noise, Outcome
 
@@ -58,6 +59,14 @@ def certify(
         bool,
         typer.Option("--noise", help="Measure scheduling noise as well; it is never judged."),
     ] = False,
+    kubeconfig: Annotated[
+        Path | None,
+        typer.Option(help="Pods come through the API server that this file names."),
+    ] = None,
+    dry_run: Annotated[
+        bool,
+        typer.Option("--dry-run", help="Tell what would be sent to the nodes, and send nothing."),
+    ] = False,
     report: Annotated[
         Path, typer.Option(help="Where the certificates go: a folder for each node.")
     ] = Path("certificate"),
@@ -72,11 +81,14 @@ def certify(
         known = ", ".join(one.value for one in Risk)
         raise SubjectUsageError(f"--max-risk {max_risk!r} is none of {known}")
     console = Console(highlight=False)
-    statuses = [
-        _certify_one(target, max_risk, image, noise, report, context.args, console)
-        for place in nodes
-        for target in _each(place)
+    words = node_options(max_risk, kubeconfig, image)
+    targets = [
+        f"{target}?{words}" if words else target for place in nodes for target in _each(place)
     ]
+    if dry_run:
+        told = [_tell_one(target, noise, context.args) for target in targets]
+        raise typer.Exit(next(one for one in _GRAVITY if one in told))
+    statuses = [_certify_one(target, noise, report, context.args, console) for target in targets]
     raise typer.Exit(next(one for one in _GRAVITY if one in statuses))
 
 
@@ -94,31 +106,24 @@ def _each(place: str) -> list[str]:
 
 def _certify_one(
     target: str,
-    risk: str,
-    image: str,
     noise: bool,
     report: Path,
     extra: Sequence[str],
     console: Console,
 ) -> ExitStatus:
-    options = [f"max-risk={risk}"] if risk else []
-    options += [f"image={image}"] if image else []
-    text = f"{target}?{'&'.join(options)}" if options else target
-    name, findings = _findings(text, noise, extra)
+    name, findings = _findings(target, noise, extra)
     folder = report / re.sub(r"[^A-Za-z0-9._-]+", "_", name)
     stream = prepare_folder(folder, ("certificate.html", "certificate.json"))
     status = pytest.main(
         [
-            str(SUITE / "test_scenarios.py"),
-            *(f"--rootdir={SUITE}", "-c", "/dev/null", "-p", "no:cacheprovider"),
-            *(f"--pin-subject=node:{text}", "--pin-level=certificate", f"--pin-report={folder}"),
-            "--pin-no-smoke",
+            *_chosen(target),
+            f"--pin-report={folder}",
             *("-q", "--no-header", "--no-summary", "--tb=no", "--show-capture=no"),
             *extra,
         ]
     )
     if not stream.exists() or not stream.stat().st_size:
-        typer.echo(f"pinproof: {target}: nothing was run", err=True)
+        typer.echo(f"pinproof: {target.partition('?')[0]}: nothing was run", err=True)
         return ExitStatus.USAGE if status == pytest.ExitCode.USAGE_ERROR else ExitStatus.TOO_FEW
     run = reports.load(stream)
     certificate.write(run, findings, folder)
@@ -126,6 +131,22 @@ def _certify_one(
     outcome = certificate.outcome_of(run, only=findings.only)
     _tell(name, outcome, run, folder, console)
     return certificate.status_of(run, only=findings.only)
+
+
+def _chosen(target: str) -> list[str]:
+    """Which scenarios a certificate is about, in pytest's words."""
+    return [
+        str(SUITE / "test_scenarios.py"),
+        *(f"--rootdir={SUITE}", "-c", "/dev/null", "-p", "no:cacheprovider"),
+        *(f"--pin-subject=node:{target}", "--pin-level=certificate", "--pin-no-smoke"),
+    ]
+
+
+def _tell_one(target: str, noise: bool, extra: Sequence[str]) -> ExitStatus:
+    """``--dry-run`` of one node."""
+    if noise:
+        typer.echo(f"node:{target}: --noise brings two pods more, and reads how they were run")
+    return told_only(f"node:{target}", [*_chosen(target), *extra])
 
 
 def _findings(target: str, noise: bool, extra: Sequence[str]) -> tuple[str, Findings]:

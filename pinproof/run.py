@@ -7,6 +7,7 @@ import os
 import re
 from pathlib import Path
 from typing import Annotated
+from urllib.parse import urlencode
 
 import pytest
 import typer
@@ -19,6 +20,7 @@ from conformance.scenario import Level, catalogue
 from conformance.smoke import smoke
 from conformance.subject import Subject, SubjectSetupError, SubjectUsageError
 from conformance.verdict import ExitStatus
+from pinproof.dry import dry_run as told_only
 from pinproof.subjects import opened
 from reference import NEWEST, NotModelled
 from reference.releases import Release, require_whole_node
@@ -69,6 +71,14 @@ def run(
             "reboot. Default: pods; everything on nodes of the lab."
         ),
     ] = "",
+    kubeconfig: Annotated[
+        Path | None,
+        typer.Option(help="Pods of real nodes come through the API server that this file names."),
+    ] = None,
+    dry_run: Annotated[
+        bool,
+        typer.Option("--dry-run", help="Tell what would be sent to a real node, and send nothing."),
+    ] = False,
     record: Annotated[
         Path | None, typer.Option(help="Record what the subject showed, as an oracle.")
     ] = None,
@@ -81,26 +91,30 @@ def run(
     Whatever else is given goes to pytest: -k EXPRESSION selects scenarios, -n 2 runs two at a
     time, -x stops at the first failure.
     """
-    if max_risk:
-        subject = _bounded(subject, max_risk)
+    subject = _with_options(subject, max_risk, kubeconfig)
     machines = machine or ["all"]
     for pattern in machines:
         topologies.find(pattern)
     _check_keyword(context.args)
+    chosen = [
+        str(SUITE / "test_scenarios.py"),
+        *(f"--rootdir={SUITE}", "-c", "/dev/null", "-p", "no:cacheprovider"),
+        *(f"--pin-subject={subject}", f"--pin-release={release}"),
+        *(f"--pin-behaviour={one}" for one in behaviour or []),
+        *(f"--pin-machine={pattern}" for pattern in machines),
+        *(f"--pin-level={level.value}", "--pin-no-smoke"),
+    ]
+    if dry_run:
+        raise typer.Exit(told_only(subject, [*chosen, *context.args]))
     console = Console(highlight=False)
     with opened(subject) as tried:
         _require_judge(release or tried.info.release, behaviour or [], tried)
         smoke(tried)  # built, and proven to start, before any worker does
     stream = _stream(report)
     arguments = [
-        str(SUITE / "test_scenarios.py"),
-        *(f"--rootdir={SUITE}", "-c", "/dev/null", "-p", "no:cacheprovider"),
-        *(f"--pin-subject={subject}", f"--pin-release={release}"),
-        *(f"--pin-behaviour={one}" for one in behaviour or []),
-        *(f"--pin-machine={pattern}" for pattern in machines),
-        *(f"--pin-level={level.value}", f"--pin-floor={floor}"),
+        *chosen,
+        f"--pin-floor={floor}",
         f"--pin-report={report}" if report else f"--pin-stream={stream}",
-        "--pin-no-smoke",
         *([f"--pin-record={record}"] if record else []),
         *_appearance(verbose, console),
         *context.args,
@@ -114,11 +128,21 @@ def run(
     raise typer.Exit(status)
 
 
-def _bounded(subject: str, risk: str) -> str:
-    """A subject of real nodes, with its risk bounded."""
-    if not subject.startswith("node:"):
-        raise SubjectUsageError(f"--max-risk is for real nodes (node:…), not for {subject}")
-    return f"{subject}{'&' if '?' in subject else '?'}max-risk={risk}"
+def _with_options(subject: str, risk: str, kubeconfig: Path | None) -> str:
+    """A subject of real nodes, with what was said of them."""
+    for option, value in (("--max-risk", risk), ("--kubeconfig", kubeconfig)):
+        if value and not subject.startswith("node:"):
+            raise SubjectUsageError(f"{option} is for real nodes (node:…), not for {subject}")
+    words = node_options(risk, kubeconfig)
+    return f"{subject}{'&' if '?' in subject else '?'}{words}" if words else subject
+
+
+def node_options(risk: str, kubeconfig: Path | None, image: str = "") -> str:
+    """Options of a run on real nodes, as their subject's text has them."""
+    given = {"max-risk": risk, "image": image}
+    if kubeconfig is not None:
+        given["kubeconfig"] = str(kubeconfig.absolute())
+    return urlencode({name: value for name, value in given.items() if value}, safe="/:")
 
 
 def _stream(report: Path | None) -> Path:

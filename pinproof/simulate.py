@@ -17,8 +17,10 @@ from conformance.lockstep import holdings
 from conformance.pods import guaranteed
 from conformance.subject import SubjectUsageError
 from reference import NEWEST, CPUSet, CPUSetParseError, CPUTopology, Node
+from reference.behaviours import Behaviour
 from reference.errors import QuantityError
-from reference.releases import require_whole_node
+from reference.releases import has, require_whole_node
+from reference.settings import reserved_cpus, reserving
 from reference.steps import Apply, KubeletConfig, Pod, Start
 from reference.view import Phase, View
 from topologies import drawing
@@ -46,9 +48,13 @@ def simulate(
         require_whole_node(release)
     except ValueError as error:
         raise SubjectUsageError(str(error)) from error
+    if not has(release, Behaviour.STATE_FILE):
+        raise SubjectUsageError(
+            f"release {release} keeps who holds which CPUs to itself; 1.9 chooses alike"
+        )
     shown = topologies.machine(machine)
     topology = topology_of(shown, release=release)
-    config = KubeletConfig(reserved_system_cpus=_reserved(reserved, topology))
+    config = _config(reserved, topology, release)
     asked = _pods(pods)
     node = Node(lambda _name: shown.tree, shown.name, config, release=release)
     node.do(Start())
@@ -57,7 +63,10 @@ def simulate(
     for pod in asked:
         node.do(Apply(pod))
     view = node.view()
-    held = {one.owner: CPUSet.parse(one.cpus) for one in holdings(view, _list(config))}
+    held = {
+        one.owner: CPUSet.parse(one.cpus)
+        for one in holdings(view, _chosen(topology, config, release))
+    }
     if as_json:
         typer.echo(json.dumps(_facts(view, asked, held), indent=2))
         return
@@ -71,17 +80,20 @@ def simulate(
         typer.echo(svg)
 
 
-def _list(config: KubeletConfig) -> CPUSet:
-    return config.reserved_system_cpus or CPUSet()
+def _chosen(topology: CPUTopology, config: KubeletConfig, release: str) -> CPUSet:
+    return reserved_cpus(topology, config, release=release) or CPUSet()
 
 
-def _reserved(text: str, topology: CPUTopology) -> CPUSet:
-    if text:
-        try:
-            return CPUSet.parse(text)
-        except CPUSetParseError as error:
-            raise SubjectUsageError(f"--reserved {text!r}: {error}") from error
-    return first_core(topology)
+def _config(text: str, topology: CPUTopology, release: str) -> KubeletConfig:
+    if not text:
+        return reserving(first_core(topology), release=release)
+    try:
+        cpus = CPUSet.parse(text)
+    except CPUSetParseError as error:
+        raise SubjectUsageError(f"--reserved {text!r}: {error}") from error
+    if not has(release, Behaviour.RESERVED_CPU_LIST):
+        raise SubjectUsageError(f"--reserved {text}: {release} takes no list of reserved CPUs")
+    return KubeletConfig(reserved_system_cpus=cpus)
 
 
 def _pods(text: str) -> list[Pod]:

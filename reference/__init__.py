@@ -1,8 +1,7 @@
 """The reference: a pure model of the kubelet's CPU manager.
 
 A tree of files goes in, decisions come out: nothing here opens a file, looks at a clock or starts
-a thread. It models whole nodes of 1.17 to 1.37, and of 1.8 on topology discovery,
-allocation and the state file; ``behaviours`` names what differs between releases.
+a thread. It models whole nodes of 1.8 to 1.37; ``behaviours`` names what differs between releases.
 """
 
 from reference.allocation import take_by_topology

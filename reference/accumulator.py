@@ -25,6 +25,7 @@ from reference.behaviours import Behaviour
 from reference.errors import NotModelled
 from reference.releases import AnyRelease, behaviours
 from reference.topology import CPUTopology, Unit, Units
+from reference.twins import Twins, lowest
 
 __all__ = ["STRATEGIES", "Accumulator", "Rules", "rules_of"]
 
@@ -97,12 +98,16 @@ def _by_free_cpus(units: Units, free: int) -> list[Unit]:
 
 
 _COUNT: Final = itemgetter(0)
+#: The CPUs of a twin.
+_TWO: Final = 2
 
 
 class Accumulator:
-    """CPUs being gathered: ``free`` may still be taken, ``need`` are still wanted."""
+    """CPUs being gathered: ``free`` may still be taken, ``need`` are still wanted. ``node``: the
+    NUMA node that all of ``available`` lies in, where that is known."""
 
     __slots__ = (
+        "_node",
         "_numa_first",
         "_rules",
         "_sockets_only",
@@ -112,8 +117,16 @@ class Accumulator:
         "taken",
     )
 
-    def __init__(self, topology: CPUTopology, available: int, cpus: int, rules: Rules) -> None:
+    def __init__(
+        self,
+        topology: CPUTopology,
+        available: int,
+        cpus: int,
+        rules: Rules,
+        node: int | None = None,
+    ) -> None:
         self._topology = topology
+        self._node = node
         self._rules = rules
         self._sockets_only = not rules.numa
         self._numa_first = topology.num_sockets >= topology.num_numa_nodes
@@ -170,15 +183,21 @@ class Accumulator:
         if need < average:
             return
         taken = 0
-        for units in self._core_lists(free):
+        for units, twins in self._core_lists(free):
             # Free cores have equal numbers of free CPUs, so they go by id, as they come.
-            for _, mask, size, within in units:
-                if within & free and size <= need and (mask & free).bit_count() == average:
-                    taken |= mask
-                    need -= size
-                    if need < 1:
-                        break
-            if need < 1:
+            if twins and average == _TWO:
+                cores = lowest(twins.whole(free), need // _TWO)
+                taken |= twins.cpus(cores)
+                need -= _TWO * cores.bit_count()
+            else:
+                for _, mask, size, within in units:
+                    if within & free and size <= need and (mask & free).bit_count() == average:
+                        taken |= mask
+                        need -= size
+                        # A core that has that many free CPUs is not smaller.
+                        if need < average:
+                            break
+            if need < average:
                 break
         self.taken |= taken
         self.free = free & ~taken
@@ -188,31 +207,50 @@ class Accumulator:
         free = self.free
         self._take_whole(
             core
-            for units in self._core_lists(free)
+            for units, _ in self._core_lists(free)
             for core in _by_free_cpus(units, free)
             if core.mask & free == core.mask
         )
 
     def take_single_cpus(self) -> None:
-        """CPUs one by one, core after core."""
+        """CPUs one by one, core after core, those with the fewest free CPUs first."""
         free = self.free
-        for units in self._core_lists(free):
-            several = []
-            for _, mask, _, within in units:
-                if within & free:
-                    left = mask & free
-                    if left & left - 1:
-                        several.append(left)
-                        continue
-                    # No core has fewer free CPUs than one, so this one's turn is now.
-                    self._take(left, 1)
-                    if self.need < 1:
-                        return
-            several.sort(key=int.bit_count)
-            for left in several:
-                self._take_one_by_one(left)
+        for units, twins in self._core_lists(free):
+            if twins:
+                self._take_single_twins(twins, free)
+            else:
+                self._take_singles(units, free)
+            if self.need < 1:
+                return
+
+    def _take_single_twins(self, twins: Twins, free: int) -> None:
+        self._take_core_by_core(twins, twins.halved(free), free)
+        if self.need > 0:
+            self._take_core_by_core(twins, twins.whole(free), free)
+
+    def _take_core_by_core(self, twins: Twins, cores: int, free: int) -> None:
+        while cores and self.need > 0:
+            core = cores & -cores
+            cores ^= core
+            self._take_one_by_one(twins.cpus(core) & free)
+
+    def _take_singles(self, units: Units, free: int) -> None:
+        several = []
+        for _, mask, _, within in units:
+            if within & free:
+                left = mask & free
+                if left & left - 1:
+                    several.append(left)
+                    continue
+                # No core has fewer free CPUs than one, so this one's turn is now.
+                self._take(left, 1)
                 if self.need < 1:
                     return
+        several.sort(key=int.bit_count)
+        for left in several:
+            self._take_one_by_one(left)
+            if self.need < 1:
+                return
 
     def take_uncore_caches(self) -> None:
         """Whole uncore caches, then one that is partly used, if its free CPUs are just right."""
@@ -391,14 +429,17 @@ class Accumulator:
         for node in self._sorted_numa_nodes(free):
             yield from _by_free_cpus(self._topology.uncores_of_numa[node.id], free)
 
-    def _core_lists(self, free: int) -> Iterator[Units]:
+    def _core_lists(self, free: int) -> Iterator[tuple[Units, Twins | None]]:
+        """Cores, list by list, and how those of a list pair their CPUs."""
         topology = self._topology
         if self._sockets_only or self._numa_first:
             for socket in self._sorted_sockets(free):
-                yield topology.cores_of_socket[socket.id]
+                yield topology.cores_of_socket[socket.id], topology.twins_of_socket[socket.id]
+        elif self._node is not None and len(topology.sockets_of_numa[self._node]) == 1:
+            yield topology.cores_of_numa[self._node], topology.twins_of_numa[self._node]
         else:
             for node in self._sorted_numa_nodes(free):
-                yield topology.cores_of_numa[node.id]
+                yield topology.cores_of_numa[node.id], topology.twins_of_numa[node.id]
 
 
 _Steps: TypeAlias = tuple[Callable[[Accumulator], None], ...]

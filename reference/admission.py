@@ -2,7 +2,7 @@
 
 What belongs here: whether the API's rules let a manifest pass at all, and the node predicate that
 weighs cpu requests against what the node has. What never does: which CPUs.
-Sources: ``pkg/kubelet/lifecycle/predicate.go``, ``pkg/kubelet/preemption``, 1.36.
+Sources: ``pkg/kubelet/lifecycle/predicate.go``, ``pkg/kubelet/preemption``, 1.8 to 1.36.
 """
 
 from __future__ import annotations
@@ -121,12 +121,15 @@ def lack_of_cpus(
 
     ``allocatable``: of the node, in thousandths; ``admitted``: the other active pods. A static
     pod is critical, so the kubelet looks for pods to put out in its favour and finds none, since
-    the others are critical as well.
+    the others are critical as well. Up to 1.15 it is like any other.
     """
-    request = pod_milli_cpus(pod)
-    missing = request - (allocatable - sum(map(pod_milli_cpus, admitted)))
+    request, used = pod_milli_cpus(pod), sum(map(pod_milli_cpus, admitted))
+    missing = request - (allocatable - used)
     if not request or missing <= 0:
         return None
+    if not has(release, Behaviour.STATIC_PODS_ARE_CRITICAL):
+        text = f"requested: {request}, used: {used}, capacity: {allocatable}"
+        return refusal("OutOfcpu", f"Node didn't have enough resource: cpu, {text}", release)
     return refusal(
         _UNEXPECTED,
         "Unexpected error while attempting to recover from admission failure: "

@@ -86,19 +86,26 @@ def accumulate(
     return _accumulator(topology, available.mask, cpus, rules_of(release))
 
 
-def _accumulator(topology: CPUTopology, available: int, cpus: int, rules: Rules) -> Accumulator:
-    accumulator = Accumulator(topology, available, cpus, rules)
+def _accumulator(
+    topology: CPUTopology, available: int, cpus: int, rules: Rules, node: int | None = None
+) -> Accumulator:
+    accumulator = Accumulator(topology, available, cpus, rules, node)
     if cpus > accumulator.free.bit_count():
         raise NotEnoughCPUs(cpus, available.bit_count(), with_numbers=rules.numbers_in_refusal)
     return accumulator
 
 
 def _packed(
-    topology: CPUTopology, available: int, cpus: int, rules: Rules, strategy: str = "packed"
+    topology: CPUTopology,
+    available: int,
+    cpus: int,
+    rules: Rules,
+    strategy: str = "packed",
+    node: int | None = None,
 ) -> int:
     if cpus < 1:
         return 0
-    accumulator = _accumulator(topology, available, cpus, rules)
+    accumulator = _accumulator(topology, available, cpus, rules, node)
     for step in rules.steps[strategy]:
         step(accumulator)
         if accumulator.need < 1:
@@ -128,7 +135,7 @@ def _distributed(topology: CPUTopology, available: int, wish: _Wish, rules: Rule
     def give(node: int, number: int) -> None:
         inside = accumulator.free & topology.numa_masks[node]
         try:
-            accumulator.take(_packed(topology, inside, number, rules))
+            accumulator.take(_packed(topology, inside, number, rules, node=node))
         except AllocationError:
             return  # as the kubelet does; what is missing shows at the end
 
@@ -166,14 +173,14 @@ def _shared(
 def _request(
     topology: CPUTopology, order: list[int], wish: _Wish, rules: Rules, *, floor: bool = True
 ) -> Request:
-    fewest = _fewest(topology, wish)
-    if floor and rules.floor_from_hint and wish.hint_nodes <= len(set(order)):
+    fewest, nodes = _fewest(topology, wish), len(set(order))
+    if floor and rules.floor_from_hint and wish.hint_nodes <= nodes:
         fewest = max(fewest, wish.hint_nodes)
     return Request(
         wish.cpus,
         wish.group,
         fewest,
-        most=min(_ceil(wish.cpus, wish.group), len(set(order))),
+        most=min(_ceil(wish.cpus, wish.group), nodes),
         sockets=_inside_sockets(topology, order)
         if rules.socket_aligned and wish.align_by_socket
         else None,

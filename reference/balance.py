@@ -60,6 +60,7 @@ class Balance:
         "_free",
         "_group",
         "_size",
+        "_wholes",
     )
 
     def __init__(
@@ -68,6 +69,7 @@ class Balance:
         self._free = free
         self._cpus = cpus
         self._group = group
+        self._wholes = free if group == 1 else [count - count % group for count in free]
         self._size = size
         self._capped = capped
         self._even = group * (cpus // size // group)
@@ -122,7 +124,7 @@ class Balance:
         """The share that every member gives."""
         if not self._capped:
             return self._even
-        return min(self._even, min(self._whole(self._free[at]) for at in members))
+        return min(self._even, min(self._wholes[at] for at in members))
 
     def able(self, members: Sequence[int]) -> list[int]:
         """The members that have a group left after the even share."""
@@ -189,7 +191,8 @@ class Balance:
         return count - count % self._group
 
     def _enough(self, members: Sequence[int]) -> bool:
-        return sum(self._whole(self._free[at]) for at in members) >= self._cpus
+        wholes = self._wholes
+        return sum([wholes[at] for at in members]) >= self._cpus
 
     def _score(self, total: int) -> int:
         """The standard deviation, rounded; half a thousandth hangs on floats, as in Go."""
@@ -233,23 +236,28 @@ class Balance:
     def _first(self, able: Sequence[int], lowest: int) -> Members:
         """The first combination that has the lowest score."""
         free = self._free
-        most_first = [
-            sorted(able[at:], key=free.__getitem__, reverse=True) for at in range(len(able) + 1)
-        ]
+        most_first: dict[int, list[int]] = {}
+
+        def reached(start: int, missing: int) -> list[int]:
+            """Those from ``start`` on where most is free; few starts are ever asked for."""
+            if start not in most_first:
+                most_first[start] = sorted(able[start:], key=free.__getitem__, reverse=True)
+            return most_first[start][:missing]
 
         def visit(start: int, chosen: Members) -> Members | None:
             missing = self._size - len(chosen) - 1
             for at in range(start, len(able) - missing):
                 members = (*chosen, able[at])
-                reach = [*members, *most_first[at + 1][:missing]]
+                reach = [*members, *reached(at + 1, missing)]
                 if not self._enough(reach) or self._bound(reach) > lowest:
                     continue
-                if missing:
-                    found = visit(at + 1, members)
-                    if found is not None:
-                        return found
-                elif self._score_of(members) == lowest:
-                    return members
+                # The first of all that begin with these members; mostly it is the one.
+                first = (*members, *able[at + 1 : at + 1 + missing])
+                if self._enough(first) and self._score_of(first) == lowest:
+                    return first
+                found = visit(at + 1, members) if missing else None
+                if found is not None:
+                    return found
             return None
 
         found = visit(0, ())
@@ -271,7 +279,13 @@ class Balance:
 
     def _levelled(self, left: list[int], groups: int) -> int:
         """What it costs to take each group where most is left, whatever the kubelet's order."""
+        if not groups:
+            return 0
         cost, group = self._cost, self._group
+        most = sorted(left, reverse=True)[:groups]
+        if len(most) == groups and most[-1] >= most[0] - group:
+            # Each of them is the fullest in turn, and none is so twice.
+            return sum([cost[count - group] - cost[count] for count in most])
         level = _level(left, group, groups)
         change = 0
         for count in left:
@@ -353,7 +367,8 @@ def nearest(value: float) -> int:
 
 def _level(left: Sequence[int], group: int, groups: int) -> int:
     """The lowest level to which all can be brought by taking at most so many groups."""
-    low, high = 0, max(left)
+    high = max(left)
+    low = max(0, high - group * groups)  # what the highest alone can be brought to
     while low < high:
         middle = (low + high) // 2
         if sum([-(-(count - middle) // group) for count in left if count > middle]) <= groups:

@@ -369,6 +369,22 @@ class Behaviour(Enum):
         "CPUs of a restartable init container are not offered to later containers.",
         _pr(119447),
     )  # fmt: skip
+    UNKNOWN_POLICY_REFUSED = Known(
+        Area.POLICY, "1.16", None,
+        "A policy that does not exist is refused; before, it was logged, and policy none taken.",
+        _code("v1.16.15", "cm/cpumanager/cpu_manager.go"),
+    )  # fmt: skip
+    MISSING_RESERVATION_PANICS = Known(
+        Area.POLICY, "1.8", "1.9",
+        "The static policy without a cpu reservation makes the kubelet panic; from 1.10 on it is "
+        "an error.",
+        _code("v1.9.11", "cm/cpumanager/cpu_manager.go"),
+    )  # fmt: skip
+    INIT_CONTAINERS_DECIDE_QOS = Known(
+        Area.POLICY, "1.16", None,
+        "Init containers count for the QoS class of a pod; before, its app containers alone.",
+        f"{_KUBERNETES}/blob/v1.16.15/pkg/apis/core/v1/helper/qos/qos.go",
+    )  # fmt: skip
     SHARED_CPUS_STAY_TAKEN = Known(
         Area.POLICY, "1.24", None,
         "CPUs of a container that is removed stay taken while another container of its pod holds "
@@ -434,6 +450,12 @@ class Behaviour(Enum):
         "The Topology Manager decides on which NUMA nodes a container's CPUs lie, behind feature "
         "gate TopologyManager.",
         _kep(693),
+    )  # fmt: skip
+    STATIC_PODS_ALIGNED = Known(
+        Area.HINTS, "1.17", None,
+        "The Topology Manager looks at every pod; before, at those whose status says Guaranteed, "
+        "which that of a static pod does not when it is admitted.",
+        _code("v1.16.15", "cm/topologymanager/topology_manager.go"),
     )  # fmt: skip
     TOPOLOGY_MANAGER_ON = Known(
         Area.HINTS, "1.18", None,
@@ -538,6 +560,17 @@ class Behaviour(Enum):
         "A state file that cannot be read makes the kubelet panic.",
         _code("v1.10.9", "cm/cpumanager/state/state_file.go"),
     )  # fmt: skip
+    STATE_FILE_CREATED_EMPTY = Known(
+        Area.STATE, "1.9", "1.9",
+        "A missing state file is created empty, and stays so until something changes.",
+        _code("v1.9.11", "cm/cpumanager/state/state_file.go"),
+    )  # fmt: skip
+    STATE_OF_OTHER_CPUS_REFUSED = Known(
+        Area.STATE, "1.12", None,
+        "A state that does not have just the machine's CPUs is refused; before, CPUs that are gone "
+        "went on being handed out, and new ones were not used.",
+        _pr(66718),
+    )  # fmt: skip
     STATE_CHECKSUM = Known(
         Area.STATE, "1.12", None,
         "The state file has a checksum, and an empty file is refused; before, it had none and an "
@@ -579,6 +612,37 @@ class Behaviour(Enum):
         "The state is kept by pod uid and container name; before, by container id.",
         _pr(84462),
     )  # fmt: skip
+    LOST_CPUS_TAKEN_ANEW = Known(
+        Area.MANAGER, "1.10", "1.17",
+        "A reconcile round takes CPUs for a running container that is to have some and is not in "
+        "the state; before, it sent it the shared pool, and from 1.18 on admission takes them.",
+        _code("v1.10.13", "cm/cpumanager/cpu_manager.go"),
+    )  # fmt: skip
+    FAILED_CONTAINERS_LEFT_ALONE = Known(
+        Area.MANAGER, "1.12", "1.17",
+        "A running container for which a round finds no CPUs is left as it is; before, it was sent "
+        "the shared pool.",
+        _pr(67430),
+    )  # fmt: skip
+    INIT_CONTAINERS_RECONCILED = Known(
+        Area.MANAGER, "1.15", None,
+        "A reconcile round finds init containers; before, it looked for their ids among those of "
+        "app containers.",
+        _code("v1.15.12", "cm/cpumanager/cpu_manager.go"),
+    )  # fmt: skip
+    UNMET_CONTAINERS_FORGOTTEN = Known(
+        Area.MANAGER, "1.14", "1.16",
+        "At the end of a reconcile round every entry goes whose container the round did not meet: "
+        "at a start all of them, as no pod is known yet (kubernetes/kubernetes#81324), and that of "
+        "a container so new that its id is not known.",
+        _pr(68619),
+    )  # fmt: skip
+    STALE_CONTAINERS_FORGOTTEN = Known(
+        Area.MANAGER, "1.17", "1.17",
+        "An entry goes once the ids of all containers of all active pods are known, and its is "
+        "none of them. Up to 1.13 an entry goes only with its container.",
+        _pr(84300),
+    )  # fmt: skip
     FREED_WHEN_STALE = Known(
         Area.MANAGER, "1.18", None,
         "CPUs are freed when no active pod needs them any more; before, when a container stopped.",
@@ -600,6 +664,12 @@ class Behaviour(Enum):
         "The pod admitted last counts as active until another is admitted, so its CPUs stay taken "
         "when it is gone or was refused.",
         _pr(103979),
+    )  # fmt: skip
+    STATIC_PODS_ARE_CRITICAL = Known(
+        Area.MANAGER, "1.16", None,
+        "A static pod that asks for more cpu than is left is refused for want of pods to put out "
+        "for it (UnexpectedAdmissionError); before, as OutOfcpu.",
+        _code("v1.16.15", "types/pod_update.go"),
     )  # fmt: skip
     REJECTED_PODS_HAVE_QOS = Known(
         Area.MANAGER, "1.32", None,
@@ -623,6 +693,12 @@ class Behaviour(Enum):
         "The message of a refused pod begins `Pod was rejected: `; before, with `Pod `.",
         _code("v1.26.7", "kubelet.go"),
     )  # fmt: skip
+    DIES_IN_MAIN = Known(
+        Area.MANAGER, "1.8", "1.9",
+        "A kubelet that gives up prints `error: ` and why, and exits with status 1; from 1.10 on "
+        "by klog's fatal exit.",
+        f"{_KUBERNETES}/blob/v1.9.11/cmd/kubelet/kubelet.go",
+    )  # fmt: skip
     EXITS_WITH_ONE = Known(
         Area.MANAGER, "1.21", None,
         "A kubelet that gives up exits with status 1; before, with 255, klog's fatal exit.",
@@ -631,6 +707,12 @@ class Behaviour(Enum):
 
     # -- settings ----------------------------------------------------------------------------
 
+    CPU_MANAGER_ON = Known(
+        Area.SETTINGS, "1.10", None,
+        "Feature gate CPUManager is on by default; before, whoever wants pinned CPUs turns it on, "
+        "as nodes here are taken to have done.",
+        f"{_KUBERNETES}/blob/v1.10.13/pkg/features/kube_features.go",
+    )  # fmt: skip
     DISCOVERY_UNDER_NONE = Known(
         Area.SETTINGS, "1.32", None,
         "The machine's topology is discovered under policy none too, so a failure stops the "

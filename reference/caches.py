@@ -11,8 +11,7 @@ counts: a cache belongs to what has as many. Source: cAdvisor, ``utils/sysfs.Get
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
 from reference.behaviours import Behaviour
@@ -42,12 +41,16 @@ class CacheReader:
     """Reads caches as ``release`` does. ``with_ids``: whether it reads their ids, which a kernel
     may not show; on s390x it never does."""
 
-    __slots__ = ("_sysfs", "_uncore", "_with_ids")
+    __slots__ = ("_counts", "_numbers", "_sizes", "_sysfs", "_uncore", "_with_ids")
 
     def __init__(self, sysfs: SysFS, release: Release, *, with_ids: bool) -> None:
         self._sysfs = sysfs
         self._uncore = has(release, Behaviour.CACHE_IDS)
         self._with_ids = with_ids and self._uncore
+        # Of the texts of all caches few are different, as are the numbers that they hold.
+        self._numbers = _Known(scan_int)
+        self._sizes = _Known(lambda text: scan_uint(text, suffix="K") * _SIZE_UNIT)
+        self._counts = _Known(_count_bits)
 
     def of_node(self, cores: tuple[Core, ...]) -> tuple[tuple[Core, ...], tuple[Cache, ...]]:
         """The cores of a node with their caches, and the caches of the node. The first file that
@@ -58,7 +61,7 @@ class CacheReader:
             for core in cores:
                 own, uncore, shared = self._sorted(core, len(cores) * len(core.thread_ids))
                 of_node.update(dict.fromkeys(shared))
-                done.append(replace(core, caches=tuple(own), uncore_caches=tuple(uncore)))
+                done.append(_with_caches(core, tuple(own), tuple(uncore)))
         except (_Unknown, Unreadable):
             pass
         return (*done, *cores[len(done) :]), tuple(of_node)
@@ -69,7 +72,7 @@ class CacheReader:
             own, _, shared = self._sorted(cores[0], len(cores) * len(cores[0].thread_ids))
         except (_Unknown, Unreadable):
             return cores, ()
-        return tuple(replace(core, caches=tuple(own)) for core in cores), tuple(shared)
+        return tuple(_with_caches(core, tuple(own)) for core in cores), tuple(shared)
 
     def _sorted(
         self, core: Core, of_node: int
@@ -98,21 +101,39 @@ class CacheReader:
                 yield self._cache(f"{folder}/{name}")
 
     def _cache(self, folder: str) -> _Shared:
+        numbers, read = self._numbers, self._sysfs.read
         try:
-            number = scan_int(self._read(folder, "id")) if self._with_ids else 0
-            size = scan_uint(self._read(folder, "size"), suffix="K") * _SIZE_UNIT
-            level = scan_int(self._read(folder, "level"))
-            kind = trim(self._read(folder, "type"))
-            cpus = _count_bits(self._read(folder, "shared_cpu_map"))
+            number = numbers[read(f"{folder}/id")] if self._with_ids else 0
+            size = self._sizes[read(f"{folder}/size")]
+            level = numbers[read(f"{folder}/level")]
+            kind = read(f"{folder}/type")
+            cpus = self._counts[read(f"{folder}/shared_cpu_map")]
         except NotANumber:
             raise _Unknown from None
-        return _Shared(Cache(number, size, level, kind), cpus)
+        if kind is None:
+            raise _Unknown
+        return _Shared(Cache(number, size, level, trim(kind)), cpus)
 
-    def _read(self, folder: str, name: str) -> str:
-        text = self._sysfs.read(f"{folder}/{name}")
+
+def _with_caches(core: Core, own: tuple[Cache, ...], uncore: tuple[Cache, ...] = ()) -> Core:
+    # dataclasses.replace takes several times as long, for each of hundreds of cores.
+    return Core(core.core_id, core.socket_id, core.thread_ids, own, uncore, core.book, core.drawer)
+
+
+class _Known(dict[str | None, int]):
+    """What a function makes of a text, asked once for each text; without one, :class:`_Unknown`."""
+
+    __slots__ = ("_parse",)
+
+    def __init__(self, parse: Callable[[str], int]) -> None:
+        super().__init__()
+        self._parse = parse
+
+    def __missing__(self, text: str | None) -> int:
         if text is None:
             raise _Unknown
-        return text
+        number = self[text] = self._parse(text)
+        return number
 
 
 def _count_bits(cpu_map: str) -> int:

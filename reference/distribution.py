@@ -57,7 +57,7 @@ class Share(NamedTuple):
 
 
 class _Found(NamedTuple):
-    """A combination and the subset for its rest; ``able``: what subsets were made of.
+    """A combination and the subset for its rest; ``able``: what the subset was made of, if any.
     ``stopped``: the search broke off at the next combination, as nothing could be better."""
 
     members: Members
@@ -104,7 +104,8 @@ def _search(free: Sequence[int], request: Request, size: int) -> _Found | None:
     stops = score == 0 and (inside or not aligns)
     if not request.ends:
         _require_end(balance, members if stops else None)
-    return _Found(members, balance.first_subset(members, score), balance.able(members), stops)
+    subset = balance.first_subset(members, score)
+    return _Found(members, subset, balance.able(members) if subset else (), stops)
 
 
 def _search_all(

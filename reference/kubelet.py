@@ -15,7 +15,7 @@ from reference.admission import Refusal, allocation_refusal, lack_of_cpus
 from reference.behaviours import Behaviour
 from reference.errors import AllocationError, NotModelled, TopologyAffinityError
 from reference.manager import CPUManager
-from reference.qos import pod_milli_cpus, qos_class
+from reference.qos import as_judged, pod_milli_cpus, qos_class
 from reference.releases import NEWEST, AnyRelease, has
 from reference.runtime import Runtime
 from reference.steps import Kind, Pod
@@ -59,6 +59,10 @@ class Kubelet:
         twin._saved = self._saved
         return twin
 
+    def begin(self) -> None:
+        """What the kubelet does once it has started, before it hears of any pod: nothing that can
+        be seen (but see :mod:`reference.by_container`)."""
+
     def orders(self, pods: Sequence[Pod]) -> Iterator[Sequence[Pod]]:
         """The orders in which a kubelet that starts may admit its pods, the given one first, as
         far as the order can matter. (Manifests come out of a Go map, ``config/file_linux.go``.)
@@ -92,15 +96,18 @@ class Kubelet:
         for pod in pods:
             refusal = self._admit(pod)
             if refusal:
-                qos = qos_class(pod) if self._names_qos or self._is_ended(pod) else ""
+                qos = self._qos(pod) if self._names_qos or self._is_ended(pod) else ""
                 self.pods[pod.name] = PodView(Phase.REJECTED, *refusal, qos)
             else:
                 self._admitted[pod.name] = pod
-                self.pods[pod.name] = PodView(Phase.RUNNING, qos=qos_class(pod))
+                self.pods[pod.name] = PodView(Phase.RUNNING, qos=self._qos(pod))
                 arrived.append(pod)
         for pod in arrived:
             self._run(pod)
         self.settle()
+
+    def _qos(self, pod: Pod) -> str:
+        return qos_class(as_judged(pod, release=self._release))
 
     def _is_ended(self, pod: Pod) -> bool:
         """Whether containers of the refused pod have to be ended, which makes its status whole."""

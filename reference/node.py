@@ -12,33 +12,23 @@ always the settled one. A step that cannot be taken raises and changes nothing.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from contextlib import suppress
-from typing import Final, Protocol, TypeAlias
+from typing import TypeAlias
 
 from reference.admission import fault_of, fault_of_whole
 from reference.behaviours import Behaviour
-from reference.by_container import KubeletByContainer, ManagerByContainer
-from reference.checkpoint import exit_status, glance, reported
+from reference.checkpoint import glance
 from reference.cpuset import CPUSet
 from reference.discovery import MachineInfo, discover
-from reference.errors import (
-    CheckpointError,
-    ConfigurationError,
-    DiscoveryError,
-    IllegalStep,
-    InvalidConfiguration,
-    KubeletError,
-    KubeletHangs,
-    ModelError,
-    NotModelled,
-    StateError,
-)
+from reference.errors import IllegalStep, KubeletError, KubeletHangs, ModelError, NotModelled
+from reference.failing import last_words, status
 from reference.kubelet import Kubelet
 from reference.manager import CPUManager
-from reference.pod_level import as_decoded, pod_managers_on
-from reference.policy import Policy, make_policy, require_settings, reserved_milli_cpus
+from reference.pod_level import as_decoded
+from reference.policy import make_policy
 from reference.releases import NEWEST, AnyRelease, has, require_whole_node
 from reference.runtime import Runtime
+from reference.settings import require_modelled
+from reference.starting import Maker, PolicyFactory
 from reference.state import by_pod
 from reference.steps import (
     Apply,
@@ -63,51 +53,14 @@ from reference.steps import (
     TamperQuota,
     WriteState,
 )
-from reference.topology import CPUTopology
-from reference.topology_manager import TopologyManager, faults_of_settings
 from reference.view import Phase, View
 
 __all__ = ["Node"]
-
-STATE_FILE: Final = "/var/lib/kubelet/cpu_manager_state"
-
-#: Feature gates that may have any value here: the model knows what they do, or they change
-#: nothing that it shows.
-_KNOWN_GATES: Final = frozenset(
-    {
-        "CPUManagerPolicyAlphaOptions",
-        "CPUManagerPolicyBetaOptions",
-        "CPUManagerPolicyOptions",
-        "InPlacePodVerticalScalingExclusiveCPUs",
-        "KubeletInUserNamespace",
-        "PodLevelResourceManagers",
-        "PodLevelResources",
-        "TopologyManager",
-        "TopologyManagerPolicyAlphaOptions",
-        "TopologyManagerPolicyBetaOptions",
-        "TopologyManagerPolicyOptions",
-    }
-)
-
-#: A kubelet that does not know a gate it is given panics.
-_GATES_SINCE: Final = {
-    "InPlacePodVerticalScalingExclusiveCPUs": Behaviour.POD_LEVEL_RESOURCES,
-    "PodLevelResourceManagers": Behaviour.POD_LEVEL_MANAGERS,
-    "PodLevelResources": Behaviour.POD_LEVEL_RESOURCES,
-}
 
 #: A kubelet after its start, and the state file it leaves.
 _Branch: TypeAlias = tuple[Kubelet, str | None]
 
 Trees: TypeAlias = Callable[[str], Mapping[str, str]]
-
-
-class PolicyFactory(Protocol):
-    """Makes the policy of a kubelet that starts (:func:`reference.policy.make_policy`)."""
-
-    def __call__(
-        self, topology: CPUTopology, config: KubeletConfig, *, release: AnyRelease
-    ) -> Policy: ...
 
 
 class Node:
@@ -135,20 +88,14 @@ class Node:
         discovering: Callable[..., MachineInfo] = discover,
     ) -> None:
         require_whole_node(release)
-        _require_modelled(config, release)
+        require_modelled(config, release)
         self._trees = trees
         self._discover = discovering
         self._info = discovering(trees(machine), release=release)
         self._config = config
         self._release = release
         self._exit_status = 1
-        self._policy_factory = policy_factory
-        self._manager_factory = manager_factory
-        self._kubelet_type = Kubelet
-        if not has(release, Behaviour.KEYED_BY_POD):
-            self._kubelet_type = KubeletByContainer
-            if manager_factory is CPUManager:
-                self._manager_factory = ManagerByContainer
+        self._maker = Maker(release, policy_factory, manager_factory)
         self._manifests: dict[str, Pod] = {}
         self._known: dict[str, Pod] = {}
         self._gone: set[str] = set()
@@ -188,7 +135,7 @@ class Node:
                 self._reboot(step, name)
             case Configure(config=config):
                 self._require_down(step)
-                _require_modelled(config, self._release)
+                require_modelled(config, self._release)
                 self._config = config
             case Apply(pod=pod):
                 self._apply(pod)
@@ -221,8 +168,9 @@ class Node:
     def follow(self, seen: View) -> bool:
         """Go on from what was ``seen``, where the step just taken was decided by chance.
 
-        A kubelet that starts admits its pods in a random order; :meth:`view` shows the outcome
-        for the order of their names. Where ``seen`` equals an outcome of another order, the node
+        A kubelet that starts admits its pods in a random order, and up to 1.17 goes through them in
+        one when it gives them CPUs anew; :meth:`view` shows the outcome for the order of their
+        names. Where ``seen`` equals an outcome of another order, the node
         takes that one. Returns whether ``seen`` is now :meth:`view`.
         """
         if self.view() == seen:
@@ -260,49 +208,14 @@ class Node:
         if self._kubelet is not None:
             raise IllegalStep("Start: the kubelet runs")
         try:
-            self._require_valid()
-            self._require_capacity()
-            manager = self._started_manager()
+            fresh = self._maker.started(self._info, self._config, self._state_file, self._runtime)
         except KubeletError as error:
-            self._errors = tuple(_as_reported(error, one, self._release) for one in error.possible)
-            self._exit_status = _status_of(error, self._release)
+            self._errors = tuple(last_words(error, one, self._release) for one in error.possible)
+            self._exit_status = status(error, self._release)
             return
-        allocatable = self._info.num_cores * 1000 - self._reserved_milli()
-        fresh = self._kubelet_type(manager, self._runtime, allocatable, release=self._release)
         branches = self._admitted_in_every_order(fresh)
         self._errors, self._branches = (), branches
         self._take(branches[0])
-
-    def _topology(self) -> CPUTopology:
-        """The machine's topology; none where nobody asks for it, up to 1.31 under policy none."""
-        asked = has(self._release, Behaviour.DISCOVERY_UNDER_NONE) or self._info.refusal
-        if asked or self._config.policy != "none" or self._config.reserved_system_cpus:
-            return self._info.cpu_topology()
-        try:
-            return self._info.cpu_topology()
-        except DiscoveryError:
-            return CPUTopology.of({})
-
-    def _require_valid(self) -> None:
-        """What the kubelet refuses by a look at its settings."""
-        faults = faults_of_settings(self._config, release=self._release)
-        if faults:
-            wrapped = has(self._release, Behaviour.SETTINGS_LIST_VALUES)
-            raise InvalidConfiguration(faults, wrapped=wrapped)
-
-    def _started_manager(self) -> CPUManager:
-        topology = self._topology()
-        require_settings(topology, self._config, release=self._release)
-        aligner = TopologyManager(self._info, self._config, release=self._release)
-        policy = self._policy_factory(topology, self._config, release=self._release)
-        manager = self._manager_factory(
-            policy,
-            release=self._release,
-            feature_gates=self._config.feature_gates,
-            aligner=aligner,
-        )
-        manager.start(self._state_file)
-        return manager
 
     def _admitted_in_every_order(self, fresh: Kubelet) -> list[_Branch]:
         """The kubelets that may come of this start, each different from the others."""
@@ -311,7 +224,8 @@ class Node:
         for order in fresh.orders(pods):
             kubelet = fresh.copy()
             kubelet.take_up(order)
-            branch = (kubelet, kubelet.unsaved_state() or self._state_file)
+            text = kubelet.unsaved_state()
+            branch = (kubelet, self._state_file if text is None else text)
             if all(not _same(branch, other) for other in branches):
                 branches.append(branch)
         return branches
@@ -407,18 +321,6 @@ class Node:
         if self._kubelet is not None:
             raise IllegalStep(f"{type(step).__name__}: the kubelet runs")
 
-    def _require_capacity(self) -> None:
-        """A reservation above the capacity is refused by the static policy; without it the
-        kubelet trips over it later, with a text that shows Go's insides."""
-        if self._config.policy != "none":
-            return
-        reserved, capacity = self._reserved_milli(), self._info.num_cores * 1000
-        if reserved > capacity > 0:
-            raise NotModelled(f"a reservation of {reserved}m cpu on a machine of {capacity}m")
-
-    def _reserved_milli(self) -> int:
-        return reserved_milli_cpus(self._config, release=self._release)
-
     def _by_file_name(self) -> list[str]:
         return sorted(self._manifests, key=lambda name: f"{name}.yaml".encode())
 
@@ -434,7 +336,8 @@ class Node:
 
     def _write(self, text: str | None) -> None:
         self._state_file = text
-        self._shown = glance(text, release=self._release)
+        kept = has(self._release, Behaviour.STATE_FILE)
+        self._shown = glance(text if kept else None, release=self._release)
 
 
 def _same(one: _Branch, other: _Branch) -> bool:
@@ -444,42 +347,3 @@ def _same(one: _Branch, other: _Branch) -> bool:
         and kubelet.pods == other_kubelet.pods
         and kubelet.runtime.running() == other_kubelet.runtime.running()
     )
-
-
-def _require_modelled(config: KubeletConfig, release: AnyRelease) -> None:
-    unknown = set(config.feature_gates) - _KNOWN_GATES
-    unknown |= {
-        gate
-        for gate, since in _GATES_SINCE.items()
-        if gate in config.feature_gates and not has(release, since)
-    }
-    if unknown:
-        raise NotModelled(f"feature gates {', '.join(sorted(unknown))} of {release}")
-    managers = pod_managers_on(config.feature_gates, release=release)
-    if managers and not config.feature_gates.get("PodLevelResources", True):
-        raise NotModelled("feature gate PodLevelResourceManagers without PodLevelResources")
-    with suppress(ConfigurationError):  # which is the kubelet's to say
-        reserved_milli_cpus(config, release=release)
-
-
-def _status_of(error: KubeletError, release: AnyRelease) -> int:
-    """Up to 1.17 the static policy panics."""
-    panics = isinstance(error, StateError) or str(error).startswith("panic: ")
-    if panics and not has(release, Behaviour.KEYED_BY_POD):
-        return 2
-    return exit_status(release)
-
-
-def _as_reported(error: KubeletError, text: str, release: AnyRelease) -> str:
-    """The error as the kubelet gives up with it: what follows ``start cpu manager error: ``, or
-    its last error line where it did not come as far as that."""
-    if isinstance(error, CheckpointError):
-        fault = reported(text, release, STATE_FILE)
-        if has(release, Behaviour.KEYED_BY_POD):
-            return fault
-        first = fault.partition("\n")[0]
-        return f"failed to run Kubelet: could not initialize checkpoint manager: {first}"
-    if text.startswith("panic: "):
-        return text
-    plain = isinstance(error, (StateError, InvalidConfiguration))
-    return text if plain else f"failed to run Kubelet: {text}"

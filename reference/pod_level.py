@@ -22,6 +22,7 @@ from typing import Final
 
 from reference.behaviours import Behaviour
 from reference.cpuset import CPUSet
+from reference.errors import NotModelled
 from reference.quantity import milli_value, quantity, value
 from reference.releases import NEWEST, AnyRelease, has
 from reference.steps import Container, Kind, Pod, PodResources
@@ -57,11 +58,15 @@ def as_decoded(pod: Pod, gates: Mapping[str, bool], *, release: AnyRelease = NEW
     Pod-level resources that the release does not know are gone. Empty ones make a pod BestEffort
     up to 1.36, and from 1.37 on count for nothing. Up to 1.36 a missing pod-level request is what
     the containers ask for, or else the limit; from 1.37 on only the API server fills it in.
+    Raises :class:`NotModelled` where 1.36 and later have them switched off: others that hang on
+    them must be off as well for a kubelet to start, and then its managers still see them.
     """
     resources = pod.resources
     if resources is None:
         return pod
     known = gates.get(_GATE, has(release, Behaviour.POD_LEVEL_RESOURCES_SKIPPED))
+    if not known and has(release, Behaviour.POD_LEVEL_MANAGERS):
+        raise NotModelled(f"pod {pod.name}: pod-level resources without feature gate {_GATE}")
     if not known or not has(release, Behaviour.POD_LEVEL_RESOURCES):
         return replace(pod, resources=None)
     if resources == _EMPTY:

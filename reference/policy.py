@@ -169,7 +169,8 @@ class StaticPolicy:
             return
         self._validate_reserved(default)
         overlaps = [
-            f'{_owner_text(uid, name)} cpuset: "{cpus}" overlaps with default cpuset "{default}"'
+            f'{self._owner_text(uid, name)} cpuset: "{cpus}" overlaps with default cpuset '
+            f'"{default}"'
             for uid, named in sorted(state.entries.items())
             for name, cpus in sorted(named.items())
             if not cpus.isdisjoint(default)
@@ -184,6 +185,11 @@ class StaticPolicy:
                 f'current set of available CPUs "{everything}" doesn\'t match with '
                 f'CPUs in state "{known}"'
             )
+
+    def _owner_text(self, uid: str, name: str) -> str:
+        """Who holds CPUs; up to 1.17 the name is a container id, and there is no uid."""
+        by_pod = has(self.release, Behaviour.KEYED_BY_POD)
+        return f"pod: {uid}, container: {name}" if by_pod else f"container id: {name}"
 
     def _validate_reserved(self, default: CPUSet) -> None:
         if self.options.strict_reservation:
@@ -355,11 +361,6 @@ class StaticPolicy:
 
     def _offer(self, pod: Pod, container: Container, cpus: CPUSet) -> None:
         self._reusable = (pod.uid, self.reusable_after(self.reusable(pod), container, cpus))
-
-
-def _owner_text(uid: str, name: str) -> str:
-    """Who holds CPUs; up to 1.17 the name is a container id, and there is no uid."""
-    return f"pod: {uid}, container: {name}" if uid else f"container id: {name}"
 
 
 def make_policy(

@@ -8,17 +8,21 @@ Sources: ``pkg/apis/core/v1/helper/qos``, ``component-helpers/resource`` (``PodR
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from functools import lru_cache
 from typing import Final, TypeVar
 
+from reference.behaviours import Behaviour
 from reference.quantity import milli_value, quantity, value
+from reference.releases import AnyRelease, has
 from reference.steps import Container, Kind, Pod, PodResources
 
 __all__ = [
     "BEST_EFFORT",
     "BURSTABLE",
     "GUARANTEED",
+    "as_judged",
     "exclusive_cpus",
     "pod_milli_cpus",
     "qos_class",
@@ -52,6 +56,14 @@ def memory_request(owner: Container | PodResources) -> Fraction:
 
 def _amount(text: str | None) -> Fraction:
     return Fraction(0) if text is None else quantity(text)
+
+
+def as_judged(pod: Pod, *, release: AnyRelease) -> Pod:
+    """The pod by which its QoS class is judged: up to 1.15 without its init containers."""
+    if has(release, Behaviour.INIT_CONTAINERS_DECIDE_QOS):
+        return pod
+    apps = tuple(one for one in pod.containers if one.kind is Kind.APP)
+    return pod if apps == pod.containers else replace(pod, containers=apps)
 
 
 @lru_cache(maxsize=4096)

@@ -34,8 +34,8 @@ NEWEST: Final = "1.36"
 #: The first and the last minor that the table knows.
 OLDEST: Final = 8
 LATEST: Final = 37
-#: The first minor whose whole node was held against a real kubelet of it.
-WHOLE_SINCE: Final = 17
+#: The first minor whose whole node is modelled; real kubelets were held against it from 1.15 on.
+WHOLE_SINCE: Final = 8
 
 _RELEASE: Final = re.compile(r"v?1\.([0-9]{1,3})(?:\.([0-9]{1,4}))?", re.ASCII)
 
@@ -141,8 +141,7 @@ def _reached(release: Release, first: Release, *, same_minor: bool = False) -> b
 
 
 def require_whole_node(release: AnyRelease) -> None:
-    """Raise :class:`NotModelled` where only parts of ``release`` are modelled: up to 1.16 its
-    discovery, allocator and state file, but not the life cycle around them."""
+    """Raise :class:`NotModelled` where ``release`` is not modelled, or only in parts."""
     asked = Release.parse(release) if isinstance(release, str) else release
     if not WHOLE_SINCE <= asked.minor <= LATEST:
         raise NotModelled(

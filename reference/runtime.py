@@ -54,8 +54,14 @@ class Runtime:
         return twin
 
     def owner(self, container: str) -> tuple[str, str] | None:
-        """Pod uid and name of the container of this id, though it be gone."""
-        return self._owners.get(container)
+        """Pod uid and name of the container of this id, though it be gone; ``None`` where another
+        has taken its place."""
+        owner = self._owners.get(container)
+        if owner is None:
+            return None
+        uid, name = owner
+        box = self.of(uid).get(name)
+        return owner if box is None or box.id == container else None
 
     def of(self, uid: str) -> Mapping[str, Box]:
         """The containers of a pod, by name."""

@@ -8,18 +8,25 @@ Three outcomes are told apart, because readers treat them differently: a file's 
 
 A tree is any mapping of path to text. Paths are relative (``sys/devices/system/cpu/online``). An
 entry that is used as a folder is a symbolic link, and its text the target; a tree that spells the
-linked files out at both places works as well. Only the parts that discovery reads are indexed.
+linked files out at both places works as well. Only the parts that discovery reads have folders.
+
+How it works: no index of folders is made, which would cost more than all that discovery asks of
+it. Paths that are sorted have the members of a folder side by side, and a search by halves finds
+them.
 """
 
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Mapping
 from typing import Final
 
 __all__ = ["SysFS", "Unreadable"]
 
-_INDEXED: Final = ("sys/devices/system/cpu/", "sys/devices/system/node/")
+_ROOTS: Final = ("sys/devices/system/cpu", "sys/devices/system/node")
+_BELOW_ROOTS: Final = tuple(f"{root}/" for root in _ROOTS)
+_AFTER_SLASH: Final = chr(ord("/") + 1)
 _MAX_LINKS: Final = 40  # Linux gives up after as many, with ELOOP
 
 
@@ -32,24 +39,15 @@ def _link_loop(path: str) -> Unreadable:
 
 
 class SysFS:
-    """One tree, indexed once. Paths may lead through links; a link that leaves the tree, and one
-    whose target does not exist, is a missing file."""
+    """One tree. Paths may lead through links; a link that leaves the tree, and one whose target
+    does not exist, is a missing file."""
 
-    __slots__ = ("_folders", "_tree")
+    __slots__ = ("_is_folder", "_paths", "_tree")
 
     def __init__(self, tree: Mapping[str, str]) -> None:
         self._tree = tree
-        self._folders: dict[str, set[str]] = {folder.rstrip("/"): set() for folder in _INDEXED}
-        folders = self._folders
-        for path in tree:
-            if not path.startswith(_INDEXED):
-                continue
-            # Climb until a folder is met that was entered before.
-            folder, _, name = path.rpartition("/")
-            while folder not in folders:
-                folders[folder] = {name}
-                folder, _, name = folder.rpartition("/")
-            folders[folder].add(name)
+        self._paths = sorted(tree)
+        self._is_folder = _Folders(self._paths)
 
     def read(self, path: str) -> str | None:
         """The text of a file, ``None`` if there is none. Raises :class:`Unreadable`."""
@@ -57,18 +55,17 @@ class SysFS:
             return self._tree[path]  # asked once, as the mapping may be slow to answer
         except KeyError:
             real = self.resolve(path)
-        if real in self._folders:
+        if real is None:
+            return None
+        if self._is_folder[real]:
             raise Unreadable(f"read /{path}: is a directory")
-        return None if real is None or real == path else self._tree.get(real)
+        return None if real == path else self._tree.get(real)
 
     def names(self, folder: str) -> list[str] | None:
         """The names in a folder in byte order; ``None`` if there is none. Raises
         :class:`Unreadable`."""
-        found = self._folders.get(folder)
-        if found is None:
-            real = self.resolve(folder + "/.")
-            found = None if real is None else self._folders.get(real)
-        return None if found is None else sorted(found, key=_bytes)
+        real = self.folder(folder)
+        return sorted(self._members(real), key=_bytes) if self._is_folder[real] else None
 
     def glob(self, folder: str, name: re.Pattern[str]) -> list[str]:
         """The names in a folder that match whole, in byte order; links count, broken or not. A
@@ -84,10 +81,26 @@ class SysFS:
 
         Raises :class:`Unreadable`.
         """
-        if path in self._folders:
+        return path if self._is_folder[path] else self._walk(path)
+
+    def folder(self, path: str) -> str:
+        """The real path of a folder, through links at its end too; itself where that is none.
+
+        A prefix resolved once spares a walk for every file below it.
+        """
+        if self._is_folder[path]:
             return path
-        done: list[str] = []
-        ahead = path.split("/")[::-1]
+        real = self._walk(f"{path}/.")
+        return path if real is None else real
+
+    def _walk(self, path: str) -> str | None:
+        """:meth:`resolve` for what is no folder itself."""
+        above, slash, part = path.rpartition("/")
+        ahead = [part]  # what is still to be walked, last part first
+        while slash and not self._is_folder[above]:
+            above, slash, part = above.rpartition("/")
+            ahead.append(part)
+        done = above.split("/") if slash else []
         links = 0
         while ahead:
             part = ahead.pop()
@@ -100,22 +113,46 @@ class SysFS:
                 continue
             done.append(part)
             here = "/".join(done)
-            if ahead and here not in self._folders and here in self._tree:
+            if ahead and not self._is_folder[here]:
+                target = self._tree.get(here)
+                if target is None:
+                    continue
                 links += 1
                 if links > _MAX_LINKS:
                     raise _link_loop(path)
-                target = self._tree[here]
                 done = [] if target.startswith("/") else done[:-1]
                 ahead.extend(target.split("/")[::-1])
         return "/".join(done)
 
-    def folder(self, path: str) -> str:
-        """The real path of a folder, through links at its end too; itself where that is none.
+    def _members(self, folder: str) -> set[str]:
+        paths, below = self._paths, f"{folder}/"
+        found = set()
+        at = bisect_left(paths, below)
+        while at < len(paths) and paths[at].startswith(below):
+            name, slash, _ = paths[at][len(below) :].partition("/")
+            found.add(name)
+            # Past whatever lies below this one.
+            at = bisect_left(paths, f"{below}{name}{_AFTER_SLASH}", at) if slash else at + 1
+        return found
 
-        A prefix resolved once spares a walk for every file below it.
-        """
-        real = self.resolve(path + "/.")
-        return path if real is None else real
+
+class _Folders(dict[str, bool]):
+    """Whether a path is a folder. Remembered, as all CPUs of a node lie in one folder."""
+
+    __slots__ = ("_paths",)
+
+    def __init__(self, paths: list[str]) -> None:
+        super().__init__(dict.fromkeys(_ROOTS, True))
+        self._paths = paths
+
+    def __missing__(self, path: str) -> bool:
+        found = False
+        if path.startswith(_BELOW_ROOTS):
+            below = f"{path}/"
+            at = bisect_left(self._paths, below)
+            found = at < len(self._paths) and self._paths[at].startswith(below)
+        self[path] = found
+        return found
 
 
 def _bytes(name: str) -> bytes:

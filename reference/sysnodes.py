@@ -55,6 +55,7 @@ class SysNodes:
         self._by_package = has(release, Behaviour.CORES_BY_PACKAGE)
         self._distances = has(release, Behaviour.NUMA_DISTANCES)
         self._new_words = has(release, Behaviour.NO_CPU_IS_AVAILABLE)
+        self._numbers: dict[str, int] = {}
 
     def read(self) -> tuple[tuple[NUMANode, ...], int, bool]:
         """The nodes in byte order of their names, the number of CPUs, and whether packages stand
@@ -106,7 +107,7 @@ class SysNodes:
             package = self._sysfs.read(f"{real}/topology/physical_package_id")
             if package is None:
                 continue
-            package_id = atoi(trim(package))
+            package_id = self._number(package)
             book = drawer = ""
             if self._books:
                 shelf = self._sysfs.read(f"{real}/topology/book_id")
@@ -129,7 +130,7 @@ class SysNodes:
             threads.setdefault(core_id, []).append(cpu)
             package = self._sysfs.read(f"{real}/topology/physical_package_id")
             if package is not None:
-                packages[core_id] = atoi(trim(package))
+                packages[core_id] = self._number(package)
         return tuple(
             Core(core, packages.get(core, 0), tuple(cpus)) for core, cpus in threads.items()
         )
@@ -144,7 +145,14 @@ class SysNodes:
             real = self._sysfs.folder(f"{folder}/{name}")
             core = self._sysfs.read(f"{real}/topology/core_id")
             if core is not None:
-                yield cpu, real, atoi(trim(core))
+                yield cpu, real, self._number(core)
+
+    def _number(self, text: str) -> int:
+        """The number of an id's file. Many CPUs show the same few texts."""
+        number = self._numbers.get(text)
+        if number is None:
+            number = self._numbers[text] = atoi(trim(text))
+        return number
 
     def _cpu(self, folder: str, name: str) -> int | None:
         """The number of the CPU with this folder; ``None`` if it counts as offline."""

@@ -18,6 +18,7 @@ from types import MappingProxyType
 from typing import NamedTuple, TypeAlias
 
 from reference.cpuset import CPUSet
+from reference.twins import Twins
 
 __all__ = ["CPUTopology", "Place", "Unit"]
 
@@ -74,6 +75,9 @@ class CPUTopology:
     numa_nodes_of_socket: Mapping[int, Units] = field(init=False, repr=False, compare=False)
     cores_of_numa: Mapping[int, Units] = field(init=False, repr=False, compare=False)
     cores_of_socket: Mapping[int, Units] = field(init=False, repr=False, compare=False)
+    #: How those cores pair their CPUs, where all do alike.
+    twins_of_numa: Mapping[int, Twins | None] = field(init=False, repr=False, compare=False)
+    twins_of_socket: Mapping[int, Twins | None] = field(init=False, repr=False, compare=False)
     uncores_of_numa: Mapping[int, Units] = field(init=False, repr=False, compare=False)
     cores_of_uncore: Mapping[int, Units] = field(init=False, repr=False, compare=False)
 
@@ -116,6 +120,8 @@ class CPUTopology:
         self._set("numa_nodes_of_socket", _nested(numa, socket))
         self._set("cores_of_numa", _nested(core, numa))
         self._set("cores_of_socket", _nested(core, socket))
+        self._set("twins_of_numa", _twins(self.cores_of_numa))
+        self._set("twins_of_socket", _twins(self.cores_of_socket))
         self._set("uncores_of_numa", _nested(uncore, numa))
         self._set("cores_of_uncore", _nested(core, uncore))
 
@@ -213,6 +219,10 @@ def _units(masks: Mapping[int, int], parent: int) -> Units:
 
 def _nested(masks: Mapping[int, int], parents: Mapping[int, int]) -> dict[int, Units]:
     return {parent: _units(masks, mask) for parent, mask in parents.items()}
+
+
+def _twins(cores: Mapping[int, Units]) -> dict[int, Twins | None]:
+    return {parent: Twins.of(units) for parent, units in cores.items()}
 
 
 def _union(masks: Mapping[int, int], ids: Iterable[int]) -> CPUSet:

@@ -27,7 +27,7 @@ from topologies.paths import (
     clean,
     relevant,
 )
-from topologies.plain import PlainMembers
+from topologies.plain import MOST_PLAIN, PlainMembers
 from topologies.tree import Link, Tree
 
 #: Bounds on the archive: compressed, expanded, and how far one byte may expand. sysfs files are
@@ -106,16 +106,17 @@ class _Expanded:
 
     def take(self, size: int) -> bytes:
         """The next ``size`` bytes, fewer at the end."""
-        end = self.at + size
-        while end > len(self.buffer):
-            chunk = self._more()
-            if not chunk:
-                break
-            self.buffer = self.buffer[self.at :] + chunk
-            end, self.at = size, 0
-        piece = self.buffer[self.at : end]
+        while self.at + size > len(self.buffer) and self.refill():
+            pass
+        piece = self.buffer[self.at : self.at + size]
         self.at += len(piece)
         return piece
+
+    def refill(self) -> bool:
+        """Expand some more into the buffer, without what was taken; ``False`` at the end."""
+        chunk = self._more()
+        self.buffer, self.at = self.buffer[self.at :] + chunk, 0
+        return bool(chunk)
 
     def skip(self, size: int) -> bool:
         """Pass over ``size`` bytes; ``False`` where there are fewer."""
@@ -174,7 +175,7 @@ class _Reader:
                 self._plain_members()
         self._stream.drain()
         try:
-            check_nesting(self._entries)
+            check_nesting(self._entries, self._plain.folders)
         except ValueError as error:
             raise BrokenArchive(f"refused: {error}") from error
         return Tree(self._entries)
@@ -204,10 +205,16 @@ class _Reader:
         """Whatever follows and is plain; :meth:`_member` would do the same, one by one."""
         if self._prefix is None:
             return
-        stream, most = self._stream, MAX_FILES - self._members
-        stream.at, members, kept = self._plain.take(stream.buffer, stream.at, self._prefix, most)
-        self._members += members
-        self._count(kept)
+        stream, more = self._stream, True
+        while more:
+            most = MAX_FILES - self._members
+            stream.at, members, kept = self._plain.take(
+                stream.buffer, stream.at, self._prefix, most
+            )
+            self._members += members
+            self._count(kept)
+            # Where there is room for a whole one, what follows is not plain.
+            more = len(stream.buffer) - stream.at < MOST_PLAIN and stream.refill()
 
     def _size(self, header: bytes) -> int:
         field = header[124:136]
@@ -284,6 +291,7 @@ class _Reader:
     def _keep(self, path: str, text: str) -> None:
         self._count(len(text) + len(path))
         self._entries[path] = text
+        self._plain.folders.add(path.rpartition("/")[0])
 
     def _count(self, kept: int) -> None:
         self._kept_bytes += kept

@@ -9,7 +9,7 @@ then following links cannot leave the tree, however they are chained.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from topologies.tree import Link
@@ -55,19 +55,28 @@ def relevant(path: str) -> tuple[str, str] | None:
 
 def check_link(path: str, target: str) -> None:
     """Raise ``ValueError`` where the link at ``path`` may lead out of the tree."""
+    if climb_of(target) > path.count("/"):
+        raise ValueError("a link out of the tree")
+
+
+def climb_of(target: str) -> int:
+    """How many folders a link's target climbs; raises ``ValueError`` where no tree may hold it."""
     if target.startswith("/") or "\0" in target or len(target) > MAX_PATH:
         raise ValueError("a link out of the tree")
     parts = [part for part in target.split("/") if part not in ("", ".")]
     climb = 0
     while climb < len(parts) and parts[climb] == "..":
         climb += 1
-    if not target or ".." in parts[climb:] or climb > path.count("/"):
+    if not target or ".." in parts[climb:]:
         raise ValueError("a link out of the tree")
+    return climb
 
 
-def check_nesting(entries: Mapping[str, str]) -> None:
-    """Raise ``ValueError``, its text naming the path, where an entry lies below a file or link."""
-    folders = {path.rpartition("/")[0] for path in entries}
+def check_nesting(entries: Mapping[str, str], folders: Iterable[str] | None = None) -> None:
+    """Raise ``ValueError``, its text naming the path, where an entry lies below a file or link.
+    ``folders`` are those that entries lie in, for callers that know them."""
+    if folders is None:
+        folders = {path.rpartition("/")[0] for path in entries}
     parents: set[str] = set()
     for parent in folders:
         while parent and parent not in parents:

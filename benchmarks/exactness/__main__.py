@@ -3,10 +3,11 @@
     python -m benchmarks.exactness --release 1.36 --cases 100000 [--seed 1] [--first N]
     python -m benchmarks.exactness --replay case.json
 
-Machines, options, Topology Manager policies, and histories of pods with removals, restarts and
-hints are drawn; after each request the model and the driver (``pinproof driver build``) must say
-the same, the state file to the byte. A case ends where the model says that the kubelet hangs; for
-the first ten such cases the Go code is given three seconds to prove otherwise.
+Machines, options, feature gates, Topology Manager policies, and histories of pods with removals,
+resizes, hints, restarts and state files that somebody else has written are drawn; after each
+request the model and the driver (``pinproof driver build``) must say the same, the state file to
+the byte. A case ends where the model says that the kubelet hangs; for the first ten such cases the
+Go code is given three seconds to prove otherwise.
 
 The first difference ends it, made small, told as a story and written to a file that can be
 replayed. Exit status 1 where there is one.
@@ -15,46 +16,19 @@ replayed. Exit status 1 where there is one.
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 import time
 from collections import Counter
 from pathlib import Path
 
-from benchmarks.exactness.cases import Case, draw, dumps, loads
+from benchmarks.exactness.cases import Case, dumps, loads
+from benchmarks.exactness.drawing import draw
+from benchmarks.exactness.driver import Driver
+from benchmarks.exactness.script import Difference, End, Script
 from benchmarks.exactness.shrink import shrink
-from benchmarks.exactness.walk import Difference, End, Script, compare
 from conformance.describe import config_text
 from conformance.subjects.exec import drivers
-from conformance.subjects.exec.program import Program
-
-#: For one answer of the Go code, which over 16 NUMA nodes takes a minute of processor time.
-_PATIENCE, _HANG_PATIENCE = 900.0, 3.0
-
-
-class Driver:
-    """The driver of a release, started anew where it was lost."""
-
-    def __init__(self, path: Path, *, hang_patience: float = _HANG_PATIENCE) -> None:
-        self._path = path
-        self._hang_patience = hang_patience
-        self._program: Program | None = None
-
-    def compare(self, case: Case, *, hangs: bool = False) -> tuple[Difference | None, Script]:
-        """The first difference in a case, and the script that was walked."""
-        if hangs:
-            program = Program("driver", [str(self._path)], patience=_PATIENCE)
-            try:
-                return compare(case, program, hangs=self._hang_patience)
-            finally:
-                program.close()
-        if self._program is None or self._program.lost:
-            self._program = Program("driver", [str(self._path)], patience=_PATIENCE)
-        return compare(case, self._program)
-
-    def close(self) -> None:
-        """End the program."""
-        if self._program is not None:
-            self._program.close()
 
 
 def main() -> int:
@@ -88,35 +62,65 @@ def _arguments() -> argparse.Namespace:
 
 
 def _walk(driver: Driver, asked: argparse.Namespace) -> int:
-    begun = time.monotonic()
-    ends: Counter[End] = Counter()
-    requests = sure = 0
-    for number in range(asked.first, asked.first + asked.cases):
-        case = draw(asked.seed, asked.release, number)
-        found, script = driver.compare(case)
-        if found is None and script.end is End.HANGS and sure < asked.hangs:
-            sure += 1
-            found, script = driver.compare(case, hangs=True)
+    numbers = range(asked.first, asked.first + asked.cases)
+    tally = Tally()
+    cases = (draw(asked.seed, asked.release, number) for number in numbers)
+    for number, (case, found, script) in zip(numbers, driver.walk(cases), strict=True):
+        if found is None and script.end is End.HANGS and tally.sure < asked.hangs:
+            tally.sure += 1
+            found, script = driver.make_sure_it_hangs(case)
         if found is not None:
-            _tell(driver, case, asked, number)
+            _tell(driver, case, asked, number, found)
             return 1
-        ends[script.end] += 1
-        requests += len(script.asked)
-        done = number + 1 - asked.first
-        if done % 1000 == 0:
-            took = time.monotonic() - begun
-            print(f"{done} cases, {requests} requests, {took:.0f} s", file=sys.stderr)
-    took = time.monotonic() - begun
-    told = ", ".join(f"{count} {end.value}" for end, count in sorted(ends.items(), key=str))
-    print(
-        f"{asked.release}: {asked.cases} cases (seed {asked.seed}), {requests} requests, "
-        f"0 differences, {took:.0f} s: {told}; {sure} hangs made sure of"
-    )
+        tally.note(script)
+        if tally.cases % 1000 == 0:
+            print(tally, file=sys.stderr, flush=True)
+    print(f"{asked.release} (seed {asked.seed}): {tally}, 0 differences")
+    print(tally.ends_text())
     return 0
 
 
-def _tell(driver: Driver, case: Case, asked: argparse.Namespace, number: int) -> None:
-    small = shrink(case, lambda one: driver.compare(one)[0] is not None)
+class Tally:
+    """What came of the cases so far. ``sure``: how many hangs the Go code was asked for."""
+
+    def __init__(self) -> None:
+        self.cases = self.sure = 0
+        self._begun = time.monotonic()
+        self._requests = 0
+        self._ends: Counter[End] = Counter()
+        self._outside: Counter[str] = Counter()
+
+    def note(self, script: Script) -> None:
+        """Count one case."""
+        self.cases += 1
+        self._requests += len(script.asked)
+        self._ends[script.end] += 1
+        if script.end is End.OUTSIDE:
+            self._outside[re.sub(r"\[[0-9, ]+\]", "[…]", script.outside)[:150]] += 1
+
+    def __str__(self) -> str:
+        took = time.monotonic() - self._begun
+        return (
+            f"{self.cases} cases, {self._requests} requests, {took:.0f} s, "
+            f"{self.cases / max(took, 0.001):.0f} cases/s"
+        )
+
+    def ends_text(self) -> str:
+        """How the cases ended; what the model does not know, most frequent first."""
+        told = [f"{count} {end.value}" for end, count in sorted(self._ends.items(), key=str)]
+        if self.sure:
+            told.append(f"{self.sure} hangs made sure of")
+        lines = [", ".join(told)]
+        lines += [
+            f"  not known {count} times: {what}" for what, count in self._outside.most_common(8)
+        ]
+        return "\n".join(lines)
+
+
+def _tell(
+    driver: Driver, case: Case, asked: argparse.Namespace, number: int, first: Difference
+) -> None:
+    small = shrink(case, lambda one: first.is_like(driver.compare(one)[0]))
     found, script = driver.compare(small)
     if found is None:  # not the same every time: chance, or a hang
         small = case

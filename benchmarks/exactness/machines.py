@@ -11,12 +11,12 @@ from dataclasses import dataclass, replace
 from random import Random
 from typing import Final
 
-from reference import Cache, Core, MachineInfo, NUMANode
+from reference import Cache, Core, CPUTopology, MachineInfo, NUMANode
 from reference.releases import Release
 
-#: How many NUMA nodes and CPUs machines have at most, and how many of them: over 16 NUMA nodes the
-#: Go code searches for minutes.
-_MOST: Final = ((0.995, 8, 96), (0.9998, 12, 256), (1.0, 16, 256))
+#: How many NUMA nodes machines have at least and at most, how many CPUs at most, and how many
+#: machines are such: over 16 NUMA nodes the Go code searches for up to a minute.
+_SIZES: Final = ((0.985, 1, 8, 96), (0.9998, 1, 12, 256), (1.0, 16, 16, 128))
 
 
 @dataclass(slots=True)
@@ -27,16 +27,32 @@ class _Plan:
     nodes: int
 
 
+_KEPT: Final = 8
+_topologies: dict[int, tuple[MachineInfo, CPUTopology]] = {}
+
+
+def topology_of(info: MachineInfo) -> CPUTopology:
+    """``info.cpu_topology()``, remembered for as long as the same object is likely to be asked
+    for. Raises as that does."""
+    kept = _topologies.get(id(info))
+    if kept is None:
+        while len(_topologies) >= _KEPT:
+            _topologies.pop(next(iter(_topologies)))
+        # The machine is kept beside its topology, so that its id stays its own.
+        kept = _topologies[id(info)] = (info, info.cpu_topology())
+    return kept[1]
+
+
 def random_machine(random: Random, release: str) -> MachineInfo:
     """A machine, most often of less than a hundred CPUs, and every other one ordinary."""
     dice = random.random()
-    most_nodes, most_cpus = next((nodes, cpus) for below, nodes, cpus in _MOST if dice < below)
-    plan = _plan(random, most_nodes, most_cpus)
+    least, most, cpus = next(size for below, *size in _SIZES if dice < below)
+    plan = _plan(random, range(least, most + 1), cpus)
     odd = random.random() < 0.4
     if odd:
         plan = _uneven(random, plan)
-    cpus = _numbers(random, plan, sparse=odd and random.random() < 0.5)
-    return _told(random, plan, cpus, release, odd=odd)
+    numbers = _numbers(random, plan, sparse=odd and random.random() < 0.5)
+    return _told(random, plan, numbers, release, odd=odd)
 
 
 def machine_of_many_parts(random: Random, release: str) -> MachineInfo:
@@ -44,20 +60,20 @@ def machine_of_many_parts(random: Random, release: str) -> MachineInfo:
     when whole cores are dealt out."""
     while True:
         info = random_machine(random, release)
-        topology = info.cpu_topology()
+        topology = topology_of(info)
         if topology.num_numa_nodes > 2 and topology.cpus_per_core > 1:
             return info
 
 
-def _plan(random: Random, most_nodes: int, most_cpus: int) -> _Plan:
+def _plan(random: Random, allowed: range, most_cpus: int) -> _Plan:
     while True:
         sockets = random.choice([1, 1, 1, 1, 2, 2, 2, 2, 4, 8])
-        nodes = sockets * random.choice([1, 1, 1, 2, 2, 2, 4, 8])
+        nodes = sockets * random.choice([1, 1, 1, 2, 2, 2, 3, 4, 8])
         if random.random() < 0.06 and sockets > 1:
             nodes = max(1, sockets // 2)  # a node of several sockets
         per_node = random.choice([1, 2, 2, 3, 4, 4, 6, 8, 12, 16])
         threads = random.choice([1, 2, 2, 2, 2, 4, 4, 8])
-        if nodes <= most_nodes and nodes * per_node * threads <= most_cpus:
+        if nodes in allowed and nodes * per_node * threads <= most_cpus:
             break
     per_node = max(per_node, sockets // nodes)
     cores = []

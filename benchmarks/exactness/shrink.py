@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
-from benchmarks.exactness.cases import Arrive, Ask, Case
+from benchmarks.exactness.cases import Arrive, Ask, Case, Resize, Restart
 from reference import MachineInfo
 from reference.steps import Pod
 
@@ -37,18 +37,24 @@ def _smaller(case: Case) -> Iterator[Case]:
             if length:
                 yield replace(case, actions=(*actions[:start], *actions[start + length :]))
     for index, action in enumerate(actions):
-        if isinstance(action, Arrive | Ask):
+        if isinstance(action, Arrive | Ask | Resize):
             for pod in _smaller_pods(action.pod):
                 yield replace(
                     case,
                     actions=(*actions[:index], replace(action, pod=pod), *actions[index + 1 :]),
                 )
+        if isinstance(action, Restart) and action.rebooted:
+            calmer = replace(action, rebooted=False)
+            yield replace(case, actions=(*actions[:index], calmer, *actions[index + 1 :]))
     yield from _plainer(case)
     for machine in _smaller_machines(case.machine):
-        yield replace(case, machine=machine)
+        if machine.num_cores:
+            yield replace(case, machine=machine)
 
 
 def _smaller_pods(pod: Pod) -> Iterator[Pod]:
+    if pod.resources is not None:
+        yield replace(pod, resources=None)
     for index in range(len(pod.containers)):
         rest = (*pod.containers[:index], *pod.containers[index + 1 :])
         if rest:
@@ -69,6 +75,9 @@ def _plainer(case: Case) -> Iterator[Case]:
     for name in config.policy_options:
         rest = {key: value for key, value in config.policy_options.items() if key != name}
         yield replace(case, config=replace(config, policy_options=rest))
+    for name in config.feature_gates:
+        gates = {key: on for key, on in config.feature_gates.items() if key != name}
+        yield replace(case, config=replace(config, feature_gates=gates))
     if config.topology_manager_policy_options:
         yield replace(case, config=replace(config, topology_manager_policy_options={}))
     if config.topology_manager_scope != "container":

@@ -43,7 +43,7 @@ def too_large_is_rejected(node: LockstepNode) -> None:
     "admission/the-last-cpu-is-given",
     "A request for all that is free is admitted, and the next one is rejected",
     KEP,
-    since="1.8",
+    since="1.9",
     capabilities=[Capability.REJECTIONS],
 )
 def the_last_cpu_is_given(node: LockstepNode) -> None:
@@ -61,7 +61,7 @@ def the_last_cpu_is_given(node: LockstepNode) -> None:
     "admission/several-containers",
     "Each container of a Guaranteed pod is judged on its own request",
     TASK_PAGE,
-    since="1.8",
+    since="1.9",
     needs=Needs(free=4),
     capabilities=[Capability.CPUSETS],
 )
@@ -85,7 +85,7 @@ def several_containers(node: LockstepNode) -> None:
     "admission/rejection-returns-what-was-taken",
     "A pod that is rejected half-way leaves no CPU booked",
     KEP,
-    since="1.8",
+    since="1.9",
     capabilities=[Capability.REJECTIONS],
 )
 def rejection_returns_what_was_taken(node: LockstepNode) -> None:

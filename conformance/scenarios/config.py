@@ -44,7 +44,7 @@ def missing_reservation_is_refused(node: LockstepNode) -> None:
     "config/reservation-by-amount",
     "Amounts reserved for the system and for Kubernetes add up and are rounded up to whole CPUs",
     TASK_PAGE,
-    since="1.8",
+    since="1.9",
     needs=Needs(free=2),
 )
 def reservation_by_amount(node: LockstepNode) -> None:
@@ -107,7 +107,7 @@ def none_policy_pins_nothing(node: LockstepNode) -> None:
     "config/unknown-policy-is-refused",
     "A policy that does not exist keeps the kubelet from starting",
     TASK_PAGE,
-    since="1.17",
+    since="1.16",
     capabilities=[Capability.START_ERROR],
 )
 def unknown_policy_is_refused(node: LockstepNode) -> None:

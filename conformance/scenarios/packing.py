@@ -27,7 +27,7 @@ def _promise_whole(node: LockstepNode, rule: str, taken: CPUSet, masks: Mapping[
     "packing/whole-core",
     "A request for as many CPUs as a physical core has threads takes one whole physical core",
     TOPOLOGY_ORDER,
-    since="1.22",
+    since="1.9",
     needs=Needs(free=2, smt=2, even=True),
 )
 def whole_core(node: LockstepNode) -> None:
@@ -43,7 +43,7 @@ def whole_core(node: LockstepNode) -> None:
     "packing/several-whole-cores",
     "A request for a multiple of a core's threads takes whole physical cores",
     TOPOLOGY_ORDER,
-    since="1.22",
+    since="1.9",
     needs=Needs(free=6, smt=2, even=True),
 )
 def several_whole_cores(node: LockstepNode) -> None:
@@ -76,7 +76,7 @@ def whole_numa_node(node: LockstepNode) -> None:
     "packing/whole-socket",
     "A request for as many CPUs as a socket has takes one whole socket",
     TOPOLOGY_ORDER,
-    since="1.22",
+    since="1.9",
     needs=Needs(sockets=2, even=True),
 )
 def whole_socket(node: LockstepNode) -> None:

@@ -21,7 +21,7 @@ from reference.view import Phase
     "pool/shrinks-and-grows",
     "Running shared containers follow the shared pool as it shrinks and grows",
     TASK_PAGE,
-    since="1.8",
+    since="1.9",
     capabilities=[Capability.CPUSETS],
 )
 def shrinks_and_grows(node: LockstepNode) -> None:
@@ -48,7 +48,7 @@ def shrinks_and_grows(node: LockstepNode) -> None:
     "pool/reserved-cpus-stay",
     "Reserved CPUs are never exclusive, and shared containers may run on them",
     RESERVED_CPUS,
-    since="1.8",
+    since="1.9",
     capabilities=[Capability.CPUSETS],
 )
 def reserved_cpus_stay(node: LockstepNode) -> None:
@@ -75,7 +75,7 @@ def reserved_cpus_stay(node: LockstepNode) -> None:
     "pool/exclusive-sets-are-disjoint",
     "No CPU is exclusive to two containers",
     KEP,
-    since="1.8",
+    since="1.9",
     needs=Needs(free=3),
 )
 def exclusive_sets_are_disjoint(node: LockstepNode) -> None:
@@ -99,7 +99,7 @@ def exclusive_sets_are_disjoint(node: LockstepNode) -> None:
     "pool/deletion-returns-cpus",
     "The CPUs of a deleted pod return to the shared pool and can be taken again",
     STALE_STATE,
-    since="1.8",
+    since="1.9",
     needs=Needs(free=2),
 )
 def deletion_returns_cpus(node: LockstepNode) -> None:
@@ -121,7 +121,7 @@ def deletion_returns_cpus(node: LockstepNode) -> None:
     "pool/deletion-keeps-others",
     "The deletion of one pod moves no other",
     KEP,
-    since="1.8",
+    since="1.9",
     needs=Needs(free=3),
     capabilities=[Capability.CPUSETS],
 )

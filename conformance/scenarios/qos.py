@@ -56,7 +56,7 @@ def _owns(node: LockstepNode, pod: Pod, count: int) -> None:
     "qos/best-effort-shares",
     "A BestEffort pod runs in the shared pool",
     TASK_PAGE,
-    since="1.8",
+    since="1.9",
     capabilities=_SEES,
 )
 def best_effort_shares(node: LockstepNode) -> None:
@@ -68,7 +68,7 @@ def best_effort_shares(node: LockstepNode) -> None:
     "qos/memory-alone-shares",
     "A Burstable pod that requests memory alone runs in the shared pool",
     TASK_PAGE,
-    since="1.8",
+    since="1.9",
     capabilities=_SEES,
 )
 def memory_alone_shares(node: LockstepNode) -> None:
@@ -80,7 +80,7 @@ def memory_alone_shares(node: LockstepNode) -> None:
     "qos/burstable-cpu-shares",
     "A Burstable pod with a whole-CPU limit runs in the shared pool",
     TASK_PAGE,
-    since="1.8",
+    since="1.9",
     capabilities=_SEES,
 )
 def burstable_cpu_shares(node: LockstepNode) -> None:
@@ -92,7 +92,7 @@ def burstable_cpu_shares(node: LockstepNode) -> None:
     "qos/whole-cpus-are-exclusive",
     "A Guaranteed pod with a whole-number CPU request gets exclusive CPUs",
     TASK_PAGE,
-    since="1.8",
+    since="1.9",
     needs=Needs(free=2),
     capabilities=_SEES,
 )
@@ -105,7 +105,7 @@ def whole_cpus_are_exclusive(node: LockstepNode) -> None:
     "qos/fraction-shares",
     "A Guaranteed pod with a fractional CPU request runs in the shared pool",
     TASK_PAGE,
-    since="1.8",
+    since="1.9",
     needs=Needs(free=2),
     capabilities=_SEES,
 )
@@ -118,7 +118,7 @@ def fraction_shares(node: LockstepNode) -> None:
     "qos/limits-alone-are-exclusive",
     "A pod that states whole-number limits alone is Guaranteed and gets exclusive CPUs",
     TASK_PAGE,
-    since="1.8",
+    since="1.9",
     needs=Needs(free=2),
     capabilities=_SEES,
 )
@@ -132,7 +132,7 @@ def limits_alone_are_exclusive(node: LockstepNode) -> None:
     "qos/milli-cpus-that-make-whole-ones",
     "A request of 1000m is a whole CPU, and exclusive",
     TASK_PAGE,
-    since="1.8",
+    since="1.9",
     capabilities=_SEES,
 )
 def milli_cpus_that_make_whole_ones(node: LockstepNode) -> None:

@@ -5,7 +5,14 @@ from __future__ import annotations
 from conformance.lockstep import LockstepNode
 from conformance.pods import best_effort, exclusive, guaranteed, guaranteed_of
 from conformance.scenario import Level, Needs, scenario
-from conformance.scenarios.sources import BY_CONTAINER, EVERY_ROUND, KEP, RECONCILE, STALE_STATE
+from conformance.scenarios.sources import (
+    BY_CONTAINER,
+    EVERY_ROUND,
+    FORGOTTEN,
+    KEP,
+    RECONCILE,
+    STALE_STATE,
+)
 from conformance.subject import Capability
 from reference import CPUSet
 from reference.steps import Kind
@@ -42,7 +49,7 @@ def _keeps(node: LockstepNode, *, kill: bool) -> None:
     "restart/stop-keeps-assignments",
     "Exclusive CPUs outlive a stop and start of the kubelet",
     KEP,
-    since="1.9",
+    since="1.17",
     needs=Needs(free=3),
     capabilities=_RESTART,
 )
@@ -55,7 +62,7 @@ def stop_keeps_assignments(node: LockstepNode) -> None:
     "restart/sigkill-keeps-assignments",
     "Exclusive CPUs outlive a kill -9 of the kubelet",
     KEP,
-    since="1.9",
+    since="1.17",
     needs=Needs(free=3),
     capabilities=_RESTART,
 )
@@ -65,10 +72,51 @@ def sigkill_keeps_assignments(node: LockstepNode) -> None:
 
 
 @scenario(
+    "restart/early-releases-keep-assignments",
+    "Up to 1.13 exclusive CPUs outlive a restart of the kubelet while their containers run",
+    KEP,
+    since="1.9",
+    until="1.13",
+    needs=Needs(free=3),
+    capabilities=_RESTART,
+)
+def early_releases_keep_assignments(node: LockstepNode) -> None:
+    """The state file has them by container id, and only a container that is stopped gives them
+    back. From 1.14 to 1.16 a start forgets them; from 1.17 on they outlive it again."""
+    _keeps(node, kill=True)
+
+
+@scenario(
+    "restart/start-forgets-assignments",
+    "From 1.14 to 1.16 a kubelet that starts forgets who holds which CPUs, and gives out others",
+    FORGOTTEN,
+    level=Level.EXTENDED,
+    since="1.14",
+    until="1.16",
+    needs=Needs(free=4),
+    capabilities=_RESTART,
+)
+def start_forgets_assignments(node: LockstepNode) -> None:
+    """A defect, told here so that nobody is surprised: the first reconcile round comes before any
+    pod is known, and forgets every container that it did not meet. The next gives those that run
+    CPUs anew, which they find as on an empty machine."""
+    node.boot()
+    node.apply(guaranteed("first", 1))
+    node.apply(guaranteed("a", 1))
+    held = node.taken("a")
+    node.kill()
+    node.delete("first")
+    node.start()
+    node.promise_equal("It has as many CPUs", "number of CPUs of a/c", 1, len(node.taken("a")))
+    node.promise_cpus("Others than before", "CPUs of a/c", CPUSet(), node.taken("a") & held)
+    node.promise_cpus("It was moved", "cpuset a/c", node.taken("a"), node.cpuset("a"))
+
+
+@scenario(
     "restart/deleted-while-down-is-freed",
     "The CPUs of a pod deleted while the kubelet is down return after its start",
     STALE_STATE,
-    since="1.16",
+    since="1.17",
     needs=Needs(free=2),
     capabilities=_RESTART,
 )
@@ -133,7 +181,7 @@ def restart_repairs_a_changed_cpuset(node: LockstepNode) -> None:
     "reconcile/every-round-repairs-a-changed-cpuset",
     "A cpuset changed behind the kubelet's back is set right by the next reconcile round",
     EVERY_ROUND,
-    since="1.8",
+    since="1.9",
     until="1.21",
     needs=Needs(free=2),
     capabilities=[Capability.CPUSETS, Capability.TAMPER],
@@ -156,7 +204,7 @@ def every_round_repairs_a_changed_cpuset(node: LockstepNode) -> None:
     "After a reboot a pod is given CPUs as if it were new",
     BY_CONTAINER,
     level=Level.EXTENDED,
-    since="1.16",
+    since="1.14",
     until="1.17",
     needs=Needs(free=4),
     capabilities=[*_RESTART, Capability.REBOOT],

@@ -43,6 +43,10 @@ BY_CONTAINER: Final = Source(
     "starts",
     f"{_ISSUES}/blob/v1.17.17/pkg/kubelet/cm/cpumanager/cpu_manager.go",
 )
+FORGOTTEN: Final = Source(
+    "Issue 81324: a kubelet that starts forgets all assignments",
+    f"{_ISSUES}/issues/81324",
+)
 INIT_CONTAINERS: Final = Source(
     "Pull request 90419: CPUs of an init container are reused by its pod's app containers",
     f"{_ISSUES}/pull/90419",

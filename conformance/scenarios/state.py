@@ -38,7 +38,7 @@ def _promise_recovery(node: LockstepNode, refused: str) -> None:
     "state/removed-starts-afresh",
     "Without its state file the kubelet starts with every CPU shared, and admits its pods anew",
     KEP,
-    since="1.9",
+    since="1.10",
     needs=Needs(free=2),
     capabilities=_EDITS,
 )

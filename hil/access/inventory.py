@@ -10,8 +10,10 @@ What belongs here: the TOML form, its check, and the choice of a way. What never
     jump = "ssh://me@bastion"             # a list: one after the other
     sudo = true                           # the login is not root
     accept_new = true                     # remember the key of a host that is not known yet
-    kubeconfig = "admin.conf"             # pods through the API server
-    node = "node7.example"                # its name there; default: its host name
+    kubeconfig = "admin.conf"             # pods through the API server, as this file says
+    context = "lab"                       # of the kubeconfig; default: its current one
+    namespace = "pinproof-node7"          # made for our pods, and removed; default: a name made up
+    node = "node7.example"                # its name in the cluster; default: its host name
     flavour = "k3s"                       # default: by what is on it
     lab = "2s-2n-8c-smt2"                 # a lab node of `pinproof lab`: which
     allow = ["foreign-workloads", "static-pods", "reboot"]
@@ -47,6 +49,9 @@ from topologies.errors import one_line
 
 LOCAL: Final = "local:"
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}", re.ASCII)
+#: What the API takes for a namespace, and for a node.
+_LABEL: Final = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?", re.ASCII)
+_SUBDOMAIN: Final = re.compile(rf"(?=.{{1,253}}$){_LABEL.pattern}(\.{_LABEL.pattern})*", re.ASCII)
 _TABLE: Final = re.compile(r"\s*\[\[\s*node\s*\]\]")
 _LARGEST: Final = 1 << 20
 
@@ -64,6 +69,8 @@ class NodeAddress:
     sudo: bool = False
     accept_new: bool = False
     kubeconfig: Path | None = None
+    context: str = ""
+    namespace: str = ""
     node: str = ""
     flavour: str = ""
     lab: str = ""
@@ -175,7 +182,9 @@ class _Reader:
             sudo=self._flag(table, "sudo"),
             accept_new=self._flag(table, "accept_new"),
             kubeconfig=self._optional_file(table, "kubeconfig"),
-            node=self._text(table, "node"),
+            context=self._text(table, "context"),
+            namespace=self._api_name(table, "namespace", _LABEL),
+            node=self._api_name(table, "node", _SUBDOMAIN),
             flavour=self._text(table, "flavour"),
             lab=self._text(table, "lab"),
             allow=self._allowed(table),
@@ -220,6 +229,12 @@ class _Reader:
             raise self._wrong(key, f"{value!r} is no text of one line")
         return value
 
+    def _api_name(self, table: dict[str, Any], key: str, form: re.Pattern[str]) -> str:
+        value = self._text(table, key)
+        if value and not form.fullmatch(value):
+            raise self._wrong(key, f"{value!r} is no name that the API knows")
+        return value
+
     def _texts(self, table: dict[str, Any], key: str) -> list[str]:
         value = table.get(key, [])
         texts = [value] if isinstance(value, str) else value
@@ -253,6 +268,7 @@ class _Reader:
         last = later[0] - 1 if later else len(self._lines)
         wanted = re.compile(rf"\s*(\[+\s*)?(node\s*\.\s*)?[\"\']?{re.escape(key)}[\"\']?\s*[\].=]")
         for number in range(max(first, 1), last + 1):
-            if wanted.match(self._lines[number - 1]):
+            line = self._lines[number - 1]
+            if wanted.match(line) and (top or not _TABLE.match(line)):
                 return number
         return first

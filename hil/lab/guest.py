@@ -17,6 +17,7 @@ from typing import Final
 
 from hil.access import NodeAddress, connect
 from hil.lab import keys as keyring
+from hil.lab import names
 from hil.lab.errors import LabError
 from hil.lab.kubelet import STATE
 from hil.lab.payload import Keys
@@ -159,8 +160,7 @@ def become(shell: Shell, keys: Keys, hostname: str) -> None:
     sshd shows the new key from then on."""
     files = {
         **keys.files(),
-        "etc/hostname": (f"{hostname}\n".encode(), 0o644),
-        "etc/hosts": (f"127.0.0.1 localhost {hostname}\n::1 localhost\n".encode(), 0o644),
+        **names.files(hostname),
         "run/pinproof-seed": (secrets.token_bytes(64), 0o600),
     }
     made = io.BytesIO()

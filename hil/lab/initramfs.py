@@ -9,13 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final
 
+from hil.lab.names import ADDRESS, GATEWAY
 from hil.lab.payload import MARKER
 from topologies.capturing import acpi
 from topologies.capturing.guest import cpio
-
-#: QEMU's user network gives the guest this.
-_ADDRESS: Final = "10.0.2.15/24"
-_GATEWAY: Final = "10.0.2.2"
 
 _INIT: Final = rf"""#!/bin/busybox sh
 export PATH=/bin
@@ -27,7 +24,7 @@ say() {{ echo "pinproof-lab: $*" >/dev/console; }}
 die() {{ say "failed: $*"; sleep 1; echo o >/proc/sysrq-trigger; sleep 60; }}
 say kernel
 for module in @MODULES@; do insmod "/modules/$module" || die "$module does not load"; done
-ip link set eth0 up && ip addr add {_ADDRESS} dev eth0 && ip route add default via {_GATEWAY} ||
+ip link set eth0 up && ip addr add {ADDRESS}/24 dev eth0 && ip route add default via {GATEWAY} ||
   die "no network device"
 mount -t ext4 -o noatime /dev/vda /root || die "no root disk"
 if [ ! -e /root/{MARKER} ]; then

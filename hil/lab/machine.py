@@ -35,7 +35,7 @@ _SMALL: Final = 16
 _MACHINE: Final = f"q35,hpet=off,x-oem-id={acpi.OEM_ID},x-oem-table-id={acpi.OEM_TABLE_ID}"
 _KERNEL: Final = (
     "console=ttyS0", "net.ifnames=0", "quiet", "loglevel=4", "panic=0", "mitigations=off",
-    "nowatchdog", "apparmor=0", "selinux=0", "audit=0", "random.trust_cpu=on",
+    "nowatchdog", "tsc=reliable", "apparmor=0", "selinux=0", "audit=0", "random.trust_cpu=on",
     "systemd.show_status=0", "systemd.log_target=journal",
 )  # fmt: skip
 _CGROUP: Final = {

@@ -27,7 +27,7 @@ from hil.lab import keys as keyring
 from hil.lab import places, process
 from hil.lab.errors import LabUsageError
 from hil.lab.guest import Door
-from hil.lab.plan import NODE_NAME
+from hil.lab.names import NODE_NAME
 from topologies.errors import one_line
 
 _NOTE: Final = "node.json"

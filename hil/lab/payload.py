@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from hil.lab import kubelet as kubelets
+from hil.lab import names
 from hil.lab.recipe import OURS, tar
 
 #: There once the payload is unpacked.
@@ -46,8 +47,7 @@ def payload(
 ) -> bytes:
     """The tar. ``unit`` and ``configuration`` are the kubelet's, ``workload`` the image archive."""
     files = {
-        "etc/hostname": (f"{hostname}\n".encode(), 0o644),
-        "etc/hosts": (f"127.0.0.1 localhost {hostname}\n::1 localhost\n".encode(), 0o644),
+        **names.files(hostname),
         "etc/machine-id": (f"{uuid.uuid4().hex}\n".encode(), 0o444),
         f"etc/systemd/system/{kubelets.UNIT}": (unit.encode(), 0o644),
         f"{kubelets.MANIFESTS[1:]}/.keep": (b"", 0o644),

@@ -11,19 +11,17 @@ import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
-from hil.lab import initramfs, payload, tools
+from hil.lab import initramfs, names, payload, tools
 from hil.lab import kubelet as kubelets
 from hil.lab.image import Image
 from hil.lab.kubelet import Kubelet
 from hil.lab.machine import INITRD, OVERLAY, PAYLOAD, Machine
+from hil.lab.names import NODE_NAME
 from hil.lab.payload import Keys
 from hil.lab.workload import workload
 from topologies.capturing import acpi
-
-#: Every lab node's kubelet calls its node so: a snapshot serves nodes of any name.
-NODE_NAME: Final = "pinproof-lab"
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +55,7 @@ class Plan:
             self.configuration,
             *self.machine.shape,
             self.machine.kernel_words,
+            repr(names.files(NODE_NAME)),
         )
         made = hashlib.sha256(initrd(self.machine, self.image))
         for text in texts:

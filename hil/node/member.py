@@ -12,8 +12,9 @@ remembers what a uid had asked for.
 
 from __future__ import annotations
 
+import contextlib
 import uuid
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from shlex import quote
 
@@ -87,6 +88,7 @@ class Member:
         self._brought: set[str] = set()
         self._present: KubeletConfig | None = self.own_config
         self._last: Look | None = None
+        self._leaving: tuple[Pod, ...] = ()
 
     # ---- what is known --------------------------------------------------------------------
 
@@ -135,6 +137,8 @@ class Member:
                 )
             if config != self._present:
                 return None
+        if self._leaving:
+            self._last = self._remove(self._leaving)
         seen = self._last or self.act(Act())
         self._last = None
         if self._is_fresh(seen):
@@ -159,6 +163,11 @@ class Member:
         act = scripts.start(self.places, self.flavour.start(self.facts), pods, self.patience.start)
         stop = self.flavour.stop(self.facts)
         changes: tuple[Change, ...] = shaping
+        if clean:
+            staying = {pod.name for pod in pods}
+            changes += self._without([pod for pod in self._leaving if pod.name not in staying])
+            self._leaving = ()
+            stop += scripts.KILL_TASKS
         if config != self._present:
             changes += self.flavour.configure(self.facts, config)
             self._present = config
@@ -174,7 +183,8 @@ class Member:
         return scripts.kill(self.flavour.kill(self.facts), stop) if kill else scripts.stop(stop)
 
     def give_back(self, config: KubeletConfig | None, pods: Sequence[Pod]) -> None:
-        """A scenario is over: its pods go. ``config`` is what a kubelet that runs has."""
+        """A scenario is over: its pods go, at the latest with the next one's beginning. ``config``
+        is what a kubelet that runs has."""
         self.scenarios += 1
         self._last = None
         if self._booted_as != self._spec:
@@ -184,28 +194,28 @@ class Member:
             config = None
         if config is None:
             self._present = None
-        if not pods and config is not None:
-            return
-        changes: tuple[Change, ...] = tuple(
-            RemoveFile(scripts.manifest_path(self.places, file_name(pod.name))) for pod in pods
-        )
-        changes += tuple(SetOnline(cpu, True) for cpu in self._offline)
-        goal = ""
         if config is not None:
-            goal = "pin_none"
-        act = Act(
+            # The next scenario may restart the kubelet anyway, and nobody waits for them to go.
+            self._leaving = tuple(pods)
+            return
+        online = (SetOnline(cpu, True) for cpu in self._offline)
+        with contextlib.suppress(SubjectLostError):
+            self.act(Act(changes=(*self._without(pods), *online)))
+
+    def _without(self, pods: Iterable[Pod]) -> tuple[Change, ...]:
+        """The changes after which the kubelet has these static pods no more."""
+        files = (scripts.manifest_path(self.places, file_name(pod.name)) for pod in pods)
+        return tuple(RemoveFile(file) for file in files)
+
+    def _remove(self, pods: tuple[Pod, ...]) -> Look:
+        """Take pods away from a kubelet that runs, and wait until it has forgotten them."""
+        self._leaving = ()
+        script = (
             'pin_none() { [ -z "$(pin_ours)" ] && pin_empty; }\n'
-            f"pin_empty() {{ ! grep -qsE '{_uids(pods)}' {self.places.state_file}; }}",
-            changes=changes,
-            goal=goal,
-            seconds=self.patience.effect,
+            f"pin_empty() {{ ! grep -qsE '{_uids(pods)}' {self.places.state_file}; }}"
         )
-        try:
-            seen = self.act(act)
-        except SubjectLostError:
-            return
-        if config is not None:
-            self._last = seen
+        changes = self._without(pods)
+        return self.act(Act(script, changes, goal="pin_none", seconds=self.patience.effect))
 
     def larger(self) -> Machine | None:
         """A machine like this one with more CPUs, which the lab can boot it as."""
@@ -239,7 +249,7 @@ class Member:
         if not spec:
             changes = self.shaping(shape)
         act = self.stop(kill=False)
-        script = f"{act.script}\npin_tasks | while read -r n d; do kill -9 $n; done"
+        script = f"{act.script}{scripts.KILL_TASKS}"
         quiet = 'pin_quiet() { [ -z "$(pin_tasks)" ]; }'
         return self.act(
             Act(f"{script}\n{quiet}", changes, goal="pin_quiet", seconds=self.patience.effect)

@@ -8,11 +8,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from shlex import quote
+from typing import Final
 
 from hil.safety import Change, RemoveFile, WriteFile
 from hil.truth import ContainerTruth, Places
 from reference import CPUSet
 from reference.steps import Kind, Pod
+
+#: With which lines kubelets of any release end; for ``grep -E``.
+_LAST_WORDS: Final = "^F[0-9]{4} |^Error|^panic|[Ff]ailed to (start Con|run [Kk])|command failed"
+
+#: Once the kubelet is down: no container of ours outlives the scenario that it was made for.
+KILL_TASKS: Final = "\npin_tasks | while read -r pin_n pin_d; do kill -9 $pin_n; done"
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,12 +65,17 @@ pin_lost() {{ case $(systemctl show -p MainPID -p NRestarts "$pin_unit") in
   *MainPID=0*) return 0 ;; *NRestarts=0*) return 1 ;; *) return 0 ;; esac; }}
 pin_up_or_lost() {{ if pin_lost; then pin_last_words; else pin_up; fi; }}
 pin_last_words() {{ # what it wrote reaches the journal a little later
-  for pin_i in 1 2 3 4 5 6; do
-    pin_log | grep -qE '^[EF][0-9]{{4}} |^Error|^panic' && break
+  pin_dead=MainPID=0
+  journalctl --sync 2>/dev/null
+  for pin_w in 1 2 3 4 5 6; do
+    pin_log | grep -qE '{_LAST_WORDS}' && break
     sleep 0.5
   done
 }}
 rm -f {socket}
+# Its service manager may have started it anew by the time that somebody looks.
+pin_since=$(date +%s.%N)
+case $pin_since in *[!0-9.]*) pin_since=${{pin_since%%[!0-9]*}} ;; esac
 systemctl reset-failed "$pin_unit" 2>/dev/null
 {start_script}
 """

@@ -29,8 +29,8 @@ def refusal(look: Look) -> Refusal:
     """Why the kubelet that this look shows gave up, from its own last lines."""
     lines = look.log.splitlines()
     errors = [line for line in lines if klog.is_error(line)]
-    status = look.service.exit_status
-    if status is not None and look.service.exit_code in ("killed", "dumped"):
+    code, status = look.ended or (look.service.exit_code, look.service.exit_status)
+    if status is not None and code in ("killed", "dumped"):
         status += 128
     return Refusal(klog.gave_up_because(lines, errors), status)
 

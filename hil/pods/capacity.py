@@ -16,16 +16,18 @@ from reference.steps import Pod
 _NEVER_EVICTED: Final = ("Succeeded", "Failed")
 
 
-def refuse_if_crowded(pod: Pod, pods_text: str, allocatable: int) -> None:
+def refuse_if_crowded(pod: Pod, pods_text: str, allocatable: int, *, static: bool = True) -> None:
     """Raise :class:`hil.shell.NodeUnfit` where ``pod`` does not fit beside the pods that the
-    kubelet lists and that are not ours; ``allocatable`` is the node's, in thousandths of a CPU."""
+    kubelet lists and that are not ours; ``allocatable`` is the node's, in thousandths of a CPU.
+    A pod that is not ``static`` evicts nobody: the kubelet would refuse it."""
     foreign = list(_foreign(pods_text))
     used = sum(_requested(item) for item in foreign)
     wanted = pod_milli_cpus(pod)
     if foreign and used + wanted > allocatable:
+        so = "as a static pod it would evict them" if static else "the kubelet has no room for it"
         raise NodeUnfit(
             f"pod {pod.name} requests {wanted}m of CPU and {len(foreign)} pods of others hold "
-            f"{used}m of {allocatable}m: as a static pod it would evict them"
+            f"{used}m of {allocatable}m: {so}"
         )
 
 

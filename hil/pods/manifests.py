@@ -1,8 +1,8 @@
 """The manifest of a pod of ours.
 
 What belongs here: the form. A pod is named ``pinproof-NAME`` on the node, has its own uid (so that
-its entry in the state file and its cgroup are known), no network of its own, and programs that
-sleep until they are told to spin.
+its entry in the state file and its cgroup are known; an API server gives one instead), no network
+of its own, and programs that sleep until they are told to spin.
 """
 
 from __future__ import annotations
@@ -19,6 +19,15 @@ _SLEEPER: Final = (
     "trap 'i=0; while [ $i -lt 60000 ]; do i=$((i+1)); done' USR1; "
     "trap 'exit 0' TERM; while :; do sleep 3600 & wait $!; done"
 )
+
+
+#: What of ours is labelled with, wherever it can be.
+LABEL: Final = "app.kubernetes.io/managed-by"
+LABELS: Final = {LABEL: "pinproof"}
+#: Seconds from SIGTERM to SIGKILL. With 0, an API server takes every deletion for a forced one.
+GRACE: Final = 2
+#: Seconds after which a kubelet ends a pod that nobody came back for.
+LONGEST: Final = 6 * 3600
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,10 +50,15 @@ def text(pod: Pod, image: Image) -> str:
 
 
 def manifest(
-    pod: Pod, image: Image, *, node_name: str = "", namespace: str = "default"
+    pod: Pod,
+    image: Image,
+    *,
+    node_name: str = "",
+    namespace: str = "default",
+    service_account: str = "default",
 ) -> dict[str, Any]:
-    """The manifest as an object of the API. ``node_name``: bound to this node, past the scheduler;
-    the API server then gives a uid of its own."""
+    """The manifest as an object of the API. ``node_name``: bound to this node, past the scheduler
+    and whatever taints it has; the API server then gives a uid of its own."""
     before = [_container(each, image) for each in pod.containers if each.kind is not Kind.APP]
     spec: dict[str, Any] = {
         "hostNetwork": True,
@@ -60,10 +74,14 @@ def manifest(
     if node_name:
         spec |= {
             "nodeName": node_name,
+            "terminationGracePeriodSeconds": GRACE,
+            "activeDeadlineSeconds": LONGEST,
+            "serviceAccountName": service_account,
             "automountServiceAccountToken": False,
+            "enableServiceLinks": False,
             "tolerations": [{"operator": "Exists"}],
         }
-        metadata["labels"] = {"app.kubernetes.io/managed-by": "pinproof"}
+        metadata["labels"] = dict(LABELS)
     else:
         metadata["uid"] = pod.uid
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}

@@ -1,21 +1,22 @@
-"""What a kubelet says of its pods (``GET /pods``), understood. Pure."""
+"""What a kubelet says of its pods (``GET /pods``), or an API server of ours, understood. Pure."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 
 class NoList(Exception):
-    """What the kubelet said is no list of pods."""
+    """What the kubelet or the API server said is no list of pods."""
 
 
 @dataclass(frozen=True, slots=True)
 class PodStatus:
-    """A pod as the kubelet lists it; the API's own words. ``restarts``: how often each container
-    was started again; ``cpu_requests``: in whole and parts, of the pod's containers together."""
+    """A pod as it is listed; the API's own words. By container: ``restarts``, how often it was
+    started again, and ``container_ids``, what the runtime calls it (without the runtime's name).
+    ``leaving``: it was deleted, and is not gone yet."""
 
     uid: str
     namespace: str
@@ -25,6 +26,8 @@ class PodStatus:
     message: str
     qos: str
     restarts: Mapping[str, int]
+    container_ids: Mapping[str, str] = field(default_factory=dict)
+    leaving: bool = False
 
 
 def read_pods(text: str) -> list[PodStatus]:
@@ -33,7 +36,7 @@ def read_pods(text: str) -> list[PodStatus]:
         items = json.loads(text)["items"] or []
         return [_status(item) for item in items]
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise NoList(f"the kubelet's list of pods is not understood: {error!r}") from error
+        raise NoList(f"the list of pods is not understood: {error!r}") from error
 
 
 def _status(item: Mapping[str, Any]) -> PodStatus:
@@ -51,4 +54,10 @@ def _status(item: Mapping[str, Any]) -> PodStatus:
         message=str(status.get("message", "")),
         qos=str(status.get("qosClass", "")),
         restarts={str(each["name"]): int(each.get("restartCount", 0)) for each in containers},
+        container_ids={
+            str(each["name"]): str(each["containerID"]).rpartition("//")[2]
+            for each in containers
+            if each.get("containerID")
+        },
+        leaving=bool(metadata.get("deletionTimestamp")),
     )

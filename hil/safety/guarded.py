@@ -78,7 +78,7 @@ class Guarded:
         self._say = say
         self._over = threading.Event()
         self._lost = ""
-        self._last = time.monotonic()
+        self._last = self._renewed = time.monotonic()
         self._thread: threading.Thread | None = None
 
     def __enter__(self: Self) -> Self:
@@ -93,6 +93,7 @@ class Guarded:
         done = self._shell.run(script, stdin=self._fields(), deadline=_RESTORING)
         agent.check(self.facts.name, done, manual=self.manual)
         self.before = done.text
+        self._renewed = time.monotonic()
         self._thread = threading.Thread(target=self._keep_alive, daemon=True)
         self._thread.start()
         try:
@@ -145,7 +146,7 @@ class Guarded:
         guards.check_changes(self.facts, self.risk, changes)
         if self._lost:
             raise LeaseLost(f"{self.facts.name}: {self._lost}")
-        self._last = time.monotonic()
+        self._last = self._renewed = time.monotonic()
         for one in changes:
             self._say(f"{self.facts.name}: {agent.told(one)}")
         script, refused = agent.applying(self.facts.root, self.owner, then)
@@ -246,13 +247,18 @@ class Guarded:
         return agent.fields(watched, values)
 
     def _keep_alive(self) -> None:
-        """As long as the run does something now and then: one that hangs is dead."""
-        while not self._over.wait(self._patience / 4):
-            if time.monotonic() - self._last > IDLE:
+        """As long as the run does something now and then: one that hangs is dead. A change renews
+        the lease as well; only where none was begun for a while, a round trip is spent on it."""
+        while not self._over.wait(self._patience / 8):
+            now = time.monotonic()
+            if now - self._last > IDLE:
                 return
+            if now - self._renewed < self._patience / 4:
+                continue
             try:
                 done = self._shell.run(agent.call(self.facts.root, "touch", self.owner))
                 agent.check(self.facts.name, done)
+                self._renewed = now
             except LeaseLost as error:
                 self._lost = f"the node restored itself, since nothing was heard of us ({error})"
                 return

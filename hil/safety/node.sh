@@ -33,7 +33,11 @@ bounded() { if command -v timeout >/dev/null; then timeout -k 1 "$@"; else shift
 systemd() { [ -d "$R/run/systemd/system" ] && command -v systemctl >/dev/null; }
 
 # --- time: seconds since boot, which nobody sets, and which boot that is
-boot() { cat "$R/proc/sys/kernel/random/boot_id" 2>/dev/null || cat /proc/sys/kernel/random/boot_id; }
+boot() {
+  id=/proc/sys/kernel/random/boot_id
+  if [ -r "$R$id" ]; then read -r id <"$R$id"; else read -r id <$id; fi
+  echo "$id"
+}
 now() {
   if [ -r "$R/proc/uptime" ]; then read -r up _ <"$R/proc/uptime"; else read -r up _ </proc/uptime; fi
   echo "${up%%.*}"
@@ -138,6 +142,10 @@ put() { # path, mode, content as base64
   fi
   keep "$path"
   printf '' >"$entry/changed" || die 74 "the journal cannot be written: is the disk full?"
+  if is_manifest "$entry"; then
+    decoded "$3" | sed -n 's/.*"uid": *"\([^"]*\)".*/\1/p' >>"$J/ours" ||
+      die 74 "the journal cannot be written: is the disk full?"
+  fi
   folder "$path"
   fresh=${path%/*}/.pinproof.new
   rm -f "$fresh"
@@ -266,7 +274,10 @@ compare() { # before, after: one line for each difference
 }
 
 # --- undoing
-settle() { cat "$J/settle" 2>/dev/null || echo 20; }
+settling() { # until when what was undone may take to show
+  seconds=$(cat "$J/settle" 2>/dev/null)
+  echo $(($(now) + ${seconds:-20}))
+}
 failed=
 undone() { # an entry that is a file: the path has its original content again
   path=$(cat "$1/path")
@@ -301,9 +312,11 @@ entries() { # of these kinds, last one first
 }
 is_state() { [ "$(cat "$1/path")" = "$R$(cat "$J/state" 2>/dev/null)" ]; }
 is_manifest() {
-  manifests=$(cat "$J/manifests" 2>/dev/null)
+  manifests='' named=''
+  [ ! -f "$J/manifests" ] || IFS= read -r manifests <"$J/manifests"
   [ -n "$manifests" ] || return 1
-  case $(cat "$1/path") in "$R$manifests"/*) return 0 ;; *) return 1 ;; esac
+  IFS= read -r named <"$1/path"
+  case $named in "$R$manifests"/*) return 0 ;; *) return 1 ;; esac
 }
 is_ours() { case $(cat "$1/path") in */pinproof-*.service | */pinproof.conf) return 0 ;; *) return 1 ;; esac; }
 widen() { # give every cpuset back the CPUs that went offline
@@ -341,11 +354,29 @@ widen() { # give every cpuset back the CPUs that went offline
   done 2>/dev/null <"$J/partitions"
   :
 }
-newcomers() { # pods in the state file that the original does not know, and that are there
+slices() { # a kubelet of policy none writes the CPUs of its parent cgroup; one of static leaves them
+  [ -f "$J/cgroups" ] || return 0
+  grep '/cpuset\.cpus	' "$J/before" | while IFS='	' read -r f was; do
+    f=$R$f
+    [ -f "$f" ] || continue
+    is=$(cat "$f" 2>/dev/null)
+    [ "$is" != "$was" ] || continue
+    unit=${f%/cpuset.cpus}
+    unit=${unit##*/}
+    # What systemd remembers, it would write again.
+    case $unit in
+      *.slice) ! systemd || systemctl set-property --runtime "$unit" "AllowedCPUs=$was" 2>/dev/null ;;
+    esac
+    echo "$was" 2>/dev/null >"$f"
+  done
+  :
+}
+newcomers() { # pods in the state file that are neither of the original nor ours, and that are there
   present=$R$(cat "$J/state")
   pods=$R$(cat "$J/pods" 2>/dev/null)
   for pod in "$pods"/*; do
     uid=${pod##*/}
+    ! grep -qxF -e "$uid" "$J/ours" 2>/dev/null || continue
     grep -qF "\"$uid\"" "$present" 2>/dev/null || continue
     grep -qF "\"$uid\"" "$1/content" 2>/dev/null || return 0
   done
@@ -381,11 +412,10 @@ undo() {
   done
   widen
   # The kubelet itself forgets pods that are gone.
-  tries=0
-  while [ -n "$state" ] && [ -z "$settings" ] && [ $tries -lt "$(settle)" ] &&
+  until=$(settling)
+  while [ -n "$state" ] && [ -z "$settings" ] && [ "$(now)" -lt "$until" ] &&
     differs_content "$state" && [ -n "$(identity)" ]; do
     sleep 1
-    tries=$((tries + 1))
   done
   if [ -n "$state" ] && differs_content "$state" && newcomers "$state"; then
     say "the state file is left as it is: pods came that it did not know"
@@ -425,14 +455,14 @@ differs_content() {
   if [ -e "$1/content" ]; then ! cmp -s "$1/content" "$path"; else [ -e "$path" ]; fi
 }
 verified() { # nothing differs; what follows offline and restart comes with a delay
-  tries=0
+  until=$(settling)
   while :; do
     differences=$(fingerprint "$J" 2>/dev/null | compare "$J/before" -)
     [ -n "$differences" ] || return 0
-    [ $tries -lt "$(settle)" ] || return 1
-    tries=$((tries + 1))
+    [ "$(now)" -lt "$until" ] || return 1
     sleep 1
     widen
+    slices
   done
 }
 forget() { # the journal, by one rename; then the rest
@@ -551,7 +581,10 @@ case ${1:-} in
     ;;
   dead-man)
     [ -f "$D/lease" ] || exit 1
+    lease && exit 0
     lock
+    # Who held the lock may have restored it, as well as that could be done.
+    [ -f "$D/lease" ] || exit 1
     lease && exit 0
     finish >/dev/null
     exit 1

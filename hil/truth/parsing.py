@@ -63,6 +63,7 @@ def read_look(text: str, mark: str) -> Look:
         containers=tuple(each for each in found if each is not None),
         pods=by_kind["pods"].body if "pods" in by_kind else None,
         log=by_kind["log"].body if "log" in by_kind else "",
+        ended=_ended(by_kind["ended"].body) if "ended" in by_kind else None,
         reached="late" not in by_kind,
         print=by_kind["print"].body.strip() if "print" in by_kind else "",
         notes={
@@ -100,6 +101,11 @@ def _service(body: str) -> ServiceState:
         exit_code={"1": "exited", "2": "killed", "3": "dumped"}.get(code, ""),
         invocation=values.get("InvocationID", ""),
     )
+
+
+def _ended(body: str) -> tuple[str, int] | None:
+    code, _, status = body.strip().partition(" ")
+    return (code, _number(status)) if code else None
 
 
 def _number(text: str) -> int:

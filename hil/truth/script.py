@@ -23,7 +23,7 @@ def marker() -> str:
 
 
 _FUNCTIONS: Final = r"""
-LC_ALL=C; export LC_ALL
+LC_ALL=C; export LC_ALL; pin_since=; pin_dead=
 pin_cr=$(printf '\r')
 pin_s() { printf '\n%s %s\n' "$pin_m" "$*"; }
 pin_now() { read -r pin_t pin_x </proc/uptime; pin_t=${pin_t%.*}; }
@@ -72,9 +72,19 @@ pin_gone() { ! pin_running "$1" 1 && pin_unlisted "$1"; }
 pin_service() { systemctl show -p ActiveState -p SubState -p MainPID -p NRestarts \
   -p ExecMainStatus -p ExecMainCode -p InvocationID "$pin_unit"; }
 pin_main() { systemctl show -p MainPID --value "$pin_unit"; }
-pin_log() { # the last start's lines
-  pin_i=$(systemctl show -p InvocationID --value "$pin_unit")
-  journalctl --no-pager -q -o cat -n 400 "_SYSTEMD_INVOCATION_ID=${pin_i:-none}"
+pin_log() { # the last start's lines; those of all starts since pin_since, where that is set
+  if [ -n "$pin_since" ]; then
+    set -- "_SYSTEMD_UNIT=$pin_unit" "--since=@$pin_since"
+  else
+    pin_i=$(systemctl show -p InvocationID --value "$pin_unit")
+    set -- "_SYSTEMD_INVOCATION_ID=${pin_i:-none}"
+  fi
+  journalctl --no-pager -q -o cat -n 400 "$@"
+}
+pin_ended() { # how it ended for the first time since pin_since: "exited 1"
+  [ -z "$pin_since" ] ||
+    journalctl --no-pager -q -o cat "UNIT=$pin_unit" "--since=@$pin_since" | sed -n \
+      's/^.*: Main process exited, code=\([a-z]*\), status=\([0-9]*\).*/\1 \2/p' | head -n 1
 }
 pin_tasks() { # of our containers: "PID FILE" a line
   for pin_f in ${pin_all:-$(pin_ours)}; do
@@ -205,7 +215,9 @@ def look(
         lines += ["pin_s ran", "pin_spin"]
     lines.append("pin_look")
     if log:
-        test = "true" if log > 1 else '[ "$(pin_main)" = 0 ]'
-        lines.append(f"if {test}; then pin_s log; pin_log; fi")
+        words = "pin_s log; pin_log; pin_s ended; pin_ended"
+        lines.append(
+            words if log > 1 else f"case $pin_dead$pin_text in *MainPID=0*) {words} ;; esac"
+        )
     lines.append("pin_s end")
     return "\n".join(lines)

@@ -113,8 +113,10 @@ class Look:
 
     ``state_file``: its text, ``None`` without one. ``pods``: the kubelet's own list of its pods
     (the answer to ``GET /pods``), ``None`` where it does not answer. ``log``: the kubelet's last
-    lines, only where it was asked for. ``reached``: whether what the script waited for came.
-    ``print`` is a sum over all of it: another one tells that something has changed.
+    lines, only where it was asked for, and ``ended`` (code, status) how it ended first after the
+    script had started it: its service manager may have started it anew by then. ``reached``:
+    whether what the script waited for came. ``print`` is a sum over all of it: another one tells
+    that something has changed.
     """
 
     online: CPUSet
@@ -123,6 +125,7 @@ class Look:
     containers: tuple[ContainerTruth, ...] = ()
     pods: str | None = None
     log: str = ""
+    ended: tuple[str, int] | None = None
     reached: bool = True
     print: str = ""
     notes: Mapping[str, str] = field(default_factory=dict)

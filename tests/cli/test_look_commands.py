@@ -84,7 +84,7 @@ def test_every_command_has_help_with_an_example(command: str) -> None:
     assert f"Example: pinproof {command}" in " ".join(invoke(command, "--help").stdout.split())
 
 
-@pytest.mark.parametrize("release", ["nonsense", "1.5", "1.99"])
+@pytest.mark.parametrize("release", ["nonsense", "1.5", "1.8", "1.99"])
 def test_simulate_names_a_release_that_it_cannot_simulate(release: str) -> None:
     """An error that ``main`` turns into one line and status 2."""
     with pytest.raises((SubjectUsageError, NotModelled), match=release):

@@ -57,19 +57,19 @@ def test_a_release_is_built_from_the_module_alone() -> None:
 @pytest.mark.parametrize(
     ("minor", "taken"),
     [
-        (22, "api_1_22.go"),
-        (25, "api_1_22.go"),
-        (26, "api_1_26.go"),
-        (31, "api_1_26.go"),
-        (35, "api_1_32.go"),
-        (36, "api_1_36.go"),
-        (37, "api_1_37.go"),
-        (40, "api_1_37.go"),
+        (22, ["api_1_22.go", "cpusets_1_22.go"]),
+        (25, ["api_1_22.go", "cpusets_1_22.go"]),
+        (26, ["api_1_26.go", "cpusets_1_22.go"]),
+        (28, ["api_1_26.go", "cpusets_1_28.go"]),
+        (35, ["api_1_26.go", "cpusets_1_28.go"]),
+        (36, ["api_1_36.go", "cpusets_1_28.go"]),
+        (37, ["api_1_37.go", "cpusets_1_28.go"]),
+        (40, ["api_1_37.go", "cpusets_1_28.go"]),
     ],
 )
-def test_a_release_is_called_as_the_newest_before_it(minor: int, taken: str) -> None:
+def test_a_release_is_called_as_the_newest_before_it(minor: int, taken: list[str]) -> None:
     sources = drivers.recipe(Version(1, minor, 0), GO_MOD).sources
-    assert [name for name in sources if name.startswith("api_")] == [taken]
+    assert [name for name in sources if "_1_" in name] == taken
     assert {"main.go", "node.go", "take.go", "wire.go"} <= sources.keys()
 
 

@@ -7,23 +7,33 @@ import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
+import reference.layouts
+import reference.policy
 from benchmarks.exactness import __main__ as exactness
-from benchmarks.exactness.cases import Arrive, Case, draw, dumps, loads
+from benchmarks.exactness.cases import Action, Arrive, Case, Resize, Restart, dumps, loads
+from benchmarks.exactness.drawing import OPTIONS, draw
+from benchmarks.exactness.driver import Driver
+from benchmarks.exactness.files import Change, Now, OtherFile
+from benchmarks.exactness.script import Difference, End
 from benchmarks.exactness.shrink import shrink
-from benchmarks.exactness.walk import End, Model
+from benchmarks.exactness.walk import Model
 from conformance.subjects.exec import drivers
+from reference import CPUManager, CPUSet, KubeletHangs, StaticPolicy, pod_level
+from reference.state import State
+from reference.steps import Container, Pod
 
 ROOT = Path(__file__).parents[2]
 RELEASES = ("1.22", "1.26", "1.32", "1.36", "1.37")
 
 
 @pytest.fixture
-def driver(driver_path: Callable[[str], Path]) -> Iterator[exactness.Driver]:
+def driver(driver_path: Callable[[str], Path]) -> Iterator[Driver]:
     """The driver of 1.36."""
-    made = exactness.Driver(driver_path("1.36"))
+    made = Driver(driver_path("1.36"))
     yield made
     made.close()
 
@@ -32,7 +42,7 @@ def driver(driver_path: Callable[[str], Path]) -> Iterator[exactness.Driver]:
 def test_the_first_cases_have_no_difference(
     release: str, driver_path: Callable[[str], Path]
 ) -> None:
-    made = exactness.Driver(driver_path(release))
+    made = Driver(driver_path(release))
     try:
         for number in range(25):
             case = draw(3, release, number)
@@ -42,13 +52,13 @@ def test_the_first_cases_have_no_difference(
         made.close()
 
 
-def _first_difference(driver: exactness.Driver, release: str) -> Case:
+def _first_difference(driver: Driver, release: str) -> Case:
     """The first case on which the model of another release differs from the driver of 1.36."""
     cases = (draw(3, release, number) for number in range(300))
     return next(case for case in cases if driver.compare(case)[0] is not None)
 
 
-def test_another_release_is_seen_to_differ(driver: exactness.Driver) -> None:
+def test_another_release_is_seen_to_differ(driver: Driver) -> None:
     """So the comparison can fail, and what it shows can be made small and kept."""
     case = _first_difference(driver, "1.32")
     small = shrink(case, lambda one: driver.compare(one)[0] is not None, tries=60)
@@ -87,7 +97,7 @@ def test_a_difference_ends_the_command_with_one_and_can_be_replayed(
 def test_no_difference_ends_it_with_zero(driver_path: Callable[[str], Path]) -> None:
     done = _run("--release", "1.36", "--driver", str(driver_path("1.36")), "--cases", "20")
     assert done.returncode == 0
-    assert done.stdout.startswith("1.36: 20 cases (seed 1), ")
+    assert done.stdout.startswith("1.36 (seed 1): 20 cases, ")
     assert "0 differences" in done.stdout
 
 
@@ -114,26 +124,186 @@ def test_what_is_drawn_is_what_the_page_promises() -> None:
     assert any(one.num_sockets > one.num_numa_nodes for one in topologies)
     assert any(not node.cores for machine in machines for node in machine.nodes)
     options = {name for case in cases for name in case.config.policy_options}
-    assert len(options) == 6
+    assert options >= set(OPTIONS)
     policies = {case.config.topology_manager_policy for case in cases}
     assert policies == {"none", "best-effort", "restricted", "single-numa-node"}
-    kinds = {type(action).__name__ for case in cases for action in case.actions}
-    assert kinds == {"Arrive", "Leave", "Round", "Ask", "Exit", "Again", "Restart"}
+    actions = [action for case in cases for action in case.actions]
+    assert {type(action) for action in actions} == set(get_args(Action))
+    restarts = [one for one in actions if isinstance(one, Restart)]
+    assert {one.file.change for one in restarts if one.file} == set(Change)
+    assert any(one.rebooted for one in restarts)
+    pods = [one.pod for one in actions if isinstance(one, Arrive)]
+    assert {one.resources is None for one in pods} == {True, False}
+    gates = {gate for case in cases for gate in case.config.feature_gates}
+    assert {"PodLevelResourceManagers", "InPlacePodVerticalScalingExclusiveCPUs"} <= gates
 
 
 def test_some_cases_end_with_a_kubelet_that_hangs(driver_path: Callable[[str], Path]) -> None:
     """The model says so and goes on; the Go code is asked whether it does, which costs it."""
-    case = draw(1, "1.26", 225)
-    assert Model(case).script().end is End.HANGS
-    driver = exactness.Driver(driver_path("1.26"), hang_patience=1.0)
-    found, _ = driver.compare(case, hangs=True)
+    drawn = (draw(1, "1.26", number) for number in range(1230, 6000))
+    case = next(one for one in drawn if Model(one).script().end is End.HANGS)
+    driver = Driver(driver_path("1.26"), hang_patience=1.0)
+    found, _ = driver.make_sure_it_hangs(case)
     assert found is None
     driver.close()
+
+
+def test_a_hang_that_is_none_is_a_difference(
+    driver_path: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def hangs(*_: object) -> CPUSet:
+        raise KubeletHangs("it seems")
+
+    monkeypatch.setattr(StaticPolicy, "take", hangs)
+    cases = (draw(3, "1.36", number) for number in range(50))
+    case = next(one for one in cases if Model(one).script().end is End.HANGS)
+    driver = Driver(driver_path("1.36"), hang_patience=30.0)
+    found, _ = driver.make_sure_it_hangs(case)
+    assert found is not None
+    assert (found.asked, found.model) == ("the last request", "hangs")
+    driver.close()
+
+
+# -- what a wrong model would be caught by -------------------------------------------------------
+
+
+def _caught(driver: Driver, release: str, cases: int = 500) -> tuple[Case, Difference]:
+    """The first case that shows a difference, and the difference."""
+    drawn = (draw(3, release, number) for number in range(cases))
+    for case, found, _ in driver.walk(drawn):
+        if found is not None:
+            return case, found
+    pytest.fail(f"no difference in {cases} cases")
+
+
+def test_a_pool_dealt_out_wrongly_is_seen(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A model whose shared containers run on all CPUs of their pod."""
+    right = pod_level.partition
+
+    def wrong(pod: Pod, cpus: CPUSet, counts: dict[str, int], take: object) -> dict[str, CPUSet]:
+        given = right(pod, cpus, counts, take)  # type: ignore[arg-type]
+        return {name: held if counts.get(name) else cpus for name, held in given.items()}
+
+    monkeypatch.setattr(reference.policy, "partition", wrong)
+    case, found = _caught(driver, "1.36")
+    assert found.asked.startswith("admit ")
+    assert found.asked.endswith(": state file")
+    assert case.config.topology_manager_scope == "pod"
+
+
+def test_cpus_of_a_pool_that_are_lost_are_seen(
+    driver: Driver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A model that forgets a pod's CPUs with its last container."""
+    monkeypatch.setattr(State, "delete_pod", lambda self, uid: None)
+    _, found = _caught(driver, "1.36")
+    assert found.asked.endswith(": state file")
+
+
+@pytest.mark.parametrize("release", ["1.22", "1.36", "1.37"])
+def test_a_checksum_not_looked_at_is_seen(
+    release: str, driver_path: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reference.layouts, "_checksum", lambda *_: 0)
+    monkeypatch.setattr(reference.layouts, "_CORRUPTED", "checkpoint is fine")
+    made = Driver(driver_path(release))
+    _, found = _caught(made, release)
+    made.close()
+    assert found.asked.startswith("start the kubelet") or found.asked.endswith(": state file")
+
+
+def test_a_state_that_is_not_judged_is_seen(
+    driver: Driver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A model that starts on any state that it can read."""
+    monkeypatch.setattr(StaticPolicy, "validate", lambda self, state: None)
+    _, found = _caught(driver, "1.36")
+    assert found.asked.startswith("start the kubelet")
+    assert found.model == "runs"
+
+
+def test_a_file_of_another_release_that_is_not_understood_is_seen(
+    driver_path: Callable[[str], Path],
+) -> None:
+    """The model of 1.36 beside the Go code of 1.32, which cannot read a third layout."""
+    made = Driver(driver_path("1.32"))
+    files = [Restart(file=OtherFile(Change.RELEASE, seed)) for seed in range(40)]
+    found = [made.compare(_on_a_file(each, release="1.36"))[0] for each in files]
+    made.close()
+    texts = {(one.model == "runs", one.go == "runs") for one in found if one is not None}
+    assert texts
+
+
+@pytest.mark.parametrize("release", ["1.36", "1.37"])
+def test_a_resize_as_another_release_does_it_is_seen(
+    release: str, driver_path: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A model in which 1.37 takes CPUs as 1.36 does, and the other way round."""
+    before = Pod("a", (Container("c", "500m", "500m", "1Mi", "1Mi"),))
+    after = Pod("a", (Container("c", "1", "1", "1Mi", "1Mi"),))
+    case = replace(_on_a_file(Restart(), release), actions=(Arrive(before), Resize(after)))
+    made = Driver(driver_path(release))
+    assert made.compare(case)[0] is None
+
+    def wrong(self: CPUManager, pod: Pod, active: list[Pod]) -> None:
+        if release == "1.37":
+            self.admit(pod, active)
+
+    monkeypatch.setattr(CPUManager, "resize", wrong)
+    found, _ = made.compare(case)
+    made.close()
+    assert found is not None
+    assert found.asked.startswith("resize to ")
+
+
+def test_resizes_are_among_what_is_drawn() -> None:
+    """Both of cpu and of memory, and some that a Topology Manager refuses."""
+    scripts = [Model(draw(3, "1.36", number)).script() for number in range(400)]
+    asked = [one for script in scripts for one in script.asked if "resize to" in one.words]
+    assert {one.model[:8] for one in asked} == {"admitted", "refused:"}
+
+
+# -- files ---------------------------------------------------------------------------------------
+
+
+def _on_a_file(restart: Restart, release: str = "1.36") -> Case:
+    """A case with a pod, whose kubelet finds another file."""
+    plain = next(
+        case
+        for case in (draw(3, release, number) for number in range(100))
+        if not case.config.policy_options and case.config.policy == "static"
+        if Model(replace(case, actions=())).script().asked[0].model == "runs"
+    )
+    pod = Pod("a", (Container("c", "1", "1", "1Mi", "1Mi"),))
+    actions: tuple[Action, ...] = (Arrive(pod), restart)
+    return replace(plain, actions=actions)
+
+
+@pytest.mark.parametrize("change", list(Change))
+def test_a_file_follows_from_its_seed_and_the_node(change: Change) -> None:
+    text = Model(_on_a_file(Restart())).script().asked[-1].state_file
+    now = Now(text, "1.36", {}, "static", CPUSet(range(8)), {("u", "c"): "id"})
+    files = [OtherFile(change, seed).of(now) for seed in range(20)]
+    assert files == [OtherFile(change, seed).of(now) for seed in range(20)]
+    if change is Change.GONE:
+        assert set(files) == {None}
+    else:
+        assert len(set(files)) > 3
+
+
+@pytest.mark.parametrize("change", list(Change))
+def test_every_change_of_a_file_says_the_same_to_both(change: Change, driver: Driver) -> None:
+    for seed in range(12):
+        case = _on_a_file(Restart(file=OtherFile(change, seed)))
+        assert driver.compare(case)[0] is None, f"{change} {seed}"
 
 
 def test_an_old_release_is_not_asked_for_what_it_has_not() -> None:
     case = draw(1, "1.22", 7)
     assert set(case.config.policy_options) <= {"full-pcpus-only"}
+    drawn = [action for number in range(60) for action in draw(1, "1.22", number).actions]
+    assert not any(isinstance(one, Resize) for one in drawn)
+    assert all(one.pod.resources is None for one in drawn if isinstance(one, Arrive))
     arrivals = [one for one in case.actions if isinstance(one, Arrive)]
     assert replace(case, actions=tuple(arrivals)).release == "1.22"
 

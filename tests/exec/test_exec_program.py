@@ -15,7 +15,8 @@ import pytest
 import topologies
 from conformance.subject import SubjectLostError, SubjectSetupError, SubjectUsageError
 from conformance.subjects import open_subject
-from conformance.subjects.exec import ExecSubject
+from conformance.subjects.exec import ExecSubject, wire
+from conformance.subjects.exec.program import Program
 from reference import CPUSet
 from reference.steps import KubeletConfig, RemoveState, Start
 
@@ -106,6 +107,32 @@ def test_what_a_program_leaves_behind_is_killed_with_it(wrong: str) -> None:
     assert found is not None
     assert not Path(f"/proc/{found[1]}").exists()
     subject.close()
+
+
+def test_requests_may_be_sent_ahead_of_their_answers(wrong: str) -> None:
+    """More of them than both pipes hold at a time, and each answer goes to its request."""
+    program = Program("ahead", [*wrong.split(), "good"])
+    batches = [[wire.Stop(node="n" * 500) for _ in range(100)] for _ in range(20)]
+    for batch in batches:
+        program.send(batch)
+    for batch in batches:
+        assert [one.id for one in program.receive(batch)] == [one.id for one in batch]
+    program.close()
+    with pytest.raises(SubjectLostError, match="was closed"):
+        program.send([wire.Stop(node="n")])
+
+
+def test_of_requests_sent_ahead_those_before_the_end_are_answered(wrong: str) -> None:
+    program = Program("ahead", [*wrong.split(), "exit"])
+    whole, fatal, late = [wire.Stop(node="a")], [wire.Start(node="a")], [wire.Stop(node="a")]
+    for batch in (whole, fatal, late):
+        program.send(batch)
+    assert len(program.receive(whole)) == 1
+    with pytest.raises(SubjectLostError, match="exit status 7"):
+        program.receive(fatal)
+    with pytest.raises(SubjectLostError, match="exit status 7"):
+        program.receive(late)
+    assert program.lost
 
 
 RUNNER = """

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import json
 import os
 import subprocess
 import time
@@ -335,6 +336,29 @@ def test_pods_that_came_meanwhile_keep_their_cpus(fake: FakeNode, facts: NodeFac
         state = text(fake, STATE).replace('{"5f', f'{{"{uid}": {{"main": "4"}}, "5f')
         (fake.root / STATE[1:]).write_text(state)
     assert text(fake, STATE) == state
+
+
+def test_our_own_pods_are_no_newcomers(fake: FakeNode, facts: NodeFacts) -> None:
+    """A kubelet that crash-loops on their state never takes their folders away."""
+    uid = "77777777-0000-4000-8000-000000000002"
+    before = text(fake, STATE)
+    manifest = json.dumps({"kind": "Pod", "metadata": {"uid": uid}}, indent=1)
+    with Guarded(fake.shell(), facts, Risk.KUBELET_RESTART, "test", settle=0) as node:
+        node.change_file("/etc/kubernetes/manifests/pinproof-a.yaml", manifest)
+        (fake.root / f"var/lib/kubelet/pods/{uid}").mkdir()
+        state = before.replace('{"5f', f'{{"{uid}": {{"main": "4"}}, "5f')
+        (fake.root / STATE[1:]).write_text(state)
+        assert text(fake, STATE) != before
+    assert text(fake, STATE) == before
+
+
+def test_a_parent_cgroup_gets_its_cpus_back(fake: FakeNode, facts: NodeFacts) -> None:
+    """A kubelet of policy none writes them, and one of policy static leaves them there."""
+    place = fake.root / "sys/fs/cgroup/kubepods.slice/cpuset.cpus"
+    before = place.read_text()
+    with Guarded(fake.shell(), facts, Risk.KUBELET_RESTART, "test", settle=3):
+        place.write_text("0-7\n" if before != "0-7\n" else "\n")
+    assert place.read_text() == before
 
 
 def test_hostile_names_reach_no_shell(fake: FakeNode, facts: NodeFacts) -> None:

@@ -550,11 +550,50 @@ def test_with_pods_of_others_pinned_nothing_can_be_told(monkeypatch: pytest.Monk
 
 
 def test_every_step_is_one_round_trip(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where the node does as it ought to, at once; one more takes the pods away."""
+    """Where the node does as it ought to, at once; the first line of a story is no step, and its
+    pods go with the next scenario."""
     member = ModelMember()
     _impatient(monkeypatch, member)
     found = find("restart/stop-keeps-assignments")
     assert found is not None
     result = run(found, member)
     assert result.verdict == "pass"
-    assert len(member.acts) == len(result.steps)
+    assert len(member.acts) == len(result.steps) - 1
+
+
+def test_who_needs_the_same_kubelet_takes_the_pods_before_away(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """And waits until the kubelet has forgotten them."""
+    member = ModelMember()
+    _impatient(monkeypatch, member)
+    pods = find("qos/whole-cpus-are-exclusive")
+    assert pods is not None
+    assert run(pods, member).verdict == "pass"
+    left = [change for act in member.acts for change in act.changes if "pinproof-" in str(change)]
+    member.acts.clear()
+    assert run(pods, member).verdict == "pass"
+    removed = [one for one in member.acts[0].changes if isinstance(one, RemoveFile)]
+    assert left
+    assert removed
+    assert member.acts[0].goal == "pin_none"
+    assert "#start" not in "".join(act.script for act in member.acts)
+
+
+def test_who_needs_another_kubelet_does_not_wait_for_the_pods_before(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Their manifests go, the kubelet is stopped, and what still runs of them is killed."""
+    member = ModelMember()
+    _impatient(monkeypatch, member)
+    pods, other = find("qos/whole-cpus-are-exclusive"), find("options/full-pcpus-gives-whole-cores")
+    assert pods is not None
+    assert other is not None
+    assert run(pods, member).verdict == "pass"
+    member.acts.clear()
+    assert run(other, member).verdict == "pass"
+    first = member.acts[0]
+    assert [one for one in first.changes if isinstance(one, RemoveFile)]
+    assert (
+        first.script.index("#stop") < first.script.index("kill -9") < first.script.index("#start")
+    )

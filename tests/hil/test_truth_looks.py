@@ -6,6 +6,7 @@ from typing import Final
 
 import pytest
 
+from hil.node.views import Refusal, refusal
 from hil.truth import NotALook, Places, look, read_look
 from hil.truth.places import pods_url
 from reference import CPUSet
@@ -166,6 +167,15 @@ def test_a_service_that_crash_loops() -> None:
         1,
         "exited",
     )
+
+
+@pytest.mark.parametrize(("ended", "status"), [("exited 1\n", 1), ("killed 9\n", 137), ("", None)])
+def test_how_a_kubelet_ended_that_was_started_anew(ended: str, status: int | None) -> None:
+    """Its service manager tells of the one that runs now."""
+    text = SERVICE.replace("NRestarts=0", "NRestarts=1")
+    more = section("log", "Error: no such policy\n") + section("ended", ended)
+    seen = read_look(answer(more=more).replace(SERVICE, text), MARK)
+    assert refusal(seen) == Refusal("Error: no such policy", status)
 
 
 @pytest.mark.parametrize(

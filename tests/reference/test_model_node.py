@@ -422,7 +422,7 @@ def test_a_reservation_above_the_machine_is_not_modelled_without_the_static_poli
 
 def test_a_release_that_is_not_modelled() -> None:
     with pytest.raises(NotModelled):
-        Node(trees, EIGHT, ONE, release="1.16")
+        Node(trees, EIGHT, ONE, release="1.7")
 
 
 def test_a_uid_that_comes_back_for_another_pod_is_not_modelled() -> None:

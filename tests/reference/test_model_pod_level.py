@@ -87,6 +87,17 @@ def test_who_knows_pod_level_resources(
     assert pod_milli_cpus(decoded) == (4000 if known else 0)
 
 
+@pytest.mark.parametrize("release", ["1.36", "1.37"])
+def test_1_36_and_later_without_them_are_outside_the_model(release: str) -> None:
+    """The kubelet starts only where what hangs on them is off too; then its CPU manager still sees
+    them, and gives such a pod nothing (Go code, exact comparison)."""
+    off = {"PodLevelResources": False}
+    with pytest.raises(NotModelled, match="pod a: pod-level resources without feature gate"):
+        as_decoded(pod("a", "4", Container("c")), off, release=release)
+    plain = Pod("a", (exclusive("c", "2"),))
+    assert as_decoded(plain, off, release=release) is plain
+
+
 @pytest.mark.parametrize(("release", "qos"), [("1.36", "BestEffort"), ("1.37", "Guaranteed")])
 def test_resources_that_name_nothing(release: str, qos: str) -> None:
     """``resources: {}``, seen on 1.36.4 and 1.37.0."""

@@ -235,6 +235,13 @@ def test_of_several_overlaps_any_may_be_named() -> None:
     assert len(caught.value.possible) == 2
 
 
+def test_an_owner_without_uid_is_a_pod_all_the_same() -> None:
+    """As somebody may have written it; only up to 1.17 names are container ids."""
+    with pytest.raises(StateError) as caught:
+        started(state_file("0-6", {"": {"c": "6"}}))
+    assert str(caught.value).startswith('pod: , container: c cpuset: "6" overlaps')
+
+
 def test_what_is_not_looked_at() -> None:
     manager = started(state_file("0,3-7", {"gone": {"a": "1-2", "b": "1"}}))
     assert manager.state.changes == 0

@@ -415,3 +415,12 @@ def test_captures_of_real_machines_load_as_tarfile_reads_them(path: Path) -> Non
             if "/sys/devices/system/" in member.name and (member.isfile() or member.issym())
         ]
     assert len(tree) >= len(relevant) > 100
+
+
+def test_a_packed_machine_is_small_and_unpacked_in_little_memory(tmp_path: Path) -> None:
+    tree = describe("2s-4n-64c-smt2").tree
+    place = tmp_path / "m.tar.xz"
+    topologies.pack(tree, place)
+    assert dict(read_tree(place)) == dict(tree)
+    assert place.stat().st_size < sum(map(len, tree.values())) / 10
+    assert lzma.decompress(place.read_bytes(), memlimit=4 << 20)  # preset 6 needs more than 8

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import topologies
-from topologies import plain
+from topologies import archive, plain
 from topologies.archive import BrokenArchive, read_archive
 
 CPU = "sys/devices/system/cpu"
@@ -161,3 +161,26 @@ def test_any_damage_is_treated_alike(data: st.DataObject) -> None:
     for _ in range(data.draw(st.integers(1, 3))):
         damaged[data.draw(st.integers(1024, len(damaged) - 1))] = data.draw(st.integers(0, 255))
     assert_same(bytes(damaged))
+
+
+@pytest.mark.parametrize(
+    "links",
+    [
+        [("cpu0/node0", "../../node/node0"), ("cpu1/node0", "../../node/node0")],
+        [("cpu0/a/b/c/d/far", "../../../../../../../.."), ("far", "../../../../../../../..")],
+        [("cpu0/a", "../../../../.."), ("cpu1/deeper/a", "../../../../..")],
+        [("cpu0/a", "x/../y"), ("cpu1/a", "x/../y")],
+        [("cpu0/a", ""), ("cpu0/b", "/")],
+        [("cpu0/a", "x" * 100), ("cpu0/b", "x" * 99)],
+    ],
+)
+def test_a_target_is_judged_at_every_place(links: list[tuple[str, str]]) -> None:
+    assert_same(packed([*START, *((f"m/{CPU}/{path}", to, LINK) for path, to in links)]))
+
+
+@pytest.mark.parametrize("piece", [1, 511, 512, 513, 1024, 5000])
+def test_members_may_lie_across_pieces(piece: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    expected = told(DESCRIBED)
+    monkeypatch.setattr(archive, "_CHUNK", piece)
+    assert told(DESCRIBED) == expected
+    assert assert_same(DESCRIBED[:20_000]) == "torn: it ends in the middle"

@@ -60,6 +60,7 @@ class Channel:
         self._poll = select.poll()
         self._poll.register(self._out, select.POLLIN)
         self._poll.register(self._err, select.POLLIN)
+        self._unsent = bytearray()
         self._received = bytearray()
         self._said = bytearray()
 
@@ -68,20 +69,30 @@ class Channel:
 
         Raises :class:`LineLost`; then the program is gone.
         """
-        if self.lost:
-            raise LineLost(self.lost)
-        unsent = memoryview(b"".join(lines))
+        self.send(lines)
+        return self.receive(len(lines), patience=patience)
+
+    def send(self, lines: Sequence[bytes]) -> None:
+        """Send the lines as far as the program takes them now; the rest goes while something is
+        received. Raises :class:`LineLost`."""
+        self._require_there()
+        self._unsent += b"".join(lines)
+        self._send()
+
+    def receive(self, count: int, *, patience: float) -> list[bytes]:
+        """The next lines, each waited for ``patience`` seconds at most. Raises as :meth:`ask`."""
+        self._require_there()
         answers: list[bytes] = []
         deadline = time.monotonic() + patience
-        while len(answers) < len(lines):
-            if unsent:
-                unsent = self._send(unsent)
+        while len(answers) < count:
+            if self._unsent:
+                self._send()
             line = self._line()
             if line is not None:
                 answers.append(line)
                 deadline = time.monotonic() + patience
             else:
-                self._wait(bool(unsent), deadline, patience)
+                self._wait(deadline, patience)
         return answers
 
     def excerpt(self) -> str:
@@ -104,13 +115,17 @@ class Channel:
                 stream.close()
         self.lost = self.lost or "was closed"
 
-    def _send(self, unsent: memoryview) -> memoryview:
+    def _require_there(self) -> None:
+        if self.lost:
+            raise LineLost(self.lost)
+
+    def _send(self) -> None:
         try:
-            return unsent[os.write(self._in, unsent) :]
+            del self._unsent[: os.write(self._in, self._unsent)]
         except BlockingIOError:
-            return unsent
+            return
         except BrokenPipeError:
-            return memoryview(b"")  # what it does instead shows when it is listened to
+            self._unsent.clear()  # what it does instead shows when it is listened to
 
     def _line(self) -> bytes | None:
         end = self._received.find(b"\n")
@@ -122,7 +137,8 @@ class Channel:
         del self._received[: end + 1]
         return line
 
-    def _wait(self, sending: bool, deadline: float, patience: float) -> None:
+    def _wait(self, deadline: float, patience: float) -> None:
+        sending = bool(self._unsent)
         left = deadline - time.monotonic()
         if left <= 0:
             self._lose(f"hangs: no answer in {patience:g} s")

@@ -2,10 +2,10 @@
 
 What belongs here: what a driver is built from. What never does: how (``workshop``).
 
-The program's source is the folder ``driver`` beside this module: all of it but the ``api_*.go``,
-which say what releases call differently. Of those the newest that is no later than the release is
-taken. Only exported names of Kubernetes are used, so a checkout of a fork can take the place of
-the released module.
+The program's source is the folder ``driver`` beside this module. Files with a release in their
+names (``api_1_36.go``, ``cpusets_1_28.go``) say what releases call differently: of each kind the
+newest that is no later than the release is taken. Only exported names of Kubernetes are used, so a
+checkout of a fork can take the place of the released module.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from conformance.subjects.kubelet.workshop import Built, Progress, Workshop
 __all__ = ["OLDEST", "WORKSHOP", "build", "cached", "recipe"]
 
 _SOURCE: Final = Path(__file__).with_name("driver")
-_API: Final = re.compile(r"api_(\d+)_(\d+)\.go", re.ASCII)
+_BY_RELEASE: Final = re.compile(r"([a-z]+)_(\d+)_(\d+)\.go", re.ASCII)
 
 
 def build(target: str, *, replaced: Path | None = None, progress: Progress | None = None) -> Path:
@@ -51,19 +51,24 @@ def recipe(version: Version, theirs: str, replaced: Path | None = None) -> Recip
 
 @cache
 def _sources(minor: Minor) -> dict[str, str]:
-    fitting = [one for one in _apis() if one <= minor]
-    if not fitting:
+    if minor < OLDEST:
         raise SubjectSetupError(f"there is no driver for {minor}: {OLDEST} is the oldest")
-    api = "api_{}_{}.go".format(*max(fitting))
-    names = [each.name for each in _SOURCE.glob("*.go")]
-    taken = [name for name in names if name == api or not _API.fullmatch(name)]
+    taken = [each.name for each in _SOURCE.glob("*.go") if not _BY_RELEASE.fullmatch(each.name)]
+    for kind, known in _by_release().items():
+        newest = max(one for one in known if one <= minor)
+        taken.append(f"{kind}_{newest.major}_{newest.minor}.go")
     return {name: (_SOURCE / name).read_text() for name in sorted(taken)}
 
 
-def _apis() -> list[Minor]:
-    matches = (_API.fullmatch(each.name) for each in _SOURCE.glob("*.go"))
-    return [Minor(int(match[1]), int(match[2])) for match in matches if match]
+def _by_release() -> dict[str, list[Minor]]:
+    """The releases that there are files for, by the kind of file."""
+    found: dict[str, list[Minor]] = {}
+    for each in _SOURCE.glob("*.go"):
+        match = _BY_RELEASE.fullmatch(each.name)
+        if match:
+            found.setdefault(match[1], []).append(Minor(int(match[2]), int(match[3])))
+    return found
 
 
-OLDEST: Final = min(_apis())
+OLDEST: Final = max(map(min, _by_release().values()))
 WORKSHOP: Final = Workshop("driver", OLDEST, recipe)

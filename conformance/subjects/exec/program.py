@@ -85,12 +85,23 @@ class Program:
     def exchange(self, requests: Sequence[wire.Request]) -> list[wire.Answer]:
         """The answers, whatever they say. Raises :class:`SubjectLostError` where the program hung,
         ended, or wrote what is no answer."""
+        self.send(requests)
+        return self.receive(requests)
+
+    def send(self, requests: Sequence[wire.Request]) -> None:
+        """Send requests, whose answers :meth:`receive` takes in later, in the order in which they
+        were sent. Raises :class:`SubjectLostError` where the program is of no more use."""
         for request in requests:
             request.id = next(self._numbers)
         try:
-            lines = self._channel.ask(
-                [wire.encode(request) for request in requests], patience=self.patience
-            )
+            self._channel.send([wire.encode(request) for request in requests])
+        except LineLost as error:
+            raise self._lost(f"the program {error}") from error
+
+    def receive(self, requests: Sequence[wire.Request]) -> list[wire.Answer]:
+        """The answers to requests that were sent. Raises as :meth:`exchange`."""
+        try:
+            lines = self._channel.receive(len(requests), patience=self.patience)
         except LineLost as error:
             raise self._lost(f"the program {error}") from error
         return [self._answer(*pair) for pair in zip(requests, lines, strict=True)]

@@ -97,6 +97,15 @@ class Admit(Request, tag="admit"):
     pod: Annotated[msgspec.Raw, Meta(description="The manifest: a core/v1 Pod with a uid.")]
 
 
+class Resize(Request, tag="resize"):
+    """Admit an in-place resize: a pod that is admitted, with other requests. Refused, it stays as
+    it was. What a kubelet refuses before it asks its managers is not asked for. (Capability
+    `resize`.)"""
+
+    node: NodeName
+    pod: Annotated[msgspec.Raw, Meta(description="The manifest, with the uid of the pod.")]
+
+
 class Create(Request, tag="create"):
     """A container of an admitted pod is created, and will start."""
 
@@ -155,7 +164,18 @@ class Shutdown(Request, tag="shutdown"):
 
 
 AnyRequest: TypeAlias = (
-    Hello | Start | Stop | Admit | Create | Remove | Reconcile | Hints | Take | Close | Shutdown
+    Hello
+    | Start
+    | Stop
+    | Admit
+    | Resize
+    | Create
+    | Remove
+    | Reconcile
+    | Hints
+    | Take
+    | Close
+    | Shutdown
 )
 
 # --- answers ---------------------------------------------------------------------------------
@@ -185,7 +205,7 @@ class HelloAnswer(Answer, kw_only=True):
     release: Annotated[str, Meta(description='The Kubernetes minor it behaves as: "1.36".')] = ""
     version: Annotated[str, Meta(description='The exact version: "v1.36.4".')] = ""
     capabilities: Annotated[
-        list[str], Meta(description="Requests that not every program knows: hints, take.")
+        list[str], Meta(description="Requests that not every program knows: hints, resize, take.")
     ] = []
     facts: Annotated[dict[str, str], Meta(description="What else identifies it.")] = {}
 
@@ -268,6 +288,7 @@ ANSWERS: Final[dict[type[Request], type[Answer]]] = {
     Hello: HelloAnswer,
     Start: StartAnswer,
     Admit: AdmitAnswer,
+    Resize: AdmitAnswer,
     Create: CreateAnswer,
     Reconcile: ReconcileAnswer,
     Hints: HintsAnswer,

@@ -11,19 +11,13 @@ import (
 	"k8s.io/kubernetes/pkg/kubelet/cm/cpumanager"
 	"k8s.io/kubernetes/pkg/kubelet/cm/cpumanager/state"
 	"k8s.io/kubernetes/pkg/kubelet/cm/cpumanager/topology"
-	"k8s.io/kubernetes/pkg/kubelet/cm/cpuset"
 	"k8s.io/kubernetes/pkg/kubelet/cm/topologymanager"
 	"k8s.io/kubernetes/pkg/kubelet/lifecycle"
 )
 
 // What 1.22 calls differently: a runtime without contexts, a Topology Manager without options.
 
-type (
-	MachineInfo = cadvisorapi.MachineInfo
-	CPUSet      = cpuset.CPUSet
-)
-
-func parseCPUs(text string) (CPUSet, error) { return cpuset.Parse(text) }
+type MachineInfo = cadvisorapi.MachineInfo
 
 func discover(machine *MachineInfo) (*topology.CPUTopology, error) {
 	return topology.Discover(machine)
@@ -58,6 +52,11 @@ func (r runtimeOf) UpdateContainerResources(id string, resources *runtimeapi.Lin
 
 func admit(numa topologymanager.Manager, pod *v1.Pod, others []*v1.Pod) lifecycle.PodAdmitResult {
 	return numa.Admit(&lifecycle.PodAdmitAttributes{Pod: pod, OtherPods: others})
+}
+
+// resize asks as for a new pod: these releases make no difference.
+func resize(numa topologymanager.Manager, pod *v1.Pod, others []*v1.Pod) lifecycle.PodAdmitResult {
+	return admit(numa, pod, others)
 }
 
 func addContainer(cpus cpumanager.Manager, numa topologymanager.Manager, pod *v1.Pod, one *v1.Container, id string) {

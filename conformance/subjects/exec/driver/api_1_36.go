@@ -14,17 +14,11 @@ import (
 	"k8s.io/kubernetes/pkg/kubelet/cm/cpumanager/topology"
 	"k8s.io/kubernetes/pkg/kubelet/cm/topologymanager"
 	"k8s.io/kubernetes/pkg/kubelet/lifecycle"
-	"k8s.io/utils/cpuset"
 )
 
 // What 1.36 calls differently: loggers for the CPU manager, and operations at admission only.
 
-type (
-	MachineInfo = cadvisorapi.MachineInfo
-	CPUSet      = cpuset.CPUSet
-)
-
-func parseCPUs(text string) (CPUSet, error) { return cpuset.Parse(text) }
+type MachineInfo = cadvisorapi.MachineInfo
 
 func discover(machine *MachineInfo) (*topology.CPUTopology, error) {
 	return topology.Discover(klog.Background(), machine)
@@ -56,6 +50,10 @@ func (r runtimeOf) UpdateContainerResources(_ context.Context, id string, resour
 
 func admit(numa topologymanager.Manager, pod *v1.Pod, others []*v1.Pod) lifecycle.PodAdmitResult {
 	return numa.Admit(&lifecycle.PodAdmitAttributes{Pod: pod, OtherPods: others, Operation: lifecycle.AddOperation})
+}
+
+func resize(numa topologymanager.Manager, pod *v1.Pod, others []*v1.Pod) lifecycle.PodAdmitResult {
+	return numa.Admit(&lifecycle.PodAdmitAttributes{Pod: pod, OtherPods: others, Operation: lifecycle.ResizeOperation})
 }
 
 func addContainer(cpus cpumanager.Manager, numa topologymanager.Manager, pod *v1.Pod, one *v1.Container, id string) {

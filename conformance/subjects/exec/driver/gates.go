@@ -8,6 +8,9 @@ import (
 	_ "k8s.io/kubernetes/pkg/features"
 )
 
+// knownGates are those that there are; making the list takes longer than many a request.
+var knownGates = utilfeature.DefaultMutableFeatureGate.GetAll()
+
 // gates are the feature gates, of which a process has one set: a node's own are set before each of
 // its requests.
 type gates struct {
@@ -24,7 +27,6 @@ func (g *gates) apply(wanted map[string]bool) error {
 	if g.touched == nil {
 		g.touched = map[string]bool{}
 	}
-	known := utilfeature.DefaultMutableFeatureGate.GetAll()
 	change := map[string]bool{}
 	for name, value := range g.touched {
 		change[name] = value
@@ -34,7 +36,7 @@ func (g *gates) apply(wanted map[string]bool) error {
 			return fmt.Errorf("feature gate %s: name the gates one by one", name)
 		}
 		feature := featuregate.Feature(name)
-		if _, ok := known[feature]; ok {
+		if _, ok := knownGates[feature]; ok {
 			if _, ok := g.touched[name]; !ok {
 				g.touched[name] = utilfeature.DefaultFeatureGate.Enabled(feature)
 			}
@@ -72,6 +74,6 @@ func isOff(gate featuregate.Feature) bool {
 }
 
 func isKnown(gate featuregate.Feature) bool {
-	_, ok := utilfeature.DefaultMutableFeatureGate.GetAll()[gate]
+	_, ok := knownGates[gate]
 	return ok
 }

@@ -6,8 +6,8 @@
 // which only exported names are used, so that a fork takes its place by one replace directive.
 //
 // Files: wire.go, what goes over the line; node.go, one node; kubelet.go, what the CPU manager asks
-// of its kubelet; gates.go, feature gates; take.go, allocations timed; api_*.go, what the releases
-// call differently.
+// of its kubelet; gates.go, feature gates; take.go, allocations timed; api_*.go and
+// cpusets_*.go, what the releases call differently.
 package main
 
 import (
@@ -204,7 +204,7 @@ func hello(asked *request) (answer, error) {
 		Name:         "pinproof driver",
 		Release:      minorOf(said),
 		Version:      said,
-		Capabilities: []string{"hints", "take"},
+		Capabilities: []string{"hints", "resize", "take"},
 		Facts:        facts,
 	}, nil
 }

@@ -16,6 +16,7 @@ import (
 	"k8s.io/kubernetes/pkg/kubelet/cm/containermap"
 	"k8s.io/kubernetes/pkg/kubelet/cm/cpumanager"
 	"k8s.io/kubernetes/pkg/kubelet/cm/topologymanager"
+	"k8s.io/kubernetes/pkg/kubelet/lifecycle"
 )
 
 const (
@@ -55,6 +56,8 @@ func (n *node) do(asked *request) (answer, error) {
 		return answer{}, nil
 	case "admit":
 		return n.admit(asked)
+	case "resize":
+		return n.resize(asked)
 	case "create":
 		return n.create(asked)
 	case "remove":
@@ -193,16 +196,45 @@ func (n *node) admit(asked *request) (answer, error) {
 	result := admit(n.numa, pod, others)
 	if !result.Admit {
 		n.kubelet.pods = others
-		return answer{Admitted: &result.Admit, Reason: result.Reason, Message: result.Message}, nil
 	}
-	reply := answer{Admitted: &result.Admit}
-	if policy := n.config.TopologyManagerPolicy; policy != "" && policy != "none" {
+	return n.admission(pod, result), nil
+}
+
+// resize is the admission of a pod that is there, with other requests. Refused, it stays as it was.
+// What a kubelet refuses before it asks the two managers is the tester's.
+func (n *node) resize(asked *request) (answer, error) {
+	pod, err := decodePod(asked.Pod)
+	if err != nil {
+		return answer{}, err
+	}
+	var others, resized []*v1.Pod
+	for _, each := range n.kubelet.pods {
+		if each.UID == pod.UID {
+			resized = append(resized, pod)
+			continue
+		}
+		others = append(others, each)
+		resized = append(resized, each)
+	}
+	if len(others) == len(resized) {
+		return answer{}, fmt.Errorf("resize: pod %q is not admitted", pod.UID)
+	}
+	result := resize(n.numa, pod, others)
+	if result.Admit {
+		n.kubelet.pods = resized
+	}
+	return n.admission(pod, result), nil
+}
+
+func (n *node) admission(pod *v1.Pod, result lifecycle.PodAdmitResult) answer {
+	reply := answer{Admitted: &result.Admit, Reason: result.Reason, Message: result.Message}
+	if policy := n.config.TopologyManagerPolicy; result.Admit && policy != "" && policy != "none" {
 		reply.Affinity = map[string]hint{}
 		for _, each := range allContainers(pod) {
 			reply.Affinity[each.Name] = hintOf(affinityOf(n.numa, string(pod.UID), each.Name))
 		}
 	}
-	return reply, nil
+	return reply
 }
 
 // create is what the kubelet's hooks do before a container is created and before it starts.

@@ -1,0 +1,125 @@
+"""The Go code on the other end: started anew where it was lost, and kept busy.
+
+What belongs here: which program is asked, and how many cases are under way. What never does: what
+is asked (``walk``).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections import deque
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Final
+
+from benchmarks.exactness.cases import Case
+from benchmarks.exactness.script import (
+    Difference,
+    Script,
+    compare,
+    first_difference,
+    lost,
+    make_sure_it_hangs,
+)
+from benchmarks.exactness.walk import Model
+from conformance.subject import SubjectLostError
+from conformance.subjects.exec import wire
+from conformance.subjects.exec.program import Program
+
+#: For one answer of the Go code, which over 16 NUMA nodes takes a minute of processor time.
+_PATIENCE: Final = 900.0
+_HANG_PATIENCE: Final = 3.0
+#: How many cases are sent ahead: meanwhile the model walks the next.
+_AHEAD: Final = 6
+#: The driver throws memory away by the case; collecting it as rarely as this saves it a third of
+#: its time. The model walks on the other processor.
+_SETTINGS: Final = {"GOGC": "1000", "GOMEMLIMIT": "400MiB", "GOMAXPROCS": "1"}
+
+
+class Driver:
+    """The driver of a release. ``hang_patience``: how long it must not answer to count as hanging,
+    in seconds."""
+
+    def __init__(self, path: Path, *, hang_patience: float = _HANG_PATIENCE) -> None:
+        self._path = path
+        self._hang_patience = hang_patience
+        self._program: Program | None = None
+        self._under_way: deque[_UnderWay] = deque()
+
+    def compare(self, case: Case) -> tuple[Difference | None, Script]:
+        """The first difference in a case, and the script that was walked."""
+        script = Model(case).script()
+        if self._under_way:  # answers that nobody waits for any more
+            self.close()
+            self._under_way.clear()
+        return compare(script, self._ready()), script
+
+    def make_sure_it_hangs(self, case: Case) -> tuple[Difference | None, Script]:
+        """The same of a case that ends with a kubelet that hangs, by a program of its own."""
+        script = Model(case).script()
+        program = self._launch()
+        try:
+            return make_sure_it_hangs(script, program, self._hang_patience), script
+        finally:
+            program.close()
+
+    def walk(self, cases: Iterable[Case]) -> Iterator[tuple[Case, Difference | None, Script]]:
+        """Each case with what :meth:`compare` finds, several of them under way at a time. It is
+        over where :meth:`compare` is asked meanwhile."""
+        for case in cases:
+            self._under_way.append(self._sent(case))
+            if len(self._under_way) > _AHEAD:
+                yield self._answered(self._under_way.popleft())
+        while self._under_way:
+            yield self._answered(self._under_way.popleft())
+
+    def close(self) -> None:
+        """End the program."""
+        if self._program is not None:
+            self._program.close()
+
+    def _sent(self, case: Case) -> _UnderWay:
+        script = Model(case).script()
+        requests = script.requests()
+        program = self._ready()
+        with contextlib.suppress(SubjectLostError):  # it is told where the answers are missed
+            program.send(requests)
+        return _UnderWay(case, script, requests, program)
+
+    def _answered(self, one: _UnderWay) -> tuple[Case, Difference | None, Script]:
+        if one.program.lost:  # by an earlier case
+            return one.case, self._alone(one.script), one.script
+        try:
+            answers = one.program.receive(one.requests)
+        except SubjectLostError as error:
+            return one.case, lost(error), one.script
+        return one.case, first_difference(one.script, answers), one.script
+
+    def _alone(self, script: Script) -> Difference | None:
+        program = self._launch()
+        try:
+            return compare(script, program)
+        finally:
+            program.close()
+
+    def _ready(self) -> Program:
+        if self._program is None or self._program.lost:
+            self._program = self._launch()
+        return self._program
+
+    def _launch(self) -> Program:
+        for name, value in _SETTINGS.items():
+            os.environ.setdefault(name, value)
+        return Program("driver", [str(self._path)], patience=_PATIENCE)
+
+
+class _UnderWay:
+    """A case whose answers are still to come."""
+
+    __slots__ = ("case", "program", "requests", "script")
+
+    def __init__(
+        self, case: Case, script: Script, requests: list[wire.Request], program: Program
+    ) -> None:
+        self.case, self.script, self.requests, self.program = case, script, requests, program

@@ -1,0 +1,131 @@
+"""A node that is told what to do, and answers as the model has it.
+
+What belongs here: :class:`DryMember`, the node of a whole run, and :class:`DryNode`, that node for
+one scenario. What never does: commands; those are made where they are for a real run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from conformance.describe import step_text
+from conformance.discovered import info_of
+from conformance.oracle import ModelOracle
+from hil.dry.assumed import Assumed
+from hil.dry.ledger import Ledger
+from hil.dry.shell import NotSent, ToldHands
+from hil.facts import kubelet_of
+from hil.node.member import Member
+from hil.node.node import RealNode
+from hil.node.scripts import Act
+from hil.safety import Change
+from hil.truth import Look
+from reference import NEWEST, CPUSet
+from reference.steps import (
+    AwaitCrashLoop,
+    Delete,
+    KubeletConfig,
+    OfflineCPUs,
+    OnlineCPUs,
+    Reboot,
+    Spin,
+    Start,
+    Step,
+    TamperQuota,
+)
+from reference.view import View
+from topologies import Machine
+
+
+class DryMember(Member):
+    """:class:`hil.node.member.Member` that nothing is asked: its state file, at first, is what the
+    facts have; from then on what the scenario's node assumes."""
+
+    def __init__(self, *words: Any, hands: ToldHands, ledger: Ledger, **named: Any) -> None:
+        name, facts, flavour = words
+        super().__init__(name, hands, facts, flavour, **named)
+        self.ledger = ledger
+        self._told = hands
+        first = View(running=True, state_file=kubelet_of(facts).state_file)
+        own = Assumed(facts.online).look(first, ())
+        #: How often its kubelet was started.
+        self.starts = 0
+        #: Answers every look.
+        self.answer: Callable[[], Look] = lambda: own
+
+    def act(self, act: Act, *, spin: bool = False, log: bool = False) -> Look:
+        """Tell the act; what is assumed to come of it."""
+        self._told.looking(not act.changes and not act.script.strip() and not spin)
+        try:
+            super().act(act, spin=spin, log=log)
+        except NotSent:
+            return self.answer()
+        raise AssertionError("a dry run has sent something")
+
+
+class DryNode(RealNode):
+    """:class:`hil.node.node.RealNode` beside a model that says what comes of each step."""
+
+    def __init__(
+        self,
+        member: DryMember,
+        config: KubeletConfig,
+        fresh: Look | None,
+        *,
+        machine: Machine,
+        machines: Callable[[str], Machine],
+        shaping: tuple[Change, ...] = (),
+    ) -> None:
+        super().__init__(member, config, fresh, machines=machines, shaping=shaping)
+        self._dry = member
+        self._oracle = ModelOracle(
+            machine, config, machines=machines, release=kubelet_of(member.facts).release
+        )
+        self._assumed = Assumed(_online(machine), starts=member.starts)
+        self._view_of_model = View(running=False)
+        member.answer = self._answer
+
+    def do(self, step: Step) -> None:
+        """Tell what the step sends."""
+        self._dry.ledger.step = step_text(step)
+        self._assume(step)
+        super().do(step)
+
+    def settle(self, satisfied: Callable[[View], bool]) -> View:
+        """Nothing is waited for."""
+        return self._view()
+
+    def close(self) -> None:
+        """Tell what takes our pods away."""
+        if not self._closed:
+            self._dry.ledger.step = "take our pods away"
+            for name in [*self._pods]:
+                self._assume(Delete(name))
+        super().close()
+
+    def _assume(self, step: Step) -> None:
+        self._view_of_model = self._oracle.after(step) or self._view_of_model
+        assumed = self._assumed
+        assumed.spun = isinstance(step, Spin)
+        match step:
+            case Start() if self._fresh is None:
+                self._dry.starts += 1
+                assumed.starts, assumed.restarts = self._dry.starts, 0
+            case AwaitCrashLoop():
+                assumed.restarts += 1
+            case Reboot(machine=machine):
+                assumed.online = _online(self._machines(machine)) if machine else assumed.online
+            case OfflineCPUs(cpus=cpus):
+                assumed.online -= cpus
+            case OnlineCPUs(cpus=cpus):
+                assumed.online |= cpus
+            case TamperQuota(pod=pod, container=container, quota=quota):
+                assumed.quotas[self._pods[pod].uid, container] = quota
+
+    def _answer(self) -> Look:
+        return self._assumed.look(self._view_of_model, [*self._ever.values()])
+
+
+def _online(machine: Machine) -> CPUSet:
+    return CPUSet(info_of(machine.tree, release=NEWEST).cpu_topology().details)

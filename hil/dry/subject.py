@@ -1,0 +1,141 @@
+"""Real nodes that are reached and read, and then only told what a run would do to them.
+
+What belongs here: how such nodes are taken and given back. What never does: the walk
+(:mod:`hil.dry.walking`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from conformance.subject import SubjectSetupError, SubjectUnable
+from hil.access import NodeAddress
+from hil.dry.ledger import Ledger
+from hil.dry.node import DryMember, DryNode
+from hil.dry.shell import ToldHands, ToldShell
+from hil.facts import NodeFacts
+from hil.flavours import flavour_of
+from hil.node.booting import Boot, booter
+from hil.node.hands import GuardedHands
+from hil.pods import Image
+from hil.safety import Guarded, Risk
+from hil.shell import NodeError, Shell
+from hil.subject import NodeSubject
+from reference.steps import KubeletConfig
+from topologies import Machine
+
+
+class DrySubject(NodeSubject):
+    """:class:`hil.subject.NodeSubject` that changes nothing; ``ledger`` is told everything."""
+
+    def __init__(self, *words: Any, **named: Any) -> None:
+        """As :class:`hil.subject.NodeSubject`."""
+        super().__init__(*words, **named)
+        self.ledger = Ledger()
+        self._members: dict[str, tuple[DryMember, Guarded]] = {}
+
+    @classmethod
+    def told(
+        cls,
+        target: str,
+        ledger: Ledger,
+        progress: Callable[[str], None] = lambda stage: None,
+    ) -> DrySubject:
+        """Reach every node that ``target`` names, and read what it is. Raises as
+        :meth:`hil.subject.NodeSubject.open`."""
+        made = cls.open(target, progress)
+        assert isinstance(made, DrySubject)
+        made.ledger = ledger
+        return made
+
+    def node(
+        self, machine: Machine, config: KubeletConfig, *, machines: Callable[[str], Machine]
+    ) -> DryNode:
+        """See :class:`hil.subject.NodeSubject`."""
+        reached = self._reached.get(machine.name.partition("-off")[0])
+        if reached is None:
+            raise SubjectUnable(f"{machine.name} is not the machine of a node of {self.info.name}")
+        member = self._member(reached)
+        shaping = member.shaping(machine)
+        fresh = None if shaping else member.fresh(config)
+        if shaping:
+            member.require_restarts()
+        made = DryNode(member, config, fresh, machine=machine, machines=machines, shaping=shaping)
+        self._open.append(made)
+        return made
+
+    def _member(self, reached: Any) -> DryMember:
+        name = reached.facts.name
+        if name not in self._members:
+            options = self._options
+            try:
+                self._members[name] = dry_take(
+                    reached.address,
+                    reached.shell,
+                    reached.facts,
+                    self.ledger,
+                    risk=options.risk_on(reached.address),
+                    image=options.image_on(reached.address),
+                )
+            except NodeError as error:
+                raise SubjectSetupError(str(error), evidence=error.evidence) from error
+        return self._members[name][0]
+
+    @property
+    def trips(self) -> dict[str, tuple[int, int]]:
+        """None were made."""
+        return {}
+
+    def close(self) -> None:
+        """Tell how every node is restored, and let go of it."""
+        if self._closed:
+            return
+        for _, guarded in self._members.values():
+            self.ledger.scenario, self.ledger.step = "", "restore the node, and let go of it"
+            guarded.__exit__(None, None, None)
+        super().close()
+
+
+def dry_take(
+    address: NodeAddress,
+    shell: Shell,
+    facts: NodeFacts,
+    ledger: Ledger,
+    *,
+    risk: Risk,
+    image: Image,
+) -> tuple[DryMember, Guarded]:
+    """As :func:`hil.node.taking.take`: tell how a node is taken. ``shell`` runs nothing. Raises
+    :class:`hil.shell.NodeUnfit` for a node that a run would refuse."""
+    told = ToldShell(facts.name, ledger)
+    before = ledger.scenario, ledger.step
+    ledger.scenario, ledger.step = "", "take the node: lease, journal, dead-man timer"
+    guarded = Guarded(told, facts, risk, "dry-run", allow=address.allow, static_pods=True)
+    guarded.__enter__()
+    ledger.scenario, ledger.step = before
+    member = DryMember(
+        address.name,
+        facts,
+        flavour_of(facts, named=address.flavour),
+        hands=ToldHands(GuardedHands(told, guarded), told),
+        ledger=ledger,
+        risk=risk,
+        image=image,
+        boot=_boot(address, shell, told),
+        spec=address.lab,
+    )
+    return member, guarded
+
+
+def _boot(address: NodeAddress, shell: Shell, told: ToldShell) -> Boot | None:
+    if booter(address, shell) is None:
+        return None
+
+    def boot(machine: str) -> None:
+        if address.lab:
+            told.run(f"# beside the runner: pinproof lab reboot {address.name} {machine}".strip())
+        else:
+            told.run("systemctl reboot --no-block")
+
+    return boot

@@ -1,0 +1,242 @@
+"""An unmodified kubelet that belongs to a real API server: pods that come through it are pinned,
+rejected and taken away as the model says, under the uids that the server gave them."""
+
+from __future__ import annotations
+
+import contextlib
+import selectors
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+
+pytest.importorskip("kubernetes", reason="NOT TESTED: pip install 'pinproof[kubeconfig]'")
+
+import topologies
+from benchmarks.cluster import Cluster, NoCluster
+from conformance.oracle import ModelOracle
+from conformance.pods import best_effort, guaranteed
+from conformance.subjects.kubelet import KubeletSubject
+from conformance.subjects.kubelet import config as kubelet_config
+from conformance.subjects.kubelet.inside import AREA
+from conformance.subjects.kubelet.node import KubeletNode
+from conformance.subjects.kubelet.releases import Minor
+from hil.api import ClusterPods, Server
+from reference import CPUSet
+from reference.steps import Apply, Delete, KubeletConfig, Pod, Start, Step, Stop
+from reference.view import View
+
+MACHINE = "2s-4n-16c-smt2"
+CONFIG = KubeletConfig(
+    reserved_system_cpus=CPUSet([0, 16]), policy_options={"full-pcpus-only": "true"}
+)
+INSIDE = f"{AREA}/kubeconfig"
+
+
+class Bridge:
+    """Carries connections from a sandbox's loopback to the host's, port by port."""
+
+    def __init__(self, listener: socket.socket, port: int) -> None:
+        listener.bind(("127.0.0.1", port))
+        listener.listen()
+        self._port = port
+        self._listener = listener
+        self._selector = selectors.DefaultSelector()
+        self._selector.register(listener, selectors.EVENT_READ, None)
+        self._wake, self._woken = socket.socketpair()
+        self._selector.register(self._woken, selectors.EVENT_READ, None)
+        self._thread = threading.Thread(target=self._carry, daemon=True)
+        self._thread.start()
+
+    def _carry(self) -> None:
+        while True:
+            for key, _ in self._selector.select():
+                if key.fileobj is self._woken:
+                    return
+                if key.fileobj is self._listener:
+                    self._join(self._listener.accept()[0])
+                elif isinstance(key.fileobj, socket.socket):
+                    self._forward(key.fileobj, key.data)
+
+    def _join(self, inside: socket.socket) -> None:
+        outside = socket.create_connection(("127.0.0.1", self._port))
+        self._selector.register(inside, selectors.EVENT_READ, outside)
+        self._selector.register(outside, selectors.EVENT_READ, inside)
+
+    def _forward(self, one: socket.socket, other: socket.socket) -> None:
+        if one.fileno() < 0:  # closed by what came before it in the same round
+            return
+        with contextlib.suppress(OSError):
+            data = one.recv(1 << 16)
+            if data:
+                other.sendall(data)
+                return
+        for each in (one, other):
+            with contextlib.suppress(KeyError):
+                self._selector.unregister(each)
+            each.close()
+
+    def close(self) -> None:
+        self._wake.send(b"x")
+        self._thread.join()
+        for key in list(self._selector.get_map().values()):
+            if isinstance(key.fileobj, socket.socket):
+                key.fileobj.close()
+        self._wake.close()
+        self._selector.close()
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("NO_PROXY", "127.0.0.1")
+        patch.setenv("no_proxy", "127.0.0.1")
+        try:
+            made = Cluster(tmp_path_factory.mktemp("cluster"))
+        except NoCluster as error:
+            pytest.skip(f"NO REAL API SERVER, so this is NOT TESTED: {error}")
+        yield made
+        made.close()
+
+
+@pytest.fixture
+def subject(kubelet_path: str) -> Iterator[KubeletSubject]:
+    opened = KubeletSubject.open(kubelet_path)
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def node(
+    cluster: Cluster, subject: KubeletSubject, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[KubeletNode]:
+    """A kubelet that has joined; its pods come from the server alone."""
+    own = kubelet_config.arguments
+
+    def joined(release: Minor, binary: str) -> list[str]:
+        return [*own(release, binary), f"--kubeconfig={INSIDE}"]
+
+    monkeypatch.setattr(kubelet_config, "arguments", joined)
+    made = subject.node(topologies.machine(MACHINE), CONFIG)
+    bridge = Bridge(made.sandbox.socket(), urlsplit(cluster.url).port or 0)
+    try:
+        _put(cluster, made)
+        made.do(Start())
+        yield made
+    finally:
+        made.close()
+        bridge.close()
+
+
+def _put(cluster: Cluster, node: KubeletNode) -> None:
+    """Certificates and kubeconfig, side by side in the sandbox."""
+    source = cluster.admin_kubeconfig
+    for name in ("authority.crt", "admin.crt", "admin.key"):
+        content = (source.parent / name).read_bytes()
+        node.sandbox.path(str(Path(INSIDE).with_name(name))).write_bytes(content)
+    node.sandbox.path(INSIDE).write_text(source.read_text())
+
+
+class Both:
+    """Pods on the kubelet through the server, and the model that says what is right."""
+
+    def __init__(self, node: KubeletNode, pods: ClusterPods, release: str) -> None:
+        machine = topologies.machine(MACHINE)
+        self.node, self.pods, self.release = node, pods, release
+        self.model = ModelOracle(machine, CONFIG, machines=topologies.machine, release=release)
+        self.model.after(Start())
+
+    def expected(self, step: Step) -> View:
+        view = self.model.after(step)
+        assert view is not None
+        return view
+
+    def state(self) -> str | None:
+        """The state file, under the uids that the model knows."""
+        text = self.node.view().state_file
+        return None if text is None else self.pods.as_stated(text, release=self.release)
+
+    def bring(self, pod: Pod) -> tuple[Pod, View]:
+        there = self.pods.bring(pod)
+        assert self.pods.await_settled(there, seconds=60)
+        return there, self.expected(Apply(pod))
+
+
+@pytest.fixture
+def both(cluster: Cluster, subject: KubeletSubject, node: KubeletNode) -> Iterator[Both]:
+    server = Server.of(cluster.admin_kubeconfig)
+    assert until(lambda: "pinproof" in _nodes(cluster), 60), node.evidence()
+    with ClusterPods.on(server, "pinproof", patience=30) as pods:
+        yield Both(node, pods, subject.info.release)
+    server.close()
+
+
+def _nodes(cluster: Cluster) -> set[str]:
+    return {one.metadata.name for one in cluster.admin.list_node().items}
+
+
+def until(condition: Callable[[], bool], seconds: float) -> bool:
+    end = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > end:
+            return False
+        time.sleep(0.05)
+    return True
+
+
+def test_pods_through_the_server_are_pinned_as_the_model_says(both: Both) -> None:
+    """State file to the byte; phase, container ids and rejections from the server; both ways of
+    deleting give CPUs back."""
+    one, view = both.bring(guaranteed("a", 2))
+    assert both.state() == view.state_file
+    assert both.node.view().state_file != view.state_file  # under the server's uids, that is
+    seen = both.pods.statuses()[one.uid]
+    assert (seen.phase, seen.qos) == ("Running", "Guaranteed")
+    assert until(lambda: len(both.pods.statuses()[one.uid].container_ids) == 1, 20)
+    (running,) = both.pods.statuses()[one.uid].container_ids.values()
+    assert running in both.node.runtime.running_ids()
+
+    two, view = both.bring(guaranteed("b", 4))
+    assert both.state() == view.state_file
+    both.bring(best_effort("s"))
+
+    odd, view = both.bring(guaranteed("odd", 3))
+    rejected, right = both.pods.statuses()[odd.uid], view.pods["odd"]
+    assert rejected.phase == "Failed"
+    assert (rejected.reason, rejected.message) == (right.reason, right.message)
+    assert right.reason == "SMTAlignmentError"
+
+    both.pods.take(one)
+    assert both.pods.await_gone(one, seconds=60)
+    view = both.expected(Delete("a"))
+    assert until(lambda: both.state() == view.state_file, 30), both.state()
+
+    both.pods.take(two, force=True)
+    assert both.pods.await_gone(two, seconds=0)
+    view = both.expected(Delete("b", force=True))
+    assert until(lambda: both.state() == view.state_file, 30), both.state()
+
+
+def test_a_deletion_while_the_kubelet_is_down(both: Both) -> None:
+    """By force it is gone for everybody, and the kubelet that starts forgets it. An ordinary one
+    waits for the kubelet, which then confirms it."""
+    one, _ = both.bring(guaranteed("a", 2))
+    two, _ = both.bring(guaranteed("b", 2))
+    three, _ = both.bring(guaranteed("c", 2))
+    both.node.do(Stop())
+    both.expected(Stop())
+    both.pods.take(one, force=True)
+    both.pods.take(two)
+    assert set(both.pods.statuses()) == {two.uid, three.uid}
+    assert both.pods.statuses()[two.uid].leaving
+    both.node.do(Start())
+    for name in "ab":
+        both.expected(Delete(name))
+    view = both.expected(Start())
+    assert both.pods.await_gone(one, two, seconds=60)
+    assert until(lambda: both.state() == view.state_file, 60), both.state()
+    assert both.pods.statuses()[three.uid].phase == "Running"

@@ -1,0 +1,402 @@
+"""Pods through a real API server: kube-apiserver and etcd on this host, nothing behind them."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("kubernetes", reason="NOT TESTED: pip install 'pinproof[kubeconfig]'")
+
+from benchmarks.cluster import Authority, Cluster, NoCluster, kubeconfig
+from conformance.pods import best_effort, exclusive, guaranteed, guaranteed_of
+from hil.access import NodeAddress
+from hil.api import ClusterPods, Refused, Server, space, sweep
+from hil.api.opening import carrier_for
+from hil.facts import NodeFacts
+from hil.pods import Image, StaticPods, read_pods
+from hil.shell import NodeError, NodeUnfit, NodeUnreachable, NodeUsageError
+from reference.steps import Kind, KubeletConfig, Pod, PodResources
+
+BOOT = "0b00b007-0000-4000-8000-000000000001"
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("NO_PROXY", "127.0.0.1")
+        patch.setenv("no_proxy", "127.0.0.1")
+        try:
+            made = Cluster(tmp_path_factory.mktemp("cluster"))
+        except NoCluster as error:
+            pytest.skip(f"NO REAL API SERVER, so this is NOT TESTED: {error}")
+        try:
+            made.add_node("node7", BOOT)
+            made.add_node("node8")
+            yield made
+        finally:
+            made.close()
+
+
+@pytest.fixture
+def server(cluster: Cluster) -> Iterator[Server]:
+    opened = Server.of(cluster.admin_kubeconfig)
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def pods(server: Server) -> Iterator[ClusterPods]:
+    with ClusterPods.on(server, "node7", boot_id=f"{BOOT}\n", patience=1.0) as made:
+        yield made
+
+
+@pytest.fixture
+def user(cluster: Cluster) -> Iterator[Server]:
+    """Somebody without any right."""
+    opened = Server.of(cluster.kubeconfig("nobody"))
+    yield opened
+    opened.close()
+
+
+def refusal(action: Callable[[], object], kind: type[NodeError] = Refused) -> str:
+    with pytest.raises(NodeError) as caught:
+        action()
+    assert type(caught.value) is kind
+    message = str(caught.value)
+    assert message.isprintable()
+    return message
+
+
+def namespaces(cluster: Cluster) -> set[str]:
+    return {one.metadata.name for one in cluster.admin.list_namespace().items}
+
+
+def test_a_pod_is_bound_to_its_node(cluster: Cluster, pods: ClusterPods) -> None:
+    """Past the scheduler, with a uid of the server's, in a namespace that is labelled."""
+    stated = guaranteed("a", 2)
+    there = pods.bring(stated)
+    assert there.uid != stated.uid
+    assert pods.uids == {stated.uid: there.uid}
+    (seen,) = pods.statuses().values()
+    assert (seen.uid, seen.name, seen.phase) == (there.uid, "pinproof-a", "Pending")
+    assert (seen.qos, seen.leaving, seen.namespace) == ("Guaranteed", False, pods.namespace)
+    made = cluster.admin.read_namespaced_pod("pinproof-a", pods.namespace)
+    assert made.spec.node_name == "node7"
+    assert made.spec.service_account_name == "pinproof"
+    assert "app.kubernetes.io/managed-by" in made.metadata.labels
+    labels = cluster.admin.read_namespace(pods.namespace).metadata.labels
+    assert labels["pinproof/node"] == "node7"
+
+
+def test_any_taint_is_tolerated(cluster: Cluster, pods: ClusterPods) -> None:
+    """Whatever its key and effect."""
+    pods.bring(guaranteed("a", 1))
+    made = cluster.admin.read_namespaced_pod("pinproof-a", pods.namespace)
+    ours = [one for one in made.spec.tolerations if one.operator == "Exists" and not one.key]
+    assert [one.effect for one in ours] == [None]
+
+
+def test_many_pods_are_read_in_one_request(
+    cluster: Cluster, server: Server, pods: ClusterPods
+) -> None:
+    """Rejected ones with the kubelet's own words; running ones with ids and restarts."""
+    there = {name: pods.bring(guaranteed(name, 1)) for name in "abc"}
+    message = "Allocate failed due to not enough cpus available to satisfy request"
+    cluster.report(
+        pods.namespace,
+        "pinproof-a",
+        {"phase": "Failed", "reason": "UnexpectedAdmissionError", "message": message},
+    )
+    running = {
+        "name": "c",
+        "image": "i",
+        "imageID": "",
+        "ready": True,
+        "restartCount": 3,
+        "containerID": "containerd://0123abc",
+        "state": {"running": {}},
+    }
+    cluster.report(
+        pods.namespace, "pinproof-b", {"phase": "Running", "containerStatuses": [running]}
+    )
+    before = server.requests
+    seen = pods.statuses()
+    assert server.requests == before + 1
+    rejected, runs, waits = (seen[there[name].uid] for name in "abc")
+    assert (rejected.phase, rejected.reason) == ("Failed", "UnexpectedAdmissionError")
+    assert rejected.message == message
+    assert (runs.phase, runs.restarts, runs.container_ids) == (
+        "Running",
+        {"c": 3},
+        {"c": "0123abc"},
+    )
+    assert (waits.phase, waits.container_ids) == ("Pending", {})
+    assert pods.await_settled(there["a"], there["b"], seconds=0)
+    assert not pods.await_settled(there["a"], there["c"], seconds=0)
+
+
+def test_everybody_on_the_node_is_seen(cluster: Cluster, pods: ClusterPods) -> None:
+    """And nobody of another one."""
+    spec = {"containers": [{"name": "c", "image": "i"}], "serviceAccountName": "pinproof"}
+    for node in ("node7", "node8"):
+        body = {"metadata": {"name": f"other-{node}"}, "spec": {**spec, "nodeName": node}}
+        cluster.admin.create_namespaced_pod(pods.namespace, body)
+    pods.bring(guaranteed("a", 1))
+    assert {one.name for one in read_pods(pods.on_node())} == {"other-node7", "pinproof-a"}
+    assert {one.name for one in pods.statuses().values()} == {"pinproof-a"}
+
+
+def test_an_ordinary_deletion_takes_the_kubelets_word(cluster: Cluster, pods: ClusterPods) -> None:
+    """Until then the pod is there, on its way out. By force it is gone at once."""
+    one, two = pods.bring(guaranteed("a", 1)), pods.bring(guaranteed("b", 1))
+    pods.take(one)
+    pods.take(two, force=True)
+    assert pods.await_gone(two, seconds=0)
+    assert not pods.await_gone(one, seconds=0)
+    assert pods.statuses()[one.uid].leaving
+    cluster.confirm(pods.namespace, "pinproof-a")
+    assert pods.await_gone(one, two, seconds=5)
+    pods.take(one)  # gone already: no error
+    pods.take(two, force=True)
+
+
+def test_only_the_pod_that_was_meant_is_deleted(pods: ClusterPods) -> None:
+    """Another one may have its name by now."""
+    old = pods.bring(guaranteed("a", 1))
+    pods.take(old, force=True)
+    new = pods.bring(guaranteed("a", 2))
+    pods.take(old, force=True)
+    assert set(pods.statuses()) == {new.uid}
+
+
+def test_a_name_that_is_taken(cluster: Cluster, pods: ClusterPods) -> None:
+    """Refused; but one on its way out is waited for."""
+    one = pods.bring(guaranteed("a", 1))
+    message = refusal(lambda: pods.bring(guaranteed("a", 1)))
+    assert message.endswith('cannot create pod pinproof-a: pods "pinproof-a" already exists')
+    pods.take(one)
+    confirming = threading.Timer(0.3, cluster.confirm, (pods.namespace, "pinproof-a"))
+    confirming.start()
+    assert pods.bring(guaranteed("a", 1)).uid != one.uid
+    confirming.join()
+
+
+def test_all_kinds_of_pods_go_through_unchanged(pods: ClusterPods) -> None:
+    """Init containers, sidecars, resources of the pod as a whole."""
+    several = [
+        exclusive("i", 1, kind=Kind.INIT),
+        exclusive("s", 1, kind=Kind.SIDECAR),
+        exclusive("c", 2),
+    ]
+    pods.bring(guaranteed_of("a", several))
+    pods.bring(best_effort("b"))
+    whole = PodResources("4", "4", "128Mi", "128Mi")
+    pods.bring(Pod("w", guaranteed("w", 2).containers, resources=whole))
+    assert len(pods.statuses()) == 3
+
+
+def test_a_pod_that_admission_has_changed_is_refused(cluster: Cluster, pods: ClusterPods) -> None:
+    """The kubelet would do right by another pod than the one that is judged."""
+    limits = {"limits": [{"type": "Container", "default": {"cpu": "700m"}}]}
+    body = {"metadata": {"name": "l"}, "spec": limits}
+    cluster.admin.create_namespaced_limit_range(pods.namespace, body)
+    message = refusal(lambda: pods.bring(best_effort("a")), NodeUnfit)
+    assert "admission makes another pod of pinproof-a: " in message
+    assert "cpu limit of container c is 700m, not none" in message
+    assert pods.statuses() == {}
+
+
+def test_a_quota_refuses_in_one_line(cluster: Cluster, pods: ClusterPods) -> None:
+    """In the server's words."""
+    body = {"metadata": {"name": "q"}, "spec": {"hard": {"pods": "0"}}}
+    cluster.admin.create_namespaced_resource_quota(pods.namespace, body)
+    full = {"status": {"hard": {"pods": "0"}, "used": {"pods": "0"}}}
+    cluster.admin.patch_namespaced_resource_quota_status("q", pods.namespace, full)
+    message = refusal(lambda: pods.bring(guaranteed("a", 1)))
+    assert "cannot create pod pinproof-a: " in message
+    assert "exceeded quota: q, requested: pods=1, used: pods=0, limited: pods=0" in message
+
+
+def test_pod_security_is_met_by_a_label(cluster: Cluster, pods: ClusterPods) -> None:
+    """Ours says privileged, because pods need the host's network; a stricter one refuses them."""
+    pods.bring(guaranteed("a", 1))
+    label = {"metadata": {"labels": {"pod-security.kubernetes.io/enforce": "baseline"}}}
+    cluster.admin.patch_namespace(pods.namespace, label)
+    message = refusal(lambda: pods.bring(guaranteed("b", 1)))
+    assert 'violates PodSecurity "baseline:latest": host namespaces (hostNetwork=true)' in message
+
+
+def test_what_a_killed_run_left_is_swept(cluster: Cluster, server: Server) -> None:
+    """With pods that no kubelet confirms; what is for another node stays."""
+    dead = ClusterPods.on(server, "node7", patience=1.0)
+    dead.bring(guaranteed("a", 1))
+    other = ClusterPods.on(server, "node8", patience=1.0)
+    other.bring(guaranteed("a", 1))
+    told: list[str] = []
+    with ClusterPods.on(server, "node7", patience=4.0, say=told.append) as alive:
+        assert told == [f"node7: removed namespace {dead.namespace}, which a run had left"]
+        assert space.await_removed(server, dead.namespace, seconds=10)
+        assert alive.namespace in namespaces(cluster)
+        assert len(other.statuses()) == 1
+    assert alive.namespace not in namespaces(cluster)
+    assert other.close()
+    assert other.close()
+    assert sweep(server, "node7") == sweep(server, "node8") == []
+
+
+def test_leaving_removes_all_of_it(cluster: Cluster, server: Server) -> None:
+    """When a scenario breaks, too."""
+    with (
+        contextlib.suppress(ZeroDivisionError),
+        ClusterPods.on(server, "node7", patience=2.0) as pods,
+    ):
+        pods.bring(guaranteed("a", 1))
+        raise ZeroDivisionError
+    assert pods.namespace not in namespaces(cluster)
+
+
+def test_a_namespace_of_somebody_else(cluster: Cluster, server: Server) -> None:
+    """Is not touched; one of ours for this node is used again."""
+    cluster.admin.create_namespace({"metadata": {"name": "theirs"}})
+    message = refusal(lambda: ClusterPods.on(server, "node7", namespace="theirs"), NodeUsageError)
+    assert message.endswith("namespace theirs is there already, and not pinproof's")
+    with ClusterPods.on(server, "node8", namespace="mine", patience=1.0):
+        message = refusal(lambda: ClusterPods.on(server, "node7", namespace="mine"), NodeUsageError)
+        assert message.endswith("namespace mine is of a run on node8")
+    with ClusterPods.on(server, "node8", namespace="mine", patience=5.0) as again:
+        assert again.namespace == "mine"
+    assert {"theirs", "default", "kube-system"} <= namespaces(cluster)
+
+
+def test_a_node_that_is_not_there(server: Server) -> None:
+    message = refusal(lambda: ClusterPods.on(server, "node9"), NodeUsageError)
+    assert message.endswith("there is no node 'node9' in the cluster")
+
+
+def test_a_node_that_is_another_machine(server: Server, cluster: Cluster) -> None:
+    """Pods would run where nobody looks. Nothing is made."""
+    before = namespaces(cluster)
+    message = refusal(lambda: ClusterPods.on(server, "node7", boot_id="another"), NodeUsageError)
+    assert f"its node node7 is another machine: it booted as {BOOT}" in message
+    assert namespaces(cluster) == before
+
+
+def test_the_inventory_decides_how_pods_come(cluster: Cluster, facts: NodeFacts) -> None:
+    """With a kubeconfig through its server, under other uids; without, as files."""
+    image = Image("busybox")
+    address = NodeAddress("fake", "local:")
+    assert isinstance(carrier_for(address, facts, image), StaticPods)
+    named = replace(address, kubeconfig=cluster.admin_kubeconfig, node="node8", namespace="own")
+    told: list[str] = []
+    carrier = carrier_for(named, replace(facts, boot_id=""), image, say=told.append)
+    pod = guaranteed("a", 1)
+    there, brought = carrier.bring(pod)
+    assert not carrier.static
+    assert brought == ()
+    assert there.uid != pod.uid
+    carrier.await_settled([])
+    listed, everybody = carrier.listed(None), carrier.everybody(None)
+    assert listed is not None
+    assert everybody is not None
+    assert [one.uid for one in read_pods(listed)] == [there.uid]
+    assert there.uid in {one.uid for one in read_pods(everybody)}
+    config = KubeletConfig()
+    assert carrier.as_stated(f"{{{there.uid}", config) == f"{{{pod.uid}"
+    assert carrier.as_given(f"{{{pod.uid}", config) == f"{{{there.uid}"
+    assert carrier.as_stated(None, config) is None
+    assert carrier.take(there, force=True) == ()
+    carrier.close()
+    carrier.close()
+    assert "own" not in namespaces(cluster)
+
+
+def test_a_server_that_refuses_is_let_go_of(
+    cluster: Cluster, facts: NodeFacts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its connections and credentials, before the error goes on."""
+    closed: list[str] = []
+    really = Server.close
+
+    def close(self: Server) -> None:
+        closed.append(self.url)
+        really(self)
+
+    monkeypatch.setattr(Server, "close", close)
+    address = NodeAddress("f", "local:", kubeconfig=cluster.admin_kubeconfig, node="node9")
+    refusal(lambda: carrier_for(address, facts, Image()), NodeUsageError)
+    assert closed == [cluster.url]
+
+
+def test_a_user_without_rights(user: Server, server: Server) -> None:
+    """Each right that lacks is named by the server."""
+    message = refusal(lambda: ClusterPods.on(user, "node7"))
+    assert 'cannot read node node7: nodes "node7" is forbidden: User "nobody"' in message
+    message = refusal(lambda: sweep(user, "node7"))
+    assert 'User "nobody" cannot list resource "namespaces"' in message
+    with ClusterPods.on(server, "node7", patience=1.0) as made:
+        theirs = ClusterPods(user, "node7", made.namespace, image=made._image)
+        message = refusal(lambda: theirs.bring(guaranteed("a", 1)))
+        assert 'cannot create resource "pods"' in message
+
+
+def test_a_user_of_another_authority(cluster: Cluster, tmp_path: Path) -> None:
+    """The server does not know who that is."""
+    stranger = Authority(tmp_path, "stranger").certify("admin", "system:masters")
+    path = kubeconfig(tmp_path / "config", cluster.url, cluster.authority.path, stranger)
+    opened = Server.of(path)
+    message = refusal(lambda: sweep(opened, "node7"))
+    assert "does not accept the kubeconfig's credentials (401 Unauthorized)" in message
+    opened.close()
+
+
+def test_a_server_of_another_authority(cluster: Cluster, tmp_path: Path) -> None:
+    other = Authority(tmp_path, "other")
+    path = kubeconfig(tmp_path / "config", cluster.url, other.path, other.certify("admin"))
+    opened = Server.of(path)
+    message = refusal(lambda: sweep(opened, "node7"), NodeUnreachable)
+    assert "no trust between it and the kubeconfig: " in message
+    opened.close()
+
+
+def test_the_rights_that_the_page_names_suffice(cluster: Cluster) -> None:
+    """docs/hil.md has a role: no less, or this fails; no more, or the next one does."""
+    import yaml
+
+    page = (Path(__file__).parents[2] / "docs/hil.md").read_text(encoding="utf-8")
+    text = page.partition("kind: ClusterRole\n")[2].partition("```")[0]
+    role: dict[str, Any] = yaml.safe_load(f"kind: ClusterRole\n{text}")
+    rbac = _rbac(cluster)
+    rbac.create_cluster_role({**role, "apiVersion": "rbac.authorization.k8s.io/v1"})
+    binding = {
+        "metadata": {"name": "pinproof"},
+        "roleRef": {
+            "apiGroup": "rbac.authorization.k8s.io",
+            "kind": "ClusterRole",
+            "name": role["metadata"]["name"],
+        },
+        "subjects": [{"kind": "User", "name": "pinproof"}],
+    }
+    rbac.create_cluster_role_binding(binding)
+    opened = Server.of(cluster.kubeconfig("pinproof"))
+    with ClusterPods.on(opened, "node7", boot_id=BOOT, patience=2.0) as pods:
+        one = pods.bring(guaranteed("a", 1))
+        pods.on_node()
+        pods.take(one)
+    assert pods.namespace not in namespaces(cluster)
+    message = refusal(
+        lambda: opened.ask("list_namespaced_secret", "list secrets", namespace="kube-system")
+    )
+    assert "forbidden" in message
+    opened.close()
+
+
+def _rbac(cluster: Cluster) -> Any:
+    from kubernetes import client
+
+    return client.RbacAuthorizationV1Api(cluster.admin.api_client)

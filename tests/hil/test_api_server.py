@@ -1,0 +1,324 @@
+"""An API server that misbehaves, and kubeconfigs that cannot be: one clear line each."""
+
+from __future__ import annotations
+
+import contextlib
+import http.server
+import json
+import socket
+import ssl
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("kubernetes", reason="NOT TESTED: pip install 'pinproof[kubeconfig]'")
+
+from benchmarks.cluster import Authority, kubeconfig
+from hil.api import Refused, Server, server, sweep
+from hil.shell import NodeError, NodeTimeout, NodeUnfit, NodeUnreachable, NodeUsageError
+
+Answer = Callable[[http.server.BaseHTTPRequestHandler], None]
+
+
+@pytest.fixture(autouse=True)
+def _no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+
+
+@contextlib.contextmanager
+def serving(answer: Answer, context: ssl.SSLContext | None = None) -> Iterator[str]:
+    """A server on loopback that answers every request so."""
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            answer(self)
+
+        def log_message(self, *words: Any) -> None:
+            return
+
+    class Quiet(http.server.ThreadingHTTPServer):
+        def handle_error(self, *words: Any) -> None:
+            return  # a client that goes away is what is tested
+
+    with Quiet(("127.0.0.1", 0), Handler) as made:
+        if context is not None:
+            made.socket = context.wrap_socket(made.socket, server_side=True)
+        thread = threading.Thread(target=made.serve_forever, args=(0.01,), daemon=True)
+        thread.start()
+        scheme = "https" if context else "http"
+        try:
+            yield f"{scheme}://127.0.0.1:{made.server_port}"
+        finally:
+            made.shutdown()
+            thread.join()
+
+
+def saying(code: int, body: bytes | dict[str, Any], **headers: str) -> Answer:
+    text = body if isinstance(body, bytes) else json.dumps(body).encode()
+
+    def answer(request: http.server.BaseHTTPRequestHandler) -> None:
+        request.send_response(code)
+        for name, value in {"Content_Length": str(len(text)), **headers}.items():
+            request.send_header(name.replace("_", "-"), value)
+        request.end_headers()
+        request.wfile.write(text)
+
+    return answer
+
+
+def plain(folder: Path, url: str) -> Path:
+    """A kubeconfig without credentials."""
+    path = folder / "config"
+    path.write_text(
+        json.dumps(
+            {
+                "current-context": "x",
+                "clusters": [{"name": "c", "cluster": {"server": url}}],
+                "contexts": [{"name": "x", "context": {"cluster": "c"}}],
+            }
+        )
+    )
+    return path
+
+
+def failure(kubeconfig: Path) -> NodeError:
+    """What comes of asking for the namespaces of a node."""
+    opened = Server.of(kubeconfig)
+    try:
+        with pytest.raises(NodeError) as caught:
+            sweep(opened, "node7", seconds=0)
+    finally:
+        opened.close()
+    assert "\n" not in str(caught.value)
+    assert str(caught.value).isprintable()
+    return caught.value
+
+
+def test_what_the_server_refuses_is_told_in_its_own_words(tmp_path: Path) -> None:
+    """Made printable: it is not to be trusted."""
+    said = {"kind": "Status", "reason": "Forbidden", "message": "no\n\x1b[31mrights"}
+    with serving(saying(403, said)) as url:
+        error = failure(plain(tmp_path, url))
+    assert isinstance(error, Refused)
+    assert (error.code, error.reason) == (403, "Forbidden")
+    assert str(error) == f"{url}: cannot list namespaces: no \\x1b[31mrights"
+
+
+def test_credentials_that_are_not_accepted(tmp_path: Path) -> None:
+    with serving(saying(401, {"kind": "Status", "message": "Unauthorized"})) as url:
+        error = failure(plain(tmp_path, url))
+    assert isinstance(error, Refused)
+    assert "does not accept the kubeconfig's credentials (401 Unauthorized)" in str(error)
+
+
+@pytest.mark.parametrize(
+    ("answer", "kind", "told"),
+    [
+        (saying(503, b"<html>upstream\n</html>"), NodeUnreachable, "503: Service Unavailable"),
+        (saying(429, {"message": "too many"}), NodeUnreachable, "429: too many"),
+        (saying(500, {"message": "failed calling webhook"}), Refused, "failed calling webhook"),
+        (saying(200, b"<html>hello"), NodeUnfit, "no answer of an API server: <html>hello"),
+        (saying(200, b"[1]"), NodeUnfit, "no answer of an API server: [1]"),
+        (saying(302, b"", Location="http://127.0.0.1:9/"), NodeUnreachable, "redirect"),
+        (saying(200, b"{}", Content_Length="100"), NodeUnreachable, "cannot list namespaces: "),
+    ],
+    ids=["away", "busy", "broken", "page", "list", "redirect", "cut"],
+)
+def test_answers_that_are_none(
+    tmp_path: Path, answer: Answer, kind: type[NodeError], told: str
+) -> None:
+    with serving(answer) as url:
+        error = failure(plain(tmp_path, url))
+    assert type(error) is kind
+    assert told in str(error)
+
+
+def test_a_busy_server_is_asked_again(tmp_path: Path) -> None:
+    """As it says itself, and not for long."""
+    answers = iter([saying(429, {}, Retry_After="0"), saying(200, {"items": None})])
+    with serving(lambda request: next(answers)(request)) as url:
+        opened = Server.of(plain(tmp_path, url))
+        assert sweep(opened, "node7") == []
+        opened.close()
+
+
+def test_time_and_size_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "_LIMIT", 1000)
+    with serving(saying(200, b"x" * 1001)) as url:
+        assert isinstance(failure(plain(tmp_path, url)), NodeTimeout)
+    monkeypatch.setattr(server, "_READ", 0.05)
+    over = threading.Event()
+
+    def hanging(request: http.server.BaseHTTPRequestHandler) -> None:
+        over.wait(20)
+
+    with serving(hanging) as url:
+        error = failure(plain(tmp_path, url))
+        over.set()
+    assert isinstance(error, NodeTimeout)
+    assert "no answer in time" in str(error)
+
+
+def test_a_server_that_drips_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each piece comes in time, all of them do not."""
+    monkeypatch.setattr(server, "_DEADLINE", 0.0)
+    with serving(saying(200, b"{}")) as url:
+        error = failure(plain(tmp_path, url))
+    assert isinstance(error, NodeTimeout)
+    assert "takes longer than" in str(error)
+
+
+def test_nobody_answers(tmp_path: Path) -> None:
+    with socket.socket() as held:
+        held.bind(("127.0.0.1", 0))  # and nobody listens
+        url = f"http://127.0.0.1:{held.getsockname()[1]}"
+        error = failure(plain(tmp_path, url))
+    assert isinstance(error, NodeUnreachable)
+    assert str(error) == f"{url}: cannot list namespaces: [Errno 111] Connection refused"
+
+
+def test_a_name_that_does_not_resolve(tmp_path: Path) -> None:
+    error = failure(plain(tmp_path, "https://api.pinproof.invalid:6443"))
+    assert isinstance(error, NodeUnreachable)
+    assert "object at 0x" not in str(error)
+
+
+def test_a_server_that_the_kubeconfig_does_not_vouch_for(tmp_path: Path) -> None:
+    """Another authority's, and one of another name."""
+    ours, other = Authority(tmp_path, "ours"), Authority(tmp_path, "other")
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(*other.certify("server", server=True))
+    user = ours.certify("user")
+    with serving(saying(200, {}), context) as url:
+        error = failure(kubeconfig(tmp_path / "config", url, ours.path, user))
+        assert isinstance(error, NodeUnreachable)
+        assert "no trust between it and the kubeconfig: " in str(error)
+        assert "certificate verify failed" in str(error)
+        elsewhere = url.replace("127.0.0.1", "127.0.0.2").replace("127.0.0.2", "localhost")
+        error = failure(kubeconfig(tmp_path / "config", elsewhere, other.path, user))
+        assert "doesn't match" in str(error) or "mismatch" in str(error)
+
+
+def test_credentials_do_not_outlive_the_server(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The library writes what is in a kubeconfig as text into files."""
+    import base64
+
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "tmp"))
+    (tmp_path / "tmp").mkdir()
+    authority = Authority(tmp_path, "ours")
+    certificate, key = authority.certify("user")
+    path = kubeconfig(
+        tmp_path / "config", "https://127.0.0.1:9", authority.path, (certificate, key)
+    )
+    content = json.loads(path.read_text())
+    content["users"][0]["user"] = {
+        "client-certificate-data": base64.b64encode(certificate.read_bytes()).decode(),
+        "client-key-data": base64.b64encode(key.read_bytes()).decode(),
+    }
+    path.write_text(json.dumps(content))
+    first, second = Server.of(path), Server.of(path)
+    kept = [one for one in (tmp_path / "tmp").rglob("*") if one.is_file()]
+    assert len(kept) == 2
+    assert all(one.parent.stat().st_mode & 0o077 == 0 for one in kept)
+    first.close()
+    first.close()
+    assert all(one.is_file() for one in kept)
+    second.close()
+    assert list((tmp_path / "tmp").iterdir()) == []
+    again = Server.of(path)
+    assert len([one for one in (tmp_path / "tmp").rglob("*") if one.is_file()]) == 2
+    again.close()
+    assert list((tmp_path / "tmp").iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("command", "told"),
+    [("false", "exec: process returned 1"), ("/no/such/program", "No such file")],
+)
+def test_a_credential_plugin_that_fails(tmp_path: Path, command: str, told: str) -> None:
+    """The library would go on as nobody."""
+    path = plain(tmp_path, "https://a:1")
+    content = json.loads(path.read_text())
+    plugin = {"apiVersion": "client.authentication.k8s.io/v1", "command": command}
+    content["users"] = [{"name": "u", "user": {"exec": plugin}}]
+    content["contexts"][0]["context"]["user"] = "u"
+    path.write_text(json.dumps(content))
+    with pytest.raises(NodeUsageError) as caught:
+        Server.of(path)
+    assert str(caught.value).startswith(f"kubeconfig {path}: ")
+    assert told in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("", "empty"),
+        ("- 1", ""),
+        ("a: [", "no YAML: "),
+        ("a: 1", "current-context"),
+        ("current-context: x\ncontexts: []", "Expected object with name x in"),
+        ("current-context: x\ncontexts: 7", ""),
+        (
+            "current-context: x\ncontexts: [{name: x, context: {cluster: c}}]\n"
+            "clusters: [{name: c, cluster: {server: 'ftp://a'}}]",
+            "'ftp://a' is no server",
+        ),
+        (
+            "current-context: x\ncontexts: [{name: x, context: {cluster: c}}]\n"
+            "clusters: [{name: c, cluster: {server: 'https://a', certificate-authority: gone}}]",
+            "File does not exist",
+        ),
+        (
+            "current-context: x\ncontexts: [{name: x, context: {cluster: c}}]\n"
+            "clusters: [{name: c, cluster: {server: 'https://a', "
+            "certificate-authority-data: a}}]",
+            "Invalid base64",
+        ),
+    ],
+)
+def test_a_file_that_is_no_kubeconfig(tmp_path: Path, text: str, told: str) -> None:
+    path = tmp_path / "config"
+    path.write_text(text)
+    with pytest.raises(NodeUsageError) as caught:
+        Server.of(path)
+    message = str(caught.value)
+    assert message.startswith(f"kubeconfig {path}: ")
+    assert told in message
+    assert "\n" not in message
+
+
+def test_a_kubeconfig_that_cannot_be_read(tmp_path: Path) -> None:
+    with pytest.raises(NodeUsageError, match="absent: No such file"):
+        Server.of(tmp_path / "absent")
+    with pytest.raises(NodeUsageError, match="Is a directory"):
+        Server.of(tmp_path)
+    (tmp_path / "a:b").write_text("a: 1")
+    with pytest.raises(NodeUsageError, match="a colon parts several"):
+        Server.of(tmp_path / "a:b")
+    (tmp_path / "huge").write_bytes(b"#" * (2 << 20))
+    with pytest.raises(NodeUsageError, match="larger than any"):
+        Server.of(tmp_path / "huge")
+
+
+def test_another_context_of_the_kubeconfig(tmp_path: Path) -> None:
+    path = plain(tmp_path, "https://a:1")
+    opened = Server.of(path, "x")
+    assert opened.url == "https://a:1"
+    opened.close()
+    with pytest.raises(NodeUsageError, match="with name lab in"):
+        Server.of(path, "lab")
+
+
+def test_without_the_client_library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is an extra."""
+    import sys
+
+    monkeypatch.setitem(sys.modules, "kubernetes", None)
+    with pytest.raises(NodeUsageError, match=r"pip install 'pinproof\[kubeconfig\]'"):
+        Server.of(plain(tmp_path, "https://a:1"))

@@ -1,0 +1,278 @@
+"""Dry runs: everything that a run would send is told, and nothing is sent."""
+
+from __future__ import annotations
+
+import re
+from functools import partial
+
+import pytest
+
+from benchmarks.fakenode import CONFIG, FakeNode
+from conformance.judge import Case, judge
+from conformance.oracle import ModelOracle
+from conformance.scenario import catalogue, find
+from conformance.subject import SubjectUsageError
+from conformance.verdict import ExitStatus
+from hil import subject as hil_subject
+from hil.access import NodeAddress
+from hil.dry import DrySubject, Ledger, walk
+from hil.dry.node import DryMember
+from hil.dry.shell import ToldHands
+from hil.facts import NodeFacts, gather
+from hil.flavours import flavour_of
+from hil.node.hands import GuardedHands
+from hil.pods import Image
+from hil.safety import Allow, Guarded, Risk
+from hil.shell import DEADLINE, LIMIT, Done
+from pinproof.dry import dry_run
+from pinproof.run import SUITE
+
+ADDRESS = NodeAddress("fake", "local:", allow=frozenset(Allow))
+CONFIG_PATH = "/var/lib/kubelet/config.yaml"
+OPTIONS = hil_subject.Options(Risk.REBOOT, Image("busybox"))
+
+
+class NoShell:
+    """Nothing may be sent through it."""
+
+    name = "fake"
+    trips = 0
+
+    def run(
+        self, script: str, *, stdin: bytes = b"", deadline: float = DEADLINE, limit: int = LIMIT
+    ) -> Done:
+        raise AssertionError(f"sent: {script}")
+
+    def close(self) -> None:
+        return
+
+
+@pytest.fixture(autouse=True)
+def _salt(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Uids are others in each run; here they are not."""
+    monkeypatch.setattr(hil_subject, "salt", lambda: "salt")
+
+
+def dry(facts: NodeFacts, ledger: Ledger, options: hil_subject.Options = OPTIONS) -> DrySubject:
+    reached = hil_subject._Reached(ADDRESS, NoShell(), facts)
+    made = DrySubject("fake", [reached], options)
+    made.ledger = ledger
+    return made
+
+
+def cases(subject: DrySubject, *ids: str) -> list[Case]:
+    chosen = [find(one) for one in ids] if ids else catalogue()
+    (machine,) = subject.machines
+    return [Case(one, machine) for one in chosen if one is not None and not one.machine]
+
+
+def walked(
+    facts: NodeFacts, *ids: str, options: hil_subject.Options = OPTIONS
+) -> tuple[Ledger, list[str]]:
+    told: list[str] = []
+    ledger = Ledger(told.append)
+    subject = dry(facts, ledger, options)
+    walk(cases(subject, *ids), subject, ledger)
+    subject.close()
+    return ledger, told
+
+
+@pytest.fixture
+def facts(fake: FakeNode) -> NodeFacts:
+    """Of a kubelet that lists its pods, so that more scenarios apply."""
+    fake.file(CONFIG_PATH, f"{CONFIG}readOnlyPort: 10255\n", 0o600)
+    return gather(fake.shell(), root=str(fake.root))
+
+
+class RecordingShell:
+    """On a fake node: what guards it is run, so that its files do change and come back; what would
+    act on a kubelet, a runtime and cgroups is only recorded."""
+
+    name = "fake"
+
+    def __init__(self, fake: FakeNode) -> None:
+        self._inner = fake.shell()
+        self.trips = 0
+        self.sent: list[tuple[str, bytes]] = []
+
+    def run(
+        self, script: str, *, stdin: bytes = b"", deadline: float = DEADLINE, limit: int = LIMIT
+    ) -> Done:
+        self.trips += 1
+        if "node.sh touch" not in script:
+            self.sent.append((script, stdin))
+        guard = script.partition("exec </dev/null\n")[0]
+        if "node.sh" not in guard:
+            return Done(0, b"", b"")
+        return self._inner.run(guard, stdin=stdin, deadline=deadline, limit=limit)
+
+    def close(self) -> None:
+        self._inner.close()
+
+
+class WetSubject(DrySubject):
+    """As a dry one, but that commands are sent; answers are the model's all the same, because a
+    fake node has no kubelet that could give them."""
+
+    shell: RecordingShell
+
+    def _member(self, reached: hil_subject._Reached) -> DryMember:
+        if not self._members:
+            guarded = Guarded(
+                self.shell, reached.facts, Risk.REBOOT, "wet", allow=set(Allow), settle=0
+            )
+            guarded.__enter__()
+
+            def boot(machine: str) -> None:
+                self.shell.run("systemctl reboot --no-block")
+
+            member = DryMember(
+                "fake",
+                reached.facts,
+                flavour_of(reached.facts),
+                hands=ToldHands(GuardedHands(self.shell, guarded)),
+                ledger=Ledger(),
+                risk=Risk.REBOOT,
+                image=Image("busybox"),
+                boot=boot,
+            )
+            self._members["fake"] = member, guarded
+        return self._members["fake"][0]
+
+
+#: What is another in each run: the owner of a lease, marks, and who runs it.
+_OWN = re.compile(rb"@@pin-[0-9a-f]{16}|refused-[0-9a-f]{16}|(?:wet|dry-run)-[0-9a-f]{6}")
+
+
+def normal(script: str, stdin: bytes) -> bytes:
+    settled = re.sub(rb"settle \S+", b"settle X", stdin)
+    return _OWN.sub(b"OWN", script.encode() + b"\0" + settled)
+
+
+SOME = (
+    "qos/whole-cpus-are-exclusive",
+    "pool/deletion-returns-cpus",
+    "restart/sigkill-keeps-assignments",
+    "restart/reboot-keeps-assignments",
+    "state/removed-starts-afresh",
+    "options/full-pcpus-splits-no-core",
+    "node/start-with-a-cpu-offline-is-refused",
+)
+
+
+def test_every_command_of_a_run_was_in_the_dry_run(fake: FakeNode, facts: NodeFacts) -> None:
+    """The same scenarios, dry and then with commands sent: byte for byte, but for what each run
+    makes up. The dry one changes nothing, the other does and takes it back."""
+    before, starts = fake.content(), fake.starts
+    ledger, _ = walked(facts, *SOME)
+    assert (fake.content(), fake.starts) == (before, starts)
+    wet = WetSubject("fake", [hil_subject._Reached(ADDRESS, NoShell(), facts)], OPTIONS)
+    wet.shell = RecordingShell(fake)
+    seen: list[dict[str, tuple[int, bytes]]] = []
+    for case in cases(wet, *SOME):
+        result = judge(
+            case, wet, oracle=partial(ModelOracle, release="1.36"), release="1.36"
+        ).result
+        assert (result.verdict, result.reason) == ("pass", ""), case.id
+        seen.append(fake.content())
+    assert all(one != before for one in seen)
+    wet.close()
+    assert fake.content() == before
+    told = {normal(one.script, one.stdin) for one in ledger.commands}
+    sent = [normal(*one) for one in wet.shell.sent]
+    assert len(sent) > 30
+    assert [one for one in sent if one not in told] == []
+    assert len(ledger.commands) == len(sent)
+
+
+def test_nothing_is_changed_and_nothing_sent(fake: FakeNode, facts: NodeFacts) -> None:
+    """All of the catalogue."""
+    before, starts = fake.content(), fake.starts
+    ledger, told = walked(facts)
+    assert fake.content() == before
+    assert fake.starts == starts
+    assert len(ledger.commands) > 300
+    assert [line for line in told if "not walked to its end" in line] == []
+    assert all(line.isprintable() for line in told)
+
+
+def test_each_command_has_its_scenario_and_risk(facts: NodeFacts) -> None:
+    """And the step that it is for; taking and restoring belong to none."""
+    ledger, _ = walked(facts, "pool/shrinks-and-grows", "qos/whole-cpus-are-exclusive")
+    scenarios = list(dict.fromkeys(one.scenario for one in ledger.commands))
+    assert scenarios == ["", "pool/shrinks-and-grows", "qos/whole-cpus-are-exclusive"]
+    risks = {one.scenario: one.risk for one in ledger.commands if one.scenario}
+    assert set(risks.values()) == {"pods"}
+    assert ledger.commands[0].step == "take the node: lease, journal, dead-man timer"
+    assert ledger.commands[-1].step == "restore the node, and let go of it"
+    assert {one.node for one in ledger.commands} == {"fake"}
+
+
+@pytest.fixture
+def reachable(fake: FakeNode, monkeypatch: pytest.MonkeyPatch) -> FakeNode:
+    """``node:local:`` is the fake node."""
+    monkeypatch.setattr(hil_subject, "connect", lambda address: fake.shell())
+    monkeypatch.setattr(hil_subject, "gather", lambda shell: gather(shell, root=str(fake.root)))
+    return fake
+
+
+def arguments(*words: str) -> list[str]:
+    suite = [str(SUITE / "test_scenarios.py"), f"--rootdir={SUITE}", "-c", "/dev/null"]
+    return [*suite, "-p", "no:cacheprovider", "--pin-subject=node:local:", *words]
+
+
+def test_the_command_line_tells_what_a_run_would_send(
+    reachable: FakeNode, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Scenario, risk, step, change, command, in order; chosen as a run chooses."""
+    before = reachable.content()
+    target = "node:local:?max-risk=kubelet-restart"
+    status = dry_run(target, arguments("-k", "pool/shrinks-and-grows"))
+    said = capsys.readouterr().out
+    assert status is ExitStatus.CONFORMANT
+    assert reachable.content() == before
+    assert reachable.starts == 1
+    assert f"{target}: dry run: nothing below is sent" in said
+    wanted = [
+        "take the node: lease, journal, dead-man timer",
+        "pool/shrinks-and-grows [pods]: start the kubelet",
+        "$ systemctl stop kubelet.service",
+        "pool/shrinks-and-grows [pods]: apply ",
+        "change: write ",
+        '"metadata":{"name":"pinproof-',
+        "look: ",
+        "change: remove /etc/kubernetes/manifests/pinproof-",
+        "restore the node, and let go of it",
+        "1 scenarios, ",
+        "nothing was sent",
+    ]
+    places = [said.find(one) for one in wanted]
+    assert -1 not in places, dict(zip(wanted, places, strict=True))
+    assert "< state /var/lib/kubelet/cpu_manager_state" in said
+
+
+def test_what_may_not_be_done_is_not_walked(
+    reachable: FakeNode, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A scenario beyond the risk is told with its reason."""
+    status = dry_run(
+        "node:local:?max-risk=pods", arguments("-k", "restart/sigkill-keeps-assignments")
+    )
+    said = capsys.readouterr().out
+    assert (
+        "restart/sigkill-keeps-assignments [kubelet-restart]: not run: the subject cannot" in said
+    )
+    assert "0 scenarios, 0 commands" in said
+    assert status is ExitStatus.TOO_FEW
+
+
+def test_nothing_chosen_is_not_a_success(
+    reachable: FakeNode, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert dry_run("node:local:", arguments("-k", "nothing-of-that-name")) is ExitStatus.TOO_FEW
+    assert "nothing would be run" in capsys.readouterr().err
+
+
+def test_only_real_nodes_have_a_dry_run() -> None:
+    with pytest.raises(SubjectUsageError, match="--dry-run is for real nodes"):
+        dry_run("reference", arguments())
