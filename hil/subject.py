@@ -18,6 +18,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Final
 from urllib.parse import parse_qsl
 
@@ -46,7 +47,7 @@ from hil.truth import Places
 from reference.steps import KubeletConfig
 from topologies import Machine
 
-_OPTIONS: Final = ("max-risk", "image")
+_OPTIONS: Final = ("max-risk", "image", "kubeconfig")
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +56,11 @@ class Options:
 
     risk: Risk | None = None
     image: Image | None = None
+    kubeconfig: Path | None = None
+
+    def applied(self, address: NodeAddress) -> NodeAddress:
+        """The address, with what was said of all of them."""
+        return address if self.kubeconfig is None else replace(address, kubeconfig=self.kubeconfig)
 
     def risk_on(self, address: NodeAddress) -> Risk:
         """What may be done to this node."""
@@ -83,7 +89,8 @@ def parse_target(target: str) -> tuple[str, str, Options]:
     if not place:
         raise SubjectUsageError("node: needs an address (ssh://root@node7) or an inventory")
     image = Image(given["image"]) if given.get("image") else None
-    return place, name, Options(_risk(given.get("max-risk", "")), image)
+    kubeconfig = Path(given["kubeconfig"]) if given.get("kubeconfig") else None
+    return place, name, Options(_risk(given.get("max-risk", "")), image, kubeconfig)
 
 
 def _risk(text: str) -> Risk | None:
@@ -123,7 +130,12 @@ class NodeSubject:
         self.info = _info(target, [one.facts for one in reached])
         self.capabilities = frozenset.intersection(
             *(
-                capabilities(one.facts, options.risk_on(one.address), boots=_boots(one))
+                capabilities(
+                    one.facts,
+                    options.risk_on(one.address),
+                    boots=_boots(one),
+                    server=one.address.kubeconfig is not None,
+                )
                 for one in reached
             )
         )
@@ -139,7 +151,7 @@ class NodeSubject:
             addresses = [one for one in nodes(place) if name in ("", one.name)]
             if not addresses:
                 raise SubjectUsageError(f"{place} has no node {name!r}")
-            reached = [_reach(address, progress) for address in addresses]
+            reached = [_reach(options.applied(one), progress) for one in addresses]
         except NodeUsageError as error:
             raise SubjectUsageError(str(error), evidence=error.evidence) from error
         except NodeError as error:
@@ -167,7 +179,7 @@ class NodeSubject:
         """Is every node fit? Read-only. Raises :class:`SubjectSetupError`."""
         for one in self._reached.values():
             try:
-                _require_fit(one.facts)
+                _require_fit(one.address, one.facts)
             except NodeUnfit as error:
                 raise SubjectSetupError(str(error), evidence=error.evidence) from error
 
@@ -192,7 +204,7 @@ class NodeSubject:
         name = reached.facts.name
         if name not in self._taken:
             try:
-                _require_fit(reached.facts)
+                _require_fit(reached.address, reached.facts)
                 self._taken[name] = take(
                     reached.address,
                     reached.shell,
@@ -257,21 +269,21 @@ def _reach(address: NodeAddress, progress: Callable[[str], None]) -> _Reached:
         facts = gather(shell)
         if facts.kubelet is not None and not facts.kubelet.release:
             facts = gather(shell)  # a busy node may not have had the time to say its version
-        _require_fit(facts)
+        _require_fit(address, facts)
         return _Reached(address, shell, facts)
     except BaseException:
         shell.close()
         raise
 
 
-def _require_fit(facts: NodeFacts) -> None:
+def _require_fit(address: NodeAddress, facts: NodeFacts) -> None:
     """Raise :class:`NodeUnfit` where no scenario can run."""
     kubelet = kubelet_of(facts)
     if facts.cgroup.version not in (1, 2) or not facts.cgroup.cpuset:
         raise NodeUnfit(f"{facts.name}: no cgroup hierarchy with the cpuset controller is mounted")
     if not kubelet.release:
         raise NodeUnfit(f"{facts.name}: its kubelet does not say which release it is")
-    if not kubelet.manifests:
+    if not kubelet.manifests and address.kubeconfig is None:
         raise NodeUnfit(f"{facts.name}: its kubelet watches no folder of static pods")
 
 
@@ -300,10 +312,13 @@ def _info(target: str, facts: Sequence[NodeFacts]) -> SubjectInfo:
     )
 
 
-def capabilities(facts: NodeFacts, risk: Risk, *, boots: bool) -> frozenset[Capability]:
-    """What can be done with a node at this risk, by what is on it."""
+def capabilities(
+    facts: NodeFacts, risk: Risk, *, boots: bool, server: bool = False
+) -> frozenset[Capability]:
+    """What can be done with a node at this risk, by what is on it; ``server``: its pods come
+    through an API server, which tells of rejections."""
     can = {one for one in Capability if RISK_OF.get(one, Risk.REBOOT) <= risk}
-    if not Places.of(facts).pods_url:
+    if not Places.of(facts).pods_url and not server:
         can.discard(Capability.REJECTIONS)
     if facts.cgroup.version != 2:
         # Below the root of v1 an offline CPU does not come back by itself: the model has no such

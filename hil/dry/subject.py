@@ -13,12 +13,13 @@ from conformance.subject import SubjectSetupError, SubjectUnable
 from hil.access import NodeAddress
 from hil.dry.ledger import Ledger
 from hil.dry.node import DryMember, DryNode
+from hil.dry.pods import ToldPods
 from hil.dry.shell import ToldHands, ToldShell
 from hil.facts import NodeFacts
 from hil.flavours import flavour_of
 from hil.node.booting import Boot, booter
 from hil.node.hands import GuardedHands
-from hil.pods import Image
+from hil.pods import Carrier, Image
 from hil.safety import Guarded, Risk
 from hil.shell import NodeError, Shell
 from hil.subject import NodeSubject
@@ -91,8 +92,9 @@ class DrySubject(NodeSubject):
         """Tell how every node is restored, and let go of it."""
         if self._closed:
             return
-        for _, guarded in self._members.values():
+        for member, guarded in self._members.values():
             self.ledger.scenario, self.ledger.step = "", "restore the node, and let go of it"
+            member.carrier.close()
             guarded.__exit__(None, None, None)
         super().close()
 
@@ -111,7 +113,8 @@ def dry_take(
     told = ToldShell(facts.name, ledger)
     before = ledger.scenario, ledger.step
     ledger.scenario, ledger.step = "", "take the node: lease, journal, dead-man timer"
-    guarded = Guarded(told, facts, risk, "dry-run", allow=address.allow, static_pods=True)
+    static = address.kubeconfig is None
+    guarded = Guarded(told, facts, risk, "dry-run", allow=address.allow, static_pods=static)
     guarded.__enter__()
     ledger.scenario, ledger.step = before
     member = DryMember(
@@ -122,10 +125,22 @@ def dry_take(
         ledger=ledger,
         risk=risk,
         image=image,
+        carrier=_carrier(address, facts, image, told),
         boot=_boot(address, shell, told),
         spec=address.lab,
     )
     return member, guarded
+
+
+def _carrier(
+    address: NodeAddress, facts: NodeFacts, image: Image, told: ToldShell
+) -> Carrier | None:
+    if address.kubeconfig is None:
+        return None
+    from hil.api import node_name
+
+    space = address.namespace or "pinproof-MADE-UP"
+    return ToldPods(told, node_name(address.node, facts), space, image)
 
 
 def _boot(address: NodeAddress, shell: Shell, told: ToldShell) -> Boot | None:

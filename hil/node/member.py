@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import contextlib
 import uuid
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from shlex import quote
 
@@ -27,8 +27,8 @@ from hil.node import scripts
 from hil.node.booting import Boot, larger_spec
 from hil.node.hands import Hands
 from hil.node.scripts import Act
-from hil.pods import Image, file_name, refuse_if_crowded
-from hil.safety import Change, RemoveFile, Risk, SetOnline, WriteFile
+from hil.pods import Carrier, Image, StaticPods, refuse_if_crowded
+from hil.safety import Change, Risk, SetOnline, WriteFile
 from hil.shell import NodeError
 from hil.truth import Look, Places, look, marker, read_look
 from reference import NEWEST, CPUSet
@@ -66,6 +66,7 @@ class Member:
         *,
         risk: Risk,
         image: Image,
+        carrier: Carrier | None = None,
         patience: Patience | None = None,
         boot: Boot | None = None,
         spec: str = "",
@@ -77,6 +78,7 @@ class Member:
         self.image = image
         self.patience = patience or Patience()
         self.places = Places.of(facts)
+        self.carrier = carrier or StaticPods(self.places.manifests, image)
         self.machine: Machine = replace(facts.machine, name=name)
         self.own_config = kubelet_of(facts).config
         self.scenarios = 0
@@ -116,12 +118,14 @@ class Member:
             raise SubjectUnable(f"needs the kubelet restarted; --max-risk is {self.risk.value}")
 
     def require_room(self, pod: Pod, seen: Look | None) -> None:
-        """A static pod evicts others' pods to have room."""
-        if seen is None or not seen.pods:
+        """A static pod evicts others' pods to have room; any other is refused without."""
+        if seen is None:
             return
         capacity = 1000 * len(seen.online) - reserved_milli_cpus(self.own_config)
         try:
-            refuse_if_crowded(pod, seen.pods, capacity)
+            everybody = self.carrier.everybody(seen.pods)
+            if everybody:
+                refuse_if_crowded(pod, everybody, capacity, static=self.carrier.static)
         except NodeError as error:
             raise SubjectUnable(str(error)) from error
 
@@ -160,12 +164,20 @@ class Member:
     ) -> Act:
         """Stop what runs, put the configuration in place, and start. ``clean``: without a state
         file and without manifests that a scenario before left."""
-        act = scripts.start(self.places, self.flavour.start(self.facts), pods, self.patience.start)
+        act = scripts.start(
+            self.places,
+            self.flavour.start(self.facts),
+            pods,
+            self.patience.start,
+            # Only a kubelet that lists its pods tells of one that it rejects.
+            awaited=self.carrier.static or bool(self.places.pods_url),
+        )
         stop = self.flavour.stop(self.facts)
         changes: tuple[Change, ...] = shaping
         if clean:
             staying = {pod.name for pod in pods}
-            changes += self._without([pod for pod in self._leaving if pod.name not in staying])
+            going = [pod for pod in self._leaving if pod.name not in staying]
+            changes += self._without(going, force=True)
             self._leaving = ()
             stop += scripts.KILL_TASKS
         if config != self._present:
@@ -200,12 +212,13 @@ class Member:
             return
         online = (SetOnline(cpu, True) for cpu in self._offline)
         with contextlib.suppress(SubjectLostError):
-            self.act(Act(changes=(*self._without(pods), *online)))
+            self.act(Act(changes=(*self._without(pods, force=True), *online)))
 
-    def _without(self, pods: Iterable[Pod]) -> tuple[Change, ...]:
-        """The changes after which the kubelet has these static pods no more."""
-        files = (scripts.manifest_path(self.places, file_name(pod.name)) for pod in pods)
-        return tuple(RemoveFile(file) for file in files)
+    def _without(self, pods: Iterable[Pod], *, force: bool) -> tuple[Change, ...]:
+        """The changes after which the kubelet has these pods no more. Raises
+        :class:`SubjectLostError`."""
+        with lost(self.name):
+            return tuple(one for pod in pods for one in self.carrier.take(pod, force=force))
 
     def _remove(self, pods: tuple[Pod, ...]) -> Look:
         """Take pods away from a kubelet that runs, and wait until it has forgotten them."""
@@ -214,7 +227,7 @@ class Member:
             'pin_none() { [ -z "$(pin_ours)" ] && pin_empty; }\n'
             f"pin_empty() {{ ! grep -qsE '{_uids(pods)}' {self.places.state_file}; }}"
         )
-        changes = self._without(pods)
+        changes = self._without(pods, force=False)
         return self.act(Act(script, changes, goal="pin_none", seconds=self.patience.effect))
 
     def larger(self) -> Machine | None:
@@ -297,14 +310,22 @@ class Member:
             if isinstance(change, SetOnline):
                 one = CPUSet([change.cpu])
                 self._offline = self._offline - one if change.online else self._offline | one
-        try:
+        with lost(self.name):
             done = self._hands.act(script, *act.changes, deadline=deadline)
             seen = read_look(done.text, mark)
-        except NodeError as error:
-            raise SubjectLostError(f"{self.name}: {error}", evidence=error.evidence) from error
+            seen = replace(seen, pods=self.carrier.listed(seen.pods))
         if seen.notes.get("failed"):
             raise SubjectLostError(f"{self.name}: {seen.notes['failed']}")
         return seen
+
+
+@contextlib.contextmanager
+def lost(name: str) -> Iterator[None]:
+    """What goes wrong inside with a node, or with its API server, ends a scenario untold."""
+    try:
+        yield
+    except NodeError as error:
+        raise SubjectLostError(f"{name}: {error}", evidence=error.evidence) from error
 
 
 def _why_not_fresh(seen: Look) -> str:

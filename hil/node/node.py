@@ -12,14 +12,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import topologies
 from conformance.subject import SubjectLostError, SubjectUnable
 from hil.node import scripts
+from hil.node.member import Member, lost
 from hil.node.scripts import Act
 from hil.node.views import Refusal, refusal, view_of
-from hil.pods import file_name, text
 from hil.safety import Change, SetOnline
 from hil.truth import ContainerTruth, Look, Places
 from reference.steps import (
@@ -47,9 +46,6 @@ from reference.steps import (
 )
 from reference.view import View
 from topologies import Machine
-
-if TYPE_CHECKING:
-    from hil.node.member import Member
 
 
 class RealNode:
@@ -117,7 +113,8 @@ class RealNode:
                 return scripts.remove_state(places)
             case WriteState(text=text):
                 self._require_down(step)
-                return scripts.write_state(places, text)
+                given = member.carrier.as_given(text, self._config)
+                return scripts.write_state(places, given)
             case Tamper(pod=pod, container=container, cpus=cpus):
                 return scripts.tamper(places, self._container(pod, container), cpus)
             case TamperQuota(pod=pod, container=container, quota=quota):
@@ -180,27 +177,33 @@ class RealNode:
     def _apply(self, pod: Pod, script: str = "") -> None:
         member = self._member
         member.require_room(pod, self._look)
-        self._pods[pod.name] = self._ever[pod.uid] = pod
+        carrier = member.carrier
+        with lost(member.name):
+            there, changes = carrier.bring(pod)
+            self._pods[pod.name] = self._ever[there.uid] = there
+            if self._up:
+                carrier.await_settled([there])
         act = scripts.apply(
-            member.places,
-            pod,
-            file_name(pod.name),
-            text(pod, member.image),
-            up=self._up,
+            there,
+            changes,
+            awaited=self._up and carrier.static,
             seconds=member.patience.effect,
         )
         self._act(replace(act, script=script))
 
     def _delete(self, name: str, force: bool) -> None:
         pod = self._pods.pop(name)
+        member = self._member
+        with lost(member.name):
+            # Nobody would ask a kubelet that is down.
+            changes = member.carrier.take(pod, force=force or not self._up)
         self._act(
             scripts.delete(
-                self._member.places,
                 pod,
-                file_name(name),
+                changes,
                 up=self._up,
-                force=force,
-                seconds=self._member.patience.effect,
+                force=force and member.carrier.static,
+                seconds=member.patience.effect,
             )
         )
 
@@ -252,7 +255,7 @@ class RealNode:
             pods=shown,
             assignments=seen.assignments,
             shared_pool=seen.shared_pool,
-            state_file=seen.state_file,
+            state_file=self._member.carrier.as_stated(seen.state_file, self._config),
             cpusets=seen.cpusets,
             enforced=seen.enforced,
         )

@@ -47,12 +47,21 @@ def manifest_path(places: Places, file_name: str) -> str:
     return f"{places.manifests.rstrip('/')}/{file_name}"
 
 
-def start(places: Places, start_script: str, pods: tuple[Pod, ...], seconds: float) -> Act:
+def start(
+    places: Places,
+    start_script: str,
+    pods: tuple[Pod, ...],
+    seconds: float,
+    *,
+    awaited: bool = True,
+) -> Act:
     """Start the kubelet: it is up once its CPU manager is (the device manager's socket comes after
     it, ``cm/container_manager_linux.go``), it lists its pods, and those run or were refused; or it
     has given up. Containers of pods that are gone must be gone as well."""
     socket = quote(f"{places.root_dir}/device-plugins/kubelet.sock")
-    wanted = "".join(f" && pin_started {quote(pod.uid)} {pod_tasks(pod)}" for pod in pods)
+    wanted = "".join(
+        f" && pin_started {quote(pod.uid)} {pod_tasks(pod)}" for pod in pods if awaited
+    )
     known = "|".join(f"{pod.uid}|{pod.uid.replace('-', '_')}" for pod in pods) or "none of them"
     script = f"""
 pin_up() {{ [ -S {socket} ] && pin_listed && pin_alone{wanted}; }}
@@ -92,16 +101,15 @@ def kill(kill_script: str, stop_script: str) -> Act:
     return Act(f"{kill_script}\n{stop_script}")
 
 
-def apply(places: Places, pod: Pod, file: str, text: str, *, up: bool, seconds: float) -> Act:
-    """Put the manifest in place; up: wait until the pod runs or is refused."""
-    change = WriteFile(manifest_path(places, file), text.encode())
-    goal = f"pin_started {quote(pod.uid)} {pod_tasks(pod)}" if up else ""
-    return Act(changes=(change,), goal=goal, seconds=seconds)
+def apply(pod: Pod, changes: tuple[Change, ...], *, awaited: bool, seconds: float) -> Act:
+    """Make the changes that bring the pod; awaited: until it runs or is refused."""
+    goal = f"pin_started {quote(pod.uid)} {pod_tasks(pod)}" if awaited else ""
+    return Act(changes=changes, goal=goal, seconds=seconds)
 
 
-def delete(places: Places, pod: Pod, file: str, *, up: bool, force: bool, seconds: float) -> Act:
-    """Take the manifest away; up: wait until the pod is gone. By force: its tasks are killed, its
-    sandbox among them, before the kubelet can."""
+def delete(pod: Pod, changes: tuple[Change, ...], *, up: bool, force: bool, seconds: float) -> Act:
+    """Make the changes that take the pod away; up: wait until it is gone. By force: its tasks are
+    killed, its sandbox among them, before the kubelet can."""
     uid = quote(pod.uid)
     killing = f"""
 pin_tasks | while read -r pin_n pin_d; do
@@ -111,7 +119,7 @@ done
 """
     return Act(
         killing if force else "",
-        changes=(RemoveFile(manifest_path(places, file)),),
+        changes=changes,
         goal=f"pin_gone {uid}" if up else "",
         seconds=seconds,
     )

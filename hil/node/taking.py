@@ -10,14 +10,15 @@ from dataclasses import dataclass
 from typing import Final
 
 from hil.access import NodeAddress
+from hil.api.opening import carrier_for
 from hil.facts import NodeFacts
 from hil.flavours import flavour_of
 from hil.node.booting import booter
 from hil.node.hands import GuardedHands
 from hil.node.member import Member
 from hil.pods import Image
-from hil.safety import Guarded, Risk
-from hil.shell import Shell
+from hil.safety import Guarded, NotRestored, Risk
+from hil.shell import NodeError, Shell
 
 #: Seconds that a slow machine may take to forget our pods, once their manifests are gone.
 _SETTLE: Final = 120.0
@@ -31,7 +32,14 @@ class Taken:
     guarded: Guarded
 
     def give_back(self) -> None:
-        """Restore it. Raises :class:`hil.safety.NotRestored` and what the shell raises."""
+        """Take our pods away and restore it. Raises :class:`hil.safety.NotRestored` and what the
+        shell raises."""
+        try:
+            self.member.carrier.close()
+        except NodeError as error:
+            self.guarded.__exit__(None, None, None)
+            left = f"pods of ours may be left in its cluster: {error}"
+            raise NotRestored(self.member.name, [left]) from error
         self.guarded.__exit__(None, None, None)
 
 
@@ -39,10 +47,13 @@ def take(
     address: NodeAddress, shell: Shell, facts: NodeFacts, *, risk: Risk, image: Image
 ) -> Taken:
     """Take a node for a run. Raises :class:`hil.shell.NodeUnfit`, :class:`hil.safety.NodeBusy` and
-    what the shell raises."""
-    guarded = Guarded(shell, facts, risk, allow=address.allow, static_pods=True, settle=_SETTLE)
+    what the shell and an API server raise."""
+    static = address.kubeconfig is None
+    guarded = Guarded(shell, facts, risk, allow=address.allow, static_pods=static, settle=_SETTLE)
     guarded.__enter__()
     try:
+        # The lease is ours: what a run before left in the cluster may go.
+        carrier = carrier_for(address, facts, image)
         member = Member(
             address.name,
             GuardedHands(shell, guarded),
@@ -50,6 +61,7 @@ def take(
             flavour_of(facts, named=address.flavour),
             risk=risk,
             image=image,
+            carrier=carrier,
             boot=booter(address, shell),
             spec=address.lab,
         )
