@@ -82,14 +82,23 @@ def certify(
         raise SubjectUsageError(f"--max-risk {max_risk!r} is none of {known}")
     console = Console(highlight=False)
     words = node_options(max_risk, kubeconfig, image)
+    places, extra = _parted(nodes, context.args)
     targets = [
-        f"{target}?{words}" if words else target for place in nodes for target in _each(place)
+        f"{target}?{words}" if words else target for place in places for target in _each(place)
     ]
     if dry_run:
-        told = [_tell_one(target, noise, context.args) for target in targets]
+        told = [_tell_one(target, noise, extra) for target in targets]
         raise typer.Exit(next(one for one in _GRAVITY if one in told))
-    statuses = [_certify_one(target, noise, report, context.args, console) for target in targets]
+    statuses = [_certify_one(target, noise, report, extra, console) for target in targets]
     raise typer.Exit(next(one for one in _GRAVITY if one in statuses))
+
+
+def _parted(words: Sequence[str], more: Sequence[str]) -> tuple[Sequence[str], Sequence[str]]:
+    """Nodes, and what goes to pytest: from the first option that is none of ours on."""
+    first = next((at for at, word in enumerate(words) if word.startswith("-")), len(words))
+    if not first:
+        raise SubjectUsageError(f"name a node before {words[0]}")
+    return words[:first], [*words[first:], *more]
 
 
 def _each(place: str) -> list[str]:

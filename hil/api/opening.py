@@ -1,6 +1,7 @@
 """How pods come to a node that was taken, by what its inventory says.
 
-What belongs here: the choice between API server and static manifests. What never does: either.
+What belongs here: the choice between API server and static manifests, and what of it outlives a
+run that was killed. What never does: either.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from collections.abc import Callable
 from hil.access import NodeAddress
 from hil.api.pods import ClusterPods, node_name
 from hil.api.server import Server
+from hil.api.space import sweep
 from hil.facts import NodeFacts, kubelet_of
 from hil.pods import Carrier, Image, ServerPods, StaticPods
 
@@ -41,3 +43,15 @@ def carrier_for(
         server.close()
         raise
     return ServerPods(pods, kubelet.release, then=server.close)
+
+
+def swept(address: NodeAddress, facts: NodeFacts) -> list[str]:
+    """What a killed run left in the node's cluster, removed: the names of namespaces; none without
+    a kubeconfig. For a node whose lease nobody holds. Raises what :mod:`hil.api` lists."""
+    if address.kubeconfig is None:
+        return []
+    server = Server.of(address.kubeconfig, address.context)
+    try:
+        return sweep(server, node_name(address.node, facts))
+    finally:
+        server.close()

@@ -7,19 +7,22 @@ import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 
 pytest.importorskip("kubernetes", reason="NOT TESTED: pip install 'pinproof[kubeconfig]'")
 
 from benchmarks.cluster import Authority, Cluster, NoCluster, kubeconfig
+from benchmarks.fakenode import FakeNode
 from conformance.pods import best_effort, exclusive, guaranteed, guaranteed_of
 from hil.access import NodeAddress
 from hil.api import ClusterPods, Refused, Server, space, sweep
-from hil.api.opening import carrier_for
+from hil.api.opening import carrier_for, swept
 from hil.facts import NodeFacts
+from hil.node.taking import Taken, take
 from hil.pods import Image, StaticPods, read_pods
+from hil.safety import NodeBusy, NotRestored, Risk
 from hil.shell import NodeError, NodeUnfit, NodeUnreachable, NodeUsageError
 from reference.steps import Kind, KubeletConfig, Pod, PodResources
 
@@ -314,6 +317,74 @@ def test_the_inventory_decides_how_pods_come(cluster: Cluster, facts: NodeFacts)
     carrier.close()
     carrier.close()
     assert "own" not in namespaces(cluster)
+
+
+def test_what_is_left_can_be_swept_without_a_run(
+    cluster: Cluster, server: Server, facts: NodeFacts
+) -> None:
+    """As restoring a node does; nothing of another node's, and nothing without a kubeconfig."""
+    left = ClusterPods.on(server, "node8", patience=1.0)
+    address = NodeAddress("fake", "local:", kubeconfig=cluster.admin_kubeconfig, node="node7")
+    assert swept(address, facts) == []
+    assert swept(NodeAddress("fake", "local:", node="node8"), facts) == []
+    assert swept(replace(address, node="node8"), facts) == [left.namespace]
+    assert space.await_removed(server, left.namespace, seconds=10)
+
+
+def taken(cluster: Cluster, fake: FakeNode, facts: NodeFacts, node: str = "node7") -> Taken:
+    address = NodeAddress(
+        "fake", "local:", kubeconfig=cluster.admin_kubeconfig, node=node, namespace="taken"
+    )
+    facts = replace(facts, boot_id=BOOT)
+    return take(address, fake.shell(), facts, risk=Risk.PODS, image=Image("busybox"))
+
+
+def test_a_node_comes_with_a_namespace_and_goes_with_it(
+    cluster: Cluster, fake: FakeNode, facts: NodeFacts
+) -> None:
+    """Made under the node's lease, gone before the lease is. A second run is told of the first by
+    the node, and has not touched the cluster by then."""
+    before = fake.content()
+    held = taken(cluster, fake, facts)
+    there, _ = held.member.carrier.bring(guaranteed("a", 1))
+    with pytest.raises(NodeBusy):
+        taken(cluster, fake, facts)
+    assert there.uid in {one.uid for one in read_pods(held.member.carrier.listed(None) or "")}
+    confirming = threading.Timer(0.5, cluster.confirm, ("taken", "pinproof-a"))
+    confirming.start()
+    held.give_back()
+    confirming.join()
+    assert "taken" not in namespaces(cluster)
+    assert fake.content() == before
+
+
+def test_a_node_whose_cluster_refuses_is_let_go_of(
+    cluster: Cluster, fake: FakeNode, facts: NodeFacts
+) -> None:
+    """As it was found."""
+    before = fake.content()
+    refusal(lambda: taken(cluster, fake, facts, "node9"), NodeUsageError)
+    assert fake.content() == before
+
+
+def test_pods_that_cannot_be_taken_back_are_told(
+    cluster: Cluster, fake: FakeNode, facts: NodeFacts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The node is restored all the same; what is left is swept by the next run."""
+    before = fake.content()
+    held = taken(cluster, fake, facts)
+
+    def cut(self: Server, *words: object, **named: object) -> NoReturn:
+        raise NodeUnreachable("cut off")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Server, "ask", cut)
+        with pytest.raises(NotRestored, match="may be left in its cluster: cut off"):
+            held.give_back()
+    assert fake.content() == before
+    assert "taken" in namespaces(cluster)
+    taken(cluster, fake, facts).give_back()
+    assert "taken" not in namespaces(cluster)
 
 
 def test_a_server_that_refuses_is_let_go_of(

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 from functools import partial
+from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 from benchmarks.fakenode import CONFIG, FakeNode
 from conformance.judge import Case, judge
@@ -16,6 +18,7 @@ from conformance.verdict import ExitStatus
 from hil import subject as hil_subject
 from hil.access import NodeAddress
 from hil.dry import DrySubject, Ledger, walk
+from hil.dry.assumed import Assumed
 from hil.dry.node import DryMember
 from hil.dry.shell import ToldHands
 from hil.facts import NodeFacts, gather
@@ -24,6 +27,7 @@ from hil.node.hands import GuardedHands
 from hil.pods import Image
 from hil.safety import Allow, Guarded, Risk
 from hil.shell import DEADLINE, LIMIT, Done
+from pinproof.cli import app
 from pinproof.dry import dry_run
 from pinproof.run import SUITE
 
@@ -276,3 +280,48 @@ def test_nothing_chosen_is_not_a_success(
 def test_only_real_nodes_have_a_dry_run() -> None:
     with pytest.raises(SubjectUsageError, match="--dry-run is for real nodes"):
         dry_run("reference", arguments())
+
+
+def test_certify_tells_too(
+    reachable: FakeNode, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing is written beside the runner either."""
+    before = reachable.content()
+    here = tmp_path / "here"
+    here.mkdir()
+    monkeypatch.chdir(here)
+    words = ["certify", "local:", "--dry-run", "--noise", "-k", "pool/shrinks-and-grows"]
+    done = CliRunner().invoke(app, words)
+    assert list(here.iterdir()) == []
+    assert done.exit_code == 0, done.output
+    assert "--noise brings two pods more" in done.output
+    assert "not run: needs another kubelet configuration" not in done.output
+    assert "nothing was sent" in done.output
+    assert reachable.content() == before
+
+
+def test_certify_wants_its_nodes_first() -> None:
+    """What follows an option that is not its own goes to pytest."""
+    done = CliRunner().invoke(app, ["certify", "-k", "pool", "local:"])
+    assert isinstance(done.exception, SubjectUsageError)
+    assert str(done.exception) == "name a node before -k"
+
+
+@pytest.mark.parametrize(
+    "words", [["--dry-run"], ["--kubeconfig", "/a"]], ids=["dry run", "kubeconfig"]
+)
+def test_options_of_real_nodes_are_for_real_nodes(words: list[str]) -> None:
+    done = CliRunner().invoke(app, ["run", "--subject", "reference", *words])
+    assert isinstance(done.exception, SubjectUsageError)
+    assert str(done.exception).startswith(f"{words[0]} is for real nodes (node:…), not for ref")
+
+
+def test_a_broken_assumption_is_told(facts: NodeFacts, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A scenario that cannot be walked to its end says so, and the next one is walked."""
+
+    def wrong(self: Assumed, *words: object) -> object:
+        raise AssertionError("nothing is assumed")
+
+    monkeypatch.setattr(Assumed, "_container", wrong)
+    _, told = walked(facts, "pool/shrinks-and-grows", "qos/whole-cpus-are-exclusive")
+    assert sum("not walked to its end: " in line for line in told) == 2

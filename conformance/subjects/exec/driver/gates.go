@@ -61,7 +61,7 @@ func requireFor(config *settings) error {
 	if len(options) == 0 || !isOff("TopologyManagerPolicyOptions") {
 		return nil
 	}
-	if isKnown("TopologyManager") {
+	if knownGates["TopologyManager"].PreRelease == featuregate.Beta {
 		return fmt.Errorf("topology manager policy options %v require feature gates %q, %q enabled",
 			options, "TopologyManager", "TopologyManagerPolicyOptions")
 	}

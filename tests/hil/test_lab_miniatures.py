@@ -1,0 +1,127 @@
+"""Deliberately wrong nodes, for real: a booted kernel, containerd and a kubelet, with one fault put
+in, must be caught; the same node without it must not be. Minutes under emulation, so only where
+``PINPROOF_LAB`` asks for it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from hil.access import connected
+from hil.access import nodes as read_inventory
+from hil.lab import Node, Wish, all_nodes, down, up
+from hil.lab.kubelet import STATE
+
+pytestmark = pytest.mark.skipif(
+    not os.environ.get("PINPROOF_LAB"),
+    reason="NO LAB NODE IS BOOTED, so no wrong one is TESTED: set PINPROOF_LAB=1 (takes minutes)",
+)
+
+NAME: Final = "test-wrong"
+SPEC: Final = "1s-1n-4c-smt1"
+PINNED: Final = "node/tasks-run-where-they-are-pinned"
+KEPT: Final = "restart/deleted-while-down-is-freed"
+
+#: Writes all CPUs into every container's cgroup, again and again.
+WIDEN: Final = """\
+[Service]
+ExecStart=/bin/sh -c 'while sleep 0.2; do \
+for f in /sys/fs/cgroup/kubepods.slice/*/cri-containerd-*.scope/cpuset.cpus; do \
+echo 0-3 >"$f"; done 2>/dev/null; done'
+"""
+#: A kubelet that comes up as if it had never run.
+LOSE: Final = f"""\
+[Service]
+ExecStartPre=/bin/rm -f {STATE}
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Wrong:
+    """A unit file that makes a node wrong, and how it comes and goes."""
+
+    path: str
+    text: str
+    begin: str
+    end: str
+
+
+WIDENER: Final = Wrong(
+    "/etc/systemd/system/widener.service",
+    WIDEN,
+    begin="systemctl start widener",
+    end="systemctl stop widener",
+)
+LOSER: Final = Wrong("/etc/systemd/system/kubelet.service.d/lose.conf", LOSE, begin="", end="")
+
+
+@pytest.fixture(scope="module")
+def node(kubelet_path: str) -> Iterator[Node]:
+    if NAME in [left.name for left in all_nodes()]:
+        down([NAME])
+    _, (made,) = up(Wish(specs=[SPEC], kubelet=Path(kubelet_path), name=NAME))
+    yield made
+    down([NAME])
+
+
+@contextmanager
+def made_wrong(node: Node, how: Wrong) -> Iterator[None]:
+    """The node with the fault in it, for a while."""
+    (address,) = read_inventory(str(node.folder / "lab.toml"))
+    with connected(address) as shell:
+        put = f"mkdir -p {Path(how.path).parent} && cat >{how.path} && systemctl daemon-reload"
+        assert shell.run(put, stdin=how.text.encode(), deadline=60).status == 0
+        assert shell.run(how.begin or "true", deadline=60).status == 0
+        try:
+            yield
+        finally:
+            shell.run(f"{how.end or ':'}; rm {how.path}; systemctl daemon-reload", deadline=60)
+
+
+def judged(node: Node, scenario: str, report: Path) -> subprocess.CompletedProcess[str]:
+    """``pinproof run`` of one scenario on the node."""
+    return subprocess.run(
+        [
+            str(Path(sys.executable).parent / "pinproof"),
+            *("run", "--subject", f"node:{node.folder / 'lab.toml'}", "-k", scenario),
+            *("--report", str(report)),
+        ],
+        env={**os.environ, "COLUMNS": "200"},
+        capture_output=True,
+        text=True,
+        timeout=900,
+        check=False,
+    )
+
+
+def test_a_node_that_does_as_it_ought_to_is_not_blamed(node: Node, tmp_path: Path) -> None:
+    """What the wrong ones are compared with."""
+    done = judged(node, f"{PINNED} or {KEPT}", tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "2 promises kept" in done.stdout
+
+
+def test_who_writes_a_wrong_cpuset_into_the_cgroup_is_caught(node: Node, tmp_path: Path) -> None:
+    """The state file and the kubelet say one thing, the kernel does another."""
+    with made_wrong(node, WIDENER):
+        done = judged(node, PINNED, tmp_path)
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "the promise is broken" in done.stdout
+    assert "expected" in done.stdout
+    assert "0-3" in done.stdout
+
+
+def test_who_loses_assignments_at_its_start_is_caught(node: Node, tmp_path: Path) -> None:
+    """The pod that stays moves to the CPUs of the one that went."""
+    with made_wrong(node, LOSER):
+        done = judged(node, KEPT, tmp_path)
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "the promise is broken" in done.stdout
