@@ -9,9 +9,10 @@ import typer
 from rich.console import Console
 
 from hil.access import NodeAddress, connected, each
+from hil.facts import gather
 from hil.safety import NodeBusy, NotRestored, forget_node, restore_node
 from hil.safety.agent import restoring
-from hil.shell import NodeError
+from hil.shell import NodeError, Shell
 from pinproof.busy import busy
 from pinproof.probe import AcceptNew, Key, KnownHosts, Nodes, Sudo, addressed
 from topologies.errors import one_line
@@ -67,7 +68,18 @@ def _restored(address: NodeAddress, *, force: bool, accept: bool) -> str:
                 raise
             forget_node(shell)
             return f"{address.name}: taken as it is: {one_line('; '.join(error.differences))}"
-    return f"{address.name}: {'restored' if undone else 'nothing to restore'}"
+        removed = _swept(address, shell)
+    told = f"{address.name}: {'restored' if undone else 'nothing to restore'}"
+    return f"{told}; removed from its cluster: {', '.join(removed)}" if removed else told
+
+
+def _swept(address: NodeAddress, shell: Shell) -> list[str]:
+    """What a dead run left in the node's cluster: the names of namespaces."""
+    if address.kubeconfig is None:
+        return []
+    from hil.api.opening import swept  # its client library is an extra
+
+    return swept(address, gather(shell))
 
 
 def _tell(failed: Sequence[NodeError]) -> None:

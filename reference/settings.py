@@ -6,6 +6,7 @@ never does: what a setting does (``policy``, ``options``, ``topology_manager``).
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
 from typing import Final
@@ -14,7 +15,6 @@ from reference.allocation import take_by_topology
 from reference.behaviours import Behaviour
 from reference.cpuset import CPUSet
 from reference.errors import AllocationError, ConfigurationError, NotModelled
-from reference.pod_level import pod_managers_on
 from reference.policy import reserved_milli_cpus
 from reference.releases import AnyRelease, Release, has
 from reference.steps import KubeletConfig
@@ -48,6 +48,16 @@ _GATES_SINCE: Final = {
     "PodLevelResourceManagers": Behaviour.POD_LEVEL_MANAGERS,
     "PodLevelResources": Behaviour.POD_LEVEL_RESOURCES,
     "TopologyManager": Behaviour.TOPOLOGY_MANAGER,
+}
+
+#: The last minor that knows a gate, and the first in which one is locked on.
+_GATES_UNTIL: Final = {"TopologyManager": 28}
+_LOCKED_SINCE: Final = {
+    "TopologyManager": 27,
+    "CPUManagerPolicyOptions": 33,
+    "TopologyManagerPolicyOptions": 36,
+    # Not locked, but what depends on it is on by itself.
+    "PodLevelResources": 36,
 }
 
 
@@ -98,8 +108,17 @@ def require_modelled(config: KubeletConfig, release: AnyRelease) -> None:
     }
     if unknown:
         raise NotModelled(f"feature gates {', '.join(sorted(unknown))} of {release}")
-    managers = pod_managers_on(config.feature_gates, release=release)
-    if managers and not config.feature_gates.get("PodLevelResources", True):
-        raise NotModelled("feature gate PodLevelResourceManagers without PodLevelResources")
+    _require_settable(config.feature_gates, release)
     with suppress(ConfigurationError):  # which is the kubelet's to say
         reserved_milli_cpus(config, release=release)
+
+
+def _require_settable(gates: Mapping[str, bool], release: AnyRelease) -> None:
+    """A kubelet panics over a gate that it knows no more, and over one off that must be on; seen
+    on 1.36.4."""
+    minor = (Release.parse(release) if isinstance(release, str) else release).minor
+    for gate, on in sorted(gates.items()):
+        if minor > _GATES_UNTIL.get(gate, minor):
+            raise NotModelled(f"feature gate {gate}: {release} knows it no more, and panics")
+        if not on and minor >= _LOCKED_SINCE.get(gate, minor + 1):
+            raise NotModelled(f"feature gate {gate} off: {release} panics")

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+import hil.api.opening
 import hil.facts
 import pinproof.probe
 import pinproof.restore
@@ -145,3 +146,34 @@ def test_trouble_is_one_line_and_a_status(
     assert ended == status
     (line,) = [one for one in err.splitlines() if told in one]
     assert line.startswith("pinproof: ")
+
+
+def test_restoring_clears_the_cluster_too(
+    fake: FakeNode,
+    inventory: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Where the inventory names a kubeconfig, what a dead run left behind it goes as well."""
+    asked: list[str] = []
+
+    def swept(address: NodeAddress, facts: NodeFacts) -> list[str]:
+        asked.append(address.name)
+        return ["pinproof-1234"]
+
+    monkeypatch.setattr(hil.api.opening, "swept", swept)
+    monkeypatch.setattr(
+        pinproof.restore,
+        "gather",
+        lambda shell, **given: hil.facts.gather(shell, root=str(fake.root)),
+    )
+    place = Path(inventory)
+    assert pinproof_says(capsys, monkeypatch, "restore", inventory)[0] == 0
+    assert not asked
+    config = place.parent / "admin.conf"
+    config.write_text("apiVersion: v1\nkind: Config\n")
+    place.write_text(place.read_text() + f'kubeconfig = "{config}"\n')
+    status, out, _ = pinproof_says(capsys, monkeypatch, "restore", inventory)
+    assert status == 0
+    assert "removed from its cluster: pinproof-1234" in out
+    assert len(asked) == 1

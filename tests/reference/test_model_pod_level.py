@@ -257,13 +257,30 @@ def test_the_gate_turned_off() -> None:
     [
         ({"PodLevelResourceManagers": True}, "1.35"), ({"PodLevelResources": True}, "1.31"),
         ({"PodLevelResourceManagers": True, "PodLevelResources": False}, "1.36"),
+        ({"PodLevelResources": False}, "1.36"), ({"CPUManagerPolicyOptions": False}, "1.33"),
+        ({"TopologyManager": True}, "1.29"), ({"TopologyManager": False}, "1.27"),
+        ({"TopologyManagerPolicyOptions": False}, "1.36.4"),
         ({"InPlacePodVerticalScalingExclusiveCPUs": True}, "1.31"),
     ],
 )  # fmt: skip
 def test_gates_with_which_a_kubelet_panics(gates: Mapping[str, bool], release: str) -> None:
-    """One that it does not know, or that depends on another: outside the model."""
+    """One that it does not know or knows no more, that is locked, or that others depend on: outside
+    the model."""
     with pytest.raises(NotModelled):
         Node(lambda _: TREE, MACHINE, config(gates=gates), release=release)
+
+
+@pytest.mark.parametrize(
+    ("gates", "release"),
+    [
+        ({"PodLevelResources": False}, "1.35"), ({"CPUManagerPolicyOptions": False}, "1.32"),
+        ({"TopologyManager": True}, "1.28"), ({"TopologyManager": False}, "1.26"),
+        ({"TopologyManagerPolicyOptions": False}, "1.35"),
+    ],
+)  # fmt: skip
+def test_gates_that_a_kubelet_bears(gates: Mapping[str, bool], release: str) -> None:
+    """The minor before, or after."""
+    Node(lambda _: TREE, MACHINE, config(gates=gates), release=release).do(Start())
 
 
 # -- laws ------------------------------------------------------------------------------------------
