@@ -301,6 +301,7 @@ def _info(target: str, facts: Sequence[NodeFacts]) -> SubjectInfo:
         name=f"node:{target.partition('?')[0]}",
         release=kubelets[0].release,
         version=kubelets[0].version,
+        digest=kubelets[0].digest if len({one.digest for one in kubelets}) == 1 else "",
         facts={
             "nodes": ", ".join(one.name for one in facts),
             "kernel": first.kernel,

@@ -223,9 +223,14 @@ class First:
 
     def programs(self) -> list[str]:
         """Whose version to ask. The running one may not be the one on disk any more."""
+        return [self.program, self.runtime_program]
+
+    @property
+    def program(self) -> str:
+        """The kubelet's file."""
         if self.process is not None and self.process.program.endswith(" (deleted)"):
-            return [f"/proc/{self.process.pid}/exe", self.runtime_program]
-        return [self.binary, self.runtime_program]
+            return f"/proc/{self.process.pid}/exe"
+        return self.binary
 
     @property
     def runtime_program(self) -> str:

@@ -46,6 +46,7 @@ def gather(shell: Shell, *, root: str = "", paths: KubeletPaths = NOT_SAID) -> N
                 files=one.files(),
                 folders=one.folders(),
                 programs=one.programs(),
+                summed=one.program,
                 listed=one.listed(),
                 endpoint=one.endpoint(),
             ),

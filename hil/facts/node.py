@@ -62,7 +62,8 @@ class KubeletFacts:
     where it has no configuration file; ``settings`` is what file, drop-ins and flags come to
     together (names of KubeletConfiguration). ``state_file`` is the text of the state file at
     ``state_path``, ``None`` without one. ``embedded`` tells that it lives inside another program
-    (k3s, RKE2, k0s, MicroK8s).
+    (k3s, RKE2, k0s, MicroK8s). ``digest`` is of the program (``"sha256:…"``), ``""`` where it was
+    not to be had.
     """
 
     binary: str
@@ -81,6 +82,7 @@ class KubeletFacts:
     state_path: str
     state_file: str | None = field(repr=False)
     embedded: bool = False
+    digest: str = ""
 
     @property
     def policy(self) -> str:

@@ -145,6 +145,8 @@ for x in @PROGRAMS@; do
   case $x in /*) y=$R$x ;; *) y=$x ;; esac
   have "$y" && rec version "$x" && bounded "$y" --version </dev/null 2>&1
 done
+x=@SUMMED@
+case $x in /*) [ ! -f "$R$x" ] || { rec text digest; bounded sha256sum <"$R$x"; } ;; esac
 @RUNTIME@
 for d in @LISTED@; do [ -d "$R$d" ] && rec list "$d" && ls -1 "$R$d"; done
 for f in @FILES@; do
@@ -191,12 +193,13 @@ def second_question(
     files: Iterable[str],
     folders: Iterable[str] = (),
     programs: Iterable[str] = (),
+    summed: str = "",
     listed: Iterable[str] = (),
     endpoint: str = "",
 ) -> Question:
     """Content and time of ``files``, content of the ``*.conf`` and ``*.yaml`` in ``folders``, what
-    ``programs`` say of their version, the names in ``listed`` folders, and the version of the
-    runtime at ``endpoint``."""
+    ``programs`` say of their version, the SHA-256 of the program ``summed``, the names in
+    ``listed`` folders, and the version of the runtime at ``endpoint``."""
     asked = (
         "have crictl && rec text runtime && bounded crictl --runtime-endpoint "
         f"{shlex.quote(endpoint)} version </dev/null 2>/dev/null"
@@ -209,6 +212,7 @@ def second_question(
         FILES=_words(files),
         FOLDERS=_words(folders),
         PROGRAMS=_words(programs),
+        SUMMED=shlex.quote(summed),
         LISTED=_words(listed),
         RUNTIME=asked,
     )

@@ -14,6 +14,7 @@ from hil.facts.script import Records
 from reference import CPUSet, CPUSetParseError
 from topologies.errors import one_line
 
+_DIGEST: Final = re.compile(r"[0-9a-f]{64}\b")
 _VERSION: Final = re.compile(r"v(\d+\.\d+)\.\d+[0-9A-Za-z.+-]*")
 _DELETES_STATE: Final = re.compile(r"\brm\b.*cpu_manager_state|cpu_manager_state.*\bunlink\b")
 #: Seconds that a clock may be off between two looks at it.
@@ -54,6 +55,7 @@ class Second:
             state_path=first.state_path,
             state_file=self._texts.get(first.state_path),
             embedded=first.holder not in ("kubelet", "hyperkube"),
+            digest=self._digest(),
         )
 
     @cached_property
@@ -111,6 +113,10 @@ class Second:
             if found := _VERSION.search(said):
                 return found[0]
         return ""
+
+    def _digest(self) -> str:
+        found = _DIGEST.match(self._records.text("digest"))
+        return f"sha256:{found[0]}" if found else ""
 
     def runtime(self) -> RuntimeFacts:
         """Asked through CRI where crictl is there, else by the program's own word."""

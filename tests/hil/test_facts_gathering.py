@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 from pathlib import Path
@@ -55,6 +56,8 @@ def test_a_node_is_known_after_two_round_trips(fake: FakeNode) -> None:
     kubelet = kubelet_of(facts)
     assert (kubelet.version, kubelet.release) == ("v1.36.4", "1.36")
     assert (kubelet.unit, kubelet.binary) == ("kubelet.service", "/usr/bin/kubelet")
+    program = (fake.root / "usr/bin/kubelet").read_bytes()
+    assert kubelet.digest == f"sha256:{hashlib.sha256(program).hexdigest()}"
     assert kubelet.flags == {"config": CONFIG_PATH, "v": "2"}
     assert kubelet.config_text == CONFIG
     assert kubelet.config.policy == "static"
