@@ -27,6 +27,8 @@ __all__ = ["SysFS", "Unreadable"]
 _ROOTS: Final = ("sys/devices/system/cpu", "sys/devices/system/node")
 _BELOW_ROOTS: Final = tuple(f"{root}/" for root in _ROOTS)
 _AFTER_SLASH: Final = chr(ord("/") + 1)
+#: Parts of a path that name nothing in their folder.
+_NO_NAMES: Final = ("", ".", "..")
 _MAX_LINKS: Final = 40  # Linux gives up after as many, with ELOOP
 
 
@@ -42,10 +44,11 @@ class SysFS:
     """One tree. Paths may lead through links; a link that leaves the tree, and one whose target
     does not exist, is a missing file."""
 
-    __slots__ = ("_is_folder", "_paths", "_tree")
+    __slots__ = ("_behind", "_is_folder", "_paths", "_tree")
 
     def __init__(self, tree: Mapping[str, str]) -> None:
         self._tree = tree
+        self._behind: dict[str, str | None] = {}
         self._paths = sorted(tree)
         self._is_folder = _Folders(self._paths)
 
@@ -81,7 +84,18 @@ class SysFS:
 
         Raises :class:`Unreadable`.
         """
-        return path if self._is_folder[path] else self._walk(path)
+        if self._is_folder[path]:
+            return path
+        above, slash, last = path.rpartition("/")
+        if not slash or last in _NO_NAMES:
+            return self._walk(path)
+        try:
+            real = self._through(above)
+        except Unreadable:
+            return self._walk(path)  # whose own path is in the text
+        if real is None:
+            return None
+        return f"{real}/{last}" if real else last
 
     def folder(self, path: str) -> str:
         """The real path of a folder, through links at its end too; itself where that is none.
@@ -90,8 +104,15 @@ class SysFS:
         """
         if self._is_folder[path]:
             return path
-        real = self._walk(f"{path}/.")
+        real = self._through(path)
         return path if real is None else real
+
+    def _through(self, path: str) -> str | None:
+        """What a path leads to, links at its end followed; remembered, as a CPU's link in its
+        node's folder is gone through for each of its files."""
+        if path not in self._behind:
+            self._behind[path] = self._walk(f"{path}/.")
+        return self._behind[path]
 
     def _walk(self, path: str) -> str | None:
         """:meth:`resolve` for what is no folder itself."""
