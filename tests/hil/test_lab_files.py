@@ -8,6 +8,7 @@ import json
 import tarfile
 
 from hil.lab.initramfs import initramfs
+from hil.lab.names import ADDRESS, NODE_NAME
 from hil.lab.payload import MARKER, Keys, payload
 from hil.lab.recipe import WORKLOAD_IMAGE, Recipe, tar
 from hil.lab.workload import workload
@@ -85,3 +86,14 @@ def test_the_first_program_loads_modules_in_order_and_takes_cpus_offline() -> No
     # The kernel looks for tables before anything else, and only in an archive's plain part.
     assert made.index(b"kernel/firmware/acpi") < made.index(b"bin/busybox")
     assert b"@" not in made.replace(b"@OUT", b"")
+
+
+def test_a_node_knows_its_names_and_asks_nobody() -> None:
+    """The kubelet looks its node up for every pod, and a server that does not answer takes five
+    seconds each time."""
+    with _open(_payload()) as archive:
+        hosts = [line.split() for line in _text(archive, "etc/hosts").decode().splitlines()]
+        assert [ADDRESS, NODE_NAME] in hosts
+        assert [ADDRESS, "node"] in hosts
+        assert _text(archive, "etc/resolv.conf") == b""
+        assert _text(archive, "etc/hostname") == b"node\n"
