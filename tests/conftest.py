@@ -4,6 +4,7 @@ holds."""
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from pathlib import Path
 
@@ -19,6 +20,12 @@ sys.path.append(str(Path(__file__).parents[1]))
 # How long an example takes hangs on who else uses the machine.
 settings.register_profile("pinproof", deadline=None)
 settings.load_profile("pinproof")
+
+
+def pytest_configure() -> None:
+    """A shell that runs jobs in the background lets them ignore Ctrl-C, which tests send."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")
