@@ -10,18 +10,16 @@ from collections.abc import Callable
 from typing import Any
 
 from conformance.describe import step_text
-from conformance.discovered import info_of
 from conformance.oracle import ModelOracle
 from hil.dry.assumed import Assumed
 from hil.dry.ledger import Ledger
 from hil.dry.shell import NotSent, ToldHands
 from hil.facts import kubelet_of
-from hil.node.member import Member
+from hil.node.member import Member, cpus_of
 from hil.node.node import RealNode
 from hil.node.scripts import Act
 from hil.safety import Change
 from hil.truth import Look
-from reference import NEWEST, CPUSet
 from reference.steps import (
     AwaitCrashLoop,
     Delete,
@@ -82,7 +80,7 @@ class DryNode(RealNode):
         self._oracle = ModelOracle(
             machine, config, machines=machines, release=kubelet_of(member.facts).release
         )
-        self._assumed = Assumed(_online(machine), starts=member.starts)
+        self._assumed = Assumed(cpus_of(machine), starts=member.starts)
         self._view_of_model = View(running=False)
         member.answer = self._answer
 
@@ -115,7 +113,7 @@ class DryNode(RealNode):
             case AwaitCrashLoop():
                 assumed.restarts += 1
             case Reboot(machine=machine):
-                assumed.online = _online(self._machines(machine)) if machine else assumed.online
+                assumed.online = cpus_of(self._machines(machine)) if machine else assumed.online
             case OfflineCPUs(cpus=cpus):
                 assumed.online -= cpus
             case OnlineCPUs(cpus=cpus):
@@ -125,7 +123,3 @@ class DryNode(RealNode):
 
     def _answer(self) -> Look:
         return self._assumed.look(self._view_of_model, [*self._ever.values()])
-
-
-def _online(machine: Machine) -> CPUSet:
-    return CPUSet(info_of(machine.tree, release=NEWEST).cpu_topology().details)

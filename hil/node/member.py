@@ -204,12 +204,11 @@ class Member:
             config = None
         if self._offline:
             config = None
-        if config is None:
-            self._present = None
         if config is not None:
             # The next scenario may restart the kubelet anyway, and nobody waits for them to go.
             self._leaving = tuple(pods)
             return
+        self._present = None
         online = (SetOnline(cpu, True) for cpu in self._offline)
         with contextlib.suppress(SubjectLostError):
             self.act(Act(changes=(*self._without(pods, force=True), *online)))
@@ -238,8 +237,8 @@ class Member:
     def shaping(self, machine: Machine) -> tuple[Change, ...]:
         """The changes after which the node, its kubelet down, has the CPUs of ``machine``: itself
         without some of its CPUs. Raises :class:`SubjectUnable` for any other machine."""
-        wanted = _cpus_of(machine)
-        whole = _cpus_of(self.machine)
+        wanted = cpus_of(machine)
+        whole = cpus_of(self.machine)
         gone = whole - wanted
         like = topologies.offline(self.machine, gone) if gone else self.machine
         if not wanted <= whole or like.digest != machine.digest:
@@ -346,7 +345,7 @@ def _why_not_fresh(seen: Look) -> str:
     return ""
 
 
-def _cpus_of(machine: Machine) -> CPUSet:
+def cpus_of(machine: Machine) -> CPUSet:
     """The CPUs that are online on a machine."""
     return CPUSet(info_of(machine.tree, release=NEWEST).cpu_topology().details)
 
