@@ -40,10 +40,10 @@ from hil.node.member import Member, salt
 from hil.node.node import RealNode
 from hil.node.taking import Taken, take
 from hil.pods import Image
-from hil.safety import LeaseLost, NotRestored, Risk
+from hil.safety import Change, LeaseLost, NotRestored, Risk
 from hil.safety.risk import RISK_OF
 from hil.shell import NodeError, NodeUnfit, NodeUsageError, Shell
-from hil.truth import Places
+from hil.truth import Look, Places
 from reference.steps import KubeletConfig
 from topologies import Machine
 
@@ -196,9 +196,22 @@ class NodeSubject:
         fresh = None if shaping else member.fresh(config)
         if shaping:
             member.require_restarts()
-        made = RealNode(member, config, fresh, machines=machines, shaping=shaping)
+        made = self._made(member, machine, config, fresh, machines=machines, shaping=shaping)
         self._open.append(made)
         return made
+
+    def _made(
+        self,
+        member: Member,
+        machine: Machine,
+        config: KubeletConfig,
+        fresh: Look | None,
+        *,
+        machines: Callable[[str], Machine],
+        shaping: tuple[Change, ...],
+    ) -> RealNode:
+        """The node for one scenario, which begins on ``machine``."""
+        return RealNode(member, config, fresh, machines=machines, shaping=shaping)
 
     def _member(self, reached: _Reached) -> Member:
         name = reached.facts.name

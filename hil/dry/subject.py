@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from conformance.subject import SubjectSetupError, SubjectUnable
+from conformance.subject import SubjectSetupError
 from hil.access import NodeAddress
 from hil.dry.ledger import Ledger
 from hil.dry.node import DryMember, DryNode
@@ -19,10 +19,12 @@ from hil.facts import NodeFacts
 from hil.flavours import flavour_of
 from hil.node.booting import Boot, booter
 from hil.node.hands import GuardedHands
+from hil.node.member import Member
 from hil.pods import Carrier, Image
-from hil.safety import Guarded, Risk
+from hil.safety import Change, Guarded, Risk
 from hil.shell import NodeError, Shell
 from hil.subject import NodeSubject
+from hil.truth import Look
 from reference.steps import KubeletConfig
 from topologies import Machine
 
@@ -50,21 +52,18 @@ class DrySubject(NodeSubject):
         made.ledger = ledger
         return made
 
-    def node(
-        self, machine: Machine, config: KubeletConfig, *, machines: Callable[[str], Machine]
+    def _made(
+        self,
+        member: Member,
+        machine: Machine,
+        config: KubeletConfig,
+        fresh: Look | None,
+        *,
+        machines: Callable[[str], Machine],
+        shaping: tuple[Change, ...],
     ) -> DryNode:
-        """See :class:`hil.subject.NodeSubject`."""
-        reached = self._reached.get(machine.name.partition("-off")[0])
-        if reached is None:
-            raise SubjectUnable(f"{machine.name} is not the machine of a node of {self.info.name}")
-        member = self._member(reached)
-        shaping = member.shaping(machine)
-        fresh = None if shaping else member.fresh(config)
-        if shaping:
-            member.require_restarts()
-        made = DryNode(member, config, fresh, machine=machine, machines=machines, shaping=shaping)
-        self._open.append(made)
-        return made
+        assert isinstance(member, DryMember)
+        return DryNode(member, config, fresh, machine=machine, machines=machines, shaping=shaping)
 
     def _member(self, reached: Any) -> DryMember:
         name = reached.facts.name
