@@ -90,11 +90,16 @@ def _by_free_cpus(units: Units, free: int) -> list[Unit]:
     """Those that have free CPUs, fewest free CPUs first, then lowest id."""
     if len(units) == 1:
         return list(units) if units[0].within & free else []
+    return [unit for _, unit in _counted(units, free)]
+
+
+def _counted(units: Units, free: int) -> list[tuple[int, Unit]]:
+    """The same, each after the number of its free CPUs."""
     found = [((unit[1] & free).bit_count(), unit) for unit in units if unit[3] & free]
     if len(found) > 1:
         # The units come by ascending id and the sort is stable.
         found.sort(key=_COUNT)
-    return [unit for _, unit in found]
+    return found
 
 
 _COUNT: Final = itemgetter(0)
@@ -386,9 +391,16 @@ class Accumulator:
         """Take just these CPUs."""
         self._take(mask, mask.bit_count())
 
-    def numa_nodes(self) -> list[int]:
-        """The NUMA nodes with free CPUs, as the kubelet sorts them."""
-        return [node.id for node in self._sorted_numa_nodes(self.free)]
+    def numa_nodes(self) -> tuple[list[int], list[int]]:
+        """The NUMA nodes with free CPUs, as the kubelet sorts them, and how many each has."""
+        free, topology = self.free, self._topology
+        if self._numa_first:
+            found = _counted(topology.numa_nodes, free)
+        else:
+            found = []
+            for socket in _by_free_cpus(topology.sockets, free):
+                found += _counted(topology.numa_nodes_of_socket[socket[0]], free)
+        return [unit[0] for _, unit in found], [count for count, _ in found]
 
     def free_in(self, node: int) -> int:
         """The number of free CPUs of a NUMA node."""
@@ -429,17 +441,20 @@ class Accumulator:
         for node in self._sorted_numa_nodes(free):
             yield from _by_free_cpus(self._topology.uncores_of_numa[node.id], free)
 
-    def _core_lists(self, free: int) -> Iterator[tuple[Units, Twins | None]]:
+    def _core_lists(self, free: int) -> Iterable[tuple[Units, Twins | None]]:
         """Cores, list by list, and how those of a list pair their CPUs."""
-        topology = self._topology
+        topology, node = self._topology, self._node
         if self._sockets_only or self._numa_first:
-            for socket in self._sorted_sockets(free):
-                yield topology.cores_of_socket[socket.id], topology.twins_of_socket[socket.id]
-        elif self._node is not None and len(topology.sockets_of_numa[self._node]) == 1:
-            yield topology.cores_of_numa[self._node], topology.twins_of_numa[self._node]
-        else:
-            for node in self._sorted_numa_nodes(free):
-                yield topology.cores_of_numa[node.id], topology.twins_of_numa[node.id]
+            return [
+                (topology.cores_of_socket[socket.id], topology.twins_of_socket[socket.id])
+                for socket in self._sorted_sockets(free)
+            ]
+        if node is not None and len(topology.sockets_of_numa[node]) == 1:
+            return ((topology.cores_of_numa[node], topology.twins_of_numa[node]),)
+        return [
+            (topology.cores_of_numa[each.id], topology.twins_of_numa[each.id])
+            for each in self._sorted_numa_nodes(free)
+        ]
 
 
 _Steps: TypeAlias = tuple[Callable[[Accumulator], None], ...]

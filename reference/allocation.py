@@ -154,14 +154,13 @@ def _shared(
     topology: CPUTopology, accumulator: Accumulator, wish: _Wish, rules: Rules
 ) -> Share | None:
     """How NUMA nodes share a request; ``None`` where they cannot."""
-    order = accumulator.numa_nodes()
+    order, free = accumulator.numa_nodes()
     request = _request(topology, order, wish, rules)
-    held = {node: accumulator.free_in(node) for node in order}
-    found = share(order, held, request)
+    found = share(order, free, request)
     if (
         found is None
         and request.fewest > _fewest(topology, wish)
-        and share(order, held, _request(topology, order, wish, rules, floor=False))
+        and share(order, free, _request(topology, order, wish, rules, floor=False))
     ):
         raise NotModelled(
             f"{wish.cpus} CPUs over at least {wish.hint_nodes} NUMA nodes: what a kubelet with "

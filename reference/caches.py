@@ -61,7 +61,7 @@ class CacheReader:
             for core in cores:
                 own, uncore, shared = self._sorted(core, len(cores) * len(core.thread_ids))
                 of_node.update(dict.fromkeys(shared))
-                done.append(_with_caches(core, tuple(own), tuple(uncore)))
+                done.append(core._replace(caches=tuple(own), uncore_caches=tuple(uncore)))
         except (_Unknown, Unreadable):
             pass
         return (*done, *cores[len(done) :]), tuple(of_node)
@@ -72,7 +72,7 @@ class CacheReader:
             own, _, shared = self._sorted(cores[0], len(cores) * len(cores[0].thread_ids))
         except (_Unknown, Unreadable):
             return cores, ()
-        return tuple(_with_caches(core, tuple(own)) for core in cores), tuple(shared)
+        return tuple(core._replace(caches=tuple(own)) for core in cores), tuple(shared)
 
     def _sorted(
         self, core: Core, of_node: int
@@ -113,11 +113,6 @@ class CacheReader:
         if kind is None:
             raise _Unknown
         return _Shared(Cache(number, size, level, trim(kind)), cpus)
-
-
-def _with_caches(core: Core, own: tuple[Cache, ...], uncore: tuple[Cache, ...] = ()) -> Core:
-    # dataclasses.replace takes several times as long, for each of hundreds of cores.
-    return Core(core.core_id, core.socket_id, core.thread_ids, own, uncore, core.book, core.drawer)
 
 
 class _Known(dict[str | None, int]):

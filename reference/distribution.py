@@ -66,15 +66,15 @@ class _Found(NamedTuple):
     stopped: bool
 
 
-def share(order: Sequence[int], held: Mapping[int, int], request: Request) -> Share | None:
+def share(order: Sequence[int], free: Sequence[int], request: Request) -> Share | None:
     """How a request is shared by NUMA nodes, ``None`` where no combination can do it.
 
-    ``order``: the nodes with free CPUs as the kubelet sorts them; ``held``: the number of free CPUs
-    of each. Raises :class:`AllocationHangs`.
+    ``order``: the nodes with free CPUs as the kubelet sorts them, where one may come twice;
+    ``free``: the number of free CPUs of each. Raises :class:`AllocationHangs`.
     """
     if len(order) == request.fewest == 1:
         return Share(order, request.cpus, ())
-    free = [held[node] for node in order]
+    held = dict(zip(order, free, strict=True))
     for size in range(request.fewest, request.most + 1):
         if len(held) < len(order):
             found = _search_all(order, held, request, size)
@@ -83,6 +83,8 @@ def share(order: Sequence[int], held: Mapping[int, int], request: Request) -> Sh
         if found is None:
             continue
         members, subset = found.members, found.subset
+        if size == 1:
+            return Share([order[members[0]]], request.cpus, ())
         if not request.kept:
             members = _overwritten(members, len(order), stopped=found.stopped)
             subset = _subset_overwritten(subset, found.able)

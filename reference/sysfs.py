@@ -111,8 +111,20 @@ class SysFS:
         """What a path leads to, links at its end followed; remembered, as a CPU's link in its
         node's folder is gone through for each of its files."""
         if path not in self._behind:
-            self._behind[path] = self._walk(f"{path}/.")
+            self._behind[path] = self._linked(path) or self._walk(f"{path}/.")
         return self._behind[path]
+
+    def _linked(self, path: str) -> str | None:
+        """What :meth:`_walk` finds behind a link to a folder of this tree, as each CPU of a node
+        has one; ``None`` where it is not as simple as that."""
+        target = self._tree.get(path)
+        here = path.rpartition("/")[0]
+        if target is None or not self._is_folder[here]:
+            return None
+        while target.startswith("../"):
+            target, here = target[3:], here.rpartition("/")[0]
+        found = f"{here}/{target}"
+        return found if self._is_folder[found] else None
 
     def _walk(self, path: str) -> str | None:
         """:meth:`resolve` for what is no folder itself."""

@@ -60,7 +60,12 @@ class Twins(NamedTuple):
 
 def lowest(mask: int, number: int) -> int:
     """The lowest bits of ``mask``, that many of them or all."""
-    if mask.bit_count() <= number:
+    more = mask.bit_count() - number
+    if more <= 0:
+        return mask
+    if more < _FEW_BITS:
+        for _ in range(more):
+            mask ^= 1 << mask.bit_length() - 1
         return mask
     if number < _FEW_BITS:
         found = 0

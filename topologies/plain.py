@@ -39,14 +39,13 @@ _NOWHERE: Final = b"\0"
 class PlainMembers:
     """Takes plain members into ``entries``. ``folders``: those that they lie in."""
 
-    __slots__ = ("_entries", "_known", "_links", "_names", "_sizes", "_sums", "_texts", "folders")
+    __slots__ = ("_entries", "_fields", "_known", "_links", "_names", "_texts", "folders")
 
     def __init__(self, entries: dict[str, str]) -> None:
         self._entries = entries
         self._known: dict[bytes, str] = {}
         self._names = _Names()
-        self._sizes = _Sizes()
-        self._sums = _Sums()
+        self._fields = _Fields()
         self._links = _Links()
         self._texts = _Texts()
         self.folders: set[str] = set()
@@ -56,20 +55,19 @@ class PlainMembers:
         ``buffer`` does not hold whole; ``prefix`` is the folder they must be packed under. Returns
         where that is, how many were taken, and how many characters are kept of them."""
         entries, names, texts, links = self._entries, self._names, self._texts, self._links
-        sizes, sums, folders = self._sizes, self._sums, self.folders
+        fields, folders = self._fields, self.folders
         above, stem, cut = _NOWHERE, "", 0
         end, members, kept = min(len(buffer), at + most * _BLOCK), 0, 0
         last = end - _BLOCK
         while at <= last:
             data = at + _BLOCK
             header = buffer[at:data]
-            size = sizes[header[124:136]]
-            after = data + (size + 511 & -512)
+            size, blocks, total, kind = fields[header[124:157]]
+            after = data + blocks
             if after > end or header[_USTAR_PREFIX]:
                 break
-            if adler32(header) & 0xFFFF != sums[header[148:156]]:
+            if adler32(header) & 0xFFFF != total:
                 break
-            kind = header[156]
             if kind == _FOLDER:
                 if size or not self._folder(_until_nul(header[:_NAME]).rstrip(b"/"), prefix):
                     break
@@ -112,6 +110,23 @@ class PlainMembers:
             if folder:
                 self._known[raw] = folder
         return folder
+
+
+class _Fields(dict[bytes, tuple[int, int, int, int]]):
+    """What the fields from the size to the kind of a member say: its size, the same in whole
+    blocks, what Adler's sum of its header is, and its kind. Members of one size have few sums, and
+    packers give all the same time; where they do not, this costs little more than it saves."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._sizes = _Sizes()
+        self._sums = _Sums()
+
+    def __missing__(self, fields: bytes) -> tuple[int, int, int, int]:
+        size = self._sizes[fields[:12]]
+        found = size, size + -size % _BLOCK, self._sums[fields[24:32]], fields[32]
+        self[fields] = found
+        return found
 
 
 class _Sizes(dict[bytes, int]):
