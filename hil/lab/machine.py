@@ -33,10 +33,12 @@ _MEMORY_PER_CPU: Final = 24
 _SMALL: Final = 16
 
 _MACHINE: Final = f"q35,hpet=off,x-oem-id={acpi.OEM_ID},x-oem-table-id={acpi.OEM_TABLE_ID}"
+# norandmaps: an emulator translates code anew at each address that it runs at, so that a program
+# which lies elsewhere in every process costs several times as much.
 _KERNEL: Final = (
     "console=ttyS0", "net.ifnames=0", "quiet", "loglevel=4", "panic=0", "mitigations=off",
     "nowatchdog", "tsc=reliable", "apparmor=0", "selinux=0", "audit=0", "random.trust_cpu=on",
-    "systemd.show_status=0", "systemd.log_target=journal",
+    "norandmaps", "systemd.show_status=0", "systemd.log_target=journal",
 )  # fmt: skip
 _CGROUP: Final = {
     1: ("systemd.unified_cgroup_hierarchy=0", "systemd.legacy_systemd_cgroup_controller=1"),

@@ -1,8 +1,9 @@
 """The manifest of a pod of ours.
 
-What belongs here: the form. A pod is named ``pinproof-NAME`` on the node, has its own uid (so that
-its entry in the state file and its cgroup are known; an API server gives one instead), no network
-of its own, and programs that sleep until they are told to spin.
+What belongs here: the form. A pod is named ``pinproof-NAME``, as a static one with its uid's
+beginning, has its own uid (so that its entry in the state file and its cgroup are known; an API
+server gives one instead), no network of its own, and programs that sleep until they are told to
+spin.
 """
 
 from __future__ import annotations
@@ -66,7 +67,8 @@ def manifest(
         "terminationGracePeriodSeconds": 0,
         "containers": [_container(each, image) for each in pod.containers if each.kind is Kind.APP],
     }
-    metadata: dict[str, Any] = {"name": f"{OURS}{pod.name}", "namespace": namespace}
+    name = f"{OURS}{pod.name}"
+    metadata: dict[str, Any] = {"name": name, "namespace": namespace}
     if before:
         spec["initContainers"] = before
     if pod.resources is not None:
@@ -83,7 +85,9 @@ def manifest(
         }
         metadata["labels"] = dict(LABELS)
     else:
-        metadata["uid"] = pod.uid
+        # A kubelet lets a static pod wait for 10 to 15 s where one of its name is not quite gone
+        # (``allowStaticPodStart``, ``pkg/kubelet/pod_workers.go``, 1.22 on).
+        metadata |= {"name": f"{name}-{pod.uid[:8]}", "uid": pod.uid}
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
 
 

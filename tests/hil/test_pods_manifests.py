@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -18,12 +19,20 @@ def test_a_static_pod_carries_its_uid() -> None:
     """So its entry in the state file is known beforehand."""
     pod = guaranteed("a", 2)
     made = json.loads(text(pod, IMAGE))
-    assert made["metadata"] == {"name": "pinproof-a", "namespace": "default", "uid": pod.uid}
+    name = f"pinproof-a-{pod.uid[:8]}"
+    assert made["metadata"] == {"name": name, "namespace": "default", "uid": pod.uid}
     assert made["spec"]["containers"][0]["resources"] == {
         "requests": {"cpu": "2", "memory": "64Mi"},
         "limits": {"cpu": "2", "memory": "64Mi"},
     }
     assert "nodeName" not in made["spec"]
+
+
+def test_static_pods_of_one_name_have_names_of_their_own() -> None:
+    """A kubelet would let the second wait until nothing is left of the first."""
+    one, other = guaranteed("a", 2), replace(guaranteed("a", 2), uid="0" * 32)
+    names = {manifest(pod, IMAGE)["metadata"]["name"] for pod in (one, other)}
+    assert len(names) == 2
 
 
 def test_a_pod_of_the_api_is_bound_to_its_node() -> None:
