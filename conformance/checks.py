@@ -20,6 +20,7 @@ from reference.steps import Kind, KubeletConfig, Pod
 from reference.view import PodView, View
 
 EXCLUSIVE_TO_ONE: Final = "Exclusive CPUs belong to one container alone"
+TOLD_AS_HELD: Final = "The kubelet tells of exclusive CPUs as its state file has them"
 RESERVED_STAY: Final = "Reserved CPUs stay in the shared pool"
 
 _NO_CPUS: Final = CPUSet()
@@ -189,10 +190,10 @@ def violations(view: View, situation: Situation) -> list[Violation]:
 
     They hold whatever the release and its algorithm: exclusive CPUs belong to one container alone
     and not to the shared pool, no CPU is lost, reserved CPUs stay in the pool, the pool is not
-    empty, only whole CPUs of Guaranteed pods are exclusive, and a running container's cpuset is
-    what the state file says. Under a strict reservation the reserved CPUs are neither exclusive
-    nor in the pool, and nothing keeps the pool from becoming empty. Of 1.8 none can be judged: it
-    has no state file.
+    empty, only whole CPUs of Guaranteed pods are exclusive, a running container's cpuset is what
+    the state file says, and so are the exclusive CPUs that the kubelet tells others of. Under a
+    strict reservation the reserved CPUs are neither exclusive nor in the pool, and nothing keeps
+    the pool from becoming empty. Of 1.8 none can be judged: it has no state file.
     """
     if not view.running or situation.config.policy != "static":
         return []
@@ -203,6 +204,8 @@ def violations(view: View, situation: Situation) -> list[Violation]:
         found += _applied(view, situation)
     if Capability.KERNEL in situation.can:
         found += _enforced(view, situation)
+    if view.told is not None:
+        found += _told(view, situation, view.told)
     return found
 
 
@@ -342,3 +345,34 @@ def _enforced(view: View, situation: Situation) -> Iterator[Violation]:
             if not kernel.ran_on <= wanted:
                 what = f"CPUs that {pod}/{container} ran on"
                 yield Violation(rule, cpu_difference(what, wanted, kernel.ran_on))
+
+
+def _told(
+    view: View, situation: Situation, told: Mapping[str, Mapping[str, CPUSet]]
+) -> Iterator[Violation]:
+    """What the kubelet tells at its pod-resources socket. Only of exclusive CPUs: what it tells of
+    containers that share hangs on the release, and of init containers it does not tell."""
+    for pod, containers in view.assignments.items():
+        applied = situation.pods.get(pod)
+        if applied is None or has_pod_level_resources(applied):
+            continue
+        for one in applied.containers:
+            held = containers.get(one.name)
+            if one.kind is Kind.APP and held is not None:
+                seen = told.get(pod, {}).get(one.name)
+                if seen != held:
+                    yield Violation(TOLD_AS_HELD, told_difference(pod, one.name, held, seen))
+    for pod in told.keys() - view.pods.keys():
+        what = f"CPUs that the kubelet tells of pod {pod}, which is gone"
+        entry = "; ".join(f"{one}: {_cpus_text(cpus)}" for one, cpus in sorted(told[pod].items()))
+        difference = Difference(what=what, expected="(no entry)", seen=f"an entry ({entry})")
+        yield Violation("The kubelet tells of no pod that is gone", difference)
+
+
+def told_difference(pod: str, container: str, expected: CPUSet, seen: CPUSet | None) -> Difference:
+    """Between the CPUs that a kubelet ought to tell of a container and those that it does tell of;
+    ``None`` is a container of which it tells nothing."""
+    what = f"CPUs that the kubelet tells of {pod}/{container}"
+    if seen is None:
+        return Difference(what=what, expected=_cpus_text(expected), seen="(no entry)")
+    return cpu_difference(what, expected, seen)

@@ -6,6 +6,7 @@ from reference import CPUSet, CPUTopology
 from reference.qos import qos_class
 from reference.steps import (
     Apply,
+    AskPodResources,
     AwaitCrashLoop,
     AwaitReconcile,
     Configure,
@@ -68,6 +69,8 @@ def _step_of_a_node(step: Step) -> str:
             return f"kill container {pod}/{container} (SIGKILL)"
         case Spin():
             return "let every container spin, and watch where it runs"
+        case AskPodResources():
+            return "ask the kubelet at its pod-resources socket"
         case RestartRuntime():
             return "restart the container runtime"
         case DaemonReload():

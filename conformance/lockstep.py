@@ -13,7 +13,14 @@ from typing import Final, NoReturn, Protocol
 from uuid import NAMESPACE_OID, uuid5
 
 import topologies
-from conformance.checks import Situation, Violation, cpu_difference, differences, violations
+from conformance.checks import (
+    Situation,
+    Violation,
+    cpu_difference,
+    differences,
+    told_difference,
+    violations,
+)
 from conformance.describe import config_text, step_text, topology_text
 from conformance.discovered import architecture_of, first_core, topology_of
 from conformance.oracle import Oracle
@@ -26,6 +33,7 @@ from reference.releases import has
 from reference.settings import reserved_cpus, reserving
 from reference.steps import (
     Apply,
+    AskPodResources,
     AwaitCrashLoop,
     AwaitReconcile,
     Configure,
@@ -163,6 +171,11 @@ class LockstepNode:
         """What the kernel makes of a running container; nothing where none runs."""
         return self.view.enforced.get(pod, {}).get(container, Enforced(CPUSet(), CPUSet()))
 
+    def told(self, pod: str, container: str = "c") -> CPUSet | None:
+        """The CPUs of a container that the kubelet told of when it was just asked; empty where it
+        told of the container and of no CPU, ``None`` where it has no entry for it."""
+        return (self.view.told or {}).get(pod, {}).get(container)
+
     def release_has(self, behaviour: Behaviour) -> bool:
         """Whether the release by which the node is judged has a named behaviour."""
         return has(self.release, behaviour)
@@ -280,6 +293,11 @@ class LockstepNode:
         """Let every container spin, and see where it runs."""
         return self._take(Spin())
 
+    def ask_pod_resources(self) -> View:
+        """Ask the kubelet at its pod-resources socket. Raises :class:`SubjectUnable` where it
+        cannot be asked."""
+        return self._take(AskPodResources())
+
     def restart_runtime(self) -> View:
         """Restart the container runtime."""
         return self._take(RestartRuntime())
@@ -326,6 +344,12 @@ class LockstepNode:
     def promise_cpus(self, rule: str, what: str, expected: CPUSet, seen: CPUSet) -> None:
         """Promise that a set of CPUs is just this one."""
         self.promise(expected == seen, rule, cpu_difference(what, expected, seen))
+
+    def promise_told(self, rule: str, pod: str, expected: CPUSet, container: str = "c") -> None:
+        """Promise that the kubelet, just asked, told just these CPUs of a container; that it has
+        an entry, where they are none."""
+        seen = self.told(pod, container)
+        self.promise(expected == seen, rule, told_difference(pod, container, expected, seen))
 
     def promise_equal(self, rule: str, what: str, expected: object, seen: object) -> None:
         """Promise that a value is just this one."""
@@ -412,8 +436,10 @@ class LockstepNode:
             self.kubelet_errors.append(f"exit status {seen.exit_status}: {seen.error}")
 
     def _settled(self, expected: View | None, seen: View) -> bool:
-        if seen.enforced and self._violations(seen):
-            return False  # the kernel follows a changed cpuset or an offline CPU a little later
+        if (seen.enforced or seen.told) and self._violations(seen):
+            # The kernel follows a changed cpuset or an offline CPU a little later; the kubelet's
+            # own list of its pods follows the end of one.
+            return False
         if expected is not None:
             return (
                 expected == seen

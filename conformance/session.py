@@ -6,6 +6,7 @@ Loaded by :mod:`conformance.plugin` when the suite is part of a session, and not
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import platform
@@ -20,6 +21,7 @@ import pytest
 
 import topologies
 from conformance.discovered import architecture_of
+from conformance.ending import ended_like_an_interrupt
 from conformance.judge import Case, Judgement, judge, unjudged
 from conformance.lockstep import OracleMaker
 from conformance.oracle import ModelOracle
@@ -181,6 +183,7 @@ class Run:
         self._by_id: dict[str, Case] = {}
         self._directory: Path | None = None
         self._not_restored: list[str] = []
+        self._signals = contextlib.ExitStack()
         self.stream: Path | None = None
         self.status: ExitStatus | None = None
 
@@ -193,6 +196,7 @@ class Run:
         """Begin the stream, once it is known which tests are left to run."""
         if self._writer is not None:
             return
+        self._signals.enter_context(ended_like_an_interrupt())
         self._by_id = {case.id: case for case in cases(self._config)}
         directory = self._config.getoption("--pin-report")
         if directory:
@@ -244,6 +248,7 @@ class Run:
     def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
         """End the stream; the run's exit status is pytest's."""
         self.learn_not_restored(close_subject(self._config))
+        self._signals.close()
         for told in _told_trips(self._config):
             _say(self._config)(told)
         if self._writer is None:

@@ -49,9 +49,11 @@ class Capability(Enum):
     RUNTIME = "restart the container runtime"
     SERVICES = "let a service manager look after the kubelet"
     HOTPLUG = "take CPUs offline and bring them back"
+    POD_RESOURCES = "ask the kubelet at its pod-resources socket"
 
 
-#: What takes a node with a kernel, a runtime and a service manager of its own (``hil``).
+#: What takes a node with a kernel, a runtime and a service manager of its own, or that only such a
+#: node is asked (``hil``).
 OF_REAL_NODES: Final = frozenset(
     {
         Capability.KERNEL,
@@ -59,6 +61,7 @@ OF_REAL_NODES: Final = frozenset(
         Capability.RUNTIME,
         Capability.SERVICES,
         Capability.HOTPLUG,
+        Capability.POD_RESOURCES,
     }
 )
 

@@ -134,9 +134,9 @@ def _certify_one(
     if not stream.exists() or not stream.stat().st_size:
         typer.echo(f"pinproof: {target.partition('?')[0]}: nothing was run", err=True)
         return ExitStatus.USAGE if status == pytest.ExitCode.USAGE_ERROR else ExitStatus.TOO_FEW
-    run = reports.load(stream)
+    run = reports.load(stream, ended=int(status))
     certificate.write(run, findings, folder)
-    reports.summarise(stream, console)
+    reports.summarise(stream, console, ended=int(status))
     outcome = certificate.outcome_of(run, only=findings.only)
     _tell(name, outcome, run, folder, console)
     return certificate.status_of(run, only=findings.only)

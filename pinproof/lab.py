@@ -49,6 +49,7 @@ def up(
         ),
     ] = None,
     cgroup: Annotated[str, typer.Option(help="v1 or v2.")] = "v2",
+    oci_runtime: Annotated[str, typer.Option(help="runc or crun, below containerd.")] = "runc",
     memory: Annotated[
         int | None, typer.Option(help="MiB; default 2048, more for many CPUs.", show_default=False)
     ] = None,
@@ -71,6 +72,7 @@ def up(
         settings=_settings(kubelet_config),
         memory=memory,
         cgroup=_version(cgroup),
+        oci=oci_runtime,
         accel=accel,
         fresh=not snapshot,
         inventory=inventory,

@@ -122,7 +122,7 @@ def run(
     status = int(pytest.main(arguments))
     if not stream.exists() or not stream.stat().st_size:
         raise typer.Exit(_without_stream(status))
-    reports.summarise(stream, console)
+    reports.summarise(stream, console, ended=status)
     if report is not None:
         typer.echo(f"report: {report}", err=True)
     raise typer.Exit(status)

@@ -32,6 +32,7 @@ from reference.starting import Maker, PolicyFactory
 from reference.state import by_pod
 from reference.steps import (
     Apply,
+    AskPodResources,
     AwaitCrashLoop,
     AwaitReconcile,
     Configure,
@@ -157,6 +158,8 @@ class Node:
                 self._info = self._discover(self._trees(name), release=self._release)
             case AwaitCrashLoop():
                 self._require_down(step)
+            case AskPodResources():
+                self._running(step)
             case (
                 KillContainer(pod=name, container=container)
                 | TamperQuota(pod=name, container=container)

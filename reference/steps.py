@@ -189,6 +189,11 @@ class Spin:
 
 
 @dataclass(frozen=True, slots=True)
+class AskPodResources:
+    """Ask the running kubelet at its pod-resources socket which container has which CPUs."""
+
+
+@dataclass(frozen=True, slots=True)
 class RestartRuntime:
     """Restart the container runtime under the kubelet. Containers go on running."""
 
@@ -233,6 +238,7 @@ Step: TypeAlias = (
     | TamperQuota
     | KillContainer
     | Spin
+    | AskPodResources
     | RestartRuntime
     | DaemonReload
     | AwaitCrashLoop

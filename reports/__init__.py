@@ -33,9 +33,10 @@ def write_all(stream: Path, outdir: Path) -> None:
     html.write(run, outdir / "report.html")
 
 
-def summarise(stream: Path, console: Console) -> None:
-    """Print the stream's summary. Raises :class:`conformance.results.ResultsError` as
-    :func:`load` does."""
+def summarise(stream: Path, console: Console, *, ended: int | None = None) -> None:
+    """Print the stream's summary; ``ended`` is the exit status of the run that wrote it, where that
+    is known: a stream that was cut off has none. Raises :class:`conformance.results.ResultsError`
+    as :func:`load` does."""
     from reports import terminal
 
-    terminal.summary(load(stream), console)
+    terminal.summary(load(stream, ended=ended), console)

@@ -31,12 +31,14 @@ def verdict_of(result: Result) -> Verdict:
 @dataclass(frozen=True)
 class Run:
     """The records of a stream. ``footer`` is ``None`` and ``cut_off`` says why where the stream
-    ended early; ``results`` are then those that arrived."""
+    ended early; ``results`` are then those that arrived, and ``ended`` is the exit status of the
+    process that wrote them, if somebody knows it."""
 
     header: Header
     results: tuple[Result, ...]
     footer: Footer | None
     cut_off: str = ""
+    ended: ExitStatus | None = None
 
     @cached_property
     def counts(self) -> Mapping[Verdict, int]:
@@ -85,6 +87,8 @@ class Run:
         is believed; all else is ``COULD_NOT_TELL``."""
         if self.footer is not None and not self.contradiction:
             return ExitStatus(self.footer.exit_status)
+        if self.footer is None and self.ended is not None:
+            return self.ended
         if self.counts[Verdict.FAIL]:
             return ExitStatus.NOT_CONFORMANT
         return ExitStatus.COULD_NOT_TELL
@@ -128,8 +132,8 @@ def _listed(counts: Mapping[str, int]) -> str:
     return ", ".join(f"{count} {name}" for name, count in sorted(counts.items()) if count) or "none"
 
 
-def load(path: Path) -> Run:
-    """Read a result stream.
+def load(path: Path, *, ended: int | None = None) -> Run:
+    """Read a result stream; ``ended`` is the exit status of the run that wrote it, if known.
 
     A stream that breaks off, or turns into something else, after its header gives a run whose
     ``cut_off`` says where. Raises :class:`conformance.results.ResultsError` where there is no
@@ -154,4 +158,5 @@ def load(path: Path) -> Run:
         cut_off, footer = line(str(error)), None
     if header is None:  # results.read raises before this
         raise ResultsError(f"{path}: the header is missing")
-    return Run(header, tuple(arrived), footer, cut_off)
+    known = ExitStatus(ended) if ended in set(ExitStatus) else None
+    return Run(header, tuple(arrived), footer, cut_off, known)

@@ -41,6 +41,15 @@ HOTPLUG = Source("Issue 67500: CPUs go offline under a running kubelet", f"{_ISS
 CPUSET_V2 = Source(
     "Linux, control group v2: cpuset.cpus.effective", f"{_KERNEL}/cgroup-v2.html#cpuset"
 )
+POD_RESOURCES = Source(
+    "Kubernetes documentation, Device Plugins: the List endpoint tells of exclusive CPUs",
+    "https://kubernetes.io/docs/concepts/extend-kubernetes/compute-storage-net/device-plugins/"
+    "#grpc-endpoint-list",
+)
+TOLD_THE_POOL = Source(
+    "Pull request 97415: the pod-resources socket told of the shared pool, up to 1.22",
+    f"{_ISSUES}/pull/97415",
+)
 
 _SEES = (Capability.CPUSETS, Capability.KERNEL)
 _MISMATCH = 'current set of available CPUs "{now}" doesn\'t match with CPUs in state "{state}"'
@@ -433,3 +442,60 @@ def cpu_upgrade_and_the_two_steps_out(node: LockstepNode) -> None:
         node.cpus,
         node.view.shared_pool | node.taken("a"),
     )
+
+
+@scenario(
+    "node/pod-resources-tell-the-same",
+    "The pod-resources socket tells of the exclusive CPUs of each container, and of no others",
+    POD_RESOURCES,
+    level=Level.EXTENDED,
+    since="1.23",
+    needs=Needs(free=3),
+    capabilities=[Capability.CPUSETS, Capability.POD_RESOURCES],
+)
+def pod_resources_tell_the_same(node: LockstepNode) -> None:
+    """Monitoring, and whoever places devices beside CPUs, goes by what the kubelet tells there. It
+    is the same as in the state file and in the cgroup. A container that shares is there without
+    CPUs; of a pod that is deleted nothing is left."""
+    node.boot()
+    node.ask_pod_resources()  # where it cannot be read, nothing else need be done
+    node.apply(best_effort("shared"))
+    node.apply(guaranteed("a", 2))
+    node.apply(guaranteed("b", 1))
+    node.ask_pod_resources()
+    for pod in ("a", "b"):
+        node.promise_told("It tells of what is pinned", pod, node.taken(pod))
+        node.promise_told("It tells of what is enforced", pod, node.cpuset(pod))
+    node.promise_told("It tells of no shared CPU", "shared", CPUSet())
+    kept = node.taken("b")
+    node.delete("a")
+    node.pass_admission()
+    node.ask_pod_resources()
+    node.promise_equal(
+        "The entry goes with its pod",
+        "CPUs that the kubelet tells of a/c",
+        "(no entry)",
+        "(no entry)" if node.told("a") is None else str(node.told("a")),
+    )
+    node.promise_told("The other stays", "b", kept)
+
+
+@scenario(
+    "node/pod-resources-tell-of-the-pool",
+    "Up to 1.22 the pod-resources socket tells of the shared pool as CPUs of each who shares it",
+    TOLD_THE_POOL,
+    level=Level.EXTENDED,
+    since="1.20",
+    until="1.22",
+    needs=Needs(free=2),
+    capabilities=[Capability.CPUSETS, Capability.POD_RESOURCES],
+)
+def pod_resources_tell_of_the_pool(node: LockstepNode) -> None:
+    """Whoever read it could not tell an exclusive CPU from a shared one."""
+    node.boot()
+    node.ask_pod_resources()
+    node.apply(best_effort("shared"))
+    node.apply(guaranteed("a", 1))
+    node.ask_pod_resources()
+    node.promise_told("It tells of what is pinned", "a", node.taken("a"))
+    node.promise_told("It tells of the pool", "shared", node.view.shared_pool)

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from hil.truth import ContainerTruth, Level, Look, ServiceState
+from hil.truth import ContainerTruth, Level, Look, ServiceState, Told
 from reference import CPUSet
 from reference.quantity import milli_value, quantity
 from reference.steps import Pod
@@ -26,13 +26,16 @@ _PHASES: Final = {Phase.REJECTED: "Failed", Phase.RUNNING: "Running", Phase.PEND
 class Assumed:
     """What a view does not have: ``online`` CPUs; ``starts`` and ``restarts`` of the kubelet's
     unit; ``quotas`` that were written by hand, by uid and container; ``spun``: a look at it sees
-    containers run."""
+    containers run; ``asked``: a look at it asks at the pod-resources socket, where
+    ``pool_told`` says that containers without exclusive CPUs have those of the pool."""
 
     online: CPUSet
     starts: int = 0
     restarts: int = 0
     quotas: dict[tuple[str, str], int] = field(default_factory=dict)
     spun: bool = False
+    asked: bool = False
+    pool_told: bool = False
 
     def look(self, view: View, pods: Iterable[Pod]) -> Look:
         """The look at a node that is ``view``; ``pods`` are all that may be in it."""
@@ -50,6 +53,20 @@ class Assumed:
             containers=tuple(containers),
             pods=_listed(view, known) if view.running else None,
             log=_log(view.error),
+            told=self._told(view, known) if self.asked else None,
+        )
+
+    def _told(self, view: View, known: Mapping[str, Pod]) -> Told:
+        other = view.shared_pool if self.pool_told else CPUSet()
+        return Told(
+            {
+                ("", name): {
+                    container: view.assignments.get(name, {}).get(container, other)
+                    for container in containers
+                }
+                for name, containers in view.cpusets.items()
+                if name in known
+            }
         )
 
     def _service(self, view: View) -> ServiceState:
@@ -85,6 +102,7 @@ class Assumed:
             ),
             tasks={NO_PID: effective},
             ran_on=CPUSet([min(effective)]) if self.spun else CPUSet(),
+            pod=pod.name,
         )
 
 

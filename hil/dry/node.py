@@ -20,7 +20,9 @@ from hil.node.node import RealNode
 from hil.node.scripts import Act
 from hil.safety import Change
 from hil.truth import Look
+from reference import Release
 from reference.steps import (
+    AskPodResources,
     AwaitCrashLoop,
     Delete,
     KubeletConfig,
@@ -80,7 +82,11 @@ class DryNode(RealNode):
         self._oracle = ModelOracle(
             machine, config, machines=machines, release=kubelet_of(member.facts).release
         )
-        self._assumed = Assumed(cpus_of(machine), starts=member.starts)
+        self._assumed = Assumed(
+            cpus_of(machine),
+            starts=member.starts,
+            pool_told=Release.parse(kubelet_of(member.facts).release).minor < 23,
+        )
         self._view_of_model = View(running=False)
         member.answer = self._answer
 
@@ -105,7 +111,7 @@ class DryNode(RealNode):
     def _assume(self, step: Step) -> None:
         self._view_of_model = self._oracle.after(step) or self._view_of_model
         assumed = self._assumed
-        assumed.spun = isinstance(step, Spin)
+        assumed.spun, assumed.asked = isinstance(step, Spin), isinstance(step, AskPodResources)
         match step:
             case Start() if self._fresh is None:
                 self._dry.starts += 1

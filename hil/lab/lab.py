@@ -18,7 +18,7 @@ from typing import Any, Final
 
 import msgspec
 
-from hil.lab import boot, guest, nodes, plan, process, snapshots, tools
+from hil.lab import boot, guest, nodes, plan, process, runtime, snapshots, tools
 from hil.lab import image as images
 from hil.lab import keys as keyring
 from hil.lab import kubelet as kubelets
@@ -48,9 +48,9 @@ class Wish:
 
     ``name`` is for a single node (``""``: the first free number); ``settings`` of
     KubeletConfiguration go over the lab's own; ``memory`` in MiB (``None``: 2 GiB, more for many
-    CPUs); ``cgroup`` 1 or 2; ``fresh`` boots each node itself, without a snapshot; ``inventory``
-    is where to write that (``None``: into the first node's folder); ``deadline`` in seconds for
-    each boot.
+    CPUs); ``cgroup`` 1 or 2; ``oci`` is the runtime below containerd, runc or crun; ``fresh``
+    boots each node itself, without a snapshot; ``inventory`` is where to write that (``None``:
+    into the first node's folder); ``deadline`` in seconds for each boot.
     """
 
     specs: Sequence[str]
@@ -59,6 +59,7 @@ class Wish:
     settings: Mapping[str, Any] = field(default_factory=dict)
     memory: int | None = None
     cgroup: int = 2
+    oci: str = "runc"
     accel: str = AUTO
     fresh: bool = False
     inventory: Path | None = None
@@ -80,7 +81,7 @@ def up(wish: Wish, say: Say = lambda _name, _stage: None) -> tuple[Path, list[No
         raise LabUsageError(
             f"no cgroup v1: kernel {image.kernel} with systemd {image.systemd} has none for cpusets"
         )
-    plans = [Plan(shape, image, kubelet, wish.settings, wish.accel) for shape in shapes]
+    plans = [Plan(shape, image, kubelet, wish.settings, wish.accel, wish.oci) for shape in shapes]
     with _reserved(wish, len(plans)) as fresh:
         path = (wish.inventory or fresh[0].folder / INVENTORY).absolute()
         made = _all_up(fresh, plans, wish, path, say)
@@ -96,6 +97,7 @@ def _shapes(wish: Wish) -> list[machines.Machine]:
     if wish.inventory is not None and not wish.inventory.absolute().parent.is_dir():
         raise LabUsageError(f"no folder for the inventory: {wish.inventory}")
     ways(wish.accel)
+    runtime.known(wish.oci)
     return [machines.machine(spec, memory=wish.memory, cgroup=wish.cgroup) for spec in wish.specs]
 
 

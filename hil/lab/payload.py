@@ -10,8 +10,8 @@ import uuid
 from dataclasses import dataclass
 from typing import Final
 
+from hil.lab import housekeeping, names, runtime
 from hil.lab import kubelet as kubelets
-from hil.lab import names
 from hil.lab.recipe import OURS, tar
 
 #: There once the payload is unpacked.
@@ -41,18 +41,22 @@ def payload(
     kubelet: bytes,
     unit: str,
     configuration: str,
+    containerd: str,
     workload: bytes,
     keys: Keys,
     hostname: str,
 ) -> bytes:
-    """The tar. ``unit`` and ``configuration`` are the kubelet's, ``workload`` the image archive."""
+    """The tar. ``unit`` and ``configuration`` are the kubelet's, ``containerd`` is the runtime's
+    configuration, ``workload`` the image archive."""
     files = {
         **names.files(hostname),
+        **housekeeping.files(),
         "etc/machine-id": (f"{uuid.uuid4().hex}\n".encode(), 0o444),
         f"etc/systemd/system/{kubelets.UNIT}": (unit.encode(), 0o644),
         f"{kubelets.MANIFESTS[1:]}/.keep": (b"", 0o644),
         kubelets.BINARY[1:]: (kubelet, 0o755),
         kubelets.CONFIG[1:]: (configuration.encode(), 0o644),
+        runtime.CONFIG: (containerd.encode(), 0o644),
         f"{OURS}/workload.tar": (workload, 0o644),
         **keys.files(),
         MARKER: (b"", 0o644),

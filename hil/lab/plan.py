@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from hil.lab import initramfs, names, payload, tools
+from hil.lab import housekeeping, initramfs, names, payload, runtime, tools
 from hil.lab import kubelet as kubelets
 from hil.lab.image import Image
 from hil.lab.kubelet import Kubelet
@@ -27,13 +27,14 @@ from topologies.capturing import acpi
 @dataclass(frozen=True, slots=True)
 class Plan:
     """All that decides how a fresh node is. ``settings`` are of KubeletConfiguration, the user's
-    own over the lab's; ``accel`` is the user's word."""
+    own over the lab's; ``accel`` is the user's word, ``oci`` the runtime below containerd."""
 
     machine: Machine
     image: Image
     kubelet: Kubelet
     settings: Mapping[str, Any] = field(default_factory=dict)
     accel: str = "auto"
+    oci: str = "runc"
 
     @property
     def unit(self) -> str:
@@ -41,7 +42,16 @@ class Plan:
 
     @property
     def configuration(self) -> str:
-        return kubelets.file_text(kubelets.configuration(self.kubelet.release, self.settings))
+        return kubelets.file_text(self._settings)
+
+    @property
+    def containerd(self) -> str:
+        """The runtime's configuration, of the kubelet's cgroup driver."""
+        return runtime.configuration(self.oci, self._settings.get("cgroupDriver", "cgroupfs"))
+
+    @property
+    def _settings(self) -> dict[str, Any]:
+        return kubelets.configuration(self.kubelet.release, self.settings)
 
     @property
     def digest(self) -> str:
@@ -53,9 +63,11 @@ class Plan:
             self.kubelet.digest,
             self.unit,
             self.configuration,
+            self.containerd,
             *self.machine.shape,
             self.machine.kernel_words,
             repr(names.files(NODE_NAME)),
+            repr(housekeeping.files()),
         )
         made = hashlib.sha256(initrd(self.machine, self.image))
         for text in texts:
@@ -81,6 +93,7 @@ def furnish(folder: Path, plan: Plan, keys: Keys) -> None:
         kubelet=plan.kubelet.path.read_bytes(),
         unit=plan.unit,
         configuration=plan.configuration,
+        containerd=plan.containerd,
         workload=workload(plan.image.busybox.read_bytes()),
         keys=keys,
         hostname=NODE_NAME,

@@ -25,6 +25,7 @@ PACKAGES: Final = (
     "busybox-static",
     "containerd",
     "containernetworking-plugins",
+    "crun",
     "dbus",
     "iproute2",
     "kmod",
@@ -56,24 +57,6 @@ _MASKED: Final = (
     "systemd-udevd-kernel.socket", "systemd-udevd.service", "systemd-update-utmp-runlevel.service",
     "systemd-update-utmp.service", "systemd-user-sessions.service",
 )  # fmt: skip
-
-_CONTAINERD: Final = f"""\
-version = 2
-disabled_plugins = [
-  "io.containerd.internal.v1.opt", "io.containerd.snapshotter.v1.aufs",
-  "io.containerd.snapshotter.v1.btrfs", "io.containerd.snapshotter.v1.devmapper",
-  "io.containerd.snapshotter.v1.zfs",
-]
-[plugins."io.containerd.grpc.v1.cri"]
-  sandbox_image = "{WORKLOAD_IMAGE}"
-  [plugins."io.containerd.grpc.v1.cri".cni]
-    bin_dir = "/usr/lib/cni"
-    conf_dir = "/etc/cni/net.d"
-  [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc]
-    runtime_type = "io.containerd.runc.v2"
-    [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc.options]
-      SystemdCgroup = true
-"""
 
 _NETWORK: Final = {
     "cniVersion": "0.4.0",
@@ -202,7 +185,6 @@ class Recipe:
 
 def _files() -> dict[str, str]:
     return {
-        "etc/containerd/config.toml": _CONTAINERD,
         "etc/cni/net.d/10-pinproof.conflist": json.dumps(_NETWORK, indent=1) + "\n",
         "etc/fstab": "",
         "etc/ssh/sshd_config.d/pinproof.conf": _SSHD,

@@ -299,6 +299,7 @@ class Member:
             before=act.script,
             goal=act.waiting,
             spin=spin,
+            ask=act.ask,
             log=2 if log else 1,
         )
         # Beyond what the script waits by itself, a slow node needs time for the look.

@@ -18,11 +18,13 @@ from conformance.subject import SubjectLostError, SubjectUnable
 from hil.node import scripts
 from hil.node.member import Member, lost
 from hil.node.scripts import Act
-from hil.node.views import Refusal, refusal, view_of
+from hil.node.views import Refusal, refusal, told_by_pod, view_of
 from hil.safety import Change, SetOnline
-from hil.truth import ContainerTruth, Look, Places
+from hil.truth import ContainerTruth, Look, Places, Told
+from reference import CPUSet
 from reference.steps import (
     Apply,
+    AskPodResources,
     AwaitCrashLoop,
     AwaitReconcile,
     Configure,
@@ -70,6 +72,8 @@ class RealNode:
         self._fresh = fresh
         self._pods: dict[str, Pod] = {}
         self._ever: dict[str, Pod] = {}
+        self._called: dict[str, tuple[str, str]] = {}
+        self._asking = False
         self._up = False
         self._clean_start = fresh is None
         self._refused: Refusal | None = None
@@ -83,6 +87,7 @@ class RealNode:
         """Carry the step out; see :class:`conformance.subject.NodeUnderTest`."""
         if self._closed:
             raise SubjectLostError("the node is closed")
+        self._asking = isinstance(step, AskPodResources)
         match step:
             case Start():
                 self._start()
@@ -100,6 +105,8 @@ class RealNode:
                 self._reboot(machine)
             case Spin():
                 self._act(Act(), spin=True)
+            case AskPodResources():
+                self._act(Act(ask=True))
             case AwaitReconcile():
                 self._act(Act(f"sleep {2 * self._member.reconcile_period + 1:g}"))
             case _:
@@ -227,12 +234,15 @@ class RealNode:
 
     def _act(self, act: Act, *, spin: bool = False) -> None:
         self._look = self._member.act(act, spin=spin)
+        for one in self._look.containers:
+            self._called[one.uid] = (one.namespace, one.pod)
 
     # ---- views ----------------------------------------------------------------------------
 
     def view(self) -> View:
-        """What can be seen now; see :class:`reference.view.View`."""
-        self._act(Act())
+        """What can be seen now; see :class:`reference.view.View`. Raises :class:`SubjectUnable`
+        where the last step was to ask what cannot be asked."""
+        self._act(Act(ask=self._asking))
         return self._view()
 
     def _view(self) -> View:
@@ -258,7 +268,14 @@ class RealNode:
             state_file=self._member.carrier.as_stated(seen.state_file, self._config),
             cpusets=seen.cpusets,
             enforced=seen.enforced,
+            told=self._told(look.told, [*pods, *gone]) if running and self._asking else None,
         )
+
+    def _told(self, told: Told | None, pods: list[Pod]) -> dict[str, dict[str, CPUSet]]:
+        if told is None or told.why:
+            why = told.why if told is not None else "nobody asked it"
+            raise SubjectUnable(f"the kubelet's pod-resources socket cannot be read: {why}")
+        return told_by_pod(told, self._called, pods)
 
     def settle(self, satisfied: Callable[[View], bool]) -> View:
         """Watch until ``satisfied``, or until nothing more can come: the patience for an effect is
@@ -270,6 +287,9 @@ class RealNode:
             left = deadline - time.monotonic()
             if self._look is None or satisfied(view) or left <= 0:
                 return view
+            if self._asking:  # what it tells is no part of what can be watched
+                self._act(Act("sleep 1", ask=True))
+                continue
             seconds = max(1.0, min(left, patience.watch))
             goal = f"pin_changed '{self._look.print}'"
             self._act(Act(goal=goal, seconds=seconds))

@@ -24,12 +24,14 @@ KILL_TASKS: Final = "\npin_tasks | while read -r pin_n pin_d; do kill -9 $pin_n;
 
 @dataclass(frozen=True, slots=True)
 class Act:
-    """Changes, then ``script``, then a wait for ``goal`` of at most ``seconds``."""
+    """Changes, then ``script``, then a wait for ``goal`` of at most ``seconds``; ``ask``: the look
+    that follows asks at the pod-resources socket too."""
 
     script: str = ""
     changes: tuple[Change, ...] = ()
     goal: str = ""
     seconds: float = 0.0
+    ask: bool = False
 
     @property
     def waiting(self) -> str:

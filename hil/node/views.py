@@ -8,10 +8,12 @@ from typing import TypeVar
 
 from conformance.subjects.kubelet import klog
 from hil.pods import NoList, PodStatus, read_pods
-from hil.truth import ContainerTruth, Look
+from hil.truth import ContainerTruth, Look, Told
+from reference import CPUSet
 from reference.checkpoint import glance
 from reference.steps import Kind, Pod
 from reference.view import Enforced, Phase, PodView, View
+from topologies.errors import one_line
 
 _T = TypeVar("_T")
 _REJECTED = "Failed"
@@ -54,6 +56,23 @@ def view_of(
         cpusets=_by_pod(names, {_key(each): each.cpuset for each in ours}),
         enforced=_by_pod(names, {_key(each): _enforced(each) for each in ours}),
     )
+
+
+def told_by_pod(
+    told: Told, called: Mapping[str, tuple[str, str]], pods: Collection[Pod]
+) -> dict[str, dict[str, CPUSet]]:
+    """What the kubelet tells of ``pods``, by their names. ``called``: by uid, namespace and name
+    of each pod that was ever seen to run; a namespace that is not known (``""``) may be any."""
+    names = {called[pod.uid]: pod.name for pod in pods if pod.uid in called}
+    found: dict[str, dict[str, CPUSet]] = {}
+    for (namespace, name), containers in told.pods.items():
+        ours = names.get((namespace, name), names.get(("", name)))
+        if ours is not None:
+            mine = found.setdefault(ours, {})
+            for container, cpus in containers.items():
+                shown = one_line(container)
+                mine[shown] = mine.get(shown, CPUSet()) | cpus
+    return found
 
 
 def _key(container: ContainerTruth) -> tuple[str, str]:

@@ -54,6 +54,7 @@ RISK_OF: Final = {
     Capability.RUNTIME: Risk.KUBELET_RESTART,
     Capability.SERVICES: Risk.KUBELET_RESTART,
     Capability.HOTPLUG: Risk.CPU_OFFLINE,
+    Capability.POD_RESOURCES: Risk.READ_ONLY,
 }
 
 

@@ -10,6 +10,7 @@ from names. Parsing is pure, so it is tested on what real nodes wrote.
 
 from hil.truth.parsing import NotALook, read_look
 from hil.truth.places import Places
+from hil.truth.pod_resources import Told
 from hil.truth.script import look, marker
 from hil.truth.seen import ContainerTruth, Level, Look, ServiceState
 
@@ -20,6 +21,7 @@ __all__ = [
     "NotALook",
     "Places",
     "ServiceState",
+    "Told",
     "look",
     "marker",
     "read_look",

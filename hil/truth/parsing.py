@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from hil.shell import NodeUnfit
+from hil.truth.pod_resources import read_told
 from hil.truth.seen import ContainerTruth, Level, Look, ServiceState
 from reference import CPUSet
 from reference.cpuset import CPUSetParseError
@@ -18,6 +19,8 @@ from reference.cpuset import CPUSetParseError
 _NAME: Final = re.compile(r'^(?P<file>/[^:"]*/config\.json):"(?P<key>[^"]+)":"(?P<value>[^"]*)"$')
 _UID_KEYS: Final = ("io.kubernetes.cri.sandbox-uid", "io.kubernetes.pod.uid")
 _NAME_KEYS: Final = ("io.kubernetes.cri.container-name", "io.kubernetes.container.name")
+_POD_KEYS: Final = ("io.kubernetes.cri.sandbox-name", "io.kubernetes.pod.name")
+_NAMESPACE_KEYS: Final = ("io.kubernetes.cri.sandbox-namespace", "io.kubernetes.pod.namespace")
 _UID_IN_PATH: Final = re.compile(
     r"pod([0-9a-f]{8}(?:[-_][0-9a-f]{4}){3}[-_][0-9a-f]{12}|[0-9a-f]{32})"
 )
@@ -64,6 +67,7 @@ def read_look(text: str, mark: str) -> Look:
         pods=by_kind["pods"].body if "pods" in by_kind else None,
         log=by_kind["log"].body if "log" in by_kind else "",
         ended=_ended(by_kind["ended"].body) if "ended" in by_kind else None,
+        told=read_told(by_kind["told"].body) if "told" in by_kind else None,
         reached="late" not in by_kind,
         print=by_kind["print"].body.strip() if "print" in by_kind else "",
         notes={
@@ -159,6 +163,8 @@ def _container(
         levels=_levels(path, paths.get("cpu", ""), lines[2:]),
         tasks=tasks,
         ran_on=ran.get(_number(pid), CPUSet()),
+        pod=next((known[key] for key in _POD_KEYS if key in known), ""),
+        namespace=next((known[key] for key in _NAMESPACE_KEYS if key in known), ""),
     )
 
 

@@ -14,6 +14,7 @@ import secrets
 from shlex import quote
 from typing import Final
 
+from hil.truth import pod_resources_script
 from hil.truth.places import OURS, Places
 
 
@@ -212,11 +213,19 @@ def _glob(pattern: str) -> str:
 
 
 def look(
-    places: Places, mark: str, *, before: str = "", goal: str = "", spin: bool = False, log: int = 0
+    places: Places,
+    mark: str,
+    *,
+    before: str = "",
+    goal: str = "",
+    spin: bool = False,
+    ask: bool = False,
+    log: int = 0,
 ) -> str:
     """The script of one look. ``before`` is run first, as a shell function's body that may use the
     functions above; ``goal`` is a command of theirs (``pin_until 10 pin_gone UID``) whose failure
-    is told and no more. ``log``: print the kubelet's last lines too: 1 where it is down, 2 always.
+    is told and no more. ``ask``: what the kubelet tells at its pod-resources socket. ``log``: print
+    the kubelet's last lines too: 1 where it is down, 2 always.
     """
     lines = [_settings(places, mark), _FUNCTIONS, f"pin_before() {{\n{before}\n:\n}}"]
     lines += ["pin_s before", "pin_before 2>&1 </dev/null", 'pin_s status "$?"']
@@ -224,6 +233,8 @@ def look(
         lines.append(f"if {goal}; then pin_s reached; else pin_s late; fi")
     if spin:
         lines += ["pin_s ran", "pin_spin"]
+    if ask:
+        lines += ["pin_s told", pod_resources_script.ask(places.root_dir)]
     lines.append("pin_look")
     if log:
         words = "pin_s log; pin_log; pin_s ended; pin_ended"

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from hil.truth.pod_resources import Told
 from reference import CPUSet
 
 _NO_CPUS: Final = CPUSet()
@@ -31,7 +32,9 @@ class Level:
 
 @dataclass(frozen=True, slots=True)
 class ContainerTruth:
-    """A running container of ours. ``levels`` begin at its own cgroup and end at the root.
+    """A running container of ours. ``levels`` begin at its own cgroup and end at the root. ``pod``
+    is its pod's name, as kubelet and runtime have it, and ``namespace`` that pod's (``""``: the
+    runtime does not say).
 
     ``tasks``: ``Cpus_allowed_list`` by thread id, of every task in its cgroup. ``ran_on``: the
     CPUs on which its tasks were seen running (``/proc/PID/task/*/stat``, field 39), if they spun.
@@ -44,6 +47,8 @@ class ContainerTruth:
     levels: tuple[Level, ...]
     tasks: Mapping[int, CPUSet] = field(default_factory=dict)
     ran_on: CPUSet = _NO_CPUS
+    pod: str = ""
+    namespace: str = ""
 
     @property
     def cpuset(self) -> CPUSet | None:
@@ -114,8 +119,9 @@ class Look:
     ``state_file``: its text, ``None`` without one. ``pods``: the kubelet's own list of its pods
     (the answer to ``GET /pods``), ``None`` where it does not answer. ``log``: the kubelet's last
     lines, only where it was asked for, and ``ended`` (code, status) how it ended first after the
-    script had started it: its service manager may have started it anew by then. ``reached``:
-    whether what the script waited for came. ``print`` is a sum over all of it: another one tells
+    script had started it: its service manager may have started it anew by then. ``told``: what the
+    kubelet tells at its pod-resources socket, only where it was asked. ``reached``: whether what
+    the script waited for came. ``print`` is a sum over all of it but ``told``: another one tells
     that something has changed.
     """
 
@@ -126,6 +132,7 @@ class Look:
     pods: str | None = None
     log: str = ""
     ended: tuple[str, int] | None = None
+    told: Told | None = None
     reached: bool = True
     print: str = ""
     notes: Mapping[str, str] = field(default_factory=dict)

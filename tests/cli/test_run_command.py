@@ -189,30 +189,59 @@ def test_an_earlier_report_is_not_taken_for_this_runs(pinproof: Command, tmp_pat
     assert list(tmp_path.iterdir()) == []
 
 
-def test_an_interrupted_run_cannot_tell_and_leaves_nothing(tmp_path: Path) -> None:
-    """Its stream has no footer, so that it cannot look whole."""
-    code = (
-        "import os, signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler);"
-        "from conformance.stream import StreamWriter; add = StreamWriter.add\n"
-        "def once(self, result):\n"
-        "    add(self, result)\n"
-        "    os.kill(os.getpid(), signal.SIGINT)\n"
-        "StreamWriter.add = once\n"
-        "from pinproof.cli import main; main()"
-    )
+#: A run that sends itself a signal after its first result.
+_ENDED: Final = """
+import os, signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)
+for sign in (signal.SIGTERM, signal.SIGHUP):
+    signal.signal(sign, signal.SIG_DFL)
+from conformance.stream import StreamWriter
+add = StreamWriter.add
+def once(self, result):
+    add(self, result)
+    {first}
+    os.kill(os.getpid(), signal.{sign})
+StreamWriter.add = once
+from conformance.subject import SubjectNotRestored
+from conformance.subjects.reference import ReferenceSubject
+def unable(self):
+    ReferenceSubject.close = lambda self: None
+    raise SubjectNotRestored("node7 is not as it was before: cpu 3: was 1, is 0")
+from pinproof.cli import main
+main()
+"""
+
+
+def _ended(tmp_path: Path, sign: str, first: str = "") -> subprocess.CompletedProcess[str]:
     (tmp_path / "tmp").mkdir()
     arguments = ("run", "--machine", "1s-1n-4c-smt2", "--report", str(tmp_path / "out"))
-    done = subprocess.run(
-        [sys.executable, "-c", code, *arguments],
+    return subprocess.run(
+        [sys.executable, "-c", _ENDED.format(sign=sign, first=first), *arguments],
         capture_output=True,
         text=True,
         env={**os.environ, "TMPDIR": str(tmp_path / "tmp")},
         timeout=300,
         check=False,
     )
+
+
+@pytest.mark.parametrize("sign", ["SIGINT", "SIGTERM", "SIGHUP"])
+def test_an_interrupted_run_cannot_tell_and_leaves_nothing(tmp_path: Path, sign: str) -> None:
+    """Its stream has no footer, so that it cannot look whole."""
+    done = _ended(tmp_path, sign)
     assert done.returncode == 3, done.stdout + done.stderr
     assert "footer" in done.stdout or "cut off" in done.stdout
     assert list((tmp_path / "tmp").iterdir()) == []
+
+
+def test_an_interrupted_run_that_leaves_a_node_changed_is_status_5(tmp_path: Path) -> None:
+    """That is what its user has to know first."""
+    done = _ended(tmp_path, "SIGTERM", "ReferenceSubject.close = unable")
+    assert done.returncode == 5, done.stdout + done.stderr
+    assert "not restored: node7 is not as it was before: cpu 3: was 1, is 0" in done.stdout
+    last = done.stdout.strip().splitlines()[-1]
+    assert last.startswith("A node was not left as it was found")
+    assert last.endswith("Exit status 5.")
 
 
 def test_a_worker_that_dies_is_unknown_never_a_pass(results: Stream, tmp_path: Path) -> None:

@@ -6,11 +6,16 @@ import hashlib
 import io
 import json
 import tarfile
+import tomllib
 
+import pytest
+
+from hil.lab import runtime
+from hil.lab.errors import LabUsageError
 from hil.lab.initramfs import initramfs
 from hil.lab.names import ADDRESS, NODE_NAME
 from hil.lab.payload import MARKER, Keys, payload
-from hil.lab.recipe import WORKLOAD_IMAGE, Recipe, tar
+from hil.lab.recipe import PACKAGES, WORKLOAD_IMAGE, Recipe, tar
 from hil.lab.workload import workload
 
 KEYS = Keys("host private\n", "ssh-ed25519 AAAA host\n", "ssh-ed25519 BBBB login\n")
@@ -28,8 +33,8 @@ def _text(archive: tarfile.TarFile, name: str) -> bytes:
 
 def _payload() -> bytes:
     return payload(
-        kubelet=b"\x7fELF", unit="[Unit]\n", configuration="{}\n", workload=b"tar", keys=KEYS,
-        hostname="node",
+        kubelet=b"\x7fELF", unit="[Unit]\n", configuration="{}\n", containerd="C", workload=b"tar",
+        keys=KEYS, hostname="node",
     )  # fmt: skip
 
 
@@ -44,12 +49,38 @@ def test_an_archive_is_the_same_bytes_every_time() -> None:
     assert tar({"a/b": (b"x", 0o600)}, {"c": "a/b"}) == tar({"a/b": (b"x", 0o600)}, {"c": "a/b"})
 
 
-def test_containerd_uses_systemd_s_cgroups_and_the_lab_s_own_image() -> None:
+@pytest.mark.parametrize("oci", ["runc", "crun"])
+@pytest.mark.parametrize("driver", ["systemd", "cgroupfs"])
+def test_containerd_uses_the_kubelet_s_cgroup_driver_and_the_lab_s_own_image(
+    oci: str, driver: str
+) -> None:
     """No registry is asked for sandboxes."""
-    with _open(Recipe(()).overlay()) as archive:
-        config = _text(archive, "etc/containerd/config.toml").decode()
-    assert "SystemdCgroup = true" in config
-    assert f'sandbox_image = "{WORKLOAD_IMAGE}"' in config
+    config = tomllib.loads(runtime.configuration(oci, driver))
+    cri = config["plugins"]["io.containerd.grpc.v1.cri"]
+    assert cri["sandbox_image"] == WORKLOAD_IMAGE
+    assert cri["containerd"]["default_runtime_name"] == oci
+    options = cri["containerd"]["runtimes"][oci]["options"]
+    assert options["SystemdCgroup"] is (driver == "systemd")
+    assert options["BinaryName"].endswith(f"/{oci}")
+    assert oci in PACKAGES
+
+
+def test_a_node_s_own_services_stay_on_two_cpus() -> None:
+    """Those of systemd's slices; a pod's slice lies beside them."""
+    with _open(_payload()) as archive:
+        for unit in ("system.slice", "init.scope"):
+            text = _text(archive, f"etc/systemd/system/{unit}.d/pinproof.conf").decode()
+            assert "AllowedCPUs=0-1" in text
+
+
+def test_an_unknown_oci_runtime_is_refused() -> None:
+    with pytest.raises(LabUsageError, match="the OCI runtime is runc or crun, not 'kata'"):
+        runtime.known("kata")
+
+
+def test_the_payload_brings_the_runtime_s_configuration() -> None:
+    with _open(_payload()) as archive:
+        assert _text(archive, runtime.CONFIG) == b"C"
 
 
 def test_the_payload_ends_with_the_mark_that_it_is_whole() -> None:

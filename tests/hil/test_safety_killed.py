@@ -11,6 +11,7 @@ import pytest
 
 from benchmarks.fakenode import FakeNode
 from benchmarks.kills import killed_once
+from conformance.ending import ENDING, ended_like_an_interrupt
 from hil.facts import NodeFacts
 from hil.safety import Guarded, NodeBusy, NotRestored, Risk, forget_node, restore_node
 from hil.safety.interrupts import second_interrupt_tells
@@ -81,6 +82,34 @@ def test_the_first_interrupt_restores_and_the_second_tells() -> None:
         signal.raise_signal(signal.SIGINT)
     assert told[2] == "not restored; MANUAL"
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_being_told_to_end_is_like_an_interrupt() -> None:
+    """A service manager's or a CI system's signal, and a terminal that goes away."""
+    told: list[str] = []
+    with ended_like_an_interrupt():
+        for sign in ENDING:
+            with pytest.raises(KeyboardInterrupt, match=sign.name):
+                signal.raise_signal(sign)
+        with second_interrupt_tells("MANUAL", told.append):
+            signal.raise_signal(signal.SIGTERM)
+            with pytest.raises(KeyboardInterrupt):
+                signal.raise_signal(signal.SIGHUP)
+    assert told == [
+        "restoring first; press Ctrl-C again to leave the node as it is",
+        "not restored; MANUAL",
+    ]
+    assert [signal.getsignal(sign) for sign in ENDING] == [signal.SIG_DFL] * len(ENDING)
+
+
+def test_an_ignored_signal_stays_ignored() -> None:
+    """As under nohup."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with ended_like_an_interrupt(), second_interrupt_tells("MANUAL", pytest.fail):
+            signal.raise_signal(signal.SIGHUP)
+    finally:
+        signal.signal(signal.SIGHUP, before)
 
 
 def test_an_interrupt_inside_restores(fake: FakeNode, facts: NodeFacts) -> None:

@@ -1,8 +1,8 @@
-"""Make ``cri_pb2.py`` and ``cri_pb2.pyi`` anew from ``cri.proto``.
+"""Make ``cri_pb2.py`` and ``cri_pb2.pyi`` anew from ``cri.proto``, or another proto file's.
 
-``python -m conformance.subjects.kubelet.cri.regenerate [FOLDER]``; needs grpcio-tools, which is no
-dependency of the project. The floor of ``protobuf`` in ``pyproject.toml`` has to be the version
-that the made file names in its header.
+``python -m conformance.subjects.kubelet.cri.regenerate [FOLDER [PROTO]]``; needs grpcio-tools,
+which is no dependency of the project. The floor of ``protobuf`` in ``pyproject.toml`` has to be the
+version that the made file names in its header.
 """
 
 from __future__ import annotations
@@ -10,15 +10,18 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+from typing import Final
+
+_CRI: Final = Path(__file__).with_name("cri.proto")
 
 
-def regenerate(into: Path) -> None:
+def regenerate(into: Path, proto: Path = _CRI) -> None:
     """Write both files to ``into``; raises ``CalledProcessError`` if protoc refuses."""
-    here = Path(__file__).parent
+    here = proto.parent.resolve()
     subprocess.run(
         [
             *(sys.executable, "-m", "grpc_tools.protoc"),
-            *(f"-I{here}", f"--python_out={into}", f"--pyi_out={into}", "cri.proto"),
+            *(f"-I{here}", f"--python_out={into}", f"--pyi_out={into}", proto.name),
         ],
         check=True,
         cwd=here,
@@ -26,4 +29,5 @@ def regenerate(into: Path) -> None:
 
 
 if __name__ == "__main__":
-    regenerate(Path(sys.argv[1]) if sys.argv[1:] else Path(__file__).parent)
+    given = [Path(word).resolve() for word in sys.argv[1:]]
+    regenerate(*given or [_CRI.parent])

@@ -1,0 +1,460 @@
+"""One call at a pod-resources socket: what goes there, and what is made of whatever comes back.
+
+The server here is grpcio's own; a real kubelet's is asked in ``test_pod_resources_kubelet.py``."""
+
+from __future__ import annotations
+
+import base64
+import importlib.util
+import os
+import shutil
+import socket
+import subprocess
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+import grpc
+import pytest
+from h2.config import H2Configuration
+from h2.connection import H2Connection
+from h2.events import DataReceived, RequestReceived, StreamEnded
+from hypothesis import given
+from hypothesis import strategies as st
+
+from conformance.subjects.kubelet.cri.regenerate import regenerate
+from hil.truth import Places, look, marker, read_look
+from hil.truth import pod_resources_pb2 as pb
+from hil.truth.pod_resources import LIMIT, Told, read_told, request
+from hil.truth.pod_resources_script import ask
+from reference import CPUSet
+
+SHELL: Final = shutil.which("dash") or "/bin/sh"
+PROGRAMS: Final = ("perl", "python3", "socat")
+TOLD: Final = {
+    ("default", "pinproof-a-lab"): {"c": CPUSet([1, 2, 9])},
+    ("default", "pinproof-shared-lab"): {"c": CPUSet()},
+    ("kube-system", "dns"): {"one": CPUSet(), "two": CPUSet([300])},
+}
+
+
+def answer(told: dict[tuple[str, str], dict[str, CPUSet]]) -> pb.ListPodResourcesResponse:
+    return pb.ListPodResourcesResponse(
+        pod_resources=[
+            pb.PodResources(
+                name=name,
+                namespace=namespace,
+                containers=[
+                    pb.ContainerResources(name=one, cpu_ids=sorted(cpus)[::-1])
+                    for one, cpus in containers.items()
+                ],
+            )
+            for (namespace, name), containers in told.items()
+        ]
+    )
+
+
+@contextmanager
+def serving(
+    folder: Path,
+    reply: Callable[[bytes, grpc.ServicerContext], bytes],
+    service: str = "v1.PodResourcesLister",
+) -> Iterator[None]:
+    """A gRPC server at the socket of the kubelet whose root directory is ``folder``."""
+    (folder / "pod-resources").mkdir(exist_ok=True)
+    handler = grpc.unary_unary_rpc_method_handler(reply)
+    server = grpc.server(ThreadPoolExecutor(1))
+    server.add_generic_rpc_handlers(
+        (grpc.method_handlers_generic_handler(service, {"List": handler}),)
+    )
+    server.add_insecure_port(f"unix:{folder}/pod-resources/kubelet.sock")
+    server.start()
+    try:
+        yield
+    finally:
+        server.stop(None).wait()
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """A kubelet's root directory, with nothing in it."""
+    return tmp_path
+
+
+@pytest.fixture(params=PROGRAMS)
+def tools(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A PATH on which this program is the only one to ask with."""
+    found = shutil.which(request.param)
+    if found is None:
+        pytest.skip(f"NOT TESTED: asking through {request.param}, which is not installed")
+    return only(tmp_path_factory.mktemp("tools"), request.param)
+
+
+@pytest.fixture(params=["perl", "python3"])
+def quick(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The same, of those that do not wait for longer than the answer takes."""
+    if shutil.which(request.param) is None:
+        pytest.skip(f"NOT TESTED: asking through {request.param}, which is not installed")
+    return only(tmp_path_factory.mktemp("tools"), request.param)
+
+
+def only(folder: Path, *programs: str) -> str:
+    for name in (*programs, "base64", "head", "sleep"):
+        found = shutil.which(name)
+        assert found is not None
+        # A shim of a version manager needs more than itself.
+        wrapper = f'#!/bin/sh\nPATH=$FULL_PATH exec {found} "$@"\n'
+        (folder / name).write_text(wrapper)
+        (folder / name).chmod(0o755)
+    return str(folder)
+
+
+def told(root: Path, path: str, *, seconds: int = 30) -> Told:
+    done = subprocess.run(
+        [SHELL, "-s"],
+        input=ask(str(root), seconds=seconds).encode(),
+        stdout=subprocess.PIPE,
+        timeout=120,
+        check=True,
+        env={"PATH": path, "LC_ALL": "C", "FULL_PATH": os.environ["PATH"]},
+    )
+    return read_told(done.stdout.decode())
+
+
+# ---- what goes there --------------------------------------------------------------------------
+
+
+def test_the_request_is_one_call_without_arguments() -> None:
+    """As an HTTP/2 server reads it; the same every time, and no window is too small for an
+    answer."""
+    server = H2Connection(H2Configuration(client_side=False, header_encoding="ascii"))
+    server.initiate_connection()
+    events = server.receive_data(request())
+    (asked,) = [one for one in events if isinstance(one, RequestReceived)]
+    (sent,) = [one for one in events if isinstance(one, DataReceived)]
+    headers = {str(name): str(value) for name, value in asked.headers or ()}
+    assert headers[":method"] == "POST"
+    assert headers[":path"] == "/v1.PodResourcesLister/List"
+    assert headers["content-type"] == "application/grpc"
+    assert headers["te"] == "trailers"
+    assert sent.data == bytes(5)
+    assert any(isinstance(one, StreamEnded) for one in events)
+    assert asked.stream_id is not None
+    assert server.local_flow_control_window(asked.stream_id) > 100 * LIMIT
+    assert request() == request()
+
+
+def test_the_committed_messages_are_those_of_the_proto_file(tmp_path: Path) -> None:
+    if importlib.util.find_spec("grpc_tools") is None:
+        pytest.skip("NOT TESTED: grpcio-tools is not installed: cannot compare with the proto file")
+    committed = Path(pb.__file__).parent
+    regenerate(tmp_path, committed / "pod_resources.proto")
+    for name in ("pod_resources_pb2.py", "pod_resources_pb2.pyi"):
+        assert (tmp_path / name).read_text() == (committed / name).read_text(), name
+
+
+# ---- there and back ---------------------------------------------------------------------------
+
+
+def test_what_a_server_tells_is_understood(root: Path, tools: str) -> None:
+    """Through each program that a node may have."""
+    with serving(root, lambda *_: answer(TOLD).SerializeToString()):
+        assert told(root, tools) == Told(TOLD)
+
+
+def test_a_long_answer_comes_whole(root: Path, tools: str) -> None:
+    """Of many frames, and more than HTTP/2's first windows let through."""
+    many = {
+        ("default", f"a-pod-of-some-name-{number}"): {"c": CPUSet(range(number, number + 8))}
+        for number in range(8000)
+    }
+    message = answer(many).SerializeToString()
+    assert 1 << 18 < len(message) < LIMIT
+    with serving(root, lambda *_: message):
+        assert told(root, tools) == Told(many)
+
+
+def test_no_pod_is_an_answer(root: Path, quick: str) -> None:
+    with serving(root, lambda *_: b""):
+        assert told(root, quick) == Told({})
+
+
+def test_a_kubelet_that_does_not_know_the_call_refuses(root: Path, quick: str) -> None:
+    """As one before 1.20, which has v1alpha1 alone."""
+    with serving(root, lambda *_: b"", "v1alpha1.PodResourcesLister"):
+        assert "the kubelet refuses: grpc-status 12" in told(root, quick).why
+
+
+def test_a_refusal_is_told_in_one_printable_line(root: Path, quick: str) -> None:
+    def refuse(_: bytes, context: grpc.ServicerContext) -> bytes:
+        context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, "rejected by rate limit\n\x1b[31m")
+
+    with serving(root, refuse):
+        why = told(root, quick).why
+    assert "grpc-status 8, HTTP 200: rejected by rate limit\\x0a\\x1b[31m" in why
+    assert why.isprintable()
+
+
+def test_without_a_socket_it_says_where(root: Path, quick: str) -> None:
+    assert told(root, quick).why == f"there is no socket {root}/pod-resources/kubelet.sock"
+
+
+def test_a_folder_of_any_name_is_only_a_name(tmp_path: Path, tools: str) -> None:
+    """However long, and whatever a shell or socat would make of it."""
+    strange = tmp_path / ('it\'s a $(touch x), "`touch y`"; ' + "long " * 30)
+    strange.mkdir()
+    with serving(tmp_path, lambda *_: answer(TOLD).SerializeToString()):
+        (tmp_path / "pod-resources").rename(strange / "pod-resources")
+        assert told(strange, tools) == Told(TOLD)
+        (strange / "pod-resources").rename(tmp_path / "pod-resources")
+    assert sorted(one.name for one in tmp_path.iterdir()) == sorted(["pod-resources", strange.name])
+
+
+def test_a_file_is_no_socket(root: Path, quick: str) -> None:
+    (root / "pod-resources").mkdir()
+    (root / "pod-resources" / "kubelet.sock").write_text("")
+    assert "there is no socket" in told(root, quick).why
+
+
+@contextmanager
+def listening(root: Path, serve: Callable[[socket.socket], None]) -> Iterator[None]:
+    """Whatever else may listen there."""
+    (root / "pod-resources").mkdir()
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(str(root / "pod-resources" / "kubelet.sock"))
+        server.listen()
+        thread = threading.Thread(target=lambda: serve(server.accept()[0]), daemon=True)
+        thread.start()
+        yield
+        thread.join()
+
+
+def test_nobody_behind_the_socket(root: Path, quick: str) -> None:
+    """A kubelet that ended leaves its socket. Socat says no more than that nothing came."""
+    (root / "pod-resources").mkdir()
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(str(root / "pod-resources" / "kubelet.sock"))
+    assert told(root, quick).why == "the kubelet cannot be asked: Connection refused"
+
+
+def test_silence_is_bounded_in_time(root: Path, tools: str) -> None:
+    """Who asks goes away."""
+
+    def silent(client: socket.socket) -> None:
+        with client:
+            while client.recv(65536):
+                pass
+
+    with listening(root, silent):
+        why = told(root, tools, seconds=1).why
+    assert why in (
+        "the kubelet does not answer within 1 s",
+        "the kubelet, or who asked it, wrote nothing",
+    )
+
+
+def test_an_answer_without_end_is_bounded_in_size(root: Path, tools: str) -> None:
+    """Frames of nothing, for ever."""
+
+    def endless(client: socket.socket) -> None:
+        settings = bytes(3) + b"\x04" + bytes(5)
+        frame = (8).to_bytes(3, "big") + b"\x06\x00" + bytes(4) + bytes(8)  # a PING
+        with client:
+            try:
+                client.sendall(settings)
+                while True:
+                    client.sendall(frame * 4096)
+            except OSError:
+                return
+
+    with listening(root, endless):
+        assert told(root, tools).why == f"the kubelet's answer is cut off after {LIMIT} bytes"
+
+
+def test_an_answer_without_end_in_one_frame_is_bounded_too(root: Path, tools: str) -> None:
+    def endless(client: socket.socket) -> None:
+        with client:
+            try:
+                client.sendall(b"\xff\xff\xff\x00")
+                while True:
+                    client.sendall(bytes(65536))
+            except OSError:
+                return
+
+    with listening(root, endless):
+        assert told(root, tools).why.startswith("the kubelet's answer is no HTTP/2")
+
+
+def test_a_node_without_any_program_says_so(root: Path) -> None:
+    with serving(root, lambda *_: b""):
+        (root / "tools").mkdir()
+        why = told(root, only(root / "tools")).why
+    assert why == "the node has neither perl nor python3 nor socat to ask with"
+
+
+@pytest.mark.parametrize("shell", ["dash", "bash", "busybox"])
+def test_a_whole_look_has_the_answer_in_it(root: Path, shell: str) -> None:
+    """By whatever is /bin/sh on a node; what comes after it is there as well."""
+    found = shutil.which(shell)
+    if found is None:
+        pytest.skip(f"NOT TESTED: looks by {shell}, which is not installed")
+    mark = marker()
+    places = Places("none.service", str(root / "state"), str(root), "/m", 2, "/c", "/c", (), "")
+    (root / "state").write_text("the state")
+    script = look(places, mark, before="echo before", ask=True)
+    with serving(root, lambda *_: answer(TOLD).SerializeToString()):
+        done = subprocess.run(
+            [found, *(["sh"] if shell == "busybox" else []), "-c", script],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            timeout=120,
+            check=True,
+            cwd=root,
+        )
+    seen = read_look(done.stdout.decode(), mark)
+    assert seen.told == Told(TOLD)
+    assert (seen.state_file, seen.notes["before"]) == ("the state", "before")
+    unasked = subprocess.run(
+        [SHELL, "-c", look(places, mark)],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        timeout=120,
+        check=True,
+    )
+    assert read_look(unasked.stdout.decode(), mark).print == seen.print
+
+
+# ---- what is made of it -----------------------------------------------------------------------
+
+
+def encoded(raw: bytes) -> str:
+    return base64.b64encode(raw).decode()
+
+
+def response(body: bytes, *, status: str = "200", trailers: dict[str, str] | None = None) -> bytes:
+    """What a server writes on a connection that has asked."""
+    server = H2Connection(H2Configuration(client_side=False, header_encoding="ascii"))
+    server.initiate_connection()
+    server.receive_data(request())
+    server.send_headers(1, [(":status", status), ("content-type", "application/grpc")])
+    for start in range(0, len(body), 16384):
+        server.send_data(1, body[start : start + 16384])
+    given = {"grpc-status": "0"} if trailers is None else trailers
+    server.send_headers(1, list(given.items()), end_stream=True)
+    return server.data_to_send()
+
+
+def framed(message: bytes) -> bytes:
+    return b"\0" + len(message).to_bytes(4, "big") + message
+
+
+GOOD: Final = response(framed(answer(TOLD).SerializeToString()))
+
+
+def test_a_good_answer_is_read() -> None:
+    """Or every test below would be empty."""
+    assert read_told(encoded(GOOD)) == Told(TOLD)
+
+
+def pod_with(**fields: object) -> bytes:
+    one = pb.ContainerResources(**fields)  # type: ignore[arg-type]
+    pod = pb.PodResources(name="a", namespace="n", containers=[one])
+    return framed(pb.ListPodResourcesResponse(pod_resources=[pod]).SerializeToString())
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("", "the kubelet, or who asked it, wrote nothing"),
+        ("not base64!", "the node's answer is no base64"),
+        ("Zm9vé", "the node's answer is no base64"),
+        (encoded(b"!\x1b[31mred"), "\\x1b[31mred"),
+        (encoded(b"HTTP/1.1 400 Bad Request\r\n\r\n"), "is no HTTP/2: it begins with b'HTTP/1.1 '"),
+        (encoded(response(b"", status="404")), "the kubelet's answer is said to have 0 bytes"),
+        (
+            encoded(response(b"", status="503", trailers={"grpc-status": "14"})),
+            "the kubelet refuses: grpc-status 14, HTTP 503: ",
+        ),
+        (
+            encoded(response(b"", trailers={"x": "y"})),
+            "the kubelet refuses: grpc-status missing, HTTP 200: ",
+        ),
+        (encoded(response(b"\1\0\0\0\0")), "the kubelet's answer is compressed"),
+        (encoded(response(b"\0\0\0\0\2a")), "is said to have 2 bytes after its first 5, and has 6"),
+        (encoded(response(framed(b"\xff\xff"))), "is no list of pod resources"),
+        (
+            encoded(response(framed(b"\x0a\x03\x0a\x01\xff"))),
+            "the kubelet's answer is no list of pod resources",
+        ),
+        (encoded(response(pod_with(name="c", cpu_ids=[-1]))), "the kubelet tells of a CPU -1"),
+        (
+            encoded(response(pod_with(name="c", cpu_ids=[3, 1 << 62]))),
+            "the kubelet tells of a CPU 4611686018427387904",
+        ),
+    ],
+)
+def test_what_cannot_be_read_says_why(text: str, why: str) -> None:
+    found = read_told(text)
+    assert why in found.why
+    assert found.why.isprintable()
+    assert not found.pods
+
+
+def test_an_answer_that_is_cut_off_says_so() -> None:
+    """Wherever that is."""
+    whys = {read_told(encoded(GOOD[:length])).why for length in range(1, len(GOOD))}
+    assert {why.partition(" after ")[0] for why in whys} == {"the kubelet's answer is cut off"}
+
+
+def test_who_hangs_up_is_told() -> None:
+    """RST_STREAM and GOAWAY, instead of an answer."""
+    server = H2Connection(H2Configuration(client_side=False))
+    server.initiate_connection()
+    server.receive_data(request())
+    before = server.data_to_send()
+    server.reset_stream(1, 7)
+    assert "hangs up" in read_told(encoded(before + server.data_to_send())).why
+    server.close_connection(11)
+    assert "hangs up" in read_told(encoded(before + server.data_to_send())).why
+
+
+def test_two_pods_of_one_name_hide_nothing() -> None:
+    """One that ends, and its successor."""
+    twice = answer({("n", "a"): {"c": CPUSet([1])}}).pod_resources[0]
+    other = answer({("n", "a"): {"c": CPUSet([2]), "d": CPUSet()}}).pod_resources[0]
+    message = pb.ListPodResourcesResponse(pod_resources=[twice, other]).SerializeToString()
+    found = read_told(encoded(response(framed(message))))
+    assert found == Told({("n", "a"): {"c": CPUSet([1, 2]), "d": CPUSet()}})
+
+
+def test_fields_of_later_releases_are_passed_over() -> None:
+    """Devices, memory, claims: whatever stands beside the CPUs."""
+    container = pb.ContainerResources(name="c", cpu_ids=[4]).SerializeToString()
+    container += b"\x12\x05\x0a\x03gpu" + b"\x22\x02\x10\x07" + b"\x98\x06\x01"
+    pod = b"\x0a\x01a\x12\x01n" + b"\x1a" + bytes([len(container)]) + container + b"\x22\x01\x01"
+    message = b"\x0a" + bytes([len(pod)]) + pod
+    found = read_told(encoded(response(framed(message))))
+    assert found == Told({("n", "a"): {"c": CPUSet([4])}})
+
+
+@given(st.binary(max_size=200))
+def test_no_bytes_break_it(raw: bytes) -> None:
+    found = read_told(encoded(raw))
+    assert found.why
+    assert found.why.isprintable()
+
+
+@given(st.integers(0, len(GOOD) - 1), st.binary(min_size=1, max_size=12), st.integers(0, 12))
+def test_no_change_of_an_answer_breaks_it(at: int, put: bytes, drop: int) -> None:
+    """It is understood, or there is a reason."""
+    found = read_told(encoded(GOOD[:at] + put + GOOD[at + drop :]))
+    assert found.why.isprintable()
+    assert not (found.pods and found.why)
+
+
+@given(st.text(max_size=60))
+def test_no_text_breaks_it(text: str) -> None:
+    assert read_told(text).why.isprintable()

@@ -1,0 +1,375 @@
+"""The pod-resources socket as a witness: kubelets that tell the truth there, and such as lie.
+
+The node is the neighbour's, whose kubelet is the model; what it tells is made of what it holds.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Final
+
+import pytest
+
+from conformance.checks import Situation, violations
+from conformance.pods import best_effort, exclusive, guaranteed, guaranteed_of
+from conformance.results import Result
+from conformance.scenario import find
+from conformance.subject import Capability
+from hil.facts import NodeFacts
+from hil.node.member import Patience
+from hil.node.scripts import Act
+from hil.node.views import told_by_pod
+from hil.safety import Risk, risk_of
+from hil.truth import Look, NotALook, Told, look, marker, read_look
+from hil.truth.places import Places
+from reference import CPUSet
+from reference.steps import Kind, KubeletConfig
+from reference.view import Phase, PodView, View
+
+Entries = dict[tuple[str, str], dict[str, CPUSet]]
+
+SAME: Final = "node/pod-resources-tell-the-same"
+POOL: Final = "node/pod-resources-tell-of-the-pool"
+
+
+def _neighbour(name: str, called: str) -> ModuleType:
+    path = Path(__file__).with_name(name)
+    spec = importlib.util.spec_from_file_location(called, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+NODE: Final = _neighbour("test_subject_scenarios.py", "a_node_that_tells")
+DRY: Final = _neighbour("test_dry_run.py", "a_dry_run_that_asks")
+
+
+def truth(entries: Entries, gone: Entries, view: View) -> Entries:
+    return entries
+
+
+class Telling(NODE.ModelMember):  # type: ignore[name-defined, misc]
+    """A node whose kubelet tells what ``tale`` makes of the truth, of the entries of pods that are
+    gone, and of what there is. Pods are called there as static pods are."""
+
+    def __init__(
+        self, tale: Callable[[Entries, Entries, View], Entries] = truth, *, why: str = ""
+    ) -> None:
+        super().__init__()
+        self.tale = tale
+        self.why = why
+        self.asked = 0
+        self._before: Entries = {}
+
+    def act(self, act: Act, *, spin: bool = False, log: bool = False) -> Look:
+        seen: Look = super().act(act, spin=spin, log=log)
+        named = [replace(one, pod=self._called(one.uid)) for one in seen.containers]
+        seen = replace(seen, containers=tuple(named))
+        if not act.ask:
+            return seen
+        self.asked += 1
+        view = self._node.view()
+        entries = {
+            ("default", self._called(self._ever[pod].uid)): {
+                container: view.assignments.get(pod, {}).get(container, CPUSet())
+                for container in containers
+            }
+            for pod, containers in view.cpusets.items()
+        }
+        entries["kube-system", "dns"] = {"c": CPUSet([0])}
+        gone = {pod: one for pod, one in self._before.items() if pod not in entries}
+        self._before |= entries
+        told = Told(why=self.why) if self.why else Told(self.tale(entries, gone, view))
+        return replace(seen, told=told)
+
+    def _called(self, uid: str) -> str:
+        name = next(pod.name for pod in self._ever.values() if pod.uid == uid)
+        return f"pinproof-{name}-{uid[:8]}-fake"
+
+
+def run(
+    member: Telling,
+    monkeypatch: pytest.MonkeyPatch,
+    scenario: str = SAME,
+    *,
+    patience: Patience | None = None,
+) -> Result:
+    NODE._impatient(monkeypatch, member)
+    member.patience = patience or member.patience
+    found = find(scenario)
+    assert found is not None
+    result: Result = NODE.run(found, member)
+    return result
+
+
+def test_a_kubelet_that_tells_what_it_holds_passes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is asked three times, and nothing of others' pods matters."""
+    member = Telling()
+    result = run(member, monkeypatch)
+    assert result.verdict == "pass", result.explanation
+    assert member.asked == 3
+    assert "ask the kubelet at its pod-resources socket" in result.steps
+
+
+def _of(entries: Entries, pod: str) -> tuple[str, str]:
+    return next((key for key in entries if key[1].startswith(f"pinproof-{pod}-")), ("", ""))
+
+
+def _with(entries: Entries, pod: str, cpus: CPUSet) -> Entries:
+    key = _of(entries, pod)
+    return {**entries, key: {"c": cpus}} if key in entries else entries
+
+
+TALES: Final[dict[str, Callable[[Entries, Entries, View], Entries]]] = {
+    "other CPUs": lambda told, _, view: _with(told, "a", CPUSet([15])),
+    "a CPU too few": lambda told, _, view: {
+        key: {name: CPUSet(sorted(cpus)[1:]) for name, cpus in containers.items()}
+        for key, containers in told.items()
+    },
+    "all CPUs": lambda told, _, view: _with(told, "a", CPUSet.parse("0-15")),
+    "nothing of a pod": lambda told, _, view: {
+        key: one for key, one in told.items() if key != _of(told, "a")
+    },
+    "nothing of a container": lambda told, _, view: {
+        key: ({} if key == _of(told, "a") else one) for key, one in told.items()
+    },
+    "the shared pool, as up to 1.22": lambda told, _, view: _with(told, "shared", view.shared_pool),
+    "nothing of who shares": lambda told, _, view: {
+        key: one for key, one in told.items() if key != _of(told, "shared")
+    },
+    "nothing at all": lambda told, _, view: {},
+    "pods that are gone": lambda told, gone, view: {**told, **gone},
+    "names of pods that are gone": lambda told, gone, view: {
+        **told,
+        **{key: {name: CPUSet() for name in one} for key, one in gone.items()},
+    },
+    "one pod's CPUs as another's": lambda told, _, view: _with(
+        told, "b", told.get(_of(told, "a"), {}).get("c", CPUSet())
+    ),
+}
+
+WORDS: Final = {
+    "other CPUs": "The kubelet tells of exclusive CPUs as its state file has them",
+    "a CPU too few": "The kubelet tells of exclusive CPUs as its state file has them",
+    "all CPUs": "The kubelet tells of exclusive CPUs as its state file has them",
+    "nothing of a pod": "CPUs that the kubelet tells of a/c",
+    "nothing of a container": "(no entry)",
+    "the shared pool, as up to 1.22": "It tells of no shared CPU",
+    "nothing of who shares": "It tells of no shared CPU",
+    "nothing at all": "The kubelet tells of exclusive CPUs as its state file has them",
+    "pods that are gone": "The kubelet tells of no pod that is gone",
+    "names of pods that are gone": "an entry (c: (none))",
+    "one pod's CPUs as another's": "CPUs that the kubelet tells of b/c",
+}
+
+
+@pytest.mark.parametrize("tale", TALES)
+def test_a_kubelet_that_lies_is_caught(tale: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its state file and its cgroups are right all the while; the story says what it told."""
+    result = run(Telling(TALES[tale]), monkeypatch)
+    assert result.verdict == "fail", result.explanation
+    assert WORDS[tale] in result.explanation
+
+
+@pytest.mark.parametrize("tale", ["other CPUs", "a CPU too few", "nothing of a container"])
+def test_the_scenario_catches_it_without_the_invariants(
+    tale: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It states its promise in words."""
+    monkeypatch.setattr("conformance.lockstep.violations", lambda view, situation: [])
+    result = run(Telling(TALES[tale]), monkeypatch)
+    assert result.verdict == "fail", result.explanation
+    assert result.reason == "It tells of what is pinned"
+
+
+def test_an_entry_that_goes_a_little_later_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The kubelet is asked again."""
+    late_by = [1]
+
+    def late(entries: Entries, gone: Entries, view: View) -> Entries:
+        if gone and late_by:
+            late_by.pop()
+            return {**entries, **gone}
+        return entries
+
+    member = Telling(late)
+    result = run(member, monkeypatch, patience=Patience())
+    assert result.verdict == "pass", result.explanation
+    assert member.asked == 4
+    again = [act for act in member.acts if act.ask and act.script]
+    assert [act.script for act in again] == ["sleep 1"]
+
+
+@pytest.mark.parametrize(
+    "why", ["there is no socket /var/lib/kubelet/pod-resources/kubelet.sock", "cut off"]
+)
+def test_a_socket_that_cannot_be_read_skips_with_its_reason(
+    why: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before any pod was brought; and it is something that a certificate lacks."""
+    member = Telling(why=why)
+    result = run(member, monkeypatch)
+    assert result.verdict == "skip", result.explanation
+    assert result.reason == f"the kubelet's pod-resources socket cannot be read: {why}"
+    assert result.unable
+    changed = [str(change) for act in member.acts for change in act.changes]
+    assert not [one for one in changed if "pinproof-" in one]
+
+
+def test_up_to_1_22_the_pool_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And later that is not promised."""
+    result = run(Telling(), monkeypatch, POOL)
+    assert (result.verdict, result.reason) == ("skip", "promised up to 1.22, this is 1.36")
+    monkeypatch.setattr(NODE, "RELEASE", "1.22")
+    result = run(Telling(TALES["the shared pool, as up to 1.22"]), monkeypatch, POOL)
+    assert result.verdict == "pass", result.explanation
+    result = run(Telling(), monkeypatch, POOL)
+    assert (result.verdict, result.reason) == ("fail", "It tells of the pool")
+
+
+def test_reading_it_is_no_risk() -> None:
+    assert risk_of([Capability.POD_RESOURCES]) is Risk.READ_ONLY
+
+
+@pytest.mark.parametrize(("scenario", "release"), [(SAME, "1.36"), (POOL, "1.22")])
+def test_a_dry_run_tells_how_it_would_ask(scenario: str, release: str, facts: NodeFacts) -> None:
+    """To the scenario's end, whatever the release tells; asking only looks."""
+    assert facts.kubelet is not None
+    facts = replace(facts, kubelet=replace(facts.kubelet, release=release))
+    ledger, told = DRY.walked(facts, scenario)
+    assert not [line for line in told if "not walked" in line or "not run" in line]
+    asks = [
+        one for one in ledger.commands if one.step == "ask the kubelet at its pod-resources socket"
+    ]
+    assert len(asks) == (3 if scenario == SAME else 2)
+    assert all(one.looks and "/pod-resources" in one.script for one in asks)
+    assert not [one for one in ledger.commands if one not in asks and "perl" in one.script]
+
+
+# ---- the invariant ----------------------------------------------------------------------------
+
+
+def cpus(text: str) -> CPUSet:
+    return CPUSet.parse(text)
+
+
+SITUATION: Final = Situation(
+    config=KubeletConfig(reserved_system_cpus=cpus("0")),
+    pods={
+        "a": guaranteed_of("a", [exclusive("i", 1, kind=Kind.INIT), exclusive("c", 2)]),
+        "s": best_effort("s"),
+        "gone": guaranteed("gone", 1),
+    },
+    cpus=cpus("0-3"),
+    reserved=cpus("0"),
+    can=frozenset(Capability),
+)
+VIEW: Final = View(
+    running=True,
+    pods={"a": PodView(Phase.RUNNING), "s": PodView(Phase.RUNNING)},
+    assignments={"a": {"i": cpus("1"), "c": cpus("1-2")}},
+    shared_pool=cpus("0,3"),
+    state_file="{}",
+    cpusets={"a": {"c": cpus("1-2")}, "s": {"c": cpus("0,3")}},
+)
+
+
+@pytest.mark.parametrize("shares", ["", "0,3"])
+def test_init_containers_and_who_shares_are_not_judged(shares: str) -> None:
+    """The kubelet does not list the first; of the second releases tell otherwise."""
+    told = {"a": {"c": cpus("1-2")}, "s": {"c": cpus(shares)}}
+    assert violations(replace(VIEW, told=told), SITUATION) == []
+    assert violations(VIEW, SITUATION) == []
+
+
+@pytest.mark.parametrize(
+    ("told", "what", "expected", "seen"),
+    [
+        ({"a": {"c": cpus("2-3")}}, "CPUs that the kubelet tells of a/c", "1-2", "2-3"),
+        ({"a": {"c": CPUSet()}}, "CPUs that the kubelet tells of a/c", "1-2", "(none)"),
+        ({"a": {}}, "CPUs that the kubelet tells of a/c", "1-2", "(no entry)"),
+        ({}, "CPUs that the kubelet tells of a/c", "1-2", "(no entry)"),
+        (
+            {"a": {"c": cpus("1-2")}, "gone": {"c": cpus("3")}},
+            "CPUs that the kubelet tells of pod gone, which is gone",
+            "(no entry)",
+            "an entry (c: 3)",
+        ),
+    ],
+)
+def test_each_lie_breaks_an_invariant(told: Any, what: str, expected: str, seen: str) -> None:
+    (found,) = violations(replace(VIEW, told=told), SITUATION)
+    difference = found.difference
+    assert (difference.what, difference.expected, difference.seen) == (what, expected, seen)
+
+
+# ---- whose entry is whose ---------------------------------------------------------------------
+
+
+def test_entries_are_found_by_namespace_and_name() -> None:
+    """A pod of our name in another namespace is not ours, unless nobody knows in which ours is."""
+    a, b = guaranteed("a", 2), guaranteed("b", 1)
+    told = Told(
+        {
+            ("one", "pinproof-a"): {"c": cpus("1-2")},
+            ("two", "pinproof-a"): {"c": cpus("3")},
+            ("two", "pinproof-b"): {"c\x1b": cpus("4")},
+            ("two", "unknown"): {"c": cpus("5")},
+        }
+    )
+    called = {a.uid: ("one", "pinproof-a"), b.uid: ("", "pinproof-b"), "other": ("two", "unknown")}
+    assert told_by_pod(told, called, [a, b]) == {
+        "a": {"c": cpus("1-2")},
+        "b": {"c\\x1b": cpus("4")},
+    }
+    assert told_by_pod(told, {}, [a, b]) == {}
+
+
+def test_the_answer_has_its_own_section_of_a_look() -> None:
+    """And is no part of what tells that something has changed."""
+    places = Places("u", "/s", "/var/lib/kubelet", "/m", 2, "/c", "/c", (), "")
+    mark = marker()
+    plain, asking = look(places, mark), look(places, mark, ask=True)
+    assert "kubelet.sock" not in plain
+    assert asking.index("pin_s told") < asking.index("/var/lib/kubelet/pod-resources")
+    assert asking.index("/var/lib/kubelet/pod-resources") < asking.rindex("pin_look")
+    sections = f"\n{mark} online\n0-3\n{mark} service\n\n{mark} names\n"
+    whole = read_look(f"{sections}\n{mark} told\nIW5v\n\n{mark} end\n", mark)
+    assert whole.told == Told(why="no")
+    assert read_look(f"{sections}\n{mark} end\n", mark).told is None
+    with pytest.raises(NotALook, match="cut off"):
+        read_look(f"{sections}\n{mark} told\nIW5v\n", mark)
+
+
+NAMES: Final = """\
+/t/1/config.json:"io.kubernetes.cri.container-name":"c"
+/t/1/config.json:"io.kubernetes.cri.sandbox-name":"pinproof-a-lab"
+/t/1/config.json:"io.kubernetes.cri.sandbox-namespace":"default"
+/t/2/userdata/config.json:"io.kubernetes.container.name":"c"
+/t/2/userdata/config.json:"io.kubernetes.pod.name":"pinproof-b-lab"
+"""
+
+
+def test_a_container_knows_what_its_pod_is_called() -> None:
+    """From containerd's annotations, and from CRI-O's."""
+    mark = marker()
+    sections = "".join(
+        f"\n{mark} container {pid} {folder}\ncpuset /pod/{pid}\ncpu /pod/{pid}"
+        for pid, folder in ((7, "/t/1"), (8, "/t/2/userdata"))
+    )
+    seen = read_look(
+        f"\n{mark} online\n0-3\n{mark} service\n\n{mark} names\n{NAMES}{sections}\n{mark} end\n",
+        mark,
+    )
+    assert [(one.namespace, one.pod) for one in seen.containers] == [
+        ("default", "pinproof-a-lab"),
+        ("", "pinproof-b-lab"),
+    ]
