@@ -268,6 +268,16 @@ class Member:
         )
 
     @property
+    def in_lab(self) -> bool:
+        """Whether the lab can switch it on."""
+        return bool(self._spec) and self._boot is not None
+
+    def switch_on(self) -> None:
+        """Boot a node of the lab as what it was made, whatever state it is in. Raises
+        :class:`SubjectLostError`."""
+        self._boot_as(self._spec)
+
+    @property
     def _larger_spec(self) -> str:
         return larger_spec(self._spec) if self._spec else ""
 

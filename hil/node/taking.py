@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from conformance.subject import SubjectLostError
 from hil.access import NodeAddress
 from hil.api.opening import carrier_for
 from hil.facts import NodeFacts
@@ -18,7 +19,7 @@ from hil.node.hands import GuardedHands
 from hil.node.member import Member
 from hil.pods import Image
 from hil.safety import Guarded, NotRestored, Risk
-from hil.shell import NodeError, Shell
+from hil.shell import NodeError, NodeUnreachable, Shell
 
 #: Seconds that a slow machine may take to forget our pods, once their manifests are gone.
 _SETTLE: Final = 120.0
@@ -37,10 +38,23 @@ class Taken:
         try:
             self.member.carrier.close()
         except NodeError as error:
-            self.guarded.__exit__(None, None, None)
+            self._leave()
             left = f"pods of ours may be left in its cluster: {error}"
             raise NotRestored(self.member.name, [left]) from error
-        self.guarded.__exit__(None, None, None)
+        self._leave()
+
+    def _leave(self) -> None:
+        try:
+            self.guarded.__exit__(None, None, None)
+        except NotRestored as error:
+            # A run that is ended while its node is off; the lab can switch it on.
+            if not (isinstance(error.__cause__, NodeUnreachable) and self.member.in_lab):
+                raise
+            try:
+                self.member.switch_on()
+            except SubjectLostError:
+                raise error from None
+            self.guarded.__exit__(None, None, None)
 
 
 def take(

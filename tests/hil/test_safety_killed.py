@@ -6,15 +6,22 @@ from __future__ import annotations
 import random
 import signal
 import threading
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
 from benchmarks.fakenode import FakeNode
 from benchmarks.kills import killed_once
 from conformance.ending import ENDING, ended_like_an_interrupt
+from conformance.subject import SubjectLostError
 from hil.facts import NodeFacts
+from hil.node.member import Member
+from hil.node.taking import Taken
 from hil.safety import Guarded, NodeBusy, NotRestored, Risk, forget_node, restore_node
 from hil.safety.interrupts import second_interrupt_tells
+from hil.shell import NodeUnreachable
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -134,3 +141,49 @@ def test_only_the_main_thread_can_be_interrupted() -> None:
     thread.start()
     thread.join()
     assert entered == [""]
+
+
+class _Off:
+    """A guard whose node is off until somebody switches it on."""
+
+    def __init__(self) -> None:
+        self.on = False
+        self.left = 0
+
+    def __exit__(self, *_: object) -> None:
+        if not self.on:
+            cause = NodeUnreachable("no connection")
+            raise NotRestored("node7", ["it could not be restored"]) from cause
+        self.left += 1
+
+
+@dataclass
+class _Member:
+    """What giving back needs of a member."""
+
+    guard: _Off
+    in_lab: bool
+    boots: bool = True
+    name: str = "node7"
+    carrier: Any = field(default_factory=lambda: SimpleNamespace(close=lambda: None))
+
+    def switch_on(self) -> None:
+        if not self.boots:
+            raise SubjectLostError("it does not boot")
+        self.guard.on = True
+
+
+def test_a_lab_node_that_is_off_is_switched_on_to_be_restored() -> None:
+    """A run that is ended while it boots its node."""
+    guard = _Off()
+    Taken(cast("Member", _Member(guard, in_lab=True)), cast("Guarded", guard)).give_back()
+    assert guard.left == 1
+
+
+@pytest.mark.parametrize(("in_lab", "boots"), [(False, True), (True, False)])
+def test_any_other_node_that_is_off_is_not_restored(in_lab: bool, boots: bool) -> None:
+    guard = _Off()
+    taken = Taken(cast("Member", _Member(guard, in_lab, boots)), cast("Guarded", guard))
+    with pytest.raises(NotRestored, match="it could not be restored"):
+        taken.give_back()
+    assert guard.left == 0
