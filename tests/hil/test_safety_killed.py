@@ -6,6 +6,7 @@ from __future__ import annotations
 import random
 import signal
 import threading
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any, cast
@@ -91,6 +92,16 @@ def test_the_first_interrupt_restores_and_the_second_tells() -> None:
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
+@pytest.fixture
+def not_ignored() -> Iterator[None]:
+    """Whoever runs the tests may have been started to outlive its terminal."""
+    before = {sign: signal.signal(sign, signal.SIG_DFL) for sign in ENDING}
+    yield
+    for sign, handler in before.items():
+        signal.signal(sign, handler)
+
+
+@pytest.mark.usefixtures("not_ignored")
 def test_being_told_to_end_is_like_an_interrupt() -> None:
     """A service manager's or a CI system's signal, and a terminal that goes away."""
     told: list[str] = []
