@@ -5,24 +5,18 @@ from __future__ import annotations
 
 import contextlib
 import signal
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from types import FrameType
 
-from conformance.ending import ENDING
+from conformance.ending import ENDING, handled
 
 
-@contextlib.contextmanager
 def second_interrupt_tells(
     manual: str, say: Callable[[str], None], *, already: bool = False
-) -> Iterator[None]:
+) -> contextlib.AbstractContextManager[None]:
     """Inside, the first SIGINT, SIGTERM or SIGHUP is told and otherwise passed over; the second
-    tells ``manual`` and raises ``KeyboardInterrupt``. ``already``: the first was before. What is
-    ignored stays ignored. Only the main thread can be interrupted, so anywhere else nothing
-    changes."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
+    tells ``manual`` and raises ``KeyboardInterrupt``. ``already``: the first was before. Where
+    they are not :func:`~conformance.ending.handled`, nothing changes."""
     count = int(already)
 
     def interrupted(number: int, frame: FrameType | None) -> None:
@@ -34,13 +28,4 @@ def second_interrupt_tells(
         say(f"not restored; {manual}")
         raise KeyboardInterrupt
 
-    earlier = {
-        sign: signal.signal(sign, interrupted)
-        for sign in (signal.SIGINT, *ENDING)
-        if signal.getsignal(sign) is not signal.SIG_IGN
-    }
-    try:
-        yield
-    finally:
-        for sign, handler in earlier.items():
-            signal.signal(sign, handler)
+    return handled((signal.SIGINT, *ENDING), interrupted)
