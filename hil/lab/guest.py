@@ -29,6 +29,8 @@ from topologies.errors import one_line
 #: A kubelet that was started this often within a boot will not come.
 _STARTS: Final = 3
 _POLL: Final = 0.5
+#: So often a guest looks by itself before it answers: a round trip costs it more than a look.
+_LOOKS: Final = 6
 #: With which words a kubelet ends, by release.
 _ENDS: Final = (
     "Failed to start ContainerManager",
@@ -48,8 +50,11 @@ healthz() {{
   timeout 10 bash -c 'exec 3<>/dev/tcp/127.0.0.1/10248 &&
     printf "GET /healthz HTTP/1.0\\r\\n\\r\\n" >&3 && tail -n 1 <&3' 2>/dev/null
 }}
-if grep -q {_PAST_CPU_MANAGER} /proc/net/unix && [ -s {STATE} ] && [ "$(healthz)" = ok ]
-then echo ready; exit; fi
+for look in $(seq {_LOOKS}); do
+  if grep -q {_PAST_CPU_MANAGER} /proc/net/unix && [ -s {STATE} ] && [ "$(healthz)" = ok ]
+  then echo ready; exit; fi
+  sleep {_POLL}
+done
 if [ "$(systemctl show -P NRestarts kubelet)" -ge {_STARTS} ]; then
   echo failing
   journalctl -u kubelet -o cat -n 200 --no-pager
@@ -66,6 +71,8 @@ tar -xf - -C / --no-same-owner
 hostname "$(cat /etc/hostname)"
 cat /run/pinproof-seed >/dev/urandom
 rm -f /run/pinproof-seed
+# Who pulls the plug next finds the same node again.
+sync
 kill -HUP "$(cat /run/sshd.pid)"
 """
 

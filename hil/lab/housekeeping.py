@@ -1,12 +1,13 @@
-"""Where a lab node's own services run: on its first two CPUs.
+"""Where a lab node's own work is done: on its first two CPUs.
 
-What belongs here: the cpusets of systemd's own slices. What never does: a pod's CPUs, which lie
-beside these slices and are the kubelet's.
+What belongs here: the cpusets of systemd's own slices, and where the kernel's threads and
+interrupts go. What never does: a pod's CPUs, which lie beside these slices and are the kubelet's.
 
 An emulator keeps translated code and address translations for each CPU, and to wake another CPU is
-to wake another thread of the host: what stays on two CPUs takes a fifth less time. A cpuset rather
-than an affinity (``CPUAffinity=``): kernels before 6.2 forget that one when the controller is
-switched on for a slice, and later ones hand it on to containers.
+to wake another thread of the host: what stays on two CPUs takes a fifth less time, and as much
+again where the kernel's own threads stay there too. A cpuset rather than an affinity
+(``CPUAffinity=``): kernels before 6.2 forget that one when the controller is switched on for a
+slice, and later ones hand it on to containers.
 """
 
 from __future__ import annotations
@@ -14,12 +15,28 @@ from __future__ import annotations
 from typing import Final
 
 _SYSTEMD: Final = "etc/systemd/system"
-_CPUS: Final = "AllowedCPUs=0-1"
+_CPUS: Final = "0-1"
+_MASK: Final = "3"
+_SETTING: Final = f"AllowedCPUs={_CPUS}"
+
+#: For the kernel's command line: which CPUs interrupts go to. It leaves out those that are not
+#: there, and always takes the one that it boots on.
+KERNEL: Final = (f"irqaffinity={_CPUS}",)
+
+#: For the shell that comes before systemd: threads of the kernel that much waits for, and workers
+#: that are not bound to a CPU.
+SCRIPT: Final = rf"""
+echo {_MASK} >/sys/devices/virtual/workqueue/cpumask
+for task in /proc/[0-9]*; do
+  read -r name <"$task/comm" || continue
+  case $name in rcu_* | jbd2/*) taskset -p {_MASK} "${{task#/proc/}}" ;; esac
+done >/dev/null 2>&1
+"""
 
 
 def files() -> dict[str, tuple[bytes, int]]:
     """The files that say so, with their modes. With cgroup v1 systemd passes them over."""
     return {
-        f"{_SYSTEMD}/{unit}.d/pinproof.conf": (f"[{kind}]\n{_CPUS}\n".encode(), 0o644)
+        f"{_SYSTEMD}/{unit}.d/pinproof.conf": (f"[{kind}]\n{_SETTING}\n".encode(), 0o644)
         for unit, kind in (("init.scope", "Scope"), ("system.slice", "Slice"))
     }

@@ -9,10 +9,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final
 
+from hil.lab import housekeeping
 from hil.lab.names import ADDRESS, GATEWAY
 from hil.lab.payload import MARKER
 from topologies.capturing import acpi
 from topologies.capturing.guest import cpio
+
+#: The kernel boots on one CPU, and the rest come here. While it boots it rewrites its own code, and
+#: an emulator's CPUs that run into such a place at that moment may stay there for ever
+#: (``sched_clock_tick``, in one of fifteen boots of 16 CPUs).
+KERNEL: Final = ("maxcpus=1",)
 
 _INIT: Final = rf"""#!/bin/busybox sh
 export PATH=/bin
@@ -23,6 +29,9 @@ mount -t devtmpfs none /dev
 say() {{ echo "pinproof-lab: $*" >/dev/console; }}
 die() {{ say "failed: $*"; sleep 1; echo o >/proc/sysrq-trigger; sleep 60; }}
 say kernel
+for cpu in /sys/devices/system/cpu/cpu[0-9]*/online; do
+  echo 1 >$cpu || die "$cpu cannot be switched on"
+done
 for module in @MODULES@; do insmod "/modules/$module" || die "$module does not load"; done
 ip link set eth0 up && ip addr add {ADDRESS}/24 dev eth0 && ip route add default via {GATEWAY} ||
   die "no network device"
@@ -33,6 +42,7 @@ fi
 for cpu in @OFFLINE@; do
   echo 0 >/sys/devices/system/cpu/cpu$cpu/online || die "CPU $cpu cannot be taken offline"
 done
+{housekeeping.SCRIPT.strip()}
 say disk
 umount /sys
 mount --move /dev /root/dev

@@ -274,12 +274,13 @@ def reboot(
     *,
     spec: str = "",
     hard: bool = False,
+    kubelet: bool = True,
     deadline: float | None = None,
     say: Callable[[str], None] = lambda _: None,
 ) -> Rebooted:
     """Shut the node down and boot it again, as the machine ``spec`` if one is named: that is the
     CPU upgrade. ``hard`` pulls the plug instead. A kubelet that refuses to run on the new machine
-    is a result, not an error.
+    is a result, not an error; without ``kubelet`` nobody waits for it to come, nor to refuse.
 
     Raises :class:`LabError` where the guest does not boot, or shows another machine: the node is
     down then, and another reboot may do.
@@ -295,6 +296,7 @@ def reboot(
         _halt(node, watch, hard=hard)
         (node.folder / INITRD).unlink(missing_ok=True)
         (node.folder / INITRD).write_bytes(plan.initrd(wanted, image))
+        another = wanted.spec != record.spec
         record = msgspec.structs.replace(record, spec=wanted.spec, memory=wanted.memory)
         node = node.written(record)
         _rewrite_own(node)
@@ -302,20 +304,27 @@ def reboot(
             node.folder, wanted, kernel=image.vmlinuz, port=record.port, accel=record.accel,
             watch=watch, again=True,
         )  # fmt: skip
-        refusal = _after(node, wanted, watch)
+        watch = watch.while_running(node.folder)
+        refusal = _settled(node, watch, kubelet=kubelet)
+        if another:
+            _compare(node, wanted, watch)
     return Rebooted(node, refusal)
 
 
-def _after(node: Node, wanted: machines.Machine, watch: Watch) -> str:
-    watch = watch.while_running(node.folder)
+def _settled(node: Node, watch: Watch, *, kubelet: bool) -> str:
+    """It lets us in, and its kubelet is ready or has given up."""
     with node.door.opened(watch.until, watch.stop) as shell:
+        if not kubelet:
+            return ""
         watch.say("waiting for the kubelet")
-        refusal = guest.refusal(shell, watch.until, watch.stop)
+        return guest.refusal(shell, watch.until, watch.stop)
+
+
+def _compare(node: Node, wanted: machines.Machine, watch: Watch) -> None:
     watch.say("comparing its machine with the description")
     if told := guest.difference(node.door, wanted.layout.spec):
         process.end(node.folder)
         raise LabError(f"{node.name}: {told}")
-    return refusal
 
 
 def _halt(node: Node, watch: Watch, *, hard: bool) -> None:

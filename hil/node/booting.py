@@ -34,7 +34,8 @@ def booter(address: NodeAddress, shell: Shell) -> Boot | None:
 def _by_lab(name: str, machine: str) -> None:
     from hil import lab  # only a lab node needs QEMU's side of it
 
-    lab.reboot(name, spec=machine)
+    # Whoever boots a node in a scenario stops its kubelet next, and starts it when it is time to.
+    lab.reboot(name, spec=machine, kubelet=False)
 
 
 def _by_itself(shell: Shell, machine: str) -> None:

@@ -7,6 +7,7 @@ What belongs here: scripts made and results read. What never does: when they are
 from __future__ import annotations
 
 import base64
+import re
 import secrets
 import shlex
 from collections.abc import Iterable, Mapping
@@ -20,6 +21,8 @@ from topologies.errors import one_line
 
 #: Where everything of ours is on a node.
 PLACE: Final = "/var/lib/pinproof"
+#: A path that the shell reads as it stands.
+_PLAIN: Final = re.compile(r"/[A-Za-z0-9/._@:+=,%-]*")
 _USAGE, _REFUSED, _BUSY, _FULL, _LOST, _DIFFERS = 70, 71, 73, 74, 75, 76
 _OWN_STATUSES: Final = frozenset({_USAGE, _REFUSED, _BUSY, _FULL, _LOST, _DIFFERS})
 
@@ -127,7 +130,7 @@ def told(change: Change) -> str:
 def _path(path: str) -> str:
     if not path.startswith("/") or "\n" in path or "\0" in path or "/../" in f"{path}/":
         raise ValueError(f"no absolute path: {path!r}")
-    return _encoded(path)
+    return path if _PLAIN.fullmatch(path) else _encoded(path)
 
 
 def _encoded(text: str) -> str:

@@ -19,6 +19,8 @@ D=${0%/*}
 R=${D%/var/lib/pinproof}
 J=$D/journal
 mode=${1:-}
+newline='
+'
 
 say() { printf 'pinproof: %s\n' "$*" >&2; }
 die() {
@@ -27,20 +29,26 @@ die() {
   say "$*"
   exit "$status"
 }
-decoded() { printf %s "$1" | base64 -d; }
+decoded() {
+  base64 -d <<EOF
+$1
+EOF
+}
+path_of() { # $path: as it stands, or as base64
+  case $1 in /*) path=$1 ;; *) path=$(decoded "$1") ;; esac
+}
 durable() { sync "$@" 2>/dev/null || sync; }
 bounded() { if command -v timeout >/dev/null; then timeout -k 1 "$@"; else shift; "$@"; fi; }
 systemd() { [ -d "$R/run/systemd/system" ] && command -v systemctl >/dev/null; }
 
-# --- time: seconds since boot, which nobody sets, and which boot that is
+# --- time: seconds since boot, which nobody sets, in $time; which boot that is, in $boot
 boot() {
-  id=/proc/sys/kernel/random/boot_id
-  if [ -r "$R$id" ]; then read -r id <"$R$id"; else read -r id <$id; fi
-  echo "$id"
+  boot=/proc/sys/kernel/random/boot_id
+  if [ -r "$R$boot" ]; then read -r boot <"$R$boot"; else read -r boot <$boot; fi
 }
 now() {
-  if [ -r "$R/proc/uptime" ]; then read -r up _ <"$R/proc/uptime"; else read -r up _ </proc/uptime; fi
-  echo "${up%%.*}"
+  if [ -r "$R/proc/uptime" ]; then read -r time _ <"$R/proc/uptime"; else read -r time _ </proc/uptime; fi
+  time=${time%%.*}
 }
 
 # --- one at a time
@@ -57,7 +65,9 @@ lock() {
     [ "${1:-}" != restore ] || { say "nothing to undo: it was undone meanwhile" && exit 0; }
     die 75 "this node was restored meanwhile"
   fi
-  rm -rf "$D/done" "$D/new" "$D/begun"
+  for entry in "$D/done" "$D/new" "$D/begun"; do
+    [ ! -e "$entry" ] || rm -rf "$entry"
+  done
 }
 
 # --- lease: owner, boot, end, patience
@@ -67,11 +77,15 @@ lease() {
   holder='' lease_boot='' lease_end=0 patience=0
   [ -f "$D/lease" ] && read -r holder lease_boot lease_end patience <"$D/lease"
   [ -n "$holder" ] || return 1
+  boot
+  now
   # After a reboot nobody could have said that he lives: he has as long as ever, from then on.
-  if [ "$lease_boot" = "$(boot)" ]; then [ "$(now)" -lt "$lease_end" ]; else [ "$(now)" -lt "$patience" ]; fi
+  if [ "$lease_boot" = "$boot" ]; then [ "$time" -lt "$lease_end" ]; else [ "$time" -lt "$patience" ]; fi
 }
 renew() {
-  echo "$1 $(boot) $(($(now) + $2)) $2" >"$D/lease.new" && mv -f "$D/lease.new" "$D/lease"
+  boot
+  now
+  echo "$1 $boot $((time + $2)) $2" >"$D/lease.new" && mv -f "$D/lease.new" "$D/lease"
 }
 mine() {
   lease
@@ -87,7 +101,8 @@ others() { lease && [ "$holder" != "$1" ]; }
 # --- journal
 kernel() { case ${1#"$R"} in /sys/* | /proc/*) return 0 ;; *) return 1 ;; esac; }
 journalled() { # path; the entry is then in $entry
-  entry=$(grep -lxF -e "$1" "$J"/[0-9]*/path 2>/dev/null | head -n 1)
+  entry=$(grep -lxF -e "$1" "$J"/[0-9]*/path 2>/dev/null)
+  entry=${entry%%"$newline"*}
   entry=${entry%/path}
   [ -n "$entry" ]
 }
@@ -119,8 +134,9 @@ keep() { # absolute path, with $R; the entry is then in $entry
   fi
   commit
 }
-target() { # what a path leads to
-  if [ -L "$R$1" ]; then readlink -f "$R$1"; else printf %s "$R$1"; fi
+target() { # $path: what a path leads to
+  path=$R$1
+  [ ! -L "$path" ] || path=$(readlink -f "$path")
 }
 folder() { # make the folder of a file, journalled
   parent=${1%/*}
@@ -133,7 +149,7 @@ folder() { # make the folder of a file, journalled
   (umask 022 && mkdir -p "$parent") || die 71 "${parent#"$R"} cannot be made"
 }
 put() { # path, mode, content as base64
-  path=$(target "$1")
+  target "$1"
   if kernel "$path"; then
     [ -e "$path" ] || die 71 "there is no $1"
     keep "$path"
@@ -141,21 +157,24 @@ put() { # path, mode, content as base64
     return 0
   fi
   keep "$path"
-  printf '' >"$entry/changed" || die 74 "the journal cannot be written: is the disk full?"
-  if is_manifest "$entry"; then
-    decoded "$3" | sed -n 's/.*"uid": *"\([^"]*\)".*/\1/p' >>"$J/ours" ||
-      die 74 "the journal cannot be written: is the disk full?"
-  fi
+  kept=$entry
+  printf '' >"$kept/changed" || die 74 "the journal cannot be written: is the disk full?"
   folder "$path"
   fresh=${path%/*}/.pinproof.new
-  rm -f "$fresh"
+  [ ! -e "$fresh" ] || rm -f "$fresh"
   if [ -e "$path" ]; then cp -a "$path" "$fresh"; else printf '' >"$fresh" && chmod "$2" "$fresh"; fi &&
-    decoded "$3" >"$fresh" && durable "$fresh" && mv -f "$fresh" "$path" && return 0
+    decoded "$3" >"$fresh" && owned "$kept" "$fresh" && durable "$fresh" && mv -f "$fresh" "$path" &&
+    return 0
   rm -f "$fresh"
   die 71 "$1 cannot be written: is the disk full?"
 }
+owned() { # entry, file: whose pods these are is written down before anybody sees them
+  is_manifest "$1" || return 0
+  sed -n 's/.*"uid": *"\([^"]*\)".*/\1/p' "$2" >>"$J/ours" ||
+    die 74 "the journal cannot be written: is the disk full?"
+}
 away() { # path
-  path=$(target "$1")
+  target "$1"
   keep "$path"
   printf '' >"$entry/changed" || die 74 "the journal cannot be written: is the disk full?"
   rm -f "$path" || die 71 "$1 cannot be removed"
@@ -210,9 +229,9 @@ note() { # script as base64
 apply() { # changes on stdin, one a line
   while read -r what one two three; do
     case $what in
-      file) put "$(decoded "$one")" "$two" "$three" ;;
-      remove) away "$(decoded "$one")" ;;
-      keep) keep "$(target "$(decoded "$one")")" ;;
+      file) path_of "$one" && put "$path" "$two" "$three" ;;
+      remove) path_of "$one" && away "$path" ;;
+      keep) path_of "$one" && target "$path" && keep "$path" ;;
       cpu) switch "$one" "$two" ;;
       note) note "$one" ;;
       *) die 70 "no such change: $what" ;;
@@ -274,9 +293,11 @@ compare() { # before, after: one line for each difference
 }
 
 # --- undoing
-settling() { # until when what was undone may take to show
-  seconds=$(cat "$J/settle" 2>/dev/null)
-  echo $(($(now) + ${seconds:-20}))
+settling() { # $until: until when what was undone may take to show
+  seconds=20
+  [ ! -s "$J/settle" ] || read -r seconds <"$J/settle"
+  now
+  until=$((time + seconds))
 }
 failed=
 undone() { # an entry that is a file: the path has its original content again
@@ -412,10 +433,11 @@ undo() {
   done
   widen
   # The kubelet itself forgets pods that are gone.
-  until=$(settling)
-  while [ -n "$state" ] && [ -z "$settings" ] && [ "$(now)" -lt "$until" ] &&
+  settling
+  while [ -n "$state" ] && [ -z "$settings" ] && [ "$time" -lt "$until" ] &&
     differs_content "$state" && [ -n "$(identity)" ]; do
     sleep 1
+    now
   done
   if [ -n "$state" ] && differs_content "$state" && newcomers "$state"; then
     say "the state file is left as it is: pods came that it did not know"
@@ -455,11 +477,12 @@ differs_content() {
   if [ -e "$1/content" ]; then ! cmp -s "$1/content" "$path"; else [ -e "$path" ]; fi
 }
 verified() { # nothing differs; what follows offline and restart comes with a delay
-  until=$(settling)
+  settling
   while :; do
     differences=$(fingerprint "$J" 2>/dev/null | compare "$J/before" -)
     [ -n "$differences" ] || return 0
-    [ "$(now)" -lt "$until" ] || return 1
+    now
+    [ "$time" -lt "$until" ] || return 1
     sleep 1
     widen
     slices
@@ -509,7 +532,7 @@ disarm() {
 }
 
 begin() { # owner, patience, seconds between looks; fields on stdin, one a line
-  others "$1" && die 73 "this node is held by $holder for $((lease_end - $(now))) s more"
+  others "$1" && die 73 "this node is held by $holder for $((lease_end - time)) s more"
   if [ -d "$J" ]; then
     undo
     verified || { echo "$differences"; die 76 "what a run before left could not be undone"; }
@@ -549,7 +572,7 @@ case ${1:-} in
     ;;
   sweep) # owner: what a run before left, by the script that it left
     lock
-    others "$2" && die 73 "this node is held by $holder for $((lease_end - $(now))) s more"
+    others "$2" && die 73 "this node is held by $holder for $((lease_end - time)) s more"
     [ -d "$J" ] || exit 0
     undo
     verified || { echo "$differences"; die 76 "what a run before left could not be undone"; }
@@ -570,7 +593,7 @@ case ${1:-} in
   leave) lock && mine "$2" && finish ;;
   restore) # force: though somebody holds it
     lock restore
-    [ "${2:-}" = force ] || ! lease || die 73 "this node is held by $holder for $((lease_end - $(now))) s more"
+    [ "${2:-}" = force ] || ! lease || die 73 "this node is held by $holder for $((lease_end - time)) s more"
     [ -d "$J" ] || say "nothing to undo"
     finish
     ;;
@@ -591,7 +614,7 @@ case ${1:-} in
     ;;
   at-boot) while sh "$D/node.sh" dead-man; do sleep 10; done ;;
   status)
-    if lease; then echo "held $holder $((lease_end - $(now)))"; else echo "free"; fi
+    if lease; then echo "held $holder $((lease_end - time))"; else echo "free"; fi
     for entry in "$J"/[0-9]*; do
       [ -f "$entry/kind" ] && printf '%s %s\n' "$(cat "$entry/kind")" "$(cat "$entry/path" 2>/dev/null)"
     done

@@ -7,6 +7,7 @@ import re
 import pytest
 
 from hil.lab.errors import LabUsageError
+from hil.lab.initramfs import initramfs
 from hil.lab.machine import arguments, machine
 
 
@@ -77,6 +78,23 @@ def test_too_little_memory_is_refused() -> None:
 def test_the_cgroup_version_is_the_kernel_s_word() -> None:
     assert "systemd.unified_cgroup_hierarchy=0" in machine("1s-1n-4c-smt1", cgroup=1).kernel_words
     assert "systemd.unified_cgroup_hierarchy=1" in machine("1s-1n-4c-smt1").kernel_words
+
+
+def test_a_kernel_boots_on_one_cpu_and_the_first_program_brings_the_rest() -> None:
+    """Unless the layout has a word of its own about CPUs."""
+    assert "maxcpus=1" in machine("2s-2n-8c-smt2").kernel_words.split()
+    words = machine("-smp 4,threads=2 -nosmt").kernel_words.split()
+    assert "nosmt" in words
+    assert "maxcpus=1" not in words
+    made = initramfs(b"busybox", {})
+    assert b"for cpu in /sys/devices/system/cpu/cpu[0-9]*/online; do\n  echo 1 >$cpu" in made
+
+
+def test_the_kernel_s_own_work_stays_with_the_services() -> None:
+    assert "irqaffinity=0-1" in machine("1s-1n-4c-smt1").kernel_words.split()
+    made = initramfs(b"busybox", {})
+    assert b"echo 3 >/sys/devices/virtual/workqueue/cpumask" in made
+    assert b'taskset -p 3 "${task#/proc/}"' in made
 
 
 def test_only_this_host_gets_in_and_nothing_gets_out() -> None:

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,14 +17,17 @@ import pytest
 
 from conformance.subjects.kubelet.releases import Minor
 from hil.access import nodes as read_inventory
-from hil.lab import boot, guest, lab, nodes, process, snapshots
+from hil.access.local import LocalShell
+from hil.lab import accelerators, boot, guest, lab, nodes, process, snapshots
 from hil.lab import image as images
 from hil.lab import kubelet as kubelets
+from hil.lab.accelerators import ways
 from hil.lab.errors import LabError, LabUsageError
 from hil.lab.image import Image
 from hil.lab.kubelet import Kubelet
 from hil.lab.lab import Wish
 from hil.lab.nodes import State
+from hil.node.booting import booter
 
 #: Says what a guest says. What it does is its node's: ``qemu.NAME`` beside it, else it is well.
 QEMU = """\
@@ -258,6 +262,54 @@ def test_a_reboot_as_another_machine_is_the_upgrade(
     assert (node.folder / "known_hosts").read_text() == before
     assert [one.lab for one in read_inventory(str(path))] == ["1s-1n-8c-smt1"]
     assert nodes.named("node1").state is State.UP
+
+
+def test_a_kernel_that_never_says_a_word_is_booted_once_more(
+    wish: Wish, does: Callable[[str], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In the same way first: threads that wait for each other seldom do so twice."""
+    impatient = tuple(replace(way, patience=1, patience_per_cpu=0) for way in ways("tcg"))
+    monkeypatch.setattr(accelerators, "ways", lambda _: impatient)
+    does(f"[ -e tried ] || {{ touch tried; exec sleep 600; }}\n{WELL}")
+    heard: list[str] = []
+    _, (node,) = lab.up(wish, lambda _, stage: heard.append(stage))
+    assert [stage for stage in heard if "emulation" in stage] == [
+        "booting 4 CPUs (emulation)",
+        "booting 4 CPUs (emulation, once more)",
+    ]
+    assert "thread=multi" in (node.folder / "arguments").read_text()
+    assert _running() == ["node1"]
+    assert [way.accelerator for way in impatient][-1] == "tcg,thread=single"
+
+
+def test_a_scenario_that_boots_a_node_waits_for_no_kubelet(
+    wish: Wish, does: Callable[[str], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It stops the kubelet next, and one that refuses its state file takes the longest to settle.
+    Another machine than before is looked at all the same."""
+    path, _ = lab.up(wish)
+    does("for s in kernel disk ssh; do echo pinproof-lab: $s >>console.log; done; exec sleep 600")
+    asked: list[str] = []
+
+    def refusal(*_: object) -> str:
+        asked.append("kubelet")
+        return ""
+
+    def difference(_: object, spec: str) -> str:
+        asked.append(spec)
+        return ""
+
+    monkeypatch.setattr(guest, "refusal", refusal)
+    monkeypatch.setattr(guest, "difference", difference)
+    monkeypatch.setattr(guest, "power_off", lambda _: process.end(nodes.named("node1").folder))
+    boot_it = booter(read_inventory(str(path))[0], LocalShell())
+    assert boot_it is not None
+    boot_it("")
+    assert asked == []
+    boot_it("1s-1n-8c-smt1")
+    assert asked == ["1s-1n-8c-smt1"]
+    boot_it("1s-1n-4c-smt1")
+    assert asked == ["1s-1n-8c-smt1", "1s-1n-4c-smt1"]
 
 
 def test_a_reboot_that_fails_leaves_the_node_down(wish: Wish, does: Callable[[str], None]) -> None:
