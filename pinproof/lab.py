@@ -15,7 +15,7 @@ import typer
 import yaml
 
 from hil import lab
-from hil.lab import keys, tools
+from hil.lab import keys, runtime, tools
 from hil.lab.errors import LabUsageError
 from pinproof.busy import busy
 
@@ -49,7 +49,9 @@ def up(
         ),
     ] = None,
     cgroup: Annotated[str, typer.Option(help="v1 or v2.")] = "v2",
-    oci_runtime: Annotated[str, typer.Option(help="runc or crun, below containerd.")] = "runc",
+    oci_runtime: Annotated[
+        str, typer.Option(help="crun or runc, below containerd.")
+    ] = runtime.DEFAULT,
     memory: Annotated[
         int | None, typer.Option(help="MiB; default 2048, more for many CPUs.", show_default=False)
     ] = None,

@@ -59,7 +59,7 @@ class Wish:
     settings: Mapping[str, Any] = field(default_factory=dict)
     memory: int | None = None
     cgroup: int = 2
-    oci: str = "runc"
+    oci: str = runtime.DEFAULT
     accel: str = AUTO
     fresh: bool = False
     inventory: Path | None = None

@@ -34,7 +34,7 @@ class Plan:
     kubelet: Kubelet
     settings: Mapping[str, Any] = field(default_factory=dict)
     accel: str = "auto"
-    oci: str = "runc"
+    oci: str = runtime.DEFAULT
 
     @property
     def unit(self) -> str:

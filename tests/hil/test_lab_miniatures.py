@@ -67,7 +67,8 @@ LOSER: Final = Wrong("/etc/systemd/system/kubelet.service.d/lose.conf", LOSE, be
 def node(kubelet_path: str) -> Iterator[Node]:
     if NAME in [left.name for left in all_nodes()]:
         down([NAME])
-    _, (made,) = up(Wish(specs=[SPEC], kubelet=Path(kubelet_path), name=NAME))
+    # Most nodes have runc; the lab's other ones run crun.
+    _, (made,) = up(Wish(specs=[SPEC], kubelet=Path(kubelet_path), name=NAME, oci="runc"))
     yield made
     down([NAME])
 
