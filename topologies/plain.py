@@ -32,8 +32,6 @@ _USTAR_PREFIX: Final = 345
 _ADLER: Final = 65521
 #: What no buffer holds, no header adds up to, and no path is deep enough for.
 _BEYOND: Final = 1 << 40
-#: What no path begins with.
-_NOWHERE: Final = b"\0"
 
 
 class PlainMembers:
@@ -53,10 +51,11 @@ class PlainMembers:
     def take(self, buffer: bytes, at: int, prefix: str, most: int) -> tuple[int, int, int]:
         """Take at most ``most`` members from ``at`` on, up to the first that is not plain or that
         ``buffer`` does not hold whole; ``prefix`` is the folder they must be packed under. Returns
-        where that is, how many were taken, and how many characters are kept of them."""
+        where that is, how many were taken, and how many characters are kept of them at most."""
         entries, names, texts, links = self._entries, self._names, self._texts, self._links
         fields, folders = self._fields, self.folders
-        above, stem, cut = _NOWHERE, "", 0
+        above: bytes | None = None
+        stem, cut = "", 0
         end, members, kept = min(len(buffer), at + most * _BLOCK), 0, 0
         last = end - _BLOCK
         while at <= last:
@@ -72,7 +71,7 @@ class PlainMembers:
                 if size or not self._folder(_until_nul(header[:_NAME]).rstrip(b"/"), prefix):
                     break
             else:
-                name = names[header[cut:_NAME]] if header.startswith(above) else ""
+                name = names[header[cut:_NAME]] if header[:cut] == above else ""
                 if not name:  # the folder changes
                     above = b"".join(_until_nul(header[:_NAME]).rpartition(b"/")[:2])
                     folder, cut = self._folder(above[:-1], prefix), len(above)
@@ -91,10 +90,11 @@ class PlainMembers:
                 else:
                     break
                 entries[path] = text
-                kept += len(text) + len(path)
+                kept += size
             at = after
             members += 1
-        return at, members, kept
+        # A path, and a link's target, are fields of the header.
+        return at, members, kept + members * 2 * _NAME
 
     def _folder(self, raw: bytes, prefix: str) -> str:
         """Where in the tree a folder is; ``""`` for one that a tree does not keep, and for what

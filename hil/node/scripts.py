@@ -74,7 +74,9 @@ pin_alone() {{
 }}
 pin_lost() {{ case $(systemctl show -p MainPID -p NRestarts "$pin_unit") in
   *MainPID=0*) return 0 ;; *NRestarts=0*) return 1 ;; *) return 0 ;; esac; }}
-pin_up_or_lost() {{ if pin_lost; then pin_last_words; else pin_up; fi; }}
+pin_up_or_lost() {{ # as long as what was started lives, its service manager need not be asked
+  if [ -d "/proc/$pin_started_as" ] || ! pin_lost; then pin_up; else pin_last_words; fi
+}}
 pin_last_words() {{ # what it wrote reaches the journal a little later
   pin_dead=MainPID=0
   journalctl --sync 2>/dev/null
@@ -87,8 +89,9 @@ rm -f {socket}
 # Its service manager may have started it anew by the time that somebody looks.
 pin_since=$(date +%s.%N)
 case $pin_since in *[!0-9.]*) pin_since=${{pin_since%%[!0-9]*}} ;; esac
-systemctl reset-failed "$pin_unit" 2>/dev/null
 {start_script}
+pin_started_as=$(pin_main)
+[ "${{pin_started_as:-0}}" != 0 ] || pin_started_as=none
 """
     return Act(script, goal="pin_up_or_lost", seconds=seconds)
 
