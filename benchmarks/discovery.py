@@ -30,7 +30,7 @@ MANY_CPUS, MOST_MILLISECONDS = "2s-8n-192c-smt2-l3x3", 60.0
 RELEASES = ("1.18", "1.20", "1.28", "1.37")
 
 
-def best(action: Callable[[], object], *, rounds: int = 7) -> float:
+def best(action: Callable[[], object], *, rounds: int = 20) -> float:
     """Milliseconds of the best round."""
     taken = []
     for _ in range(rounds):
@@ -55,7 +55,7 @@ def topology_of(archive: Path, release: str) -> CPUTopology:
 def show(archive: Path) -> float:
     """The figures of one archive; returns the slowest whole way."""
     tree = topologies.load(archive, check=False)
-    plain = best(partial(read_plainly, archive))
+    plain = best(partial(read_plainly, archive), rounds=5)
     packed = archive.read_bytes()
     bare = ""
     if archive.name.endswith("xz"):

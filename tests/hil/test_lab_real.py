@@ -83,6 +83,23 @@ def test_a_node_is_reached_with_the_keys_of_its_inventory(node: Node, shell: She
     assert _state(shell)["defaultCpuSet"] == "0-3"
 
 
+def test_what_the_kernel_does_for_itself_stays_with_the_services(shell: Shell) -> None:
+    """What is said to it by words and at boot, it did: all CPUs are there, too."""
+    script = """
+cat /sys/devices/system/cpu/online
+for task in /proc/[0-9]*; do
+  read -r name <$task/comm
+  [ "$name" != rcu_preempt ] || sed -n 's/^Cpus_allowed_list:[[:space:]]*//p' $task/status
+done
+cat /sys/devices/virtual/workqueue/cpumask /proc/irq/default_smp_affinity
+cat /sys/kernel/security/lsm
+"""
+    online, threads, workers, interrupts, modules = shell.run(script).text.split()
+    assert (online, threads) == ("0-3", "0-1")
+    assert {int(workers, 16), int(interrupts, 16)} == {3}
+    assert "selinux" not in modules
+
+
 def test_a_pod_gets_exclusive_cpus_in_its_cgroup(shell: Shell) -> None:
     """What the kernel has is what the state file says."""
     done = shell.run(POD, stdin=json.dumps(MANIFEST).encode(), deadline=300)
