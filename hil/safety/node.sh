@@ -29,11 +29,8 @@ die() {
   say "$*"
   exit "$status"
 }
-decoded() {
-  base64 -d <<EOF
-$1
-EOF
-}
+# No here-document: some shells need room on a disk for one.
+decoded() { printf %s "$1" | base64 -d; }
 path_of() { # $path: as it stands, or as base64
   case $1 in /*) path=$1 ;; *) path=$(decoded "$1") ;; esac
 }
