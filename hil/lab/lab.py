@@ -306,7 +306,8 @@ def reboot(
         )  # fmt: skip
         watch = watch.while_running(node.folder)
         refusal = _settled(node, watch, kubelet=kubelet)
-        if another:
+        # A boot before that came to nothing may have left its description.
+        if another or kubelet:
             _compare(node, wanted, watch)
     return Rebooted(node, refusal)
 

@@ -310,6 +310,8 @@ def test_a_scenario_that_boots_a_node_waits_for_no_kubelet(
     assert asked == ["1s-1n-8c-smt1"]
     boot_it("1s-1n-4c-smt1")
     assert asked == ["1s-1n-8c-smt1", "1s-1n-4c-smt1"]
+    lab.reboot("node1", hard=True, deadline=60)
+    assert asked[2:] == ["kubelet", "1s-1n-4c-smt1"]
 
 
 def test_a_reboot_that_fails_leaves_the_node_down(wish: Wish, does: Callable[[str], None]) -> None:
