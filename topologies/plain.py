@@ -12,6 +12,7 @@ that is off by just that many passes, and no damage makes one.
 
 from __future__ import annotations
 
+from struct import Struct
 from typing import Final
 from zlib import adler32
 
@@ -27,8 +28,10 @@ _NAME: Final = 100
 _FILE: Final = ord("0")
 _LINK: Final = ord("2")
 _FOLDER: Final = ord("5")
-#: The first byte of what ustar puts before a name.
-_USTAR_PREFIX: Final = 345
+#: Of a header: the name, the fields from the size to the kind, the first byte of what ustar puts
+#: before a name; and where the target of a link stands.
+_HEADER: Final = Struct("100s24x33s188xB").unpack_from
+_TARGET: Final = 157
 _ADLER: Final = 65521
 #: What no buffer holds, no header adds up to, and no path is deep enough for.
 _BEYOND: Final = 1 << 40
@@ -55,36 +58,35 @@ class PlainMembers:
         entries, names, texts, links = self._entries, self._names, self._texts, self._links
         fields, folders = self._fields, self.folders
         above: bytes | None = None
-        stem, cut = "", 0
+        stem = ""
         end, members, kept = min(len(buffer), at + most * _BLOCK), 0, 0
         last = end - _BLOCK
         while at <= last:
+            field, stated, split = _HEADER(buffer, at)
             data = at + _BLOCK
-            header = buffer[at:data]
-            size, blocks, total, kind = fields[header[124:157]]
+            size, blocks, total, kind = fields[stated]
             after = data + blocks
-            if after > end or header[_USTAR_PREFIX]:
-                break
-            if adler32(header) & 0xFFFF != total:
+            if after > end or split or adler32(buffer[at:data]) & 0xFFFF != total:
                 break
             if kind == _FOLDER:
-                if size or not self._folder(_until_nul(header[:_NAME]).rstrip(b"/"), prefix):
+                if size or not self._folder(_until_nul(field).rstrip(b"/"), prefix):
                     break
             else:
-                name = names[header[cut:_NAME]] if header[:cut] == above else ""
-                if not name:  # the folder changes
-                    above = b"".join(_until_nul(header[:_NAME]).rpartition(b"/")[:2])
-                    folder, cut = self._folder(above[:-1], prefix), len(above)
-                    name = names[header[cut:_NAME]]
-                    if not folder or not name:
+                here, _, own = field.rpartition(b"/")
+                name = names[own]
+                if not name:
+                    break
+                if here != above:
+                    folder = self._folder(here, prefix)
+                    if not folder:
                         break
                     folders.add(folder)
-                    stem = f"{folder}/"
+                    above, stem = here, f"{folder}/"
                 path = stem + name
                 if kind == _FILE:
                     text = texts[buffer[data : data + size]]
                 elif kind == _LINK and not size:
-                    text, climb = links[header[157:257]]
+                    text, climb = links[buffer[at + _TARGET : at + _TARGET + _NAME]]
                     if climb > path.count("/"):
                         break
                 else:
