@@ -103,6 +103,9 @@ def test_a_name_may_take_its_whole_field(length: int, form: int) -> None:
         (f"m/{CPU}/empty", "", FILE),
         (f"m/{CPU}/block", "x" * 512, FILE),
         (f"m/{CPU}/dots...", "1", FILE),
+        (f"m/{CPU}/cpu0\0junk/online", "1", FILE),
+        (f"m/{CPU}/cpu0/online\0junk/online", "1", FILE),
+        (f"m/{CPU}/cpu0\0junk/below", "", FOLDER),
         (f"m/{CPU}/é", "é", FILE),
     ],
 )
