@@ -6,15 +6,18 @@ means. What never does: a connection (:mod:`hil.access.ssh`) or a process (:mod:
 On the node, one shell (the *supervisor*) starts the script in a session of its own and beside it a
 *watcher*, which kills the session when the deadline has passed, and when the process that the
 command came from is gone: the SSH server's for this connection, or the runner itself. When the
-script ends, whatever it left running in its session is killed. The script travels encoded: login
-shells differ in what they make of quotes. Its first words are a token on stdout and stderr, so
-that greetings of a login shell are told from its output.
+script ends, whatever it left running in its session is killed. Its first words are a token on
+stdout and stderr, so that greetings of a login shell are told from its output.
+
+The script travels with escapes for what login shells see in different ways; ``printf`` undoes them,
+which every shell has built in. On an emulated node each program that this starts would cost every
+round trip milliseconds.
 """
 
 from __future__ import annotations
 
-import base64
 import math
+import re
 import secrets
 import shlex
 from dataclasses import dataclass
@@ -23,8 +26,8 @@ from typing import Final
 from hil.shell import Done, NodeUnfit
 from topologies.errors import one_line
 
-#: Longest script in bytes: the kernel bounds one argument at 128 KiB (MAX_ARG_STRLEN), and it
-#: travels as base64. Files go by stdin.
+#: Longest script in bytes, with its escapes: the kernel bounds one argument at 128 KiB
+#: (MAX_ARG_STRLEN). Files go by stdin.
 LONGEST: Final = 90_000
 #: Seconds that the watcher on the node waits longer than the runner, who knows better.
 _GRACE: Final = 2
@@ -33,27 +36,32 @@ _PATH: Final = (
     ":/var/lib/rancher/rke2/bin"
 )
 
-# One line each, without ' \ and !, which csh and fish read in their own way inside of quotes.
+#: What does not stand for itself inside of single quotes in sh, csh and fish alike.
+_ESCAPED: Final = re.compile(rb"[^ -~]|['\\!]")
+# One line each, without ' \ and !, for the same reason.
 _WATCH: Final = (
     "n=0; while [ $n -lt $2 ] && { kill -0 $1 || [ -d /proc/$1 ]; }; do "
     "sleep 1; n=$((n+1)); done; kill -9 -$3 $3"
 )
 _SUPERVISE: Final = (
     "LC_ALL=C; PATH=$PATH:" + _PATH + "; export LC_ALL PATH; "
-    's=$(printf %s "$3" | base64 -d) || exit 126; exec 3<&0; '
+    's=$(printf %b "$3") || exit 126; exec 3<&0; '
     'setsid sh -c "$s" <&3 3<&- & c=$!; '
-    'setsid sh -c "$4" sh "$1" "$2" "$c" </dev/null >/dev/null 2>&1 3<&- & w=$!; '
+    'setsid sh -c "$4" sh "${1:-$PPID}" "$2" "$c" </dev/null >/dev/null 2>&1 3<&- & w=$!; '
     "exec 3<&-; wait $c; r=$?; kill -9 -$w $w -$c >/dev/null 2>&1; exit $r"
 )
 _KILL: Final = "kill -9 -$1 $1"
 #: The outer shell knows its parent, which sudo's processes would hide.
-_OUTER: Final = 'exec $1 /bin/sh -c "$2" sh "$PPID" "$3" "$4" "$5"'
+_OUTER: Final = 'exec sudo -n /bin/sh -c "$1" sh "$PPID" "$2" "$3" "$4"'
+#: Who it runs as, in $u. Where the kernel's first process is one's own, one is root.
+_WHO: Final = "u=0; [ -O /proc/1 ] 2>/dev/null || u=$(id -u)"
 _NOT_ROOT: Final = 77
 
 
 @dataclass(frozen=True, slots=True)
 class Supervised:
-    """One run of a script: the command of it, and how to read what it wrote."""
+    """One run of a script, which has its escapes: the command of it, and how to read what it
+    wrote."""
 
     token: str
     script: str
@@ -64,13 +72,14 @@ class Supervised:
         """``root``: the script is not to run as anybody else. Raises ``ValueError`` for one longer
         than :data:`LONGEST`."""
         token = f"pinproof-{secrets.token_hex(8)}"
-        check = "$(id -u)" if root else "0"
-        guard = f'case {check} in 0) echo "{token} $$";; *) echo "{token} $$ $(id -un)";; esac'
-        refuse = f"; [ {check} = 0 ] || exit {_NOT_ROOT}" if root else ""
-        whole = f'{guard}; echo "{token}" >&2{refuse}\n{script}'
-        if len(whole.encode("utf-8", "surrogateescape")) > LONGEST:
+        who = _WHO if root else "u=0"
+        guard = f'case $u in 0) echo "{token} $$";; *) echo "{token} $$ $(id -un)";; esac'
+        refuse = f"; [ $u = 0 ] || exit {_NOT_ROOT}" if root else ""
+        whole = f'{who}; {guard}; echo "{token}" >&2{refuse}; unset u\n{script}'
+        run = cls(token, _escaped(whole), deadline)
+        if len(run.script) > LONGEST:
             raise ValueError(f"a script of more than {LONGEST} bytes: send files by stdin")
-        return cls(token, whole, deadline)
+        return run
 
     def arguments(self, parent: int) -> list[str]:
         """To run it on this host, as long as the process ``parent`` lives."""
@@ -78,12 +87,11 @@ class Supervised:
 
     def command(self, *, sudo: bool) -> str:
         """To run it through a login shell of whatever kind."""
-        words = ["sh", "sudo -n" if sudo else "", _SUPERVISE, *self._words()]
-        return f"exec /bin/sh -c {shlex.quote(_OUTER)} {' '.join(map(shlex.quote, words))}"
+        first = [_OUTER, "sh", _SUPERVISE] if sudo else [_SUPERVISE, "sh", ""]
+        return f"exec /bin/sh -c {' '.join(map(shlex.quote, [*first, *self._words()]))}"
 
     def _words(self) -> list[str]:
-        encoded = base64.b64encode(self.script.encode("utf-8", "surrogateescape")).decode()
-        return [str(math.ceil(self.deadline) + _GRACE), encoded, _WATCH]
+        return [str(math.ceil(self.deadline) + _GRACE), self.script, _WATCH]
 
     def killing(self, stdout: bytes, *, sudo: bool) -> str:
         """The command that kills it, ``""`` where it has not said who it is."""
@@ -111,6 +119,12 @@ class Supervised:
             return None
         pid, _, user = line.decode("utf-8", "replace").partition(" ")
         return (pid if pid.isascii() and pid.isdigit() else "", user, rest)
+
+
+def _escaped(script: str) -> str:
+    """In ASCII, for ``printf %b``."""
+    data = script.encode("utf-8", "surrogateescape")
+    return _ESCAPED.sub(lambda found: b"\\0%03o" % ord(found[0]), data).decode()
 
 
 def _signalled(status: int) -> int:

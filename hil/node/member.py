@@ -30,7 +30,7 @@ from hil.node.scripts import Act
 from hil.pods import Carrier, Image, StaticPods, refuse_if_crowded
 from hil.safety import Change, Risk, SetOnline, WriteFile
 from hil.shell import NodeError
-from hil.truth import Look, Places, look, marker, read_look
+from hil.truth import Look, Places, Process, look, marker, read_look
 from reference import NEWEST, CPUSet
 from reference.checkpoint import glance
 from reference.policy import reserved_milli_cpus
@@ -90,6 +90,7 @@ class Member:
         self._brought: set[str] = set()
         self._present: KubeletConfig | None = self.own_config
         self._last: Look | None = None
+        self._process: Process | None = None
         self._leaving: tuple[Pod, ...] = ()
 
     # ---- what is known --------------------------------------------------------------------
@@ -306,6 +307,7 @@ class Member:
         script = look(
             self.places,
             mark,
+            known=self._process,
             before=act.script,
             goal=act.waiting,
             spin=spin,
@@ -323,6 +325,7 @@ class Member:
         with lost(self.name):
             done = self._hands.act(script, *act.changes, deadline=deadline)
             seen = read_look(done.text, mark)
+            self._process = seen.process
             seen = replace(seen, pods=self.carrier.listed(seen.pods))
         if seen.notes.get("failed"):
             raise SubjectLostError(f"{self.name}: {seen.notes['failed']}")

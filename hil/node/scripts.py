@@ -85,12 +85,15 @@ pin_last_words() {{ # what it wrote reaches the journal a little later
     sleep 0.5
   done
 }}
+pin_main_in() {{ read -r pin_started_as 2>/dev/null <"$1/cgroup.procs"; }}
 rm -f {socket}
 # Its service manager may have started it anew by the time that somebody looks.
 pin_since=$(date +%s.%N)
 case $pin_since in *[!0-9.]*) pin_since=${{pin_since%%[!0-9]*}} ;; esac
 {start_script}
-pin_started_as=$(pin_main)
+pin_awaited={socket}
+# Its cgroup tells at once, where it is where systemd puts it.
+pin_main_in "$pin_mount/system.slice/$pin_unit" || pin_started_as=$(pin_main)
 [ "${{pin_started_as:-0}}" != 0 ] || pin_started_as=none
 """
     return Act(script, goal="pin_up_or_lost", seconds=seconds)

@@ -12,7 +12,7 @@ from hil.truth.parsing import NotALook, read_look
 from hil.truth.places import Places
 from hil.truth.pod_resources import Told
 from hil.truth.script import look, marker
-from hil.truth.seen import ContainerTruth, Level, Look, ServiceState
+from hil.truth.seen import ContainerTruth, Level, Look, Process, ServiceState
 
 __all__ = [
     "ContainerTruth",
@@ -20,6 +20,7 @@ __all__ = [
     "Look",
     "NotALook",
     "Places",
+    "Process",
     "ServiceState",
     "Told",
     "look",

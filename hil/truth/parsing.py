@@ -5,6 +5,7 @@ What belongs here: the text form of :mod:`hil.truth.script`, of cgroup files and
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -12,7 +13,7 @@ from typing import Final
 
 from hil.shell import NodeUnfit
 from hil.truth.pod_resources import read_told
-from hil.truth.seen import ContainerTruth, Level, Look, ServiceState
+from hil.truth.seen import ContainerTruth, Level, Look, Process, ServiceState
 from reference import CPUSet
 from reference.cpuset import CPUSetParseError
 
@@ -69,12 +70,28 @@ def read_look(text: str, mark: str) -> Look:
         ended=_ended(by_kind["ended"].body) if "ended" in by_kind else None,
         told=read_told(by_kind["told"].body) if "told" in by_kind else None,
         reached="late" not in by_kind,
-        print=by_kind["print"].body.strip() if "print" in by_kind else "",
+        print=_print(text, mark),
+        process=_process(by_kind),
         notes={
             "before": by_kind["before"].body.strip() if "before" in by_kind else "",
             "status": by_kind["status"].words if "status" in by_kind else "",
         },
     )
+
+
+def _print(text: str, mark: str) -> str:
+    """What ``sha256sum`` on the node makes of all that is seen, its markers left out."""
+    begin, end = text.rfind(f"\n{mark} online\n"), text.rfind(f"\n{mark} seen\n")
+    if begin < 0 or end < begin:
+        return ""
+    seen = text[begin:end].replace(mark, "")
+    return hashlib.sha256(seen.encode("utf-8", "surrogateescape")).hexdigest()
+
+
+def _process(sections: Mapping[str, _Section]) -> Process | None:
+    told, born = sections["service"].body.rstrip("\n"), sections.get("born")
+    pid = _service(told).pid
+    return Process(pid, born.words, told) if born is not None and pid else None
 
 
 def _sections(text: str, mark: str) -> Iterator[_Section]:

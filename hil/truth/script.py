@@ -16,6 +16,7 @@ from typing import Final
 
 from hil.truth import pod_resources_script
 from hil.truth.places import OURS, Places
+from hil.truth.seen import Process
 
 
 def marker() -> str:
@@ -24,15 +25,30 @@ def marker() -> str:
 
 
 _FUNCTIONS: Final = r"""
-LC_ALL=C; export LC_ALL; pin_since=; pin_dead=; pin_asked=0; pin_failed=
+LC_ALL=C; export LC_ALL; pin_since=; pin_dead=; pin_asked=0; pin_failed=; pin_awaited=
 pin_cr=$(printf '\r')
 pin_s() { printf '\n%s %s\n' "$pin_m" "$*"; }
 pin_now() { read -r pin_t pin_x </proc/uptime; pin_t=${pin_t%.*}; }
 pin_until() { # SECONDS COMMAND...: until it succeeds; 1 where it never did
   pin_now; pin_end=$((pin_t + $1)); shift
+  pin_tell
   while ! "$@"; do
     pin_now; [ "$pin_t" -lt "$pin_end" ] || return 1
-    sleep 0.3
+    pin_wait
+  done
+}
+pin_wait() { # 0.3 s, or less: as soon as what can be seen without a program has changed
+  for pin_w in 1 2 3; do
+    sleep 0.1
+    pin_y=$pin_shown; pin_tell
+    [ "$pin_y" = "$pin_shown" ] || return 0
+  done
+}
+pin_tell() { # in pin_shown: which tasks the runtime has, and whether there is what a start makes
+  pin_shown=
+  [ ! -e "${pin_awaited:-/}" ] || pin_shown=$pin_awaited
+  for pin_f in $pin_configs; do
+    [ -s "${pin_f%/*}/init.pid" ] || [ -s "${pin_f%/*}/pidfile" ] && pin_shown="$pin_shown $pin_f"
   done
 }
 pin_get() { # the kubelet's list of its pods
@@ -81,8 +97,28 @@ pin_unlisted() {
   case $pin_j in *"\"uid\":\"$1\""*) return 1 ;; esac
 }
 pin_gone() { ! pin_running "$1" 1 && pin_unlisted "$1"; }
-pin_service() { systemctl show -p ActiveState -p SubState -p MainPID -p NRestarts \
-  -p ExecMainStatus -p ExecMainCode -p InvocationID "$pin_unit"; }
+pin_service() { # as it was told last time, as long as its main process is the one of that time
+  if [ -n "$pin_born" ] && pin_birth "$pin_pid" && [ "$pin_b" = "$pin_born" ]; then
+    pin_v=$pin_was
+  else
+    pin_v=$(systemctl show -p ActiveState -p SubState -p MainPID -p NRestarts \
+      -p ExecMainStatus -p ExecMainCode -p InvocationID "$pin_unit")
+    pin_pid=${pin_v#*MainPID=}; pin_pid=${pin_pid%%[!0-9]*}
+    pin_birth "$pin_pid"
+  fi
+  printf '%s\n' "$pin_v"
+  [ -z "$pin_b" ] || pin_s born "$pin_b"
+}
+pin_birth() { # PID: in pin_b when it was started, if it is a process of the unit
+  pin_b=
+  [ "${1:-0}" != 0 ] || return 1
+  while IFS= read -r pin_l; do
+    case $pin_l in */"$pin_unit"*) pin_b=unit ;; esac
+  done 2>/dev/null <"/proc/$1/cgroup"
+  [ -n "$pin_b" ] || return 1
+  pin_b=; IFS= read -r pin_l 2>/dev/null <"/proc/$1/stat" || return 1
+  set -- ${pin_l##*) }; shift 19; pin_b=$1
+}
 pin_main() { systemctl show -p MainPID --value "$pin_unit"; }
 pin_log() { # the last start's lines; those of all starts since pin_since, where that is set
   if [ -n "$pin_since" ]; then
@@ -167,8 +203,10 @@ pin_spin() { # let every container of ours spin, and see where its tasks run
     pin_i=$((pin_i + 1)); sleep 0.05
   done | sort -u
 }
-pin_print() { sed "s/$pin_m//" | cksum; } # changes with whatever a look shows
-pin_changed() { pin_all=; [ "$(pin_seen | pin_print)" != "$1" ]; }
+pin_changed() { # SUM: what can be seen has another one, its markers left out
+  pin_all=
+  case $(pin_m=; pin_seen | sha256sum) in "$1"*) return 1 ;; esac
+}
 pin_seen() {
   pin_s online; read -r pin_l </sys/devices/system/cpu/online; echo "$pin_l"
   pin_s service; pin_service
@@ -183,12 +221,12 @@ pin_look() {
   pin_text=$(pin_seen; echo .)
   pin_text=${pin_text%.}
   printf '%s' "$pin_text"
-  pin_s print; printf '%s' "$pin_text" | pin_print
+  pin_s seen
 }
 """
 
 
-def _settings(places: Places, mark: str) -> str:
+def _settings(places: Places, mark: str, known: Process | None) -> str:
     configs = " ".join(_glob(each) for each in places.runtime_dirs)
     mine = rf'"io\.kubernetes\.(cri\.sandbox-name|pod\.name)":"{OURS}'
     values = {
@@ -200,6 +238,9 @@ def _settings(places: Places, mark: str) -> str:
         "pin_url": places.pods_url,
         "pin_configs": configs,
         "pin_mine": mine,
+        "pin_pid": str(known.pid) if known else "",
+        "pin_born": known.born if known else "",
+        "pin_was": known.told if known else "",
     }
     return "\n".join(f"{name}={quote(value)}" for name, value in values.items())
 
@@ -216,18 +257,20 @@ def look(
     places: Places,
     mark: str,
     *,
+    known: Process | None = None,
     before: str = "",
     goal: str = "",
     spin: bool = False,
     ask: bool = False,
     log: int = 0,
 ) -> str:
-    """The script of one look. ``before`` is run first, as a shell function's body that may use the
-    functions above; ``goal`` is a command of theirs (``pin_until 10 pin_gone UID``) whose failure
-    is told and no more. ``ask``: what the kubelet tells at its pod-resources socket. ``log``: print
-    the kubelet's last lines too: 1 where it is down, 2 always.
+    """The script of one look. ``known``: the kubelet's process as the look before found it; while
+    it lives, its service manager is not asked anew. ``before`` is run first, as a shell function's
+    body that may use the functions above; ``goal`` is a command of theirs (``pin_until 10 pin_gone
+    UID``) whose failure is told and no more. ``ask``: what the kubelet tells at its pod-resources
+    socket. ``log``: print the kubelet's last lines too: 1 where it is down, 2 always.
     """
-    lines = [_settings(places, mark), _FUNCTIONS, f"pin_before() {{\n{before}\n:\n}}"]
+    lines = [_settings(places, mark, known), _FUNCTIONS, f"pin_before() {{\n{before}\n:\n}}"]
     lines += ["pin_s before", "pin_before 2>&1 </dev/null", 'pin_s status "$?"']
     if goal:
         lines.append(f"if {goal}; then pin_s reached; else pin_s late; fi")

@@ -113,6 +113,16 @@ class ServiceState:
 
 
 @dataclass(frozen=True, slots=True)
+class Process:
+    """The kubelet's process, by its number and by when it was started (ticks since boot), and what
+    its service manager told of it: ``told`` holds for as long as it lives."""
+
+    pid: int
+    born: str
+    told: str
+
+
+@dataclass(frozen=True, slots=True)
 class Look:
     """A node at one moment.
 
@@ -122,7 +132,7 @@ class Look:
     script had started it: its service manager may have started it anew by then. ``told``: what the
     kubelet tells at its pod-resources socket, only where it was asked. ``reached``: whether what
     the script waited for came. ``print`` is a sum over all of it but ``told``: another one tells
-    that something has changed.
+    that something has changed. ``process``: the kubelet's, ``None`` where it is down.
     """
 
     online: CPUSet
@@ -135,4 +145,5 @@ class Look:
     told: Told | None = None
     reached: bool = True
     print: str = ""
+    process: Process | None = None
     notes: Mapping[str, str] = field(default_factory=dict)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import shutil
 import subprocess
 import sys
 import threading
@@ -78,6 +79,27 @@ def test_scripts_are_not_touched_by_shells_in_between(shell: Shell) -> None:
     """Whatever login shell there is."""
     script = "printf '%s|' \"a'b\" 'c\"d' '$HOME' '!x' '\\\\n' ; echo '\té'"
     assert shell.run(script).text == "a'b|c\"d|$HOME|!x|\\\\n|\té\n"
+
+
+@pytest.mark.parametrize("login", ["bash", "busybox sh", "dash", "fish", "ksh", "tcsh", "zsh"])
+def test_login_shells_of_all_kinds_hand_it_on(login: str) -> None:
+    """Each reads quotes, backslashes and exclamation marks in its own way."""
+    program, *words = login.split()
+    if shutil.which(program) is None:
+        pytest.skip(f"NOT TESTED: {login} as a login shell, which is not installed")
+    run = Supervised.of(
+        "printf '%s|' \"a'b\" '!!' '\\n' 'é\t' \"$PWD\"\ncat; exit 3", 20, root=True
+    )
+    ended = subprocess.run(
+        [program, *words, "-c", run.command(sudo=False)],
+        input=b"in",
+        capture_output=True,
+        timeout=60,
+        check=False,
+        cwd="/",
+    )
+    done = run.done(ended.returncode, ended.stdout, ended.stderr, node="node1")
+    assert (done.status, done.text) == (3, "a'b|!!|\\n|é\t|/|in")
 
 
 def test_large_input_and_output_do_not_wait_for_each_other(shell: Shell) -> None:

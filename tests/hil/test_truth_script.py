@@ -138,7 +138,7 @@ def test_pods_are_listed_without_curl(places: Places, tmp_path: Path) -> None:
     """A node has bash, and little else."""
     folder = tmp_path / "bin"
     folder.mkdir()
-    for name in ("bash", "cat", "cksum", "grep", "sed", "sleep", "tr"):
+    for name in ("bash", "cat", "grep", "sed", "sha256sum", "sleep", "tr"):
         (folder / name).symlink_to(shutil.which(name) or f"/bin/{name}")
     seen = run(places, path=str(folder))
     assert seen.pods is not None
@@ -152,6 +152,95 @@ def test_a_narrowed_process_shows(places: Places, process: subprocess.Popen[str]
     (ours,) = run(places, spin=True).containers
     assert set(ours.tasks[process.pid]) == {lowest}
     assert set(ours.ran_on) == {lowest}
+
+
+#: A service manager that counts how often it is asked, and tells of one process.
+_SYSTEMCTL: Final = """#!/bin/sh
+echo "$*" >>{calls}
+printf 'ActiveState=active\\nMainPID={pid}\\nNRestarts=%s\\n' "$(wc -l <{calls})"
+"""
+
+
+@pytest.fixture
+def in_unit(places: Places, process: subprocess.Popen[str]) -> Iterator[None]:
+    """The process is in the cgroup of the unit."""
+    for folder in ("/sys/fs/cgroup/pids", "/sys/fs/cgroup/unified", "/sys/fs/cgroup"):
+        own = Path(folder) / f"pinproof-{os.getpid()}" / places.unit
+        try:
+            own.mkdir(parents=True)
+            (own / "cgroup.procs").write_text(str(process.pid))
+            break
+        except OSError:
+            continue
+    else:
+        pytest.skip("NOT TESTED: a process in its unit's cgroup: no cgroup can be made here")
+    yield
+    process.kill()
+    process.wait()
+    own.rmdir()
+    own.parent.rmdir()
+
+
+def _manager(folder: Path, pid: int) -> tuple[str, Path]:
+    """What PATH has to begin with, and what it was asked."""
+    calls, program = folder / "calls", folder / "bin" / "systemctl"
+    program.parent.mkdir()
+    program.write_text(_SYSTEMCTL.format(calls=calls, pid=pid))
+    program.chmod(0o755)
+    calls.touch()
+    return f"{program.parent}:{os.environ['PATH']}", calls
+
+
+def test_a_service_manager_is_asked_once_a_process(
+    places: Places, process: subprocess.Popen[str], in_unit: None, tmp_path: Path
+) -> None:
+    """And what it told stands, to the byte, until that process is no more."""
+    path, calls = _manager(tmp_path, process.pid)
+    first = run(places, path=path)
+    assert first.process is not None
+    assert (first.process.pid, first.service.restarts) == (process.pid, 1)
+    again = run(places, path=path, known=first.process)
+    assert (again.service, again.process) == (first.service, first.process)
+    assert len(calls.read_text().splitlines()) == 1
+    earlier = replace(first.process, born="1")  # another one had its number before
+    assert run(places, path=path, known=earlier).service.restarts == 2
+    process.kill()
+    process.wait()
+    after = run(places, path=path, known=first.process)
+    assert (after.service.restarts, after.process) == (3, None)
+
+
+def test_a_process_of_another_unit_vouches_for_nothing(
+    places: Places, process: subprocess.Popen[str], tmp_path: Path
+) -> None:
+    path, calls = _manager(tmp_path, process.pid)
+    first = run(places, path=path)
+    assert (first.process, first.service.pid) == (None, process.pid)
+    run(places, path=path, known=None)
+    assert len(calls.read_text().splitlines()) == 2
+
+
+def test_a_wait_looks_again_as_soon_as_a_task_comes(places: Places, tmp_path: Path) -> None:
+    """At every third pause otherwise, as looking runs programs."""
+    checks, task = tmp_path / "checks", tmp_path / "tasks" / "second"
+    shutil.copytree(tmp_path / "tasks" / "ours", task)
+    (task / "init.pid").rename(task / "later")
+    before = f"""
+n=0
+sleep() {{ n=$((n + 1)); [ $n != 5 ] || mv {task}/later {task}/init.pid; }}
+pin_checked() {{ echo $n >>{checks}; pin_running {UID} 2; }}"""
+    assert run(places, before=before, goal="pin_until 30 pin_checked").reached
+    assert checks.read_text().split() == ["0", "3", "5"]
+
+
+def test_a_wait_looks_again_as_soon_as_a_start_shows(places: Places, tmp_path: Path) -> None:
+    checks, socket = tmp_path / "checks", tmp_path / "kubelet.sock"
+    before = f"""
+n=0; pin_awaited={socket}
+sleep() {{ n=$((n + 1)); [ $n != 4 ] || touch {socket}; }}
+pin_checked() {{ echo $n >>{checks}; [ -e {socket} ]; }}"""
+    assert run(places, before=before, goal="pin_until 30 pin_checked").reached
+    assert checks.read_text().split() == ["0", "3", "4"]
 
 
 def test_the_print_tells_a_change(places: Places) -> None:
