@@ -7,11 +7,12 @@ parametrised here with every scenario on every machine asked for.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
 if TYPE_CHECKING:
+    from xdist.remote import Producer
     from xdist.workermanage import WorkerController
 
     from conformance.judge import Case, Judgement
@@ -94,16 +95,18 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """The marker of the suite's test; and on real nodes the distribution that keeps groups."""
+    """The marker of the suite's test."""
     config.addinivalue_line("markers", "pinproof: a scenario on a machine")
-    config.addinivalue_line("markers", "xdist_group(name): tests that one worker runs")
 
 
-def pytest_cmdline_main(config: pytest.Config) -> None:
-    """A node belongs to one worker: with ``-n`` alone xdist would deal its scenarios out."""
-    real = config.getoption("--pin-subject", "").startswith(REAL)
-    if real and getattr(config.option, "dist", "no") == "load":
-        config.option.dist = "loadgroup"
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> object | None:
+    """A real node belongs to one worker, whatever ``--dist`` says: two cannot have it."""
+    if not config.getoption("--pin-subject").startswith(REAL):
+        return None
+    from conformance.nodewise import Nodewise
+
+    return Nodewise(config, log)
 
 
 def _follow(config: pytest.Config) -> Run | None:
@@ -165,21 +168,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
     _follow(metafunc.config)
     found = cases(metafunc.config)
-    metafunc.parametrize("pin_case", _grouped(found, metafunc.config))
-
-
-def _grouped(found: list[Case], config: pytest.Config) -> list[Any]:
-    """The cases as parameters. Those of a real node stay together in one worker, because two
-    cannot have it at the same time."""
-    real = config.getoption("--pin-subject").startswith(REAL)
-    return [
-        pytest.param(
-            case,
-            id=case.id,
-            marks=[pytest.mark.xdist_group(case.machine.name)] if real else [],
-        )
-        for case in found
-    ]
+    metafunc.parametrize("pin_case", [pytest.param(case, id=case.id) for case in found])
 
 
 @pytest.fixture

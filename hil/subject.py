@@ -45,7 +45,7 @@ from hil.safety.risk import RISK_OF
 from hil.shell import NodeError, NodeUnfit, NodeUsageError, Shell
 from hil.truth import Look, Places
 from reference.steps import KubeletConfig
-from topologies import Machine
+from topologies import Machine, whole
 
 _OPTIONS: Final = ("max-risk", "image", "kubeconfig")
 
@@ -188,7 +188,8 @@ class NodeSubject:
     ) -> RealNode:
         """The node that is this machine; see :class:`conformance.subject.Subject`. Raises
         :class:`SubjectUnable` for any other machine."""
-        reached = self._reached.get(machine.name.partition("-off")[0])
+        name = machine.name
+        reached = self._reached.get(name) or self._reached.get(whole(name))
         if reached is None:
             raise SubjectUnable(f"{machine.name} is not the machine of a node of {self.info.name}")
         member = self._member(reached)

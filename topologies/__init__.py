@@ -17,7 +17,7 @@ from topologies.errors import (
     UnknownMachine,
     UnwritableMachine,
 )
-from topologies.finding import find, load, machine, names, offline
+from topologies.finding import find, load, machine, names, offline, whole
 from topologies.hotplug import without_cpus
 from topologies.importing import Completed, Note, NoteKind, complete
 from topologies.linting import Finding, lint
@@ -57,6 +57,7 @@ __all__ = [
     "pack",
     "pairs",
     "read_tree",
+    "whole",
     "without_cpus",
     "write",
 ]

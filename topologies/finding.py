@@ -9,6 +9,7 @@ never hide a machine of the catalogue: a report that names one means that one.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable
 from dataclasses import replace
 from difflib import get_close_matches
@@ -29,6 +30,8 @@ from topologies.tree import Tree
 
 #: Folders of private machines, separated by colons.
 MACHINES_VARIABLE: Final = "PINPROOF_MACHINES"
+#: What :func:`offline` puts after a name.
+_OFFLINE: Final = re.compile(r"-off[0-9][0-9,-]*$", re.ASCII)
 
 
 def load(path_or_name: str | os.PathLike[str], *, check: bool = True) -> Tree:
@@ -90,6 +93,11 @@ def offline(machine: Machine, cpus: Iterable[int]) -> Machine:
     name = shape if described else f"{machine.name}-off{format_list(bits(wanted))}"
     source = f"{machine.source}, with CPUs taken offline" if machine.source else ""
     return Machine(name=name, tree=tree, shape=shape, source=source)
+
+
+def whole(name: str) -> str:
+    """The name of the machine that :func:`offline` named so; any other name as it is."""
+    return _OFFLINE.sub("", name)
 
 
 def _named(name: str, check: bool) -> Machine | None:

@@ -284,3 +284,11 @@ def test_the_python_in_the_manual_runs(tmp_path: Path) -> None:
     code = manual.split("```python\n")[1].split("```")[0].replace("/tmp/machine", f"{tmp_path}/m")
     exec(compile(code, "machines.md", "exec"), {})
     assert (tmp_path / "m/sys/devices/system/cpu/online").exists()
+
+
+@pytest.mark.parametrize("name", ["node7", "web-office1", "a-off", "1s-1n-4c-smt2", "x-off2"])
+def test_a_machine_with_cpus_offline_is_called_after_the_whole_one(name: str) -> None:
+    tree = topologies.machine("1s-1n-4c-smt2").tree
+    less = topologies.offline(topologies.Machine(name=name, tree=tree), [2, 3, 5])
+    assert less.name == f"{name}-off2-3,5"
+    assert topologies.whole(less.name) == name

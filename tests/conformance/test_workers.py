@@ -1,0 +1,53 @@
+"""Scenarios of one node stay in one process: two cannot have it at the same time."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections import defaultdict
+from pathlib import Path
+
+import pytest
+
+MACHINES = ("1s-1n-2c-smt1", "1s-1n-4c-smt1", "1s-1n-4c-smt2")
+#: The model stands in for nodes: what is tested is who runs what.
+_NODES = "import conformance.plugin\nconformance.plugin.REAL = 'reference'\n"
+
+
+@pytest.mark.parametrize("workers", ["2", "3"])
+def test_a_node_belongs_to_one_worker(workers: str, tmp_path: Path) -> None:
+    seen = _workers_by_machine(tmp_path, workers, _NODES)
+    assert {machine: len(some) for machine, some in seen.items()} == dict.fromkeys(MACHINES, 1)
+    assert len(set.union(*seen.values())) == int(workers)
+
+
+def test_what_is_no_node_is_dealt_out(tmp_path: Path) -> None:
+    """Which shows that the test above would see it."""
+    seen = _workers_by_machine(tmp_path, "2", "")
+    assert max(map(len, seen.values())) == 2
+
+
+def _workers_by_machine(folder: Path, workers: str, plugin: str) -> dict[str, set[str]]:
+    (folder / "as_nodes.py").write_text(plugin)
+    stream = folder / "stream.jsonl"
+    machines = [word for name in MACHINES for word in ("--pin-machine", name)]
+    command = [sys.executable, "-m", "pytest", "--pyargs", "conformance.suite", "-q", "-n", workers]
+    command += ["-p", "as_nodes", "--pin-subject", "reference", *machines, "-k", "config or smoke"]
+    ended = subprocess.run(
+        [*command, "--pin-stream", str(stream)],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(folder), *filter(None, sys.path)])},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    found: dict[str, set[str]] = defaultdict(set)
+    for line in stream.read_text().splitlines():
+        said = json.loads(line)
+        if "worker" in said:
+            found[said["machine"]["name"]].add(said["worker"])
+    return found
