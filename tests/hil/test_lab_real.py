@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -122,6 +124,35 @@ def test_a_second_node_of_the_kind_comes_from_the_snapshot(node: Node, kubelet_p
             assert other.run("hostname").text.strip() == f"{NAME}-2"
     finally:
         down([second.name])
+
+
+def test_each_of_two_nodes_belongs_to_one_worker(
+    node: Node, kubelet_path: str, tmp_path: Path
+) -> None:
+    """A run of the suite in parallel: both at once, and no scenario finds its node taken."""
+    path, made = up(Wish(specs=[SMALL, SMALL], kubelet=Path(kubelet_path)))
+    stream = tmp_path / "stream.jsonl"
+    command = [sys.executable, "-m", "pytest", "--pyargs", "conformance.suite", "-q", "-n", "auto"]
+    command += ["--pin-subject", f"node:{path}", "--pin-stream", str(stream)]
+    try:
+        ended = subprocess.run(
+            [*command, "-k", "config/reservation-by or options/strict-starts-again"],
+            cwd=tmp_path,
+            env={**os.environ, "PYTEST_XDIST_AUTO_NUM_WORKERS": "2"},
+            capture_output=True,
+            text=True,
+            timeout=900,
+            check=False,
+        )
+    finally:
+        down([one.name for one in made])
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    results = [one for one in map(json.loads, stream.read_text().splitlines()) if "worker" in one]
+    assert [one["verdict"] for one in results] == ["pass"] * 6
+    pairs = {(one["machine"]["name"], one["worker"]) for one in results}
+    assert {name for name, _ in pairs} == {one.name for one in made}
+    assert {worker for _, worker in pairs} == {"gw0", "gw1"}
+    assert len(pairs) == 2
 
 
 def test_more_cpus_stop_the_kubelet_until_its_state_file_is_gone(node: Node) -> None:
