@@ -31,8 +31,7 @@ _VERSION: Final = re.compile(r"Kubernetes v(\d{1,4})\.(\d{1,4})\.(\d{1,4})([0-9A
 _DEADLINE: Final = 30.0
 _ELF: Final = b"\x7fELF"
 
-#: GOGC: a sixth of what an emulated kubelet does until it is up would be collecting what a heap of
-#: 20 MiB has left.
+#: GOGC: an emulated kubelet would spend a sixth of its start collecting the garbage of 20 MiB.
 _UNIT: Final = """\
 [Unit]
 Description=kubelet: The Kubernetes Node Agent

@@ -294,6 +294,7 @@ class Member:
         except NodeError as error:
             raise SubjectLostError(f"{self.name}: {error}", evidence=error.evidence) from error
         self._booted_as = spec or self._booted_as
+        self._process = None  # its number, and its time since boot, may come again
         self._offline = CPUSet()  # a boot brings every CPU online
 
     # ---- the round trip -------------------------------------------------------------------
