@@ -21,7 +21,7 @@ from typing import Final
 
 import pytest
 
-from hil.truth import Look, Places, look, marker, read_look
+from hil.truth import Look, Places, Process, look, marker, read_look
 
 UID: Final = "a160faa7-14ad-54c3-ae98-386533a8703a"
 PODS: Final = {
@@ -216,7 +216,8 @@ def test_a_process_of_another_unit_vouches_for_nothing(
     path, calls = _manager(tmp_path, process.pid)
     first = run(places, path=path)
     assert (first.process, first.service.pid) == (None, process.pid)
-    run(places, path=path, known=None)
+    born = Path(f"/proc/{process.pid}/stat").read_text().rpartition(") ")[2].split()[19]
+    run(places, path=path, known=Process(process.pid, born, "MainPID=1"))
     assert len(calls.read_text().splitlines()) == 2
 
 
