@@ -68,7 +68,7 @@ class SysFS:
         """The names in a folder in byte order; ``None`` if there is none. Raises
         :class:`Unreadable`."""
         real = self.folder(folder)
-        return sorted(self._members(real), key=_bytes) if self._is_folder[real] else None
+        return _in_byte_order(self._members(real)) if self._is_folder[real] else None
 
     def glob(self, folder: str, name: re.Pattern[str]) -> list[str]:
         """The names in a folder that match whole, in byte order; links count, broken or not. A
@@ -188,5 +188,8 @@ class _Folders(dict[str, bool]):
         return found
 
 
-def _bytes(name: str) -> bytes:
-    return name.encode("utf-8", "surrogateescape")
+def _in_byte_order(names: set[str]) -> list[str]:
+    # Characters are in the order of their bytes, but for those that stand for bytes of no UTF-8.
+    if "".join(names).isascii():
+        return sorted(names)
+    return sorted(names, key=lambda name: name.encode("utf-8", "surrogateescape"))

@@ -5,9 +5,8 @@ an archive are. What never does: a judgement. Whatever is not plain is left to
 :mod:`topologies.archive`, which would also come to the same result for each member that is.
 
 Headers of thousands of members have few different fields, so each is read once and remembered by
-its bytes; and the members of a folder follow each other, so that the folder is looked at once for
-all of them. A header's checksum is compared as ``zlib.adler32`` sums bytes, modulo 65521: a sum
-that is off by just that many passes, and no damage makes one.
+its bytes, with the sum of them, as a header's checksum is the sum of its parts'; and the members of
+a folder follow each other, so that the folder is looked at once for all of them.
 """
 
 from __future__ import annotations
@@ -30,9 +29,13 @@ _NAME: Final = 100
 _FILE: Final = ord("0")
 _LINK: Final = ord("2")
 _FOLDER: Final = ord("5")
-#: Where the target of a link stands.
-_TARGET: Final = 157
-_ADLER: Final = 65521
+#: After the name stands what is stated of a member (mode, owner, size and time, then, from ``_SUM``
+#: on, the sum of the header, then the kind), and after that the rest: the target of a link, the
+#: names of the owner, and, from ``_SPLIT`` on, what comes before a name in two parts.
+_STATED: Final = 57
+_SUM: Final = 48
+_REST: Final = _BLOCK - _NAME - _STATED
+_SPLIT: Final = 345 - _NAME - _STATED
 #: What no buffer holds, no header adds up to, and no path is deep enough for.
 _BEYOND: Final = 1 << 40
 
@@ -40,14 +43,14 @@ _BEYOND: Final = 1 << 40
 class PlainMembers:
     """Takes plain members into ``entries``. ``folders``: those that they lie in."""
 
-    __slots__ = ("_entries", "_fields", "_known", "_links", "_names", "_texts", "folders")
+    __slots__ = ("_entries", "_fields", "_known", "_names", "_rests", "_texts", "folders")
 
     def __init__(self, entries: dict[str, str]) -> None:
         self._entries = entries
         self._known: dict[bytes, str] = {}
         self._names = _Names()
         self._fields = _Fields()
-        self._links = _Links()
+        self._rests = _Rests()
         self._texts = _Texts()
         self.folders: set[str] = set()
 
@@ -55,43 +58,52 @@ class PlainMembers:
         """Take at most ``most`` members from ``at`` on, up to the first that is not plain or that
         ``buffer`` does not hold whole; ``prefix`` is the folder they must be packed under. Returns
         where that is, how many were taken, and how many characters are kept of them at most."""
-        entries, names, texts, links = self._entries, self._names, self._texts, self._links
+        entries, names, texts, rests = self._entries, self._names, self._texts, self._rests
         fields, folders = self._fields, self.folders
-        apart, above, stem = _apart(0), b"-", ""
+        apart, above, stem, rest = _apart(0), b"-", "", b""
+        sum_above = sum_rest = climb = 0
+        target = Link()
         end, members, kept = min(len(buffer), at + most * _BLOCK), 0, 0
         last = end - _BLOCK
         while at <= last:
-            here, own, stated, split = apart(buffer, at)
-            data = at + _BLOCK
-            size, blocks, total, kind = fields[stated]
-            after = data + blocks
-            if after > end or split or adler32(buffer[at:data]) & 0xFFFF != total:
+            here, own, stated, below = apart(buffer, at)
+            size, length, kind, left = fields[stated]
+            after = at + length
+            if after > end:
                 break
+            if below != rest:
+                rest = below
+                sum_rest, target, climb = rests[below]
+                if sum_rest < 0:
+                    break
             if kind == _FOLDER:
-                if size or not self._folder(_until_nul(here + own).rstrip(b"/"), prefix):
+                field = here + own
+                raw = _until_nul(field).rstrip(b"/")
+                if _sum(field) + sum_rest != left or not self._folder(raw, prefix):
                     break
             else:
-                name = names[own] if here == above else ""
+                name, sum_own = names[own] if here == above else ("", 0)
                 if not name:  # the folder changes
-                    above, slash, own = _until_nul(here + own).rpartition(b"/")
-                    name = names[own]
-                    folder = name and self._folder(above, prefix)
-                    if not folder:
+                    field = here + own
+                    above, slash, _ = _until_nul(field).rpartition(b"/")
+                    folder = self._folder(above, prefix)
+                    above += slash
+                    name, sum_own = names[field[len(above) :]]
+                    if not (folder and name):
                         break
                     folders.add(folder)
-                    above += slash
-                    apart, stem = _apart(len(above)), f"{folder}/"
+                    apart, stem, sum_above = _apart(len(above)), f"{folder}/", _sum(above)
+                if sum_above + sum_own + sum_rest != left:
+                    break
                 path = stem + name
                 if kind == _FILE:
-                    text = texts[buffer[data : data + size]]
+                    data = at + _BLOCK
+                    entries[path] = texts[buffer[data : data + size]]
                     kept += size
-                elif kind == _LINK and not size:
-                    text, climb = links[buffer[at + _TARGET : at + _TARGET + _NAME]]
-                    if climb > path.count("/"):
-                        break
-                else:
+                elif climb > path.count("/"):
                     break
-                entries[path] = text
+                else:
+                    entries[path] = target
             at = after
             members += 1
         # A path, and a link's target, are fields of the header.
@@ -111,73 +123,68 @@ class PlainMembers:
 
 
 @lru_cache(maxsize=_NAME + 1)
-def _apart(cut: int) -> Callable[[bytes, int], tuple[bytes, bytes, bytes, int]]:
+def _apart(cut: int) -> Callable[[bytes, int], tuple[bytes, bytes, bytes, bytes]]:
     """What takes a header apart, as one step in C: the name up to ``cut`` and the rest of its
-    field, the fields from the size to the kind, the first byte of what ustar puts before a name."""
-    return Struct(f"{cut}s{_NAME - cut}s24x33s188xB").unpack_from
+    field, what is stated of the member, and the rest."""
+    return Struct(f"{cut}s{_NAME - cut}s{_STATED}s{_REST}s").unpack_from
 
 
 class _Fields(dict[bytes, tuple[int, int, int, int]]):
-    """What the fields from the size to the kind of a member say: its size, the same in whole
-    blocks, what Adler's sum of its header is, and its kind. Members of one size have few sums, and
-    packers give all the same time; where they do not, this costs little more than it saves."""
+    """What is stated of a member: its size, how many bytes it takes with its header, its kind, and
+    what the other parts of the header have to add up to. One that is not plain takes more bytes
+    than any buffer has. Members of one size have few sums, and packers give all the same time;
+    where they do not, this costs little more than it saves."""
 
     def __init__(self) -> None:
         super().__init__()
-        self._sizes = _Sizes()
-        self._sums = _Sums()
+        self._kinds = _Kinds()
 
-    def __missing__(self, fields: bytes) -> tuple[int, int, int, int]:
-        size = self._sizes[fields[:12]]
-        found = size, size + -size % _BLOCK, self._sums[fields[24:32]], fields[32]
-        self[fields] = found
-        return found
-
-
-class _Sizes(dict[bytes, int]):
-    """The size of a member by its field; one that is not plain has more than any buffer."""
-
-    def __missing__(self, field: bytes) -> int:
-        digits = field.rstrip(b" \0")
-        plain = digits and not digits.strip(b"01234567")
-        size = int(digits, 8) if plain else _BEYOND
-        self[field] = size = size if size <= _MOST_BYTES else _BEYOND
-        return size
-
-
-class _Sums(dict[bytes, int]):
-    """What Adler's sum of a header is, by the field that states its sum and counts as blanks."""
-
-    def __missing__(self, field: bytes) -> int:
-        digits = field.strip(b" \0")
-        if not digits or digits.strip(b"01234567"):
-            found = _BEYOND
+    def __missing__(self, stated: bytes) -> tuple[int, int, int, int]:
+        size, length, kind, total = self._kinds[stated[:_SUM] + stated[-1:]]
+        digits = stated[_SUM:-1].strip(b" \0")
+        if digits and not digits.strip(b"01234567"):
+            found = size, length, kind, int(digits, 8) - total
         else:
-            found = (int(digits, 8) - 8 * 32 + sum(field) + 1) % _ADLER
-        self[field] = found
+            found = size, _BEYOND, kind, 0
+        self[stated] = found
         return found
 
 
-class _Names(dict[bytes, str]):
-    """The last part of a path by the rest of its field; ``""`` where it is none of its own."""
+class _Kinds(dict[bytes, tuple[int, int, int, int]]):
+    """The size and the kind of a member, and how many bytes it takes, by what is stated of it but
+    for the sum; and what all that adds up to, with the field of the sum, which counts as blanks."""
 
-    def __missing__(self, field: bytes) -> str:
+    def __missing__(self, stated: bytes) -> tuple[int, int, int, int]:
+        kind, digits = stated[-1], stated[24:36].rstrip(b" \0")
+        size = int(digits, 8) if digits and not digits.strip(b"01234567") else _BEYOND
+        plain = size <= _MOST_BYTES if kind == _FILE else not size and kind in (_LINK, _FOLDER)
+        length = _BLOCK + size + -size % _BLOCK if plain else _BEYOND
+        self[stated] = found = size, length, kind, sum(stated) + 8 * 32
+        return found
+
+
+class _Names(dict[bytes, tuple[str, int]]):
+    """The last part of a path by the rest of its field, and the sum of that; ``""`` where it is
+    none of its own."""
+
+    def __missing__(self, field: bytes) -> tuple[str, int]:
         raw = _until_nul(field)
-        self[field] = name = "" if b"/" in raw or raw in (b".", b"..") else _text(raw)
-        return name
+        own = raw and b"/" not in raw and raw not in (b".", b"..")
+        self[field] = found = _text(raw) if own else "", _sum(field)
+        return found
 
 
-class _Links(dict[bytes, tuple[Link, int]]):
-    """Links by the field of their targets, and how far they climb: beyond any folder where no tree
-    may hold them."""
+class _Rests(dict[bytes, tuple[int, Link, int]]):
+    """The rest of a header: its sum, and the link that it makes, with how far that climbs: beyond
+    any folder where no tree may hold it. The sum is less than 0 where a name is in two parts."""
 
-    def __missing__(self, field: bytes) -> tuple[Link, int]:
-        target = Link(_text(_until_nul(field)))
+    def __missing__(self, rest: bytes) -> tuple[int, Link, int]:
+        target = Link(_text(_until_nul(rest[:_NAME])))
         try:
-            found = target, climb_of(target)
+            climb = climb_of(target)
         except ValueError:
-            found = target, _BEYOND
-        self[field] = found
+            climb = _BEYOND
+        self[rest] = found = -1 if rest[_SPLIT] else sum(rest), target, climb
         return found
 
 
@@ -195,6 +202,11 @@ def _relevant_folder(path: str, prefix: str) -> str:
     except ValueError:
         return ""
     return found[1].removesuffix("/x") if found and found[0] == prefix else ""
+
+
+def _sum(part: bytes) -> int:
+    """What few bytes add up to; Adler's sum is modulo 65521, and begins at one."""
+    return (adler32(part) & 0xFFFF) - 1
 
 
 def _until_nul(field: bytes) -> bytes:

@@ -131,6 +131,36 @@ def test_a_damaged_header_is_treated_alike(place: int, byte: int) -> None:
     assert_same(bytes(data))
 
 
+EACH_KIND = [
+    (f"m/{CPU}/cpu0/topology", "", FOLDER),
+    (f"m/{CPU}/cpu0/topology/core_id", "0\n", FILE),
+    (f"m/{CPU}/cpu0/node0", "../../../node/node0", LINK),
+    (f"m/{CPU}/cpu0/online", "1\n", FILE),
+]
+
+
+@pytest.mark.parametrize("kind", [FOLDER, FILE, LINK])
+def test_no_byte_of_a_header_may_be_damaged(kind: bytes) -> None:
+    data = bytearray(packed([*START, *EACH_KIND]))
+    header = next(
+        at for at in range(2048, len(data), 512) if data[at] and data[at + 156] == ord(kind)
+    )
+    for at in range(header, header + 512):
+        data[at] += 1
+        assert assert_same(bytes(data)) == "damaged: a member's checksum is wrong", at - header
+        data[at] -= 1
+
+
+@pytest.mark.parametrize("up", [20, 100, 110, 124, 140, 260, 330])
+@pytest.mark.parametrize("down", [21, 105, 141, 258, 329, 335])
+def test_damage_that_adds_up_is_treated_alike(up: int, down: int) -> None:
+    data = bytearray(packed([*START, *EACH_KIND]))
+    for header in (2048, 2560, 3584, 4096):
+        data[header + up] = (data[header + up] + 1) & 0xFF
+        data[header + down] = (data[header + down] - 1) & 0xFF
+    assert_same(bytes(data))
+
+
 @pytest.mark.parametrize("cut", [513, 1024, 1500, 2048, 2049, 20_000])
 def test_a_torn_archive_is_treated_alike(cut: int) -> None:
     assert "torn" in str(assert_same(DESCRIBED[:cut]))
