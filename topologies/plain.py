@@ -77,18 +77,16 @@ class PlainMembers:
                 if sum_rest < 0:
                     break
             if kind == _FOLDER:
-                field = here + own
-                raw = _until_nul(field).rstrip(b"/")
-                if _sum(field) + sum_rest != left or not self._folder(raw, prefix):
+                whole = here + own
+                raw = _until_nul(whole).rstrip(b"/")
+                if _sum(whole) + sum_rest != left or not self._folder(raw, prefix):
                     break
             else:
                 name, sum_own = names[own] if here == above else ("", 0)
                 if not name:  # the folder changes
-                    field = here + own
-                    above, slash, _ = _until_nul(field).rpartition(b"/")
-                    folder = self._folder(above, prefix)
-                    above += slash
-                    name, sum_own = names[field[len(above) :]]
+                    whole = here + own
+                    above, folder = self._above(whole, prefix)
+                    name, sum_own = names[whole[len(above) :]]
                     if not (folder and name):
                         break
                     folders.add(folder)
@@ -108,6 +106,11 @@ class PlainMembers:
             members += 1
         # A path, and a link's target, are fields of the header.
         return at, members, kept + members * 2 * _NAME
+
+    def _above(self, name: bytes, prefix: str) -> tuple[bytes, str]:
+        """A name up to its last slash, and where in the tree that folder is (:meth:`_folder`)."""
+        above, slash, _ = _until_nul(name).rpartition(b"/")
+        return above + slash, self._folder(above, prefix)
 
     def _folder(self, raw: bytes, prefix: str) -> str:
         """Where in the tree a folder is; ``""`` for one that a tree does not keep, and for what
