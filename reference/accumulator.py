@@ -229,15 +229,18 @@ class Accumulator:
                 return
 
     def _take_single_twins(self, twins: Twins, free: int) -> None:
-        self._take_core_by_core(twins, twins.halved(free), free)
-        if self.need > 0:
-            self._take_core_by_core(twins, twins.whole(free), free)
-
-    def _take_core_by_core(self, twins: Twins, cores: int, free: int) -> None:
-        while cores and self.need > 0:
-            core = cores & -cores
-            cores ^= core
-            self._take_one_by_one(twins.cpus(core) & free)
+        halved = twins.halved(free)
+        if halved:
+            self.take(twins.cpus(lowest(halved, self.need)) & free)
+            if self.need < 1:
+                return
+        whole = twins.whole(free)
+        if whole and self.need > 1:
+            cores = lowest(whole, self.need // _TWO)
+            self.take(twins.cpus(cores))
+            whole ^= cores
+        if whole and self.need > 0:
+            self._take(whole & -whole, 1)
 
     def _take_singles(self, units: Units, free: int) -> None:
         several = []
@@ -398,7 +401,7 @@ class Accumulator:
             found = _counted(topology.numa_nodes, free)
         else:
             found = []
-            for socket in _by_free_cpus(topology.sockets, free):
+            for _, socket in _counted(topology.sockets, free):
                 found += _counted(topology.numa_nodes_of_socket[socket[0]], free)
         return [unit[0] for _, unit in found], [count for count, _ in found]
 

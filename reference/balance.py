@@ -59,6 +59,8 @@ class Balance:
         "_excesses",
         "_free",
         "_group",
+        "_mean",
+        "_rest",
         "_size",
         "_wholes",
     )
@@ -73,8 +75,10 @@ class Balance:
         self._size = size
         self._capped = capped
         self._even = group * (cpus // size // group)
-        self._cost = _Costs(nearest((sum(free) - cpus) / len(free) * 1000))
-        self._base = sum([self._cost[number] for number in free])
+        self._rest = (cpus - self._even * size) // group
+        self._mean = mean = nearest((sum(free) - cpus) / len(free) * 1000)
+        self._cost = _Costs(mean)
+        self._base = sum([(1000 * number - mean) ** 2 for number in free])
         self._bounds: dict[Counts, int] = {}
         self._excesses: dict[Counts, int] = {}
 
@@ -179,7 +183,7 @@ class Balance:
             return ()
         able = self.able(members)
         left = [self._free[at] - each for at in able]
-        even = self._after_even_share([self._free[at] for at in members], each)
+        even = self._base + self._change([self._free[at] for at in members], each)
         for size in range(len(able), 0, -1):
             for subset in _subsets(left, self._group, size, groups):
                 dealt = self._dealt([left[at] for at in subset], groups)
@@ -191,6 +195,8 @@ class Balance:
         return count - count % self._group
 
     def _enough(self, members: Sequence[int]) -> bool:
+        if not (self._rest or self._capped):
+            return True  # each of those asked about can give the even share, which is all
         wholes = self._wholes
         return sum([wholes[at] for at in members]) >= self._cpus
 
@@ -202,16 +208,23 @@ class Balance:
             return nearest(math.sqrt(total / 1e6 / number) * 1000)
         return (doubled + 1) // 2
 
-    def _after_even_share(self, counts: Sequence[int], each: int) -> int:
-        cost = self._cost
-        return self._base + sum([cost[count - each] - cost[count] for count in counts])
+    def _change(self, counts: Sequence[int], each: int) -> int:
+        """What it costs to take ``each`` CPUs from nodes with so many free ones: the sum of what
+        each costs after and did before, a difference of squares."""
+        of_all = len(counts) * (1000 * each + 2 * self._mean) - 2000 * sum(counts)
+        return 1000 * each * of_all
 
     # -- the search ---------------------------------------------------------------------------
 
     def _lowest(self, most_first: Sequence[int]) -> int:
         """The lowest score; ``most_first``: the nodes, most free CPUs first."""
-        best = self._score_of(most_first[: self._size])
-        if best == self._bound(most_first[: self._size]):
+        top = most_first[: self._size]
+        counts = tuple(sorted([self._free[at] for at in top]))
+        bound = self._bound(counts)
+        if self._reaches_bound(counts):
+            return bound
+        best = self._score_of(top)
+        if best == bound:
             return best
         chosen: list[int] = []
 
@@ -221,7 +234,7 @@ class Balance:
             for at in range(start, len(most_first) - missing + 1):
                 members = [*chosen, *most_first[at : at + missing]]
                 # What follows has no more free CPUs, so it is no better.
-                if not self._enough(members) or self._bound(members) >= best:
+                if not self._enough(members) or self._bound_of(members) >= best:
                     return
                 if missing == 1:
                     best = min(best, self._score_of(members))
@@ -249,7 +262,7 @@ class Balance:
             for at in range(start, len(able) - missing):
                 members = (*chosen, able[at])
                 reach = [*members, *reached(at + 1, missing)]
-                if not self._enough(reach) or self._bound(reach) > lowest:
+                if not self._enough(reach) or self._bound_of(reach) > lowest:
                     continue
                 # The first of all that begin with these members; mostly it is the one.
                 first = (*members, *able[at + 1 : at + 1 + missing])
@@ -265,14 +278,17 @@ class Balance:
             raise AssertionError(f"no combination scores {lowest}")
         return found
 
-    def _bound(self, members: Sequence[int]) -> int:
+    def _bound_of(self, members: Sequence[int]) -> int:
         """A score that no way to share the request among these members falls below."""
-        counts = tuple(sorted([self._free[at] for at in members]))
+        return self._bound(tuple(sorted([self._free[at] for at in members])))
+
+    def _bound(self, counts: Counts) -> int:
+        """The same of nodes with so many free CPUs, ascending."""
         score = self._bounds.get(counts)
         if score is None:
             each = 0 if self._capped else self._even
             groups = (self._cpus - each * self._size) // self._group
-            total = self._after_even_share(counts, each)
+            total = self._base + self._change(counts, each)
             total += self._levelled([count - each for count in counts], groups)
             score = self._bounds[counts] = self._score(total)
         return score
@@ -281,12 +297,12 @@ class Balance:
         """What it costs to take each group where most is left, whatever the kubelet's order."""
         if not groups:
             return 0
-        cost, group = self._cost, self._group
+        group = self._group
         most = sorted(left, reverse=True)[:groups]
         if len(most) == groups and most[-1] >= most[0] - group:
             # Each of them is the fullest in turn, and none is so twice.
-            return sum([cost[count - group] - cost[count] for count in most])
-        level = _level(left, group, groups)
+            return self._change(most, group)
+        level, cost = _level(left, group, groups), self._cost
         change = 0
         for count in left:
             steps = max(0, -(-(count - level) // group))
@@ -300,23 +316,37 @@ class Balance:
         counts = tuple([self._free[at] for at in sorted(members)])
         score = self._excesses.get(counts)
         if score is None:
-            each = self.each(members)
-            groups = (self._cpus - each * self._size) // self._group
-            total = self._after_even_share(counts, each)
-            if groups:
-                left = [count - each for count in counts if count - each >= self._group]
-                total += self._least(left, groups)
-            score = self._excesses[counts] = self._score(total)
+            ascending = tuple(sorted(counts))
+            if self._reaches_bound(ascending):
+                score = self._bound(ascending)
+            else:
+                each = self.each(members)
+                groups = (self._cpus - each * self._size) // self._group
+                total = self._base + self._change(counts, each)
+                if groups:
+                    left = [count - each for count in counts if count - each >= self._group]
+                    total += self._least(left, groups)
+                score = self._score(total)
+            self._excesses[counts] = score
         return score
+
+    def _reaches_bound(self, counts: Counts) -> bool:
+        """Whether it can be seen without dealing that the best subset makes for the bound: where
+        nothing is left to deal out; or where the nodes that have most left can give one group each,
+        and stay within a group of each other. Such a subset deals just to them. ``counts``: free
+        CPUs, ascending."""
+        rest, group = self._rest, self._group
+        if self._capped or rest > self._size:
+            return False
+        return not rest or counts[-rest] >= max(self._even, counts[-1] - 2 * group) + group
 
     def _least(self, left: list[int], groups: int) -> int:
         """What the best subset costs. Dealing goes round and round, so it ends in some round at
         some node: those before it have given one group more than those after it."""
-        group, cost = self._group, self._cost
         levelled = self._levelled(left, groups)
         if groups <= len(left):
             most = sorted(left, reverse=True)[:groups]
-            if sum([cost[count - group] - cost[count] for count in most]) == levelled:
+            if self._change(most, self._group) == levelled:
                 return levelled
         return min(self._least_by_round(left, groups, full) for full in range(groups))
 
@@ -340,8 +370,11 @@ class Balance:
         return costs[:number] + [min(pair) for pair in zip(costs[number:], given, strict=True)]
 
     def _dealt(self, left: list[int], groups: int) -> int | None:
-        """What dealing over these nodes costs; ``None`` where they have not so many groups."""
+        """What dealing over these nodes costs; ``None`` where they have not so many groups. Each
+        of them has one at least."""
         group, cost = self._group, self._cost
+        if groups <= len(left):
+            return self._change(left[:groups], group)
         given = [0] * len(left)
         held = [count // group for count in left]
         if sum(held) < groups:

@@ -66,8 +66,12 @@ class CPUTopology:
     socket_masks: Mapping[int, int] = field(init=False, repr=False, compare=False)
     core_masks: Mapping[int, int] = field(init=False, repr=False, compare=False)
     uncore_masks: Mapping[int, int] = field(init=False, repr=False, compare=False)
-    #: The number of CPUs of the smallest NUMA node that has any.
+    #: How many NUMA nodes have CPUs, and how many CPUs the smallest of them has.
+    num_numa_nodes: int = field(init=False, repr=False, compare=False)
     smallest_numa_node: int = field(init=False, repr=False, compare=False)
+    #: Average numbers of CPUs, rounded down; 0 without cores or sockets.
+    cpus_per_core: int = field(init=False, repr=False, compare=False)
+    cpus_per_socket: int = field(init=False, repr=False, compare=False)
     #: Units by the ids of what they are listed under, ascending: what the allocator walks.
     numa_nodes: Units = field(init=False, repr=False, compare=False)
     sockets: Units = field(init=False, repr=False, compare=False)
@@ -111,6 +115,9 @@ class CPUTopology:
         self._set("mask", everything)
         for name, column in zip(("numa", "socket", "core", "uncore"), masks, strict=True):
             self._set(f"{name}_masks", MappingProxyType(column))
+        self._set("num_numa_nodes", len(numa))
+        self._set("cpus_per_core", self.num_cpus // self.num_cores if self.num_cores else 0)
+        self._set("cpus_per_socket", self.num_cpus // self.num_sockets if self.num_sockets else 0)
         self._set("numa_nodes", _units(numa, everything))
         self._set(
             "smallest_numa_node", min((mask.bit_count() for mask in numa.values()), default=0)
@@ -142,30 +149,15 @@ class CPUTopology:
         return CPUSet.of_mask(self.mask)
 
     @property
-    def num_numa_nodes(self) -> int:
-        """Number of NUMA nodes that have CPUs."""
-        return len(self.numa_masks)
-
-    @property
     def num_uncore_caches(self) -> int:
         """Number of distinct uncore cache ids."""
         return len(self.uncore_masks)
-
-    @property
-    def cpus_per_core(self) -> int:
-        """Average number of CPUs of a core, rounded down; 0 without cores."""
-        return self.num_cpus // self.num_cores if self.num_cores else 0
 
     @property
     def even_cores(self) -> bool:
         """Whether every core has as many CPUs as the average says."""
         size = self.cpus_per_core
         return all(mask.bit_count() == size for mask in self.core_masks.values())
-
-    @property
-    def cpus_per_socket(self) -> int:
-        """Average number of CPUs of a socket, rounded down; 0 without sockets."""
-        return self.num_cpus // self.num_sockets if self.num_sockets else 0
 
     @property
     def cpus_per_uncore(self) -> int:

@@ -73,7 +73,11 @@ def lowest(mask: int, number: int) -> int:
             found |= mask & -mask
             mask &= mask - 1
         return found
-    low, high = 0, mask.bit_length()
+    # The bits often stand side by side, at least those asked for.
+    low = (mask & -mask).bit_length() - 1 + number
+    if (mask & (1 << low) - 1).bit_count() == number:
+        return mask & (1 << low) - 1
+    high = mask.bit_length()
     while low < high:
         middle = (low + high) // 2
         if (mask & (1 << middle) - 1).bit_count() < number:
