@@ -69,9 +69,10 @@ class CPUTopology:
     #: How many NUMA nodes have CPUs, and how many CPUs the smallest of them has.
     num_numa_nodes: int = field(init=False, repr=False, compare=False)
     smallest_numa_node: int = field(init=False, repr=False, compare=False)
-    #: Average numbers of CPUs, rounded down; 0 without cores or sockets.
+    #: Average numbers of CPUs, rounded down; 0 without any such object.
     cpus_per_core: int = field(init=False, repr=False, compare=False)
     cpus_per_socket: int = field(init=False, repr=False, compare=False)
+    cpus_per_uncore: int = field(init=False, repr=False, compare=False)
     #: Units by the ids of what they are listed under, ascending: what the allocator walks.
     numa_nodes: Units = field(init=False, repr=False, compare=False)
     sockets: Units = field(init=False, repr=False, compare=False)
@@ -116,8 +117,12 @@ class CPUTopology:
         for name, column in zip(("numa", "socket", "core", "uncore"), masks, strict=True):
             self._set(f"{name}_masks", MappingProxyType(column))
         self._set("num_numa_nodes", len(numa))
-        self._set("cpus_per_core", self.num_cpus // self.num_cores if self.num_cores else 0)
-        self._set("cpus_per_socket", self.num_cpus // self.num_sockets if self.num_sockets else 0)
+        for name, number in (
+            ("core", self.num_cores),
+            ("socket", self.num_sockets),
+            ("uncore", len(uncore)),
+        ):
+            self._set(f"cpus_per_{name}", self.num_cpus // number if number else 0)
         self._set("numa_nodes", _units(numa, everything))
         self._set(
             "smallest_numa_node", min((mask.bit_count() for mask in numa.values()), default=0)
@@ -158,11 +163,6 @@ class CPUTopology:
         """Whether every core has as many CPUs as the average says."""
         size = self.cpus_per_core
         return all(mask.bit_count() == size for mask in self.core_masks.values())
-
-    @property
-    def cpus_per_uncore(self) -> int:
-        """Average number of CPUs of an uncore cache, rounded down; 0 without any."""
-        return self.num_cpus // self.num_uncore_caches if self.num_uncore_caches else 0
 
     def cpus_in_numa_nodes(self, *ids: int) -> CPUSet:
         """The CPUs of these NUMA nodes; an unknown id has none."""
