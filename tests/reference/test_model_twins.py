@@ -64,8 +64,9 @@ def test_few_cores_are_ordinary() -> None:
     assert Twins.of([]) is None
 
 
-def machine(sockets: int, nodes: int, apart: int) -> CPUTopology:
-    """64 CPUs; ``nodes`` in all."""
+def machine(sockets: int, nodes: int, apart: int, *, uneven: bool = False) -> CPUTopology:
+    """64 CPUs; ``nodes`` in all. Uneven ones have cores of one CPU in their second half, so that
+    the average of a core is one CPU."""
     step = 2 if apart == 1 else 1
     return CPUTopology.of(
         {
@@ -76,7 +77,7 @@ def machine(sockets: int, nodes: int, apart: int) -> CPUTopology:
                 core * 8 // 32,
             )
             for core in range(32)
-            for thread in range(2)
+            for thread in range(1 if uneven and core >= 16 else 2)
         }
     )
 
@@ -97,10 +98,27 @@ def answer(topology: CPUTopology, free: int, count: int, release: str, strategy:
 def test_an_allocation_is_the_same_core_by_core(
     sockets: int, nodes: int, apart: int, data: st.DataObject
 ) -> None:
-    topology = machine(sockets, nodes, apart)
+    assert_same(data, sockets, nodes, apart)
+
+
+@pytest.mark.parametrize("apart", [1, 32])
+@pytest.mark.parametrize(("sockets", "nodes"), [(2, 2), (2, 4), (4, 2)])
+@given(data=st.data())
+def test_so_it_is_where_other_cores_are_smaller(
+    sockets: int, nodes: int, apart: int, data: st.DataObject
+) -> None:
+    assert_same(data, sockets, nodes, apart, uneven=True)
+
+
+def assert_same(
+    data: st.DataObject, sockets: int, nodes: int, apart: int, *, uneven: bool = False
+) -> None:
+    """Any allocation of a machine with twins, and of one whose cores are looked at one by one."""
+    topology = machine(sockets, nodes, apart, uneven=uneven)
+    assert topology.cpus_per_core == (1 if uneven else 2)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Twins, "of", lambda _: None)
-        plain = machine(sockets, nodes, apart)
+        plain = machine(sockets, nodes, apart, uneven=uneven)
     assert any(topology.twins_of_numa.values())
     assert not any(plain.twins_of_numa.values())
     free = data.draw(st.integers(0, (1 << 64) - 1))
