@@ -70,6 +70,12 @@ def test_each_release_gets_what_it_knows(release: str, fields: set[str], flags: 
     assert {"--container-runtime-endpoint", "--container-runtime"} & given == flags
 
 
+@pytest.mark.parametrize("minor", range(17, 38))
+def test_docker_is_named_to_those_that_ask_for_it(minor: int) -> None:
+    named = [word for word in arguments(Minor(1, minor), "/k") if word.startswith("--docker=")]
+    assert named == (["--docker=unix:///pinproof/docker.sock"] if 19 <= minor <= 23 else [])
+
+
 def test_local_storage_is_a_gate_before_it_is_a_field() -> None:
     old = configuration(Minor(1, 24), KubeletConfig(), user_namespace=False)
     new = configuration(Minor(1, 25), KubeletConfig(), user_namespace=False)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -132,6 +134,53 @@ def test_a_kubelet_that_gives_up_at_once_is_a_view(script: Script, impatient: Pa
     assert (seen.error, seen.exit_status) == ("unknown flag: --config", 1)
     assert seen.state_file is None
     assert seen.pods == {}
+
+
+#: Asks for Docker, as cAdvisor does before anything else.
+ASKS_FOR_DOCKER = """
+import http.client, json, socket
+sockets = [word.partition("=unix://")[2] for word in sys.argv if word.startswith("--docker=")]
+if not sockets:
+    sys.exit("there is no Docker")
+class Connection(http.client.HTTPConnection):
+    def connect(self):
+        self.sock = socket.socket(socket.AF_UNIX)
+        self.sock.connect(sockets[0])
+def ask(path):
+    connection = Connection("docker")
+    connection.request("GET", path)
+    answer = connection.getresponse()
+    return answer.status, json.loads(answer.read())
+print(json.dumps([ask("/_ping"), ask("/v1.40/info"), ask("/v1.40/version"), ask("/v1.40/images")]))
+sys.exit("that is all")
+"""
+
+
+@pytest.mark.parametrize(
+    ("release", "there"),
+    [("1.18", False), ("1.19", True), ("1.20", True), ("1.23", True), ("1.24", False)],
+)
+def test_a_kubelet_that_asks_for_docker_has_an_answer(
+    script: Script, release: str, *, there: bool
+) -> None:
+    """Without one it would wait for five seconds."""
+    path = script(POSER.format(rest=ASKS_FOR_DOCKER).replace("1.36.4", f"{release}.9"))
+    opened = KubeletSubject.open(str(path))
+    threads = threading.active_count()
+    node = opened.node(topologies.machine("1s-1n-4c-smt1"), KubeletConfig())
+    node.do(Start())
+    assert node.view().error == ("that is all" if there else "there is no Docker")
+    assert node.sandbox.log is not None
+    said = [json.loads(line) for line in node.sandbox.log.lines() if line.startswith("[")]
+    answers = [
+        [200, {}],
+        [200, {"DockerRootDir": "/var/lib/docker"}],
+        [200, {"ApiVersion": "1.40"}],
+        [404, None],
+    ]
+    assert said == ([answers] if there else [])
+    opened.close()
+    assert threading.active_count() == threads
 
 
 def test_a_kubelet_that_dies_of_a_signal_has_a_shells_status(script: Script) -> None:

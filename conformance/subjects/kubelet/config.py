@@ -18,6 +18,7 @@ from reference.steps import KubeletConfig
 CONFIG_FILE: Final = f"{AREA}/kubelet.yaml"
 MANIFESTS: Final = f"{AREA}/manifests"
 CRI_SOCKET: Final = f"{AREA}/cri.sock"
+DOCKER_SOCKET: Final = f"{AREA}/docker.sock"
 TEMPORARY: Final = f"{AREA}/tmp"  # noqa: S108  - inside the sandbox
 CERTIFICATES: Final = f"{AREA}/certificates"
 NODE_NAME: Final = "pinproof"
@@ -126,4 +127,6 @@ def arguments(release: Minor, binary: str) -> list[str]:
             argv.append(f"{flag}=unix://{CRI_SOCKET}")
     if release <= releases.REMOTE_FLAG_UNTIL:
         argv.append("--container-runtime=remote")
+    if releases.asks_for_docker(release):
+        argv.append(f"--docker=unix://{DOCKER_SOCKET}")
     return argv

@@ -22,6 +22,7 @@ from conformance.subject import SubjectLostError, SubjectSetupError
 from conformance.subjects.kubelet import config as kubelet_config
 from conformance.subjects.kubelet import manifests, releases
 from conformance.subjects.kubelet.bell import Bell
+from conformance.subjects.kubelet.docker import FakeDocker
 from conformance.subjects.kubelet.endpoint import Endpoint, NoAnswer, PodStatus
 from conformance.subjects.kubelet.releases import Minor
 from conformance.subjects.kubelet.runtime import FakeRuntime
@@ -121,9 +122,12 @@ class KubeletNode:
         except OSError as error:
             self._sandbox.close()
             raise SubjectSetupError(f"no container runtime: {error}") from error
+        self._docker: FakeDocker | None = None
         try:
+            if releases.asks_for_docker(binary.release):
+                self._docker = FakeDocker(self._sandbox.path(kubelet_config.DOCKER_SOCKET))
             self._bind(machine)
-        except SubjectLostError as error:
+        except (OSError, SubjectLostError) as error:
             self.close()
             raise SubjectSetupError(str(error)) from error
 
@@ -465,4 +469,6 @@ class KubeletNode:
         self._closed = True
         self._endpoint.close()
         self._runtime.close()
+        if self._docker is not None:
+            self._docker.close()
         self._sandbox.close()

@@ -76,10 +76,20 @@ GATE_BEFORE: Final = {"localStorageCapacityIsolation": "LocalStorageCapacityIsol
 #: ``--container-runtime=remote`` is needed up to here (dockershim was the default), and refused
 #: from 1.27 on.
 REMOTE_FLAG_UNTIL: Final = Minor(1, 23)
+#: From the first to the last of them a kubelet asks for Docker before it does anything, and waits
+#: five seconds for it: :mod:`conformance.subjects.kubelet.docker`.
+ASKS_FOR_DOCKER: Final = (Minor(1, 19), Minor(1, 23))
 #: From here on a pod needs a cgroup of its own: :mod:`conformance.subjects.kubelet.inside.cgroups`.
 POD_CGROUPS_SINCE: Final = Minor(1, 33)
 #: Feature gate KubeletInUserNamespace: a kubelet before this one wants to be root.
 USER_NAMESPACE_SINCE: Final = Minor(1, 22)
+
+
+def asks_for_docker(release: Minor) -> bool:
+    """Whether a Docker has to be there for it to start at once."""
+    first, last = ASKS_FOR_DOCKER
+    return first <= release <= last
+
 
 # --- building -------------------------------------------------------------------------------
 
