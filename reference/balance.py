@@ -7,7 +7,8 @@ kubelet makes of the result (``distribution``).
 How it works: the kubelet scores every combination and every subset, up to 2^n of each, by the
 standard deviation of the free CPUs that all nodes would be left with. Each node's part of it
 depends on its own free CPUs only, the mean is the same for every way to share the request, and
-squares are convex. So the parts are ints made once; what a combination can reach at best is found
+squares are convex. So a share changes the sum of squares by an int that follows from the CPUs given
+and the free ones alone; what a combination can reach at best is found
 by taking each group where most is free; and a search that leaves out what cannot be better finds
 the same combination. Nodes are named by their positions in the kubelet's order.
 Source: ``takeByTopologyNUMADistributed`` and ``standardDeviation``, ``cpu_assignment.go``, 1.23 to
@@ -27,21 +28,6 @@ Members: TypeAlias = tuple[int, ...]
 Counts: TypeAlias = tuple[int, ...]
 
 
-class _Costs(dict[int, int]):
-    """What a node adds to the sum of squares, by the number of CPUs that it is left with; made
-    when it is asked for, as most machines need few of them."""
-
-    __slots__ = ("_mean",)
-
-    def __init__(self, mean: int) -> None:
-        self._mean = mean
-
-    def __missing__(self, number: int) -> int:
-        off = 1000 * number - self._mean
-        cost = self[number] = off * off
-        return cost
-
-
 class Balance:
     """Scores of the combinations of ``size`` nodes for a request of ``cpus`` in groups.
 
@@ -53,7 +39,6 @@ class Balance:
         "_base",
         "_bounds",
         "_capped",
-        "_cost",
         "_cpus",
         "_even",
         "_excesses",
@@ -75,9 +60,9 @@ class Balance:
         self._size = size
         self._capped = capped
         self._even = group * (cpus // size // group)
-        self._rest = (cpus - self._even * size) // group
+        self._rest = self._groups_after(self._even)
         self._mean = mean = nearest((sum(free) - cpus) / len(free) * 1000)
-        self._cost = _Costs(mean)
+        # What each node adds to the sum of squares, before it gives any.
         self._base = sum([(1000 * number - mean) ** 2 for number in free])
         self._bounds: dict[Counts, int] = {}
         self._excesses: dict[Counts, int] = {}
@@ -113,13 +98,13 @@ class Balance:
 
     def _best_alone(self, positions: Sequence[int]) -> tuple[int, Members] | None:
         """The best of single nodes: each gives the whole request."""
-        free, cpus, cost = self._free, self._cpus, self._cost
+        free, cpus = self._free, self._cpus
         best: tuple[int, Members] | None = None
         seen: set[int] = set()
         for at in positions:
             if free[at] >= cpus and free[at] not in seen:
                 seen.add(free[at])
-                score = self._score(self._base + cost[free[at] - cpus] - cost[free[at]])
+                score = self._score(self._base + self._change((free[at],), cpus))
                 if best is None or score < best[0]:
                     best = score, (at,)
         return best
@@ -178,7 +163,7 @@ class Balance:
         """The first subset of members that makes for this score when the rest is dealt out over
         it: larger ones come first. Empty where nothing is left to deal out."""
         each = self.each(members)
-        groups = (self._cpus - each * self._size) // self._group
+        groups = self._groups_after(each)
         if not groups:
             return ()
         able = self.able(members)
@@ -190,6 +175,10 @@ class Balance:
                 if dealt is not None and self._score(even + dealt) == lowest:
                     return tuple(able[at] for at in subset)
         raise AssertionError(f"no subset of {members} scores {lowest}")
+
+    def _groups_after(self, each: int) -> int:
+        """The groups that are left to deal out once every member gave that many CPUs."""
+        return (self._cpus - each * self._size) // self._group
 
     def _whole(self, count: int) -> int:
         return count - count % self._group
@@ -287,9 +276,8 @@ class Balance:
         score = self._bounds.get(counts)
         if score is None:
             each = 0 if self._capped else self._even
-            groups = (self._cpus - each * self._size) // self._group
             total = self._base + self._change(counts, each)
-            total += self._levelled([count - each for count in counts], groups)
+            total += self._levelled([count - each for count in counts], self._groups_after(each))
             score = self._bounds[counts] = self._score(total)
         return score
 
@@ -302,14 +290,14 @@ class Balance:
         if len(most) == groups and most[-1] >= most[0] - group:
             # Each of them is the fullest in turn, and none is so twice.
             return self._change(most, group)
-        level, cost = _level(left, group, groups), self._cost
+        level = _level(left, group, groups)
         change = 0
         for count in left:
             steps = max(0, -(-(count - level) // group))
             groups -= steps
-            change += cost[count - steps * group] - cost[count]
+            change += self._change((count,), steps * group)
         # Those that have just so many left may give one more; which of them does not matter.
-        return change + groups * (cost[level - group] - cost[level] if groups else 0)
+        return change + groups * self._change((level,), group)
 
     def _score_of(self, members: Sequence[int]) -> int:
         """The score of a combination: that of its best subset."""
@@ -317,18 +305,20 @@ class Balance:
         score = self._excesses.get(counts)
         if score is None:
             ascending = tuple(sorted(counts))
-            if self._reaches_bound(ascending):
-                score = self._bound(ascending)
-            else:
-                each = self.each(members)
-                groups = (self._cpus - each * self._size) // self._group
-                total = self._base + self._change(counts, each)
-                if groups:
-                    left = [count - each for count in counts if count - each >= self._group]
-                    total += self._least(left, groups)
-                score = self._score(total)
+            reached = self._reaches_bound(ascending)
+            score = self._bound(ascending) if reached else self._by_dealing(members, counts)
             self._excesses[counts] = score
         return score
+
+    def _by_dealing(self, members: Sequence[int], counts: Counts) -> int:
+        """The score of a combination with so many free CPUs, in the kubelet's order."""
+        each = self.each(members)
+        total = self._base + self._change(counts, each)
+        groups = self._groups_after(each)
+        if groups:
+            left = [count - each for count in counts if count - each >= self._group]
+            total += self._least(left, groups)
+        return self._score(total)
 
     def _reaches_bound(self, counts: Counts) -> bool:
         """Whether it can be seen without dealing that the best subset makes for the bound: where
@@ -338,7 +328,7 @@ class Balance:
         rest, group = self._rest, self._group
         if self._capped or rest > self._size:
             return False
-        return not rest or counts[-rest] >= max(self._even, counts[-1] - 2 * group) + group
+        return not rest or counts[-rest] >= max(self._even + group, counts[-1] - group)
 
     def _least(self, left: list[int], groups: int) -> int:
         """What the best subset costs. Dealing goes round and round, so it ends in some round at
@@ -365,14 +355,14 @@ class Balance:
         """The costs by groups dealt, where a node may give ``number`` groups or be left out."""
         if not number or number >= len(costs):
             return costs
-        change = self._cost[count - number * self._group] - self._cost[count]
+        change = self._change((count,), number * self._group)
         given = [each + change for each in costs[:-number]]
         return costs[:number] + [min(pair) for pair in zip(costs[number:], given, strict=True)]
 
     def _dealt(self, left: list[int], groups: int) -> int | None:
         """What dealing over these nodes costs; ``None`` where they have not so many groups. Each
         of them has one at least."""
-        group, cost = self._group, self._cost
+        group = self._group
         if groups <= len(left):
             return self._change(left[:groups], group)
         given = [0] * len(left)
@@ -386,7 +376,7 @@ class Balance:
                     groups -= 1
         return sum(
             [
-                cost[count - number * group] - cost[count]
+                self._change((count,), number * group)
                 for count, number in zip(left, given, strict=True)
             ]
         )
