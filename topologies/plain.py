@@ -144,12 +144,7 @@ class _Fields(dict[bytes, tuple[int, int, int, int]]):
 
     def __missing__(self, stated: bytes) -> tuple[int, int, int, int]:
         size, length, kind, total = self._kinds[stated[:_SUM] + stated[-1:]]
-        digits = stated[_SUM:-1].strip(b" \0")
-        if digits and not digits.strip(b"01234567"):
-            found = size, length, kind, int(digits, 8) - total
-        else:
-            found = size, _BEYOND, kind, 0
-        self[stated] = found
+        self[stated] = found = size, length, kind, _octal(stated[_SUM:-1]) - total
         return found
 
 
@@ -158,8 +153,7 @@ class _Kinds(dict[bytes, tuple[int, int, int, int]]):
     for the sum; and what all that adds up to, with the field of the sum, which counts as blanks."""
 
     def __missing__(self, stated: bytes) -> tuple[int, int, int, int]:
-        kind, digits = stated[-1], stated[24:36].rstrip(b" \0")
-        size = int(digits, 8) if digits and not digits.strip(b"01234567") else _BEYOND
+        kind, size = stated[-1], _octal(stated[24:36])
         plain = size <= _MOST_BYTES if kind == _FILE else not size and kind in (_LINK, _FOLDER)
         length = _BLOCK + size + -size % _BLOCK if plain else _BEYOND
         self[stated] = found = size, length, kind, sum(stated) + 8 * 32
@@ -205,6 +199,12 @@ def _relevant_folder(path: str, prefix: str) -> str:
     except ValueError:
         return ""
     return found[1].removesuffix("/x") if found and found[0] == prefix else ""
+
+
+def _octal(field: bytes) -> int:
+    """The number that a field states; beyond all where it is none."""
+    digits = field.strip(b" \0")
+    return int(digits, 8) if digits and not digits.strip(b"01234567") else _BEYOND
 
 
 def _sum(part: bytes) -> int:
