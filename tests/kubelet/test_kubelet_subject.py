@@ -16,9 +16,11 @@ from conformance.subject import (
     OF_REAL_NODES,
     Capability,
     SubjectLostError,
+    SubjectSetupError,
     SubjectUsageError,
 )
 from conformance.subjects.kubelet import KubeletSubject
+from conformance.subjects.kubelet import node as node_module
 from conformance.subjects.kubelet import subject as subject_module
 from conformance.subjects.kubelet.node import Patience
 from reference.steps import KubeletConfig, Start, Stop
@@ -180,6 +182,20 @@ def test_a_kubelet_that_asks_for_docker_has_an_answer(
     ]
     assert said == ([answers] if there else [])
     opened.close()
+    assert threading.active_count() == threads
+
+
+def test_a_docker_that_cannot_answer_is_no_node(
+    script: Script, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(_: Path) -> None:
+        raise OSError("no more sockets")
+
+    monkeypatch.setattr(node_module, "FakeDocker", refuse)
+    opened = KubeletSubject.open(str(script(POSER.format(rest="").replace("1.36.4", "1.20.9"))))
+    threads = threading.active_count()
+    with pytest.raises(SubjectSetupError, match="no Docker: no more sockets"):
+        opened.node(topologies.machine("1s-1n-4c-smt1"), KubeletConfig())
     assert threading.active_count() == threads
 
 

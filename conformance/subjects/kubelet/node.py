@@ -123,13 +123,20 @@ class KubeletNode:
             self._sandbox.close()
             raise SubjectSetupError(f"no container runtime: {error}") from error
         self._docker: FakeDocker | None = None
+        if releases.asks_for_docker(binary.release):
+            self._start_docker()
         try:
-            if releases.asks_for_docker(binary.release):
-                self._docker = FakeDocker(self._sandbox.path(kubelet_config.DOCKER_SOCKET))
             self._bind(machine)
-        except (OSError, SubjectLostError) as error:
+        except SubjectLostError as error:
             self.close()
             raise SubjectSetupError(str(error)) from error
+
+    def _start_docker(self) -> None:
+        try:
+            self._docker = FakeDocker(self._sandbox.path(kubelet_config.DOCKER_SOCKET))
+        except OSError as error:
+            self.close()
+            raise SubjectSetupError(f"no Docker: {error}") from error
 
     @property
     def sandbox(self) -> Sandbox:
