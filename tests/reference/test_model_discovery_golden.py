@@ -1,7 +1,6 @@
 """Discovery by release against what cAdvisor and the kubelet made of captured machines.
 
-The figures come from the code of the releases named, run over these trees. They are not part of the
-project; without them these tests are skipped.
+The figures come from the code of the releases named, run over these trees: tests/golden/README.md.
 """
 
 from __future__ import annotations
@@ -21,28 +20,24 @@ from reference import Cache, DiscoveryError, MachineInfo, discover
 from reference.behaviours import Behaviour
 from reference.releases import Release, has
 
-SHARED = Path(__file__).parents[2].parent / "shared"
-GOLDEN = SHARED / "golden" / "discovery-by-release.json.gz"
+GOLDEN = Path(__file__).parents[1] / "golden"
 CPU, NODE = "sys/devices/system/cpu", "sys/devices/system/node"
-
-pytestmark = pytest.mark.skipif(
-    not GOLDEN.exists(), reason="captures of real machines are not here"
-)
 
 Files = dict[str, str]
 
 
 @cache
 def golden() -> dict[str, dict[str, Any]]:
-    read: dict[str, dict[str, Any]] = json.loads(gzip.decompress(GOLDEN.read_bytes()))
+    read: dict[str, dict[str, Any]] = json.loads(
+        gzip.decompress((GOLDEN / "discovery-by-release.json.gz").read_bytes())
+    )
     return read
 
 
 def cases() -> Iterator[tuple[str, str]]:
-    if GOLDEN.exists():
-        for variant, machines in golden().items():
-            for machine in machines:
-                yield variant, machine
+    for variant, machines in golden().items():
+        for machine in machines:
+            yield variant, machine
 
 
 # -- the variants: what was done to a tree, and which build read it --------------------------------
@@ -93,7 +88,7 @@ CHANGES: dict[str, Callable[[Files], Files]] = {
 
 @cache
 def captured(machine: str) -> Files:
-    return dict(topologies.load(SHARED / "captures" / f"{machine}.tar.xz", check=False))
+    return dict(topologies.load(GOLDEN / "captures" / f"{machine}.tar.xz", check=False))
 
 
 def machine_info(variant: str, machine: str) -> MachineInfo:

@@ -54,12 +54,14 @@ def detect(
     machine: Machine,
     *,
     machines: Callable[[str], Machine] = topologies.machine,
+    reserved: CPUSet | None = None,
 ) -> Detected:
-    """Start the subject on ``machine`` and hear what it says. Raises
+    """Start the subject on ``machine`` and hear what it says. ``reserved`` is for machines whose
+    first online CPU the kubelet does not find; else that one is reserved. Raises
     :class:`~conformance.subject.SubjectLostError` where it says nothing of the kind, with the
     reason it gives for not starting."""
     # Only the static policy says what it detected; that it may refuse to start comes later.
-    config = KubeletConfig(reserved_system_cpus=CPUSet([_first_cpu(machine)]))
+    config = KubeletConfig(reserved_system_cpus=reserved or CPUSet([_first_cpu(machine)]))
     node = subject.node(machine, config, machines=machines)
     try:
         node.do(Start())
