@@ -25,7 +25,7 @@ RESERVED_STAY: Final = "Reserved CPUs stay in the shared pool"
 
 _NO_CPUS: Final = CPUSet()
 #: The kubelet takes JSON texts from the Go release it was built with; only what precedes them is
-#: its own (BEHAVIOURS: error texts).
+#: its own (docs/facts 7.5).
 _GO_JSON_TEXTS = ("json: ", "invalid character ", "unexpected end of JSON input")
 
 

@@ -17,7 +17,12 @@ import pytest
 from conformance.subjects.kubelet import builder
 
 ROOT: Final = Path(__file__).parents[1]
-PAGES: Final = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+FACTS: Final = ROOT / "docs" / "facts"
+PAGES: Final = [
+    ROOT / "README.md",
+    ROOT / "tests" / "golden" / "README.md",
+    *sorted((ROOT / "docs").rglob("*.md")),
+]
 
 
 def _blocks() -> Iterator[tuple[str, str]]:
@@ -75,12 +80,72 @@ def test_there_are_transcripts() -> None:
     assert sum(page == "machines.md" for page, _ in _blocks()) >= 3
 
 
+def _anchors(page: Path) -> set[str]:
+    """The anchors of a page's headings, as GitHub makes them."""
+    headings = re.findall(r"^#+ (.*)$", page.read_text(encoding="utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", text.lower()).replace(" ", "-") for text in headings}
+
+
+def _dead_links(page: Path) -> Iterator[str]:
+    """The relative links of a page that lead to no file, or to no heading of one."""
+    for target in re.findall(r"\]\(([^)\s]+)\)", page.read_text(encoding="utf-8")):
+        if target.startswith("https://"):
+            continue
+        name, _, anchor = target.partition("#")
+        there = page.parent / name if name else page
+        if not there.exists() or (anchor and anchor not in _anchors(there)):
+            yield f"{page.relative_to(page.parents[1])}: {target}"
+
+
 def test_links_between_pages_lead_somewhere() -> None:
-    """Relative links, that is."""
-    for page in PAGES:
-        for target in re.findall(r"\]\(([^)#]+)", page.read_text(encoding="utf-8")):
-            if not target.startswith("https://"):
-                assert (page.parent / target).exists(), f"{page.name}: {target}"
+    """Relative links, that is: to a file, and to a heading where they name one."""
+    assert [dead for page in PAGES for dead in _dead_links(page)] == []
+
+
+def test_a_dead_link_is_seen(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("# One: 1.2 `x`\n[a](page.md#one-12-x) [b](#two) [c](gone.md) [d](page.md)\n")
+    assert [dead.partition(": ")[2] for dead in _dead_links(page)] == ["#two", "gone.md"]
+
+
+def _sections() -> set[str]:
+    """The numbers of the sections of docs/facts."""
+    pages = [page.read_text(encoding="utf-8") for page in FACTS.glob("[0-9]*.md")]
+    return {number for page in pages for number in re.findall(r"^##? ([0-9.]+) ", page, re.M)}
+
+
+#: ``docs/facts 5.3``, ``docs/facts 5.1 to 5.8, 6.2 and 7.3``.
+_CITED: Final = re.compile(r"docs/facts (\d+\.\d+(?:(?:, | and | to )\d+\.\d+)*)")
+
+
+def test_sections_of_the_facts_that_are_cited_are_there() -> None:
+    """By code, tests and pages, as ``docs/facts 5.3``."""
+    sections = _sections()
+    assert len(sections) > 80
+    sources = [
+        path
+        for folder in ("benchmarks", "conformance", "hil", "pinproof", "reference", "tests")
+        for path in (ROOT / folder).rglob("*.py")
+    ]
+    cited = [
+        (path.name, number)
+        for path in [*sources, *PAGES]
+        for found in _CITED.findall(path.read_text(encoding="utf-8"))
+        for number in re.findall(r"\d+\.\d+", found)
+    ]
+    assert len(cited) > 30
+    assert [one for one in cited if one[1] not in sections] == []
+
+
+def test_every_section_of_the_facts_is_in_their_index() -> None:
+    """And links there lead to the heading of that number."""
+    index = (FACTS / "README.md").read_text(encoding="utf-8")
+    linked = dict(re.findall(r"\[([0-9.]+)[^\]]*\]\((\S+)\)", index))
+    assert set(linked) == _sections()
+    for number, target in linked.items():
+        name, _, anchor = target.partition("#")
+        assert name.startswith(f"{int(number.partition('.')[0]):02d}-"), number
+        assert not anchor or anchor.startswith(number.replace(".", "")), number
 
 
 def test_every_dependency_has_its_reason() -> None:

@@ -106,10 +106,10 @@ def test_ci_works_in_a_copy_with_nothing_beside_it(tmp_path: Path) -> None:
     )
     assert ran.returncode == 7, ran.stderr
     here, _, beside = seen.read_text().partition("--\n")
-    folder, *files = here.splitlines()
-    assert Path(folder).is_relative_to(temporary)
+    place, *files = here.splitlines()
+    assert Path(place).is_relative_to(temporary)
     assert sorted(files) == [".ci", ".git", ".gitignore", "kept"]
-    assert beside.splitlines() == [Path(folder).name, ".ci/run", ".gitignore", "kept"]
+    assert beside.splitlines() == [Path(place).name, ".ci/run", ".gitignore", "kept"]
     assert list(temporary.iterdir()) == []
     assert sorted(path.name for path in checkout.iterdir()) == [
         ".ci", ".git", ".gitignore", "ignored", "kept",

@@ -46,6 +46,19 @@ def test_every_row_of_a_behaviour_is_held_by_something() -> None:
         assert _TEST.search(held) or _SCENARIO.search(held), row
 
 
+def test_every_section_named_is_one_of_the_facts() -> None:
+    """The numbers in the first column, and the page that each part leads to."""
+    pages = {path.name: path.read_text() for path in (ROOT / "docs" / "facts").glob("[0-9]*.md")}
+    known = {one for text in pages.values() for one in re.findall(r"^## ([0-9.]+) ", text, re.M)}
+    cells = re.findall(r"^\| ([0-9][^|]*) \|", PAGES[0].read_text(), re.M)
+    named = [number for cell in cells for number in re.findall(r"\d+\.\d+", cell)]
+    assert len(named) > 45
+    assert sorted(set(named) - known) == []
+    leads = re.findall(r"^## (\d+) .*\n\nSections: .*\(facts/(\S+)\)", PAGES[0].read_text(), re.M)
+    assert [number for number, _ in leads] == [str(number) for number in range(1, 10)]
+    assert [f"{int(number):02d}" for number, _ in leads] == [name[:2] for _, name in leads]
+
+
 def test_every_section_has_rows() -> None:
     """The nine sections, in order."""
     found = re.findall(r"^## ([1-9]) ", PAGES[0].read_text(), re.M)

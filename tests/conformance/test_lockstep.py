@@ -249,7 +249,7 @@ def test_lost_cpus_must_be_lost() -> None:
 
 def test_a_subject_reads_the_machine_by_its_own_architecture() -> None:
     """An amd64 kubelet reads the tree of an s390x machine by its own rules, and the oracle goes by
-    the kubelet (BEHAVIOURS 2.8). One built for s390x misses books and drawers here."""
+    the kubelet (docs/facts 2.8). One built for s390x misses books and drawers here."""
     tree = Tree({**MACHINE.tree, "proc/cpuinfo": "vendor_id       : IBM/S390\n"})
     other = replace(MACHINE, tree=tree)
     subject = ReferenceSubject()

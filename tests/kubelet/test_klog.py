@@ -47,7 +47,7 @@ def test_the_cpu_managers_own_error_is_found_in_a_plain_line() -> None:
 
 
 def test_the_fault_before_a_panic_outranks_the_panic() -> None:
-    """Up to 1.17, whose static policy panics at a bad state (BEHAVIOURS 5.8)."""
+    """Up to 1.17, whose static policy panics at a bad state (docs/facts 5.8)."""
     fault = (
         "E1121 09:54:57.771366      25 policy_static.go:126] [cpumanager] static policy invalid "
         "state: default cpuset cannot be empty"

@@ -1,4 +1,4 @@
-"""When each real kubelet of the cache tells the runtime of CPUs: BEHAVIOURS 8.1, 8.3 and 8.4."""
+"""When each real kubelet of the cache tells the runtime of CPUs: docs/facts 8.1, 8.3 and 8.4."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""CFS quotas, as every real kubelet of the cache asks the runtime for them: BEHAVIOURS 5.10."""
+"""CFS quotas, as every real kubelet of the cache asks the runtime for them: docs/facts 5.10."""
 
 from __future__ import annotations
 

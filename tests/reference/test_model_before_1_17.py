@@ -1,4 +1,4 @@
-"""Whole nodes of 1.8 to 1.16: BEHAVIOURS 5.1 to 5.8, 6.2, 7.3, 7.4 and 8.1 to 8.5.
+"""Whole nodes of 1.8 to 1.16: docs/facts 5.1 to 5.8, 6.2, 7.3, 7.4 and 8.1 to 8.5.
 
 Of 1.15.12 and 1.16.15 real kubelets were driven, and a test says what was seen on them; the rest
 follows from the sources of 1.8.15, 1.9.11, 1.10.13, 1.11.10, 1.12.10, 1.13.12 and 1.14.10.
@@ -144,7 +144,7 @@ def test_a_number_that_cannot_be_reserved_reserves_nothing() -> None:
 
 @pytest.mark.parametrize("release", EVERY)
 def test_an_unknown_policy_is_none_up_to_1_15(release: str) -> None:
-    """BEHAVIOURS 5.1; refused by a real 1.16.15."""
+    """docs/facts 5.1; refused by a real 1.16.15."""
     view = node(Start(), config=replace(ONE, policy="statik"), release=release).view()
     if release in ("1.16", "1.17"):
         assert view.error == 'failed to run Kubelet: unknown policy: "statik"'

@@ -1,4 +1,4 @@
-"""Nodes up to 1.17, where containers take CPUs as they start: BEHAVIOURS 5.5, 7.4 and 8.1 to 8.3.
+"""Nodes up to 1.17, where containers take CPUs as they start: docs/facts 5.5, 7.4 and 8.1 to 8.3.
 
 Everything here was seen on a real 1.17.17, unless a test says otherwise.
 """
@@ -132,7 +132,7 @@ def test_up_to_1_15_init_containers_keep_theirs() -> None:
 
 
 def test_every_round_repairs_what_was_changed() -> None:
-    """BEHAVIOURS 8.3: up to 1.21."""
+    """docs/facts 8.3: up to 1.21."""
     one = node(Start(), Apply(pod("a", "1")), Apply(shared("b")))
     before = one.view()
     one.do(Tamper("a", "c1", CPUSet([0])))
@@ -188,7 +188,7 @@ def test_a_state_of_other_cpus_makes_the_policy_panic() -> None:
 
 
 def test_an_overlap_names_the_container() -> None:
-    """BEHAVIOURS 5.8, row 4: ``container id`` up to 1.17."""
+    """docs/facts 5.8, row 4: ``container id`` up to 1.17."""
     whole = node(Start(), Apply(pod("a", "2"))).view().state_file or ""
     content = json.loads(whole)
     (key,) = content["entries"]
@@ -202,7 +202,7 @@ def replace_default(content: dict[str, object], cpus: str) -> str:
 
 
 def test_a_reservation_that_is_not_to_be_had_panics() -> None:
-    """Up to 1.17; from 1.18 on an error (BEHAVIOURS 5.3)."""
+    """Up to 1.17; from 1.18 on an error (docs/facts 5.3)."""
     config = KubeletConfig(system_reserved="9")
     text = "[cpumanager] unable to reserve the required amount of CPUs (size of  did not equal 9)"
     old = node(Start(), config=config).view()

@@ -413,7 +413,7 @@ def test_strict_switched_on_or_off_does_not_start_on_the_file_of_before() -> Non
     )
 
 
-# -- maturity (BEHAVIOURS 4.1 and 4.2) -----------------------------------------------------------
+# -- maturity (docs/facts 4.1 and 4.2) -----------------------------------------------------------
 
 _A, _B, _S = "Alpha", "Beta", ""
 #: From which minor on each option is there, and how mature.

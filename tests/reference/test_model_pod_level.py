@@ -1,4 +1,4 @@
-"""Pod-level resources, from manifest to CPUs: BEHAVIOURS 5.7, 12.4 and 12.5."""
+"""Pod-level resources, from manifest to CPUs: docs/facts 5.7, 12.4 and 12.5."""
 
 from __future__ import annotations
 

@@ -147,21 +147,21 @@ _FORM = (
     ],
 )  # fmt: skip
 def test_a_reservation_that_is_no_quantity(release: str, config: KubeletConfig, error: str) -> None:
-    """BEHAVIOURS 9.2; seen on real kubelets 1.20.15, 1.26.15, 1.32.2, 1.36.4 and 1.37.0."""
+    """docs/facts 9.2; seen on real kubelets 1.20.15, 1.26.15, 1.32.2, 1.36.4 and 1.37.0."""
     with pytest.raises(ConfigurationError) as caught:
         make_policy(SMT, config, release=release)
     assert str(caught.value) == error
 
 
 def test_a_reservation_is_rounded_as_the_release_rounds_it() -> None:
-    """``1000400u`` reserves two CPUs up to 1.36 and one from 1.37 on (BEHAVIOURS 12.7)."""
+    """``1000400u`` reserves two CPUs up to 1.36 and one from 1.37 on (docs/facts 12.7)."""
     config = KubeletConfig(system_reserved="1000400u")
     policies = [make_policy(SMT, config, release=one) for one in ("1.36", "1.37")]
     assert [str(one.reserved) for one in policies if isinstance(one, StaticPolicy)] == ["0,4", "0"]
 
 
 def test_a_list_reserves_from_1_17_on() -> None:
-    """``reservedSystemCPUs`` takes the place of the amounts (BEHAVIOURS 5.3)."""
+    """``reservedSystemCPUs`` takes the place of the amounts (docs/facts 5.3)."""
     config = KubeletConfig(reserved_system_cpus=CPUSet([1, 2]), system_reserved="1")
     assert reserved_milli_cpus(config, release="1.17") == 2000
     assert reserved_milli_cpus(config, release="1.16") == 1000
@@ -321,7 +321,7 @@ def test_only_the_pod_handled_last_may_reuse() -> None:
 
 def test_an_allocation_and_a_release_are_two_writes_each() -> None:
     """The default set and the entry, each with the whole file; what is kept writes nothing
-    (BEHAVIOURS 7.7)."""
+    (docs/facts 7.7)."""
     manager, pod = started(), Pod("a", (container("c", "2"),))
     before = manager.state.changes
     admit(manager, pod)

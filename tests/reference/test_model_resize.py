@@ -1,4 +1,4 @@
-"""In-place resize under the static policy, from the kubelets' sources: BEHAVIOURS 5.11 and 12.6."""
+"""In-place resize under the static policy, from the kubelets' sources: docs/facts 5.11 and 12.6."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def test_1_37_leaves_a_resize_alone(policy: str) -> None:
 
 @pytest.mark.parametrize("policy", ["restricted", "single-numa-node"])
 def test_before_1_37_another_size_is_impossible(policy: str) -> None:
-    """BEHAVIOURS 6.3: CPUs of another number than requested give an empty list of hints."""
+    """docs/facts 6.3: CPUs of another number than requested give an empty list of hints."""
     made = manager("1.36", policy)
     before = made.state_file()
     with pytest.raises(TopologyAffinityError):
@@ -111,7 +111,7 @@ def test_the_cpus_never_follow_the_request(release: str, policy: str) -> None:
 
 
 def test_a_baseline_is_what_was_given_first() -> None:
-    """BEHAVIOURS 12.4: kept by 1.37 while the resize gate is on, and dropped with the entry."""
+    """docs/facts 12.4: kept by 1.37 while the resize gate is on, and dropped with the entry."""
     made = manager("1.37", "none")
     uid = pod("2").uid
     first = made.state.get(uid, "c")
