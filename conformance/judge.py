@@ -41,10 +41,11 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """A result, and the views behind it."""
+    """A result, and the views behind it. ``by_chance``: chance decided some of them."""
 
     result: Result
     history: tuple[Seen, ...] = ()
+    by_chance: bool = False
 
 
 def judge(case: Case, subject: Subject, *, oracle: OracleMaker, release: str) -> Judgement:
@@ -68,7 +69,9 @@ def judge(case: Case, subject: Subject, *, oracle: OracleMaker, release: str) ->
     finally:
         node.close()
     return Judgement(
-        _with(result, seconds=round(time.monotonic() - started, 4)), tuple(node.history)
+        _with(result, seconds=round(time.monotonic() - started, 4)),
+        tuple(node.history),
+        node.by_chance,
     )
 
 

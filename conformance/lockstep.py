@@ -98,7 +98,8 @@ class LockstepNode:
     """A node under test beside its oracle.
 
     ``view`` is what was last seen; ``topology`` is the machine's, as the model discovers it;
-    ``steps`` are the steps so far, in words; ``history`` has the view after each.
+    ``steps`` are the steps so far, in words; ``history`` has the view after each. ``by_chance``:
+    somewhere chance decided, and otherwise than the oracle had it.
     """
 
     def __init__(
@@ -118,6 +119,7 @@ class LockstepNode:
         self.history: list[Seen] = []
         self.kubelet_errors: list[str] = []
         self.witness = ""
+        self.by_chance = False
         self._subject = subject
         self.config = self.default_config()
         self.online = self.cpus
@@ -420,6 +422,8 @@ class LockstepNode:
             self._node.do(step)
             seen = self._node.settle(lambda view: self._settled(expected, view))
             if expected is not None and self._oracle.follow(seen):
+                if differences(expected, seen, self._subject.capabilities):
+                    self.by_chance = True
                 expected = seen
         except SubjectLostError as error:
             raise CouldNotTell(str(error), evidence=error.evidence) from error

@@ -2,7 +2,12 @@
 
 A recording is made by running scenarios on a real kubelet (``--pin-record FILE``) and ships with
 the project (``conformance/recordings/RELEASE.jsonl.xz``). It is the oracle for the subject
-``reference``, which must not be judged by itself.
+``reference``, which must not be judged by itself. All of them are made again by
+
+    python -m conformance.record RELEASE ...
+
+A scenario in which chance decided otherwise than the model has it is not recorded: another kubelet
+of that release may do otherwise again.
 
 The file is JSON lines: a header that names the kubelet, then one line a case.
 """
@@ -19,7 +24,7 @@ import msgspec
 
 from conformance.describe import step_text
 from conformance.lockstep import Seen
-from reference import CPUSet
+from reference import CPUSet, Release
 from reference.steps import Step
 from reference.view import Phase, PodView, View
 from topologies import Machine
@@ -173,11 +178,21 @@ def read(path: Path) -> Recording:
     return Recording(records[0], (one for one in records[1:] if isinstance(one, RecordedCase)))
 
 
-@lru_cache(maxsize=4)
+@lru_cache(maxsize=16)
 def shipped(release: str) -> Recording | None:
-    """The recording that ships for this minor, or ``None``."""
-    path = SHIPPED / f"{release}.jsonl.xz"
-    return read(path) if path.exists() else None
+    """The recording that ships for this minor, or for just this patch release; else ``None``."""
+    minor = ".".join(release.split(".")[:2])
+    path = SHIPPED / f"{minor}.jsonl.xz"
+    recording = read(path) if path.exists() else None
+    if recording is None or release in (minor, recording.header.version.removeprefix("v")):
+        return recording
+    return None
+
+
+def recorded_releases() -> list[str]:
+    """The minors for which a recording ships, oldest first."""
+    found = [path.name.removesuffix(".jsonl.xz") for path in SHIPPED.glob("*.jsonl.xz")]
+    return sorted(found, key=lambda release: Release.parse(release).minor)
 
 
 class RecordedOracle:

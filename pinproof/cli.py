@@ -30,6 +30,7 @@ from pinproof import (
     restore,
     run,
     simulate,
+    witnesses,
 )
 from reference.errors import ModelError
 from topologies import MachineError
@@ -69,6 +70,7 @@ app.command("export", epilog="Example: pinproof export 2s-4n-64c-smt2 /tmp/machi
     exchange.export
 )
 app.command("releases", epilog="Example: pinproof releases 1.31 1.32")(releases.releases)
+app.command("witnesses", epilog="Example: pinproof witnesses 1.36")(witnesses.witnesses)
 app.command("capture", epilog="Example: pinproof capture ssh://root@node7 -o node7.tar.xz")(
     capture.capture
 )

@@ -90,13 +90,15 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True)
 class MachineEntry:
-    """One machine; ``record`` is ``None`` where nothing ran on it."""
+    """One machine; ``record`` is ``None`` where nothing ran on it. ``witnesses``: what judged the
+    results on it, and how many each."""
 
     anchor: str
     name: str
     record: MachineRecord | None
     totals: str
     picture: str
+    witnesses: tuple[tuple[str, int], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,7 +204,11 @@ def _machine(run: Run, name: str, anchors: _Anchors, budget: _Budget) -> Machine
         picture = drawing.svg(record.cpus)
         picture = picture if budget.allows(len(picture)) else ""
     totals = _totals(record) if record else ""
-    return MachineEntry(anchors.make("machine", name), name, record, totals, picture)
+    judged = Counter(
+        line(one.witness) for one in run.results if one.machine.name == name and one.witness
+    )
+    witnesses = tuple(judged.most_common())
+    return MachineEntry(anchors.make("machine", name), name, record, totals, picture, witnesses)
 
 
 def _totals(record: MachineRecord) -> str:

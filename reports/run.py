@@ -5,6 +5,7 @@ What belongs here: reading, grouping and the verdict in words. What never does: 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -92,6 +93,12 @@ class Run:
         if self.counts[Verdict.FAIL]:
             return ExitStatus.NOT_CONFORMANT
         return ExitStatus.COULD_NOT_TELL
+
+    @cached_property
+    def witnesses(self) -> Mapping[str, int]:
+        """What judged the results besides the promise in words, and how many each."""
+        named = (line(result.witness) for result in self.results if result.witness)
+        return dict(Counter(named).most_common())
 
     @cached_property
     def caution(self) -> str:

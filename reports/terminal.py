@@ -41,6 +41,7 @@ def summary(run: Run, console: Console) -> None:
     """Print the whole summary; its last line is the verdict in words with the exit status."""
     _subject(run, console)
     console.print(_counts(run))
+    _witnesses(run, console)
     for result in run.ordered:
         if verdict_of(result) in (Verdict.FAIL, Verdict.UNKNOWN):
             _story(result, console)
@@ -74,6 +75,14 @@ def _counts(run: Run) -> Table:
         table.add_section()
         table.add_row(Text("all"), *(_count(v, n) for v, n in run.counts.items()), style="bold")
     return table
+
+
+def _witnesses(run: Run, console: Console) -> None:
+    """What judged the run, where that is not the model alone."""
+    if all(name.startswith("the model of ") for name in run.witnesses):
+        return
+    told = "; ".join(f"{name} ({count})" for name, count in run.witnesses.items())
+    console.print(Text(wrapped(f"\nJudged by {told}", console.width), "dim"))
 
 
 def _count(verdict: Verdict, count: int) -> Text:

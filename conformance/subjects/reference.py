@@ -62,6 +62,10 @@ class ReferenceSubject:
         self.info = SubjectInfo(name=name, release=release)
         self._make = make
 
+    def of(self, release: str) -> ReferenceSubject:
+        """The same of another release, which may have overrides."""
+        return ReferenceSubject(self.info.name, release=release, make=self._make)
+
     def node(
         self, machine: Machine, config: KubeletConfig, *, machines: Callable[[str], Machine]
     ) -> ModelNode:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -9,6 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import pytest
+
+from conformance.recording import recorded_releases
 
 if TYPE_CHECKING:
     from tests.cli.conftest import Command, Stream
@@ -293,3 +296,44 @@ def test_an_unknown_behaviour_is_a_slip(pinproof: Command, given: str) -> None:
     assert done.returncode == 2
     assert given.partition("=")[0] in done.stderr
     assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("release", recorded_releases())
+def test_a_release_is_judged_by_the_recording_of_its_own_kubelet(
+    release: str, pinproof: Command, results: Stream, tmp_path: Path
+) -> None:
+    """The model of the release that was asked for, beside a kubelet of that release; the report
+    says so."""
+    arguments = ("--release", release, "--machine", "1s-1n-4c-smt2", "-k", "packing/whole-core")
+    done = pinproof("run", *arguments, "--report", str(tmp_path))
+    assert done.returncode == 0, done.stdout + done.stderr
+    header, (one,), _ = results(tmp_path)
+    assert header.subject.release == release
+    assert one.witness.startswith(f"a recording of a real kubelet v{release}.")
+    assert f"Judged by {one.witness} (1)" in done.stdout
+    assert f"{one.witness} (1 scenario)" in (tmp_path / "report.html").read_text()
+
+
+def test_without_a_recording_the_report_says_who_judges(pinproof: Command) -> None:
+    done = pinproof("run", "--release", "1.25", "--machine", "1s-1n-4c-smt2", "-k", "packing")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "Judged by the promise in words alone (" in done.stdout
+
+
+def test_witnesses_are_listed(pinproof: Command) -> None:
+    """By release, and by machine of one."""
+    rows = json.loads(pinproof("witnesses", "--json").stdout)
+    assert [one["release"] for one in rows] == recorded_releases()
+    assert all(one["recorded"] > 50 and one["machines"] > 0 for one in rows)
+    (newest,) = (one for one in rows if one["release"] == "1.36")
+    machines = json.loads(pinproof("witnesses", "1.36", "--json").stdout)
+    assert len(machines) == newest["machines"]
+    assert sum(one["recorded"] for one in machines) == newest["recorded"]
+    assert all(one["recorded"] == one["apply"] for one in machines)
+    assert machines[0]["machine"] in pinproof("witnesses", "1.36").stdout
+
+
+def test_a_release_without_a_recording_is_told(pinproof: Command) -> None:
+    done = pinproof("witnesses", "1.8")
+    assert done.returncode == 2
+    assert "no recording of a kubelet 1.8 ships: there are 1." in done.stderr

@@ -1,0 +1,81 @@
+"""Make the recordings again that judge the model: the whole catalogue on real kubelets.
+
+    python -m conformance.record [-n 2] [--machine NAME ...] RELEASE ...
+
+Each release's kubelet runs every scenario on the machines of :data:`MACHINES` (about 20 minutes
+with two workers), and what was seen takes the place of ``conformance/recordings/RELEASE.jsonl.xz``.
+With ``--machine`` it runs on those machines alone and adds to what is there. A run that did not
+end well replaces nothing: the exit status is its own, and its report says why.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+import conformance.suite
+from conformance.recording import SHIPPED
+
+#: Machines of all kinds that the catalogue's scenarios need, none too large to draw and read.
+MACHINES: Final = (
+    "1s-1n-128c-smt1-l3x16", "1s-1n-2c-smt1", "1s-1n-4c-smt1", "1s-1n-4c-smt2",
+    "1s-1n-4c-smt2-near", "1s-1n-4c-smt2-off7", "1s-2n-8c-smt4-near", "1s-4n-32c-smt2",
+    "2s-2n-12c-smt2-interleaved", "2s-2n-16c-smt2", "2s-2n-16c-smt2-mem2",
+    "2s-2n-16c-smt2-off3,7-8,19", "2s-2n-192c-smt2", "2s-2n-192c-smt2-l3x12",
+    "2s-2n-32c-smt2-l3x4", "2s-2n-8c-smt2-cpustep2-pkgstep2-nodestep4",
+    "2s-4n-40c-smt2-interleaved", "2s-4n-64c-smt2", "2s-4n-64c-smt2-l3s",
+    "2s-8n-128c-smt2-l3x2", "4s-1n-4c-smt1", "4s-2n-16c-smt2", "4s-4n-48c-smt2",
+    "8s-8n-32c-smt4-near",
+)  # fmt: skip
+
+_SUITE: Final = Path(conformance.suite.__file__).parent
+
+
+def arguments(release: str, machines: Sequence[str], workers: int, path: Path) -> list[str]:
+    """The arguments of pytest that record a kubelet of ``release`` into ``path``."""
+    return [
+        str(_SUITE / "test_scenarios.py"),
+        *(f"--rootdir={_SUITE}", "-c", "/dev/null", "-p", "no:cacheprovider", "-q", "--tb=short"),
+        *(f"--pin-subject=kubelet:{release}", f"--pin-record={path}", "-n", str(workers)),
+        *(f"--pin-machine={name}" for name in machines),
+    ]
+
+
+def record(release: str, machines: Sequence[str], workers: int) -> int:
+    """Record one release; the exit status of its run."""
+    shipped = SHIPPED / f"{release}.jsonl.xz"
+    with tempfile.TemporaryDirectory() as folder:
+        made = Path(folder) / shipped.name
+        if machines and shipped.exists():
+            shutil.copy(shipped, made)
+        command = [sys.executable, "-m", "pytest"]
+        asked = arguments(release, machines or MACHINES, workers, made)
+        status = subprocess.run([*command, *asked], check=False).returncode
+        if status == 0:
+            shutil.copy(made, shipped)
+    return status
+
+
+def main(given: Sequence[str] | None = None) -> int:
+    """The command of this module's docstring. The first bad exit status, else 0."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n\n", 1)[0])
+    parser.add_argument("release", nargs="+", help="a minor: 1.32")
+    parser.add_argument("-n", type=int, default=2, dest="workers", help="how many at a time")
+    parser.add_argument("--machine", action="append", default=[], help="repeatable")
+    asked = parser.parse_args(given)
+    for release in asked.release:
+        status = record(release, asked.machine, asked.workers)
+        if status:
+            sys.stderr.write(f"{release}: not recorded: its run ended with status {status}\n")
+            return status
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
