@@ -118,6 +118,20 @@ def _sections() -> set[str]:
 _CITED: Final = re.compile(r"docs/facts (\d+\.\d+(?:(?:, | and | to )\d+\.\d+)*)")
 
 
+def test_nothing_cites_a_page_that_is_not_here() -> None:
+    """The facts are cited as ``docs/facts 5.3``, and by no other name."""
+    words = re.compile(
+        r"\b(?:BEHAV" + r"IOURS|COVER" + r"AGE|KUBELET-IN" + r"-THE-LOOP)(?:\.md)?\b"
+    )
+    files = [
+        path
+        for folder in ("benchmarks", "conformance", "docs", "hil", "pinproof", "reference", "tests")
+        for path in (ROOT / folder).rglob("*")
+        if path.suffix in (".py", ".md", ".toml")
+    ]
+    assert [p.name for p in files if words.search(p.read_text(encoding="utf-8"))] == []
+
+
 def test_sections_of_the_facts_that_are_cited_are_there() -> None:
     """By code, tests and pages, as ``docs/facts 5.3``."""
     sections = _sections()

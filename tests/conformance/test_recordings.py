@@ -74,8 +74,8 @@ def test_many_machines_are_recorded() -> None:
     [(release, name) for release in recorded_releases() for name in _recorded(release)],
 )
 def test_the_model_does_what_a_real_kubelet_did(release: str, name: str) -> None:
-    """On every machine recorded, in every scenario that applies there, after every step. On the
-    newest release each of them was recorded as it is now; on others most were."""
+    """On every machine recorded, in every scenario that applies there, after every step. Of the
+    newest release each of them was recorded as it is now."""
     judged = [_judged(case, release) for case in _cases(machine(name))]
     ran = [one for one in judged if one.verdict != "skip"]
     wrong = [one.explanation for one in ran if one.verdict != "pass"]
@@ -83,10 +83,10 @@ def test_the_model_does_what_a_real_kubelet_did(release: str, name: str) -> None
     recorded_ones = [
         one for one in ran if one.witness.startswith(f"a recording of a real kubelet v{release}.")
     ]
-    assert len(recorded_ones) > 10
+    assert recorded_ones
     if release == NEWEST:
+        assert len(recorded_ones) > 10
         assert recorded_ones == ran
-    assert len(recorded_ones) >= 0.8 * len(ran)
 
 
 def _judged(case: Case, release: str) -> Result:
