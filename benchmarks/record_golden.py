@@ -3,6 +3,7 @@
     python -m benchmarks.record_golden discovery --kubelet 1.36
     python -m benchmarks.record_golden allocations --driver 1.37
     python -m benchmarks.record_golden align-by-socket --driver 1.36 --write
+    python -m benchmarks.record_golden checkpoints --driver 1.37
 
 Without ``--write`` it compares: it prints each difference and how much is equal, and the exit
 status is 1 where something differs. With ``--write`` the file gets what was recorded.
@@ -15,6 +16,10 @@ gets a line ``cpu MHz``, which decides nothing else.
 ``allocations`` and ``align-by-socket``: the kubelet's own static policy, in a driver (``pinproof
 driver build``, 1.22 or later), allocates each row. The policy refuses some requests before its
 allocator sees them (:func:`askable`); those rows stay as they are and are counted.
+
+``checkpoints``: the kubelet's own CPU manager, in a driver, is started on each file of
+``checkpoints-1.37.json``; whether it can read it, and the error if not, is compared. A driver does
+not say what it read, so that this file is never written.
 """
 
 from __future__ import annotations
@@ -22,6 +27,7 @@ from __future__ import annotations
 import argparse
 import gzip
 import json
+import re
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -264,6 +270,53 @@ def read_machines(path: Path) -> dict[str, dict[int, Place]]:
     }
 
 
+# -- state files -----------------------------------------------------------------------------------
+
+_UNREADABLE: Final = re.compile(
+    r"could not restore state from checkpoint: (?P<error>.*), please drain this node ", re.DOTALL
+)
+_EIGHT_CPUS: Final = {cpu: (0, 0, cpu, 0) for cpu in range(8)}
+
+
+def compare_checkpoints(program: Program, cases: list[Row]) -> Outcome:
+    """With which error each file is refused, or that it is read, against what is recorded of this
+    minor."""
+    minor = f"1.{Release.parse(program.about.release).minor}."
+    outcome = Outcome([])
+    for number, case in enumerate(cases):
+        recorded = [one for release, one in case["outcome"].items() if release.startswith(minor)]
+        if not recorded:
+            outcome.not_asked += 1
+            continue
+        expected = None if recorded[0]["ok"] else recorded[0]["error"]
+        outcome.note(case["name"], expected, _refusal(program, case, f"node{number}"))
+    return outcome
+
+
+def _refusal(program: Program, case: Row, node: str) -> str | None:
+    """Why the file cannot be read, or ``None``. A file that is read may still not suit the machine,
+    which is another error."""
+    config = KubeletConfig(
+        policy=case["policy"],
+        feature_gates=case["feature_gates"],
+        reserved_system_cpus=CPUSet([0]),
+    )
+    start = wire.Start(
+        node=node,
+        machine=machine_line(machine_info(_EIGHT_CPUS)),
+        config=settings(config),
+        state_file=case["file"],
+        containers=[
+            wire.ContainerState(pod_uid=at["pod"], name=at["container"], id=one, state="running")
+            for one, at in case.get("initial_containers", {}).items()
+        ],
+    )
+    answer = program.ask(start, wire.StartAnswer)
+    program.ask(wire.Close(node=node), wire.Answer)
+    found = answer.refused and _UNREADABLE.search(answer.refused.message)
+    return found["error"] if found else None
+
+
 # -- the command -----------------------------------------------------------------------------------
 
 
@@ -278,8 +331,7 @@ def _of_kubelet(asked: argparse.Namespace) -> Outcome:
 def _of_driver(rows_file: str, machines_file: str) -> Callable[[argparse.Namespace], Outcome]:
     def run(asked: argparse.Namespace) -> Outcome:
         path = GOLDEN / rows_file
-        built = Path(asked.driver) if Path(asked.driver).is_file() else drivers.build(asked.driver)
-        program = Program(built.name, [str(built)])
+        program = _program(asked)
         try:
             rows = read_rows(path)
             outcome = record_rows(program, rows, read_machines(GOLDEN / machines_file))
@@ -290,6 +342,22 @@ def _of_driver(rows_file: str, machines_file: str) -> Callable[[argparse.Namespa
         return outcome
 
     return run
+
+
+def _checkpoints(asked: argparse.Namespace) -> Outcome:
+    if asked.write:
+        raise SystemExit("checkpoints are compared only: what a kubelet read is not to be had")
+    cases = json.loads((GOLDEN / "checkpoints-1.37.json").read_text(encoding="utf-8"))["read"]
+    program = _program(asked)
+    try:
+        return compare_checkpoints(program, cases)
+    finally:
+        program.close()
+
+
+def _program(asked: argparse.Namespace) -> Program:
+    built = Path(asked.driver) if Path(asked.driver).is_file() else drivers.build(asked.driver)
+    return Program(built.name, [str(built)])
 
 
 #: What can be recorded, and the option that names by what.
@@ -303,6 +371,7 @@ WHAT: Final[dict[str, tuple[str, Callable[[argparse.Namespace], Outcome]]]] = {
         "driver",
         _of_driver("align-by-socket-1.37.jsonl.gz", "align-by-socket-topologies.json"),
     ),
+    "checkpoints": ("driver", _checkpoints),
 }
 
 
@@ -312,7 +381,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n\n", 1)[0])
     parser.add_argument("what", choices=WHAT)
     parser.add_argument("--kubelet", help="a path or a release; for discovery")
-    parser.add_argument("--driver", help="a path or a release; for the allocations")
+    parser.add_argument("--driver", help="a path or a release; for all others")
     parser.add_argument("--write", action="store_true", help="write what was recorded")
     asked = parser.parse_args(arguments)
     needed, record = WHAT[asked.what]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -28,6 +29,27 @@ def test_a_driver_allocates_as_recorded(release: str, driver_path: Callable[[str
         program.close()
     assert outcome.differences == []
     assert outcome.equal > 600
+
+
+@pytest.mark.parametrize("release", ["1.26", "1.32", "1.36", "1.37"])
+def test_a_driver_refuses_the_files_that_are_recorded_as_refused(
+    release: str, driver_path: Callable[[str], Path]
+) -> None:
+    path = driver_path(release)
+    cases = json.loads((GOLDEN / "checkpoints-1.37.json").read_text(encoding="utf-8"))["read"]
+    program = Program(path.name, [str(path)])
+    try:
+        outcome = record_golden.compare_checkpoints(program, cases)
+    finally:
+        program.close()
+    assert outcome.differences == []
+    assert outcome.equal + outcome.not_asked == 82
+    assert outcome.equal >= 49
+
+
+def test_checkpoints_are_not_written() -> None:
+    with pytest.raises(SystemExit, match="compared only"):
+        record_golden.main(["checkpoints", "--driver", "1.36", "--write"])
 
 
 @pytest.mark.parametrize("name", [*MACHINES, *ALIGNED])
