@@ -33,6 +33,11 @@ class Level(Enum):
     EXTENDED = "extended"
 
 
+class DoesNotApply(Exception):
+    """Raised by a scenario that turns out not to apply to the machine and release it is driven on;
+    ``str()`` says in one line what is missing. The verdict is then ``skip``."""
+
+
 @dataclass(frozen=True, slots=True)
 class Source:
     """Where the promise is made: a document, KEP, issue or source file, with its address."""
