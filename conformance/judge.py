@@ -101,7 +101,7 @@ def _drive(case: Case, subject: Subject, node: LockstepNode, topology: CPUTopolo
         case.scenario.body(node)
     except Divergence as divergence:
         return _failed(case, subject, node, topology, divergence.failure)
-    except DoesNotApply as reason:
+    except DoesNotApply as error:
         return _result(case, subject, topology, Verdict.SKIP, str(error), node=node)
     except SubjectUnable as error:
         skipped = _result(case, subject, topology, Verdict.SKIP, str(error), node=node)
