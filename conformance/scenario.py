@@ -66,6 +66,8 @@ class Needs:
 
     def missing(self, topology: CPUTopology) -> str:
         """What the machine lacks, in words; ``""`` if nothing."""
+        if not topology.details:
+            return "needs CPUs, the kubelet finds none on the machine"
         wanted = (
             ("CPUs beside its first core", self.free, _free(topology)),
             ("physical cores", self.cores, topology.num_cores),

@@ -134,3 +134,19 @@ def test_only_the_machine_that_was_named_is_judged(
     _, found, footer = results(tmp_path)
     assert {one.machine.name for one in found} == {"1s-1n-4c-smt2"}
     assert footer.idle == []
+
+
+@pytest.mark.parametrize("with_nodes", [True, False])
+def test_simulate_on_a_machine_without_cpus_is_one_line(
+    pinproof: Command, dead: Path, with_nodes: bool
+) -> None:
+    """As a kubelet gives up on it; status 1 would say that a promise is broken."""
+    if not with_nodes:  # as s390x shows itself under z/VM
+        tree = topologies.load(dead)
+        kept = {path: text for path, text in tree.items() if "/system/node/" not in path}
+        topologies.pack(topologies.Tree(kept), dead, replace=True)
+    done = pinproof("simulate", "--machine", str(dead), "--pods", "1")
+    assert done.returncode == 2, done.stdout + done.stderr
+    assert done.stdout == ""
+    (line,) = done.stderr.strip().splitlines()
+    assert line.startswith("pinproof: the kubelet would not start: ")

@@ -12,16 +12,17 @@ from conformance.oracle import ModelOracle
 from conformance.results import Result
 from conformance.scenario import catalogue, find
 from conformance.subjects.reference import ReferenceSubject
-from topologies import machine
+from reference import discover
+from topologies import Machine, Tree, machine
 
 TOGETHER = "topology/single-numa-node-keeps-together"
 
 
-def _judged(scenario: str, name: str, release: str) -> Result:
+def _judged(scenario: str, on: str | Machine, release: str) -> Result:
     found = find(scenario)
     assert found is not None
     return judge(
-        Case(found, machine(name)),
+        Case(found, machine(on) if isinstance(on, str) else on),
         ReferenceSubject(release=release),
         oracle=partial(ModelOracle, release=release),
         release=release,
@@ -66,6 +67,52 @@ def test_numa_nodes_beyond_63_are_left_alone() -> None:
     assert "needs NUMA node ids of 0 to 63" in result.reason
 
 
+def _all_on(shown: Machine, release: str) -> list[Result]:
+    return [_judged(one.id, shown, release) for one in catalogue() if not one.machine]
+
+
+def _without_numa_nodes(spec: str) -> Machine:
+    """As s390x shows itself: no NUMA node, and packages without an id."""
+    tree = {
+        path: "-1\n" if path.endswith("/physical_package_id") else text
+        for path, text in machine(spec).tree.items()
+        if not path.startswith("sys/devices/system/node/")
+    }
+    return Machine("without-numa-nodes", Tree(tree), spec)
+
+
+def _without_topology(spec: str) -> Machine:
+    """As s390x shows itself under z/VM: CPUs online, in no core or package."""
+    tree = {
+        path: text
+        for path, text in machine(spec).tree.items()
+        if not path.startswith("sys/devices/system/node/") and "/topology/" not in path
+    }
+    return Machine("without-topology", Tree(tree), spec)
+
+
+def test_a_machine_whose_numa_node_is_minus_1() -> None:
+    """All but the scenarios with a Topology Manager policy apply."""
+    shown = _without_numa_nodes("1s-1n-8c-smt2")
+    assert discover(shown.tree).numa_node_ids == (-1,)
+    results = _all_on(shown, "1.36")
+    assert {one.verdict for one in results} == {"pass", "skip"}
+    assert sum(one.verdict == "pass" for one in results) > 50
+    strange = "needs NUMA node ids of 0 to 63 under a Topology Manager policy, the machine has -1"
+    assert any(one.reason.startswith(strange) for one in results)
+
+
+@pytest.mark.parametrize("release", ["1.30", "1.36"])
+def test_a_machine_that_shows_no_cpu_in_any_core(release: str) -> None:
+    """A kubelet with the static policy does not start there, and no scenario applies."""
+    shown = _without_topology("1s-1n-4c-smt1")
+    assert not discover(shown.tree).cpu_topology().details
+    reasons = {(one.verdict, one.reason) for one in _all_on(shown, release) if one.area != "node"}
+    lacking = ("skip", "needs CPUs, the kubelet finds none on the machine")
+    assert lacking in reasons
+    assert all(reason.startswith("promised ") for _, reason in reasons - {lacking})
+
+
 def test_a_usual_machine_is_given_no_option() -> None:
     """What is not needed is not set."""
     assert "max-allowable" not in "".join(_judged(TOGETHER, "2s-2n-8c-smt2", "1.36").steps)
@@ -75,7 +122,7 @@ def test_a_usual_machine_is_given_no_option() -> None:
 @pytest.mark.parametrize("release", ["1.30", "1.36"])
 def test_no_scenario_accuses_a_genuine_kubelet(name: str, release: str) -> None:
     """Nor is there one that cannot tell."""
-    results = [_judged(one.id, name, release) for one in catalogue() if not one.machine]
+    results = _all_on(machine(name), release)
     wrong = [
         f"{one.scenario}: {one.reason}" for one in results if one.verdict in ("fail", "unknown")
     ]
