@@ -31,7 +31,7 @@ from pinproof import (
     run,
     simulate,
 )
-from reference.errors import DiscoveryError, ModelError
+from reference.errors import ModelError
 from topologies import MachineError
 from topologies.capturing import BadTarget, CaptureError
 
@@ -102,8 +102,6 @@ def main() -> None:
         _fail(error, ExitStatus.USAGE)
     except CaptureError as error:
         _fail(error, ExitStatus.COULD_NOT_TELL)
-    except DiscoveryError as error:
-        _fail(f"the kubelet would not start: {error}", ExitStatus.USAGE)
     except (MachineError, ModelError, NodeUsageError, SubjectUsageError) as error:
         _fail(error, ExitStatus.USAGE)
     except (NotRestored, SubjectNotRestored) as error:
@@ -115,7 +113,7 @@ def main() -> None:
         sys.exit(ExitStatus.CONFORMANT)
 
 
-def _fail(error: Exception | str, status: ExitStatus) -> None:
+def _fail(error: Exception, status: ExitStatus) -> None:
     Console(stderr=True, highlight=False, emoji=False).print(
         f"pinproof: {error}", markup=False, soft_wrap=True
     )

@@ -5,7 +5,7 @@ What belongs here: reading, grouping and the verdict in words. What never does: 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -135,7 +135,7 @@ _IN_WORDS: Final = {
 }
 
 
-def _some(names: Sequence[str], most: int = 5) -> str:
+def _some(names: tuple[str, ...], most: int = 5) -> str:
     more = f" and {len(names) - most} more" if len(names) > most else ""
     return f"{', '.join(names[:most])}{more}"
 
