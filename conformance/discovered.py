@@ -51,5 +51,6 @@ def architecture_of(info: SubjectInfo) -> str | None:
 
 
 def first_core(topology: CPUTopology) -> CPUSet:
-    """The physical core of the lowest CPU, which is reserved where nothing else is said."""
-    return topology.with_siblings(CPUSet([min(topology.details)]))
+    """The physical core of the lowest CPU, which is reserved where nothing else is said; empty
+    where the machine shows no CPU."""
+    return topology.with_siblings(CPUSet([*topology.details][:1]))

@@ -19,7 +19,7 @@ from conformance.lockstep import (
     machine_record,
 )
 from conformance.results import Failure, Result
-from conformance.scenario import Scenario
+from conformance.scenario import DoesNotApply, Scenario
 from conformance.subject import Subject, SubjectError, SubjectUnable
 from conformance.verdict import Verdict
 from reference import CPUTopology, DiscoveryError, Release
@@ -104,6 +104,8 @@ def _drive(case: Case, subject: Subject, node: LockstepNode, topology: CPUTopolo
         case.scenario.body(node)
     except Divergence as divergence:
         return _failed(case, subject, node, topology, divergence.failure)
+    except DoesNotApply as error:
+        return _result(case, subject, topology, Verdict.SKIP, str(error), node=node)
     except SubjectUnable as error:
         skipped = _result(case, subject, topology, Verdict.SKIP, str(error), node=node)
         return _with(skipped, unable=True)

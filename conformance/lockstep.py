@@ -22,7 +22,7 @@ from conformance.checks import (
     violations,
 )
 from conformance.describe import config_text, step_text, topology_text
-from conformance.discovered import architecture_of, first_core, topology_of
+from conformance.discovered import architecture_of, first_core, info_of, topology_of
 from conformance.oracle import Oracle
 from conformance.pods import best_effort
 from conformance.results import Difference, Failure, Holding, MachineRecord
@@ -141,6 +141,12 @@ class LockstepNode:
     def cpus(self) -> CPUSet:
         """All CPUs that the kubelet finds on the machine."""
         return CPUSet(self.topology.details)
+
+    @property
+    def numa_nodes(self) -> tuple[int, ...]:
+        """The ids of the NUMA nodes that the Topology Manager counts, those without CPUs too."""
+        tree, built_for = self.machine.tree, self._architecture
+        return info_of(tree, release=self.release, architecture=built_for).numa_node_ids
 
     @property
     def reservable(self) -> CPUSet:

@@ -33,6 +33,11 @@ class Level(Enum):
     EXTENDED = "extended"
 
 
+class DoesNotApply(Exception):
+    """Raised by a scenario that turns out not to apply to the machine and release it is driven on;
+    ``str()`` says in one line what is missing. The verdict is then ``skip``."""
+
+
 @dataclass(frozen=True, slots=True)
 class Source:
     """Where the promise is made: a document, KEP, issue or source file, with its address."""
@@ -61,6 +66,8 @@ class Needs:
 
     def missing(self, topology: CPUTopology) -> str:
         """What the machine lacks, in words; ``""`` if nothing."""
+        if not topology.details:
+            return "needs CPUs, the kubelet finds none on the machine"
         wanted = (
             ("CPUs beside its first core", self.free, _free(topology)),
             ("physical cores", self.cores, topology.num_cores),

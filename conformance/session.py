@@ -108,7 +108,8 @@ def _told_trips(config: pytest.Config) -> list[str]:
 
 def cases(config: pytest.Config) -> list[Case]:
     """Every scenario on every machine that was asked for. A scenario about one machine of its own
-    stands in the list once, on that machine.
+    stands in the list once, on that machine: where the whole catalogue was asked for, that machine,
+    or, with ``-k``, that scenario.
 
     Raises :class:`pytest.UsageError` for an unknown machine or release.
     """
@@ -123,7 +124,7 @@ def cases(config: pytest.Config) -> list[Case]:
             case
             for scenario in catalogue()
             if _is_asked(scenario, level) and not (real and scenario.machine)
-            for case in _cases_of(scenario, unique)
+            for case in _cases_of(scenario, unique, config)
         ]
     except (topologies.MachineError, ModelError, SubjectUsageError, ValueError) as error:
         raise pytest.UsageError(str(error)) from error
@@ -147,10 +148,26 @@ def _machines(config: pytest.Config) -> list[topologies.Machine]:
     return [machine for pattern in patterns for machine in topologies.find(pattern)]
 
 
-def _cases_of(scenario: Scenario, machines: dict[str, topologies.Machine]) -> list[Case]:
-    if scenario.machine:
-        return [Case(scenario, topologies.machine(scenario.machine))]
-    return [Case(scenario, machine) for machine in machines.values()]
+def _cases_of(
+    scenario: Scenario, machines: dict[str, topologies.Machine], config: pytest.Config
+) -> list[Case]:
+    if not scenario.machine:
+        return [Case(scenario, machine) for machine in machines.values()]
+    own = topologies.machine(scenario.machine)
+    chosen = machines.get(own.name)
+    is_chosen = chosen is not None and chosen.digest == own.digest
+    by_name = scenario.id.partition("/")[2] in config.getoption("-k").lower()
+    takes_all = "all" in (config.getoption("--pin-machine") or ["all"])
+    return [Case(scenario, own)] if is_chosen or by_name or takes_all else []
+
+
+def _named(config: pytest.Config) -> set[str]:
+    """The machines that were asked for by more than ``all``: a subject that is machines itself was
+    named with them."""
+    if getattr(subject_of(config), "machines", ()):
+        return {machine.name for machine in _machines(config)}
+    patterns = [one for one in config.getoption("--pin-machine") if one != "all"]
+    return {machine.name for pattern in patterns for machine in topologies.find(pattern)}
 
 
 def judge_item(case: Case, subject: Subject, item: pytest.Item) -> Judgement:
@@ -194,6 +211,8 @@ class Run:
         self._recorded: list[RecordedCase] = []
         self._reported: set[str] = set()
         self._counts = dict.fromkeys(Verdict, 0)
+        self._asked_for: list[str] = []
+        self._applied: set[str] = set()
         self._by_id: dict[str, Case] = {}
         self._directory: Path | None = None
         self._not_restored: list[str] = []
@@ -219,10 +238,24 @@ class Run:
         elif self._config.getoption("--pin-stream"):
             self.stream = Path(self._config.getoption("--pin-stream"))
         chosen = (self._by_id.get(_case_id(nodeid)) for nodeid in nodeids)
-        names = sorted({case.machine.name for case in chosen if case is not None})
+        selected = [case for case in chosen if case is not None]
+        self._asked_for = self._machines_asked_for(selected)
+        names = sorted({case.machine.name for case in selected}.union(self._asked_for))
         self._writer = StreamWriter(
             self.stream, subject_of(self._config).info, names, _environment(self._config)
         )
+
+    def _machines_asked_for(self, selected: Sequence[Case]) -> list[str]:
+        """The machines on which some scenario has to apply: those that were named; of the whole
+        catalogue, those of which no case was deselected."""
+        left_out = set(self._by_id).difference(case.id for case in selected)
+        partly = {self._by_id[case_id].machine.name for case_id in left_out}
+        whole = {case.machine.name for case in selected} - partly
+        return sorted(whole | _named(self._config))
+
+    @property
+    def _idle(self) -> list[str]:
+        return [name for name in self._asked_for if name not in self._applied]
 
     def learn_not_restored(self, what: str) -> None:
         """A process of this run could not leave everything as it was."""
@@ -249,6 +282,8 @@ class Run:
         assert self._writer is not None
         self._reported.add(nodeid)
         self._counts[Verdict(result.verdict)] += 1
+        if result.verdict != Verdict.SKIP.value:
+            self._applied.add(result.machine.name)
         self._writer.add(msgspec.structs.replace(result, worker=worker or ""))
 
     def _crashed(self, report: pytest.TestReport) -> Result:
@@ -277,12 +312,13 @@ class Run:
             )
             session.exitstatus = int(self.status)
             return
-        self.status = exit_status(self._counts, floor=self._config.getoption("--pin-floor"))
+        floor = self._config.getoption("--pin-floor")
+        self.status = exit_status(self._counts, floor=floor, idle=self._idle)
         if exitstatus not in (0, 1, 5) or (exitstatus == 1 and self.status == 0):
             self.status = ExitStatus.COULD_NOT_TELL
         if self._not_restored:
             self.status = ExitStatus.NOT_RESTORED
-        self._writer.finish(self._counts, self.status)
+        self._writer.finish(self._counts, self.status, self._idle)
         session.exitstatus = int(self.status)
         self._record()
         if self.stream is not None and self._directory is not None:

@@ -46,14 +46,17 @@ class StreamWriter:
         """One more result, on disk at once: a run that dies keeps what it had found."""
         self._write(result)
 
-    def finish(self, counts: Mapping[Verdict, int], status: ExitStatus) -> None:
-        """The footer, and the end."""
+    def finish(
+        self, counts: Mapping[Verdict, int], status: ExitStatus, idle: Sequence[str] = ()
+    ) -> None:
+        """The footer, and the end; ``idle`` as in :class:`conformance.results.Footer`."""
         self._write(
             Footer(
                 counts={verdict.value: count for verdict, count in counts.items()},
                 exit_status=int(status),
                 finished=_now(),
                 seconds=round(time.monotonic() - self._started, 3),
+                idle=list(idle),
             )
         )
         self.abandon()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from enum import Enum, IntEnum
 
 
@@ -34,14 +34,17 @@ def tally(verdicts: Iterable[Verdict]) -> dict[Verdict, int]:
     return counts
 
 
-def exit_status(counts: Mapping[Verdict, int], *, floor: int = 1) -> ExitStatus:
+def exit_status(
+    counts: Mapping[Verdict, int], *, floor: int = 1, idle: Collection[str] = ()
+) -> ExitStatus:
     """The status of a run: a broken promise outranks what could not be told, and that outranks
     having run too little. Only passes and failures count against ``floor``, which is at least 1,
-    so that green but empty is impossible."""
+    so that green but empty is impossible; ``idle`` are the machines that were asked for and on
+    which no scenario applied, and one of them is too little as well."""
     if counts.get(Verdict.FAIL, 0):
         return ExitStatus.NOT_CONFORMANT
     if counts.get(Verdict.UNKNOWN, 0):
         return ExitStatus.COULD_NOT_TELL
-    if counts.get(Verdict.PASS, 0) < max(floor, 1):
+    if idle or counts.get(Verdict.PASS, 0) < max(floor, 1):
         return ExitStatus.TOO_FEW
     return ExitStatus.CONFORMANT

@@ -50,8 +50,9 @@ _POD_LEVEL_TEXTS: Final = {
     "container": "Pod Scope pod with pod-level resources failed admission with a container-level "
     "topology manager",
 }
-#: The kubelet holds a set of NUMA nodes in 64 bits.
-_NODE_IDS: Final = 64
+#: The kubelet holds a set of NUMA nodes in 64 bits. With another id the set of all nodes is nil,
+#: which it trips over when it merges hints: at the first pod of any kind (1.36.4).
+_NODE_IDS: Final = range(64)
 
 
 class TopologyPolicy(Enum):
@@ -206,8 +207,12 @@ def _node_ids(info: MachineInfo) -> set[int]:
 
 def _every_node(info: MachineInfo) -> int:
     ids = _node_ids(info)
-    if any(one >= _NODE_IDS for one in ids):
-        raise NotModelled(f"the Topology Manager with NUMA node {max(ids)}: it has 64 bits")
+    strange = [one for one in sorted(ids) if one not in _NODE_IDS]
+    if strange:
+        raise NotModelled(
+            f"a Topology Manager policy with NUMA node {strange[0]}: the kubelet holds nodes "
+            f"{_NODE_IDS[0]} to {_NODE_IDS[-1]}, and panics at its first pod"
+        )
     return sum(1 << one for one in ids)
 
 

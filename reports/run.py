@@ -67,6 +67,11 @@ class Run:
         return tuple(names)
 
     @cached_property
+    def idle(self) -> tuple[str, ...]:
+        """The machines that were asked for and on which no scenario applied."""
+        return tuple(map(line, self.footer.idle)) if self.footer else ()
+
+    @cached_property
     def contradiction(self) -> str:
         """Where the footer says something else than the results do, in words; else ``""``."""
         if self.footer is None:
@@ -78,7 +83,7 @@ class Run:
         status = self.footer.exit_status
         if status not in set(ExitStatus):
             return f"its footer has the exit status {status}, which means nothing"
-        if status == ExitStatus.CONFORMANT != exit_status(self.counts):
+        if status == ExitStatus.CONFORMANT != exit_status(self.counts, idle=self.idle):
             return f"its footer claims conformance, its results are {_listed(counted)}"
         return ""
 
@@ -117,6 +122,8 @@ class Run:
         for verdict, words in _AND.items():
             if self.counts[verdict]:
                 parts.append(f"{self.counts[verdict]} {words}")
+        if self.idle:
+            parts.append(f"no scenario applied on {_some(self.idle)}")
         return f"{_IN_WORDS[self.status]}: {', '.join(parts)}."
 
 
@@ -133,6 +140,11 @@ _IN_WORDS: Final = {
     ExitStatus.TOO_FEW: "Too little ran to tell",
     ExitStatus.NOT_RESTORED: "A node was not left as it was found (see `pinproof restore`)",
 }
+
+
+def _some(names: tuple[str, ...], most: int = 5) -> str:
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return f"{', '.join(names[:most])}{more}"
 
 
 def _listed(counts: Mapping[str, int]) -> str:

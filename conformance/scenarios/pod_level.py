@@ -13,6 +13,7 @@ from typing import Final
 from conformance.lockstep import LockstepNode
 from conformance.pods import exclusive, guaranteed_of
 from conformance.scenario import Level, Needs, scenario
+from conformance.scenarios.aligning import aligning
 from conformance.scenarios.sources import (
     POD_LEVEL,
     POD_LEVEL_EMPTY,
@@ -34,12 +35,9 @@ _REFUSALS: Final = (Capability.REJECTIONS,)
 def _config(
     node: LockstepNode, policy: str = "restricted", *, scope: str = "pod", on: bool = True
 ) -> KubeletConfig:
-    return replace(
-        node.config,
-        topology_manager_policy=policy,
-        topology_manager_scope=scope,
-        feature_gates={"PodLevelResourceManagers": True} if on else {},
-    )
+    aligned = aligning(node, policy, scope=scope)
+    gates = {"PodLevelResourceManagers": True} if on else {}
+    return replace(aligned, feature_gates={**aligned.feature_gates, **gates})
 
 
 def _pod(name: str, cpus: int, *containers: Container) -> Pod:

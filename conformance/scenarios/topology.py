@@ -16,6 +16,7 @@ from conformance.lockstep import LockstepNode
 from conformance.pods import best_effort, exclusive, guaranteed, guaranteed_of
 from conformance.results import Difference
 from conformance.scenario import Needs, scenario
+from conformance.scenarios.aligning import aligning
 from conformance.scenarios.sources import (
     BY_SOCKET,
     CLOSEST_NUMA,
@@ -28,7 +29,6 @@ from conformance.scenarios.sources import (
 )
 from conformance.subject import Capability
 from reference import CPUSet
-from reference.behaviours import Behaviour
 from reference.steps import Kind, KubeletConfig
 from reference.view import Phase, PodView
 from topologies import machine
@@ -53,20 +53,13 @@ def _config(
     options: Mapping[str, str] | None = None,
     by_socket: bool = False,
 ) -> KubeletConfig:
-    gates = {"CPUManagerPolicyAlphaOptions": True} if by_socket else {}
-    if options and not node.release_has(Behaviour.TOPOLOGY_OPTIONS_STABLE):
-        gates |= {
-            "TopologyManagerPolicyOptions": True,
-            "TopologyManagerPolicyAlphaOptions": True,
-            "TopologyManagerPolicyBetaOptions": True,
-        }
+    aligned = aligning(node, policy, scope=scope, options=options)
+    if not by_socket:
+        return replace(aligned, policy_options={})
     return replace(
-        node.config,
-        topology_manager_policy=policy,
-        topology_manager_scope=scope,
-        topology_manager_policy_options=options or {},
-        policy_options={"align-by-socket": "true"} if by_socket else {},
-        feature_gates=gates,
+        aligned,
+        policy_options={"align-by-socket": "true"},
+        feature_gates={**aligned.feature_gates, "CPUManagerPolicyAlphaOptions": True},
     )
 
 

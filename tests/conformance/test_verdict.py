@@ -29,6 +29,12 @@ def test_exit_status(verdicts: list[Verdict], floor: int, status: ExitStatus) ->
     assert exit_status(tally(verdicts), floor=floor) is status
 
 
+def test_a_machine_on_which_nothing_applied_is_too_little() -> None:
+    """Whatever passed elsewhere; what was broken elsewhere is broken all the same."""
+    assert exit_status(tally([PASS, SKIP]), idle=["node7"]) is ExitStatus.TOO_FEW
+    assert exit_status(tally([FAIL, SKIP]), idle=["node7"]) is ExitStatus.NOT_CONFORMANT
+
+
 def test_tally_has_every_verdict() -> None:
     """Those that do not occur as well."""
     assert tally([PASS, PASS, SKIP]) == {PASS: 2, FAIL: 0, SKIP: 1, UNKNOWN: 0}

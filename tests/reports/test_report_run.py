@@ -103,6 +103,19 @@ def test_a_green_footer_over_nothing_is_not_believed(fakes: Fakes) -> None:
     assert run.status is ExitStatus.COULD_NOT_TELL
 
 
+def test_a_machine_on_which_nothing_applied_is_named(fakes: Fakes) -> None:
+    """A footer that names one and claims conformance is not believed."""
+    idle = msgspec.structs.replace(footer({"pass": 1}, ExitStatus.TOO_FEW), idle=["node7"])
+    run = fakes.run(fakes.result(), footer=idle)
+    assert run.status is ExitStatus.TOO_FEW
+    assert run.verdict == ("Too little ran to tell: 1 promise kept, no scenario applied on node7.")
+    many = msgspec.structs.replace(idle, idle=[f"node{n}" for n in range(7)])
+    words = fakes.run(fakes.result(), footer=many).verdict
+    assert words.endswith("no scenario applied on node0, node1, node2, node3, node4 and 2 more.")
+    green = msgspec.structs.replace(idle, exit_status=0)
+    assert "claims conformance" in fakes.run(fakes.result(), footer=green).contradiction
+
+
 def test_a_graver_footer_is_believed(fakes: Fakes) -> None:
     """A floor that was missed or a node not restored shows in no result."""
     for status in (ExitStatus.TOO_FEW, ExitStatus.NOT_RESTORED, ExitStatus.COULD_NOT_TELL):
