@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final
 
@@ -46,6 +46,26 @@ class Box:
         yield from self.cpus
         for box in self.inside:
             yield from box.all_cpus()
+
+
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """What a machine has that its CPU topology lacks: the memory, in bytes, of each NUMA node
+    without CPUs, and the CPUs that lie in no NUMA node."""
+
+    nodes: Mapping[int, int] = field(default_factory=dict)
+    cpus: frozenset[int] = frozenset()
+
+    def summary(self) -> list[str]:
+        """In words, a text for each kind that there is."""
+        said = []
+        if self.nodes:
+            count, listed = len(self.nodes), format_list(bits(self.nodes))
+            said.append(f"{count} NUMA node{'s' * (count > 1)} without CPUs ({listed})")
+        if self.cpus:
+            noun = "CPUs" if len(self.cpus) > 1 else "CPU"
+            said.append(f"in no NUMA node: {noun} {format_list(bits(self.cpus))}")
+        return said
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import Final
 
@@ -27,7 +27,9 @@ class Draft:
         self.notes: list[Note] = []
         self.online = 0
         self.width = 1
+        self._sets: dict[tuple[object, str], int | None] = {}
         self._lists: dict[int, str] = {}
+        self._masks: dict[tuple[int, int], str] = {}
 
     def note(self, kind: NoteKind, what: str, why: str) -> None:
         """Keep a note; ``what`` loses the part that all paths share."""
@@ -50,18 +52,30 @@ class Draft:
 
     def cpus(self, path: str) -> int | None:
         """A file that holds a list, as a set."""
-        return parsed(parse_list, self.text(path))
+        return self._parsed(parse_list, path)
 
     def mask(self, path: str) -> int | None:
         """A file that holds a mask, as a set."""
-        return parsed(parse_mask, self.text(path))
+        return self._parsed(parse_mask, path)
+
+    def _parsed(self, parse: Callable[[str], int], path: str) -> int | None:
+        """A machine has few different sets in many files."""
+        text = self.text(path)
+        if text is None:
+            return None
+        if (parse, text) not in self._sets:
+            self._sets[parse, text] = parsed(parse, text)
+        return self._sets[parse, text]
 
     def mask_text(self, members: int) -> str:
         """A set as this machine's kernel writes it."""
-        return format_mask(members, max(self.width, members.bit_length())) + "\n"
+        key = members, max(self.width, members.bit_length())
+        if key not in self._masks:
+            self._masks[key] = format_mask(*key) + "\n"
+        return self._masks[key]
 
     def list_text(self, members: int) -> str:
-        """A set as a list, with its newline. A machine has few different sets."""
+        """A set as a list, with its newline."""
         if members not in self._lists:
             self._lists[members] = format_list(members) + "\n"
         return self._lists[members]
