@@ -10,7 +10,7 @@ from rich.console import Console
 
 import topologies
 from conformance.describe import topology_text
-from conformance.discovered import topology_of
+from conformance.discovered import beside_of, topology_of
 from reference import NEWEST, DiscoveryError
 from topologies import Machine
 from topologies.errors import one_line
@@ -59,7 +59,8 @@ def _say_findings(console: Console, tree: topologies.Tree) -> None:
 
 def _totals(machine: Machine) -> str:
     try:
-        return f"a kubelet finds {topology_text(topology_of(machine, release=NEWEST))}"
+        topology, beside = topology_of(machine, release=NEWEST), beside_of(machine, release=NEWEST)
+        return f"a kubelet finds {topology_text(topology, beside)}"
     except DiscoveryError as error:
         return f"a kubelet would not start: {error}"
 
