@@ -65,10 +65,8 @@ def draw(
         typer.echo(svg)
         return
     console = Console(highlight=False)
-    picture = drawing.text(
-        topology.details, owners, title=title, width=console.width, beside=beside
-    )
-    console.print(picture)
+    drawn = drawing.text(topology.details, owners, title=title, width=console.width, beside=beside)
+    console.print(drawn)
 
 
 def _owners(
