@@ -31,6 +31,7 @@ from reference.steps import (
     TamperQuota,
     WriteState,
 )
+from topologies.boxes import Beside
 
 
 def step_text(step: Step) -> str:
@@ -142,15 +143,17 @@ def _cpu_text(owner: Container | PodResources) -> str:
     return f"cpu request {request}, limit {limit}"
 
 
-def topology_text(topology: CPUTopology) -> str:
-    """A machine's totals and its CPU list."""
+def topology_text(topology: CPUTopology, beside: Beside | None = None) -> str:
+    """A machine's totals and its CPU list; ``beside`` is what its CPU topology lacks."""
     cpus = CPUSet(topology.details)
-    return (
+    more = beside.summary() if beside else []
+    totals = (
         f"{_plural(topology.num_cpus, 'CPU')} ({cpus}), "
         f"{_plural(topology.num_cores, 'physical core')}, "
         f"{_plural(topology.num_numa_nodes, 'NUMA node')}, "
         f"{_plural(topology.num_sockets, 'socket')}"
     )
+    return ", ".join([totals, *more])
 
 
 def _plural(count: int, noun: str) -> str:

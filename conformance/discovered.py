@@ -11,7 +11,10 @@ from collections.abc import Mapping
 from conformance.subject import SubjectInfo
 from reference import Architecture, CPUSet, CPUTopology, MachineInfo, discover
 from reference.releases import AnyRelease
-from topologies import Machine, Tree
+from topologies import Machine, MachineError, Tree
+from topologies.boxes import Beside
+from topologies.cpulist import ids
+from topologies.hotplug import online_cpus
 
 _KEPT = 64
 _infos: dict[tuple[int, str, str], tuple[Mapping[str, str], MachineInfo]] = {}
@@ -42,6 +45,21 @@ def topology_of(
 ) -> CPUTopology:
     """The machine's CPU topology; raises :class:`reference.DiscoveryError`."""
     return info_of(machine.tree, release=release, architecture=architecture).cpu_topology()
+
+
+def beside_of(
+    machine: Machine, *, release: AnyRelease, architecture: Architecture | str | None = None
+) -> Beside:
+    """What the machine has beside its CPU topology: NUMA nodes without CPUs, and online CPUs that
+    the kubelet leaves out because no NUMA node has them."""
+    info = info_of(machine.tree, release=release, architecture=architecture)
+    known = {cpu for node in info.nodes for core in node.cores for cpu in core.thread_ids}
+    try:
+        left_out = set(ids(online_cpus(machine.tree))) - known
+    except MachineError:
+        left_out = set()
+    nodes = {node.node_id: node.memory for node in info.nodes if not node.cores}
+    return Beside(nodes, frozenset(left_out))
 
 
 def architecture_of(info: SubjectInfo) -> str | None:

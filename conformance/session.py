@@ -25,6 +25,7 @@ from conformance.ending import ended_like_an_interrupt
 from conformance.judge import Case, Judgement, judge, unjudged
 from conformance.lockstep import OracleMaker
 from conformance.oracle import ModelOracle
+from conformance.progress import now_and_then
 from conformance.recording import RecordedCase, RecordingHeader, recorded, recorded_oracle
 from conformance.recording import write as write_recording
 from conformance.results import Result
@@ -68,7 +69,7 @@ def _say(config: pytest.Config) -> Any:
         if reporter is not None:
             reporter.write_line(f"pinproof: {stage}")
 
-    return say
+    return now_and_then(say)
 
 
 def release_of(config: pytest.Config) -> str:

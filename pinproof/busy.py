@@ -8,6 +8,8 @@ from contextlib import contextmanager
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
+from conformance.progress import Stage, now_and_then
+
 
 @contextmanager
 def busy(title: str) -> Iterator[Callable[[str], None]]:
@@ -15,8 +17,8 @@ def busy(title: str) -> Iterator[Callable[[str], None]]:
     first stage, so work that turns out to be none stays silent."""
     console = Console(stderr=True, highlight=False)
     if not console.is_terminal:
-        yield lambda stage: console.print(
-            f"pinproof: {title}: {stage}", markup=False, soft_wrap=True
+        yield now_and_then(
+            lambda stage: console.print(f"pinproof: {title}: {stage}", markup=False, soft_wrap=True)
         )
         return
     bar = Progress(
@@ -35,7 +37,8 @@ def busy(title: str) -> Iterator[Callable[[str], None]]:
         if not started:
             bar.start()
             started = True
-        bar.update(task, description=f"{title}: {stage}")
+        done, total = (stage.done, stage.total) if isinstance(stage, Stage) else (0, None)
+        bar.update(task, description=f"{title}: {stage}", completed=done, total=total)
 
     try:
         yield say

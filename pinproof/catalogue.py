@@ -8,20 +8,17 @@ from typing import Annotated
 import typer
 from rich.console import Console
 from rich.table import Table
-from rich.text import Text
 
 import topologies
-from conformance.describe import topology_text
-from conformance.discovered import topology_of
 from conformance.judge import Case, judge
 from conformance.recording import PromisesOnly
 from conformance.scenario import Scenario, catalogue, find
 from conformance.subject import SubjectUsageError
 from conformance.subjects.reference import ReferenceSubject
+from pinproof import listing
 from pinproof.run import unknown_scenario
-from reference import NEWEST, DiscoveryError
+from reference import NEWEST
 from topologies import Machine
-from topologies.errors import one_line
 
 
 def explain(
@@ -92,8 +89,18 @@ def _list_scenarios(as_json: bool) -> None:
 
 
 def machines(
-    pattern: Annotated[str, typer.Argument(help="A name or glob, or a path.")] = "all",
+    pattern: Annotated[
+        str,
+        typer.Argument(
+            metavar="[TEXT]",
+            help="A name, a glob over names, a path, a spec, or a word to search for in names, "
+            "sources and reasons.",
+        ),
+    ] = "all",
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    long: Annotated[
+        bool, typer.Option("--long", help="Say all of each: kernel, kubelet, source, digest.")
+    ] = False,
     pairs: Annotated[
         bool, typer.Option("--pairs", help="List machines before and after a change.")
     ] = False,
@@ -101,75 +108,12 @@ def machines(
         bool, typer.Option("--lint", help="Say where a machine contradicts itself.")
     ] = False,
 ) -> None:
-    """List machines: their totals, and why they are here."""
-    if pairs and lint:
-        raise typer.BadParameter("--pairs and --lint are two questions")
+    """List machines: a line for each, with its totals and why it is here."""
+    if pairs + lint + long > 1:
+        raise typer.BadParameter("--pairs, --lint and --long are different questions")
     if pairs:
-        _list_pairs(pattern, as_json)
+        listing.list_pairs(pattern, as_json=as_json)
     elif lint:
-        _list_findings(pattern, as_json)
+        listing.list_findings(pattern, as_json=as_json)
     else:
-        _list_machines(pattern, as_json)
-
-
-def _list_machines(pattern: str, as_json: bool) -> None:
-    rows = [(machine, _totals(machine)) for machine in topologies.find(pattern)]
-    if as_json:
-        facts = [
-            {"name": one.name, "totals": text, "why": one.why, "source": one.source,
-             "digest": one.digest, **_said(one)}
-            for one, text in rows
-        ]  # fmt: skip
-        typer.echo(json.dumps(facts, indent=2))
-        return
-    table = Table("machine", "totals", "why", box=None, pad_edge=False)
-    for one, text in rows:
-        table.add_row(*map(Text, map(one_line, (one.name, text, one.why))))
-    Console(highlight=False).print(table)
-
-
-def _said(machine: Machine) -> dict[str, str]:
-    """What the catalogue says of kernel and kubelet."""
-    if machine.name not in topologies.entry_names():
-        return {}
-    entry = topologies.catalogue_entry(machine.name)
-    return {"kernel": entry.kernel, "kubelet": entry.kubelet} if entry.kernel else {}
-
-
-def _list_pairs(pattern: str, as_json: bool) -> None:
-    wanted = {machine.name for machine in topologies.find(pattern)}
-    found = [pair for pair in topologies.pairs() if {pair.before, pair.after} & wanted]
-    if as_json:
-        facts = [
-            {"before": pair.before, "after": pair.after, "change": pair.change.value}
-            for pair in found
-        ]
-        typer.echo(json.dumps(facts, indent=2))
-        return
-    table = Table("change", "before", "after", box=None, pad_edge=False)
-    for column in table.columns:
-        column.overflow = "fold"
-    for pair in found:
-        table.add_row(pair.change.value, pair.before, pair.after)
-    Console(highlight=False).print(table)
-
-
-def _list_findings(pattern: str, as_json: bool) -> None:
-    found = [
-        (machine.name, finding)
-        for machine in topologies.find(pattern)
-        for finding in topologies.lint(machine.tree)
-    ]
-    if as_json:
-        facts = [{"machine": name, "path": one.path, "message": one.message} for name, one in found]
-        typer.echo(json.dumps(facts, indent=2))
-        return
-    for name, finding in found:
-        typer.echo(one_line(f"{name}: {finding}"))
-
-
-def _totals(machine: Machine) -> str:
-    try:
-        return topology_text(topology_of(machine, release=NEWEST))
-    except DiscoveryError as error:
-        return f"the kubelet would not start: {error}"
+        listing.list_machines(pattern, as_json=as_json, long=long)

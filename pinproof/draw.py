@@ -16,7 +16,7 @@ from rich.console import Console
 
 import topologies
 from conformance.describe import topology_text
-from conformance.discovered import topology_of
+from conformance.discovered import beside_of, topology_of
 from conformance.subject import SubjectUsageError
 from reference import NEWEST, Checkpoint, CheckpointError, CPUSet
 from topologies import drawing
@@ -54,9 +54,10 @@ def draw(
     shown = topologies.machine(machine)
     topology = topology_of(shown, release=release)
     owners = _owners(state, held or (), reserved, release)
-    title = f"{shown.name}: {topology_text(topology)}"
+    beside = beside_of(shown, release=release)
+    title = f"{shown.name}: {topology_text(topology, beside)}"
     if svg is not None:
-        picture = drawing.svg(topology.details, owners, title=title)
+        picture = drawing.svg(topology.details, owners, title=title, beside=beside)
         try:
             svg.write_text(picture, encoding="utf-8")
         except OSError as error:
@@ -64,7 +65,8 @@ def draw(
         typer.echo(svg)
         return
     console = Console(highlight=False)
-    console.print(drawing.text(topology.details, owners, title=title, width=console.width))
+    drawn = drawing.text(topology.details, owners, title=title, width=console.width, beside=beside)
+    console.print(drawn)
 
 
 def _owners(

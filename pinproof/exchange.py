@@ -10,10 +10,12 @@ from rich.console import Console
 
 import topologies
 from conformance.describe import topology_text
-from conformance.discovered import topology_of
+from conformance.discovered import beside_of, topology_of
 from reference import NEWEST, DiscoveryError
 from topologies import Machine
 from topologies.errors import one_line
+from topologies.exporting import readable
+from topologies.paths import CPUINFO
 from topologies.reading import machine_name, read_tree, told
 
 #: Findings past these are counted: a broken machine has thousands.
@@ -59,7 +61,8 @@ def _say_findings(console: Console, tree: topologies.Tree) -> None:
 
 def _totals(machine: Machine) -> str:
     try:
-        return f"a kubelet finds {topology_text(topology_of(machine, release=NEWEST))}"
+        topology, beside = topology_of(machine, release=NEWEST), beside_of(machine, release=NEWEST)
+        return f"a kubelet finds {topology_text(topology, beside)}"
     except DiscoveryError as error:
         return f"a kubelet would not start: {error}"
 
@@ -72,7 +75,12 @@ def export(
     force: Annotated[bool, typer.Option(help="Replace an archive that is there.")] = False,
 ) -> None:
     """Write a machine for ``lstopo -i`` and ``lscpu --sysroot``."""
-    tree = topologies.machine(machine).tree
+    loaded = topologies.machine(machine).tree
+    tree = readable(loaded)
+    if len(tree) > len(loaded):
+        said = f"{machine} has no {CPUINFO}, without which lstopo and lscpu read nothing"
+        text = one_line(f"made up: {said}: one that numbers its CPUs is written")
+        Console(stderr=True, highlight=False).print(text, markup=False, soft_wrap=True)
     if topologies.is_archive_name(target):
         topologies.pack(tree, target, replace=force)
     else:

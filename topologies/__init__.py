@@ -1,10 +1,11 @@
 """Machines: trees of real and described hardware, loaded, described, drawn.
 
 :func:`load` and :func:`machine` take a name of the catalogue, a spec (``2s-4n-64c-smt2``), an
-archive or a folder; :func:`names` and :func:`find` list them; :func:`describe` makes a machine from
-a spec, :func:`offline` and :func:`without_cpus` take CPUs away, :func:`complete` adds what follows
-from a tree that others captured, :func:`write` and :func:`pack` put one on disk, :func:`lint` tells
-what is odd in one, :func:`pairs` lists machines before and after a change.
+archive or a folder; :func:`names`, :func:`find` and :func:`search` list them; :func:`describe`
+makes a machine from a spec, :func:`offline` and :func:`without_cpus` take CPUs away,
+:func:`complete` adds what follows from a tree that others captured, :func:`write` and :func:`pack`
+put one on disk, :func:`lint` tells what is odd in one, :func:`pairs` lists machines before and
+after a change.
 :mod:`topologies.drawing` draws who holds which CPU.
 """
 
@@ -17,7 +18,7 @@ from topologies.errors import (
     UnknownMachine,
     UnwritableMachine,
 )
-from topologies.finding import find, load, machine, names, offline, whole
+from topologies.finding import find, load, machine, names, offline, search, whole
 from topologies.hotplug import without_cpus
 from topologies.importing import Completed, Note, NoteKind, complete
 from topologies.linting import Finding, lint
@@ -57,6 +58,7 @@ __all__ = [
     "pack",
     "pairs",
     "read_tree",
+    "search",
     "whole",
     "without_cpus",
     "write",

@@ -19,11 +19,11 @@ from collections.abc import Callable
 from typing import Final, Protocol
 
 from topologies.paths import (
-    MAX_FILE_BYTES,
     MAX_FILES,
     MAX_TREE_BYTES,
     check_link,
     check_nesting,
+    check_size,
     clean,
     relevant,
 )
@@ -106,11 +106,16 @@ class _Expanded:
 
     def take(self, size: int) -> bytes:
         """The next ``size`` bytes, fewer at the end."""
-        while self.at + size > len(self.buffer) and self.refill():
-            pass
-        piece = self.buffer[self.at : self.at + size]
-        self.at += len(piece)
-        return piece
+        pieces: list[bytes] = []
+        while True:
+            piece = self.buffer[self.at : self.at + size]
+            self.at += len(piece)
+            size -= len(piece)
+            if not pieces and not size:
+                return piece
+            pieces.append(piece)
+            if not size or not self.refill():
+                return b"".join(pieces)
 
     def refill(self) -> bool:
         """Expand some more into the buffer, without what was taken; ``False`` at the end."""
@@ -228,9 +233,11 @@ class _Reader:
             raise BrokenArchive("refused: a member of impossible size")
         return size
 
-    def _data(self, size: int) -> bytes:
-        if size > MAX_FILE_BYTES:
-            raise BrokenArchive(f"refused: a file of more than {MAX_FILE_BYTES >> 20} MiB")
+    def _data(self, size: int, path: str = "") -> bytes:
+        try:
+            check_size(path, size)
+        except ValueError as error:
+            raise BrokenArchive(f"refused: {error}") from error
         padded = size + -size % _BLOCK
         data = self._stream.take(padded)
         if len(data) < padded:
@@ -257,7 +264,7 @@ class _Reader:
             raise BrokenArchive(f"it holds more than one machine: {one} and {other}")
 
     def _file(self, path: str, _header: bytes, size: int) -> None:
-        self._keep(path, _text(self._data(size)))
+        self._keep(path, _text(self._data(size, path)))
 
     def _folder(self, _path: str, _header: bytes, size: int) -> None:
         self._skip(size)

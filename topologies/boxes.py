@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final
 
@@ -30,22 +30,54 @@ class Level(Enum):
     NUMA = "NUMA node"
     CACHE = "uncore cache"
     CORE = "core"
+    MEMORY = "NUMA node without CPUs"
+    NOWHERE = "in no NUMA node"
 
 
 @dataclass(frozen=True, slots=True)
 class Box:
-    """A part of the machine: boxes in it, or the CPUs of a core."""
+    """A part of the machine: boxes in it, or the CPUs of a core. ``memory`` in bytes is that of a
+    NUMA node without CPUs."""
 
     level: Level
     number: int
     inside: tuple[Box, ...] = ()
     cpus: tuple[int, ...] = ()
+    memory: int = 0
+
+    def label(self) -> str:
+        """What stands at the box."""
+        if self.level is Level.MEMORY:
+            return f"NUMA node {self.number}: no CPUs, {_size(self.memory)}"
+        if self.level is Level.NOWHERE:
+            return "CPUs in no NUMA node"
+        return f"{self.level.value} {self.number}"
 
     def all_cpus(self) -> Iterator[int]:
         """Every CPU in the box, by place."""
         yield from self.cpus
         for box in self.inside:
             yield from box.all_cpus()
+
+
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """What a machine has that its CPU topology lacks: the memory, in bytes, of each NUMA node
+    without CPUs, and the CPUs that lie in no NUMA node."""
+
+    nodes: Mapping[int, int] = field(default_factory=dict)
+    cpus: frozenset[int] = frozenset()
+
+    def summary(self) -> list[str]:
+        """In words, a text for each kind that there is."""
+        said = []
+        if self.nodes:
+            count, listed = len(self.nodes), format_list(bits(self.nodes))
+            said.append(f"{count} NUMA node{'s' * (count > 1)} without CPUs ({listed})")
+        if self.cpus:
+            noun = "CPUs" if len(self.cpus) > 1 else "CPU"
+            said.append(f"in no NUMA node: {noun} {format_list(bits(self.cpus))}")
+        return said
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,19 +100,34 @@ class Owner:
         return self.cpus.bit_count()
 
 
+def _size(memory: int) -> str:
+    if not memory:
+        return "no memory"
+    unit, name = (1 << 30, "GiB") if memory >= 1 << 30 else (1 << 20, "MiB")
+    return f"{memory / unit:.4g} {name}"
+
+
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """All that a picture shows. ``held`` gives the owners of each CPU that has one."""
+    """All that a picture shows. ``held`` gives the owners of each CPU that has one; ``beside`` are
+    the boxes of what the CPU topology lacks."""
 
     machine: Box
+    beside: tuple[Box, ...]
     owners: tuple[Owner, ...]
     held: Mapping[int, tuple[Owner, ...]]
     highlight: int
 
+    def all_cpus(self) -> list[int]:
+        """Every CPU in the picture."""
+        return [cpu for box in (self.machine, *self.beside) for cpu in box.all_cpus()]
+
     def summary(self) -> str:
         """The scene in a sentence, for those who do not see it."""
-        count = sum(1 for _ in self.machine.all_cpus())
-        parts = [f"{count} CPUs"]
+        parts = [f"{sum(1 for _ in self.machine.all_cpus())} CPUs"]
+        for box in self.beside:
+            cpus = format_list(bits(box.all_cpus()))
+            parts.append(f"{box.label()}: {cpus}" if cpus else box.label())
         parts += [f"{owner.name}: {owner.listed()}" for owner in self.owners]
         if self.highlight:
             parts.append(f"marked: {format_list(self.highlight)}")
@@ -91,11 +138,24 @@ def arrange(
     cpus: Mapping[int, tuple[int, int, int, int]],
     owners: Mapping[str, Iterable[int]],
     highlight: Iterable[int],
+    beside: Beside | None = None,
 ) -> Scene:
     """The scene: boxes by ascending number, pods in the order given, then reserved and shared."""
-    everyone = _owners(owners, bits(cpus))
-    held = {cpu: who for cpu in cpus if (who := _holders(cpu, everyone))}
-    return Scene(_machine(cpus), everyone, held, bits(highlight) & bits(cpus))
+    others = beside or Beside()
+    known = [*cpus, *sorted(others.cpus - cpus.keys())]
+    everyone = _owners(owners, bits(known))
+    held = {cpu: who for cpu in known if (who := _holders(cpu, everyone))}
+    return Scene(
+        _machine(cpus), tuple(_beside(others)), everyone, held, bits(highlight) & bits(known)
+    )
+
+
+def _beside(beside: Beside) -> Iterator[Box]:
+    for node, memory in sorted(beside.nodes.items()):
+        yield Box(Level.MEMORY, node, memory=memory)
+    if beside.cpus:
+        alone = tuple(Box(Level.CORE, cpu, cpus=(cpu,)) for cpu in sorted(beside.cpus))
+        yield Box(Level.NOWHERE, 0, inside=alone)
 
 
 def _machine(cpus: Mapping[int, tuple[int, int, int, int]]) -> Box:

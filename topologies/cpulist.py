@@ -14,9 +14,17 @@ from typing import Final
 
 _LIST: Final = re.compile(r"[0-9]{1,9}(-[0-9]{1,9})?(,[0-9]{1,9}(-[0-9]{1,9})?)*", re.ASCII)
 _MASK: Final = re.compile(r"[0-9a-fA-F]+(,[0-9a-fA-F]+)*", re.ASCII)
+_RUN: Final = re.compile("1+")
 
-#: A set with an id above this is refused: a set is one int, so a wild id would cost its size.
-MAX_ID: Final = 1 << 20
+#: Linux numbers CPUs up to this (``NR_CPUS`` is at most 8192: ``arch/x86/Kconfig``), and fewer NUMA
+#: nodes. A set is one int as long as its highest id, so a wild id would cost time and memory.
+MAX_ID: Final = 8191
+#: The longest text that is read as a set. Linux writes at most 28 KiB (``CPULIST_FILE_MAX_BYTES``).
+MAX_TEXT: Final = 64 << 10
+
+
+class BeyondLinux(ValueError):
+    """A list or mask with an id above :data:`MAX_ID`, or longer than :data:`MAX_TEXT`."""
 
 
 def bits(ids: Iterable[int]) -> int:
@@ -28,53 +36,64 @@ def bits(ids: Iterable[int]) -> int:
 
 
 def ids(mask: int) -> Iterator[int]:
-    """The members, ascending."""
-    while mask:
-        low = mask & -mask
-        yield low.bit_length() - 1
-        mask ^= low
+    """The members, ascending. Takes time in proportion to the highest."""
+    digits = bin(mask)[:1:-1]
+    found = digits.find("1")
+    while found >= 0:
+        yield found
+        found = digits.find("1", found + 1)
 
 
 def parse_list(text: str) -> int:
     """Read a list; blanks, newlines and NULs around it do not count, and no text is no CPU.
 
-    Raises ``ValueError`` for anything that Linux does not write.
+    Raises ``ValueError`` for anything that Linux does not write: :class:`BeyondLinux` for a list
+    that is too long.
     """
     body = text.strip(" \t\n\0")
     if not body:
         return 0
+    if len(body) > MAX_TEXT:
+        raise BeyondLinux("longer than any list of CPUs")
     if not _LIST.fullmatch(body):
         raise ValueError(f"not a CPU list: {body[:60]!r}")
     mask = 0
     for piece in body.split(","):
         low, _, high = piece.partition("-")
         first, last = int(low), int(high or low)
-        if first > last or last > MAX_ID:
+        if first > last:
             raise ValueError(f"not a CPU list: {body[:60]!r}")
+        if last > MAX_ID:
+            raise BeyondLinux(f"not a CPU list: it names CPU {last}; Linux stops at {MAX_ID}")
         mask |= (1 << last + 1) - (1 << first)
     return mask
 
 
-def format_list(mask: int) -> str:
-    """Write a list, without a newline; the empty set is the empty text."""
-    pieces, start = [], 0
-    while mask:
-        gap = (mask & -mask).bit_length() - 1
-        mask >>= gap
-        start += gap
-        run = (~mask & (mask + 1)).bit_length() - 1
-        pieces.append(str(start) if run == 1 else f"{start}-{start + run - 1}")
-        mask >>= run
-        start += run
+def format_list(mask: int, *, most: int | None = None) -> str:
+    """Write a list, without a newline; the empty set is the empty text. ``most``: so many runs of
+    CPUs at most, with an ellipsis for the rest."""
+    pieces: list[str] = []
+    for found in _RUN.finditer(bin(mask)[:1:-1]):
+        if len(pieces) == most:
+            pieces.append("…")
+            break
+        low, high = found.start(), found.end() - 1
+        pieces.append(str(low) if low == high else f"{low}-{high}")
     return ",".join(pieces)
 
 
 def parse_mask(text: str) -> int:
-    """Read a mask; raises ``ValueError`` for anything that Linux does not write."""
+    """Read a mask; raises what :func:`parse_list` raises."""
     body = text.strip(" \t\n\0")
-    if not _MASK.fullmatch(body) or len(body) > MAX_ID // 3:
+    if len(body) > MAX_TEXT:
+        raise BeyondLinux("longer than any mask of CPUs")
+    if not _MASK.fullmatch(body):
         raise ValueError(f"not a CPU mask: {body[:60]!r}")
-    return int("".join(group.rjust(8, "0") for group in body.split(",")), 16)
+    mask = int("".join(group.rjust(8, "0") for group in body.split(",")), 16)
+    if mask >> MAX_ID + 1:
+        last = mask.bit_length() - 1
+        raise BeyondLinux(f"not a CPU mask: it names CPU {last}; Linux stops at {MAX_ID}")
+    return mask
 
 
 def format_mask(mask: int, width: int) -> str:

@@ -9,7 +9,8 @@ said by colour alone; a CPU that more than one pod holds wears all of their colo
 ``pod/container``, ``reserved`` and ``shared pool`` to CPUs. Reserved CPUs that are also in the
 shared pool, as the kubelet keeps them, count as reserved. CPUs of an owner that the machine does
 not have are named in the legend. ``highlight`` marks CPUs, such as the difference between two
-pictures.
+pictures. ``beside`` is what the machine has and its CPU topology lacks: NUMA nodes without CPUs,
+and CPUs that lie in no NUMA node; they are drawn below the rest.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from topologies import boxes, picture, terminal
+from topologies.boxes import Beside
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -29,9 +31,10 @@ def svg(
     *,
     title: str = "",
     highlight: Iterable[int] = (),
+    beside: Beside | None = None,
 ) -> str:
     """An SVG document of its own: it scales, brings its background, and needs nothing else."""
-    return picture.render(boxes.arrange(cpus, owners or {}, highlight), title)
+    return picture.render(boxes.arrange(cpus, owners or {}, highlight, beside), title)
 
 
 def text(
@@ -40,7 +43,8 @@ def text(
     *,
     title: str = "",
     highlight: Iterable[int] = (),
+    beside: Beside | None = None,
     width: int = 100,
 ) -> RenderableType:
     """The same for a terminal of ``width`` columns: something that rich prints."""
-    return terminal.render(boxes.arrange(cpus, owners or {}, highlight), title, width)
+    return terminal.render(boxes.arrange(cpus, owners or {}, highlight, beside), title, width)

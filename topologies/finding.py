@@ -21,7 +21,7 @@ from typing import Final
 from topologies.cpulist import bits, format_list
 from topologies.described import describe
 from topologies.entries import CATALOGUE, catalogue_entry, entry_beside, entry_names
-from topologies.errors import BadSpec, BrokenMachine, UnknownMachine
+from topologies.errors import BadSpec, BrokenMachine, MachineError, UnknownMachine
 from topologies.hotplug import without_cpus
 from topologies.machine import Machine
 from topologies.reading import checked, is_machine_path, machine_name, read_tree
@@ -44,8 +44,11 @@ def machine(path_or_name: str | os.PathLike[str], *, check: bool = True) -> Mach
     (:mod:`topologies.spec`), else by a path to an archive or a folder.
 
     A machine from a path is named by its last part without the archive's suffix. Raises
-    :class:`UnknownMachine` (with names like it), :class:`BadSpec` or :class:`BrokenMachine`.
+    :class:`UnknownMachine` (with names like it), :class:`BadSpec` or :class:`BrokenMachine`, and
+    :class:`MachineError` for an empty name.
     """
+    if path_or_name == "":
+        raise MachineError("a machine's name is empty: `pinproof machines` lists their names")
     if isinstance(path_or_name, str):
         found = _named(path_or_name, check)
         if found is not None:
@@ -73,6 +76,18 @@ def find(pattern: str | os.PathLike[str]) -> list[Machine]:
         if matching:
             return [machine(name) for name in matching]
     return [machine(pattern)]
+
+
+def search(text: str) -> list[str]:
+    """The names of the machines, in the order of :func:`names`, that hold ``text`` in their name or
+    in what is said of them (``why``, ``source``, ``kernel``, ``kubelet``): as words of their own
+    (``AMD`` is none in ``amd64``), or, where no machine has them so, anywhere. Case does not count.
+    What cannot be read is searched by its name."""
+    said = {name: f"{name}\n{_said(name)}" for name in names()}
+    part = re.compile(re.escape(text), re.IGNORECASE)
+    word = re.compile(rf"(?<!\w){part.pattern}(?!\w)", re.IGNORECASE)
+    found = ([name for name, all_ in said.items() if one.search(all_)] for one in (word, part))
+    return next(filter(None, found), [])
 
 
 def offline(machine: Machine, cpus: Iterable[int]) -> Machine:
@@ -135,6 +150,18 @@ def _with_entry(found: Machine, path: Path) -> Machine:
         return found
     source = entry.source or found.source
     return replace(found, shape=entry.shape, why=entry.why, source=source)
+
+
+def _said(name: str) -> str:
+    try:
+        entry = (
+            catalogue_entry(name)
+            if name in _catalogue_names()
+            else entry_beside(_private()[name], name)
+        )
+    except MachineError:
+        return ""
+    return "\n".join((entry.why, entry.source, entry.kernel, entry.kubelet)) if entry else ""
 
 
 def _unknown(name: str) -> UnknownMachine:

@@ -34,7 +34,9 @@ _CPU: Final = "sys/devices/system/cpu"
 _NODE: Final = "sys/devices/system/node"
 _CPU_FILE: Final = re.compile(rf"{_CPU}/cpu([0-9]{{1,7}})/(?:topology|cache)/(?:.*/)?([^/]+)")
 _NODE_FILE: Final = re.compile(rf"{_NODE}/node[0-9]+/(cpumap|cpulist)")
-_FIELD: Final = re.compile(r"^([a-z ]+?)[ \t]*:[ \t]*([0-9]{1,7})[ \t]*$", re.MULTILINE)
+_FIELD: Final = re.compile(
+    r"^(processor|physical id)[ \t]*:[ \t]*([0-9]{1,7})[ \t]*$", re.MULTILINE
+)
 
 
 def without_cpus(tree: Tree, cpus: Iterable[int]) -> Tree:
@@ -82,10 +84,11 @@ def online_cpus(tree: Tree) -> int:
 
 
 def cpu_directories(tree: Mapping[str, str]) -> int:
-    """The CPUs that the tree has a folder of, online or not, as a set."""
+    """The CPUs that the tree has a folder of, online or not, as a set, up to where Linux stops."""
     start = len(f"{_CPU}/cpu")
     found = {path[start:].partition("/")[0] for path in tree if path.startswith(f"{_CPU}/cpu")}
-    return bits(int(name) for name in found if name.isascii() and name.isdigit() and len(name) < 8)
+    numbers = (int(name) for name in found if name.isascii() and name.isdigit() and len(name) < 8)
+    return bits(number for number in numbers if number <= MAX_ID)
 
 
 class _Shrink:

@@ -10,16 +10,20 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import reduce
+from operator import or_
 from typing import Final
 
 from topologies.cpulist import bits, format_list, ids, parse_list, parse_mask, parsed
 from topologies.hotplug import cpu_directories
 from topologies.paths import CPU, CPUINFO, NODE
+from topologies.sets import PROCESSOR, beyond_linux
 from topologies.tree import Link, Tree
 
-_PROCESSOR: Final = re.compile(r"^processor\s*: *([0-9]{1,7})\s*$", re.MULTILINE)
 _CACHE_LIST: Final = re.compile(rf"({CPU}/cpu([0-9]{{1,7}})/cache/index[0-9]+)/shared_cpu_list")
 _CPU_LINK: Final = re.compile(rf"{NODE}/node([0-9]{{1,7}})/cpu([0-9]{{1,7}})")
+#: Of longer lists of CPUs a finding shows the beginning.
+_MOST_RUNS: Final = 60
 #: Sets of siblings, and what their members have in common.
 _TOPOLOGY: Final = {
     "thread_siblings": ("physical_package_id", "core_id"),
@@ -49,7 +53,11 @@ class Finding:
 
 
 def lint(tree: Tree) -> list[Finding]:
-    """The contradictions in ``tree``, in the order of the rules; ``[]`` for a tidy tree."""
+    """The contradictions in ``tree``, in the order of the rules; ``[]`` for a tidy tree. Of a tree
+    with numbers that no kernel gives, those alone."""
+    beyond = [Finding(path, wrong) for path, wrong in beyond_linux(tree)]
+    if beyond:
+        return beyond
     facts = _Facts(tree)
     return [finding for rule in _RULES for finding in rule(facts)]
 
@@ -80,13 +88,13 @@ def _online_rules(facts: _Facts) -> Iterator[Finding]:
     for name in ("present", "possible"):
         known = facts.cpus(f"{CPU}/{name}")
         if known is not None and facts.online & ~known:
-            yield Finding(path, f"{format_list(facts.online & ~known)} not {name}")
+            yield Finding(path, f"{_listed(facts.online & ~known)} not {name}")
     both = facts.online & (facts.cpus(f"{CPU}/offline") or 0)
     if both:
-        yield Finding(path, f"{format_list(both)} also offline")
+        yield Finding(path, f"{_listed(both)} also offline")
     present, possible = facts.cpus(f"{CPU}/present"), facts.cpus(f"{CPU}/possible")
     if present is not None and possible is not None and present & ~possible:
-        yield Finding(f"{CPU}/present", f"{format_list(present & ~possible)} not possible")
+        yield Finding(f"{CPU}/present", f"{_listed(present & ~possible)} not possible")
     for cpu in ids(cpu_directories(facts.tree)):
         switch = facts.text(f"{CPU}/cpu{cpu}/online")
         if switch in ("0", "1") and int(switch) != facts.online >> cpu & 1:
@@ -107,7 +115,7 @@ def _sibling_rules(facts: _Facts) -> Iterator[Finding]:
             path = f"{CPU}/cpu{cpu}/topology/{name}"
             mask, listed = facts.mask(path), facts.cpus(f"{path}_list")
             if mask is not None and listed is not None and mask != listed:
-                yield Finding(path, f"{format_list(mask)}, but its list says {format_list(listed)}")
+                yield Finding(path, f"{_listed(mask)}, but its list says {_listed(listed)}")
             if (found := listed if mask is None else mask) is not None:
                 sets[cpu] = found
         everything[name] = sets
@@ -125,28 +133,39 @@ def _within(
         beyond = members & ~large.get(cpu, members)
         if beyond:
             path = f"{CPU}/cpu{cpu}/topology/{inner}"
-            yield Finding(path, f"holds {format_list(beyond)}, which {outer} lacks")
+            yield Finding(path, f"holds {_listed(beyond)}, which {outer} lacks")
 
 
 def _mutual(name: str, sets: dict[int, int], online: int) -> Iterator[Finding]:
+    having: dict[int, int] = {}
+    for cpu, members in sets.items():
+        having[members] = having.get(members, 0) | 1 << cpu
+    known = bits(sets)
     for cpu, members in sets.items():
         path = f"{CPU}/cpu{cpu}/topology/{name}"
         if not members >> cpu & 1:
             yield Finding(path, f"lacks CPU {cpu} itself")
         if members & ~online:
-            yield Finding(path, f"holds {format_list(members & ~online)}, not online")
-        for other in ids(members & online):
-            if sets.get(other, members) != members:
-                yield Finding(path, f"holds CPU {other}, whose own set is another")
-                break
+            yield Finding(path, f"holds {_listed(members & ~online)}, not online")
+        others = members & online & known & ~having[members]
+        if others:
+            yield Finding(path, f"holds CPU {next(ids(others))}, whose own set is another")
 
 
 def _same(facts: _Facts, name: str, sets: dict[int, int], what: str) -> Iterator[Finding]:
+    texts: dict[int, str] = {}
+    having: dict[str, int] = {}
+    for cpu in ids(reduce(or_, sets.values(), 0)):
+        text = facts.text(f"{CPU}/cpu{cpu}/topology/{what}")
+        if text is not None:
+            texts[cpu] = text
+            having[text] = having.get(text, 0) | 1 << cpu
+    known = bits(texts)
     for members in sorted(set(sets.values())):
-        seen = {facts.text(f"{CPU}/cpu{cpu}/topology/{what}") for cpu in ids(members)} - {None}
-        if len(seen) > 1:
+        told = members & known
+        if told and told & ~having[texts[next(ids(told))]]:
             path = f"{CPU}/cpu{next(ids(members))}/topology/{name}"
-            yield Finding(path, f"{format_list(members)} differ in {what}")
+            yield Finding(path, f"{_listed(members)} differ in {what}")
 
 
 def _cache_rules(facts: _Facts) -> Iterator[Finding]:
@@ -160,10 +179,10 @@ def _cache_rules(facts: _Facts) -> Iterator[Finding]:
         if not members >> int(found[2]) & 1:
             yield Finding(path, f"lacks CPU {found[2]} itself")
         if members & ~facts.online:
-            yield Finding(path, f"holds {format_list(members & ~facts.online)}, not online")
+            yield Finding(path, f"holds {_listed(members & ~facts.online)}, not online")
         mask = facts.mask(f"{found[1]}/shared_cpu_map")
         if mask is not None and mask != members:
-            yield Finding(path, f"its map says {format_list(mask)}")
+            yield Finding(path, f"its map says {_listed(mask)}")
         key = tuple(facts.text(f"{found[1]}/{name}") for name in ("level", "type", "id"))
         if key[2] is not None and shared.setdefault(key, members) != members:
             yield Finding(path, f"level {key[0]} {key[1]} id {key[2]} is also another cache's")
@@ -191,10 +210,10 @@ def _node_rules(facts: _Facts) -> Iterator[Finding]:
                 said = f"says {_listed(listed)}, the links say {_listed(linked)}"
                 yield Finding(f"{base}/{name}", said)
         if linked & seen:
-            yield Finding(base, f"CPUs {format_list(linked & seen)} are in another node too")
+            yield Finding(base, f"CPUs {_listed(linked & seen)} are in another node too")
         seen |= linked
     if nodes and facts.online & ~seen:
-        yield Finding(NODE, f"CPUs {format_list(facts.online & ~seen)} are in no node")
+        yield Finding(NODE, f"CPUs {_listed(facts.online & ~seen)} are in no node")
     yield from _split_cores(facts, {node: links.get(node, 0) for node in nodes})
     has_cpu = facts.cpus(f"{NODE}/has_cpu")
     with_cpus = bits(node for node in nodes if links.get(node, 0) & facts.online)
@@ -210,14 +229,19 @@ def _node_rules(facts: _Facts) -> Iterator[Finding]:
 
 def _split_cores(facts: _Facts, nodes: dict[int, int]) -> Iterator[Finding]:
     """Threads of one core in two NUMA nodes: the kubelet counts such a core twice."""
+    home: dict[int, int] = {}
+    seen = 0
+    for members in nodes.values():
+        home |= dict.fromkeys(ids(members & ~seen), members)
+        seen |= members
     seen = 0
     for cpu in ids(facts.online):
         path = f"{CPU}/cpu{cpu}/topology/thread_siblings"
         core = (facts.mask(path) or 0) & facts.online
-        own = next((members for members in nodes.values() if members >> cpu & 1), core)
+        own = home.get(cpu, core)
         if core & ~own and not core & seen:
             seen |= core
-            yield Finding(path, f"{format_list(core)} are one core in several NUMA nodes")
+            yield Finding(path, f"{_listed(core)} are one core in several NUMA nodes")
 
 
 def _distances(facts: _Facts, nodes: set[int]) -> Iterator[Finding]:
@@ -244,14 +268,14 @@ def _node_ids(tree: Tree) -> set[int]:
 def _cpuinfo_rules(facts: _Facts) -> Iterator[Finding]:
     """``/proc/cpuinfo`` lists the online CPUs, where it lists CPUs at all."""
     text = facts.text(CPUINFO)
-    listed = bits(map(int, _PROCESSOR.findall(text))) if text is not None else 0
+    listed = bits(map(int, PROCESSOR.findall(text))) if text is not None else 0
     if listed and listed != facts.online:
         said = f"lists {_listed(listed)}, online are {_listed(facts.online)}"
         yield Finding(CPUINFO, said)
 
 
 def _listed(members: int) -> str:
-    return format_list(members) or "none"
+    return format_list(members, most=_MOST_RUNS) or "none"
 
 
 _RULES: Final = (_online_rules, _sibling_rules, _cache_rules, _node_rules, _cpuinfo_rules)

@@ -22,9 +22,11 @@ CPUINFO: Final = "proc/cpuinfo"
 FOLDERS: Final = (CPU, NODE)
 _RELEVANT: Final = re.compile(rf"(?:(.*?)/)?((?:{CPU}|{NODE})/.+|{CPUINFO})", re.DOTALL)
 
-#: Bounds on any tree: a machine of 8192 CPUs stays below them.
+#: Bounds on any tree: a machine of 8192 CPUs stays below them. Linux writes at most a page to a
+#: file of sysfs, and no page is larger than 64 KiB; ``/proc/cpuinfo`` grows with the CPUs.
 MAX_FILES: Final = 1_000_000
-MAX_FILE_BYTES: Final = 32 << 20
+MAX_FILE_BYTES: Final = 64 << 10
+MAX_CPUINFO_BYTES: Final = 32 << 20
 MAX_TREE_BYTES: Final = 128 << 20
 MAX_PATH: Final = 1024
 
@@ -51,6 +53,14 @@ def relevant(path: str) -> tuple[str, str] | None:
     The prefix is the folder an archive was packed under, ``""`` for none."""
     found = _RELEVANT.fullmatch(path)
     return (found[1] or "", found[2]) if found else None
+
+
+def check_size(path: str, size: int) -> None:
+    """Raise ``ValueError`` where the file at ``path`` of the tree is larger than any kernel's."""
+    most = MAX_CPUINFO_BYTES if path == CPUINFO else MAX_FILE_BYTES
+    if size > most:
+        said = f"{most >> 20} MiB" if most >> 20 else f"{most >> 10} KiB"
+        raise ValueError(f"a file of more than {said}: {path}")
 
 
 def check_link(path: str, target: str) -> None:

@@ -17,6 +17,8 @@ _GAP: Final = 3
 _MARK: Final = "#b00020"
 _INK: Final = "#1c2127"
 _MARGIN: Final = 16
+#: What stands below a machine may be this wide, however small the machine is.
+_LEAST_ROOM: Final = 420
 _FONT: Final = "ui-sans-serif,system-ui,'Segoe UI','Liberation Sans',Arial,sans-serif"
 
 #: level: (fill, outline, padding, gap between its members, height of its label, wanted
@@ -27,8 +29,10 @@ _STYLE: Final = {
     Level.NUMA: ("#ffffff", "#b7c0c9", 7, 6, 18, 2.4),
     Level.CACHE: ("#f8f9fb", "#cfd6dd", 4, 3, 14, 1.6),
     Level.CORE: ("#ffffff", "#c3cad2", 2, 1, 0, 1.0),
+    Level.MEMORY: ("#f8f9fb", "#b7c0c9", 7, 0, 18, 1.0),
+    Level.NOWHERE: ("#ffffff", "#b7c0c9", 7, 6, 18, 8.0),
 }
-_SIMPLE: Final = {Level.CACHE: "L3 {}", Level.NUMA: "NUMA node {}", Level.SOCKET: "Socket {}"}
+_SIMPLE: Final = {Level.CACHE: "L3 {}", Level.SOCKET: "Socket {}"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,10 +48,13 @@ class _Laid:
 def render(scene: Scene, title: str) -> str:
     """The document, ending with a newline."""
     cell = _cell_width(scene)
-    laid = _lay(scene.machine, cell)
-    legend = _Legend(scene, max(laid.width, 420))
+    titled = _text_width(title, 19) if title else 0
+    machine = _lay(scene.machine, cell)
+    room = max(machine.width, titled, _LEAST_ROOM)
+    laid = _with_beside(machine, [_lay(box, cell) for box in scene.beside], room)
+    legend = _Legend(scene, max(laid.width, _LEAST_ROOM))
     head = 34 if title else 0
-    width = max(laid.width, legend.width, _text_width(title, 19) if title else 0) + 2 * _MARGIN
+    width = max(laid.width, legend.width, titled) + 2 * _MARGIN
     height = laid.height + legend.height + head + 2 * _MARGIN + (14 if legend.height else 0)
     name = title or "CPUs of a machine"
     parts = [
@@ -67,7 +74,7 @@ def render(scene: Scene, title: str) -> str:
 
 def _cell_width(scene: Scene) -> float:
     """Wide enough for the longest number beside the longest tags."""
-    digits = max((len(str(cpu)) for cpu in scene.machine.all_cpus()), default=1)
+    digits = max((len(str(cpu)) for cpu in scene.all_cpus()), default=1)
     tags = max((len(_tags(owners)) for owners in scene.held.values()), default=0)
     return max(28, round(11 + digits * _DIGIT + (4 + tags * _TAG if tags else 0)))
 
@@ -84,9 +91,11 @@ def _lay(box: Box, cell: float) -> _Laid:
         height = len(box.cpus) * (_CELL_HEIGHT + gap) - gap + 2 * padding
         return _Laid(box, cell + 2 * padding, height)
     members = [_lay(member, cell) for member in box.inside]
+    least = _text_width(_label(box), 12) if label else 0
+    if box.level is Level.MEMORY:
+        return _Laid(box, least + 2 * padding, label + padding)
     if not members:
         return _Laid(box, 0, 0)
-    least = _text_width(_label(box), 12) if label else 0
     columns = _columns(members, gap, wanted)
     widths = [max(m.width for m in members[at::columns]) for at in range(columns)]
     placed, y = [], float(padding + label)
@@ -98,6 +107,20 @@ def _lay(box: Box, cell: float) -> _Laid:
         y += max(member.height for member in row) + gap
     width = max(sum(widths) + gap * (columns - 1), least) + 2 * padding
     return _Laid(box, width, y - gap + padding, tuple(placed))
+
+
+def _with_beside(machine: _Laid, others: list[_Laid], room: float) -> _Laid:
+    """The machine with the boxes of ``others`` below it, in rows no wider than ``room``."""
+    gap = _STYLE[Level.MACHINE][3]
+    placed, width = list(machine.members), machine.width
+    x, y, row = 0.0, machine.height + (gap if machine.height else 0), 0.0
+    for other in others:
+        if x and x + other.width > room:
+            x, y, row = 0.0, y + row + gap, 0.0
+        placed.append((x, y, other))
+        x, row, width = x + other.width + gap, max(row, other.height), max(width, x + other.width)
+    height = y + row if others else machine.height
+    return _Laid(machine.box, width, height, tuple(placed))
 
 
 def _columns(members: list[_Laid], gap: float, wanted: float) -> int:
@@ -212,7 +235,7 @@ class _Legend:
 
 
 def _label(box: Box) -> str:
-    return _SIMPLE[box.level].format(box.number)
+    return _SIMPLE[box.level].format(box.number) if box.level in _SIMPLE else box.label()
 
 
 def _text(

@@ -20,10 +20,10 @@ from topologies.paths import (
     CPU,
     CPUINFO,
     FOLDERS,
-    MAX_FILE_BYTES,
     MAX_FILES,
     MAX_TREE_BYTES,
     check_link,
+    check_size,
 )
 from topologies.tree import Link, Tree
 
@@ -144,15 +144,13 @@ class _Folder:
         without text is no part of the tree."""
         flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
         try:
-            data = _read(os.open(f"{self._root}/{path}", flags))
+            data = _read(os.open(f"{self._root}/{path}", flags), path)
         except OSError as error:
             if error.errno in (errno.EMFILE, errno.ENFILE, errno.ENOMEM):
                 raise
             if error.errno in (errno.EACCES, errno.EPERM):
                 self._left_out.append(path)
             return
-        if len(data) > MAX_FILE_BYTES:
-            raise ValueError(f"refused: a file of more than {MAX_FILE_BYTES >> 20} MiB: {path}")
         self._keep(path, data.decode("utf-8", "surrogateescape"))
 
     def _keep(self, path: str, text: str) -> None:
@@ -162,16 +160,21 @@ class _Folder:
         self._entries[path] = text
 
 
-def _read(descriptor: int) -> bytes:
-    """All that is there, hardly more than the bound; closes."""
+def _read(descriptor: int, path: str) -> bytes:
+    """All that is there; raises ``ValueError`` where that is more than a kernel's file has.
+    Closes."""
+    pieces, size = [], 0
     try:
-        data = chunk = os.read(descriptor, 1 << 16)
-        while chunk and len(data) <= MAX_FILE_BYTES:
-            chunk = os.read(descriptor, 1 << 16)
-            data += chunk
-        return data
+        while piece := os.read(descriptor, 1 << 16):
+            pieces.append(piece)
+            size += len(piece)
+            try:
+                check_size(path, size)
+            except ValueError as error:
+                raise ValueError(f"refused: {error}") from error
     finally:
         os.close(descriptor)
+    return b"".join(pieces)
 
 
 def _root(place: Path) -> Path:

@@ -27,7 +27,7 @@ def render(scene: Scene, title: str, width: int) -> RenderableType:
 
     picture = _Picture(scene, max(width, _LEAST_WIDTH))
     lines = [Text(_shown(title), style="bold")] if title else []
-    for box in scene.machine.inside:
+    for box in (*scene.machine.inside, *scene.beside):
         lines += picture.box(box, "")
     lines += picture.legend()
     return Text("\n").join(lines)
@@ -37,16 +37,18 @@ class _Picture:
     def __init__(self, scene: Scene, width: int) -> None:
         self._scene = scene
         self._width = width
-        cpus = list(scene.machine.all_cpus())
+        cpus = scene.all_cpus()
         self._digits = max((len(str(cpu)) for cpu in cpus), default=1)
         self._tag = max((len(self._tags(cpu)) for cpu in cpus), default=0)
 
     def box(self, box: Box, indent: str) -> list[Text]:
         from rich.text import Text
 
-        bold = "bold" if box.level is Level.SOCKET else ""
-        lines = [Text(f"{indent}{box.level.value} {box.number}", style=bold)]
+        bold = "bold" if box.level in (Level.SOCKET, Level.MEMORY, Level.NOWHERE) else ""
+        lines = [Text(f"{indent}{box.label()}", style=bold)]
         inner = indent + _INDENT
+        if box.level is Level.MEMORY:
+            return lines
         if box.inside and box.inside[0].level is not Level.CORE:
             for member in box.inside:
                 lines += self.box(member, inner)

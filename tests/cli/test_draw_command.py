@@ -9,6 +9,8 @@ from xml.etree import ElementTree
 
 import pytest
 
+from topologies import Tree, describe, pack
+
 if TYPE_CHECKING:
     from tests.cli.conftest import Command
 
@@ -77,3 +79,23 @@ def test_what_cannot_be_drawn_is_one_line(
     (line,) = done.stderr.splitlines()
     assert line.startswith(f"pinproof: {said}")
     assert line.isprintable()
+
+
+def test_numa_nodes_without_cpus_are_drawn_and_counted(pinproof: Command, tmp_path: Path) -> None:
+    text = pinproof("draw", "qemu-2s-2n-8c-smt1-mem1").stdout
+    assert "2 NUMA nodes, 2 sockets, 1 NUMA node without CPUs (2)" in " ".join(text.split())
+    assert "\nNUMA node 2: no CPUs, 15" in text
+    pinproof("draw", "qemu-2s-2n-8c-smt1-mem1", "--svg", "m.svg", cwd=tmp_path)
+    assert "NUMA node 2: no CPUs, 15" in (tmp_path / "m.svg").read_text()
+
+
+def test_cpus_in_no_numa_node_are_drawn_and_counted(pinproof: Command, tmp_path: Path) -> None:
+    whole = describe("2s-2n-4c-smt2").tree
+    gone = ("node0/cpu1", "node0/cpu5")
+    pack(
+        Tree({path: text for path, text in whole.items() if not path.endswith(gone)}),
+        tmp_path / "mine.tar",
+    )
+    text = pinproof("draw", "./mine.tar", cwd=tmp_path).stdout
+    assert "in no NUMA node: CPUs 1,5" in " ".join(text.split())
+    assert "\nCPUs in no NUMA node\n    1   5\n" in text

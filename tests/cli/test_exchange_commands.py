@@ -13,6 +13,7 @@ from topologies import Tree, describe, load, pack, pairs
 
 Command = Callable[..., subprocess.CompletedProcess[str]]
 CPU = "sys/devices/system/cpu"
+CPUINFO = "proc/cpuinfo"
 WHOLE = describe("2s-2n-4c-smt2").tree
 
 
@@ -91,6 +92,19 @@ def test_export_writes_a_folder_or_an_archive(
     again = pinproof("export", "2s-2n-4c-smt2", target, cwd=tmp_path)
     assert again.returncode == 2
     assert len(again.stderr.splitlines()) == 1
+
+
+def test_export_of_a_machine_without_cpuinfo_makes_one_up_and_says_so(
+    pinproof: Command, tmp_path: Path
+) -> None:
+    pack(Tree({path: text for path, text in WHOLE.items() if path != CPUINFO}), tmp_path / "a.tar")
+    done = pinproof("export", "./a.tar", "out", cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (0, "out\n")
+    (said,) = done.stderr.splitlines()
+    assert said.startswith("made up: ./a.tar has no proc/cpuinfo")
+    assert CPUINFO in load(tmp_path / "out")
+    assert CPUINFO not in load(tmp_path / "a.tar")
+    assert pinproof("export", "2s-2n-4c-smt2", "b.tar", cwd=tmp_path).stderr == ""
 
 
 def test_pairs_are_listed(pinproof: Command) -> None:

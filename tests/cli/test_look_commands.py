@@ -45,8 +45,9 @@ def test_explain_as_json_has_the_steps() -> None:
 
 def test_machines() -> None:
     """With their totals."""
-    text = invoke("machines", "1s-1n-4c-smt2").stdout
-    assert "8 CPUs (0-7), 4 physical" in text
+    (_, line) = invoke("machines", "1s-1n-4c-smt2").stdout.splitlines()
+    assert line.split(maxsplit=6)[:6] == ["1s-1n-4c-smt2", "8", "4", "1", "1", "described"]
+    assert "8 CPUs (0-7), 4 physical" in invoke("machines", "1s-1n-4c-smt2", "--long").stdout
     rows = json.loads(invoke("machines", "--json").stdout)
     assert len(rows) >= 8
     assert all(row["digest"].startswith("sha256:") for row in rows)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import select
 import signal
 import subprocess
@@ -13,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from conformance.progress import Stage, now_and_then, of_another
 from conformance.subject import SubjectSetupError, SubjectUsageError
 from conformance.subjects.kubelet import build, builder, cached, golang, recipe
 from conformance.subjects.kubelet.releases import Version
@@ -64,7 +66,11 @@ elif words == ["mod", "tidy"]:
             sys.exit("go: x imports y: " + word + ": reading proxy: 404 Not Found")
     if known.get("offline"):
         sys.exit("go: x: dial tcp: i/o timeout")
+elif words[:2] == ["list", "-deps"]:
+    print(*known.get("packages", []), sep="\\n")
 elif words[0] == "build":
+    for package in known.get("packages", []) if "-v" in words else []:
+        print(package, file=sys.stderr, flush=True)
     if known.get("hang"):
         (home / "building").write_text(str(os.getpid()))
         signal.pause()
@@ -118,7 +124,7 @@ def test_a_release_is_built_once_and_kept(world: World) -> None:
     assert path.read_text().startswith("#!")
     assert os.access(path, os.X_OK)
     assert told[0] == "looking for kubelet 1.30.2"
-    assert told[-1].startswith("compiling kubelet 1.30.2")
+    assert told[2:] == ["compiling kubelet 1.30.2: minutes, the first time"]
     before = world.log
     assert build("1.30.2") == path
     assert world.log == before
@@ -302,7 +308,7 @@ def test_builders_of_one_release_wait_for_each_other(world: World) -> None:
         for worker in workers:
             worker.start()
         for _ in range(3000):
-            if told.count("waiting for another build of kubelet 1.30.2") == 2:
+            if sum(said.startswith("waiting for another build of kubelet") for said in told) == 2:
                 break
             workers[0].join(0.01)
     for worker in workers:
@@ -310,6 +316,84 @@ def test_builders_of_one_release_wait_for_each_other(world: World) -> None:
     assert len(paths) == 2
     assert len(set(paths)) == 1
     assert sum(line.startswith("build") for line in world.log) == 1
+
+
+PACKAGES = ["internal/abi", "k8s.io/api/core/v1", "golang.org/x/sys/unix"]
+
+
+def test_a_build_counts_its_packages(world: World) -> None:
+    world.knows(had=["v1.30.2"], packages=PACKAGES)
+    told: list[str] = []
+    build("1.30.2", progress=told.append)
+    (stage, *_) = (said for said in told if isinstance(said, Stage))
+    assert (stage.what, stage.done, stage.total) == ("compiling kubelet 1.30.2", 1, 3)
+    assert str(stage) == "compiling kubelet 1.30.2: 1 of 3 packages"
+
+
+def test_who_waits_is_told_who_builds_since_when_and_how_far(world: World) -> None:
+    world.knows(had=["v1.30.2"], packages=PACKAGES, hang=True)
+    code = BUILDER.replace('build("1.30.2")', 'build("1.30.2", progress=print)')
+    with subprocess.Popen(
+        [sys.executable, "-u", "-c", code],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        cwd=Path(__file__).parents[2],
+        text=True,
+    ) as other:
+        assert other.stdout is not None
+        for line in other.stdout:
+            if "1 of 3 packages" in line:
+                break
+        world.knows(hang=False)
+        told: list[str] = []
+        waiting = threading.Event()
+
+        def say(stage: str) -> None:
+            told.append(stage)
+            waiting.set()
+
+        worker = threading.Thread(target=lambda: build("1.30.2", progress=say))
+        worker.start()
+        assert waiting.wait(60)
+        other.kill()  # what a dead builder leaves blocks nobody
+        worker.join(60)
+        assert not worker.is_alive()
+    stage = told[0]
+    assert isinstance(stage, Stage)
+    assert (stage.done, stage.total) == (1, 3)
+    said = rf"waiting for another build of kubelet 1.30.2 \(process {other.pid}, since [\d:]{{8}}\)"
+    assert re.fullmatch(said + ": compiling kubelet 1.30.2: 1 of 3 packages", stage)
+    assert "looking for kubelet 1.30.2" in told, "it builds by itself then"
+    assert len(cached()) == 1
+
+
+def test_what_a_dead_builder_left_is_nobodys_progress(world: World) -> None:
+    world.knows(had=["v1.30.2"])
+    folder = builder.WORKSHOP.cache()
+    folder.mkdir(parents=True)
+    (folder / ".1.30.2.lock").touch()
+    (folder / ".1.30.2.progress").write_text('{"pid": 1, "since": 0, "stage": "compiling"}')
+    told: list[str] = []
+    build("1.30.2", progress=told.append)
+    assert not [said for said in told if "waiting" in said]
+    assert not (folder / ".1.30.2.progress").exists()
+
+
+@pytest.mark.parametrize("text", ["", "[]", '{"pid": "x"}', '{"pid": 1, "since": "x"}'])
+def test_a_damaged_progress_says_less(tmp_path: Path, text: str) -> None:
+    (tmp_path / "progress").write_text(text)
+    said = of_another(tmp_path / "progress", "kubelet 1.30.2")
+    assert said == "waiting for another build of kubelet 1.30.2"
+
+
+def test_lines_come_now_and_then() -> None:
+    told: list[str] = []
+    say = now_and_then(told.append, seconds=3600)
+    for done in range(1, 500):
+        say(Stage("compiling", done, 500))
+    say("kept")
+    say(Stage("waiting", 7, 500))
+    assert told == ["compiling: 1 of 500 packages", "kept", "waiting: 7 of 500 packages"]
 
 
 def test_the_users_build_settings_do_not_reach_go(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -244,12 +244,15 @@ def test_the_ratio_is_bounded_before_the_size(read: Callable[[bytes], Tree]) -> 
 def test_a_file_a_tree_and_a_count_are_bounded(
     read: Callable[[bytes], Tree], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    for path, most, said in (
+        (ONLINE, 64 << 10, "64 KiB"),
+        ("proc/cpuinfo", 32 << 20, "32 MiB"),
+    ):
+        with pytest.raises(BrokenMachine, match=f"a file of more than {said}: {path}"):
+            read(tar(file(path, b"0" * (most + 1))))
     data = tar(file(ONLINE, b"0" * 3000), file("proc/cpuinfo", b"1" * 3000))
     monkeypatch.setattr(archive_module, "MAX_TREE_BYTES", 4000)
     with pytest.raises(BrokenMachine, match="more than any machine's tree"):
-        read(data)
-    monkeypatch.setattr(archive_module, "MAX_FILE_BYTES", 2000)
-    with pytest.raises(BrokenMachine, match="a file of more than"):
         read(data)
     monkeypatch.setattr(archive_module, "MAX_FILES", 0)
     with pytest.raises(BrokenMachine, match="more than 0 members"):

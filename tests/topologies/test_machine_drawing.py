@@ -12,6 +12,7 @@ import pytest
 from rich.console import Console
 
 from topologies import drawing
+from topologies.boxes import Beside
 
 SVG = "{http://www.w3.org/2000/svg}"
 Cpus = dict[int, tuple[int, int, int, int]]
@@ -162,6 +163,56 @@ def test_everything_lies_inside_and_cells_do_not_overlap(cpus: Cpus) -> None:
         cells.append((cell.get("x"), cell.get("y")))
     assert len(set(cells)) == len(cpus)
     assert 0.4 < width / height < 4
+
+
+BESIDE = Beside({2: 16 << 30, 5: 0}, frozenset({8, 9}))
+
+
+def test_nodes_without_cpus_and_cpus_without_a_node_are_drawn() -> None:
+    svg = drawing.svg(SMALL, {"web/main": [1, 8]}, beside=BESIDE, highlight=[9])
+    shown = texts(svg)
+    assert "NUMA node 2: no CPUs, 16 GiB" in shown
+    assert "NUMA node 5: no CPUs, no memory" in shown
+    assert "CPUs in no NUMA node" in shown
+    said = tooltips(svg)
+    assert set(said) == set(range(10))
+    assert (said[8], said[9]) == ("web/main", "no owner, marked")
+    assert "web/main: 1,8 (2)" in shown
+    described = ElementTree.fromstring(svg).findtext(f"{SVG}desc", "")
+    assert "8 CPUs; NUMA node 2: no CPUs, 16 GiB; " in described
+    assert "CPUs in no NUMA node: 8-9" in described
+    lines = printed(SMALL, {"web/main": [1, 8]}, beside=BESIDE).splitlines()
+    assert lines[lines.index("NUMA node 5: no CPUs, no memory") :][1:3] == [
+        "CPUs in no NUMA node",
+        "   8A   9",
+    ]
+
+
+@pytest.mark.parametrize("nodes", [1, 3, 40])
+def test_what_is_drawn_beside_lies_inside_and_overlaps_nothing(nodes: int) -> None:
+    beside = Beside({8 + node: node << 20 for node in range(nodes)}, frozenset(range(600, 640)))
+    root = ElementTree.fromstring(drawing.svg(large(), beside=beside))
+    width, height = (float(root.get(name, "")) for name in ("width", "height"))
+    places = [
+        tuple(float(one.get(name, "")) for name in ("x", "y", "width", "height"))
+        for one in root.iter(f"{SVG}rect")
+        if one.get("rx") == "6"
+    ]
+    outer = [one for one in places if not any(_holds(other, one) for other in places)]
+    assert len(outer) == 8 + nodes + 1
+    assert all(x >= 0 and x + w <= width and y + h <= height for x, y, w, h in outer)
+    for at, one in enumerate(outer):
+        assert not any(_overlap(one, other) for other in outer[at + 1 :])
+
+
+def _holds(outer: tuple[float, ...], inner: tuple[float, ...]) -> bool:
+    (x, y, w, h), (a, b, c, d) = outer, inner
+    return outer != inner and x <= a and y <= b and a + c <= x + w and b + d <= y + h
+
+
+def _overlap(one: tuple[float, ...], other: tuple[float, ...]) -> bool:
+    (x, y, w, h), (a, b, c, d) = one, other
+    return x < a + c and a < x + w and y < b + d and b < y + h
 
 
 def test_an_empty_machine_is_an_empty_picture() -> None:

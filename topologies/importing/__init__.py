@@ -23,7 +23,7 @@ from topologies.importing.nodes import complete_nodes
 from topologies.importing.notes import Note, NoteKind
 from topologies.importing.texts import clean_texts
 from topologies.paths import CPU, CPUINFO
-from topologies.spec import MAX_CPUS, MAX_NODES
+from topologies.sets import beyond_linux
 from topologies.tree import Tree
 
 __all__ = ["Completed", "Note", "NoteKind", "complete"]
@@ -44,7 +44,8 @@ def complete(tree: Mapping[str, str], *, where: str = "the tree") -> Completed:
     numbers; ``where`` names it then.
     """
     draft = Draft(tree)
-    _check_numbers(draft, where)
+    for path, wrong in beyond_linux(tree):
+        raise BrokenMachine(where, f"no machine: {path}: {wrong}")
     clean_texts(draft)
     complete_cpu_lists(draft)
     if not draft.online:
@@ -56,13 +57,3 @@ def complete(tree: Mapping[str, str], *, where: str = "the tree") -> Completed:
     if CPUINFO not in draft.entries:
         draft.note(NoteKind.LACKING, CPUINFO, "the kubelet counts sockets by sysfs alone")
     return Completed(Tree(draft.entries), tuple(draft.notes))
-
-
-def _check_numbers(draft: Draft, where: str) -> None:
-    """A mask is as long as its highest CPU: a wild number would make gigabytes of them."""
-    wild = draft.highest_cpu()
-    if wild >= MAX_CPUS:
-        raise BrokenMachine(where, f"no machine: it has a CPU {wild}; Linux stops at 8191")
-    node = draft.highest_node()
-    if node >= MAX_NODES:
-        raise BrokenMachine(where, f"no machine: it has a NUMA node {node}; Linux stops at 1023")

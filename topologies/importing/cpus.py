@@ -113,7 +113,8 @@ def _put_ids(draft: Draft, name: str, numbers: Mapping[int, int], why: str) -> N
 def _package_numbers(draft: Draft) -> dict[int, int]:
     sets = _sets(draft, _PACKAGES)
     ordered = sorted(set(sets.values()), key=lambda members: members & -members)
-    return {cpu: ordered.index(members) for cpu, members in sets.items()}
+    numbers = {members: number for number, members in enumerate(ordered)}
+    return {cpu: numbers[members] for cpu, members in sets.items()}
 
 
 def _core_numbers(draft: Draft) -> dict[int, int]:
@@ -133,11 +134,12 @@ def _core_numbers(draft: Draft) -> dict[int, int]:
 def _sets(draft: Draft, names: Iterable[str]) -> dict[int, int]:
     """The set of each online CPU, from its own files or those of a sibling."""
     found: dict[int, int] = {}
+    left = draft.online
     for cpu in ids(draft.online):
         members = _set(draft, cpu, names)
         if members is not None and members >> cpu & 1:
-            for sibling in ids(members & draft.online):
-                found.setdefault(sibling, members & draft.online)
+            found |= dict.fromkeys(ids(members & left), members & draft.online)
+            left &= ~members
     return found
 
 

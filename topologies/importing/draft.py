@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import Final
 
 from topologies.cpulist import bits, format_list, format_mask, parse_list, parse_mask, parsed
 from topologies.hotplug import cpu_directories
 from topologies.importing.notes import Note, NoteKind
-from topologies.paths import CPU, CPUINFO, NODE
+from topologies.paths import CPU, CPUINFO
 from topologies.tree import Link
 
 _SHORT: Final = "sys/devices/system/"
-_NODE: Final = re.compile(rf"(?:{NODE}|{CPU}/cpu[0-9]{{1,7}})/node([0-9]{{1,9}})", re.ASCII)
-_FIELD: Final = re.compile(r"^([^\n:]{1,40}?)[ \t]*:[ \t]*([0-9]{1,7})[ \t]*$", re.MULTILINE)
+_FIELD: Final = re.compile(
+    r"^(processor|physical id|core id)[ \t]*:[ \t]*([0-9]{1,7})[ \t]*$", re.MULTILINE
+)
 
 
 class Draft:
@@ -26,6 +27,9 @@ class Draft:
         self.notes: list[Note] = []
         self.online = 0
         self.width = 1
+        self._sets: dict[tuple[object, str], int | None] = {}
+        self._lists: dict[int, str] = {}
+        self._masks: dict[tuple[int, int], str] = {}
 
     def note(self, kind: NoteKind, what: str, why: str) -> None:
         """Keep a note; ``what`` loses the part that all paths share."""
@@ -48,20 +52,33 @@ class Draft:
 
     def cpus(self, path: str) -> int | None:
         """A file that holds a list, as a set."""
-        return parsed(parse_list, self.text(path))
+        return self._parsed(parse_list, path)
 
     def mask(self, path: str) -> int | None:
         """A file that holds a mask, as a set."""
-        return parsed(parse_mask, self.text(path))
+        return self._parsed(parse_mask, path)
+
+    def _parsed(self, parse: Callable[[str], int], path: str) -> int | None:
+        """A machine has few different sets in many files."""
+        text = self.text(path)
+        if text is None:
+            return None
+        if (parse, text) not in self._sets:
+            self._sets[parse, text] = parsed(parse, text)
+        return self._sets[parse, text]
 
     def mask_text(self, members: int) -> str:
         """A set as this machine's kernel writes it."""
-        return format_mask(members, max(self.width, members.bit_length())) + "\n"
+        key = members, max(self.width, members.bit_length())
+        if key not in self._masks:
+            self._masks[key] = format_mask(*key) + "\n"
+        return self._masks[key]
 
-    @staticmethod
-    def list_text(members: int) -> str:
+    def list_text(self, members: int) -> str:
         """A set as a list, with its newline."""
-        return format_list(members) + "\n"
+        if members not in self._lists:
+            self._lists[members] = format_list(members) + "\n"
+        return self._lists[members]
 
     @property
     def folders(self) -> int:
@@ -74,17 +91,6 @@ class Draft:
         blocks = re.split(r"\n[ \t]*\n", self.text(CPUINFO) or "")
         found = ({name: int(value) for name, value in _FIELD.findall(one)} for one in blocks)
         return {fields["processor"]: fields for fields in found if "processor" in fields}
-
-    def highest_cpu(self) -> int:
-        """The highest number of a CPU that any file names, -1 for none."""
-        lists = (self.cpus(f"{CPU}/{name}") for name in ("online", "present", "possible"))
-        known = (*lists, self.folders)
-        lengths = [(members or 0).bit_length() - 1 for members in known]
-        return max(*lengths, *self.processors, -1)
-
-    def highest_node(self) -> int:
-        """The highest number of a NUMA node that a folder or link names, -1 for none."""
-        return max((int(found[1]) for found in map(_NODE.match, self.entries) if found), default=-1)
 
     def has_topology(self) -> int:
         """The CPUs that have a ``topology`` folder, as a set."""

@@ -19,7 +19,7 @@ from topologies.paths import CPU, NODE
 from topologies.tree import Link
 
 _MEMBER: Final = re.compile(rf"{NODE}/node([0-9]{{1,5}})/cpu([0-9]{{1,7}})(?:/.*)?", re.ASCII)
-_HOME: Final = re.compile(rf"{CPU}/cpu[0-9]{{1,7}}/node([0-9]{{1,5}})", re.ASCII)
+_HOME: Final = re.compile(rf"{CPU}/cpu([0-9]{{1,7}})/node([0-9]{{1,5}})", re.ASCII)
 _FILE: Final = re.compile(rf"{NODE}/node([0-9]{{1,5}})/.*", re.ASCII)
 
 
@@ -47,9 +47,19 @@ def _folders(draft: Draft) -> set[int]:
 def _named(draft: Draft) -> set[int]:
     """Nodes that the links of CPUs name: without their folder they count if nothing tells which
     nodes there are, or if ``node/online`` has them."""
-    named = {int(found[1]) for found in map(_HOME.fullmatch, draft.entries) if found}
+    named = set(_homes(draft))
     online = draft.cpus(f"{NODE}/online")
     return named if online is None else named & set(ids(online))
+
+
+def _homes(draft: Draft) -> dict[int, int]:
+    """The CPUs of each node by the links in the CPUs' folders."""
+    members: dict[int, int] = {}
+    for found in map(_HOME.fullmatch, draft.entries):
+        if found:
+            node = int(found[2])
+            members[node] = members.get(node, 0) | 1 << int(found[1])
+    return members
 
 
 def _linked(draft: Draft) -> dict[int, int]:
@@ -87,7 +97,8 @@ def _add_links(draft: Draft, nodes: list[int]) -> None:
     """For CPUs that have a folder, are in no node's folder, and in the list or mask of just one
     node."""
     linked, folders = _union(_linked(draft).values()), draft.folders
-    claims = {node: _listed(draft, node, folders) for node in nodes}
+    homes = _homes(draft)
+    claims = {node: _listed(draft, node, homes.get(node, 0)) for node in nodes}
     seen = twice = 0
     for claim in claims.values():
         seen, twice = seen | claim, twice | seen & claim
@@ -105,14 +116,12 @@ def _add_links(draft: Draft, nodes: list[int]) -> None:
         draft.note(NoteKind.LACKING, what, "no node has them; the kubelet leaves them out")
 
 
-def _listed(draft: Draft, node: int, folders: int) -> int:
+def _listed(draft: Draft, node: int, homes: int) -> int:
     base = f"{NODE}/node{node}"
     told = draft.cpus(f"{base}/cpulist")
     if told is None:
         told = draft.mask(f"{base}/cpumap")
-    if told is None:
-        told = bits(cpu for cpu in ids(folders) if f"{CPU}/cpu{cpu}/node{node}" in draft.entries)
-    return told
+    return homes if told is None else told
 
 
 def _complete_sets(draft: Draft, nodes: list[int]) -> None:

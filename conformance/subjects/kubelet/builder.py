@@ -5,9 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
+from conformance.progress import Progress
 from conformance.subjects.kubelet import releases
 from conformance.subjects.kubelet.recipe import recipe
-from conformance.subjects.kubelet.workshop import Built, Progress, Workshop
+from conformance.subjects.kubelet.workshop import Built, Workshop
 
 __all__ = ["WORKSHOP", "Built", "build", "cached"]
 

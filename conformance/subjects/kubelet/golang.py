@@ -6,11 +6,12 @@ import contextlib
 import importlib.metadata
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -25,6 +26,8 @@ _NOT_OURS: Final = (
 
 #: How much of what ``go`` says about a failure is kept.
 _KEPT: Final = 20_000
+#: How ``go build -v`` names a package, alone on its line.
+_PACKAGE: Final = re.compile(r"[\w.~+-]+(/[\w.~+-]+)*", re.ASCII)
 #: Becomes ``go``, which the kernel interrupts when its parent dies (PR_SET_PDEATHSIG, SIGINT).
 _LAUNCH: Final = (
     "import ctypes, os, sys; ctypes.CDLL(None).prctl(1, 2, 0, 0, 0); "
@@ -68,6 +71,23 @@ class Go:
             raise GoError(f"`go {words}` failed: {last[0][:300]}", evidence=errors[-_KEPT:])
         return output
 
+    def build(self, arguments: Sequence[str], *, folder: Path, each: Callable[[str], None]) -> None:
+        """``go build -v ARGUMENTS``; ``each`` is told every package that is compiled, as it begins.
+        Packages that Go has compiled before are not named. Raises as :meth:`run`."""
+        kept: list[str] = []
+
+        def line(text: str) -> None:
+            if _PACKAGE.fullmatch(text):
+                each(text)
+            else:
+                kept.append(text + "\n")
+
+        _, _, status = self._run(["build", "-v", *arguments], folder, line)
+        if status != 0:
+            said = "".join(kept)
+            last = said.strip().splitlines()[-1:] or ["it says nothing"]
+            raise GoError(f"`go build` failed: {last[0][:300]}", evidence=said[-_KEPT:])
+
     def describe(self, module: str) -> Mapping[str, Any]:
         """``go list -m -json PATH@VERSION``: what cannot be had has the key ``Error``. Raises
         :class:`GoError`."""
@@ -79,7 +99,13 @@ class Go:
             raise GoError("`go list` failed", evidence=errors[-_KEPT:]) from None
         return answer if isinstance(answer, dict) else {}
 
-    def _run(self, arguments: Sequence[str], folder: Path | None) -> tuple[str, str, int]:
+    def _run(
+        self,
+        arguments: Sequence[str],
+        folder: Path | None,
+        line: Callable[[str], None] | None = None,
+    ) -> tuple[str, str, int]:
+        """Output, errors and status; with ``line``, both go there line by line instead."""
         try:
             process = subprocess.Popen(
                 [sys.executable, "-I", "-S", "-c", _LAUNCH, self._program, *arguments],
@@ -87,7 +113,7 @@ class Go:
                 env=environment(),
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
+                stderr=subprocess.STDOUT if line else subprocess.PIPE,
                 text=True,
                 errors="replace",
                 start_new_session=True,
@@ -96,11 +122,14 @@ class Go:
             raise GoError(f"{self._program} cannot be executed: {error.strerror}") from error
         with process:
             try:
+                if line and process.stdout:
+                    for text in process.stdout:
+                        line(text.rstrip("\n"))
                 output, errors = process.communicate()
             except BaseException:
                 _interrupt(process)
                 raise
-        return output, errors, process.returncode
+        return output, errors or "", process.returncode
 
 
 def _interrupt(process: subprocess.Popen[str]) -> None:

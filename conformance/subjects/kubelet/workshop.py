@@ -18,18 +18,18 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Callable, Iterator, Mapping
+import time
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Protocol, TypeAlias
+from typing import IO, Any, Final, Protocol
 
+from conformance.progress import Builder, Progress, of_another
 from conformance.subject import SubjectSetupError, SubjectUsageError
 from conformance.subjects.kubelet import releases
 from conformance.subjects.kubelet.golang import Go, GoError
 from conformance.subjects.kubelet.recipe import KUBERNETES, Recipe
 from conformance.subjects.kubelet.releases import Minor, Version
-
-Progress: TypeAlias = Callable[[str], None]
 
 #: What Go says of a module or a version that does not exist.
 _ABSENT: Final = (
@@ -44,6 +44,8 @@ _UNREADABLE: Final = re.compile(
 #: listed or known, and before it: lists may be incomplete.
 _BEYOND: Final = 2
 _BEFORE: Final = 4
+#: Seconds between two looks at what another builder does.
+_LOOK: Final = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,13 +152,13 @@ class Workshop:
     # --- building ----------------------------------------------------------------------------
 
     def _build(self, go: Go, version: Version, tell: Progress) -> Path:
-        with self.lock(version, tell):
+        with self.lock(version, tell) as builder:
             found = self._in_cache(version)
             if found is not None:
                 return found.path
-            tell(f"looking for {self._name} {version}")
+            builder.say(f"looking for {self._name} {version}")
             plan = self._recipe(version, _go_mod_of(go, version))
-            return self._make(go, plan, self._key(version), tell)
+            return self._make(go, plan, self._key(version), builder)
 
     def _build_replaced(self, asked: Minor | Version, replaced: Path, tell: Progress) -> Path:
         version = next(iter(_known(asked)), None)
@@ -168,29 +170,37 @@ class Workshop:
             raise SubjectUsageError(f"{folder} is no checkout of {KUBERNETES}: no such go.mod")
         plan = self._recipe(version, theirs.read_text(), folder)
         key = f"{self._key(version)}-{hashlib.sha256(str(folder).encode()).hexdigest()[:8]}"
-        with self.lock(version, tell):
+        with self.lock(version, tell) as builder:
             try:
-                return self._make(Go.find(), plan, key, tell)
+                return self._make(Go.find(), plan, key, builder)
             except _MissingModuleError as error:
                 raise SubjectSetupError(str(error)) from error
 
-    def _make(self, go: Go, plan: Recipe, key: str, tell: Progress) -> Path:
+    def _make(self, go: Go, plan: Recipe, key: str, builder: Builder) -> Path:
         draft = self.cache() / f".{plan.version}.draft"
         shutil.rmtree(draft, ignore_errors=True)  # of a builder that was killed
         draft.mkdir()
         try:
-            self._compile(go, plan, draft, tell)
+            self._compile(go, plan, draft, builder)
             return self._keep(go, plan, draft, self.cache() / f"{plan.version}-{key}")
         finally:
             shutil.rmtree(draft, ignore_errors=True)
 
-    def _compile(self, go: Go, plan: Recipe, folder: Path, tell: Progress) -> None:
+    def _compile(self, go: Go, plan: Recipe, folder: Path, builder: Builder) -> None:
         for name, text in _files(plan).items():
             (folder / name).write_text(text)
-        tell(f"fetching the modules of {self._name} {plan.version}")
+        builder.say(f"fetching the modules of {self._name} {plan.version}")
         self._fetch(go, plan.version, folder)
-        tell(f"compiling {self._name} {plan.version}: minutes, the first time")
-        go.run(["build", *plan.flags, "-o", self._name, "."], folder=folder)
+        what = f"compiling {self._name} {plan.version}"
+        builder.say(f"{what}: minutes, the first time")
+        total = len(go.run(["list", "-deps", "."], folder=folder).split())
+        packages: set[str] = set()
+
+        def compiled(package: str) -> None:
+            packages.add(package)
+            builder.count(what, len(packages), max(total, len(packages)))
+
+        go.build([*plan.flags, "-o", self._name, "."], folder=folder, each=compiled)
 
     def _fetch(self, go: Go, version: Version, folder: Path) -> None:
         """Fetch what the program is made of. Not every staging module is part of it, so only this
@@ -245,8 +255,10 @@ class Workshop:
         return built if path.is_file() else None
 
     @contextlib.contextmanager
-    def lock(self, version: Version, tell: Progress) -> Iterator[None]:
-        """Held by whoever builds this version; the kernel frees it when its holder dies."""
+    def lock(self, version: Version, tell: Progress) -> Iterator[Builder]:
+        """Held by whoever builds this version; the kernel frees it when its holder dies. Who waits
+        says who builds, since when, and how far that is. The value takes what the holder does."""
+        said = self.cache() / f".{version}.progress"
         try:
             self.cache().mkdir(parents=True, exist_ok=True)
             lock = (self.cache() / f".{version}.lock").open("w")
@@ -255,12 +267,30 @@ class Workshop:
                 f"{self.cache()} cannot be written: {error.strerror}"
             ) from error
         with lock:
+            last = ""
+            while not _taken(lock):
+                last = _told(of_another(said, f"{self._name} {version}"), last, tell)
+                time.sleep(_LOOK)
+            said.unlink(missing_ok=True)  # of a builder that was killed
             try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                tell(f"waiting for another build of {self._name} {version}")
-                fcntl.flock(lock, fcntl.LOCK_EX)
-            yield
+                yield Builder(said, tell)
+            finally:
+                said.unlink(missing_ok=True)
+
+
+def _taken(lock: IO[str]) -> bool:
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _told(stage: str, last: str, tell: Progress) -> str:
+    """Say a stage that was not the last one said."""
+    if stage != last:
+        tell(stage)
+    return stage
 
 
 def _known(asked: Minor | Version) -> tuple[Version, ...]:

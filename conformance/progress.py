@@ -1,0 +1,94 @@
+"""How far a build is: said to whoever asked for it, and to those who wait for it elsewhere.
+
+The builder keeps a small file beside its lock: its process, since when it builds, and how far it
+is. Only who waits for the lock reads it, so what a dead builder left blocks and misleads nobody.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final, TypeAlias
+
+Progress: TypeAlias = Callable[[str], None]
+
+#: Seconds between two counts that are said. Who prints lines takes fewer (:func:`now_and_then`).
+_BETWEEN: Final = 1.0
+
+
+class Stage(str):
+    """A stage in words that counts: ``done`` of ``total`` packages. ``what`` is the text without
+    the count, and so the same while the count goes up."""
+
+    __slots__ = ("done", "total", "what")
+
+    what: str
+    done: int
+    total: int
+
+    def __new__(cls, what: str, done: int, total: int) -> Stage:
+        stage = super().__new__(cls, f"{what}: {done} of {total} packages")
+        stage.what, stage.done, stage.total = what, done, total
+        return stage
+
+
+def now_and_then(tell: Progress, seconds: float = 30.0) -> Progress:
+    """Passes stages on to ``tell``, which writes lines: the first of a counting stage, and then one
+    in so many seconds."""
+    last, due = "", 0.0
+
+    def say(stage: str) -> None:
+        nonlocal last, due
+        if isinstance(stage, Stage):
+            now = time.monotonic()
+            if stage.what == last and now < due:
+                return
+            last, due = stage.what, now + seconds
+        tell(str(stage))
+
+    return say
+
+
+class Builder:
+    """One builder's progress, for itself and, in the file ``place``, for others."""
+
+    def __init__(self, place: Path, tell: Progress) -> None:
+        self._place = place
+        self._tell = tell
+        self._since = time.time()
+        self._due = 0.0
+
+    def say(self, stage: str) -> None:
+        """Say a stage, here and to those who wait."""
+        said = {"pid": os.getpid(), "since": self._since, "stage": str(stage)}
+        if isinstance(stage, Stage):
+            said |= {"stage": stage.what, "done": stage.done, "total": stage.total}
+        draft = self._place.with_name(f"{self._place.name}.new")
+        # Who waits has less to read then; the build itself goes on.
+        with contextlib.suppress(OSError):
+            draft.write_text(json.dumps(said))
+            draft.replace(self._place)
+        self._tell(stage)
+
+    def count(self, what: str, done: int, total: int) -> None:
+        """Say how many packages are done, at most once a second."""
+        now = time.monotonic()
+        if now >= self._due:
+            self._due = now + _BETWEEN
+            self.say(Stage(what, done, total))
+
+
+def of_another(place: Path, name: str) -> str:
+    """What the builder that holds the lock says of itself; less where it says nothing."""
+    waiting = f"waiting for another build of {name}"
+    try:
+        said = json.loads(place.read_text())
+        since = time.strftime("%H:%M:%S", time.localtime(said["since"]))
+        waiting += f" (process {int(said['pid'])}, since {since}): {said['stage']}"
+        return Stage(waiting, said["done"], said["total"]) if "done" in said else waiting
+    except (OSError, ValueError, KeyError, TypeError):
+        return waiting
