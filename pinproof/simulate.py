@@ -21,6 +21,7 @@ import topologies
 from conformance.describe import config_text, pod_text, topology_text
 from conformance.subject import SubjectUsageError
 from pinproof import asking
+from pinproof.draw import write_svg
 from pinproof.settings import Given
 from pinproof.whatif import Answer, Kept, KubeletRefuses, Verdict
 from reference import NEWEST
@@ -84,20 +85,13 @@ def simulate(
     else:
         _show(found, why)
     if svg is not None:
-        _write(svg, drawing.svg(found.topology.details, found.held, title=title(found)))
+        write_svg(svg, drawing.svg(found.topology.details, found.held, title=title(found)))
         typer.echo(svg, err=as_json)
 
 
 def title(found: Answer) -> str:
     """What is written over a picture of the answer."""
     return f"{found.machine.name}: {topology_text(found.topology)}"
-
-
-def _write(path: Path, picture: str) -> None:
-    try:
-        path.write_text(picture, encoding="utf-8")
-    except OSError as error:
-        raise SubjectUsageError(f"{one_line(str(path))}: {error.strerror}") from error
 
 
 # -- for people --------------------------------------------------------------------------------

@@ -20,7 +20,17 @@ from conformance.discovered import info_of, topology_of
 from conformance.lockstep import holdings
 from conformance.pods import exclusive
 from conformance.subject import SubjectUsageError
-from reference import Checkpoint, CheckpointError, CPUSet, CPUTopology, IllegalStep, Node
+from reference import (
+    Checkpoint,
+    CheckpointError,
+    ConfigurationError,
+    CPUSet,
+    CPUTopology,
+    IllegalStep,
+    Node,
+    StaticPolicy,
+    make_policy,
+)
 from reference.behaviours import Behaviour
 from reference.reasons import Reason, Rule, reason_for, rule_of_refusal
 from reference.releases import has
@@ -29,7 +39,7 @@ from reference.steps import Apply, Container, Kind, KubeletConfig, Pod, Start, W
 from reference.view import Phase, View
 from topologies import Machine
 
-__all__ = ["Answer", "KubeletRefuses", "Verdict", "answer"]
+__all__ = ["Answer", "Kept", "KubeletRefuses", "Verdict", "answer", "reserved_of"]
 
 STATE_FILE: Final = "/var/lib/kubelet/cpu_manager_state"
 _WAY_OUT: Final = (
@@ -156,9 +166,22 @@ def answer(
     for pod in later:
         _apply(node, pod)
     view = node.view()
-    reserved = reserved_cpus(topology, config, release=release) or CPUSet()
+    reserved = reserved_of(topology, config, release)
     held = {one.owner: CPUSet.parse(one.cpus) for one in holdings(view, reserved)}
     return Answer(machine, topology, config, release, (*known, *later), view, held, tuple(said))
+
+
+def reserved_of(topology: CPUTopology, config: KubeletConfig, release: str) -> CPUSet:
+    """The CPUs that a kubelet with this configuration reserves: those of the list, or as many as
+    the amounts come to, which it chooses."""
+    listed = reserved_cpus(topology, config, release=release)
+    if listed is not None or config.policy != "static":
+        return listed or CPUSet()
+    try:
+        policy = make_policy(topology, as_known(config, release), release=release)
+    except ConfigurationError:
+        return CPUSet()  # which the kubelet does not start with
+    return policy.reserved if isinstance(policy, StaticPolicy) else CPUSet()
 
 
 def _started(
