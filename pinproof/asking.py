@@ -16,10 +16,12 @@ from conformance.subject import SubjectUsageError
 from pinproof.files import read
 from pinproof.pods import pods_given
 from pinproof.settings import Given, settings_of
-from pinproof.whatif import Answer, answer
+from pinproof.whatif import Answer, StateFile, answer
+from reference import CPUTopology, Release
 from reference.behaviours import Behaviour
 from reference.releases import has, require_whole_node
 from topologies import Machine
+from topologies.errors import one_line
 
 #: The state file of a node with 8192 CPUs, each a container's, is smaller.
 MOST_STATE: Final = 8 << 20
@@ -156,16 +158,25 @@ def answered(
     """What a kubelet of ``release`` does with all that was given. Raises as
     :func:`pinproof.whatif.answer`."""
     _require_simulated(release)
-    settings = settings_of(given, topology_of(machine, release=release), release=release)
+    settings = settings_of(given, discovered(machine, release), release=release)
     found = None if pods is None else pods_given(pods, oldest_first=oldest_first)
     return answer(
         machine,
         settings.config,
         found.pods if found else (),
-        state=None if state is None else state_text(state),
+        state=None if state is None else StateFile(one_line(str(state)), state_text(state)),
         release=release,
         notes=[*settings.notes, *(found.notes if found else ())],
     )
+
+
+def discovered(machine: Machine, release: str) -> CPUTopology:
+    """The machine as a kubelet of ``release`` finds it; raises :class:`SubjectUsageError` for what
+    is no release, and as :func:`conformance.discovered.topology_of`."""
+    try:
+        return topology_of(machine, release=Release.parse(release))
+    except ValueError as error:
+        raise SubjectUsageError(str(error)) from error
 
 
 def state_text(path: Path) -> str:

@@ -15,7 +15,6 @@ from rich.console import Console
 
 import topologies
 from conformance.describe import topology_text
-from conformance.discovered import topology_of
 from conformance.subject import SubjectUsageError
 from pinproof import asking
 from pinproof.settings import Given, settings_of
@@ -24,6 +23,14 @@ from reference import NEWEST, Checkpoint, CheckpointError, CPUSet, CPUTopology
 from reference.steps import KubeletConfig
 from topologies import drawing
 from topologies.errors import one_line
+
+EXAMPLES: Final = """
+Example: pinproof draw 2s-4n-64c-smt2 --svg machine.svg
+
+Example: pinproof draw ./node7.tar.xz --state cpu_manager_state --reserved 0,4
+
+Example: pinproof draw ./node7.tar.xz --config config.yaml --pods pods.yaml --svg node7.svg
+"""
 
 _RESERVED: Final = "reserved"
 _SHARED_POOL: Final = "shared pool"
@@ -70,7 +77,7 @@ def draw(
         system_reserved,
     )
     shown = topologies.machine(machine)
-    topology = topology_of(shown, release=release)
+    topology = asking.discovered(shown, release)
     owners = _named(held or ())
     if pods is not None:
         found = asking.answered(

@@ -72,7 +72,7 @@ def documents(path: Path | str) -> list[Any]:
     where = _shown(path)
     try:
         text = read(path, MOST_JSON).decode("utf-8-sig")
-        return list(_parsed(text))
+        return list(parsed(text))
     except UnicodeDecodeError as error:
         raise SubjectUsageError(f"{where}: not UTF-8: byte {error.start}") from error
     except json.JSONDecodeError as error:
@@ -82,11 +82,12 @@ def documents(path: Path | str) -> list[Any]:
     except yaml.YAMLError as error:
         raise SubjectUsageError(f"{where}: {_fault(error)}") from error
     except (RecursionError, ValueError) as error:
-        said = "too deep" if isinstance(error, RecursionError) else one_line(str(error))
+        said = "nested too deeply" if isinstance(error, RecursionError) else one_line(str(error))
         raise SubjectUsageError(f"{where}: {said}") from error
 
 
-def _parsed(text: str) -> Iterator[Any]:
+def parsed(text: str) -> Iterator[Any]:
+    """The documents in a text, as :func:`documents`; raises what the parsers raise."""
     if text.lstrip()[:1] in ("{", "["):
         try:
             yield json.loads(text)

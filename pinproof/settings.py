@@ -107,8 +107,9 @@ def settings_of(given: Given, topology: CPUTopology, *, release: str) -> Setting
 def _with_a_reservation(
     config: KubeletConfig, topology: CPUTopology, release: str
 ) -> KubeletConfig:
-    """Policy static needs one."""
-    if config.kube_reserved is not None or config.system_reserved is not None:
+    """Policy static needs one. On a machine without CPUs the kubelet does not start anyway."""
+    named = config.kube_reserved is not None or config.system_reserved is not None
+    if named or not topology.details:
         return config
     default = reserving(first_core(topology), release=release)
     return replace(

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 from rich.console import Console
@@ -25,10 +25,20 @@ from pinproof.draw import write_svg
 from pinproof.settings import Given
 from pinproof.whatif import Answer, Kept, KubeletRefuses, Verdict
 from reference import NEWEST
+from reference.pod_level import as_decoded
 from reference.reasons import Rule
 from reference.steps import Kind, Pod
 from topologies import drawing
 from topologies.errors import one_line
+
+EXAMPLES: Final = """
+Example: pinproof simulate --machine 2s-4n-64c-smt2 --pods 4,2,1.5
+
+Example: pinproof simulate --policy-option full-pcpus-only=true --pods 3 --why
+
+Example: kubectl get pods -A --field-selector spec.nodeName=node7 -o yaml |
+pinproof simulate --machine ./node7.tar.xz --config config.yaml --state cpu_manager_state --pods -
+"""
 
 
 def simulate(
@@ -118,7 +128,9 @@ def _table(found: Answer) -> Table:
     for pod in found.pods:
         of_pod = [next(verdicts) for _ in pod.containers]
         if found.refused(pod):
-            table.add_row(Text(one_line(pod_text(pod))), "rejected", Text(of_pod[0].reason.text))
+            table.add_row(
+                Text(_words(found, pod)), "rejected", Text(_refusal(found, pod, of_pod[0]))
+            )
             continue
         for verdict, container in zip(of_pod, pod.containers, strict=True):
             cpu = container.cpu_limit if container.cpu_request is None else container.cpu_request
@@ -126,6 +138,18 @@ def _table(found: Answer) -> Table:
             name = one_line(f"{pod.name}/{container.name}: {kind}{cpu or 'no cpu request'}")
             table.add_row(Text(name), _cpus(verdict), Text(_in_short(verdict)))
     return table
+
+
+def _words(found: Answer, pod: Pod) -> str:
+    """The pod as the kubelet has it, whose class depends on the release."""
+    decoded = as_decoded(pod, found.config.feature_gates, release=found.release)
+    return one_line(pod_text(decoded))
+
+
+def _refusal(found: Answer, pod: Pod, verdict: Verdict) -> str:
+    """The reason, and below it the kubelet's own words."""
+    status = found.view.pods[pod.name]
+    return f"{verdict.reason.text}\n{one_line(f'{status.reason}: {status.message}')}"
 
 
 def _cpus(verdict: Verdict) -> str:

@@ -32,14 +32,15 @@ from reference import (
     make_policy,
 )
 from reference.behaviours import Behaviour
-from reference.reasons import Reason, Rule, reason_for, rule_of_refusal
+from reference.reasons import Reason, Rule, reason_for, reason_of_refusal
 from reference.releases import has
 from reference.settings import as_known, reserved_cpus
 from reference.steps import Apply, Container, Kind, KubeletConfig, Pod, Start, WriteState
 from reference.view import Phase, View
 from topologies import Machine
+from topologies.errors import one_line
 
-__all__ = ["Answer", "Kept", "KubeletRefuses", "Verdict", "answer", "reserved_of"]
+__all__ = ["Answer", "Kept", "KubeletRefuses", "StateFile", "Verdict", "answer", "reserved_of"]
 
 STATE_FILE: Final = "/var/lib/kubelet/cpu_manager_state"
 _WAY_OUT: Final = (
@@ -54,11 +55,11 @@ _CHANCE: Final = (
 
 class KubeletRefuses(SubjectUsageError):
     """The kubelet would not start. ``error`` is its text; ``way_out`` is what mends it, ``""``
-    where that is to change the settings."""
+    where that is to change the settings. ``file`` is the state file that is at fault."""
 
-    def __init__(self, error: str, way_out: str) -> None:
-        then = f"; the way out: {way_out}" if way_out else ""
-        super().__init__(f"the kubelet would not start: {error}{then}")
+    def __init__(self, error: str, way_out: str = "", *, file: str = "") -> None:
+        where, then = f"{file}: " if file else "", f"; the way out: {way_out}" if way_out else ""
+        super().__init__(one_line(f"{where}the kubelet would not start: {error}{then}", 2000))
         self.error = error
         self.way_out = way_out
 
@@ -113,7 +114,7 @@ class Answer:
         reason = reason_for(pod, container, self.config, release=self.release)
         status = self.view.pods[pod.name]
         if status.phase is Phase.REJECTED:
-            refusal = Reason(rule_of_refusal(status), f"{status.reason}: {status.message}")
+            refusal = reason_of_refusal(status)
             return Verdict(pod.name, container.name, Kept.REFUSED, None, refusal)
         own = self.view.assignments.get(pod.name, {}).get(container.name)
         if own is None:
@@ -123,8 +124,7 @@ class Answer:
         if len(own) != reason.cpus:
             reason = Reason(Rule.STATE_FILE, f"held by the state file, though {reason.text}")
         elif heir := self._heir(pod, container, own):
-            text = f"until it ends: then container {heir} has CPUs of it"
-            reason = Reason(Rule.INIT_CPUS, text, reason.cpus)
+            reason = Reason(Rule.INIT_CPUS, heir, reason.cpus)
         return Verdict(pod.name, container.name, Kept.EXCLUSIVE, own, reason)
 
     def _without_cpus(self, pod: Pod, container: Container, reason: Reason) -> Verdict:
@@ -136,11 +136,22 @@ class Answer:
         return Verdict(pod.name, container.name, kept, cpus or None, reason)
 
     def _heir(self, pod: Pod, container: Container, own: CPUSet) -> str:
-        """The first later container of the pod that holds some of an init container's CPUs."""
+        """Which later container of the pod holds CPUs of this one, in words; ``""`` if none."""
         held = self.view.assignments[pod.name]
-        later = pod.containers[pod.containers.index(container) + 1 :]
-        names = [one.name for one in later if not own.isdisjoint(held.get(one.name, CPUSet()))]
-        return names[0] if names else ""
+        for later in pod.containers[pod.containers.index(container) + 1 :]:
+            common = own & held.get(later.name, CPUSet())
+            if common:
+                what = "its CPUs" if common == own else f"its CPUs {common}"
+                return f"{what} were given to {later.name} afterwards"
+        return ""
+
+
+@dataclass(frozen=True, slots=True)
+class StateFile:
+    """A ``cpu_manager_state``: where it was found, and its text."""
+
+    name: str
+    text: str
 
 
 def answer(
@@ -148,12 +159,12 @@ def answer(
     config: KubeletConfig,
     pods: Sequence[Pod],
     *,
-    state: str | None = None,
+    state: StateFile | None = None,
     release: str,
     notes: Iterable[str] = (),
 ) -> Answer:
-    """What a kubelet of ``release`` does with these pods, after it has started over a state file
-    with the text ``state`` (``None``: there is none).
+    """What a kubelet of ``release`` does with these pods, after it has started over the state file
+    (``None``: there is none).
 
     Raises :class:`KubeletRefuses` where it does not start, :class:`SubjectUsageError` for a pod
     that it would not even take up, and :class:`reference.NotModelled`.
@@ -185,12 +196,16 @@ def reserved_of(topology: CPUTopology, config: KubeletConfig, release: str) -> C
 
 
 def _started(
-    machine: Machine, config: KubeletConfig, release: str, state: str | None, known: Iterable[Pod]
+    machine: Machine,
+    config: KubeletConfig,
+    release: str,
+    state: StateFile | None,
+    known: Iterable[Pod],
 ) -> Node:
     node = Node(lambda _: machine.tree, machine.name, config, release=release,
                 discovering=info_of)  # fmt: skip
     if state is not None:
-        node.do(WriteState(state))
+        node.do(WriteState(state.text))
     for pod in known:
         _apply(node, pod)
     node.do(Start())
@@ -199,8 +214,8 @@ def _started(
     error = node.view().error
     if state is not None:
         _started(machine, config, release, None, ())  # or the settings are at fault
-        raise KubeletRefuses(error, _WAY_OUT)
-    raise KubeletRefuses(error, "")
+        raise KubeletRefuses(error, _WAY_OUT, file=state.name)
+    raise KubeletRefuses(error)
 
 
 def _apply(node: Node, pod: Pod) -> None:
@@ -227,15 +242,21 @@ def _notes(
 # -- pods that the state file knows ------------------------------------------------------------
 
 
-def _known_pods(state: str, pods: Iterable[Pod], config: KubeletConfig, release: str) -> list[Pod]:
+def _known_pods(
+    state: StateFile, pods: Iterable[Pod], config: KubeletConfig, release: str
+) -> list[Pod]:
     """The pods that hold CPUs by the state file, those that were given first."""
     if not has(release, Behaviour.KEYED_BY_POD):
         raise SubjectUsageError(
-            f"--state: a state file of {release} names containers by ids, not pods"
+            f"{state.name}: a state file of {release} names containers by ids, not pods"
         )
     try:
-        found = Checkpoint.loads(state, policy=as_known(config, release).policy, release=release,
-                                 feature_gates=config.feature_gates)  # fmt: skip
+        found = Checkpoint.loads(
+            state.text,
+            policy=as_known(config, release).policy,
+            release=release,
+            feature_gates=config.feature_gates,
+        )
     except CheckpointError:
         return []  # which the kubelet does not start with
     given = {pod.uid: pod for pod in pods}
@@ -243,7 +264,7 @@ def _known_pods(state: str, pods: Iterable[Pod], config: KubeletConfig, release:
     pooled = sorted(set(found.pod_entries) & set(nameless))
     if pooled:
         raise SubjectUsageError(
-            f"--state: pod {pooled[0]} has a pool of its own: give its manifest with --pods"
+            f"{state.name}: pod {pooled[0]} has a pool of its own: give its manifest with --pods"
         )
     ran = [pod for uid, pod in given.items() if uid in found.entries]
     return ran + [_pod_of(uid, found.entries[uid]) for uid in nameless]

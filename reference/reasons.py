@@ -26,7 +26,7 @@ from reference.steps import Container, Kind, KubeletConfig, Pod, PodResources
 from reference.topology import CPUTopology
 from reference.view import PodView
 
-__all__ = ["Reason", "Rule", "reason_for", "rule_of_refusal"]
+__all__ = ["Reason", "Rule", "reason_for", "reason_of_refusal"]
 
 _PAGE: Final = "https://kubernetes.io/docs/tasks/administer-cluster/cpu-management-policies/"
 _STATIC: Final = f"{_PAGE}#static-policy"
@@ -245,18 +245,26 @@ def _unlike(owner: Container | PodResources) -> Iterator[str]:
 
 # -- why a pod is refused ----------------------------------------------------------------------
 
-_RULES: Final = {
-    "SMTAlignmentError": Rule.WHOLE_CORES,
-    "TopologyAffinityError": Rule.ALIGNMENT,
-    "Topology Affinity Error": Rule.ALIGNMENT,
-    "EmptyPodSharedPoolError": Rule.POD_LEVEL_MANAGERS,
-    "OutOfcpu": Rule.NODE_CPUS,
+_REFUSALS: Final = {
+    "SMTAlignmentError": Reason(
+        Rule.WHOLE_CORES, "a request is no whole physical cores, or too few whole ones are free"
+    ),
+    "TopologyAffinityError": Reason(
+        Rule.ALIGNMENT, "its CPUs cannot lie on the NUMA nodes that the Topology Manager wants"
+    ),
+    "EmptyPodSharedPoolError": Reason(
+        Rule.POD_LEVEL_MANAGERS, "the pod leaves no CPU to its containers without exclusive CPUs"
+    ),
+    "OutOfcpu": Reason(Rule.NODE_CPUS, "the pod asks for more cpu than the node has left"),
 }
+_REFUSALS["Topology Affinity Error"] = _REFUSALS["TopologyAffinityError"]
+_FREE: Final = Reason(
+    Rule.FREE_CPUS, "a container asks for more exclusive CPUs than are free, or can be combined"
+)
 
 
-def rule_of_refusal(status: PodView) -> Rule:
-    """The rule by which a pod was rejected, by its reason and message
-    (:mod:`reference.admission`)."""
+def reason_of_refusal(status: PodView) -> Reason:
+    """Why a pod was rejected, by its reason and message (:mod:`reference.admission`)."""
     if "admission failure: preemption" in status.message:
-        return Rule.NODE_CPUS
-    return _RULES.get(status.reason, Rule.FREE_CPUS)
+        return _REFUSALS["OutOfcpu"]
+    return _REFUSALS.get(status.reason, _FREE)

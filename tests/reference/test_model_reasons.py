@@ -17,7 +17,7 @@ from conformance.discovered import info_of
 from reference import CPUSet, Node, NotModelled
 from reference.admission import fault_of, fault_of_whole
 from reference.pod_level import as_decoded
-from reference.reasons import Rule, reason_for, rule_of_refusal
+from reference.reasons import Rule, reason_for, reason_of_refusal
 from reference.settings import reserving
 from reference.steps import Apply, Container, Kind, KubeletConfig, Pod, PodResources, Start
 from reference.view import Phase, View
@@ -174,7 +174,7 @@ def test_the_reason_says_exclusive_where_the_model_gives_cpus(
     assume(not fault_of_whole(as_decoded(pod, config.feature_gates, release=release)))
     view = after(pod, config, release)
     if view.pods["p"].phase is Phase.REJECTED:
-        assert rule_of_refusal(view.pods["p"]) is Rule.POD_LEVEL_MANAGERS
+        assert reason_of_refusal(view.pods["p"]).rule is Rule.POD_LEVEL_MANAGERS
         return
     held = view.assignments.get("p", {})
     for one in pod.containers:
@@ -217,7 +217,7 @@ def test_the_rule_by_which_a_pod_is_refused(
 ) -> None:
     view = after(Pod("p", (like("c", cpu),)), config, release)
     assert view.pods["p"].phase is Phase.REJECTED
-    assert rule_of_refusal(view.pods["p"]) is rule
+    assert reason_of_refusal(view.pods["p"]).rule is rule
 
 
 def test_what_the_model_does_not_know_it_does_not_explain() -> None:
