@@ -58,8 +58,10 @@ app.command("explain", epilog="Example: pinproof explain machine/cpu-upgrade-inc
     catalogue.explain
 )
 app.command("machines", epilog="Example: pinproof machines '2s-*'")(catalogue.machines)
-app.command("draw", epilog=draw.EXAMPLES)(draw.draw)
-app.command("simulate", epilog=simulate.EXAMPLES)(simulate.simulate)
+app.command("draw", epilog="Example: pinproof draw 2s-4n-64c-smt2 --svg machine.svg")(draw.draw)
+app.command(
+    "simulate", epilog="Example: pinproof simulate --machine 2s-4n-64c-smt2 --pods 4,2,1.5"
+)(simulate.simulate)
 app.command("import", epilog="Example: pinproof import node7.tar.gz -o node7.tar.xz")(
     exchange.import_
 )

@@ -24,14 +24,6 @@ from reference.steps import KubeletConfig
 from topologies import drawing
 from topologies.errors import one_line
 
-EXAMPLES: Final = """
-Example: pinproof draw 2s-4n-64c-smt2 --svg machine.svg
-
-Example: pinproof draw ./node7.tar.xz --state cpu_manager_state --reserved 0,4
-
-Example: pinproof draw ./node7.tar.xz --config config.yaml --pods pods.yaml --svg node7.svg
-"""
-
 _RESERVED: Final = "reserved"
 _SHARED_POOL: Final = "shared pool"
 
@@ -63,7 +55,12 @@ def draw(
     system_reserved: asking.SystemReserved = None,
 ) -> None:
     """Draw a machine: sockets, NUMA nodes, uncore caches, physical cores, threads, and who holds
-    them. With --state alone, as that file says; with --pods, as a kubelet would give out CPUs."""
+    them. With --state alone, as that file says; with --pods, as a kubelet would give out CPUs.
+
+    pinproof draw ./node7.tar.xz --state cpu_manager_state --reserved 0,4
+
+    pinproof draw ./node7.tar.xz --config config.yaml --pods pods.yaml --svg node7.svg
+    """
     given = Given(
         config,
         policy,

@@ -24,7 +24,7 @@ from topologies.errors import one_line
 __all__ = ["BadManifest", "Found", "pods_of"]
 
 #: More pods than any kubelet is configured for (``maxPods``, 110 by default).
-MOST_PODS: Final = 1000
+MOST_PODS: Final = 500
 _MOST_CONTAINERS: Final = 250
 #: What the API takes as a name (RFC 1123).
 _NAME: Final = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?", re.ASCII)

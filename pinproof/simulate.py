@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated
 
 import typer
 from rich.console import Console
@@ -30,15 +30,6 @@ from reference.reasons import Rule
 from reference.steps import Kind, Pod
 from topologies import drawing
 from topologies.errors import one_line
-
-EXAMPLES: Final = """
-Example: pinproof simulate --machine 2s-4n-64c-smt2 --pods 4,2,1.5
-
-Example: pinproof simulate --policy-option full-pcpus-only=true --pods 3 --why
-
-Example: kubectl get pods -A --field-selector spec.nodeName=node7 -o yaml |
-pinproof simulate --machine ./node7.tar.xz --config config.yaml --state cpu_manager_state --pods -
-"""
 
 
 def simulate(
@@ -65,7 +56,13 @@ def simulate(
     svg: Annotated[Path | None, typer.Option(help="Write an SVG picture to this file.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Show which CPUs each container would get, and why: as a table and a picture."""
+    """Show which CPUs each container would get, and why: as a table and a picture.
+
+    pinproof simulate --policy-option full-pcpus-only=true --pods 3 --why
+
+    kubectl get pods -A --field-selector spec.nodeName=node7 -o yaml | pinproof simulate --machine
+    ./node7.tar.xz --config config.yaml --state cpu_manager_state --pods -
+    """
     if pods is None and state is None:
         raise SubjectUsageError("simulate needs --pods, --state or both")
     given = Given(
