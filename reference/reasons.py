@@ -245,26 +245,32 @@ def _unlike(owner: Container | PodResources) -> Iterator[str]:
 
 # -- why a pod is refused ----------------------------------------------------------------------
 
-_REFUSALS: Final = {
-    "SMTAlignmentError": Reason(
-        Rule.WHOLE_CORES, "a request is no whole physical cores, or too few whole ones are free"
-    ),
-    "TopologyAffinityError": Reason(
-        Rule.ALIGNMENT, "its CPUs cannot lie on the NUMA nodes that the Topology Manager wants"
-    ),
-    "EmptyPodSharedPoolError": Reason(
-        Rule.POD_LEVEL_MANAGERS, "the pod leaves no CPU to its containers without exclusive CPUs"
-    ),
-    "OutOfcpu": Reason(Rule.NODE_CPUS, "the pod asks for more cpu than the node has left"),
-}
-_REFUSALS["Topology Affinity Error"] = _REFUSALS["TopologyAffinityError"]
-_FREE: Final = Reason(
-    Rule.FREE_CPUS, "a container asks for more exclusive CPUs than are free, or can be combined"
+_UNALIGNED: Final = Reason(
+    Rule.ALIGNMENT, "its CPUs cannot lie on the NUMA nodes that they must lie on"
 )
+#: By a part of the message, the first that fits, and the reason.
+_REFUSALS: Final = (
+    (
+        "not multiple cpus per core",
+        Reason(Rule.WHOLE_CORES, "a request is not a whole number of physical cores"),
+    ),
+    ("SMT Alignment Error", Reason(Rule.WHOLE_CORES, "too few whole physical cores are free")),
+    ("pod-level resources failed admission", _UNALIGNED),
+    ("cannot be allocated with Topology", _UNALIGNED),
+    (
+        "pod rejected, ",
+        Reason(Rule.POD_LEVEL_MANAGERS, "the pod leaves its shared containers no CPU"),
+    ),
+    (
+        "failed to allocate cpus",
+        Reason(Rule.FREE_CPUS, "the free CPUs cannot be handed out in this number"),
+    ),
+    ("Allocate failed", Reason(Rule.FREE_CPUS, "a container asks for more CPUs than are free")),
+)
+_NODE_CPUS: Final = Reason(Rule.NODE_CPUS, "the pod asks for more cpu than the node has left")
 
 
 def reason_of_refusal(status: PodView) -> Reason:
-    """Why a pod was rejected, by its reason and message (:mod:`reference.admission`)."""
-    if "admission failure: preemption" in status.message:
-        return _REFUSALS["OutOfcpu"]
-    return _REFUSALS.get(status.reason, _FREE)
+    """Why a pod was rejected, by its message (:mod:`reference.admission`)."""
+    message = status.message
+    return next((reason for part, reason in _REFUSALS if part in message), _NODE_CPUS)

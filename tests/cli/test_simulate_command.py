@@ -86,7 +86,7 @@ def test_why_says_each_rule_once_with_its_source() -> None:
 def test_a_refusal_is_said_plainly_and_in_the_kubelets_words() -> None:
     text = " ".join(printed("simulate", *MACHINE, "--pods", "3",
                             "--policy-option", "full-pcpus-only=true"))  # fmt: skip
-    assert "rejected a request is no whole physical cores, or too few whole ones are free" in text
+    assert "rejected a request is not a whole number of physical cores" in text
     assert "SMTAlignmentError: Pod was rejected: SMT Alignment Error: requested 3 cpus" in text
 
 

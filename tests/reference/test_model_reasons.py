@@ -20,12 +20,14 @@ from reference.pod_level import as_decoded
 from reference.reasons import Rule, reason_for, reason_of_refusal
 from reference.settings import reserving
 from reference.steps import Apply, Container, Kind, KubeletConfig, Pod, PodResources, Start
-from reference.view import Phase, View
+from reference.view import Phase, PodView, View
 
 TREE: Final = topologies.machine("4s-4n-48c-smt2").tree
 CONFIG: Final = KubeletConfig(reserved_system_cpus=CPUSet([0]))
 ON: Final = {"PodLevelResourceManagers": True}
 OFF: Final = replace(CONFIG, feature_gates={"PodLevelResources": False})
+WHOLE_CORES: Final = replace(CONFIG, policy_options={"full-pcpus-only": "true"})
+ONE_NODE: Final = replace(CONFIG, topology_manager_policy="single-numa-node")
 #: The last minor in which the CPUs of an init container return when it has ended.
 INIT_CPUS_RETURN_UNTIL: Final = 17
 
@@ -198,26 +200,46 @@ def test_every_reason_is_said_in_one_line(pod: Pod, config: KubeletConfig, relea
 
 
 @pytest.mark.parametrize(
-    ("cpu", "config", "release", "rule"),
+    ("cpu", "config", "release", "rule", "text"),
     [
-        ("96", CONFIG, "1.36", Rule.FREE_CPUS),
-        ("1", replace(CONFIG, policy_options={"full-pcpus-only": "true"}), "1.36",
-         Rule.WHOLE_CORES),
-        ("30", replace(CONFIG, topology_manager_policy="single-numa-node"), "1.36",
-         Rule.ALIGNMENT),
-        ("30", replace(CONFIG, topology_manager_policy="single-numa-node"), "1.20",
-         Rule.ALIGNMENT),
-        ("95.5", CONFIG, "1.36", Rule.NODE_CPUS),
-        ("95.5", replace(CONFIG, reserved_system_cpus=None, system_reserved="1"), "1.15",
-         Rule.NODE_CPUS),
+        ("96", CONFIG, "1.36", Rule.FREE_CPUS, "a container asks for more CPUs than are free"),
+        ("1", WHOLE_CORES, "1.36", Rule.WHOLE_CORES,
+         "a request is not a whole number of physical cores"),
+        ("96", WHOLE_CORES, "1.36", Rule.WHOLE_CORES, "too few whole physical cores are free"),
+        ("30", ONE_NODE, "1.36", Rule.ALIGNMENT,
+         "its CPUs cannot lie on the NUMA nodes that they must lie on"),
+        ("30", ONE_NODE, "1.20", Rule.ALIGNMENT,
+         "its CPUs cannot lie on the NUMA nodes that they must lie on"),
+        ("95.5", CONFIG, "1.36", Rule.NODE_CPUS,
+         "the pod asks for more cpu than the node has left"),
+        ("95.5", KubeletConfig(system_reserved="1"), "1.15", Rule.NODE_CPUS,
+         "the pod asks for more cpu than the node has left"),
     ],
 )  # fmt: skip
-def test_the_rule_by_which_a_pod_is_refused(
-    cpu: str, config: KubeletConfig, release: str, rule: Rule
+def test_why_a_pod_is_refused(
+    cpu: str, config: KubeletConfig, release: str, rule: Rule, text: str
 ) -> None:
     view = after(Pod("p", (like("c", cpu),)), config, release)
     assert view.pods["p"].phase is Phase.REJECTED
-    assert reason_of_refusal(view.pods["p"]).rule is rule
+    reason = reason_of_refusal(view.pods["p"])
+    assert (reason.rule, reason.text) == (rule, text)
+
+
+def test_a_pod_with_pod_level_resources_is_refused_in_words_of_its_own() -> None:
+    """By the Topology Manager."""
+    resources = PodResources("30", "30", "1Gi", "1Gi")
+    pod = Pod("p", (like("c", "30"),), resources=resources)
+    view = after(pod, replace(ONE_NODE, feature_gates=ON), "1.36")
+    assert "pod-level resources" in view.pods["p"].message
+    assert reason_of_refusal(view.pods["p"]).rule is Rule.ALIGNMENT
+
+
+def test_cpus_that_are_free_and_cannot_be_given() -> None:
+    """As on uneven machines."""
+    view = PodView(Phase.REJECTED, "UnexpectedAdmissionError",
+                   "Pod was rejected: Allocate failed due to failed to allocate cpus, which is "
+                   "unexpected")  # fmt: skip
+    assert reason_of_refusal(view).text == "the free CPUs cannot be handed out in this number"
 
 
 def test_what_the_model_does_not_know_it_does_not_explain() -> None:
