@@ -106,7 +106,9 @@ def pods_of(documents: Iterable[Any], *, oldest_first: bool = False) -> Found:
         raise BadManifest("; ".join(["no pod in it", *notes]))
     _require_one_node(reading.items)
     items = _by_age(reading.items) if oldest_first else reading.items
-    return Found(tuple(_named(items)), notes)
+    pods = tuple(_named(items))
+    _require_different(pods)
+    return Found(pods, notes)
 
 
 def _read(document: object, place: str, into: _Reading) -> None:
@@ -235,6 +237,18 @@ def _require_one_node(items: Iterable[_Item]) -> None:
             f"pods of {len(nodes)} nodes ({', '.join(nodes[:3])}{', …' if nodes[3:] else ''}): "
             "ask for those of one with --field-selector spec.nodeName=NAME"
         )
+
+
+def _require_different(pods: Iterable[Pod]) -> None:
+    names: set[str] = set()
+    uids: set[str] = set()
+    for pod in pods:
+        if pod.name in names:
+            raise BadManifest(f"two pods are called {pod.name.replace(':', '/')}")
+        if pod.uid in uids:
+            raise BadManifest(f"pod {pod.name}: another one has its uid {pod.uid}")
+        names.add(pod.name)
+        uids.add(pod.uid)
 
 
 def _by_age(items: Iterable[_Item]) -> list[_Item]:

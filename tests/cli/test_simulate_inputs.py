@@ -174,6 +174,17 @@ def test_a_manifest_that_is_none_is_one_line(tmp_path: Path, text: str, said: st
     assert str(caught.value).isprintable()
 
 
+def test_a_pod_given_twice_is_refused() -> None:
+    with pytest.raises(BadManifest, match="two pods are called default/api"):
+        pods_of([deployment("api"), deployment("api")])
+    twins = [{**deployment(name), "kind": "Pod"} for name in ("a", "b")]
+    for one in twins:
+        one["spec"] = one["spec"]["template"]["spec"]
+        one["metadata"]["uid"] = "uid-1"
+    with pytest.raises(BadManifest, match="pod b: another one has its uid uid-1"):
+        pods_of(twins)
+
+
 def test_pods_of_two_nodes_are_refused() -> None:
     items = [{**deployment(name), "kind": "Pod"} for name in ("a", "b")]
     for item in items:
