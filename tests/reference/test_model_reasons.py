@@ -101,6 +101,8 @@ def test_a_pool_of_the_pods_own() -> None:
     pod = Pod("p", (like("c", "2"), Container("d")), resources=whole)
     assert text_of(pod, config) == "shares what is left of the 4 CPUs of the pod"
     assert reason_for(pod, pod.containers[0], config).text == "2 of the 4 CPUs of the pod"
+    unaligned = replace(config, topology_manager_policy="none")  # which has no scope
+    assert text_of(pod, unaligned) == "it has no cpu limit"
     uneven = replace(pod, resources=replace(whole, cpu_request="3.5", cpu_limit="3.5"))
     assert text_of(uneven, config) == "the pod-level cpu request 3.5 is not a whole number"
     loose = replace(pod, resources=replace(whole, memory_limit=None))
