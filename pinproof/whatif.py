@@ -5,8 +5,8 @@ never does: how it is shown (``simulate``, ``draw``), and what was given (``pods
 
 Pods that the state file knows by their uid ran before: their manifests are in place when the
 kubelet starts, and they keep the CPUs that they hold. A uid there that none of the pods has counts
-as a pod that runs as well, with containers of as many CPUs as they hold; without it, the kubelet
-would take its CPUs for free. The other pods come after, one after the other.
+as a pod that runs as well, with containers that ask for as many CPUs as they hold; a kubelet frees
+the CPUs of pods that it does not know. The other pods come after, one after the other.
 """
 
 from __future__ import annotations
