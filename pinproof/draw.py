@@ -1,12 +1,11 @@
 """``pinproof draw``: a machine as a picture, with the CPUs of each owner in its colour.
 
-What belongs here: where owners come from (a state file, the command line). How they are drawn is
-:mod:`topologies.drawing`'s; what a kubelet would give out is ``pinproof simulate``'s.
+What belongs here: where owners come from (pods, a state file, the command line). How they are drawn
+is :mod:`topologies.drawing`'s; what a kubelet gives to pods is :mod:`pinproof.whatif`'s.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Final
@@ -16,52 +15,81 @@ from rich.console import Console
 
 import topologies
 from conformance.describe import topology_text
-from conformance.discovered import beside_of, topology_of
+from conformance.discovered import beside_of
 from conformance.subject import SubjectUsageError
-from reference import NEWEST, Checkpoint, CheckpointError, CPUSet
+from pinproof import asking
+from pinproof.settings import Given, settings_of
+from pinproof.whatif import reserved_of
+from reference import NEWEST, Checkpoint, CheckpointError, CPUSet, CPUTopology
+from reference.steps import KubeletConfig
 from topologies import drawing
+from topologies.errors import one_line
 
 _RESERVED: Final = "reserved"
 _SHARED_POOL: Final = "shared pool"
-#: The state file of a node with 8192 CPUs, each a container's, is smaller.
-_MOST_BYTES: Final = 8 << 20
 
 
 def draw(
     machine: Annotated[str, typer.Argument(help="Name, archive, directory or described spec.")],
     svg: Annotated[Path | None, typer.Option(help="Write an SVG picture to this file.")] = None,
-    state: Annotated[
-        Path | None,
-        typer.Option(
-            help="A node's cpu_manager_state: colour who holds which CPUs.", show_default=False
-        ),
-    ] = None,
+    pods: asking.Pods = None,
+    state: asking.State = None,
+    oldest_first: asking.OldestFirst = False,
     held: Annotated[
         list[str] | None,
         typer.Option(
             metavar="OWNER=CPUS", help="Colour these too: pod/container=2,10. May be repeated."
         ),
     ] = None,
-    reserved: Annotated[
-        str, typer.Option(help="Reserved CPUs, in grey; they are in the shared pool, too.")
-    ] = "",
     release: Annotated[
-        str, typer.Option(help="The release that reads machine and state file.")
+        str, typer.Option(help="The release that reads machine, state file and pods.")
     ] = NEWEST,
+    config: asking.Config = None,
+    policy: asking.Policy = None,
+    policy_option: asking.PolicyOptions = None,
+    topology_manager_policy: asking.TopologyPolicy = None,
+    topology_manager_scope: asking.TopologyScope = None,
+    topology_manager_policy_option: asking.TopologyOptions = None,
+    feature_gate: asking.FeatureGates = None,
+    reserved: asking.Reserved = None,
+    kube_reserved: asking.KubeReserved = None,
+    system_reserved: asking.SystemReserved = None,
 ) -> None:
     """Draw a machine: sockets, NUMA nodes, uncore caches, physical cores, threads, and who holds
-    them."""
+    them. With --state alone, as that file says; with --pods, as a kubelet would give out CPUs.
+
+    pinproof draw ./node7.tar.xz --state cpu_manager_state --reserved 0,4
+
+    pinproof draw ./node7.tar.xz --config config.yaml --pods pods.yaml --svg node7.svg
+    """
+    given = Given(
+        config,
+        policy,
+        tuple(policy_option or ()),
+        topology_manager_policy,
+        topology_manager_scope,
+        tuple(topology_manager_policy_option or ()),
+        tuple(feature_gate or ()),
+        reserved,
+        kube_reserved,
+        system_reserved,
+    )
     shown = topologies.machine(machine)
-    topology = topology_of(shown, release=release)
-    owners = _owners(state, held or (), reserved, release)
+    topology = asking.discovered(shown, release)
+    owners = _named(held or ())
+    if pods is not None:
+        found = asking.answered(
+            shown, given, pods, oldest_first=oldest_first, state=state, release=release
+        )
+        owners = {**owners, **found.held}
+        for note in found.notes:
+            typer.echo(f"pinproof: {one_line(note)}", err=True)
+    else:
+        owners = {**owners, **_of_state(state, given, topology, release)}
     beside = beside_of(shown, release=release)
     title = f"{shown.name}: {topology_text(topology, beside)}"
     if svg is not None:
-        picture = drawing.svg(topology.details, owners, title=title, beside=beside)
-        try:
-            svg.write_text(picture, encoding="utf-8")
-        except OSError as error:
-            raise SubjectUsageError(f"{svg}: {error.strerror}") from error
+        write_svg(svg, drawing.svg(topology.details, owners, title=title, beside=beside))
         typer.echo(svg)
         return
     console = Console(highlight=False)
@@ -69,18 +97,37 @@ def draw(
     console.print(drawn)
 
 
-def _owners(
-    state: Path | None, held: Sequence[str], reserved: str, release: str
-) -> dict[str, CPUSet]:
-    """Owners in the order of the legend: as given, as in the state file, reserved, shared pool."""
+def write_svg(path: Path, picture: str) -> None:
+    """Write a picture; raises :class:`SubjectUsageError` where that cannot be."""
+    try:
+        path.write_text(picture, encoding="utf-8")
+    except OSError as error:
+        raise SubjectUsageError(f"{one_line(str(path))}: {error.strerror}") from error
+
+
+def _named(held: Sequence[str]) -> dict[str, CPUSet]:
     owners: dict[str, CPUSet] = {}
     for text in held:
         owner, equals, cpus = text.rpartition("=")
         if not equals or not owner:
             raise SubjectUsageError(f"--held {text!r}: it is OWNER=CPUS, as in web/app=2,10")
-        owners[owner] = owners.get(owner, CPUSet()) | _cpus("--held", cpus)
-    kept = _cpus("--reserved", reserved) if reserved else CPUSet()
-    checkpoint = _checkpoint(state, release) if state is not None else None
+        try:
+            owners[owner] = owners.get(owner, CPUSet()) | CPUSet.parse(cpus)
+        except ValueError as error:
+            raise SubjectUsageError(f"--held {cpus!r}: {error}") from error
+    return owners
+
+
+def _of_state(
+    state: Path | None, given: Given, topology: CPUTopology, release: str
+) -> dict[str, CPUSet]:
+    """Owners in the order of the legend: as in the state file, reserved, shared pool."""
+    config, kept = KubeletConfig(), CPUSet()
+    if not given.nothing:
+        config = settings_of(given, topology, release=release).config
+        kept = reserved_of(topology, config, release)
+    owners: dict[str, CPUSet] = {}
+    checkpoint = _checkpoint(state, config, release) if state is not None else None
     if checkpoint is not None:
         for pod, containers in sorted(checkpoint.entries.items()):
             owners |= {f"{pod}/{name}": cpus for name, cpus in sorted(containers.items())}
@@ -91,24 +138,13 @@ def _owners(
     return owners
 
 
-def _cpus(option: str, text: str) -> CPUSet:
+def _checkpoint(path: Path, config: KubeletConfig, release: str) -> Checkpoint:
     try:
-        return CPUSet.parse(text)
-    except ValueError as error:
-        raise SubjectUsageError(f"{option} {text!r}: {error}") from error
-
-
-def _checkpoint(path: Path, release: str) -> Checkpoint:
-    try:
-        # A FIFO without a writer would block for ever.
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-        with os.fdopen(descriptor, "rb") as stream:
-            data = stream.read(_MOST_BYTES + 1)
-    except OSError as error:
-        raise SubjectUsageError(f"{path}: {error.strerror}") from error
-    if len(data) > _MOST_BYTES:
-        raise SubjectUsageError(f"{path}: larger than any state file")
-    try:
-        return Checkpoint.loads(data.decode("utf-8", "surrogateescape"), release=release)
+        return Checkpoint.loads(
+            asking.state_text(path),
+            policy=config.policy,
+            release=release,
+            feature_gates=config.feature_gates,
+        )
     except (CheckpointError, ValueError) as error:
         raise SubjectUsageError(f"{path}: kubelet {release} cannot restore it: {error}") from error

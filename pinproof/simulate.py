@@ -1,142 +1,236 @@
-"""``pinproof simulate``: what the kubelet would do with these pods on that machine."""
+"""``pinproof simulate``: what the kubelet would do with these pods on that machine, and why.
+
+What belongs here: how an answer is printed. What never does: the answer (``whatif``), and the
+options that it is asked with (``asking``).
+"""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.console import Console
+from rich.padding import Padding
 from rich.table import Table
+from rich.text import Text
 
 import topologies
 from conformance.describe import config_text, pod_text, topology_text
-from conformance.discovered import first_core, topology_of
-from conformance.lockstep import holdings
-from conformance.pods import guaranteed
+from conformance.discovered import beside_of
 from conformance.subject import SubjectUsageError
-from reference import NEWEST, CPUSet, CPUSetParseError, CPUTopology, Node
-from reference.behaviours import Behaviour
-from reference.errors import QuantityError
-from reference.releases import has, require_whole_node
-from reference.settings import reserved_cpus, reserving
-from reference.steps import Apply, KubeletConfig, Pod, Start
-from reference.view import Phase, View
+from pinproof import asking
+from pinproof.draw import write_svg
+from pinproof.settings import Given
+from pinproof.whatif import Answer, Kept, KubeletRefuses, Verdict
+from reference import NEWEST
+from reference.pod_level import as_decoded
+from reference.reasons import Rule
+from reference.steps import Kind, Pod
 from topologies import drawing
+from topologies.drawing import Beside
+from topologies.errors import one_line
 
 
 def simulate(
-    pods: Annotated[
-        str,
-        typer.Option(
-            help="CPU requests of Guaranteed pods, in order; + joins containers: 4,2,1.5,1+1"
-        ),
-    ],
+    pods: asking.Pods = None,
     machine: Annotated[
         str, typer.Option(help="Name, archive, directory or described spec.")
     ] = "2s-2n-16c-smt2",
-    reserved: Annotated[
-        str, typer.Option(help="reservedSystemCPUs. Default: the first physical core.")
-    ] = "",
     release: Annotated[str, typer.Option(help="The release to simulate.")] = NEWEST,
+    state: asking.State = None,
+    oldest_first: asking.OldestFirst = False,
+    config: asking.Config = None,
+    policy: asking.Policy = None,
+    policy_option: asking.PolicyOptions = None,
+    topology_manager_policy: asking.TopologyPolicy = None,
+    topology_manager_scope: asking.TopologyScope = None,
+    topology_manager_policy_option: asking.TopologyOptions = None,
+    feature_gate: asking.FeatureGates = None,
+    reserved: asking.Reserved = None,
+    kube_reserved: asking.KubeReserved = None,
+    system_reserved: asking.SystemReserved = None,
+    why: Annotated[
+        bool, typer.Option("--why", help="Say the rule behind each reason, and its source.")
+    ] = False,
     svg: Annotated[Path | None, typer.Option(help="Write an SVG picture to this file.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Show which CPUs each pod would get, as a table and a picture."""
-    try:
-        require_whole_node(release)
-    except ValueError as error:
-        raise SubjectUsageError(str(error)) from error
-    if not has(release, Behaviour.STATE_FILE):
-        raise SubjectUsageError(
-            f"release {release} keeps who holds which CPUs to itself; 1.9 chooses alike"
-        )
+    """Show which CPUs each container would get, and why: as a table and a picture.
+
+    pinproof simulate --policy-option full-pcpus-only=true --pods 3 --why
+
+    kubectl get pods -A --field-selector spec.nodeName=node7 -o yaml | pinproof simulate --machine
+    ./node7.tar.xz --config config.yaml --state cpu_manager_state --pods -
+    """
+    if pods is None and state is None:
+        raise SubjectUsageError("simulate needs --pods, --state or both")
+    given = Given(
+        config,
+        policy,
+        tuple(policy_option or ()),
+        topology_manager_policy,
+        topology_manager_scope,
+        tuple(topology_manager_policy_option or ()),
+        tuple(feature_gate or ()),
+        reserved,
+        kube_reserved,
+        system_reserved,
+    )
     shown = topologies.machine(machine)
-    topology = topology_of(shown, release=release)
-    config = _config(reserved, topology, release)
-    asked = _pods(pods)
-    node = Node(lambda _name: shown.tree, shown.name, config, release=release)
-    node.do(Start())
-    if not node.view().running:
-        raise SubjectUsageError(f"the kubelet would not start: {node.view().error}")
-    for pod in asked:
-        node.do(Apply(pod))
-    view = node.view()
-    held = {
-        one.owner: CPUSet.parse(one.cpus)
-        for one in holdings(view, _chosen(topology, config, release))
-    }
-    if as_json:
-        typer.echo(json.dumps(_facts(view, asked, held), indent=2))
-        return
-    title = f"{shown.name}: {topology_text(topology)}"
-    console = Console(highlight=False)
-    console.print(f"kubelet {release} with {config_text(config)}", soft_wrap=True)
-    console.print(_table(view, asked))
-    console.print(drawing.text(topology.details, held, title=title, width=console.width))
-    if svg is not None:
-        svg.write_text(drawing.svg(topology.details, held, title=title), encoding="utf-8")
-        typer.echo(svg)
-
-
-def _chosen(topology: CPUTopology, config: KubeletConfig, release: str) -> CPUSet:
-    return reserved_cpus(topology, config, release=release) or CPUSet()
-
-
-def _config(text: str, topology: CPUTopology, release: str) -> KubeletConfig:
-    if not text:
-        return reserving(first_core(topology), release=release)
     try:
-        cpus = CPUSet.parse(text)
-    except CPUSetParseError as error:
-        raise SubjectUsageError(f"--reserved {text!r}: {error}") from error
-    if not has(release, Behaviour.RESERVED_CPU_LIST):
-        raise SubjectUsageError(f"--reserved {text}: {release} takes no list of reserved CPUs")
-    return KubeletConfig(reserved_system_cpus=cpus)
+        found = asking.answered(
+            shown, given, pods, oldest_first=oldest_first, state=state, release=release
+        )
+    except KubeletRefuses as refusal:
+        if as_json:
+            facts = {"starts": False, "error": refusal.error, "way out": refusal.way_out}
+            typer.echo(json.dumps({"kubelet": {"release": release, **facts}}, indent=2))
+        raise
+    if as_json:
+        typer.echo(json.dumps(_facts(found), indent=2))
+    else:
+        _show(found, why)
+    if svg is not None:
+        picture = drawing.svg(
+            found.topology.details, found.held, title=title(found), beside=_beside(found)
+        )
+        write_svg(svg, picture)
+        typer.echo(svg, err=as_json)
 
 
-def _pods(text: str) -> list[Pod]:
-    made = []
-    for number, part in enumerate(text.split(","), 1):
-        pod = guaranteed(f"pod{number}", *(one.strip() for one in part.split("+")))
-        try:
-            pod_text(pod)
-        except QuantityError as error:
-            raise SubjectUsageError(f"--pods {text!r}: {error}") from error
-        made.append(pod)
-    return made
+def title(found: Answer) -> str:
+    """What is written over a picture of the answer."""
+    return f"{found.machine.name}: {topology_text(found.topology, _beside(found))}"
 
 
-def _table(view: View, asked: list[Pod]) -> Table:
+def _beside(found: Answer) -> Beside:
+    return beside_of(found.machine, release=found.release)
+
+
+# -- for people --------------------------------------------------------------------------------
+
+
+def _show(found: Answer, why: bool) -> None:
+    console = Console(highlight=False)
+    head = f"kubelet {found.release} with {config_text(found.config)}"
+    console.print(Text(head), soft_wrap=True)
+    for note in found.notes:
+        console.print(Text(f"note: {one_line(note)}"), soft_wrap=True)
+    console.print(_table(found))
+    if why:
+        _explain(found, console)
+    picture = drawing.text(
+        found.topology.details,
+        found.held,
+        title=title(found),
+        width=console.width,
+        beside=_beside(found),
+    )
+    console.print(picture)
+
+
+def _table(found: Answer) -> Table:
     table = Table("pod", "CPUs", "", box=None, pad_edge=False)
-    for pod in asked:
-        status = view.pods[pod.name]
-        if status.phase is Phase.REJECTED:
-            table.add_row(pod_text(pod), "rejected", f"{status.reason}: {status.message}")
+    verdicts = found.verdicts()
+    for pod in found.pods:
+        of_pod = [next(verdicts) for _ in pod.containers]
+        if found.refused(pod):
+            table.add_row(
+                Text(_words(found, pod)), "rejected", Text(_refusal(found, pod, of_pod[0]))
+            )
             continue
-        for container in pod.containers:
-            cpus = view.assignments.get(pod.name, {}).get(container.name)
-            kind = "exclusive" if cpus is not None else "shared pool"
-            text = str(cpus if cpus is not None else view.shared_pool)
-            table.add_row(f"{pod.name}/{container.name}: {container.cpu_request}", text, kind)
+        for verdict, container in zip(of_pod, pod.containers, strict=True):
+            cpu = container.cpu_limit if container.cpu_request is None else container.cpu_request
+            kind = "" if container.kind is Kind.APP else f"{container.kind.value} "
+            name = one_line(f"{pod.name}/{container.name}: {kind}{cpu or 'no cpu request'}")
+            table.add_row(Text(name), _cpus(verdict), Text(_in_short(verdict)))
     return table
 
 
-def _facts(view: View, asked: list[Pod], held: dict[str, CPUSet]) -> dict[str, object]:
+def _words(found: Answer, pod: Pod) -> str:
+    """The pod as the kubelet has it, whose class depends on the release."""
+    decoded = as_decoded(pod, found.config.feature_gates, release=found.release)
+    return one_line(pod_text(decoded))
+
+
+def _refusal(found: Answer, pod: Pod, verdict: Verdict) -> str:
+    """The reason, and below it the kubelet's own words."""
+    status = found.view.pods[pod.name]
+    return f"{verdict.reason.text}\n{one_line(f'{status.reason}: {status.message}')}"
+
+
+def _cpus(verdict: Verdict) -> str:
+    return "any" if verdict.kept is Kept.UNPINNED else str(verdict.cpus or "none")
+
+
+def _in_short(verdict: Verdict) -> str:
+    """Nothing is said of a container that gets what it asks for."""
+    plain = verdict.kept is Kept.EXCLUSIVE and verdict.reason.rule is Rule.WHOLE_CPUS
+    return verdict.kept.value if plain else f"{verdict.kept.value}: {verdict.reason.text}"
+
+
+def _explain(found: Answer, console: Console) -> None:
+    """Each rule that decided, once, under the containers that it decided about."""
+    by_rule: dict[Rule, list[str]] = {}
+    for verdict in found.verdicts():
+        owner = f"{verdict.pod}/{verdict.container}"
+        by_rule.setdefault(verdict.reason.rule, []).append(owner)
+    for rule, owners in by_rule.items():
+        console.print(Text(f"\n{one_line(', '.join(owners))}: by the rule {rule.title}"))
+        console.print(Padding(Text(rule.statement), (0, 0, 0, 2)))
+        console.print(Text(f"  {rule.url}"), soft_wrap=True)
+    console.print()
+
+
+# -- for programs ------------------------------------------------------------------------------
+
+
+def _facts(found: Answer) -> dict[str, object]:
     return {
-        "pods": {
-            pod.name: {
-                "phase": view.pods[pod.name].phase.value,
-                "reason": view.pods[pod.name].reason,
-                "message": view.pods[pod.name].message,
-                "exclusive": {
-                    name: str(cpus) for name, cpus in view.assignments.get(pod.name, {}).items()
-                },
-            }
-            for pod in asked
+        "kubelet": {
+            "release": found.release,
+            "starts": True,
+            "settings": config_text(found.config),
         },
-        "shared pool": str(view.shared_pool),
-        "holdings": {owner: str(cpus) for owner, cpus in held.items()},
-        "state file": view.state_file,
+        "machine": found.machine.name,
+        "notes": list(found.notes),
+        "pods": {pod.name: fact for pod, fact in _pod_facts(found)},
+        "shared pool": str(found.view.shared_pool),
+        "holdings": {owner: str(cpus) for owner, cpus in found.held.items()},
+        "state file": found.view.state_file,
+    }
+
+
+def _pod_facts(found: Answer) -> Iterator[tuple[Pod, dict[str, object]]]:
+    verdicts = found.verdicts()
+    for pod in found.pods:
+        status = found.view.pods[pod.name]
+        held = found.view.assignments.get(pod.name, {})
+        yield (
+            pod,
+            {
+                "uid": pod.uid,
+                "phase": status.phase.value,
+                "qos": status.qos,
+                "reason": status.reason,
+                "message": status.message,
+                "exclusive": {name: str(cpus) for name, cpus in held.items()},
+                "containers": {
+                    one.name: _container_facts(next(verdicts)) for one in pod.containers
+                },
+            },
+        )
+
+
+def _container_facts(verdict: Verdict) -> dict[str, object]:
+    return {
+        "verdict": verdict.kept.value,
+        "cpus": None if verdict.cpus is None else str(verdict.cpus),
+        "reason": verdict.reason.text,
+        "rule": verdict.reason.rule.title,
+        "statement": verdict.reason.rule.statement,
+        "source": verdict.reason.rule.url,
     }

@@ -20,7 +20,7 @@ from reference.releases import AnyRelease, Release, has
 from reference.steps import KubeletConfig
 from reference.topology import CPUTopology
 
-__all__ = ["as_known", "require_modelled", "reserved_cpus", "reserving"]
+__all__ = ["as_known", "is_known_gate", "require_modelled", "reserved_cpus", "reserving"]
 
 _MANAGER_GATE: Final = "CPUManager"
 
@@ -59,6 +59,11 @@ _LOCKED_SINCE: Final = {
     # Not locked, but what depends on it is on by itself.
     "PodLevelResources": 36,
 }
+
+
+def is_known_gate(name: str) -> bool:
+    """Whether the model knows what a feature gate does to CPUs; it may be another release's."""
+    return name in _KNOWN_GATES or name == _MANAGER_GATE
 
 
 def as_known(config: KubeletConfig, release: AnyRelease) -> KubeletConfig:

@@ -33,6 +33,13 @@ def _blocks() -> Iterator[tuple[str, str]]:
             yield page.name, block
 
 
+def _files(page: str) -> Iterator[tuple[str, str]]:
+    """Name and text of each file that a page shows: blocks as ``yaml pods.yaml``."""
+    (path,) = (one for one in PAGES if one.name == page)
+    text = path.read_text(encoding="utf-8")
+    yield from re.findall(r"^```(?:yaml|json) (\S+)\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+
+
 def _commands(block: str) -> Iterator[tuple[str, str]]:
     """Each command of a block and its output."""
     for piece in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
@@ -46,11 +53,13 @@ def _trimmed(text: str) -> str:
 
 @pytest.mark.parametrize(("page", "block"), list(_blocks()))
 def test_a_transcript_is_true(page: str, block: str, tmp_path: Path) -> None:
-    """The commands of a block run one after the other in one folder; ``...`` stands for what
-    differs from run to run."""
+    """The commands of a block run one after the other in one folder, beside the files that the
+    page shows; ``...`` stands for what differs from run to run."""
     built = any(one.version.startswith("1.36.") for one in builder.cached())
     if "kubelet:1.36" in block and not built:
         pytest.skip(f"NOT TESTED: {page}: {block}: no kubelet is built on this machine")
+    for name, text in _files(page):
+        (tmp_path / name).write_text(text, encoding="utf-8")
     for command, expected in _commands(block):
         done = _run(command, tmp_path)
         seen = _trimmed(done.stdout)

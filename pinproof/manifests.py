@@ -1,0 +1,297 @@
+"""Pods out of manifests, as a person writes them or ``kubectl get pods -o yaml`` prints them.
+
+What belongs here: objects of the API in, pods of :mod:`reference.steps` out, each fault with its
+place. What never does: files (``files``), and what a kubelet makes of a pod.
+
+Of a pod's specification only what decides its CPUs is read: its containers, init containers and
+sidecars (init containers with ``restartPolicy: Always``), their requests and limits, and pod-level
+resources. Of its metadata: name, namespace, uid (of a mirror pod that of the static pod, which is
+the one that the kubelet keeps). Of its status: whether it has ended, and since when it runs.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+from reference.admission import fault_of
+from reference.steps import Container, Kind, Pod, PodResources
+from topologies.errors import one_line
+
+__all__ = ["BadManifest", "Found", "pods_of"]
+
+#: More pods than any kubelet is configured for (``maxPods``, 110 by default).
+MOST_PODS: Final = 500
+_MOST_CONTAINERS: Final = 250
+#: What the API takes as a name (RFC 1123).
+_NAME: Final = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?", re.ASCII)
+_UID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", re.ASCII)
+#: On a mirror pod: the uid of the static pod (``pkg/kubelet/types/pod_update.go``).
+_MIRROR: Final = "kubernetes.io/config.mirror"
+#: Where each workload keeps the template of its pods.
+_TEMPLATES: Final = {
+    "Deployment": ("spec", "template"),
+    "StatefulSet": ("spec", "template"),
+    "DaemonSet": ("spec", "template"),
+    "ReplicaSet": ("spec", "template"),
+    "ReplicationController": ("spec", "template"),
+    "Job": ("spec", "template"),
+    "CronJob": ("spec", "jobTemplate", "spec", "template"),
+    "PodTemplate": ("template",),
+}
+_ENDED: Final = ("Succeeded", "Failed")
+
+
+class BadManifest(ValueError):
+    """A manifest that is not understood; ``str()`` is one line with the place."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The pods of some documents in their order, and what a person should know of them."""
+
+    pods: tuple[Pod, ...]
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Item:
+    """A pod, with what decides its name and its place."""
+
+    pod: Pod
+    uid: str
+    namespace: str
+    node: str
+    since: str
+
+
+@dataclass(slots=True)
+class _Reading:
+    items: list[_Item] = field(default_factory=list)
+    ended: list[str] = field(default_factory=list)
+    templates: list[str] = field(default_factory=list)
+    others: list[str] = field(default_factory=list)
+
+    def add(self, item: _Item) -> None:
+        self.items.append(item)
+        if len(self.items) > MOST_PODS:
+            raise BadManifest(f"more than {MOST_PODS} pods, which no node runs")
+
+    def notes(self) -> Iterator[str]:
+        """What became of what is no running pod."""
+        if self.templates:
+            yield f"counted as one pod each: {_few(self.templates)}"
+        if self.ended:
+            yield f"passed over, for they have ended: pods {_few(self.ended)}"
+        if self.others:
+            yield f"passed over, for they are no pods: {_few(self.others)}"
+
+
+def _few(names: list[str]) -> str:
+    more = f" and {len(names) - 5} more" if names[5:] else ""
+    return f"{', '.join(names[:5])}{more}"
+
+
+def pods_of(documents: Iterable[Any], *, oldest_first: bool = False) -> Found:
+    """The pods in ``documents``, as they come; with ``oldest_first`` by their start, or where one
+    has not started, by creation. Raises :class:`BadManifest`."""
+    reading = _Reading()
+    for number, document in enumerate(documents, 1):
+        _read(document, f"document {number}", reading)
+    notes = tuple(reading.notes())
+    if not reading.items:
+        raise BadManifest("; ".join(["no pod in it", *notes]))
+    _require_one_node(reading.items)
+    items = _by_age(reading.items) if oldest_first else reading.items
+    pods = tuple(_named(items))
+    _require_different(pods)
+    return Found(pods, notes)
+
+
+def _read(document: object, place: str, into: _Reading) -> None:
+    """Every pod in an object, the items of a list among them."""
+    shape = _mapping(document, place)
+    kind = shape.get("kind")
+    if kind in ("List", "PodList"):
+        for number, item in enumerate(_sequence(shape.get("items"), f"{place}: items"), 1):
+            at = f"{place}: item {number}"
+            _read(_mapping(item, at) | {"kind": _mapping(item, at).get("kind", "Pod")}, at, into)
+    elif kind == "Pod":
+        _add(shape, place, into)
+    elif isinstance(kind, str) and kind in _TEMPLATES:
+        _add_template(shape, kind, place, into)
+    elif isinstance(kind, str):
+        into.others.append(f"{one_line(kind, 60)} {_name_of(shape, place)}")
+    else:
+        raise BadManifest(f"{place}: no object of Kubernetes: it has no kind")
+
+
+def _add(shape: Mapping[str, Any], place: str, into: _Reading) -> None:
+    item = _item(shape, place)
+    status = _mapping(shape.get("status") or {}, f"{place}: status")
+    if status.get("phase") in _ENDED:
+        into.ended.append(item.pod.name)
+    else:
+        into.add(item)
+
+
+def _add_template(shape: Mapping[str, Any], kind: str, place: str, into: _Reading) -> None:
+    inner: Mapping[str, Any] = shape
+    for key in _TEMPLATES[kind]:
+        inner = _mapping(inner.get(key), f"{place}: {key}")
+    name, metadata = _name_of(shape, place), _mapping(shape.get("metadata"), f"{place}: metadata")
+    pod = {"metadata": {"name": name, "namespace": metadata.get("namespace")}}
+    into.add(_item({**inner, **pod}, place))
+    into.templates.append(f"{kind} {name}")
+
+
+def _item(shape: Mapping[str, Any], place: str) -> _Item:
+    name = _name_of(shape, place)
+    at = f"{place}: pod {name}"
+    metadata = _mapping(shape.get("metadata"), f"{at}: metadata")
+    status = _mapping(shape.get("status") or {}, f"{at}: status")
+    spec = _mapping(shape.get("spec"), f"{at}: spec")
+    uid = _uid(metadata, at)
+    return _Item(
+        _pod(name, uid, spec, at),
+        uid,
+        str(metadata.get("namespace") or "default"),
+        str(spec.get("nodeName") or ""),
+        str(status.get("startTime") or metadata.get("creationTimestamp") or ""),
+    )
+
+
+def _name_of(shape: Mapping[str, Any], place: str) -> str:
+    metadata = _mapping(shape.get("metadata"), f"{place}: metadata")
+    name = metadata.get("name") or str(metadata.get("generateName") or "").rstrip("-")
+    return _checked(name, _NAME, f"{place}: metadata: name")
+
+
+def _uid(metadata: Mapping[str, Any], at: str) -> str:
+    annotations = _mapping(metadata.get("annotations") or {}, f"{at}: annotations")
+    uid = annotations.get(_MIRROR) or metadata.get("uid")
+    return "" if uid is None else _checked(uid, _UID, f"{at}: uid")
+
+
+def _pod(name: str, uid: str, spec: Mapping[str, Any], at: str) -> Pod:
+    before = _sequence(spec.get("initContainers"), f"{at}: initContainers")
+    apps = _sequence(spec.get("containers"), f"{at}: containers")
+    if len(before) + len(apps) > _MOST_CONTAINERS:
+        raise BadManifest(f"{at}: more than {_MOST_CONTAINERS} containers")
+    containers = [_container(one, at, init=True) for one in before]
+    containers += [_container(one, at, init=False) for one in apps]
+    whole = spec.get("resources")
+    resources = None if whole is None else PodResources(*_amounts(whole, f"{at}: resources"))
+    pod = Pod(name, tuple(containers), uid, resources)
+    fault = fault_of(pod)
+    if fault:
+        raise BadManifest(f"{at}: {one_line(fault)}")
+    return pod
+
+
+def _container(given: object, at: str, *, init: bool) -> Container:
+    shape = _mapping(given, f"{at}: a container")
+    name = _checked(shape.get("name"), _NAME, f"{at}: a container's name")
+    kind = Kind.APP
+    if init:
+        kind = Kind.SIDECAR if shape.get("restartPolicy") == "Always" else Kind.INIT
+    amounts = _amounts(shape.get("resources") or {}, f"{at}: container {name}: resources")
+    return Container(name, *amounts, kind=kind)
+
+
+def _amounts(given: object, at: str) -> tuple[str | None, str | None, str | None, str | None]:
+    """Cpu request and limit, memory request and limit."""
+    shape = _mapping(given, at)
+
+    def amount(what: str, resource: str) -> str | None:
+        amounts = _mapping(shape.get(what) or {}, f"{at}: {what}")
+        return _quantity(amounts.get(resource), f"{at}: {what}: {resource}")
+
+    return (
+        amount("requests", "cpu"),
+        amount("limits", "cpu"),
+        amount("requests", "memory"),
+        amount("limits", "memory"),
+    )
+
+
+def _quantity(given: object, at: str) -> str | None:
+    """A quantity's text; whether it is one, :func:`reference.admission.fault_of` says."""
+    if given is None:
+        return None
+    if isinstance(given, bool) or not isinstance(given, str | int | float):
+        raise BadManifest(f"{at}: no quantity: {one_line(repr(given), 60)}")
+    return str(given)
+
+
+# -- several pods ------------------------------------------------------------------------------
+
+
+def _require_one_node(items: Iterable[_Item]) -> None:
+    nodes = sorted({one_line(one.node, 60) for one in items if one.node})
+    if len(nodes) > 1:
+        raise BadManifest(
+            f"pods of {len(nodes)} nodes ({', '.join(nodes[:3])}{', …' if nodes[3:] else ''}): "
+            "ask for those of one with --field-selector spec.nodeName=NAME"
+        )
+
+
+def _require_different(pods: Iterable[Pod]) -> None:
+    names: set[str] = set()
+    uids: set[str] = set()
+    for pod in pods:
+        if pod.name in names:
+            raise BadManifest(f"two pods are called {pod.name.replace(':', '/')}")
+        if pod.uid in uids:
+            raise BadManifest(f"pod {pod.name}: another one has its uid {pod.uid}")
+        names.add(pod.name)
+        uids.add(pod.uid)
+
+
+def _by_age(items: Iterable[_Item]) -> list[_Item]:
+    """The oldest first; times are written so that their texts are in their order."""
+    dated = list(items)
+    missing = [one.pod.name for one in dated if not one.since]
+    if missing:
+        raise BadManifest(f"pod {missing[0]}: neither startTime nor creationTimestamp, so nobody "
+                          "knows its age")  # fmt: skip
+    return sorted(dated, key=lambda one: one.since)
+
+
+def _named(items: Iterable[_Item]) -> Iterator[Pod]:
+    """The pods, with their namespace in the name of those that share one."""
+    items = list(items)
+    names = Counter(one.pod.name for one in items)
+    for one in items:
+        if names[one.pod.name] == 1:
+            yield one.pod
+        else:
+            yield replace(one.pod, name=f"{one.namespace}:{one.pod.name}", uid=one.uid)
+
+
+# -- shapes ------------------------------------------------------------------------------------
+
+
+def _mapping(given: object, at: str) -> dict[str, Any]:
+    if not isinstance(given, dict):
+        raise BadManifest(f"{at}: {'missing' if given is None else 'no mapping'}")
+    return given
+
+
+def _sequence(given: object, at: str) -> list[Any]:
+    if given is None:
+        return []
+    if not isinstance(given, list):
+        raise BadManifest(f"{at}: no list")
+    return given
+
+
+def _checked(given: object, form: re.Pattern[str], at: str) -> str:
+    if given in (None, ""):
+        raise BadManifest(f"{at}: missing")
+    if not isinstance(given, str) or not form.fullmatch(given):
+        raise BadManifest(f"{at}: not allowed: {one_line(repr(given), 60)}")
+    return given

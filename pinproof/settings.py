@@ -1,0 +1,221 @@
+"""The kubelet's settings that ``simulate`` and ``draw`` take: a configuration file, and options.
+
+What belongs here: what a person gives, made into a :class:`reference.steps.KubeletConfig`. What
+never does: what a kubelet makes of it; it refuses a wrong value in its own words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Final
+
+from conformance.discovered import first_core
+from conformance.subject import SubjectUsageError
+from hil.facts.kubelet import deciding
+from pinproof.files import documents
+from reference import CPUSet, CPUTopology
+from reference.behaviours import Behaviour
+from reference.releases import has
+from reference.settings import is_known_gate, reserving
+from reference.steps import KubeletConfig
+from topologies.errors import one_line
+
+__all__ = ["Given", "Settings", "settings_of"]
+
+_KIND: Final = "KubeletConfiguration"
+#: The key under which a kubelet gives its configuration away (``/configz``).
+_CONFIGZ: Final = "kubeletconfig"
+_TEXTS: Final = (
+    "cpuManagerPolicy",
+    "reservedSystemCPUs",
+    "topologyManagerPolicy",
+    "topologyManagerScope",
+)
+_MAPS_OF_TEXTS: Final = (
+    "cpuManagerPolicyOptions",
+    "kubeReserved",
+    "systemReserved",
+    "topologyManagerPolicyOptions",
+)
+_GATES: Final = "featureGates"
+_MANAGER_GATE: Final = "CPUManager"
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """What was given on the command line; ``None`` and empty: nothing. ``*_options`` and ``gates``
+    are ``NAME=VALUE`` texts, ``kube_reserved`` and ``system_reserved`` are ``cpu=AMOUNT``."""
+
+    file: Path | None = None
+    policy: str | None = None
+    policy_options: tuple[str, ...] = ()
+    topology_policy: str | None = None
+    topology_scope: str | None = None
+    topology_options: tuple[str, ...] = ()
+    gates: tuple[str, ...] = ()
+    reserved: str | None = None
+    kube_reserved: str | None = None
+    system_reserved: str | None = None
+
+    @property
+    def nothing(self) -> bool:
+        """Whether nothing was given at all."""
+        return self == Given()
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """A kubelet's configuration, and what a person should know of it."""
+
+    config: KubeletConfig
+    notes: tuple[str, ...] = field(default=())
+
+
+def settings_of(given: Given, topology: CPUTopology, *, release: str) -> Settings:
+    """The configuration: that of the file, if there is one, overridden by the options. Without a
+    file the policy is ``static``, and without any reservation the first physical core is reserved.
+
+    Raises :class:`SubjectUsageError` with the file and the field, or the option, at fault.
+    """
+    notes: list[str] = []
+    base = KubeletConfig()
+    if given.file is not None:
+        base, notes = _of_file(given.file, release)
+    config = replace(
+        base,
+        policy=base.policy if given.policy is None else given.policy,
+        policy_options={**base.policy_options, **_pairs("--policy-option", given.policy_options)},
+        feature_gates={**base.feature_gates, **_gates(given.gates)},
+        topology_manager_policy=given.topology_policy or base.topology_manager_policy,
+        topology_manager_scope=given.topology_scope or base.topology_manager_scope,
+        topology_manager_policy_options={
+            **base.topology_manager_policy_options,
+            **_pairs("--topology-manager-policy-option", given.topology_options),
+        },
+        kube_reserved=_cpu("--kube-reserved", given.kube_reserved) or base.kube_reserved,
+        system_reserved=_cpu("--system-reserved", given.system_reserved) or base.system_reserved,
+    )
+    if given.reserved is not None:
+        config = replace(config, reserved_system_cpus=_reserved(given.reserved, release))
+    elif given.file is None and config.policy == "static":
+        config = _with_a_reservation(config, topology, release)
+    return Settings(config, tuple(notes))
+
+
+def _with_a_reservation(
+    config: KubeletConfig, topology: CPUTopology, release: str
+) -> KubeletConfig:
+    """Policy static needs one. On a machine without CPUs the kubelet does not start anyway."""
+    named = config.kube_reserved is not None or config.system_reserved is not None
+    if named or not topology.details:
+        return config
+    default = reserving(first_core(topology), release=release)
+    return replace(
+        config,
+        reserved_system_cpus=default.reserved_system_cpus,
+        system_reserved=default.system_reserved,
+    )
+
+
+# -- options -----------------------------------------------------------------------------------
+
+
+def _reserved(text: str, release: str) -> CPUSet | None:
+    try:
+        cpus = CPUSet.parse(text)
+    except ValueError as error:
+        raise SubjectUsageError(f"--reserved {text!r}: {error}") from error
+    if cpus and not has(release, Behaviour.RESERVED_CPU_LIST):
+        raise SubjectUsageError(
+            f"--reserved {text}: {release} takes no list of reserved CPUs; "
+            "--system-reserved cpu=AMOUNT reserves some"
+        )
+    return cpus or None
+
+
+def _pairs(option: str, texts: Iterable[str]) -> dict[str, str]:
+    pairs = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not name or not equals:
+            raise SubjectUsageError(f"{option} {text!r}: it is NAME=VALUE")
+        pairs[name.strip()] = value.strip()
+    return pairs
+
+
+def _gates(texts: Iterable[str]) -> dict[str, bool]:
+    gates = {}
+    for name, value in _pairs("--feature-gate", texts).items():
+        if value.lower() not in ("true", "false"):
+            raise SubjectUsageError(f"--feature-gate {f'{name}={value}'!r}: it is true or false")
+        gates[name] = value.lower() == "true"
+    return gates
+
+
+def _cpu(option: str, text: str | None) -> str | None:
+    """The cpu amount of ``cpu=500m,memory=1Gi``."""
+    if text is None:
+        return None
+    amount = _pairs(option, text.split(",")).get("cpu")
+    if not amount:
+        raise SubjectUsageError(f"{option} {text!r}: it is cpu=AMOUNT, as in cpu=500m")
+    return amount
+
+
+# -- the file ----------------------------------------------------------------------------------
+
+
+def _of_file(path: Path, release: str) -> tuple[KubeletConfig, list[str]]:
+    where = one_line(str(path))
+    shape = _configuration(path, where)
+    _require_shapes(shape, where)
+    notes = []
+    gates = shape.get(_GATES) or {}
+    known = {name: on for name, on in gates.items() if is_known_gate(name)}
+    if known.get(_MANAGER_GATE) and has(release, Behaviour.CPU_MANAGER_ON):
+        del known[_MANAGER_GATE]  # which says nothing new
+    others = sorted(set(gates) - set(known) - {_MANAGER_GATE})
+    if others:
+        notes.append(f"feature gates passed over, for the model has none: {', '.join(others[:5])}"
+                     f"{f' and {len(others) - 5} more' if others[5:] else ''}")  # fmt: skip
+    if str(shape.get("memoryManagerPolicy") or "None").lower() != "none":
+        notes.append("the Memory Manager is not modelled: only CPUs decide the NUMA nodes here")
+    try:
+        return deciding({**shape, _GATES: known}), notes
+    except ValueError as error:
+        raise SubjectUsageError(f"{where}: {one_line(str(error))}") from error
+
+
+def _configuration(path: Path, where: str) -> Mapping[str, Any]:
+    """The one mapping in the file: a KubeletConfiguration, or what a kubelet says of its own."""
+    every = documents(path)
+    if len(every) != 1 or not isinstance(every[0], dict):
+        raise SubjectUsageError(f"{where}: it holds no {_KIND}, or more than one document")
+    shape: dict[str, Any] = every[0]
+    if set(shape) == {_CONFIGZ} and isinstance(shape[_CONFIGZ], dict):
+        return dict(shape[_CONFIGZ])
+    kind = shape.get("kind")
+    if kind != _KIND:
+        said = "no kind" if kind is None else f"kind {one_line(str(kind), 60)}"
+        raise SubjectUsageError(f"{where}: {said}: it is to be a {_KIND}")
+    return shape
+
+
+def _require_shapes(shape: Mapping[str, Any], where: str) -> None:
+    """What the kubelet's decoder requires: it takes no number and no ``true`` for a text."""
+    for name in _TEXTS:
+        if not isinstance(shape.get(name) or "", str):
+            raise SubjectUsageError(f"{where}: {name}: no text; put it in quotes")
+    for name in (*_MAPS_OF_TEXTS, _GATES):
+        _require_map(shape.get(name) or {}, f"{where}: {name}", bool if name == _GATES else str)
+
+
+def _require_map(shape: object, at: str, of: type) -> None:
+    if not isinstance(shape, dict) or not all(isinstance(name, str) for name in shape):
+        raise SubjectUsageError(f"{at}: no mapping of names")
+    wrong = next((name for name, value in shape.items() if not isinstance(value, of)), None)
+    if wrong is not None:
+        wanted = "it is true or false" if of is bool else "no text; put it in quotes"
+        raise SubjectUsageError(f"{at}: {one_line(wrong, 60)}: {wanted}")

@@ -1,0 +1,288 @@
+"""What a kubelet would do: on one machine, with a configuration, a state file and pods.
+
+What belongs here: the steps that the model takes, and the reason for what each container gets. What
+never does: how it is shown (``simulate``, ``draw``), and what was given (``pods``, ``settings``).
+
+Pods that the state file knows by their uid ran before: their manifests are in place when the
+kubelet starts, and they keep the CPUs that they hold. A uid there that none of the pods has counts
+as a pod that runs as well, with containers that ask for as many CPUs as they hold; a kubelet frees
+the CPUs of pods that it does not know. The other pods come after, one after the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import Enum
+from typing import Final
+
+from conformance.discovered import info_of, topology_of
+from conformance.lockstep import holdings
+from conformance.pods import exclusive
+from conformance.subject import SubjectUsageError
+from reference import (
+    Checkpoint,
+    CheckpointError,
+    ConfigurationError,
+    CPUSet,
+    CPUTopology,
+    IllegalStep,
+    Node,
+    StaticPolicy,
+    make_policy,
+)
+from reference.behaviours import Behaviour
+from reference.reasons import Reason, Rule, reason_for, reason_of_refusal
+from reference.releases import has
+from reference.settings import as_known, reserved_cpus
+from reference.steps import Apply, Container, Kind, KubeletConfig, Pod, Start, WriteState
+from reference.view import Phase, View
+from topologies import Machine
+from topologies.errors import one_line
+
+__all__ = ["Answer", "Kept", "KubeletRefuses", "StateFile", "Verdict", "answer", "reserved_of"]
+
+STATE_FILE: Final = "/var/lib/kubelet/cpu_manager_state"
+_WAY_OUT: Final = (
+    f"drain the node, stop the kubelet, remove {STATE_FILE}, start the kubelet again "
+    "(https://kubernetes.io/docs/tasks/administer-cluster/cpu-management-policies/"
+    "#changing-the-cpu-manager-policy)"
+)
+_CHANCE: Final = (
+    "up to 1.21 the kubelet's choice depends on Go's map order: this is one of the possible answers"
+)
+
+
+class KubeletRefuses(SubjectUsageError):
+    """The kubelet would not start. ``error`` is its text; ``way_out`` is what mends it, ``""``
+    where that is to change the settings. ``file`` is the state file that is at fault."""
+
+    def __init__(self, error: str, way_out: str = "", *, file: str = "") -> None:
+        where, then = f"{file}: " if file else "", f"; the way out: {way_out}" if way_out else ""
+        super().__init__(one_line(f"{where}the kubelet would not start: {error}{then}", 2000))
+        self.error = error
+        self.way_out = way_out
+
+
+class Kept(Enum):
+    """How a container runs; the value is how a person reads it."""
+
+    EXCLUSIVE = "exclusive"
+    POOL_OF_POD = "the pod's own pool"
+    SHARED = "shared pool"
+    UNPINNED = "not pinned"
+    ENDED = "ended"
+    REFUSED = "refused"
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What one container gets, and why. ``cpus`` is ``None`` where the kubelet asks for none."""
+
+    pod: str
+    container: str
+    kept: Kept
+    cpus: CPUSet | None
+    reason: Reason
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a kubelet would do. ``pods`` are in the order in which it met them; ``held`` is who
+    holds which CPUs, as pictures show it."""
+
+    machine: Machine
+    topology: CPUTopology
+    config: KubeletConfig
+    release: str
+    pods: tuple[Pod, ...]
+    view: View
+    held: Mapping[str, CPUSet]
+    notes: tuple[str, ...]
+
+    def verdicts(self) -> Iterator[Verdict]:
+        """One for each container of each pod."""
+        for pod in self.pods:
+            for container in pod.containers:
+                yield self._verdict(pod, container)
+
+    def refused(self, pod: Pod) -> bool:
+        """Whether the kubelet rejects the pod."""
+        return self.view.pods[pod.name].phase is Phase.REJECTED
+
+    def _verdict(self, pod: Pod, container: Container) -> Verdict:
+        reason = reason_for(pod, container, self.config, release=self.release)
+        status = self.view.pods[pod.name]
+        if status.phase is Phase.REJECTED:
+            refusal = reason_of_refusal(status)
+            return Verdict(pod.name, container.name, Kept.REFUSED, None, refusal)
+        own = self.view.assignments.get(pod.name, {}).get(container.name)
+        if own is None:
+            return self._without_cpus(pod, container, reason)
+        if not reason.cpus and reason.rule is Rule.POD_LEVEL_MANAGERS:
+            return Verdict(pod.name, container.name, Kept.POOL_OF_POD, own, reason)
+        if len(own) != reason.cpus:
+            reason = Reason(Rule.STATE_FILE, f"held by the state file, though {reason.text}")
+        elif heir := self._heir(pod, container, own):
+            reason = Reason(Rule.INIT_CPUS, heir, reason.cpus)
+        return Verdict(pod.name, container.name, Kept.EXCLUSIVE, own, reason)
+
+    def _without_cpus(self, pod: Pod, container: Container, reason: Reason) -> Verdict:
+        if reason.cpus:
+            reason = Reason(Rule.INIT_CPUS, "it has ended, and its CPUs were given back")
+            return Verdict(pod.name, container.name, Kept.ENDED, None, reason)
+        cpus = self.view.cpusets.get(pod.name, {}).get(container.name, self.view.shared_pool)
+        kept = Kept.SHARED if cpus else Kept.UNPINNED
+        return Verdict(pod.name, container.name, kept, cpus or None, reason)
+
+    def _heir(self, pod: Pod, container: Container, own: CPUSet) -> str:
+        """Which later container of the pod holds CPUs of this one, in words; ``""`` if none."""
+        held = self.view.assignments[pod.name]
+        for later in pod.containers[pod.containers.index(container) + 1 :]:
+            common = own & held.get(later.name, CPUSet())
+            if common:
+                what = "its CPUs" if common == own else f"its CPUs {common}"
+                return f"{what} were given to {later.name} afterwards"
+        return ""
+
+
+@dataclass(frozen=True, slots=True)
+class StateFile:
+    """A ``cpu_manager_state``: where it was found, and its text."""
+
+    name: str
+    text: str
+
+
+def answer(
+    machine: Machine,
+    config: KubeletConfig,
+    pods: Sequence[Pod],
+    *,
+    state: StateFile | None = None,
+    release: str,
+    notes: Iterable[str] = (),
+) -> Answer:
+    """What a kubelet of ``release`` does with these pods, after it has started over the state file
+    (``None``: there is none).
+
+    Raises :class:`KubeletRefuses` where it does not start, :class:`SubjectUsageError` for a pod
+    that it would not even take up, and :class:`reference.NotModelled`.
+    """
+    topology = topology_of(machine, release=release)
+    known = _known_pods(state, pods, config, release) if state is not None else []
+    node = _started(machine, config, release, state, known)
+    said = [*notes, *_notes(node, known, pods, config, release)]
+    later = [pod for pod in pods if pod not in known]
+    for pod in later:
+        _apply(node, pod)
+    view = node.view()
+    reserved = reserved_of(topology, config, release)
+    held = {one.owner: CPUSet.parse(one.cpus) for one in holdings(view, reserved)}
+    return Answer(machine, topology, config, release, (*known, *later), view, held, tuple(said))
+
+
+def reserved_of(topology: CPUTopology, config: KubeletConfig, release: str) -> CPUSet:
+    """The CPUs that a kubelet with this configuration reserves: those of the list, or as many as
+    the amounts come to, which it chooses."""
+    listed = reserved_cpus(topology, config, release=release)
+    if listed is not None or config.policy != "static":
+        return listed or CPUSet()
+    try:
+        policy = make_policy(topology, as_known(config, release), release=release)
+    except ConfigurationError:
+        return CPUSet()  # which the kubelet does not start with
+    return policy.reserved if isinstance(policy, StaticPolicy) else CPUSet()
+
+
+def _started(
+    machine: Machine,
+    config: KubeletConfig,
+    release: str,
+    state: StateFile | None,
+    known: Iterable[Pod],
+) -> Node:
+    node = Node(lambda _: machine.tree, machine.name, config, release=release,
+                discovering=info_of)  # fmt: skip
+    if state is not None:
+        node.do(WriteState(state.text))
+    for pod in known:
+        _apply(node, pod)
+    node.do(Start())
+    if node.view().running:
+        return node
+    error = node.view().error
+    if state is not None:
+        _started(machine, config, release, None, ())  # or the settings are at fault
+        raise KubeletRefuses(error, _WAY_OUT, file=state.name)
+    raise KubeletRefuses(error)
+
+
+def _apply(node: Node, pod: Pod) -> None:
+    try:
+        node.do(Apply(pod))
+    except IllegalStep as error:
+        raise SubjectUsageError(str(error).removeprefix("Apply: ")) from error
+
+
+def _notes(
+    node: Node, known: Sequence[Pod], pods: Sequence[Pod], config: KubeletConfig, release: str
+) -> Iterator[str]:
+    if not has(release, Behaviour.ORDERED_ALLOCATION) and config.policy == "static":
+        yield _CHANCE
+    if node.outcomes > 1:
+        yield (f"a kubelet that starts admits its pods in a random order: this is one of "
+               f"{node.outcomes} possible answers")  # fmt: skip
+    nameless = [pod.name for pod in known if pod not in pods]
+    if nameless:
+        yield (f"known from the state file alone, and taken to run: {', '.join(nameless[:3])}"
+               f"{f' and {len(nameless) - 3} more' if nameless[3:] else ''}")  # fmt: skip
+
+
+# -- pods that the state file knows ------------------------------------------------------------
+
+
+def _known_pods(
+    state: StateFile, pods: Iterable[Pod], config: KubeletConfig, release: str
+) -> list[Pod]:
+    """The pods that hold CPUs by the state file, those that were given first."""
+    if not has(release, Behaviour.KEYED_BY_POD):
+        raise SubjectUsageError(
+            f"{state.name}: a state file of {release} names containers by ids, not pods"
+        )
+    try:
+        found = Checkpoint.loads(
+            state.text,
+            policy=as_known(config, release).policy,
+            release=release,
+            feature_gates=config.feature_gates,
+        )
+    except CheckpointError:
+        return []  # which the kubelet does not start with
+    if any("\ufffd" in uid for uid in found.entries):
+        raise SubjectUsageError(f"{state.name}: a pod's uid is no text")
+    given = {pod.uid: pod for pod in pods}
+    nameless = sorted(set(found.entries) - set(given))
+    pooled = sorted(set(found.pod_entries) & set(nameless))
+    if pooled:
+        raise SubjectUsageError(
+            f"{state.name}: pod {pooled[0]} has a pool of its own: give its manifest with --pods"
+        )
+    ran = [pod for uid, pod in given.items() if uid in found.entries]
+    return ran + [_pod_of(uid, found.entries[uid]) for uid in nameless]
+
+
+def _pod_of(uid: str, entries: Mapping[str, CPUSet]) -> Pod:
+    """A pod that asks for what it holds. Of containers that hold the same CPUs all but one are
+    taken for init containers that have ended."""
+    apps: list[Container] = []
+    ended: list[Container] = []
+    taken = CPUSet()
+    for name, cpus in sorted(entries.items(), key=lambda entry: (-len(entry[1]), entry[0])):
+        one = exclusive(name, len(cpus))
+        if cpus.isdisjoint(taken):
+            apps.append(one)
+            taken |= cpus
+        else:
+            ended.append(replace(one, kind=Kind.INIT))
+    return Pod(uid, (*ended, *sorted(apps, key=lambda one: one.name)), uid)

@@ -1,0 +1,440 @@
+"""What ``simulate`` and ``draw`` are given: pods, manifests, settings; and what is none."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import sys
+import time
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import topologies
+from conformance import strategies
+from conformance.discovered import topology_of
+from conformance.subject import SubjectUsageError
+from conformance.subjects.kubelet.config import configuration
+from conformance.subjects.kubelet.manifests import manifest
+from conformance.subjects.kubelet.releases import Minor
+from hil.pods import Image
+from hil.pods import manifest as manifest_on_a_node
+from pinproof import files
+from pinproof.files import documents
+from pinproof.manifests import BadManifest, pods_of
+from pinproof.pods import pods_given
+from pinproof.settings import Given, settings_of
+from reference import CPUSet
+from reference.steps import Kind, KubeletConfig, Pod, PodResources
+
+TOPOLOGY: Final = topology_of(topologies.machine("1s-1n-4c-smt2"), release="1.36")
+
+PODS: Final = """
+apiVersion: v1
+kind: List
+items:
+- kind: Pod
+  metadata: {name: db, namespace: prod, uid: uid-1, creationTimestamp: "2026-01-02T00:00:00Z"}
+  spec:
+    nodeName: node7
+    initContainers:
+    - name: prepare
+      resources: {limits: {cpu: 2, memory: 1Gi}}
+    - name: proxy
+      restartPolicy: Always
+      resources: {requests: {cpu: "1", memory: 1Gi}, limits: {cpu: "1", memory: 1Gi}}
+    containers:
+    - name: main
+      image: example.com/db
+      resources: {requests: {cpu: 1.5, memory: 1Gi}, limits: {cpu: "2", memory: 1Gi}}
+  status: {phase: Running, startTime: 2026-01-02T00:00:05Z}
+- metadata:
+    name: static-web-node7
+    uid: of-the-mirror
+    annotations: {kubernetes.io/config.mirror: of-the-static-pod}
+    creationTimestamp: "2026-01-01T00:00:00Z"
+  spec:
+    resources: {limits: {cpu: 2}}
+    containers: [{name: c}]
+- kind: Pod
+  metadata: {name: once, uid: uid-3}
+  spec: {containers: [{name: c}]}
+  status: {phase: Succeeded}
+"""
+
+
+def pods_in(text: str, **options: bool) -> tuple[Pod, ...]:
+    return pods_of(files.parsed(text), **options).pods
+
+
+def deployment(name: str, kind: str = "Deployment") -> dict[str, Any]:
+    template = {"spec": {"containers": [{"name": "c"}]}}
+    spec: dict[str, Any] = {"template": template}
+    if kind == "CronJob":
+        spec = {"jobTemplate": {"spec": spec}}
+    return {"kind": kind, "metadata": {"name": name}, "spec": spec}
+
+
+def test_a_list_as_kubectl_prints_it() -> None:
+    """Sidecars, pod-level resources, the uid that the kubelet keeps of a static pod; pods that have
+    ended are passed over."""
+    db, web = pods_in(PODS)
+    assert [(one.name, one.kind) for one in db.containers] == [
+        ("prepare", Kind.INIT), ("proxy", Kind.SIDECAR), ("main", Kind.APP)
+    ]  # fmt: skip
+    assert (db.uid, web.uid) == ("uid-1", "of-the-static-pod")
+    prepare, _, main = db.containers
+    assert (prepare.cpu_request, prepare.cpu_limit, prepare.memory_limit) == (None, "2", "1Gi")
+    assert (main.cpu_request, main.cpu_limit) == ("1.5", "2")
+    assert web.resources == PodResources(cpu_limit="2")
+    assert pods_of(files.parsed(PODS)).notes == ("passed over, for they have ended: pods once",)
+
+
+def test_the_oldest_first() -> None:
+    """By startTime, or else creationTimestamp; quoted or not."""
+    assert [pod.name for pod in pods_in(PODS, oldest_first=True)] == ["static-web-node7", "db"]
+    with pytest.raises(BadManifest, match="pod api: neither startTime nor creationTimestamp"):
+        pods_of([deployment("api")], oldest_first=True)
+
+
+@pytest.mark.parametrize(
+    "kind", ["Deployment", "StatefulSet", "DaemonSet", "ReplicaSet", "Job", "CronJob"]
+)
+def test_a_workload_counts_as_one_pod(kind: str) -> None:
+    service = {"kind": "Service", "metadata": {"name": "api"}}
+    found = pods_of([deployment("api", kind), service])
+    assert [pod.name for pod in found.pods] == ["api"]
+    assert found.notes == (
+        f"counted as one pod each: {kind} api",
+        "passed over, for they are no pods: Service api",
+    )
+
+
+def test_pods_of_one_name_in_two_namespaces() -> None:
+    one, other = deployment("api"), deployment("api")
+    other["metadata"]["namespace"] = "prod"
+    first, second = pods_of([one, other]).pods
+    assert (first.name, second.name) == ("default:api", "prod:api")
+    assert first.uid != second.uid
+
+
+every_pod = strategies.pods(names=st.just("p")) | strategies.pod_level_pods(names=st.just("p"))
+
+
+@given(every_pod)
+def test_what_the_project_writes_it_reads(pod: Pod) -> None:
+    """The manifests that a kubelet and a node are given, and the list that an API server gives."""
+    assert pods_in(json.dumps(manifest(pod))) == (pod,)
+    listed = {"kind": "PodList", "items": [manifest(pod)]}
+    assert pods_in(json.dumps(listed, indent=1)) == (pod,)
+    (read,) = pods_in(json.dumps(manifest_on_a_node(pod, Image())))
+    assert (read.containers, read.resources) == (pod.containers, pod.resources)
+
+
+POD = "{kind: Pod, metadata: {name: p}, spec: {containers: [{name: c, resources: %s}]}}"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "no pod in it"),
+        ("- 1", "document 1: no mapping"),
+        ("metadata: {}", "document 1: no object of Kubernetes: it has no kind"),
+        ("kind: ConfigMap\nmetadata: {name: a}", "no pod in it; passed over, for they are no pods"),
+        ("kind: Pod", "document 1: metadata: missing"),
+        ("kind: Pod\nmetadata: {name: p}", "document 1: pod p: spec: missing"),
+        ("kind: Pod\nmetadata: {name: p}\nspec: {}", "document 1: pod p: a pod needs an app cont"),
+        ("kind: Pod\nmetadata: {name: 'a b'}", "document 1: metadata: name: not allowed: 'a b'"),
+        ('{"kind": "Pod", "metadata": {"name": "\\ud800"}}', r"name: not allowed: '\ud800'"),
+        ("kind: Pod\nmetadata: {name: [1]}", "document 1: metadata: name: not allowed: [1]"),
+        (POD % "1", "pod p: container c: resources: no mapping"),
+        (POD % "{limits: 1}", "pod p: container c: resources: limits: no mapping"),
+        (POD % "{limits: {cpu: [1]}}", "resources: limits: cpu: no quantity: [1]"),
+        (POD % "{limits: {cpu: true}}", "resources: limits: cpu: no quantity: True"),
+        (POD % "{limits: {cpu: 2x}}", "pod p: container c: quantities must match"),
+        (POD % "{limits: {cpu: 1}, requests: {cpu: 2}}", "container c: request 2 is above limit 1"),
+        (POD % "{limits: {cpu: -1}}", "pod p: container c: a negative quantity"),
+        ("kind: List\nitems: 3", "document 1: items: no list"),
+        ("kind: List\nitems: [3]", "document 1: item 1: no mapping"),
+        ("kind: List\nitems: [{kind: Pod}]", "document 1: item 1: metadata: missing"),
+        ("kind: Deployment\nmetadata: {name: a}\nspec: {}", "document 1: template: missing"),
+    ],
+)
+def test_a_manifest_that_is_none_is_one_line(tmp_path: Path, text: str, said: str) -> None:
+    path = tmp_path / "pods.yaml"
+    path.write_text(text)
+    with pytest.raises(SubjectUsageError) as caught:
+        pods_given(str(path))
+    assert str(caught.value).startswith(f"{path}: ")
+    assert said in str(caught.value)
+    assert str(caught.value).isprintable()
+
+
+def test_a_pod_given_twice_is_refused() -> None:
+    with pytest.raises(BadManifest, match="two pods are called default/api"):
+        pods_of([deployment("api"), deployment("api")])
+    twins = [{**deployment(name), "kind": "Pod"} for name in ("a", "b")]
+    for one in twins:
+        one["spec"] = one["spec"]["template"]["spec"]
+        one["metadata"]["uid"] = "uid-1"
+    with pytest.raises(BadManifest, match="pod b: another one has its uid uid-1"):
+        pods_of(twins)
+
+
+def test_pods_of_two_nodes_are_refused() -> None:
+    items = [{**deployment(name), "kind": "Pod"} for name in ("a", "b")]
+    for item in items:
+        item["spec"] = {**item["spec"]["template"]["spec"], "nodeName": f"of-{item['metadata']}"}
+    with pytest.raises(BadManifest, match=r"pods of 2 nodes .*--field-selector spec.nodeName=NAME"):
+        pods_of(items)
+
+
+# -- --pods ------------------------------------------------------------------------------------
+
+
+def test_cpu_requests_as_pods() -> None:
+    found = pods_given("4, 2,1.5,500m,1+1")
+    assert [[one.cpu_limit for one in pod.containers] for pod in found.pods] == [
+        ["4"], ["2"], ["1.5"], ["500m"], ["1", "1"]
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("text", ["2 1.5", "2,x", "", ",", "nothing.yaml", "-1", "2+", "m"])
+def test_what_are_no_pods_says_what_is_taken(text: str) -> None:
+    with pytest.raises(SubjectUsageError) as caught:
+        pods_given(text)
+    assert str(caught.value) == (
+        f"--pods {text!r}: it is CPU requests such as 4,2,1.5,1+1, a file of manifests, or - for "
+        "manifests on stdin; no such file"
+    )
+
+
+def test_manifests_on_stdin(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(PODS.encode())))
+    assert [pod.name for pod in pods_given("-").pods] == ["db", "static-web-node7"]
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"\xff")))
+    with pytest.raises(SubjectUsageError, match=r"^stdin: not UTF-8: byte 0"):
+        pods_given("-")
+
+
+# -- bounds ------------------------------------------------------------------------------------
+
+LAUGHS = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n" + "".join(
+    f"a{at}: &a{at} [{', '.join([f'*a{at - 1}'] * 10)}]\n" for at in range(1, 12)
+)
+MERGES = "a0: &a0 {x: 1, y: 2}\n" + "".join(
+    f"a{at}: &a{at} {{<<: [{', '.join([f'*a{at - 1}'] * 9)}]}}\n" for at in range(1, 12)
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (LAUGHS, "too much of it, aliases counted"),
+        ("a: [" + "x, " * 1_300_000 + "]", "too much of it, aliases counted"),
+        (MERGES, "too much of it, aliases counted"),
+        ("a: &a [*a]", "an alias of what it is in"),
+        ("[" * 100_000, "nested too deeply"),
+        ("- " * 100_000, "nested too deeply"),
+        ("{a: " * 100_000, "nested too deeply"),
+        ('{"a":' * 100_000, "nested too deeply"),
+        ("a: *b", "undefined alias"),
+        ("a: [1", "line 2, column 1: did not find expected ',' or ']'"),
+        ('{"a": 1,, }', "line 1, column 9: "),
+        ("a: " + "9" * 5000, "Exceeds the limit"),
+        ("a: !!python/object/apply:os.system [true]", "could not determine a constructor"),
+        ("a: \x07", "control characters are not allowed"),
+    ],
+)
+def test_small_files_that_grow_are_refused(tmp_path: Path, text: str, said: str) -> None:
+    """In one line, and at once."""
+    path = tmp_path / "pods.yaml"
+    path.write_text(text)
+    begin = time.process_time()
+    with pytest.raises(SubjectUsageError) as caught:
+        documents(path)
+    assert time.process_time() - begin < 10
+    assert said in str(caught.value)
+    assert str(caught.value).isprintable()
+
+
+def test_large_files_are_refused_before_they_are_read(tmp_path: Path) -> None:
+    path = tmp_path / "pods.yaml"
+    path.write_text("a: 1\n" * (10 << 20 >> 3) + "b: 1\n" * (10 << 20 >> 3))
+    with pytest.raises(SubjectUsageError, match=r"more than 4 MiB of YAML; as JSON \(-o json\)"):
+        documents(path)
+    with path.open("wb") as stream:
+        stream.truncate(5 << 30)
+    with pytest.raises(SubjectUsageError, match="larger than 32 MiB"):
+        documents(path)
+
+
+def test_too_many_pods(tmp_path: Path) -> None:
+    """An alias of a pod makes many of them."""
+    pod = "&p {kind: Pod, metadata: {name: p}, spec: {containers: [{name: c}]}}"
+    path = tmp_path / "pods.yaml"
+    path.write_text(f"kind: List\nitems: [{pod}{', *p' * 500}]")
+    with pytest.raises(SubjectUsageError, match="more than 500 pods"):
+        pods_given(str(path))
+    with pytest.raises(SubjectUsageError, match="more than 500 pods"):
+        pods_given(",".join(["1"] * 501))
+
+
+def test_a_pipe_without_a_writer_does_not_block(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(SubjectUsageError, match="no pod in it"):
+        pods_given(str(tmp_path / "pipe"))
+
+
+def test_a_time_stays_text(tmp_path: Path) -> None:
+    """YAML 1.1 would make a date of it, and an error of one that cannot be."""
+    path = tmp_path / "a.yaml"
+    path.write_text("a: 2026-13-45\n---\n---\nb: 2026-01-01T00:00:00Z\n")
+    assert documents(path) == [{"a": "2026-13-45"}, {"b": "2026-01-01T00:00:00Z"}]
+
+
+# -- settings ----------------------------------------------------------------------------------
+
+
+def settings(given: Given, release: str = "1.36") -> KubeletConfig:
+    return settings_of(given, TOPOLOGY, release=release).config
+
+
+def test_the_options_are_settings() -> None:
+    found = settings(
+        Given(
+            policy="static",
+            policy_options=("full-pcpus-only=true", "align-by-socket=false"),
+            topology_policy="restricted",
+            topology_scope="pod",
+            topology_options=("max-allowable-numa-nodes=9",),
+            gates=("CPUManagerPolicyAlphaOptions=true",),
+            kube_reserved="cpu=500m,memory=1Gi",
+            system_reserved="cpu=1",
+        )
+    )
+    assert found == KubeletConfig(
+        "static",
+        system_reserved="1",
+        kube_reserved="500m",
+        policy_options={"full-pcpus-only": "true", "align-by-socket": "false"},
+        feature_gates={"CPUManagerPolicyAlphaOptions": True},
+        topology_manager_policy="restricted",
+        topology_manager_scope="pod",
+        topology_manager_policy_options={"max-allowable-numa-nodes": "9"},
+    )
+
+
+def test_without_a_reservation_the_first_core_is_reserved() -> None:
+    assert settings(Given()).reserved_system_cpus == CPUSet([0, 4])
+    assert settings(Given(reserved="1,2")).reserved_system_cpus == CPUSet([1, 2])
+    assert settings(Given(kube_reserved="cpu=1")).reserved_system_cpus is None
+    assert settings(Given(policy="none")).reserved_system_cpus is None
+    assert settings(Given(), release="1.16").system_reserved == "2"
+
+
+@given(strategies.kubelet_configs(release="1.36"))
+def test_a_configuration_that_the_project_writes_is_read(
+    tmp_path_factory: pytest.TempPathFactory, config: KubeletConfig
+) -> None:
+    path = tmp_path_factory.mktemp("config") / "kubelet.yaml"
+    path.write_text(json.dumps(configuration(Minor(1, 36), config, user_namespace=False)))
+    assert settings(Given(file=path)) == config
+
+
+FILE = """
+apiVersion: kubelet.config.k8s.io/v1beta1
+kind: KubeletConfiguration
+cpuManagerPolicy: static
+cpuManagerPolicyOptions: {full-pcpus-only: "true", align-by-socket: "false"}
+reservedSystemCPUs: "0,4"
+kubeReserved: {cpu: 500m}
+featureGates: {RotateKubeletServerCertificate: true, CPUManager: true, TopologyManager: true}
+memoryManagerPolicy: Static
+evictionHard: {memory.available: 100Mi}
+"""
+
+
+def test_options_override_the_file(tmp_path: Path) -> None:
+    """Each by its name; what the model does not know is named, and passed over."""
+    path = tmp_path / "kubelet.yaml"
+    path.write_text(FILE)
+    given = Given(file=path, policy_options=("full-pcpus-only=false",), reserved="1")
+    found = settings_of(given, TOPOLOGY, release="1.26")
+    assert found.config == KubeletConfig(
+        "static",
+        CPUSet([1]),
+        kube_reserved="500m",
+        policy_options={"full-pcpus-only": "false", "align-by-socket": "false"},
+        feature_gates={"TopologyManager": True},
+    )
+    assert found.notes == (
+        "feature gates passed over, for the model has none: RotateKubeletServerCertificate",
+        "the Memory Manager is not modelled: only CPUs decide the NUMA nodes here",
+    )
+
+
+def test_what_a_kubelet_says_of_its_configuration(tmp_path: Path) -> None:
+    """``kubectl get --raw /api/v1/nodes/NAME/proxy/configz``: without a kind."""
+    path = tmp_path / "configz.json"
+    path.write_text('{"kubeletconfig": {"cpuManagerPolicy": "static", "kubeReserved": null}}')
+    assert settings(Given(file=path)) == KubeletConfig("static")
+
+
+KIND = "kind: KubeletConfiguration\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("kind: Pod", "kind Pod: it is to be a KubeletConfiguration"),
+        ("cpuManagerPolicy: static", "no kind: it is to be a KubeletConfiguration"),
+        (f"{KIND}---\n{KIND}", "it holds no KubeletConfiguration, or more than one document"),
+        ("- 1", "it holds no KubeletConfiguration, or more than one document"),
+        ("", "it holds no KubeletConfiguration, or more than one document"),
+        (f"{KIND}reservedSystemCPUs: 4", "reservedSystemCPUs: no text; put it in quotes"),
+        (f"{KIND}reservedSystemCPUs: 0-x", "reservedSystemCPUs: "),
+        (f"{KIND}kubeReserved: [1]", "kubeReserved: no mapping of names"),
+        (f"{KIND}kubeReserved: {{cpu: 1}}", "kubeReserved: cpu: no text; put it in quotes"),
+        (f"{KIND}cpuManagerPolicyOptions: {{a: true}}", "Options: a: no text; put it in quotes"),
+        (f"{KIND}featureGates: {{a: 'true'}}", "featureGates: a: it is true or false"),
+        (f"{KIND}featureGates: {{1: true}}", "featureGates: no mapping of names"),
+        (f"{KIND}cpuManagerPolicy: [static]", "cpuManagerPolicy: no text; put it in quotes"),
+        ("a: [", "line 2, column 1: did not find expected node content"),
+    ],
+)
+def test_a_file_that_is_no_configuration_is_one_line(tmp_path: Path, text: str, said: str) -> None:
+    path = tmp_path / "kubelet.yaml"
+    path.write_text(text)
+    with pytest.raises(SubjectUsageError) as caught:
+        settings(Given(file=path))
+    assert str(caught.value).startswith(f"{path}: ")
+    assert said in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (Given(reserved="x"), "--reserved 'x': "),
+        (Given(policy_options=("full",)), "--policy-option 'full': it is NAME=VALUE"),
+        (Given(topology_options=("=1",)), "--topology-manager-policy-option '=1': it is NAME=VAL"),
+        (Given(gates=("A=yes",)), "--feature-gate 'A=yes': it is true or false"),
+        (Given(kube_reserved="500m"), "--kube-reserved '500m': it is NAME=VALUE"),
+        (Given(system_reserved="memory=1Gi"), "--system-reserved 'memory=1Gi': it is cpu=AMOUNT"),
+        (Given(file=Path("nothing")), "nothing: No such file or directory"),
+        (Given(file=Path("/")), "/: Is a directory"),
+    ],
+)
+def test_an_option_that_is_none_is_one_line(given: Given, said: str) -> None:
+    with pytest.raises(SubjectUsageError) as caught:
+        settings(given)
+    assert str(caught.value).startswith(said)
+
+
+def test_a_list_of_reserved_cpus_is_too_new() -> None:
+    with pytest.raises(SubjectUsageError, match=r"--reserved 1: 1.16 takes no list"):
+        settings(Given(reserved="1"), release="1.16")
