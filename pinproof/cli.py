@@ -97,7 +97,7 @@ COMMANDS: Final = {
     "export": Lazy(
         "pinproof.exchange",
         "export",
-        "Write a machine for ``lstopo -i`` and ``lscpu --sysroot``.",
+        "Write a machine for lstopo -i and lscpu --sysroot.",
         "pinproof export 2s-4n-64c-smt2 /tmp/machine",
     ),
     "releases": Lazy(

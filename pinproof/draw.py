@@ -18,6 +18,7 @@ import topologies
 from conformance.describe import topology_text
 from conformance.discovered import topology_of
 from conformance.subject import SubjectUsageError
+from pinproof.completing import machine_names
 from reference import NEWEST, Checkpoint, CheckpointError, CPUSet
 from topologies import drawing
 
@@ -28,7 +29,12 @@ _MOST_BYTES: Final = 8 << 20
 
 
 def draw(
-    machine: Annotated[str, typer.Argument(help="Name, archive, directory or described spec.")],
+    machine: Annotated[
+        str,
+        typer.Argument(
+            help="Name, archive, directory or described spec.", autocompletion=machine_names
+        ),
+    ],
     svg: Annotated[Path | None, typer.Option(help="Write an SVG picture to this file.")] = None,
     state: Annotated[
         Path | None,

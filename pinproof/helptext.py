@@ -26,5 +26,5 @@ def _shown(text: str | None) -> str | None:
 
     if text is None:
         return None
-    paragraphs = text.split("\n\n")
+    paragraphs = text.replace("``", "").split("\n\n")
     return escape("\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs))

@@ -16,6 +16,7 @@ from conformance.discovered import first_core, topology_of
 from conformance.lockstep import holdings
 from conformance.pods import guaranteed
 from conformance.subject import SubjectUsageError
+from pinproof.completing import machine_names
 from reference import NEWEST, CPUSet, CPUSetParseError, CPUTopology, Node
 from reference.behaviours import Behaviour
 from reference.errors import QuantityError
@@ -34,7 +35,10 @@ def simulate(
         ),
     ],
     machine: Annotated[
-        str, typer.Option(help="Name, archive, directory or described spec.")
+        str,
+        typer.Option(
+            help="Name, archive, directory or described spec.", autocompletion=machine_names
+        ),
     ] = "2s-2n-16c-smt2",
     reserved: Annotated[
         str, typer.Option(help="reservedSystemCPUs. Default: the first physical core.")
