@@ -13,7 +13,8 @@ from reference import Architecture, CPUSet, CPUTopology, MachineInfo, discover
 from reference.releases import AnyRelease
 from topologies import Machine, Tree
 
-_KEPT = 64
+#: More than the catalogue has machines: a run comes to all of them with one scenario after another.
+_KEPT = 256
 _infos: dict[tuple[int, str, str], tuple[Mapping[str, str], MachineInfo]] = {}
 
 
