@@ -43,12 +43,14 @@ _COMMON: Final = (
 
 
 class _Parsed:
-    """A pytest plugin that ends pytest as soon as it has read its command line."""
+    """A pytest plugin that ends pytest as soon as it has read its command line, ``-k`` and ``-m``
+    too: workers would break on an expression that is none."""
 
     config: pytest.Config | None = None
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_cmdline_main(self, config: pytest.Config) -> int:
+        config.hook.pytest_collection_modifyitems(session=None, config=config, items=[])
         self.config = config
         return 0
 
