@@ -16,7 +16,8 @@ from topologies.boxes import Beside
 from topologies.cpulist import ids
 from topologies.hotplug import online_cpus
 
-_KEPT = 64
+#: More than the catalogue has machines: a run comes to all of them with one scenario after another.
+_KEPT = 256
 _infos: dict[tuple[int, str, str], tuple[Mapping[str, str], MachineInfo]] = {}
 
 

@@ -7,11 +7,14 @@ parametrised here with every scenario on every machine asked for.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import re
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from xdist.remote import Producer
     from xdist.workermanage import WorkerController
 
@@ -22,81 +25,110 @@ if TYPE_CHECKING:
 RUN = "pinproof-run"
 #: Subjects that are machines themselves.
 REAL = "node:"
+#: How the command line names the suite.
+_SUITE = re.compile(r"\bconformance[./]suite\b")
+
+#: Each option: its help, and what it is to pytest.
+_OPTIONS: dict[str, tuple[str, dict[str, Any]]] = {
+    "--pin-subject": (
+        "what is judged: reference, miniature:NAME, kubelet:BINARY, kubelet:1.36 "
+        "(default: reference)",
+        {"metavar": "NAME"},
+    ),
+    "--pin-machine": (
+        "name, glob, 'all', archive, directory or described spec; repeatable (default: all)",
+        {"metavar": "MACHINE", "action": "append"},
+    ),
+    "--pin-release": (
+        "judge by this release instead of the subject's own",
+        {"metavar": "MINOR"},
+    ),
+    "--pin-behaviour": (
+        "the subject has, or lacks, this named behaviour whatever its release; repeatable "
+        "(pinproof releases lists them)",
+        {"metavar": "NAME=on|off", "action": "append"},
+    ),
+    "--pin-level": (
+        "core: only what every conformant node must keep; certificate: that, and all that "
+        "only a real node can show (default: extended, which has all)",
+        {"choices": ["core", "extended", "certificate"]},
+    ),
+    "--pin-report": (
+        "write result.jsonl, junit.xml and report.html there",
+        {"metavar": "DIR"},
+    ),
+    "--pin-stream": ("write the result stream alone, there", {"metavar": "FILE"}),
+    "--pin-floor": (
+        "exit status 4 if fewer scenarios pass than this (default 1)",
+        {"metavar": "N", "type": int},
+    ),
+    "--pin-no-smoke": (
+        "do not try first whether the subject starts at all",
+        {"action": "store_true"},
+    ),
+    "--pin-record": (
+        "record what the subject showed after each step, as an oracle for later",
+        {"metavar": "FILE"},
+    ),
+}
+_DEFAULTS = {"--pin-subject": "reference", "--pin-level": "extended", "--pin-floor": "1"}
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """The options; they stand in the plugin, because those of a conftest are unknown under
-    ``--pyargs``."""
+    ``--pyargs``. Each is a key of pytest's settings file as well (``pin_subject``); what stands on
+    the command line goes before."""
     group = parser.getgroup("pinproof", "pinproof: conformance of the Kubernetes CPU Manager")
-    group.addoption(
-        "--pin-subject",
-        default="reference",
-        metavar="NAME",
-        help="what is judged: reference, miniature:NAME, kubelet:BINARY, kubelet:1.36",
-    )
-    group.addoption(
-        "--pin-machine",
-        action="append",
-        default=[],
-        metavar="MACHINE",
-        help="name, glob, 'all', archive, directory or described spec; repeatable (default: all)",
-    )
-    group.addoption(
-        "--pin-release",
-        default="",
-        metavar="MINOR",
-        help="judge by this release instead of the subject's own",
-    )
-    group.addoption(
-        "--pin-behaviour",
-        action="append",
-        default=[],
-        metavar="NAME=on|off",
-        help="the subject has, or lacks, this named behaviour whatever its release; repeatable "
-        "(pinproof releases lists them)",
-    )
-    group.addoption(
-        "--pin-level",
-        default="extended",
-        choices=["core", "extended", "certificate"],
-        help="core: only what every conformant node must keep; certificate: that, and all that "
-        "only a real node can show (default: extended, which has all)",
-    )
-    group.addoption(
-        "--pin-report",
-        default="",
-        metavar="DIR",
-        help="write result.jsonl, junit.xml and report.html there",
-    )
-    group.addoption(
-        "--pin-stream",
-        default="",
-        metavar="FILE",
-        help="write the result stream alone, there",
-    )
-    group.addoption(
-        "--pin-floor",
-        type=int,
-        default=1,
-        metavar="N",
-        help="exit status 4 if fewer scenarios pass than this (default 1)",
-    )
-    group.addoption(
-        "--pin-no-smoke",
-        action="store_true",
-        help="do not try first whether the subject starts at all",
-    )
-    group.addoption(
-        "--pin-record",
-        default="",
-        metavar="FILE",
-        help="record what the subject showed after each step, as an oracle for later",
-    )
+    for name, (help_text, settings) in _OPTIONS.items():
+        kind = {"append": "args", "store_true": "bool"}.get(settings.get("action", ""), "string")
+        parser.addini(_key(name), f"default of {name}", type=kind)  # type: ignore[arg-type]
+        group.addoption(name, default=None, help=help_text, **settings)
 
 
+def _key(name: str) -> str:
+    """``pin_subject`` of ``--pin-subject``: the key in a settings file, and the attribute."""
+    return name.removeprefix("--").replace("-", "_")
+
+
+def _complete(config: pytest.Config) -> None:
+    """Options that are not on the command line, from the settings file. Raises
+    :class:`pytest.UsageError`."""
+    for name, (_, settings) in _OPTIONS.items():
+        key = _key(name)
+        if getattr(config.option, key) is None:
+            value = config.getini(key)
+            setattr(config.option, key, _of_file(name, value, settings))
+
+
+def _of_file(name: str, value: Any, settings: Mapping[str, Any]) -> object:
+    if settings.get("action"):
+        return value
+    given = value or _DEFAULTS.get(name, "")
+    choices = settings.get("choices", (given,))
+    if given not in choices:
+        raise pytest.UsageError(f"{_key(name)} = {given}: it is one of {', '.join(choices)}")
+    try:
+        return settings.get("type", str)(given)
+    except ValueError:
+        raise pytest.UsageError(f"{_key(name)} = {given}: it is a number") from None
+
+
+@pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
-    """The marker of the suite's test."""
+    """The marker of the suite's test, and what the settings file says."""
+    _complete(config)
     config.addinivalue_line("markers", "pinproof: a scenario on a machine")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Where the suite is asked for, look at subject and machines before anything is collected: in
+    a collector a :class:`pytest.UsageError` would be a traceback."""
+    config = session.config
+    if not hasattr(config, "workerinput") and any(_SUITE.search(one) for one in config.args):
+        from conformance.session import cases
+
+        cases(config)
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -16,15 +16,22 @@ from conformance.scenario import Scenario, catalogue, find
 from conformance.subject import SubjectUsageError
 from conformance.subjects.reference import ReferenceSubject
 from pinproof import listing
+from pinproof.completing import machine_names, scenario_ids
 from pinproof.run import unknown_scenario
 from reference import NEWEST
 from topologies import Machine
 
 
 def explain(
-    scenario: Annotated[str, typer.Argument(help="A scenario's id; without one, all ids.")] = "",
+    scenario: Annotated[
+        str,
+        typer.Argument(help="A scenario's id; without one, all ids.", autocompletion=scenario_ids),
+    ] = "",
     machine: Annotated[
-        str, typer.Option(help="The machine on which the steps are shown.")
+        str,
+        typer.Option(
+            help="The machine on which the steps are shown.", autocompletion=machine_names
+        ),
     ] = "2s-2n-16c-smt2",
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:

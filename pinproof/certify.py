@@ -24,7 +24,8 @@ from hil.safety import Risk
 from hil.shell import NodeUsageError
 from pinproof.busy import busy
 from pinproof.dry import dry_run as told_only
-from pinproof.run import SUITE, node_options, prepare_folder
+from pinproof.passing import ALONE, parsed
+from pinproof.run import node_options, prepare_folder
 from reports import certificate
 from reports.certificate import Findings, Noise, Outcome
 
@@ -83,6 +84,8 @@ def certify(
     console = Console(highlight=False)
     words = node_options(max_risk, kubeconfig, image)
     places, extra = _parted(nodes, context.args)
+    if extra:
+        parsed(extra, [name for parameter in context.command.params for name in parameter.opts])
     targets = [
         f"{target}?{words}" if words else target for place in places for target in _each(place)
     ]
@@ -145,8 +148,7 @@ def _certify_one(
 def _chosen(target: str) -> list[str]:
     """Which scenarios a certificate is about, in pytest's words."""
     return [
-        str(SUITE / "test_scenarios.py"),
-        *(f"--rootdir={SUITE}", "-c", "/dev/null", "-p", "no:cacheprovider"),
+        *(*ALONE, "-p", "no:cacheprovider"),
         *(f"--pin-subject=node:{target}", "--pin-level=certificate", "--pin-no-smoke"),
     ]
 

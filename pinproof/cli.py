@@ -2,81 +2,179 @@
 
 Exit statuses are those of :class:`conformance.verdict.ExitStatus`. A command that makes something
 prints its path as the last line on stdout, and everything else on stderr.
+
+A command's module is imported when the command is called, or asked for its own help: all of them
+together take a second, which ``pinproof --help`` and every Tab would cost.
 """
 
 from __future__ import annotations
 
 import sys
-from typing import Annotated
+from importlib import import_module
+from typing import Annotated, Any, Final, NamedTuple
 
 import typer
-from rich.console import Console
+from typer.core import TyperCommand, TyperGroup
+from typer.main import get_command, get_group
 
-from conformance.subject import SubjectError, SubjectNotRestored, SubjectUsageError
 from conformance.verdict import ExitStatus
-from hil.safety.errors import NotRestored
-from hil.shell import NodeError, NodeUsageError
-from pinproof import (
-    capture,
-    catalogue,
-    certify,
-    draw,
-    drivers,
-    exchange,
-    kubelets,
-    lab,
-    probe,
-    releases,
-    restore,
-    run,
-    simulate,
-    witnesses,
-)
-from reference.errors import ModelError
-from topologies import MachineError
-from topologies.capturing import BadTarget, CaptureError
+from pinproof.helptext import legible
+
+_MARKUP: Final = "rich"
+
+
+class Lazy(NamedTuple):
+    """A command that is not imported yet: its module, what it is called there (a function, or the
+    ``typer.Typer`` of a group), the first paragraph of its help, an example, and whether arguments
+    that it does not know are left to it."""
+
+    module: str
+    attribute: str
+    help: str
+    example: str = ""
+    takes_more: bool = False
+
+
+COMMANDS: Final = {
+    "run": Lazy(
+        "pinproof.run",
+        "run",
+        "Run the scenarios on a subject, and report.",
+        "pinproof run --subject kubelet:1.36 --machine 2s-4n-64c-smt2 --report out",
+        takes_more=True,
+    ),
+    "certify": Lazy(
+        "pinproof.certify",
+        "certify",
+        "Certify nodes: each gets a certificate, as HTML and JSON, beside its report.",
+        "pinproof certify ssh://root@node7 --max-risk kubelet-restart",
+        takes_more=True,
+    ),
+    "probe": Lazy(
+        "pinproof.probe",
+        "probe",
+        "Ask a node what it is: kubelet, runtime, cgroups, kernel, machine, flavour; and say which "
+        "scenarios apply there and why the others do not. Reads only.",
+        "pinproof probe ssh://root@node7",
+    ),
+    "restore": Lazy(
+        "pinproof.restore",
+        "restore",
+        "Finish what a dead run left: undo its changes from the journal on the node, and compare.",
+        "pinproof restore ssh://root@node7",
+    ),
+    "explain": Lazy(
+        "pinproof.catalogue",
+        "explain",
+        "Say what a scenario promises, where that is promised, and the steps it takes.",
+        "pinproof explain machine/cpu-upgrade-incident",
+    ),
+    "machines": Lazy(
+        "pinproof.catalogue",
+        "machines",
+        "List machines: their totals, and why they are here.",
+        "pinproof machines '2s-*'",
+    ),
+    "draw": Lazy(
+        "pinproof.draw",
+        "draw",
+        "Draw a machine: sockets, NUMA nodes, uncore caches, physical cores, threads, and who "
+        "holds them.",
+        "pinproof draw 2s-4n-64c-smt2 --svg machine.svg",
+    ),
+    "simulate": Lazy(
+        "pinproof.simulate",
+        "simulate",
+        "Show which CPUs each pod would get, as a table and a picture.",
+        "pinproof simulate --machine 2s-4n-64c-smt2 --pods 4,2,1.5",
+    ),
+    "import": Lazy(
+        "pinproof.exchange",
+        "import_",
+        "Make a machine of what another program captured, and say what had to be completed.",
+        "pinproof import node7.tar.gz -o node7.tar.xz",
+    ),
+    "export": Lazy(
+        "pinproof.exchange",
+        "export",
+        "Write a machine for lstopo -i and lscpu --sysroot.",
+        "pinproof export 2s-4n-64c-smt2 /tmp/machine",
+    ),
+    "releases": Lazy(
+        "pinproof.releases",
+        "releases",
+        "Say what differs between two releases, with sources. With one release, "
+        "what it brought; with none, every named behaviour.",
+        "pinproof releases 1.31 1.32",
+    ),
+    "witnesses": Lazy(
+        "pinproof.witnesses",
+        "witnesses",
+        "Say for which releases and machines a recording of a real kubelet judges the subject "
+        "reference. Everywhere else the promise in words judges it alone.",
+        "pinproof witnesses 1.36",
+    ),
+    "capture": Lazy(
+        "pinproof.capture",
+        "capture",
+        "Capture a machine: this host, a node over SSH, or one that QEMU boots a kernel on.",
+        "pinproof capture ssh://root@node7 -o node7.tar.xz",
+    ),
+    "kubelet": Lazy("pinproof.kubelets", "app", "Build and list real kubelets."),
+    "driver": Lazy(
+        "pinproof.drivers",
+        "app",
+        "Build and list drivers: the CPU manager of a release as the subject exec:PATH.",
+    ),
+    "lab": Lazy(
+        "pinproof.lab",
+        "app",
+        "Boot real nodes in QEMU: kernel, containerd, kubelet. No hardware, no KVM needed.",
+    ),
+}
+
+
+def loaded(name: str) -> Any:
+    """The command of this name, imported (a Click command)."""
+    entry = COMMANDS[name]
+    found = getattr(import_module(entry.module), entry.attribute)
+    if isinstance(found, typer.Typer):
+        group = get_group(found)
+        group.name = name
+        return legible(group)
+    settings = {"allow_extra_args": True, "ignore_unknown_options": True}
+    alone = typer.Typer(add_completion=False, rich_markup_mode=_MARKUP)
+    alone.command(
+        name,
+        epilog=f"Example: {entry.example}",
+        context_settings=settings if entry.takes_more else None,
+    )(found)
+    return legible(get_command(alone))
+
+
+class _LazyGroup(TyperGroup):
+    """Knows its commands by name and one line of help, and imports the one that is called."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        for name, entry in COMMANDS.items():
+            self.add_command(TyperCommand(name, help=entry.help, rich_markup_mode=_MARKUP))
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """The name, the command and what is left of the arguments."""
+        name, found, rest = super().resolve_command(ctx, args)
+        return name, loaded(name) if name in COMMANDS else found, rest
+
 
 app = typer.Typer(
     name="pinproof",
+    cls=_LazyGroup,
     help="Prove that a Kubernetes node pins CPUs as it promises.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
+    rich_markup_mode=_MARKUP,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command(
-    "run",
-    context_settings={"allow_extra_args": True, "ignore_unknown_options": True},
-    epilog="Example: pinproof run --subject kubelet:1.36 --machine 2s-4n-64c-smt2 --report out",
-)(run.run)
-app.command(
-    "certify",
-    context_settings={"allow_extra_args": True, "ignore_unknown_options": True},
-    epilog="Example: pinproof certify ssh://root@node7 --max-risk kubelet-restart",
-)(certify.certify)
-app.command("probe", epilog="Example: pinproof probe ssh://root@node7")(probe.probe)
-app.command("restore", epilog="Example: pinproof restore ssh://root@node7")(restore.restore)
-app.command("explain", epilog="Example: pinproof explain machine/cpu-upgrade-incident")(
-    catalogue.explain
-)
-app.command("machines", epilog="Example: pinproof machines '2s-*'")(catalogue.machines)
-app.command("draw", epilog="Example: pinproof draw 2s-4n-64c-smt2 --svg machine.svg")(draw.draw)
-app.command(
-    "simulate", epilog="Example: pinproof simulate --machine 2s-4n-64c-smt2 --pods 4,2,1.5"
-)(simulate.simulate)
-app.command("import", epilog="Example: pinproof import node7.tar.gz -o node7.tar.xz")(
-    exchange.import_
-)
-app.command("export", epilog="Example: pinproof export 2s-4n-64c-smt2 /tmp/machine")(
-    exchange.export
-)
-app.command("releases", epilog="Example: pinproof releases 1.31 1.32")(releases.releases)
-app.command("witnesses", epilog="Example: pinproof witnesses 1.36")(witnesses.witnesses)
-app.command("capture", epilog="Example: pinproof capture ssh://root@node7 -o node7.tar.xz")(
-    capture.capture
-)
-app.add_typer(kubelets.app, name="kubelet")
-app.add_typer(drivers.app, name="driver")
-app.add_typer(lab.app, name="lab")
 
 
 def _version(value: bool) -> None:
@@ -100,22 +198,21 @@ def main() -> None:
     """The console script: errors that a user can mend are one line."""
     try:
         app()
-    except BadTarget as error:
-        _fail(error, ExitStatus.USAGE)
-    except CaptureError as error:
-        _fail(error, ExitStatus.COULD_NOT_TELL)
-    except (MachineError, ModelError, NodeUsageError, SubjectUsageError) as error:
-        _fail(error, ExitStatus.USAGE)
-    except (NotRestored, SubjectNotRestored) as error:
-        _fail(error, ExitStatus.NOT_RESTORED)
-    except (NodeError, SubjectError) as error:
-        _fail(error, ExitStatus.COULD_NOT_TELL)
     except BrokenPipeError:
         sys.stderr.close()
         sys.exit(ExitStatus.CONFORMANT)
+    except Exception as error:
+        from pinproof.faults import status_of  # the errors of all packages
+
+        status = status_of(error)
+        if status is None:
+            raise
+        _fail(error, status)
 
 
 def _fail(error: Exception, status: ExitStatus) -> None:
+    from rich.console import Console
+
     Console(stderr=True, highlight=False, emoji=False).print(
         f"pinproof: {error}", markup=False, soft_wrap=True
     )

@@ -18,6 +18,7 @@ from conformance.describe import topology_text
 from conformance.discovered import beside_of
 from conformance.subject import SubjectUsageError
 from pinproof import asking
+from pinproof.completing import machine_names
 from pinproof.settings import Given, settings_of
 from pinproof.whatif import reserved_of
 from reference import NEWEST, Checkpoint, CheckpointError, CPUSet, CPUTopology
@@ -30,7 +31,12 @@ _SHARED_POOL: Final = "shared pool"
 
 
 def draw(
-    machine: Annotated[str, typer.Argument(help="Name, archive, directory or described spec.")],
+    machine: Annotated[
+        str,
+        typer.Argument(
+            help="Name, archive, directory or described spec.", autocompletion=machine_names
+        ),
+    ],
     svg: Annotated[Path | None, typer.Option(help="Write an SVG picture to this file.")] = None,
     pods: asking.Pods = None,
     state: asking.State = None,

@@ -9,23 +9,16 @@ from pathlib import Path
 from typing import Annotated
 from urllib.parse import urlencode
 
-import pytest
 import typer
 from rich.console import Console
 
-import conformance.suite
-import reports
 import topologies
 from conformance.scenario import Level, catalogue
-from conformance.smoke import smoke
 from conformance.subject import Subject, SubjectSetupError, SubjectUsageError
 from conformance.verdict import ExitStatus
-from pinproof.dry import dry_run as told_only
-from pinproof.subjects import opened
+from pinproof.completing import machine_names, scenario_ids, subject_names
 from reference import NEWEST, NotModelled
 from reference.releases import Release, require_whole_node
-
-SUITE = Path(conformance.suite.__file__).parent
 
 
 def run(
@@ -34,16 +27,28 @@ def run(
         str,
         typer.Option(
             help="What is judged: reference, miniature:NAME, kubelet:BINARY, kubelet:1.36, "
-            "exec:PROGRAM, node:ssh://root@node7 or node:lab.toml."
+            "exec:PROGRAM, node:ssh://root@node7 or node:lab.toml.",
+            autocompletion=subject_names,
         ),
     ] = "reference",
     machine: Annotated[
         list[str] | None,
         typer.Option(
             help="Name, glob, 'all', archive, directory or described spec; repeatable. "
-            "Default: the whole catalogue."
+            "Default: the whole catalogue.",
+            autocompletion=machine_names,
         ),
     ] = None,
+    keyword: Annotated[
+        str,
+        typer.Option(
+            "-k",
+            metavar="EXPRESSION",
+            help="Only scenarios whose id has this in it: pool/, 'qos or pool', 'not node'.",
+            autocompletion=scenario_ids,
+            show_default=False,
+        ),
+    ] = "",
     release: Annotated[
         str, typer.Option(help="Judge by this release instead of the subject's own.")
     ] = "",
@@ -88,24 +93,35 @@ def run(
 ) -> None:
     """Run the scenarios on a subject, and report.
 
-    Whatever else is given goes to pytest: -k EXPRESSION selects scenarios, -n 2 runs two at a
-    time, -x stops at the first failure.
+    Whatever else is given goes to pytest: -x stops at the first failure, --lf runs what failed in
+    the last run on this subject, --ff runs that first. -n 2 runs two at a time, -n 0 all in one
+    process; without it every CPU of this host gets a process, where that saves time.
     """
+    import pytest
+
+    import reports
+    from conformance.smoke import smoke
+    from pinproof import passing
+    from pinproof.dry import dry_run as told_only
+    from pinproof.subjects import opened
+
     subject = _with_options(subject, max_risk, kubeconfig)
+    more = [*(["-k", keyword] if keyword else []), *context.args]
+    config = passing.parsed(more, _options(context)) if more else None
     machines = machine or ["all"]
-    for pattern in machines:
-        topologies.find(pattern)
-    _check_keyword(context.args)
+    found = {one.name for pattern in machines for one in topologies.find(pattern)}
+    cases = [f"{one.id}@{name}" for one in catalogue() for name in found]
+    _check_keyword(keyword)
     chosen = [
-        str(SUITE / "test_scenarios.py"),
-        *(f"--rootdir={SUITE}", "-c", "/dev/null", "-p", "no:cacheprovider"),
+        *passing.ALONE,
+        *passing.memory(subject),
         *(f"--pin-subject={subject}", f"--pin-release={release}"),
         *(f"--pin-behaviour={one}" for one in behaviour or []),
         *(f"--pin-machine={pattern}" for pattern in machines),
         *(f"--pin-level={level.value}", "--pin-no-smoke"),
     ]
     if dry_run:
-        raise typer.Exit(told_only(subject, [*chosen, *context.args]))
+        raise typer.Exit(told_only(subject, [*chosen, *more]))
     console = Console(highlight=False)
     with opened(subject) as tried:
         _require_judge(release or tried.info.release, behaviour or [], tried)
@@ -117,7 +133,8 @@ def run(
         f"--pin-report={report}" if report else f"--pin-stream={stream}",
         *([f"--pin-record={record}"] if record else []),
         *_appearance(verbose, console),
-        *context.args,
+        *passing.workers(subject, cases, config),
+        *more,
     ]
     status = int(pytest.main(arguments))
     if not stream.exists() or not stream.stat().st_size:
@@ -126,6 +143,11 @@ def run(
     if report is not None:
         typer.echo(f"report: {report}", err=True)
     raise typer.Exit(status)
+
+
+def _options(context: typer.Context) -> list[str]:
+    """The options that the command itself has."""
+    return [name for parameter in context.command.params for name in parameter.opts]
 
 
 def _with_options(subject: str, risk: str, kubeconfig: Path | None) -> str:
@@ -176,6 +198,8 @@ def _appearance(verbose: bool, console: Console) -> list[str]:
 
 def _without_stream(status: int) -> int:
     """What an early end means, when pytest ended before there was anything to report."""
+    import pytest
+
     if status in (pytest.ExitCode.NO_TESTS_COLLECTED, pytest.ExitCode.OK):
         typer.echo("pinproof: no scenario applies: nothing was run", err=True)
         return ExitStatus.TOO_FEW
@@ -202,19 +226,12 @@ def _require_judge(release: str, behaviours: list[str], subject: Subject) -> Non
 _WORD = re.compile(r"[\w:+.\\/-]+")
 
 
-def _check_keyword(arguments: list[str]) -> None:
+def _check_keyword(word: str) -> None:
     """A ``-k`` of one word that no scenario's id contains is a slip, and the user's to mend."""
-    for index, argument in enumerate(arguments):
-        if argument == "-k" and index + 1 < len(arguments):
-            word = arguments[index + 1]
-        elif argument.startswith("-k") and len(argument) > 2:
-            word = argument[2:].removeprefix("=")
-        else:
-            continue
-        ids = [one.id for one in catalogue()]
-        names = [*ids, *(name for name in topologies.names())]
-        if _WORD.fullmatch(word) and not any(word.lower() in f"{name}@".lower() for name in names):
-            raise SubjectUsageError(unknown_scenario(word, ids))
+    ids = [one.id for one in catalogue()]
+    names = [*ids, *topologies.names()]
+    if _WORD.fullmatch(word) and not any(word.lower() in f"{name}@".lower() for name in names):
+        raise SubjectUsageError(unknown_scenario(word, ids))
 
 
 def unknown_scenario(word: str, ids: list[str]) -> str:

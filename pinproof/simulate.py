@@ -22,6 +22,7 @@ from conformance.describe import config_text, pod_text, topology_text
 from conformance.discovered import beside_of
 from conformance.subject import SubjectUsageError
 from pinproof import asking
+from pinproof.completing import machine_names
 from pinproof.draw import write_svg
 from pinproof.settings import Given
 from pinproof.whatif import Answer, Kept, KubeletRefuses, Verdict
@@ -30,14 +31,17 @@ from reference.pod_level import as_decoded
 from reference.reasons import Rule
 from reference.steps import Kind, Pod
 from topologies import drawing
-from topologies.drawing import Beside
+from topologies.boxes import Beside
 from topologies.errors import one_line
 
 
 def simulate(
     pods: asking.Pods = None,
     machine: Annotated[
-        str, typer.Option(help="Name, archive, directory or described spec.")
+        str,
+        typer.Option(
+            help="Name, archive, directory or described spec.", autocompletion=machine_names
+        ),
     ] = "2s-2n-16c-smt2",
     release: Annotated[str, typer.Option(help="The release to simulate.")] = NEWEST,
     state: asking.State = None,

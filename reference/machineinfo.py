@@ -7,6 +7,7 @@ What never does: how the facts are found (``discovery``).
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import NamedTuple
 
 from reference.behaviours import Behaviour
@@ -58,7 +59,7 @@ class NUMANode:
     distances: tuple[int, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class MachineInfo:
     """What cAdvisor tells the kubelet, and what the kubelet reads beside it.
 
@@ -95,12 +96,16 @@ class MachineInfo:
         return tuple(sorted(node for node, _ in self.own_nodes or ()))
 
     def cpu_topology(self) -> CPUTopology:
-        """What the CPU manager makes of it (``topology.Discover``).
+        """What the CPU manager makes of it (``topology.Discover``), made once.
 
         A core goes by the lowest of its CPUs; the id of its uncore cache is its socket's where it
         has none, as always before 1.32. Before 1.16 every CPU lies in NUMA node 0. A CPU that two
         nodes claim lies in the later one. Raises :class:`DiscoveryError`.
         """
+        return self._topology
+
+    @cached_property
+    def _topology(self) -> CPUTopology:
         if self.refusal:
             raise DiscoveryError(self.refusal)
         if not self.num_cores:

@@ -106,6 +106,55 @@ def _dead_links(page: Path) -> Iterator[str]:
             yield f"{page.relative_to(page.parents[1])}: {target}"
 
 
+#: Stand-ins that write down how they are called. Only an activated environment has pip, and only
+#: an installed package its commands.
+_PYTHON: Final = r"""#!/bin/sh
+echo "python3 $*" >> "$CALLS"
+[ "$1 $2" = "-m venv" ] || exit 9
+mkdir -p "$3/bin" && cp "$STUBS/pip" "$3/bin/pip"
+echo "PATH='$PWD/$3/bin':\$PATH" > "$3/bin/activate"
+"""
+_PIP: Final = r"""#!/bin/sh
+echo "pip $*" >> "$CALLS"
+for name in pinproof tox pytest; do
+  printf '#!/bin/sh\necho "%s $*" >> "$CALLS"\n' "$name" > "$(dirname "$0")/$name"
+  chmod +x "$(dirname "$0")/$name"
+done
+"""
+
+
+def test_the_readmes_blocks_can_be_pasted_one_after_the_other(tmp_path: Path) -> None:
+    """In one shell, each finds the commands that it calls."""
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"^```sh\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    transcripts = re.findall(r"^\$ (.*)$", text, re.MULTILINE)
+    assert len(blocks) >= 5
+    stubs = tmp_path / "stubs"
+    stubs.mkdir()
+    for name, script in (("python3", _PYTHON), ("pip", _PIP)):
+        (stubs / name).write_text(script)
+        (stubs / name).chmod(0o755)
+    first = tmp_path / "bin"
+    first.mkdir()
+    (first / "python3").symlink_to(stubs / "python3")
+    calls = tmp_path / "calls"
+    done = subprocess.run(
+        ["/bin/bash", "-eu", "-c", "\n".join([*blocks, *transcripts])],
+        cwd=tmp_path,
+        env={"PATH": f"{first}:/usr/bin:/bin", "CALLS": str(calls), "STUBS": str(stubs)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    made = calls.read_text().splitlines()
+    assert made[:3] == ["python3 -m venv .venv", made[1], "pinproof run --report out"]
+    assert made[1].startswith("pip install ")
+    assert [line.partition(" ")[0] for line in made[3:5]] == ["pip", "tox"]
+    assert sum(line.startswith("pinproof ") for line in made) >= 8
+
+
 def test_links_between_pages_lead_somewhere() -> None:
     """Relative links, that is: to a file, and to a heading where they name one."""
     assert [dead for page in PAGES for dead in _dead_links(page)] == []

@@ -29,7 +29,7 @@ from hil.safety import Allow, Guarded, Risk
 from hil.shell import DEADLINE, LIMIT, Done
 from pinproof.cli import app
 from pinproof.dry import dry_run
-from pinproof.run import SUITE
+from pinproof.passing import SUITE
 
 ADDRESS = NodeAddress("fake", "local:", allow=frozenset(Allow))
 CONFIG_PATH = "/var/lib/kubelet/config.yaml"

@@ -215,9 +215,10 @@ def test_a_named_release_with_a_missing_module_is_refused(world: World) -> None:
     assert world.kept == []
 
 
-def test_a_release_that_does_not_exist_is_refused(world: World) -> None:
-    with pytest.raises(SubjectSetupError, match=r"has no k8s.io/kubernetes v1\.30\.77"):
-        build("1.30.77")
+@pytest.mark.parametrize(("asked", "first"), [("1.30.77", r"v1\.30\.77"), ("1.99", r"v1\.99\.\d+")])
+def test_a_release_that_does_not_exist_is_wrong_usage(world: World, asked: str, first: str) -> None:
+    with pytest.raises(SubjectUsageError, match=f"has no k8s.io/kubernetes {first}"):
+        build(asked)
 
 
 def test_a_network_that_is_down_is_not_taken_for_a_missing_module(world: World) -> None:

@@ -69,6 +69,10 @@ class _MissingModuleError(Exception):
     """A release cannot be had whole."""
 
 
+class _NoSuchReleaseError(_MissingModuleError):
+    """The module proxy does not have the release itself."""
+
+
 class Workshop:
     """Builds one program, ``name``, for any release from ``oldest`` on."""
 
@@ -99,14 +103,17 @@ class Workshop:
             if found is not None:
                 return found.path
         go = Go.find()
-        refusals: list[str] = []
+        refusals: list[_MissingModuleError] = []
         for version in _candidates(go, asked):
             try:
                 return self._build(go, version, tell)
             except _MissingModuleError as error:
-                refusals.append(str(error))
+                refusals.append(error)
                 tell(str(error))
-        raise SubjectSetupError(self._nothing_to_be_had(asked, refusals))
+        nothing = self._nothing_to_be_had(asked, [str(one) for one in refusals])
+        if all(isinstance(one, _NoSuchReleaseError) for one in refusals):
+            raise SubjectUsageError(nothing)
+        raise SubjectSetupError(nothing)
 
     def cached(self) -> list[Built]:
         """What the cache holds whole, newest release first. Digests are not checked here."""
@@ -323,7 +330,7 @@ def _go_mod_of(go: Go, version: Version) -> str:
     """The release's own ``go.mod``."""
     kubernetes = go.describe(f"{KUBERNETES}@v{version}")
     if _is_missing(kubernetes):
-        raise _MissingModuleError(f"the module proxy has no {KUBERNETES} v{version}")
+        raise _NoSuchReleaseError(f"the module proxy has no {KUBERNETES} v{version}")
     return Path(kubernetes["GoMod"]).read_text()
 
 

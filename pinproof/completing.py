@@ -1,0 +1,29 @@
+"""What a shell may complete: names of machines, scenarios and subjects. A Tab waits for it, so no
+archive is read and no module imported that it can do without."""
+
+from __future__ import annotations
+
+import topologies
+
+_SUBJECTS = ("reference", "miniature:", "kubelet:", "exec:", "node:")
+
+
+def machine_names(incomplete: str) -> list[str]:
+    """The machines of the catalogue and of ``PINPROOF_MACHINES`` that begin so."""
+    try:
+        names = topologies.names()
+    except topologies.MachineError:
+        names = list(topologies.entry_names())
+    return [name for name in names if name.startswith(incomplete)]
+
+
+def scenario_ids(incomplete: str) -> list[str]:
+    """The scenarios that begin so."""
+    from conformance.scenario import catalogue
+
+    return [one.id for one in catalogue() if one.id.startswith(incomplete)]
+
+
+def subject_names(incomplete: str) -> list[str]:
+    """How the names of subjects begin."""
+    return [name for name in _SUBJECTS if name.startswith(incomplete)]

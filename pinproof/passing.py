@@ -1,0 +1,131 @@
+"""What ``run`` and ``certify`` hand to pytest beside their own options.
+
+What belongs here: refusing in one line what pytest does not know, how many processes pay, and where
+pytest remembers which scenarios failed last.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import difflib
+import hashlib
+import io
+import os
+import re
+from collections.abc import Collection, Iterable, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+import conformance.suite
+from conformance.subject import SubjectUsageError
+from topologies.errors import one_line
+
+SUITE: Final = Path(conformance.suite.__file__).parent
+#: The suite and nothing of the caller's. Assertions of the project state what cannot be otherwise,
+#: and what is logged or goes wrong in other threads belongs to the subject's evidence: pytest's
+#: hooks for them would cost a tenth of a run.
+ALONE: Final = (
+    str(SUITE / "test_scenarios.py"),
+    *(f"--rootdir={SUITE}", "-c", "/dev/null", "--assert=plain"),
+    *(word for name in ("logging", "unraisableexception") for word in ("-p", f"no:{name}")),
+)
+#: How many cases of a subject there must be before a second process saves more than it costs,
+#: which is a second of processor time each. Other subjects are not known to bear it.
+PAYS_FROM: Final = {"reference": 1200, "miniature": 1200, "exec": 1200, "kubelet": 8}
+MOST_WORKERS: Final = 8
+#: Options of pytest that people use, for the hint beside one that is none.
+_COMMON: Final = (
+    *("--lf", "--ff", "--last-failed", "--failed-first", "--maxfail", "--exitfirst"),
+    *("--durations", "--numprocesses", "--dist", "--collect-only"),
+)
+
+
+class _Parsed:
+    """A pytest plugin that ends pytest as soon as it has read its command line, ``-k`` and ``-m``
+    too: workers would break on an expression that is none."""
+
+    config: pytest.Config | None = None
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_cmdline_main(self, config: pytest.Config) -> int:
+        config.hook.pytest_collection_modifyitems(session=None, config=config, items=[])
+        self.config = config
+        return 0
+
+
+def parsed(more: Sequence[str], own: Iterable[str] = ()) -> pytest.Config:
+    """``more`` as pytest reads it. Raises :class:`SubjectUsageError` for what it does not know;
+    ``own`` are the command's own options, which may have been meant."""
+    reader, heard = _Parsed(), io.StringIO()
+    try:
+        with contextlib.redirect_stderr(heard), contextlib.redirect_stdout(heard):
+            pytest.main([*ALONE, *more], plugins=[reader])
+    except ImportError as error:  # -p with a plugin that is none
+        raise SubjectUsageError(one_line(str(error))) from error
+    if reader.config is None:
+        raise SubjectUsageError(_refusal(heard.getvalue(), own))
+    if extra := reader.config.args[1:]:
+        raise SubjectUsageError(
+            f"what is {one_line(extra[0])!r}? A machine is named with --machine, scenarios with -k"
+        )
+    return reader.config
+
+
+def _refusal(text: str, own: Iterable[str]) -> str:
+    """One line of pytest's usage text."""
+    said = text.rpartition("error: ")[2].strip().partition("\n")[0].removeprefix("ERROR: ")
+    unknown = said.removeprefix("unrecognized arguments: ")
+    if unknown == said:
+        return one_line(said) or "pytest refuses these arguments"
+    option = unknown.split()[0].partition("=")[0]
+    near = difflib.get_close_matches(option, [*own, *_COMMON], n=1)
+    hint = f"; did you mean {near[0]}?" if near else ""
+    return f"no such option: {one_line(option)}{hint}"
+
+
+def workers(subject: str, names: Collection[str], config: pytest.Config | None) -> list[str]:
+    """The option that spreads a run over the CPUs of this host, where that pays; ``names`` are the
+    ids of all its cases. Nothing where the caller has said how many processes, or asked for what
+    takes one: the first failure, the failures of the last run, a debugger."""
+    cpus = len(os.sched_getaffinity(0))
+    least = PAYS_FROM.get(subject.partition(":")[0])
+    if cpus < 2 or least is None or (config is not None and _takes_one(config)):
+        return []
+    keyword = config.getoption("keyword") if config is not None else ""
+    if _at_most(names, keyword) < least:
+        return []
+    return ["-n", str(min(cpus, MOST_WORKERS))]
+
+
+def _takes_one(config: pytest.Config) -> bool:
+    chosen: dict[str, Any] = vars(config.option)
+    said = ("numprocesses", "tx", "maxfail", "lf", "stepwise", "usepdb", "trace", "collectonly")
+    return (
+        any(chosen.get(name) not in (None, False, 0, []) for name in said)
+        or chosen.get("numprocesses") == 0
+        or chosen.get("capture") == "no"
+    )
+
+
+def _at_most(names: Collection[str], keyword: str) -> int:
+    """How many cases a ``-k`` leaves, or a few more."""
+    words = {word.lower() for word in re.findall(r"[^\s()]+", keyword)}
+    if not words or "not" in words:
+        return len(names)
+    words -= {"and", "or"}
+    return sum(any(word in name.lower() for word in words) for name in names)
+
+
+def memory(subject: str) -> list[str]:
+    """The option with which pytest remembers, apart for each subject, what failed last
+    (``--lf``, ``--ff``)."""
+    scheme, colon, rest = subject.partition(":")
+    if rest and Path(rest).exists():
+        rest = str(Path(rest).absolute())
+    key = hashlib.sha256(f"{scheme}{colon}{rest}".encode()).hexdigest()[:16]
+    base = os.environ.get("XDG_CACHE_HOME", "")
+    # The XDG specification: a relative path is to be ignored.
+    root = Path(base) if base.startswith("/") else Path.home() / ".cache"
+    return ["-o", f"cache_dir={root / 'pinproof' / 'last-runs' / f'{scheme}-{key}'}"]
