@@ -72,20 +72,21 @@ COMMANDS: Final = {
     "machines": Lazy(
         "pinproof.catalogue",
         "machines",
-        "List machines: their totals, and why they are here.",
+        "List machines: a line for each, with its totals and why it is here.",
         "pinproof machines '2s-*'",
     ),
     "draw": Lazy(
         "pinproof.draw",
         "draw",
         "Draw a machine: sockets, NUMA nodes, uncore caches, physical cores, threads, and who "
-        "holds them.",
+        "holds them. With --state alone, as that file says; with --pods, as a kubelet would give "
+        "out CPUs.",
         "pinproof draw 2s-4n-64c-smt2 --svg machine.svg",
     ),
     "simulate": Lazy(
         "pinproof.simulate",
         "simulate",
-        "Show which CPUs each pod would get, as a table and a picture.",
+        "Show which CPUs each container would get, and why: as a table and a picture.",
         "pinproof simulate --machine 2s-4n-64c-smt2 --pods 4,2,1.5",
     ),
     "import": Lazy(
