@@ -60,6 +60,7 @@ class RecordedStep(msgspec.Struct, frozen=True, omit_defaults=True):
     shared_pool: str = ""
     state_file: str | None = None
     cpusets: dict[str, dict[str, str | None]] = {}
+    hangs: str = ""
 
 
 class RecordedCase(msgspec.Struct, tag="case", tag_field="kind", frozen=True, kw_only=True):
@@ -100,6 +101,7 @@ def _recorded_step(seen: Seen) -> RecordedStep:
             pod: {name: None if cpus is None else str(cpus) for name, cpus in sets.items()}
             for pod, sets in view.cpusets.items()
         },
+        hangs=view.hangs,
     )
 
 
@@ -132,6 +134,7 @@ def _view(step: RecordedStep) -> View:
             }
             for pod, containers in step.cpusets.items()
         },
+        hangs=step.hangs,
     )
 
 

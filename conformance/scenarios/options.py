@@ -13,11 +13,12 @@ from typing import Final
 from conformance.lockstep import LockstepNode
 from conformance.pods import best_effort, guaranteed
 from conformance.results import Difference
-from conformance.scenario import Needs, scenario
+from conformance.scenario import Level, Needs, scenario
 from conformance.scenarios.sources import (
     ACROSS_CORES,
     ACROSS_NUMA,
     BY_SOCKET,
+    ENDLESS_SEARCH,
     FULL_PCPUS,
     STRICT,
     UNCORE_CACHE,
@@ -200,6 +201,42 @@ def numa_distribution_of_whole_cores(node: LockstepNode) -> None:
     node.apply(guaranteed("a", _shared_by_two(node)))
     _promise_even(node, node.taken("a"))
     _promise_whole_cores(node, node.taken("a"))
+
+
+#: One thread of each of four cores of :data:`_INTERLEAVED`, in NUMA nodes of two sockets.
+_HALF_CORES: Final = CPUSet([7, 34, 44, 64])
+_INTERLEAVED: Final = "2s-4n-40c-smt2-interleaved"
+
+
+@scenario(
+    "options/numa-distribution-may-hang",
+    "Where half cores are left over, a request that is spread over NUMA nodes may hang the kubelet",
+    ENDLESS_SEARCH,
+    level=Level.EXTENDED,
+    since="1.23",
+    machine=_INTERLEAVED,
+    capabilities=[Capability.RESTART],
+)
+def numa_distribution_may_hang(node: LockstepNode) -> None:
+    """A defect, stated here so that nobody is surprised: the kubelet deals out whole cores to NUMA
+    nodes that have CPUs left, though no whole core, and never ends. It takes up no other pod until
+    it is stopped and the manifest is gone; then it runs as before. A kubelet that answers gives
+    whole cores without a reserved CPU."""
+    node.expect_hang()
+    options = ("distribute-cpus-across-numa", "full-pcpus-only")
+    node.boot(_with(node, *options, reserved=_HALF_CORES))
+    node.apply(guaranteed("small", "1500m"))
+    node.apply(guaranteed("large", 70))
+    if not node.hangs:
+        large = node.taken("large")
+        node.promise_equal("As many as requested", "size of large/c", 70, len(large))
+        _promise_whole_cores(node, large)
+        return
+    node.kill()
+    node.delete("large")
+    node.start()
+    node.promise_running("The kubelet runs without the pod")
+    node.promise_cpus("Every CPU is free again", "small/c", node.cpus, node.cpuset("small"))
 
 
 # -- distribute-cpus-across-cores ----------------------------------------------------------------

@@ -13,7 +13,7 @@ from conformance.subject import SubjectUsageError
 from conformance.subjects.reference import ReferenceSubject
 from reference import NEWEST, CPUManager, CPUSet, CPUTopology, Node
 from reference.by_container import ManagerByContainer
-from reference.errors import TopologyAffinityError
+from reference.errors import AllocationHangs, SMTAlignmentError, TopologyAffinityError
 from reference.hints import Hint
 from reference.policy import Policy, StaticPolicy, make_policy
 from reference.qos import exclusive_cpus, pod_milli_cpus
@@ -53,6 +53,28 @@ class IgnoresWholeCores(StaticPolicy):
 
     def require_whole_cores(self, state: State, count: int) -> None:
         """Nothing is required."""
+
+
+class HangsOverOddRequests(StaticPolicy):
+    """Searches for whole cores for ever where the request is not a multiple of a core's size."""
+
+    def require_whole_cores(self, state: State, count: int) -> None:
+        """Hangs instead of refusing."""
+        try:
+            super().require_whole_cores(state, count)
+        except SMTAlignmentError as error:
+            raise AllocationHangs(f"{error}, and the search goes on") from error
+
+
+class EndsWithHalfCores(StaticPolicy):
+    """Where its search for whole cores has no end, takes the lowest CPUs."""
+
+    def take(self, available: CPUSet, count: int) -> CPUSet:
+        """Answers always."""
+        try:
+            return super().take(available, count)
+        except AllocationHangs:
+            return CPUSet(list(available)[:count])
 
 
 class IgnoresTheHint(StaticPolicy):
@@ -259,6 +281,10 @@ MINIATURES: Final[dict[str, Miniature]] = {
     "forgets-to-give-back": Miniature(ForgetsToGiveBack, "pool/deletion-returns-cpus"),
     "trusts-its-state": Miniature(TrustsItsState, "machine/cpu-upgrade-incident"),
     "ignores-full-pcpus-only": Miniature(IgnoresWholeCores, "options/full-pcpus-odd-is-rejected"),
+    "hangs-over-odd-requests": Miniature(
+        HangsOverOddRequests, "options/full-pcpus-odd-is-rejected"
+    ),
+    "ends-with-half-cores": Miniature(EndsWithHalfCores, "options/numa-distribution-may-hang"),
     "ignores-the-hint": Miniature(
         IgnoresTheHint, "topology/single-numa-node-keeps-together", machine=_TWO_NODES
     ),
