@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
+from conformance.checks import EXCLUSIVE_TO_ONE
 from conformance.lockstep import LockstepNode
 from conformance.pods import best_effort, guaranteed
 from conformance.results import Difference
@@ -18,6 +19,7 @@ from conformance.scenarios.sources import (
     ACROSS_CORES,
     ACROSS_NUMA,
     BY_SOCKET,
+    EMPTY_POOL,
     ENDLESS_SEARCH,
     FULL_PCPUS,
     STRICT,
@@ -329,6 +331,39 @@ def strict_starts_again(node: LockstepNode) -> None:
     view = node.start()
     node.promise_equal("The kubelet runs", "whether it runs", True, view.running)
     node.promise_cpus("The container keeps its CPU", "exclusive CPUs a/c", held, node.taken("a"))
+
+
+@scenario(
+    "options/strict-empties-the-pool",
+    "Under strict-cpu-reservation exclusive CPUs may leave shared containers none of their own",
+    EMPTY_POOL,
+    level=Level.EXTENDED,
+    since="1.32",
+    needs=Needs(free=2),
+    capabilities=[Capability.CPUSETS, Capability.RESTART, Capability.START_ERROR],
+)
+def strict_empties_the_pool(node: LockstepNode) -> None:
+    """A defect, stated here so that nobody is surprised: it breaks the promise that exclusive CPUs
+    belong to one container alone. A request may take the last CPU of the pool. Shared containers
+    that run then stay on CPUs that are exclusive to another, new ones run without a cpuset, and the
+    kubelet does not start again."""
+    node.expect_broken(EXCLUSIVE_TO_ONE)
+    node.boot(_with(node, "strict-cpu-reservation"))
+    node.apply(best_effort("early"))
+    before = node.cpuset("early")
+    node.apply(guaranteed("a", len(node.free)))
+    node.promise_cpus(
+        "All CPUs of the pool are taken", "exclusive CPUs a/c", before, node.taken("a")
+    )
+    node.promise_cpus("The pool is empty", "shared pool", CPUSet(), node.view.shared_pool)
+    stays = "A shared container that runs stays on them"
+    node.promise_cpus(stays, "cpuset early/c", before, node.cpuset("early"))
+    node.apply(best_effort("late"))
+    bare = "A new one runs without a cpuset"
+    node.promise_cpus(bare, "cpuset late/c", CPUSet(), node.cpuset("late"))
+    node.kill()
+    node.start()
+    node.promise_refusal("default cpuset cannot be empty")
 
 
 @scenario(

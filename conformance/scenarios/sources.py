@@ -102,6 +102,10 @@ STRICT: Final = Source(
     "KEP-4540, CPU Manager: strict-cpu-reservation",
     f"{_KEPS}/4540-strict-cpu-reservation",
 )
+EMPTY_POOL: Final = Source(
+    "Issue 141196: under strict-cpu-reservation exclusive CPUs may empty the shared pool",
+    f"{_ISSUES}/issues/141196",
+)
 UNCORE_CACHE: Final = Source(
     "KEP-4800, CPU Manager: prefer-align-cpus-by-uncorecache",
     f"{_KEPS}/4800-cpumanager-split-uncorecache",

@@ -13,7 +13,12 @@ from conformance.subject import SubjectUsageError
 from conformance.subjects.reference import ReferenceSubject
 from reference import NEWEST, CPUManager, CPUSet, CPUTopology, Node
 from reference.by_container import ManagerByContainer
-from reference.errors import AllocationHangs, SMTAlignmentError, TopologyAffinityError
+from reference.errors import (
+    AllocationHangs,
+    NotEnoughCPUs,
+    SMTAlignmentError,
+    TopologyAffinityError,
+)
 from reference.hints import Hint
 from reference.policy import Policy, StaticPolicy, make_policy
 from reference.qos import exclusive_cpus, pod_milli_cpus
@@ -231,6 +236,16 @@ class GivesReservedAway(StaticPolicy):
         return state.default
 
 
+class KeepsACPUShared(StaticPolicy):
+    """Refuses a request that takes the pool's last CPU (what pull request 141197 is to do)."""
+
+    def take(self, available: CPUSet, count: int) -> CPUSet:
+        """As if one CPU less were free."""
+        if count >= len(available):
+            raise NotEnoughCPUs(count, len(available) - 1)
+        return super().take(available, count)
+
+
 class ForgetsBaselines(CPUManager):
     """Knows what containers hold, and not what they were given first."""
 
@@ -285,6 +300,7 @@ MINIATURES: Final[dict[str, Miniature]] = {
         HangsOverOddRequests, "options/full-pcpus-odd-is-rejected"
     ),
     "ends-with-half-cores": Miniature(EndsWithHalfCores, "options/numa-distribution-may-hang"),
+    "keeps-a-cpu-shared": Miniature(KeepsACPUShared, "options/strict-empties-the-pool"),
     "ignores-the-hint": Miniature(
         IgnoresTheHint, "topology/single-numa-node-keeps-together", machine=_TWO_NODES
     ),

@@ -314,6 +314,23 @@ def test_a_known_defect_is_not_held_against_the_subject() -> None:
     assert caught.value.failure.rule.startswith("After the step")
 
 
+def test_a_shared_container_on_exclusive_cpus_is_accused_where_nothing_was_said() -> None:
+    """Under a strict reservation that leaves the pool empty (kubernetes/kubernetes#141196)."""
+    scenario = find("options/strict-empties-the-pool")
+    assert scenario is not None
+
+    def says_nothing(node: LockstepNode) -> None:
+        node.expect_broken = lambda *rules: None  # type: ignore[method-assign]
+        scenario.body(node)
+
+    case = Case(replace(scenario, body=says_nothing), MACHINE)
+    result = judge(case, ReferenceSubject(), oracle=_oracle, release=NEWEST).result
+    assert (result.verdict, result.reason) == ("fail", EXCLUSIVE_TO_ONE)
+    assert result.failure is not None
+    (found,) = result.failure.differences
+    assert found.what == "cpuset early/c and exclusive CPUs a/c"
+
+
 def test_lost_cpus_must_be_lost() -> None:
     """Whoever says that they are lost is wrong where somebody has them."""
     node = _lockstep(ReferenceSubject())
