@@ -17,7 +17,7 @@ from reference.policy import reserved_milli_cpus
 from reference.qos import as_judged, exclusive_cpus, qos_class
 from reference.releases import AnyRelease, has
 from reference.steps import Kind, KubeletConfig, Pod
-from reference.view import PodView, View
+from reference.view import Phase, PodView, View
 
 EXCLUSIVE_TO_ONE: Final = "Exclusive CPUs belong to one container alone"
 TOLD_AS_HELD: Final = "The kubelet tells of exclusive CPUs as its state file has them"
@@ -315,12 +315,21 @@ def _applied(view: View, situation: Situation) -> Iterator[Violation]:
     for pod, containers in view.cpusets.items():
         if pod not in situation.pods:
             continue
+        if _may_run_on(view, pod, situation):
+            continue
         for container, cpus in containers.items():
             own = view.assignments.get(pod, {}).get(container, view.shared_pool)
             if situation.strict and not own:
                 continue  # an empty pool is applied to no container; see _kept_off for what follows
             if (pod, container) not in situation.tampered and cpus != own:
                 yield Violation(rule, cpu_difference(f"cpuset {pod}/{container}", own, cpus))
+
+
+def _may_run_on(view: View, pod: str, situation: Situation) -> bool:
+    """Whether the pod is refused, and its release may forget to end its containers."""
+    known = view.pods.get(pod)
+    refused = known is not None and known.phase is Phase.REJECTED
+    return refused and has(situation.release, Behaviour.REFUSED_MAY_RUN_ON)
 
 
 def _kept_off(view: View, situation: Situation) -> Iterator[Violation]:
@@ -334,6 +343,8 @@ def _kept_off(view: View, situation: Situation) -> Iterator[Violation]:
     for pod, containers in view.cpusets.items():
         for container, cpus in containers.items():
             if pod not in situation.pods or (pod, container) in situation.tampered:
+                continue
+            if _may_run_on(view, pod, situation):
                 continue
             for other_pod, other, held in holders:
                 same = pod == other_pod

@@ -437,7 +437,7 @@ class LockstepNode:
             seen = self._node.settle(lambda view: self._settled(expected, view, deadline))
             if expected is not None and expected.hangs:
                 expected, seen = self._hanging(expected, seen)
-            elif expected is not None and not seen.hangs and self._oracle.follow(seen):
+            elif expected is not None and not seen.hangs and self._oracle.follow(seen, late=True):
                 expected = seen
         except SubjectLostError as error:
             raise CouldNotTell(str(error), evidence=error.evidence) from error
@@ -487,7 +487,7 @@ class LockstepNode:
             return (
                 expected == seen
                 or not differences(expected, seen, self._subject.capabilities)
-                or (self._oracle is not None and self._oracle.follow(seen))
+                or (self._oracle is not None and self._oracle.follow(seen, late=False))
             )
         return not _is_waiting(seen) and not self._violations(seen)
 

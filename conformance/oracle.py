@@ -27,9 +27,10 @@ class Oracle(Protocol):
     def after(self, step: Step) -> View | None:
         """The settled view after ``step``; ``None`` where this oracle does not know."""
 
-    def follow(self, seen: View) -> bool:
+    def follow(self, seen: View, *, late: bool) -> bool:
         """Whether ``seen`` is right too, where chance decides what comes of the last step; the
-        oracle then goes on from there."""
+        oracle then goes on from there. ``late``: the subject's deadline has passed, so what a
+        kubelet may forget to do it has forgotten."""
 
 
 class ModelOracle:
@@ -66,14 +67,14 @@ class ModelOracle:
         self._node.do(step)
         return self._node.view()
 
-    def follow(self, seen: View) -> bool:
+    def follow(self, seen: View, *, late: bool) -> bool:
         """A kubelet admits its pods in random order when it starts, and names one of several
         faults by Go's map order."""
         if self._reloaded and self._follow_reload(seen):
             return True
         if seen.error and seen.error in self._node.possible_errors:
             return replace(seen, error=self._node.view().error) == self._node.view()
-        return self._node.follow(seen)
+        return self._node.follow(seen, late=late)
 
     def _follow_reload(self, seen: View) -> bool:
         """Systemd may write again what the runtime told it of a container that a hand has changed;

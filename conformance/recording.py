@@ -200,7 +200,7 @@ class RecordedOracle:
             return None
         return _view(recorded_step)
 
-    def follow(self, seen: View) -> bool:
+    def follow(self, seen: View, *, late: bool) -> bool:
         """What was recorded happened in one way."""
         return False
 
@@ -214,7 +214,7 @@ class PromisesOnly:
         """Knows nothing."""
         return None
 
-    def follow(self, seen: View) -> bool:
+    def follow(self, seen: View, *, late: bool) -> bool:
         """Knows nothing."""
         return False
 

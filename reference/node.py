@@ -15,7 +15,8 @@ before, such as the CPUs of its first container, stays.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from itertools import combinations
 from typing import TypeAlias
 
 from reference.admission import fault_of, fault_of_whole
@@ -176,18 +177,21 @@ class Node:
             case Spin() | RestartRuntime() | DaemonReload():
                 pass  # nothing that decides CPUs
 
-    def follow(self, seen: View) -> bool:
+    def follow(self, seen: View, *, late: bool = True) -> bool:
         """Go on from what was ``seen``, where the step just taken was decided by chance.
 
         A kubelet that starts admits its pods in a random order, and up to 1.17 goes through them in
         one when it gives them CPUs anew; :meth:`view` shows the outcome for the order of their
         names. Where ``seen`` equals an outcome of another order, the node
-        takes that one. Returns whether ``seen`` is now :meth:`view`.
+        takes that one. Returns whether ``seen`` is now :meth:`view`. Unless it is ``late``, what
+        the kubelet may forget to do is not counted as forgotten.
         """
         if self.view() == seen:
             return True
         before = (self._kubelet, self._runtime, self._state_file, self._shown)
         for branch in self._branches:
+            if branch[0].forgets and not late:
+                continue
             self._take(branch)
             if self.view() == seen:
                 return True
@@ -246,14 +250,24 @@ class Node:
         """The kubelets that may come of this start, each different from the others."""
         pods = [self._decoded(self._manifests[name]) for name in self._by_file_name()]
         branches: list[_Branch] = []
-        for order in fresh.orders(pods):
-            kubelet = fresh.copy()
-            kubelet.take_up(order)
+        for kubelet in self._outcomes_of(fresh, pods):
             text = kubelet.unsaved_state()
             branch = (kubelet, self._state_file if text is None else text)
             if all(not _same(branch, other) for other in branches):
                 branches.append(branch)
         return branches
+
+    def _outcomes_of(self, fresh: Kubelet, pods: list[Pod]) -> Iterator[Kubelet]:
+        for order in fresh.orders(pods):
+            kubelet = fresh.copy()
+            kubelet.take_up(order)
+            yield kubelet
+            forgotten = kubelet.may_run_on(pods, fresh.runtime)
+            for count in range(1, len(forgotten) + 1):
+                for some in combinations(forgotten, count):
+                    kubelet = fresh.copy()
+                    kubelet.take_up(order, running_on=some)
+                    yield kubelet
 
     def _take(self, branch: _Branch) -> None:
         self._kubelet, text = branch

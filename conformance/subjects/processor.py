@@ -14,9 +14,9 @@ from typing import Final
 
 __all__ = ["ProcessorTime", "processor_time"]
 
-#: Less than this share of a deadline is too little processor time for a program to have done
-#: anything in. A kubelet's start takes 0.6 s, and an allocation takes milliseconds.
-_TOO_LITTLE: Final = 1 / 12
+#: Less than this share of a deadline is too little processor time to judge a program by. A kubelet
+#: at rest that is looked at uses 1/20, and one that starts 0.6 s in all.
+_TOO_LITTLE: Final = 1 / 50
 
 
 @dataclass(frozen=True, slots=True)
