@@ -314,6 +314,31 @@ def test_a_known_defect_is_not_held_against_the_subject() -> None:
     assert caught.value.failure.rule.startswith("After the step")
 
 
+def test_an_update_more_than_is_owed_is_not_accused() -> None:
+    """Here a kubelet that repairs a changed cpuset at once."""
+
+    def mended(_: Node, view: View) -> View:
+        return replace(view, cpusets={**view.cpusets, **view.assignments})
+
+    scenario = find("reconcile/restart-repairs-a-changed-cpuset")
+    assert scenario is not None
+    result = judge(Case(scenario, MACHINE), Doctored(mended), oracle=_oracle, release=NEWEST).result
+    assert result.verdict == "pass", result.explanation
+
+
+def test_an_update_to_the_wrong_cpus_is_accused() -> None:
+    def moved(_: Node, view: View) -> View:
+        return replace(view, cpusets={"a": {"c": node.cpus - node.reserved}})
+
+    subject = Doctored(lambda _, view: view)
+    node = _lockstep(subject)
+    node.boot()
+    node.apply(guaranteed("a", 1))
+    subject._change = moved
+    with pytest.raises(Divergence, match="After the step"):
+        node.tamper("a", "c", node.cpus)
+
+
 def test_a_shared_container_on_exclusive_cpus_is_accused_where_nothing_was_said() -> None:
     """Under a strict reservation that leaves the pool empty (kubernetes/kubernetes#141196)."""
     scenario = find("options/strict-empties-the-pool")
