@@ -17,7 +17,7 @@ from reference.policy import reserved_milli_cpus
 from reference.qos import as_judged, exclusive_cpus, qos_class
 from reference.releases import AnyRelease, has
 from reference.steps import Kind, KubeletConfig, Pod
-from reference.view import PodView, View
+from reference.view import Phase, PodView, View
 
 EXCLUSIVE_TO_ONE: Final = "Exclusive CPUs belong to one container alone"
 TOLD_AS_HELD: Final = "The kubelet tells of exclusive CPUs as its state file has them"
@@ -188,12 +188,13 @@ class Situation:
 def violations(view: View, situation: Situation) -> list[Violation]:
     """Every invariant that ``view`` breaks, of a running kubelet with policy static.
 
-    They hold whatever the release and its algorithm: exclusive CPUs belong to one container alone
-    and not to the shared pool, no CPU is lost, reserved CPUs stay in the pool, the pool is not
-    empty, only whole CPUs of Guaranteed pods are exclusive, a running container's cpuset is what
-    the state file says, and so are the exclusive CPUs that the kubelet tells others of. Under a
-    strict reservation the reserved CPUs are neither exclusive nor in the pool, and nothing keeps
-    the pool from becoming empty. Of 1.8 none can be judged: it has no state file.
+    They hold whatever the release and its algorithm: exclusive CPUs belong to one container alone,
+    in the state file and in every container's cpuset, and not to the shared pool, no CPU is lost,
+    reserved CPUs stay in the pool, the pool is not empty, only whole CPUs of Guaranteed pods are
+    exclusive, a running container's cpuset is what the state file says, and so are the exclusive
+    CPUs that the kubelet tells others of. Under a strict reservation the reserved CPUs are neither
+    exclusive nor in the pool, and nothing keeps the pool from becoming empty. Of 1.8 none can be
+    judged: it has no state file.
     """
     if not view.running or situation.config.policy != "static":
         return []
@@ -201,7 +202,7 @@ def violations(view: View, situation: Situation) -> list[Violation]:
         return []
     found = [*_disjoint(view, situation), *_pool(view, situation), *_qos(view, situation)]
     if Capability.CPUSETS in situation.can:
-        found += _applied(view, situation)
+        found += [*_applied(view, situation), *_kept_off(view, situation)]
     if Capability.KERNEL in situation.can:
         found += _enforced(view, situation)
     if view.told is not None:
@@ -314,12 +315,45 @@ def _applied(view: View, situation: Situation) -> Iterator[Violation]:
     for pod, containers in view.cpusets.items():
         if pod not in situation.pods:
             continue
+        if _may_run_on(view, pod, situation):
+            continue
         for container, cpus in containers.items():
             own = view.assignments.get(pod, {}).get(container, view.shared_pool)
             if situation.strict and not own:
-                continue  # an empty pool is applied to no container: it stays where it was
+                continue  # an empty pool is applied to no container; see _kept_off for what follows
             if (pod, container) not in situation.tampered and cpus != own:
                 yield Violation(rule, cpu_difference(f"cpuset {pod}/{container}", own, cpus))
+
+
+def _may_run_on(view: View, pod: str, situation: Situation) -> bool:
+    """Whether the pod is refused, and its release may forget to end its containers."""
+    known = view.pods.get(pod)
+    refused = known is not None and known.phase is Phase.REJECTED
+    return refused and has(situation.release, Behaviour.REFUSED_MAY_RUN_ON)
+
+
+def _kept_off(view: View, situation: Situation) -> Iterator[Violation]:
+    """No container's cpuset meets the exclusive CPUs of another, whatever the options; a container
+    without a cpuset runs on every CPU."""
+    holders = [
+        (pod, container, cpus)
+        for pod, containers in view.assignments.items()
+        for container, cpus in containers.items()
+    ]
+    for pod, containers in view.cpusets.items():
+        for container, cpus in containers.items():
+            if pod not in situation.pods or (pod, container) in situation.tampered:
+                continue
+            if _may_run_on(view, pod, situation):
+                continue
+            for other_pod, other, held in holders:
+                same = pod == other_pod
+                if same and (container == other or _share(situation.pods[pod], container, other)):
+                    continue
+                met = held if cpus is None else held & cpus
+                if met:
+                    what = f"cpuset {pod}/{container} and exclusive CPUs {other_pod}/{other}"
+                    yield Violation(EXCLUSIVE_TO_ONE, cpu_difference(what, CPUSet(), met))
 
 
 def _enforced(view: View, situation: Situation) -> Iterator[Violation]:

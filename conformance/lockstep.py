@@ -7,6 +7,7 @@ the first difference ends the scenario. What the scenario itself promises, it st
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Final, NoReturn, Protocol
@@ -59,6 +60,10 @@ from reference.view import Enforced, Phase, PodView, View
 from topologies import Machine
 
 NODE_DOWN: Final = View(running=False)
+
+#: How many seconds a pod stays pending until a kubelet of which the model says that it hangs is
+#: taken to hang. A kubelet takes a pod up within 1.1 s. Nobody is accused by this alone.
+_HANG_SHOWS: Final = 5.0
 
 
 class Divergence(Exception):
@@ -132,6 +137,8 @@ class LockstepNode:
         self._tampered: set[tuple[str, str]] = set()
         self._lost = CPUSet()
         self._known_broken: set[str] = set()
+        self._may_hang = False
+        self._adrift = False
         self._derived: dict[str, Machine] = {machine.name: machine}
         self._first = machine.name
 
@@ -178,6 +185,11 @@ class LockstepNode:
     def enforced(self, pod: str, container: str = "c") -> Enforced:
         """What the kernel makes of a running container; nothing where none runs."""
         return self.view.enforced.get(pod, {}).get(container, Enforced(CPUSet(), CPUSet()))
+
+    @property
+    def hangs(self) -> bool:
+        """Whether the kubelet hangs, as the scenario has said it may (:meth:`expect_hang`)."""
+        return bool(self.view.hangs)
 
     def told(self, pod: str, container: str = "c") -> CPUSet | None:
         """The CPUs of a container that the kubelet told of when it was just asked; empty where it
@@ -341,6 +353,12 @@ class LockstepNode:
         the model tell of themselves."""
         self._known_broken.update(rules)
 
+    def expect_hang(self) -> None:
+        """Do not object where the kubelet hangs from here on, if the model says that its release
+        does: a known defect, which the scenario tells of. That it answers is no offence either;
+        what it answers is then judged by the scenario's promises and the invariants."""
+        self._may_hang = True
+
     # ---- promises -------------------------------------------------------------------------
 
     def promise(self, holds: bool, rule: str, *found: Difference) -> None:
@@ -420,14 +438,14 @@ class LockstepNode:
             self._pods[step.pod.name] = step.pod
         if isinstance(step, Start) and self._next_topology is not None:
             self.topology, self._next_topology = self._next_topology, None
-        try:
-            expected = self._oracle.after(step)
-        except NotModelled as error:
-            raise CouldNotTell(f"the model does not know: {error}") from error
+        expected = self._expected(self._oracle, step)
         try:
             self._node.do(step)
-            seen = self._node.settle(lambda view: self._settled(expected, view))
-            if expected is not None and self._oracle.follow(seen):
+            deadline = time.monotonic() + _HANG_SHOWS
+            seen = self._node.settle(lambda view: self._settled(expected, view, deadline))
+            if expected is not None and expected.hangs:
+                expected, seen = self._hanging(expected, seen)
+            elif expected is not None and not seen.hangs and self._oracle.follow(seen, late=True):
                 if differences(expected, seen, self._subject.capabilities):
                     self.by_chance = True
                 expected = seen
@@ -437,15 +455,40 @@ class LockstepNode:
         self.history.append(Seen(self.steps[-1], seen))
         if isinstance(step, Start):
             self._started(seen)
-        self._judge(step, expected, seen)
+        if seen.hangs:
+            self._judge_hang(step, expected, seen)
+        else:
+            self._judge(step, expected, seen)
         return seen
+
+    def _expected(self, oracle: Oracle, step: Step) -> View | None:
+        if self._adrift:
+            return None
+        try:
+            return oracle.after(step)
+        except NotModelled as error:
+            raise CouldNotTell(f"the model does not know: {error}") from error
+
+    def _hanging(self, expected: View, seen: View) -> tuple[View | None, View]:
+        """What is expected where the model says that the kubelet hangs, and what was seen. Where
+        the kubelet answers (a fork may carry the fix), the model has nothing more to say."""
+        if seen.hangs:
+            return expected, seen
+        if _is_waiting(seen):
+            return expected, replace(seen, hangs=f"a pod is pending for {_HANG_SHOWS:g} s")
+        self._adrift = True
+        self.witness = f"{self.witness} up to the step in which it hangs, then the promise alone"
+        return None, seen
 
     def _started(self, seen: View) -> None:
         self._tampered.clear()  # the kubelet sends every container its cpuset anew
         if seen.error:
             self.kubelet_errors.append(f"exit status {seen.exit_status}: {seen.error}")
 
-    def _settled(self, expected: View | None, seen: View) -> bool:
+    def _settled(self, expected: View | None, seen: View, hang_shows: float) -> bool:
+        if expected is not None and expected.hangs:
+            late = time.monotonic() >= hang_shows
+            return late if _is_waiting(seen) else late or not self._violations(seen)
         if (seen.enforced or seen.told) and self._violations(seen):
             # The kernel follows a changed cpuset or an offline CPU a little later; the kubelet's
             # own list of its pods follows the end of one.
@@ -454,10 +497,20 @@ class LockstepNode:
             return (
                 expected == seen
                 or not differences(expected, seen, self._subject.capabilities)
-                or (self._oracle is not None and self._oracle.follow(seen))
+                or (self._oracle is not None and self._oracle.follow(seen, late=False))
             )
-        waiting = any(pod.phase is Phase.PENDING for pod in seen.pods.values())
-        return not waiting and not self._violations(seen)
+        return not _is_waiting(seen) and not self._violations(seen)
+
+    def _judge_hang(self, step: Step, expected: View | None, seen: View) -> None:
+        """A kubelet that hangs breaks any promise, but where the scenario tells of just that."""
+        if self._may_hang and (expected is None or expected.hangs):
+            return
+        answers = "answers"
+        if expected is not None and expected.hangs:
+            answers = f"answers ({self.witness} hangs here as well: {expected.hangs})"
+        rule = f"hang: the kubelet answers the step “{step_text(step)}” in time"
+        found = Difference(what="kubelet", expected=answers, seen=f"hangs: {seen.hangs}")
+        self._diverge(rule, [found], None)
 
     def _judge(self, step: Step, expected: View | None, seen: View) -> None:
         broken = self._violations(seen)
@@ -508,6 +561,10 @@ class LockstepNode:
             release=self.release,
             online=self.online,
         )
+
+
+def _is_waiting(view: View) -> bool:
+    return any(pod.phase is Phase.PENDING for pod in view.pods.values())
 
 
 def machine_record(machine: Machine, topology: CPUTopology | None) -> MachineRecord:

@@ -65,6 +65,7 @@ class RecordedStep(msgspec.Struct, frozen=True, omit_defaults=True):
     shared_pool: str = ""
     state_file: str | None = None
     cpusets: dict[str, dict[str, str | None]] = {}
+    hangs: str = ""
 
 
 class RecordedCase(msgspec.Struct, tag="case", tag_field="kind", frozen=True, kw_only=True):
@@ -105,6 +106,7 @@ def _recorded_step(seen: Seen) -> RecordedStep:
             pod: {name: None if cpus is None else str(cpus) for name, cpus in sets.items()}
             for pod, sets in view.cpusets.items()
         },
+        hangs=view.hangs,
     )
 
 
@@ -137,6 +139,7 @@ def _view(step: RecordedStep) -> View:
             }
             for pod, containers in step.cpusets.items()
         },
+        hangs=step.hangs,
     )
 
 
@@ -212,7 +215,7 @@ class RecordedOracle:
             return None
         return _view(recorded_step)
 
-    def follow(self, seen: View) -> bool:
+    def follow(self, seen: View, *, late: bool) -> bool:
         """What was recorded happened in one way."""
         return False
 
@@ -226,7 +229,7 @@ class PromisesOnly:
         """Knows nothing."""
         return None
 
-    def follow(self, seen: View) -> bool:
+    def follow(self, seen: View, *, late: bool) -> bool:
         """Knows nothing."""
         return False
 

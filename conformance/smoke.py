@@ -33,11 +33,17 @@ def smoke(subject: Subject) -> None:
     try:
         node.do(Start())
         view = node.settle(lambda seen: seen.running)
-        evidence = "" if view.running else node.evidence()
+        evidence = node.evidence() if view.hangs or not view.running else ""
     except SubjectLostError as error:
         raise SubjectSetupError(f"{subject.info.name}: {error}", evidence=error.evidence) from error
     finally:
         node.close()
+    if view.hangs:
+        raise SubjectSetupError(
+            f"{subject.info.name} hangs on the simplest machine, so nothing can be told of it: "
+            f"{view.hangs}",
+            evidence=evidence,
+        )
     if not view.running:
         raise SubjectSetupError(
             f"{subject.info.name} does not start on the simplest machine, so nothing can be told "

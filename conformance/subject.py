@@ -12,11 +12,12 @@ Who is at fault when something goes wrong is told by the exception:
     |   +-- SubjectUsageError   the user named something that cannot be (status 2)
     +-- SubjectUnable           this subject does not do that, or may not: the scenario is skipped
     +-- SubjectNotRestored      a node is not as it was before the run (status 5)
-    +-- SubjectLostError        a step could not be carried out: the harness broke, or the node
-                                did not answer in time; the scenario's verdict is ``unknown``
+    +-- SubjectLostError        a step could not be carried out: the harness broke, or the host was
+                                too busy to tell; the scenario's verdict is ``unknown``
 
 A kubelet that refuses to start, hangs, or takes wrong CPUs raises nothing: that is what the view
-shows, and judging it is the scenario's business.
+shows, and judging it is the scenario's business. One hangs that was given a processor and did
+nothing until the subject's deadline.
 """
 
 from __future__ import annotations

@@ -688,6 +688,13 @@ class Behaviour(Enum):
         "included, when they are ended.",
         _code("v1.22.17", "kubelet.go"),
     )  # fmt: skip
+    REFUSED_MAY_RUN_ON = Known(
+        Area.MANAGER, "1.22", "1.22",
+        "A pod refused at a start while its containers still run may keep them, with their cpuset, "
+        "and its CPUs are given back all the same: no pod worker ends them where the sync loop "
+        "hears of them before it knows the pod, or where somebody asks for the pods in between.",
+        _code("v1.22.17", "pod_workers.go"),
+    )  # fmt: skip
     REJECTION_TEXT_WAS_REJECTED = Known(
         Area.MANAGER, "1.26", None,
         "The message of a refused pod begins `Pod was rejected: `; before, with `Pod `.",

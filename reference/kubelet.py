@@ -48,6 +48,7 @@ class Kubelet:
         self._names_qos = has(release, Behaviour.REJECTED_PODS_HAVE_QOS)
         self._names_qos_at_end = has(release, Behaviour.ENDED_PODS_HAVE_QOS)
         self._saved = 0
+        self._running_on: dict[str, str] = {}
 
     def copy(self) -> Kubelet:
         """An independent copy, with a runtime of its own."""
@@ -57,6 +58,7 @@ class Kubelet:
         twin.pods = dict(self.pods)
         twin._admitted = dict(self._admitted)
         twin._saved = self._saved
+        twin._running_on = dict(self._running_on)
         return twin
 
     def begin(self) -> None:
@@ -90,8 +92,10 @@ class Kubelet:
     def _wants_cpus(self, pod: Pod) -> bool:
         return self._manager.wants_cpus(pod)
 
-    def take_up(self, pods: Iterable[Pod]) -> None:
-        """Admit the pods one after the other, start what is admitted, and settle."""
+    def take_up(self, pods: Iterable[Pod], *, running_on: Iterable[Pod] = ()) -> None:
+        """Admit the pods one after the other, start what is admitted, and settle. ``running_on``:
+        refused pods whose containers are not ended (see :meth:`may_run_on`)."""
+        self._running_on |= {pod.name: pod.uid for pod in running_on}
         arrived = []
         for pod in pods:
             refusal = self._admit(pod)
@@ -106,24 +110,41 @@ class Kubelet:
             self._run(pod)
         self.settle()
 
+    @property
+    def forgets(self) -> bool:
+        """Whether it has forgotten to end containers of refused pods."""
+        return bool(self._running_on)
+
+    def may_run_on(self, pods: Iterable[Pod], before: Runtime) -> list[Pod]:
+        """The refused among these pods whose containers ran ``before``, which the release may
+        forget to end."""
+        if not has(self._release, Behaviour.REFUSED_MAY_RUN_ON):
+            return []
+        refused = (pod for pod in pods if self.pods[pod.name].phase is Phase.REJECTED)
+        return [pod for pod in refused if before.running().get(pod.uid)]
+
     def _qos(self, pod: Pod) -> str:
         return qos_class(as_judged(pod, release=self._release))
 
     def _is_ended(self, pod: Pod) -> bool:
         """Whether containers of the refused pod have to be ended, which makes its status whole."""
-        return self._names_qos_at_end and any(
-            self.runtime.runs(pod.uid, one.name) for one in pod.containers
+        return (
+            self._names_qos_at_end
+            and pod.name not in self._running_on
+            and any(self.runtime.runs(pod.uid, one.name) for one in pod.containers)
         )
 
     def drop(self, name: str) -> None:
         """The pod's manifest is gone: end its containers and forget it."""
         del self.pods[name]
         self._admitted.pop(name, None)
+        self._running_on.pop(name, None)
         self.settle()
 
     def settle(self) -> None:
         """End the containers of pods that are not there, and go through a reconcile round."""
         wanted = {pod.uid for pod in self._admitted.values()}
+        wanted.update(self._running_on.values())
         for uid in self.runtime.uids():
             if uid not in wanted:
                 self.runtime.remove_pod(uid)

@@ -7,11 +7,16 @@ How it works: manifests, state file and containers are the node's own and outliv
 kubelet that runs is one object; it is made by ``Start``, or gives up with an error. After every
 step everything that the step sets off has happened, one reconcile round included, so a view is
 always the settled one. A step that cannot be taken raises and changes nothing.
+
+A kubelet that hangs while it gives a pod its CPUs does nothing more until it is stopped: manifests
+come and go without effect (seen on 1.36.4, which SIGTERM still ends). What was done for the pod
+before, such as the CPUs of its first container, stays.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from itertools import combinations
 from typing import TypeAlias
 
 from reference.admission import fault_of, fault_of_whole
@@ -54,7 +59,7 @@ from reference.steps import (
     TamperQuota,
     WriteState,
 )
-from reference.view import Phase, View
+from reference.view import Phase, PodView, View
 
 __all__ = ["Node"]
 
@@ -105,6 +110,7 @@ class Node:
         self._runtime = Runtime()
         self._kubelet: Kubelet | None = None
         self._errors: tuple[str, ...] = ()
+        self._hangs = ""
         self._branches: list[_Branch] = []
 
     @property
@@ -114,7 +120,10 @@ class Node:
         return self._errors
 
     def do(self, step: Step) -> None:
-        """Take a step. Raises :class:`IllegalStep`, :class:`NotModelled`; then nothing changed."""
+        """Take a step. Raises :class:`IllegalStep`, :class:`NotModelled`; then nothing changed.
+
+        A kubelet that hangs in a step is no error: the view says so.
+        """
         branches, self._branches = self._branches, []
         try:
             self._do(step)
@@ -131,7 +140,7 @@ class Node:
                 self._start()
             case Stop():
                 self._running(step)
-                self._kubelet = None
+                self._kubelet, self._hangs = None, ""
             case Reboot(machine=name):
                 self._reboot(step, name)
             case Configure(config=config):
@@ -151,8 +160,8 @@ class Node:
             case Tamper(pod=name, container=container, cpus=cpus):
                 self._tamper(name, container, cpus)
             case AwaitReconcile():
-                self._running(step).settle()
-                self._save()
+                self._running(step)
+                self._settle()
             case OfflineCPUs(machine=name) | OnlineCPUs(machine=name):
                 # Nothing in a running kubelet listens: the next one finds another machine.
                 self._info = self._discover(self._trees(name), release=self._release)
@@ -168,18 +177,21 @@ class Node:
             case Spin() | RestartRuntime() | DaemonReload():
                 pass  # nothing that decides CPUs
 
-    def follow(self, seen: View) -> bool:
+    def follow(self, seen: View, *, late: bool = True) -> bool:
         """Go on from what was ``seen``, where the step just taken was decided by chance.
 
         A kubelet that starts admits its pods in a random order, and up to 1.17 goes through them in
         one when it gives them CPUs anew; :meth:`view` shows the outcome for the order of their
         names. Where ``seen`` equals an outcome of another order, the node
-        takes that one. Returns whether ``seen`` is now :meth:`view`.
+        takes that one. Returns whether ``seen`` is now :meth:`view`. Unless it is ``late``, what
+        the kubelet may forget to do is not counted as forgotten.
         """
         if self.view() == seen:
             return True
         before = (self._kubelet, self._runtime, self._state_file, self._shown)
         for branch in self._branches:
+            if branch[0].forgets and not late:
+                continue
             self._take(branch)
             if self.view() == seen:
                 return True
@@ -198,11 +210,12 @@ class Node:
             running=self._kubelet is not None,
             error=self._errors[0] if self._errors else "",
             exit_status=self._exit_status if self._errors else None,
-            pods=dict(self._kubelet.pods) if self._kubelet else {},
+            pods=self._pods(),
             assignments=by_pod(entries, self._runtime.owner, self._name),
             shared_pool=default,
             state_file=self._state_file,
             cpusets={self._name(uid): sets for uid, sets in self._runtime.running().items()},
+            hangs=self._hangs,
         )
 
     # -- steps -----------------------------------------------------------------------------------
@@ -216,22 +229,45 @@ class Node:
             self._errors = tuple(last_words(error, one, self._release) for one in error.possible)
             self._exit_status = status(error, self._release)
             return
-        branches = self._admitted_in_every_order(fresh)
+        try:
+            branches = self._admitted_in_every_order(fresh)
+        except KubeletHangs:
+            if len(self._manifests) > 1:  # whom it admitted before it hung is decided by chance
+                raise
+            self._hang_at_start(fresh)
+            return
         self._errors, self._branches = (), branches
         self._take(branches[0])
+
+    def _hang_at_start(self, fresh: Kubelet) -> None:
+        self._errors, self._gone = (), set()
+        self._kubelet, self._runtime = fresh, fresh.runtime
+        (pod,) = self._manifests.values()
+        self._take_up(pod)
+        self._save()
 
     def _admitted_in_every_order(self, fresh: Kubelet) -> list[_Branch]:
         """The kubelets that may come of this start, each different from the others."""
         pods = [self._decoded(self._manifests[name]) for name in self._by_file_name()]
         branches: list[_Branch] = []
-        for order in fresh.orders(pods):
-            kubelet = fresh.copy()
-            kubelet.take_up(order)
+        for kubelet in self._outcomes_of(fresh, pods):
             text = kubelet.unsaved_state()
             branch = (kubelet, self._state_file if text is None else text)
             if all(not _same(branch, other) for other in branches):
                 branches.append(branch)
         return branches
+
+    def _outcomes_of(self, fresh: Kubelet, pods: list[Pod]) -> Iterator[Kubelet]:
+        for order in fresh.orders(pods):
+            kubelet = fresh.copy()
+            kubelet.take_up(order)
+            yield kubelet
+            forgotten = kubelet.may_run_on(pods, fresh.runtime)
+            for count in range(1, len(forgotten) + 1):
+                for some in combinations(forgotten, count):
+                    kubelet = fresh.copy()
+                    kubelet.take_up(order, running_on=some)
+                    yield kubelet
 
     def _take(self, branch: _Branch) -> None:
         self._kubelet, text = branch
@@ -262,11 +298,19 @@ class Node:
             self._save()
 
     def _take_up(self, pod: Pod) -> None:
-        if self._kubelet is None:
+        if self._kubelet is None or self._hangs:
             return
         kubelet = self._kubelet.copy()
-        kubelet.take_up([self._decoded(pod)])
+        try:
+            kubelet.take_up([self._decoded(pod)])
+        except KubeletHangs as error:
+            self._hangs = str(error)
         self._kubelet, self._runtime = kubelet, kubelet.runtime
+
+    def _settle(self) -> None:
+        if self._kubelet is not None and not self._hangs:
+            self._kubelet.settle()
+            self._save()
 
     def _decoded(self, pod: Pod) -> Pod:
         return as_decoded(pod, self._config.feature_gates, release=self._release)
@@ -298,7 +342,7 @@ class Node:
             raise IllegalStep(f"Delete: no pod {name}")
         pod = self._manifests.pop(name)
         self._gone.add(pod.uid)
-        if self._kubelet is not None:
+        if self._kubelet is not None and not self._hangs:
             self._kubelet.drop(name)
             self._save()
 
@@ -314,6 +358,13 @@ class Node:
         return pod.uid
 
     # -- parts -----------------------------------------------------------------------------------
+
+    def _pods(self) -> dict[str, PodView]:
+        """What a running kubelet shows; one that hangs has not taken up the other manifests."""
+        if self._kubelet is None:
+            return {}
+        waiting = self._manifests if self._hangs else ()
+        return {**{name: PodView(Phase.PENDING) for name in waiting}, **self._kubelet.pods}
 
     def _running(self, step: Step) -> Kubelet:
         if self._kubelet is None:

@@ -58,6 +58,9 @@ class View:
     ``""`` while it runs, and when it was stopped on purpose. ``exit_status``: of a kubelet that
     gave up by itself, else ``None``.
 
+    ``hangs``: why a kubelet is known to do nothing any more, ``""`` where it answers. The model and
+    a subject say this in different words, so it is no part of what makes two views equal.
+
     ``pods``: by pod name. ``assignments``: exclusive CPUs by pod name, then container, as the
     kubelet holds them (read from its state file, uids turned into names; a uid of no known pod
     stays a uid). ``shared_pool``: the default set there; both are empty while there is no state
@@ -84,3 +87,4 @@ class View:
     cpusets: Mapping[str, Mapping[str, CPUSet | None]] = field(default_factory=dict)
     enforced: Mapping[str, Mapping[str, Enforced]] = field(default_factory=dict, compare=False)
     told: Mapping[str, Mapping[str, CPUSet]] | None = field(default=None, compare=False)
+    hangs: str = field(default="", compare=False)

@@ -10,14 +10,17 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
+from conformance.checks import EXCLUSIVE_TO_ONE
 from conformance.lockstep import LockstepNode
 from conformance.pods import best_effort, guaranteed
 from conformance.results import Difference
-from conformance.scenario import Needs, scenario
+from conformance.scenario import Level, Needs, scenario
 from conformance.scenarios.sources import (
     ACROSS_CORES,
     ACROSS_NUMA,
     BY_SOCKET,
+    EMPTY_POOL,
+    ENDLESS_SEARCH,
     FULL_PCPUS,
     STRICT,
     UNCORE_CACHE,
@@ -202,6 +205,42 @@ def numa_distribution_of_whole_cores(node: LockstepNode) -> None:
     _promise_whole_cores(node, node.taken("a"))
 
 
+#: One thread of each of four cores of :data:`_INTERLEAVED`, in NUMA nodes of two sockets.
+_HALF_CORES: Final = CPUSet([7, 34, 44, 64])
+_INTERLEAVED: Final = "2s-4n-40c-smt2-interleaved"
+
+
+@scenario(
+    "options/numa-distribution-may-hang",
+    "Where half cores are left over, a request that is spread over NUMA nodes may hang the kubelet",
+    ENDLESS_SEARCH,
+    level=Level.EXTENDED,
+    since="1.23",
+    machine=_INTERLEAVED,
+    capabilities=[Capability.RESTART],
+)
+def numa_distribution_may_hang(node: LockstepNode) -> None:
+    """A defect, stated here so that nobody is surprised: the kubelet deals out whole cores to NUMA
+    nodes that have CPUs left, though no whole core, and never ends. It takes up no other pod until
+    it is stopped and the manifest is gone; then it runs as before. A kubelet that answers gives
+    whole cores without a reserved CPU."""
+    node.expect_hang()
+    options = ("distribute-cpus-across-numa", "full-pcpus-only")
+    node.boot(_with(node, *options, reserved=_HALF_CORES))
+    node.apply(guaranteed("small", "1500m"))
+    node.apply(guaranteed("large", 70))
+    if not node.hangs:
+        large = node.taken("large")
+        node.promise_equal("As many as requested", "size of large/c", 70, len(large))
+        _promise_whole_cores(node, large)
+        return
+    node.kill()
+    node.delete("large")
+    node.start()
+    node.promise_running("The kubelet runs without the pod")
+    node.promise_cpus("Every CPU is free again", "small/c", node.cpus, node.cpuset("small"))
+
+
 # -- distribute-cpus-across-cores ----------------------------------------------------------------
 
 
@@ -292,6 +331,39 @@ def strict_starts_again(node: LockstepNode) -> None:
     view = node.start()
     node.promise_equal("The kubelet runs", "whether it runs", True, view.running)
     node.promise_cpus("The container keeps its CPU", "exclusive CPUs a/c", held, node.taken("a"))
+
+
+@scenario(
+    "options/strict-empties-the-pool",
+    "Under strict-cpu-reservation exclusive CPUs may leave shared containers none of their own",
+    EMPTY_POOL,
+    level=Level.EXTENDED,
+    since="1.32",
+    needs=Needs(free=2),
+    capabilities=[Capability.CPUSETS, Capability.RESTART, Capability.START_ERROR],
+)
+def strict_empties_the_pool(node: LockstepNode) -> None:
+    """A defect, stated here so that nobody is surprised: it breaks the promise that exclusive CPUs
+    belong to one container alone. A request may take the last CPU of the pool. Shared containers
+    that run then stay on CPUs that are exclusive to another, new ones run without a cpuset, and the
+    kubelet does not start again."""
+    node.expect_broken(EXCLUSIVE_TO_ONE)
+    node.boot(_with(node, "strict-cpu-reservation"))
+    node.apply(best_effort("early"))
+    before = node.cpuset("early")
+    node.apply(guaranteed("a", len(node.free)))
+    node.promise_cpus(
+        "All CPUs of the pool are taken", "exclusive CPUs a/c", before, node.taken("a")
+    )
+    node.promise_cpus("The pool is empty", "shared pool", CPUSet(), node.view.shared_pool)
+    stays = "A shared container that runs stays on them"
+    node.promise_cpus(stays, "cpuset early/c", before, node.cpuset("early"))
+    node.apply(best_effort("late"))
+    bare = "A new one runs without a cpuset"
+    node.promise_cpus(bare, "cpuset late/c", CPUSet(), node.cpuset("late"))
+    node.kill()
+    node.start()
+    node.promise_refusal("default cpuset cannot be empty")
 
 
 @scenario(

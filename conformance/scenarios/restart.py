@@ -164,14 +164,14 @@ def reboot_keeps_assignments(node: LockstepNode) -> None:
     capabilities=[*_RESTART, Capability.TAMPER],
 )
 def restart_repairs_a_changed_cpuset(node: LockstepNode) -> None:
-    """Between its starts the kubelet sends an update only when the wanted set changes, so until
-    then the container runs where it was put."""
+    """Between its starts the kubelet has to send an update only when the wanted set changes, so
+    until then the container may run where it was put. A kubelet that sends one more repairs it
+    earlier, which is no offence."""
     node.boot()
     node.apply(guaranteed("a", 1))
     held = node.taken("a")
     node.tamper("a", "c", node.cpus)
     node.await_reconcile()
-    node.promise_cpus("No round repairs it", "cpuset a/c", node.cpus, node.cpuset("a"))
     node.kill()
     node.start()
     node.promise_cpus("The start does", "cpuset a/c", held, node.cpuset("a"))

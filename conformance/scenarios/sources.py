@@ -86,6 +86,10 @@ ACROSS_NUMA: Final = Source(
     "KEP-2902, CPU Manager: distribute-cpus-across-numa",
     f"{_KEPS}/2902-cpumanager-distribute-cpus-policy-option",
 )
+ENDLESS_SEARCH: Final = Source(
+    "Pull request 140730: distribute-cpus-across-numa with full-pcpus-only searches for ever",
+    f"{_ISSUES}/pull/140730",
+)
 BY_SOCKET: Final = Source(
     "KEP-3327, CPU Manager: align-by-socket",
     f"{_KEPS}/3327-align-by-socket",
@@ -97,6 +101,10 @@ ACROSS_CORES: Final = Source(
 STRICT: Final = Source(
     "KEP-4540, CPU Manager: strict-cpu-reservation",
     f"{_KEPS}/4540-strict-cpu-reservation",
+)
+EMPTY_POOL: Final = Source(
+    "Issue 141196: under strict-cpu-reservation exclusive CPUs may empty the shared pool",
+    f"{_ISSUES}/issues/141196",
 )
 UNCORE_CACHE: Final = Source(
     "KEP-4800, CPU Manager: prefer-align-cpus-by-uncorecache",

@@ -13,7 +13,12 @@ from conformance.subject import SubjectUsageError
 from conformance.subjects.reference import ReferenceSubject
 from reference import NEWEST, CPUManager, CPUSet, CPUTopology, Node
 from reference.by_container import ManagerByContainer
-from reference.errors import TopologyAffinityError
+from reference.errors import (
+    AllocationHangs,
+    NotEnoughCPUs,
+    SMTAlignmentError,
+    TopologyAffinityError,
+)
 from reference.hints import Hint
 from reference.policy import Policy, StaticPolicy, make_policy
 from reference.qos import exclusive_cpus, pod_milli_cpus
@@ -53,6 +58,28 @@ class IgnoresWholeCores(StaticPolicy):
 
     def require_whole_cores(self, state: State, count: int) -> None:
         """Nothing is required."""
+
+
+class HangsOverOddRequests(StaticPolicy):
+    """Searches for whole cores for ever where the request is not a multiple of a core's size."""
+
+    def require_whole_cores(self, state: State, count: int) -> None:
+        """Hangs instead of refusing."""
+        try:
+            super().require_whole_cores(state, count)
+        except SMTAlignmentError as error:
+            raise AllocationHangs(f"{error}, and the search goes on") from error
+
+
+class EndsWithHalfCores(StaticPolicy):
+    """Where its search for whole cores has no end, takes the lowest CPUs."""
+
+    def take(self, available: CPUSet, count: int) -> CPUSet:
+        """Answers always."""
+        try:
+            return super().take(available, count)
+        except AllocationHangs:
+            return CPUSet(list(available)[:count])
 
 
 class IgnoresTheHint(StaticPolicy):
@@ -209,6 +236,16 @@ class GivesReservedAway(StaticPolicy):
         return state.default
 
 
+class KeepsACPUShared(StaticPolicy):
+    """Refuses a request that takes the pool's last CPU (what pull request 141197 is to do)."""
+
+    def take(self, available: CPUSet, count: int) -> CPUSet:
+        """As if one CPU less were free."""
+        if count >= len(available):
+            raise NotEnoughCPUs(count, len(available) - 1)
+        return super().take(available, count)
+
+
 class ForgetsBaselines(CPUManager):
     """Knows what containers hold, and not what they were given first."""
 
@@ -259,6 +296,11 @@ MINIATURES: Final[dict[str, Miniature]] = {
     "forgets-to-give-back": Miniature(ForgetsToGiveBack, "pool/deletion-returns-cpus"),
     "trusts-its-state": Miniature(TrustsItsState, "machine/cpu-upgrade-incident"),
     "ignores-full-pcpus-only": Miniature(IgnoresWholeCores, "options/full-pcpus-odd-is-rejected"),
+    "hangs-over-odd-requests": Miniature(
+        HangsOverOddRequests, "options/full-pcpus-odd-is-rejected"
+    ),
+    "ends-with-half-cores": Miniature(EndsWithHalfCores, "options/numa-distribution-may-hang"),
+    "keeps-a-cpu-shared": Miniature(KeepsACPUShared, "options/strict-empties-the-pool"),
     "ignores-the-hint": Miniature(
         IgnoresTheHint, "topology/single-numa-node-keeps-together", machine=_TWO_NODES
     ),

@@ -6,12 +6,18 @@ from dataclasses import replace
 
 import pytest
 
-from conformance.checks import Situation, cpu_difference, differences, violations
+from conformance.checks import (
+    EXCLUSIVE_TO_ONE,
+    Situation,
+    cpu_difference,
+    differences,
+    violations,
+)
 from conformance.pods import best_effort, exclusive, guaranteed, guaranteed_of
 from conformance.results import Difference
 from conformance.subject import Capability
 from reference import CPUSet
-from reference.steps import Kind, KubeletConfig, Pod
+from reference.steps import Kind, KubeletConfig, Pod, PodResources
 from reference.view import Phase, PodView, View
 
 ALL = frozenset(Capability)
@@ -236,15 +242,56 @@ def test_a_strict_reservation_that_is_switched_off_is_none() -> None:
     assert violations(STRICT_GOOD, replace(STRICT, config=config))
 
 
-def test_an_empty_pool_under_a_strict_reservation_is_applied_to_nobody() -> None:
-    """Exclusive containers are still held to the state file."""
+EMPTIED = replace(
+    GOOD,
+    assignments={"a": {"c": cpus("1-3")}},
+    shared_pool=CPUSet(),
+    cpusets={"a": {"c": cpus("1-3")}, "s": {"c": cpus("0")}},
+)
+
+
+@pytest.mark.parametrize(("seen", "met"), [(None, "1-3"), (cpus("0,2-3"), "2-3")])
+def test_a_shared_container_on_exclusive_cpus_is_never_overlooked(
+    seen: CPUSet | None, met: str
+) -> None:
+    """Under a strict reservation that has emptied the pool, what a shared container's cpuset has to
+    be is not said (kubernetes/kubernetes#141196); what it may not be is."""
     situation = replace(STRICT, pods={"a": guaranteed("a", 3), "s": best_effort("s")})
+    assert violations(EMPTIED, situation) == []
+    view = replace(EMPTIED, cpusets={**EMPTIED.cpusets, "s": {"c": seen}})
+    (found,) = violations(view, situation)
+    assert found.rule == EXCLUSIVE_TO_ONE
+    assert found.difference.what == "cpuset s/c and exclusive CPUs a/c"
+    assert found.difference.unexpected == met
+    assert violations(view, replace(situation, tampered={("s", "c")})) == []
+
+
+def test_exclusive_containers_are_held_to_the_state_file_though_the_pool_is_empty() -> None:
+    situation = replace(STRICT, pods={"a": guaranteed("a", 3)})
+    wrong = replace(EMPTIED, cpusets={"a": {"c": cpus("1-2")}})
+    assert [one.difference.missing for one in violations(wrong, situation)] == ["3"]
+
+
+def test_containers_that_may_share_with_their_pod_are_not_accused() -> None:
+    """Those that reuse the CPUs of an init container, and those of a pod with pod-level
+    resources."""
+    container = guaranteed("a", 2).containers[0]
+    init = replace(container, name="i", kind=Kind.INIT)
+    reusing = replace(guaranteed("a", 2), containers=(init, container))
+    whole = replace(guaranteed("a", 2, 2), resources=PodResources(cpu_request="2", cpu_limit="2"))
+    for pod, other in ((reusing, "i"), (whole, "c2")):
+        name = pod.containers[-1 if other == "i" else 0].name
+        held = {name: cpus("1-2"), other: cpus("1-2")}
+        view = replace(GOOD, assignments={"a": held}, cpusets={"a": dict(held)})
+        assert violations(view, replace(SITUATION, pods={"a": pod})) == []
+
+
+def test_what_a_release_may_forget_to_end_is_not_accused() -> None:
+    """Containers of a pod that a 1.22 refuses at its start (behaviour ``REFUSED_MAY_RUN_ON``)."""
     view = replace(
         GOOD,
-        assignments={"a": {"c": cpus("1-3")}},
-        shared_pool=CPUSet(),
-        cpusets={"a": {"c": cpus("1-3")}, "s": {"c": None}},
+        pods={**GOOD.pods, "s": PodView(Phase.REJECTED, "R", "M")},
+        cpusets={**GOOD.cpusets, "s": {"c": cpus("1-2")}},
     )
-    assert violations(view, situation) == []
-    wrong = replace(view, cpusets={"a": {"c": cpus("1-2")}})
-    assert [one.difference.missing for one in violations(wrong, situation)] == ["3"]
+    assert violations(view, replace(SITUATION, release="1.22")) == []
+    assert len(violations(view, replace(SITUATION, release="1.23"))) == 2

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
+from typing import cast
 
 import pytest
 
 from conformance.checks import EXCLUSIVE_TO_ONE, RESERVED_STAY
 from conformance.judge import Case, judge
-from conformance.lockstep import Divergence, LockstepNode
+from conformance.lockstep import Divergence, LockstepNode, OracleMaker
 from conformance.oracle import ModelOracle
 from conformance.pods import guaranteed
-from conformance.scenario import Scenario, Source
+from conformance.scenario import Scenario, Source, find
 from conformance.subject import Capability, SubjectInfo, SubjectLostError
 from conformance.subjects.reference import ReferenceSubject
 from reference import NEWEST, DiscoveryError, Node
@@ -171,6 +173,79 @@ def test_a_step_that_cannot_be_carried_out_is_unknown() -> None:
     assert "its last line" in result.explanation
 
 
+def _seen_hanging(_: Node, view: View) -> View:
+    return replace(view, hangs="no effect in 15 s") if view.pods else view
+
+
+def _applies(node: LockstepNode) -> None:
+    node.boot()
+    node.apply(guaranteed("a", 2))
+
+
+def test_a_subject_that_hangs_fails_and_its_log_is_shown() -> None:
+    """It is no case of "could not tell": the model answers."""
+    result = judge(_case(_applies), Doctored(_seen_hanging), oracle=_oracle, release=NEWEST).result
+    assert result.verdict == "fail"
+    assert result.reason.startswith("hang: the kubelet answers the step “apply")
+    assert result.failure is not None
+    (found,) = result.failure.differences
+    assert (found.expected, found.seen) == ("answers", "hangs: no effect in 15 s")
+    assert "a log line" in result.explanation
+
+
+def test_a_hang_that_the_model_does_not_know_is_not_excused() -> None:
+    """Only a known defect of the release is, though the scenario allows for it."""
+
+    def allows(node: LockstepNode) -> None:
+        node.expect_hang()
+        _applies(node)
+
+    result = judge(_case(allows), Doctored(_seen_hanging), oracle=_oracle, release=NEWEST).result
+    assert result.verdict == "fail"
+    assert result.reason.startswith("hang: ")
+
+
+ENDLESS = Case(
+    cast(Scenario, find("options/numa-distribution-may-hang")),
+    machine("2s-4n-40c-smt2-interleaved"),
+)
+
+
+def test_a_hang_of_the_release_breaks_a_promise_of_an_answer() -> None:
+    """The explanation says that the release does so too."""
+
+    def promises(node: LockstepNode) -> None:
+        node.expect_hang = lambda: None  # type: ignore[method-assign]
+        ENDLESS.scenario.body(node)
+
+    case = replace(ENDLESS, scenario=replace(ENDLESS.scenario, body=promises))
+    result = judge(case, ReferenceSubject(), oracle=_oracle, release=NEWEST).result
+    assert result.verdict == "fail"
+    assert "the model of 1.36 hangs here as well: 2 CPUs are to be dealt out" in result.explanation
+
+
+@pytest.mark.parametrize("release", [NEWEST, f"{NEWEST}+distribution-ends"])
+def test_a_kubelet_with_the_fix_is_not_accused_of_answering(release: str) -> None:
+    """Whether the user says that it carries the fix or not. Where not, the model says nothing more
+    and the promise judges."""
+    subject = ReferenceSubject(release=f"{NEWEST}+distribution-ends")
+    result = judge(ENDLESS, subject, oracle=_oracle_of(release), release=release).result
+    assert result.verdict == "pass", result.explanation
+    assert result.witness.endswith("then the promise alone") is (release == NEWEST)
+
+
+def test_a_kubelet_that_is_said_to_have_the_fix_may_not_hang() -> None:
+    """Although the scenario allows for a hang."""
+    release = f"{NEWEST}+distribution-ends"
+    result = judge(ENDLESS, ReferenceSubject(), oracle=_oracle_of(release), release=release).result
+    assert result.verdict == "fail"
+    assert result.reason.startswith("hang: ")
+
+
+def _oracle_of(release: str) -> OracleMaker:
+    return partial(ModelOracle, release=release)
+
+
 def test_a_scenario_without_a_step_is_never_a_pass() -> None:
     """It has proved nothing."""
     result = judge(
@@ -237,6 +312,48 @@ def test_a_known_defect_is_not_held_against_the_subject() -> None:
     with pytest.raises(Divergence) as caught:
         node.boot()
     assert caught.value.failure.rule.startswith("After the step")
+
+
+def test_an_update_more_than_is_owed_is_not_accused() -> None:
+    """Here a kubelet that repairs a changed cpuset at once."""
+
+    def mended(_: Node, view: View) -> View:
+        return replace(view, cpusets={**view.cpusets, **view.assignments})
+
+    scenario = find("reconcile/restart-repairs-a-changed-cpuset")
+    assert scenario is not None
+    result = judge(Case(scenario, MACHINE), Doctored(mended), oracle=_oracle, release=NEWEST).result
+    assert result.verdict == "pass", result.explanation
+
+
+def test_an_update_to_the_wrong_cpus_is_accused() -> None:
+    def moved(_: Node, view: View) -> View:
+        return replace(view, cpusets={"a": {"c": node.cpus - node.reserved}})
+
+    subject = Doctored(lambda _, view: view)
+    node = _lockstep(subject)
+    node.boot()
+    node.apply(guaranteed("a", 1))
+    subject._change = moved
+    with pytest.raises(Divergence, match="After the step"):
+        node.tamper("a", "c", node.cpus)
+
+
+def test_a_shared_container_on_exclusive_cpus_is_accused_where_nothing_was_said() -> None:
+    """Under a strict reservation that leaves the pool empty (kubernetes/kubernetes#141196)."""
+    scenario = find("options/strict-empties-the-pool")
+    assert scenario is not None
+
+    def says_nothing(node: LockstepNode) -> None:
+        node.expect_broken = lambda *rules: None  # type: ignore[method-assign]
+        scenario.body(node)
+
+    case = Case(replace(scenario, body=says_nothing), MACHINE)
+    result = judge(case, ReferenceSubject(), oracle=_oracle, release=NEWEST).result
+    assert (result.verdict, result.reason) == ("fail", EXCLUSIVE_TO_ONE)
+    assert result.failure is not None
+    (found,) = result.failure.differences
+    assert found.what == "cpuset early/c and exclusive CPUs a/c"
 
 
 def test_lost_cpus_must_be_lost() -> None:

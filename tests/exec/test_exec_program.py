@@ -8,17 +8,24 @@ import select
 import signal
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 import topologies
+from conformance.judge import Case, judge
+from conformance.oracle import ModelOracle
+from conformance.pods import guaranteed
+from conformance.scenario import find
 from conformance.subject import SubjectLostError, SubjectSetupError, SubjectUsageError
 from conformance.subjects import open_subject
 from conformance.subjects.exec import ExecSubject, wire
 from conformance.subjects.exec.program import Program
+from conformance.subjects.processor import ProcessorTime
 from reference import CPUSet
-from reference.steps import KubeletConfig, RemoveState, Start
+from reference.steps import Apply, KubeletConfig, RemoveState, Start, Stop
+from reference.view import Phase, PodView
 
 CONFIG = KubeletConfig(reserved_system_cpus=CPUSet([0]))
 
@@ -67,15 +74,49 @@ def test_what_a_program_does_at_once_is_a_setup_error(
 
 
 def test_a_program_that_hangs_is_killed_after_its_time(wrong: str) -> None:
+    """Its kubelet hangs until it is stopped; then another program takes its place."""
     subject = ExecSubject.open(f"{wrong} hang", patience=1.0)
     node = subject.node(topologies.machine("1s-1n-4c-smt1"), CONFIG)
-    with pytest.raises(SubjectLostError, match=r"hangs: no answer in 1 s") as caught:
-        node.do(Start())
-    assert "about to hang" in caught.value.evidence
-    with pytest.raises(SubjectLostError, match="hangs"):
-        node.do(Start())
+    node.do(Start())
+    assert node.view().hangs == "the program hangs: no answer in 1 s"
+    assert "about to hang" in node.evidence()
+    node.do(Apply(guaranteed("a", 1)))
+    assert node.view().pods == {"a": PodView(Phase.PENDING)}
+    node.do(Stop(kill=True))
+    assert node.view().hangs == ""
+    node.do(RemoveState())
     fresh = subject.node(topologies.machine("1s-1n-4c-smt1"), CONFIG)
-    fresh.do(RemoveState())  # a new process holds this one
+    fresh.do(RemoveState())  # the new process holds this one too
+    subject.close()
+
+
+def test_a_program_that_hangs_fails(wrong: str) -> None:
+    """It is a verdict, with the deadline and the last of what it said."""
+    subject = ExecSubject.open(f"{wrong} hang", patience=1.0)
+    scenario = find("pool/shrinks-and-grows")
+    assert scenario is not None
+    case = Case(scenario, topologies.machine("1s-1n-4c-smt1"))
+    result = judge(case, subject, oracle=_oracle, release="1.36").result
+    subject.close()
+    assert result.verdict == "fail"
+    assert result.reason == "hang: the kubelet answers the step “start the kubelet” in time"
+    assert "hangs: the program hangs: no answer in 1 s" in result.explanation
+    assert "about to hang" in result.explanation
+
+
+_oracle = partial(ModelOracle, release="1.36")
+
+
+def test_a_program_that_was_given_no_processor_does_not_hang(
+    wrong: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Then nothing can be told of it."""
+    times = iter([ProcessorTime(0.0, 0.0), ProcessorTime(0.0, 0.5)])
+    monkeypatch.setattr("conformance.subjects.exec.channel.processor_time", lambda _: next(times))
+    subject = ExecSubject.open(f"{wrong} hang", patience=0.6)
+    node = subject.node(topologies.machine("1s-1n-4c-smt1"), CONFIG)
+    with pytest.raises(SubjectLostError, match="this host is too busy"):
+        node.do(Start())
     subject.close()
 
 

@@ -347,9 +347,11 @@ def test_a_kubelet_that_hangs_in_an_allocation_is_a_view(kubelet_path: str) -> N
     assert view.running
     assert view.pods["stuck"].phase is Phase.PENDING
     assert view.assignments == {}
+    assert view.hangs.startswith("no effect in 2 s: it has begun nothing for pod stuck; it used ")
     assert "AllocateCPUs" in node.evidence()
     node.do(Stop(kill=True))
     assert not node.view().running
+    assert node.view().hangs == ""
     opened.close()
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import subprocess
+import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -12,6 +14,7 @@ from pathlib import Path
 import pytest
 
 import topologies
+from conformance.smoke import smoke
 from conformance.subject import (
     OF_REAL_NODES,
     Capability,
@@ -23,6 +26,7 @@ from conformance.subjects.kubelet import KubeletSubject
 from conformance.subjects.kubelet import node as node_module
 from conformance.subjects.kubelet import subject as subject_module
 from conformance.subjects.kubelet.node import Patience
+from conformance.subjects.processor import ProcessorTime, processor_time
 from reference.steps import KubeletConfig, Start, Stop
 
 Script = Callable[[str], Path]
@@ -208,17 +212,43 @@ def test_a_kubelet_that_dies_of_a_signal_has_a_shells_status(script: Script) -> 
     opened.close()
 
 
-def test_a_kubelet_that_hangs_is_lost_with_its_last_words(
-    script: Script, impatient: Patience
-) -> None:
+def test_a_kubelet_that_does_not_come_up_hangs(script: Script, impatient: Patience) -> None:
+    """That is a view, with its last words as evidence; nothing of it is left afterwards."""
     path = script(POSER.format(rest="print('last words', flush=True)\n" + HANG))
-    with pytest.raises(SubjectLostError, match=r"hangs: not up after 0\.7 s") as caught:
-        started(path, impatient)
-    assert "it never called the container runtime" in str(caught.value)
-    assert "last words" in caught.value.evidence
+    opened = KubeletSubject.open(str(path), patience=impatient)
+    node = opened.node(topologies.machine("1s-1n-4c-smt1"), KubeletConfig())
+    node.do(Start())
+    seen = node.settle(lambda view: False)
+    assert seen.running
+    assert seen.hangs.startswith("not up after 0.7 s: it never called the container runtime; ")
+    assert "last words" in node.evidence()
+    node.do(Stop(kill=True))
+    assert node.view().hangs == ""
+    opened.close()
+    with pytest.raises(ProcessLookupError):
+        os.kill(node.sandbox.pid, 0)
 
 
-def test_a_kubelet_that_ignores_sigterm_is_lost(script: Script, impatient: Patience) -> None:
+def test_a_kubelet_that_was_given_no_processor_does_not_hang(
+    script: Script, impatient: Patience, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Then nothing can be told of it."""
+    times = iter([ProcessorTime(0.0, 1.0), ProcessorTime(0.01, 1.6)])
+    monkeypatch.setattr(node_module, "processor_time", lambda pid: next(times))
+    with pytest.raises(SubjectLostError, match=r"this host is too busy: in 0\.7 s the kubelet had"):
+        started(script(POSER.format(rest=HANG)), impatient)
+
+
+def test_a_smoke_test_tells_of_a_kubelet_that_hangs(script: Script, impatient: Patience) -> None:
+    opened = KubeletSubject.open(str(script(POSER.format(rest=HANG))), patience=impatient)
+    with pytest.raises(
+        SubjectSetupError, match=r"hangs on the simplest machine.*not up after 0\.7"
+    ):
+        smoke(opened)
+    opened.close()
+
+
+def test_a_kubelet_that_ignores_sigterm_hangs(script: Script, impatient: Patience) -> None:
     """Nothing of it is left afterwards all the same."""
     sock = "/var/lib/kubelet/device-plugins/kubelet.sock"
     rest = f"""
@@ -238,8 +268,10 @@ http.server.HTTPServer(("127.0.0.1", 10255), Handler).serve_forever()
     node = opened.node(topologies.machine("1s-1n-4c-smt1"), KubeletConfig())
     node.do(Start())
     outer = os.pidfd_open(node.sandbox.pid)
-    with pytest.raises(SubjectLostError, match=r"did not end in 0\.5 s"):
-        node.do(Stop())
+    node.do(Stop())
+    seen = node.view()
+    assert not seen.running
+    assert seen.hangs.startswith("not ended 0.5 s after SIGTERM; ")
     opened.close()
     opened.close()
     with pytest.raises(ProcessLookupError):
@@ -247,3 +279,29 @@ http.server.HTTPServer(("127.0.0.1", 10255), Handler).serve_forever()
     os.close(outer)
     with pytest.raises(SubjectLostError, match="the node is closed"):
         node.view()
+
+
+def test_processor_time_counts_what_a_process_started() -> None:
+    """A child that spins is its parent's business."""
+    spin = "import time\nwhile time.process_time() < 0.3: pass\nprint(flush=True); input()"
+    nested = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {spin!r}])"
+    with subprocess.Popen(
+        [sys.executable, "-c", nested], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        assert processor_time(process.pid).used >= 0.3
+        process.communicate(b"\n")
+    assert processor_time(process.pid) == ProcessorTime()
+
+
+@pytest.mark.parametrize(
+    ("used", "waited", "starved"),
+    [(0.1, 14.0, True), (5.0, 10.0, False), (0.1, 0.2, False)],
+    ids=["never ran", "spins beside others", "sleeps"],
+)
+def test_a_program_is_starved_that_wanted_to_run_and_did_not(
+    used: float, waited: float, starved: bool
+) -> None:
+    before = ProcessorTime(1.0, 1.0)
+    assert ProcessorTime(1.0 + used, 1.0 + waited).since(before).is_starved(15.0) is starved

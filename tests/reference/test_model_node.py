@@ -340,6 +340,26 @@ def test_a_refused_pod_whose_containers_are_ended_gets_a_whole_status(
     assert _refused_after_a_restart(release).view().pods["a"].qos == qos
 
 
+@pytest.mark.parametrize("release", ["1.21", "1.22", "1.23"])
+def test_a_refused_pod_may_keep_its_containers(release: str) -> None:
+    """Behaviour ``REFUSED_MAY_RUN_ON``, seen on 1.22.17: every other start, where somebody looks on
+    all the time. It counts as forgotten only once it is late."""
+    one = _refused_after_a_restart(release)
+    ended = one.view()
+    cpus = CPUSet.parse("2-3,5-6,10-11,13-14")
+    kept = replace(
+        ended,
+        pods={**ended.pods, "a": replace(ended.pods["a"], qos="")},
+        cpusets={**ended.cpusets, "a": {"c1": cpus}},
+    )
+    assert "a" not in ended.cpusets
+    assert not one.follow(kept, late=False)
+    assert one.view() == ended
+    assert one.follow(kept) is (release == "1.22")
+    one.do(Delete("a"))
+    assert "a" not in one.view().cpusets
+
+
 def test_too_many_orders_are_not_modelled() -> None:
     applied = [Apply(pod(f"p{i}", "1")) for i in range(7)]
     one = node(*applied)

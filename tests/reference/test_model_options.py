@@ -11,7 +11,6 @@ from reference import (
     Checkpoint,
     ConfigurationError,
     CPUSet,
-    IllegalStep,
     KubeletHangs,
     Node,
     NotModelled,
@@ -22,6 +21,7 @@ from reference import (
 )
 from reference.steps import (
     Apply,
+    AwaitReconcile,
     Configure,
     Container,
     Delete,
@@ -287,8 +287,8 @@ def test_options_choose_the_reserved_cpus(options: tuple[str, ...], reserved: st
     assert str(policy.reserved) == reserved
 
 
-def test_a_kubelet_that_hangs_is_not_modelled_and_nothing_has_changed() -> None:
-    """kubernetes/kubernetes#140730. The real one kept its lock and admitted nobody any more."""
+def _hanging() -> Node:
+    """A node whose kubelet hangs over pod h (kubernetes/kubernetes#140730)."""
     holder = pod("p", 6)
     state = Checkpoint(
         "static",
@@ -297,17 +297,47 @@ def test_a_kubelet_that_hangs_is_not_modelled_and_nothing_has_changed() -> None:
     ).dumps()
     settings = config(NUMA, FULL, reserved="0,4")
     one = node("2s-4n-16c-smt2", settings, WriteState(state), Apply(holder), Start())
-    before = one.view()
-    with pytest.raises(NotModelled, match="the kubelet hangs") as caught:
-        one.do(Apply(pod("h", 22)))
-    assert isinstance(caught.value.__cause__, KubeletHangs)
-    assert one.view() == before
-    one.do(Apply(pod("h", 20)))
-    assert one.view().pods["h"].phase is Phase.RUNNING
+    one.do(Apply(pod("h", 22)))
+    return one
 
 
-def test_a_pod_of_which_the_second_container_hangs_leaves_no_trace() -> None:
-    """Not even what its first container was given."""
+def test_a_kubelet_that_hangs_takes_nothing_up_until_it_is_stopped() -> None:
+    """As the real one: it kept its lock and admitted nobody any more, and SIGTERM ended it."""
+    one = _hanging()
+    hung = one.view()
+    assert hung.running
+    assert "140730" in hung.hangs
+    assert hung.pods["h"].phase is Phase.PENDING
+    assert hung.pods["p"].phase is Phase.RUNNING
+    for step in (Apply(pod("i", 2)), Delete("p"), AwaitReconcile()):
+        one.do(step)
+        assert one.view().hangs == hung.hangs
+        assert one.view().state_file == hung.state_file
+        assert one.view().cpusets == hung.cpusets
+    assert one.view().pods["i"].phase is Phase.PENDING
+    for after in (Stop(), Delete("h"), Start()):
+        one.do(after)
+    assert one.view().hangs == ""
+    assert {name: each.phase for name, each in one.view().pods.items()} == {"i": Phase.RUNNING}
+
+
+def test_a_kubelet_that_starts_hangs_over_its_only_pod_again() -> None:
+    """Whom of several it admitted before is decided by chance."""
+    settings = config(NUMA, FULL, reserved="7,34,44,64")
+    steps = (Start(), Apply(pod("h", 70)), Stop(kill=True))
+    one = node("2s-4n-40c-smt2-interleaved", settings, *steps)
+    assert one.view().hangs == ""
+    one.do(Start())
+    assert "140730" in one.view().hangs
+    assert one.view().pods == {"h": PodView(Phase.PENDING)}
+    for step in (Stop(kill=True), Apply(pod("i", 2))):
+        one.do(step)
+    with pytest.raises(NotModelled, match="Start: the kubelet hangs"):
+        one.do(Start())
+
+
+def test_a_pod_of_which_the_second_container_hangs_keeps_what_its_first_was_given() -> None:
+    """The state file is written container by container."""
     holder = pod("p", 6)
     state = Checkpoint(
         "static",
@@ -331,14 +361,12 @@ def test_a_pod_of_which_the_second_container_hangs_leaves_no_trace() -> None:
     )
     for step in (WriteState(state), Apply(holder), Start()):
         one.do(step)
-    before = one.view()
-    with pytest.raises(NotModelled):
-        one.do(Apply(pod("h", 4, 2)))
-    assert one.view() == before
-    with pytest.raises(IllegalStep):
-        one.do(Delete("h"))
-    one.do(Apply(pod("i", 1)))
-    assert len(one.view().shared_pool) == len(before.shared_pool) - 1
+    one.do(Apply(pod("h", 4, 2)))
+    hung = one.view()
+    assert hung.hangs == "for ever"
+    assert set(hung.assignments["h"]) == {"c1"}
+    assert len(hung.assignments["h"]["c1"]) == 4
+    assert "h" not in hung.cpusets
 
 
 # -- strict-cpu-reservation ----------------------------------------------------------------------

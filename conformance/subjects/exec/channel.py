@@ -16,9 +16,10 @@ import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Final
+from typing import Final, NoReturn
 
 from conformance.subjects.exec.wire import LONGEST_LINE
+from conformance.subjects.processor import ProcessorTime, processor_time
 
 _KEEPER: Final = str(Path(__file__).with_name("keeper.py"))
 _PIECE: Final = 1 << 16
@@ -30,6 +31,10 @@ _GRACE: Final = 10.0
 
 class LineLost(Exception):
     """The program is of no more use; ``str()`` says in one line what it did."""
+
+
+class LineHangs(LineLost):
+    """The program had a processor and did not answer in time."""
 
 
 class Channel:
@@ -63,6 +68,7 @@ class Channel:
         self._unsent = bytearray()
         self._received = bytearray()
         self._said = bytearray()
+        self._at_half_time: ProcessorTime | None = None
 
     def ask(self, lines: Sequence[bytes], *, patience: float) -> list[bytes]:
         """Send the lines, and return as many; each is waited for ``patience`` seconds at most.
@@ -91,6 +97,7 @@ class Channel:
             if line is not None:
                 answers.append(line)
                 deadline = time.monotonic() + patience
+                self._at_half_time = None
             else:
                 self._wait(deadline, patience)
         return answers
@@ -141,7 +148,11 @@ class Channel:
         sending = bool(self._unsent)
         left = deadline - time.monotonic()
         if left <= 0:
-            self._lose(f"hangs: no answer in {patience:g} s")
+            self._lose_late(patience)
+        if left > patience / 2:
+            left -= patience / 2
+        elif self._at_half_time is None:
+            self._at_half_time = processor_time(self._process.pid)
         if sending:
             self._poll.register(self._in, select.POLLOUT)
         ready = dict(self._poll.poll(left * 1000))
@@ -158,6 +169,13 @@ class Channel:
             if not piece:
                 self._lose_ended()
             self._received += piece
+
+    def _lose_late(self, patience: float) -> NoReturn:
+        """Its time is up; whether it had a processor is judged by the second half of it."""
+        spent = processor_time(self._process.pid).since(self._at_half_time or ProcessorTime())
+        if spent.is_starved(patience / 2):
+            self._lose(f"gave no answer in {patience:g} s; this host is too busy for it to run")
+        self._lose(f"hangs: no answer in {patience:g} s", LineHangs)
 
     def _lose_ended(self) -> None:
         """Its output has ended; most likely so has the program."""
@@ -181,8 +199,8 @@ class Channel:
             with contextlib.suppress(KeyError):
                 self._poll.unregister(self._err)
 
-    def _lose(self, what: str) -> None:
+    def _lose(self, what: str, kind: type[LineLost] = LineLost) -> NoReturn:
         self.lost = what
         self._listen()
         self.close()
-        raise LineLost(what)
+        raise kind(what)

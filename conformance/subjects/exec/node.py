@@ -21,7 +21,7 @@ from conformance.discovered import info_of
 from conformance.subject import SubjectLostError
 from conformance.subjects.exec import wire
 from conformance.subjects.exec.machineinfo import machine_line
-from conformance.subjects.exec.program import Panicked, Program
+from conformance.subjects.exec.program import Hangs, Panicked, Program
 from conformance.subjects.kubelet.config import settings_of_cpus
 from conformance.subjects.kubelet.manifests import manifest
 from reference import CPUSet, CPUSetParseError, NotModelled
@@ -60,7 +60,8 @@ _PANIC_STATUS: Final = 2
 
 class ExecNode:
     """A node under test (:class:`conformance.subject.NodeUnderTest`). ``name`` is the program's
-    for it; ``release`` the one as which the program behaves."""
+    for it. ``renew`` gives another program in its place: one that hung was killed, which stands for
+    stopping a kubelet that hangs."""
 
     def __init__(
         self,
@@ -70,8 +71,10 @@ class ExecNode:
         config: KubeletConfig,
         *,
         machines: Callable[[str], Machine],
+        renew: Callable[[], Program],
     ) -> None:
         self._program = program
+        self._renew = renew
         self._name = name
         self._release = program.about.release
         self._find_machine = machines
@@ -87,6 +90,7 @@ class ExecNode:
         self._created = 0
         self._running = False
         self._error = ""
+        self._hangs = ""
         self._exit_status: int | None = None
         self._state_file: str | None = None
         self._closed = False
@@ -97,10 +101,15 @@ class ExecNode:
         """Carry the step out; see :class:`conformance.subject.NodeUnderTest`."""
         if self._closed:
             raise SubjectLostError("the node is closed")
+        if self._hangs and not isinstance(step, Stop):
+            self._do_without_kubelet(step)
+            return
         try:
             self._do(step)
         except Panicked as panic:
             self._died(panic)
+        except Hangs as hang:
+            self._hangs = str(hang)
 
     def _do(self, step: Step) -> None:
         match step:
@@ -135,6 +144,15 @@ class ExecNode:
                     self._tell(self._round())
             case _:
                 raise SubjectLostError(f"the step {type(step).__name__} is not for this subject")
+
+    def _do_without_kubelet(self, step: Step) -> None:
+        """Manifests come and go beside a kubelet that hangs; all else waits."""
+        match step:
+            case Apply(pod=pod):
+                self._manifests[pod.name] = pod
+                self._names[pod.uid] = pod.name
+            case Delete(pod=name):
+                self._manifests.pop(name, None)
 
     def _start(self) -> None:
         if self._running:
@@ -177,7 +195,11 @@ class ExecNode:
             raise SubjectLostError("a reservation above the machine's CPUs is not for this subject")
 
     def _stop(self) -> None:
-        if self._running:
+        if self._hangs:
+            self._program, self._hangs = self._renew(), ""
+            self._told_config = self._told_machine = False
+            self._down()
+        elif self._running:
             self._tell([wire.Stop(node=self._name)])
             self._down()
 
@@ -325,12 +347,17 @@ class ExecNode:
             running=self._running,
             error=self._error,
             exit_status=self._exit_status,
-            pods=dict(self._pods),
+            pods=self._shown_pods(),
             assignments={self._called(uid): named for uid, named in entries.items()},
             shared_pool=shared,
             state_file=self._state_file,
             cpusets={self._called(uid): sets for uid, sets in self._runtime.running().items()},
+            hangs=self._hangs,
         )
+
+    def _shown_pods(self) -> dict[str, PodView]:
+        waiting = self._manifests if self._hangs else ()
+        return {**{name: PodView(Phase.PENDING) for name in waiting}, **self._pods}
 
     def settle(self, satisfied: Callable[[View], bool]) -> View:
         """The view: it would not change."""

@@ -14,7 +14,7 @@ import msgspec
 
 from conformance.subject import SubjectLostError, SubjectSetupError
 from conformance.subjects.exec import wire
-from conformance.subjects.exec.channel import Channel, LineLost
+from conformance.subjects.exec.channel import Channel, LineHangs, LineLost
 
 _A = TypeVar("_A", bound=wire.Answer)
 
@@ -29,6 +29,10 @@ class Panicked(Exception):
     def __init__(self, text: str, state_file: wire.StateFile | msgspec.UnsetType) -> None:
         super().__init__(text)
         self.state_file = state_file
+
+
+class Hangs(SubjectLostError):
+    """The program had a processor and did not answer in time; it was killed."""
 
 
 class Program:
@@ -83,8 +87,8 @@ class Program:
         return answers
 
     def exchange(self, requests: Sequence[wire.Request]) -> list[wire.Answer]:
-        """The answers, whatever they say. Raises :class:`SubjectLostError` where the program hung,
-        ended, or wrote what is no answer."""
+        """The answers, whatever they say. Raises :class:`SubjectLostError` where the program ended
+        or wrote what is no answer, and :class:`Hangs`."""
         self.send(requests)
         return self.receive(requests)
 
@@ -102,6 +106,8 @@ class Program:
         """The answers to requests that were sent. Raises as :meth:`exchange`."""
         try:
             lines = self._channel.receive(len(requests), patience=self.patience)
+        except LineHangs as error:
+            raise Hangs(f"the program {error}", evidence=self.excerpt()) from error
         except LineLost as error:
             raise self._lost(f"the program {error}") from error
         return [self._answer(*pair) for pair in zip(requests, lines, strict=True)]

@@ -89,12 +89,11 @@ class ExecSubject:
     ) -> ExecNode:
         """A fresh node; ``machines`` finds what a reboot names. Raises
         :class:`SubjectSetupError`."""
-        if self._program.lost:
-            self._program.close()
-            self._program = self._launch()
         name = f"n{next(self._numbers)}"
         try:
-            node = ExecNode(self._program, name, machine, config, machines=machines)
+            node = ExecNode(
+                self._living(), name, machine, config, machines=machines, renew=self._living
+            )
         except SubjectLostError as error:
             raise SubjectSetupError(str(error)) from error
         self._nodes.add(node)
@@ -111,6 +110,13 @@ class ExecSubject:
             with contextlib.suppress(SubjectLostError):
                 self._program.ask(wire.Shutdown(), wire.Answer)
         self._program.close()
+
+    def _living(self) -> Program:
+        """The program, or another in the place of one that is of no more use."""
+        if self._program.lost:
+            self._program.close()
+            self._program = self._launch()
+        return self._program
 
     def _launch(self) -> Program:
         return Program(self._name, self._command, patience=self._patience)

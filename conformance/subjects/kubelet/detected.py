@@ -65,7 +65,7 @@ def detect(
     node = subject.node(machine, config, machines=machines)
     try:
         node.do(Start())
-        gave_up = node.view().error
+        seen = node.view()
         node.do(Stop(kill=True))
         log = node.sandbox.log
         if log is None:
@@ -73,7 +73,11 @@ def detect(
         log.finish()
         return heard(log.lines())
     except ValueError as error:
-        reason = f"it gave up: {gave_up}" if gave_up else str(error)
+        reason = str(error)
+        if seen.error:
+            reason = f"it gave up: {seen.error}"
+        elif seen.hangs:
+            reason = f"it hangs: {seen.hangs}"
         raise SubjectLostError(f"{machine.name}: {reason}", evidence=node.evidence()) from error
     finally:
         node.close()

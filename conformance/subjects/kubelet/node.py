@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, NoReturn
 
 import topologies
 from conformance.subject import SubjectLostError, SubjectSetupError
@@ -27,6 +27,7 @@ from conformance.subjects.kubelet.endpoint import Endpoint, NoAnswer, PodStatus
 from conformance.subjects.kubelet.releases import Minor
 from conformance.subjects.kubelet.runtime import FakeRuntime
 from conformance.subjects.kubelet.sandbox import AREA, STATE_DIR, Sandbox
+from conformance.subjects.processor import ProcessorTime, processor_time
 from reference.checkpoint import glance
 from reference.cpuset import CPUSet
 from reference.state import by_pod
@@ -105,6 +106,8 @@ class KubeletNode:
         self._applied: dict[str, Pod] = {}
         self._machines = 0
         self._gave_up = ""
+        self._hangs = ""
+        self._used = ProcessorTime()
         self._stopped = True
         self._closed = False
         self._silence = ""
@@ -153,6 +156,7 @@ class KubeletNode:
     def do(self, step: Step) -> None:
         """Carry the step out; see :class:`conformance.subject.NodeUnderTest`."""
         self._require_alive()
+        self._used = processor_time(self._sandbox.pid)
         match step:
             case Start():
                 self._start()
@@ -193,7 +197,7 @@ class KubeletNode:
         )
         self._write(kubelet_config.CONFIG_FILE, kubelet_config.file_text(settings))
         argv = kubelet_config.arguments(self._binary.release, str(self._binary.path))
-        self._gave_up, self._stopped = "", False
+        self._gave_up, self._hangs, self._stopped = "", "", False
         self._runtime.called = False
         self._runtime.not_served_paths.clear()
         self._sandbox.start(argv, {**os.environ, "TMPDIR": kubelet_config.TEMPORARY})
@@ -212,7 +216,7 @@ class KubeletNode:
 
     def _keep_certificates(self) -> None:
         folder = self._sandbox.path(kubelet_config.CERTIFICATES)
-        if self._sandbox.running and not self._certificates:
+        if self._sandbox.running and not self._hangs and not self._certificates:
             self._certificates.update({each.name: each.read_bytes() for each in folder.iterdir()})
 
     def _up_or_down(self) -> bool:
@@ -227,19 +231,36 @@ class KubeletNode:
         return True
 
     def _hang(self) -> None:
+        """Note that the kubelet did not come up. Raises :class:`SubjectLostError` where it could
+        not: it was refused an answer or a processor."""
         missing = self._runtime.not_served_paths
         if missing:
-            said = f"it asks the runtime for {sorted(missing)[0]}, which is not served here"
-        elif not self._runtime.called:
+            self._lose(f"it asks the runtime for {sorted(missing)[0]}, which is not served here")
+        if not self._runtime.called:
             said = "it never called the container runtime"
         else:
             said = "it neither started its managers nor gave up"
+        self._note_hang(f"not up after {self._patience.start:g} s: {said}", self._patience.start)
+
+    def _note_hang(self, what: str, seconds: float) -> None:
+        """Note that the kubelet did nothing for ``seconds``. Raises :class:`SubjectLostError` where
+        it was not let do anything."""
+        spent = self._require_processor(seconds)
+        self._hangs = f"{what}; it used {spent.used:.1f} s of processor time meanwhile"
+
+    def _require_processor(self, seconds: float) -> ProcessorTime:
+        spent = processor_time(self._sandbox.pid).since(self._used)
+        if spent.is_starved(seconds):
+            self._lose(
+                f"this host is too busy: in {seconds:g} s the kubelet had a processor for "
+                f"{spent.used:.1f} s, and waited {spent.waited:.1f} s for one"
+            )
+        return spent
+
+    def _lose(self, why: str) -> NoReturn:
         evidence = self.evidence()
         self._sandbox.kill()
-        raise SubjectLostError(
-            f"the kubelet hangs: not up after {self._patience.start:g} s, and {said}",
-            evidence=evidence,
-        )
+        raise SubjectLostError(why, evidence=evidence)
 
     def _stop(self, kill: bool) -> None:
         if not self._sandbox.running:
@@ -250,12 +271,19 @@ class KubeletNode:
             self._sandbox.kill()
         else:
             self._sandbox.terminate()
-        if not self._wait(lambda: not self._sandbox.running, self._patience.effect):
-            evidence = self.evidence()
-            self._sandbox.kill()
-            raise SubjectLostError(
-                f"the kubelet did not end in {self._patience.effect:g} s", evidence=evidence
-            )
+        if self._ended_in(self._patience.effect):
+            self._hangs = ""
+            return
+        sign = "SIGKILL" if kill else "SIGTERM"
+        what = f"not ended {self._patience.effect:g} s after {sign}"
+        if kill:  # what the kernel does not kill is no matter of the kubelet
+            self._lose(f"the kubelet is {what}")
+        self._note_hang(what, self._patience.effect)
+        self._sandbox.kill()
+        self._ended_in(self._patience.effect)
+
+    def _ended_in(self, seconds: float) -> bool:
+        return self._wait(lambda: not self._sandbox.running, seconds)
 
     def _reboot(self, name: str) -> None:
         self._require_down(Reboot(name))
@@ -372,20 +400,42 @@ class KubeletNode:
             shared_pool=shared,
             state_file=text,
             cpusets={self._name(uid): sets for uid, sets in cpusets.items()},
+            hangs=self._hangs,
         )
 
     def settle(self, satisfied: Callable[[View], bool]) -> View:
-        """Look until ``satisfied``, or until nothing more can come: the kubelet is down, or the
-        patience for an effect is at its end."""
+        """Look until ``satisfied``, or until nothing more can come: the kubelet is down or known to
+        hang, or the patience for an effect is at its end.
+
+        Then a kubelet hangs that does not answer, or has begun nothing for a pod. Raises
+        :class:`SubjectLostError` where it was not given a processor.
+        """
         last: list[View] = []
 
         def look() -> bool:
             down = not self._sandbox.running
             last[:] = [self.view()]
-            return satisfied(last[0]) or down
+            return satisfied(last[0]) or down or bool(self._hangs)
 
-        self._wait(look, self._patience.effect)
+        if not self._wait(look, self._patience.effect):
+            self._require_processor(self._patience.effect)
+            idle = self._nothing_done(last[0])
+            if idle:
+                self._note_hang(
+                    f"no effect in {self._patience.effect:g} s: {idle}", self._patience.effect
+                )
+                return self.view()
         return last[0]
+
+    def _nothing_done(self, view: View) -> str:
+        """What a kubelet that runs owes an answer to, and has not even begun."""
+        if self._silence:
+            return f"it does not answer ({self._silence})"
+        begun = self._runtime.pods()
+        for name, pod in self._applied.items():
+            if view.pods[name].phase is Phase.PENDING and pod.uid not in begun:
+                return f"it has begun nothing for pod {name}"
+        return ""
 
     def _wait(
         self, done: Callable[[], bool], seconds: float, *, slowest: float = _LAST_LOOK

@@ -143,6 +143,11 @@ class FakeRuntime:
                 found.setdefault(container.uid, {})[container.name] = container.resources.cpu_quota
         return found
 
+    def pods(self) -> set[str]:
+        """The uids of the pods for which there is a sandbox."""
+        with self._lock:
+            return {each.config.metadata.uid for each in self._sandboxes.values()}
+
     def owner(self, container: str) -> tuple[str, str] | None:
         """Pod uid and name of the container of this id, though it be gone."""
         with self._lock:
