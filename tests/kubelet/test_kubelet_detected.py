@@ -6,6 +6,7 @@ import io
 
 import pytest
 
+from conformance.discovered import architecture_of
 from conformance.golden import modelled
 from conformance.subject import SubjectLostError
 from conformance.subjects.kubelet import KubeletSubject
@@ -93,7 +94,8 @@ def test_a_kubelet_finds_what_the_model_finds(subject: KubeletSubject, name: str
     """It boots on every machine of the catalogue."""
     one = machine(name)
     said = detect(subject, one)
-    found = modelled(discover(one.tree, release=subject.info.release))
+    built_for = architecture_of(subject.info)
+    found = modelled(discover(one.tree, release=subject.info.release, architecture=built_for))
     assert said.cpu_topology == found.cpu_topology
     assert said.machine_info == found.machine_info
 

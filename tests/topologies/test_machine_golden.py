@@ -19,7 +19,7 @@ def test_the_model_finds_what_a_real_kubelet_found(name: str) -> None:
     )
     assert recorded.version.startswith(f"v{NEWEST}.")
     assert recorded.digest.startswith("sha256:")
-    said = modelled(discover(one.tree))
+    said = modelled(discover(one.tree, architecture=recorded.architecture))
     assert said.cpu_topology == recorded.cpu_topology
     assert said.machine_info == recorded.machine_info
 
