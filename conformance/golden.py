@@ -114,6 +114,13 @@ def modelled(info: MachineInfo) -> Detected:
     )
 
 
+def in_order(machine_info: dict[str, Any]) -> dict[str, Any]:
+    """With its NUMA nodes by id. A kubelet that takes packages for nodes, as there are none, has
+    them in Go's map order."""
+    nodes = sorted(machine_info["Topology"], key=lambda node: int(node["Id"]))
+    return {**machine_info, "Topology": nodes}
+
+
 def _caches(caches: tuple[Cache, ...]) -> list[dict[str, int | str]]:
     return [
         {"Id": one.id, "Size": one.size, "Type": one.type, "Level": one.level} for one in caches

@@ -105,6 +105,11 @@ def layout(text: str) -> Layout:
 
 def _described(spec: Spec) -> Layout:
     name = str(spec)
+    if spec.architecture or spec.small:
+        reason = "QEMU boots x86 machines with cores of one kind from a description"
+        raise BadTarget(f"qemu:{name}", reason)
+    if len({cores for part in spec.parts for cores in part}) > 1:
+        raise BadTarget(f"qemu:{name}", "QEMU's sockets and dies have equally many cores")
     if spec.node_step > 1:
         raise BadTarget(f"qemu:{name}", "Linux on x86 numbers NUMA nodes without gaps")
     order = _with_gaps(spec, list(_in_order(spec)))
