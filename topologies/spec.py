@@ -10,8 +10,8 @@
 ``2s-4n-64c-smt2`` has in total 2 sockets, 4 NUMA nodes, 64 physical cores, and 2 threads in each
 core: 128 CPUs. Of sockets and NUMA nodes one number must divide the other. Cores spread over the
 sockets, and those of a socket over its NUMA nodes, as evenly as they can, the larger parts first:
-the 128 of ``1s-3n-128c-smt2`` are 43, 43 and 42. So do those of a node over its L3s. With more sockets than NUMA nodes, neighbouring
-sockets share a node.
+the 128 of ``1s-3n-128c-smt2`` are 43, 43 and 42. So do those of a node over its L3s. With more
+sockets than NUMA nodes, neighbouring sockets share a node.
 
 Suffixes say what departs from the defaults, each at most once, in any order; the order above is
 the canonical one, in which names are written.
