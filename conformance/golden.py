@@ -19,23 +19,26 @@ from typing import Any, Final
 import msgspec
 
 import topologies
+from conformance.discovered import architecture_of
 from conformance.subjects.kubelet import KubeletSubject
 from conformance.subjects.kubelet.detected import Detected, detect
-from reference import Cache, MachineInfo
+from reference import Architecture, Cache, MachineInfo
 from topologies import Machine
 
 _FOLDER: Final = Path(topologies.__file__).parent / "catalogue"
 
 
 class Golden(msgspec.Struct, frozen=True, kw_only=True):
-    """One golden result. ``version`` and ``digest`` are the kubelet's, ``machine`` is the digest
-    of the machine; the rest is as in :class:`~conformance.subjects.kubelet.detected.Detected`."""
+    """One golden result. ``version``, ``digest`` and ``architecture`` are the kubelet's,
+    ``machine`` is the digest of the machine; the rest is as in
+    :class:`~conformance.subjects.kubelet.detected.Detected`."""
 
     version: str
     digest: str
     machine: str
     cpu_topology: dict[str, Any]
     machine_info: dict[str, Any]
+    architecture: str = Architecture.X86_64.value
 
 
 def golden(machine: Machine) -> Golden | None:
@@ -56,6 +59,7 @@ def record(subject: KubeletSubject, machine: Machine) -> Golden:
         machine=machine.digest,
         cpu_topology=heard.cpu_topology,
         machine_info=heard.machine_info,
+        architecture=architecture_of(subject.info) or Architecture.X86_64.value,
     )
     data = msgspec.json.encode(made, order="deterministic")
     _path(machine.name).write_bytes(lzma.compress(data, preset=9))
@@ -108,6 +112,13 @@ def modelled(info: MachineInfo) -> Detected:
             ],
         },
     )
+
+
+def in_order(machine_info: dict[str, Any]) -> dict[str, Any]:
+    """With its NUMA nodes by id. A kubelet that takes packages for nodes, as there are none, has
+    them in Go's map order."""
+    nodes = sorted(machine_info["Topology"], key=lambda node: int(node["Id"]))
+    return {**machine_info, "Topology": nodes}
 
 
 def _caches(caches: tuple[Cache, ...]) -> list[dict[str, int | str]]:

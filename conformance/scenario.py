@@ -51,8 +51,10 @@ class Needs:
     """What a machine must have. ``free`` is CPUs beside the physical core of the lowest one, which
     scenarios reserve; ``smt`` is threads on *every* physical core; ``numa_cores`` is physical
     cores in *every* NUMA node; ``even`` that all cores, all NUMA nodes and all sockets have equally
-    many CPUs; ``far_siblings`` that the CPUs of each socket, by rising number, come to every core
-    once before they come to any core twice."""
+    many CPUs; ``caches_in_nodes`` that no uncore cache has several NUMA nodes and only a part of
+    their socket: whole NUMA nodes are taken before whole caches; ``far_siblings`` that the CPUs of
+    each socket, by rising number, come to every core once before they come to any core
+    twice."""
 
     free: int = 1
     cores: int = 1
@@ -62,6 +64,7 @@ class Needs:
     numa_cores: int = 1
     uncore_caches: int = 1
     even: bool = False
+    caches_in_nodes: bool = False
     far_siblings: bool = False
 
     def missing(self, topology: CPUTopology) -> str:
@@ -80,8 +83,13 @@ class Needs:
         for what, least, has in wanted:
             if has < least:
                 return f"needs {least} {what}, the machine has {has}"
+        counted, there = topology.num_cpus, len(topology.details)
+        if self.even and counted != there:
+            return f"needs each CPU counted once, a kubelet counts {counted} here for {there}"
         if self.even and not _even(topology):
             return "needs cores, NUMA nodes and sockets of one size, the machine's differ"
+        if self.caches_in_nodes and not _caches_in_nodes(topology):
+            return "needs uncore caches within one NUMA node or as large as a socket"
         if self.far_siblings and not _far_siblings(topology):
             return "needs CPUs numbered core by core before thread by thread"
         return ""
@@ -113,6 +121,14 @@ def _far_siblings(topology: CPUTopology) -> bool:
         if len(set(first[: len(cores)])) < len(cores):
             return False
     return True
+
+
+def _caches_in_nodes(topology: CPUTopology) -> bool:
+    nodes, sockets = topology.numa_masks.values(), topology.socket_masks.values()
+    return all(
+        cache in sockets or any(not cache & ~node for node in nodes)
+        for cache in topology.uncore_masks.values()
+    )
 
 
 def _even(topology: CPUTopology) -> bool:

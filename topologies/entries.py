@@ -1,8 +1,10 @@
 """Entries of the catalogue: what is said of each machine, in a ``NAME.toml`` of its own.
 
 ``shape``, ``why``, ``source`` and ``digest`` are owed. ``kernel`` says what its kernel makes of the
-hardware and ``kubelet`` what a kubelet makes of that, where it is worth a sentence. A ``[[pair]]``
-says that another machine is this one after somebody changed it.
+hardware and ``kubelet`` what a kubelet makes of that, where it is worth a sentence;
+``architecture`` is as ``uname -m`` gives it, ``x86_64`` where nothing is said. A ``[[pair]]`` says
+that another machine is this one after somebody changed it. ``[imported]`` is there where the
+archive is another project's: who published it, under which licence, and what was completed.
 """
 
 from __future__ import annotations
@@ -20,7 +22,8 @@ from topologies.spec import parse
 
 CATALOGUE: Final = Path(__file__).parent / "catalogue"
 _OWED: Final = frozenset({"shape", "why", "source", "digest"})
-_MAY: Final = frozenset({"kernel", "kubelet"})
+_MAY: Final = frozenset({"kernel", "kubelet", "architecture"})
+_OF_AN_IMPORT: Final = frozenset({"origin", "licence", "file", "notes"})
 _OF_A_PAIR: Final = frozenset({"after", "change"})
 
 
@@ -45,6 +48,17 @@ class Pair:
 
 
 @dataclass(frozen=True, slots=True)
+class Imported:
+    """Where another project's archive comes from: ``origin`` is a URL, ``licence`` an SPDX
+    identifier, ``file`` the archive's name there, ``notes`` what ``pinproof import`` said of it."""
+
+    origin: str
+    licence: str
+    file: str
+    notes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Entry:
     """What the catalogue says of one machine (see this module)."""
 
@@ -55,6 +69,8 @@ class Entry:
     digest: str
     kernel: str = ""
     kubelet: str = ""
+    architecture: str = "x86_64"
+    imported: Imported | None = None
     pairs: tuple[Pair, ...] = ()
 
 
@@ -83,6 +99,7 @@ def _entry(path: Path, name: str) -> Entry:
     except (OSError, ValueError) as error:
         raise BrokenMachine(str(path), f"it cannot be read: {error}") from error
     pairs = said.pop("pair", [])
+    imported = said.pop("imported", None)
     if not _OWED <= said.keys() <= _OWED | _MAY or not _texts(said) or not isinstance(pairs, list):
         owed, may = ", ".join(sorted(_OWED)), ", ".join(sorted(_MAY))
         raise BrokenMachine(str(path), f"its keys are not {owed} (and {may}), all texts")
@@ -91,7 +108,12 @@ def _entry(path: Path, name: str) -> Entry:
             parse(said["shape"])
         except BadSpec as error:
             raise BrokenMachine(str(path), f"its shape {error}") from error
-    return Entry(name=name, **said, pairs=tuple(_pair(path, name, one) for one in pairs))
+    return Entry(
+        name=name,
+        **said,
+        imported=None if imported is None else _imported(path, imported),
+        pairs=tuple(_pair(path, name, one) for one in pairs),
+    )
 
 
 def pairs() -> list[Pair]:
@@ -100,8 +122,17 @@ def pairs() -> list[Pair]:
     return sorted(found, key=lambda pair: (pair.change.value, pair.before, pair.after))
 
 
-def _texts(said: Mapping[str, Any]) -> bool:
+def _texts(said: Mapping[Any, Any]) -> bool:
     return all(isinstance(value, str) for value in said.values())
+
+
+def _imported(path: Path, said: Any) -> Imported:
+    if isinstance(said, dict) and said.keys() == _OF_AN_IMPORT:
+        notes = said.pop("notes")
+        if _texts(said) and isinstance(notes, list) and _texts(dict(enumerate(notes))):
+            return Imported(**said, notes=tuple(notes))
+    keys = "origin, licence and file, all texts, and notes, a list of texts"
+    raise BrokenMachine(str(path), f"[imported] has the keys {keys}")
 
 
 def _pair(path: Path, name: str, said: Any) -> Pair:

@@ -271,7 +271,7 @@ def across_cores_takes_one_thread_each(node: LockstepNode) -> None:
     "A request that fits one uncore cache is kept within one",
     UNCORE_CACHE,
     since="1.32",
-    needs=Needs(uncore_caches=2, cores=4, even=True),
+    needs=Needs(uncore_caches=2, cores=4, even=True, caches_in_nodes=True),
 )
 def uncore_alignment(node: LockstepNode) -> None:
     """A whole cache's worth while the first cache is partly reserved, and then a core's."""

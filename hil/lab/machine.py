@@ -19,6 +19,7 @@ from hil.lab import housekeeping, initramfs
 from hil.lab.errors import LabUsageError
 from hil.lab.tools import QEMU
 from topologies.capturing import BadTarget, acpi
+from topologies.capturing.boards import X86
 from topologies.capturing.layout import Layout, layout
 from topologies.errors import one_line
 
@@ -87,6 +88,8 @@ def machine(spec: str, *, memory: int | None = None, cgroup: int = 2) -> Machine
         wanted = layout(spec)
     except BadTarget as error:
         raise LabUsageError(f"no machine: {one_line(str(error))}") from error
+    if wanted.board is not X86:
+        raise LabUsageError(f"no machine: {wanted.text}: the lab boots x86 machines alone")
     if wanted.plug:
         raise LabUsageError(
             f"no machine: {wanted.text}: the lab boots no machine with gaps between its CPU ids"

@@ -84,6 +84,18 @@ def _topology(name: str) -> CPUTopology:
     ("needs", "name", "missing"),
     [
         (Needs(free=3), "1s-1n-4c-smt1", ""),
+        (Needs(caches_in_nodes=True), "2s-4n-64c-smt2-l3s", ""),
+        (Needs(caches_in_nodes=True), "2s-2n-32c-smt2-l3x4", ""),
+        (
+            Needs(caches_in_nodes=True),
+            "qemu-4s-16n-32c-smt2-near-dies",
+            "needs uncore caches within one NUMA node or as large as a socket",
+        ),
+        (
+            Needs(even=True),
+            "2s-8n-8c-smt1-xeon-e5472-buggynuma",
+            "needs each CPU counted once, a kubelet counts 64 here for 8",
+        ),
         (Needs(free=4), "1s-1n-4c-smt1", "needs 4 CPUs beside its first core, the machine has 3"),
         (Needs(free=7), "1s-1n-4c-smt2", "needs 7 CPUs beside its first core, the machine has 6"),
         (Needs(smt=2), "1s-1n-4c-smt1", "needs 2 threads on every core, the machine has 1"),

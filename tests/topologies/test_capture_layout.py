@@ -150,6 +150,12 @@ def test_an_ordinary_machine_needs_nothing_special() -> None:
         ("2s-3n-8c-smt2", "3 NUMA nodes do not spread evenly over 2 sockets"),
         ("nonsense", "a spec starts like 2s-4n-64c-smt2"),
         ("", "a spec starts like 2s-4n-64c-smt2"),
+        ("1s-1n-4c-smt1-arm64", "of descriptions QEMU boots those of x86"),
+        ("1s-1n-4c-smt2-e2", "of descriptions QEMU boots those of x86 with cores of one kind"),
+        ("1s-3n-4c-smt2", "QEMU's sockets and dies have equally many cores"),
+        ("arm64", "a spec starts like 2s-4n-64c-smt2"),
+        ("riscv64 -smp 4", "a spec starts like 2s-4n-64c-smt2"),
+        ("arm64 -smp 4 -machine hmat=on", "-device and -machine are for x86 alone"),
         ("2s-2n-8c-smt2-nodestep2", "Linux on x86 numbers NUMA nodes without gaps"),
         ("-smp", "-smp wants a value"),
         ("-numa node", "it needs -smp"),
@@ -185,6 +191,23 @@ def test_qemus_own_words_are_passed_on() -> None:
         "-object memory-backend-ram,id=a,size=1G -object memory-backend-ram,id=b,size=512M"
     )
     assert (sized.cpus, sized.arguments[:4]) == (2, ("-cpu", "Skylake-Server", "-m", "1536M"))
+
+
+@pytest.mark.parametrize(
+    ("architecture", "program", "cpu"),
+    [
+        ("arm64", "qemu-system-aarch64", "max"),
+        ("ppc64", "qemu-system-ppc64", "power10"),
+        ("s390x", "qemu-system-s390x", "max"),
+    ],
+)
+def test_another_architecture_is_named_before_the_options(
+    architecture: str, program: str, cpu: str
+) -> None:
+    made = layout(f"{architecture} -smp 4,sockets=2 -offline 3")
+    assert (made.board.program, made.board.shares_line) == (program, True)
+    assert made.arguments == ("-cpu", cpu, "-m", "1024M", "-smp", "4,sockets=2")
+    assert (made.text, made.cpus) == (f"{architecture} -smp 4,sockets=2 -offline 3", 4)
 
 
 # --- the firmware's table --------------------------------------------------------------------

@@ -17,6 +17,7 @@ import topologies
 from topologies.capturing import BadTarget, Capture, CaptureError, capture_qemu
 from topologies.capturing.expected import differences
 from topologies.capturing.kernels import parts
+from topologies.capturing.layout import layout
 from topologies.capturing.scope import is_file, is_link
 
 CPU = "sys/devices/system/cpu"
@@ -46,9 +47,9 @@ def pretend(programs: Path, body: str) -> None:
     program.chmod(0o755)
 
 
-def stream(spec: str) -> bytes:
+def stream(spec: str, arch: str = "x86_64") -> bytes:
     """What a guest of this description would send."""
-    lines = ["pinproof-capture 1", "kernel 6.1.0", "arch x86_64"]
+    lines = ["pinproof-capture 1", "kernel 6.1.0", f"arch {arch}"]
     links = []
     for path, text in topologies.load(spec).items():
         if is_link(path):
@@ -229,6 +230,39 @@ def test_differences_are_told_by_what_a_kubelet_sees() -> None:
     ).replace("0,4-5", "0,2,4,6")
 
 
+ARM = "arm64 -smp 4,cores=4"
+
+
+def arm(programs: Path, tmp_path: Path, sent: bytes) -> None:
+    """A false QEMU for ARM, with a kernel in its part of the cache."""
+    parts_of = tmp_path / "cache/pinproof/kernels/arm64/linux-image-1"
+    parts_of.mkdir(parents=True)
+    for name in ("vmlinuz", "busybox"):
+        (parts_of / name).write_bytes(b"none")
+    (tmp_path / "sent").write_bytes(sent)
+    program = programs / "qemu-system-aarch64"
+    program.write_text(f"#!/bin/sh\ncat {tmp_path}/sent; exec sleep 600\n")
+    program.chmod(0o755)
+
+
+@pytest.mark.parametrize("preamble", [b"", b"SLOF\r\nC0123\rup to date\nDebian 6.", b"x" * 300_000])
+def test_what_firmware_says_on_the_one_line_is_passed_over(
+    programs: Path, tmp_path: Path, preamble: bytes
+) -> None:
+    data = gzip.compress(stream("1s-1n-4c-smt1-arm64", "aarch64"))
+    arm(programs, tmp_path, preamble + b"\nup\nin\ndata\n" + data)
+    made = capture_qemu(ARM)
+    assert (made.arch, made.warnings) == ("aarch64", ())
+    assert made.source == f"captured with QEMU ({ARM}), Linux 6.1.0, aarch64"
+    assert made.tree[f"{CPU}/online"] == "0-3\n"
+
+
+def test_firmware_that_never_ends_is_given_up(programs: Path, tmp_path: Path) -> None:
+    arm(programs, tmp_path, b"x" * (1 << 21))
+    with pytest.raises(CaptureError, match="the guest did not say up"):
+        capture_qemu(ARM)
+
+
 # --- a real one ------------------------------------------------------------------------------
 
 
@@ -275,3 +309,25 @@ def test_a_real_kernel_shows_what_qemu_was_told() -> None:
         "",
         f"captured with QEMU (-smp 4,cores=2,threads=2 -nosmt), Linux {made.kernel}, x86_64",
     )
+
+
+@pytest.mark.parametrize(
+    ("target", "arch"),
+    [
+        ("arm64 -smp 4,sockets=2,cores=2", "aarch64"),
+        ("ppc64 -smp 4,sockets=2,cores=2", "ppc64le"),
+        ("s390x -smp 4", "s390x"),
+    ],
+)
+def test_a_real_kernel_of_another_architecture(target: str, arch: str) -> None:
+    board = layout(target).board
+    if shutil.which(board.program) is None:
+        pytest.skip(f"NOT TESTED: {board.program} is not installed ({board.package})")
+    try:
+        parts(board=board)
+    except CaptureError as error:
+        pytest.skip(f"NOT TESTED: {error}")
+    made = capture_qemu(target, deadline=400)
+    assert (made.arch, made.warnings) == (arch, ())
+    assert made.tree[f"{CPU}/online"] == "0-3\n"
+    assert topologies.lint(made.tree) == []

@@ -1,4 +1,4 @@
-"""Described machines: the files a real x86 kernel would show."""
+"""Described machines: the files a real kernel would show."""
 
 from __future__ import annotations
 
@@ -12,8 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import topologies
+from reference import discover
 from topologies import Link, Tree, describe
 from topologies.cpulist import ids, parse_list, parse_mask
+from topologies.spec import parse
 
 CPU = "sys/devices/system/cpu"
 NODE = "sys/devices/system/node"
@@ -164,6 +166,70 @@ def test_the_name_is_the_canonical_spec() -> None:
     assert machine.digest == describe(machine.name).digest
 
 
+def topology_files(name: str, cpu: int = 0) -> set[str]:
+    """The files of a CPU's ``topology/``, of a machine of the catalogue or a described one."""
+    base = f"{CPU}/cpu{cpu}/topology/"
+    return {path.removeprefix(base) for path in topologies.load(name) if path.startswith(base)}
+
+
+#: A description, a real machine of that architecture, and what later kernels show beyond its.
+REAL = [
+    ("1s-1n-4c-smt2-near-e2", "1s-1n-14c-smt2-near-e8-i7-1370p", set()),
+    ("1s-1n-4c-smt4-ppc64", "8s-8n-64c-smt4-ppc64-power7", {"core_cpus", "package_cpus"}),
+    ("1s-1n-4c-smt1-s390x", "6s-1n-20c-smt1-s390x-z196", {"core_cpus", "package_cpus"}),
+]
+
+
+@pytest.mark.parametrize(("spec", "real", "later"), REAL)
+def test_an_architecture_shows_the_files_that_a_real_machine_shows(
+    spec: str, real: str, later: set[str]
+) -> None:
+    later = later | {f"{name}_list" for name in later}
+    assert topology_files(spec) == topology_files(real) | later
+
+
+def test_arm64_shows_no_dies_and_no_ids_of_caches() -> None:
+    """Kunpeng 920's kernel of 2021 shows a die, of -1, which later ones leave out."""
+    real = topology_files("2s-4n-128c-smt1-arm64-kunpeng920")
+    assert topology_files("1s-1n-4c-smt1-arm64") == {name for name in real if "die" not in name}
+    tree = describe("1s-1n-4c-smt1-arm64").tree
+    assert not [path for path in tree if re.search("cache/index[0-9]/id$", path)]
+    assert tree[f"{CPU}/cpu0/online"] == "1\n"
+
+
+def test_a_core_of_power_goes_by_its_lowest_cpu() -> None:
+    tree = describe("2s-4n-30c-smt8-ppc64").tree
+    ids_of = [int(tree[f"{CPU}/cpu{cpu}/topology/core_id"]) for cpu in range(0, 240, 8)]
+    assert ids_of == list(range(0, 240, 8))
+    assert [tree[f"{NODE}/node{node}/cpulist"] for node in range(4)] == [
+        "0-63\n", "64-119\n", "120-183\n", "184-239\n",
+    ]  # fmt: skip
+    assert tree[f"{CPU}/cpu9/cache/index3/shared_cpu_list"] == "8-15\n"
+
+
+def test_s390x_shows_books_and_drawers_and_no_numa_nodes() -> None:
+    tree = describe("4s-4n-8c-smt2-s390x-books2-drawers2").tree
+    assert not [path for path in tree if path.startswith(NODE) or "/cache/" in path]
+    assert tree[f"{CPU}/cpu4/topology/core_siblings_list"] == "4-7\n"
+    assert tree[f"{CPU}/cpu4/topology/book_siblings_list"] == "0-7\n"
+    assert tree[f"{CPU}/cpu8/topology/drawer_id"] == "1\n"
+    assert tree[f"{CPU}/cpu15/address"] == "15\n"
+
+
+def test_a_hybrid_processor_is_numbered_as_the_real_one() -> None:
+    """The i7-1370P: all that a kubelet reads of topology, and the clusters."""
+    real = topologies.load("1s-1n-14c-smt2-near-e8-i7-1370p")
+    tree = describe("1s-1n-14c-smt2-near-e8").tree
+    names = ("core_id", "cluster_id", "thread_siblings_list", "cluster_cpus_list", "package_cpus")
+    for cpu in range(20):
+        for name in names:
+            path = f"{CPU}/cpu{cpu}/topology/{name}"
+            assert tree[path] == real[path], path
+        for name in ("id", "shared_cpu_list"):
+            path = f"{CPU}/cpu{cpu}/cache/index2/{name}"
+            assert tree[path] == real[path], path
+
+
 @st.composite
 def specs(draw: st.DrawFn) -> str:
     sockets = draw(st.sampled_from([1, 2, 3, 4]))
@@ -173,6 +239,7 @@ def specs(draw: st.DrawFn) -> str:
         sockets, nodes = nodes, sockets
     caches = draw(st.sampled_from([1, 2, 3]))
     cores = max(sockets, nodes) * caches * draw(st.integers(1, 2))
+    cores += draw(st.integers(0, 5))
     threads = draw(st.sampled_from([1, 2, 4]))
     suffixes = draw(
         st.sets(
@@ -180,6 +247,7 @@ def specs(draw: st.DrawFn) -> str:
         )
     )
     tail = "".join(f"-{suffix}" for suffix in sorted(suffixes))
+    tail += draw(st.sampled_from(["", "-arm64", "-ppc64"] if caches == 1 else ["", "-arm64"]))
     if cores * threads > 1 and "cpustep2" not in suffixes:
         tail += draw(st.sampled_from(["", f"-off{cores * threads - 1}"]))
     return f"{sockets}s-{nodes}n-{cores}c-smt{threads}-l3x{caches}{tail}"
@@ -191,11 +259,67 @@ def test_every_described_machine_is_tidy_and_counts_right(text: str) -> None:
     machine = describe(text)
     assert topologies.lint(machine.tree) == []
     sockets, nodes, cores, _ = map(int, re.findall(r"\d+", text)[:4])
-    found = places(machine.tree)
+    found = discover(machine.tree).cpu_topology()
     if "-off" not in text:
-        assert len({place[1] for place in found.values()}) == sockets
-        assert len({place[0] for place in found.values()}) == nodes
-        assert len({place[2] for place in found.values()}) == cores
+        assert found.num_sockets == sockets
+        assert len(found.numa_masks) == nodes
+        assert found.num_cores == cores
+        sizes = sorted(mask.bit_count() for mask in found.core_masks.values())
+        assert sizes == [found.num_cpus // cores] * cores
+        if "-arm64" not in text and "-ppc64" not in text:
+            numbers = {text for path, text in machine.tree.items() if path.endswith("/index3/id")}
+            assert len(numbers) == parse(machine.name).caches * max(sockets, nodes)
+
+
+def test_cores_spread_over_the_caches_of_a_node() -> None:
+    """As on a Standard_HB176rs_v4, which has 16 of its 192 cores left out."""
+    found = discover(describe("2s-4n-176c-smt1-l3x6").tree).cpu_topology()
+    sizes = [mask.bit_count() for _, mask in sorted(found.uncore_masks.items())]
+    assert sizes == [8, 8, 7, 7, 7, 7] * 4
+
+
+@st.composite
+def mainframes(draw: st.DrawFn) -> str:
+    sockets = draw(st.integers(1, 6))
+    books = draw(st.integers(1, sockets))
+    drawers = draw(st.integers(1, books))
+    cores = sockets + draw(st.integers(0, 9))
+    totals = f"{sockets}s-{sockets}n-{cores}c-smt{draw(st.sampled_from([1, 2]))}"
+    return f"{totals}-s390x-books{books}-drawers{drawers}"
+
+
+@given(mainframes())
+@settings(max_examples=20, deadline=None)
+def test_every_described_mainframe_is_tidy_and_counts_right(text: str) -> None:
+    """Of its packages the kubelet makes sockets and NUMA nodes; the model for s390x and a kubelet
+    for amd64 count alike."""
+    machine = describe(text)
+    assert topologies.lint(machine.tree) == []
+    spec = parse(text)
+    for architecture in ("s390x", "amd64"):
+        found = discover(machine.tree, architecture=architecture).cpu_topology()
+        assert found.num_sockets == len(found.numa_masks) == spec.sockets
+        assert (found.num_cores, found.num_cpus) == (spec.cores, spec.cpus)
+    for level, count in (("book", spec.books), ("drawer", spec.drawers)):
+        sets = {
+            machine.tree[f"{CPU}/cpu{cpu}/topology/{level}_siblings_list"]
+            for cpu in range(spec.cpus)
+        }
+        assert len(sets) == count
+
+
+@given(st.integers(1, 6), st.integers(0, 9), st.sampled_from([1, 2]), st.booleans())
+@settings(max_examples=20, deadline=None)
+def test_every_hybrid_machine_is_tidy_and_counts_right(
+    large: int, small: int, threads: int, near: bool
+) -> None:
+    text = f"1s-1n-{large + small}c-smt{threads}{'-near' if near else ''}-e{small}"
+    machine = describe(text)
+    assert topologies.lint(machine.tree) == []
+    found = discover(machine.tree).cpu_topology()
+    assert (found.num_cores, found.num_cpus) == (large + small, large * threads + small)
+    sizes = [mask.bit_count() for _, mask in sorted(found.core_masks.items())]
+    assert sizes == [threads] * large + [1] * small
 
 
 @pytest.mark.parametrize("name", GOLDEN)

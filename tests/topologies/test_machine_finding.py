@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import topologies
-from reference import discover
+from reference import Architecture, discover
 from topologies import (
     BadSpec,
     BrokenMachine,
@@ -26,9 +26,13 @@ from topologies import (
 from topologies import entries as entries_module
 from topologies.capturing import Capture, scope, write_capture
 from topologies.entries import CATALOGUE, Change, Pair, catalogue_entry, pairs
+from topologies.importing import NoteKind, complete
 from topologies.spec import parse
 
 ENTRIES = sorted(path.stem for path in CATALOGUE.glob("*.toml"))
+#: Archives of other projects, of hardware as it is.
+IMPORTED = [name for name in ENTRIES if catalogue_entry(name).imported]
+OURS = [name for name in ENTRIES if name not in IMPORTED]
 
 
 def test_the_catalogue_is_there() -> None:
@@ -52,12 +56,56 @@ def test_every_file_of_the_catalogue_belongs_to_an_entry() -> None:
         assert name in ENTRIES, path.name
 
 
-@pytest.mark.parametrize("name", [path.stem[:-4] for path in CATALOGUE.glob("*.tar.xz")])
+@pytest.mark.parametrize("name", [one for one in OURS if (CATALOGUE / f"{one}.tar.xz").exists()])
 def test_a_capture_names_no_host(name: str) -> None:
     """No serial number, address or host name can enter one: it holds what three programs read."""
     for path, text in machine(name).tree.items():
         assert isinstance(text, Link) or scope.is_file(path), path
         assert not isinstance(text, Link) or scope.is_link(path), path
+
+
+@pytest.mark.parametrize("name", IMPORTED)
+def test_an_imported_machine_is_complete_and_says_whose_it_is(name: str) -> None:
+    """Importing it once more changes nothing, and no serial number is left in it."""
+    entry, tree = catalogue_entry(name), machine(name).tree
+    again = complete(tree)
+    assert dict(again.tree) == dict(tree)
+    assert {note.kind for note in again.notes} <= {NoteKind.LACKING}
+    assert entry.imported is not None
+    assert {str(note) for note in again.notes} <= set(entry.imported.notes)
+    assert entry.imported.origin.startswith("https://github.com/open-mpi/hwloc/")
+    assert entry.imported.licence == "BSD-3-Clause"
+    assert Architecture.of_cpuinfo(tree["proc/cpuinfo"]).value.startswith(entry.architecture)
+
+
+def test_whose_the_imported_machines_are_is_said_with_their_licence() -> None:
+    notice = (Path(__file__).parents[2] / "NOTICE").read_text("utf-8")
+    assert len(IMPORTED) == 10
+    for name in IMPORTED:
+        imported = catalogue_entry(name).imported
+        assert imported is not None
+        assert f"{name}.tar.xz" in notice
+        assert imported.file in notice
+    assert "Redistributions in binary form must reproduce the above copyright" in notice
+
+
+@pytest.mark.parametrize(
+    "imported",
+    [
+        'imported = "hwloc"',
+        '[imported]\norigin = "x"\nlicence = "x"\nfile = "x"',
+        '[imported]\norigin = "x"\nlicence = "x"\nfile = "x"\nnotes = "x"',
+        '[imported]\norigin = "x"\nlicence = "x"\nfile = 1\nnotes = []',
+    ],
+)
+def test_a_faulty_origin_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, imported: str
+) -> None:
+    monkeypatch.setattr(entries_module, "CATALOGUE", tmp_path)
+    texts = 'shape = ""\nwhy = "x"\nsource = "x"\ndigest = "x"\n'
+    (tmp_path / "foreign.toml").write_text(f"{texts}{imported}\n")
+    with pytest.raises(BrokenMachine, match=r"\[imported\] has the keys origin, licence and file"):
+        catalogue_entry.__wrapped__("foreign")
 
 
 @pytest.mark.parametrize("name", ENTRIES)
@@ -91,9 +139,18 @@ def test_an_entry_is_described_or_captured_and_says_which(name: str) -> None:
     assert entry.kubelet.endswith(".")
 
 
-@pytest.mark.parametrize("name", ENTRIES)
-def test_no_machine_of_the_catalogue_contradicts_itself(name: str) -> None:
+@pytest.mark.parametrize("name", OURS)
+def test_no_machine_of_ours_contradicts_itself(name: str) -> None:
     assert topologies.lint(machine(name).tree) == []
+
+
+def test_some_hardware_contradicts_itself() -> None:
+    """As its kernel or its firmware shows it; nothing is mended."""
+    assert {name for name in IMPORTED if topologies.lint(machine(name).tree)} == {
+        "2s-2n-24c-smt1-off0-3,21-23-xeon-e5-2680v3",
+        "2s-8n-8c-smt1-xeon-e5472-buggynuma",
+        "4s-8n-64c-smt1-opteron6276",
+    }
 
 
 def test_no_two_machines_are_here_for_the_same_reason() -> None:

@@ -15,7 +15,8 @@ from topologies.entries import CATALOGUE, catalogue_entry
 
 CPU = "sys/devices/system/cpu"
 NODE = "sys/devices/system/node"
-CAPTURED = sorted(path.name.removesuffix(".tar.xz") for path in CATALOGUE.glob("*.tar.xz"))
+ARCHIVES = sorted(path.name.removesuffix(".tar.xz") for path in CATALOGUE.glob("*.tar.xz"))
+CAPTURED = [name for name in ARCHIVES if not catalogue_entry(name).imported]
 
 
 @dataclass(frozen=True)

@@ -41,10 +41,34 @@ def test_the_canonical_order_is_one() -> None:
         ("02s-2n-4c-smt2", "2s-2n-4c-smt2"),
         ("2s-2n-4c-smt2-off3,1-2", "2s-2n-4c-smt2-off1-3"),
         ("2s-4n-8c-smt1-l3s", "2s-4n-8c-smt1-l3s"),
+        ("1s-1n-4c-smt2-e0", "1s-1n-4c-smt2"),
+        ("1s-1n-4c-smt8-near-ppc64", "1s-1n-4c-smt8-ppc64"),
+        ("2s-2n-8c-smt1-drawers1-books2-s390x", "2s-2n-8c-smt1-s390x-books2"),
     ],
 )
 def test_what_changes_nothing_is_dropped(given: str, canonical: str) -> None:
     assert str(parse(given)) == canonical
+
+
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        ("1s-3n-128c-smt2", [[43, 43, 42]]),
+        ("2s-6n-256c-smt2", [[43, 43, 42], [43, 43, 42]]),
+        ("2s-4n-30c-smt8-ppc64", [[8, 7], [8, 7]]),
+        ("4s-2n-6c-smt1", [[2], [2], [1], [1]]),
+        ("2s-2n-5c-smt1", [[3], [2]]),
+    ],
+)
+def test_cores_spread_as_evenly_as_they_can_the_larger_parts_first(
+    text: str, parts: list[list[int]]
+) -> None:
+    assert parse(text).parts == parts
+
+
+def test_small_cores_have_one_thread() -> None:
+    assert parse("1s-1n-14c-smt2-e8").present == bits(range(20))
+    assert parse("1s-1n-288c-smt1-e288").cpus == 288
 
 
 @pytest.mark.parametrize(
@@ -54,9 +78,21 @@ def test_what_changes_nothing_is_dropped(given: str, canonical: str) -> None:
         ("2s-2n-16c", "a spec starts like"),
         ("0s-1n-4c-smt1", "at least 1"),
         ("2s-3n-12c-smt1", "3 NUMA nodes do not spread evenly over 2 sockets"),
-        ("2s-4n-6c-smt1", "6 cores do not spread evenly over 4 NUMA nodes"),
-        ("4s-2n-6c-smt1", "6 cores do not spread evenly over 4 sockets"),
-        ("2s-2n-12c-smt1-l3x4", "6 cores do not spread evenly over 4 L3 caches"),
+        ("2s-4n-3c-smt1", "3 cores are too few for 4 NUMA nodes"),
+        ("4s-2n-3c-smt1", "3 cores are too few for 4 sockets"),
+        ("1s-1n-4c-smt2-e5", "5 of 4 cores cannot be small"),
+        ("1s-1n-4c-smt2-e4", "small cores have one thread: smt1"),
+        ("2s-2n-4c-smt2-e2", "cores of two kinds are described in one socket"),
+        ("1s-1n-4c-smt1-arm64-e2", "small cores are described on x86 alone, not on arm64"),
+        ("1s-1n-4c-smt1-arm64-ppc64", "'ppc64' says again"),
+        ("1s-1n-4c-smt1-riscv64", "'riscv64' is no suffix"),
+        ("1s-1n-4c-smt8-ppc64-l3x2", "on ppc64 each core has an L3 of its own"),
+        ("1s-1n-4c-smt1-books2", "books and drawers are of s390x"),
+        ("2s-1n-4c-smt1-s390x", "s390x shows no NUMA nodes"),
+        ("1s-1n-4c-smt1-s390x-mem1", "s390x shows no NUMA nodes"),
+        ("1s-1n-4c-smt1-s390x-off1", "neither caches nor offline CPUs are described on s390x"),
+        ("2s-2n-4c-smt1-s390x-drawers2", "as many books as drawers"),
+        ("2s-2n-6c-smt1-l3x4", "3 cores are too few for 4 L3 caches"),
         ("1s-1n-9000c-smt1", "Linux stops at CPU 8191"),
         ("1s-1n-4096c-smt1-cpustep3", "Linux stops at CPU 8191"),
         ("1s-1n-1c-smt1-mem1024", "Linux stops at NUMA node 1023"),

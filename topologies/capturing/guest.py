@@ -1,9 +1,9 @@
 """The guest: an initramfs of a static busybox, the capture script, and an ``/init`` that runs it.
 
-The guest has no disk and no network. Its first serial line carries the data, the second the
-kernel's messages. The first says, in this order: ``up``; for every CPU that the host plugs in
-``cpu N``, and ``in``; when those are gone that the host takes out again, ``data`` and the script's
-stream, packed with gzip.
+The guest has no disk and no network. One line carries the data; another, where the machine has
+two, the kernel's messages. The first says, in this order: ``up``; for every CPU that the host plugs
+in ``cpu N``, and ``in``; when those are gone that the host takes out again, ``data`` and the
+script's stream, packed with gzip.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from topologies.capturing import acpi
+from topologies.capturing.boards import X86, Board
 from topologies.capturing.script import script
 
 UP: Final = b"up"
@@ -25,9 +26,9 @@ export PATH=/bin
 mount -t proc none /proc
 mount -t sysfs none /sys
 mount -t devtmpfs none /dev
-stty -F /dev/ttyS0 raw -echo
-exec >/dev/ttyS0
-echo up
+stty -F /dev/@LINE@ raw -echo
+exec >/dev/@LINE@
+@FRESH@echo up
 cpus=/sys/devices/system/cpu
 for cpu in @PLUG@; do
   until [ -e $cpus/cpu$cpu/online ]; do usleep 5000; done
@@ -49,6 +50,7 @@ while :; do sleep 60; done
 def initramfs(
     busybox: bytes,
     *,
+    board: Board = X86,
     plug: Iterable[int] = (),
     unplug: Iterable[int] = (),
     offline: Iterable[int] = (),
@@ -57,7 +59,9 @@ def initramfs(
     """A cpio archive to boot from. CPUs of ``plug`` are awaited and brought online in that order;
     then those of ``unplug``, which stay offline, are awaited to be gone, and those of ``offline``
     are taken offline. ``table`` replaces the firmware's table of CPUs."""
-    init = _INIT.replace("@PLUG@", " ".join(map(str, plug)))
+    init = _INIT.replace("@LINE@", board.data)
+    init = init.replace("@FRESH@", "echo\n" if board.shares_line else "")
+    init = init.replace("@PLUG@", " ".join(map(str, plug)))
     init = init.replace("@UNPLUG@", " ".join(map(str, unplug)))
     init = init.replace("@OFFLINE@", " ".join(map(str, offline)))
     folders = dict.fromkeys(("bin", "dev", "proc", "sys"), (0o040755, b""))

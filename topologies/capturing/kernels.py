@@ -16,10 +16,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from topologies.capturing.boards import X86, Board
 from topologies.capturing.errors import CaptureError
 
-#: Packages that depend on the newest kernel of a small flavour: Debian's, then Ubuntu's.
-_META: Final = ("linux-image-cloud-amd64", "linux-image-virtual", "linux-image-amd64")
 _IMAGE: Final = re.compile(r"Depends: (linux-image-[0-9][a-z0-9.+~-]+)")
 _DEADLINE: Final = 300.0
 _WHERE: Final = "with QEMU"
@@ -27,63 +26,99 @@ _WHERE: Final = "with QEMU"
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """What a guest is made of: a bzImage, and a static busybox."""
+    """What a guest is made of: a kernel, and a static busybox."""
 
     kernel: Path
     busybox: Path
 
 
-def parts(say: Callable[[str], None] = lambda _: None) -> Parts:
+def parts(say: Callable[[str], None] = lambda _: None, board: Board = X86) -> Parts:
     """The newest kernel of the cache with its busybox, else freshly downloaded ones; raises
     :class:`CaptureError` where neither can be had."""
-    found = sorted(_cache().glob("linux-image-*"), key=_version)
+    found = sorted(_cache(board).glob("linux-image-*"), key=_version)
     for place in reversed(found):
         if (place / "vmlinuz").is_file() and (place / "busybox").is_file():
             return Parts(place / "vmlinuz", place / "busybox")
-    return _download(say)
+    return _download(say, board)
 
 
-def _cache() -> Path:
+def _cache(board: Board) -> Path:
     base = os.environ.get("XDG_CACHE_HOME", "")
     # The XDG specification: a relative path is to be ignored.
     root = Path(base) if base.startswith("/") else Path.home() / ".cache"
-    return root / "pinproof" / "kernels"
+    kernels = root / "pinproof" / "kernels"
+    return kernels if board is X86 else kernels / board.debian
 
 
 def _version(place: Path) -> tuple[int, ...]:
     return tuple(int(number) for number in re.findall(r"[0-9]+", place.name))
 
 
-def _download(say: Callable[[str], None]) -> Parts:
+def _download(say: Callable[[str], None], board: Board) -> Parts:
     for tool in ("apt-get", "apt-cache", "dpkg-deb"):
         if shutil.which(tool) is None:
             raise CaptureError(_WHERE, f"the kernel is a Debian package, and there is no {tool}")
-    package = _newest()
-    say(f"fetching {package}")
-    cache = _cache()
+    cache = _cache(board)
     try:
         cache.mkdir(parents=True, exist_ok=True)
+        apt = _Apt() if board is X86 else _foreign(board, cache, say)
+        package = _newest(apt, board)
+        say(f"fetching {package}")
         with tempfile.TemporaryDirectory(prefix=".draft-", dir=cache) as draft:
-            return _unpack(Path(draft), package, cache / package)
+            return _unpack(apt, Path(draft), package, cache / package)
     except OSError as error:
         raise CaptureError(_WHERE, f"the kernel cannot be kept: {error}") from error
 
 
-def _newest() -> str:
-    for meta in _META:
-        found = _IMAGE.search(_run(["apt-cache", "depends", meta], Path("/"), fail=False))
-        if found:
+@dataclass(frozen=True, slots=True)
+class _Apt:
+    """The host's apt, or with options one that knows another architecture and nothing else."""
+
+    options: tuple[str, ...] = ()
+
+    def command(self, program: str, *words: str) -> list[str]:
+        return [program, *self.options, *words]
+
+
+def _foreign(board: Board, cache: Path, say: Callable[[str], None]) -> _Apt:
+    """An apt with a state of its own, since the host's knows no packages of that architecture."""
+    state = cache / "apt"
+    for folder in ("lists/partial", "archives/partial"):
+        (state / folder).mkdir(parents=True, exist_ok=True)
+    (state / "status").touch()
+    settings = {
+        "APT::Architecture": board.debian,
+        "APT::Architectures": board.debian,
+        "Dir::State": state,
+        "Dir::State::status": state / "status",
+        "Dir::Cache": state,
+    }
+    apt = _Apt(tuple(word for key, value in settings.items() for word in ("-o", f"{key}={value}")))
+    say(f"asking for the packages of {board.debian}")
+    # Some other source of the host may have none for it; what matters is what is known afterwards.
+    _run(apt.command("apt-get", "-q", "update"), cache, fail=False)
+    return apt
+
+
+def _newest(apt: _Apt, board: Board) -> str:
+    for meta in board.kernels:
+        told = _run(apt.command("apt-cache", "depends", meta), Path("/"), fail=False)
+        if found := _IMAGE.search(told):
             return found[1]
-    raise CaptureError(_WHERE, f"apt knows no kernel package ({_META[0]}): run apt-get update")
+    meta = board.kernels[0]
+    raise CaptureError(_WHERE, f"apt knows no kernel package ({meta}): run apt-get update")
 
 
-def _unpack(draft: Path, package: str, place: Path) -> Parts:
-    _run(["apt-get", "-q", "download", package, "busybox-static"], draft)
+def _unpack(apt: _Apt, draft: Path, package: str, place: Path) -> Parts:
+    _run(apt.command("apt-get", "-q", "download", package, "busybox-static"), draft)
     for archive in sorted(draft.glob("*.deb")):
         _run(["dpkg-deb", "-x", str(archive), "tree"], draft)
     ready = draft / "ready"
     ready.mkdir()
-    for name, pattern in (("vmlinuz", "tree/boot/vmlinuz-*"), ("busybox", "tree/**/bin/busybox")):
+    for name, pattern in (
+        ("vmlinuz", "tree/boot/vmlinu[xz]-*"),
+        ("busybox", "tree/**/bin/busybox"),
+    ):
         found = sorted(draft.glob(pattern))
         if not found:
             raise CaptureError(_WHERE, f"{package} or busybox-static holds no {pattern}")

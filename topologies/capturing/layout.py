@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from itertools import count
 from typing import Final
 
+from topologies.capturing.boards import BOARDS, X86, Board
 from topologies.capturing.errors import BadTarget
 from topologies.cpulist import bits, format_list, ids, parse_list
 from topologies.described import describe
@@ -24,7 +25,7 @@ from topologies.errors import BadSpec
 from topologies.paths import NODE
 from topologies.spec import Spec, parse
 
-MODEL: Final = "Skylake-Server"
+MODEL: Final = X86.cpu
 
 #: A guest of fewer MiB does not boot; each CPU wants some.
 _LEAST_MEMORY: Final = 512
@@ -81,6 +82,7 @@ class Layout:
     offline: tuple[int, ...] = ()
     kernel: tuple[str, ...] = ()
     spec: str = ""
+    board: Board = X86
 
     @property
     def booted(self) -> int:
@@ -90,9 +92,13 @@ class Layout:
 
 def layout(text: str) -> Layout:
     """The layout that ``text`` means: a description in our grammar, or QEMU's own options when it
-    begins with a dash. Raises :class:`BadTarget`, whose text says what cannot be."""
+    begins with a dash, or with the name of an architecture and a dash. Raises
+    :class:`BadTarget`, whose text says what cannot be."""
+    architecture, _, options = text.strip().partition(" ")
+    if architecture in BOARDS and options.lstrip().startswith("-"):
+        return _raw(text, options, BOARDS[architecture])
     if text.lstrip().startswith("-"):
-        return _raw(text)
+        return _raw(text, text, X86)
     try:
         spec = parse(text)
     except BadSpec as error:
@@ -105,6 +111,11 @@ def layout(text: str) -> Layout:
 
 def _described(spec: Spec) -> Layout:
     name = str(spec)
+    if spec.architecture or spec.small:
+        reason = "of descriptions QEMU boots those of x86 with cores of one kind"
+        raise BadTarget(f"qemu:{name}", reason)
+    if len({cores for part in spec.parts for cores in part}) > 1:
+        raise BadTarget(f"qemu:{name}", "QEMU's sockets and dies have equally many cores")
     if spec.node_step > 1:
         raise BadTarget(f"qemu:{name}", "Linux on x86 numbers NUMA nodes without gaps")
     order = _with_gaps(spec, list(_in_order(spec)))
@@ -257,10 +268,10 @@ def _without_offline(spec: Spec) -> str:
 # --- in QEMU's own words ---------------------------------------------------------------------
 
 
-def _raw(text: str) -> Layout:
+def _raw(text: str, options: str, board: Board) -> Layout:
     where = f"qemu:{text}"
     try:
-        words = shlex.split(text)
+        words = shlex.split(options)
     except ValueError as error:
         raise BadTarget(where, str(error)) from error
     arguments: list[str] = []
@@ -283,10 +294,16 @@ def _raw(text: str) -> Layout:
             raise BadTarget(where, f"{option} does not take {value!r}")
         else:
             arguments += [option, value]
+    if board is not X86 and ("-device" in arguments or "-machine" in arguments):
+        raise BadTarget(where, "-device and -machine are for x86 alone")
+    name = next(one for one in BOARDS if BOARDS[one] is board)
     return Layout(
-        text=" ".join([*arguments, *(["-nosmt"] if kernel else []), *_said(offline)]),
-        arguments=tuple(_completed(arguments)),
+        text=" ".join(
+            [*filter(None, [name]), *arguments, *(["-nosmt"] if kernel else []), *_said(offline)]
+        ),
+        arguments=tuple(_completed(arguments, board)),
         cpus=_count(where, arguments),
+        board=board,
         offline=tuple(ids(offline)),
         kernel=(*kernel, *(("cpu0_hotplug",) if offline & 1 else ())),
     )
@@ -314,10 +331,10 @@ def _count(where: str, arguments: Sequence[str]) -> int:
     return int(found[1]) + arguments.count("-device")
 
 
-def _completed(arguments: Sequence[str]) -> Iterator[str]:
+def _completed(arguments: Sequence[str], board: Board) -> Iterator[str]:
     """With a CPU model that shows SMT, and memory, where these were not given."""
     if "-cpu" not in arguments:
-        yield from ("-cpu", MODEL)
+        yield from ("-cpu", board.cpu)
     if "-m" not in arguments:
         sizes = re.findall(r"size=([0-9]+)([MG])", " ".join(arguments))
         total = sum(int(size) * (1024 if unit == "G" else 1) for size, unit in sizes)

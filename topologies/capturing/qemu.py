@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Final
 
 from topologies.capturing import acpi, guest
+from topologies.capturing.boards import X86
 from topologies.capturing.captured import Capture, captured
 from topologies.capturing.errors import BadTarget, CaptureError
 from topologies.capturing.expected import differences
@@ -32,9 +33,8 @@ from topologies.capturing.layout import MODEL, Layout, Place, layout
 from topologies.capturing.running import TookTooLong, chunks, started
 from topologies.capturing.stream import MAX_STREAM
 
-QEMU: Final = "qemu-system-x86_64"
-_MACHINE: Final = f"q35,hpet=off,x-oem-id={acpi.OEM_ID},x-oem-table-id={acpi.OEM_TABLE_ID}"
-_MISSING: Final = f"there is no {QEMU}: apt-get install qemu-system-x86"
+#: How much firmware and kernel may say before the guest does, where they share a line with it.
+_MOST_PREAMBLE: Final = 1 << 20
 
 #: Within how many seconds the emulated guest is up, where it comes up at all: on an idle host it
 #: takes a tenth of that.
@@ -83,18 +83,21 @@ def capture_qemu(
     say: _Say = lambda _: None,
 ) -> Capture:
     """The tree that a Debian kernel shows of the machine ``spec``: a description
-    (``2s-2n-8c-smt2``), or QEMU's own options (``-smp 4,sockets=2 -numa …``).
+    (``2s-2n-8c-smt2``), or QEMU's own options (``-smp 4,sockets=2 -numa …``), after the name of
+    an architecture other than x86 (``arm64 -smp 4``).
 
-    ``kernel`` is a bzImage to boot instead of Debian's; ``deadline`` is for the whole boot, in
+    ``kernel`` is a kernel to boot instead of Debian's; ``deadline`` is for the whole boot, in
     seconds (default: by the number of CPUs); ``accel`` is ``auto``, ``kvm`` or ``tcg``; ``say``
     hears of the progress. Where the kernel shows something else than was described, the capture
     has a warning that says so. Raises :class:`BadTarget`, :class:`CaptureError`.
     """
     wanted = layout(spec)
     where = f"qemu:{wanted.text}"
-    if shutil.which(QEMU) is None:
-        raise CaptureError(where, _MISSING)
-    made_of = parts(say)
+    board = wanted.board
+    if shutil.which(board.program) is None:
+        missing = f"there is no {board.program}: apt-get install {board.package}"
+        raise CaptureError(where, missing)
+    made_of = parts(say, board)
     if kernel is not None:
         made_of = replace(made_of, kernel=Path(kernel))
         if not made_of.kernel.is_file():
@@ -119,10 +122,12 @@ def _ways(accel: str, wanted: Layout) -> tuple[_Way, ...]:
     many = _Way("tcg,thread=multi", _PATIENCE + _PATIENCE_PER_CPU * cpus, "emulation")
     one = _Way("tcg,thread=single", float("inf"), "emulation in one thread")
     # A CPU's thread is waited for when the CPU is plugged out: with one for all, by itself.
-    emulated = (replace(many, patience=float("inf")),) if wanted.unplug else (many, one)
+    # The kernel's CPUs that wait for each other have been seen on x86 alone.
+    patient = wanted.unplug or wanted.board is not X86
+    emulated = (replace(many, patience=float("inf")),) if patient else (many, one)
     if accel == "kvm":
         return (kvm,)
-    if accel == "tcg":
+    if accel == "tcg" or (accel == "auto" and wanted.board is not X86):
         return emulated
     if accel != "auto":
         raise BadTarget("with QEMU", f"accel is auto, kvm or tcg, not {accel!r}")
@@ -175,6 +180,7 @@ class _Attempt:
         plug = range(self._wanted.booted, self._wanted.cpus)
         image = guest.initramfs(
             self._made_of.busybox.read_bytes(),
+            board=self._wanted.board,
             plug=plug,
             unplug=self._wanted.unplug,
             offline=self._wanted.offline,
@@ -199,13 +205,15 @@ class _Attempt:
             os.close(errors)
 
     def _command(self, monitor: int) -> list[str]:
-        words = ["console=ttyS1", "quiet", "panic=-1", *_SPARED, *self._wanted.kernel]
+        board = self._wanted.board
+        words = [f"console={board.console}", "quiet", "panic=-1", *self._wanted.kernel]
+        words += ["loglevel=1"] if board.shares_line else _SPARED
+        console = [] if board.shares_line else ["-serial", f"file:{self._folder / 'console'}"]
         return [
-            QEMU, "-nodefaults", "-no-user-config", "-display", "none", "-nic", "none",
-            "-no-reboot", "-machine", _MACHINE, "-accel", self._way.accelerator,
+            board.program, "-nodefaults", "-no-user-config", "-display", "none", "-nic", "none",
+            "-no-reboot", "-machine", board.machine, "-accel", self._way.accelerator,
             "-chardev", f"socket,id=qmp,fd={monitor}", "-mon", "chardev=qmp,mode=control",
-            "-chardev", "stdio,id=data,signal=off", "-serial", "chardev:data",
-            "-serial", f"file:{self._folder / 'console'}",
+            "-chardev", "stdio,id=data,signal=off", "-serial", "chardev:data", *console,
             "-kernel", str(self._made_of.kernel), "-initrd", str(self._folder / "initrd"),
             "-append", " ".join(words),
             *self._wanted.arguments,
@@ -214,7 +222,10 @@ class _Attempt:
     def _listen(self, descriptor: int, monitor: _Monitor) -> bytes:
         self._heard = chunks(descriptor, min(self._until, time.monotonic() + self._way.patience))
         try:
-            self._expect(guest.UP)
+            if self._wanted.board.shares_line:
+                self._skip_to(guest.UP)
+            else:
+                self._expect(guest.UP)
             self._up = True
             self._heard = chunks(descriptor, self._until)
             self._say("the kernel is up")
@@ -240,6 +251,18 @@ class _Attempt:
         said, _, self._buffer = self._buffer.partition(b"\n")
         if said.strip() != line:
             raise _Failed(f"the guest said {said[:80]!r} instead of {line.decode()}")
+
+    def _skip_to(self, line: bytes) -> None:
+        """Past all that firmware and kernel say before it."""
+        mark, skipped = b"\n" + line + b"\n", 0
+        while mark not in self._buffer:
+            kept = self._buffer[-len(mark) :]
+            skipped += len(self._buffer) - len(kept)
+            if skipped > _MOST_PREAMBLE:
+                raise _Failed(f"the guest did not say {line.decode()}")
+            self._buffer = kept
+            self._more()
+        self._buffer = self._buffer.partition(mark)[2]
 
     def _plug(self, monitor: _Monitor) -> None:
         cpu = self._wanted.booted
@@ -273,7 +296,11 @@ class _Attempt:
         """QEMU's last complaint, else the guest's."""
         said = [line for line in _lines(self._folder / "stderr") if "warning:" not in line]
         said = said or _lines(self._folder / "console")[-1:]
-        return said[-1].removeprefix(f"{QEMU}: ") if said else "QEMU ended without a word"
+        return (
+            said[-1].removeprefix(f"{self._wanted.board.program}: ")
+            if said
+            else "QEMU ended without a word"
+        )
 
 
 class _Monitor:

@@ -24,9 +24,12 @@ from conformance.subjects.kubelet.subject import KubeletSubject
 from reference.cpuset import CPUSet
 from reference.steps import KubeletConfig, Start, Stop
 from topologies import Machine
+from topologies.cpulist import bits, ids, parse_list, parsed
+from topologies.paths import CPU, NODE
 
 _MACHINE: Final = re.compile(r"\] Machine: \{(?P<said>.*)", re.DOTALL)
 _TOPOLOGY: Final = re.compile(r'\] "Detected CPU topology".*? topology=(?P<json>\{.*\})', re.DOTALL)
+_LINK: Final = re.compile(rf"{NODE}/node[0-9]+/cpu([0-9]{{1,5}})")
 _COUNTS: Final = ("NumCores", "NumPhysicalCores", "NumSockets")
 _WORD: Final = re.compile(r"[^\s\[\]{}]*")
 _NAME: Final = re.compile(r"([A-Za-z]+):")
@@ -84,8 +87,12 @@ def detect(
 
 
 def _first_cpu(machine: Machine) -> int:
-    found = re.match(r"[0-9]{1,5}", machine.tree.get("sys/devices/system/cpu/online", ""))
-    return int(found[0]) if found else 0
+    """The lowest online CPU; the lowest of those in a NUMA node, where there are nodes: a kubelet
+    leaves the others out."""
+    tree = machine.tree
+    online = parsed(parse_list, tree.get(f"{CPU}/online")) or 1
+    linked = bits(int(found[1]) for found in map(_LINK.fullmatch, tree) if found)
+    return next(ids(online & linked or online))
 
 
 def heard(lines: Iterable[str]) -> Detected:

@@ -22,6 +22,7 @@ from conformance.subject import SubjectLostError, SubjectSetupError
 from conformance.subjects.kubelet import config as kubelet_config
 from conformance.subjects.kubelet import manifests, releases
 from conformance.subjects.kubelet.bell import Bell
+from conformance.subjects.kubelet.clock import with_clock
 from conformance.subjects.kubelet.docker import FakeDocker
 from conformance.subjects.kubelet.endpoint import Endpoint, NoAnswer, PodStatus
 from conformance.subjects.kubelet.releases import Minor
@@ -301,7 +302,7 @@ class KubeletNode:
         self._machines += 1
         folder = f"{AREA}/machines/{self._machines}"
         try:
-            topologies.write(machine.tree, self._sandbox.path(folder))
+            topologies.write(with_clock(machine.tree), self._sandbox.path(folder))
         except topologies.MachineError as error:
             raise SubjectLostError(f"machine {machine.name}: {error}") from error
         self._sandbox.bind_machine(folder)
