@@ -306,6 +306,8 @@ class Run:
         if exitstatus == pytest.ExitCode.USAGE_ERROR:
             self._writer.discard()
             return
+        if exitstatus == pytest.ExitCode.INTERRUPTED and self._has_failed_enough():
+            exitstatus = pytest.ExitCode.TESTS_FAILED  # so does -x end in one process
         if exitstatus in (pytest.ExitCode.INTERRUPTED, pytest.ExitCode.INTERNAL_ERROR):
             self._writer.abandon()  # the footer is missing: a cut-off run must not look whole
             self.status = (
@@ -325,6 +327,11 @@ class Run:
         if self.stream is not None and self._directory is not None:
             for entry in entry_points(group=REPORTERS):
                 entry.load()(self.stream, self._directory)
+
+    def _has_failed_enough(self) -> bool:
+        """Whether ``-x`` or ``--maxfail`` ended the run, which xdist calls an interrupt."""
+        most = self._config.getoption("maxfail")
+        return 0 < most <= self._counts[Verdict.FAIL] + self._counts[Verdict.UNKNOWN]
 
     def _record(self) -> None:
         path = self._config.getoption("--pin-record")

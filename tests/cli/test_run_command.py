@@ -170,6 +170,22 @@ def test_processes_that_nobody_asked_for_find_the_same(
     assert plain(one) == plain(two)
 
 
+@pytest.mark.parametrize("workers", ["0", "2"])
+def test_the_first_failure_ends_a_run_that_is_told_to(
+    pinproof: Command, results: Stream, tmp_path: Path, workers: str
+) -> None:
+    """Its stream is whole, and a promise is broken: that is no interrupt."""
+    done = pinproof(
+        *("run", "--subject", "miniature:forgets-to-give-back", "--machine", "1s-1n-4c-smt?"),
+        *("-x", "-n", workers, "-k", "pool/ or qos/ or restart/", "--report", str(tmp_path)),
+    )
+    assert done.returncode == 1, done.stdout + done.stderr
+    _, found, footer = results(tmp_path)
+    assert footer.exit_status == 1
+    failed = sum(one.verdict == "fail" for one in found)
+    assert 1 <= failed <= max(1, int(workers) * 2)
+
+
 @pytest.mark.parametrize("whole_group", [True, False])
 @pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupt_ends_all_processes(
