@@ -103,7 +103,8 @@ def capture_qemu(
         if not made_of.kernel.is_file():
             raise BadTarget(where, f"no kernel: {made_of.kernel}")
     ways = _ways(accel, wanted)
-    until = time.monotonic() + (deadline or 120 + 3.0 * wanted.cpus)
+    usual = (120 if board is X86 else 300) + 3.0 * wanted.cpus
+    until = time.monotonic() + (deadline or usual)
     data = _first_that_works(wanted, made_of, ways, until, say, where)
     made = captured(data, where=where, source=f"captured with QEMU ({wanted.text})")
     return _compared(replace(made, shape=wanted.spec), wanted)
