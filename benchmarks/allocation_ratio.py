@@ -36,10 +36,10 @@ from conformance.subjects.exec.node import settings
 from conformance.subjects.exec.program import Program
 from reference import CPUSet, MachineInfo, make_policy, take_by_topology
 from reference.behaviours import Behaviour
+from reference.cpumanager.policy_static import Policy
+from reference.cpumanager.state.state_mem import State
 from reference.errors import AllocationError, AllocationHangs
-from reference.policy import Policy
 from reference.releases import has
-from reference.state import State
 from reference.steps import Container, KubeletConfig, Pod
 
 SMALL: Final = "1s-1n-4c-smt2"

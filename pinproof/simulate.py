@@ -19,8 +19,8 @@ from conformance.subject import SubjectUsageError
 from reference import NEWEST, CPUSet, CPUSetParseError, CPUTopology, Node
 from reference.behaviours import Behaviour
 from reference.errors import QuantityError
+from reference.kubelet.configuration import reserved_cpus, reserving
 from reference.releases import has, require_whole_node
-from reference.settings import reserved_cpus, reserving
 from reference.steps import Apply, KubeletConfig, Pod, Start
 from reference.view import Phase, View
 from topologies import drawing

@@ -14,22 +14,22 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
-from reference.admission import fault_of, fault_of_whole
 from reference.behaviours import Behaviour
-from reference.checkpoint import glance
+from reference.cpumanager.cpu_manager import CPUManager
+from reference.cpumanager.policy_static import make_policy
+from reference.cpumanager.state.state_checkpoint import glance
+from reference.cpumanager.state.state_mem import by_pod
 from reference.cpuset import CPUSet
-from reference.discovery import MachineInfo, discover
 from reference.errors import IllegalStep, KubeletError, KubeletHangs, ModelError, NotModelled
-from reference.failing import last_words, status
-from reference.kubelet import Kubelet
-from reference.manager import CPUManager
-from reference.pod_level import as_decoded
-from reference.policy import make_policy
+from reference.kubelet.admission import fault_of, fault_of_whole
+from reference.kubelet.configuration import require_modelled
+from reference.kubelet.exit import last_words, status
+from reference.kubelet.kubelet import Kubelet
+from reference.kubelet.runtime import Runtime
+from reference.kubelet.startup import Maker, PolicyFactory
+from reference.machine.discovery import MachineInfo, discover
+from reference.pods.pod_level_resources import as_decoded
 from reference.releases import NEWEST, AnyRelease, has, require_whole_node
-from reference.runtime import Runtime
-from reference.settings import require_modelled
-from reference.starting import Maker, PolicyFactory
-from reference.state import by_pod
 from reference.steps import (
     Apply,
     AskPodResources,

@@ -44,12 +44,16 @@ from reference import (
     NotModelled,
     make_policy,
 )
-from reference.admission import Refusal, allocation_refusal
+from reference.cpumanager.policy_static import require_settings
 from reference.errors import TopologyAffinityError
-from reference.pod_level import as_decoded
-from reference.policy import require_settings
+from reference.kubelet.admission import Refusal, allocation_refusal
+from reference.pods.pod_level_resources import as_decoded
 from reference.steps import Container, Kind, Pod
-from reference.topology_manager import TopologyManager, faults_of_settings, refusal_of
+from reference.topologymanager.topology_manager import (
+    TopologyManager,
+    faults_of_settings,
+    refusal_of,
+)
 
 _nodes: Final = itertools.count(1)
 

@@ -12,15 +12,15 @@ from conformance.discovered import info_of
 from conformance.subject import SubjectUsageError
 from conformance.subjects.reference import ReferenceSubject
 from reference import NEWEST, CPUManager, CPUSet, CPUTopology, Node
-from reference.by_container import ManagerByContainer
+from reference.cpumanager.before_1_18 import ManagerByContainer
+from reference.cpumanager.policy_static import Policy, StaticPolicy, make_policy
+from reference.cpumanager.state.state_mem import State
+from reference.cpumanager.topology_hints import Hint
 from reference.errors import TopologyAffinityError
-from reference.hints import Hint
-from reference.policy import Policy, StaticPolicy, make_policy
-from reference.qos import exclusive_cpus, pod_milli_cpus
+from reference.pods.qos import exclusive_cpus, pod_milli_cpus
 from reference.releases import AnyRelease
-from reference.state import State
 from reference.steps import Container, KubeletConfig, Pod
-from reference.topology_manager import affinity_error
+from reference.topologymanager.topology_manager import affinity_error
 
 
 class SplitsCores(StaticPolicy):

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from reference import Checkpoint, CheckpointError, CPUSet
-from reference.checkpoint import exit_status, reported
-from reference.state import State
+from reference.cpumanager.state.state_checkpoint import exit_status, reported
+from reference.cpumanager.state.state_mem import State
 
 GOLDEN = Path(__file__).parents[2].parent / "shared" / "golden"
 RESIZE = "InPlacePodVerticalScalingExclusiveCPUs"

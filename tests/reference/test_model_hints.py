@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reference import CPUSet, CPUTopology, NotModelled
-from reference.hints import (
+from reference.cpumanager.state.state_mem import State
+from reference.cpumanager.topology_hints import (
     ANY,
     Hint,
     aligned,
@@ -18,7 +19,6 @@ from reference.hints import (
     pod_exclusive_cpus,
     pod_hints,
 )
-from reference.state import State
 from reference.steps import Container, Kind, Pod
 
 

@@ -9,10 +9,10 @@ import pytest
 import topologies
 from reference import Checkpoint, CPUManager, CPUSet, discover, make_policy
 from reference.errors import TopologyAffinityError
+from reference.kubelet.in_place_resize import resize_refusal
 from reference.releases import AnyRelease
-from reference.resize import resize_refusal
 from reference.steps import Container, Kind, KubeletConfig, Pod
-from reference.topology_manager import TopologyManager
+from reference.topologymanager.topology_manager import TopologyManager
 
 OLD = "Resize is infeasible for Guaranteed Pods alongside CPU Manager static policy"
 NEW = 'Resize is infeasible for Guaranteed Pods alongside CPU Manager policy "static"'

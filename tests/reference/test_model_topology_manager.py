@@ -10,12 +10,12 @@ from dataclasses import replace
 import pytest
 
 from reference import ConfigurationError, CPUSet, NotModelled
-from reference.discovery import MachineInfo, NUMANode
+from reference.cpumanager.topology_hints import ANY, Hint
 from reference.errors import InvalidConfiguration, NotEnoughCPUs, TopologyAffinityError
-from reference.hints import ANY, Hint
-from reference.merging import Merger
+from reference.machine.discovery import MachineInfo, NUMANode
 from reference.steps import Container, Kind, KubeletConfig, Pod
-from reference.topology_manager import TopologyManager, TopologyPolicy, refusal_of
+from reference.topologymanager.policy import Merger
+from reference.topologymanager.topology_manager import TopologyManager, TopologyPolicy, refusal_of
 
 CLOSEST, LIMIT = "prefer-closest-numa-nodes", "max-allowable-numa-nodes"
 GATE = "TopologyManagerPolicyOptions"

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reference import CPUSet, CPUTopology, take_by_topology
+from reference.cpumanager.fast.twins import Twins, lowest
 from reference.errors import AllocationError, AllocationHangs
-from reference.twins import Twins, lowest
 
 MASKS = st.integers(0, (1 << 32) - 1)
 RELEASES = ("1.8", "1.18", "1.22", "1.28", "1.32", "1.36", "1.37")
