@@ -4,7 +4,7 @@ A tree of files goes in, decisions come out: nothing here opens a file, looks at
 a thread. It models whole nodes of 1.8 to 1.37; ``behaviours`` names what differs between releases.
 """
 
-from reference.cpumanager.before_1_22 import could_take
+from reference.cpumanager.could_take import could_take
 from reference.cpumanager.cpu_assignment import take_by_topology
 from reference.cpumanager.cpu_manager import CPUManager
 from reference.cpumanager.policy_options import StaticOptions

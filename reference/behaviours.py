@@ -74,6 +74,9 @@ def _cadvisor(tag: str, path: str) -> str:
 class Behaviour(Enum):
     """One named behaviour; :attr:`title` is how a user names it."""
 
+    # There is one object of each, and the model looks them up all the time.
+    __hash__ = object.__hash__
+
     # -- CPU lists ---------------------------------------------------------------------------
 
     STRICT_RANGES = Known(

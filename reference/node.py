@@ -254,7 +254,7 @@ class Node:
         fault = fault_of(pod) or fault_of_whole(self._decoded(pod))
         if fault:
             raise IllegalStep(f"Apply: pod {pod.name}: {fault}")
-        self._require_new_uid(pod)
+        self._require_same_pod(pod)
         self._take_up(pod)
         self._manifests[pod.name] = pod
         self._known[pod.uid] = pod
@@ -266,32 +266,26 @@ class Node:
             return
         kubelet = self._kubelet.copy()
         kubelet.take_up([self._decoded(pod)])
+        if pod.uid in self._gone and kubelet.pods[pod.name].phase is Phase.REJECTED:
+            # The kubelet starts it all the same, without CPUs (seen on 1.36.4).
+            raise NotModelled(
+                f"Apply: pod {pod.name} is refused under the uid of a pod just deleted; "
+                "give the pod a new one"
+            )
         self._kubelet, self._runtime = kubelet, kubelet.runtime
 
     def _decoded(self, pod: Pod) -> Pod:
         return as_decoded(pod, self._config.feature_gates, release=self._release)
 
-    def _require_new_uid(self, pod: Pod) -> None:
-        """Refuse what the kubelet confuses when a uid comes back.
-
-        It keeps the resources of a pod by uid (``allocated_pods_state``) and takes those of the
-        former pod for the new one's; and a pod that is refused soon after its namesake has gone
-        is started all the same, without CPUs (both seen on 1.36.4).
-        """
+    def _require_same_pod(self, pod: Pod) -> None:
+        """Refuse a uid that comes back with other resources: the kubelet keeps those of a pod by
+        uid (``allocated_pods_state``) and takes the former pod's (seen on 1.36.4)."""
         known = self._known.get(pod.uid)
         if known is not None and (known.containers, known.resources) != (
             pod.containers,
             pod.resources,
         ):
             raise NotModelled(f"Apply: uid {pod.uid} was another pod's; give the pod a new one")
-        if self._kubelet is not None and pod.uid in self._gone:
-            trial = self._kubelet.copy()
-            trial.take_up([self._decoded(pod)])
-            if trial.pods[pod.name].phase is Phase.REJECTED:
-                raise NotModelled(
-                    f"Apply: pod {pod.name} is refused under the uid of a pod just deleted; "
-                    "give the pod a new one"
-                )
 
     def _delete(self, name: str) -> None:
         if name not in self._manifests:

@@ -1,164 +1,115 @@
-"""Whether a kubelet can have taken just these CPUs.
+"""The allocator up to 1.21, part of whose answer hangs on chance.
 
-What belongs here: the judgement of an allocation that was seen, where the release leaves part of
-it to chance. What never does: the allocators themselves (``allocation``).
+What belongs here: its three steps, and by what it places the objects that it chooses from. What
+never does: which of its possible answers a kubelet gave (``could_take``).
 
-How it works: up to 1.21 three steps take whole sockets, whole cores and single CPUs. The first is
-determined. The second walks the sockets, and the third the cores, in an order that Go's ``sort``
-makes with a comparison that says "before" if *any* criterion does. Where criteria contradict each
-other, the result hangs on the sort of the Go release that the kubelet was built with, and in the
-second step on Go's random map order as well: one kubelet gives different answers to the same
-question. Two things hold for all of them. Up to twelve objects are sorted by insertion, which
-keeps an object that comes first by *every* criterion before the other one. More are parted around
-pivots first, and there such a pair is kept too, unless some third object may stand between the two
-by one criterion or another. A set is possible if some order that keeps this begins with it.
-Source: ``freeCores`` and ``freeCPUs``, ``cpu_assignment.go``, 1.8 to 1.21.
+What is taken of an object are its free CPUs, not all it has. Whole sockets are taken by id; whole
+cores and single CPUs in the order that a stable sort by all criteria in turn gives, where the
+kubelet's sort is made with criteria that contradict each other.
+Source: ``takeByTopology``, ``freeSockets``, ``freeCores`` and ``freeCPUs``, ``cpu_assignment.go``,
+1.8 to 1.21.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Final, NamedTuple, TypeAlias
-
-from reference.cpumanager.cpu_assignment import accumulate, is_determined, take_by_topology
-from reference.cpuset import CPUSet
-from reference.errors import AllocationError, AllocationHangs
+from reference.behaviours import Behaviour
+from reference.errors import NotEnoughCPUs, NothingFits
 from reference.machine.topology import CPUTopology
-from reference.releases import NEWEST, AnyRelease
+from reference.releases import AnyRelease, has
 
-__all__ = ["could_take"]
-
-
-def could_take(
-    topology: CPUTopology,
-    available: CPUSet,
-    cpus: int,
-    taken: CPUSet,
-    *,
-    release: AnyRelease = NEWEST,
-    strategy: str = "packed",
-    group_size: int = 1,
-    align_by_socket: bool = False,
-    hint_nodes: int = 0,
-) -> bool:
-    """Whether some run of ``release`` takes just ``taken``; from 1.22 on: whether it is the answer.
-
-    The other arguments are those of :func:`reference.take_by_topology`. ``False`` where the
-    kubelet refuses, or never answers: whether it does is determined in every release, and
-    ``take_by_topology`` raises the reason. Raises :class:`NotModelled` as that does.
-    """
-    try:
-        one = take_by_topology(
-            topology,
-            available,
-            cpus,
-            release=release,
-            strategy=strategy,
-            group_size=group_size,
-            align_by_socket=align_by_socket,
-            hint_nodes=hint_nodes,
-        )
-    except (AllocationError, AllocationHangs):
-        return False
-    if one == taken or cpus < 1 or is_determined(release):
-        return one == taken
-    return _possible(topology, available, cpus, taken.mask, release)
+__all__ = ["AccumulatorBefore122", "accumulate", "take_by_topology"]
 
 
-def _possible(
-    topology: CPUTopology, available: CPUSet, cpus: int, taken: int, release: AnyRelease
-) -> bool:
+def take_by_topology(topology: CPUTopology, available: int, cpus: int, release: AnyRelease) -> int:
+    """``takeByTopology``: one answer that the kubelet can give. Raises :class:`NotEnoughCPUs`,
+    :class:`NothingFits`."""
     run = accumulate(topology, available, cpus, release)
-    run.take_sockets_by_id()
-    if run.taken & ~taken:
-        return False
-    sockets = [_Listed((len(cores), socket), cores) for socket, cores in run.free_cores().items()]
-    per_core = topology.cpus_per_core
-    number = min(run.need // per_core, sum(len(each.items) for each in sockets)) if sockets else 0
-    if number:
-        mask = _beginning(sockets, number, taken)
-        if mask is None:
-            return False
-        run.take(mask)
-    cores = [_Listed(rank, _single_cpus(mask)) for rank, mask in run.ranked_cores()]
-    if run.need > 0:
-        mask = _beginning(cores, run.need, taken)
-        if mask is None:
-            return False
-        run.take(mask)
-    return run.taken == taken
+    for step in (run.take_sockets, run.take_cores, run.take_cpus):
+        step()
+        if run.need < 1:
+            return run.taken
+    raise NothingFits
 
 
-_Rank: TypeAlias = tuple[int, ...]
-
-#: The longest slice that every Go release sorts by insertion alone.
-_BY_INSERTION: Final = 12
-
-
-class _Listed(NamedTuple):
-    """What one object adds to the list that a step takes from, and by what the object is placed:
-    less is earlier in every criterion."""
-
-    rank: _Rank
-    items: Sequence[int]
+def accumulate(
+    topology: CPUTopology, available: int, cpus: int, release: AnyRelease
+) -> AccumulatorBefore122:
+    """An allocation that has taken nothing yet. Raises :class:`NotEnoughCPUs`."""
+    run = AccumulatorBefore122(topology, available, cpus)
+    if cpus > run.free.bit_count():
+        with_numbers = has(release, Behaviour.NUMBERS_IN_REFUSAL)
+        raise NotEnoughCPUs(cpus, available.bit_count(), with_numbers=with_numbers)
+    return run
 
 
-def _beginning(objects: Sequence[_Listed], number: int, taken: int) -> int | None:
-    """The first ``number`` items of the list, given that they are what is in ``taken``; ``None``
-    where no possible order of the objects begins with them."""
-    whole, begun, untouched = [], [], []
-    mask = count = 0
-    for each in objects:
-        inside = [item for item in each.items if item & ~taken == 0]
-        mask |= sum(inside)
-        count += len(inside)
-        if len(inside) == len(each.items):
-            whole.append(each.rank)
-        elif not inside:
-            untouched.append(each.rank)
-        elif inside == each.items[: len(inside)]:
-            begun.append(each.rank)
-        else:
-            return None
-    if count != number or len(begun) > 1:
-        return None
-    ranks = [each.rank for each in objects]
-    if _forbidden(whole, [*begun, *untouched], ranks) or _forbidden(begun, untouched, ranks):
-        return None
-    return mask
+class AccumulatorBefore122:
+    """``cpuAccumulator`` up to 1.21. ``free`` may still be taken, ``need`` are still wanted."""
 
+    __slots__ = ("_topology", "free", "need", "taken")
 
-def _forbidden(early: Sequence[_Rank], late: Sequence[_Rank], ranks: Sequence[_Rank]) -> bool:
-    """Whether no sort can put each of ``early`` before each of ``late``."""
-    sorted_by_insertion = len(ranks) <= _BY_INSERTION
-    between: _Rank | None = None
-    for one in early:
-        for other in late:
-            if not _before(other, one):
-                continue
-            if sorted_by_insertion:
-                return True
-            # What stood between the last such pair stands between most.
-            if between and _may_stand_between(one, between, other):
-                continue
-            between = next((rank for rank in ranks if _may_stand_between(one, rank, other)), None)
-            if between is None:
-                return True
-    return False
+    def __init__(self, topology: CPUTopology, available: int, cpus: int) -> None:
+        self._topology = topology
+        self.free = available & topology.mask
+        self.need = cpus
+        self.taken = 0
 
+    def take(self, mask: int) -> None:
+        """Take just these CPUs."""
+        self.taken |= mask
+        self.free &= ~mask
+        self.need -= mask.bit_count()
 
-def _before(one: _Rank, other: _Rank) -> bool:
-    """Whether one comes before the other by every criterion."""
-    return all(map(int.__le__, one, other))
+    def take_sockets(self) -> None:
+        """Whole free sockets by id, as long as another one is needed (``freeSockets``)."""
+        size = self._topology.cpus_per_socket
+        for socket in self._topology.sockets:
+            if (socket.mask & self.free).bit_count() == size <= self.need:
+                self.take(socket.mask & self.free)
 
+    def take_cores(self) -> None:
+        """Whole free cores, first of the sockets with the fewest of them (``freeCores``)."""
+        for cores in sorted(self.free_cores().values(), key=len):
+            for core in cores:
+                if 0 < (core & self.free).bit_count() <= self.need:
+                    self.take(core & self.free)
 
-def _may_stand_between(one: _Rank, rank: _Rank, other: _Rank) -> bool:
-    return not _before(rank, one) and not _before(other, rank)
+    def take_cpus(self) -> None:
+        """CPUs one by one, core after core, by all criteria in turn (``freeCPUs``)."""
+        for _, core in sorted(self.ranked_cores()):
+            left = core
+            while left and self.need > 0:
+                self.take(left & -left)
+                left &= left - 1
 
+    def free_cores(self) -> dict[int, list[int]]:
+        """The free CPUs of each whole free core, by id, for each socket that has any."""
+        free, size = self.free, self._topology.cpus_per_core
+        cores = {
+            socket.id: [
+                core.mask & free
+                for core in self._topology.cores_of_socket[socket.id]
+                if (core.mask & free).bit_count() == size and core.within & free
+            ]
+            for socket in self._topology.sockets
+        }
+        return {socket: found for socket, found in cores.items() if found}
 
-def _single_cpus(mask: int) -> list[int]:
-    cpus = []
-    while mask:
-        cpus.append(mask & -mask)
-        mask &= mask - 1
-    return cpus
+    def ranked_cores(self) -> list[tuple[tuple[int, ...], int]]:
+        """The free CPUs of each core that has any, with what the kubelet compares: less is
+        earlier. The more of this allocation lies in the core's socket, the earlier; then fewest
+        free CPUs in the socket, fewest in the core, lowest socket, lowest core."""
+        topology, free = self._topology, self.free
+        ranked: list[tuple[tuple[int, ...], int]] = []
+        for core, mask in topology.core_masks.items():
+            if mask & free:
+                socket = topology.details[(mask & -mask).bit_length() - 1].socket
+                beside = topology.socket_masks[socket]
+                rank = (
+                    -(beside & self.taken).bit_count(),
+                    (beside & free).bit_count(),
+                    (mask & free).bit_count(),
+                    socket,
+                    core,
+                )
+                ranked.append((rank, mask & free))
+        return ranked

@@ -17,10 +17,9 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import NamedTuple, TypeAlias
 
-from reference.cpumanager.fast.twins import Twins
 from reference.cpuset import CPUSet
 
-__all__ = ["CPUTopology", "Place", "Unit"]
+__all__ = ["CPUTopology", "Place", "Unit", "Units"]
 
 
 class Place(NamedTuple):
@@ -80,9 +79,6 @@ class CPUTopology:
     numa_nodes_of_socket: Mapping[int, Units] = field(init=False, repr=False, compare=False)
     cores_of_numa: Mapping[int, Units] = field(init=False, repr=False, compare=False)
     cores_of_socket: Mapping[int, Units] = field(init=False, repr=False, compare=False)
-    #: How those cores pair their CPUs, where all do alike.
-    twins_of_numa: Mapping[int, Twins | None] = field(init=False, repr=False, compare=False)
-    twins_of_socket: Mapping[int, Twins | None] = field(init=False, repr=False, compare=False)
     uncores_of_numa: Mapping[int, Units] = field(init=False, repr=False, compare=False)
     cores_of_uncore: Mapping[int, Units] = field(init=False, repr=False, compare=False)
 
@@ -132,8 +128,6 @@ class CPUTopology:
         self._set("numa_nodes_of_socket", _nested(numa, socket))
         self._set("cores_of_numa", _nested(core, numa))
         self._set("cores_of_socket", _nested(core, socket))
-        self._set("twins_of_numa", _twins(self.cores_of_numa))
-        self._set("twins_of_socket", _twins(self.cores_of_socket))
         self._set("uncores_of_numa", _nested(uncore, numa))
         self._set("cores_of_uncore", _nested(core, uncore))
 
@@ -180,6 +174,14 @@ class CPUTopology:
         """The CPUs of these uncore caches; an unknown id has none."""
         return _union(self.uncore_masks, ids)
 
+    @property
+    def numa_nodes_inside_sockets(self) -> list[frozenset[int]]:
+        """The NUMA nodes that lie in one socket, for each socket (``AreNUMANodesInSameSocket``)."""
+        return [
+            frozenset(numa for numa, cpus in self.numa_masks.items() if cpus & ~socket == 0)
+            for socket in self.socket_masks.values()
+        ]
+
     def with_siblings(self, cpus: CPUSet) -> CPUSet:
         """``cpus`` and every CPU that shares a core with one of them."""
         mask = 0
@@ -211,10 +213,6 @@ def _units(masks: Mapping[int, int], parent: int) -> Units:
 
 def _nested(masks: Mapping[int, int], parents: Mapping[int, int]) -> dict[int, Units]:
     return {parent: _units(masks, mask) for parent, mask in parents.items()}
-
-
-def _twins(cores: Mapping[int, Units]) -> dict[int, Twins | None]:
-    return {parent: Twins.of(units) for parent, units in cores.items()}
 
 
 def _union(masks: Mapping[int, int], ids: Iterable[int]) -> CPUSet:
