@@ -36,7 +36,7 @@ from conformance.subjects.exec.node import settings
 from conformance.subjects.exec.program import Program
 from reference import CPUSet, MachineInfo, make_policy, take_by_topology
 from reference.behaviours import Behaviour
-from reference.cpumanager.policy_static import Policy
+from reference.cpumanager.policy import Policy
 from reference.cpumanager.state.state_mem import State
 from reference.errors import AllocationError, AllocationHangs
 from reference.releases import has

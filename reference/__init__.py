@@ -6,9 +6,11 @@ a thread. It models whole nodes of 1.8 to 1.37; ``behaviours`` names what differ
 
 from reference.cpumanager.could_take import could_take
 from reference.cpumanager.cpu_assignment import take_by_topology
-from reference.cpumanager.cpu_manager import CPUManager
+from reference.cpumanager.cpu_manager import CPUManager, make_policy
+from reference.cpumanager.policy import Policy
+from reference.cpumanager.policy_none import NonePolicy
 from reference.cpumanager.policy_options import StaticOptions
-from reference.cpumanager.policy_static import NonePolicy, Policy, StaticPolicy, make_policy
+from reference.cpumanager.policy_static import StaticPolicy
 from reference.cpumanager.state.state_checkpoint import Checkpoint, glance
 from reference.cpuset import CPUSet, CPUSetParseError
 from reference.errors import (

@@ -15,8 +15,7 @@ from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
 from reference.behaviours import Behaviour
-from reference.cpumanager.cpu_manager import CPUManager
-from reference.cpumanager.policy_static import make_policy
+from reference.cpumanager.cpu_manager import CPUManager, make_policy
 from reference.cpumanager.state.state_checkpoint import glance
 from reference.cpumanager.state.state_mem import by_pod
 from reference.cpuset import CPUSet

@@ -13,8 +13,8 @@ from typing import Final, TypeAlias
 from conformance.subjects.exec import wire
 from reference import CheckpointError, KubeletError, StateError
 from reference.cpumanager.state.state_checkpoint import reported
-from reference.cpumanager.topology_hints import Hint
 from reference.kubelet.admission import Refusal, refusal
+from reference.topologymanager.hint import Hint
 
 Check: TypeAlias = Callable[[wire.Answer], str | None]
 

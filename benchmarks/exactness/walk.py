@@ -44,16 +44,13 @@ from reference import (
     NotModelled,
     make_policy,
 )
-from reference.cpumanager.policy_static import require_settings
+from reference.cpumanager.cpu_manager import require_settings
 from reference.errors import TopologyAffinityError
-from reference.kubelet.admission import Refusal, allocation_refusal
+from reference.kubelet.admission import Refusal, allocation_refusal, refusal_of
 from reference.pods.pod_level_resources import as_decoded
 from reference.steps import Container, Kind, Pod
-from reference.topologymanager.topology_manager import (
-    TopologyManager,
-    faults_of_settings,
-    refusal_of,
-)
+from reference.topologymanager.topology_manager import TopologyManager
+from reference.topologymanager.validation import faults_of_settings
 
 _nodes: Final = itertools.count(1)
 

@@ -13,13 +13,15 @@ from conformance.subject import SubjectUsageError
 from conformance.subjects.reference import ReferenceSubject
 from reference import NEWEST, CPUManager, CPUSet, CPUTopology, Node
 from reference.cpumanager.before_1_18 import ManagerByContainer
-from reference.cpumanager.policy_static import Policy, StaticPolicy, make_policy
+from reference.cpumanager.cpu_manager import make_policy
+from reference.cpumanager.policy import Policy
+from reference.cpumanager.policy_static import StaticPolicy
 from reference.cpumanager.state.state_mem import State
-from reference.cpumanager.topology_hints import Hint
 from reference.errors import TopologyAffinityError
 from reference.pods.qos import exclusive_cpus, pod_milli_cpus
 from reference.releases import AnyRelease
 from reference.steps import Container, KubeletConfig, Pod
+from reference.topologymanager.hint import Hint
 from reference.topologymanager.topology_manager import affinity_error
 
 

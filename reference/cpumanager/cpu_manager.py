@@ -17,17 +17,22 @@ from copy import copy
 from typing import Final, Protocol
 
 from reference.behaviours import Behaviour
-from reference.cpumanager.policy_static import Policy
+from reference.cpumanager.policy import Policy
+from reference.cpumanager.policy_none import new_none_policy
+from reference.cpumanager.policy_options import require_options_allowed
+from reference.cpumanager.policy_static import new_static_policy
 from reference.cpumanager.state.state_checkpoint import Checkpoint, keeps_baselines
 from reference.cpumanager.state.state_mem import State
-from reference.cpumanager.topology_hints import Hint
 from reference.cpuset import CPUSet
-from reference.errors import AllocationError, TopologyAffinityError
+from reference.errors import AllocationError, ConfigurationError, NotModelled, TopologyAffinityError
+from reference.machine.topology import CPUTopology
+from reference.pods.quantity import QuantityTooWide, reserved_milli
 from reference.releases import NEWEST, AnyRelease, has
-from reference.steps import Container, Pod
+from reference.steps import Container, KubeletConfig, Pod
+from reference.topologymanager.hint import Hint
 from reference.topologymanager.topology_manager import Provider
 
-__all__ = ["CPUManager"]
+__all__ = ["CPUManager", "make_policy", "require_settings", "reserved_milli_cpus"]
 
 
 class Aligner(Protocol):
@@ -263,3 +268,57 @@ class _Desk:
 
     def allocate_pod(self, pod: Pod, hint: Hint | None) -> None:
         self._manager.allocate_pod(pod, self._active, hint)
+
+
+def make_policy(
+    topology: CPUTopology, config: KubeletConfig, *, release: AnyRelease = NEWEST
+) -> Policy:
+    """The policy that ``config`` names, ready for :meth:`Policy.start`.
+
+    Raises :class:`ConfigurationError` with the kubelet's text.
+    """
+    require_settings(topology, config, release=release)
+    if config.policy == "none":
+        return new_none_policy(config, release)
+    if config.policy != "static":
+        raise ConfigurationError(f'unknown policy: "{config.policy}"')
+    amount = reserved_milli_cpus(config, release=release)
+    return new_static_policy(topology, config, amount, release=release)
+
+
+def require_settings(
+    topology: CPUTopology, config: KubeletConfig, *, release: AnyRelease = NEWEST
+) -> None:
+    """Refuse what the kubelet does before it makes any manager (``cmd/kubelet/app/server.go``).
+    Raises :class:`ConfigurationError`."""
+    _require_reservable(topology, config.reserved_system_cpus or CPUSet(), release)
+    if has(release, Behaviour.POLICY_OPTIONS):
+        require_options_allowed(config.policy_options, config.feature_gates, release=release)
+
+
+def _require_reservable(topology: CPUTopology, reserved: CPUSet, release: AnyRelease) -> None:
+    if not has(release, Behaviour.RESERVED_CPUS_ARE_ONLINE):
+        if reserved and max(reserved) >= topology.num_cpus:
+            raise ConfigurationError(f'Invalid cpuset "{reserved}" specified by --reserved-cpus')
+    elif not reserved <= topology.cpus:
+        raise ConfigurationError(
+            f"reserved-cpus: {reserved} is not a subset of online-cpus: {topology.cpus}"
+        )
+
+
+def reserved_milli_cpus(config: KubeletConfig, *, release: AnyRelease = NEWEST) -> int:
+    """The cpu reservation in thousandths: the size of an explicit list, which takes the place of
+    the amounts (from 1.17 on), or system and kube reservation together, as ``release`` rounds
+    them. Raises :class:`ConfigurationError` with the kubelet's text for what is no quantity."""
+    if config.reserved_system_cpus and has(release, Behaviour.RESERVED_CPU_LIST):
+        return len(config.reserved_system_cpus) * 1000
+    for flag, text in (("kube", config.kube_reserved), ("system", config.system_reserved)):
+        try:
+            reserved_milli(text, release=release)
+        except QuantityTooWide as error:
+            raise NotModelled(f"a cpu reservation: {error}") from error
+        except ConfigurationError as error:
+            failing = f"--{flag}-reserved value failed to parse: "
+            named = has(release, Behaviour.RESERVATION_FLAG_NAMED)
+            raise ConfigurationError(f"{failing if named else ''}{error}") from error
+    return reserved_milli(config.system_reserved, config.kube_reserved, release=release)

@@ -16,12 +16,12 @@ from enum import Enum
 from typing import Final
 
 from reference.behaviours import Behaviour
-from reference.cpuset import go_quote
 from reference.errors import ConfigurationError
+from reference.golang.strconv import go_quote, map_text, parse_bool
 from reference.machine.topology import CPUTopology
 from reference.releases import NEWEST, AnyRelease, has
 
-__all__ = ["StaticOptions", "is_true", "map_text", "maturity_of", "require_options_allowed"]
+__all__ = ["StaticOptions", "is_true", "maturity_of", "require_options_allowed"]
 
 _FULL_PCPUS: Final = "full-pcpus-only"
 _ACROSS_NUMA: Final = "distribute-cpus-across-numa"
@@ -91,9 +91,6 @@ _INCOMPATIBLE: Final = (
     (_BY_UNCORE, _ACROSS_NUMA),
 )
 
-_TRUE: Final = frozenset({"1", "t", "T", "TRUE", "true", "True"})
-_FALSE: Final = frozenset({"0", "f", "F", "FALSE", "false", "False"})
-
 
 @dataclass(frozen=True, slots=True)
 class StaticOptions:
@@ -126,7 +123,7 @@ class StaticOptions:
         ]
         if faults:
             raise ConfigurationError(*faults)
-        on = {name for name, value in given.items() if value in _TRUE}
+        on = {name for name, value in given.items() if is_true(value)}
         for first, second in _INCOMPATIBLE:
             if {first, second} <= on:
                 raise ConfigurationError(
@@ -164,8 +161,8 @@ class StaticOptions:
 
 
 def is_true(value: str) -> bool:
-    """Whether the value of an option switches it on (Go's ``strconv.ParseBool``)."""
-    return value in _TRUE
+    """Whether the value of an option switches it on."""
+    return bool(parse_bool(value))
 
 
 def require_options_allowed(
@@ -181,11 +178,6 @@ def require_options_allowed(
             f"CPU Manager policy options {map_text(given)} require feature gates "
             f'"CPUManager", "{gate}" enabled'
         )
-
-
-def map_text(given: Mapping[str, str]) -> str:
-    """A map of texts as Go prints it."""
-    return f"map[{' '.join(f'{key}:{value}' for key, value in sorted(given.items()))}]"
 
 
 def maturity_of(name: str, release: AnyRelease) -> Maturity | None:
@@ -208,7 +200,7 @@ def _fault(name: str, value: str, gates: Mapping[str, bool], release: AnyRelease
                 f"CPU Manager Policy {maturity.value}-level Options not enabled, "
                 f"but option {go_quote(name)} provided"
             )
-    if value in _TRUE or value in _FALSE:
+    if parse_bool(value) is not None:
         return ""
     return (
         f"bad value for option {go_quote(name)}: "

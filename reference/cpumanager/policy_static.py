@@ -13,14 +13,14 @@ Source: ``policy_none.go``, ``policy_static.go``, 1.18 to 1.37.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final, Protocol
+from typing import Final
 
 from reference.behaviours import Behaviour
 from reference.cpumanager.cpu_assignment import take_by_topology
-from reference.cpumanager.policy_options import StaticOptions, map_text, require_options_allowed
+from reference.cpumanager.pod_level_resources import empty_pool_fault, partition, pod_total
+from reference.cpumanager.policy_options import StaticOptions
 from reference.cpumanager.state.state_mem import State, assigned
 from reference.cpumanager.topology_hints import (
-    Hint,
     aligned,
     container_hints,
     pod_exclusive_cpus,
@@ -31,93 +31,23 @@ from reference.errors import (
     AllocationError,
     ConfigurationError,
     EmptyPodSharedPoolError,
-    NotModelled,
     SMTAlignmentError,
     StateError,
 )
 from reference.machine.topology import CPUTopology
 from reference.pods.pod_level_resources import (
-    empty_pool_fault,
     has_pod_level_resources,
     is_guaranteed_alone,
-    partition,
     pod_managers_on,
-    pod_total,
 )
 from reference.pods.qos import GUARANTEED, exclusive_cpus, qos_class
-from reference.pods.quantity import QuantityTooWide, reserved_milli
 from reference.releases import NEWEST, AnyRelease, has
 from reference.steps import Container, Kind, KubeletConfig, Pod
+from reference.topologymanager.hint import Hint
 
-__all__ = [
-    "NonePolicy",
-    "Policy",
-    "StaticPolicy",
-    "make_policy",
-    "require_settings",
-    "reserved_milli_cpus",
-]
+__all__ = ["StaticPolicy", "new_static_policy"]
 
 _NO_OPTIONS: Final = StaticOptions()
-
-
-class Policy(Protocol):
-    """What a CPU manager asks of its policy."""
-
-    name: str
-
-    #: Whether a container that holds CPUs already can be refused for lack of them.
-    judges_holders: bool
-
-    def start(self, state: State) -> None:
-        """Judge the restored state, and fill a fresh one. Raises :class:`StateError`."""
-
-    def hints(self, state: State, pod: Pod, container: Container) -> list[Hint] | None:
-        """Where a container's CPUs could be; ``None``: no preference, empty: nowhere."""
-
-    def pod_hints(self, state: State, pod: Pod) -> list[Hint] | None:
-        """The same for a whole pod."""
-
-    def allocate(
-        self, state: State, pod: Pod, container: Container, hint: Hint | None = None
-    ) -> None:
-        """Give a container that is being admitted its CPUs, first from the NUMA nodes of ``hint``
-        (``None``: from any). Raises :class:`AllocationError`."""
-
-    def allocate_pod(self, state: State, pod: Pod, hint: Hint | None = None) -> None:
-        """The same for a whole pod with pod-level resources. Raises :class:`AllocationError`."""
-
-    def remove_container(self, state: State, uid: str, container: str) -> None:
-        """Take a container's CPUs back; an unknown one has none."""
-
-
-class NonePolicy:
-    """No container has CPUs of its own, and nothing is pinned."""
-
-    name = "none"
-    judges_holders = False
-
-    def start(self, state: State) -> None:
-        """Any state is good."""
-
-    def hints(self, state: State, pod: Pod, container: Container) -> list[Hint] | None:
-        """No preference."""
-        return None
-
-    def pod_hints(self, state: State, pod: Pod) -> list[Hint] | None:
-        """No preference."""
-        return None
-
-    def allocate(
-        self, state: State, pod: Pod, container: Container, hint: Hint | None = None
-    ) -> None:
-        """Nothing to give."""
-
-    def allocate_pod(self, state: State, pod: Pod, hint: Hint | None = None) -> None:
-        """Nothing to give."""
-
-    def remove_container(self, state: State, uid: str, container: str) -> None:
-        """Nothing to take back."""
 
 
 class StaticPolicy:
@@ -369,20 +299,13 @@ class StaticPolicy:
         self._reusable = (pod.uid, self.reusable_after(self.reusable(pod), container, cpus))
 
 
-def make_policy(
-    topology: CPUTopology, config: KubeletConfig, *, release: AnyRelease = NEWEST
-) -> Policy:
-    """The policy that ``config`` names, ready for :meth:`Policy.start`.
-
-    Raises :class:`ConfigurationError` with the kubelet's text.
-    """
-    require_settings(topology, config, release=release)
+def new_static_policy(
+    topology: CPUTopology, config: KubeletConfig, reserved_milli: int, *, release: AnyRelease
+) -> StaticPolicy:
+    """``NewStaticPolicy``, which reserves CPUs. Raises :class:`ConfigurationError` with the
+    kubelet's text. ``reserved_milli``: the cpu reservation in thousandths."""
     reserved = config.reserved_system_cpus or CPUSet()
-    if config.policy == "none":
-        return _none_policy(config, release)
-    if config.policy != "static":
-        raise ConfigurationError(f'unknown policy: "{config.policy}"')
-    amount = -(-reserved_milli_cpus(config, release=release) // 1000)
+    amount = -(-reserved_milli // 1000)
     if not amount:
         # A reservation of nothing is left out of the sums before anybody could find it zero.
         raise ConfigurationError(
@@ -405,26 +328,6 @@ def make_policy(
     )
 
 
-def require_settings(
-    topology: CPUTopology, config: KubeletConfig, *, release: AnyRelease = NEWEST
-) -> None:
-    """Refuse what the kubelet does before it makes any manager (``cmd/kubelet/app/server.go``).
-    Raises :class:`ConfigurationError`."""
-    _require_reservable(topology, config.reserved_system_cpus or CPUSet(), release)
-    if has(release, Behaviour.POLICY_OPTIONS):
-        require_options_allowed(config.policy_options, config.feature_gates, release=release)
-
-
-def _require_reservable(topology: CPUTopology, reserved: CPUSet, release: AnyRelease) -> None:
-    if not has(release, Behaviour.RESERVED_CPUS_ARE_ONLINE):
-        if reserved and max(reserved) >= topology.num_cpus:
-            raise ConfigurationError(f'Invalid cpuset "{reserved}" specified by --reserved-cpus')
-    elif not reserved <= topology.cpus:
-        raise ConfigurationError(
-            f"reserved-cpus: {reserved} is not a subset of online-cpus: {topology.cpus}"
-        )
-
-
 def _require_amount(reserved: CPUSet, amount: int) -> None:
     if len(reserved) != amount:
         raise ConfigurationError(
@@ -441,15 +344,6 @@ def _static_options(
     options = StaticOptions.parse(config.policy_options, config.feature_gates, release=release)
     options.require_suitable(topology, config.topology_manager_policy)
     return options
-
-
-def _none_policy(config: KubeletConfig, release: AnyRelease) -> NonePolicy:
-    if not config.policy_options or not has(release, Behaviour.POLICY_OPTIONS):
-        return NonePolicy()
-    raise ConfigurationError(
-        "new none policy error: None policy: received unsupported "
-        f"options={map_text(config.policy_options)}"
-    )
 
 
 def _take(
@@ -477,21 +371,3 @@ def _reserve(
         return _take(topology, topology.cpus, amount, options, release)
     except AllocationError:
         return CPUSet()  # the kubelet drops this error and trips over the size
-
-
-def reserved_milli_cpus(config: KubeletConfig, *, release: AnyRelease = NEWEST) -> int:
-    """The cpu reservation in thousandths: the size of an explicit list, which takes the place of
-    the amounts (from 1.17 on), or system and kube reservation together, as ``release`` rounds
-    them. Raises :class:`ConfigurationError` with the kubelet's text for what is no quantity."""
-    if config.reserved_system_cpus and has(release, Behaviour.RESERVED_CPU_LIST):
-        return len(config.reserved_system_cpus) * 1000
-    for flag, text in (("kube", config.kube_reserved), ("system", config.system_reserved)):
-        try:
-            reserved_milli(text, release=release)
-        except QuantityTooWide as error:
-            raise NotModelled(f"a cpu reservation: {error}") from error
-        except ConfigurationError as error:
-            failing = f"--{flag}-reserved value failed to parse: "
-            named = has(release, Behaviour.RESERVATION_FLAG_NAMED)
-            raise ConfigurationError(f"{failing if named else ''}{error}") from error
-    return reserved_milli(config.system_reserved, config.kube_reserved, release=release)

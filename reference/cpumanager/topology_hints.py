@@ -26,11 +26,10 @@ from reference.errors import NotModelled
 from reference.machine.topology import CPUTopology
 from reference.releases import NEWEST, AnyRelease, has
 from reference.steps import Container, Kind, Pod
+from reference.topologymanager.hint import ANY, Hint
 
 __all__ = [
-    "ANY",
     "MAX_NUMA_NODES",
-    "Hint",
     "aligned",
     "container_hints",
     "cpu_hints",
@@ -38,27 +37,9 @@ __all__ = [
     "pod_hints",
 ]
 
-#: ``nodes`` of a hint that says nothing about NUMA nodes (the kubelet's nil affinity).
-ANY: Final = None
 
 #: A kubelet builds a hint for every set of NUMA nodes. Beyond this many nodes it works for hours.
 MAX_NUMA_NODES: Final = 20
-
-
-@dataclass(frozen=True, slots=True)
-class Hint:
-    """``nodes``: a bit for each NUMA node by its id, or :data:`ANY`. ``preferred``: whether no
-    fewer nodes could do."""
-
-    nodes: int | None
-    preferred: bool
-
-    def __str__(self) -> str:
-        return f"{_nodes_text(self.nodes)}{' preferred' if self.preferred else ''}"
-
-
-def _nodes_text(nodes: int | None) -> str:
-    return "any" if nodes is None else str(CPUSet.of_mask(nodes))
 
 
 @dataclass(frozen=True, slots=True)

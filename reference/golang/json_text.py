@@ -13,8 +13,8 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeAlias
 
-from reference.cpuset import go_quote
 from reference.errors import NotModelled
+from reference.golang.strconv import go_quote
 
 __all__ = ["JSONError", "Members", "Number", "Value", "object_text", "parse", "quote", "utf8"]
 

@@ -13,12 +13,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from reference.cpuset import CPUSet
 from reference.golang.json_text import utf8
 
-__all__ = ["fnv32a", "nested", "pods", "struct_checksum", "text_checksum"]
+__all__ = ["NIL", "fnv32a", "nested", "struct_checksum", "text_checksum"]
 
-_NIL: Final = "<nil>"
+#: A map that is nil.
+NIL: Final = "<nil>"
 
 
 def fnv32a(data: bytes) -> int:
@@ -43,19 +43,7 @@ def text_checksum(text: str) -> int:
 def nested(value: Mapping[str, Any] | str | None) -> str:
     """Maps of maps of texts, printed; a nil map is ``None``."""
     if value is None:
-        return _NIL
+        return NIL
     if isinstance(value, str):
         return value
     return "map[" + " ".join(f"{key}:{nested(value[key])}" for key in sorted(value)) + "]"
-
-
-def pods(value: Mapping[str, CPUSet] | None) -> str:
-    """``PodCPUAssignments``, printed."""
-    if value is None:
-        return _NIL
-    return "map[" + " ".join(f"{uid}:{_pod(value[uid])}" for uid in sorted(value)) + "]"
-
-
-def _pod(cpus: CPUSet) -> str:
-    elements = " ".join(f"{cpu}:{{}}" for cpu in cpus)
-    return f"{{CPUSet:(cpuset.CPUSet){{elems:(map[int]struct {{}})map[{elements}]}}}}"

@@ -1,4 +1,4 @@
-"""Blanks and numbers as Go's standard library reads them.
+"""Blanks, quotes and numbers as Go's standard library reads them.
 
 What belongs here: the few functions of ``strings``, ``strconv`` and ``fmt`` whose corner cases
 decide what the kubelet makes of a file, with their error texts. What never does: what a number
@@ -8,11 +8,21 @@ means.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Final
 
-from reference.cpuset import go_quote
-
-__all__ = ["NotANumber", "atoi", "parse_int", "parse_uint", "scan_int", "scan_uint", "trim"]
+__all__ = [
+    "NotANumber",
+    "atoi",
+    "go_quote",
+    "map_text",
+    "parse_bool",
+    "parse_int",
+    "parse_uint",
+    "scan_int",
+    "scan_uint",
+    "trim",
+]
 
 # What Go calls a space; Python's str.strip() takes the separators U+001C to U+001F too.
 _SPACES: Final = (
@@ -56,6 +66,13 @@ def parse_uint(text: str, *, bits: int = 64, base: int = 10) -> int:
     if value >> bits:
         raise NotANumber(_range("ParseUint", text))
     return value
+
+
+def parse_bool(text: str) -> bool | None:
+    """``strconv.ParseBool``; ``None`` where the text is neither."""
+    if text in ("1", "t", "T", "TRUE", "true", "True"):
+        return True
+    return False if text in ("0", "f", "F", "FALSE", "false", "False") else None
 
 
 def scan_int(text: str) -> int:
@@ -102,3 +119,33 @@ def _syntax(function: str, text: str) -> str:
 
 def _range(function: str, text: str) -> str:
     return f"strconv.{function}: parsing {go_quote(text)}: value out of range"
+
+
+_ESCAPES: Final = {
+    '"': '\\"', "\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t",
+    "\a": "\\a", "\b": "\\b", "\f": "\\f", "\v": "\\v",
+}  # fmt: skip
+
+
+def go_quote(text: str) -> str:
+    """Quote like Go's ``strconv.Quote`` (what its errors and ``%q`` print)."""
+    return '"' + "".join(map(_quoted_char, text)) + '"'
+
+
+def _quoted_char(char: str) -> str:
+    if char in _ESCAPES:
+        return _ESCAPES[char]
+    if char.isprintable() and (char == " " or not char.isspace()):
+        return char
+    code = ord(char)
+    if 0xDC80 <= code <= 0xDCFF:  # a byte that is no UTF-8, as ``surrogateescape`` holds it
+        code -= 0xDC00
+        return f"\\x{code:02x}"
+    if code < 0x80:
+        return f"\\x{code:02x}"
+    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
+def map_text(given: Mapping[str, str]) -> str:
+    """A map of texts as Go prints it."""
+    return f"map[{' '.join(f'{key}:{value}' for key, value in sorted(given.items()))}]"

@@ -17,13 +17,22 @@ from reference.errors import (
     EmptyPodSharedPoolError,
     QuantityError,
     SMTAlignmentError,
+    TopologyAffinityError,
 )
 from reference.pods.qos import cpu_request, memory_request, pod_milli_cpus, total_request
 from reference.pods.quantity import quantity
 from reference.releases import AnyRelease, has
 from reference.steps import Container, Kind, Pod, PodResources
 
-__all__ = ["Refusal", "allocation_refusal", "fault_of", "fault_of_whole", "lack_of_cpus"]
+__all__ = [
+    "Refusal",
+    "allocation_refusal",
+    "fault_of",
+    "fault_of_whole",
+    "lack_of_cpus",
+    "refusal",
+    "refusal_of",
+]
 
 #: ``status.reason`` where the kubelet did not foresee the cause.
 _UNEXPECTED: Final = "UnexpectedAdmissionError"
@@ -112,6 +121,11 @@ def allocation_refusal(error: AllocationError, release: AnyRelease) -> Refusal:
     if isinstance(error, EmptyPodSharedPoolError):
         return refusal(error.reason, str(error), release)
     return refusal(_UNEXPECTED, f"Allocate failed due to {error}, which is unexpected", release)
+
+
+def refusal_of(error: TopologyAffinityError, release: AnyRelease) -> Refusal:
+    """Of a pod that the Topology Manager does not admit."""
+    return refusal(error.reason, str(error), release)
 
 
 def lack_of_cpus(

@@ -13,7 +13,7 @@ from typing import Final
 
 from reference.behaviours import Behaviour
 from reference.cpumanager.cpu_assignment import take_by_topology
-from reference.cpumanager.policy_static import reserved_milli_cpus
+from reference.cpumanager.cpu_manager import reserved_milli_cpus
 from reference.cpuset import CPUSet
 from reference.errors import AllocationError, ConfigurationError, NotModelled
 from reference.machine.topology import CPUTopology

@@ -14,12 +14,11 @@ from typing import Final
 from reference.behaviours import Behaviour
 from reference.cpumanager.cpu_manager import CPUManager
 from reference.errors import AllocationError, NotModelled, TopologyAffinityError
-from reference.kubelet.admission import Refusal, allocation_refusal, lack_of_cpus
+from reference.kubelet.admission import Refusal, allocation_refusal, lack_of_cpus, refusal_of
 from reference.kubelet.runtime import Runtime
 from reference.pods.qos import as_judged, pod_milli_cpus, qos_class
 from reference.releases import NEWEST, AnyRelease, has
 from reference.steps import Kind, Pod
-from reference.topologymanager.topology_manager import refusal_of
 from reference.view import Phase, PodView
 
 __all__ = ["Kubelet"]

@@ -11,10 +11,11 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from reference.behaviours import Behaviour
-from reference.cpumanager.before_1_18 import KubeletByContainer, ManagerByContainer
-from reference.cpumanager.cpu_manager import CPUManager
-from reference.cpumanager.policy_static import Policy, require_settings, reserved_milli_cpus
+from reference.cpumanager.before_1_18 import ManagerByContainer
+from reference.cpumanager.cpu_manager import CPUManager, require_settings, reserved_milli_cpus
+from reference.cpumanager.policy import Policy
 from reference.errors import DiscoveryError, InvalidConfiguration, NotModelled
+from reference.kubelet.before_1_18 import KubeletByContainer
 from reference.kubelet.configuration import as_known
 from reference.kubelet.kubelet import Kubelet
 from reference.kubelet.runtime import Runtime
@@ -22,7 +23,8 @@ from reference.machine.discovery import MachineInfo
 from reference.machine.topology import CPUTopology
 from reference.releases import AnyRelease, has
 from reference.steps import KubeletConfig
-from reference.topologymanager.topology_manager import TopologyManager, faults_of_settings
+from reference.topologymanager.topology_manager import TopologyManager
+from reference.topologymanager.validation import faults_of_settings
 
 __all__ = ["Maker", "PolicyFactory"]
 

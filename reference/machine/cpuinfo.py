@@ -14,9 +14,9 @@ import re
 from typing import Final
 
 from reference.behaviours import Behaviour
-from reference.cpuset import MAX_CPU, go_quote
+from reference.cpuset import MAX_CPU
 from reference.errors import NotModelled
-from reference.golang.strconv import NotANumber, parse_int, trim
+from reference.golang.strconv import NotANumber, go_quote, parse_int, trim
 from reference.machine.caches import CacheReader
 from reference.machine.machineinfo import Core, NUMANode
 from reference.machine.node_files import Fault, check_huge_pages, memory

@@ -9,8 +9,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from reference.cpuset import go_quote
-from reference.golang.strconv import NotANumber, parse_uint, scan_uint, trim
+from reference.golang.strconv import NotANumber, go_quote, parse_uint, scan_uint, trim
 from reference.machine.sysfs import SysFS, Unreadable
 
 __all__ = ["Fault", "Panic", "check_huge_pages", "distances", "memory"]

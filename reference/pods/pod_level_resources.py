@@ -21,20 +21,16 @@ from fractions import Fraction
 from typing import Final
 
 from reference.behaviours import Behaviour
-from reference.cpuset import CPUSet
 from reference.errors import NotModelled
-from reference.pods.quantity import milli_value, quantity, value
+from reference.pods.quantity import quantity
 from reference.releases import NEWEST, AnyRelease, has
 from reference.steps import Container, Kind, Pod, PodResources
 
 __all__ = [
     "as_decoded",
-    "empty_pool_fault",
     "has_pod_level_resources",
     "is_guaranteed_alone",
-    "partition",
     "pod_managers_on",
-    "pod_total",
 ]
 
 _GATE: Final = "PodLevelResources"
@@ -129,62 +125,3 @@ def _equal(request: str | None, limit: str | None) -> bool:
         return False
     amount = quantity(request)
     return amount != 0 and amount == quantity(limit)
-
-
-def pod_total(pod: Pod) -> int:
-    """How many CPUs a Guaranteed pod with pod-level resources asks for; 0 if that is no whole
-    number (``podGuaranteedCPUs``)."""
-    text = pod.resources.cpu_request if pod.resources else None
-    if text is None:
-        return 0
-    amount = quantity(text)
-    whole = value(amount)
-    return whole if whole * 1000 == milli_value(amount) else 0
-
-
-# -- the pod's own pool ----------------------------------------------------------------------
-
-
-def empty_pool_fault(pod: Pod, total: int, counts: Mapping[str, int]) -> str:
-    """Why a pod of ``total`` CPUs is refused; ``""`` if its shared containers have CPUs to run on
-    (``validatePodScopeResources``). ``counts``: exclusive CPUs of each container, by name."""
-    taken, shares = 0, False
-    for container in pod.containers:
-        count = counts.get(container.name, 0)
-        if container.kind is Kind.INIT:
-            if not count and taken >= total:
-                return "pod rejected, pod has shared init containers but no cpus available for them"
-        elif count:
-            taken += count
-        else:
-            shares = True
-    if shares and taken >= total:
-        return (
-            "pod rejected, sum of exclusive container cpu requests equals pod budget, "
-            "leaving no cpus for shared containers"
-        )
-    return ""
-
-
-def partition(
-    pod: Pod,
-    cpus: CPUSet,
-    counts: Mapping[str, int],
-    take: Callable[[CPUSet, int], CPUSet],
-) -> dict[str, CPUSet]:
-    """What each container of the pod gets out of the pod's ``cpus``, by name.
-
-    ``take`` chooses a number of CPUs out of some. Init containers come one at a time and may have
-    all that sidecars have not taken so far; then app containers take theirs in turn, and whoever
-    has none of its own shares what is left. Raises what ``take`` raises.
-    """
-    given: dict[str, CPUSet] = {}
-    left = cpus
-    for container in pod.containers:
-        count = counts.get(container.name, 0)
-        if container.kind is Kind.INIT:
-            given[container.name] = take(left, count) if count else left
-        elif count:
-            given[container.name] = take(left, count)
-            left -= given[container.name]
-    return {one.name: given.get(one.name, left) for one in pod.containers}

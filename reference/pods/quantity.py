@@ -18,8 +18,8 @@ from functools import lru_cache
 from typing import Final
 
 from reference.behaviours import Behaviour
-from reference.cpuset import go_quote
 from reference.errors import ConfigurationError, QuantityError
+from reference.golang.strconv import go_quote
 from reference.releases import AnyRelease, has
 
 __all__ = [

@@ -18,9 +18,9 @@ from dataclasses import dataclass
 from itertools import product
 
 from reference.behaviours import Behaviour
-from reference.cpumanager.topology_hints import ANY, Hint
 from reference.errors import NotModelled
 from reference.releases import NEWEST, AnyRelease, has
+from reference.topologymanager.hint import ANY, Hint
 
 __all__ = ["Merger"]
 

@@ -13,9 +13,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from reference.behaviours import Behaviour
-from reference.cpumanager.policy_options import is_true, map_text
-from reference.cpuset import go_quote
 from reference.errors import ConfigurationError
+from reference.golang.strconv import go_quote, map_text, parse_bool
 from reference.releases import NEWEST, AnyRelease, has
 from reference.steps import KubeletConfig
 
@@ -25,10 +24,6 @@ _CLOSEST: Final = "prefer-closest-numa-nodes"
 _LIMIT: Final = "max-allowable-numa-nodes"
 _LEAST_LIMIT: Final = 8
 _INTEGER: Final = re.compile(r"[+-]?[0-9]+", re.ASCII)
-#: What Go's ``strconv.ParseBool`` reads.
-_BOOLEANS: Final = frozenset(
-    {"1", "t", "T", "TRUE", "true", "True", "0", "f", "F", "FALSE", "false", "False"}
-)
 _INT64: Final = range(-(1 << 63), 1 << 63)
 
 #: Every option: the behaviours that made it alpha, beta and stable (``None``: it never was).
@@ -69,7 +64,10 @@ class TopologyOptions:
         ]
         if faults:
             raise ConfigurationError(*faults)
-        return cls(is_true(given.get(_CLOSEST, "false")), int(given.get(_LIMIT, str(_LEAST_LIMIT))))
+        return cls(
+            bool(parse_bool(given.get(_CLOSEST, "false"))),
+            int(given.get(_LIMIT, str(_LEAST_LIMIT))),
+        )
 
 
 def require_topology_options_allowed(config: KubeletConfig, release: AnyRelease = NEWEST) -> None:
@@ -114,7 +112,7 @@ def _gate_text(maturity: str, name: str, release: AnyRelease) -> str:
 
 def _bad_value(name: str, value: str) -> str:
     if name == _CLOSEST:
-        if value in _BOOLEANS:
+        if parse_bool(value) is not None:
             return ""
         return (
             f"bad value for option {go_quote(name)}: "

@@ -12,41 +12,33 @@ Source: ``pkg/kubelet/cm/topologymanager``, ``pkg/kubelet/apis/config/validation
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from enum import Enum
 from typing import Final, Protocol, cast
 
 from reference.behaviours import Behaviour
-from reference.cpumanager.topology_hints import ANY, Hint
-from reference.cpuset import go_quote
 from reference.errors import (
     ConfigurationError,
     InvalidConfiguration,
     NotModelled,
     TopologyAffinityError,
 )
-from reference.kubelet.admission import Refusal, refusal
 from reference.machine.discovery import MachineInfo
 from reference.pods.pod_level_resources import has_pod_level_resources, pod_managers_on
 from reference.releases import NEWEST, AnyRelease, has
 from reference.steps import Container, KubeletConfig, Pod
+from reference.topologymanager.hint import ANY, Hint
 from reference.topologymanager.policy import Merger
 from reference.topologymanager.policy_options import (
     TopologyOptions,
     require_topology_options_allowed,
 )
+from reference.topologymanager.validation import TopologyPolicy, faults_of_settings, gate_on
 
 __all__ = [
     "Provider",
     "TopologyManager",
-    "TopologyPolicy",
     "affinity_error",
-    "faults_of_settings",
-    "refusal_of",
 ]
 
-_GATE: Final = "TopologyManager"
-_SCOPES: Final = ("container", "pod")
 _POD_LEVEL_TEXTS: Final = {
     "pod": "Pod Scope pod with pod-level resources failed admission under pod-scope topology "
     "manager",
@@ -55,15 +47,6 @@ _POD_LEVEL_TEXTS: Final = {
 }
 #: The kubelet holds a set of NUMA nodes in 64 bits.
 _NODE_IDS: Final = 64
-
-
-class TopologyPolicy(Enum):
-    """What becomes of a pod whose CPUs cannot lie on the fewest NUMA nodes."""
-
-    NONE = "none"  # nobody asks
-    BEST_EFFORT = "best-effort"  # it is admitted all the same
-    RESTRICTED = "restricted"  # it is refused
-    SINGLE_NUMA_NODE = "single-numa-node"  # refused, and so is what needs more than one node
 
 
 class Provider(Protocol):
@@ -106,7 +89,7 @@ class TopologyManager:
         self.scope = _scope(config, release)
         self._merger = Merger(0, release=release)
         self._serves_whole_pods = pod_managers_on(config.feature_gates, release=release)
-        if _gate_on(config, release):
+        if gate_on(config, release):
             options = self._options(config)
             distances = _distances(info) if options.prefer_closest else None
             self._require_few_nodes(info, options)
@@ -223,7 +206,7 @@ def _distances(info: MachineInfo) -> dict[int, tuple[int, ...]]:
 
 
 def _policy(config: KubeletConfig, release: AnyRelease) -> TopologyPolicy:
-    if not _gate_on(config, release):
+    if not gate_on(config, release):
         return TopologyPolicy.NONE
     try:
         return TopologyPolicy(config.topology_manager_policy)
@@ -237,53 +220,6 @@ def _scope(config: KubeletConfig, release: AnyRelease) -> str:
     return config.topology_manager_scope
 
 
-def _gate_on(config: KubeletConfig, release: AnyRelease) -> bool:
-    if has(release, Behaviour.TOPOLOGY_MANAGER_UNGATED):
-        return True
-    if not has(release, Behaviour.TOPOLOGY_MANAGER):
-        return False
-    return config.feature_gates.get(_GATE, has(release, Behaviour.TOPOLOGY_MANAGER_ON))
-
-
-def faults_of_settings(config: KubeletConfig, *, release: AnyRelease = NEWEST) -> list[str]:
-    """What the kubelet finds wrong with the settings by themselves, in its order; empty if
-    nothing (``ValidateKubeletConfiguration``)."""
-    policy, scope = config.topology_manager_policy, config.topology_manager_scope
-    if not has(release, Behaviour.TOPOLOGY_MANAGER):
-        return []
-    shut = not _gate_on(config, release)
-    if not has(release, Behaviour.TOPOLOGY_SCOPE):
-        faults = [_gate_text("TopologyManager", policy)] if shut and policy != "none" else []
-        return [f"invalid configuration: {fault}" for fault in faults]
-    faults = []
-    if shut and policy != "none":
-        faults.append(_gate_text("topologyManagerPolicy", policy))
-    known = [one.value for one in TopologyPolicy]
-    if policy not in known:
-        faults.append(_value_text("Policy", policy, f"[{_quoted(known, ' ')}]", release))
-    if shut and scope != "container":
-        faults.append(_gate_text("topologyManagerScope", scope))
-    if scope not in _SCOPES:
-        faults.append(_value_text("Scope", scope, _quoted(_SCOPES, ", or "), release))
-    return [f"invalid configuration: {fault}" for fault in faults]
-
-
-def _gate_text(setting: str, value: str) -> str:
-    return f"{setting} {value} requires feature gate {_GATE}"
-
-
-def _value_text(setting: str, value: str, known: str, release: AnyRelease) -> str:
-    name = f"topologyManager{setting}"
-    if not has(release, Behaviour.SETTINGS_LIST_VALUES):
-        return f"{name} non-allowable value: {value}"
-    flag = f"--topology-manager-{setting.lower()}"
-    return f"{name} ({flag}) {go_quote(value)} must be one of: {known}"
-
-
-def _quoted(values: Iterable[str], between: str) -> str:
-    return between.join(map(go_quote, values))
-
-
 def affinity_error(release: AnyRelease) -> TopologyAffinityError:
     """The refusal of a pod whose CPUs cannot lie where they must, in the words of the release."""
     if has(release, Behaviour.TOPOLOGY_REFUSAL_ONE_WORD):
@@ -291,8 +227,3 @@ def affinity_error(release: AnyRelease) -> TopologyAffinityError:
     return TopologyAffinityError(
         "Resources cannot be allocated with Topology Locality", reason="Topology Affinity Error"
     )
-
-
-def refusal_of(error: TopologyAffinityError, release: AnyRelease) -> Refusal:
-    """Of a pod that the Topology Manager does not admit."""
-    return refusal(error.reason, str(error), release)

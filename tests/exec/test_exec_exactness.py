@@ -23,8 +23,8 @@ from benchmarks.exactness.shrink import shrink
 from benchmarks.exactness.walk import Model
 from conformance.subjects.exec import drivers
 from reference import CPUManager, CPUSet, KubeletHangs, StaticPolicy
+from reference.cpumanager import pod_level_resources as pod_level
 from reference.cpumanager.state.state_mem import State
-from reference.pods import pod_level_resources as pod_level
 from reference.steps import Container, Pod
 
 ROOT = Path(__file__).parents[2]

@@ -14,7 +14,8 @@ import pytest
 
 import topologies
 from reference import Checkpoint, CPUSet, Node, NotModelled
-from reference.cpumanager.policy_static import StaticPolicy, make_policy
+from reference.cpumanager.cpu_manager import make_policy
+from reference.cpumanager.policy_static import StaticPolicy
 from reference.kubelet.configuration import reserved_cpus, reserving
 from reference.machine.topology import CPUTopology
 from reference.releases import OLDEST

@@ -11,8 +11,6 @@ from hypothesis import strategies as st
 from reference import CPUSet, CPUTopology, NotModelled
 from reference.cpumanager.state.state_mem import State
 from reference.cpumanager.topology_hints import (
-    ANY,
-    Hint,
     aligned,
     container_hints,
     cpu_hints,
@@ -20,6 +18,7 @@ from reference.cpumanager.topology_hints import (
     pod_hints,
 )
 from reference.steps import Container, Kind, Pod
+from reference.topologymanager.hint import ANY, Hint
 
 
 def smt(cores: int, numa: int, sockets: int) -> CPUTopology:

@@ -18,7 +18,7 @@ from reference import (
     StaticPolicy,
     make_policy,
 )
-from reference.cpumanager.policy_static import Policy
+from reference.cpumanager.policy import Policy
 from reference.cpumanager.state.state_mem import State
 from reference.errors import StateError
 from reference.releases import NEWEST, AnyRelease

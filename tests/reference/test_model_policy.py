@@ -16,7 +16,7 @@ from reference import (
     StaticPolicy,
     make_policy,
 )
-from reference.cpumanager.policy_static import require_settings, reserved_milli_cpus
+from reference.cpumanager.cpu_manager import require_settings, reserved_milli_cpus
 from reference.steps import Container, Kind, KubeletConfig, Pod
 
 #: Four cores, siblings i and i + 4.

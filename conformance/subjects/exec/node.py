@@ -26,7 +26,7 @@ from conformance.subjects.kubelet.config import settings_of_cpus
 from conformance.subjects.kubelet.manifests import manifest
 from reference import CPUSet, CPUSetParseError, NotModelled
 from reference.behaviours import Behaviour
-from reference.cpumanager.policy_static import reserved_milli_cpus
+from reference.cpumanager.cpu_manager import reserved_milli_cpus
 from reference.cpumanager.state.state_checkpoint import glance
 from reference.errors import ConfigurationError, InvalidConfiguration
 from reference.kubelet.admission import fault_of, lack_of_cpus, refusal
@@ -50,7 +50,7 @@ from reference.steps import (
     Tamper,
     WriteState,
 )
-from reference.topologymanager.topology_manager import faults_of_settings
+from reference.topologymanager.validation import faults_of_settings
 from reference.view import Phase, PodView, View
 from topologies import Machine
 

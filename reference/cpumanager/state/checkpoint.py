@@ -170,9 +170,21 @@ def _checksum(name: str, layout: Layout, content: Content) -> int:
         "Entries": (kind, spew.nested(content["entries"])),
     }
     if layout is Layout.V3:
-        fields["PodEntries"] = (_PODS, spew.pods(content["podEntries"]))
+        fields["PodEntries"] = (_PODS, _pods(content["podEntries"]))
     fields["Checksum"] = ("checksum.Checksum", "0")
     return spew.struct_checksum(name, fields)
+
+
+def _pods(value: Mapping[str, CPUSet] | None) -> str:
+    """``PodCPUAssignments``, printed."""
+    if value is None:
+        return spew.NIL
+    return "map[" + " ".join(f"{uid}:{_pod(value[uid])}" for uid in sorted(value)) + "]"
+
+
+def _pod(cpus: CPUSet) -> str:
+    elements = " ".join(f"{cpu}:{{}}" for cpu in cpus)
+    return f"{{CPUSet:(cpuset.CPUSet){{elems:(map[int]struct {{}})map[{elements}]}}}}"
 
 
 # -- writing -----------------------------------------------------------------------------------

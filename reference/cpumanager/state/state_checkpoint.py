@@ -27,8 +27,9 @@ from reference.cpumanager.state.checkpoint import (
     read,
     read_data,
 )
-from reference.cpuset import CPUSet, CPUSetParseError, CPUSetTooWide, go_quote
+from reference.cpuset import CPUSet, CPUSetParseError, CPUSetTooWide
 from reference.errors import CheckpointError, NotModelled
+from reference.golang.strconv import go_quote
 from reference.releases import NEWEST, AnyRelease, has
 
 __all__ = [
