@@ -17,6 +17,7 @@ from typing import Final
 
 from reference.behaviours import Behaviour
 from reference.errors import ConfigurationError
+from reference.feature_gates import enabled
 from reference.golang.strconv import go_quote, map_text, parse_bool
 from reference.machine.topology import CPUTopology
 from reference.releases import NEWEST, AnyRelease, has
@@ -77,10 +78,10 @@ _OPTIONS: Final[Mapping[str, tuple[str, tuple[tuple[Behaviour, Maturity], ...]]]
     ),
 }
 
-#: The gate that lets options of a maturity in, and whether it is on by default.
-_GATES: Final[Mapping[Maturity, tuple[str, bool]]] = {
-    Maturity.ALPHA: ("CPUManagerPolicyAlphaOptions", False),
-    Maturity.BETA: ("CPUManagerPolicyBetaOptions", True),
+#: The feature gate that lets options of a maturity in.
+_GATES: Final = {
+    Maturity.ALPHA: "CPUManagerPolicyAlphaOptions",
+    Maturity.BETA: "CPUManagerPolicyBetaOptions",
 }
 
 #: Pairs that exclude each other, in the order in which they are looked for.
@@ -170,13 +171,12 @@ def require_options_allowed(
 ) -> None:
     """Refuse options where a release has none, or its feature gate is off, under any policy
     (``cmd/kubelet/app/server.go``, 1.22 to 1.32). Raises :class:`ConfigurationError`."""
-    if not given or has(release, Behaviour.OPTIONS_UNGATED):
+    if not given:
         return
-    gate = "CPUManagerPolicyOptions"
-    if not gates.get(gate, has(release, Behaviour.OPTIONS_GATE_ON)):
+    if not enabled("CPUManagerPolicyOptions", gates, release=release):
         raise ConfigurationError(
             f"CPU Manager policy options {map_text(given)} require feature gates "
-            f'"CPUManager", "{gate}" enabled'
+            '"CPUManager", "CPUManagerPolicyOptions" enabled'
         )
 
 
@@ -193,13 +193,11 @@ def _fault(name: str, value: str, gates: Mapping[str, bool], release: AnyRelease
         return f"unsupported cpumanager option: {go_quote(name)} ({value})"
     if maturity is None:
         return f"unknown CPU Manager Policy option: {go_quote(name)}"
-    if maturity in _GATES:
-        gate, default = _GATES[maturity]
-        if not gates.get(gate, default):
-            return (
-                f"CPU Manager Policy {maturity.value}-level Options not enabled, "
-                f"but option {go_quote(name)} provided"
-            )
+    if maturity in _GATES and not enabled(_GATES[maturity], gates, release=release):
+        return (
+            f"CPU Manager Policy {maturity.value}-level Options not enabled, "
+            f"but option {go_quote(name)} provided"
+        )
     if parse_bool(value) is not None:
         return ""
     return (

@@ -6,7 +6,6 @@ never does: what a setting does (``policy``, ``options``, ``topology_manager``).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
 from typing import Final
@@ -16,49 +15,15 @@ from reference.cpumanager.cpu_assignment import take_by_topology
 from reference.cpumanager.cpu_manager import reserved_milli_cpus
 from reference.cpuset import CPUSet
 from reference.errors import AllocationError, ConfigurationError, NotModelled
+from reference.feature_gates import GATES, refusal, stage_of
 from reference.machine.topology import CPUTopology
 from reference.releases import AnyRelease, Release, has
 from reference.steps import KubeletConfig
 
 __all__ = ["as_known", "require_modelled", "reserved_cpus", "reserving"]
 
-_MANAGER_GATE: Final = "CPUManager"
-
-#: Feature gates that may have any value here: the model knows what they do, or they change
-#: nothing that it shows.
-_KNOWN_GATES: Final = frozenset(
-    {
-        "CPUManagerPolicyAlphaOptions",
-        "CPUManagerPolicyBetaOptions",
-        "CPUManagerPolicyOptions",
-        "InPlacePodVerticalScalingExclusiveCPUs",
-        "KubeletInUserNamespace",
-        "PodLevelResourceManagers",
-        "PodLevelResources",
-        "TopologyManager",
-        "TopologyManagerPolicyAlphaOptions",
-        "TopologyManagerPolicyBetaOptions",
-        "TopologyManagerPolicyOptions",
-    }
-)
-
-#: A kubelet that does not know a gate it is given panics.
-_GATES_SINCE: Final = {
-    "InPlacePodVerticalScalingExclusiveCPUs": Behaviour.POD_LEVEL_RESOURCES,
-    "PodLevelResourceManagers": Behaviour.POD_LEVEL_MANAGERS,
-    "PodLevelResources": Behaviour.POD_LEVEL_RESOURCES,
-    "TopologyManager": Behaviour.TOPOLOGY_MANAGER,
-}
-
-#: The last minor that knows a gate, and the first in which one is locked on.
-_GATES_UNTIL: Final = {"TopologyManager": 28}
-_LOCKED_SINCE: Final = {
-    "TopologyManager": 27,
-    "CPUManagerPolicyOptions": 33,
-    "TopologyManagerPolicyOptions": 36,
-    # Not locked, but what depends on it is on by itself.
-    "PodLevelResources": 36,
-}
+#: Feature gates whose effect the model does not show.
+_OUTSIDE: Final = frozenset({"DisableCPUQuotaWithExclusiveCPUs"})
 
 
 def as_known(config: KubeletConfig, release: AnyRelease) -> KubeletConfig:
@@ -98,27 +63,21 @@ def reserved_cpus(
 
 def require_modelled(config: KubeletConfig, release: AnyRelease) -> None:
     """Raise :class:`NotModelled` where a setting lies outside of the model."""
-    unknown = set(config.feature_gates) - _KNOWN_GATES
-    if config.feature_gates.get(_MANAGER_GATE) and not has(release, Behaviour.CPU_MANAGER_ON):
-        unknown.discard(_MANAGER_GATE)
-    unknown |= {
-        gate
-        for gate, since in _GATES_SINCE.items()
-        if gate in config.feature_gates and not has(release, since)
-    }
+    gates = config.feature_gates
+    unknown = [name for name in gates if not _is_modelled(name, gates[name], release)]
     if unknown:
         raise NotModelled(f"feature gates {', '.join(sorted(unknown))} of {release}")
-    _require_settable(config.feature_gates, release)
+    for name, on in sorted(gates.items()):
+        fault = refusal(name, on, release)
+        if fault:
+            raise NotModelled(fault)
     with suppress(ConfigurationError):  # which is the kubelet's to say
         reserved_milli_cpus(config, release=release)
 
 
-def _require_settable(gates: Mapping[str, bool], release: AnyRelease) -> None:
-    """A kubelet panics over a gate that it knows no more, and over one off that must be on; seen
-    on 1.36.4."""
-    minor = (Release.parse(release) if isinstance(release, str) else release).minor
-    for gate, on in sorted(gates.items()):
-        if minor > _GATES_UNTIL.get(gate, minor):
-            raise NotModelled(f"feature gate {gate}: {release} knows it no more, and panics")
-        if not on and minor >= _LOCKED_SINCE.get(gate, minor + 1):
-            raise NotModelled(f"feature gate {gate} off: {release} panics")
+def _is_modelled(name: str, on: bool, release: AnyRelease) -> bool:
+    """Whether the release knows the feature gate, without which it panics, and so does the model.
+    Before 1.10 CPUManager is on, as the nodes here have it."""
+    if name == "CPUManager":
+        return on and not has(release, Behaviour.CPU_MANAGER_ON)
+    return name in GATES and name not in _OUTSIDE and stage_of(name, release) is not None

@@ -15,9 +15,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from reference.behaviours import Behaviour
+from reference.feature_gates import enabled
 from reference.pods.quantity import milli_value, quantity
-from reference.releases import NEWEST, AnyRelease, has
+from reference.releases import NEWEST, AnyRelease
 from reference.steps import Container
 
 __all__ = ["NO_LIMIT", "PERIOD", "cfs_quota"]
@@ -39,8 +39,7 @@ def cfs_quota(
 ) -> int:
     """Microseconds in each :data:`PERIOD`; :data:`NO_LIMIT`, or 0 where nothing is asked for.
     ``exclusive``: whether the container has CPUs of its own."""
-    on = (feature_gates or {}).get(_GATE, True)
-    if exclusive and on and has(release, Behaviour.NO_QUOTA_ON_EXCLUSIVE_CPUS):
+    if exclusive and enabled(_GATE, feature_gates, release=release):
         return NO_LIMIT
     milli = milli_value(quantity(container.cpu_limit)) if container.cpu_limit else 0
     return max(milli * PERIOD // 1000, _LEAST) if milli else 0

@@ -18,6 +18,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from reference.behaviours import Behaviour
+from reference.feature_gates import enabled
 from reference.pods.qos import GUARANTEED, cpu_request, qos_class
 from reference.releases import NEWEST, AnyRelease, has
 from reference.steps import Kind, Pod
@@ -39,7 +40,7 @@ def resize_refusal(
     CPU manager has nothing against it."""
     if policy != "static" or not has(release, Behaviour.RESIZE_REFUSED):
         return ""
-    if (feature_gates or {}).get(_GATE, False) or qos_class(after) != GUARANTEED:
+    if enabled(_GATE, feature_gates, release=release) or qos_class(after) != GUARANTEED:
         return ""
     text = "Resize is infeasible for Guaranteed Pods alongside CPU Manager"
     if not has(release, Behaviour.RESIZE_REFUSED_FOR_CPU):

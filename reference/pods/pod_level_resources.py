@@ -22,6 +22,7 @@ from typing import Final
 
 from reference.behaviours import Behaviour
 from reference.errors import NotModelled
+from reference.feature_gates import enabled
 from reference.pods.quantity import quantity
 from reference.releases import NEWEST, AnyRelease, has
 from reference.steps import Container, Kind, Pod, PodResources
@@ -34,7 +35,6 @@ __all__ = [
 ]
 
 _GATE: Final = "PodLevelResources"
-_MANAGERS_GATE: Final = "PodLevelResourceManagers"
 _EMPTY: Final = PodResources()
 
 
@@ -45,7 +45,7 @@ def has_pod_level_resources(pod: Pod) -> bool:
 
 def pod_managers_on(gates: Mapping[str, bool], *, release: AnyRelease = NEWEST) -> bool:
     """Whether pods with pod-level resources get CPUs (feature gate PodLevelResourceManagers)."""
-    return has(release, Behaviour.POD_LEVEL_MANAGERS) and gates.get(_MANAGERS_GATE, False)
+    return enabled("PodLevelResourceManagers", gates, release=release)
 
 
 def as_decoded(pod: Pod, gates: Mapping[str, bool], *, release: AnyRelease = NEWEST) -> Pod:
@@ -60,10 +60,10 @@ def as_decoded(pod: Pod, gates: Mapping[str, bool], *, release: AnyRelease = NEW
     resources = pod.resources
     if resources is None:
         return pod
-    known = gates.get(_GATE, has(release, Behaviour.POD_LEVEL_RESOURCES_SKIPPED))
+    known = enabled(_GATE, gates, release=release)
     if not known and has(release, Behaviour.POD_LEVEL_MANAGERS):
         raise NotModelled(f"pod {pod.name}: pod-level resources without feature gate {_GATE}")
-    if not known or not has(release, Behaviour.POD_LEVEL_RESOURCES):
+    if not known:
         return replace(pod, resources=None)
     if resources == _EMPTY:
         empty = has(release, Behaviour.EMPTY_POD_LEVEL_IGNORED)

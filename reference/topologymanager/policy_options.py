@@ -14,6 +14,7 @@ from typing import Final
 
 from reference.behaviours import Behaviour
 from reference.errors import ConfigurationError
+from reference.feature_gates import enabled
 from reference.golang.strconv import go_quote, map_text, parse_bool
 from reference.releases import NEWEST, AnyRelease, has
 from reference.steps import KubeletConfig
@@ -74,9 +75,7 @@ def require_topology_options_allowed(config: KubeletConfig, release: AnyRelease 
     """Refuse options whose feature gate is off, under any policy (1.26 to 1.31). Raises
     :class:`ConfigurationError`."""
     given, gate = config.topology_manager_policy_options, "TopologyManagerPolicyOptions"
-    if not given or has(release, Behaviour.TOPOLOGY_OPTIONS_STABLE):
-        return
-    if config.feature_gates.get(gate, has(release, Behaviour.TOPOLOGY_OPTIONS_ON)):
+    if not given or enabled(gate, config.feature_gates, release=release):
         return
     manager = "" if has(release, Behaviour.TOPOLOGY_MANAGER_UNGATED) else '"TopologyManager", '
     raise ConfigurationError(
@@ -91,13 +90,11 @@ def _not_available(name: str, gates: Mapping[str, bool], release: AnyRelease) ->
     if stable is not None and has(release, stable):
         return ""
     if beta is not None and has(release, beta):
-        if gates.get(
-            "TopologyManagerPolicyBetaOptions", has(release, Behaviour.TOPOLOGY_OPTIONS_ON)
-        ):
+        if enabled("TopologyManagerPolicyBetaOptions", gates, release=release):
             return ""
         return _gate_text("Beta", name, release)
     if alpha is not None and has(release, alpha):
-        if gates.get("TopologyManagerPolicyAlphaOptions", False):
+        if enabled("TopologyManagerPolicyAlphaOptions", gates, release=release):
             return ""
         return _gate_text("Alpha", name, release)
     return f"unknown Topology Manager Policy option: {go_quote(name)}"

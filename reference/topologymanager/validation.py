@@ -12,6 +12,7 @@ from enum import Enum
 from typing import Final
 
 from reference.behaviours import Behaviour
+from reference.feature_gates import enabled
 from reference.golang.strconv import go_quote
 from reference.releases import NEWEST, AnyRelease, has
 from reference.steps import KubeletConfig
@@ -33,11 +34,7 @@ class TopologyPolicy(Enum):
 
 def gate_on(config: KubeletConfig, release: AnyRelease) -> bool:
     """Whether a kubelet has the Topology Manager."""
-    if has(release, Behaviour.TOPOLOGY_MANAGER_UNGATED):
-        return True
-    if not has(release, Behaviour.TOPOLOGY_MANAGER):
-        return False
-    return config.feature_gates.get(_GATE, has(release, Behaviour.TOPOLOGY_MANAGER_ON))
+    return enabled(_GATE, config.feature_gates, release=release)
 
 
 def faults_of_settings(config: KubeletConfig, *, release: AnyRelease = NEWEST) -> list[str]:

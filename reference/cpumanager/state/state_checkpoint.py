@@ -29,6 +29,7 @@ from reference.cpumanager.state.checkpoint import (
 )
 from reference.cpuset import CPUSet, CPUSetParseError, CPUSetTooWide
 from reference.errors import CheckpointError, NotModelled
+from reference.feature_gates import enabled
 from reference.golang.strconv import go_quote
 from reference.releases import NEWEST, AnyRelease, has
 
@@ -48,14 +49,14 @@ Entries: TypeAlias = Mapping[str, Mapping[str, CPUSet]]
 Containers: TypeAlias = Mapping[str, tuple[str, str]]
 
 _NO_CPUS: Final = CPUSet()
-_POD_LEVEL_GATE: Final = "PodLevelResourceManagers"
-_RESIZE_GATE: Final = "InPlacePodVerticalScalingExclusiveCPUs"
 _NO_POD: Final = ""
 
 
 def keeps_baselines(release: AnyRelease, feature_gates: Mapping[str, bool]) -> bool:
     """Whether the state keeps what each container was given first."""
-    return has(release, Behaviour.STATE_WITH_DATA) and feature_gates.get(_RESIZE_GATE, False)
+    return has(release, Behaviour.STATE_WITH_DATA) and enabled(
+        "InPlacePodVerticalScalingExclusiveCPUs", feature_gates, release=release
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +73,7 @@ class _Reader:
         gates = feature_gates or {}
         return cls(
             release,
-            has(release, Behaviour.POD_LEVEL_MANAGERS) and gates.get(_POD_LEVEL_GATE, False),
+            enabled("PodLevelResourceManagers", gates, release=release),
             keeps_baselines(release, gates),
         )
 
