@@ -240,50 +240,21 @@ class SocketsOnly(SocketsFirst):
 _COUNT: Final = itemgetter(0)
 
 
-class CPUAccumulator:
-    """``cpuAccumulator`` (``newCPUAccumulator``).
+class FreeCPUs:
+    """What a ``cpuAccumulator`` finds free, and in which order.
 
-    ``details``: the CPUs that may still be taken. ``num_cpus_needed``: how many are still wanted.
-    ``result``: those taken so far. ``spread``: single CPUs are taken by their numbers, not core by
-    core (``CPUSortingStrategySpread``).
+    ``details``: the CPUs that may still be taken. ``spread``: single CPUs are taken by their
+    numbers, not core by core (``CPUSortingStrategySpread``).
     """
 
-    __slots__ = (
-        "details",
-        "num_cpus_needed",
-        "numa_or_sockets_first",
-        "release",
-        "result",
-        "spread",
-        "topology",
-        "true_sizes",
-    )
+    __slots__ = ("details", "numa_or_sockets_first", "release", "spread", "topology", "true_sizes")
 
-    def __init__(
-        self,
-        topology: CPUTopology,
-        available: int,
-        num_cpus: int,
-        release: AnyRelease,
-        *,
-        spread: bool = False,
-    ) -> None:
-        self.topology = topology
-        self.release = release
-        self.details = available & topology.mask
-        self.num_cpus_needed = num_cpus
-        self.result = 0
-        self.spread = spread
-        self.true_sizes = has(release, Behaviour.TRUE_SIZES)
-        self.numa_or_sockets_first: NUMAOrSocketsFirst
-        if not has(release, Behaviour.NUMA_ALLOCATION):
-            self.numa_or_sockets_first = SocketsOnly(self)
-        elif topology.num_sockets >= topology.num_numa_nodes:
-            self.numa_or_sockets_first = NUMAFirst(self)
-        else:
-            self.numa_or_sockets_first = SocketsFirst(self)
-
-    # What is free
+    topology: CPUTopology
+    release: AnyRelease
+    details: int
+    spread: bool
+    true_sizes: bool
+    numa_or_sockets_first: NUMAOrSocketsFirst
 
     def is_numa_node_free(self, numa: Unit) -> bool:
         """``isNUMANodeFree``."""
@@ -333,8 +304,6 @@ class CPUAccumulator:
         if has(self.release, Behaviour.SPREAD_OVER_CORES):
             return self._sort_available_cpus_core_by_core()
         return self.sort_available_cpus_spread()
-
-    # In which order
 
     def sort(self, units: Units, details: int | None = None) -> list[Unit]:
         """``sort``: those that have free CPUs, fewest free CPUs first, then lowest id.
@@ -393,7 +362,37 @@ class CPUAccumulator:
             for turn in range(max(map(len, left), default=0)):
                 yield from (cpus[turn] for cpus in left if turn < len(cpus))
 
-    # Taking
+
+class CPUAccumulator(FreeCPUs):
+    """``cpuAccumulator`` (``newCPUAccumulator``): CPUs being taken.
+
+    ``num_cpus_needed``: how many are still wanted. ``result``: those taken so far.
+    """
+
+    __slots__ = ("num_cpus_needed", "result")
+
+    def __init__(
+        self,
+        topology: CPUTopology,
+        available: int,
+        num_cpus: int,
+        release: AnyRelease,
+        *,
+        spread: bool = False,
+    ) -> None:
+        self.topology = topology
+        self.release = release
+        self.details = available & topology.mask
+        self.num_cpus_needed = num_cpus
+        self.result = 0
+        self.spread = spread
+        self.true_sizes = has(release, Behaviour.TRUE_SIZES)
+        if not has(release, Behaviour.NUMA_ALLOCATION):
+            self.numa_or_sockets_first = SocketsOnly(self)
+        elif topology.num_sockets >= topology.num_numa_nodes:
+            self.numa_or_sockets_first = NUMAFirst(self)
+        else:
+            self.numa_or_sockets_first = SocketsFirst(self)
 
     def take(self, cpus: int) -> None:
         """``take``."""

@@ -61,7 +61,7 @@ _UNALIGNED: Final = _Unaligned()
 
 
 class CPUManager:
-    """The CPU manager of one run of the kubelet.
+    """``manager``: the CPU manager of one run of the kubelet.
 
     ``aligner``: the Topology Manager that goes with it.
 
@@ -92,7 +92,7 @@ class CPUManager:
     def start(
         self, state_file: str | None, containers: Mapping[str, tuple[str, str]] | None = None
     ) -> None:
-        """Restore the state and have the policy judge it.
+        """``Start``: restore the state and have the policy judge it.
 
         ``containers``: (pod uid, container name) by the ids of the runtime's containers. Raises
         :class:`CheckpointError`, :class:`StateError`; afterwards the manager is of no use.
@@ -151,13 +151,14 @@ class CPUManager:
     def allocate(
         self, pod: Pod, container: Container, active: Iterable[Pod], hint: Hint | None = None
     ) -> None:
-        """Admission of one container, near the NUMA nodes of ``hint`` (``None``: anywhere). Raises
-        :class:`AllocationError`."""
+        """``Allocate``: admission of one container, near the NUMA nodes of ``hint`` (``None``:
+        anywhere). Raises :class:`AllocationError`."""
         self._admitting(pod, active)
         self.policy.allocate(self.state, pod, container, hint)
 
     def allocate_pod(self, pod: Pod, active: Iterable[Pod], hint: Hint | None = None) -> None:
-        """Admission of a whole pod with pod-level resources, as :meth:`allocate`."""
+        """``AllocatePod``: admission of a whole pod with pod-level resources, as
+        :meth:`allocate`."""
         self._admitting(pod, active)
         self.policy.allocate_pod(self.state, pod, hint)
 
@@ -191,26 +192,26 @@ class CPUManager:
         return trial.state.changes != before
 
     def affinity(self, uid: str, container: str) -> CPUSet:
-        """The CPUs a container is created with: its own, or the shared pool. The empty set asks
-        for nothing."""
+        """``GetCPUAffinity``: the CPUs a container is created with: its own, or the shared pool.
+        The empty set asks for nothing."""
         own = self.state.get(uid, container)
         return self.state.default if own is None else own
 
     def add_container(self, uid: str, container: str) -> None:
-        """A container is about to start; CPUs of its own count as sent."""
+        """``AddContainer``: a container is about to start; CPUs of its own count as sent."""
         own = self.state.get(uid, container)
         if own is not None:
             self._last_sent[uid, container] = own
         self._known.add((uid, container))
 
     def remove_container(self, uid: str, container: str) -> None:
-        """Forget a container and take its CPUs back."""
+        """``RemoveContainer``: forget a container and take its CPUs back."""
         self.policy.remove_container(self.state, uid, container)
         self._last_sent.pop((uid, container), None)
         self._known.discard((uid, container))
 
     def remove_stale_state(self, active: Iterable[Pod]) -> None:
-        """Forget what belongs to no container of an ``active`` pod."""
+        """``removeStaleState``: forget what belongs to no container of an ``active`` pod."""
         if not self.sources_ready:
             return
         wanted = {
@@ -229,9 +230,9 @@ class CPUManager:
     def reconcile(
         self, active: Iterable[Pod], running: Callable[[str, str], bool]
     ) -> list[tuple[str, str, CPUSet]]:
-        """One reconcile round: the (pod uid, container, CPUs) that are sent to the runtime, in
-        order. Containers that do not run are passed over, and so is an empty shared pool. The
-        policy ``none`` has no rounds."""
+        """``reconcileState``, one round: the (pod uid, container, CPUs) that are sent to the
+        runtime, in order. Containers that do not run are passed over, and so is an empty shared
+        pool. The policy ``none`` has no rounds."""
         if self.policy.name == "none":
             return []
         pods = list(active)
@@ -273,7 +274,7 @@ class _Desk:
 def make_policy(
     topology: CPUTopology, config: KubeletConfig, *, release: AnyRelease = NEWEST
 ) -> Policy:
-    """The policy that ``config`` names, ready for :meth:`Policy.start`.
+    """``NewManager``: the policy that ``config`` names, ready for :meth:`Policy.start`.
 
     Raises :class:`ConfigurationError` with the kubelet's text.
     """

@@ -17,13 +17,13 @@ __all__ = ["NonePolicy", "new_none_policy"]
 
 
 class NonePolicy:
-    """No container has CPUs of its own, and nothing is pinned."""
+    """``nonePolicy``: no container has CPUs of its own, and nothing is pinned."""
 
     name = "none"
     judges_holders = False
 
     def start(self, state: State) -> None:
-        """Any state is good."""
+        """``Start``: any state is good."""
 
     def hints(self, state: State, pod: Pod, container: Container) -> list[Hint] | None:
         """No preference."""

@@ -181,13 +181,15 @@ def require_options_allowed(
 
 
 def maturity_of(name: str, release: AnyRelease) -> Maturity | None:
-    """How ready an option is in a release; ``None`` where the release does not know it."""
+    """How ready an option is in a release; ``None`` where the release does not know it
+    (``alphaOptions``, ``betaOptions``, ``stableOptions``)."""
     _, stages = _OPTIONS.get(name, ("", ()))
     return next((maturity for known, maturity in stages if has(release, known)), None)
 
 
 def _fault(name: str, value: str, gates: Mapping[str, bool], release: AnyRelease) -> str:
-    """What is wrong with one option; ``""`` if nothing is."""
+    """What is wrong with one option (``CheckPolicyOptionAvailable`` and its value); ``""`` if
+    nothing is."""
     maturity = maturity_of(name, release)
     if maturity is None and not has(release, Behaviour.OPTION_MATURITY):
         return f"unsupported cpumanager option: {go_quote(name)} ({value})"

@@ -51,7 +51,7 @@ _NO_OPTIONS: Final = StaticOptions()
 
 
 class StaticPolicy:
-    """The static policy on one machine with ``reserved`` CPUs and ``options`` in force.
+    """``staticPolicy`` on one machine with ``reserved`` CPUs and ``options`` in force.
     ``pod_managers``: whether pods with pod-level resources get CPUs
     (:func:`reference.pods.pod_level_resources.pod_managers_on`).
 
@@ -84,20 +84,21 @@ class StaticPolicy:
         self._reusable: tuple[str, CPUSet] = ("", CPUSet())
 
     def start(self, state: State) -> None:
-        """``validateState``. Raises :class:`StateError`."""
+        """``Start``: judge the state, and fill a fresh one. Raises :class:`StateError`."""
         self.validate(state)
         if not state.default and not state.entries:
             state.set_default(self.managed)
 
     @property
     def managed(self) -> CPUSet:
-        """The CPUs that are either exclusive or shared: all, under a strict reservation all but
-        the reserved ones."""
+        """The CPUs that are either exclusive or shared (``GetAllocatableCPUs`` and the reserved
+        ones): all, under a strict reservation all but the reserved ones."""
         everything = self.topology.cpus
         return everything - self.reserved if self.options.strict_reservation else everything
 
     def validate(self, state: State) -> None:
-        """Refuse a state that does not suit machine and reservation, in the kubelet's order."""
+        """``validateState``: refuse a state that does not suit machine and reservation, in the
+        kubelet's order."""
         default, everything = state.default, self.managed
         if not default:
             if state.entries:
@@ -176,7 +177,7 @@ class StaticPolicy:
     def allocate(
         self, state: State, pod: Pod, container: Container, hint: Hint | None = None
     ) -> None:
-        """``Allocate``: what is held already is kept, whatever its size."""
+        """``Allocate`` (``allocateForAdd``): what is held already is kept, whatever its size."""
         count = self.count(pod, container)
         if not count:
             return
@@ -194,8 +195,9 @@ class StaticPolicy:
         self._offer(pod, container, taken)
 
     def allocate_pod(self, state: State, pod: Pod, hint: Hint | None = None) -> None:
-        """``AllocatePod``: CPUs for the pod as a whole, dealt out among its containers. What the
-        pod holds already does not count: it is given others (kubernetes/kubernetes#140989)."""
+        """``AllocatePod`` (``allocatePodForAdd``): CPUs for the pod as a whole, dealt out among its
+        containers. What the pod holds already does not count: it is given others
+        (kubernetes/kubernetes#140989)."""
         counts = self.counts(pod)
         total = self.total(pod, counts)
         if not total:
@@ -226,7 +228,8 @@ class StaticPolicy:
         return {one.name: self.count(pod, one) for one in pod.containers}
 
     def take_near(self, available: CPUSet, count: int, hint: Hint | None) -> CPUSet:
-        """Take from the nodes of the hint first, and in a search of its own what is missing."""
+        """``allocateCPUs``: take from the nodes of the hint first, and in a search of its own what
+        is missing."""
         if hint is None:
             return self.take(available, count)
         near = aligned(self.topology, available, hint, align_by_socket=self.options.align_by_socket)
@@ -248,8 +251,9 @@ class StaticPolicy:
         return state.default - self.reserved
 
     def require_whole_cores(self, state: State, count: int) -> None:
-        """Under ``full-pcpus-only``, refuse what is no whole cores, or more than the free CPUs of
-        cores without a reserved one. Raises :class:`SMTAlignmentError`."""
+        """``enforceSMTAlignment``: under ``full-pcpus-only``, refuse what is no whole cores, or
+        more than the free CPUs of cores without a reserved one. Raises
+        :class:`SMTAlignmentError`."""
         per_core = self.topology.cpus_per_core
         if per_core and count % per_core:
             raise SMTAlignmentError(count, per_core)
@@ -261,8 +265,9 @@ class StaticPolicy:
             raise SMTAlignmentError(count, per_core, free=free if named else None)
 
     def take(self, available: CPUSet, count: int) -> CPUSet:
-        """Choose ``count`` CPUs out of ``available``. Raises :class:`AllocationError`, and
-        :class:`KubeletHangs` where the kubelet would search for ever."""
+        """``takeByTopology``: choose ``count`` CPUs out of ``available``. Raises
+        :class:`AllocationError`, and :class:`KubeletHangs` where the kubelet would search for
+        ever."""
         return _take(self.topology, available, count, self.options, self.release)
 
     def reusable(self, pod: Pod) -> CPUSet:
@@ -271,16 +276,17 @@ class StaticPolicy:
         return cpus if uid == pod.uid else CPUSet()
 
     def reusable_after(self, before: CPUSet, container: Container, cpus: CPUSet) -> CPUSet:
-        """What the pod may reuse once ``container`` holds ``cpus``: an init container's CPUs are
-        free again when the next container starts; sidecars (up to 1.28 taken for init containers)
-        and app containers keep theirs."""
+        """``updateCPUsToReuse``: what the pod may reuse once ``container`` holds ``cpus``: an init
+        container's CPUs are free again when the next container starts; sidecars (up to 1.28 taken
+        for init containers) and app containers keep theirs."""
         lends = container.kind is Kind.INIT or (
             container.kind is Kind.SIDECAR and not has(self.release, Behaviour.SIDECARS_KEEP_CPUS)
         )
         return before | cpus if lends else before - cpus
 
     def remove_container(self, state: State, uid: str, container: str) -> None:
-        """``RemoveContainer``: CPUs that another container of the pod also holds stay taken (as
+        """``RemoveContainer``: CPUs that another container of the pod also holds
+        (``getAssignedCPUsOfSiblings``) stay taken (as
         they did not in some releases up to 1.23). CPUs of a whole pod return with the last."""
         held = state.get(uid, container)
         if held is None:

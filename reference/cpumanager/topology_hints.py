@@ -76,7 +76,8 @@ def cpu_hints(
     release: AnyRelease = NEWEST,
     align_by_socket: bool = False,
 ) -> list[Hint]:
-    """Hints for ``count`` CPUs out of ``available`` and ``reusable``; empty if nothing holds them.
+    """``generateCPUTopologyHints``: for ``count`` CPUs out of ``available`` and ``reusable``; empty
+    if nothing holds them.
 
     A set of nodes counts if it holds every reusable CPU, and with the available ones ``count``.
     ``align_by_socket``: also preferred is what touches as few sockets as the fewest nodes do
@@ -121,6 +122,7 @@ def _on_few_sockets(topology: CPUTopology, enough: list[_Mask], fewest: _Mask | 
 
 
 def _aligned_with_sockets(topology: CPUTopology, enough: list[_Mask], least: int) -> set[int]:
+    """``isHintSocketAligned``: what touches as few sockets as so many nodes need."""
     per_socket = topology.num_numa_nodes // topology.num_sockets if topology.num_sockets else 0
     if not per_socket:
         return set()
@@ -140,7 +142,8 @@ def container_hints(
     release: AnyRelease = NEWEST,
     align_by_socket: bool = False,
 ) -> list[Hint] | None:
-    """What the static policy says of a container that gets ``count`` exclusive CPUs.
+    """``getTopologyHintsForAdd``: what the static policy says of a container that gets ``count``
+    exclusive CPUs.
 
     ``None``: no preference (it gets none). An empty list: impossible. A container that holds CPUs
     already gets the hints of just these; holding another number is impossible.
@@ -171,7 +174,7 @@ def pod_hints(
     release: AnyRelease = NEWEST,
     align_by_socket: bool = False,
 ) -> list[Hint] | None:
-    """What the static policy says of a whole pod, under scope ``pod``.
+    """``getPodTopologyHintsForAdd``: the same of a whole pod, under scope ``pod``.
 
     ``count``: of the pod (:func:`pod_exclusive_cpus`); ``counts``: of each container, by name.
     Every container that has an entry must hold just its number. What the pod holds already is all
@@ -216,8 +219,9 @@ def pod_exclusive_cpus(pod: Pod, counts: Mapping[str, int], *, release: AnyRelea
 def aligned(
     topology: CPUTopology, available: CPUSet, hint: Hint | None, *, align_by_socket: bool = False
 ) -> CPUSet:
-    """The available CPUs that the static policy takes first: those in the hint's NUMA nodes, under
-    ``align-by-socket`` those in every socket that they touch. None of them without a hint."""
+    """``getAlignedCPUs``: the available CPUs that the static policy takes first: those in the
+    hint's NUMA nodes, under ``align-by-socket`` those in every socket that they touch. None of them
+    without a hint."""
     if hint is None or hint.nodes is ANY:
         return CPUSet()
     mask = 0

@@ -95,9 +95,10 @@ class MachineInfo:
         return tuple(sorted(node for node, _ in self.own_nodes or ()))
 
     def cpu_topology(self) -> CPUTopology:
-        """What the CPU manager makes of it (``topology.Discover``).
+        """``Discover``: what the CPU manager makes of it.
 
-        A core goes by the lowest of its CPUs; the id of its uncore cache is its socket's where it
+        A core goes by the lowest of its CPUs (``getUniqueCoreID``); the id of its uncore cache
+        (``getUncoreCacheID``) is its socket's where it
         has none, as always before 1.32. Before 1.16 every CPU lies in NUMA node 0. A CPU that two
         nodes claim lies in the later one. Raises :class:`DiscoveryError`.
         """

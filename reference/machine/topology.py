@@ -49,11 +49,12 @@ Units: TypeAlias = tuple[Unit, ...]
 
 @dataclass(frozen=True)
 class CPUTopology:
-    """A machine's CPUs, immutable. Make one with :meth:`of` or by discovery.
+    """``CPUTopology``: a machine's CPUs, immutable. Make one with :meth:`of` or by discovery.
 
-    ``num_cpus``, ``num_cores`` and ``num_sockets`` are what the kubelet was told, which on odd
-    machines is not what the table holds; ``num_numa_nodes`` counts nodes that have CPUs. The
-    ``*_masks`` map an id, ascending, to the mask of its CPUs.
+    ``cpus_per_core`` is ``CPUsPerCore``, ``cpus_per_socket`` ``CPUsPerSocket``, ``cpus_per_uncore``
+    ``CPUsPerUncore``. ``num_cpus``, ``num_cores`` and ``num_sockets`` are what the kubelet was
+    told, which on odd machines is not what the table holds; ``num_numa_nodes`` counts nodes that
+    have CPUs. The ``*_masks`` map an id, ascending, to the mask of its CPUs.
     """
 
     details: Mapping[int, Place]
@@ -159,19 +160,19 @@ class CPUTopology:
         return all(mask.bit_count() == size for mask in self.core_masks.values())
 
     def cpus_in_numa_nodes(self, *ids: int) -> CPUSet:
-        """The CPUs of these NUMA nodes; an unknown id has none."""
+        """``CPUsInNUMANodes``: the CPUs of these; an unknown id has none."""
         return _union(self.numa_masks, ids)
 
     def cpus_in_sockets(self, *ids: int) -> CPUSet:
-        """The CPUs of these sockets; an unknown id has none."""
+        """``CPUsInSockets``: the CPUs of these; an unknown id has none."""
         return _union(self.socket_masks, ids)
 
     def cpus_in_cores(self, *ids: int) -> CPUSet:
-        """The CPUs of these cores; an unknown id has none."""
+        """``CPUsInCores``: the CPUs of these; an unknown id has none."""
         return _union(self.core_masks, ids)
 
     def cpus_in_uncore_caches(self, *ids: int) -> CPUSet:
-        """The CPUs of these uncore caches; an unknown id has none."""
+        """``CPUsInUncoreCaches``: the CPUs of these; an unknown id has none."""
         return _union(self.uncore_masks, ids)
 
     @property

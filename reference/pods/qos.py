@@ -104,7 +104,7 @@ def exclusive_cpus(pod: Pod, container: Container) -> int:
 
 @lru_cache(maxsize=4096)
 def _whole_cpus(text: str | None) -> int:
-    """The quantity, if it is a whole number, else 0."""
+    """``isIntegralCPUAmount``: the quantity, if it is a whole number, else 0."""
     amount = _amount(text)
     whole = value(amount)
     return whole if whole * 1000 == milli_value(amount) else 0

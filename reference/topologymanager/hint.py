@@ -19,8 +19,8 @@ ANY: Final = None
 
 @dataclass(frozen=True, slots=True)
 class Hint:
-    """``nodes``: a bit for each NUMA node by its id, or :data:`ANY`. ``preferred``: whether no
-    fewer nodes could do."""
+    """``TopologyHint``. ``nodes``: a bit for each NUMA node by its id, or :data:`ANY`.
+    ``preferred``: whether no fewer nodes could do."""
 
     nodes: int | None
     preferred: bool

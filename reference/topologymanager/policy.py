@@ -27,7 +27,7 @@ __all__ = ["Merger"]
 
 @dataclass(frozen=True, slots=True)
 class Merger:
-    """Merges hints on one machine.
+    """``HintMerger`` (``NewHintMerger``): merges hints on one machine.
 
     ``every``: a bit for each of its NUMA nodes, those without CPUs included. ``distances``: from
     each node to all of them by id, where closer nodes are preferred (``None``: they are not).
@@ -38,8 +38,8 @@ class Merger:
     release: AnyRelease = NEWEST
 
     def merge(self, lists: Sequence[Sequence[Hint]]) -> Hint:
-        """The best hint; its ``nodes`` are never :data:`ANY`. Every node, not preferred, where
-        some list is empty or no candidate has a node left."""
+        """``Merge``: the best hint; its ``nodes`` are never :data:`ANY`. Every node, not preferred,
+        where some list is empty or no candidate has a node left."""
         if not has(self.release, Behaviour.UNEQUAL_HINTS_NOT_PREFERRED):
             return self._merge_by_size(lists)
         needed = max(map(_fewest, lists), default=0)
@@ -60,6 +60,7 @@ class Merger:
         return best
 
     def _candidates(self, lists: Sequence[Sequence[Hint]]) -> Iterator[Hint]:
+        """``iterateAllProviderTopologyHints``, each with ``mergePermutation``."""
         equal_only = has(self.release, Behaviour.UNEQUAL_HINTS_NOT_PREFERRED)
         for chosen in product(*lists):
             given = [one.nodes for one in chosen if one.nodes is not ANY]
@@ -73,8 +74,8 @@ class Merger:
                 yield Hint(nodes, preferred)
 
     def _better(self, candidate: Hint, current: Hint, needed: int) -> bool:
-        """Whether ``candidate`` replaces ``current``; ``needed``: how many nodes the neediest
-        resource needs."""
+        """``compare``: whether ``candidate`` replaces ``current``; ``needed``: how many nodes the
+        neediest resource needs."""
         if candidate.preferred != current.preferred:
             return candidate.preferred
         new, old = _nodes(candidate), _nodes(current)
@@ -87,6 +88,7 @@ class Merger:
         return self._fitter(new, old)
 
     def _fitter(self, new: int, old: int) -> bool:
+        """``Closest``, or ``Narrowest`` where closer nodes are not preferred."""
         if new.bit_count() == old.bit_count() and self.distances is not None:
             near, far = self._distance(new), self._distance(old)
             if near != far:
@@ -94,7 +96,8 @@ class Merger:
         return _narrower(new, old)
 
     def _distance(self, nodes: int) -> float:
-        """The average over all ordered pairs, each node with itself included."""
+        """``CalculateAverageFor``: the average over all ordered pairs, each node with itself
+        included."""
         distances = self.distances or {}
         ids = [one for one in range(nodes.bit_length()) if nodes >> one & 1]
         try:
@@ -115,5 +118,6 @@ def _narrower(one: int, other: int) -> bool:
 
 
 def _fewest(hints: Sequence[Hint]) -> int:
-    """How many nodes the narrowest hint of a resource has; 0 if none names any."""
+    """``maxOfMinAffinityCounts``: how many nodes the ``narrowestHint`` of a resource has; 0 if none
+    names any."""
     return min((one.nodes.bit_count() for one in hints if one.nodes is not None), default=0)

@@ -85,7 +85,7 @@ def require_topology_options_allowed(config: KubeletConfig, release: AnyRelease 
 
 
 def _not_available(name: str, gates: Mapping[str, bool], release: AnyRelease) -> str:
-    """Why an option may not be named at all; ``""`` if it may."""
+    """``CheckPolicyOptionAvailable``: why an option may not be named at all; ``""`` if it may."""
     alpha, beta, stable = _OPTIONS.get(name, (None, None, None))
     if stable is not None and has(release, stable):
         return ""

@@ -71,7 +71,8 @@ class WholePodProvider(Provider, Protocol):
 
 
 class TopologyManager:
-    """The Topology Manager of a kubelet that starts on the machine ``info``. It remembers nothing.
+    """``manager`` (``NewManager``): the Topology Manager of a kubelet that starts on the machine
+    ``info``. It remembers nothing.
 
     ``policy`` and ``scope`` are those in force: ``none`` where the release has none, or a feature
     gate keeps it out. Raises :class:`ConfigurationError` with the kubelet's text; its subclass
@@ -120,7 +121,9 @@ class TopologyManager:
         return self.policy is TopologyPolicy.NONE and has(self._release, behaviour)
 
     def admit(self, pod: Pod, provider: Provider) -> None:
-        """Have the pod's CPUs handed out, its init containers first (1.18 and later).
+        """``Admit`` of ``containerScope`` (``admitUsingContainerResources``) and of ``podScope``
+        (``admitUsingPodResources``): have the pod's CPUs handed out, its init containers first
+        (1.18 and later).
 
         Raises :class:`TopologyAffinityError`, and what the provider raises; what earlier
         containers of the pod got by then stays with them.
@@ -157,7 +160,8 @@ class TopologyManager:
         return self._affinity(pod, provider.hints(pod, container))
 
     def _affinity(self, pod: Pod, hints: list[Hint] | None) -> Hint | None:
-        """The nodes for these hints; ``None`` for any. Raises :class:`TopologyAffinityError`."""
+        """``calculateAffinity`` and ``canAdmitPodResult``: the nodes for these hints; ``None`` for
+        any. Raises :class:`TopologyAffinityError`."""
         best = self.merged(hints)
         if not best.preferred and self.policy is not TopologyPolicy.BEST_EFFORT:
             if self._is_served_whole(pod):
@@ -166,7 +170,7 @@ class TopologyManager:
         return None if best.nodes is ANY else best
 
     def merged(self, hints: list[Hint] | None) -> Hint:
-        """The one hint that the policy makes of these (``Merge``)."""
+        """``Merge``: the one hint that the policy makes of these (``filterProvidersHints``)."""
         given = hints
         if not given:
             given = [Hint(ANY, preferred=hints is None)]
@@ -180,6 +184,7 @@ class TopologyManager:
 
 
 def _is_single(hint: Hint) -> bool:
+    """``filterSingleNumaHints``."""
     return hint.preferred and (hint.nodes is None or hint.nodes.bit_count() == 1)
 
 
@@ -191,6 +196,7 @@ def _node_ids(info: MachineInfo) -> set[int]:
 
 
 def _every_node(info: MachineInfo) -> int:
+    """``DefaultAffinityMask``: a bit for each NUMA node."""
     ids = _node_ids(info)
     if any(one >= _NODE_IDS for one in ids):
         raise NotModelled(f"the Topology Manager with NUMA node {max(ids)}: it has 64 bits")
@@ -198,6 +204,7 @@ def _every_node(info: MachineInfo) -> int:
 
 
 def _distances(info: MachineInfo) -> dict[int, tuple[int, ...]]:
+    """``NUMADistances`` (``NewNUMAInfo``)."""
     if any(not node.distances for node in info.nodes):
         raise ConfigurationError(
             "cannot discover NUMA topology: error getting NUMA distances from cadvisor"
@@ -221,7 +228,8 @@ def _scope(config: KubeletConfig, release: AnyRelease) -> str:
 
 
 def affinity_error(release: AnyRelease) -> TopologyAffinityError:
-    """The refusal of a pod whose CPUs cannot lie where they must, in the words of the release."""
+    """``TopologyAffinityError``: the refusal of a pod whose CPUs cannot lie where they must, in the
+    words of the release."""
     if has(release, Behaviour.TOPOLOGY_REFUSAL_ONE_WORD):
         return TopologyAffinityError("Resources cannot be allocated with Topology locality")
     return TopologyAffinityError(

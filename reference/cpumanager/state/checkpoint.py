@@ -114,8 +114,8 @@ _MAPS: Final = ("entries", "podEntries", "baselines")
 
 
 def fresh(layout: Layout) -> Content:
-    """The content that a file is decoded into: the maps are there, and empty. A plain file's map
-    is nil."""
+    """``newCPUManagerCheckpoint``: the content that a file is decoded into: the maps are there, and
+    empty. A plain file's map is nil."""
     content: Content = zero(Struct(OLD_NAME, _FIELDS[layout]))
     if layout is not Layout.PLAIN:
         content.update({name: {} for name in _MAPS if name in content})
@@ -123,8 +123,9 @@ def fresh(layout: Layout) -> Content:
 
 
 def read(text: str, layout: Layout, type_name: str, into: Content, *, own_name: bool) -> None:
-    """Decode a file and verify it. ``type_name``: how the release calls the struct; ``own_name``:
-    whether it takes a checksum with this name in it, too.
+    """``UnmarshalCheckpoint``, ``VerifyChecksum``: decode a file and verify it. ``type_name``: how
+    the release calls the struct; ``own_name``: whether it takes a checksum with this name in it,
+    too.
 
     ``into`` has what was decoded even where :class:`CheckpointError` is raised. ``data`` of a V4
     file is not looked into.
@@ -191,8 +192,8 @@ def _pod(cpus: CPUSet) -> str:
 
 
 def encode(layout: Layout, content: Content) -> str:
-    """The file, to the byte. ``content`` has ``policyName``, ``defaultCpuSet`` and the maps of the
-    layout: ``entries``, ``podEntries``, ``baselines``."""
+    """``MarshalCheckpoint``: the file, to the byte. ``content`` has ``policyName``,
+    ``defaultCpuSet`` and the maps of the layout: ``entries``, ``podEntries``, ``baselines``."""
     parts = _head(content)
     if layout is Layout.V4:
         data = "{" + ",".join(parts + _tail(content, ("podEntries", "baselines"))) + "}"

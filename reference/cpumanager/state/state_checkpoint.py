@@ -115,7 +115,8 @@ class Checkpoint:
         feature_gates: Mapping[str, bool] | None = None,
         containers: Containers | None = None,
     ) -> Checkpoint:
-        """What ``release``, configured with ``policy``, restores from a file with this text.
+        """``restoreState``: what ``release``, configured with ``policy``, restores from a file with
+        this text.
 
         ``containers``: (pod uid, container name) by the ids of the containers that the runtime
         knows, for files of up to 1.17. Raises :class:`CheckpointError`, whose text is the
@@ -138,9 +139,9 @@ class Checkpoint:
     def dumps(
         self, *, release: AnyRelease = NEWEST, feature_gates: Mapping[str, bool] | None = None
     ) -> str:
-        """The file as ``release`` writes it, to the byte. Raises :class:`NotModelled` for 1.8,
-        which writes none, and for entries by container id where it knows pods, or the other way
-        round."""
+        """``storeState``: the file as ``release`` writes it, to the byte. Raises
+        :class:`NotModelled` for 1.8, which writes none, and for entries by container id where it
+        knows pods, or the other way round."""
         reader = _Reader.of(release, feature_gates)
         layout = reader.layout
         entries = _texts(self.entries)
@@ -228,7 +229,8 @@ def _read_v2_or_v1(reader: _Reader, text: str, containers: Containers) -> Conten
 
 
 def _read_v4(reader: _Reader, text: str) -> Content:
-    """1.37: whatever names data is version 4, and has to be right."""
+    """``loadAndMigrateCheckpointV4``, with ``loadAndMigrateCheckpointV3`` and ``loadCheckpointV2``
+    (1.37): whatever names data is version 4, and has to be right."""
     content = fresh(Layout.V4)
     try:
         try:
@@ -253,6 +255,7 @@ def _overlaid(content: Content, newer: Content) -> Content:
 
 
 def _migrated(old: Content, containers: Containers, failing: str) -> Content:
+    """``migrateV1CheckpointToV2Checkpoint``, up to 1.36."""
     entries: dict[str, dict[str, str]] = {}
     named = old["entries"] or {}
     unknown = sorted(set(named) - set(containers))

@@ -18,9 +18,9 @@ __all__ = ["State", "by_pod"]
 
 
 class State:
-    """``default``: the shared pool. ``entries``: exclusive CPUs by pod uid, then container.
-    ``pod_entries``: CPUs of whole pods by uid. ``baselines``: what each container of ``entries``
-    was given first, if ``keeps_baselines`` (1.37, feature gate
+    """``stateMemory``. ``default``: the shared pool. ``entries``: exclusive CPUs by pod uid, then
+    container. ``pod_entries``: CPUs of whole pods by uid. ``baselines``: what each container of
+    ``entries`` was given first, if ``keeps_baselines`` (1.37, feature gate
     InPlacePodVerticalScalingExclusiveCPUs). ``changes`` counts the writes; read the others freely,
     change them by the methods."""
 
@@ -50,7 +50,7 @@ class State:
 
     @classmethod
     def fresh(cls, policy_name: str, *, keeps_baselines: bool = False) -> State:
-        """The state of a kubelet that found no file; it is written at once."""
+        """``NewMemoryState``: the state of a kubelet that found no file; it is written at once."""
         state = cls(policy_name, keeps_baselines=keeps_baselines)
         state.changes = 1
         return state
@@ -68,23 +68,24 @@ class State:
         )
 
     def get(self, uid: str, container: str) -> CPUSet | None:
-        """The container's exclusive CPUs, if it has an entry."""
+        """``GetCPUSet``: the container's exclusive CPUs, if it has an entry."""
         return self.entries.get(uid, {}).get(container)
 
     def set_default(self, cpus: CPUSet) -> None:
-        """Replace the shared pool."""
+        """``SetDefaultCPUSet``: replace the shared pool."""
         self.default = cpus
         self.changes += 1
 
     def set(self, uid: str, container: str, cpus: CPUSet) -> None:
-        """Enter a container's exclusive CPUs. Its baseline is what was entered first."""
+        """``SetCPUSet``: enter a container's exclusive CPUs. Its baseline is what was entered
+        first."""
         self.entries.setdefault(uid, {})[container] = cpus
         if self.keeps_baselines:
             self.baselines.setdefault(uid, {}).setdefault(container, cpus)
         self.changes += 1
 
     def delete(self, uid: str, container: str) -> None:
-        """Drop a container's entry with its baseline, and the pod's with its last."""
+        """``Delete``: drop a container's entry with its baseline, and the pod's with its last."""
         for held in (self.entries, self.baselines):
             named = held.get(uid)
             if named is not None:
@@ -94,17 +95,17 @@ class State:
         self.changes += 1
 
     def set_pod(self, uid: str, cpus: CPUSet) -> None:
-        """Enter the CPUs of a whole pod."""
+        """``SetPodCPUSet``: enter the CPUs of a whole pod."""
         self.pod_entries[uid] = cpus
         self.changes += 1
 
     def delete_pod(self, uid: str) -> None:
-        """Drop the CPUs of a whole pod; those of its containers stay."""
+        """``DeletePod``: drop the CPUs of a whole pod; those of its containers stay."""
         self.pod_entries.pop(uid, None)
         self.changes += 1
 
     def clear(self) -> None:
-        """Forget everything."""
+        """``ClearState``: forget everything."""
         self.default = CPUSet()
         self.entries, self.pod_entries, self.baselines = {}, {}, {}
         self.changes += 1
