@@ -1,7 +1,7 @@
 """A whole node as a state machine over the steps of :mod:`reference.steps`.
 
 What belongs here: what each step does to machine, manifests, state file, kubelet and containers,
-and in which order the kubelet goes about it. What never does: CPUs (``manager``, ``policy``).
+and in which order the kubelet goes about it. What never does: CPUs (``cpumanager``).
 
 How it works: manifests, state file and containers are the node's own and outlive the kubelet. A
 kubelet that runs is one object; it is made by ``Start``, or gives up with an error. After every

@@ -1,8 +1,8 @@
-"""CPU manager and kubelet up to 1.17, which know containers by their ids.
+"""The CPU manager up to 1.17, which knows containers by their ids.
 
 What belongs here: what is different from ``cpu_manager`` and :mod:`reference.kubelet`
 where CPUs are taken when a container is about to start, and given back when it is stopped. What
-never does: choosing CPUs (``policy``), or the file (``checkpoint``).
+never does: choosing CPUs (``policy_static``), or the file (``state_checkpoint``).
 
 The state is keyed by container id, so nothing of it outlives a container. Admission takes no CPUs:
 the Topology Manager, where it is on, only decides where they are to lie. A container is created

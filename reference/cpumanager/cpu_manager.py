@@ -1,7 +1,7 @@
 """The CPU manager: one policy, one state, and what was last sent to the runtime.
 
 What belongs here: what happens at start, at admission, when a container is created, and in a
-reconcile round. What never does: choosing CPUs (``policy``), or the rest of the kubelet
+reconcile round. What never does: choosing CPUs (``policy_static``), or the rest of the kubelet
 (``node``). Source: ``pkg/kubelet/cm/cpumanager/cpu_manager.go``, 1.18 to 1.37.
 
 Nothing is freed when a container ends. What no active pod needs any more is *stale*, and goes at

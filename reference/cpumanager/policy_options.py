@@ -1,7 +1,7 @@
 """The static policy's options: their names, maturity and values.
 
 What belongs here: which options a kubelet accepts, and the texts with which it refuses them. What
-never does: what an option changes (``policy``, ``allocation``).
+never does: what an option changes (``policy_static``, ``cpu_assignment``).
 
 Options come as a map of texts. Go walks a map in random order and the first fault ends the walk,
 so where several options are at fault any of their texts may be the one that is told.

@@ -1,13 +1,13 @@
-"""The policies: who gets CPUs of its own, and which.
+"""The policy ``static``: who gets CPUs of its own, and which.
 
-What belongs here: the policies ``none`` and ``static``, the CPUs they reserve, and how a state is
-judged at start. What never does: pods that come and go (``manager``), or the file.
+What belongs here: who gets how many CPUs, the CPUs it reserves, and how a state is judged at start.
+What never does: pods that come and go (``cpu_manager``), or the file.
 
 The static policy gives CPUs to containers that ask for a whole number of them in a Guaranteed
 pod. It takes them from the default set without the reserved CPUs, which stay in the default set
 for everybody else to run on. CPUs of a pod's init containers are offered again to its later
-containers. Policy options (``options``) are asked where they matter.
-Source: ``policy_none.go``, ``policy_static.go``, 1.18 to 1.37.
+containers. Policy options (``policy_options``) are asked where they matter.
+Source: ``policy_static.go``, 1.18 to 1.37.
 """
 
 from __future__ import annotations

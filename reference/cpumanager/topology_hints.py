@@ -2,7 +2,7 @@
 
 What belongs here: the hints that the CPU manager gives the Topology Manager, the numbers they are
 made for, and the CPUs that a mask means in the end. What never does: choosing among hints
-(``topology_manager``), or CPUs (``allocation``).
+(``topologymanager``), or CPUs (``cpu_assignment``).
 
 A hint is a set of NUMA nodes, as a bit mask over their ids. The CPU manager gives one for every
 set of nodes that can hold the request now. It is *preferred* if no smaller set could hold the

@@ -1,7 +1,7 @@
 """JSON values put into Go's types, as ``encoding/json`` does it.
 
 What belongs here: the types, and the rules by which a value fills them, with Go's error texts.
-What never does: syntax (``gojson``), and what a document means.
+What never does: syntax (``json_text``), and what a document means.
 
 Decoding goes on after a value of the wrong type, leaves that value out and reports the first such
 fault. Keys match whatever their case, ``null`` leaves a text or number as it was and empties a

@@ -1,7 +1,7 @@
 """JSON as Go's ``encoding/json`` reads and writes it.
 
 What belongs here: syntax with Go's error texts, and Go's way to write a string. What never does:
-what type a value ought to have (``godecode``), and what a document means.
+what type a value ought to have (``json_decode``), and what a document means.
 
 Go checks the syntax of the whole text first, byte by byte, and only then decodes. Source: Go 1.26.
 """

@@ -1,7 +1,7 @@
 """The kubelet's settings as a release takes them.
 
 What belongs here: which settings a release does not know, and which lie outside of the model. What
-never does: what a setting does (``policy``, ``options``, ``topology_manager``).
+never does: what a setting does (``policy_static``, ``policy_options``, ``topology_manager``).
 """
 
 from __future__ import annotations

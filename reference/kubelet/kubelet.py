@@ -1,7 +1,7 @@
 """A kubelet that runs: its pods, and all it does to the runtime.
 
 What belongs here: admission, creating and ending containers, and the reconcile round that follows
-every change. What never does: steps (``node``), or choosing CPUs (``policy``).
+every change. What never does: steps (``node``), or choosing CPUs (``cpumanager``).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What a kubelet does from its start until it hears of its first pod.
 
 What belongs here: which of its refusals comes first, and what its managers are made of. What never
-does: pods (``kubelet``), and how a refusal is reported (``failing``).
+does: pods (``kubelet``), and how a refusal is reported (``exit``).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The CPU topology, as the kubelet's CPU manager holds it.
 
 What belongs here: which CPU lies where, and the counts the kubelet derives from that. What never
-does: how the machine is read (``discovery``), or which CPUs are free (``allocation``).
+does: how the machine is read (``discovery``), or which CPUs are free (``cpu_assignment``).
 
 The kubelet keeps a table from CPU to (NUMA node, socket, core, uncore cache) and filters it anew
 for every question. Here each object is an int mask made once, since a topology never changes and

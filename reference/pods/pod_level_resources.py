@@ -1,15 +1,15 @@
 """Pod-level resources: what a pod asks for as a whole, and how its containers share it.
 
-What belongs here: whether a release knows pod-level resources and what it makes of them, who of a
-pod's containers gets CPUs of its own, and how a pod's CPUs are dealt out among them. What never
-does: choosing CPUs on the machine (``policy``), or their NUMA nodes (``topology_manager``).
+What belongs here: whether a release knows pod-level resources, what it makes of the manifest, and
+who of a pod's containers gets CPUs of its own. What never does: how the containers share the pod's
+CPUs (``cpumanager``).
 
 Up to 1.33 pod-level resources are not there, unless feature gate PodLevelResources is on. From 1.34
 on a pod that has them gets no exclusive CPUs. From 1.36 on, with feature gate
 PodLevelResourceManagers, its containers get theirs each (scope ``container``), or the pod gets
 CPUs as a whole (scope ``pod``): exclusive containers get theirs out of these, and the others share
 what is left of them.
-Source: ``policy_static.go`` (``AllocatePod``, ``validatePodScopeResources``), ``cm/qos``,
+Source: ``cm/qos``,
 ``apis/core/v1/defaults.go``, 1.32 to 1.37; KEP-2837, KEP-5526.
 """
 

@@ -1,7 +1,7 @@
 """How the Topology Manager makes one hint of many.
 
 What belongs here: the choice of the best set of NUMA nodes out of the hints of all resources. What
-never does: where hints come from (``hints``), or what a policy admits (``topology_manager``).
+never does: where hints come from (``cpumanager``), or what a policy admits (``topology_manager``).
 
 Every resource has a list of hints. One hint of each makes a *candidate*: the nodes that all of
 them allow. Resources without a preference allow every node. Of two candidates a preferred one

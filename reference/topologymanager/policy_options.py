@@ -1,7 +1,7 @@
 """The Topology Manager's options: their names, maturity and values.
 
 What belongs here: which options a kubelet accepts, and the texts with which it refuses them. What
-never does: what an option changes (``merging``, ``topology_manager``).
+never does: what an option changes (``policy``, ``topology_manager``).
 Source: ``topologymanager/policy_options.go``, ``cmd/kubelet/app/server.go``, 1.26 to 1.37.
 """
 

@@ -1,8 +1,8 @@
 """The Topology Manager: on which NUMA nodes a pod's containers get their CPUs, if anywhere.
 
 What belongs here: its settings and the texts with which the kubelet refuses them, its policies and
-scopes, and whom it admits. What never does: hints (``hints``), how they are merged (``merging``),
-or the CPUs themselves (``policy``).
+scopes, and whom it admits. What never does: hints (``cpumanager``), how they are merged
+(``policy``), or the CPUs themselves (``cpumanager``).
 
 At admission it asks for the hints of each container, or under scope ``pod`` of the whole pod,
 makes one of them, refuses the pod if its policy says so, and has the CPUs allocated with the nodes

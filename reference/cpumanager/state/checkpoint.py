@@ -1,8 +1,8 @@
 """The layouts of the state file: what each holds, how it is written, decoded and verified.
 
 What belongs here: one layout at a time. What never does: which of them a release tries, and what
-its content means (``checkpoint``). Source: ``pkg/kubelet/cm/cpumanager/state`` (``checkpoint.go``,
-``state_file.go``, ``state.go``), 1.17 to 1.37.
+its content means (``state_checkpoint``). Source: ``pkg/kubelet/cm/cpumanager/state``
+(``checkpoint.go``, ``state_file.go``, ``state.go``), 1.17 to 1.37.
 
 =====  =========  ==============================================================================
 PLAIN  1.9-1.11   entries by container id; no checksum

@@ -1,8 +1,8 @@
 """The state file ``cpu_manager_state``: what each release reads out of it and writes into it.
 
 What belongs here: which layouts a release tries, what it makes of them, and its refusals. What
-never does: a single layout (``layouts``), where the file lies, and whether its CPUs suit the
-machine (``policy``).
+never does: a single layout (``checkpoint``), where the file lies, and whether its CPUs suit the
+machine (``policy_static``).
 
 Up to 1.17 the kubelet knows containers by their ids only. Such entries stand here under the pod
 uid ``""``: ``{"": {container id: CPUs}}``.
