@@ -53,6 +53,7 @@ from reference.steps import (
     TamperQuota,
     WriteState,
 )
+from reference.topologymanager.topology_manager import TopologyManager
 from reference.view import Phase, View
 
 __all__ = ["Node"]
@@ -69,7 +70,8 @@ class Node:
     ``trees`` gives the tree of a machine by name; ``machine`` is the first. Deliberately wrong
     variants replace a part: ``policy_factory`` makes the policy (a subclass of ``StaticPolicy``
     with one method overridden), ``manager_factory`` the CPU manager (a subclass of ``CPUManager``,
-    whose ``restore``, ``remove_stale_state`` and ``reconcile`` are the kubelet's own steps).
+    whose ``restore``, ``remove_stale_state`` and ``reconcile`` are the kubelet's own steps),
+    ``topology_manager_factory`` the Topology Manager.
 
     ``discovering`` may remember what :func:`reference.discover` found on a tree before.
 
@@ -85,6 +87,7 @@ class Node:
         release: AnyRelease = NEWEST,
         policy_factory: PolicyFactory = make_policy,
         manager_factory: Callable[..., CPUManager] = CPUManager,
+        topology_manager_factory: Callable[..., TopologyManager] = TopologyManager,
         discovering: Callable[..., MachineInfo] = discover,
     ) -> None:
         require_whole_node(release)
@@ -95,7 +98,7 @@ class Node:
         self._config = config
         self._release = release
         self._exit_status = 1
-        self._maker = Maker(release, policy_factory, manager_factory)
+        self._maker = Maker(release, policy_factory, manager_factory, topology_manager_factory)
         self._manifests: dict[str, Pod] = {}
         self._known: dict[str, Pod] = {}
         self._gone: set[str] = set()

@@ -49,7 +49,7 @@ ROOMS: Final[dict[str, tuple[str, ...]]] = {
     ),
     "node": (
         "behaviours", "cpumanager", "cpuset", "errors", "kubelet", "machine", "pods", "releases",
-        "steps", "view",
+        "steps", "topologymanager", "view",
     ),
 }  # fmt: skip
 

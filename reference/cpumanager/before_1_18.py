@@ -51,10 +51,11 @@ _NO_POD = ""
 
 
 class ManagerByContainer(CPUManager):
-    """The CPU manager up to 1.17."""
+    """The CPU manager up to 1.17. ``affinities``: near which NUMA nodes each container is to get
+    its CPUs, by pod uid and its name."""
 
     _by_owner: dict[_Owner, str]
-    _affinities: dict[str, Mapping[str, Hint | None]]
+    affinities: dict[str, Mapping[str, Hint | None]]
     _file_is_empty: bool
 
     def has(self, behaviour: Behaviour) -> bool:
@@ -67,7 +68,7 @@ class ManagerByContainer(CPUManager):
         self, state_file: str | None, containers: Mapping[str, tuple[str, str]] | None = None
     ) -> None:
         """See :meth:`CPUManager.start`; what the runtime runs does not matter."""
-        self._by_owner, self._affinities = {}, {}
+        self._by_owner, self.affinities = {}, {}
         self._file_is_empty = state_file is None and self.has(Behaviour.STATE_FILE_CREATED_EMPTY)
         self.state = self.restore(state_file, {})
         policy = self.policy
@@ -93,21 +94,12 @@ class ManagerByContainer(CPUManager):
         """An independent copy."""
         twin = super().copy()
         assert isinstance(twin, ManagerByContainer)
-        twin._by_owner, twin._affinities = dict(self._by_owner), dict(self._affinities)
+        twin._by_owner, twin.affinities = dict(self._by_owner), dict(self.affinities)
         return twin
 
     # -- admission -------------------------------------------------------------------------------
 
-    def admit(self, pod: Pod, active: Iterable[Pod]) -> None:
-        """No CPUs are taken; the Topology Manager decides where they will lie, each container for
-        itself. Raises :class:`TopologyAffinityError`.
-
-        In 1.16 it looks at pods whose status says Guaranteed, and passes static pods over.
-        """
-        if self.has(Behaviour.STATIC_PODS_ALIGNED):
-            self._affinities[pod.uid] = self._aligner.affinities(pod, self._desk(tuple(active)))
-
-    def remove_stale_state(self, active: Iterable[Pod]) -> None:
+    def remove_stale_state(self) -> None:
         """Nothing by name: see :meth:`remove_stale` and :meth:`remove_unmet`."""
 
     # -- containers ------------------------------------------------------------------------------
@@ -129,7 +121,7 @@ class ManagerByContainer(CPUManager):
         policy, count = self.policy, self.owed(pod, container)
         if isinstance(policy, StaticPolicy) and count and self.held(container_id) is None:
             self._return_init_cpus(pod, container)
-            hint = self._affinities.get(pod.uid, {}).get(container.name)
+            hint = self.affinities.get(pod.uid, {}).get(container.name)
             taken = policy.take_near(policy.available(self.state), count, hint)
             self.state.set_default(self.state.default - taken)
             self.state.set(_NO_POD, container_id, taken)

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from copy import copy
-from typing import Final, Protocol
 
 from reference.behaviours import Behaviour
 from reference.cpumanager.policy import Policy
@@ -24,46 +23,21 @@ from reference.cpumanager.policy_static import new_static_policy
 from reference.cpumanager.state.state_checkpoint import Checkpoint, keeps_baselines
 from reference.cpumanager.state.state_mem import State
 from reference.cpuset import CPUSet
-from reference.errors import AllocationError, ConfigurationError, NotModelled, TopologyAffinityError
+from reference.errors import ConfigurationError, NotModelled
 from reference.machine.topology import CPUTopology
 from reference.pods.quantity import QuantityTooWide, reserved_milli
 from reference.releases import NEWEST, AnyRelease, has
 from reference.steps import Container, KubeletConfig, Pod
 from reference.topologymanager.hint import Hint
-from reference.topologymanager.topology_manager import Provider
 
 __all__ = ["CPUManager", "make_policy", "require_settings", "reserved_milli_cpus"]
-
-
-class Aligner(Protocol):
-    """Who decides near which NUMA nodes CPUs are taken
-    (:class:`reference.topologymanager.topology_manager.TopologyManager`)."""
-
-    def admit(self, pod: Pod, provider: Provider) -> None:
-        """Have the CPUs of the pod's containers allocated, one container after the other."""
-
-    def affinities(self, pod: Pod, provider: Provider) -> Mapping[str, Hint | None]:
-        """Where each container's CPUs are to lie, by its name (up to 1.17)."""
-
-
-class _Unaligned:
-    """No NUMA node is better than another (Topology Manager policy ``none``)."""
-
-    def admit(self, pod: Pod, provider: Provider) -> None:
-        for container in pod.containers:
-            provider.allocate(pod, container, None)
-
-    def affinities(self, pod: Pod, provider: Provider) -> Mapping[str, Hint | None]:
-        return {}
-
-
-_UNALIGNED: Final = _Unaligned()
 
 
 class CPUManager:
     """``manager``: the CPU manager of one run of the kubelet.
 
-    ``aligner``: the Topology Manager that goes with it.
+    It is a hint provider of the Topology Manager. ``active_pods`` says which pods are active, the
+    one that is being admitted among them.
 
     ``sources_ready`` says whether all pod sources have been heard; until then nothing is stale.
     ``last_stays``: whether the pod admitted last counts as active, even when it was refused.
@@ -75,10 +49,10 @@ class CPUManager:
         *,
         release: AnyRelease = NEWEST,
         feature_gates: Mapping[str, bool] | None = None,
-        aligner: Aligner = _UNALIGNED,
+        active_pods: Callable[[], Iterable[Pod]] = tuple,
     ) -> None:
         self.policy = policy
-        self._aligner = aligner
+        self.active_pods = active_pods
         self.state = State(policy.name)
         self.sources_ready = False
         self._release = release
@@ -130,66 +104,35 @@ class CPUManager:
             release=self._release, feature_gates=self._feature_gates
         )
 
-    def admit(self, pod: Pod, active: Iterable[Pod]) -> None:
-        """Admission of a pod; ``active`` are the active pods, ``pod`` among them. What earlier
-        containers got before a refusal stays theirs until it is stale. Raises
-        :class:`AllocationError`, :class:`TopologyAffinityError`."""
-        self._aligner.admit(pod, self._desk(tuple(active)))
-
-    def _desk(self, active: tuple[Pod, ...]) -> _Desk:
-        return _Desk(self, active)
-
-    def resize(self, pod: Pod, active: Iterable[Pod]) -> None:
-        """Admission of an in-place resize to ``pod``. From 1.37 on nothing is decided or taken;
-        before, it went as :meth:`admit`, where CPUs of another number than requested are
-        impossible to the Topology Manager, and are kept where it does not object."""
-        if has(self._release, Behaviour.RESIZE_LEFT_ALONE):
-            self._admitting(pod, active)
-        else:
-            self.admit(pod, active)
-
-    def allocate(
-        self, pod: Pod, container: Container, active: Iterable[Pod], hint: Hint | None = None
-    ) -> None:
+    def allocate(self, pod: Pod, container: Container, hint: Hint | None = None) -> None:
         """``Allocate``: admission of one container, near the NUMA nodes of ``hint`` (``None``:
         anywhere). Raises :class:`AllocationError`."""
-        self._admitting(pod, active)
+        self.begin_admission(pod)
         self.policy.allocate(self.state, pod, container, hint)
 
-    def allocate_pod(self, pod: Pod, active: Iterable[Pod], hint: Hint | None = None) -> None:
+    def allocate_pod(self, pod: Pod, hint: Hint | None = None) -> None:
         """``AllocatePod``: admission of a whole pod with pod-level resources, as
         :meth:`allocate`."""
-        self._admitting(pod, active)
+        self.begin_admission(pod)
         self.policy.allocate_pod(self.state, pod, hint)
 
-    def hints(self, pod: Pod, container: Container, active: Iterable[Pod]) -> list[Hint] | None:
+    def hints(self, pod: Pod, container: Container) -> list[Hint] | None:
         """``GetTopologyHints``: where the container's CPUs could be. ``None``: no preference; an
         empty list: nowhere."""
-        self._admitting(pod, active)
+        self.begin_admission(pod)
         return self.policy.hints(self.state, pod, container)
 
-    def pod_hints(self, pod: Pod, active: Iterable[Pod]) -> list[Hint] | None:
+    def pod_hints(self, pod: Pod) -> list[Hint] | None:
         """``GetPodTopologyHints``: the same for a whole pod."""
-        self._admitting(pod, active)
+        self.begin_admission(pod)
         return self.policy.pod_hints(self.state, pod)
 
-    def _admitting(self, pod: Pod, active: Iterable[Pod]) -> None:
+    def begin_admission(self, pod: Pod) -> None:
         """Whenever the manager is asked something at admission, it first clears away what is
         stale."""
         if self.last_stays:
             self._last_admitted = (pod,)
-        self.remove_stale_state(active)
-
-    def wants_cpus(self, pod: Pod) -> bool:
-        """Whether admitting the pod takes CPUs that it does not hold yet."""
-        before = self.state.changes
-        trial = self.copy()
-        trial.sources_ready = False  # so nothing stale goes meanwhile
-        try:
-            trial.admit(pod, [pod])
-        except (AllocationError, TopologyAffinityError):
-            return True
-        return trial.state.changes != before
+        self.remove_stale_state()
 
     def affinity(self, uid: str, container: str) -> CPUSet:
         """``GetCPUAffinity``: the CPUs a container is created with: its own, or the shared pool.
@@ -210,12 +153,13 @@ class CPUManager:
         self._last_sent.pop((uid, container), None)
         self._known.discard((uid, container))
 
-    def remove_stale_state(self, active: Iterable[Pod]) -> None:
-        """``removeStaleState``: forget what belongs to no container of an ``active`` pod."""
+    def remove_stale_state(self) -> None:
+        """``removeStaleState``: forget what belongs to no container of an active pod."""
         if not self.sources_ready:
             return
         wanted = {
-            pod.uid: {one.name for one in pod.containers} for pod in (*active, *self._last_admitted)
+            pod.uid: {one.name for one in pod.containers}
+            for pod in (*self.active_pods(), *self._last_admitted)
         }
         stale = [
             (uid, name)
@@ -227,18 +171,15 @@ class CPUManager:
         for uid, name in stale:
             self.remove_container(uid, name)
 
-    def reconcile(
-        self, active: Iterable[Pod], running: Callable[[str, str], bool]
-    ) -> list[tuple[str, str, CPUSet]]:
+    def reconcile(self, running: Callable[[str, str], bool]) -> list[tuple[str, str, CPUSet]]:
         """``reconcileState``, one round: the (pod uid, container, CPUs) that are sent to the
         runtime, in order. Containers that do not run are passed over, and so is an empty shared
         pool. The policy ``none`` has no rounds."""
         if self.policy.name == "none":
             return []
-        pods = list(active)
-        self.remove_stale_state(pods)
+        self.remove_stale_state()
         sent = []
-        for pod in pods:
+        for pod in self.active_pods():
             for container in pod.containers:
                 key = (pod.uid, container.name)
                 if not running(*key):
@@ -249,26 +190,6 @@ class CPUManager:
                     self._last_sent[key] = desired
                     sent.append((*key, desired))
         return sent
-
-
-class _Desk:
-    """The CPU manager as the Topology Manager meets it at the admission of one pod."""
-
-    def __init__(self, manager: CPUManager, active: tuple[Pod, ...]) -> None:
-        self._manager = manager
-        self._active = active
-
-    def hints(self, pod: Pod, container: Container) -> list[Hint] | None:
-        return self._manager.hints(pod, container, self._active)
-
-    def pod_hints(self, pod: Pod) -> list[Hint] | None:
-        return self._manager.pod_hints(pod, self._active)
-
-    def allocate(self, pod: Pod, container: Container, hint: Hint | None) -> None:
-        self._manager.allocate(pod, container, self._active, hint)
-
-    def allocate_pod(self, pod: Pod, hint: Hint | None) -> None:
-        self._manager.allocate_pod(pod, self._active, hint)
 
 
 def make_policy(

@@ -14,17 +14,38 @@ from typing import Final
 
 from reference.behaviours import Behaviour
 from reference.cpumanager.before_1_18 import ManagerByContainer
+from reference.cpumanager.cpu_manager import CPUManager
 from reference.cpuset import CPUSet
 from reference.errors import AllocationError, NotModelled
+from reference.kubelet.container_manager import ContainerManager
 from reference.kubelet.kubelet import Kubelet
 from reference.kubelet.runtime import Box
 from reference.steps import Container, Kind, Pod
 
-__all__ = ["KubeletByContainer"]
+__all__ = ["ContainerManagerByContainer", "KubeletByContainer"]
 
 #: Rounds until nothing changes any more; two do, but for a pod's init containers, of which each
 #: round may take CPUs from one for another (1.16 and 1.17) and end as it began.
 _MOST_ROUNDS: Final = 8
+
+
+class ContainerManagerByContainer(ContainerManager):
+    """The container manager of the time; its CPU manager is a :class:`ManagerByContainer`."""
+
+    def admit(self, pod: Pod) -> None:
+        """No CPUs are taken; the Topology Manager decides where they will lie, each container for
+        itself. Raises :class:`TopologyAffinityError`.
+
+        In 1.16 it looks at pods whose status says Guaranteed, and passes static pods over.
+        """
+        manager = _by_container(self.cpu_manager)
+        if manager.has(Behaviour.STATIC_PODS_ALIGNED):
+            manager.affinities[pod.uid] = self.topology_manager.affinities(pod, manager)
+
+
+def _by_container(manager: CPUManager) -> ManagerByContainer:
+    assert isinstance(manager, ManagerByContainer)
+    return manager
 
 
 class KubeletByContainer(Kubelet):
@@ -33,12 +54,11 @@ class KubeletByContainer(Kubelet):
     @property
     def by_container(self) -> ManagerByContainer:
         """The CPU manager."""
-        assert isinstance(self._manager, ManagerByContainer)
-        return self._manager
+        return _by_container(self._cpu_manager)
 
     @property
     def _pins(self) -> bool:
-        return self._manager.policy.name != "none"
+        return self._cpu_manager.policy.name != "none"
 
     def begin(self) -> None:
         """The first reconcile round meets no container: no pod is known yet."""
@@ -70,10 +90,10 @@ class KubeletByContainer(Kubelet):
                         self.by_container.remove(box.id)
                 self.runtime.remove_pod(uid)
         for _ in range(_MOST_ROUNDS if self._pins else 0):
-            before = self._manager.state.copy().checkpoint()
+            before = self._cpu_manager.state.copy().checkpoint()
             self._reconcile()
             # Who was sent the pool before a round took CPUs is put right by the next round.
-            if self._manager.state.checkpoint() == before:
+            if self._cpu_manager.state.checkpoint() == before:
                 break
 
     @property

@@ -12,9 +12,9 @@ from math import factorial
 from typing import Final
 
 from reference.behaviours import Behaviour
-from reference.cpumanager.cpu_manager import CPUManager
 from reference.errors import AllocationError, NotModelled, TopologyAffinityError
 from reference.kubelet.admission import Refusal, allocation_refusal, lack_of_cpus, refusal_of
+from reference.kubelet.container_manager import ContainerManager
 from reference.kubelet.runtime import Runtime
 from reference.pods.qos import as_judged, pod_milli_cpus, qos_class
 from reference.releases import NEWEST, AnyRelease, has
@@ -32,7 +32,7 @@ class Kubelet:
 
     def __init__(
         self,
-        manager: CPUManager,
+        container_manager: ContainerManager,
         runtime: Runtime,
         allocatable: int,
         *,
@@ -40,8 +40,11 @@ class Kubelet:
     ) -> None:
         self.pods: dict[str, PodView] = {}
         self.runtime = runtime
-        self._manager = manager
+        self._container_manager = container_manager
+        self._cpu_manager = container_manager.cpu_manager
+        self._cpu_manager.active_pods = self.active_pods
         self._admitted: dict[str, Pod] = {}
+        self._being_admitted: tuple[Pod, ...] = ()
         self._allocatable = allocatable
         self._release = release
         self._names_qos = has(release, Behaviour.REJECTED_PODS_HAVE_QOS)
@@ -51,12 +54,19 @@ class Kubelet:
     def copy(self) -> Kubelet:
         """An independent copy, with a runtime of its own."""
         twin = type(self)(
-            self._manager.copy(), self.runtime.copy(), self._allocatable, release=self._release
+            self._container_manager.copy(),
+            self.runtime.copy(),
+            self._allocatable,
+            release=self._release,
         )
         twin.pods = dict(self.pods)
         twin._admitted = dict(self._admitted)
         twin._saved = self._saved
         return twin
+
+    def active_pods(self) -> list[Pod]:
+        """The pods that were admitted, and the one that is being admitted."""
+        return [*self._admitted.values(), *self._being_admitted]
 
     def begin(self) -> None:
         """What the kubelet does once it has started, before it hears of any pod: nothing that can
@@ -74,7 +84,7 @@ class Kubelet:
         movable = [pod for pod in pods if pod_milli_cpus(pod)]
         if sum(map(pod_milli_cpus, pods)) <= self._allocatable:
             taking = [pod for pod in pods if self._wants_cpus(pod)]
-            movable = movable if taking and self._manager.policy.judges_holders else taking
+            movable = movable if taking and self._cpu_manager.policy.judges_holders else taking
         fixed = [pod for pod in pods if pod not in movable]
         if factorial(len(movable)) > _MAX_ORDERS:
             raise NotModelled(
@@ -83,11 +93,11 @@ class Kubelet:
             )
         for order in permutations(movable):
             yield [*fixed, *order]
-            if fixed and order and self._manager.last_stays:
+            if fixed and order and self._cpu_manager.last_stays:
                 yield [*order, *fixed]
 
     def _wants_cpus(self, pod: Pod) -> bool:
-        return self._manager.wants_cpus(pod)
+        return self._container_manager.wants_cpus(pod)
 
     def take_up(self, pods: Iterable[Pod]) -> None:
         """Admit the pods one after the other, start what is admitted, and settle."""
@@ -126,37 +136,39 @@ class Kubelet:
         for uid in self.runtime.uids():
             if uid not in wanted:
                 self.runtime.remove_pod(uid)
-        self._manager.sources_ready = True
-        active = list(self._admitted.values())
-        for uid, container, cpus in self._manager.reconcile(active, self.runtime.runs):
+        self._cpu_manager.sources_ready = True
+        for uid, container, cpus in self._cpu_manager.reconcile(self.runtime.runs):
             self.runtime.update(uid, container, cpus)
 
     def unsaved_state(self) -> str | None:
         """The text of the state file, if it has changed since this was asked last."""
-        changes = self._manager.state.changes
+        changes = self._cpu_manager.state.changes
         if changes == self._saved:
             return None
         self._saved = changes
-        return self._manager.state_file()
+        return self._cpu_manager.state_file()
 
     def _admit(self, pod: Pod) -> Refusal | None:
         """Why the pod is refused; ``None`` if it is not. CPUs come before the node predicates, so a
         pod that these refuse has held CPUs for a moment."""
         others = list(self._admitted.values())
         try:
-            self._manager.admit(pod, [*others, pod])
+            self._being_admitted = (pod,)
+            self._container_manager.admit(pod)
         except TopologyAffinityError as error:
             return refusal_of(error, self._release)
         except AllocationError as error:
             return allocation_refusal(error, self._release)
+        finally:
+            self._being_admitted = ()
         return lack_of_cpus(pod, others, self._allocatable, self._release)
 
     def _run(self, pod: Pod) -> None:
         for container in pod.containers:
             if container.name in self.runtime.of(pod.uid):
                 continue
-            cpus = self._manager.affinity(pod.uid, container.name)
-            self._manager.add_container(pod.uid, container.name)
+            cpus = self._cpu_manager.affinity(pod.uid, container.name)
+            self._cpu_manager.add_container(pod.uid, container.name)
             box = self.runtime.create(pod, container, cpus)
             # What init containers do here ends at once.
             box.running = container.kind is not Kind.INIT

@@ -15,8 +15,9 @@ from reference.cpumanager.before_1_18 import ManagerByContainer
 from reference.cpumanager.cpu_manager import CPUManager, require_settings, reserved_milli_cpus
 from reference.cpumanager.policy import Policy
 from reference.errors import DiscoveryError, InvalidConfiguration, NotModelled
-from reference.kubelet.before_1_18 import KubeletByContainer
+from reference.kubelet.before_1_18 import ContainerManagerByContainer, KubeletByContainer
 from reference.kubelet.configuration import as_known
+from reference.kubelet.container_manager import ContainerManager
 from reference.kubelet.kubelet import Kubelet
 from reference.kubelet.runtime import Runtime
 from reference.machine.discovery import MachineInfo
@@ -45,6 +46,7 @@ class Maker:
     release: AnyRelease
     policy_factory: PolicyFactory
     manager_factory: Callable[..., CPUManager]
+    topology_manager_factory: Callable[..., TopologyManager] = TopologyManager
 
     def started(
         self,
@@ -61,7 +63,7 @@ class Maker:
         self._require_valid(config)
         self._require_capacity(info, config)
         manager = self._manager(info, config)
-        manager.start(state_file)
+        manager.cpu_manager.start(state_file)
         allocatable = info.num_cores * 1000 - self._reserved_milli(config)
         kind = Kubelet if self._knows_pods else KubeletByContainer
         kubelet = kind(manager, runtime, allocatable, release=self.release)
@@ -72,17 +74,17 @@ class Maker:
     def _knows_pods(self) -> bool:
         return has(self.release, Behaviour.KEYED_BY_POD)
 
-    def _manager(self, info: MachineInfo, config: KubeletConfig) -> CPUManager:
+    def _manager(self, info: MachineInfo, config: KubeletConfig) -> ContainerManager:
         topology = self._topology(info, config)
         require_settings(topology, config, release=self.release)
-        aligner = TopologyManager(info, config, release=self.release)
+        topology_manager = self.topology_manager_factory(info, config, release=self.release)
         policy = self.policy_factory(topology, config, release=self.release)
         make = self.manager_factory
         if make is CPUManager and not self._knows_pods:
             make = ManagerByContainer
-        return make(
-            policy, release=self.release, feature_gates=config.feature_gates, aligner=aligner
-        )
+        cpu_manager = make(policy, release=self.release, feature_gates=config.feature_gates)
+        kind = ContainerManager if self._knows_pods else ContainerManagerByContainer
+        return kind(topology_manager, cpu_manager, release=self.release)
 
     def _topology(self, info: MachineInfo, config: KubeletConfig) -> CPUTopology:
         """The machine's topology; none where nobody asks for it, up to 1.31 under policy none."""

@@ -12,7 +12,7 @@ Source: ``pkg/kubelet/cm/topologymanager``, ``pkg/kubelet/apis/config/validation
 
 from __future__ import annotations
 
-from typing import Final, Protocol, cast
+from typing import Final, Protocol
 
 from reference.behaviours import Behaviour
 from reference.errors import (
@@ -34,7 +34,7 @@ from reference.topologymanager.policy_options import (
 from reference.topologymanager.validation import TopologyPolicy, faults_of_settings, gate_on
 
 __all__ = [
-    "Provider",
+    "HintProvider",
     "TopologyManager",
     "affinity_error",
 ]
@@ -49,8 +49,8 @@ _POD_LEVEL_TEXTS: Final = {
 _NODE_IDS: Final = 64
 
 
-class Provider(Protocol):
-    """Who hands out what the Topology Manager aligns: here the CPU manager."""
+class HintProvider(Protocol):
+    """``HintProvider``: who hands out what the Topology Manager aligns, here the CPU manager."""
 
     def hints(self, pod: Pod, container: Container) -> list[Hint] | None:
         """For a container. ``None``: no preference; an empty list: impossible."""
@@ -62,12 +62,8 @@ class Provider(Protocol):
         """Hand out, first from ``hint``'s nodes (``None``: from any). Raises
         :class:`reference.errors.KubeletError`."""
 
-
-class WholePodProvider(Provider, Protocol):
-    """A provider for pods with pod-level resources (1.36 and later)."""
-
     def allocate_pod(self, pod: Pod, hint: Hint | None) -> None:
-        """:meth:`Provider.allocate` for a whole pod."""
+        """:meth:`allocate` for a whole pod with pod-level resources (1.36 and later)."""
 
 
 class TopologyManager:
@@ -120,7 +116,7 @@ class TopologyManager:
     def _spares_none(self, behaviour: Behaviour) -> bool:
         return self.policy is TopologyPolicy.NONE and has(self._release, behaviour)
 
-    def admit(self, pod: Pod, provider: Provider) -> None:
+    def admit(self, pod: Pod, provider: HintProvider) -> None:
         """``Admit`` of ``containerScope`` (``admitUsingContainerResources``) and of ``podScope``
         (``admitUsingPodResources``): have the pod's CPUs handed out, its init containers first
         (1.18 and later).
@@ -135,7 +131,7 @@ class TopologyManager:
             return
         whole = self._affinity(pod, provider.pod_hints(pod))
         if self._is_served_whole(pod):
-            cast(WholePodProvider, provider).allocate_pod(pod, whole)
+            provider.allocate_pod(pod, whole)
             return
         for container in pod.containers:
             provider.allocate(pod, container, whole)
@@ -143,7 +139,7 @@ class TopologyManager:
     def _is_served_whole(self, pod: Pod) -> bool:
         return self._serves_whole_pods and has_pod_level_resources(pod)
 
-    def affinities(self, pod: Pod, provider: Provider) -> dict[str, Hint | None]:
+    def affinities(self, pod: Pod, provider: HintProvider) -> dict[str, Hint | None]:
         """What each container is to be given from, by its name (up to 1.17, where CPUs are handed
         out later, and no container's hints know of the others'). Raises
         :class:`TopologyAffinityError`."""
@@ -153,7 +149,7 @@ class TopologyManager:
         }
 
     def _container_affinity(
-        self, pod: Pod, container: Container, provider: Provider
+        self, pod: Pod, container: Container, provider: HintProvider
     ) -> Hint | None:
         if self.policy is TopologyPolicy.NONE:
             return None
@@ -164,10 +160,15 @@ class TopologyManager:
         any. Raises :class:`TopologyAffinityError`."""
         best = self.merged(hints)
         if not best.preferred and self.policy is not TopologyPolicy.BEST_EFFORT:
-            if self._is_served_whole(pod):
-                raise TopologyAffinityError(_POD_LEVEL_TEXTS[self.scope])
-            raise affinity_error(self._release)
+            raise self.refusal(pod)
         return None if best.nodes is ANY else best
+
+    def refusal(self, pod: Pod) -> TopologyAffinityError:
+        """With which a pod is not admitted (``NewPodLevelTopologyAffinityError`` where it is served
+        as a whole)."""
+        if self._is_served_whole(pod):
+            return TopologyAffinityError(_POD_LEVEL_TEXTS[self.scope])
+        return affinity_error(self._release)
 
     def merged(self, hints: list[Hint] | None) -> Hint:
         """``Merge``: the one hint that the policy makes of these (``filterProvidersHints``)."""

@@ -22,9 +22,10 @@ from benchmarks.exactness.script import Difference, End
 from benchmarks.exactness.shrink import shrink
 from benchmarks.exactness.walk import Model
 from conformance.subjects.exec import drivers
-from reference import CPUManager, CPUSet, KubeletHangs, StaticPolicy
+from reference import CPUSet, KubeletHangs, StaticPolicy
 from reference.cpumanager import pod_level_resources as pod_level
 from reference.cpumanager.state.state_mem import State
+from reference.kubelet.container_manager import ContainerManager
 from reference.steps import Container, Pod
 
 ROOT = Path(__file__).parents[2]
@@ -246,11 +247,11 @@ def test_a_resize_as_another_release_does_it_is_seen(
     made = Driver(driver_path(release))
     assert made.compare(case)[0] is None
 
-    def wrong(self: CPUManager, pod: Pod, active: list[Pod]) -> None:
+    def wrong(self: ContainerManager, pod: Pod) -> None:
         if release == "1.37":
-            self.admit(pod, active)
+            self.admit(pod)
 
-    monkeypatch.setattr(CPUManager, "resize", wrong)
+    monkeypatch.setattr(ContainerManager, "resize", wrong)
     found, _ = made.compare(case)
     made.close()
     assert found is not None
