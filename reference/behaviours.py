@@ -696,7 +696,7 @@ class Behaviour(Enum):
         "The message of a refused pod begins `Pod was rejected: `; before, with `Pod `.",
         _code("v1.26.7", "kubelet.go"),
     )  # fmt: skip
-    DIES_IN_MAIN = Known(
+    GIVES_UP_IN_MAIN = Known(
         Area.MANAGER, "1.8", "1.9",
         "A kubelet that gives up prints `error: ` and why, and exits with status 1; from 1.10 on "
         "by klog's fatal exit.",

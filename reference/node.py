@@ -22,7 +22,7 @@ from reference.cpuset import CPUSet
 from reference.errors import IllegalStep, KubeletError, KubeletHangs, ModelError, NotModelled
 from reference.kubelet.admission import fault_of, fault_of_whole
 from reference.kubelet.configuration import require_modelled
-from reference.kubelet.exit import last_words, status
+from reference.kubelet.exit import error_text, status
 from reference.kubelet.kubelet import Kubelet
 from reference.kubelet.runtime import Runtime
 from reference.kubelet.startup import Maker, PolicyFactory
@@ -215,7 +215,7 @@ class Node:
         try:
             fresh = self._maker.started(self._info, self._config, self._state_file, self._runtime)
         except KubeletError as error:
-            self._errors = tuple(last_words(error, one, self._release) for one in error.possible)
+            self._errors = tuple(error_text(error, one, self._release) for one in error.possible)
             self._exit_status = status(error, self._release)
             return
         branches = self._admitted_in_every_order(fresh)

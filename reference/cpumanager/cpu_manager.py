@@ -40,8 +40,8 @@ class CPUManager:
     one that is being admitted among them.
 
     ``sources_ready`` says whether all pod sources have been heard; until then nothing is stale.
-    ``last_stays``: whether the pod admitted last counts as active, even when it was refused.
-    """
+    ``last_admitted_stays``: whether the pod admitted last counts as active, even when it was
+    refused."""
 
     def __init__(
         self,
@@ -57,7 +57,7 @@ class CPUManager:
         self.sources_ready = False
         self._release = release
         self._always = not has(release, Behaviour.UPDATED_ON_CHANGE)
-        self.last_stays = has(release, Behaviour.LAST_ADMITTED_STAYS)
+        self.last_admitted_stays = has(release, Behaviour.LAST_ADMITTED_STAYS)
         self._last_admitted: tuple[Pod, ...] = ()
         self._feature_gates = dict(feature_gates or {})
         self._last_sent: dict[tuple[str, str], CPUSet] = {}
@@ -130,7 +130,7 @@ class CPUManager:
     def begin_admission(self, pod: Pod) -> None:
         """Whenever the manager is asked something at admission, it first clears away what is
         stale."""
-        if self.last_stays:
+        if self.last_admitted_stays:
             self._last_admitted = (pod,)
         self.remove_stale_state()
 

@@ -17,7 +17,7 @@ class Policy(Protocol):
     name: str
 
     #: Whether a container that holds CPUs already can be refused for lack of them.
-    judges_holders: bool
+    can_refuse_holders: bool
 
     def start(self, state: State) -> None:
         """Judge the restored state, and fill a fresh one. Raises :class:`StateError`."""

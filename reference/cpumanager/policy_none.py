@@ -20,7 +20,7 @@ class NonePolicy:
     """``nonePolicy``: no container has CPUs of its own, and nothing is pinned."""
 
     name = "none"
-    judges_holders = False
+    can_refuse_holders = False
 
     def start(self, state: State) -> None:
         """``Start``: any state is good."""

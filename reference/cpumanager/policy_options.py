@@ -4,7 +4,7 @@ What belongs here: which options a kubelet accepts, and the texts with which it 
 never does: what an option changes (``policy_static``, ``cpu_assignment``).
 
 Options come as a map of texts. Go walks a map in random order and the first fault ends the walk,
-so where several options are at fault any of their texts may be the one that is told.
+so where several options are at fault the error may name any of them.
 Source: ``pkg/kubelet/cm/cpumanager/policy_options.go``, 1.22 to 1.37.
 """
 

@@ -78,7 +78,7 @@ class StaticPolicy:
         self.pod_managers = pod_managers
         self.release = release
         self.options = options
-        self.judges_holders = options.full_pcpus_only and not has(
+        self.can_refuse_holders = options.full_pcpus_only and not has(
             release, Behaviour.HELD_CPUS_KEPT_FIRST
         )
         self._reusable: tuple[str, CPUSet] = ("", CPUSet())
@@ -184,7 +184,7 @@ class StaticPolicy:
         held = state.get(pod.uid, container.name)
         # Up to 1.36 before it counts whether the container holds CPUs: one that does is refused
         # after a restart if as many more are not free (kubernetes/kubernetes#129078).
-        if self.options.full_pcpus_only and (held is None or self.judges_holders):
+        if self.options.full_pcpus_only and (held is None or self.can_refuse_holders):
             self.require_whole_cores(state, count)
         if held is not None:
             self._offer(pod, container, held)

@@ -19,7 +19,7 @@ from reference.cpuset import CPUSet
 from reference.errors import AllocationError, NotModelled
 from reference.kubelet.container_manager import ContainerManager
 from reference.kubelet.kubelet import Kubelet
-from reference.kubelet.runtime import Box
+from reference.kubelet.runtime import RuntimeContainer
 from reference.steps import Container, Kind, Pod
 
 __all__ = ["ContainerManagerByContainer", "KubeletByContainer"]
@@ -123,7 +123,7 @@ class KubeletByContainer(Kubelet):
         app = container.kind is Kind.APP
         return app or self.by_container.has(Behaviour.INIT_CONTAINERS_RECONCILED)
 
-    def _reconcile_one(self, pod: Pod, container: Container, box: Box) -> None:
+    def _reconcile_one(self, pod: Pod, container: Container, box: RuntimeContainer) -> None:
         cpus = self.by_container.settled(pod, container, box.id)
         if cpus:
             self.runtime.update(pod.uid, container.name, cpus)

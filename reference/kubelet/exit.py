@@ -19,7 +19,7 @@ from reference.errors import (
 )
 from reference.releases import AnyRelease, has
 
-__all__ = ["STATE_FILE", "last_words", "status"]
+__all__ = ["STATE_FILE", "error_text", "status"]
 
 STATE_FILE: Final = "/var/lib/kubelet/cpu_manager_state"
 
@@ -36,11 +36,11 @@ def status(error: KubeletError, release: AnyRelease) -> int:
     from 1.10 to 1.20 with klog's 255, and from 1.21 on with 1."""
     if not has(release, Behaviour.KEYED_BY_POD) and _panics(error, str(error), release):
         return _STATUS_OF_PANIC
-    ends_with_one = has(release, Behaviour.DIES_IN_MAIN) or has(release, Behaviour.EXITS_WITH_ONE)
-    return 1 if ends_with_one else _STATUS_OF_KLOG
+    in_main = has(release, Behaviour.GIVES_UP_IN_MAIN)
+    return 1 if in_main or has(release, Behaviour.EXITS_WITH_ONE) else _STATUS_OF_KLOG
 
 
-def last_words(error: KubeletError, text: str, release: AnyRelease) -> str:
+def error_text(error: KubeletError, text: str, release: AnyRelease) -> str:
     """The error as the kubelet gives up with it: what follows ``start cpu manager error: ``, or
     its last error line where it did not come as far as that. ``text``: one of the texts that
     ``error`` may have."""
@@ -56,7 +56,7 @@ def last_words(error: KubeletError, text: str, release: AnyRelease) -> str:
         return text if text.startswith(_PANIC) else f"{_PANIC}{text}"
     if plain or text.startswith(_PANIC):
         return text
-    died = "error: " if has(release, Behaviour.DIES_IN_MAIN) else ""
+    died = "error: " if has(release, Behaviour.GIVES_UP_IN_MAIN) else ""
     return f"{died}failed to run Kubelet: {text}"
 
 

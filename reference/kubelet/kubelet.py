@@ -84,7 +84,7 @@ class Kubelet:
         movable = [pod for pod in pods if pod_milli_cpus(pod)]
         if sum(map(pod_milli_cpus, pods)) <= self._allocatable:
             taking = [pod for pod in pods if self._wants_cpus(pod)]
-            movable = movable if taking and self._cpu_manager.policy.judges_holders else taking
+            movable = movable if taking and self._cpu_manager.policy.can_refuse_holders else taking
         fixed = [pod for pod in pods if pod not in movable]
         if factorial(len(movable)) > _MAX_ORDERS:
             raise NotModelled(
@@ -93,7 +93,7 @@ class Kubelet:
             )
         for order in permutations(movable):
             yield [*fixed, *order]
-            if fixed and order and self._cpu_manager.last_stays:
+            if fixed and order and self._cpu_manager.last_admitted_stays:
                 yield [*order, *fixed]
 
     def _wants_cpus(self, pod: Pod) -> bool:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from reference.cpuset import CPUSet
 from reference.steps import Container, Pod
 
-__all__ = ["Box", "Runtime", "container_id"]
+__all__ = ["Runtime", "RuntimeContainer", "container_id"]
 
 
 def container_id(uid: str, name: str, number: int) -> str:
@@ -24,7 +24,7 @@ def container_id(uid: str, name: str, number: int) -> str:
 
 
 @dataclass(slots=True)
-class Box:
+class RuntimeContainer:
     """One container; ``cpuset`` is ``None`` while none was asked for."""
 
     spec: Container
@@ -39,7 +39,7 @@ class Runtime:
     __slots__ = ("_boxes", "_made", "_owners")
 
     def __init__(self) -> None:
-        self._boxes: dict[str, dict[str, Box]] = {}
+        self._boxes: dict[str, dict[str, RuntimeContainer]] = {}
         self._made: Counter[tuple[str, str]] = Counter()
         self._owners: dict[str, tuple[str, str]] = {}
 
@@ -63,7 +63,7 @@ class Runtime:
         box = self.of(uid).get(name)
         return owner if box is None or box.id == container else None
 
-    def of(self, uid: str) -> Mapping[str, Box]:
+    def of(self, uid: str) -> Mapping[str, RuntimeContainer]:
         """The containers of a pod, by name."""
         return self._boxes.get(uid, {})
 
@@ -71,11 +71,11 @@ class Runtime:
         """The pods that have containers."""
         return list(self._boxes)
 
-    def create(self, pod: Pod, container: Container, cpuset: CPUSet) -> Box:
+    def create(self, pod: Pod, container: Container, cpuset: CPUSet) -> RuntimeContainer:
         """Create and start a container; the empty set asks for nothing."""
         owner = (pod.uid, container.name)
         self._made[owner] += 1
-        box = Box(container, cpuset or None, container_id(*owner, self._made[owner]))
+        box = RuntimeContainer(container, cpuset or None, container_id(*owner, self._made[owner]))
         self._owners[box.id] = owner
         self._boxes.setdefault(pod.uid, {})[container.name] = box
         return box

@@ -1,4 +1,4 @@
-"""From a machine's tree to what the kubelet is told of the machine.
+"""From a machine's tree to what cAdvisor reports of the machine.
 
 What belongs here: which reader a release and an architecture use, and what is left of a machine
 that they cannot make out. What never does: opening anything; a tree arrives as a mapping.
@@ -45,8 +45,8 @@ def discover(
     """The machine that ``tree`` shows. ``tree`` maps relative paths to text; a symbolic link is
     an entry whose text is its target. A faulty tree gives an empty topology and a ``fault``.
 
-    ``architecture``: what the kubelet was built for. By default it is the machine's own, told by
-    ``/proc/cpuinfo``. A build for another one reads the same tree by its own rules, as where an
+    ``architecture``: what the kubelet was built for. By default it is the machine's own,
+    by ``/proc/cpuinfo``. A build for another one reads the same tree by its own rules, as where an
     amd64 kubelet is shown a captured tree.
 
     ``usable_cpus``: on s390x up to 1.31 the kubelet counts the CPUs that its process may use, which

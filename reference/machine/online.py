@@ -40,7 +40,7 @@ def online_rule(sysfs: SysFS, release: Release) -> OnlineRule:
 class _OwnFile:
     """``cpuN/online`` is ``1``; without the file only CPU 0 is online (cAdvisor v0.37, v0.38).
 
-    CPU 0 is told by the first ``cpu`` in the path, which below ``/sys/devices/system/cpu`` is the
+    CPU 0 is known by the first ``cpu`` in the path, which below ``/sys/devices/system/cpu`` is the
     folder's own: there, CPU 0 needs the file too.
     """
 

@@ -3,7 +3,7 @@
 What belongs here: reading files, listing folders and following links of a tree in memory. What
 never does: what the files mean.
 
-Three outcomes are told apart, because readers treat them differently: a file's text; no such file
+There are three outcomes, because readers treat them differently: a file's text; no such file
 (``None``); and a file that is there and cannot be read (:class:`Unreadable`).
 
 A tree is any mapping of path to text. Paths are relative (``sys/devices/system/cpu/online``). An

@@ -137,7 +137,7 @@ class SysNodes:
 
     def _of_cores(self, folder: str, names: list[str]) -> Iterator[tuple[int, str, int]]:
         """Each online CPU that says its core: its number, its folder and its core id. Read one by
-        one, so that of several malformed files the first is the one that is told."""
+        one, so that of several malformed files the error names the first."""
         for name in names:
             cpu = self._cpu(folder, name)
             if cpu is None:

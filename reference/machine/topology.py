@@ -52,10 +52,9 @@ class CPUTopology:
     """``CPUTopology``: a machine's CPUs, immutable. Make one with :meth:`of` or by discovery.
 
     ``cpus_per_core`` is ``CPUsPerCore``, ``cpus_per_socket`` ``CPUsPerSocket``, ``cpus_per_uncore``
-    ``CPUsPerUncore``. ``num_cpus``, ``num_cores`` and ``num_sockets`` are what the kubelet was
-    told, which on odd machines is not what the table holds; ``num_numa_nodes`` counts nodes that
-    have CPUs. The ``*_masks`` map an id, ascending, to the mask of its CPUs.
-    """
+    ``CPUsPerUncore``. ``num_cpus``, ``num_cores`` and ``num_sockets`` are what
+    cAdvisor reports, which on odd machines is not what the table holds; ``num_numa_nodes`` counts
+    nodes that have CPUs. The ``*_masks`` map an id, ascending, to the mask of its CPUs."""
 
     details: Mapping[int, Place]
     num_cpus: int

@@ -56,7 +56,7 @@ class TopologyOptions:
         """Read the options under these feature gates (``NewPolicyOptions``).
 
         Go walks the map in random order and ends at the first fault, so where several options are
-        at fault any of their texts may be told. Raises :class:`ConfigurationError`.
+        at fault the error may name any of them. Raises :class:`ConfigurationError`.
         """
         faults = [
             fault
