@@ -93,8 +93,15 @@ def take_by_topology(
     if not is_determined(release):
         taken = before_1_22.take_by_topology(topology, available.mask, cpus, release)
     elif strategy == "distributed":
-        wish = _Wish(cpus, group_size, align_by_socket, hint_nodes)
-        taken = take_by_topology_numa_distributed(topology, available.mask, wish, release)
+        taken = take_by_topology_numa_distributed(
+            topology,
+            available.mask,
+            cpus,
+            group_size,
+            release,
+            align_by_socket=align_by_socket,
+            hint_nodes=hint_nodes,
+        )
     else:
         taken = take_by_topology_numa_packed(topology, available.mask, cpus, release, strategy)
     return CPUSet.of_mask(taken)
@@ -569,84 +576,8 @@ def _require_enough(acc: CPUAccumulator, available: int) -> None:
 # -- the distributed allocator ---------------------------------------------------------------------
 
 
-class _Wish(NamedTuple):
-    """What is asked of the distributed allocator; as :func:`take_by_topology` has it."""
-
-    num_cpus: int
-    cpu_group_size: int
-    align_by_socket: bool
-    hint_nodes: int
-
-
 #: A combination of NUMA nodes, and those of them that give a group more in turn.
 Shares: TypeAlias = tuple[Sequence[int], Sequence[int]]
-
-
-def take_by_topology_numa_distributed(
-    topology: CPUTopology, available: int, wish: _Wish, release: AnyRelease
-) -> int:
-    """``takeByTopologyNUMADistributed``: CPUs spread evenly over as few NUMA nodes as can do it.
-
-    For the smallest number of nodes that can do it, the combination of that many nodes is taken
-    that leaves the free CPUs of all nodes most even; the remainder of the division is dealt out in
-    groups, over the best subset of the combination. Of equals, the first wins.
-    """
-    num_cpus, group = wish.num_cpus, wish.cpu_group_size
-    if num_cpus % group:
-        return take_by_topology_numa_packed(topology, available, num_cpus, release)
-    acc = CPUAccumulator(topology, available, num_cpus, release)
-    _require_enough(acc, available)
-    shares = _shares(acc, wish)
-    if shares is None:
-        return take_by_topology_numa_packed(topology, available, num_cpus, release)
-    combo, remainder_combo = shares
-
-    def give(numa: int, number: int) -> None:
-        inside = acc.details & topology.numa_masks[numa]
-        try:
-            acc.take(take_by_topology_numa_packed(topology, inside, number, release))
-        except AllocationError:
-            return  # as the kubelet does; what is missing shows at the end
-
-    def left(numa: int) -> int:
-        return (acc.details & topology.numa_masks[numa]).bit_count()
-
-    distribution = _even_share(num_cpus, len(combo), group)
-    if has(release, Behaviour.SOCKET_ALIGNED_DISTRIBUTION):
-        distribution = min(distribution, *(left(numa) // group * group for numa in combo))
-    for numa in combo:
-        give(numa, distribution)
-    for numa in deal(remainder_combo, num_cpus - distribution * len(combo), group, left):
-        give(numa, group)
-    error = accounting_error(acc.num_cpus_needed)
-    if error:
-        raise error
-    return acc.result
-
-
-def _shares(acc: CPUAccumulator, wish: _Wish) -> Shares | None:
-    """How NUMA nodes share a request; ``None`` where they cannot."""
-    numas = acc.sort_available_numa_nodes()
-    if len(numas) == 1:
-        return [numas[0].id], ()
-    free = {numa.id: acc.free_in(numa) for numa in numas}
-    order = [numa.id for numa in numas]
-    request = Request.of(acc, wish)
-    fewest, most = acc.range_numa_nodes_needed_to_satisfy(wish.cpu_group_size)
-    floor = fewest
-    if has(acc.release, Behaviour.NUMA_FLOOR_FROM_HINT) and wish.hint_nodes <= len(free):
-        floor = max(fewest, wish.hint_nodes)
-    for k in range(floor, most + 1):
-        found = _best_combination(order, free, k, request)
-        if found is not None:
-            return found
-    fewer = range(fewest, min(floor, most + 1))
-    if any(_best_combination(order, free, k, request) for k in fewer):
-        raise NotModelled(
-            f"{wish.num_cpus} CPUs over at least {wish.hint_nodes} NUMA nodes: what a kubelet with "
-            f"{Behaviour.NUMA_FLOOR_FROM_HINT.title} does where they cannot give them"
-        )
-    return None
 
 
 class Request(NamedTuple):
@@ -664,18 +595,87 @@ class Request(NamedTuple):
     ends: bool = False
     kept: bool = False
 
-    @classmethod
-    def of(cls, acc: CPUAccumulator, wish: _Wish) -> Request:
-        """By the rules of the accumulator's release."""
-        release, topology = acc.release, acc.topology
-        aligned = wish.align_by_socket and has(release, Behaviour.SOCKET_ALIGNED_DISTRIBUTION)
-        return cls(
-            wish.num_cpus,
-            wish.cpu_group_size,
-            topology.numa_nodes_inside_sockets if aligned else None,
-            ends=has(release, Behaviour.DISTRIBUTION_ENDS),
-            kept=has(release, Behaviour.COMBINATIONS_KEPT),
+
+def take_by_topology_numa_distributed(
+    topology: CPUTopology,
+    available: int,
+    num_cpus: int,
+    cpu_group_size: int,
+    release: AnyRelease,
+    *,
+    align_by_socket: bool = False,
+    hint_nodes: int = 0,
+) -> int:
+    """``takeByTopologyNUMADistributed``: CPUs spread evenly over as few NUMA nodes as can do it.
+
+    For the smallest number of nodes that can do it, the combination of that many nodes is taken
+    that leaves the free CPUs of all nodes most even; the remainder of the division is dealt out in
+    groups, over the best subset of the combination. Of equals, the first wins.
+    """
+    if num_cpus % cpu_group_size:
+        return take_by_topology_numa_packed(topology, available, num_cpus, release)
+    acc = CPUAccumulator(topology, available, num_cpus, release)
+    _require_enough(acc, available)
+    aligned = align_by_socket and has(release, Behaviour.SOCKET_ALIGNED_DISTRIBUTION)
+    request = Request(
+        num_cpus,
+        cpu_group_size,
+        topology.numa_nodes_inside_sockets if aligned else None,
+        ends=has(release, Behaviour.DISTRIBUTION_ENDS),
+        kept=has(release, Behaviour.COMBINATIONS_KEPT),
+    )
+    shares = _shares(acc, request, hint_nodes)
+    if shares is None:
+        return take_by_topology_numa_packed(topology, available, num_cpus, release)
+    combo, remainder_combo = shares
+
+    def give(numa: int, number: int) -> None:
+        inside = acc.details & topology.numa_masks[numa]
+        try:
+            acc.take(take_by_topology_numa_packed(topology, inside, number, release))
+        except AllocationError:
+            return  # as the kubelet does; what is missing shows at the end
+
+    def left(numa: int) -> int:
+        return (acc.details & topology.numa_masks[numa]).bit_count()
+
+    distribution = _even_share(num_cpus, len(combo), cpu_group_size)
+    if has(release, Behaviour.SOCKET_ALIGNED_DISTRIBUTION):
+        fitting = (left(numa) // cpu_group_size * cpu_group_size for numa in combo)
+        distribution = min(distribution, *fitting)
+    for numa in combo:
+        give(numa, distribution)
+    remainder = num_cpus - distribution * len(combo)
+    for numa in deal(remainder_combo, remainder, cpu_group_size, left):
+        give(numa, cpu_group_size)
+    error = accounting_error(acc.num_cpus_needed)
+    if error:
+        raise error
+    return acc.result
+
+
+def _shares(acc: CPUAccumulator, request: Request, hint_nodes: int) -> Shares | None:
+    """How NUMA nodes share a request; ``None`` where they cannot."""
+    numas = acc.sort_available_numa_nodes()
+    if len(numas) == 1:
+        return [numas[0].id], ()
+    free = {numa.id: acc.free_in(numa) for numa in numas}
+    order = [numa.id for numa in numas]
+    fewest, most = acc.range_numa_nodes_needed_to_satisfy(request.cpu_group_size)
+    floor = fewest
+    if has(acc.release, Behaviour.NUMA_FLOOR_FROM_HINT) and hint_nodes <= len(free):
+        floor = max(fewest, hint_nodes)
+    for k in range(floor, most + 1):
+        found = _best_combination(order, free, k, request)
+        if found is not None:
+            return found
+    fewer = range(fewest, min(floor, most + 1))
+    if any(_best_combination(order, free, k, request) for k in fewer):
+        raise NotModelled(
+            f"{request.num_cpus} CPUs over at least {hint_nodes} NUMA nodes: what a kubelet with "
+            f"{Behaviour.NUMA_FLOOR_FROM_HINT.title} does where they cannot give them"
         )
+    return None
 
 
 def _best_combination(
