@@ -25,16 +25,16 @@ from typing import Any, Final
 
 import topologies
 from reference import Checkpoint, CheckpointError, CPUSet, CPUSetParseError, NotModelled, discover
-from reference.admission import fault_of
-from reference.checkpoint import glance, glance_at_pods
+from reference.cpumanager.policy_options import StaticOptions
+from reference.cpumanager.state.checkpoint import Layout, encode
+from reference.cpumanager.state.state_checkpoint import glance, glance_at_pods
 from reference.errors import ConfigurationError, DiscoveryError, QuantityError
-from reference.gojson import JSONError, parse
-from reference.layouts import Layout, encode
-from reference.options import StaticOptions
-from reference.qos import exclusive_cpus, pod_milli_cpus, qos_class
-from reference.quantity import milli_value, quantity, reserved_milli, value
+from reference.golang.json_text import JSONError, parse
+from reference.golang.spew import text_checksum
+from reference.kubelet.admission import fault_of
+from reference.pods.qos import exclusive_cpus, pod_milli_cpus, qos_class
+from reference.pods.quantity import milli_value, quantity, reserved_milli, value
 from reference.releases import LATEST, OLDEST
-from reference.spew import text_checksum
 from reference.steps import Container, Kind, Pod
 
 Input = tuple[Any, ...]

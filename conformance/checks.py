@@ -10,11 +10,11 @@ from conformance.results import Difference
 from conformance.subject import Capability
 from reference import NEWEST, CPUSet
 from reference.behaviours import Behaviour
-from reference.checkpoint import glance_at_pods
-from reference.options import is_true
-from reference.pod_level import as_decoded, has_pod_level_resources
-from reference.policy import reserved_milli_cpus
-from reference.qos import as_judged, exclusive_cpus, qos_class
+from reference.cpumanager.cpu_manager import reserved_milli_cpus
+from reference.cpumanager.policy_options import is_true
+from reference.cpumanager.state.state_checkpoint import glance_at_pods
+from reference.pods.pod_level_resources import as_decoded, has_pod_level_resources
+from reference.pods.qos import as_judged, exclusive_cpus, qos_class
 from reference.releases import AnyRelease, has
 from reference.steps import Kind, KubeletConfig, Pod
 from reference.view import Phase, PodView, View

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from reference import CPUSet, CPUTopology
-from reference.qos import qos_class
+from reference.pods.qos import qos_class
 from reference.steps import (
     Apply,
     AskPodResources,

@@ -30,8 +30,8 @@ from conformance.results import Difference, Failure, Holding, MachineRecord
 from conformance.subject import NodeUnderTest, Subject, SubjectLostError, SubjectUnable
 from reference import CPUSet, CPUTopology, NotModelled
 from reference.behaviours import Behaviour
+from reference.kubelet.configuration import reserved_cpus, reserving
 from reference.releases import has
-from reference.settings import reserved_cpus, reserving
 from reference.steps import (
     Apply,
     AskPodResources,

@@ -11,7 +11,7 @@ from typing import Final
 import topologies
 from conformance.subject import Subject, SubjectLostError, SubjectSetupError
 from reference import CPUSet
-from reference.settings import reserving
+from reference.kubelet.configuration import reserving
 from reference.steps import Start
 
 _MACHINE: Final = "1s-1n-4c-smt1"

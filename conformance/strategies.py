@@ -21,8 +21,9 @@ from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
 from reference.behaviours import Behaviour
-from reference.checkpoint import Checkpoint
+from reference.cpumanager.state.state_checkpoint import Checkpoint
 from reference.cpuset import CPUSet
+from reference.machine.topology import CPUTopology
 from reference.releases import LATEST, AnyRelease, Release, has
 from reference.steps import (
     Apply,
@@ -41,7 +42,6 @@ from reference.steps import (
     Stop,
     WriteState,
 )
-from reference.topology import CPUTopology
 
 __all__ = [
     "any_cpu_list_texts",

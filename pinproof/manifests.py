@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from reference.admission import fault_of
+from reference.kubelet.admission import fault_of
 from reference.steps import Container, Kind, Pod, PodResources
 from topologies.errors import one_line
 
@@ -219,7 +219,7 @@ def _amounts(given: object, at: str) -> tuple[str | None, str | None, str | None
 
 
 def _quantity(given: object, at: str) -> str | None:
-    """A quantity's text; whether it is one, :func:`reference.admission.fault_of` says."""
+    """A quantity's text; whether it is one, :func:`reference.kubelet.admission.fault_of` says."""
     if given is None:
         return None
     if isinstance(given, bool) or not isinstance(given, str | int | float):

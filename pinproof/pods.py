@@ -14,7 +14,7 @@ from conformance.subject import SubjectUsageError
 from pinproof.files import STDIN, documents
 from pinproof.manifests import MOST_PODS, BadManifest, Found, pods_of
 from reference.errors import QuantityError
-from reference.quantity import quantity
+from reference.pods.quantity import quantity
 from reference.steps import Pod
 from topologies.errors import one_line
 

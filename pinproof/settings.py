@@ -17,8 +17,8 @@ from hil.facts.kubelet import deciding
 from pinproof.files import documents
 from reference import CPUSet, CPUTopology
 from reference.behaviours import Behaviour
+from reference.kubelet.configuration import is_known_gate, reserving
 from reference.releases import has
-from reference.settings import is_known_gate, reserving
 from reference.steps import KubeletConfig
 from topologies.errors import one_line
 

@@ -27,8 +27,8 @@ from pinproof.draw import write_svg
 from pinproof.settings import Given
 from pinproof.whatif import Answer, Kept, KubeletRefuses, Verdict
 from reference import NEWEST
-from reference.pod_level import as_decoded
-from reference.reasons import Rule
+from reference.kubelet.reasons import Rule
+from reference.pods.pod_level_resources import as_decoded
 from reference.steps import Kind, Pod
 from topologies import drawing
 from topologies.boxes import Beside

@@ -32,9 +32,9 @@ from reference import (
     make_policy,
 )
 from reference.behaviours import Behaviour
-from reference.reasons import Reason, Rule, reason_for, reason_of_refusal
+from reference.kubelet.configuration import as_known, reserved_cpus
+from reference.kubelet.reasons import Reason, Rule, reason_for, reason_of_refusal
 from reference.releases import has
-from reference.settings import as_known, reserved_cpus
 from reference.steps import Apply, Container, Kind, KubeletConfig, Pod, Start, WriteState
 from reference.view import Phase, View
 from topologies import Machine

@@ -4,11 +4,15 @@ A tree of files goes in, decisions come out: nothing here opens a file, looks at
 a thread. It models whole nodes of 1.8 to 1.37; ``behaviours`` names what differs between releases.
 """
 
-from reference.allocation import take_by_topology
-from reference.architecture import Architecture
-from reference.checkpoint import Checkpoint, glance
+from reference.cpumanager.could_take import could_take
+from reference.cpumanager.cpu_assignment import take_by_topology
+from reference.cpumanager.cpu_manager import CPUManager, make_policy
+from reference.cpumanager.policy import Policy
+from reference.cpumanager.policy_none import NonePolicy
+from reference.cpumanager.policy_options import StaticOptions
+from reference.cpumanager.policy_static import StaticPolicy
+from reference.cpumanager.state.state_checkpoint import Checkpoint, glance
 from reference.cpuset import CPUSet, CPUSetParseError
-from reference.discovery import Cache, Core, MachineInfo, NUMANode, discover
 from reference.errors import (
     AllocationError,
     AllocationHangs,
@@ -26,14 +30,12 @@ from reference.errors import (
     SMTAlignmentError,
     StateError,
 )
-from reference.manager import CPUManager
+from reference.machine.architecture import Architecture
+from reference.machine.discovery import Cache, Core, MachineInfo, NUMANode, discover
+from reference.machine.topology import CPUTopology, Place
 from reference.node import Node
-from reference.options import StaticOptions
-from reference.policy import NonePolicy, Policy, StaticPolicy, make_policy
-from reference.possible import could_take
-from reference.qos import exclusive_cpus, qos_class
+from reference.pods.qos import exclusive_cpus, qos_class
 from reference.releases import NEWEST, Release
-from reference.topology import CPUTopology, Place
 
 __all__ = [
     "NEWEST",

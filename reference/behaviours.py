@@ -74,6 +74,9 @@ def _cadvisor(tag: str, path: str) -> str:
 class Behaviour(Enum):
     """One named behaviour; :attr:`title` is how a user names it."""
 
+    # There is one object of each, and the model looks them up all the time.
+    __hash__ = object.__hash__
+
     # -- CPU lists ---------------------------------------------------------------------------
 
     STRICT_RANGES = Known(
@@ -700,7 +703,7 @@ class Behaviour(Enum):
         "The message of a refused pod begins `Pod was rejected: `; before, with `Pod `.",
         _code("v1.26.7", "kubelet.go"),
     )  # fmt: skip
-    DIES_IN_MAIN = Known(
+    GIVES_UP_IN_MAIN = Known(
         Area.MANAGER, "1.8", "1.9",
         "A kubelet that gives up prints `error: ` and why, and exits with status 1; from 1.10 on "
         "by klog's fatal exit.",

@@ -11,18 +11,15 @@ minus most of its features.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator
 from typing import Final
 
 from reference.behaviours import Behaviour
+from reference.golang.strconv import NotANumber, atoi, go_quote
 from reference.releases import NEWEST, AnyRelease, has
 
 __all__ = ["CPUSet", "CPUSetParseError", "CPUSetTooWide"]
 
-_GO_INT: Final = re.compile(r"[+-]?[0-9]+", re.ASCII)
-_INT64_MAX: Final = 2**63 - 1
-_INT64_MIN: Final = -(2**63)
 
 #: A CPU id above this is refused by :meth:`CPUSet.parse`. The kubelet has no bound but memory: it
 #: would build every element. Linux stops at 8192 CPUs; a set is one int here, so a wild id in a
@@ -40,42 +37,6 @@ class CPUSetParseError(ValueError):
 
 class CPUSetTooWide(CPUSetParseError):
     """An id lies above :data:`MAX_CPU`. The kubelet would read it, so this is not its text."""
-
-
-def _atoi(text: str) -> int:
-    """Go's ``strconv.Atoi``: optional sign, ASCII digits, 64 bits."""
-    if not _GO_INT.fullmatch(text):
-        raise CPUSetParseError(f"strconv.Atoi: parsing {go_quote(text)}: invalid syntax")
-    # Python refuses to convert thousands of digits; no such number fits 64 bits anyway.
-    value = int(text) if len(text) <= 4000 else _INT64_MAX + 1
-    if not _INT64_MIN <= value <= _INT64_MAX:
-        raise CPUSetParseError(f"strconv.Atoi: parsing {go_quote(text)}: value out of range")
-    return value
-
-
-_ESCAPES: Final = {
-    '"': '\\"', "\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t",
-    "\a": "\\a", "\b": "\\b", "\f": "\\f", "\v": "\\v",
-}  # fmt: skip
-
-
-def go_quote(text: str) -> str:
-    """Quote like Go's ``strconv.Quote`` (what its errors and ``%q`` print)."""
-    return '"' + "".join(map(_quoted_char, text)) + '"'
-
-
-def _quoted_char(char: str) -> str:
-    if char in _ESCAPES:
-        return _ESCAPES[char]
-    if char.isprintable() and (char == " " or not char.isspace()):
-        return char
-    code = ord(char)
-    if 0xDC80 <= code <= 0xDCFF:  # a byte that is no UTF-8, as ``surrogateescape`` holds it
-        code -= 0xDC00
-        return f"\\x{code:02x}"
-    if code < 0x80:
-        return f"\\x{code:02x}"
-    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 
 
 class CPUSet:
@@ -119,11 +80,11 @@ class CPUSet:
         for piece in text.split(","):
             first, dash, last = piece.partition("-")
             if not dash:
-                mask |= _bits(_atoi(first), None, text)
+                mask |= _bits(_cpu_id(first), None, text)
                 continue
             if "-" in last and not has(release, Behaviour.STRICT_RANGES):
                 continue
-            low, high = _atoi(first), _atoi(last)
+            low, high = _cpu_id(first), _cpu_id(last)
             if low <= high:
                 mask |= _bits(low, high, text)
             elif has(release, Behaviour.STRICT_RANGES):
@@ -221,6 +182,13 @@ def _made(mask: int) -> CPUSet:
     made = _new(CPUSet)
     _set_mask(made, mask)
     return made
+
+
+def _cpu_id(text: str) -> int:
+    try:
+        return atoi(text)
+    except NotANumber as error:
+        raise CPUSetParseError(str(error)) from error
 
 
 def _bits(low: int, high: int | None, text: str) -> int:

@@ -1,4 +1,4 @@
-"""What can go wrong in the model, told apart by who is at fault.
+"""What can go wrong in the model, by who is at fault.
 
 ModelError
 +-- NotModelled              the model does not know this; it never guesses

@@ -1,7 +1,7 @@
 """A whole node as a state machine over the steps of :mod:`reference.steps`.
 
 What belongs here: what each step does to machine, manifests, state file, kubelet and containers,
-and in which order the kubelet goes about it. What never does: CPUs (``manager``, ``policy``).
+and in which order the kubelet goes about it. What never does: CPUs (``cpumanager``).
 
 How it works: manifests, state file and containers are the node's own and outlive the kubelet. A
 kubelet that runs is one object; it is made by ``Start``, or gives up with an error. After every
@@ -19,22 +19,21 @@ from collections.abc import Callable, Iterator, Mapping
 from itertools import combinations
 from typing import TypeAlias
 
-from reference.admission import fault_of, fault_of_whole
 from reference.behaviours import Behaviour
-from reference.checkpoint import glance
+from reference.cpumanager.cpu_manager import CPUManager, make_policy
+from reference.cpumanager.state.state_checkpoint import glance
+from reference.cpumanager.state.state_mem import by_pod
 from reference.cpuset import CPUSet
-from reference.discovery import MachineInfo, discover
 from reference.errors import IllegalStep, KubeletError, KubeletHangs, ModelError, NotModelled
-from reference.failing import last_words, status
-from reference.kubelet import Kubelet
-from reference.manager import CPUManager
-from reference.pod_level import as_decoded
-from reference.policy import make_policy
+from reference.kubelet.admission import fault_of, fault_of_whole
+from reference.kubelet.configuration import require_modelled
+from reference.kubelet.exit import error_text, status
+from reference.kubelet.kubelet import Kubelet
+from reference.kubelet.runtime import Runtime
+from reference.kubelet.startup import Maker, PolicyFactory
+from reference.machine.discovery import MachineInfo, discover
+from reference.pods.pod_level_resources import as_decoded
 from reference.releases import NEWEST, AnyRelease, has, require_whole_node
-from reference.runtime import Runtime
-from reference.settings import require_modelled
-from reference.starting import Maker, PolicyFactory
-from reference.state import by_pod
 from reference.steps import (
     Apply,
     AskPodResources,
@@ -59,6 +58,7 @@ from reference.steps import (
     TamperQuota,
     WriteState,
 )
+from reference.topologymanager.topology_manager import TopologyManager
 from reference.view import Phase, PodView, View
 
 __all__ = ["Node"]
@@ -75,7 +75,8 @@ class Node:
     ``trees`` gives the tree of a machine by name; ``machine`` is the first. Deliberately wrong
     variants replace a part: ``policy_factory`` makes the policy (a subclass of ``StaticPolicy``
     with one method overridden), ``manager_factory`` the CPU manager (a subclass of ``CPUManager``,
-    whose ``restore``, ``remove_stale_state`` and ``reconcile`` are the kubelet's own steps).
+    whose ``restore``, ``remove_stale_state`` and ``reconcile`` are the kubelet's own steps),
+    ``topology_manager_factory`` the Topology Manager.
 
     ``discovering`` may remember what :func:`reference.discover` found on a tree before.
 
@@ -91,6 +92,7 @@ class Node:
         release: AnyRelease = NEWEST,
         policy_factory: PolicyFactory = make_policy,
         manager_factory: Callable[..., CPUManager] = CPUManager,
+        topology_manager_factory: Callable[..., TopologyManager] = TopologyManager,
         discovering: Callable[..., MachineInfo] = discover,
     ) -> None:
         require_whole_node(release)
@@ -101,7 +103,7 @@ class Node:
         self._config = config
         self._release = release
         self._exit_status = 1
-        self._maker = Maker(release, policy_factory, manager_factory)
+        self._maker = Maker(release, policy_factory, manager_factory, topology_manager_factory)
         self._manifests: dict[str, Pod] = {}
         self._known: dict[str, Pod] = {}
         self._gone: set[str] = set()
@@ -226,7 +228,7 @@ class Node:
         try:
             fresh = self._maker.started(self._info, self._config, self._state_file, self._runtime)
         except KubeletError as error:
-            self._errors = tuple(last_words(error, one, self._release) for one in error.possible)
+            self._errors = tuple(error_text(error, one, self._release) for one in error.possible)
             self._exit_status = status(error, self._release)
             return
         try:
@@ -290,7 +292,7 @@ class Node:
         fault = fault_of(pod) or fault_of_whole(self._decoded(pod))
         if fault:
             raise IllegalStep(f"Apply: pod {pod.name}: {fault}")
-        self._require_new_uid(pod)
+        self._require_same_pod(pod)
         self._take_up(pod)
         self._manifests[pod.name] = pod
         self._known[pod.uid] = pod
@@ -305,7 +307,17 @@ class Node:
             kubelet.take_up([self._decoded(pod)])
         except KubeletHangs as error:
             self._hangs = str(error)
+        else:
+            self._require_known_outcome(kubelet, pod)
         self._kubelet, self._runtime = kubelet, kubelet.runtime
+
+    def _require_known_outcome(self, kubelet: Kubelet, pod: Pod) -> None:
+        if pod.uid in self._gone and kubelet.pods[pod.name].phase is Phase.REJECTED:
+            # The kubelet starts it all the same, without CPUs (seen on 1.36.4).
+            raise NotModelled(
+                f"Apply: pod {pod.name} is refused under the uid of a pod just deleted; "
+                "give the pod a new one"
+            )
 
     def _settle(self) -> None:
         if self._kubelet is not None and not self._hangs:
@@ -315,27 +327,15 @@ class Node:
     def _decoded(self, pod: Pod) -> Pod:
         return as_decoded(pod, self._config.feature_gates, release=self._release)
 
-    def _require_new_uid(self, pod: Pod) -> None:
-        """Refuse what the kubelet confuses when a uid comes back.
-
-        It keeps the resources of a pod by uid (``allocated_pods_state``) and takes those of the
-        former pod for the new one's; and a pod that is refused soon after its namesake has gone
-        is started all the same, without CPUs (both seen on 1.36.4).
-        """
+    def _require_same_pod(self, pod: Pod) -> None:
+        """Refuse a uid that comes back with other resources: the kubelet keeps those of a pod by
+        uid (``allocated_pods_state``) and takes the former pod's (seen on 1.36.4)."""
         known = self._known.get(pod.uid)
         if known is not None and (known.containers, known.resources) != (
             pod.containers,
             pod.resources,
         ):
             raise NotModelled(f"Apply: uid {pod.uid} was another pod's; give the pod a new one")
-        if self._kubelet is not None and pod.uid in self._gone:
-            trial = self._kubelet.copy()
-            trial.take_up([self._decoded(pod)])
-            if trial.pods[pod.name].phase is Phase.REJECTED:
-                raise NotModelled(
-                    f"Apply: pod {pod.name} is refused under the uid of a pod just deleted; "
-                    "give the pod a new one"
-                )
 
     def _delete(self, name: str) -> None:
         if name not in self._manifests:

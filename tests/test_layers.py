@@ -23,6 +23,39 @@ MAY_IMPORT: Final[dict[str, tuple[str, ...]]] = {
     "pinproof": ("pinproof", "conformance", "hil", "reference", "reports", "topologies"),
 }
 
+#: The rooms of the model, from the ground up: what each may import of the others.
+ROOMS: Final[dict[str, tuple[str, ...]]] = {
+    "errors": (),
+    "behaviours": (),
+    "releases": ("behaviours", "errors"),
+    "feature_gates": ("behaviours", "releases"),
+    "golang": ("errors",),
+    "cpuset": ("behaviours", "golang", "releases"),
+    "steps": ("cpuset",),
+    "view": ("cpuset",),
+    "machine": ("behaviours", "cpuset", "errors", "golang", "releases"),
+    "pods": ("behaviours", "errors", "feature_gates", "golang", "releases", "steps"),
+    "topologymanager": (
+        "behaviours", "cpuset", "errors", "feature_gates", "golang", "machine", "pods", "releases",
+        "steps",
+    ),
+    "cpumanager": (
+        "behaviours", "cpuset", "errors", "feature_gates", "golang", "machine", "pods", "releases",
+        "steps", "topologymanager",
+    ),
+    "kubelet": (
+        "behaviours", "cpumanager", "cpuset", "errors", "feature_gates", "machine", "pods",
+        "releases", "steps", "topologymanager", "view",
+    ),
+    "node": (
+        "behaviours", "cpumanager", "cpuset", "errors", "kubelet", "machine", "pods", "releases",
+        "steps", "topologymanager", "view",
+    ),
+}  # fmt: skip
+
+#: Rooms inside a room.
+INNER_ROOMS: Final = ("cpumanager.fast", "cpumanager.state")
+
 #: What the model never touches: files, time, logs, threads, the network, other programs.
 NOT_IN_THE_MODEL: Final = {
     "asyncio", "concurrent", "datetime", "io", "logging", "multiprocessing", "os", "pathlib",
@@ -61,6 +94,57 @@ def test_a_package_imports_only_what_it_may(package: str) -> None:
         if module.partition(".")[0] in MAY_IMPORT and not _within(module, MAY_IMPORT[package])
     ]
     assert not wrong
+
+
+def _room(module: str) -> str:
+    """The room of ``reference`` that a module lies in."""
+    return module.split(".")[1]
+
+
+def test_a_room_of_the_model_imports_only_rooms_below_it() -> None:
+    """The table names no room before it, so there is no circle; and it says no more than is so."""
+    rooms = list(ROOMS)
+    assert all(rooms.index(below) < rooms.index(room) for room in ROOMS for below in ROOMS[room])
+    found: dict[str, set[str]] = {room: set() for room in ROOMS}
+    for path in _sources("reference"):
+        room = path.relative_to(ROOT / "reference").parts[0].removesuffix(".py")
+        if room != "__init__":
+            found[room].update(_room(one) for one in _imports(path) if one.startswith("reference."))
+    assert {room: sorted(below - {room}) for room, below in found.items()} == {
+        room: sorted(below) for room, below in ROOMS.items()
+    }
+
+
+@pytest.mark.parametrize("inner", INNER_ROOMS)
+def test_an_inner_room_of_the_model_imports_nothing_of_the_room_around_it(inner: str) -> None:
+    around = f"reference.{inner.partition('.')[0]}"
+    wrong = [
+        f"{path.relative_to(ROOT)} imports {module}"
+        for path in _sources(f"reference/{inner.replace('.', '/')}")
+        for module in _imports(path)
+        if _within(module, (around,)) and not _within(module, (f"reference.{inner}",))
+    ]
+    assert not wrong
+
+
+def test_no_modules_of_the_model_import_one_another_in_a_circle() -> None:
+    imports = {
+        ".".join(path.relative_to(ROOT).with_suffix("").parts): set(_imports(path))
+        for path in _sources("reference")
+    }
+    left = {
+        module: {one for one in imports if one != module and _imports_module(names, one)}
+        for module, names in imports.items()
+        if not module.endswith("__init__")
+    }
+    while ground := [module for module, below in left.items() if not below & left.keys()]:
+        for module in ground:
+            del left[module]
+    assert not left
+
+
+def _imports_module(names: set[str], module: str) -> bool:
+    return any(_within(name, (module,)) for name in names)
 
 
 def test_the_model_needs_nothing_but_the_standard_library() -> None:

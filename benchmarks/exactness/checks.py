@@ -12,9 +12,9 @@ from typing import Final, TypeAlias
 
 from conformance.subjects.exec import wire
 from reference import CheckpointError, KubeletError, StateError
-from reference.admission import Refusal, refusal
-from reference.checkpoint import reported
-from reference.hints import Hint
+from reference.cpumanager.state.state_checkpoint import reported
+from reference.kubelet.admission import Refusal, refusal
+from reference.topologymanager.hint import Hint
 
 Check: TypeAlias = Callable[[wire.Answer], str | None]
 

@@ -18,7 +18,7 @@ from typing import Any, Final
 
 from reference import CPUSet
 from reference.behaviours import Behaviour
-from reference.checkpoint import Checkpoint, glance, glance_at_pods
+from reference.cpumanager.state.state_checkpoint import Checkpoint, glance, glance_at_pods
 from reference.releases import has
 
 

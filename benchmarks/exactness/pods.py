@@ -14,9 +14,9 @@ from fractions import Fraction
 from random import Random
 from typing import Final
 
-from reference.admission import fault_of, fault_of_whole
-from reference.pod_level import as_decoded
-from reference.qos import cpu_request, memory_request, qos_class, total_request
+from reference.kubelet.admission import fault_of, fault_of_whole
+from reference.pods.pod_level_resources import as_decoded
+from reference.pods.qos import cpu_request, memory_request, qos_class, total_request
 from reference.steps import Container, Kind, Pod, PodResources
 
 _GATES: Final = {"PodLevelResources": True}

@@ -44,12 +44,14 @@ from reference import (
     NotModelled,
     make_policy,
 )
-from reference.admission import Refusal, allocation_refusal
+from reference.cpumanager.cpu_manager import require_settings
 from reference.errors import TopologyAffinityError
-from reference.pod_level import as_decoded
-from reference.policy import require_settings
+from reference.kubelet.admission import Refusal, allocation_refusal, refusal_of
+from reference.kubelet.container_manager import ContainerManager
+from reference.pods.pod_level_resources import as_decoded
 from reference.steps import Container, Kind, Pod
-from reference.topology_manager import TopologyManager, faults_of_settings, refusal_of
+from reference.topologymanager.topology_manager import TopologyManager
+from reference.topologymanager.validation import faults_of_settings
 
 _nodes: Final = itertools.count(1)
 
@@ -63,9 +65,11 @@ class Model:
         self._node = f"x{next(_nodes)}"
         self._config = case.config
         self._manager: CPUManager | None = None
+        self._container_manager: ContainerManager | None = None
         self._state_file: str | None = None
         self._saved = 0
         self._active: dict[str, Pod] = {}
+        self._arriving: tuple[Pod, ...] = ()
         self._boxes: dict[tuple[str, str], str] = {}
         self._ids: dict[tuple[str, str], str] = {}
         self._created = 0
@@ -181,19 +185,25 @@ class Model:
         self._save(manager)
         self._put(request, words, "runs", checks.runs)
 
+    @property
+    def _managers(self) -> ContainerManager:
+        assert self._container_manager is not None
+        return self._container_manager
+
     def _started(self) -> CPUManager:
         faults = faults_of_settings(self._config, release=self._release)
         if faults:
             raise NotModelled("; ".join(faults))  # not the CPU manager's to judge
         topology = topology_of(self._machine)
         require_settings(topology, self._config, release=self._release)
-        aligner = TopologyManager(self._machine, self._config, release=self._release)
+        topology_manager = TopologyManager(self._machine, self._config, release=self._release)
         manager = CPUManager(
             make_policy(topology, self._config, release=self._release),
             release=self._release,
             feature_gates=self._config.feature_gates,
-            aligner=aligner,
+            active_pods=lambda: [*self._active.values(), *self._arriving],
         )
+        self._container_manager = ContainerManager(topology_manager, manager, release=self._release)
         boxes = {one.id: (one.pod_uid, one.name) for one in self._containers()}
         manager.start(self._state_file, boxes)
         return manager
@@ -204,7 +214,9 @@ class Model:
         request = wire.Admit(node=self._node, pod=pod_line(pod))
         self._script.hanging = request
         decoded = self._decoded(pod)
-        why = self._refusal(lambda: manager.admit(decoded, [*self._active.values(), pod]))
+        self._arriving = (pod,)
+        why = self._refusal(lambda: self._managers.admit(decoded))
+        self._arriving = ()
         self._save(manager)
         self._admission(request, f"admit {pod_text(pod)}", why)
         if why is not None:
@@ -220,7 +232,7 @@ class Model:
         request = wire.Resize(node=self._node, pod=pod_line(pod))
         self._script.hanging = request
         decoded = self._decoded(pod)
-        why = self._refusal(lambda: manager.resize(decoded, list(self._active.values())))
+        why = self._refusal(lambda: self._managers.resize(decoded))
         self._save(manager)
         self._admission(request, f"resize to {pod_text(pod)}", why)
         if why is None:
@@ -285,24 +297,20 @@ class Model:
         manager.sources_ready = True
         sent = [
             (uid, name, str(cpus))
-            for uid, name, cpus in manager.reconcile(
-                list(self._active.values()), lambda *key: self._boxes.get(key) == "running"
-            )
+            for uid, name, cpus in manager.reconcile(lambda *key: self._boxes.get(key) == "running")
         ]
         self._save(manager)
         request = wire.Reconcile(node=self._node, containers=self._containers())
         self._put(request, "reconcile", str(sent), checks.sent(sent))
 
     def _ask(self, manager: CPUManager, pod: Pod, container: Container | None) -> None:
-        active = [*self._active.values()]
         if pod.name not in self._active:
-            active.append(pod)
+            self._arriving = (pod,)
         decoded = self._decoded(pod)
         found = (
-            manager.pod_hints(decoded, active)
-            if container is None
-            else manager.hints(decoded, container, active)
+            manager.pod_hints(decoded) if container is None else manager.hints(decoded, container)
         )
+        self._arriving = ()
         self._save(manager)
         name = container.name if container else ""
         request = wire.Hints(node=self._node, pod=pod_line(pod), container=name)

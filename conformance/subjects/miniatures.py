@@ -12,20 +12,22 @@ from conformance.discovered import info_of
 from conformance.subject import SubjectUsageError
 from conformance.subjects.reference import ReferenceSubject
 from reference import NEWEST, CPUManager, CPUSet, CPUTopology, Node
-from reference.by_container import ManagerByContainer
+from reference.cpumanager.before_1_18 import ManagerByContainer
+from reference.cpumanager.cpu_manager import make_policy
+from reference.cpumanager.policy import Policy
+from reference.cpumanager.policy_static import StaticPolicy
+from reference.cpumanager.state.state_mem import State
 from reference.errors import (
     AllocationHangs,
     NotEnoughCPUs,
     SMTAlignmentError,
     TopologyAffinityError,
 )
-from reference.hints import Hint
-from reference.policy import Policy, StaticPolicy, make_policy
-from reference.qos import exclusive_cpus, pod_milli_cpus
+from reference.pods.qos import exclusive_cpus, pod_milli_cpus
 from reference.releases import AnyRelease
-from reference.state import State
 from reference.steps import Container, KubeletConfig, Pod
-from reference.topology_manager import affinity_error
+from reference.topologymanager.hint import Hint
+from reference.topologymanager.topology_manager import TopologyManager, affinity_error
 
 
 class SplitsCores(StaticPolicy):
@@ -263,28 +265,26 @@ class KeepsTheDead(ManagerByContainer):
         """Nothing is stale."""
 
 
-class PlainWords(CPUManager):
+class PlainWords(TopologyManager):
     """Refuses a pod with pod-level resources in the words for any other."""
 
-    def admit(self, pod: Pod, active: Iterable[Pod]) -> None:
+    def refusal(self, pod: Pod) -> TopologyAffinityError:
         """The refusal alone is other."""
-        try:
-            super().admit(pod, active)
-        except TopologyAffinityError:
-            raise affinity_error(NEWEST) from None
+        return affinity_error(NEWEST)
 
 
 @dataclass(frozen=True, slots=True)
 class Miniature:
-    """A wrong policy, CPU manager or release (``overrides``: behaviours that it has, or ``=off``
-    has not), and the scenario that is bound to catch it, on this machine and in this release;
-    ``also`` are others that do."""
+    """A wrong policy, CPU manager, Topology Manager or release (``overrides``: behaviours that it
+    has, or ``=off`` has not), and the scenario that is bound to catch it, on this machine and in
+    this release; ``also`` are others that do."""
 
     policy: Callable[..., StaticPolicy] | None
     caught_by: str
     machine: str = "1s-1n-4c-smt2"
     also: tuple[str, ...] = ()
     manager: Callable[..., CPUManager] = CPUManager
+    topology_manager: Callable[..., TopologyManager] = TopologyManager
     overrides: tuple[str, ...] = ()
     release: str = NEWEST
 
@@ -428,7 +428,7 @@ MINIATURES: Final[dict[str, Miniature]] = {
         "pod-level/restricted-has-its-own-words",
         machine=_TWO_NODES,
         also=("pod-level/container-scope-refuses",),
-        manager=PlainWords,
+        topology_manager=PlainWords,
     ),
 }
 
@@ -471,5 +471,6 @@ def _node(
         release="+".join([release, *wrong.overrides]),
         policy_factory=policy,
         manager_factory=wrong.manager,
+        topology_manager_factory=wrong.topology_manager,
         discovering=info_of,
     )

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from reference.errors import QuantityError
-from reference.quantity import quantity
+from reference.pods.quantity import quantity
 
 _RESOURCES: Final = ("cpu", "memory")
 _SPEC: Final = ("nodeName", "hostNetwork", "restartPolicy")

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from hil.truth import ContainerTruth, Level, Look, ServiceState, Told
 from reference import CPUSet
-from reference.quantity import milli_value, quantity
+from reference.pods.quantity import milli_value, quantity
 from reference.steps import Pod
 from reference.view import Phase, View
 

@@ -32,8 +32,8 @@ from hil.safety import Change, Risk, SetOnline, WriteFile
 from hil.shell import NodeError
 from hil.truth import Look, Places, Process, look, marker, read_look
 from reference import NEWEST, CPUSet
-from reference.checkpoint import glance
-from reference.policy import reserved_milli_cpus
+from reference.cpumanager.cpu_manager import reserved_milli_cpus
+from reference.cpumanager.state.state_checkpoint import glance
 from reference.steps import KubeletConfig, Pod
 from topologies import Machine
 

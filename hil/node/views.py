@@ -10,7 +10,7 @@ from conformance.subjects.kubelet import klog
 from hil.pods import NoList, PodStatus, read_pods
 from hil.truth import ContainerTruth, Look, Told
 from reference import CPUSet
-from reference.checkpoint import glance
+from reference.cpumanager.state.state_checkpoint import glance
 from reference.steps import Kind, Pod
 from reference.view import Enforced, Phase, PodView, View
 from topologies.errors import one_line

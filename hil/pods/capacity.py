@@ -9,8 +9,8 @@ from typing import Any, Final
 
 from hil.shell import NodeUnfit
 from hil.truth.places import OURS
-from reference.qos import pod_milli_cpus
-from reference.quantity import milli_value, quantity
+from reference.pods.qos import pod_milli_cpus
+from reference.pods.quantity import milli_value, quantity
 from reference.steps import Pod
 
 _NEVER_EVICTED: Final = ("Succeeded", "Failed")

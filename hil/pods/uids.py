@@ -13,7 +13,7 @@ from dataclasses import replace
 from itertools import product
 from typing import Final, TypeVar
 
-from reference.checkpoint import Checkpoint
+from reference.cpumanager.state.state_checkpoint import Checkpoint
 from reference.errors import CheckpointError, NotModelled
 from reference.releases import AnyRelease
 

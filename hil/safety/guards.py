@@ -15,7 +15,7 @@ from hil.safety.changes import Change, SetOnline
 from hil.safety.risk import Allow, Risk
 from hil.shell import NodeUnfit
 from reference import CPUSet, NotEnoughCPUs, discover, take_by_topology
-from reference.quantity import quantity
+from reference.pods.quantity import quantity
 
 #: What a distribution itself puts on every node.
 _SYSTEM: Final = (

@@ -17,7 +17,7 @@ from conformance.pods import best_effort, burstable, exclusive, guaranteed
 from conformance.subject import SubjectUsageError
 from pinproof.whatif import Answer, Kept, KubeletRefuses, StateFile, answer, reserved_of
 from reference import Checkpoint, CPUSet, discover
-from reference.reasons import Rule
+from reference.kubelet.reasons import Rule
 from reference.steps import Kind, KubeletConfig, Pod, PodResources
 
 SMALL: Final = topologies.machine("1s-1n-4c-smt2")

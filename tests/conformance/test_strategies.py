@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 import topologies
 from conformance import strategies
 from reference import Checkpoint, CPUSet, CPUTopology, Node, discover, exclusive_cpus, qos_class
-from reference.admission import fault_of, fault_of_whole
+from reference.cpumanager.policy_options import StaticOptions
 from reference.errors import IllegalStep, NotModelled
-from reference.options import StaticOptions
-from reference.quantity import quantity
+from reference.kubelet.admission import fault_of, fault_of_whole
+from reference.pods.quantity import quantity
 from reference.steps import KubeletConfig, Pod, Start, Step
 
 _NOT_SHRUNK = settings(phases=[Phase.generate])

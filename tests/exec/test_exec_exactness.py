@@ -11,8 +11,8 @@ from typing import get_args
 
 import pytest
 
-import reference.layouts
-import reference.policy
+import reference.cpumanager.policy_static
+import reference.cpumanager.state.checkpoint
 from benchmarks.exactness import __main__ as exactness
 from benchmarks.exactness.cases import Action, Arrive, Case, Resize, Restart, dumps, loads
 from benchmarks.exactness.drawing import OPTIONS, draw
@@ -22,8 +22,10 @@ from benchmarks.exactness.script import Difference, End
 from benchmarks.exactness.shrink import shrink
 from benchmarks.exactness.walk import Model
 from conformance.subjects.exec import drivers
-from reference import CPUManager, CPUSet, KubeletHangs, StaticPolicy, pod_level
-from reference.state import State
+from reference import CPUSet, KubeletHangs, StaticPolicy
+from reference.cpumanager import pod_level_resources as pod_level
+from reference.cpumanager.state.state_mem import State
+from reference.kubelet.container_manager import ContainerManager
 from reference.steps import Container, Pod
 
 ROOT = Path(__file__).parents[2]
@@ -184,7 +186,7 @@ def test_a_pool_dealt_out_wrongly_is_seen(driver: Driver, monkeypatch: pytest.Mo
         given = right(pod, cpus, counts, take)  # type: ignore[arg-type]
         return {name: held if counts.get(name) else cpus for name, held in given.items()}
 
-    monkeypatch.setattr(reference.policy, "partition", wrong)
+    monkeypatch.setattr(reference.cpumanager.policy_static, "partition", wrong)
     case, found = _caught(driver, "1.36")
     assert found.asked.startswith("admit ")
     assert found.asked.endswith(": state file")
@@ -204,8 +206,8 @@ def test_cpus_of_a_pool_that_are_lost_are_seen(
 def test_a_checksum_not_looked_at_is_seen(
     release: str, driver_path: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(reference.layouts, "_checksum", lambda *_: 0)
-    monkeypatch.setattr(reference.layouts, "_CORRUPTED", "checkpoint is fine")
+    monkeypatch.setattr(reference.cpumanager.state.checkpoint, "_checksum", lambda *_: 0)
+    monkeypatch.setattr(reference.cpumanager.state.checkpoint, "_CORRUPTED", "checkpoint is fine")
     made = Driver(driver_path(release))
     _, found = _caught(made, release)
     made.close()
@@ -245,11 +247,11 @@ def test_a_resize_as_another_release_does_it_is_seen(
     made = Driver(driver_path(release))
     assert made.compare(case)[0] is None
 
-    def wrong(self: CPUManager, pod: Pod, active: list[Pod]) -> None:
+    def wrong(self: ContainerManager, pod: Pod) -> None:
         if release == "1.37":
-            self.admit(pod, active)
+            self.admit(pod)
 
-    monkeypatch.setattr(CPUManager, "resize", wrong)
+    monkeypatch.setattr(ContainerManager, "resize", wrong)
     found, _ = made.compare(case)
     made.close()
     assert found is not None

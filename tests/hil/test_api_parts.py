@@ -25,7 +25,7 @@ from hil.safety import RemoveFile, WriteFile
 from hil.shell import NodeUnfit, NodeUsageError
 from pinproof.run import node_options
 from reference import CPUSet, Node
-from reference.checkpoint import Checkpoint
+from reference.cpumanager.state.state_checkpoint import Checkpoint
 from reference.steps import Apply, Kind, KubeletConfig, Pod, PodResources, Start
 
 IMAGE = Image("busybox")

@@ -17,7 +17,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from reference.checkpoint import Checkpoint
+from reference.cpumanager.state.state_checkpoint import Checkpoint
 from reference.cpuset import CPUSet
 from reference.errors import CheckpointError
 

@@ -16,7 +16,7 @@ from conformance.subjects.kubelet.cri import cri_pb2 as pb
 from conformance.subjects.kubelet.cri.regenerate import regenerate
 from conformance.subjects.kubelet.runtime import EXIT_IMAGE, PAUSE_IMAGE, FakeRuntime
 from reference.cpuset import CPUSet
-from reference.runtime import container_id
+from reference.kubelet.runtime import container_id
 
 EMPTY = pb.Empty()
 Ask = Callable[..., Any]

@@ -11,7 +11,7 @@ import topologies
 from conformance.subjects.kubelet import KubeletSubject, cached
 from conformance.subjects.kubelet.node import KubeletNode
 from reference import CPUSet, Release
-from reference.quota import NO_LIMIT, cfs_quota
+from reference.kubelet.cpu_quota import NO_LIMIT, cfs_quota
 from reference.steps import Apply, Container, KubeletConfig, Pod, Start
 
 CONFIG = KubeletConfig(reserved_system_cpus=CPUSet([0]))

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from reference.balance import Balance, nearest
+from reference.cpumanager.fast.balance import Balance, nearest
 
 
 def one_by_one(free: list[int], groups: int, group: int, cpus: int) -> int:

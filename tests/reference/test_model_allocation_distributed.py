@@ -24,8 +24,8 @@ from reference import (
     NotModelled,
 )
 from reference import take_by_topology as take
-from reference.balance import Balance
-from reference.distribution import accounting_error
+from reference.cpumanager.cpu_assignment import accounting_error
+from reference.cpumanager.fast.balance import Balance
 
 
 def threads(cores: int, nodes: int, sockets: int, number: int = 2) -> CPUTopology:

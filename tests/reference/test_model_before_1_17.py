@@ -14,9 +14,11 @@ import pytest
 
 import topologies
 from reference import Checkpoint, CPUSet, Node, NotModelled
-from reference.policy import StaticPolicy, make_policy
+from reference.cpumanager.cpu_manager import make_policy
+from reference.cpumanager.policy_static import StaticPolicy
+from reference.kubelet.configuration import reserved_cpus, reserving
+from reference.machine.topology import CPUTopology
 from reference.releases import OLDEST
-from reference.settings import reserved_cpus, reserving
 from reference.steps import (
     Apply,
     AwaitReconcile,
@@ -34,7 +36,6 @@ from reference.steps import (
     Tamper,
     WriteState,
 )
-from reference.topology import CPUTopology
 from reference.view import Phase, PodView, View
 
 FOUR, EIGHT, TWO_NODES = "1s-1n-4c-smt1", "1s-1n-4c-smt2", "2s-2n-8c-smt2"

@@ -10,7 +10,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 import topologies
 from reference import Checkpoint, CPUSet, IllegalStep, Node, NotModelled
-from reference.qos import as_judged, exclusive_cpus
+from reference.pods.qos import as_judged, exclusive_cpus
 from reference.steps import (
     Apply,
     AwaitReconcile,

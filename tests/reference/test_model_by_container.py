@@ -13,8 +13,8 @@ import pytest
 import topologies
 from reference import CPUSet, Node, NotModelled
 from reference.behaviours import Behaviour
+from reference.kubelet.runtime import container_id
 from reference.releases import has
-from reference.runtime import container_id
 from reference.steps import (
     Apply,
     AwaitReconcile,

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reference import Checkpoint, CheckpointError, CPUSet, NotModelled, glance
-from reference.gojson import JSONError, parse, quote
+from reference.golang.json_text import JSONError, parse, quote
 
 Entries = dict[str, dict[str, str]]
 

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from reference import Checkpoint, CheckpointError, CPUSet
-from reference.checkpoint import exit_status, reported
-from reference.state import State
+from reference.cpumanager.state.state_checkpoint import exit_status, reported
+from reference.cpumanager.state.state_mem import State
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 RESIZE = "InPlacePodVerticalScalingExclusiveCPUs"

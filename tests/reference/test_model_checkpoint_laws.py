@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from conformance import strategies
 from reference import Checkpoint, CheckpointError, CPUSet, glance
-from reference.checkpoint import glance_at_pods
-from reference.spew import text_checksum
+from reference.cpumanager.state.state_checkpoint import glance_at_pods
+from reference.golang.spew import text_checksum
 
 RESIZE = "InPlacePodVerticalScalingExclusiveCPUs"
 POD_LEVEL = "PodLevelResourceManagers"

@@ -11,10 +11,10 @@ import json
 import pytest
 
 from reference import Checkpoint, CheckpointError, CPUSet, NotModelled, glance
-from reference.checkpoint import exit_status, glance_at_pods, reported
-from reference.layouts import Layout, encode
-from reference.spew import fnv32a, struct_checksum, text_checksum
-from reference.state import State
+from reference.cpumanager.state.checkpoint import Layout, encode
+from reference.cpumanager.state.state_checkpoint import exit_status, glance_at_pods, reported
+from reference.cpumanager.state.state_mem import State
+from reference.golang.spew import fnv32a, struct_checksum, text_checksum
 
 POD_LEVEL = {"PodLevelResourceManagers": True}
 RESIZE = {"InPlacePodVerticalScalingExclusiveCPUs": True}

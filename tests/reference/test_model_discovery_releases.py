@@ -12,8 +12,8 @@ import pytest
 
 from reference import Architecture, Cache, DiscoveryError, MachineInfo, NotModelled, discover
 from reference.behaviours import Area, Behaviour
+from reference.machine.topology import Place
 from reference.releases import has
-from reference.topology import Place
 
 CPU, NODE = "sys/devices/system/cpu", "sys/devices/system/node"
 

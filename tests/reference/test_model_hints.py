@@ -9,17 +9,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reference import CPUSet, CPUTopology, NotModelled
-from reference.hints import (
-    ANY,
-    Hint,
+from reference.cpumanager.state.state_mem import State
+from reference.cpumanager.topology_hints import (
     aligned,
     container_hints,
     cpu_hints,
     pod_exclusive_cpus,
     pod_hints,
 )
-from reference.state import State
 from reference.steps import Container, Kind, Pod
+from reference.topologymanager.hint import ANY, Hint
 
 
 def smt(cores: int, numa: int, sockets: int) -> CPUTopology:

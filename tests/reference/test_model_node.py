@@ -18,10 +18,10 @@ from reference import (
     StaticPolicy,
     make_policy,
 )
+from reference.cpumanager.policy import Policy
+from reference.cpumanager.state.state_mem import State
 from reference.errors import StateError
-from reference.policy import Policy
 from reference.releases import NEWEST, AnyRelease
-from reference.state import State
 from reference.steps import (
     Apply,
     AwaitReconcile,

@@ -13,11 +13,12 @@ from hypothesis import strategies as st
 import topologies
 from conformance import strategies
 from reference import CPUManager, CPUSet, IllegalStep, Node, NotModelled, discover, make_policy
-from reference.admission import fault_of_whole
-from reference.checkpoint import glance_at_pods
+from reference.cpumanager.pod_level_resources import empty_pool_fault, partition
+from reference.cpumanager.state.state_checkpoint import glance_at_pods
 from reference.errors import EmptyPodSharedPoolError
-from reference.pod_level import as_decoded, empty_pool_fault, is_guaranteed_alone, partition
-from reference.qos import pod_milli_cpus, qos_class
+from reference.kubelet.admission import fault_of_whole
+from reference.pods.pod_level_resources import as_decoded, is_guaranteed_alone
+from reference.pods.qos import pod_milli_cpus, qos_class
 from reference.steps import (
     Apply,
     Configure,
@@ -299,7 +300,8 @@ def test_a_pool_is_dealt_out_and_comes_back(one: Pod, release: str) -> None:
     manager.sources_ready = True
     before = manager.state.default
     try:
-        manager.allocate_pod(one, [one])
+        manager.active_pods = lambda: [one]
+        manager.allocate_pod(one)
     except EmptyPodSharedPoolError:
         assert manager.state.default == before
         return
@@ -314,7 +316,8 @@ def test_a_pool_is_dealt_out_and_comes_back(one: Pod, release: str) -> None:
     apart = [*owners, *sharers[:1]]
     assert sum(map(len, apart)) == len(CPUSet(cpu for cpus in apart for cpu in cpus))
     assert all(cpus == sharers[0] for cpus in sharers)
-    manager.remove_stale_state([])
+    manager.active_pods = tuple
+    manager.remove_stale_state()
     assert manager.state.default == before
     assert manager.state.pod_entries == manager.state.entries == {}
 

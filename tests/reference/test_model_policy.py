@@ -16,7 +16,7 @@ from reference import (
     StaticPolicy,
     make_policy,
 )
-from reference.policy import require_settings, reserved_milli_cpus
+from reference.cpumanager.cpu_manager import require_settings, reserved_milli_cpus
 from reference.steps import Container, Kind, KubeletConfig, Pod
 
 #: Four cores, siblings i and i + 4.
@@ -37,7 +37,8 @@ def started(state_file: str | None = None) -> CPUManager:
 def admit(manager: CPUManager, *pods: Pod) -> None:
     """Admit the last of the pods; the others are active."""
     for one in pods[-1].containers:
-        manager.allocate(pods[-1], one, pods)
+        manager.active_pods = lambda: pods
+        manager.allocate(pods[-1], one)
 
 
 def held(manager: CPUManager, pod: Pod) -> dict[str, str]:
@@ -274,7 +275,8 @@ def test_a_failed_pod_keeps_what_its_first_container_got_until_it_is_stale() -> 
     with pytest.raises(NotEnoughCPUs):
         admit(manager, pod)
     assert held(manager, pod) == {"a": "1-2,5-6"}
-    manager.remove_stale_state([])
+    manager.active_pods = tuple
+    manager.remove_stale_state()
     assert str(manager.state.default) == "0-7"
 
 
@@ -312,11 +314,13 @@ def test_a_sidecar_keeps_its_cpus() -> None:
 def test_only_the_pod_handled_last_may_reuse() -> None:
     manager = started()
     first = Pod("p", (container("i", "6", Kind.INIT), container("a", "6")))
-    manager.allocate(first, first.containers[0], [first])
+    manager.active_pods = lambda: [first]
+    manager.allocate(first, first.containers[0])
     other = Pod("q", (container("c", "1"),))
-    manager.allocate(other, other.containers[0], [first, other])
+    manager.active_pods = lambda: [first, other]
+    manager.allocate(other, other.containers[0])
     with pytest.raises(NotEnoughCPUs, match="available=0"):
-        manager.allocate(first, first.containers[1], [first, other])
+        manager.allocate(first, first.containers[1])
 
 
 def test_an_allocation_and_a_release_are_two_writes_each() -> None:
@@ -349,7 +353,8 @@ def test_cpus_of_one_pod_come_back_once() -> None:
 
 
 def _sent(manager: CPUManager, *pods: Pod) -> list[tuple[str, str]]:
-    return [(name, str(cpus)) for _, name, cpus in manager.reconcile(pods, lambda *_: True)]
+    manager.active_pods = lambda: pods
+    return [(name, str(cpus)) for _, name, cpus in manager.reconcile(lambda *_: True)]
 
 
 def test_a_shared_container_is_told_once_and_at_each_change_of_the_pool() -> None:
@@ -380,7 +385,7 @@ def test_an_empty_pool_and_a_container_that_does_not_run_are_passed_over() -> No
     manager.state.set_default(CPUSet())
     assert _sent(manager, pod) == []
     manager.state.set_default(SMT.cpus)
-    assert manager.reconcile([pod], lambda *_: False) == []
+    assert manager.reconcile(lambda *_: False) == []
 
 
 def test_a_copy_goes_its_own_way() -> None:

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reference import QuantityError, exclusive_cpus, qos_class
-from reference.qos import pod_milli_cpus
-from reference.quantity import milli_value, quantity, value
+from reference.pods.qos import pod_milli_cpus
+from reference.pods.quantity import milli_value, quantity, value
 from reference.steps import Container, Kind, Pod
 
 

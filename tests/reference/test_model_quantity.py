@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from conformance import strategies
 from reference import QuantityError
 from reference.errors import ConfigurationError
-from reference.quantity import (
+from reference.pods.quantity import (
     QuantityTooWide,
     milli_value,
     quantity,

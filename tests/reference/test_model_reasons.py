@@ -15,10 +15,10 @@ import topologies
 from conformance import strategies
 from conformance.discovered import info_of
 from reference import CPUSet, Node, NotModelled
-from reference.admission import fault_of, fault_of_whole
-from reference.pod_level import as_decoded
-from reference.reasons import Rule, reason_for, reason_of_refusal
-from reference.settings import reserving
+from reference.kubelet.admission import fault_of, fault_of_whole
+from reference.kubelet.configuration import reserving
+from reference.kubelet.reasons import Rule, reason_for, reason_of_refusal
+from reference.pods.pod_level_resources import as_decoded
 from reference.steps import Apply, Container, Kind, KubeletConfig, Pod, PodResources, Start
 from reference.view import Phase, PodView, View
 

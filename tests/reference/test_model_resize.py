@@ -9,10 +9,11 @@ import pytest
 import topologies
 from reference import Checkpoint, CPUManager, CPUSet, discover, make_policy
 from reference.errors import TopologyAffinityError
+from reference.kubelet.container_manager import ContainerManager
+from reference.kubelet.in_place_resize import resize_refusal
 from reference.releases import AnyRelease
-from reference.resize import resize_refusal
 from reference.steps import Container, Kind, KubeletConfig, Pod
-from reference.topology_manager import TopologyManager
+from reference.topologymanager.topology_manager import TopologyManager
 
 OLD = "Resize is infeasible for Guaranteed Pods alongside CPU Manager static policy"
 NEW = 'Resize is infeasible for Guaranteed Pods alongside CPU Manager policy "static"'
@@ -59,7 +60,7 @@ def test_an_init_container_that_ended_has_no_size_to_change() -> None:
     assert resize_refusal(pod("1", kind=Kind.SIDECAR), pod("2", kind=Kind.SIDECAR)) == NEW
 
 
-def manager(release: AnyRelease, policy: str) -> CPUManager:
+def manager(release: AnyRelease, policy: str) -> ContainerManager:
     """On 16 CPUs in two NUMA nodes, with CPU 0 reserved and pod a holding two."""
     info = discover(topologies.machine("2s-2n-8c-smt2-cpustep2-pkgstep2-nodestep4").tree)
     config = KubeletConfig(
@@ -69,32 +70,34 @@ def manager(release: AnyRelease, policy: str) -> CPUManager:
         make_policy(info.cpu_topology(), config, release=release),
         release=release,
         feature_gates=GATE,
-        aligner=TopologyManager(info, config, release=release),
+        active_pods=lambda: [pod("2")],
     )
     made.start(None)
     made.sources_ready = True
-    made.admit(pod("2"), [pod("2")])
-    return made
+    topology_manager = TopologyManager(info, config, release=release)
+    managers = ContainerManager(topology_manager, made, release=release)
+    managers.admit(pod("2"))
+    return managers
 
 
 @pytest.mark.parametrize("policy", ["none", "best-effort", "restricted", "single-numa-node"])
 def test_1_37_leaves_a_resize_alone(policy: str) -> None:
     """No hints, no allocation, no error (``policy_static.go``, 1.37: operations other than add)."""
     made = manager("1.37", policy)
-    before, changes = made.state_file(), made.state.changes
-    made.resize(pod("3"), [pod("3")])
-    made.resize(pod("1"), [pod("1")])
-    assert (made.state_file(), made.state.changes) == (before, changes)
+    before, changes = made.cpu_manager.state_file(), made.cpu_manager.state.changes
+    made.resize(pod("3"))
+    made.resize(pod("1"))
+    assert (made.cpu_manager.state_file(), made.cpu_manager.state.changes) == (before, changes)
 
 
 @pytest.mark.parametrize("policy", ["restricted", "single-numa-node"])
 def test_before_1_37_another_size_is_impossible(policy: str) -> None:
     """docs/facts 6.3: CPUs of another number than requested give an empty list of hints."""
     made = manager("1.36", policy)
-    before = made.state_file()
+    before = made.cpu_manager.state_file()
     with pytest.raises(TopologyAffinityError):
-        made.resize(pod("3"), [pod("3")])
-    assert made.state_file() == before
+        made.resize(pod("3"))
+    assert made.cpu_manager.state_file() == before
 
 
 @pytest.mark.parametrize("policy", ["none", "best-effort"])
@@ -102,10 +105,10 @@ def test_before_1_37_another_size_is_impossible(policy: str) -> None:
 def test_the_cpus_never_follow_the_request(release: str, policy: str) -> None:
     """Nor do they after a restart, which is an admission again (kubernetes/kubernetes#140031)."""
     made = manager(release, policy)
-    before = made.state.get(pod("3").uid, "c")
-    made.resize(pod("3"), [pod("3")])
-    made.admit(pod("3"), [pod("3")])
-    assert before == made.state.get(pod("3").uid, "c")
+    before = made.cpu_manager.state.get(pod("3").uid, "c")
+    made.resize(pod("3"))
+    made.admit(pod("3"))
+    assert before == made.cpu_manager.state.get(pod("3").uid, "c")
     assert before is not None
     assert len(before) == 2
 
@@ -114,23 +117,23 @@ def test_a_baseline_is_what_was_given_first() -> None:
     """docs/facts 12.4: kept by 1.37 while the resize gate is on, and dropped with the entry."""
     made = manager("1.37", "none")
     uid = pod("2").uid
-    first = made.state.get(uid, "c")
-    assert made.state.baselines == {uid: {"c": first}}
-    made.state.set(uid, "c", CPUSet([1]))
-    restored = Checkpoint.loads(made.state_file(), release="1.37", feature_gates=GATE)
+    first = made.cpu_manager.state.get(uid, "c")
+    assert made.cpu_manager.state.baselines == {uid: {"c": first}}
+    made.cpu_manager.state.set(uid, "c", CPUSet([1]))
+    restored = Checkpoint.loads(made.cpu_manager.state_file(), release="1.37", feature_gates=GATE)
     assert restored.baselines == {uid: {"c": first}}
-    made.remove_container(uid, "c")
-    assert made.state.baselines == {}
+    made.cpu_manager.remove_container(uid, "c")
+    assert made.cpu_manager.state.baselines == {}
 
 
 def test_a_manager_that_starts_on_a_file_with_baselines_keeps_them() -> None:
     """Without any it takes the entries for them."""
     made = manager("1.37", "none")
-    text, uid = made.state_file(), pod("2").uid
-    again = manager("1.37", "none")
+    text, uid = made.cpu_manager.state_file(), pod("2").uid
+    again = manager("1.37", "none").cpu_manager
     again.start(text)
     assert again.state.keeps_baselines
-    assert again.state.baselines == made.state.baselines
+    assert again.state.baselines == made.cpu_manager.state.baselines
     plain = Checkpoint.loads(text, release="1.37").dumps(release="1.37")
     again.start(plain)
-    assert again.state.baselines == {uid: {"c": made.state.get(uid, "c")}}
+    assert again.state.baselines == {uid: {"c": made.cpu_manager.state.get(uid, "c")}}

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reference.sysfs import SysFS, Unreadable
+from reference.machine.sysfs import SysFS, Unreadable
 
 CPU, NODE = "sys/devices/system/cpu", "sys/devices/system/node"
 # Names on either side of the slash in the order of characters, and one that is no text.

@@ -10,12 +10,14 @@ from dataclasses import replace
 import pytest
 
 from reference import ConfigurationError, CPUSet, NotModelled
-from reference.discovery import MachineInfo, NUMANode
 from reference.errors import InvalidConfiguration, NotEnoughCPUs, TopologyAffinityError
-from reference.hints import ANY, Hint
-from reference.merging import Merger
+from reference.kubelet.admission import refusal_of
+from reference.machine.discovery import MachineInfo, NUMANode
 from reference.steps import Container, Kind, KubeletConfig, Pod
-from reference.topology_manager import TopologyManager, TopologyPolicy, refusal_of
+from reference.topologymanager.hint import ANY, Hint
+from reference.topologymanager.policy import Merger
+from reference.topologymanager.topology_manager import TopologyManager
+from reference.topologymanager.validation import TopologyPolicy
 
 CLOSEST, LIMIT = "prefer-closest-numa-nodes", "max-allowable-numa-nodes"
 GATE = "TopologyManagerPolicyOptions"

@@ -4,9 +4,9 @@ What belongs here: the node without its CPU manager: manifests, the runtime's co
 of pods, the state file while the kubelet is down, and when the CPU manager is asked what. What
 never does: which CPUs anybody gets, or a pod's admission, as far as the program decides it.
 
-What a kubelet checks of a pod besides is the model's (``reference.admission``): the program has a
-CPU manager and a Topology Manager, and no more. After every step everything that it sets off has
-happened, one reconcile round included.
+What a kubelet checks of a pod besides is the model's (``reference.kubelet.admission``): the program
+has a CPU manager and a Topology Manager, and no more. After every step everything that it sets off
+has happened, one reconcile round included.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from conformance.subjects.exec.program import Hangs, Panicked, Program
 from conformance.subjects.kubelet.config import settings_of_cpus
 from conformance.subjects.kubelet.manifests import manifest
 from reference import CPUSet, CPUSetParseError, NotModelled
-from reference.admission import fault_of, lack_of_cpus, refusal
 from reference.behaviours import Behaviour
-from reference.checkpoint import glance
+from reference.cpumanager.cpu_manager import reserved_milli_cpus
+from reference.cpumanager.state.state_checkpoint import glance
 from reference.errors import ConfigurationError, InvalidConfiguration
-from reference.pod_level import as_decoded
-from reference.policy import reserved_milli_cpus
-from reference.qos import qos_class
+from reference.kubelet.admission import fault_of, lack_of_cpus, refusal
+from reference.kubelet.runtime import Runtime
+from reference.pods.pod_level_resources import as_decoded
+from reference.pods.qos import qos_class
 from reference.releases import has
-from reference.runtime import Runtime
 from reference.steps import (
     Apply,
     AwaitReconcile,
@@ -50,7 +50,7 @@ from reference.steps import (
     Tamper,
     WriteState,
 )
-from reference.topology_manager import faults_of_settings
+from reference.topologymanager.validation import faults_of_settings
 from reference.view import Phase, PodView, View
 from topologies import Machine
 

@@ -29,9 +29,9 @@ from conformance.subjects.kubelet.releases import Minor
 from conformance.subjects.kubelet.runtime import FakeRuntime
 from conformance.subjects.kubelet.sandbox import AREA, STATE_DIR, Sandbox
 from conformance.subjects.processor import ProcessorTime, processor_time
-from reference.checkpoint import glance
+from reference.cpumanager.state.state_checkpoint import glance
+from reference.cpumanager.state.state_mem import by_pod
 from reference.cpuset import CPUSet
-from reference.state import by_pod
 from reference.steps import (
     Apply,
     AwaitReconcile,

@@ -26,7 +26,7 @@ from conformance.subjects.kubelet.bell import Bell
 from conformance.subjects.kubelet.cri import cri_pb2 as pb
 from conformance.subjects.kubelet.cri.service import CallError, serve
 from reference.cpuset import CPUSet, CPUSetParseError
-from reference.runtime import container_id
+from reference.kubelet.runtime import container_id
 
 #: Containers of this image exit at once; those of any other run for ever.
 EXIT_IMAGE: Final = "pinproof.invalid/exit:1"

@@ -1,0 +1,173 @@
+"""Where each of the kubelet's functions stands in ``reference/``: docs/go-to-python.md.
+
+    python -m benchmarks.go_to_python > docs/go-to-python.md
+
+A counterpart names the function in its docstring, as ````takeFullCores````. Left out are functions
+that decide nothing: getters, names, logs and metrics.
+"""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+ROOT: Final = Path(__file__).parents[1] / "reference"
+RELEASE: Final = "1.37"
+_HEAD: Final = ("| Go | Python | in `reference/` |", "| --- | --- | --- |")
+
+#: The kubelet's files below ``pkg/kubelet/cm``, and for each the files that stand for it here with
+#: the functions and types in them.
+NAMES: Final[dict[str, dict[str, str]]] = {
+    "cpumanager/cpu_assignment.go": {
+        "cpumanager/cpu_assignment.py": """
+            mean standardDeviation numaOrSocketsFirstFuncs numaFirst socketsFirst
+            takeFullFirstLevel takeFullSecondLevel cpuAccumulator newCPUAccumulator
+            isNUMANodeFree isSocketFree isUncoreCacheFree isCoreFree freeNUMANodes freeSockets
+            freeUncoreCache freeCores freeCPUs sort sortAvailableNUMANodes sortAvailableSockets
+            sortAvailableUncoreCaches sortAvailableCores sortCPUsPacked sortCPUsSpread
+            sortAvailableCPUsPacked sortAvailableCPUsSpread take takeFullNUMANodes takeFullSockets
+            takeFullUncore takePartialUncore takeUncoreCache takeFullCores takeRemainingCPUs
+            rangeNUMANodesNeededToSatisfy needsAtLeast isSatisfied isFailed iterateCombinations
+            takeByTopologyNUMAPacked takeByTopologyNUMADistributed
+        """,
+    },
+    "cpumanager/policy_static.go": {
+        "cpumanager/policy_static.py": """
+            staticPolicy NewStaticPolicy Start validateState GetAllocatableCPUs GetAvailableCPUs
+            updateCPUsToReuse Allocate allocateForAdd AllocatePod allocatePodForAdd
+            enforceSMTAlignment getAssignedCPUsOfSiblings RemoveContainer allocateCPUs
+            guaranteedCPUs podGuaranteedCPUs takeByTopology GetTopologyHints GetPodTopologyHints
+            """,
+        "cpumanager/topology_hints.py": """
+            getTopologyHintsForAdd getPodTopologyHintsForAdd generateCPUTopologyHints
+            isHintSocketAligned getAlignedCPUs
+        """,
+        "cpumanager/pod_level_resources.py": "validatePodScopeResources",
+        "pods/qos.py": "isIntegralCPUAmount",
+    },
+    "cpumanager/policy_none.go": {
+        "cpumanager/policy_none.py": "nonePolicy NewNonePolicy Start",
+    },
+    "cpumanager/policy_options.go": {
+        "cpumanager/policy_options.py": """
+            CheckPolicyOptionAvailable NewStaticPolicyOptions ValidateStaticPolicyOptions
+        """,
+    },
+    "cpumanager/cpu_manager.go": {
+        "cpumanager/cpu_manager.py": """
+            manager NewManager Start Allocate AllocatePod AddContainer RemoveContainer
+            GetTopologyHints GetPodTopologyHints GetCPUAffinity removeStaleState reconcileState
+        """,
+    },
+    "cpumanager/state/state_checkpoint.go": {
+        "cpumanager/state/state_checkpoint.py": """
+            restoreState storeState loadAndMigrateCheckpointV4 loadAndMigrateCheckpointV3
+            loadCheckpointV2
+        """,
+    },
+    "cpumanager/state/checkpoint.go": {
+        "cpumanager/state/checkpoint.py": """
+            newCPUManagerCheckpoint MarshalCheckpoint UnmarshalCheckpoint VerifyChecksum
+        """,
+    },
+    "cpumanager/state/state_mem.go": {
+        "cpumanager/state/state_mem.py": """
+            stateMemory NewMemoryState GetCPUSet SetCPUSet SetDefaultCPUSet SetPodCPUSet Delete
+            DeletePod ClearState
+        """,
+    },
+    "cpumanager/topology/topology.go": {
+        "machine/topology.py": """
+            CPUTopology CPUsPerCore CPUsPerSocket CPUsPerUncore CPUsInNUMANodes CPUsInSockets
+            CPUsInCores CPUsInUncoreCaches AreNUMANodesInSameSocket
+        """,
+        "machine/machineinfo.py": "Discover getUniqueCoreID getUncoreCacheID",
+        "cpumanager/cpu_assignment.py": "CoresNeededInUncoreCache",
+    },
+    "topologymanager/topology_manager.go": {
+        "topologymanager/topology_manager.py": "manager NewManager Admit TopologyAffinityError",
+        "topologymanager/hint.py": "TopologyHint",
+    },
+    "topologymanager/policy.go": {
+        "topologymanager/policy.py": """
+            HintMerger NewHintMerger Merge compare mergePermutation narrowestHint
+            maxOfMinAffinityCounts iterateAllProviderTopologyHints
+        """,
+        "topologymanager/topology_manager.py": "filterProvidersHints",
+    },
+    "topologymanager/policy_single_numa_node.go": {
+        "topologymanager/topology_manager.py": "canAdmitPodResult filterSingleNumaHints Merge",
+    },
+    "topologymanager/policy_options.go": {
+        "topologymanager/policy_options.py": "CheckPolicyOptionAvailable NewPolicyOptions",
+    },
+    "topologymanager/numa_info.go": {
+        "topologymanager/policy.py": "Closest Narrowest CalculateAverageFor",
+        "topologymanager/topology_manager.py": "NewNUMAInfo DefaultAffinityMask",
+    },
+    "topologymanager/scope_container.go": {
+        "topologymanager/topology_manager.py": "containerScope calculateAffinity",
+    },
+    "topologymanager/scope_pod.go": {
+        "topologymanager/topology_manager.py": """
+            podScope admitUsingContainerResources admitUsingPodResources
+        """,
+    },
+}
+
+
+def rows() -> Iterator[tuple[str, str, str, str]]:
+    """The kubelet's file, its function, the file here and the names of the counterparts in it, one
+    after the other; ``""`` where none names the function."""
+    for go_file, files in NAMES.items():
+        for python_file, names in files.items():
+            documented = list(docstrings(ROOT / python_file))
+            for name in names.split():
+                found = [own for own, text in documented if f"``{name}``" in text]
+                yield go_file, name, python_file, ", ".join(found)
+
+
+def docstrings(path: Path) -> Iterator[tuple[str, str]]:
+    """The classes, functions and methods of a file by their names, with their docstrings."""
+
+    def walk(nodes: list[ast.stmt], around: str) -> Iterator[tuple[str, str]]:
+        for node in nodes:
+            if isinstance(node, ast.ClassDef | ast.FunctionDef):
+                name = f"{around}{node.name}"
+                yield name, ast.get_docstring(node) or ""
+                if isinstance(node, ast.ClassDef):
+                    yield from walk(node.body, f"{name}.")
+
+    yield from walk(ast.parse(path.read_text(encoding="utf-8")).body, "")
+
+
+def page() -> str:
+    """The page."""
+    lines = [
+        "# From Go to Python",
+        "",
+        f"Where the functions of the kubelet's CPU manager and Topology Manager ({RELEASE}, below",
+        "`pkg/kubelet/cm`) stand in `reference/`. `python -m benchmarks.go_to_python` writes this",
+        "page from the docstrings.",
+    ]
+    shown = ""
+    for go_file, name, python_file, found in rows():
+        if go_file != shown:
+            shown = go_file
+            lines += [
+                "",
+                f"## {go_file}",
+                "",
+                "| Go | Python | in `reference/` |",
+                "| --- | --- | --- |",
+            ]
+        counterparts = ", ".join(f"`{one}`" for one in found.split(", "))
+        lines.append(f"| `{name}` | {counterparts} | {python_file} |")
+    return "\n".join(lines) + "\n"
+
+
+if __name__ == "__main__":
+    sys.stdout.write(page())

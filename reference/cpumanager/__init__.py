@@ -1,0 +1,1 @@
+"""The CPU manager: ``pkg/kubelet/cm/cpumanager``."""

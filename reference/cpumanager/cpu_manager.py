@@ -1,0 +1,246 @@
+"""The CPU manager: one policy, one state, and what was last sent to the runtime.
+
+What belongs here: what happens at start, at admission, when a container is created, and in a
+reconcile round. What never does: choosing CPUs (``policy_static``), or the rest of the kubelet
+(``node``). Source: ``pkg/kubelet/cm/cpumanager/cpu_manager.go``, 1.18 to 1.37.
+
+Nothing is freed when a container ends. What no active pod needs any more is *stale*, and goes at
+the next admission or reconcile round, once all pod sources have been heard. A reconcile round
+sends a container its CPUs only where they differ from what was sent to it last, so a cpuset that
+somebody else changed is left alone; up to 1.21 it sent every container its CPUs, every time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from copy import copy
+
+from reference.behaviours import Behaviour
+from reference.cpumanager.policy import Policy
+from reference.cpumanager.policy_none import new_none_policy
+from reference.cpumanager.policy_options import require_options_allowed
+from reference.cpumanager.policy_static import new_static_policy
+from reference.cpumanager.state.state_checkpoint import Checkpoint, keeps_baselines
+from reference.cpumanager.state.state_mem import State
+from reference.cpuset import CPUSet
+from reference.errors import ConfigurationError, NotModelled
+from reference.machine.topology import CPUTopology
+from reference.pods.quantity import QuantityTooWide, reserved_milli
+from reference.releases import NEWEST, AnyRelease, has
+from reference.steps import Container, KubeletConfig, Pod
+from reference.topologymanager.hint import Hint
+
+__all__ = ["CPUManager", "make_policy", "require_settings", "reserved_milli_cpus"]
+
+
+class CPUManager:
+    """``manager``: the CPU manager of one run of the kubelet.
+
+    It is a hint provider of the Topology Manager. ``active_pods`` says which pods are active, the
+    one that is being admitted among them.
+
+    ``sources_ready`` says whether all pod sources have been heard; until then nothing is stale.
+    ``last_admitted_stays``: whether the pod admitted last counts as active, even when it was
+    refused."""
+
+    def __init__(
+        self,
+        policy: Policy,
+        *,
+        release: AnyRelease = NEWEST,
+        feature_gates: Mapping[str, bool] | None = None,
+        active_pods: Callable[[], Iterable[Pod]] = tuple,
+    ) -> None:
+        self.policy = policy
+        self.active_pods = active_pods
+        self.state = State(policy.name)
+        self.sources_ready = False
+        self._release = release
+        self._always = not has(release, Behaviour.UPDATED_ON_CHANGE)
+        self.last_admitted_stays = has(release, Behaviour.LAST_ADMITTED_STAYS)
+        self._last_admitted: tuple[Pod, ...] = ()
+        self._feature_gates = dict(feature_gates or {})
+        self._last_sent: dict[tuple[str, str], CPUSet] = {}
+        self._known: set[tuple[str, str]] = set()
+
+    def start(
+        self, state_file: str | None, containers: Mapping[str, tuple[str, str]] | None = None
+    ) -> None:
+        """``Start``: restore the state and have the policy judge it.
+
+        ``containers``: (pod uid, container name) by the ids of the runtime's containers. Raises
+        :class:`CheckpointError`, :class:`StateError`; afterwards the manager is of no use.
+        """
+        self._known = set((containers or {}).values())
+        self.state = self.restore(state_file, containers or {})
+        self.policy.start(self.state)
+
+    def restore(self, state_file: str | None, containers: Mapping[str, tuple[str, str]]) -> State:
+        """The state from the file; a fresh one where there is none."""
+        baselines = keeps_baselines(self._release, self._feature_gates)
+        if state_file is None:
+            return State.fresh(self.policy.name, keeps_baselines=baselines)
+        checkpoint = Checkpoint.loads(
+            state_file,
+            policy=self.policy.name,
+            release=self._release,
+            feature_gates=self._feature_gates,
+            containers=containers,
+        )
+        return State.restored(checkpoint, keeps_baselines=baselines)
+
+    def copy(self) -> CPUManager:
+        """An independent copy; the policy, whose facts never change, is copied flat."""
+        twin = copy(self)
+        twin.policy = copy(self.policy)
+        twin.state = self.state.copy()
+        twin._last_sent = dict(self._last_sent)
+        twin._known = set(self._known)
+        return twin
+
+    def state_file(self) -> str:
+        """The text of the state file as it would be written now."""
+        return self.state.checkpoint().dumps(
+            release=self._release, feature_gates=self._feature_gates
+        )
+
+    def allocate(self, pod: Pod, container: Container, hint: Hint | None = None) -> None:
+        """``Allocate``: admission of one container, near the NUMA nodes of ``hint`` (``None``:
+        anywhere). Raises :class:`AllocationError`."""
+        self.begin_admission(pod)
+        self.policy.allocate(self.state, pod, container, hint)
+
+    def allocate_pod(self, pod: Pod, hint: Hint | None = None) -> None:
+        """``AllocatePod``: admission of a whole pod with pod-level resources, as
+        :meth:`allocate`."""
+        self.begin_admission(pod)
+        self.policy.allocate_pod(self.state, pod, hint)
+
+    def hints(self, pod: Pod, container: Container) -> list[Hint] | None:
+        """``GetTopologyHints``: where the container's CPUs could be. ``None``: no preference; an
+        empty list: nowhere."""
+        self.begin_admission(pod)
+        return self.policy.hints(self.state, pod, container)
+
+    def pod_hints(self, pod: Pod) -> list[Hint] | None:
+        """``GetPodTopologyHints``: the same for a whole pod."""
+        self.begin_admission(pod)
+        return self.policy.pod_hints(self.state, pod)
+
+    def begin_admission(self, pod: Pod) -> None:
+        """Whenever the manager is asked something at admission, it first clears away what is
+        stale."""
+        if self.last_admitted_stays:
+            self._last_admitted = (pod,)
+        self.remove_stale_state()
+
+    def affinity(self, uid: str, container: str) -> CPUSet:
+        """``GetCPUAffinity``: the CPUs a container is created with: its own, or the shared pool.
+        The empty set asks for nothing."""
+        own = self.state.get(uid, container)
+        return self.state.default if own is None else own
+
+    def add_container(self, uid: str, container: str) -> None:
+        """``AddContainer``: a container is about to start; CPUs of its own count as sent."""
+        own = self.state.get(uid, container)
+        if own is not None:
+            self._last_sent[uid, container] = own
+        self._known.add((uid, container))
+
+    def remove_container(self, uid: str, container: str) -> None:
+        """``RemoveContainer``: forget a container and take its CPUs back."""
+        self.policy.remove_container(self.state, uid, container)
+        self._last_sent.pop((uid, container), None)
+        self._known.discard((uid, container))
+
+    def remove_stale_state(self) -> None:
+        """``removeStaleState``: forget what belongs to no container of an active pod."""
+        if not self.sources_ready:
+            return
+        wanted = {
+            pod.uid: {one.name for one in pod.containers}
+            for pod in (*self.active_pods(), *self._last_admitted)
+        }
+        stale = [
+            (uid, name)
+            for uid, named in self.state.entries.items()
+            for name in named
+            if name not in wanted.get(uid, ())
+        ]
+        stale += sorted(key for key in self._known if key[0] not in wanted)
+        for uid, name in stale:
+            self.remove_container(uid, name)
+
+    def reconcile(self, running: Callable[[str, str], bool]) -> list[tuple[str, str, CPUSet]]:
+        """``reconcileState``, one round: the (pod uid, container, CPUs) that are sent to the
+        runtime, in order. Containers that do not run are passed over, and so is an empty shared
+        pool. The policy ``none`` has no rounds."""
+        if self.policy.name == "none":
+            return []
+        self.remove_stale_state()
+        sent = []
+        for pod in self.active_pods():
+            for container in pod.containers:
+                key = (pod.uid, container.name)
+                if not running(*key):
+                    continue
+                self._known.add(key)
+                desired = self.affinity(*key)
+                if desired and (self._always or desired != self._last_sent.get(key, CPUSet())):
+                    self._last_sent[key] = desired
+                    sent.append((*key, desired))
+        return sent
+
+
+def make_policy(
+    topology: CPUTopology, config: KubeletConfig, *, release: AnyRelease = NEWEST
+) -> Policy:
+    """``NewManager``: the policy that ``config`` names, ready for :meth:`Policy.start`.
+
+    Raises :class:`ConfigurationError` with the kubelet's text.
+    """
+    require_settings(topology, config, release=release)
+    if config.policy == "none":
+        return new_none_policy(config, release)
+    if config.policy != "static":
+        raise ConfigurationError(f'unknown policy: "{config.policy}"')
+    amount = reserved_milli_cpus(config, release=release)
+    return new_static_policy(topology, config, amount, release=release)
+
+
+def require_settings(
+    topology: CPUTopology, config: KubeletConfig, *, release: AnyRelease = NEWEST
+) -> None:
+    """Refuse what the kubelet does before it makes any manager (``cmd/kubelet/app/server.go``).
+    Raises :class:`ConfigurationError`."""
+    _require_reservable(topology, config.reserved_system_cpus or CPUSet(), release)
+    if has(release, Behaviour.POLICY_OPTIONS):
+        require_options_allowed(config.policy_options, config.feature_gates, release=release)
+
+
+def _require_reservable(topology: CPUTopology, reserved: CPUSet, release: AnyRelease) -> None:
+    if not has(release, Behaviour.RESERVED_CPUS_ARE_ONLINE):
+        if reserved and max(reserved) >= topology.num_cpus:
+            raise ConfigurationError(f'Invalid cpuset "{reserved}" specified by --reserved-cpus')
+    elif not reserved <= topology.cpus:
+        raise ConfigurationError(
+            f"reserved-cpus: {reserved} is not a subset of online-cpus: {topology.cpus}"
+        )
+
+
+def reserved_milli_cpus(config: KubeletConfig, *, release: AnyRelease = NEWEST) -> int:
+    """The cpu reservation in thousandths: the size of an explicit list, which takes the place of
+    the amounts (from 1.17 on), or system and kube reservation together, as ``release`` rounds
+    them. Raises :class:`ConfigurationError` with the kubelet's text for what is no quantity."""
+    if config.reserved_system_cpus and has(release, Behaviour.RESERVED_CPU_LIST):
+        return len(config.reserved_system_cpus) * 1000
+    for flag, text in (("kube", config.kube_reserved), ("system", config.system_reserved)):
+        try:
+            reserved_milli(text, release=release)
+        except QuantityTooWide as error:
+            raise NotModelled(f"a cpu reservation: {error}") from error
+        except ConfigurationError as error:
+            failing = f"--{flag}-reserved value failed to parse: "
+            named = has(release, Behaviour.RESERVATION_FLAG_NAMED)
+            raise ConfigurationError(f"{failing if named else ''}{error}") from error
+    return reserved_milli(config.system_reserved, config.kube_reserved, release=release)

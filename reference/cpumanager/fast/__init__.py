@@ -1,0 +1,1 @@
+"""Quicker ways to the same answers, for budgets that were measured."""

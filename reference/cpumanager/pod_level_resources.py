@@ -1,0 +1,74 @@
+"""Pod-level resources in the static policy: CPUs of a whole pod, and how its containers share them.
+
+What belongs here: how many CPUs a pod asks for as a whole, whether its containers can share them,
+and how they do. What never does: what a manifest says of them (``reference.pods``), or choosing
+CPUs on the machine (``policy_static``).
+Source: ``policy_static.go`` (``AllocatePod``, ``validatePodScopeResources``), 1.36 and 1.37;
+KEP-5526.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from reference.cpuset import CPUSet
+from reference.pods.quantity import milli_value, quantity, value
+from reference.steps import Kind, Pod
+
+__all__ = ["empty_pool_fault", "partition", "pod_total"]
+
+
+def pod_total(pod: Pod) -> int:
+    """How many CPUs a Guaranteed pod with pod-level resources asks for; 0 if that is no whole
+    number (``podGuaranteedCPUs``)."""
+    text = pod.resources.cpu_request if pod.resources else None
+    if text is None:
+        return 0
+    amount = quantity(text)
+    whole = value(amount)
+    return whole if whole * 1000 == milli_value(amount) else 0
+
+
+def empty_pool_fault(pod: Pod, total: int, counts: Mapping[str, int]) -> str:
+    """Why a pod of ``total`` CPUs is refused; ``""`` if its shared containers have CPUs to run on
+    (``validatePodScopeResources``). ``counts``: exclusive CPUs of each container, by name."""
+    taken, shares = 0, False
+    for container in pod.containers:
+        count = counts.get(container.name, 0)
+        if container.kind is Kind.INIT:
+            if not count and taken >= total:
+                return "pod rejected, pod has shared init containers but no cpus available for them"
+        elif count:
+            taken += count
+        else:
+            shares = True
+    if shares and taken >= total:
+        return (
+            "pod rejected, sum of exclusive container cpu requests equals pod budget, "
+            "leaving no cpus for shared containers"
+        )
+    return ""
+
+
+def partition(
+    pod: Pod,
+    cpus: CPUSet,
+    counts: Mapping[str, int],
+    take: Callable[[CPUSet, int], CPUSet],
+) -> dict[str, CPUSet]:
+    """What each container of the pod gets out of the pod's ``cpus``, by name.
+
+    ``take`` chooses a number of CPUs out of some. Init containers come one at a time and may have
+    all that sidecars have not taken so far; then app containers take theirs in turn, and whoever
+    has none of its own shares what is left. Raises what ``take`` raises.
+    """
+    given: dict[str, CPUSet] = {}
+    left = cpus
+    for container in pod.containers:
+        count = counts.get(container.name, 0)
+        if container.kind is Kind.INIT:
+            given[container.name] = take(left, count) if count else left
+        elif count:
+            given[container.name] = take(left, count)
+            left -= given[container.name]
+    return {one.name: given.get(one.name, left) for one in pod.containers}

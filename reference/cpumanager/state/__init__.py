@@ -1,0 +1,1 @@
+"""The CPU manager's state and its file: ``pkg/kubelet/cm/cpumanager/state``."""

@@ -1,0 +1,156 @@
+"""Feature gates that decide anything about CPUs: name, stage and default by release.
+
+What belongs here: which gates a release knows, and whether one is on. What never does: what a gate
+changes, which lives where it is used and asks :func:`enabled`.
+Source: ``pkg/features/kube_features.go``, 1.8 to 1.37.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+from functools import lru_cache
+from typing import Final, NamedTuple
+
+from reference.behaviours import Behaviour
+from reference.releases import NEWEST, AnyRelease, Release, has
+
+__all__ = ["GATES", "Gate", "Maturity", "Stage", "enabled", "refusal", "stage_of"]
+
+
+class Maturity(Enum):
+    """How ready a gate is; the value is what the kubelet calls it."""
+
+    ALPHA = "ALPHA"
+    BETA = "BETA"
+    GA = "GA"
+    DEPRECATED = "DEPRECATED"
+
+
+_ALPHA, _BETA, _GA, _DEPRECATED = Maturity
+
+
+class Stage(NamedTuple):
+    """What a gate is from a minor on, or from the first release with a behaviour on. A gate that is
+    GA is on whatever it is set to."""
+
+    since: int | Behaviour
+    maturity: Maturity
+    default: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Gate:
+    """A gate with its stages, first one first.
+
+    ``refused_off_since``: the first minor that panics where it is off. ``last``: the last minor
+    that knows it.
+    """
+
+    stages: tuple[Stage, ...]
+    refused_off_since: int | None = None
+    last: int | None = None
+
+
+#: Every gate by its name.
+GATES: Final[Mapping[str, Gate]] = {
+    "CPUManager": Gate(
+        (
+            Stage(8, _ALPHA, False),
+            Stage(Behaviour.CPU_MANAGER_ON, _BETA, True),
+            Stage(26, _GA, True),
+        ),
+    ),
+    "CPUManagerPolicyAlphaOptions": Gate((Stage(Behaviour.OPTION_MATURITY, _ALPHA, False),)),
+    "CPUManagerPolicyBetaOptions": Gate((Stage(Behaviour.OPTION_MATURITY, _BETA, True),)),
+    "CPUManagerPolicyOptions": Gate(
+        (
+            Stage(Behaviour.POLICY_OPTIONS, _ALPHA, False),
+            Stage(Behaviour.OPTIONS_GATE_ON, _BETA, True),
+            Stage(Behaviour.OPTIONS_UNGATED, _GA, True),
+        ),
+        refused_off_since=33,
+    ),
+    "DisableCPUQuotaWithExclusiveCPUs": Gate(
+        (
+            Stage(Behaviour.NO_QUOTA_ON_EXCLUSIVE_CPUS, _BETA, True),
+            Stage(36, _DEPRECATED, True),
+        ),
+        refused_off_since=37,
+    ),
+    "InPlacePodVerticalScalingExclusiveCPUs": Gate((Stage(32, _ALPHA, False),)),
+    "KubeletInUserNamespace": Gate((Stage(22, _ALPHA, False), Stage(37, _BETA, True))),
+    "PodLevelResourceManagers": Gate(
+        (Stage(Behaviour.POD_LEVEL_MANAGERS, _ALPHA, False), Stage(37, _BETA, False)),
+    ),
+    "PodLevelResources": Gate(
+        (
+            Stage(Behaviour.POD_LEVEL_RESOURCES, _ALPHA, False),
+            Stage(Behaviour.POD_LEVEL_RESOURCES_SKIPPED, _BETA, True),
+        ),
+        # It is not locked, but what depends on it is on by itself.
+        refused_off_since=36,
+    ),
+    "TopologyManager": Gate(
+        (
+            Stage(Behaviour.TOPOLOGY_MANAGER, _ALPHA, False),
+            Stage(Behaviour.TOPOLOGY_MANAGER_ON, _BETA, True),
+            Stage(Behaviour.TOPOLOGY_MANAGER_UNGATED, _GA, True),
+        ),
+        refused_off_since=27,
+        last=28,
+    ),
+    "TopologyManagerPolicyAlphaOptions": Gate((Stage(Behaviour.TOPOLOGY_OPTIONS, _ALPHA, False),)),
+    "TopologyManagerPolicyBetaOptions": Gate(
+        (
+            Stage(Behaviour.TOPOLOGY_OPTIONS, _BETA, False),
+            Stage(Behaviour.TOPOLOGY_OPTIONS_ON, _BETA, True),
+        ),
+    ),
+    "TopologyManagerPolicyOptions": Gate(
+        (
+            Stage(Behaviour.TOPOLOGY_OPTIONS, _ALPHA, False),
+            Stage(Behaviour.TOPOLOGY_OPTIONS_ON, _BETA, True),
+            Stage(Behaviour.TOPOLOGY_OPTIONS_STABLE, _GA, True),
+        ),
+        refused_off_since=36,
+    ),
+}
+
+
+@lru_cache(maxsize=1024)
+def stage_of(name: str, release: AnyRelease) -> Stage | None:
+    """What a gate is in a release; ``None`` where the release does not know it yet."""
+    reached = [stage for stage in GATES[name].stages if _reached(stage.since, release)]
+    return reached[-1] if reached else None
+
+
+def enabled(
+    name: str, given: Mapping[str, bool] | None = None, *, release: AnyRelease = NEWEST
+) -> bool:
+    """Whether a gate is on in a kubelet that was ``given`` these values; off where the release
+    does not know it yet."""
+    stage = stage_of(name, release)
+    if stage is None:
+        return False
+    return stage.maturity is Maturity.GA or (given or {}).get(name, stage.default)
+
+
+def refusal(name: str, on: bool, release: AnyRelease) -> str:
+    """Why a kubelet of this release panics over the value of a gate that it has known; ``""`` if
+    it does not."""
+    gate, minor = GATES[name], _minor(release)
+    if gate.last is not None and minor > gate.last:
+        return f"feature gate {name}: {release} knows it no more, and panics"
+    if not on and gate.refused_off_since is not None and minor >= gate.refused_off_since:
+        return f"feature gate {name} off: {release} panics"
+    return ""
+
+
+def _reached(since: int | Behaviour, release: AnyRelease) -> bool:
+    return has(release, since) if isinstance(since, Behaviour) else _minor(release) >= since
+
+
+def _minor(release: AnyRelease) -> int:
+    return (Release.parse(release) if isinstance(release, str) else release).minor

@@ -1,0 +1,1 @@
+"""What Go's libraries make of texts: numbers, JSON, printed values."""

@@ -1,0 +1,239 @@
+"""JSON as Go's ``encoding/json`` reads and writes it.
+
+What belongs here: syntax with Go's error texts, and Go's way to write a string. What never does:
+what type a value ought to have (``json_decode``), and what a document means.
+
+Go checks the syntax of the whole text first, byte by byte, and only then decodes. Source: Go 1.26.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, Final, TypeAlias
+
+from reference.errors import NotModelled
+from reference.golang.strconv import go_quote
+
+__all__ = ["JSONError", "Members", "Number", "Value", "object_text", "parse", "quote", "utf8"]
+
+
+class JSONError(ValueError):
+    """Go refuses the text; ``str()`` is Go's error."""
+
+
+class Number(str):
+    """A JSON number, as it was written."""
+
+    __slots__ = ()
+
+
+class Members(list[tuple[str, Any]]):
+    """A JSON object: its members in order, equal keys included."""
+
+
+#: ``None``, ``bool``, ``str``, :class:`Number`, ``list`` or :class:`Members`.
+Value: TypeAlias = Any
+
+_MAX_DEPTH: Final = 200  # Go's is 10000; nothing that a kubelet wrote comes near either
+_BLANKS: Final = re.compile(rb"[ \t\r\n]*")
+_PLAIN: Final = re.compile(rb'[^"\\\x00-\x1f]*')
+_DIGITS: Final = re.compile(rb"[0-9]*")
+_WORDS: Final = {b"t": (b"true", True), b"f": (b"false", False), b"n": (b"null", None)}
+_STARTS: Final = frozenset(b'{["-0123456789tfn')
+
+
+def utf8(text: str) -> bytes:
+    """The bytes that Go has for a text. A surrogate stands for the byte that ``surrogateescape``
+    holds in it; one that stands for none becomes what is no character in Go either."""
+    try:
+        return text.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        return text.encode("utf-8", "surrogatepass")
+
+
+def parse(text: str) -> Value:
+    """The value of a JSON text. Raises :class:`JSONError` where Go finds its syntax wrong."""
+    reader = _Reader(utf8(text))
+    value = reader.value(0)
+    reader.skip_blanks()
+    if reader.at < len(reader.data):
+        raise reader.unexpected("after top-level value")
+    return value
+
+
+class _Reader:
+    __slots__ = ("at", "data")
+
+    def __init__(self, data: bytes) -> None:
+        self.data = data
+        self.at = 0
+
+    def unexpected(self, context: str, *, inside_word: bool = False) -> JSONError:
+        """The error for the byte that is up, or for the end. Go's scanner takes the end for a
+        blank, so inside of a word or number the end is a wrong blank."""
+        at_end = self.at >= len(self.data)
+        if at_end and not inside_word:
+            return JSONError("unexpected end of JSON input")
+        char = " " if at_end else chr(self.data[self.at])
+        shown = {"'": r"'\''", '"': "'\"'"}.get(char) or f"'{go_quote(char)[1:-1]}'"
+        return JSONError(f"invalid character {shown} {context}")
+
+    def skip_blanks(self) -> None:
+        found = _BLANKS.match(self.data, self.at)
+        assert found is not None
+        self.at = found.end()
+
+    def peek(self) -> bytes:
+        return self.data[self.at : self.at + 1]
+
+    def value(self, depth: int, context: str = "looking for beginning of value") -> Value:
+        self.skip_blanks()
+        first = self.peek()
+        if not first or first[0] not in _STARTS:
+            raise self.unexpected(context)
+        if depth > _MAX_DEPTH:
+            raise NotModelled(f"JSON nested deeper than {_MAX_DEPTH}")
+        if first == b"{":
+            return self.object(depth)
+        if first == b"[":
+            return self.array(depth)
+        if first == b'"':
+            return self.string()
+        if first in _WORDS:
+            return self.word(*_WORDS[first])
+        return self.number()
+
+    def object(self, depth: int) -> Members:
+        members = Members()
+        self.at += 1
+        self.skip_blanks()
+        if self.peek() == b"}":
+            self.at += 1
+            return members
+        while True:
+            self.skip_blanks()
+            if self.peek() != b'"':
+                raise self.unexpected("looking for beginning of object key string")
+            key = self.string()
+            self.skip_blanks()
+            if self.peek() != b":":
+                raise self.unexpected("after object key")
+            self.at += 1
+            members.append((key, self.value(depth + 1)))
+            self.skip_blanks()
+            closing = self.peek()
+            if closing not in (b",", b"}"):
+                raise self.unexpected("after object key:value pair")
+            self.at += 1
+            if closing == b"}":
+                return members
+
+    def array(self, depth: int) -> list[Value]:
+        items: list[Value] = []
+        self.at += 1
+        self.skip_blanks()
+        if self.peek() == b"]":
+            self.at += 1
+            return items
+        while True:
+            items.append(self.value(depth + 1))
+            self.skip_blanks()
+            closing = self.peek()
+            if closing not in (b",", b"]"):
+                raise self.unexpected("after array element")
+            self.at += 1
+            if closing == b"]":
+                return items
+
+    def string(self) -> str:
+        start = self.at
+        self.at += 1
+        while True:
+            found = _PLAIN.match(self.data, self.at)
+            assert found is not None
+            self.at = found.end()
+            char = self.peek()
+            if char == b'"':
+                self.at += 1
+                return _decoded(self.data[start : self.at])
+            if char != b"\\":
+                raise self.unexpected("in string literal")
+            self.escape()
+
+    def escape(self) -> None:
+        self.at += 1
+        char = self.peek()
+        if not char or char not in b'bfnrt\\/"u':
+            raise self.unexpected("in string escape code", inside_word=True)
+        self.at += 1
+        if char == b"u":
+            for _ in range(4):
+                digit = self.peek()
+                if not digit or digit not in b"0123456789abcdefABCDEF":
+                    raise self.unexpected("in \\u hexadecimal character escape", inside_word=True)
+                self.at += 1
+
+    def word(self, word: bytes, meaning: bool | None) -> bool | None:
+        for expected in word:
+            if self.peek() != bytes([expected]):
+                context = f"in literal {word.decode()} (expecting '{chr(expected)}')"
+                raise self.unexpected(context, inside_word=True)
+            self.at += 1
+        return meaning
+
+    def number(self) -> Number:
+        start = self.at
+        if self.peek() == b"-":
+            self.at += 1
+        if self.peek() == b"0":
+            self.at += 1
+        else:
+            self.digits("in numeric literal")
+        if self.peek() == b".":
+            self.at += 1
+            self.digits("after decimal point in numeric literal")
+        if self.peek() in (b"e", b"E"):
+            self.at += 1
+            if self.peek() in (b"+", b"-"):
+                self.at += 1
+            self.digits("in exponent of numeric literal")
+        return Number(self.data[start : self.at].decode("ascii"))
+
+    def digits(self, context: str) -> None:
+        found = _DIGITS.match(self.data, self.at)
+        assert found is not None
+        if found.end() == self.at:
+            raise self.unexpected(context, inside_word=True)
+        self.at = found.end()
+
+
+def _decoded(literal: bytes) -> str:
+    # The literal is known to be right, so Python reads it as Go does; what is no character
+    # (a stray byte, half a surrogate pair) becomes U+FFFD in Go.
+    text: str = json.loads(literal.decode("utf-8", "surrogateescape"))
+    return "".join("\ufffd" if "\ud800" <= char <= "\udfff" else char for char in text)
+
+
+_ESCAPED: Final = re.compile(r'["\\<>&\x00-\x1f\u2028\u2029\ud800-\udfff]')
+_SHORT: Final = {
+    '"': '\\"', "\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\b": "\\b", "\f": "\\f",
+}  # fmt: skip
+
+
+def quote(text: str) -> str:
+    """A JSON string as Go writes it: characters that HTML could mistake are escaped."""
+    return '"' + _ESCAPED.sub(_escape, text) + '"'
+
+
+def _escape(found: re.Match[str]) -> str:
+    char = found[0]
+    if char in _SHORT:
+        return _SHORT[char]
+    return "\\ufffd" if "\ud800" <= char <= "\udfff" else f"\\u{ord(char):04x}"
+
+
+def object_text(members: Mapping[str, Any], write: Callable[[Any], str] = quote) -> str:
+    """A map as Go writes it: its keys in order, and ``write`` for each value."""
+    return "{" + ",".join(f"{quote(key)}:{write(members[key])}" for key in sorted(members)) + "}"

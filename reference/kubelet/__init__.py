@@ -1,0 +1,1 @@
+"""The kubelet around its CPU manager: settings, start, admission, runtime, exit."""

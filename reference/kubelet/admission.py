@@ -1,0 +1,153 @@
+"""What the kubelet checks of a pod besides the CPU manager.
+
+What belongs here: whether the API's rules let a manifest pass at all, and the node predicate that
+weighs cpu requests against what the node has. What never does: which CPUs.
+Sources: ``pkg/kubelet/lifecycle/predicate.go``, ``pkg/kubelet/preemption``, 1.8 to 1.36.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Final, NamedTuple
+
+from reference.behaviours import Behaviour
+from reference.errors import (
+    AllocationError,
+    EmptyPodSharedPoolError,
+    QuantityError,
+    SMTAlignmentError,
+    TopologyAffinityError,
+)
+from reference.pods.qos import cpu_request, memory_request, pod_milli_cpus, total_request
+from reference.pods.quantity import quantity
+from reference.releases import AnyRelease, has
+from reference.steps import Container, Kind, Pod, PodResources
+
+__all__ = [
+    "Refusal",
+    "allocation_refusal",
+    "fault_of",
+    "fault_of_whole",
+    "lack_of_cpus",
+    "refusal",
+    "refusal_of",
+]
+
+#: ``status.reason`` where the kubelet did not foresee the cause.
+_UNEXPECTED: Final = "UnexpectedAdmissionError"
+
+
+class Refusal(NamedTuple):
+    """``status.reason`` and ``status.message`` of a pod that is not admitted."""
+
+    reason: str
+    message: str
+
+
+def fault_of(pod: Pod) -> str:
+    """Why the kubelet would not even take the manifest up; ``""`` if it would."""
+    if not any(one.kind is Kind.APP for one in pod.containers):
+        return "a pod needs an app container"
+    names = [one.name for one in pod.containers]
+    if len(set(names)) != len(names):
+        return "two containers of one name"
+    if any(
+        later.kind is not Kind.APP and before.kind is Kind.APP
+        for before, later in zip(pod.containers, pod.containers[1:], strict=False)
+    ):
+        return "an init container after an app container"
+    return next(filter(None, map(_fault_of_container, pod.containers)), "")
+
+
+def _fault_of_container(one: Container) -> str:
+    fault = _fault_of_quantities(one)
+    return f"container {one.name}: {fault}" if fault else ""
+
+
+def _fault_of_quantities(owner: Container | PodResources) -> str:
+    for request, limit in (
+        (owner.cpu_request, owner.cpu_limit),
+        (owner.memory_request, owner.memory_limit),
+    ):
+        try:
+            amounts = [quantity(text) for text in (request, limit) if text is not None]
+        except QuantityError as error:
+            return str(error)
+        if any(amount < 0 for amount in amounts):
+            return "a negative quantity"
+        if len(amounts) == 2 and amounts[0] > amounts[1]:
+            return f"request {request} is above limit {limit}"
+    return ""
+
+
+def fault_of_whole(pod: Pod) -> str:
+    """The same of what a pod asks for as a whole, once it is decoded
+    (:func:`reference.pods.pod_level_resources.as_decoded`): no less than its containers together
+    (``validatePodResourceConsistency``)."""
+    whole = pod.resources
+    if whole is None:
+        return ""
+    fault = _fault_of_quantities(whole)
+    if fault:
+        return f"pod-level resources: {fault}"
+    parts = replace(pod, resources=None)
+    for what, request, least in (
+        ("cpu", whole.cpu_request, total_request(parts, cpu_request)),
+        ("memory", whole.memory_request, total_request(parts, memory_request)),
+    ):
+        if request is not None and quantity(request) < least:
+            return f"pod-level {what} request {request} is below that of its containers"
+    limits = (("cpu", whole.cpu_limit), ("memory", whole.memory_limit))
+    for one in pod.containers:
+        if one.kind is not Kind.APP:
+            continue
+        for (what, limit), text in zip(limits, (one.cpu_limit, one.memory_limit), strict=True):
+            if limit is not None and text is not None and quantity(text) > quantity(limit):
+                return f"container {one.name}: {what} limit {text} is above the pod's {limit}"
+    return ""
+
+
+def refusal(reason: str, text: str, release: AnyRelease) -> Refusal:
+    """A refusal as the pod's status has it: ``text`` behind the words of the release."""
+    rejected = has(release, Behaviour.REJECTION_TEXT_WAS_REJECTED)
+    return Refusal(reason, f"Pod was rejected: {text}" if rejected else f"Pod {text}")
+
+
+def allocation_refusal(error: AllocationError, release: AnyRelease) -> Refusal:
+    """Of a pod whose CPUs could not be allocated."""
+    if isinstance(error, SMTAlignmentError):
+        return refusal("SMTAlignmentError", str(error), release)
+    if isinstance(error, EmptyPodSharedPoolError):
+        return refusal(error.reason, str(error), release)
+    return refusal(_UNEXPECTED, f"Allocate failed due to {error}, which is unexpected", release)
+
+
+def refusal_of(error: TopologyAffinityError, release: AnyRelease) -> Refusal:
+    """Of a pod that the Topology Manager does not admit."""
+    return refusal(error.reason, str(error), release)
+
+
+def lack_of_cpus(
+    pod: Pod, admitted: Iterable[Pod], allocatable: int, release: AnyRelease
+) -> Refusal | None:
+    """Of a static pod that asks for more cpu than is left, ``None`` otherwise.
+
+    ``allocatable``: of the node, in thousandths; ``admitted``: the other active pods. A static
+    pod is critical, so the kubelet looks for pods to put out in its favour and finds none, since
+    the others are critical as well. Up to 1.15 it is like any other.
+    """
+    request, used = pod_milli_cpus(pod), sum(map(pod_milli_cpus, admitted))
+    missing = request - (allocatable - used)
+    if not request or missing <= 0:
+        return None
+    if not has(release, Behaviour.STATIC_PODS_ARE_CRITICAL):
+        text = f"requested: {request}, used: {used}, capacity: {allocatable}"
+        return refusal("OutOfcpu", f"Node didn't have enough resource: cpu, {text}", release)
+    return refusal(
+        _UNEXPECTED,
+        "Unexpected error while attempting to recover from admission failure: "
+        "preemption: error finding a set of pods to preempt: no set of running pods found to "
+        f"reclaim resources: [(res: cpu, q: {missing}), ]",
+        release,
+    )

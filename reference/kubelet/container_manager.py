@@ -1,0 +1,58 @@
+"""The container manager: it owns the Topology Manager and the manager that gives it hints.
+
+What belongs here: who is asked when a pod is admitted or resized. What never does: what they
+answer. Devices, memory and others have no preference here, so the CPU manager is the only one.
+Source: ``containerManagerImpl``, ``pkg/kubelet/cm/container_manager_linux.go``.
+"""
+
+from __future__ import annotations
+
+from reference.behaviours import Behaviour
+from reference.cpumanager.cpu_manager import CPUManager
+from reference.errors import AllocationError, TopologyAffinityError
+from reference.releases import AnyRelease, has
+from reference.steps import Pod
+from reference.topologymanager.topology_manager import TopologyManager
+
+__all__ = ["ContainerManager"]
+
+
+class ContainerManager:
+    """``containerManagerImpl`` of one run of the kubelet."""
+
+    def __init__(
+        self, topology_manager: TopologyManager, cpu_manager: CPUManager, *, release: AnyRelease
+    ) -> None:
+        self.topology_manager = topology_manager
+        self.cpu_manager = cpu_manager
+        self._release = release
+
+    def copy(self) -> ContainerManager:
+        """An independent copy; the Topology Manager remembers nothing."""
+        return type(self)(self.topology_manager, self.cpu_manager.copy(), release=self._release)
+
+    def admit(self, pod: Pod) -> None:
+        """Admission of a pod, which is active by then. What earlier containers got before a
+        refusal stays theirs until it is stale. Raises :class:`AllocationError`,
+        :class:`TopologyAffinityError`."""
+        self.topology_manager.admit(pod, self.cpu_manager)
+
+    def resize(self, pod: Pod) -> None:
+        """Admission of an in-place resize to ``pod``. From 1.37 on nothing is decided or taken;
+        before, it went as :meth:`admit`, where CPUs of another number than requested are
+        impossible to the Topology Manager, and are kept where it does not object."""
+        if has(self._release, Behaviour.RESIZE_LEFT_ALONE):
+            self.cpu_manager.begin_admission(pod)
+        else:
+            self.admit(pod)
+
+    def wants_cpus(self, pod: Pod) -> bool:
+        """Whether admitting the pod takes CPUs that it does not hold yet."""
+        trial = self.copy()
+        before = trial.cpu_manager.state.changes
+        trial.cpu_manager.sources_ready = False  # so nothing stale goes meanwhile
+        try:
+            trial.admit(pod)
+        except (AllocationError, TopologyAffinityError):
+            return True
+        return trial.cpu_manager.state.changes != before

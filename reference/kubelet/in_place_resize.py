@@ -1,0 +1,58 @@
+"""In-place resize: whether a pod under the static policy may be given other requests while it runs.
+
+What belongs here: who is refused, and in which words. What never does: what the CPU manager does
+with a resize that is let through (:meth:`reference.CPUManager.resize`), or when a resize is tried
+again.
+
+Up to 1.31 nobody asks. From 1.32 on a Guaranteed pod is refused, as its CPUs would not follow its
+request; from 1.34 on only where a cpu request changes. Feature gate
+InPlacePodVerticalScalingExclusiveCPUs lifts the refusal, and moves no CPUs.
+A resize comes through the API server, so no static pod has one: this is modelled from the sources.
+Source: ``canResizePod`` (``kubelet.go`` 1.32 and 1.33, ``allocation/allocation_manager.go`` 1.34
+and 1.35, ``allocation/handlers.go`` 1.36 and 1.37).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from reference.behaviours import Behaviour
+from reference.feature_gates import enabled
+from reference.pods.qos import GUARANTEED, cpu_request, qos_class
+from reference.releases import NEWEST, AnyRelease, has
+from reference.steps import Kind, Pod
+
+__all__ = ["resize_refusal"]
+
+_GATE: Final = "InPlacePodVerticalScalingExclusiveCPUs"
+
+
+def resize_refusal(
+    before: Pod,
+    after: Pod,
+    *,
+    policy: str = "static",
+    feature_gates: Mapping[str, bool] | None = None,
+    release: AnyRelease = NEWEST,
+) -> str:
+    """The message with which a resize from ``before`` to ``after`` is infeasible; ``""`` if the
+    CPU manager has nothing against it."""
+    if policy != "static" or not has(release, Behaviour.RESIZE_REFUSED):
+        return ""
+    if enabled(_GATE, feature_gates, release=release) or qos_class(after) != GUARANTEED:
+        return ""
+    text = "Resize is infeasible for Guaranteed Pods alongside CPU Manager"
+    if not has(release, Behaviour.RESIZE_REFUSED_FOR_CPU):
+        return f"{text} static policy"
+    return f'{text} policy "static"' if _changes_cpu(before, after) else ""
+
+
+def _changes_cpu(before: Pod, after: Pod) -> bool:
+    """Init containers that are not restarted have no size any more that could change."""
+    old = {one.name: cpu_request(one) for one in before.containers}
+    return any(
+        cpu_request(one) != old.get(one.name)
+        for one in after.containers
+        if one.kind is not Kind.INIT
+    )

@@ -1,0 +1,106 @@
+"""The containers of a node, as its runtime has them.
+
+What belongs here: which containers there are, whether they run, and the cpuset each was given.
+What never does: deciding any of it. Containers outlive the kubelet and not the machine.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from reference.cpuset import CPUSet
+from reference.steps import Container, Pod
+
+__all__ = ["Runtime", "RuntimeContainer", "container_id"]
+
+
+def container_id(uid: str, name: str, number: int) -> str:
+    """The id of the ``number``-th container of this name that a pod's runtime has made. Runtimes
+    choose ids at random; these are chosen so that two of them choose the same."""
+    return hashlib.sha256(f"{uid}/{name}/{number}".encode()).hexdigest()
+
+
+@dataclass(slots=True)
+class RuntimeContainer:
+    """One container; ``cpuset`` is ``None`` while none was asked for."""
+
+    spec: Container
+    cpuset: CPUSet | None
+    id: str
+    running: bool = True
+
+
+class Runtime:
+    """All containers, by pod uid, then name."""
+
+    __slots__ = ("_boxes", "_made", "_owners")
+
+    def __init__(self) -> None:
+        self._boxes: dict[str, dict[str, RuntimeContainer]] = {}
+        self._made: Counter[tuple[str, str]] = Counter()
+        self._owners: dict[str, tuple[str, str]] = {}
+
+    def copy(self) -> Runtime:
+        """An independent copy."""
+        twin = Runtime()
+        twin._boxes = {
+            uid: {name: replace(box) for name, box in boxes.items()}
+            for uid, boxes in self._boxes.items()
+        }
+        twin._made, twin._owners = self._made.copy(), dict(self._owners)
+        return twin
+
+    def owner(self, container: str) -> tuple[str, str] | None:
+        """Pod uid and name of the container of this id, though it be gone; ``None`` where another
+        has taken its place."""
+        owner = self._owners.get(container)
+        if owner is None:
+            return None
+        uid, name = owner
+        box = self.of(uid).get(name)
+        return owner if box is None or box.id == container else None
+
+    def of(self, uid: str) -> Mapping[str, RuntimeContainer]:
+        """The containers of a pod, by name."""
+        return self._boxes.get(uid, {})
+
+    def uids(self) -> list[str]:
+        """The pods that have containers."""
+        return list(self._boxes)
+
+    def create(self, pod: Pod, container: Container, cpuset: CPUSet) -> RuntimeContainer:
+        """Create and start a container; the empty set asks for nothing."""
+        owner = (pod.uid, container.name)
+        self._made[owner] += 1
+        box = RuntimeContainer(container, cpuset or None, container_id(*owner, self._made[owner]))
+        self._owners[box.id] = owner
+        self._boxes.setdefault(pod.uid, {})[container.name] = box
+        return box
+
+    def update(self, uid: str, container: str, cpuset: CPUSet) -> None:
+        """Change the cpuset of a container."""
+        self._boxes[uid][container].cpuset = cpuset
+
+    def runs(self, uid: str, container: str) -> bool:
+        """Whether there is such a container and it runs."""
+        box = self.of(uid).get(container)
+        return box is not None and box.running
+
+    def remove_pod(self, uid: str) -> None:
+        """Stop and remove the containers of a pod."""
+        self._boxes.pop(uid, None)
+
+    def clear(self) -> None:
+        """Lose everything, as a reboot does."""
+        self._boxes.clear()
+
+    def running(self) -> dict[str, dict[str, CPUSet | None]]:
+        """The cpuset of every running container, by pod uid, then name."""
+        shown = {
+            uid: {name: box.cpuset for name, box in boxes.items() if box.running}
+            for uid, boxes in self._boxes.items()
+        }
+        return {uid: boxes for uid, boxes in shown.items() if boxes}

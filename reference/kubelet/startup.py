@@ -1,0 +1,116 @@
+"""What a kubelet does from its start until it hears of its first pod.
+
+What belongs here: which of its refusals comes first, and what its managers are made of. What never
+does: pods (``kubelet``), and how a refusal is reported (``exit``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from reference.behaviours import Behaviour
+from reference.cpumanager.before_1_18 import ManagerByContainer
+from reference.cpumanager.cpu_manager import CPUManager, require_settings, reserved_milli_cpus
+from reference.cpumanager.policy import Policy
+from reference.errors import DiscoveryError, InvalidConfiguration, NotModelled
+from reference.kubelet.before_1_18 import ContainerManagerByContainer, KubeletByContainer
+from reference.kubelet.configuration import as_known
+from reference.kubelet.container_manager import ContainerManager
+from reference.kubelet.kubelet import Kubelet
+from reference.kubelet.runtime import Runtime
+from reference.machine.discovery import MachineInfo
+from reference.machine.topology import CPUTopology
+from reference.releases import AnyRelease, has
+from reference.steps import KubeletConfig
+from reference.topologymanager.topology_manager import TopologyManager
+from reference.topologymanager.validation import faults_of_settings
+
+__all__ = ["Maker", "PolicyFactory"]
+
+
+class PolicyFactory(Protocol):
+    """Makes the policy of a kubelet that starts (:func:`reference.make_policy`)."""
+
+    def __call__(
+        self, topology: CPUTopology, config: KubeletConfig, *, release: AnyRelease
+    ) -> Policy: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Maker:
+    """Makes the kubelets of one release; variants of it replace a part
+    (:class:`reference.node.Node`)."""
+
+    release: AnyRelease
+    policy_factory: PolicyFactory
+    manager_factory: Callable[..., CPUManager]
+    topology_manager_factory: Callable[..., TopologyManager] = TopologyManager
+
+    def started(
+        self,
+        info: MachineInfo,
+        config: KubeletConfig,
+        state_file: str | None,
+        runtime: Runtime,
+    ) -> Kubelet:
+        """A kubelet that has started on this machine, over this state file, and knows of no pod.
+
+        Raises :class:`reference.errors.KubeletError` where it gives up, and :class:`NotModelled`.
+        """
+        config = as_known(config, self.release)
+        self._require_valid(config)
+        self._require_capacity(info, config)
+        manager = self._manager(info, config)
+        manager.cpu_manager.start(state_file)
+        allocatable = info.num_cores * 1000 - self._reserved_milli(config)
+        kind = Kubelet if self._knows_pods else KubeletByContainer
+        kubelet = kind(manager, runtime, allocatable, release=self.release)
+        kubelet.begin()
+        return kubelet
+
+    @property
+    def _knows_pods(self) -> bool:
+        return has(self.release, Behaviour.KEYED_BY_POD)
+
+    def _manager(self, info: MachineInfo, config: KubeletConfig) -> ContainerManager:
+        topology = self._topology(info, config)
+        require_settings(topology, config, release=self.release)
+        topology_manager = self.topology_manager_factory(info, config, release=self.release)
+        policy = self.policy_factory(topology, config, release=self.release)
+        make = self.manager_factory
+        if make is CPUManager and not self._knows_pods:
+            make = ManagerByContainer
+        cpu_manager = make(policy, release=self.release, feature_gates=config.feature_gates)
+        kind = ContainerManager if self._knows_pods else ContainerManagerByContainer
+        return kind(topology_manager, cpu_manager, release=self.release)
+
+    def _topology(self, info: MachineInfo, config: KubeletConfig) -> CPUTopology:
+        """The machine's topology; none where nobody asks for it, up to 1.31 under policy none."""
+        asked = has(self.release, Behaviour.DISCOVERY_UNDER_NONE) or info.refusal
+        if asked or config.policy != "none" or config.reserved_system_cpus:
+            return info.cpu_topology()
+        try:
+            return info.cpu_topology()
+        except DiscoveryError:
+            return CPUTopology.of({})
+
+    def _require_valid(self, config: KubeletConfig) -> None:
+        """What the kubelet refuses by a look at its settings."""
+        faults = faults_of_settings(config, release=self.release)
+        if faults:
+            wrapped = has(self.release, Behaviour.SETTINGS_LIST_VALUES)
+            raise InvalidConfiguration(faults, wrapped=wrapped)
+
+    def _require_capacity(self, info: MachineInfo, config: KubeletConfig) -> None:
+        """A reservation above the capacity is refused by the static policy; without it the
+        kubelet trips over it later, with a text that shows Go's insides."""
+        if config.policy != "none":
+            return
+        reserved, capacity = self._reserved_milli(config), info.num_cores * 1000
+        if reserved > capacity > 0:
+            raise NotModelled(f"a reservation of {reserved}m cpu on a machine of {capacity}m")
+
+    def _reserved_milli(self, config: KubeletConfig) -> int:
+        return reserved_milli_cpus(config, release=self.release)

@@ -1,0 +1,1 @@
+"""The machine, as cAdvisor and the kubelet find it."""

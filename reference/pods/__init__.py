@@ -1,0 +1,1 @@
+"""What the API says of pods: quantities, QoS classes, pod-level resources."""

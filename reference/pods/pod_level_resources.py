@@ -1,0 +1,127 @@
+"""Pod-level resources: what a pod asks for as a whole, and how its containers share it.
+
+What belongs here: whether a release knows pod-level resources, what it makes of the manifest, and
+who of a pod's containers gets CPUs of its own. What never does: how the containers share the pod's
+CPUs (``cpumanager``).
+
+Up to 1.33 pod-level resources are not there, unless feature gate PodLevelResources is on. From 1.34
+on a pod that has them gets no exclusive CPUs. From 1.36 on, with feature gate
+PodLevelResourceManagers, its containers get theirs each (scope ``container``), or the pod gets
+CPUs as a whole (scope ``pod``): exclusive containers get theirs out of these, and the others share
+what is left of them.
+Source: ``cm/qos``,
+``apis/core/v1/defaults.go``, 1.32 to 1.37; KEP-2837, KEP-5526.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from fractions import Fraction
+from typing import Final
+
+from reference.behaviours import Behaviour
+from reference.errors import NotModelled
+from reference.feature_gates import enabled
+from reference.pods.quantity import quantity
+from reference.releases import NEWEST, AnyRelease, has
+from reference.steps import Container, Kind, Pod, PodResources
+
+__all__ = [
+    "as_decoded",
+    "has_pod_level_resources",
+    "is_guaranteed_alone",
+    "pod_managers_on",
+]
+
+_GATE: Final = "PodLevelResources"
+_EMPTY: Final = PodResources()
+
+
+def has_pod_level_resources(pod: Pod) -> bool:
+    """Whether the pod as a whole asks for anything (``IsPodLevelResourcesSet``)."""
+    return pod.resources is not None and pod.resources != _EMPTY
+
+
+def pod_managers_on(gates: Mapping[str, bool], *, release: AnyRelease = NEWEST) -> bool:
+    """Whether pods with pod-level resources get CPUs (feature gate PodLevelResourceManagers)."""
+    return enabled("PodLevelResourceManagers", gates, release=release)
+
+
+def as_decoded(pod: Pod, gates: Mapping[str, bool], *, release: AnyRelease = NEWEST) -> Pod:
+    """The pod as the kubelet has it once it has read the manifest.
+
+    Pod-level resources that the release does not know are gone. Empty ones make a pod BestEffort
+    up to 1.36, and from 1.37 on count for nothing. Up to 1.36 a missing pod-level request is what
+    the containers ask for, or else the limit; from 1.37 on only the API server fills it in.
+    Raises :class:`NotModelled` where 1.36 and later have them switched off: others that hang on
+    them must be off as well for a kubelet to start, and then its managers still see them.
+    """
+    resources = pod.resources
+    if resources is None:
+        return pod
+    known = enabled(_GATE, gates, release=release)
+    if not known and has(release, Behaviour.POD_LEVEL_MANAGERS):
+        raise NotModelled(f"pod {pod.name}: pod-level resources without feature gate {_GATE}")
+    if not known:
+        return replace(pod, resources=None)
+    if resources == _EMPTY:
+        empty = has(release, Behaviour.EMPTY_POD_LEVEL_IGNORED)
+        return replace(pod, resources=None) if empty else pod
+    if has(release, Behaviour.POD_LEVEL_REQUESTS_NOT_FILLED_IN):
+        return pod
+    return replace(pod, resources=_filled_in(pod, resources))
+
+
+def _filled_in(pod: Pod, given: PodResources) -> PodResources:
+    """``defaultPodRequests``: nothing without a limit."""
+    if given.cpu_limit is None and given.memory_limit is None:
+        return given
+    cpu, memory = given.cpu_request, given.memory_request
+    if cpu is None:
+        cpu = _sum_text(pod, _cpu_of) or given.cpu_limit
+    if memory is None:
+        memory = _sum_text(pod, _memory_of) or given.memory_limit
+    return replace(given, cpu_request=cpu, memory_request=memory)
+
+
+def _cpu_of(container: Container) -> str | None:
+    return container.cpu_limit if container.cpu_request is None else container.cpu_request
+
+
+def _memory_of(container: Container) -> str | None:
+    text = container.memory_request
+    return container.memory_limit if text is None else text
+
+
+def _sum_text(pod: Pod, of: Callable[[Container], str | None]) -> str:
+    """What the containers ask for together, init containers one at a time; ``""`` if none asks."""
+    if all(of(one) is None for one in pod.containers):
+        return ""
+    running, peak = Fraction(0), Fraction(0)
+    for one in pod.containers:
+        amount = quantity(of(one) or "0")
+        if one.kind is Kind.INIT:
+            peak = max(peak, running + amount)
+        else:
+            running += amount
+    nano = max(running, peak) * 10**9
+    return f"{-(-nano.numerator // nano.denominator)}n"
+
+
+# -- who gets CPUs of its own ----------------------------------------------------------------
+
+
+def is_guaranteed_alone(container: Container) -> bool:
+    """Whether a container's own cpu and memory requests are there and equal its limits
+    (``IsContainerEquivalentQOSGuaranteed``)."""
+    return _equal(_cpu_of(container), container.cpu_limit) and _equal(
+        _memory_of(container), container.memory_limit
+    )
+
+
+def _equal(request: str | None, limit: str | None) -> bool:
+    if request is None or limit is None:
+        return False
+    amount = quantity(request)
+    return amount != 0 and amount == quantity(limit)

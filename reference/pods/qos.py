@@ -1,0 +1,133 @@
+"""What a pod asks for: its QoS class, its CPU request, and who gets exclusive CPUs.
+
+What belongs here: answers that follow from the pod's manifest alone. What never does: which CPUs.
+Sources: ``pkg/apis/core/v1/helper/qos``, ``component-helpers/resource`` (``PodRequests``),
+``policy_static.go`` (``guaranteedCPUs``), 1.36.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from fractions import Fraction
+from functools import lru_cache
+from typing import Final, TypeVar
+
+from reference.behaviours import Behaviour
+from reference.pods.quantity import milli_value, quantity, value
+from reference.releases import AnyRelease, has
+from reference.steps import Container, Kind, Pod, PodResources
+
+__all__ = [
+    "BEST_EFFORT",
+    "BURSTABLE",
+    "GUARANTEED",
+    "as_judged",
+    "exclusive_cpus",
+    "pod_milli_cpus",
+    "qos_class",
+    "total_request",
+]
+
+_Number = TypeVar("_Number", int, Fraction)
+_BLANK: Final = Container("")
+
+GUARANTEED: Final = "Guaranteed"
+BURSTABLE: Final = "Burstable"
+BEST_EFFORT: Final = "BestEffort"
+
+
+def cpu_request(owner: Container | PodResources) -> Fraction:
+    """The cpu request of a container or of a pod as a whole; a limit without a request is also
+    the request of a container."""
+    text = owner.cpu_request
+    if text is None and isinstance(owner, Container):
+        text = owner.cpu_limit
+    return _amount(text)
+
+
+def memory_request(owner: Container | PodResources) -> Fraction:
+    """The memory request, as :func:`cpu_request`."""
+    text = owner.memory_request
+    if text is None and isinstance(owner, Container):
+        text = owner.memory_limit
+    return _amount(text)
+
+
+def _amount(text: str | None) -> Fraction:
+    return Fraction(0) if text is None else quantity(text)
+
+
+def as_judged(pod: Pod, *, release: AnyRelease) -> Pod:
+    """The pod by which its QoS class is judged: up to 1.15 without its init containers."""
+    if has(release, Behaviour.INIT_CONTAINERS_DECIDE_QOS):
+        return pod
+    apps = tuple(one for one in pod.containers if one.kind is Kind.APP)
+    return pod if apps == pod.containers else replace(pod, containers=apps)
+
+
+@lru_cache(maxsize=4096)
+def qos_class(pod: Pod) -> str:
+    """``"Guaranteed"``, ``"Burstable"`` or ``"BestEffort"``. Every container counts, init
+    containers too; a quantity of zero counts as absent. Where the pod asks for resources as a
+    whole (as decoded: :func:`reference.pods.pod_level_resources.as_decoded`), these alone count."""
+    if pod.resources is not None:
+        return _class_of([pod.resources])
+    return _class_of(pod.containers)
+
+
+def _class_of(owners: Sequence[Container | PodResources]) -> str:
+    requests = _totals((cpu_request(one), memory_request(one)) for one in owners)
+    limits = _totals((_amount(one.cpu_limit), _amount(one.memory_limit)) for one in owners)
+    if not any(requests) and not any(limits):
+        return BEST_EFFORT
+    limited = all(_amount(one.cpu_limit) > 0 and _amount(one.memory_limit) > 0 for one in owners)
+    return GUARANTEED if limited and requests == limits else BURSTABLE
+
+
+def _totals(amounts: Iterable[tuple[Fraction, Fraction]]) -> tuple[Fraction, Fraction]:
+    cpu, memory = Fraction(0), Fraction(0)
+    for more_cpu, more_memory in amounts:
+        cpu += more_cpu
+        memory += more_memory
+    return cpu, memory
+
+
+def exclusive_cpus(pod: Pod, container: Container) -> int:
+    """How many CPUs the static policy gives this container for itself: its cpu request where the
+    pod is Guaranteed and the request a whole number, else 0."""
+    if qos_class(pod) != GUARANTEED:
+        return 0
+    text = container.cpu_request if container.cpu_request is not None else container.cpu_limit
+    return _whole_cpus(text)
+
+
+@lru_cache(maxsize=4096)
+def _whole_cpus(text: str | None) -> int:
+    """``isIntegralCPUAmount``: the quantity, if it is a whole number, else 0."""
+    amount = _amount(text)
+    whole = value(amount)
+    return whole if whole * 1000 == milli_value(amount) else 0
+
+
+@lru_cache(maxsize=4096)
+def pod_milli_cpus(pod: Pod) -> int:
+    """The pod's cpu request in thousandths, as the node predicates count it: app containers and
+    sidecars together, or an init container with the sidecars before it where that is more. What
+    the pod asks for as a whole takes the place of that."""
+    if pod.resources is not None and pod.resources.cpu_request is not None:
+        return milli_value(cpu_request(pod.resources))
+    return total_request(pod, lambda one: milli_value(cpu_request(one)))
+
+
+def total_request(pod: Pod, of: Callable[[Container], _Number]) -> _Number:
+    """What its containers need of something at once (``AggregateContainerRequests``)."""
+    zero = of(_BLANK)
+    steady = sum((of(one) for one in pod.containers if one.kind is not Kind.INIT), zero)
+    sidecars, peak = zero, zero
+    for one in pod.containers:
+        if one.kind is Kind.SIDECAR:
+            sidecars += of(one)
+        elif one.kind is Kind.INIT:
+            peak = max(peak, sidecars + of(one))
+    return max(steady, peak)

@@ -1,0 +1,1 @@
+"""The Topology Manager: ``pkg/kubelet/cm/topologymanager``."""

@@ -1,0 +1,33 @@
+"""One topology hint: a set of NUMA nodes on which a request can be met.
+
+What belongs here: the hint (``TopologyHint``). What never does: who gives it (``cpumanager``), and
+what is made of several (``policy``).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from reference.cpuset import CPUSet
+
+__all__ = ["ANY", "Hint"]
+
+#: ``nodes`` of a hint that says nothing about NUMA nodes (the kubelet's nil affinity).
+ANY: Final = None
+
+
+@dataclass(frozen=True, slots=True)
+class Hint:
+    """``TopologyHint``. ``nodes``: a bit for each NUMA node by its id, or :data:`ANY`.
+    ``preferred``: whether no fewer nodes could do."""
+
+    nodes: int | None
+    preferred: bool
+
+    def __str__(self) -> str:
+        return f"{_nodes_text(self.nodes)}{' preferred' if self.preferred else ''}"
+
+
+def _nodes_text(nodes: int | None) -> str:
+    return "any" if nodes is None else str(CPUSet.of_mask(nodes))
