@@ -13,10 +13,10 @@ import time
 from pathlib import Path
 
 from benchmarks.fakenode import FakeNode
-from hil.access.local import LocalShell
-from hil.facts import gather
-from hil.flavours import flavour_of
+from hil.distributions import flavour_of
+from hil.inspection import gather
 from hil.safety import Guarded, Note, RemoveFile, Risk, SetOnline, WriteFile, restore_node
+from hil.transport.local import LocalShell
 from reference.steps import KubeletConfig
 
 CONFIG = "/var/lib/kubelet/config.yaml"

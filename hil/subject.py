@@ -1,7 +1,7 @@
 """The subject ``node:ssh://user@host`` or ``node:inventory.toml``.
 
 What belongs here: which nodes a subject has, what it can do with them, and when they are taken and
-given back. What never does: what is done to a node (:mod:`hil.node`).
+given back. What never does: what is done to a node (:mod:`hil.session`).
 
     node:ssh://root@node7                      one node
     node:lab.toml                              every node of an inventory
@@ -31,19 +31,19 @@ from conformance.subject import (
     SubjectUnable,
     SubjectUsageError,
 )
-from hil.access import NodeAddress, connect, nodes
-from hil.facts import NodeFacts, gather, kubelet_of
-from hil.flavours import flavour_of
+from hil.distributions import flavour_of
+from hil.inspection import NodeFacts, gather, kubelet_of
 from hil.lab.recipe import WORKLOAD_IMAGE
-from hil.node.booting import booter
-from hil.node.member import Member, salt
-from hil.node.node import RealNode
-from hil.node.taking import Taken, take
+from hil.observation import Look, Places
 from hil.pods import Image
 from hil.safety import Change, LeaseLost, NotRestored, Risk
 from hil.safety.risk import RISK_OF
-from hil.shell import NodeError, NodeUnfit, NodeUsageError, Shell
-from hil.truth import Look, Places
+from hil.session.booting import booter
+from hil.session.member import Member, salt
+from hil.session.node import RealNode
+from hil.session.taking import Taken, take
+from hil.transport import NodeAddress, connect, nodes
+from hil.transport.shell import NodeError, NodeUnfit, NodeUsageError, Shell
 from reference.steps import KubeletConfig
 from topologies import Machine, whole
 

@@ -15,7 +15,7 @@ from rich.console import Console
 from conformance.subject import SubjectError, SubjectNotRestored, SubjectUsageError
 from conformance.verdict import ExitStatus
 from hil.safety.errors import NotRestored
-from hil.shell import NodeError, NodeUsageError
+from hil.transport.shell import NodeError, NodeUsageError
 from pinproof import (
     capture,
     catalogue,

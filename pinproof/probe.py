@@ -15,12 +15,12 @@ from rich.text import Text
 
 from conformance.discovered import topology_of
 from conformance.scenario import Scenario, catalogue
-from hil.access import NodeAddress, connected, each, nodes
-from hil.facts import NodeFacts, gather
-from hil.flavours import flavour_of
+from hil.distributions import flavour_of
+from hil.inspection import NodeFacts, gather
 from hil.safety import Risk, risk_of
-from hil.shell import NodeError, NodeUsageError
 from hil.subject import capabilities
+from hil.transport import NodeAddress, connected, each, nodes
+from hil.transport.shell import NodeError, NodeUsageError
 from pinproof.busy import busy
 from reference import NEWEST, CPUTopology, DiscoveryError, Release
 from topologies.errors import one_line

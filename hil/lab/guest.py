@@ -15,13 +15,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from hil.access import NodeAddress, connect
 from hil.lab import keys as keyring
 from hil.lab import names
 from hil.lab.errors import LabError
 from hil.lab.kubelet import STATE
 from hil.lab.payload import Keys
-from hil.shell import NodeTimeout, NodeUnreachable, Shell
+from hil.transport import NodeAddress, connect
+from hil.transport.shell import NodeTimeout, NodeUnreachable, Shell
 from topologies.capturing import BadTarget, CaptureError, capture_ssh
 from topologies.capturing.expected import differences
 from topologies.errors import one_line
@@ -91,7 +91,7 @@ class Door:
 
     @property
     def address(self) -> NodeAddress:
-        """For :mod:`hil.access`."""
+        """For :mod:`hil.transport`."""
         return NodeAddress(
             name=self.name,
             url=self.url,

@@ -173,7 +173,7 @@ def is_busy(folder: Path) -> bool:
 
 
 def write_inventory(path: Path, nodes: Iterable[Node]) -> None:
-    """The inventory of ``nodes`` at ``path``, in the form of :mod:`hil.access.inventory`; where
+    """The inventory of ``nodes`` at ``path``, in the form of :mod:`hil.transport.inventory`; where
     there are none, no inventory."""
     tables = [inventory(node) for node in nodes]
     if tables:

@@ -1,7 +1,7 @@
 """How pods come to a node: as manifests in a folder on it, or through its cluster's API server.
 
 What belongs here: one interface for both, so that nobody who drives a node has to know which. What
-never does: requests (:mod:`hil.api`), and waiting on the node (:mod:`hil.node.scripts`).
+never does: requests (:mod:`hil.pods.apiserver`), and waiting on the node (:mod:`hil.session.scripts`).
 
 A carrier gives back two things: the pod as the node knows it (an API server gives it another uid,
 and cgroups are named by that), and the changes to make on the node for it (none where a server
@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from hil.pods.manifests import Image, file_name, text
 from hil.safety.changes import Change, RemoveFile, WriteFile
-from hil.shell import NodeUnfit
+from hil.transport.shell import NodeUnfit
 from reference.releases import AnyRelease
 from reference.steps import KubeletConfig, Pod
 
 if TYPE_CHECKING:
-    from hil.api import ClusterPods
+    from hil.pods.apiserver import ClusterPods
 
 #: How long a carrier waits for a pod to run or to be rejected, in seconds.
 _PATIENCE: Final = 120.0
@@ -35,7 +35,7 @@ class Carrier(Protocol):
 
     def bring(self, pod: Pod) -> tuple[Pod, tuple[Change, ...]]:
         """The pod as the node knows it, and what to change there. Raises
-        :class:`hil.shell.NodeError`."""
+        :class:`hil.transport.shell.NodeError`."""
 
     def take(self, pod: Pod, *, force: bool) -> tuple[Change, ...]:
         """What to change there so that a pod goes which :meth:`bring` gave. By ``force``, or while

@@ -16,13 +16,13 @@ from collections.abc import Callable, Iterable
 from types import TracebackType
 from typing import Final, TypeVar
 
-from hil.facts import NodeFacts
+from hil.inspection import NodeFacts
 from hil.safety import agent, guards
 from hil.safety.changes import Change, KeepFile, Note, RemoveFile, SetOnline, WriteFile
 from hil.safety.errors import LeaseLost, NotRestored
 from hil.safety.interrupts import second_interrupt_tells
 from hil.safety.risk import Allow, Risk
-from hil.shell import Done, NodeError, NodeUnfit, Shell
+from hil.transport.shell import Done, NodeError, NodeUnfit, Shell
 
 #: Seconds of silence after which the node restores itself.
 PATIENCE: Final = 120.0
@@ -60,7 +60,7 @@ class Guarded:
         settle: float = SETTLE,
         say: Callable[[str], None] = lambda line: None,
     ) -> None:
-        """Raises :class:`hil.shell.NodeUnfit` on entering where the node runs what would be
+        """Raises :class:`hil.transport.shell.NodeUnfit` on entering where the node runs what would be
         disturbed and ``allow`` does not say so, :class:`hil.safety.NodeBusy` where another run has
         it. ``static_pods``: the run brings pods that the kubelet evicts others for. ``patience``:
         seconds of silence after which the node restores itself. ``settle``: seconds that what was
@@ -140,7 +140,7 @@ class Guarded:
     def change(self, *changes: Change, then: str = "") -> Done:
         """Journal and make all these changes in order, then run the script ``then``: one round
         trip. How ``then`` ended is the result. Nothing is changed that is not journalled; raises
-        :class:`hil.shell.NodeUnfit` where one could not be made, :class:`hil.safety.LeaseLost`,
+        :class:`hil.transport.shell.NodeUnfit` where one could not be made, :class:`hil.safety.LeaseLost`,
         and what the shell raises. A CPU that must stay online is refused before anything is done:
         CPU 0, a reserved one, one of a foreign pinned pod."""
         guards.check_changes(self.facts, self.risk, changes)
@@ -213,7 +213,7 @@ class Guarded:
 
     def _fields(self) -> bytes:
         # Flavours speak of changes, and changes live beside this module.
-        from hil.flavours import flavour_of
+        from hil.distributions import flavour_of
 
         kubelet = self.facts.kubelet
         if kubelet is None:

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from hil.access import nodes
-from hil.access.route import route
-from hil.facts.paths import KubeletPaths
+from hil.inspection.paths import KubeletPaths
 from hil.safety import Allow
-from hil.shell import NodeUsageError
+from hil.transport import nodes
+from hil.transport.route import route
+from hil.transport.shell import NodeUsageError
 
 FULL = """\
 [[node]]

@@ -16,11 +16,11 @@ from typing import Any
 import pytest
 
 from benchmarks.sshd import NoSshd, OwnSshd, own_sshd
-from hil.access import NodeAddress, connect, connected
-from hil.access.local import LocalShell
-from hil.access.supervised import Supervised
-from hil.access.testinfra import host_of
-from hil.shell import NodeTimeout, NodeUnfit, NodeUnreachable, NodeUsageError, Shell
+from hil.transport import NodeAddress, connect, connected
+from hil.transport.local import LocalShell
+from hil.transport.shell import NodeTimeout, NodeUnfit, NodeUnreachable, NodeUsageError, Shell
+from hil.transport.supervised import Supervised
+from hil.transport.testinfra import host_of
 
 
 @pytest.fixture(scope="module")
@@ -175,7 +175,7 @@ def _cut_when_running(server: OwnSshd, mark: str) -> None:
 def test_a_runner_that_is_killed_leaves_nothing(tmp_path: Path) -> None:
     """SIGKILL gives it no chance to clean up; what it started sees that it is gone."""
     code = (
-        "from hil.access.local import LocalShell\n"
+        "from hil.transport.local import LocalShell\n"
         "LocalShell().run('export MARK=pinproof-orphan; sleep 60 & sleep 60')"
     )
     runner = subprocess.Popen([sys.executable, "-c", code])

@@ -25,7 +25,7 @@ from conformance.subjects.kubelet import config as kubelet_config
 from conformance.subjects.kubelet.inside import AREA
 from conformance.subjects.kubelet.node import KubeletNode
 from conformance.subjects.kubelet.releases import Minor
-from hil.api import ClusterPods, Server
+from hil.pods.apiserver import ClusterPods, Server
 from reference import CPUSet
 from reference.steps import Apply, Delete, KubeletConfig, Pod, Start, Step, Stop
 from reference.view import View

@@ -14,15 +14,15 @@ import pytest
 
 import topologies
 from conformance.pods import best_effort, exclusive, guaranteed, guaranteed_of
-from hil.access import nodes
-from hil.api import node_name
-from hil.api.sameness import changes
-from hil.api.space import label_of
-from hil.facts import NodeFacts
+from hil.inspection import NodeFacts
 from hil.pods import Image, StaticPods, manifest, read_pods, refuse_if_crowded, text
+from hil.pods.apiserver import node_name
+from hil.pods.apiserver.sameness import changes
+from hil.pods.apiserver.space import label_of
 from hil.pods.uids import renamed
 from hil.safety import RemoveFile, WriteFile
-from hil.shell import NodeUnfit, NodeUsageError
+from hil.transport import nodes
+from hil.transport.shell import NodeUnfit, NodeUsageError
 from pinproof.run import node_options
 from reference import CPUSet, Node
 from reference.checkpoint import Checkpoint

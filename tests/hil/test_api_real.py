@@ -16,14 +16,14 @@ pytest.importorskip("kubernetes", reason="NOT TESTED: pip install 'pinproof[kube
 from benchmarks.cluster import Authority, Cluster, NoCluster, kubeconfig
 from benchmarks.fakenode import FakeNode
 from conformance.pods import best_effort, exclusive, guaranteed, guaranteed_of
-from hil.access import NodeAddress
-from hil.api import ClusterPods, Refused, Server, space, sweep
-from hil.api.opening import carrier_for, swept
-from hil.facts import NodeFacts
-from hil.node.taking import Taken, take
+from hil.inspection import NodeFacts
 from hil.pods import Image, StaticPods, read_pods
+from hil.pods.apiserver import ClusterPods, Refused, Server, space, sweep
+from hil.pods.apiserver.opening import carrier_for, swept
 from hil.safety import NodeBusy, NotRestored, Risk
-from hil.shell import NodeError, NodeUnfit, NodeUnreachable, NodeUsageError
+from hil.session.taking import Taken, take
+from hil.transport import NodeAddress
+from hil.transport.shell import NodeError, NodeUnfit, NodeUnreachable, NodeUsageError
 from reference.steps import Kind, KubeletConfig, Pod, PodResources
 
 BOOT = "0b00b007-0000-4000-8000-000000000001"

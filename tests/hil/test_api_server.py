@@ -17,8 +17,8 @@ import pytest
 pytest.importorskip("kubernetes", reason="NOT TESTED: pip install 'pinproof[kubeconfig]'")
 
 from benchmarks.cluster import Authority, kubeconfig
-from hil.api import Refused, Server, server, sweep
-from hil.shell import NodeError, NodeTimeout, NodeUnfit, NodeUnreachable, NodeUsageError
+from hil.pods.apiserver import Refused, Server, server, sweep
+from hil.transport.shell import NodeError, NodeTimeout, NodeUnfit, NodeUnreachable, NodeUsageError
 
 Answer = Callable[[http.server.BaseHTTPRequestHandler], None]
 

@@ -16,17 +16,17 @@ from conformance.scenario import catalogue, find
 from conformance.subject import SubjectUsageError
 from conformance.verdict import ExitStatus
 from hil import subject as hil_subject
-from hil.access import NodeAddress
-from hil.dry import DrySubject, Ledger, walk
-from hil.dry.assumed import Assumed
-from hil.dry.node import DryMember
-from hil.dry.shell import ToldHands
-from hil.facts import NodeFacts, gather
-from hil.flavours import flavour_of
-from hil.node.hands import GuardedHands
+from hil.distributions import flavour_of
+from hil.inspection import NodeFacts, gather
 from hil.pods import Image
 from hil.safety import Allow, Guarded, Risk
-from hil.shell import DEADLINE, LIMIT, Done
+from hil.session.dry_run import DrySubject, Ledger, walk
+from hil.session.dry_run.assumed import Assumed
+from hil.session.dry_run.node import DryMember
+from hil.session.dry_run.shell import ToldHands
+from hil.session.hands import GuardedHands
+from hil.transport import NodeAddress
+from hil.transport.shell import DEADLINE, LIMIT, Done
 from pinproof.cli import app
 from pinproof.dry import dry_run
 from pinproof.run import SUITE

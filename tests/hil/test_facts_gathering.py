@@ -10,8 +10,10 @@ from pathlib import Path
 import pytest
 
 from benchmarks.fakenode import CONFIG, PINNED, FakeNode
-from hil.facts import NodeFacts, Survival, gather, kubelet_of
-from hil.facts.kubelet import (
+from hil.distributions import flavour_of, read_health
+from hil.distributions.settings import DROP_IN, patch, rewritten
+from hil.inspection import NodeFacts, Survival, gather, kubelet_of
+from hil.inspection.kubelet import (
     deciding,
     document,
     environment_of,
@@ -20,12 +22,10 @@ from hil.facts.kubelet import (
     merged,
     with_flags,
 )
-from hil.facts.paths import KubeletPaths
-from hil.facts.script import NoRecords, first_question, second_question
-from hil.flavours import flavour_of, read_health
-from hil.flavours.settings import DROP_IN, patch, rewritten
+from hil.inspection.paths import KubeletPaths
+from hil.inspection.script import NoRecords, first_question, second_question
 from hil.safety import WriteFile
-from hil.shell import DEADLINE, LIMIT, Done, NodeUnfit, NodeUsageError
+from hil.transport.shell import DEADLINE, LIMIT, Done, NodeUnfit, NodeUsageError
 from reference import CPUSet
 from reference.steps import KubeletConfig
 

@@ -26,10 +26,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from conformance.subjects.kubelet.cri.regenerate import regenerate
-from hil.truth import Places, look, marker, read_look
-from hil.truth import pod_resources_pb2 as pb
-from hil.truth.pod_resources import LIMIT, Told, read_told, request
-from hil.truth.pod_resources_script import ask
+from hil.observation import Places, look, marker, read_look
+from hil.observation import pod_resources_pb2 as pb
+from hil.observation.pod_resources import LIMIT, Told, read_told, request
+from hil.observation.pod_resources_script import ask
 from reference import CPUSet
 
 SHELL: Final = shutil.which("dash") or "/bin/sh"

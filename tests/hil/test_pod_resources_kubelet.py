@@ -20,11 +20,11 @@ from conformance.subjects.kubelet import KubeletSubject
 from conformance.subjects.kubelet.config import NODE_NAME
 from conformance.subjects.kubelet.inside import STATE_DIR
 from conformance.subjects.kubelet.node import KubeletNode
-from hil.access.local import LocalShell
-from hil.node.views import told_by_pod
-from hil.truth import Told
-from hil.truth.pod_resources import read_told
-from hil.truth.pod_resources_script import ask
+from hil.observation import Told
+from hil.observation.pod_resources import read_told
+from hil.observation.pod_resources_script import ask
+from hil.session.views import told_by_pod
+from hil.transport.local import LocalShell
 from reference import CPUSet, Release
 from reference.steps import Apply, AskPodResources, Delete, Kind, KubeletConfig, Pod, Start, Step
 from reference.view import View

@@ -20,13 +20,13 @@ from conformance.pods import best_effort, exclusive, guaranteed, guaranteed_of
 from conformance.results import Result
 from conformance.scenario import find
 from conformance.subject import Capability
-from hil.facts import NodeFacts
-from hil.node.member import Patience
-from hil.node.scripts import Act
-from hil.node.views import told_by_pod
+from hil.inspection import NodeFacts
+from hil.observation import Look, NotALook, Told, look, marker, read_look
+from hil.observation.places import Places
 from hil.safety import Risk, risk_of
-from hil.truth import Look, NotALook, Told, look, marker, read_look
-from hil.truth.places import Places
+from hil.session.member import Patience
+from hil.session.scripts import Act
+from hil.session.views import told_by_pod
 from reference import CPUSet
 from reference.steps import Kind, KubeletConfig
 from reference.view import Phase, PodView, View

@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from benchmarks.fakenode import PINNED, FakeNode
-from hil.facts import NodeFacts, gather
-from hil.flavours import flavour_of
+from hil.distributions import flavour_of
+from hil.inspection import NodeFacts, gather
 from hil.safety import (
     Guarded,
     LeaseLost,
@@ -28,7 +28,7 @@ from hil.safety import (
     WriteFile,
 )
 from hil.safety.agent import call
-from hil.shell import DEADLINE, LIMIT, Done, NodeUnfit
+from hil.transport.shell import DEADLINE, LIMIT, Done, NodeUnfit
 from reference.steps import KubeletConfig
 from topologies.errors import one_line
 

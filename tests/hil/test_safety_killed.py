@@ -17,12 +17,12 @@ from benchmarks.fakenode import FakeNode
 from benchmarks.kills import killed_once
 from conformance.ending import ENDING, ended_like_an_interrupt
 from conformance.subject import SubjectLostError
-from hil.facts import NodeFacts
-from hil.node.member import Member
-from hil.node.taking import Taken
+from hil.inspection import NodeFacts
 from hil.safety import Guarded, NodeBusy, NotRestored, Risk, forget_node, restore_node
 from hil.safety.interrupts import second_interrupt_tells
-from hil.shell import NodeUnreachable
+from hil.session.member import Member
+from hil.session.taking import Taken
+from hil.transport.shell import NodeUnreachable
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -24,16 +24,16 @@ from conformance.pods import guaranteed
 from conformance.results import Result
 from conformance.scenario import Scenario, catalogue, find
 from conformance.subject import Capability, SubjectInfo
-from hil.facts.node import CgroupFacts, KubeletFacts, NodeFacts, RuntimeFacts
-from hil.flavours import Flavour
-from hil.node.member import Member, salt
-from hil.node.node import RealNode
-from hil.node.scripts import Act
+from hil.distributions import Flavour
+from hil.inspection.node import CgroupFacts, KubeletFacts, NodeFacts, RuntimeFacts
+from hil.observation import ContainerTruth, Level, Look, ServiceState
 from hil.pods import Image, text
 from hil.safety import Change, RemoveFile, Risk, SetOnline, WriteFile
 from hil.safety.risk import RISK_OF
-from hil.shell import Done
-from hil.truth import ContainerTruth, Level, Look, ServiceState
+from hil.session.member import Member, salt
+from hil.session.node import RealNode
+from hil.session.scripts import Act
+from hil.transport.shell import Done
 from reference import CPUSet, Node
 from reference.errors import IllegalStep
 from reference.steps import (
@@ -413,7 +413,7 @@ def run(scenario: Scenario, member: ModelMember) -> Result:
 
 
 def _impatient(monkeypatch: pytest.MonkeyPatch, member: ModelMember) -> None:
-    from hil.node.member import Patience
+    from hil.session.member import Patience
 
     member.patience = Patience(start=1.0, effect=0.02, rest=0.02, watch=0.01)
 

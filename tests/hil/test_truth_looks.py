@@ -6,9 +6,9 @@ from typing import Final
 
 import pytest
 
-from hil.node.views import Refusal, refusal
-from hil.truth import NotALook, Places, look, read_look
-from hil.truth.places import pods_url
+from hil.observation import NotALook, Places, look, read_look
+from hil.observation.places import pods_url
+from hil.session.views import Refusal, refusal
 from reference import CPUSet
 
 MARK: Final = "@@pin-0123456789abcdef"

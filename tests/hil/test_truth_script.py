@@ -21,7 +21,7 @@ from typing import Final
 
 import pytest
 
-from hil.truth import Look, Places, Process, look, marker, read_look
+from hil.observation import Look, Places, Process, look, marker, read_look
 
 UID: Final = "a160faa7-14ad-54c3-ae98-386533a8703a"
 PODS: Final = {
