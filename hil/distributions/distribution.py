@@ -1,4 +1,4 @@
-"""What a flavour is: ways to deal with a node's kubelet, as scripts and changes."""
+"""What a distribution is: ways to deal with a node's kubelet, as scripts and changes."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ class Health:
     restarts: int = 0
 
 
-class Flavour(Protocol):
-    """One kind of node. Scripts raise :class:`hil.transport.shell.NodeUnfit` when they are asked for on a
-    node without a service manager that is known here."""
+class Distribution(Protocol):
+    """One kind of node. Scripts raise :class:`hil.transport.shell.NodeUnfit` when they are asked
+    for on a node without a service manager that is known here."""
 
     @property
     def name(self) -> str:
@@ -76,5 +76,6 @@ class Flavour(Protocol):
     def configure(self, facts: NodeFacts, config: KubeletConfig) -> tuple[Change, ...]:
         """The changes after which the kubelet, restarted, has ``config``.
 
-        Raises :class:`hil.transport.shell.NodeUnfit` where that cannot be done by files on this flavour.
+        Raises :class:`hil.transport.shell.NodeUnfit` where that cannot be done by files on this
+        distribution.
         """

@@ -1,4 +1,4 @@
-"""The flavours themselves, and by what each is recognised.
+"""The distributions themselves, and by what each is recognised.
 
 What belongs here: what is peculiar to a distribution. What never does: what all share
 (:mod:`hil.distributions.service`, :mod:`hil.distributions.settings`).
@@ -13,7 +13,7 @@ from typing import Final
 import yaml
 
 from hil.distributions import service, settings
-from hil.distributions.distribution import Flavour, Locations
+from hil.distributions.distribution import Distribution, Locations
 from hil.inspection import KubeletFacts, NodeFacts, kubelet_of
 from hil.safety.changes import Change, WriteFile
 from hil.transport.shell import NodeUnfit, NodeUsageError
@@ -23,10 +23,10 @@ from reference.steps import KubeletConfig
 def _by_file(facts: NodeFacts, config: KubeletConfig) -> tuple[Change, ...]:
     """A drop-in where the kubelet reads a folder of them, else its file."""
     kubelet = kubelet_of(facts)
-    told = sorted(settings.deciding_flags() & set(kubelet.flags))
-    if told:
+    flags = sorted(settings.deciding_flags() & set(kubelet.flags))
+    if flags:
         raise NodeUnfit(
-            f"{facts.name}: its command line says --{told[0]}, which goes before any file"
+            f"{facts.name}: --{flags[0]} on its command line overrides every configuration file"
         )
     if kubelet.config_dir:
         path = f"{kubelet.config_dir.rstrip('/')}/{settings.DROP_IN}.conf"
@@ -78,8 +78,8 @@ def _owned(by: str) -> Callable[[NodeFacts, KubeletConfig], tuple[Change, ...]]:
 
 @dataclass(frozen=True, slots=True)
 class _Kind:
-    """A flavour. ``child``: the kubelet is a child of the unit's program, so that the unit tells
-    nothing of it; ``log``: where its own words go instead of the journal."""
+    """A distribution. ``child``: the kubelet is a child of the unit's program, so that the unit
+    tells nothing of it; ``log``: where its own words go instead of the journal."""
 
     name: str
     recognised: Callable[[NodeFacts, KubeletFacts | None], bool]
@@ -89,7 +89,7 @@ class _Kind:
     files: tuple[str, ...] = ()
 
     def locate(self, facts: NodeFacts) -> Locations:
-        """As :meth:`Flavour.locate`."""
+        """As :meth:`Distribution.locate`."""
         kubelet = kubelet_of(facts)
         return Locations(
             unit=kubelet.unit,
@@ -102,39 +102,39 @@ class _Kind:
         )
 
     def watched(self, facts: NodeFacts) -> tuple[str, ...]:
-        """As :meth:`Flavour.watched`."""
+        """As :meth:`Distribution.watched`."""
         return self.files
 
     def restart(self, facts: NodeFacts) -> str:
-        """As :meth:`Flavour.restart`."""
+        """As :meth:`Distribution.restart`."""
         return service.restart(facts)
 
     def stop(self, facts: NodeFacts) -> str:
-        """As :meth:`Flavour.stop`."""
+        """As :meth:`Distribution.stop`."""
         return service.stop(facts)
 
     def start(self, facts: NodeFacts) -> str:
-        """As :meth:`Flavour.start`."""
+        """As :meth:`Distribution.start`."""
         return service.start(facts)
 
     def kill(self, facts: NodeFacts) -> str:
-        """As :meth:`Flavour.kill`."""
+        """As :meth:`Distribution.kill`."""
         return service.kill(facts, child=self.child)
 
     def identity(self, facts: NodeFacts) -> str:
-        """As :meth:`Flavour.identity`."""
+        """As :meth:`Distribution.identity`."""
         return service.identity(facts, child=self.child)
 
     def health(self, facts: NodeFacts) -> str:
-        """As :meth:`Flavour.health`."""
+        """As :meth:`Distribution.health`."""
         return service.health(facts, child=self.child)
 
     def evidence(self, facts: NodeFacts) -> str:
-        """As :meth:`Flavour.evidence`."""
+        """As :meth:`Distribution.evidence`."""
         return service.evidence(facts, log=self.log)
 
     def configure(self, facts: NodeFacts, config: KubeletConfig) -> tuple[Change, ...]:
-        """As :meth:`Flavour.configure`."""
+        """As :meth:`Distribution.configure`."""
         return self.changes(facts, config)
 
 
@@ -201,12 +201,12 @@ _KINDS: Final = (
 NAMES: Final = tuple(kind.name for kind in _KINDS)
 
 
-def flavour_of(facts: NodeFacts, *, named: str = "") -> Flavour:
-    """The flavour of a node, by what is on it; ``named`` (of the inventory) instead.
+def distribution_of(facts: NodeFacts, *, named: str = "") -> Distribution:
+    """The distribution of a node, by what is on it; ``named`` (of the inventory) instead.
 
     Raises :class:`hil.transport.shell.NodeUsageError` for a name of none.
     """
     for kind in _KINDS:
         if kind.name == named.lower() or (not named and kind.recognised(facts, facts.kubelet)):
             return kind
-    raise NodeUsageError(f"{facts.name}: flavour {named!r} is none of {', '.join(NAMES)}")
+    raise NodeUsageError(f"{facts.name}: distribution {named!r} is none of {', '.join(NAMES)}")

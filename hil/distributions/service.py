@@ -1,4 +1,4 @@
-"""A kubelet as a service of systemd: the scripts that all flavours share.
+"""A kubelet as a service of systemd: the scripts that all distributions share.
 
 What belongs here: POSIX scripts made from facts. What never does: running them. In a crash loop a
 unit is ``activating (auto-restart)``, and ``failed`` once its start limit is reached; a start by

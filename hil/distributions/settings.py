@@ -1,4 +1,4 @@
-"""A kubelet's settings that decide CPUs, as each flavour takes them: file, drop-in, flags."""
+"""A kubelet's settings that decide CPUs, as each distribution takes them: file, drop-in, flags."""
 
 from __future__ import annotations
 

@@ -1,14 +1,16 @@
 """Gathering: two round trips, and what they brought as :class:`hil.inspection.node.NodeFacts`.
 
 What belongs here: which question follows from which answer. What never does: the words of the
-questions (:mod:`hil.inspection.script`), and what a kubelet's texts mean (:mod:`hil.inspection.kubelet`).
+questions (:mod:`hil.inspection.script`), and what a kubelet's texts mean
+(:mod:`hil.inspection.kubelet`).
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-from hil.inspection.first import First
+from hil.inspection.host_answer import HostAnswer
+from hil.inspection.kubelet_answer import KubeletAnswer
 from hil.inspection.node import KubeletFacts, NodeFacts
 from hil.inspection.paths import NOT_SAID, KubeletPaths
 from hil.inspection.script import (
@@ -20,7 +22,6 @@ from hil.inspection.script import (
     first_question,
     second_question,
 )
-from hil.inspection.second import Second
 from hil.transport.shell import NodeUnfit, Shell
 from topologies import Machine
 from topologies.capturing.captured import captured
@@ -34,11 +35,11 @@ def gather(shell: Shell, *, root: str = "", paths: KubeletPaths = NOT_SAID) -> N
     """Ask the node what it is. ``root`` is where its ``/`` lies (a mounted image, a test);
     ``paths`` goes before what is found.
 
-    ``kubelet`` is ``None`` where there is none. Raises :class:`hil.transport.shell.NodeUnfit` where what
-    came back is no answer, and what the shell raises.
+    ``kubelet`` is ``None`` where there is none. Raises :class:`hil.transport.shell.NodeUnfit` where
+    what came back is no answer, and what the shell raises.
     """
-    one = First(_asked(shell, first_question(root)), paths)
-    two = Second(
+    one = HostAnswer(_asked(shell, first_question(root)), paths)
+    two = KubeletAnswer(
         _asked(
             shell,
             second_question(

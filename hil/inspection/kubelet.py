@@ -2,9 +2,9 @@
 come to together.
 
 What belongs here: texts in, settings out. What never does: where the texts come from
-(:mod:`hil.inspection.gathering`). Order as the kubelet's own (``cmd/kubelet/app/server.go``, 1.36): the
-configuration file, drop-ins by path as JSON merge patches, then flags, which win; maps of feature
-gates add up.
+(:mod:`hil.inspection.gathering`). Order as the kubelet's own (``cmd/kubelet/app/server.go``, 1.36):
+the configuration file, drop-ins by path as JSON merge patches, then flags, which win; maps of
+feature gates add up.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """What is known of a node: facts as values.
 
 What belongs here: the shape of what :func:`hil.inspection.gather` found, and what follows from it
-without asking the node again. What never does: how it is asked (:mod:`hil.inspection.script`), and what
-kind of node it is (:mod:`hil.distributions`).
+without asking the node again. What never does: how it is asked (:mod:`hil.inspection.script`), and
+what kind of node it is (:mod:`hil.distributions`).
 """
 
 from __future__ import annotations

@@ -46,7 +46,7 @@ _SHOWN: Final = (
     "Id,LoadState,ActiveState,SubState,FragmentPath,DropInPaths,MainPID,NRestarts,ExecStart,"
     "Environment,EnvironmentFiles"
 )
-#: Files and folders whose being there tells a flavour.
+#: Files and folders whose being there tells a distribution.
 PLACES: Final = (
     "/etc/kubernetes/kubelet.conf",
     "/etc/kubernetes/bootstrap-kubelet.conf",
@@ -238,7 +238,7 @@ class Records:
         self._found: dict[str, dict[str, bytes]] = {}
         before, *records = data.split(f"\n{token} ".encode())
         if before.strip() or not records:
-            raise NoRecords(f"it does not begin as an answer does: {before[:80]!r}")
+            raise NoRecords(f"its answer does not start with the expected marker: {before[:80]!r}")
         if records[-1] != b"end .\n":
             raise NoRecords("it was cut off")
         for record in records[:-1]:

@@ -110,7 +110,7 @@ class Door:
                 break
             except NodeUnreachable as error:
                 if time.monotonic() > until:
-                    raise LabError(f"{self.name}: no SSH: {error}") from error
+                    raise LabError(f"{self.name}: no SSH connection: {error}") from error
             time.sleep(_POLL)
         try:
             yield shell
@@ -180,7 +180,7 @@ def become(shell: Shell, keys: Keys, hostname: str) -> None:
     done = shell.run(script, stdin=made.getvalue(), deadline=_COMMAND)
     if done.status:
         why = one_line(done.stderr.decode("utf-8", "replace").strip())
-        raise LabError(f"{shell.name}: it does not take its name: {why}")
+        raise LabError(f"{shell.name}: its host name cannot be set: {why}")
 
 
 def prepare_to_sleep(shell: Shell) -> None:

@@ -85,7 +85,7 @@ class Node:
     def door(self) -> Door:
         """Raises :class:`LabUsageError` where it is not made yet."""
         if self.record is None:
-            raise LabUsageError(f"{self.name} is no whole node: pinproof lab down {self.name}")
+            raise LabUsageError(f"{self.name} is incomplete: pinproof lab down {self.name}")
         return Door(self.name, self.record.port, self.folder)
 
     def written(self, record: Record) -> Node:

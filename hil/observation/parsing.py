@@ -11,8 +11,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from hil.observation.pod_resources import read_told
-from hil.observation.seen import ContainerTruth, Level, Look, Process, ServiceState
+from hil.observation.pod_resources import read_pod_resources
+from hil.observation.seen import ContainerObserved, Level, Observation, Process, ServiceState
 from hil.transport.shell import NodeUnfit
 from reference import CPUSet
 from reference.cpuset import CPUSetParseError
@@ -37,7 +37,7 @@ _FILES: Final = (
 _SANDBOX_NAMES: Final = ("", "POD")
 
 
-class NotALook(NodeUnfit):
+class NotAnObservation(NodeUnfit):
     """What came back is no look: cut off, or not by our script."""
 
 
@@ -48,19 +48,19 @@ class _Section:
     body: str
 
 
-def read_look(text: str, mark: str) -> Look:
-    """The look in ``text``; raises :class:`NotALook`."""
+def read_observation(text: str, mark: str) -> Observation:
+    """The look in ``text``; raises :class:`NotAnObservation`."""
     sections = list(_sections(text, mark))
     if not sections or sections[-1].kind != "end":
-        raise NotALook(f"the node's answer is cut off after {len(text)} characters")
+        raise NotAnObservation(f"the node's answer is cut off after {len(text)} characters")
     by_kind: dict[str, _Section] = {each.kind: each for each in sections}
     for needed in ("online", "service", "names"):
         if needed not in by_kind:
-            raise NotALook(f"the node's answer has no section {needed!r}")
+            raise NotAnObservation(f"the node's answer has no section {needed!r}")
     names = _names(by_kind["names"].body)
     ran = _ran(by_kind["ran"].body) if "ran" in by_kind else {}
     found = [_container(section, names, ran) for section in sections if section.kind == "container"]
-    return Look(
+    return Observation(
         online=_cpus(by_kind["online"].body.strip()),
         service=_service(by_kind["service"].body),
         state_file=by_kind["state"].body if "state" in by_kind else None,
@@ -68,7 +68,7 @@ def read_look(text: str, mark: str) -> Look:
         pods=by_kind["pods"].body if "pods" in by_kind else None,
         log=by_kind["log"].body if "log" in by_kind else "",
         ended=_ended(by_kind["ended"].body) if "ended" in by_kind else None,
-        told=read_told(by_kind["told"].body) if "told" in by_kind else None,
+        pod_resources=read_pod_resources(by_kind["told"].body) if "told" in by_kind else None,
         reached="late" not in by_kind,
         print=_print(text, mark),
         process=_process(by_kind),
@@ -89,9 +89,9 @@ def _print(text: str, mark: str) -> str:
 
 
 def _process(sections: Mapping[str, _Section]) -> Process | None:
-    told, born = sections["service"].body.rstrip("\n"), sections.get("born")
-    pid = _service(told).pid
-    return Process(pid, born.words, told) if born is not None and pid else None
+    service, born = sections["service"].body.rstrip("\n"), sections.get("born")
+    pid = _service(service).pid
+    return Process(pid, born.words, service) if born is not None and pid else None
 
 
 def _sections(text: str, mark: str) -> Iterator[_Section]:
@@ -106,7 +106,7 @@ def _cpus(text: str) -> CPUSet:
     try:
         return CPUSet.parse(text)
     except CPUSetParseError as error:
-        raise NotALook(f"not a list of CPUs: {text[:80]!r}") from error
+        raise NotAnObservation(f"not a list of CPUs: {text[:80]!r}") from error
 
 
 def _service(body: str) -> ServiceState:
@@ -156,7 +156,7 @@ def _ran(body: str) -> dict[int, CPUSet]:
 
 def _container(
     section: _Section, names: Mapping[str, Mapping[str, str]], ran: Mapping[int, CPUSet]
-) -> ContainerTruth | None:
+) -> ContainerObserved | None:
     """``None`` for a pod's sandbox, and for what ended while it was looked at."""
     pid, _, folder = section.words.partition(" ")
     known = names.get(folder, {})
@@ -167,12 +167,12 @@ def _container(
     if name in _SANDBOX_NAMES or not path:
         return None
     if ".." in path.split("/"):
-        raise NotALook(f"a cgroup outside of the node's own: {path[:200]!r}")
+        raise NotAnObservation(f"a cgroup outside of the node's own: {path[:200]!r}")
     in_path = _UID_IN_PATH.search(path)
     uid = next((known[key] for key in _UID_KEYS if key in known), "")
     uid = uid or (in_path[1].replace("_", "-") if in_path else "")
     tasks = {int(one[1]): _cpus(one[2]) for one in map(_ALLOWED.match, lines) if one}
-    return ContainerTruth(
+    return ContainerObserved(
         id=folder.removesuffix("/userdata").rpartition("/")[2],
         pid=_number(pid),
         uid=uid,

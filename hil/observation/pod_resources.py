@@ -2,7 +2,8 @@
 
 What belongs here: one call, ``v1.PodResourcesLister/List``, as the bytes of a whole HTTP/2
 connection, both ways. Pure, and nothing that a node wrote is trusted. What never does: how the
-bytes reach the socket (:mod:`hil.observation.pod_resources_script`), and whose CPUs these ought to be.
+bytes reach the socket (:mod:`hil.observation.pod_resources_script`), and whose CPUs these ought to
+be.
 
 The call has no argument, so its bytes are the same for every node: preface, settings, windows that
 no answer fills, the request. Nobody on the node has to speak gRPC. The kubelet's server answers
@@ -69,7 +70,7 @@ _CPUS: Final = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class PodResources:
     """What the kubelet tells: CPUs by pod (namespace and name, as the kubelet has them), then
     container. ``why`` is ``""``, or one line on why nothing could be read."""
 
@@ -86,13 +87,13 @@ def request() -> bytes:
     return _asked()[1]
 
 
-def read_told(text: str) -> Told:
+def read_pod_resources(text: str) -> PodResources:
     """What came back, in base64. Never raises: what cannot be read has its reason in
-    :attr:`Told.why`."""
+    :attr:`PodResources.why`."""
     try:
-        return Told(_pods(_message(_raw(text))))
+        return PodResources(_pods(_message(_raw(text))))
     except _Unreadable as error:
-        return Told(why=one_line(str(error), limit=300))
+        return PodResources(why=one_line(str(error), limit=300))
 
 
 def _asked() -> tuple[H2Connection, bytes]:

@@ -78,8 +78,8 @@ sys.stdout.buffer.write(answer)
 
 def ask(root_dir: str, *, seconds: int = _SECONDS) -> str:
     """Write to stdout, in base64, what the kubelet whose ``--root-dir`` this is answers; else
-    :data:`hil.observation.pod_resources.NO_ANSWER` and why it does not. Bounded in time and in size;
-    leaves nothing behind."""
+    :data:`hil.observation.pod_resources.NO_ANSWER` and why it does not. Bounded in time and in
+    size; leaves nothing behind."""
     folder = f"{root_dir.rstrip('/')}/pod-resources"
     asked = base64.b64encode(request()).decode()
     bounds = f"{seconds} {LIMIT}"

@@ -240,7 +240,7 @@ def _settings(places: Places, mark: str, known: Process | None) -> str:
         "pin_mine": mine,
         "pin_pid": str(known.pid) if known else "",
         "pin_born": known.born if known else "",
-        "pin_was": known.told if known else "",
+        "pin_was": known.service if known else "",
     }
     return "\n".join(f"{name}={quote(value)}" for name, value in values.items())
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from hil.observation.pod_resources import Told
+from hil.observation.pod_resources import PodResources
 from reference import CPUSet
 
 _NO_CPUS: Final = CPUSet()
@@ -31,7 +31,7 @@ class Level:
 
 
 @dataclass(frozen=True, slots=True)
-class ContainerTruth:
+class ContainerObserved:
     """A running container of ours. ``levels`` begin at its own cgroup and end at the root. ``pod``
     is its pod's name, as kubelet and runtime have it, and ``namespace`` that pod's (``""``: the
     runtime does not say).
@@ -115,34 +115,35 @@ class ServiceState:
 @dataclass(frozen=True, slots=True)
 class Process:
     """The kubelet's process, by its number and by when it was started (ticks since boot), and what
-    its service manager told of it: ``told`` holds for as long as it lives."""
+    its service manager said of it: ``service`` holds for as long as it lives."""
 
     pid: int
     born: str
-    told: str
+    service: str
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class Observation:
     """A node at one moment.
 
     ``state_file``: its text, ``None`` without one. ``pods``: the kubelet's own list of its pods
     (the answer to ``GET /pods``), ``None`` where it does not answer. ``log``: the kubelet's last
     lines, only where it was asked for, and ``ended`` (code, status) how it ended first after the
-    script had started it: its service manager may have started it anew by then. ``told``: what the
-    kubelet tells at its pod-resources socket, only where it was asked. ``reached``: whether what
-    the script waited for came. ``print`` is a sum over all of it but ``told``: another one tells
-    that something has changed. ``process``: the kubelet's, ``None`` where it is down.
+    script had started it: its service manager may have started it anew by then. ``pod_resources``:
+    what the kubelet answers at its pod-resources socket, only where it was asked. ``reached``:
+    whether what the script waited for came. ``print`` is a sum over all of it but
+    ``pod_resources``: another one tells that something has changed. ``process``: the kubelet's,
+    ``None`` where it is down.
     """
 
     online: CPUSet
     service: ServiceState
     state_file: str | None
-    containers: tuple[ContainerTruth, ...] = ()
+    containers: tuple[ContainerObserved, ...] = ()
     pods: str | None = None
     log: str = ""
     ended: tuple[str, int] | None = None
-    told: Told | None = None
+    pod_resources: PodResources | None = None
     reached: bool = True
     print: str = ""
     process: Process | None = None

@@ -17,8 +17,8 @@ _NEVER_EVICTED: Final = ("Succeeded", "Failed")
 
 
 def refuse_if_crowded(pod: Pod, pods_text: str, allocatable: int, *, static: bool = True) -> None:
-    """Raise :class:`hil.transport.shell.NodeUnfit` where ``pod`` does not fit beside the pods that the
-    kubelet lists and that are not ours; ``allocatable`` is the node's, in thousandths of a CPU.
+    """Raise :class:`hil.transport.shell.NodeUnfit` where ``pod`` does not fit beside the pods that
+    the kubelet lists and that are not ours; ``allocatable`` is the node's, in thousandths of a CPU.
     A pod that is not ``static`` evicts nobody: the kubelet would refuse it."""
     foreign = list(_foreign(pods_text))
     used = sum(_requested(item) for item in foreign)

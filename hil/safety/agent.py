@@ -112,7 +112,7 @@ def _line(change: Change) -> str:
             return f"note {_encoded(undo)}"
 
 
-def told(change: Change) -> str:
+def describe(change: Change) -> str:
     """A change in words, for ``--dry-run``."""
     match change:
         case WriteFile(path, content):

@@ -46,7 +46,7 @@ def check_workloads(
     if risk > Risk.PODS and Allow.FOREIGN_WORKLOADS not in allowed:
         raise NodeUnfit(
             f"{facts.name}: {risk.value} would disturb {len(others)} pods of others ({names}): "
-            f'allow = ["{Allow.FOREIGN_WORKLOADS.value}"] if that may be'
+            f'allow = ["{Allow.FOREIGN_WORKLOADS.value}"] in the inventory permits it'
         )
     if static_pods and not allowed & {Allow.STATIC_PODS, Allow.FOREIGN_WORKLOADS}:
         raise NodeUnfit(

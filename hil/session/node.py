@@ -15,12 +15,12 @@ from dataclasses import replace
 
 import topologies
 from conformance.subject import SubjectLostError, SubjectUnable
-from hil.observation import ContainerTruth, Look, Places, Told
+from hil.observation import ContainerObserved, Observation, Places, PodResources
 from hil.safety import Change, SetOnline
 from hil.session import scripts
-from hil.session.member import Member, lost
+from hil.session.node_session import NodeSession, lost
 from hil.session.scripts import Act
-from hil.session.views import Refusal, refusal, told_by_pod, view_of
+from hil.session.views import Refusal, cpus_by_pod, refusal, view_of
 from reference import CPUSet
 from reference.steps import (
     Apply,
@@ -56,9 +56,9 @@ class RealNode:
 
     def __init__(
         self,
-        member: Member,
+        session: NodeSession,
         config: KubeletConfig,
-        fresh: Look | None,
+        fresh: Observation | None,
         *,
         machines: Callable[[str], Machine] = topologies.machine,
         shaping: tuple[Change, ...] = (),
@@ -67,7 +67,7 @@ class RealNode:
         its state removed at the first start, after the changes that ``shaping`` the machine."""
         self._machines = machines
         self._shaping = shaping
-        self._member = member
+        self._session = session
         self._config = config
         self._fresh = fresh
         self._pods: dict[str, Pod] = {}
@@ -108,19 +108,19 @@ class RealNode:
             case AskPodResources():
                 self._act(Act(ask=True))
             case AwaitReconcile():
-                self._act(Act(f"sleep {2 * self._member.reconcile_period + 1:g}"))
+                self._act(Act(f"sleep {2 * self._session.reconcile_period + 1:g}"))
             case _:
                 self._act(self._simple(step))
 
     def _simple(self, step: Step) -> Act:
-        member, places = self._member, self._member.places
+        session, places = self._session, self._session.places
         match step:
             case RemoveState():
                 self._require_down(step)
                 return scripts.remove_state(places)
             case WriteState(text=text):
                 self._require_down(step)
-                given = member.carrier.as_given(text, self._config)
+                given = session.pod_source.as_given(text, self._config)
                 return scripts.write_state(places, given)
             case Tamper(pod=pod, container=container, cpus=cpus):
                 return scripts.tamper(places, self._container(pod, container), cpus)
@@ -128,14 +128,14 @@ class RealNode:
                 return scripts.tamper_quota(places, self._container(pod, container), quota)
             case KillContainer(pod=pod, container=container):
                 found = self._container(pod, container)
-                return scripts.kill_container(found, self._pods[pod], member.patience.effect)
+                return scripts.kill_container(found, self._pods[pod], session.patience.effect)
             case RestartRuntime():
-                return scripts.restart_runtime(member.runtime_unit, member.patience.start)
+                return scripts.restart_runtime(session.runtime_unit, session.patience.start)
             case DaemonReload():
                 return Act("systemctl daemon-reload")
             case AwaitCrashLoop():
                 restarts = self._look.service.restarts if self._look else 0
-                return scripts.crash_loop(restarts, member.patience.start)
+                return scripts.crash_loop(restarts, session.patience.start)
             case OfflineCPUs(cpus=cpus):
                 return Act(changes=tuple(SetOnline(cpu, False) for cpu in sorted(cpus)[::-1]))
             case OnlineCPUs(cpus=cpus):
@@ -149,9 +149,9 @@ class RealNode:
             self._look, self._fresh = self._fresh, None
             self._up = True
         else:
-            self._member.require_restarts()
+            self._session.require_restarts()
             pods = tuple(self._pods.values())
-            act = self._member.start(self._config, pods, self._clean_start, self._shaping)
+            act = self._session.start(self._config, pods, self._clean_start, self._shaping)
             self._clean_start, self._shaping = False, ()
             self._up, self._refused = True, None
             self._act(act)
@@ -166,59 +166,59 @@ class RealNode:
             self._up, self._refused = False, refusal(look)
         elif not look.reached:
             raise SubjectLostError(
-                f"the kubelet is not up after {self._member.patience.start:g} s, "
+                f"the kubelet is not up after {self._session.patience.start:g} s, "
                 "and has not given up",
                 evidence=look.log,
             )
 
     def _stop(self, kill: bool) -> None:
-        self._member.require_restarts()
+        self._session.require_restarts()
         self._flush()
         self._up, self._refused = False, None
-        self._act(self._member.stop(kill=kill))
+        self._act(self._session.stop(kill=kill))
 
     def _flush(self) -> None:
         """A kubelet that was found fresh counts as down, and now it must be."""
         self._fresh = None
 
     def _apply(self, pod: Pod, script: str = "") -> None:
-        member = self._member
-        member.require_room(pod, self._look)
-        carrier = member.carrier
-        with lost(member.name):
-            there, changes = carrier.bring(pod)
+        session = self._session
+        session.require_room(pod, self._look)
+        pod_source = session.pod_source
+        with lost(session.name):
+            there, changes = pod_source.create(pod)
             self._pods[pod.name] = self._ever[there.uid] = there
             if self._up:
-                carrier.await_settled([there])
+                pod_source.await_settled([there])
         act = scripts.apply(
             there,
             changes,
-            awaited=self._up and carrier.static,
-            seconds=member.patience.effect,
+            awaited=self._up and pod_source.static,
+            seconds=session.patience.effect,
         )
         self._act(replace(act, script=script))
 
     def _delete(self, name: str, force: bool) -> None:
         pod = self._pods.pop(name)
-        member = self._member
-        with lost(member.name):
+        session = self._session
+        with lost(session.name):
             # Nobody would ask a kubelet that is down.
-            changes = member.carrier.take(pod, force=force or not self._up)
+            changes = session.pod_source.delete(pod, force=force or not self._up)
         self._act(
             scripts.delete(
                 pod,
                 changes,
                 up=self._up,
-                force=force and member.carrier.static,
-                seconds=member.patience.effect,
+                force=force and session.pod_source.static,
+                seconds=session.patience.effect,
             )
         )
 
     def _reboot(self, machine: str) -> None:
         self._refused = None
-        self._look = self._member.reboot(self._machines(machine) if machine else None)
+        self._look = self._session.reboot(self._machines(machine) if machine else None)
 
-    def _container(self, pod: str, container: str) -> ContainerTruth:
+    def _container(self, pod: str, container: str) -> ContainerObserved:
         uid = self._pods[pod].uid if pod in self._pods else ""
         for found in self._look.containers if self._look else ():
             if (found.uid, found.name) == (uid, container):
@@ -230,10 +230,10 @@ class RealNode:
         if self._up:
             raise SubjectLostError(f"{type(step).__name__} while the kubelet runs")
         if self._refused is not None and self._look is not None and self._look.service.active:
-            self._act(self._member.stop(kill=False))
+            self._act(self._session.stop(kill=False))
 
     def _act(self, act: Act, *, spin: bool = False) -> None:
-        self._look = self._member.act(act, spin=spin)
+        self._look = self._session.act(act, spin=spin)
         for one in self._look.containers:
             self._called[one.uid] = (one.namespace, one.pod)
 
@@ -265,22 +265,26 @@ class RealNode:
             pods=shown,
             assignments=seen.assignments,
             shared_pool=seen.shared_pool,
-            state_file=self._member.carrier.as_stated(seen.state_file, self._config),
+            state_file=self._session.pod_source.as_stated(seen.state_file, self._config),
             cpusets=seen.cpusets,
             enforced=seen.enforced,
-            told=self._told(look.told, [*pods, *gone]) if running and self._asking else None,
+            told=self._cpus_told(look.pod_resources, [*pods, *gone])
+            if running and self._asking
+            else None,
         )
 
-    def _told(self, told: Told | None, pods: list[Pod]) -> dict[str, dict[str, CPUSet]]:
-        if told is None or told.why:
-            why = told.why if told is not None else "nobody asked it"
+    def _cpus_told(
+        self, pod_resources: PodResources | None, pods: list[Pod]
+    ) -> dict[str, dict[str, CPUSet]]:
+        if pod_resources is None or pod_resources.why:
+            why = pod_resources.why if pod_resources is not None else "nobody asked it"
             raise SubjectUnable(f"the kubelet's pod-resources socket cannot be read: {why}")
-        return told_by_pod(told, self._called, pods)
+        return cpus_by_pod(pod_resources, self._called, pods)
 
     def settle(self, satisfied: Callable[[View], bool]) -> View:
         """Watch until ``satisfied``, or until nothing more can come: the patience for an effect is
         at its end, or the kubelet is down and nothing changes any more."""
-        patience = self._member.patience
+        patience = self._session.patience
         deadline = time.monotonic() + (patience.effect if self._up else patience.rest)
         while True:
             view = self._view()
@@ -296,7 +300,7 @@ class RealNode:
 
     def evidence(self) -> str:
         """The kubelet's last lines, and every container's cgroups as the kernel has them."""
-        look = self._look if self._closed else self._member.act(Act(), log=True)
+        look = self._look if self._closed else self._session.act(Act(), log=True)
         if look is None:
             return ""
         return "\n".join([*look.log.splitlines()[-60:], *map(_told, look.containers)])
@@ -306,9 +310,9 @@ class RealNode:
         if self._closed:
             return
         self._closed = True
-        self._member.give_back(self._config if self._up else None, [*self._pods.values()])
+        self._session.give_back(self._config if self._up else None, [*self._pods.values()])
 
-    def containers(self) -> tuple[ContainerTruth, ...]:
+    def containers(self) -> tuple[ContainerObserved, ...]:
         """Our containers, as last seen."""
         uids = {pod.uid for pod in self._pods.values()}
         seen = self._look.containers if self._look else ()
@@ -327,15 +331,15 @@ class RealNode:
     @property
     def places(self) -> Places:
         """Where things are on it."""
-        return self._member.places
+        return self._session.places
 
     @property
     def reconcile_period(self) -> float:
         """In seconds."""
-        return self._member.reconcile_period
+        return self._session.reconcile_period
 
 
-def _told(container: ContainerTruth) -> str:
+def _told(container: ContainerObserved) -> str:
     levels = "; ".join(
         f"{one.path}: cpuset {one.cpus if one.cpus else '(empty)'}, effective {one.effective}"
         for one in container.levels

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from shlex import quote
 from typing import Final
 
-from hil.observation import ContainerTruth, Places
+from hil.observation import ContainerObserved, Places
 from hil.safety import Change, RemoveFile, WriteFile
 from reference import CPUSet
 from reference.steps import Kind, Pod
@@ -133,13 +133,13 @@ done
     )
 
 
-def tamper(places: Places, container: ContainerTruth, cpus: CPUSet) -> Act:
+def tamper(places: Places, container: ContainerObserved, cpus: CPUSet) -> Act:
     """Write another cpuset into the container's cgroup."""
     own = next((one for one in container.own_levels if one.cpus), container.levels[0])
     return Act(f"echo {quote(str(cpus))} >{quote(f'{places.mount}{own.path}/cpuset.cpus')}")
 
 
-def tamper_quota(places: Places, container: ContainerTruth, quota: int) -> Act:
+def tamper_quota(places: Places, container: ContainerObserved, quota: int) -> Act:
     """Write a quota into the container's cgroup."""
     path = container.levels[0].path
     if places.cgroup == 2:
@@ -147,7 +147,7 @@ def tamper_quota(places: Places, container: ContainerTruth, quota: int) -> Act:
     return Act(f"echo {quota} >{quote(f'{places.cpu_mount}{path}/cpu.cfs_quota_us')}")
 
 
-def kill_container(container: ContainerTruth, pod: Pod, seconds: float) -> Act:
+def kill_container(container: ContainerObserved, pod: Pod, seconds: float) -> Act:
     """SIGKILL for its first process; wait until another runs."""
     script = f"""
 kill -9 {container.pid}

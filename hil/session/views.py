@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from conformance.subjects.kubelet import klog
-from hil.observation import ContainerTruth, Look, Told
+from hil.observation import ContainerObserved, Observation, PodResources
 from hil.pods import NoList, PodStatus, read_pods
 from reference import CPUSet
 from reference.checkpoint import glance
@@ -27,7 +27,7 @@ class Refusal:
     exit_status: int | None
 
 
-def refusal(look: Look) -> Refusal:
+def refusal(look: Observation) -> Refusal:
     """Why the kubelet that this look shows gave up, from its own last lines."""
     lines = look.log.splitlines()
     errors = [line for line in lines if klog.is_error(line)]
@@ -38,7 +38,7 @@ def refusal(look: Look) -> Refusal:
 
 
 def view_of(
-    look: Look, pods: Collection[Pod], *, running: bool, refused: Refusal | None = None
+    look: Observation, pods: Collection[Pod], *, running: bool, refused: Refusal | None = None
 ) -> View:
     """The view: ``pods`` are ours; ``running`` is whether the kubelet is up by our own account (a
     kubelet that its service manager starts again and again is not)."""
@@ -58,14 +58,14 @@ def view_of(
     )
 
 
-def told_by_pod(
-    told: Told, called: Mapping[str, tuple[str, str]], pods: Collection[Pod]
+def cpus_by_pod(
+    pod_resources: PodResources, called: Mapping[str, tuple[str, str]], pods: Collection[Pod]
 ) -> dict[str, dict[str, CPUSet]]:
     """What the kubelet tells of ``pods``, by their names. ``called``: by uid, namespace and name
     of each pod that was ever seen to run; a namespace that is not known (``""``) may be any."""
     names = {called[pod.uid]: pod.name for pod in pods if pod.uid in called}
     found: dict[str, dict[str, CPUSet]] = {}
-    for (namespace, name), containers in told.pods.items():
+    for (namespace, name), containers in pod_resources.pods.items():
         ours = names.get((namespace, name), names.get(("", name)))
         if ours is not None:
             mine = found.setdefault(ours, {})
@@ -75,11 +75,11 @@ def told_by_pod(
     return found
 
 
-def _key(container: ContainerTruth) -> tuple[str, str]:
+def _key(container: ContainerObserved) -> tuple[str, str]:
     return container.uid, container.name
 
 
-def _enforced(container: ContainerTruth) -> Enforced:
+def _enforced(container: ContainerObserved) -> Enforced:
     return Enforced(
         cpus=container.effective,
         allowed=container.allowed,
@@ -97,7 +97,7 @@ def _by_pod(
     return found
 
 
-def _pods(look: Look, pods: Collection[Pod]) -> dict[str, PodView]:
+def _pods(look: Observation, pods: Collection[Pod]) -> dict[str, PodView]:
     try:
         listed = {one.uid: one for one in read_pods(look.pods)} if look.pods else {}
     except NoList:

@@ -14,7 +14,7 @@ What belongs here: the TOML form, its check, and the choice of a way. What never
     context = "lab"                       # of the kubeconfig; default: its current one
     namespace = "pinproof-node7"          # made for our pods, and removed; default: a name made up
     node = "node7.example"                # its name in the cluster; default: its host name
-    flavour = "k3s"                       # default: by what is on it
+    distribution = "k3s"                       # default: by what is on it
     lab = "2s-2n-8c-smt2"                 # a lab node of `pinproof lab`: which
     allow = ["foreign-workloads", "static-pods", "reboot"]
 
@@ -72,7 +72,7 @@ class NodeAddress:
     context: str = ""
     namespace: str = ""
     node: str = ""
-    flavour: str = ""
+    distribution: str = ""
     lab: str = ""
     allow: frozenset[Allow] = frozenset()
     kubelet: KubeletPaths = NOT_SAID
@@ -94,8 +94,10 @@ def nodes(text: str) -> list[NodeAddress]:
 
 
 def connect(address: NodeAddress) -> Shell:
-    """A shell on the node; its connection stands. Raises :class:`hil.transport.shell.NodeUnreachable`,
-    :class:`hil.transport.shell.NodeUnfit` (not root, and no sudo), :class:`hil.transport.shell.NodeUsageError`."""
+    """A shell on the node; its connection stands. Raises
+    :class:`hil.transport.shell.NodeUnreachable`,
+    :class:`hil.transport.shell.NodeUnfit` (not root, and no sudo),
+    :class:`hil.transport.shell.NodeUsageError`."""
     if address.url == LOCAL:
         return LocalShell(address.name, require_root=True)
     for path in address.identity:
@@ -126,7 +128,7 @@ def _read(path: Path) -> list[NodeAddress]:
     try:
         data = path.read_bytes()[: _LARGEST + 1]
         if len(data) > _LARGEST:
-            raise NodeUsageError(f"{path}: larger than any inventory")
+            raise NodeUsageError(f"{path}: the file is too large for an inventory")
         text = data.decode()
         content = tomllib.loads(text)
     except OSError as error:
@@ -148,7 +150,7 @@ class _Reader:
         """All of it."""
         for key in content:
             if key != "node":
-                raise self._wrong(key, "there is no such key; nodes are [[node]] tables", top=True)
+                raise self._wrong(key, "unknown key; nodes are [[node]] tables", top=True)
         tables = content.get("node", [])
         if not isinstance(tables, list) or not all(isinstance(one, dict) for one in tables):
             raise self._wrong("node", "nodes are [[node]] tables, with two brackets", top=True)
@@ -166,7 +168,7 @@ class _Reader:
         known = {field.name for field in fields(NodeAddress)}
         for key in table:
             if key not in known:
-                raise self._wrong(key, "there is no such key")
+                raise self._wrong(key, "unknown key")
         if "url" not in table:
             raise self._wrong("url", "missing: ssh://user@host:port")
         only = nodes(self._url(table))[0]
@@ -185,7 +187,7 @@ class _Reader:
             context=self._text(table, "context"),
             namespace=self._api_name(table, "namespace", _LABEL),
             node=self._api_name(table, "node", _SUBDOMAIN),
-            flavour=self._text(table, "flavour"),
+            distribution=self._text(table, "distribution"),
             lab=self._text(table, "lab"),
             allow=self._allowed(table),
             kubelet=self._kubelet(table),
@@ -216,7 +218,7 @@ class _Reader:
         known = {field.name for field in fields(KubeletPaths)}
         for key in inner:
             if key not in known:
-                raise self._wrong(key, "there is no such key in kubelet")
+                raise self._wrong(key, "unknown key in kubelet")
         values = {key: self._text(inner, key) for key in inner}
         for key in ("binary", "config", "root_dir", "manifests"):
             if values.get(key) and not values[key].startswith("/"):

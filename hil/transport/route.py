@@ -51,7 +51,7 @@ def route(
     address = _address(url)
     between = list(jump) or entries.jumps(address.host)
     if len(between) > _MOST_JUMPS:
-        raise NodeUsageError(f"{url}: more than {_MOST_JUMPS} hosts to jump over")
+        raise NodeUsageError(f"{url}: more than {_MOST_JUMPS} jump hosts")
     hops = [*map(_address, between), address]
     return tuple(entries.hop(one, tuple(identity), known_hosts) for one in hops)
 
@@ -95,7 +95,9 @@ class _Config:
         """``ProxyJump`` of a host."""
         found = self._lookup(host)
         if found.get("proxycommand"):
-            raise NodeUsageError(f"{self._path}: {host}: ProxyCommand is not followed: name a jump")
+            raise NodeUsageError(
+                f"{self._path}: {host}: ProxyCommand is not supported; use ProxyJump"
+            )
         value = str(found.get("proxyjump", "none"))
         return [] if value == "none" else [one.strip() for one in value.split(",")]
 

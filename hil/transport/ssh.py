@@ -124,11 +124,11 @@ class SSHShell:
             reason = hostkeys.changed(hop, hop.known_hosts, error.key).reason
             raise self._gone(str(hop), reason) from None
         except paramiko.AuthenticationException as error:
-            raise self._gone(str(hop), f"it does not let us in: {error}") from error
+            raise self._gone(str(hop), f"authentication failed: {error}") from error
         except paramiko.SSHException as error:
             raise self._gone(str(hop), str(error) or type(error).__name__) from error
         except TimeoutError as error:
-            raise self._gone(str(hop), "it does not answer in time") from error
+            raise self._gone(str(hop), "no answer in time") from error
         except (OSError, EOFError, ValueError) as error:
             reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
             raise self._gone(str(hop), reason) from error

@@ -1,7 +1,8 @@
 """How a script runs on a node so that nothing of it stays: the words that start, watch and end it.
 
 What belongs here: the command line that a login shell of any kind is given, and what its output
-means. What never does: a connection (:mod:`hil.transport.ssh`) or a process (:mod:`hil.transport.local`).
+means. What never does: a connection (:mod:`hil.transport.ssh`) or a process
+(:mod:`hil.transport.local`).
 
 On the node, one shell (the *supervisor*) starts the script in a session of its own and beside it a
 *watcher*, which kills the session when the deadline has passed, and when the process that the
@@ -107,7 +108,9 @@ class Supervised:
             raise _refusal(node, status, stdout, stderr)
         _, user, rest = found
         if user:
-            raise NodeUnfit(f"{node}: the login is {one_line(user)}, not root: set sudo")
+            raise NodeUnfit(
+                f"{node}: the login user is {one_line(user)}, not root: set sudo = true"
+            )
         mark = self.token.encode() + b"\n"
         return Done(_signalled(status), rest, stderr.partition(mark)[2])
 
@@ -136,7 +139,9 @@ def _refusal(node: str, status: int, stdout: bytes, stderr: bytes) -> NodeUnfit:
     said = one_line((stderr or stdout).decode("utf-8", "replace").strip()[-200:]) or "nothing"
     if b"sudo:" in stderr:
         return NodeUnfit(
-            f"{node}: sudo does not let us without a password: {said}",
+            f"{node}: sudo needs a password: {said}",
             evidence=stderr.decode("utf-8", "replace"),
         )
-    return NodeUnfit(f"{node}: no POSIX shell answers (status {status}): it said {said}")
+    return NodeUnfit(
+        f"{node}: the login shell runs no POSIX shell (status {status}): it said {said}"
+    )

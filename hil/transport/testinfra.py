@@ -1,8 +1,9 @@
 """A node as a testinfra host, so that users' own tests ask it in words they know.
 
-What belongs here: testinfra's backend over a :class:`hil.transport.shell.Shell`: the same connection, host
-keys, sudo and bounds as everything else here. What never does: facts that a run needs, which come
-in few round trips (:mod:`hil.inspection`); every question to a testinfra host is one.
+What belongs here: testinfra's backend over a :class:`hil.transport.shell.Shell`: the same
+connection, host keys, sudo and bounds as everything else here. What never does: facts that a run
+needs, which come in few round trips (:mod:`hil.inspection`); every question to a testinfra host is
+one.
 
     host = host_of(shell)
     assert host.service("kubelet").is_running

@@ -221,7 +221,7 @@ def test_a_changed_host_key_is_refused(
 
 def test_a_wrong_key_is_refused(server: OwnSshd, address: NodeAddress) -> None:
     told = refusal(dataclasses.replace(address, identity=(server.host_key,)))
-    assert "does not let us in" in told
+    assert "authentication failed" in told
 
 
 def test_a_key_that_is_not_there_is_wrong_usage(address: NodeAddress, tmp_path: Path) -> None:
@@ -250,8 +250,8 @@ SUDO = "#!/bin/sh\necho 'sudo: a password is required' >&2; exit 1\n"
 @pytest.mark.parametrize(
     ("program", "told"),
     [
-        (GARBAGE, r"no POSIX shell answers \(status 1\): it said \\x1b\[2Jboo"),
-        (SUDO, "sudo does not let us without a password: sudo: a password is required"),
+        (GARBAGE, r"the login shell runs no POSIX shell \(status 1\): it said \\x1b\[2Jboo"),
+        (SUDO, "sudo needs a password: sudo: a password is required"),
     ],
 )
 def test_a_node_that_runs_something_else(tmp_path: Path, program: str, told: str) -> None:
@@ -295,7 +295,9 @@ def test_whoever_is_not_root_is_refused(tmp_path: Path) -> None:
     done = subprocess.run(
         run.arguments(os.getpid()), capture_output=True, user=65534, group=65534, check=False
     )
-    with pytest.raises(NodeUnfit, match=r"^node1: the login is nobody, not root: set sudo$"):
+    with pytest.raises(
+        NodeUnfit, match=r"^node1: the login user is nobody, not root: set sudo = true$"
+    ):
         run.done(done.returncode, done.stdout, done.stderr, node="node1")
     assert not (tmp_path / "never").exists()
 

@@ -221,16 +221,20 @@ def test_a_pod_that_is_not_static_evicts_nobody() -> None:
 
 def test_static_pods_come_as_files() -> None:
     """As the journal of the node knows them; nothing is asked beside the runner."""
-    carrier = StaticPods("/etc/kubernetes/manifests/", IMAGE)
+    pod_source = StaticPods("/etc/kubernetes/manifests/", IMAGE)
     pod = guaranteed("a", 1)
-    there, brought = carrier.bring(pod)
+    there, brought = pod_source.create(pod)
     path = "/etc/kubernetes/manifests/pinproof-a.yaml"
     assert there is pod
     assert brought == (WriteFile(path, text(pod, IMAGE).encode()),)
-    assert carrier.take(there, force=True) == (RemoveFile(path),)
-    assert carrier.listed("x") == carrier.everybody("x") == "x"
-    assert carrier.as_stated("y", KubeletConfig()) == carrier.as_given("y", KubeletConfig()) == "y"
-    assert carrier.static
+    assert pod_source.delete(there, force=True) == (RemoveFile(path),)
+    assert pod_source.listed("x") == pod_source.all_pods("x") == "x"
+    assert (
+        pod_source.as_stated("y", KubeletConfig())
+        == pod_source.as_given("y", KubeletConfig())
+        == "y"
+    )
+    assert pod_source.static
 
 
 # ---- names --------------------------------------------------------------------------------------

@@ -172,7 +172,7 @@ def test_a_kubelet_that_does_not_stay_is_an_error(
     wish: Wish, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(guest, "refusal", lambda *_: "unknown field")
-    with pytest.raises(LabError, match="node1: its kubelet does not stay: unknown field"):
+    with pytest.raises(LabError, match="node1: its kubelet does not stay up: unknown field"):
         lab.up(wish)
     assert nodes.all_nodes() == []
 

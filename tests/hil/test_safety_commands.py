@@ -68,7 +68,7 @@ def test_a_probe_tells_what_a_node_is(
     assert status == 0
     assert fake.content() == before
     (one,) = json.loads(out)
-    assert (one["node"], one["flavour"], one["round trips"]) == ("node7", "kubeadm", 2)
+    assert (one["node"], one["distribution"], one["round trips"]) == ("node7", "kubeadm", 2)
     assert one["facts"]["kubelet"] == "v1.36.4"
     assert one["facts"]["machine"].startswith("2 sockets, 2 NUMA nodes, 16 physical cores")
     assert one["scenarios"]["apply"]

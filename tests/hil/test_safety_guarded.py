@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.fakenode import PINNED, FakeNode
-from hil.distributions import flavour_of
+from hil.distributions import distribution_of
 from hil.inspection import NodeFacts, gather
 from hil.safety import (
     Guarded,
@@ -60,7 +60,7 @@ def test_all_kinds_of_changes_are_made_and_undone(fake: FakeNode, facts: NodeFac
         shell = node._shell
         trips = shell.trips
         done = node.change(
-            *flavour_of(facts).configure(facts, KubeletConfig(policy="none")),
+            *distribution_of(facts).configure(facts, KubeletConfig(policy="none")),
             WriteFile("/etc/kubernetes/manifests/new.yaml", b"\0\xff"),
             WriteFile("/etc/new/folder/file", b"x"),
             RemoveFile(STATE),

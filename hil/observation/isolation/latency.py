@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from shlex import quote
 
-from hil.observation import ContainerTruth, Places
+from hil.observation import ContainerObserved, Places
 from hil.observation.isolation.noise import NotMeasured
 
 _SCRIPT = r"""
@@ -30,7 +30,7 @@ echo "latency $pin_begin $pin_end $pin_was $pin_is"
 """
 
 
-def script(places: Places, shared: ContainerTruth, *, tries: int = 600) -> str:
+def script(places: Places, shared: ContainerObserved, *, tries: int = 600) -> str:
     """The script: from the moment at which the state file changes, until the cpuset of a container
     that shares does."""
     file = f"{places.mount}{shared.levels[0].path}/cpuset.cpus"

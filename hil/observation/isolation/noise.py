@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from shlex import quote
 
-from hil.observation import ContainerTruth
+from hil.observation import ContainerObserved
 from hil.transport.shell import NodeUnfit
 
 
@@ -64,7 +64,7 @@ echo "time $pin_begin $pin_end"
 """
 
 
-def script(containers: Sequence[ContainerTruth], *, samples: int = 400) -> str:
+def script(containers: Sequence[ContainerObserved], *, samples: int = 400) -> str:
     """The script: the first process of each container spins, and its waiting time is sampled."""
     pids = " ".join(f"{one.pid}:{number}" for number, one in enumerate(containers))
     return _SCRIPT.replace("'@PIDS@'", quote(pids)).replace("@SAMPLES@", str(samples))

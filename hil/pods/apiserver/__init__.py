@@ -2,9 +2,9 @@
 
     server = Server.of(Path("admin.conf"))
     with ClusterPods.on(server, "node7", boot_id=facts.boot_id) as pods:
-        there = pods.bring(pod)      # the same pod, with the uid that the server gave it
+        there = pods.create(pod)      # the same pod, with the uid that the server gave it
         pods.statuses()              # all of ours, one request
-        pods.take(there)             # with grace; force=True: grace 0
+        pods.delete(there)             # with grace; force=True: grace 0
     # the namespace is removed, with everything in it
 
 Everything here runs beside the runner: no credential reaches a node. Whose fault it is, is told as

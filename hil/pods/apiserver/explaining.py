@@ -24,7 +24,7 @@ _TOO_MANY: Final = 429
 _AWAY: Final = (502, 503, 504)
 
 
-def told(error: Exception, server: str, what: str) -> NodeError:
+def as_node_error(error: Exception, server: str, what: str) -> NodeError:
     """``error``, raised by the client library, as one of ours. ``what`` was to be done: ``"create
     pod pinproof-a"``."""
     if isinstance(error, ApiException):
@@ -62,7 +62,9 @@ def _answered(error: ApiException, server: str, what: str) -> NodeError:
 def _distrusted(server: str, error: Exception) -> NodeUnreachable:
     reason = str(getattr(error, "reason", "") or error)
     detail = _line(reason.removeprefix("SSLError\n").partition(" (_ssl.c")[0].lstrip("("))
-    return NodeUnreachable(f"{server}: no trust between it and the kubeconfig: {detail}")
+    return NodeUnreachable(
+        f"{server}: the certificates of server and kubeconfig do not match: {detail}"
+    )
 
 
 def _status(body: object) -> dict[str, Any]:

@@ -9,20 +9,20 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from hil.inspection import NodeFacts, kubelet_of
-from hil.pods import Carrier, Image, ServerPods, StaticPods
+from hil.pods import Image, PodSource, ServerPods, StaticPods
 from hil.pods.apiserver.pods import ClusterPods, node_name
 from hil.pods.apiserver.server import Server
 from hil.pods.apiserver.space import sweep
 from hil.transport import NodeAddress
 
 
-def carrier_for(
+def pod_source_for(
     address: NodeAddress,
     facts: NodeFacts,
     image: Image,
     *,
     say: Callable[[str], None] = lambda line: None,
-) -> Carrier:
+) -> PodSource:
     """Pods through the API server that the address has a kubeconfig for, else static ones. The
     node's lease must be held: what an earlier run left in the cluster is removed. Raises what
     :mod:`hil.pods.apiserver` lists."""
@@ -47,7 +47,8 @@ def carrier_for(
 
 def swept(address: NodeAddress, facts: NodeFacts) -> list[str]:
     """What a killed run left in the node's cluster, removed: the names of namespaces; none without
-    a kubeconfig. For a node whose lease nobody holds. Raises what :mod:`hil.pods.apiserver` lists."""
+    a kubeconfig. For a node whose lease nobody holds. Raises what :mod:`hil.pods.apiserver`
+    lists."""
     if address.kubeconfig is None:
         return []
     server = Server.of(address.kubeconfig, address.context)

@@ -1,7 +1,8 @@
 """Our pods on one node of a cluster.
 
-What belongs here: bringing, taking and reading pods, and which node they are for. What never does:
-namespaces (:mod:`hil.pods.apiserver.space`), and the form of a pod (:mod:`hil.pods.manifests`).
+What belongs here: creating, deleting and reading pods, and which node they are for. What never
+does: namespaces (:mod:`hil.pods.apiserver.space`), and the form of a pod
+(:mod:`hil.pods.manifests`).
 """
 
 from __future__ import annotations
@@ -73,8 +74,9 @@ class ClusterPods:
         ours for it is removed first. ``boot_id``: of the machine that was reached another way; the
         cluster's node must be that machine. ``namespace``: call it so.
 
-        Raises :class:`hil.transport.shell.NodeUsageError` where there is no such node, where it is another
-        machine, and where the namespace is somebody else's; else what :mod:`hil.pods.apiserver` lists.
+        Raises :class:`hil.transport.shell.NodeUsageError` where there is no such node, where it is
+        another machine, and where the namespace is somebody else's; else what
+        :mod:`hil.pods.apiserver` lists.
         """
         require_node(server, node, boot_id)
         for name in space.sweep(server, node, seconds=patience):
@@ -95,10 +97,11 @@ class ClusterPods:
 
     # ---- pods -----------------------------------------------------------------------------
 
-    def bring(self, pod: Pod) -> Pod:
+    def create(self, pod: Pod) -> Pod:
         """Create the pod; it comes back with the uid that the server gave it, which its cgroups are
         named by. One of that name that is on its way out is waited for. Raises :class:`Refused`,
-        and :class:`hil.transport.shell.NodeUnfit` where admission made another pod of it (it is deleted)."""
+        and :class:`hil.transport.shell.NodeUnfit` where admission made another pod of it (it is
+        deleted)."""
         body = manifest(
             pod,
             self._image,
@@ -113,7 +116,7 @@ class ClusterPods:
             raise NodeUnfit(f"{self._server.url}: it gave pod {name} no uid")
         there = replace(pod, uid=uid)
         if found := changes(body, answer):
-            self.take(there, force=True)
+            self.delete(there, force=True)
             told = one_line("; ".join(found))
             raise NodeUnfit(f"{self._server.url}: admission makes another pod of {name}: {told}")
         self.uids[pod.uid] = uid
@@ -138,8 +141,8 @@ class ClusterPods:
         found = [one for one in self.statuses().values() if one.name == name]
         return all(one.leaving for one in found)
 
-    def take(self, pod: Pod, *, force: bool = False) -> None:
-        """Delete the pod that :meth:`bring` gave: with its grace, or by ``force`` at once and
+    def delete(self, pod: Pod, *, force: bool = False) -> None:
+        """Delete the pod that :meth:`create` gave: with its grace, or by ``force`` at once and
         without asking the node. One that is gone already is no error."""
         name = f"pinproof-{pod.name}"
         body: dict[str, Any] = {"preconditions": {"uid": pod.uid}}
@@ -252,8 +255,8 @@ def node_name(named: str, facts: NodeFacts) -> str:
 
 
 def require_node(server: Server, node: str, boot_id: str = "") -> None:
-    """Raise :class:`hil.transport.shell.NodeUsageError` where the cluster has no such node, or it is another
-    machine than the one that booted as ``boot_id``."""
+    """Raise :class:`hil.transport.shell.NodeUsageError` where the cluster has no such node, or it
+    is another machine than the one that booted as ``boot_id``."""
     try:
         found = server.ask("read_node", f"read node {node}", name=node)
     except Refused as error:

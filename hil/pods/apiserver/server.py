@@ -1,7 +1,8 @@
 """An API server, as its kubeconfig names it: requests bounded in time and size, answers as JSON.
 
 What belongs here: the client library, and nothing of it is seen elsewhere but its exceptions
-(:mod:`hil.pods.apiserver.explaining`). What never does: what is asked for (:mod:`hil.pods.apiserver.pods`).
+(:mod:`hil.pods.apiserver.explaining`). What never does: what is asked for
+(:mod:`hil.pods.apiserver.pods`).
 
 Answers are taken as the server wrote them and read by us: the library's own types refuse what a
 server of another release says.
@@ -62,10 +63,10 @@ class Server:
             from kubernetes import client
         except ImportError:
             raise NodeUsageError(
-                f"{_shown(kubeconfig)}: a kubeconfig takes the Kubernetes client: "
+                f"{_shown(kubeconfig)}: a kubeconfig needs the Kubernetes client: "
                 "pip install 'pinproof[kubeconfig]'"
             ) from None
-        folder = _SECRETS.take()
+        folder = _SECRETS.folder()
         try:
             settings = _settings(kubeconfig, context, folder)
             return cls(settings.host, client.CoreV1Api(client.ApiClient(settings)))
@@ -79,7 +80,7 @@ class Server:
         import urllib3.exceptions
         from kubernetes.client.exceptions import OpenApiException
 
-        from hil.pods.apiserver.explaining import told
+        from hil.pods.apiserver.explaining import as_node_error
 
         call: Call = getattr(self._core, method)
         try:
@@ -90,7 +91,7 @@ class Server:
                 )
                 text = _read(answer, f"{self.url}: cannot {what}")
         except (OpenApiException, urllib3.exceptions.HTTPError, OSError) as error:
-            raise told(error, self.url, what) from error
+            raise as_node_error(error, self.url, what) from error
         return _object(text, f"{self.url}: cannot {what}")
 
     def close(self) -> None:
@@ -111,7 +112,7 @@ class _Secrets:
         self._users = 0
         self._folder: tempfile.TemporaryDirectory[str] | None = None
 
-    def take(self) -> str:
+    def folder(self) -> str:
         with self._one:
             self._users += 1
             if self._folder is None:
@@ -153,7 +154,7 @@ def _object(text: bytes, what: str) -> dict[str, Any]:
         found = None
     if not isinstance(found, dict):
         start = one_line(text[:80].decode("utf-8", "replace"))
-        raise NodeUnfit(f"{what}: this is no answer of an API server: {start}")
+        raise NodeUnfit(f"{what}: the answer is not from an API server: {start}")
     return found
 
 
@@ -177,9 +178,11 @@ def _require_file(path: Path) -> None:
     except OSError as error:
         raise NodeUsageError(f"kubeconfig {_shown(path)}: {error.strerror}") from error
     if size > _LARGEST:
-        raise NodeUsageError(f"kubeconfig {_shown(path)}: larger than any kubeconfig")
+        raise NodeUsageError(f"kubeconfig {_shown(path)}: the file is too large for a kubeconfig")
     if ":" in str(path):
-        raise NodeUsageError(f"kubeconfig {_shown(path)}: a colon parts several of them")
+        raise NodeUsageError(
+            f"kubeconfig {_shown(path)}: it names several files, separated by a colon; name one"
+        )
 
 
 def _settings(path: Path, context: str, secrets: str) -> Any:

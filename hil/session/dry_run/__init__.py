@@ -1,7 +1,7 @@
 """Dry runs: every scenario is walked, every command that it would send to the node is told, and
 nothing is sent.
 
-    with closing(DrySubject.told("ssh://root@node7", ledger)) as subject:
+    with closing(DryRunSubject.opened("ssh://root@node7", ledger)) as subject:
         walk(cases, subject, ledger)
     ledger.commands                      # what a run would send, in order
 
@@ -17,7 +17,7 @@ stand-ins: no process has the pid 4194305.
 """
 
 from hil.session.dry_run.ledger import Command, Ledger
-from hil.session.dry_run.subject import DrySubject
+from hil.session.dry_run.subject import DryRunSubject
 from hil.session.dry_run.walking import walk
 
-__all__ = ["Command", "DrySubject", "Ledger", "walk"]
+__all__ = ["Command", "DryRunSubject", "Ledger", "walk"]

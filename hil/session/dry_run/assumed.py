@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from hil.observation import ContainerTruth, Level, Look, ServiceState, Told
+from hil.observation import ContainerObserved, Level, Observation, PodResources, ServiceState
 from reference import CPUSet
 from reference.quantity import milli_value, quantity
 from reference.steps import Pod
@@ -37,7 +37,7 @@ class Assumed:
     asked: bool = False
     pool_told: bool = False
 
-    def look(self, view: View, pods: Iterable[Pod]) -> Look:
+    def look(self, view: View, pods: Iterable[Pod]) -> Observation:
         """The look at a node that is ``view``; ``pods`` are all that may be in it."""
         known = {pod.name: pod for pod in pods}
         containers = [
@@ -46,19 +46,19 @@ class Assumed:
             for container, cpus in sets.items()
             if name in known
         ]
-        return Look(
+        return Observation(
             online=self.online,
             service=self._service(view),
             state_file=view.state_file,
             containers=tuple(containers),
             pods=_listed(view, known) if view.running else None,
             log=_log(view.error),
-            told=self._told(view, known) if self.asked else None,
+            pod_resources=self._pod_resources(view, known) if self.asked else None,
         )
 
-    def _told(self, view: View, known: Mapping[str, Pod]) -> Told:
+    def _pod_resources(self, view: View, known: Mapping[str, Pod]) -> PodResources:
         other = view.shared_pool if self.pool_told else CPUSet()
-        return Told(
+        return PodResources(
             {
                 ("", name): {
                     container: view.assignments.get(name, {}).get(container, other)
@@ -83,14 +83,14 @@ class Assumed:
 
     def _container(
         self, pod: Pod, name: str, cpus: CPUSet | None, *, exclusive: bool
-    ) -> ContainerTruth:
+    ) -> ContainerObserved:
         effective = (cpus or self.online) & self.online or self.online
         limit = next((one.cpu_limit for one in pod.containers if one.name == name), None)
         quota = None
         if limit is not None and not exclusive:
             quota = milli_value(quantity(limit)) * _PERIOD // 1000
         quota = self.quotas.get((pod.uid, name), quota)
-        return ContainerTruth(
+        return ContainerObserved(
             id=f"{pod.name}-{name}",
             pid=NO_PID,
             uid=pod.uid,

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from hil.safety import Change, WriteFile
-from hil.safety.agent import told
+from hil.safety.agent import describe
 from topologies.errors import one_line
 
 _LONGEST: Final = 160
@@ -66,7 +66,7 @@ class Ledger:
             self.scenario,
             self.risk,
             self.step,
-            tuple(map(told, changes)),
+            tuple(map(describe, changes)),
             script,
             stdin,
             looks,
@@ -89,7 +89,7 @@ class Ledger:
             whose = f"{command.scenario} [{command.risk}]: " if command.scenario else ""
             self._say(f"{command.node}: {whose}{one_line(command.step, limit=_LONGEST)}")
         for change in changes:
-            self._say(f"    change: {one_line(told(change), limit=_LONGEST)}")
+            self._say(f"    change: {one_line(describe(change), limit=_LONGEST)}")
             if isinstance(change, WriteFile):
                 self._content(change.content.decode("utf-8", "replace"))
         self._lines("    look: " if command.looks else "    $ ", command.script)

@@ -6,7 +6,7 @@ import threading
 
 from hil.safety import Change
 from hil.session.dry_run.ledger import Ledger
-from hil.session.hands import Hands
+from hil.session.executor import Executor
 from hil.transport.shell import DEADLINE, LIMIT, Done
 
 
@@ -14,9 +14,9 @@ class NotSent(Exception):
     """A command was told; there is no answer to it."""
 
 
-class ToldShell:
-    """:class:`hil.transport.shell.Shell` that enters each script into a ledger instead of running it. What a
-    thread would send again and again by itself (a lease's renewal) is not entered."""
+class DryRunShell:
+    """:class:`hil.transport.shell.Shell` that enters each script into a ledger instead of running
+    it. What a thread would send again and again by itself (a lease's renewal) is not entered."""
 
     def __init__(self, name: str, ledger: Ledger) -> None:
         self.name = name
@@ -34,7 +34,8 @@ class ToldShell:
         deadline: float = DEADLINE,
         limit: int = LIMIT,
     ) -> Done:
-        """As :meth:`hil.transport.shell.Shell.run`, but for the running: it ends well and says nothing."""
+        """As :meth:`hil.transport.shell.Shell.run`, but for the running: it ends well and says
+        nothing."""
         if threading.current_thread() is threading.main_thread():
             self.trips += 1
             self._ledger.add(self.name, script, stdin=stdin, changes=self.changes, looks=self.looks)
@@ -44,17 +45,17 @@ class ToldShell:
         """As :meth:`hil.transport.shell.Shell.close`."""
 
 
-class ToldHands:
-    """:class:`hil.session.hands.Hands` that act through ``inner``, of whose shell nothing is known
-    afterwards: each act ends with :class:`NotSent`."""
+class DryRunExecutor:
+    """:class:`hil.session.executor.Executor` that act through ``inner``, of whose shell nothing is
+    known afterwards: each act ends with :class:`NotSent`."""
 
-    def __init__(self, inner: Hands, shell: ToldShell | None = None) -> None:
+    def __init__(self, inner: Executor, shell: DryRunShell | None = None) -> None:
         self._inner = inner
         self._shell = shell
 
     @property
     def trips(self) -> int:
-        """See :class:`hil.session.hands.Hands`."""
+        """See :class:`hil.session.executor.Executor`."""
         return self._inner.trips
 
     def looking(self, looks: bool) -> None:
@@ -63,7 +64,7 @@ class ToldHands:
             self._shell.looks = looks
 
     def act(self, script: str, *changes: Change, deadline: float) -> Done:
-        """See :class:`hil.session.hands.Hands`, but for the answer."""
+        """See :class:`hil.session.executor.Executor`, but for the answer."""
         if self._shell is not None:
             self._shell.changes = changes
         try:

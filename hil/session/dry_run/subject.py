@@ -10,18 +10,18 @@ from collections.abc import Callable
 from typing import Any
 
 from conformance.subject import SubjectSetupError
-from hil.distributions import flavour_of
+from hil.distributions import distribution_of
 from hil.inspection import NodeFacts
-from hil.observation import Look
-from hil.pods import Carrier, Image
+from hil.observation import Observation
+from hil.pods import Image, PodSource
 from hil.safety import Change, Guarded, Risk
 from hil.session.booting import Boot, booter
 from hil.session.dry_run.ledger import Ledger
-from hil.session.dry_run.node import DryMember, DryNode
-from hil.session.dry_run.pods import ToldPods
-from hil.session.dry_run.shell import ToldHands, ToldShell
-from hil.session.hands import GuardedHands
-from hil.session.member import Member
+from hil.session.dry_run.node import DryRunNode, DryRunSession
+from hil.session.dry_run.pods import DryRunPods
+from hil.session.dry_run.shell import DryRunExecutor, DryRunShell
+from hil.session.executor import GuardedExecutor
+from hil.session.node_session import NodeSession
 from hil.subject import NodeSubject
 from hil.transport import NodeAddress
 from hil.transport.shell import NodeError, Shell
@@ -29,48 +29,50 @@ from reference.steps import KubeletConfig
 from topologies import Machine
 
 
-class DrySubject(NodeSubject):
+class DryRunSubject(NodeSubject):
     """:class:`hil.subject.NodeSubject` that changes nothing; ``ledger`` is told everything."""
 
     def __init__(self, *words: Any, **named: Any) -> None:
         """As :class:`hil.subject.NodeSubject`."""
         super().__init__(*words, **named)
         self.ledger = Ledger()
-        self._members: dict[str, tuple[DryMember, Guarded]] = {}
+        self._sessions: dict[str, tuple[DryRunSession, Guarded]] = {}
 
     @classmethod
-    def told(
+    def opened(
         cls,
         target: str,
         ledger: Ledger,
         progress: Callable[[str], None] = lambda stage: None,
-    ) -> DrySubject:
+    ) -> DryRunSubject:
         """Reach every node that ``target`` names, and read what it is. Raises as
         :meth:`hil.subject.NodeSubject.open`."""
         made = cls.open(target, progress)
-        assert isinstance(made, DrySubject)
+        assert isinstance(made, DryRunSubject)
         made.ledger = ledger
         return made
 
     def _made(
         self,
-        member: Member,
+        session: NodeSession,
         machine: Machine,
         config: KubeletConfig,
-        fresh: Look | None,
+        fresh: Observation | None,
         *,
         machines: Callable[[str], Machine],
         shaping: tuple[Change, ...],
-    ) -> DryNode:
-        assert isinstance(member, DryMember)
-        return DryNode(member, config, fresh, machine=machine, machines=machines, shaping=shaping)
+    ) -> DryRunNode:
+        assert isinstance(session, DryRunSession)
+        return DryRunNode(
+            session, config, fresh, machine=machine, machines=machines, shaping=shaping
+        )
 
-    def _member(self, reached: Any) -> DryMember:
+    def _session(self, reached: Any) -> DryRunSession:
         name = reached.facts.name
-        if name not in self._members:
+        if name not in self._sessions:
             options = self._options
             try:
-                self._members[name] = dry_take(
+                self._sessions[name] = dry_take(
                     reached.address,
                     reached.shell,
                     reached.facts,
@@ -80,7 +82,7 @@ class DrySubject(NodeSubject):
                 )
             except NodeError as error:
                 raise SubjectSetupError(str(error), evidence=error.evidence) from error
-        return self._members[name][0]
+        return self._sessions[name][0]
 
     @property
     def trips(self) -> dict[str, tuple[int, int]]:
@@ -91,9 +93,9 @@ class DrySubject(NodeSubject):
         """Tell how every node is restored, and let go of it."""
         if self._closed:
             return
-        for member, guarded in self._members.values():
-            self.ledger.scenario, self.ledger.step = "", "restore the node, and let go of it"
-            member.carrier.close()
+        for session, guarded in self._sessions.values():
+            self.ledger.scenario, self.ledger.step = "", "restore the node and end the lease"
+            session.pod_source.close()
             guarded.__exit__(None, None, None)
         super().close()
 
@@ -106,43 +108,43 @@ def dry_take(
     *,
     risk: Risk,
     image: Image,
-) -> tuple[DryMember, Guarded]:
-    """As :func:`hil.session.taking.take`: tell how a node is taken. ``shell`` runs nothing. Raises
-    :class:`hil.transport.shell.NodeUnfit` for a node that a run would refuse."""
-    told = ToldShell(facts.name, ledger)
+) -> tuple[DryRunSession, Guarded]:
+    """As :func:`hil.session.leasing.lease_node`: tell how a node is taken. ``shell`` runs
+    nothing. Raises :class:`hil.transport.shell.NodeUnfit` for a node that a run would refuse."""
+    told = DryRunShell(facts.name, ledger)
     before = ledger.scenario, ledger.step
-    ledger.scenario, ledger.step = "", "take the node: lease, journal, dead-man timer"
+    ledger.scenario, ledger.step = "", "lease the node: lease, journal, dead-man timer"
     static = address.kubeconfig is None
     guarded = Guarded(told, facts, risk, "dry-run", allow=address.allow, static_pods=static)
     guarded.__enter__()
     ledger.scenario, ledger.step = before
-    member = DryMember(
+    session = DryRunSession(
         address.name,
         facts,
-        flavour_of(facts, named=address.flavour),
-        hands=ToldHands(GuardedHands(told, guarded), told),
+        distribution_of(facts, named=address.distribution),
+        executor=DryRunExecutor(GuardedExecutor(told, guarded), told),
         ledger=ledger,
         risk=risk,
         image=image,
-        carrier=_carrier(address, facts, image, told),
+        pod_source=_pod_source(address, facts, image, told),
         boot=_boot(address, shell, told),
         spec=address.lab,
     )
-    return member, guarded
+    return session, guarded
 
 
-def _carrier(
-    address: NodeAddress, facts: NodeFacts, image: Image, told: ToldShell
-) -> Carrier | None:
+def _pod_source(
+    address: NodeAddress, facts: NodeFacts, image: Image, told: DryRunShell
+) -> PodSource | None:
     if address.kubeconfig is None:
         return None
     from hil.pods.apiserver import node_name
 
     space = address.namespace or "pinproof-MADE-UP"
-    return ToldPods(told, node_name(address.node, facts), space, image)
+    return DryRunPods(told, node_name(address.node, facts), space, image)
 
 
-def _boot(address: NodeAddress, shell: Shell, told: ToldShell) -> Boot | None:
+def _boot(address: NodeAddress, shell: Shell, told: DryRunShell) -> Boot | None:
     if booter(address, shell) is None:
         return None
 

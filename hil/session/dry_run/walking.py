@@ -13,10 +13,10 @@ from conformance.oracle import ModelOracle
 from conformance.verdict import Verdict
 from hil.safety import risk_of
 from hil.session.dry_run.ledger import Ledger
-from hil.session.dry_run.subject import DrySubject
+from hil.session.dry_run.subject import DryRunSubject
 
 
-def walk(cases: Iterable[Case], subject: DrySubject, ledger: Ledger) -> int:
+def walk(cases: Iterable[Case], subject: DryRunSubject, ledger: Ledger) -> int:
     """Tell what each scenario would send. One that does not apply, or is not allowed, is told with
     its reason; so is one that could not be walked to its end. How many would be run."""
     walked = 0

@@ -21,14 +21,14 @@ from shlex import quote
 import topologies
 from conformance.discovered import info_of
 from conformance.subject import SubjectLostError, SubjectSetupError, SubjectUnable
-from hil.distributions import Flavour
+from hil.distributions import Distribution
 from hil.inspection import NodeFacts, kubelet_of
-from hil.observation import Look, Places, Process, look, marker, read_look
-from hil.pods import Carrier, Image, StaticPods, refuse_if_crowded
+from hil.observation import Observation, Places, Process, look, marker, read_observation
+from hil.pods import Image, PodSource, StaticPods, refuse_if_crowded
 from hil.safety import Change, Risk, SetOnline, WriteFile
 from hil.session import scripts
 from hil.session.booting import Boot, larger_spec
-from hil.session.hands import Hands
+from hil.session.executor import Executor
 from hil.session.scripts import Act
 from hil.transport.shell import NodeError
 from reference import NEWEST, CPUSet
@@ -50,46 +50,46 @@ class Patience:
     watch: float = 20.0
 
 
-class Member:
+class NodeSession:
     """A node with a kubelet whose policy is static, ours for a while.
 
-    ``hands`` act on it; ``boot`` is ``None`` where it must not be booted again, ``spec`` what the
-    lab made it as (``""``: it is no node of the lab).
+    ``executor`` act on it; ``boot`` is ``None`` where it must not be booted again, ``spec`` what
+    the lab made it as (``""``: it is no node of the lab).
     """
 
     def __init__(
         self,
         name: str,
-        hands: Hands,
+        executor: Executor,
         facts: NodeFacts,
-        flavour: Flavour,
+        distribution: Distribution,
         *,
         risk: Risk,
         image: Image,
-        carrier: Carrier | None = None,
+        pod_source: PodSource | None = None,
         patience: Patience | None = None,
         boot: Boot | None = None,
         spec: str = "",
     ) -> None:
         self.name = name
         self.facts = facts
-        self.flavour = flavour
+        self.distribution = distribution
         self.risk = risk
         self.image = image
         self.patience = patience or Patience()
         self.places = Places.of(facts)
-        self.carrier = carrier or StaticPods(self.places.manifests, image)
+        self.pod_source = pod_source or StaticPods(self.places.manifests, image)
         self.machine: Machine = replace(facts.machine, name=name)
         self.own_config = kubelet_of(facts).config
         self.scenarios = 0
-        self._hands = hands
+        self._executor = executor
         self._boot = boot
         self._spec = spec
         self._booted_as = spec
         self._offline = CPUSet()
         self._brought: set[str] = set()
         self._present: KubeletConfig | None = self.own_config
-        self._last: Look | None = None
+        self._last: Observation | None = None
         self._process: Process | None = None
         self._leaving: tuple[Pod, ...] = ()
 
@@ -98,7 +98,7 @@ class Member:
     @property
     def trips(self) -> int:
         """Round trips so far."""
-        return self._hands.trips
+        return self._executor.trips
 
     @property
     def runtime_unit(self) -> str:
@@ -118,19 +118,19 @@ class Member:
         if self.risk < Risk.KUBELET_RESTART:
             raise SubjectUnable(f"needs the kubelet restarted; --max-risk is {self.risk.value}")
 
-    def require_room(self, pod: Pod, seen: Look | None) -> None:
+    def require_room(self, pod: Pod, seen: Observation | None) -> None:
         """A static pod evicts others' pods to have room; any other is refused without."""
         if seen is None:
             return
         capacity = 1000 * len(seen.online) - reserved_milli_cpus(self.own_config)
         try:
-            everybody = self.carrier.everybody(seen.pods)
+            everybody = self.pod_source.all_pods(seen.pods)
             if everybody:
-                refuse_if_crowded(pod, everybody, capacity, static=self.carrier.static)
+                refuse_if_crowded(pod, everybody, capacity, static=self.pod_source.static)
         except NodeError as error:
             raise SubjectUnable(str(error)) from error
 
-    def fresh(self, config: KubeletConfig) -> Look | None:
+    def fresh(self, config: KubeletConfig) -> Observation | None:
         """The look at a kubelet that is as a new one with this configuration; ``None`` where it
         has to be stopped and started for that. Raises :class:`SubjectUnable` where it may not be,
         and :class:`SubjectSetupError` where the node holds pinned pods of others."""
@@ -153,7 +153,7 @@ class Member:
         return None
 
     @staticmethod
-    def _is_fresh(seen: Look) -> bool:
+    def _is_fresh(seen: Observation) -> bool:
         return not _why_not_fresh(seen)
 
     def start(
@@ -167,13 +167,13 @@ class Member:
         file and without manifests that a scenario before left."""
         act = scripts.start(
             self.places,
-            self.flavour.start(self.facts),
+            self.distribution.start(self.facts),
             pods,
             self.patience.start,
             # Only a kubelet that lists its pods tells of one that it rejects.
-            awaited=self.carrier.static or bool(self.places.pods_url),
+            awaited=self.pod_source.static or bool(self.places.pods_url),
         )
-        stop = self.flavour.stop(self.facts)
+        stop = self.distribution.stop(self.facts)
         changes: tuple[Change, ...] = shaping
         if clean:
             staying = {pod.name for pod in pods}
@@ -182,7 +182,7 @@ class Member:
             self._leaving = ()
             stop += scripts.KILL_TASKS
         if config != self._present:
-            changes += self.flavour.configure(self.facts, config)
+            changes += self.distribution.configure(self.facts, config)
             self._present = config
         # What lay there before this run is the guard's to sweep, not ours.
         left = [*sorted(self._brought)] if clean and not pods else []
@@ -192,8 +192,10 @@ class Member:
 
     def stop(self, *, kill: bool) -> Act:
         """Stop the kubelet."""
-        stop = self.flavour.stop(self.facts)
-        return scripts.kill(self.flavour.kill(self.facts), stop) if kill else scripts.stop(stop)
+        stop = self.distribution.stop(self.facts)
+        return (
+            scripts.kill(self.distribution.kill(self.facts), stop) if kill else scripts.stop(stop)
+        )
 
     def give_back(self, config: KubeletConfig | None, pods: Sequence[Pod]) -> None:
         """A scenario is over: its pods go, at the latest with the next one's beginning. ``config``
@@ -218,9 +220,9 @@ class Member:
         """The changes after which the kubelet has these pods no more. Raises
         :class:`SubjectLostError`."""
         with lost(self.name):
-            return tuple(one for pod in pods for one in self.carrier.take(pod, force=force))
+            return tuple(one for pod in pods for one in self.pod_source.delete(pod, force=force))
 
-    def _remove(self, pods: tuple[Pod, ...]) -> Look:
+    def _remove(self, pods: tuple[Pod, ...]) -> Observation:
         """Take pods away from a kubelet that runs, and wait until it has forgotten them."""
         self._leaving = ()
         script = (
@@ -250,11 +252,13 @@ class Member:
         on = (SetOnline(cpu, True) for cpu in self._offline - gone)
         return (*on, *off)
 
-    def reboot(self, machine: Machine | None) -> Look:
+    def reboot(self, machine: Machine | None) -> Observation:
         """Boot the node again, as ``machine`` where one is given. The kubelet is down then, and no
         container runs. Raises :class:`SubjectUnable`."""
         if self._boot is None:
-            raise SubjectUnable("needs the node booted again: not allowed, or not known how")
+            raise SubjectUnable(
+                "needs a reboot of the node, which is not allowed or not configured"
+            )
         spec = machine.name if machine is not None and machine.name == self._larger_spec else ""
         changes: tuple[Change, ...] = ()
         shape = machine or self._shape
@@ -299,7 +303,7 @@ class Member:
 
     # ---- the round trip -------------------------------------------------------------------
 
-    def act(self, act: Act, *, spin: bool = False, log: bool = False) -> Look:
+    def act(self, act: Act, *, spin: bool = False, log: bool = False) -> Observation:
         """Carry an act out, wait for its goal, and look: one round trip.
 
         Raises :class:`SubjectLostError` where the node could not be reached or the script failed.
@@ -324,10 +328,10 @@ class Member:
                 one = CPUSet([change.cpu])
                 self._offline = self._offline - one if change.online else self._offline | one
         with lost(self.name):
-            done = self._hands.act(script, *act.changes, deadline=deadline)
-            seen = read_look(done.text, mark)
+            done = self._executor.act(script, *act.changes, deadline=deadline)
+            seen = read_observation(done.text, mark)
             self._process = seen.process
-            seen = replace(seen, pods=self.carrier.listed(seen.pods))
+            seen = replace(seen, pods=self.pod_source.listed(seen.pods))
         if seen.notes.get("failed"):
             raise SubjectLostError(f"{self.name}: {seen.notes['failed']}")
         return seen
@@ -342,13 +346,13 @@ def lost(name: str) -> Iterator[None]:
         raise SubjectLostError(f"{name}: {error}", evidence=error.evidence) from error
 
 
-def _why_not_fresh(seen: Look) -> str:
+def _why_not_fresh(seen: Observation) -> str:
     """``""`` where the kubelet is as a new one."""
     shared, entries = glance(seen.state_file)
     if not seen.service.running:
         return "its kubelet does not run"
     if seen.containers:
-        return "pods of ours are still there"
+        return "pods of an earlier scenario are still there"
     if entries:
         held = CPUSet()
         for containers in entries.values():

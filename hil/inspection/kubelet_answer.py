@@ -7,7 +7,7 @@ import re
 from functools import cached_property
 from typing import Any, Final
 
-from hil.inspection.first import First, microk8s_flags, rancher_flags
+from hil.inspection.host_answer import HostAnswer, microk8s_flags, rancher_flags
 from hil.inspection.kubelet import deciding, document, merged, with_flags
 from hil.inspection.node import KubeletFacts, RuntimeFacts, Survival, Workload
 from hil.inspection.script import Records
@@ -21,10 +21,10 @@ _DELETES_STATE: Final = re.compile(r"\brm\b.*cpu_manager_state|cpu_manager_state
 _SLACK: Final = 2
 
 
-class Second:
+class KubeletAnswer:
     """The second answer, beside the first."""
 
-    def __init__(self, records: Records, first: First) -> None:
+    def __init__(self, records: Records, first: HostAnswer) -> None:
         self._records = records
         self._first = first
         self._texts = records.all("file")

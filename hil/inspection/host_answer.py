@@ -36,7 +36,7 @@ _CONFIG_DIRS: Final = {"k3s": "/var/lib/rancher/k3s/agent/etc/kubelet.conf.d"}
 _RANCHER: Final = {"k3s": "/etc/rancher/k3s/config.yaml"}
 
 
-class First:
+class HostAnswer:
     """The first answer, and what the user said beforehand."""
 
     def __init__(self, records: Records, paths: KubeletPaths) -> None:

@@ -10,14 +10,14 @@ from dataclasses import dataclass
 from typing import Final
 
 from conformance.subject import SubjectLostError
-from hil.distributions import flavour_of
+from hil.distributions import distribution_of
 from hil.inspection import NodeFacts
 from hil.pods import Image
-from hil.pods.apiserver.opening import carrier_for
+from hil.pods.apiserver.opening import pod_source_for
 from hil.safety import Guarded, NotRestored, Risk
 from hil.session.booting import booter
-from hil.session.hands import GuardedHands
-from hil.session.member import Member
+from hil.session.executor import GuardedExecutor
+from hil.session.node_session import NodeSession
 from hil.transport import NodeAddress
 from hil.transport.shell import NodeError, NodeUnreachable, Shell
 
@@ -26,21 +26,21 @@ _SETTLE: Final = 120.0
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
+class LeasedNode:
     """A node that is ours."""
 
-    member: Member
+    session: NodeSession
     guarded: Guarded
 
     def give_back(self) -> None:
         """Take our pods away and restore it. Raises :class:`hil.safety.NotRestored` and what the
         shell raises."""
         try:
-            self.member.carrier.close()
+            self.session.pod_source.close()
         except NodeError as error:
             self._leave()
-            left = f"pods of ours may be left in its cluster: {error}"
-            raise NotRestored(self.member.name, [left]) from error
+            left = f"pods of this run may be left in its cluster: {error}"
+            raise NotRestored(self.session.name, [left]) from error
         self._leave()
 
     def _leave(self) -> None:
@@ -48,38 +48,38 @@ class Taken:
             self.guarded.__exit__(None, None, None)
         except NotRestored as error:
             # A run that is ended while its node is off; the lab can switch it on.
-            if not (isinstance(error.__cause__, NodeUnreachable) and self.member.in_lab):
+            if not (isinstance(error.__cause__, NodeUnreachable) and self.session.in_lab):
                 raise
             try:
-                self.member.switch_on()
+                self.session.switch_on()
             except SubjectLostError:
                 raise error from None
             self.guarded.__exit__(None, None, None)
 
 
-def take(
+def lease_node(
     address: NodeAddress, shell: Shell, facts: NodeFacts, *, risk: Risk, image: Image
-) -> Taken:
-    """Take a node for a run. Raises :class:`hil.transport.shell.NodeUnfit`, :class:`hil.safety.NodeBusy` and
-    what the shell and an API server raise."""
+) -> LeasedNode:
+    """Take a node for a run. Raises :class:`hil.transport.shell.NodeUnfit`,
+    :class:`hil.safety.NodeBusy` and what the shell and an API server raise."""
     static = address.kubeconfig is None
     guarded = Guarded(shell, facts, risk, allow=address.allow, static_pods=static, settle=_SETTLE)
     guarded.__enter__()
     try:
         # The lease is ours: what a run before left in the cluster may go.
-        carrier = carrier_for(address, facts, image)
-        member = Member(
+        pod_source = pod_source_for(address, facts, image)
+        session = NodeSession(
             address.name,
-            GuardedHands(shell, guarded),
+            GuardedExecutor(shell, guarded),
             facts,
-            flavour_of(facts, named=address.flavour),
+            distribution_of(facts, named=address.distribution),
             risk=risk,
             image=image,
-            carrier=carrier,
+            pod_source=pod_source,
             boot=booter(address, shell),
             spec=address.lab,
         )
     except BaseException:
         guarded.__exit__(None, None, None)
         raise
-    return Taken(member, guarded)
+    return LeasedNode(session, guarded)

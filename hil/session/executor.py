@@ -1,7 +1,7 @@
-"""Hands: changes and a script, in one round trip.
+"""Executor: changes and a script, in one round trip.
 
 What belongs here: the one door through which scenarios act on a node. Whoever holds a real node
-acts through its guard (:class:`GuardedHands`), which journals every change before it is made.
+acts through its guard (:class:`GuardedExecutor`), which journals every change before it is made.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from hil.safety import Change, Guarded
 from hil.transport.shell import Done, Shell
 
 
-class Hands(Protocol):
+class Executor(Protocol):
     """Acts on a node."""
 
     @property
@@ -25,7 +25,7 @@ class Hands(Protocol):
         :class:`hil.transport.shell.NodeUnfit` where a change could not be made."""
 
 
-class GuardedHands:
+class GuardedExecutor:
     """Acts through a guard."""
 
     def __init__(self, shell: Shell, guarded: Guarded) -> None:
@@ -34,11 +34,11 @@ class GuardedHands:
 
     @property
     def trips(self) -> int:
-        """See :class:`Hands`."""
+        """See :class:`Executor`."""
         return self._shell.trips
 
     def act(self, script: str, *changes: Change, deadline: float) -> Done:
-        """See :class:`Hands`."""
+        """See :class:`Executor`."""
         if changes:
             return self._guarded.change(*changes, then=script)
         return self._shell.run(script, deadline=deadline)

@@ -1,10 +1,11 @@
 """How pods come to a node: as manifests in a folder on it, or through its cluster's API server.
 
 What belongs here: one interface for both, so that nobody who drives a node has to know which. What
-never does: requests (:mod:`hil.pods.apiserver`), and waiting on the node (:mod:`hil.session.scripts`).
+never does: requests (:mod:`hil.pods.apiserver`), and waiting on the node
+(:mod:`hil.session.scripts`).
 
-A carrier gives back two things: the pod as the node knows it (an API server gives it another uid,
-and cgroups are named by that), and the changes to make on the node for it (none where a server
+A pod_source gives back two things: the pod as the node knows it (an API server gives it another
+uid, and cgroups are named by that), and the changes to make on the node for it (none where a server
 does it).
 """
 
@@ -22,23 +23,23 @@ from reference.steps import KubeletConfig, Pod
 if TYPE_CHECKING:
     from hil.pods.apiserver import ClusterPods
 
-#: How long a carrier waits for a pod to run or to be rejected, in seconds.
+#: How long a pod_source waits for a pod to run or to be rejected, in seconds.
 _PATIENCE: Final = 120.0
 
 
-class Carrier(Protocol):
+class PodSource(Protocol):
     """Brings pods to one node and takes them away."""
 
     #: Whether its pods are static: critical to a kubelet, which evicts others for them, and seen
     #: by nobody but the kubelet.
     static: bool
 
-    def bring(self, pod: Pod) -> tuple[Pod, tuple[Change, ...]]:
+    def create(self, pod: Pod) -> tuple[Pod, tuple[Change, ...]]:
         """The pod as the node knows it, and what to change there. Raises
         :class:`hil.transport.shell.NodeError`."""
 
-    def take(self, pod: Pod, *, force: bool) -> tuple[Change, ...]:
-        """What to change there so that a pod goes which :meth:`bring` gave. By ``force``, or while
+    def delete(self, pod: Pod, *, force: bool) -> tuple[Change, ...]:
+        """What to change there so that a pod goes which :meth:`create` gave. By ``force``, or while
         the kubelet is down, nobody asks it."""
 
     def await_settled(self, pods: Sequence[Pod]) -> None:
@@ -49,7 +50,7 @@ class Carrier(Protocol):
         """The list of our pods, as :func:`hil.pods.read_pods` takes it; ``own`` is what the kubelet
         said itself."""
 
-    def everybody(self, own: str | None) -> str | None:
+    def all_pods(self, own: str | None) -> str | None:
         """The list of all pods on the node; ``None`` where nobody tells."""
 
     def as_stated(self, state_file: str | None, config: KubeletConfig) -> str | None:
@@ -75,35 +76,35 @@ class StaticPods:
     def _path(self, pod: Pod) -> str:
         return f"{self._folder}/{file_name(pod.name)}"
 
-    def bring(self, pod: Pod) -> tuple[Pod, tuple[Change, ...]]:
-        """See :class:`Carrier`."""
+    def create(self, pod: Pod) -> tuple[Pod, tuple[Change, ...]]:
+        """See :class:`PodSource`."""
         return pod, (WriteFile(self._path(pod), text(pod, self._image).encode()),)
 
-    def take(self, pod: Pod, *, force: bool) -> tuple[Change, ...]:
-        """See :class:`Carrier`."""
+    def delete(self, pod: Pod, *, force: bool) -> tuple[Change, ...]:
+        """See :class:`PodSource`."""
         return (RemoveFile(self._path(pod)),)
 
     def await_settled(self, pods: Sequence[Pod]) -> None:
-        """See :class:`Carrier`."""
+        """See :class:`PodSource`."""
 
     def listed(self, own: str | None) -> str | None:
-        """See :class:`Carrier`."""
+        """See :class:`PodSource`."""
         return own
 
-    def everybody(self, own: str | None) -> str | None:
-        """See :class:`Carrier`."""
+    def all_pods(self, own: str | None) -> str | None:
+        """See :class:`PodSource`."""
         return own
 
     def as_stated(self, state_file: str | None, config: KubeletConfig) -> str | None:
-        """See :class:`Carrier`."""
+        """See :class:`PodSource`."""
         return state_file
 
     def as_given(self, state_file: str, config: KubeletConfig) -> str:
-        """See :class:`Carrier`."""
+        """See :class:`PodSource`."""
         return state_file
 
     def close(self) -> None:
-        """See :class:`Carrier`."""
+        """See :class:`PodSource`."""
 
 
 class ServerPods:
@@ -125,32 +126,32 @@ class ServerPods:
         self._then = then
         self._patience = patience
 
-    def bring(self, pod: Pod) -> tuple[Pod, tuple[Change, ...]]:
-        """See :class:`Carrier`."""
-        return self._pods.bring(pod), ()
+    def create(self, pod: Pod) -> tuple[Pod, tuple[Change, ...]]:
+        """See :class:`PodSource`."""
+        return self._pods.create(pod), ()
 
-    def take(self, pod: Pod, *, force: bool) -> tuple[Change, ...]:
-        """See :class:`Carrier`."""
-        self._pods.take(pod, force=force)
+    def delete(self, pod: Pod, *, force: bool) -> tuple[Change, ...]:
+        """See :class:`PodSource`."""
+        self._pods.delete(pod, force=force)
         return ()
 
     def await_settled(self, pods: Sequence[Pod]) -> None:
-        """See :class:`Carrier`."""
+        """See :class:`PodSource`."""
         self._pods.await_settled(*pods, seconds=self._patience)
 
     def listed(self, own: str | None) -> str | None:
-        """See :class:`Carrier`."""
+        """See :class:`PodSource`."""
         return self._pods.listed()
 
-    def everybody(self, own: str | None) -> str | None:
-        """See :class:`Carrier`."""
+    def all_pods(self, own: str | None) -> str | None:
+        """See :class:`PodSource`."""
         try:
             return self._pods.on_node()
         except NodeUnfit:  # not everybody may list all pods
             return own
 
     def as_stated(self, state_file: str | None, config: KubeletConfig) -> str | None:
-        """See :class:`Carrier`."""
+        """See :class:`PodSource`."""
         if state_file is None:
             return None
         return self._pods.as_stated(
@@ -158,13 +159,13 @@ class ServerPods:
         )
 
     def as_given(self, state_file: str, config: KubeletConfig) -> str:
-        """See :class:`Carrier`."""
+        """See :class:`PodSource`."""
         return self._pods.as_given(
             state_file, release=self._release, feature_gates=config.feature_gates
         )
 
     def close(self) -> None:
-        """See :class:`Carrier`."""
+        """See :class:`PodSource`."""
         try:
             self._pods.close()
         finally:
