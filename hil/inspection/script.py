@@ -238,7 +238,7 @@ class Records:
         self._found: dict[str, dict[str, bytes]] = {}
         before, *records = data.split(f"\n{token} ".encode())
         if before.strip() or not records:
-            raise NoRecords(f"its answer does not start with the expected marker: {before[:80]!r}")
+            raise NoRecords(f"it does not start with the expected marker: {before[:80]!r}")
         if records[-1] != b"end .\n":
             raise NoRecords("it was cut off")
         for record in records[:-1]:
