@@ -84,7 +84,10 @@ def test_an_address_alone_is_a_node() -> None:
         ('[[node]]\nurl = "ssh://a"\nidentity = 3\n', ":3: identity: 3 is neither"),
         ('[[node]]\nurl = "ssh://a"\n[[node]]\nurl = "ssh://a"\n', ":3: name: 'a' is there twice"),
         ('[[node]]\nurl = "ssh://a"\nname = "a b"\n', ":3: name: 'a b' is no name"),
-        ('[[node]]\nurl = "ssh://a"\n[node.kubelet]\nunti = "k"\n', ":4: unti: unknown key in kubelet"),
+        (
+            '[[node]]\nurl = "ssh://a"\n[node.kubelet]\nunti = "k"\n',
+            ":4: unti: unknown key in kubelet",
+        ),
         ('[[node]]\nurl = "ssh://a"\n[node.kubelet]\nconfig = "c"\n', ":4: config: 'c' is no abs"),
         ('[[nodes]]\nurl = "ssh://a"\n', ":1: nodes: unknown key"),
         ('[node]\nurl = "ssh://a"\n', ":1: node: nodes are [[node]] tables"),

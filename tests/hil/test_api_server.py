@@ -121,7 +121,11 @@ def test_credentials_that_are_not_accepted(tmp_path: Path) -> None:
         (saying(503, b"<html>upstream\n</html>"), NodeUnreachable, "503: Service Unavailable"),
         (saying(429, {"message": "too many"}), NodeUnreachable, "429: too many"),
         (saying(500, {"message": "failed calling webhook"}), Refused, "failed calling webhook"),
-        (saying(200, b"<html>hello"), NodeUnfit, "the answer is not from an API server: <html>hello"),
+        (
+            saying(200, b"<html>hello"),
+            NodeUnfit,
+            "the answer is not from an API server: <html>hello",
+        ),
         (saying(200, b"[1]"), NodeUnfit, "the answer is not from an API server: [1]"),
         (saying(302, b"", Location="http://127.0.0.1:9/"), NodeUnreachable, "redirect"),
         (saying(200, b"{}", Content_Length="100"), NodeUnreachable, "cannot list namespaces: "),

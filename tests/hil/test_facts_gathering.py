@@ -174,7 +174,9 @@ class Canned:
 
 @pytest.mark.parametrize("answer", [b"", b"\x00\xff garbage\x1b[2J", b"\npinproof-x text a\n"])
 def test_garbage_is_one_clear_line(answer: bytes) -> None:
-    with pytest.raises(NodeUnfit, match=r"node1: its answer cannot be read: it does not start with") as caught:
+    with pytest.raises(
+        NodeUnfit, match=r"node1: its answer cannot be read: it does not start with"
+    ) as caught:
         gather(Canned(answer))
     assert str(caught.value).isprintable()
 
