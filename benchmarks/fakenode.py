@@ -10,7 +10,7 @@ import shutil
 from pathlib import Path
 
 import topologies
-from hil.access.local import LocalShell
+from hil.transport.local import LocalShell
 
 MACHINE = "2s-2n-16c-smt2"
 _CONFIG_PATH = "/var/lib/kubelet/config.yaml"

@@ -18,8 +18,8 @@ from pathlib import Path
 
 from benchmarks.fakenode import FakeNode
 from benchmarks.sshd import own_sshd
-from hil.access import NodeAddress, connected, each
-from hil.facts import gather
+from hil.inspection import gather
+from hil.transport import NodeAddress, connected, each
 
 MACHINE = "1s-1n-4c-smt1"
 WAIT = 5

@@ -13,10 +13,10 @@ import time
 from pathlib import Path
 
 from benchmarks.fakenode import FakeNode
-from hil.access.local import LocalShell
-from hil.facts import gather
-from hil.flavours import flavour_of
+from hil.distributions import distribution_of
+from hil.inspection import gather
 from hil.safety import Guarded, Note, RemoveFile, Risk, SetOnline, WriteFile, restore_node
+from hil.transport.local import LocalShell
 from reference.steps import KubeletConfig
 
 CONFIG = "/var/lib/kubelet/config.yaml"
@@ -27,7 +27,7 @@ def runner(root: str) -> None:
     """What is killed: goes round and round over all kinds of changes."""
     shell = LocalShell("fake")
     facts = gather(shell, root=root)
-    flavour = flavour_of(facts)
+    flavour = distribution_of(facts)
     while True:
         print("round", flush=True)
         with Guarded(shell, facts, Risk.CPU_OFFLINE, "killed", settle=0) as node:

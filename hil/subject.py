@@ -1,7 +1,7 @@
 """The subject ``node:ssh://user@host`` or ``node:inventory.toml``.
 
 What belongs here: which nodes a subject has, what it can do with them, and when they are taken and
-given back. What never does: what is done to a node (:mod:`hil.node`).
+given back. What never does: what is done to a node (:mod:`hil.session`).
 
     node:ssh://root@node7                      one node
     node:lab.toml                              every node of an inventory
@@ -31,19 +31,19 @@ from conformance.subject import (
     SubjectUnable,
     SubjectUsageError,
 )
-from hil.access import NodeAddress, connect, nodes
-from hil.facts import NodeFacts, gather, kubelet_of
-from hil.flavours import flavour_of
+from hil.distributions import distribution_of
+from hil.inspection import NodeFacts, gather, kubelet_of
 from hil.lab.recipe import WORKLOAD_IMAGE
-from hil.node.booting import booter
-from hil.node.member import Member, salt
-from hil.node.node import RealNode
-from hil.node.taking import Taken, take
+from hil.observation import Observation, Places
 from hil.pods import Image
 from hil.safety import Change, LeaseLost, NotRestored, Risk
 from hil.safety.risk import RISK_OF
-from hil.shell import NodeError, NodeUnfit, NodeUsageError, Shell
-from hil.truth import Look, Places
+from hil.session.booting import booter
+from hil.session.leasing import LeasedNode, lease_node
+from hil.session.node import RealNode
+from hil.session.node_session import NodeSession, salt
+from hil.transport import NodeAddress, connect, nodes
+from hil.transport.shell import NodeError, NodeUnfit, NodeUsageError, Shell
 from reference.steps import KubeletConfig
 from topologies import Machine, whole
 
@@ -123,7 +123,7 @@ class NodeSubject:
         self._reached = {one.facts.name: one for one in reached}
         self._options = options
         self._progress = progress
-        self._taken: dict[str, Taken] = {}
+        self._leased: dict[str, LeasedNode] = {}
         self._open: list[RealNode] = []
         self._closed = False
         self.machines: tuple[Machine, ...] = tuple(_machine(one.facts) for one in reached)
@@ -173,7 +173,7 @@ class NodeSubject:
     def larger(self, machine: str) -> Machine | None:
         """A machine that the lab can boot this node as, with more CPUs; ``None``: there is none."""
         reached = self._reached.get(machine)
-        return None if reached is None else self._member(reached).larger()
+        return None if reached is None else self._session(reached).larger()
 
     def smoke(self) -> None:
         """Is every node fit? Read-only. Raises :class:`SubjectSetupError`."""
@@ -192,34 +192,34 @@ class NodeSubject:
         reached = self._reached.get(name) or self._reached.get(whole(name))
         if reached is None:
             raise SubjectUnable(f"{machine.name} is not the machine of a node of {self.info.name}")
-        member = self._member(reached)
-        shaping = member.shaping(machine)
-        fresh = None if shaping else member.fresh(config)
+        session = self._session(reached)
+        shaping = session.shaping(machine)
+        fresh = None if shaping else session.fresh(config)
         if shaping:
-            member.require_restarts()
-        made = self._made(member, machine, config, fresh, machines=machines, shaping=shaping)
+            session.require_restarts()
+        made = self._made(session, machine, config, fresh, machines=machines, shaping=shaping)
         self._open.append(made)
         return made
 
     def _made(
         self,
-        member: Member,
+        session: NodeSession,
         machine: Machine,
         config: KubeletConfig,
-        fresh: Look | None,
+        fresh: Observation | None,
         *,
         machines: Callable[[str], Machine],
         shaping: tuple[Change, ...],
     ) -> RealNode:
         """The node for one scenario, which begins on ``machine``."""
-        return RealNode(member, config, fresh, machines=machines, shaping=shaping)
+        return RealNode(session, config, fresh, machines=machines, shaping=shaping)
 
-    def _member(self, reached: _Reached) -> Member:
+    def _session(self, reached: _Reached) -> NodeSession:
         name = reached.facts.name
-        if name not in self._taken:
+        if name not in self._leased:
             try:
                 _require_fit(reached.address, reached.facts)
-                self._taken[name] = take(
+                self._leased[name] = lease_node(
                     reached.address,
                     reached.shell,
                     reached.facts,
@@ -228,7 +228,7 @@ class NodeSubject:
                 )
             except NodeError as error:
                 raise SubjectSetupError(str(error), evidence=error.evidence) from error
-        return self._taken[name].member
+        return self._leased[name].session
 
     @property
     def risks(self) -> str:
@@ -239,7 +239,9 @@ class NodeSubject:
     @property
     def trips(self) -> dict[str, tuple[int, int]]:
         """(Scenarios, round trips) of every node that was taken."""
-        return {name: (one.member.scenarios, one.member.trips) for name, one in self._taken.items()}
+        return {
+            name: (one.session.scenarios, one.session.trips) for name, one in self._leased.items()
+        }
 
     def close(self) -> None:
         """Restore every node and let go of it. May be called twice. Raises
@@ -251,7 +253,7 @@ class NodeSubject:
         for made in self._open:
             with contextlib.suppress(SubjectError, NodeError):
                 made.close()
-        for name, taken in self._taken.items():
+        for name, taken in self._leased.items():
             self._progress(f"restoring {name}")
             try:
                 taken.give_back()
@@ -321,7 +323,7 @@ def _info(target: str, facts: Sequence[NodeFacts]) -> SubjectInfo:
             "kernel": first.kernel,
             "cgroup": f"v{first.cgroup.version}, {first.cgroup.driver}",
             "runtime": f"{first.runtime.name} {first.runtime.version}".strip(),
-            "flavour": flavour_of(first).name,
+            "distribution": distribution_of(first).name,
             "command line": first.command_line,
         },
     )

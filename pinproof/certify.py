@@ -21,7 +21,7 @@ import topologies
 from conformance.subject import SubjectUsageError
 from conformance.verdict import ExitStatus
 from hil.safety import Risk
-from hil.shell import NodeUsageError
+from hil.transport.shell import NodeUsageError
 from pinproof.busy import busy
 from pinproof.dry import dry_run as told_only
 from pinproof.passing import ALONE, parsed
@@ -106,7 +106,7 @@ def _parted(words: Sequence[str], more: Sequence[str]) -> tuple[Sequence[str], S
 
 def _each(place: str) -> list[str]:
     """An inventory as its nodes, one by one."""
-    from hil.access import nodes as addresses
+    from hil.transport import nodes as addresses
 
     if "#" in place or "://" in place or place == "local:":
         return [place]
@@ -162,7 +162,7 @@ def _tell_one(target: str, noise: bool, extra: Sequence[str]) -> ExitStatus:
 
 def _findings(target: str, noise: bool, extra: Sequence[str]) -> tuple[str, Findings]:
     """The node's name, and what is known of it beside the scenarios."""
-    from hil.isolation import measure
+    from hil.observation.isolation import measure
     from hil.subject import NodeSubject  # reaching nodes is not what other commands start for
 
     with busy(target) as say:

@@ -53,8 +53,8 @@ COMMANDS: Final = {
     "probe": Lazy(
         "pinproof.probe",
         "probe",
-        "Ask a node what it is: kubelet, runtime, cgroups, kernel, machine, flavour; and say which "
-        "scenarios apply there and why the others do not. Reads only.",
+        "Ask a node what it is: kubelet, runtime, cgroups, kernel, machine, distribution; and "
+        "say which scenarios apply there and why the others do not. Reads only.",
         "pinproof probe ssh://root@node7",
     ),
     "restore": Lazy(

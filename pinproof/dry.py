@@ -1,7 +1,7 @@
 """``--dry-run``: what ``run`` and ``certify`` would send to real nodes, told and not sent.
 
 What belongs here: which scenarios are walked, chosen as a run chooses them, and printing. What
-never does: the walk (:mod:`hil.dry`).
+never does: the walk (:mod:`hil.session.dry_run`).
 """
 
 from __future__ import annotations
@@ -59,14 +59,14 @@ class _Chooser:
 def dry_run(subject: str, arguments: Sequence[str]) -> ExitStatus:
     """Tell what a run of ``subject`` (``node:…``) would send; ``arguments`` are the run's own for
     pytest, from the suite's file on. Raises :class:`SubjectUsageError`, and as
-    :meth:`hil.dry.DrySubject.told`."""
+    :meth:`hil.session.dry_run.DryRunSubject.opened`."""
     if not subject.startswith(_SCHEME):
         raise SubjectUsageError(f"--dry-run is for real nodes (node:…), not for {subject}")
-    from hil.dry import DrySubject, Ledger, walk
+    from hil.session.dry_run import DryRunSubject, Ledger, walk
 
     ledger = Ledger(typer.echo)
     with busy(subject) as say:
-        opened = DrySubject.told(subject.removeprefix(_SCHEME), ledger, say)
+        opened = DryRunSubject.opened(subject.removeprefix(_SCHEME), ledger, say)
     with closing(opened):
         chooser = _Chooser(_Listed(opened.info, opened.capabilities, opened.machines))
         status = _choose(chooser, arguments)

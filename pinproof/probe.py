@@ -15,12 +15,12 @@ from rich.text import Text
 
 from conformance.discovered import topology_of
 from conformance.scenario import Scenario, catalogue
-from hil.access import NodeAddress, connected, each, nodes
-from hil.facts import NodeFacts, gather
-from hil.flavours import flavour_of
+from hil.distributions import distribution_of
+from hil.inspection import NodeFacts, gather
 from hil.safety import Risk, risk_of
-from hil.shell import NodeError, NodeUsageError
 from hil.subject import capabilities
+from hil.transport import NodeAddress, connected, each, nodes
+from hil.transport.shell import NodeError, NodeUsageError
 from pinproof.busy import busy
 from reference import NEWEST, CPUTopology, DiscoveryError, Release
 from topologies.errors import one_line
@@ -50,8 +50,8 @@ def probe(
     sudo: Sudo = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Ask a node what it is: kubelet, runtime, cgroups, kernel, machine, flavour; and say which
-    scenarios apply there and why the others do not. Reads only."""
+    """Ask a node what it is: kubelet, runtime, cgroups, kernel, machine, distribution; and say
+    which scenarios apply there and why the others do not. Reads only."""
     risk = risk_named(max_risk)
     addresses = addressed(
         node, accept_new=accept_new_host_key, known_hosts=known_hosts, key=key, sudo=sudo
@@ -107,12 +107,12 @@ def _probed(address: NodeAddress, risk: Risk) -> dict[str, Any]:
     with connected(address) as shell:
         facts = gather(shell, paths=address.kubelet)
         trips = shell.trips
-    flavour = flavour_of(facts, named=address.flavour)
+    distribution = distribution_of(facts, named=address.distribution)
     reasons = reasons_against(facts, risk, lab=bool(address.lab))
     return {
         "node": address.name,
         "address": address.url,
-        "flavour": flavour.name,
+        "distribution": distribution.name,
         "facts": told(facts),
         "scenarios": {
             "apply": [one for one, reason in reasons.items() if not reason],
@@ -220,7 +220,7 @@ def _print(one: Mapping[str, Any]) -> None:
     table.add_column(no_wrap=True)
     table.add_column(overflow="fold")
     table.add_row(Text("node", style="bold"), Text(f"{one['node']} ({one['address']})"))
-    table.add_row("flavour", Text(one["flavour"]))
+    table.add_row("distribution", Text(one["distribution"]))
     for name, value in one["facts"].items():
         if value not in ("", [], {}):
             table.add_row(name, Text(one_line(_shown(value), limit=2000)))

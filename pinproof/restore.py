@@ -8,11 +8,11 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from hil.access import NodeAddress, connected, each
-from hil.facts import gather
+from hil.inspection import gather
 from hil.safety import NodeBusy, NotRestored, forget_node, restore_node
 from hil.safety.agent import restoring
-from hil.shell import NodeError, Shell
+from hil.transport import NodeAddress, connected, each
+from hil.transport.shell import NodeError, Shell
 from pinproof.busy import busy
 from pinproof.probe import AcceptNew, Key, KnownHosts, Nodes, Sudo, addressed
 from topologies.errors import one_line
@@ -77,7 +77,7 @@ def _swept(address: NodeAddress, shell: Shell) -> list[str]:
     """What a dead run left in the node's cluster: the names of namespaces."""
     if address.kubeconfig is None:
         return []
-    from hil.api.opening import swept  # its client library is an extra
+    from hil.pods.apiserver.opening import swept  # its client library is an extra
 
     return swept(address, gather(shell))
 

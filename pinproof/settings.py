@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from conformance.discovered import first_core
 from conformance.subject import SubjectUsageError
-from hil.facts.kubelet import deciding
+from hil.inspection.kubelet import deciding
 from pinproof.files import documents
 from reference import CPUSet, CPUTopology
 from reference.behaviours import Behaviour

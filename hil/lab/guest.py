@@ -15,13 +15,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from hil.access import NodeAddress, connect
 from hil.lab import keys as keyring
 from hil.lab import names
 from hil.lab.errors import LabError
 from hil.lab.kubelet import STATE
 from hil.lab.payload import Keys
-from hil.shell import NodeTimeout, NodeUnreachable, Shell
+from hil.transport import NodeAddress, connect
+from hil.transport.shell import NodeTimeout, NodeUnreachable, Shell
 from topologies.capturing import BadTarget, CaptureError, capture_ssh
 from topologies.capturing.expected import differences
 from topologies.errors import one_line
@@ -91,7 +91,7 @@ class Door:
 
     @property
     def address(self) -> NodeAddress:
-        """For :mod:`hil.access`."""
+        """For :mod:`hil.transport`."""
         return NodeAddress(
             name=self.name,
             url=self.url,
@@ -110,7 +110,7 @@ class Door:
                 break
             except NodeUnreachable as error:
                 if time.monotonic() > until:
-                    raise LabError(f"{self.name}: no SSH: {error}") from error
+                    raise LabError(f"{self.name}: no SSH connection: {error}") from error
             time.sleep(_POLL)
         try:
             yield shell
@@ -180,7 +180,7 @@ def become(shell: Shell, keys: Keys, hostname: str) -> None:
     done = shell.run(script, stdin=made.getvalue(), deadline=_COMMAND)
     if done.status:
         why = one_line(done.stderr.decode("utf-8", "replace").strip())
-        raise LabError(f"{shell.name}: it does not take its name: {why}")
+        raise LabError(f"{shell.name}: its host name cannot be set: {why}")
 
 
 def prepare_to_sleep(shell: Shell) -> None:

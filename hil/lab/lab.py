@@ -91,9 +91,9 @@ def up(wish: Wish, say: Say = lambda _name, _stage: None) -> tuple[Path, list[No
 
 def _shapes(wish: Wish) -> list[machines.Machine]:
     if not wish.specs:
-        raise LabUsageError("a node needs a machine: 2s-2n-8c-smt2")
+        raise LabUsageError("name a machine, such as 2s-2n-8c-smt2")
     if wish.name and len(wish.specs) > 1:
-        raise LabUsageError("a name is for one node, and several machines were named")
+        raise LabUsageError("--name is for one node; several machines were named")
     if wish.inventory is not None and not wish.inventory.absolute().parent.is_dir():
         raise LabUsageError(f"no folder for the inventory: {wish.inventory}")
     ways(wish.accel)
@@ -191,7 +191,7 @@ def _from_snapshot(
     try:
         with made.door.opened(watch.until, watch.stop) as shell:
             if reason := guest.refusal(shell, watch.until, watch.stop):
-                raise LabError(f"{node.name}: its kubelet does not stay: {reason}")
+                raise LabError(f"{node.name}: its kubelet does not stay up: {reason}")
     except BaseException:
         process.end(node.folder)
         raise
@@ -242,7 +242,7 @@ def down(names: Sequence[str] = (), *, everything: bool = False) -> list[str]:
     """Take nodes away, with all that was theirs; returns their names. Raises
     :class:`LabUsageError` where one is not there: nothing is touched then."""
     if not names and not everything:
-        raise LabUsageError("which node? NAME, or --all")
+        raise LabUsageError("name a node, or give --all")
     gone = nodes.all_nodes() if everything else [nodes.named(name) for name in dict.fromkeys(names)]
     for node in gone:
         snapshots.remove(node.folder)
@@ -288,7 +288,7 @@ def reboot(
     node = nodes.named(name)
     record = node.record
     if record is None or not record.ready:
-        raise LabUsageError(f"{name} is no whole node: pinproof lab down {name}")
+        raise LabUsageError(f"{name} is incomplete: pinproof lab down {name}")
     wanted = machines.machine(spec or record.spec, memory=record.memory, cgroup=record.cgroup)
     image = images.kept(record.image)
     watch = Watch.for_boot(wanted.layout.cpus, say=say, deadline=deadline)

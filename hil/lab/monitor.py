@@ -84,7 +84,7 @@ class Monitor:
                 if "return" in answer:
                     return answer["return"]
         except (OSError, ValueError) as error:
-            raise LabError(f"{self._name}: no talk with QEMU: {error}") from error
+            raise LabError(f"{self._name}: its QEMU monitor cannot be reached: {error}") from error
         raise LabError(f"{self._name}: QEMU ended while it was told to {command}")
 
 

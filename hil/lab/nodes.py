@@ -85,7 +85,7 @@ class Node:
     def door(self) -> Door:
         """Raises :class:`LabUsageError` where it is not made yet."""
         if self.record is None:
-            raise LabUsageError(f"{self.name} is no whole node: pinproof lab down {self.name}")
+            raise LabUsageError(f"{self.name} is incomplete: pinproof lab down {self.name}")
         return Door(self.name, self.record.port, self.folder)
 
     def written(self, record: Record) -> Node:
@@ -173,7 +173,7 @@ def is_busy(folder: Path) -> bool:
 
 
 def write_inventory(path: Path, nodes: Iterable[Node]) -> None:
-    """The inventory of ``nodes`` at ``path``, in the form of :mod:`hil.access.inventory`; where
+    """The inventory of ``nodes`` at ``path``, in the form of :mod:`hil.transport.inventory`; where
     there are none, no inventory."""
     tables = [inventory(node) for node in nodes]
     if tables:

@@ -33,7 +33,7 @@ def folder(*names: str) -> Path:
     try:
         place.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise LabError(f"the lab has no place: {place}: {error.strerror}") from error
+        raise LabError(f"the lab folder cannot be made: {place}: {error.strerror}") from error
     return place
 
 

@@ -164,7 +164,7 @@ def settle(door: guest.Door, spec: str, watch: Watch) -> None:
     with door.opened(watch.until, watch.stop) as shell:
         watch.say("waiting for the kubelet")
         if reason := guest.refusal(shell, watch.until, watch.stop):
-            raise LabError(f"{door.name}: its kubelet does not stay: {reason}")
+            raise LabError(f"{door.name}: its kubelet does not stay up: {reason}")
     watch.say("comparing its machine with the description")
     if told := guest.difference(door, spec):
         raise LabError(f"{door.name}: {told}")

@@ -1,20 +1,21 @@
 """Pods of ours on a node: their manifests, and whether there is room for them.
 
-They come through the API server of the node's cluster (:mod:`hil.api`), or as static manifests,
-files in the folder that the kubelet watches; :mod:`hil.pods.carrying` is the interface of both.
-Static pods are critical: to admit one, a kubelet evicts pods of others, so on a node with such pods
-it takes leave (``allow = ["static-pods"]``) and room beside them (:mod:`hil.pods.capacity`).
+They come through the API server of the node's cluster (:mod:`hil.pods.apiserver`), or as static
+manifests, files in the folder that the kubelet watches; :mod:`hil.pods.pod_source` is the interface
+of both. Static pods are critical: to admit one, a kubelet evicts pods of others, so on a node with
+such pods it takes leave (``allow = ["static-pods"]``) and room beside them
+(:mod:`hil.pods.capacity`).
 """
 
 from hil.pods.capacity import refuse_if_crowded
-from hil.pods.carrying import Carrier, ServerPods, StaticPods
 from hil.pods.manifests import Image, file_name, manifest, text
+from hil.pods.pod_source import PodSource, ServerPods, StaticPods
 from hil.pods.statuses import NoList, PodStatus, read_pods
 
 __all__ = [
-    "Carrier",
     "Image",
     "NoList",
+    "PodSource",
     "PodStatus",
     "ServerPods",
     "StaticPods",

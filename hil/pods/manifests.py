@@ -12,7 +12,7 @@ import json
 from dataclasses import dataclass
 from typing import Any, Final
 
-from hil.truth.places import OURS
+from hil.observation.places import OURS
 from reference.steps import Container, Kind, Pod, PodResources
 
 #: Sleeps; a USR1 makes it spin for about a second on one CPU.

@@ -16,7 +16,7 @@ from typing import Final
 
 from hil.safety.changes import Change, KeepFile, Note, RemoveFile, SetOnline, WriteFile
 from hil.safety.errors import LeaseLost, NodeBusy, NotRestored
-from hil.shell import Done, NodeUnfit
+from hil.transport.shell import Done, NodeUnfit
 from topologies.errors import one_line
 
 #: Where everything of ours is on a node.
@@ -112,7 +112,7 @@ def _line(change: Change) -> str:
             return f"note {_encoded(undo)}"
 
 
-def told(change: Change) -> str:
+def describe(change: Change) -> str:
     """A change in words, for ``--dry-run``."""
     match change:
         case WriteFile(path, content):

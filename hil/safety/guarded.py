@@ -16,13 +16,13 @@ from collections.abc import Callable, Iterable
 from types import TracebackType
 from typing import Final, TypeVar
 
-from hil.facts import NodeFacts
+from hil.inspection import NodeFacts
 from hil.safety import agent, guards
 from hil.safety.changes import Change, KeepFile, Note, RemoveFile, SetOnline, WriteFile
 from hil.safety.errors import LeaseLost, NotRestored
 from hil.safety.interrupts import second_interrupt_tells
 from hil.safety.risk import Allow, Risk
-from hil.shell import Done, NodeError, NodeUnfit, Shell
+from hil.transport.shell import Done, NodeError, NodeUnfit, Shell
 
 #: Seconds of silence after which the node restores itself.
 PATIENCE: Final = 120.0
@@ -60,11 +60,11 @@ class Guarded:
         settle: float = SETTLE,
         say: Callable[[str], None] = lambda line: None,
     ) -> None:
-        """Raises :class:`hil.shell.NodeUnfit` on entering where the node runs what would be
-        disturbed and ``allow`` does not say so, :class:`hil.safety.NodeBusy` where another run has
-        it. ``static_pods``: the run brings pods that the kubelet evicts others for. ``patience``:
-        seconds of silence after which the node restores itself. ``settle``: seconds that what was
-        undone may take to show."""
+        """Raises :class:`hil.transport.shell.NodeUnfit` on entering where the node runs what would
+        be disturbed and ``allow`` does not say so, :class:`hil.safety.NodeBusy` where another run
+        has it. ``static_pods``: the run brings pods that the kubelet evicts others for.
+        ``patience``: seconds of silence after which the node restores itself. ``settle``: seconds
+        that what was undone may take to show."""
         self.facts = facts
         self.risk = risk
         self.owner = _owner(owner)
@@ -140,15 +140,15 @@ class Guarded:
     def change(self, *changes: Change, then: str = "") -> Done:
         """Journal and make all these changes in order, then run the script ``then``: one round
         trip. How ``then`` ended is the result. Nothing is changed that is not journalled; raises
-        :class:`hil.shell.NodeUnfit` where one could not be made, :class:`hil.safety.LeaseLost`,
-        and what the shell raises. A CPU that must stay online is refused before anything is done:
-        CPU 0, a reserved one, one of a foreign pinned pod."""
+        :class:`hil.transport.shell.NodeUnfit` where one could not be made,
+        :class:`hil.safety.LeaseLost`, and what the shell raises. A CPU that must stay online is
+        refused before anything is done: CPU 0, a reserved one, one of a foreign pinned pod."""
         guards.check_changes(self.facts, self.risk, changes)
         if self._lost:
             raise LeaseLost(f"{self.facts.name}: {self._lost}")
         self._last = self._renewed = time.monotonic()
         for one in changes:
-            self._say(f"{self.facts.name}: {agent.told(one)}")
+            self._say(f"{self.facts.name}: {agent.describe(one)}")
         script, refused = agent.applying(self.facts.root, self.owner, then)
         done = self._shell.run(script, stdin=agent.lines(changes), deadline=_RESTORING)
         if refused.encode() in done.stderr:
@@ -212,13 +212,13 @@ class Guarded:
         return [WriteFile(_BOOT_UNIT, unit.encode()), WriteFile(_BOOT_WANTS, wants.encode())]
 
     def _fields(self) -> bytes:
-        # Flavours speak of changes, and changes live beside this module.
-        from hil.flavours import flavour_of
+        # Distributions speak of changes, and changes live beside this module.
+        from hil.distributions import distribution_of
 
         kubelet = self.facts.kubelet
         if kubelet is None:
             return agent.fields((), {"settle": str(self._settle)})
-        flavour = flavour_of(self.facts)
+        distribution = distribution_of(self.facts)
         others = bool(guards.foreign(self.facts))
         values = {
             "state": kubelet.state_path,
@@ -229,9 +229,9 @@ class Guarded:
             "settle": str(self._settle),
         }
         if self.facts.systemd or self.risk >= Risk.KUBELET_RESTART:
-            values["start"] = flavour.start(self.facts)
-            values["stop"] = flavour.stop(self.facts)
-            values["active"] = flavour.identity(self.facts)
+            values["start"] = distribution.start(self.facts)
+            values["stop"] = distribution.stop(self.facts)
+            values["active"] = distribution.identity(self.facts)
         unit = self.facts.units.get(kubelet.unit)
         watched = [
             kubelet.config_path,
@@ -242,7 +242,7 @@ class Guarded:
             kubelet.manifests,
             # With pods of others, it changes as they come and go.
             "" if others else kubelet.state_path,
-            *flavour.watched(self.facts),
+            *distribution.watched(self.facts),
         ]
         return agent.fields(watched, values)
 
@@ -260,7 +260,7 @@ class Guarded:
                 agent.check(self.facts.name, done)
                 self._renewed = now
             except LeaseLost as error:
-                self._lost = f"the node restored itself, since nothing was heard of us ({error})"
+                self._lost = f"the node restored itself: the runner was silent too long ({error})"
                 return
             except NodeError:
                 continue  # a node that boots; the next main step tells

@@ -10,10 +10,10 @@ from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from typing import Final
 
-from hil.facts import NodeFacts, Workload
+from hil.inspection import NodeFacts, Workload
 from hil.safety.changes import Change, SetOnline
 from hil.safety.risk import Allow, Risk
-from hil.shell import NodeUnfit
+from hil.transport.shell import NodeUnfit
 from reference import CPUSet, NotEnoughCPUs, discover, take_by_topology
 from reference.pods.quantity import quantity
 
@@ -46,7 +46,7 @@ def check_workloads(
     if risk > Risk.PODS and Allow.FOREIGN_WORKLOADS not in allowed:
         raise NodeUnfit(
             f"{facts.name}: {risk.value} would disturb {len(others)} pods of others ({names}): "
-            f'allow = ["{Allow.FOREIGN_WORKLOADS.value}"] if that may be'
+            f'allow = ["{Allow.FOREIGN_WORKLOADS.value}"] in the inventory permits it'
         )
     if static_pods and not allowed & {Allow.STATIC_PODS, Allow.FOREIGN_WORKLOADS}:
         raise NodeUnfit(

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.fakenode import FakeNode
-from hil.facts import NodeFacts, gather
+from hil.inspection import NodeFacts, gather
 
 
 @pytest.fixture

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from hil.access import nodes
-from hil.access.route import route
-from hil.facts.paths import KubeletPaths
+from hil.inspection.paths import KubeletPaths
 from hil.safety import Allow
-from hil.shell import NodeUsageError
+from hil.transport import nodes
+from hil.transport.route import route
+from hil.transport.shell import NodeUsageError
 
 FULL = """\
 [[node]]
@@ -23,7 +23,7 @@ sudo = true
 accept_new = true
 kubeconfig = "admin.conf"
 node = "node7.example"
-flavour = "k3s"
+distribution = "k3s"
 lab = "2s-2n-8c-smt2"
 allow = ["reboot", "static-pods"]
 
@@ -59,7 +59,7 @@ def test_all_keys_are_read(tmp_path: Path) -> None:
     assert first.sudo
     assert first.accept_new
     assert first.kubeconfig == tmp_path / "admin.conf"
-    assert (first.node, first.flavour, first.lab) == ("node7.example", "k3s", "2s-2n-8c-smt2")
+    assert (first.node, first.distribution, first.lab) == ("node7.example", "k3s", "2s-2n-8c-smt2")
     assert first.allow == {Allow.REBOOT, Allow.STATIC_PODS}
     assert first.kubelet == KubeletPaths(root_dir="/data/kubelet")
     assert (second.name, second.sudo, second.known_hosts) == ("10.0.0.8", False, None)
@@ -75,7 +75,7 @@ def test_an_address_alone_is_a_node() -> None:
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ('[[node]]\nurl = "ssh://a"\nhots = 1\n', ":3: hots: there is no such key"),
+        ('[[node]]\nurl = "ssh://a"\nhots = 1\n', ":3: hots: unknown key"),
         ('[[node]]\nname = "a"\n', ":1: url: missing"),
         ('[[node]]\nurl = "http://a"\n', ":2: url: 'http://a' is neither"),
         ('[[node]]\nurl = "ssh://a:x"\n', ":2: url: "),
@@ -84,9 +84,12 @@ def test_an_address_alone_is_a_node() -> None:
         ('[[node]]\nurl = "ssh://a"\nidentity = 3\n', ":3: identity: 3 is neither"),
         ('[[node]]\nurl = "ssh://a"\n[[node]]\nurl = "ssh://a"\n', ":3: name: 'a' is there twice"),
         ('[[node]]\nurl = "ssh://a"\nname = "a b"\n', ":3: name: 'a b' is no name"),
-        ('[[node]]\nurl = "ssh://a"\n[node.kubelet]\nunti = "k"\n', ":4: unti: there is no"),
+        (
+            '[[node]]\nurl = "ssh://a"\n[node.kubelet]\nunti = "k"\n',
+            ":4: unti: unknown key in kubelet",
+        ),
         ('[[node]]\nurl = "ssh://a"\n[node.kubelet]\nconfig = "c"\n', ":4: config: 'c' is no abs"),
-        ('[[nodes]]\nurl = "ssh://a"\n', ":1: nodes: there is no such key"),
+        ('[[nodes]]\nurl = "ssh://a"\n', ":1: nodes: unknown key"),
         ('[node]\nurl = "ssh://a"\n', ":1: node: nodes are [[node]] tables"),
         ("", "it names no node"),
         ("a = = b", "line 1"),
@@ -128,5 +131,5 @@ def test_the_users_ssh_configuration_is_honoured(tmp_path: Path) -> None:
 def test_a_proxy_command_is_refused(tmp_path: Path) -> None:
     config = tmp_path / "config"
     config.write_text("Host node7\n  ProxyCommand nc %h %p\n")
-    with pytest.raises(NodeUsageError, match="ProxyCommand is not followed"):
+    with pytest.raises(NodeUsageError, match="ProxyCommand is not supported"):
         route("ssh://node7", config=config)

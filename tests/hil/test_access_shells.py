@@ -16,11 +16,11 @@ from typing import Any
 import pytest
 
 from benchmarks.sshd import NoSshd, OwnSshd, own_sshd
-from hil.access import NodeAddress, connect, connected
-from hil.access.local import LocalShell
-from hil.access.supervised import Supervised
-from hil.access.testinfra import host_of
-from hil.shell import NodeTimeout, NodeUnfit, NodeUnreachable, NodeUsageError, Shell
+from hil.transport import NodeAddress, connect, connected
+from hil.transport.local import LocalShell
+from hil.transport.shell import NodeTimeout, NodeUnfit, NodeUnreachable, NodeUsageError, Shell
+from hil.transport.supervised import Supervised
+from hil.transport.testinfra import host_of
 
 
 @pytest.fixture(scope="module")
@@ -175,7 +175,7 @@ def _cut_when_running(server: OwnSshd, mark: str) -> None:
 def test_a_runner_that_is_killed_leaves_nothing(tmp_path: Path) -> None:
     """SIGKILL gives it no chance to clean up; what it started sees that it is gone."""
     code = (
-        "from hil.access.local import LocalShell\n"
+        "from hil.transport.local import LocalShell\n"
         "LocalShell().run('export MARK=pinproof-orphan; sleep 60 & sleep 60')"
     )
     runner = subprocess.Popen([sys.executable, "-c", code])
@@ -221,7 +221,7 @@ def test_a_changed_host_key_is_refused(
 
 def test_a_wrong_key_is_refused(server: OwnSshd, address: NodeAddress) -> None:
     told = refusal(dataclasses.replace(address, identity=(server.host_key,)))
-    assert "does not let us in" in told
+    assert "authentication failed" in told
 
 
 def test_a_key_that_is_not_there_is_wrong_usage(address: NodeAddress, tmp_path: Path) -> None:
@@ -250,8 +250,8 @@ SUDO = "#!/bin/sh\necho 'sudo: a password is required' >&2; exit 1\n"
 @pytest.mark.parametrize(
     ("program", "told"),
     [
-        (GARBAGE, r"no POSIX shell answers \(status 1\): it said \\x1b\[2Jboo"),
-        (SUDO, "sudo does not let us without a password: sudo: a password is required"),
+        (GARBAGE, r"the login shell runs no POSIX shell \(status 1\): it said \\x1b\[2Jboo"),
+        (SUDO, "sudo needs a password: sudo: a password is required"),
     ],
 )
 def test_a_node_that_runs_something_else(tmp_path: Path, program: str, told: str) -> None:
@@ -295,7 +295,9 @@ def test_whoever_is_not_root_is_refused(tmp_path: Path) -> None:
     done = subprocess.run(
         run.arguments(os.getpid()), capture_output=True, user=65534, group=65534, check=False
     )
-    with pytest.raises(NodeUnfit, match=r"^node1: the login is nobody, not root: set sudo$"):
+    with pytest.raises(
+        NodeUnfit, match=r"^node1: the login user is nobody, not root: set sudo = true$"
+    ):
         run.done(done.returncode, done.stdout, done.stderr, node="node1")
     assert not (tmp_path / "never").exists()
 

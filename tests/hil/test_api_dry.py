@@ -9,12 +9,12 @@ import pytest
 from conformance.judge import Case
 from conformance.scenario import catalogue
 from hil import subject as hil_subject
-from hil.access import NodeAddress
-from hil.dry import DrySubject, Ledger, walk
-from hil.facts import NodeFacts
+from hil.inspection import NodeFacts
 from hil.pods import Image
 from hil.safety import Allow, Risk
-from hil.shell import DEADLINE, LIMIT, Done
+from hil.session.dry_run import DryRunSubject, Ledger, walk
+from hil.transport import NodeAddress
+from hil.transport.shell import DEADLINE, LIMIT, Done
 
 
 class NoShell:
@@ -40,7 +40,7 @@ def test_requests_are_told_beside_commands(facts: NodeFacts) -> None:
     told: list[str] = []
     options = hil_subject.Options(Risk.REBOOT, Image("busybox"))
     reached = hil_subject._Reached(address, NoShell(), facts)
-    subject = DrySubject("fake", [reached], options)
+    subject = DryRunSubject("fake", [reached], options)
     subject.ledger = Ledger(told.append)
     (machine,) = subject.machines
     cases = [Case(one, machine) for one in catalogue() if not one.machine]

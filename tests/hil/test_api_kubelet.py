@@ -25,7 +25,7 @@ from conformance.subjects.kubelet import config as kubelet_config
 from conformance.subjects.kubelet.inside import AREA
 from conformance.subjects.kubelet.node import KubeletNode
 from conformance.subjects.kubelet.releases import Minor
-from hil.api import ClusterPods, Server
+from hil.pods.apiserver import ClusterPods, Server
 from reference import CPUSet
 from reference.steps import Apply, Delete, KubeletConfig, Pod, Start, Step, Stop
 from reference.view import View
@@ -160,8 +160,8 @@ class Both:
         text = self.node.view().state_file
         return None if text is None else self.pods.as_stated(text, release=self.release)
 
-    def bring(self, pod: Pod) -> tuple[Pod, View]:
-        there = self.pods.bring(pod)
+    def create(self, pod: Pod) -> tuple[Pod, View]:
+        there = self.pods.create(pod)
         assert self.pods.await_settled(there, seconds=60)
         return there, self.expected(Apply(pod))
 
@@ -191,7 +191,7 @@ def until(condition: Callable[[], bool], seconds: float) -> bool:
 def test_pods_through_the_server_are_pinned_as_the_model_says(both: Both) -> None:
     """State file to the byte; phase, container ids and rejections from the server; both ways of
     deleting give CPUs back."""
-    one, view = both.bring(guaranteed("a", 2))
+    one, view = both.create(guaranteed("a", 2))
     assert both.state() == view.state_file
     assert both.node.view().state_file != view.state_file  # under the server's uids, that is
     seen = both.pods.statuses()[one.uid]
@@ -200,22 +200,22 @@ def test_pods_through_the_server_are_pinned_as_the_model_says(both: Both) -> Non
     (running,) = both.pods.statuses()[one.uid].container_ids.values()
     assert running in both.node.runtime.running_ids()
 
-    two, view = both.bring(guaranteed("b", 4))
+    two, view = both.create(guaranteed("b", 4))
     assert both.state() == view.state_file
-    both.bring(best_effort("s"))
+    both.create(best_effort("s"))
 
-    odd, view = both.bring(guaranteed("odd", 3))
+    odd, view = both.create(guaranteed("odd", 3))
     rejected, right = both.pods.statuses()[odd.uid], view.pods["odd"]
     assert rejected.phase == "Failed"
     assert (rejected.reason, rejected.message) == (right.reason, right.message)
     assert right.reason == "SMTAlignmentError"
 
-    both.pods.take(one)
+    both.pods.delete(one)
     assert both.pods.await_gone(one, seconds=60)
     view = both.expected(Delete("a"))
     assert until(lambda: both.state() == view.state_file, 30), both.state()
 
-    both.pods.take(two, force=True)
+    both.pods.delete(two, force=True)
     assert both.pods.await_gone(two, seconds=0)
     view = both.expected(Delete("b", force=True))
     assert until(lambda: both.state() == view.state_file, 30), both.state()
@@ -224,13 +224,13 @@ def test_pods_through_the_server_are_pinned_as_the_model_says(both: Both) -> Non
 def test_a_deletion_while_the_kubelet_is_down(both: Both) -> None:
     """By force it is gone for everybody, and the kubelet that starts forgets it. An ordinary one
     waits for the kubelet, which then confirms it."""
-    one, _ = both.bring(guaranteed("a", 2))
-    two, _ = both.bring(guaranteed("b", 2))
-    three, _ = both.bring(guaranteed("c", 2))
+    one, _ = both.create(guaranteed("a", 2))
+    two, _ = both.create(guaranteed("b", 2))
+    three, _ = both.create(guaranteed("c", 2))
     both.node.do(Stop())
     both.expected(Stop())
-    both.pods.take(one, force=True)
-    both.pods.take(two)
+    both.pods.delete(one, force=True)
+    both.pods.delete(two)
     assert set(both.pods.statuses()) == {two.uid, three.uid}
     assert both.pods.statuses()[two.uid].leaving
     both.node.do(Start())

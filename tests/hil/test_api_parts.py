@@ -14,15 +14,15 @@ import pytest
 
 import topologies
 from conformance.pods import best_effort, exclusive, guaranteed, guaranteed_of
-from hil.access import nodes
-from hil.api import node_name
-from hil.api.sameness import changes
-from hil.api.space import label_of
-from hil.facts import NodeFacts
+from hil.inspection import NodeFacts
 from hil.pods import Image, StaticPods, manifest, read_pods, refuse_if_crowded, text
+from hil.pods.apiserver import node_name
+from hil.pods.apiserver.sameness import changes
+from hil.pods.apiserver.space import label_of
 from hil.pods.uids import renamed
 from hil.safety import RemoveFile, WriteFile
-from hil.shell import NodeUnfit, NodeUsageError
+from hil.transport import nodes
+from hil.transport.shell import NodeUnfit, NodeUsageError
 from pinproof.run import node_options
 from reference import CPUSet, Node
 from reference.cpumanager.state.state_checkpoint import Checkpoint
@@ -221,16 +221,20 @@ def test_a_pod_that_is_not_static_evicts_nobody() -> None:
 
 def test_static_pods_come_as_files() -> None:
     """As the journal of the node knows them; nothing is asked beside the runner."""
-    carrier = StaticPods("/etc/kubernetes/manifests/", IMAGE)
+    pod_source = StaticPods("/etc/kubernetes/manifests/", IMAGE)
     pod = guaranteed("a", 1)
-    there, brought = carrier.bring(pod)
+    there, brought = pod_source.create(pod)
     path = "/etc/kubernetes/manifests/pinproof-a.yaml"
     assert there is pod
     assert brought == (WriteFile(path, text(pod, IMAGE).encode()),)
-    assert carrier.take(there, force=True) == (RemoveFile(path),)
-    assert carrier.listed("x") == carrier.everybody("x") == "x"
-    assert carrier.as_stated("y", KubeletConfig()) == carrier.as_given("y", KubeletConfig()) == "y"
-    assert carrier.static
+    assert pod_source.delete(there, force=True) == (RemoveFile(path),)
+    assert pod_source.listed("x") == pod_source.all_pods("x") == "x"
+    assert (
+        pod_source.as_stated("y", KubeletConfig())
+        == pod_source.as_given("y", KubeletConfig())
+        == "y"
+    )
+    assert pod_source.static
 
 
 # ---- names --------------------------------------------------------------------------------------

@@ -16,14 +16,14 @@ pytest.importorskip("kubernetes", reason="NOT TESTED: pip install 'pinproof[kube
 from benchmarks.cluster import Authority, Cluster, NoCluster, kubeconfig
 from benchmarks.fakenode import FakeNode
 from conformance.pods import best_effort, exclusive, guaranteed, guaranteed_of
-from hil.access import NodeAddress
-from hil.api import ClusterPods, Refused, Server, space, sweep
-from hil.api.opening import carrier_for, swept
-from hil.facts import NodeFacts
-from hil.node.taking import Taken, take
+from hil.inspection import NodeFacts
 from hil.pods import Image, StaticPods, read_pods
+from hil.pods.apiserver import ClusterPods, Refused, Server, space, sweep
+from hil.pods.apiserver.opening import pod_source_for, swept
 from hil.safety import NodeBusy, NotRestored, Risk
-from hil.shell import NodeError, NodeUnfit, NodeUnreachable, NodeUsageError
+from hil.session.leasing import LeasedNode, lease_node
+from hil.transport import NodeAddress
+from hil.transport.shell import NodeError, NodeUnfit, NodeUnreachable, NodeUsageError
 from reference.steps import Kind, KubeletConfig, Pod, PodResources
 
 BOOT = "0b00b007-0000-4000-8000-000000000001"
@@ -83,7 +83,7 @@ def namespaces(cluster: Cluster) -> set[str]:
 def test_a_pod_is_bound_to_its_node(cluster: Cluster, pods: ClusterPods) -> None:
     """Past the scheduler, with a uid of the server's, in a namespace that is labelled."""
     stated = guaranteed("a", 2)
-    there = pods.bring(stated)
+    there = pods.create(stated)
     assert there.uid != stated.uid
     assert pods.uids == {stated.uid: there.uid}
     (seen,) = pods.statuses().values()
@@ -99,7 +99,7 @@ def test_a_pod_is_bound_to_its_node(cluster: Cluster, pods: ClusterPods) -> None
 
 def test_any_taint_is_tolerated(cluster: Cluster, pods: ClusterPods) -> None:
     """Whatever its key and effect."""
-    pods.bring(guaranteed("a", 1))
+    pods.create(guaranteed("a", 1))
     made = cluster.admin.read_namespaced_pod("pinproof-a", pods.namespace)
     ours = [one for one in made.spec.tolerations if one.operator == "Exists" and not one.key]
     assert [one.effect for one in ours] == [None]
@@ -109,7 +109,7 @@ def test_many_pods_are_read_in_one_request(
     cluster: Cluster, server: Server, pods: ClusterPods
 ) -> None:
     """Rejected ones with the kubelet's own words; running ones with ids and restarts."""
-    there = {name: pods.bring(guaranteed(name, 1)) for name in "abc"}
+    there = {name: pods.create(guaranteed(name, 1)) for name in "abc"}
     message = "Allocate failed due to not enough cpus available to satisfy request"
     cluster.report(
         pods.namespace,
@@ -150,43 +150,43 @@ def test_everybody_on_the_node_is_seen(cluster: Cluster, pods: ClusterPods) -> N
     for node in ("node7", "node8"):
         body = {"metadata": {"name": f"other-{node}"}, "spec": {**spec, "nodeName": node}}
         cluster.admin.create_namespaced_pod(pods.namespace, body)
-    pods.bring(guaranteed("a", 1))
+    pods.create(guaranteed("a", 1))
     assert {one.name for one in read_pods(pods.on_node())} == {"other-node7", "pinproof-a"}
     assert {one.name for one in pods.statuses().values()} == {"pinproof-a"}
 
 
 def test_an_ordinary_deletion_takes_the_kubelets_word(cluster: Cluster, pods: ClusterPods) -> None:
     """Until then the pod is there, on its way out. By force it is gone at once."""
-    one, two = pods.bring(guaranteed("a", 1)), pods.bring(guaranteed("b", 1))
-    pods.take(one)
-    pods.take(two, force=True)
+    one, two = pods.create(guaranteed("a", 1)), pods.create(guaranteed("b", 1))
+    pods.delete(one)
+    pods.delete(two, force=True)
     assert pods.await_gone(two, seconds=0)
     assert not pods.await_gone(one, seconds=0)
     assert pods.statuses()[one.uid].leaving
     cluster.confirm(pods.namespace, "pinproof-a")
     assert pods.await_gone(one, two, seconds=5)
-    pods.take(one)  # gone already: no error
-    pods.take(two, force=True)
+    pods.delete(one)  # gone already: no error
+    pods.delete(two, force=True)
 
 
 def test_only_the_pod_that_was_meant_is_deleted(pods: ClusterPods) -> None:
     """Another one may have its name by now."""
-    old = pods.bring(guaranteed("a", 1))
-    pods.take(old, force=True)
-    new = pods.bring(guaranteed("a", 2))
-    pods.take(old, force=True)
+    old = pods.create(guaranteed("a", 1))
+    pods.delete(old, force=True)
+    new = pods.create(guaranteed("a", 2))
+    pods.delete(old, force=True)
     assert set(pods.statuses()) == {new.uid}
 
 
 def test_a_name_that_is_taken(cluster: Cluster, pods: ClusterPods) -> None:
     """Refused; but one on its way out is waited for."""
-    one = pods.bring(guaranteed("a", 1))
-    message = refusal(lambda: pods.bring(guaranteed("a", 1)))
+    one = pods.create(guaranteed("a", 1))
+    message = refusal(lambda: pods.create(guaranteed("a", 1)))
     assert message.endswith('cannot create pod pinproof-a: pods "pinproof-a" already exists')
-    pods.take(one)
+    pods.delete(one)
     confirming = threading.Timer(0.3, cluster.confirm, (pods.namespace, "pinproof-a"))
     confirming.start()
-    assert pods.bring(guaranteed("a", 1)).uid != one.uid
+    assert pods.create(guaranteed("a", 1)).uid != one.uid
     confirming.join()
 
 
@@ -197,10 +197,10 @@ def test_all_kinds_of_pods_go_through_unchanged(pods: ClusterPods) -> None:
         exclusive("s", 1, kind=Kind.SIDECAR),
         exclusive("c", 2),
     ]
-    pods.bring(guaranteed_of("a", several))
-    pods.bring(best_effort("b"))
+    pods.create(guaranteed_of("a", several))
+    pods.create(best_effort("b"))
     whole = PodResources("4", "4", "128Mi", "128Mi")
-    pods.bring(Pod("w", guaranteed("w", 2).containers, resources=whole))
+    pods.create(Pod("w", guaranteed("w", 2).containers, resources=whole))
     assert len(pods.statuses()) == 3
 
 
@@ -209,7 +209,7 @@ def test_a_pod_that_admission_has_changed_is_refused(cluster: Cluster, pods: Clu
     limits = {"limits": [{"type": "Container", "default": {"cpu": "700m"}}]}
     body = {"metadata": {"name": "l"}, "spec": limits}
     cluster.admin.create_namespaced_limit_range(pods.namespace, body)
-    message = refusal(lambda: pods.bring(best_effort("a")), NodeUnfit)
+    message = refusal(lambda: pods.create(best_effort("a")), NodeUnfit)
     assert "admission makes another pod of pinproof-a: " in message
     assert "cpu limit of container c is 700m, not none" in message
     assert pods.statuses() == {}
@@ -221,26 +221,26 @@ def test_a_quota_refuses_in_one_line(cluster: Cluster, pods: ClusterPods) -> Non
     cluster.admin.create_namespaced_resource_quota(pods.namespace, body)
     full = {"status": {"hard": {"pods": "0"}, "used": {"pods": "0"}}}
     cluster.admin.patch_namespaced_resource_quota_status("q", pods.namespace, full)
-    message = refusal(lambda: pods.bring(guaranteed("a", 1)))
+    message = refusal(lambda: pods.create(guaranteed("a", 1)))
     assert "cannot create pod pinproof-a: " in message
     assert "exceeded quota: q, requested: pods=1, used: pods=0, limited: pods=0" in message
 
 
 def test_pod_security_is_met_by_a_label(cluster: Cluster, pods: ClusterPods) -> None:
     """Ours says privileged, because pods need the host's network; a stricter one refuses them."""
-    pods.bring(guaranteed("a", 1))
+    pods.create(guaranteed("a", 1))
     label = {"metadata": {"labels": {"pod-security.kubernetes.io/enforce": "baseline"}}}
     cluster.admin.patch_namespace(pods.namespace, label)
-    message = refusal(lambda: pods.bring(guaranteed("b", 1)))
+    message = refusal(lambda: pods.create(guaranteed("b", 1)))
     assert 'violates PodSecurity "baseline:latest": host namespaces (hostNetwork=true)' in message
 
 
 def test_what_a_killed_run_left_is_swept(cluster: Cluster, server: Server) -> None:
     """With pods that no kubelet confirms; what is for another node stays."""
     dead = ClusterPods.on(server, "node7", patience=1.0)
-    dead.bring(guaranteed("a", 1))
+    dead.create(guaranteed("a", 1))
     other = ClusterPods.on(server, "node8", patience=1.0)
-    other.bring(guaranteed("a", 1))
+    other.create(guaranteed("a", 1))
     told: list[str] = []
     with ClusterPods.on(server, "node7", patience=4.0, say=told.append) as alive:
         assert told == [f"node7: removed namespace {dead.namespace}, which a run had left"]
@@ -259,7 +259,7 @@ def test_leaving_removes_all_of_it(cluster: Cluster, server: Server) -> None:
         contextlib.suppress(ZeroDivisionError),
         ClusterPods.on(server, "node7", patience=2.0) as pods,
     ):
-        pods.bring(guaranteed("a", 1))
+        pods.create(guaranteed("a", 1))
         raise ZeroDivisionError
     assert pods.namespace not in namespaces(cluster)
 
@@ -294,28 +294,28 @@ def test_the_inventory_decides_how_pods_come(cluster: Cluster, facts: NodeFacts)
     """With a kubeconfig through its server, under other uids; without, as files."""
     image = Image("busybox")
     address = NodeAddress("fake", "local:")
-    assert isinstance(carrier_for(address, facts, image), StaticPods)
+    assert isinstance(pod_source_for(address, facts, image), StaticPods)
     named = replace(address, kubeconfig=cluster.admin_kubeconfig, node="node8", namespace="own")
     told: list[str] = []
-    carrier = carrier_for(named, replace(facts, boot_id=""), image, say=told.append)
+    pod_source = pod_source_for(named, replace(facts, boot_id=""), image, say=told.append)
     pod = guaranteed("a", 1)
-    there, brought = carrier.bring(pod)
-    assert not carrier.static
+    there, brought = pod_source.create(pod)
+    assert not pod_source.static
     assert brought == ()
     assert there.uid != pod.uid
-    carrier.await_settled([])
-    listed, everybody = carrier.listed(None), carrier.everybody(None)
+    pod_source.await_settled([])
+    listed, everybody = pod_source.listed(None), pod_source.all_pods(None)
     assert listed is not None
     assert everybody is not None
     assert [one.uid for one in read_pods(listed)] == [there.uid]
     assert there.uid in {one.uid for one in read_pods(everybody)}
     config = KubeletConfig()
-    assert carrier.as_stated(f"{{{there.uid}", config) == f"{{{pod.uid}"
-    assert carrier.as_given(f"{{{pod.uid}", config) == f"{{{there.uid}"
-    assert carrier.as_stated(None, config) is None
-    assert carrier.take(there, force=True) == ()
-    carrier.close()
-    carrier.close()
+    assert pod_source.as_stated(f"{{{there.uid}", config) == f"{{{pod.uid}"
+    assert pod_source.as_given(f"{{{pod.uid}", config) == f"{{{there.uid}"
+    assert pod_source.as_stated(None, config) is None
+    assert pod_source.delete(there, force=True) == ()
+    pod_source.close()
+    pod_source.close()
     assert "own" not in namespaces(cluster)
 
 
@@ -331,12 +331,12 @@ def test_what_is_left_can_be_swept_without_a_run(
     assert space.await_removed(server, left.namespace, seconds=10)
 
 
-def taken(cluster: Cluster, fake: FakeNode, facts: NodeFacts, node: str = "node7") -> Taken:
+def taken(cluster: Cluster, fake: FakeNode, facts: NodeFacts, node: str = "node7") -> LeasedNode:
     address = NodeAddress(
         "fake", "local:", kubeconfig=cluster.admin_kubeconfig, node=node, namespace="taken"
     )
     facts = replace(facts, boot_id=BOOT)
-    return take(address, fake.shell(), facts, risk=Risk.PODS, image=Image("busybox"))
+    return lease_node(address, fake.shell(), facts, risk=Risk.PODS, image=Image("busybox"))
 
 
 def test_a_node_comes_with_a_namespace_and_goes_with_it(
@@ -346,10 +346,10 @@ def test_a_node_comes_with_a_namespace_and_goes_with_it(
     the node, and has not touched the cluster by then."""
     before = fake.content()
     held = taken(cluster, fake, facts)
-    there, _ = held.member.carrier.bring(guaranteed("a", 1))
+    there, _ = held.session.pod_source.create(guaranteed("a", 1))
     with pytest.raises(NodeBusy):
         taken(cluster, fake, facts)
-    assert there.uid in {one.uid for one in read_pods(held.member.carrier.listed(None) or "")}
+    assert there.uid in {one.uid for one in read_pods(held.session.pod_source.listed(None) or "")}
     confirming = threading.Timer(0.5, cluster.confirm, ("taken", "pinproof-a"))
     confirming.start()
     held.give_back()
@@ -400,7 +400,7 @@ def test_a_server_that_refuses_is_let_go_of(
 
     monkeypatch.setattr(Server, "close", close)
     address = NodeAddress("f", "local:", kubeconfig=cluster.admin_kubeconfig, node="node9")
-    refusal(lambda: carrier_for(address, facts, Image()), NodeUsageError)
+    refusal(lambda: pod_source_for(address, facts, Image()), NodeUsageError)
     assert closed == [cluster.url]
 
 
@@ -412,7 +412,7 @@ def test_a_user_without_rights(user: Server, server: Server) -> None:
     assert 'User "nobody" cannot list resource "namespaces"' in message
     with ClusterPods.on(server, "node7", patience=1.0) as made:
         theirs = ClusterPods(user, "node7", made.namespace, image=made._image)
-        message = refusal(lambda: theirs.bring(guaranteed("a", 1)))
+        message = refusal(lambda: theirs.create(guaranteed("a", 1)))
         assert 'cannot create resource "pods"' in message
 
 
@@ -431,7 +431,7 @@ def test_a_server_of_another_authority(cluster: Cluster, tmp_path: Path) -> None
     path = kubeconfig(tmp_path / "config", cluster.url, other.path, other.certify("admin"))
     opened = Server.of(path)
     message = refusal(lambda: sweep(opened, "node7"), NodeUnreachable)
-    assert "no trust between it and the kubeconfig: " in message
+    assert "the certificates of server and kubeconfig do not match: " in message
     opened.close()
 
 
@@ -456,9 +456,9 @@ def test_the_rights_that_the_page_names_suffice(cluster: Cluster) -> None:
     rbac.create_cluster_role_binding(binding)
     opened = Server.of(cluster.kubeconfig("pinproof"))
     with ClusterPods.on(opened, "node7", boot_id=BOOT, patience=2.0) as pods:
-        one = pods.bring(guaranteed("a", 1))
+        one = pods.create(guaranteed("a", 1))
         pods.on_node()
-        pods.take(one)
+        pods.delete(one)
     assert pods.namespace not in namespaces(cluster)
     message = refusal(
         lambda: opened.ask("list_namespaced_secret", "list secrets", namespace="kube-system")

@@ -34,29 +34,29 @@ NODE = _neighbour()
 
 
 class ServerPods:
-    """:class:`hil.pods.Carrier` for a member whose kubelet is the model."""
+    """:class:`hil.pods.PodSource` for a session whose kubelet is the model."""
 
     static = False
 
-    def __init__(self, member: Any) -> None:
-        self._member = member
+    def __init__(self, session: Any) -> None:
+        self._session = session
         self.uids: dict[str, str] = {}
         self.forced = 0
 
-    def bring(self, pod: Pod) -> tuple[Pod, tuple[Change, ...]]:
+    def create(self, pod: Pod) -> tuple[Pod, tuple[Change, ...]]:
         from dataclasses import replace
 
         there = replace(pod, uid=str(uuid.uuid4()))
         self.uids[pod.uid] = there.uid
-        self._member._pods[pod.name] = self._member._ever[pod.name] = there
-        self._member._do(Apply(there))
+        self._session._pods[pod.name] = self._session._ever[pod.name] = there
+        self._session._do(Apply(there))
         return there, ()
 
-    def take(self, pod: Pod, *, force: bool) -> tuple[Change, ...]:
+    def delete(self, pod: Pod, *, force: bool) -> tuple[Change, ...]:
         self.forced += force
-        if self._member._pods.get(pod.name) == pod:
-            del self._member._pods[pod.name]
-            self._member._do(Delete(pod.name, force))
+        if self._session._pods.get(pod.name) == pod:
+            del self._session._pods[pod.name]
+            self._session._do(Delete(pod.name, force))
         return ()
 
     def await_settled(self, pods: Sequence[Pod]) -> None:
@@ -65,7 +65,7 @@ class ServerPods:
     def listed(self, own: str | None) -> str | None:
         return own
 
-    def everybody(self, own: str | None) -> str | None:
+    def all_pods(self, own: str | None) -> str | None:
         return own
 
     def as_stated(self, state_file: str | None, config: KubeletConfig) -> str | None:
@@ -88,8 +88,8 @@ class ServerPods:
 )
 def test_other_uids_change_no_verdict(scenario: Scenario, monkeypatch: pytest.MonkeyPatch) -> None:
     """State files are compared to the byte, under the uids that the model knows."""
-    member = NODE.ModelMember()
-    member.carrier = ServerPods(member)
-    NODE._impatient(monkeypatch, member)
-    result = NODE.run(scenario, member)
+    session = NODE.ModelMember()
+    session.pod_source = ServerPods(session)
+    NODE._impatient(monkeypatch, session)
+    result = NODE.run(scenario, session)
     assert result.verdict in ("pass", "skip"), result.explanation

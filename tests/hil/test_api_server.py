@@ -17,8 +17,8 @@ import pytest
 pytest.importorskip("kubernetes", reason="NOT TESTED: pip install 'pinproof[kubeconfig]'")
 
 from benchmarks.cluster import Authority, kubeconfig
-from hil.api import Refused, Server, server, sweep
-from hil.shell import NodeError, NodeTimeout, NodeUnfit, NodeUnreachable, NodeUsageError
+from hil.pods.apiserver import Refused, Server, server, sweep
+from hil.transport.shell import NodeError, NodeTimeout, NodeUnfit, NodeUnreachable, NodeUsageError
 
 Answer = Callable[[http.server.BaseHTTPRequestHandler], None]
 
@@ -121,8 +121,12 @@ def test_credentials_that_are_not_accepted(tmp_path: Path) -> None:
         (saying(503, b"<html>upstream\n</html>"), NodeUnreachable, "503: Service Unavailable"),
         (saying(429, {"message": "too many"}), NodeUnreachable, "429: too many"),
         (saying(500, {"message": "failed calling webhook"}), Refused, "failed calling webhook"),
-        (saying(200, b"<html>hello"), NodeUnfit, "no answer of an API server: <html>hello"),
-        (saying(200, b"[1]"), NodeUnfit, "no answer of an API server: [1]"),
+        (
+            saying(200, b"<html>hello"),
+            NodeUnfit,
+            "the answer is not from an API server: <html>hello",
+        ),
+        (saying(200, b"[1]"), NodeUnfit, "the answer is not from an API server: [1]"),
         (saying(302, b"", Location="http://127.0.0.1:9/"), NodeUnreachable, "redirect"),
         (saying(200, b"{}", Content_Length="100"), NodeUnreachable, "cannot list namespaces: "),
     ],
@@ -196,7 +200,7 @@ def test_a_server_that_the_kubeconfig_does_not_vouch_for(tmp_path: Path) -> None
     with serving(saying(200, {}), context) as url:
         error = failure(kubeconfig(tmp_path / "config", url, ours.path, user))
         assert isinstance(error, NodeUnreachable)
-        assert "no trust between it and the kubeconfig: " in str(error)
+        assert "the certificates of server and kubeconfig do not match: " in str(error)
         assert "certificate verify failed" in str(error)
         elsewhere = url.replace("127.0.0.1", "127.0.0.2").replace("127.0.0.2", "localhost")
         error = failure(kubeconfig(tmp_path / "config", elsewhere, other.path, user))
@@ -299,10 +303,10 @@ def test_a_kubeconfig_that_cannot_be_read(tmp_path: Path) -> None:
     with pytest.raises(NodeUsageError, match="Is a directory"):
         Server.of(tmp_path)
     (tmp_path / "a:b").write_text("a: 1")
-    with pytest.raises(NodeUsageError, match="a colon parts several"):
+    with pytest.raises(NodeUsageError, match="it names several files"):
         Server.of(tmp_path / "a:b")
     (tmp_path / "huge").write_bytes(b"#" * (2 << 20))
-    with pytest.raises(NodeUsageError, match="larger than any"):
+    with pytest.raises(NodeUsageError, match="the file is too large"):
         Server.of(tmp_path / "huge")
 
 

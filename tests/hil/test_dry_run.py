@@ -16,17 +16,17 @@ from conformance.scenario import catalogue, find
 from conformance.subject import SubjectUsageError
 from conformance.verdict import ExitStatus
 from hil import subject as hil_subject
-from hil.access import NodeAddress
-from hil.dry import DrySubject, Ledger, walk
-from hil.dry.assumed import Assumed
-from hil.dry.node import DryMember
-from hil.dry.shell import ToldHands
-from hil.facts import NodeFacts, gather
-from hil.flavours import flavour_of
-from hil.node.hands import GuardedHands
+from hil.distributions import distribution_of
+from hil.inspection import NodeFacts, gather
 from hil.pods import Image
 from hil.safety import Allow, Guarded, Risk
-from hil.shell import DEADLINE, LIMIT, Done
+from hil.session.dry_run import DryRunSubject, Ledger, walk
+from hil.session.dry_run.assumed import Assumed
+from hil.session.dry_run.node import DryRunSession
+from hil.session.dry_run.shell import DryRunExecutor
+from hil.session.executor import GuardedExecutor
+from hil.transport import NodeAddress
+from hil.transport.shell import DEADLINE, LIMIT, Done
 from pinproof.cli import app
 from pinproof.dry import dry_run
 from pinproof.passing import SUITE
@@ -57,14 +57,14 @@ def _salt(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hil_subject, "salt", lambda: "salt")
 
 
-def dry(facts: NodeFacts, ledger: Ledger, options: hil_subject.Options = OPTIONS) -> DrySubject:
+def dry(facts: NodeFacts, ledger: Ledger, options: hil_subject.Options = OPTIONS) -> DryRunSubject:
     reached = hil_subject._Reached(ADDRESS, NoShell(), facts)
-    made = DrySubject("fake", [reached], options)
+    made = DryRunSubject("fake", [reached], options)
     made.ledger = ledger
     return made
 
 
-def cases(subject: DrySubject, *ids: str) -> list[Case]:
+def cases(subject: DryRunSubject, *ids: str) -> list[Case]:
     chosen = [find(one) for one in ids] if ids else catalogue()
     (machine,) = subject.machines
     return [Case(one, machine) for one in chosen if one is not None and not one.machine]
@@ -114,14 +114,14 @@ class RecordingShell:
         self._inner.close()
 
 
-class WetSubject(DrySubject):
+class WetSubject(DryRunSubject):
     """As a dry one, but that commands are sent; answers are the model's all the same, because a
     fake node has no kubelet that could give them."""
 
     shell: RecordingShell
 
-    def _member(self, reached: hil_subject._Reached) -> DryMember:
-        if not self._members:
+    def _session(self, reached: hil_subject._Reached) -> DryRunSession:
+        if not self._sessions:
             guarded = Guarded(
                 self.shell, reached.facts, Risk.REBOOT, "wet", allow=set(Allow), settle=0
             )
@@ -130,18 +130,18 @@ class WetSubject(DrySubject):
             def boot(machine: str) -> None:
                 self.shell.run("systemctl reboot --no-block")
 
-            member = DryMember(
+            session = DryRunSession(
                 "fake",
                 reached.facts,
-                flavour_of(reached.facts),
-                hands=ToldHands(GuardedHands(self.shell, guarded)),
+                distribution_of(reached.facts),
+                executor=DryRunExecutor(GuardedExecutor(self.shell, guarded)),
                 ledger=Ledger(),
                 risk=Risk.REBOOT,
                 image=Image("busybox"),
                 boot=boot,
             )
-            self._members["fake"] = member, guarded
-        return self._members["fake"][0]
+            self._sessions["fake"] = session, guarded
+        return self._sessions["fake"][0]
 
 
 #: What is another in each run: the owner of a lease, marks, and who runs it.
@@ -207,8 +207,8 @@ def test_each_command_has_its_scenario_and_risk(facts: NodeFacts) -> None:
     assert scenarios == ["", "pool/shrinks-and-grows", "qos/whole-cpus-are-exclusive"]
     risks = {one.scenario: one.risk for one in ledger.commands if one.scenario}
     assert set(risks.values()) == {"pods"}
-    assert ledger.commands[0].step == "take the node: lease, journal, dead-man timer"
-    assert ledger.commands[-1].step == "restore the node, and let go of it"
+    assert ledger.commands[0].step == "lease the node: lease, journal, dead-man timer"
+    assert ledger.commands[-1].step == "restore the node and end the lease"
     assert {one.node for one in ledger.commands} == {"fake"}
 
 
@@ -238,7 +238,7 @@ def test_the_command_line_tells_what_a_run_would_send(
     assert reachable.starts == 1
     assert f"{target}: dry run: nothing below is sent" in said
     wanted = [
-        "take the node: lease, journal, dead-man timer",
+        "lease the node: lease, journal, dead-man timer",
         "pool/shrinks-and-grows [pods]: start the kubelet",
         "$ systemctl stop kubelet.service",
         "pool/shrinks-and-grows [pods]: apply ",
@@ -246,7 +246,7 @@ def test_the_command_line_tells_what_a_run_would_send(
         '"metadata":{"name":"pinproof-',
         "look: ",
         "change: remove /etc/kubernetes/manifests/pinproof-",
-        "restore the node, and let go of it",
+        "restore the node and end the lease",
         "1 scenarios, ",
         "nothing was sent",
     ]

@@ -10,8 +10,10 @@ from pathlib import Path
 import pytest
 
 from benchmarks.fakenode import CONFIG, PINNED, FakeNode
-from hil.facts import NodeFacts, Survival, gather, kubelet_of
-from hil.facts.kubelet import (
+from hil.distributions import distribution_of, read_health
+from hil.distributions.settings import DROP_IN, patch, rewritten
+from hil.inspection import NodeFacts, Survival, gather, kubelet_of
+from hil.inspection.kubelet import (
     deciding,
     document,
     environment_of,
@@ -20,12 +22,10 @@ from hil.facts.kubelet import (
     merged,
     with_flags,
 )
-from hil.facts.paths import KubeletPaths
-from hil.facts.script import NoRecords, first_question, second_question
-from hil.flavours import flavour_of, read_health
-from hil.flavours.settings import DROP_IN, patch, rewritten
+from hil.inspection.paths import KubeletPaths
+from hil.inspection.script import NoRecords, first_question, second_question
 from hil.safety import WriteFile
-from hil.shell import DEADLINE, LIMIT, Done, NodeUnfit, NodeUsageError
+from hil.transport.shell import DEADLINE, LIMIT, Done, NodeUnfit, NodeUsageError
 from reference import CPUSet
 from reference.steps import KubeletConfig
 
@@ -174,7 +174,9 @@ class Canned:
 
 @pytest.mark.parametrize("answer", [b"", b"\x00\xff garbage\x1b[2J", b"\npinproof-x text a\n"])
 def test_garbage_is_one_clear_line(answer: bytes) -> None:
-    with pytest.raises(NodeUnfit, match=r"node1: its answer cannot be read: it does not") as caught:
+    with pytest.raises(
+        NodeUnfit, match=r"node1: its answer cannot be read: it does not start with"
+    ) as caught:
         gather(Canned(answer))
     assert str(caught.value).isprintable()
 
@@ -226,19 +228,19 @@ def test_settings_come_together_as_in_the_kubelet() -> None:
 
 
 def test_flavours_are_recognised_by_what_is_there(fake: FakeNode, facts: NodeFacts) -> None:
-    assert flavour_of(facts).name == "kubeadm"
-    assert flavour_of(facts, named="OpenShift").name == "openshift"
-    with pytest.raises(NodeUsageError, match="flavour 'k9s' is none of microk8s, k3s"):
-        flavour_of(facts, named="k9s")
+    assert distribution_of(facts).name == "kubeadm"
+    assert distribution_of(facts, named="OpenShift").name == "openshift"
+    with pytest.raises(NodeUsageError, match="distribution 'k9s' is none of microk8s, k3s"):
+        distribution_of(facts, named="k9s")
     drop_in = fake.root / "etc/systemd/system/kubelet.service.d/10-kubeadm.conf"
     systemctl = fake.root / "fake/bin/systemctl"
     text = systemctl.read_text()
     systemctl.write_text(text.replace(f"v=/{drop_in.relative_to(fake.root)}", "v="))
     drop_in.unlink()
     (fake.root / "var/lib/kubelet/kubeadm-flags.env").unlink()
-    assert flavour_of(gathered(fake)).name == "standalone"
+    assert distribution_of(gathered(fake)).name == "standalone"
     fake.file("/etc/machine-config-daemon/currentconfig", "{}")
-    assert flavour_of(gathered(fake)).name == "openshift"
+    assert distribution_of(gathered(fake)).name == "openshift"
 
 
 @pytest.mark.parametrize(
@@ -254,11 +256,11 @@ def test_distributions_with_units_of_their_own(fake: FakeNode, unit: str, name: 
     systemctl = fake.root / "fake/bin/systemctl"
     systemctl.write_text(systemctl.read_text().replace("kubelet.service", unit))
     facts = gathered(fake)
-    flavour = flavour_of(facts)
-    assert flavour.name == name
-    assert flavour.locate(facts).unit == unit
-    assert unit in flavour.restart(facts)
-    assert unit in flavour.kill(facts)
+    distribution = distribution_of(facts)
+    assert distribution.name == name
+    assert distribution.locate(facts).unit == unit
+    assert unit in distribution.restart(facts)
+    assert unit in distribution.kill(facts)
 
 
 def test_k3s_takes_flags_from_its_own_files(fake: FakeNode) -> None:
@@ -271,7 +273,7 @@ def test_k3s_takes_flags_from_its_own_files(fake: FakeNode) -> None:
     assert kubelet.embedded
     assert kubelet.policy == "static"
     assert kubelet.config.reserved_system_cpus == CPUSet([0])
-    (change,) = flavour_of(facts).configure(facts, KubeletConfig(policy="none"))
+    (change,) = distribution_of(facts).configure(facts, KubeletConfig(policy="none"))
     assert isinstance(change, WriteFile)
     assert change.path == f"/etc/rancher/k3s/config.yaml.d/{DROP_IN}.yaml"
     assert b"cpu-manager-policy=none" in change.content
@@ -282,7 +284,7 @@ def test_a_configuration_is_changed_where_the_kubelet_reads_it(facts: NodeFacts)
     config = KubeletConfig(
         policy="none", policy_options={"full-pcpus-only": "true"}, feature_gates={"B": False}
     )
-    (change,) = flavour_of(facts).configure(facts, config)
+    (change,) = distribution_of(facts).configure(facts, config)
     assert isinstance(change, WriteFile)
     assert change.path == CONFIG_PATH
     settings = document(change.content.decode())
@@ -298,20 +300,20 @@ def test_a_flag_that_goes_before_files_is_told(fake: FakeNode) -> None:
     flags = 'KUBELET_KUBEADM_ARGS="--cpu-manager-policy=static"\n'
     fake.file("/var/lib/kubelet/kubeadm-flags.env", flags)
     facts = gathered(fake)
-    with pytest.raises(NodeUnfit, match="its command line says --cpu-manager-policy"):
-        flavour_of(facts).configure(facts, KubeletConfig())
+    with pytest.raises(NodeUnfit, match="--cpu-manager-policy on its command line"):
+        distribution_of(facts).configure(facts, KubeletConfig())
 
 
 def test_health_is_read_from_one_script(fake: FakeNode, facts: NodeFacts) -> None:
-    flavour, shell = flavour_of(facts), fake.shell()
+    distribution, shell = distribution_of(facts), fake.shell()
     fake.file("/fake/bin/curl", "#!/bin/sh\necho ok\n", 0o755)
-    first = read_health(shell.run(flavour.health(facts)).text)
+    first = read_health(shell.run(distribution.health(facts)).text)
     assert (first.running, first.healthy, first.crashing) == (True, True, False)
-    shell.run(flavour.restart(facts))
-    assert read_health(shell.run(flavour.health(facts)).text).since != first.since
-    shell.run(flavour.stop(facts))
+    shell.run(distribution.restart(facts))
+    assert read_health(shell.run(distribution.health(facts)).text).since != first.since
+    shell.run(distribution.stop(facts))
     fake.file("/fake/bin/curl", "#!/bin/sh\nexit 7\n", 0o755)
-    down = read_health(shell.run(flavour.health(facts)).text)
+    down = read_health(shell.run(distribution.health(facts)).text)
     assert (down.running, down.healthy, down.since) == (False, False, "")
     loop = read_health("ActiveState=activating\nSubState=auto-restart\nNRestarts=5\nMainPID=0\n")
     assert (loop.crashing, loop.restarts, loop.healthy) == (True, 5, None)

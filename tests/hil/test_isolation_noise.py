@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from hil.isolation import NotMeasured, read_noise, script
-from hil.isolation.latency import read_latency
-from hil.truth import ContainerTruth
+from hil.observation import ContainerObserved
+from hil.observation.isolation import NotMeasured, read_noise, script
+from hil.observation.isolation.latency import read_latency
 
 PRINTED = """first 0 1000 5
 first 1 50000 100
@@ -42,7 +42,7 @@ def test_half_a_measurement_is_none(text: str) -> None:
 
 def test_the_script_has_the_pids() -> None:
     """And numbers in place of names."""
-    one = ContainerTruth(id="x", pid=42, uid="u", name="it's; reboot", levels=())
+    one = ContainerObserved(id="x", pid=42, uid="u", name="it's; reboot", levels=())
     assert "pin_pids=42:0" in script([one])
     assert "reboot" not in script([one])
 

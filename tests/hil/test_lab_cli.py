@@ -114,7 +114,7 @@ def test_a_node_that_is_not_there_is_wrong_usage(command: str) -> None:
 def test_down_wants_to_know_which() -> None:
     done = _lab("down")
     assert done.returncode == ExitStatus.USAGE
-    assert _one_line(done) == "which node? NAME, or --all"
+    assert _one_line(done) == "name a node, or give --all"
 
 
 def test_an_empty_lab_is_an_empty_list() -> None:

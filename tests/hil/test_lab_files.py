@@ -26,9 +26,9 @@ def _open(data: bytes) -> tarfile.TarFile:
 
 
 def _text(archive: tarfile.TarFile, name: str) -> bytes:
-    member = archive.extractfile(name)
-    assert member is not None
-    return member.read()
+    session = archive.extractfile(name)
+    assert session is not None
+    return session.read()
 
 
 def _payload() -> bytes:

@@ -15,10 +15,10 @@ from typing import Final
 
 import pytest
 
-from hil.access import connected
-from hil.access import nodes as read_inventory
 from hil.lab import Node, Wish, all_nodes, down, up
 from hil.lab.kubelet import STATE
+from hil.transport import connected
+from hil.transport import nodes as read_inventory
 
 pytestmark = pytest.mark.skipif(
     not os.environ.get("PINPROOF_LAB"),

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from hil.access import nodes as read_inventory
 from hil.lab import lab, nodes, process
 from hil.lab.errors import LabUsageError
 from hil.lab.nodes import Node, Record, State
+from hil.transport import nodes as read_inventory
 
 RECORD = Record(
     spec="2s-2n-8c-smt2",

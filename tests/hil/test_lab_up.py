@@ -16,8 +16,6 @@ from typing import Any
 import pytest
 
 from conformance.subjects.kubelet.releases import Minor
-from hil.access import nodes as read_inventory
-from hil.access.local import LocalShell
 from hil.lab import accelerators, boot, guest, lab, nodes, process, snapshots
 from hil.lab import image as images
 from hil.lab import kubelet as kubelets
@@ -27,7 +25,9 @@ from hil.lab.image import Image
 from hil.lab.kubelet import Kubelet
 from hil.lab.lab import Wish
 from hil.lab.nodes import State
-from hil.node.booting import booter
+from hil.session.booting import booter
+from hil.transport import nodes as read_inventory
+from hil.transport.local import LocalShell
 
 #: Says what a guest says. What it does is its node's: ``qemu.NAME`` beside it, else it is well.
 QEMU = """\
@@ -172,7 +172,7 @@ def test_a_kubelet_that_does_not_stay_is_an_error(
     wish: Wish, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(guest, "refusal", lambda *_: "unknown field")
-    with pytest.raises(LabError, match="node1: its kubelet does not stay: unknown field"):
+    with pytest.raises(LabError, match="node1: its kubelet does not stay up: unknown field"):
         lab.up(wish)
     assert nodes.all_nodes() == []
 

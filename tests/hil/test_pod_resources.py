@@ -26,10 +26,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from conformance.subjects.kubelet.cri.regenerate import regenerate
-from hil.truth import Places, look, marker, read_look
-from hil.truth import pod_resources_pb2 as pb
-from hil.truth.pod_resources import LIMIT, Told, read_told, request
-from hil.truth.pod_resources_script import ask
+from hil.observation import Places, look, marker, read_observation
+from hil.observation import pod_resources_pb2 as pb
+from hil.observation.pod_resources import LIMIT, PodResources, read_pod_resources, request
+from hil.observation.pod_resources_script import ask
 from reference import CPUSet
 
 SHELL: Final = shutil.which("dash") or "/bin/sh"
@@ -112,7 +112,7 @@ def only(folder: Path, *programs: str) -> str:
     return str(folder)
 
 
-def told(root: Path, path: str, *, seconds: int = 30) -> Told:
+def told(root: Path, path: str, *, seconds: int = 30) -> PodResources:
     done = subprocess.run(
         [SHELL, "-s"],
         input=ask(str(root), seconds=seconds).encode(),
@@ -121,7 +121,7 @@ def told(root: Path, path: str, *, seconds: int = 30) -> Told:
         check=True,
         env={"PATH": path, "LC_ALL": "C", "FULL_PATH": os.environ["PATH"]},
     )
-    return read_told(done.stdout.decode())
+    return read_pod_resources(done.stdout.decode())
 
 
 # ---- what goes there --------------------------------------------------------------------------
@@ -162,7 +162,7 @@ def test_the_committed_messages_are_those_of_the_proto_file(tmp_path: Path) -> N
 def test_what_a_server_tells_is_understood(root: Path, tools: str) -> None:
     """Through each program that a node may have."""
     with serving(root, lambda *_: answer(TOLD).SerializeToString()):
-        assert told(root, tools) == Told(TOLD)
+        assert told(root, tools) == PodResources(TOLD)
 
 
 def test_a_long_answer_comes_whole(root: Path, tools: str) -> None:
@@ -174,12 +174,12 @@ def test_a_long_answer_comes_whole(root: Path, tools: str) -> None:
     message = answer(many).SerializeToString()
     assert 1 << 18 < len(message) < LIMIT
     with serving(root, lambda *_: message):
-        assert told(root, tools) == Told(many)
+        assert told(root, tools) == PodResources(many)
 
 
 def test_no_pod_is_an_answer(root: Path, quick: str) -> None:
     with serving(root, lambda *_: b""):
-        assert told(root, quick) == Told({})
+        assert told(root, quick) == PodResources({})
 
 
 def test_a_kubelet_that_does_not_know_the_call_refuses(root: Path, quick: str) -> None:
@@ -208,7 +208,7 @@ def test_a_folder_of_any_name_is_only_a_name(tmp_path: Path, tools: str) -> None
     strange.mkdir()
     with serving(tmp_path, lambda *_: answer(TOLD).SerializeToString()):
         (tmp_path / "pod-resources").rename(strange / "pod-resources")
-        assert told(strange, tools) == Told(TOLD)
+        assert told(strange, tools) == PodResources(TOLD)
         (strange / "pod-resources").rename(tmp_path / "pod-resources")
     assert sorted(one.name for one in tmp_path.iterdir()) == sorted(["pod-resources", strange.name])
 
@@ -314,8 +314,8 @@ def test_a_whole_look_has_the_answer_in_it(root: Path, shell: str) -> None:
             check=True,
             cwd=root,
         )
-    seen = read_look(done.stdout.decode(), mark)
-    assert seen.told == Told(TOLD)
+    seen = read_observation(done.stdout.decode(), mark)
+    assert seen.pod_resources == PodResources(TOLD)
     assert (seen.state_file, seen.notes["before"]) == ("the state", "before")
     unasked = subprocess.run(
         [SHELL, "-c", look(places, mark)],
@@ -324,7 +324,7 @@ def test_a_whole_look_has_the_answer_in_it(root: Path, shell: str) -> None:
         timeout=120,
         check=True,
     )
-    assert read_look(unasked.stdout.decode(), mark).print == seen.print
+    assert read_observation(unasked.stdout.decode(), mark).print == seen.print
 
 
 # ---- what is made of it -----------------------------------------------------------------------
@@ -356,7 +356,7 @@ GOOD: Final = response(framed(answer(TOLD).SerializeToString()))
 
 def test_a_good_answer_is_read() -> None:
     """Or every test below would be empty."""
-    assert read_told(encoded(GOOD)) == Told(TOLD)
+    assert read_pod_resources(encoded(GOOD)) == PodResources(TOLD)
 
 
 def pod_with(**fields: object) -> bytes:
@@ -397,7 +397,7 @@ def pod_with(**fields: object) -> bytes:
     ],
 )
 def test_what_cannot_be_read_says_why(text: str, why: str) -> None:
-    found = read_told(text)
+    found = read_pod_resources(text)
     assert why in found.why
     assert found.why.isprintable()
     assert not found.pods
@@ -405,7 +405,7 @@ def test_what_cannot_be_read_says_why(text: str, why: str) -> None:
 
 def test_an_answer_that_is_cut_off_says_so() -> None:
     """Wherever that is."""
-    whys = {read_told(encoded(GOOD[:length])).why for length in range(1, len(GOOD))}
+    whys = {read_pod_resources(encoded(GOOD[:length])).why for length in range(1, len(GOOD))}
     assert {why.partition(" after ")[0] for why in whys} == {"the kubelet's answer is cut off"}
 
 
@@ -416,9 +416,9 @@ def test_who_hangs_up_is_told() -> None:
     server.receive_data(request())
     before = server.data_to_send()
     server.reset_stream(1, 7)
-    assert "hangs up" in read_told(encoded(before + server.data_to_send())).why
+    assert "hangs up" in read_pod_resources(encoded(before + server.data_to_send())).why
     server.close_connection(11)
-    assert "hangs up" in read_told(encoded(before + server.data_to_send())).why
+    assert "hangs up" in read_pod_resources(encoded(before + server.data_to_send())).why
 
 
 def test_two_pods_of_one_name_hide_nothing() -> None:
@@ -426,8 +426,8 @@ def test_two_pods_of_one_name_hide_nothing() -> None:
     twice = answer({("n", "a"): {"c": CPUSet([1])}}).pod_resources[0]
     other = answer({("n", "a"): {"c": CPUSet([2]), "d": CPUSet()}}).pod_resources[0]
     message = pb.ListPodResourcesResponse(pod_resources=[twice, other]).SerializeToString()
-    found = read_told(encoded(response(framed(message))))
-    assert found == Told({("n", "a"): {"c": CPUSet([1, 2]), "d": CPUSet()}})
+    found = read_pod_resources(encoded(response(framed(message))))
+    assert found == PodResources({("n", "a"): {"c": CPUSet([1, 2]), "d": CPUSet()}})
 
 
 def test_fields_of_later_releases_are_passed_over() -> None:
@@ -436,13 +436,13 @@ def test_fields_of_later_releases_are_passed_over() -> None:
     container += b"\x12\x05\x0a\x03gpu" + b"\x22\x02\x10\x07" + b"\x98\x06\x01"
     pod = b"\x0a\x01a\x12\x01n" + b"\x1a" + bytes([len(container)]) + container + b"\x22\x01\x01"
     message = b"\x0a" + bytes([len(pod)]) + pod
-    found = read_told(encoded(response(framed(message))))
-    assert found == Told({("n", "a"): {"c": CPUSet([4])}})
+    found = read_pod_resources(encoded(response(framed(message))))
+    assert found == PodResources({("n", "a"): {"c": CPUSet([4])}})
 
 
 @given(st.binary(max_size=200))
 def test_no_bytes_break_it(raw: bytes) -> None:
-    found = read_told(encoded(raw))
+    found = read_pod_resources(encoded(raw))
     assert found.why
     assert found.why.isprintable()
 
@@ -450,11 +450,11 @@ def test_no_bytes_break_it(raw: bytes) -> None:
 @given(st.integers(0, len(GOOD) - 1), st.binary(min_size=1, max_size=12), st.integers(0, 12))
 def test_no_change_of_an_answer_breaks_it(at: int, put: bytes, drop: int) -> None:
     """It is understood, or there is a reason."""
-    found = read_told(encoded(GOOD[:at] + put + GOOD[at + drop :]))
+    found = read_pod_resources(encoded(GOOD[:at] + put + GOOD[at + drop :]))
     assert found.why.isprintable()
     assert not (found.pods and found.why)
 
 
 @given(st.text(max_size=60))
 def test_no_text_breaks_it(text: str) -> None:
-    assert read_told(text).why.isprintable()
+    assert read_pod_resources(text).why.isprintable()

@@ -20,11 +20,11 @@ from conformance.subjects.kubelet import KubeletSubject
 from conformance.subjects.kubelet.config import NODE_NAME
 from conformance.subjects.kubelet.inside import STATE_DIR
 from conformance.subjects.kubelet.node import KubeletNode
-from hil.access.local import LocalShell
-from hil.node.views import told_by_pod
-from hil.truth import Told
-from hil.truth.pod_resources import read_told
-from hil.truth.pod_resources_script import ask
+from hil.observation import PodResources
+from hil.observation.pod_resources import read_pod_resources
+from hil.observation.pod_resources_script import ask
+from hil.session.views import cpus_by_pod
+from hil.transport.local import LocalShell
 from reference import CPUSet, Release
 from reference.steps import Apply, AskPodResources, Delete, Kind, KubeletConfig, Pod, Start, Step
 from reference.view import View
@@ -45,10 +45,10 @@ class AskedNode:
         #: Descriptors of this process are another's to a script.
         self._root = str(inner.sandbox.path(STATE_DIR)).replace("self", str(os.getpid()), 1)
 
-    def told(self) -> Told:
+    def told(self) -> PodResources:
         done = self._shell.run(ask(self._root))
         assert done.status == 0, done.stderr
-        return read_told(done.text)
+        return read_pod_resources(done.text)
 
     def do(self, step: Step) -> None:
         self._asking = isinstance(step, AskPodResources)
@@ -63,7 +63,7 @@ class AskedNode:
         told = self.told()
         assert told.why == ""
         called = {uid: ("default", f"{pod.name}-{NODE_NAME}") for uid, pod in self._pods.items()}
-        return replace(view, told=told_by_pod(told, called, self._pods.values()))
+        return replace(view, told=cpus_by_pod(told, called, self._pods.values()))
 
     def view(self) -> View:
         return self._with_told(self._inner.view())
@@ -123,14 +123,14 @@ def test_a_kubelet_tells_what_it_holds(subject: KubeletSubject) -> None:
     )
     try:
         inner.do(Start())
-        assert node.told() == Told({})
+        assert node.told() == PodResources({})
         for pod in pods:
             inner.do(Apply(pod))
         held = inner.settle(lambda view: len(view.cpusets) == 2).assignments["a"]
         exclusive_to_one = {name: held[name] for name in ("c1", "c2")}
         pool = inner.view().shared_pool
         shares = pool if Release.parse(subject.info.release).minor < 23 else CPUSet()
-        assert node.told() == Told(
+        assert node.told() == PodResources(
             {
                 ("default", f"a-{NODE_NAME}"): exclusive_to_one,
                 ("default", f"shared-{NODE_NAME}"): {"c": shares},

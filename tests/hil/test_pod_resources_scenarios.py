@@ -20,13 +20,20 @@ from conformance.pods import best_effort, exclusive, guaranteed, guaranteed_of
 from conformance.results import Result
 from conformance.scenario import find
 from conformance.subject import Capability
-from hil.facts import NodeFacts
-from hil.node.member import Patience
-from hil.node.scripts import Act
-from hil.node.views import told_by_pod
+from hil.inspection import NodeFacts
+from hil.observation import (
+    NotAnObservation,
+    Observation,
+    PodResources,
+    look,
+    marker,
+    read_observation,
+)
+from hil.observation.places import Places
 from hil.safety import Risk, risk_of
-from hil.truth import Look, NotALook, Told, look, marker, read_look
-from hil.truth.places import Places
+from hil.session.node_session import Patience
+from hil.session.scripts import Act
+from hil.session.views import cpus_by_pod
 from reference import CPUSet
 from reference.steps import Kind, KubeletConfig
 from reference.view import Phase, PodView, View
@@ -69,8 +76,8 @@ class Telling(NODE.ModelMember):  # type: ignore[name-defined, misc]
         self.asked = 0
         self._before: Entries = {}
 
-    def act(self, act: Act, *, spin: bool = False, log: bool = False) -> Look:
-        seen: Look = super().act(act, spin=spin, log=log)
+    def act(self, act: Act, *, spin: bool = False, log: bool = False) -> Observation:
+        seen: Observation = super().act(act, spin=spin, log=log)
         named = [replace(one, pod=self._called(one.uid)) for one in seen.containers]
         seen = replace(seen, containers=tuple(named))
         if not act.ask:
@@ -87,8 +94,10 @@ class Telling(NODE.ModelMember):  # type: ignore[name-defined, misc]
         entries["kube-system", "dns"] = {"c": CPUSet([0])}
         gone = {pod: one for pod, one in self._before.items() if pod not in entries}
         self._before |= entries
-        told = Told(why=self.why) if self.why else Told(self.tale(entries, gone, view))
-        return replace(seen, told=told)
+        pod_resources = (
+            PodResources(why=self.why) if self.why else PodResources(self.tale(entries, gone, view))
+        )
+        return replace(seen, pod_resources=pod_resources)
 
     def _called(self, uid: str) -> str:
         name = next(pod.name for pod in self._ever.values() if pod.uid == uid)
@@ -96,26 +105,26 @@ class Telling(NODE.ModelMember):  # type: ignore[name-defined, misc]
 
 
 def run(
-    member: Telling,
+    session: Telling,
     monkeypatch: pytest.MonkeyPatch,
     scenario: str = SAME,
     *,
     patience: Patience | None = None,
 ) -> Result:
-    NODE._impatient(monkeypatch, member)
-    member.patience = patience or member.patience
+    NODE._impatient(monkeypatch, session)
+    session.patience = patience or session.patience
     found = find(scenario)
     assert found is not None
-    result: Result = NODE.run(found, member)
+    result: Result = NODE.run(found, session)
     return result
 
 
 def test_a_kubelet_that_tells_what_it_holds_passes(monkeypatch: pytest.MonkeyPatch) -> None:
     """It is asked three times, and nothing of others' pods matters."""
-    member = Telling()
-    result = run(member, monkeypatch)
+    session = Telling()
+    result = run(session, monkeypatch)
     assert result.verdict == "pass", result.explanation
-    assert member.asked == 3
+    assert session.asked == 3
     assert "ask the kubelet at its pod-resources socket" in result.steps
 
 
@@ -200,11 +209,11 @@ def test_an_entry_that_goes_a_little_later_is_waited_for(monkeypatch: pytest.Mon
             return {**entries, **gone}
         return entries
 
-    member = Telling(late)
-    result = run(member, monkeypatch, patience=Patience())
+    session = Telling(late)
+    result = run(session, monkeypatch, patience=Patience())
     assert result.verdict == "pass", result.explanation
-    assert member.asked == 4
-    again = [act for act in member.acts if act.ask and act.script]
+    assert session.asked == 4
+    again = [act for act in session.acts if act.ask and act.script]
     assert [act.script for act in again] == ["sleep 1"]
 
 
@@ -215,12 +224,12 @@ def test_a_socket_that_cannot_be_read_skips_with_its_reason(
     why: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Before any pod was brought; and it is something that a certificate lacks."""
-    member = Telling(why=why)
-    result = run(member, monkeypatch)
+    session = Telling(why=why)
+    result = run(session, monkeypatch)
     assert result.verdict == "skip", result.explanation
     assert result.reason == f"the kubelet's pod-resources socket cannot be read: {why}"
     assert result.unable
-    changed = [str(change) for act in member.acts for change in act.changes]
+    changed = [str(change) for act in session.acts for change in act.changes]
     assert not [one for one in changed if "pinproof-" in one]
 
 
@@ -317,7 +326,7 @@ def test_each_lie_breaks_an_invariant(told: Any, what: str, expected: str, seen:
 def test_entries_are_found_by_namespace_and_name() -> None:
     """A pod of our name in another namespace is not ours, unless nobody knows in which ours is."""
     a, b = guaranteed("a", 2), guaranteed("b", 1)
-    told = Told(
+    told = PodResources(
         {
             ("one", "pinproof-a"): {"c": cpus("1-2")},
             ("two", "pinproof-a"): {"c": cpus("3")},
@@ -326,11 +335,11 @@ def test_entries_are_found_by_namespace_and_name() -> None:
         }
     )
     called = {a.uid: ("one", "pinproof-a"), b.uid: ("", "pinproof-b"), "other": ("two", "unknown")}
-    assert told_by_pod(told, called, [a, b]) == {
+    assert cpus_by_pod(told, called, [a, b]) == {
         "a": {"c": cpus("1-2")},
         "b": {"c\\x1b": cpus("4")},
     }
-    assert told_by_pod(told, {}, [a, b]) == {}
+    assert cpus_by_pod(told, {}, [a, b]) == {}
 
 
 def test_the_answer_has_its_own_section_of_a_look() -> None:
@@ -342,11 +351,11 @@ def test_the_answer_has_its_own_section_of_a_look() -> None:
     assert asking.index("pin_s told") < asking.index("/var/lib/kubelet/pod-resources")
     assert asking.index("/var/lib/kubelet/pod-resources") < asking.rindex("pin_look")
     sections = f"\n{mark} online\n0-3\n{mark} service\n\n{mark} names\n"
-    whole = read_look(f"{sections}\n{mark} told\nIW5v\n\n{mark} end\n", mark)
-    assert whole.told == Told(why="no")
-    assert read_look(f"{sections}\n{mark} end\n", mark).told is None
-    with pytest.raises(NotALook, match="cut off"):
-        read_look(f"{sections}\n{mark} told\nIW5v\n", mark)
+    whole = read_observation(f"{sections}\n{mark} told\nIW5v\n\n{mark} end\n", mark)
+    assert whole.pod_resources == PodResources(why="no")
+    assert read_observation(f"{sections}\n{mark} end\n", mark).pod_resources is None
+    with pytest.raises(NotAnObservation, match="cut off"):
+        read_observation(f"{sections}\n{mark} told\nIW5v\n", mark)
 
 
 NAMES: Final = """\
@@ -365,7 +374,7 @@ def test_a_container_knows_what_its_pod_is_called() -> None:
         f"\n{mark} container {pid} {folder}\ncpuset /pod/{pid}\ncpu /pod/{pid}"
         for pid, folder in ((7, "/t/1"), (8, "/t/2/userdata"))
     )
-    seen = read_look(
+    seen = read_observation(
         f"\n{mark} online\n0-3\n{mark} service\n\n{mark} names\n{NAMES}{sections}\n{mark} end\n",
         mark,
     )

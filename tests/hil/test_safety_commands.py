@@ -10,15 +10,15 @@ from pathlib import Path
 
 import pytest
 
-import hil.api.opening
-import hil.facts
+import hil.inspection
+import hil.pods.apiserver.opening
 import pinproof.probe
 import pinproof.restore
 from benchmarks.fakenode import FakeNode
-from hil.access import NodeAddress
-from hil.access.local import LocalShell
-from hil.facts import NodeFacts
+from hil.inspection import NodeFacts
 from hil.safety import Guarded, Risk, restore_node
+from hil.transport import NodeAddress
+from hil.transport.local import LocalShell
 from pinproof.cli import main
 from pinproof.probe import reasons_against
 
@@ -35,7 +35,7 @@ def inventory(fake: FakeNode, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     for module in (pinproof.probe, pinproof.restore):
         monkeypatch.setattr(module, "connected", connected)
     monkeypatch.setattr(
-        pinproof.probe, "gather", lambda shell, **given: hil.facts.gather(shell, root=root)
+        pinproof.probe, "gather", lambda shell, **given: hil.inspection.gather(shell, root=root)
     )
     monkeypatch.setattr(
         pinproof.restore,
@@ -68,7 +68,7 @@ def test_a_probe_tells_what_a_node_is(
     assert status == 0
     assert fake.content() == before
     (one,) = json.loads(out)
-    assert (one["node"], one["flavour"], one["round trips"]) == ("node7", "kubeadm", 2)
+    assert (one["node"], one["distribution"], one["round trips"]) == ("node7", "kubeadm", 2)
     assert one["facts"]["kubelet"] == "v1.36.4"
     assert one["facts"]["machine"].startswith("2 sockets, 2 NUMA nodes, 16 physical cores")
     assert one["scenarios"]["apply"]
@@ -161,11 +161,11 @@ def test_restoring_clears_the_cluster_too(
         asked.append(address.name)
         return ["pinproof-1234"]
 
-    monkeypatch.setattr(hil.api.opening, "swept", swept)
+    monkeypatch.setattr(hil.pods.apiserver.opening, "swept", swept)
     monkeypatch.setattr(
         pinproof.restore,
         "gather",
-        lambda shell, **given: hil.facts.gather(shell, root=str(fake.root)),
+        lambda shell, **given: hil.inspection.gather(shell, root=str(fake.root)),
     )
     place = Path(inventory)
     assert pinproof_says(capsys, monkeypatch, "restore", inventory)[0] == 0

@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from benchmarks.fakenode import PINNED, FakeNode
-from hil.facts import NodeFacts, gather
-from hil.flavours import flavour_of
+from hil.distributions import distribution_of
+from hil.inspection import NodeFacts, gather
 from hil.safety import (
     Guarded,
     LeaseLost,
@@ -28,7 +28,7 @@ from hil.safety import (
     WriteFile,
 )
 from hil.safety.agent import call
-from hil.shell import DEADLINE, LIMIT, Done, NodeUnfit
+from hil.transport.shell import DEADLINE, LIMIT, Done, NodeUnfit
 from reference.steps import KubeletConfig
 from topologies.errors import one_line
 
@@ -60,7 +60,7 @@ def test_all_kinds_of_changes_are_made_and_undone(fake: FakeNode, facts: NodeFac
         shell = node._shell
         trips = shell.trips
         done = node.change(
-            *flavour_of(facts).configure(facts, KubeletConfig(policy="none")),
+            *distribution_of(facts).configure(facts, KubeletConfig(policy="none")),
             WriteFile("/etc/kubernetes/manifests/new.yaml", b"\0\xff"),
             WriteFile("/etc/new/folder/file", b"x"),
             RemoveFile(STATE),

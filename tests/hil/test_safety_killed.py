@@ -17,12 +17,12 @@ from benchmarks.fakenode import FakeNode
 from benchmarks.kills import killed_once
 from conformance.ending import ENDING, ended_like_an_interrupt
 from conformance.subject import SubjectLostError
-from hil.facts import NodeFacts
-from hil.node.member import Member
-from hil.node.taking import Taken
+from hil.inspection import NodeFacts
 from hil.safety import Guarded, NodeBusy, NotRestored, Risk, forget_node, restore_node
 from hil.safety.interrupts import second_interrupt_tells
-from hil.shell import NodeUnreachable
+from hil.session.leasing import LeasedNode
+from hil.session.node_session import NodeSession
+from hil.transport.shell import NodeUnreachable
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -170,13 +170,13 @@ class _Off:
 
 @dataclass
 class _Member:
-    """What giving back needs of a member."""
+    """What giving back needs of a session."""
 
     guard: _Off
     in_lab: bool
     boots: bool = True
     name: str = "node7"
-    carrier: Any = field(default_factory=lambda: SimpleNamespace(close=lambda: None))
+    pod_source: Any = field(default_factory=lambda: SimpleNamespace(close=lambda: None))
 
     def switch_on(self) -> None:
         if not self.boots:
@@ -187,14 +187,14 @@ class _Member:
 def test_a_lab_node_that_is_off_is_switched_on_to_be_restored() -> None:
     """A run that is ended while it boots its node."""
     guard = _Off()
-    Taken(cast("Member", _Member(guard, in_lab=True)), cast("Guarded", guard)).give_back()
+    LeasedNode(cast("NodeSession", _Member(guard, in_lab=True)), cast("Guarded", guard)).give_back()
     assert guard.left == 1
 
 
 @pytest.mark.parametrize(("in_lab", "boots"), [(False, True), (True, False)])
 def test_any_other_node_that_is_off_is_not_restored(in_lab: bool, boots: bool) -> None:
     guard = _Off()
-    taken = Taken(cast("Member", _Member(guard, in_lab, boots)), cast("Guarded", guard))
+    taken = LeasedNode(cast("NodeSession", _Member(guard, in_lab, boots)), cast("Guarded", guard))
     with pytest.raises(NotRestored, match="it could not be restored"):
         taken.give_back()
     assert guard.left == 0

@@ -12,12 +12,12 @@ import pytest
 
 from conformance.scenario import catalogue
 from conformance.subject import OF_REAL_NODES, Capability, SubjectUsageError
-from hil.access import NodeAddress
-from hil.facts import CgroupFacts, NodeFacts
-from hil.node.booting import larger_spec
+from hil.inspection import CgroupFacts, NodeFacts
 from hil.safety import Risk
 from hil.safety.risk import RISK_OF
+from hil.session.booting import larger_spec
 from hil.subject import Options, capabilities, parse_target
+from hil.transport import NodeAddress
 
 
 def _neighbour() -> ModuleType:

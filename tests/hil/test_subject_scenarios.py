@@ -24,16 +24,16 @@ from conformance.pods import guaranteed
 from conformance.results import Result
 from conformance.scenario import Scenario, catalogue, find
 from conformance.subject import Capability, SubjectInfo
-from hil.facts.node import CgroupFacts, KubeletFacts, NodeFacts, RuntimeFacts
-from hil.flavours import Flavour
-from hil.node.member import Member, salt
-from hil.node.node import RealNode
-from hil.node.scripts import Act
+from hil.distributions import Distribution
+from hil.inspection.node import CgroupFacts, KubeletFacts, NodeFacts, RuntimeFacts
+from hil.observation import ContainerObserved, Level, Observation, ServiceState
 from hil.pods import Image, text
 from hil.safety import Change, RemoveFile, Risk, SetOnline, WriteFile
 from hil.safety.risk import RISK_OF
-from hil.shell import Done
-from hil.truth import ContainerTruth, Level, Look, ServiceState
+from hil.session.node import RealNode
+from hil.session.node_session import NodeSession, salt
+from hil.session.scripts import Act
+from hil.transport.shell import Done
 from reference import CPUSet, Node
 from reference.errors import IllegalStep
 from reference.steps import (
@@ -136,7 +136,7 @@ def facts() -> NodeFacts:
     )
 
 
-class ModelMember(Member):
+class ModelMember(NodeSession):
     """A node whose kubelet is the model. ``tamper_after`` is what somebody writes into a cgroup
     once a pod runs; ``lose_at_start`` takes the entries out of the state file before each start."""
 
@@ -151,7 +151,7 @@ class ModelMember(Member):
             "fake",
             NoHands(),
             facts(),
-            cast(Flavour, TokenFlavour()),
+            cast(Distribution, TokenFlavour()),
             risk=risk,
             image=Image("busybox"),
             boot=self.booted,
@@ -200,7 +200,7 @@ class ModelMember(Member):
 
     # What a script and its changes do.
 
-    def act(self, act: Act, *, spin: bool = False, log: bool = False) -> Look:
+    def act(self, act: Act, *, spin: bool = False, log: bool = False) -> Observation:
         self.acts.append(act)
         script = act.script
         if "#kill" in script or "#stop" in script:
@@ -270,7 +270,7 @@ class ModelMember(Member):
     def _runs(self, pod: Pod) -> bool:
         return pod.name in self._node.view().cpusets
 
-    def _look(self, *, spin: bool) -> Look:
+    def _look(self, *, spin: bool) -> Observation:
         view = self._node.view()
         uids = {pod.name: pod for pod in self._pods.values()}
         items = []
@@ -293,7 +293,7 @@ class ModelMember(Member):
             if name in self._ever
         ]
         down = not view.running
-        return Look(
+        return Observation(
             online=self._online,
             service=ServiceState(
                 active="activating" if view.error else ("inactive" if down else "active"),
@@ -311,13 +311,15 @@ class ModelMember(Member):
             print=str(len(self.acts)),
         )
 
-    def _truth(self, pod: Pod, container: str, cpus: CPUSet | None, spin: bool) -> ContainerTruth:
+    def _truth(
+        self, pod: Pod, container: str, cpus: CPUSet | None, spin: bool
+    ) -> ContainerObserved:
         effective = (cpus or self._online) & self._online or self._online
         exclusive = pod.name in self._node.view().assignments
         limit = next(one.cpu_limit for one in pod.containers if one.name == container)
         quota = None if exclusive or limit is None else int(float(_cpus(limit)) * 100_000)
         quota = self._quotas.get((pod.uid, container), quota)
-        return ContainerTruth(
+        return ContainerObserved(
             id=f"{pod.uid}-{container}",
             pid=7,
             uid=pod.uid,
@@ -377,11 +379,11 @@ def _quantities(resources: dict[str, Any]) -> dict[str, Any]:
 class FakeSubject:
     """A subject with one such node."""
 
-    def __init__(self, member: ModelMember) -> None:
-        self.member = member
+    def __init__(self, session: ModelMember) -> None:
+        self.session = session
         self.info = SubjectInfo(name="node:fake", release=RELEASE)
         self.capabilities = frozenset(Capability)
-        self.machines = (member.machine,)
+        self.machines = (session.machine,)
 
     def salt(self) -> str:
         return salt()
@@ -393,29 +395,29 @@ class FakeSubject:
         *,
         machines: Callable[[str], topologies.Machine],
     ) -> RealNode:
-        shaping = self.member.shaping(machine)
-        fresh = None if shaping else self.member.fresh(config)
-        return RealNode(self.member, config, fresh, machines=machines, shaping=shaping)
+        shaping = self.session.shaping(machine)
+        fresh = None if shaping else self.session.fresh(config)
+        return RealNode(self.session, config, fresh, machines=machines, shaping=shaping)
 
     def larger(self, machine: str) -> topologies.Machine | None:
-        return self.member.larger()
+        return self.session.larger()
 
     def close(self) -> None:
         return
 
 
-def run(scenario: Scenario, member: ModelMember) -> Result:
+def run(scenario: Scenario, session: ModelMember) -> Result:
     def oracle(*args: Any, **kwargs: Any) -> ModelOracle:
         return ModelOracle(*args, release=RELEASE, **kwargs)
 
-    case = Case(scenario, member.machine)
-    return judge(case, FakeSubject(member), oracle=oracle, release=RELEASE).result
+    case = Case(scenario, session.machine)
+    return judge(case, FakeSubject(session), oracle=oracle, release=RELEASE).result
 
 
-def _impatient(monkeypatch: pytest.MonkeyPatch, member: ModelMember) -> None:
-    from hil.node.member import Patience
+def _impatient(monkeypatch: pytest.MonkeyPatch, session: ModelMember) -> None:
+    from hil.session.node_session import Patience
 
-    member.patience = Patience(start=1.0, effect=0.02, rest=0.02, watch=0.01)
+    session.patience = Patience(start=1.0, effect=0.02, rest=0.02, watch=0.01)
 
 
 @pytest.mark.parametrize(
@@ -425,9 +427,9 @@ def test_a_node_like_the_model_keeps_every_promise(
     scenario: Scenario, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """All that its capabilities allow; nothing is unknown for the node's own fault."""
-    member = ModelMember()
-    _impatient(monkeypatch, member)
-    result = run(scenario, member)
+    session = ModelMember()
+    _impatient(monkeypatch, session)
+    result = run(scenario, session)
     assert result.verdict in ("pass", "skip"), result.explanation
 
 
@@ -439,11 +441,11 @@ def test_who_writes_a_wrong_cpuset_after_the_fact_is_caught(
     scenario: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The state file looks right, the cgroup does not."""
-    member = ModelMember(tamper_after=CPUSet([1, 2, 3]))
-    _impatient(monkeypatch, member)
+    session = ModelMember(tamper_after=CPUSet([1, 2, 3]))
+    _impatient(monkeypatch, session)
     found = find(scenario)
     assert found is not None
-    result = run(found, member)
+    result = run(found, session)
     assert result.verdict == "fail", result.explanation
     assert "cpuset" in result.explanation
 
@@ -453,38 +455,38 @@ def test_a_kubelet_that_loses_assignments_at_its_start_is_caught(
     scenario: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its state file is gone when it comes up, and pods may get other CPUs."""
-    member = ModelMember(lose_at_start=True)
-    _impatient(monkeypatch, member)
+    session = ModelMember(lose_at_start=True)
+    _impatient(monkeypatch, session)
     found = find(scenario)
     assert found is not None
-    result = run(found, member)
+    result = run(found, session)
     assert result.verdict == "fail", result.explanation
 
 
 class PodsOnly(FakeSubject):
     """What ``--max-risk pods`` leaves of it."""
 
-    def __init__(self, member: ModelMember) -> None:
-        super().__init__(member)
+    def __init__(self, session: ModelMember) -> None:
+        super().__init__(session)
         self.capabilities = frozenset(
             one for one in Capability if RISK_OF.get(one, Risk.REBOOT) <= Risk.PODS
         )
 
     def own_config(self, machine: str) -> KubeletConfig:
-        return self.member.own_config
+        return self.session.own_config
 
 
 def _pods_only(scenario: str, monkeypatch: pytest.MonkeyPatch) -> tuple[Result, ModelMember]:
-    member = ModelMember(risk=Risk.PODS)
-    _impatient(monkeypatch, member)
+    session = ModelMember(risk=Risk.PODS)
+    _impatient(monkeypatch, session)
     found = find(scenario)
     assert found is not None
 
     def oracle(*args: Any, **kwargs: Any) -> ModelOracle:
         return ModelOracle(*args, release=RELEASE, **kwargs)
 
-    case = Case(found, member.machine)
-    return judge(case, PodsOnly(member), oracle=oracle, release=RELEASE).result, member
+    case = Case(found, session.machine)
+    return judge(case, PodsOnly(session), oracle=oracle, release=RELEASE).result, session
 
 
 @pytest.mark.parametrize(
@@ -499,10 +501,10 @@ def test_with_pods_only_the_kubelet_is_left_alone(
     scenario: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is neither stopped nor configured, and the scenario takes the node's own settings."""
-    result, member = _pods_only(scenario, monkeypatch)
+    result, session = _pods_only(scenario, monkeypatch)
     assert result.verdict == "pass", result.explanation
-    assert all("#" not in act.script for act in member.acts)
-    paths = {change.path for act in member.acts for change in act.changes}  # type: ignore[union-attr]
+    assert all("#" not in act.script for act in session.acts)
+    paths = {change.path for act in session.acts for change in act.changes}  # type: ignore[union-attr]
     assert paths
     assert all(path.startswith(f"{MANIFESTS}/pinproof-") for path in paths)
 
@@ -519,80 +521,80 @@ def test_with_pods_only_the_rest_is_skipped(
     scenario: str, reason: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With its reason, and as something that a certificate lacks."""
-    result, member = _pods_only(scenario, monkeypatch)
+    result, session = _pods_only(scenario, monkeypatch)
     assert result.verdict == "skip", result.explanation
     assert reason in result.reason
     assert result.unable
-    assert not [act for act in member.acts if act.changes]
+    assert not [act for act in session.acts if act.changes]
 
 
 def test_with_pods_of_others_pinned_nothing_can_be_told(monkeypatch: pytest.MonkeyPatch) -> None:
     """The model knows nothing of them."""
-    member = ModelMember(risk=Risk.PODS)
-    _impatient(monkeypatch, member)
-    member.act(
+    session = ModelMember(risk=Risk.PODS)
+    _impatient(monkeypatch, session)
+    session.act(
         Act(
             changes=(
                 WriteFile(f"{MANIFESTS}/web.yaml", text(guaranteed("web", 2), Image()).encode()),
             )
         )
     )
-    member.acts.clear()
+    session.acts.clear()
     found = find("qos/whole-cpus-are-exclusive")
     assert found is not None
     maker = partial(ModelOracle, release=RELEASE)
     result = judge(
-        Case(found, member.machine), PodsOnly(member), oracle=maker, release=RELEASE
+        Case(found, session.machine), PodsOnly(session), oracle=maker, release=RELEASE
     ).result
     assert result.verdict == "unknown"
-    assert "hold exclusive CPUs" in result.reason or "pods of ours" in result.reason
-    assert not [act for act in member.acts if act.changes]
+    assert "hold exclusive CPUs" in result.reason or "pods of an earlier scenario" in result.reason
+    assert not [act for act in session.acts if act.changes]
 
 
 def test_every_step_is_one_round_trip(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where the node does as it ought to, at once; the first line of a story is no step, and its
     pods go with the next scenario."""
-    member = ModelMember()
-    _impatient(monkeypatch, member)
+    session = ModelMember()
+    _impatient(monkeypatch, session)
     found = find("restart/stop-keeps-assignments")
     assert found is not None
-    result = run(found, member)
+    result = run(found, session)
     assert result.verdict == "pass"
-    assert len(member.acts) == len(result.steps) - 1
+    assert len(session.acts) == len(result.steps) - 1
 
 
 def test_who_needs_the_same_kubelet_takes_the_pods_before_away(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """And waits until the kubelet has forgotten them."""
-    member = ModelMember()
-    _impatient(monkeypatch, member)
+    session = ModelMember()
+    _impatient(monkeypatch, session)
     pods = find("qos/whole-cpus-are-exclusive")
     assert pods is not None
-    assert run(pods, member).verdict == "pass"
-    left = [change for act in member.acts for change in act.changes if "pinproof-" in str(change)]
-    member.acts.clear()
-    assert run(pods, member).verdict == "pass"
-    removed = [one for one in member.acts[0].changes if isinstance(one, RemoveFile)]
+    assert run(pods, session).verdict == "pass"
+    left = [change for act in session.acts for change in act.changes if "pinproof-" in str(change)]
+    session.acts.clear()
+    assert run(pods, session).verdict == "pass"
+    removed = [one for one in session.acts[0].changes if isinstance(one, RemoveFile)]
     assert left
     assert removed
-    assert member.acts[0].goal == "pin_none"
-    assert "#start" not in "".join(act.script for act in member.acts)
+    assert session.acts[0].goal == "pin_none"
+    assert "#start" not in "".join(act.script for act in session.acts)
 
 
 def test_who_needs_another_kubelet_does_not_wait_for_the_pods_before(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Their manifests go, the kubelet is stopped, and what still runs of them is killed."""
-    member = ModelMember()
-    _impatient(monkeypatch, member)
+    session = ModelMember()
+    _impatient(monkeypatch, session)
     pods, other = find("qos/whole-cpus-are-exclusive"), find("options/full-pcpus-gives-whole-cores")
     assert pods is not None
     assert other is not None
-    assert run(pods, member).verdict == "pass"
-    member.acts.clear()
-    assert run(other, member).verdict == "pass"
-    first = member.acts[0]
+    assert run(pods, session).verdict == "pass"
+    session.acts.clear()
+    assert run(other, session).verdict == "pass"
+    first = session.acts[0]
     assert [one for one in first.changes if isinstance(one, RemoveFile)]
     assert (
         first.script.index("#stop") < first.script.index("kill -9") < first.script.index("#start")

@@ -6,9 +6,9 @@ from typing import Final
 
 import pytest
 
-from hil.node.views import Refusal, refusal
-from hil.truth import NotALook, Places, look, read_look
-from hil.truth.places import pods_url
+from hil.observation import NotAnObservation, Places, look, read_observation
+from hil.observation.places import pods_url
+from hil.session.views import Refusal, refusal
 from reference import CPUSet
 
 MARK: Final = "@@pin-0123456789abcdef"
@@ -68,7 +68,7 @@ def answer(*containers: tuple[int, str, str], more: str = "", end: bool = True) 
 def test_a_pinned_container_on_v2_with_systemd() -> None:
     """Every level up to the root, the pod's uid out of the path, no quota."""
     body = v2(f"{SLICE}/cri-containerd-{ID}.scope", cpus="2-3", effective="2-3")
-    (seen,) = read_look(answer((1507, f"{TASKS}/{ID}", body)), MARK).containers
+    (seen,) = read_observation(answer((1507, f"{TASKS}/{ID}", body)), MARK).containers
     assert (seen.id, seen.pid, seen.uid, seen.name) == (ID, 1507, UID, "c")
     assert [one.path for one in seen.levels] == [
         f"{SLICE}/cri-containerd-{ID}.scope",
@@ -89,7 +89,7 @@ def test_a_quota_is_per_hundred_milliseconds() -> None:
     """Whatever its period."""
     path = f"{SLICE}/cri-containerd-{ID}.scope"
     body = v2(path, cpus="", effective="0-15", quota="25000 50000")
-    (seen,) = read_look(answer((1507, f"{TASKS}/{ID}", body)), MARK).containers
+    (seen,) = read_observation(answer((1507, f"{TASKS}/{ID}", body)), MARK).containers
     assert seen.quota == 50_000
     assert seen.cpuset is None
 
@@ -101,7 +101,7 @@ def test_crun_has_a_cgroup_more() -> None:
         f"{V2_ROOT}{SLICE}/cpuset.cpus:\n",
         f"{V2_ROOT}{scope}/cpuset.cpus:2-3\n{V2_ROOT}{SLICE}/cpuset.cpus:\n",
     )
-    (seen,) = read_look(answer((1507, f"{TASKS}/{ID}", body)), MARK).containers
+    (seen,) = read_observation(answer((1507, f"{TASKS}/{ID}", body)), MARK).containers
     assert seen.cpuset == CPUSet([2, 3])
     assert seen.effective == CPUSet([2, 3])
     assert len(seen.own_levels) == 2
@@ -122,37 +122,37 @@ cpu {path}
 {cpu}{path}/cpu.cfs_period_us:100000
 /proc/99/task/99/status:Cpus_allowed_list:\t4,12
 """
-    (seen,) = read_look(answer((99, f"{TASKS}/{ID}", body)), MARK).containers
+    (seen,) = read_observation(answer((99, f"{TASKS}/{ID}", body)), MARK).containers
     assert (seen.uid, seen.quota) == (UID, None)
     assert seen.cpuset == seen.effective == seen.allowed == CPUSet([4, 12])
     assert seen.levels[-1].path == "/"
     assert seen.levels[-1].cpus == CPUSet.parse("0-15")
     limited = body.replace("quota_us:-1", "quota_us:50000")
-    (seen,) = read_look(answer((99, f"{TASKS}/{ID}", limited)), MARK).containers
+    (seen,) = read_observation(answer((99, f"{TASKS}/{ID}", limited)), MARK).containers
     assert seen.quota == 50_000
 
 
 def test_a_sandbox_is_no_container() -> None:
     """It is never pinned, and has no name of a container."""
     body = v2(f"{SLICE}/cri-containerd-{SANDBOX}.scope", cpus="", effective="0-15")
-    assert read_look(answer((1480, f"{TASKS}/{SANDBOX}", body)), MARK).containers == ()
+    assert read_observation(answer((1480, f"{TASKS}/{SANDBOX}", body)), MARK).containers == ()
 
 
 def test_where_it_ran() -> None:
     """Of this process alone, as often as it was seen."""
     body = v2(f"{SLICE}/cri-containerd-{ID}.scope", cpus="2-3", effective="2-3")
     more = section("ran", "1507 3\n1507 2\n1480 9\nrubbish\n")
-    (seen,) = read_look(answer((1507, f"{TASKS}/{ID}", body), more=more), MARK).containers
+    (seen,) = read_observation(answer((1507, f"{TASKS}/{ID}", body), more=more), MARK).containers
     assert seen.ran_on == CPUSet([2, 3])
 
 
 def test_the_state_file_is_there_to_the_byte() -> None:
     """With and without a newline at its end, and where it looks like a section of ours."""
     for text in ("", "{}", "{}\n", "\n\n", f"x\n{MARK}x online\n9\n", "\udcff"):
-        seen = read_look(answer(more=section("state", text)), MARK)
+        seen = read_observation(answer(more=section("state", text)), MARK)
         assert seen.state_file == text
         assert seen.online == CPUSet.parse("0-15")
-    assert read_look(answer(), MARK).state_file is None
+    assert read_observation(answer(), MARK).state_file is None
 
 
 def test_a_service_that_crash_loops() -> None:
@@ -160,7 +160,7 @@ def test_a_service_that_crash_loops() -> None:
     text = SERVICE.replace("MainPID=1325", "MainPID=0").replace("NRestarts=0", "NRestarts=4")
     text = text.replace("ExecMainCode=0", "ExecMainCode=1").replace("Status=0", "Status=1")
     text = text.replace("ActiveState=active", "ActiveState=activating")
-    seen = read_look(answer().replace(SERVICE, text), MARK).service
+    seen = read_observation(answer().replace(SERVICE, text), MARK).service
     assert (seen.running, seen.restarts, seen.exit_status, seen.exit_code) == (
         False,
         4,
@@ -174,7 +174,7 @@ def test_how_a_kubelet_ended_that_was_started_anew(ended: str, status: int | Non
     """Its service manager tells of the one that runs now."""
     text = SERVICE.replace("NRestarts=0", "NRestarts=1")
     more = section("log", "Error: no such policy\n") + section("ended", ended)
-    seen = read_look(answer(more=more).replace(SERVICE, text), MARK)
+    seen = read_observation(answer(more=more).replace(SERVICE, text), MARK)
     assert refusal(seen) == Refusal("Error: no such policy", status)
 
 
@@ -192,8 +192,8 @@ def test_how_a_kubelet_ended_that_was_started_anew(ended: str, status: int | Non
 )
 def test_nonsense_is_no_look(text: str) -> None:
     """One line, and nothing half understood."""
-    with pytest.raises(NotALook) as caught:
-        read_look(text, MARK)
+    with pytest.raises(NotAnObservation) as caught:
+        read_observation(text, MARK)
     assert "\n" not in str(caught.value)
 
 

@@ -21,7 +21,7 @@ from typing import Final
 
 import pytest
 
-from hil.truth import Look, Places, Process, look, marker, read_look
+from hil.observation import Observation, Places, Process, look, marker, read_observation
 
 UID: Final = "a160faa7-14ad-54c3-ae98-386533a8703a"
 PODS: Final = {
@@ -106,7 +106,7 @@ def places(tmp_path: Path, process: subprocess.Popen[str], url: str) -> Places:
     )
 
 
-def run(places: Places, *, path: str = "", **options: object) -> Look:
+def run(places: Places, *, path: str = "", **options: object) -> Observation:
     mark = marker()
     script = look(places, mark, **options)  # type: ignore[arg-type]
     done = subprocess.run(
@@ -117,7 +117,7 @@ def run(places: Places, *, path: str = "", **options: object) -> Look:
         check=True,
         env={**os.environ, **({"PATH": path} if path else {})},
     )
-    return read_look(done.stdout.decode(errors="surrogateescape"), mark)
+    return read_observation(done.stdout.decode(errors="surrogateescape"), mark)
 
 
 def test_a_look_at_what_runs_here(places: Places, process: subprocess.Popen[str]) -> None:

@@ -136,11 +136,11 @@ def _connected(
     except paramiko.BadHostKeyException as error:
         raise hostkeys.changed(address, known_hosts, error.key) from None
     except paramiko.AuthenticationException as error:
-        raise CaptureError(where, f"it does not let us in: {error}") from error
+        raise CaptureError(where, f"authentication failed: {error}") from error
     except paramiko.SSHException as error:
         raise CaptureError(where, str(error) or type(error).__name__) from error
     except TimeoutError as error:
-        raise CaptureError(where, "it does not answer in time") from error
+        raise CaptureError(where, "no answer in time") from error
     except (OSError, EOFError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
         raise CaptureError(where, reason) from error

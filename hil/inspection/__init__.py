@@ -1,0 +1,35 @@
+"""Facts of a node: gathered in two round trips, read-only, as values.
+
+    facts = gather(shell)                  # NodeFacts; two round trips
+    facts.kubelet.release                  # "1.36"
+    facts.kubelet.config                   # reference.steps.KubeletConfig: what decides CPUs
+    facts.cgroup.version, facts.runtime.endpoint, facts.machine
+
+Nothing is written on the node but by whatever the kubelet's own ``--version`` writes. Text of the
+node never reaches a shell: everything comes and goes encoded (:mod:`hil.inspection.script`).
+"""
+
+from hil.inspection.gathering import gather, kubelet_of
+from hil.inspection.node import (
+    CgroupFacts,
+    KubeletFacts,
+    NodeFacts,
+    Process,
+    RuntimeFacts,
+    Survival,
+    Unit,
+    Workload,
+)
+
+__all__ = [
+    "CgroupFacts",
+    "KubeletFacts",
+    "NodeFacts",
+    "Process",
+    "RuntimeFacts",
+    "Survival",
+    "Unit",
+    "Workload",
+    "gather",
+    "kubelet_of",
+]

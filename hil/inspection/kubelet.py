@@ -1,0 +1,177 @@
+"""What a kubelet is told: its command line, its configuration file and drop-ins, and what these
+come to together.
+
+What belongs here: texts in, settings out. What never does: where the texts come from
+(:mod:`hil.inspection.gathering`). Order as the kubelet's own (``cmd/kubelet/app/server.go``, 1.36):
+the configuration file, drop-ins by path as JSON merge patches, then flags, which win; maps of
+feature gates add up.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+import yaml
+
+from reference import CPUSet, CPUSetParseError
+from reference.steps import KubeletConfig
+
+#: Flags that are settings of the configuration file, too.
+FLAGS: Final = {
+    "cgroup-driver": "cgroupDriver",
+    "cgroup-root": "cgroupRoot",
+    "container-runtime-endpoint": "containerRuntimeEndpoint",
+    "cpu-manager-policy": "cpuManagerPolicy",
+    "cpu-manager-policy-options": "cpuManagerPolicyOptions",
+    "cpu-manager-reconcile-period": "cpuManagerReconcilePeriod",
+    "feature-gates": "featureGates",
+    "healthz-port": "healthzPort",
+    "kube-reserved": "kubeReserved",
+    "pod-manifest-path": "staticPodPath",
+    "read-only-port": "readOnlyPort",
+    "reserved-cpus": "reservedSystemCPUs",
+    "system-reserved": "systemReserved",
+    "topology-manager-policy": "topologyManagerPolicy",
+    "topology-manager-policy-options": "topologyManagerPolicyOptions",
+    "topology-manager-scope": "topologyManagerScope",
+}
+_MAPS: Final = {
+    "cpuManagerPolicyOptions", "featureGates", "kubeReserved", "systemReserved",
+    "topologyManagerPolicyOptions",
+}  # fmt: skip
+
+
+def flags_of(arguments: Sequence[str]) -> dict[str, str]:
+    """A command line (without the program) as flags without dashes: ``--a=b``, ``--a b``, ``--a``
+    (``"true"``). The last one wins; maps given more than once add up."""
+    found: dict[str, str] = {}
+    rest = list(arguments)
+    while rest:
+        word = rest.pop(0)
+        if not word.startswith("-"):
+            continue
+        name, equals, value = word.lstrip("-").partition("=")
+        if not equals:
+            value = rest.pop(0) if rest and not rest[0].startswith("-") else "true"
+        earlier = found.get(name, "") if FLAGS.get(name) in _MAPS else ""
+        found[name] = f"{earlier},{value}" if earlier else value
+    return found
+
+
+def expanded(command: str, environment: Mapping[str, str]) -> list[str]:
+    """The words of a systemd command line: ``$WORD`` is split, ``${WORD}`` is not."""
+    words: list[str] = []
+    for word in command.split():
+        if word.startswith("${") and word.endswith("}"):
+            words.append(environment.get(word[2:-1], ""))
+        elif word.startswith("$"):
+            words += _split(environment.get(word[1:], ""))
+        else:
+            words.append(word)
+    return words
+
+
+def environment_of(texts: Iterable[str]) -> dict[str, str]:
+    """Environment files, one after the other: ``NAME=value``, perhaps quoted."""
+    found: dict[str, str] = {}
+    for line in (line.strip() for text in texts for line in text.splitlines()):
+        name, equals, value = line.partition("=")
+        if equals and not line.startswith(("#", ";")):
+            found[name.strip()] = " ".join(_split(value)) if value[:1] in "\"'" else value.strip()
+    return found
+
+
+def _split(text: str) -> list[str]:
+    try:
+        return shlex.split(text)
+    except ValueError:
+        return text.split()
+
+
+def document(text: str) -> dict[str, Any]:
+    """A configuration file, YAML or JSON; raises ``ValueError`` with one line where it is none."""
+    try:
+        content = yaml.safe_load(text)
+    except (yaml.YAMLError, RecursionError) as error:
+        problem = getattr(error, "problem", None) or type(error).__name__
+        raise ValueError(f"no YAML: {problem}") from None
+    if content is None:
+        return {}
+    if not isinstance(content, dict):
+        raise ValueError("no mapping of settings")
+    return {str(key): value for key, value in content.items()}
+
+
+def merged(base: Mapping[str, Any], patch: Mapping[str, Any]) -> dict[str, Any]:
+    """A JSON merge patch (RFC 7386): ``null`` takes away."""
+    result = dict(base)
+    for key, value in patch.items():
+        if value is None:
+            result.pop(key, None)
+        elif isinstance(value, Mapping):
+            earlier = result.get(key)
+            result[key] = merged(earlier if isinstance(earlier, Mapping) else {}, value)
+        else:
+            result[key] = value
+    return result
+
+
+def with_flags(settings: Mapping[str, Any], flags: Mapping[str, str]) -> dict[str, Any]:
+    """Settings, where flags win."""
+    result = dict(settings)
+    for flag, value in flags.items():
+        if name := FLAGS.get(flag):
+            earlier = result.get(name)
+            gates = name == "featureGates" and isinstance(earlier, Mapping)
+            first = dict(earlier) if gates and isinstance(earlier, Mapping) else {}
+            result[name] = {**first, **_pairs(value)} if name in _MAPS else value
+    return result
+
+
+def _pairs(text: str) -> dict[str, str]:
+    pairs = (one.partition("=") for one in text.split(",") if one.strip())
+    return {name.strip(): value.strip() for name, _, value in pairs}
+
+
+def deciding(settings: Mapping[str, Any]) -> KubeletConfig:
+    """The settings that decide CPUs, as steps state them. Raises ``ValueError`` for a reserved set
+    that is no CPU list (a kubelet with it does not start)."""
+    default = KubeletConfig()
+    reserved = str(settings.get("reservedSystemCPUs") or "")
+    try:
+        cpus = CPUSet.parse(reserved) if reserved else None
+    except CPUSetParseError as error:
+        raise ValueError(f"reservedSystemCPUs: {error}") from error
+    return KubeletConfig(
+        policy=_text(settings, "cpuManagerPolicy") or "none",
+        reserved_system_cpus=cpus,
+        system_reserved=_texts(settings, "systemReserved").get("cpu"),
+        kube_reserved=_texts(settings, "kubeReserved").get("cpu"),
+        policy_options=_texts(settings, "cpuManagerPolicyOptions"),
+        feature_gates={
+            name: value.lower() in ("true", "1", "t")
+            for name, value in _texts(settings, "featureGates").items()
+        },
+        topology_manager_policy=_text(settings, "topologyManagerPolicy")
+        or default.topology_manager_policy,
+        topology_manager_scope=_text(settings, "topologyManagerScope")
+        or default.topology_manager_scope,
+        topology_manager_policy_options=_texts(settings, "topologyManagerPolicyOptions"),
+    )
+
+
+def _text(settings: Mapping[str, Any], name: str) -> str:
+    return str(settings.get(name) or "")
+
+
+def _texts(settings: Mapping[str, Any], name: str) -> dict[str, str]:
+    value = settings.get(name)
+    if not isinstance(value, Mapping):
+        return {}
+    return {str(key): _scalar(one) for key, one in value.items()}
+
+
+def _scalar(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)

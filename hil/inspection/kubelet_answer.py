@@ -1,0 +1,195 @@
+"""The second answer: the kubelet with its files, the runtime, the pods; and what follows."""
+
+from __future__ import annotations
+
+import json
+import re
+from functools import cached_property
+from typing import Any, Final
+
+from hil.inspection.host_answer import HostAnswer, microk8s_flags, rancher_flags
+from hil.inspection.kubelet import deciding, document, merged, with_flags
+from hil.inspection.node import KubeletFacts, RuntimeFacts, Survival, Workload
+from hil.inspection.script import Records
+from reference import CPUSet, CPUSetParseError
+from topologies.errors import one_line
+
+_DIGEST: Final = re.compile(r"[0-9a-f]{64}\b")
+_VERSION: Final = re.compile(r"v(\d+\.\d+)\.\d+[0-9A-Za-z.+-]*")
+_DELETES_STATE: Final = re.compile(r"\brm\b.*cpu_manager_state|cpu_manager_state.*\bunlink\b")
+#: Seconds that a clock may be off between two looks at it.
+_SLACK: Final = 2
+
+
+class KubeletAnswer:
+    """The second answer, beside the first."""
+
+    def __init__(self, records: Records, first: HostAnswer) -> None:
+        self._records = records
+        self._first = first
+        self._texts = records.all("file")
+        self.oddities: list[str] = []
+
+    def kubelet(self) -> KubeletFacts | None:
+        """``None`` where there is none."""
+        first = self._first
+        if not first.exists:
+            return None
+        version = self._version()
+        settings = self._settings
+        release = _VERSION.match(version)
+        return KubeletFacts(
+            binary=first.binary,
+            version=version,
+            release=release[1] if release else "",
+            unit=first.unit,
+            process=first.process,
+            flags=self._flags,
+            config_path=first.config_path,
+            config_text=self._texts.get(first.config_path, ""),
+            config_dir=first.config_dir,
+            drop_ins=self._drop_ins,
+            settings=settings,
+            root_dir=first.root_dir,
+            manifests=first.paths.manifests or str(settings.get("staticPodPath") or ""),
+            state_path=first.state_path,
+            state_file=self._texts.get(first.state_path),
+            embedded=first.holder not in ("kubelet", "hyperkube"),
+            digest=self._digest(),
+        )
+
+    @cached_property
+    def _flags(self) -> dict[str, str]:
+        first = self._first
+        if first.holder == "kubelite":
+            return {**microk8s_flags(self._texts.get(first.files()[3], "")), **first.flags}
+        if first.rancher:
+            folder = f"{first.rancher}.d/"
+            texts = {
+                path: text
+                for path, text in self._texts.items()
+                if path == first.rancher or path.startswith(folder)
+            }
+            return {**rancher_flags(texts), **first.flags}
+        return first.flags
+
+    @cached_property
+    def _drop_ins(self) -> dict[str, str]:
+        folder = self._first.config_dir
+        if not folder:
+            return {}
+        inside = f"{folder.rstrip('/')}/"
+        found = {
+            path: text
+            for path, text in self._texts.items()
+            if path.startswith(inside) and path.endswith(".conf")
+        }
+        return dict(sorted(found.items()))
+
+    @cached_property
+    def _settings(self) -> dict[str, Any]:
+        path = self._first.config_path
+        settings: dict[str, Any] = {}
+        if path and path not in self._texts:
+            self._odd(f"{path}: the kubelet's configuration file could not be read")
+        sources = {path: self._texts.get(path, "")} if path else {}
+        for name, text in (sources | self._drop_ins).items():
+            try:
+                settings = merged(settings, document(text))
+            except ValueError as error:
+                self._odd(f"{name}: {error}")
+        settings = with_flags(settings, self._flags)
+        try:
+            deciding(settings)
+        except ValueError as error:
+            self._odd(str(error))
+        return settings
+
+    def _version(self) -> str:
+        for said in self._records.all("version").values():
+            # `Kubernetes v1.36.3`, `k3s version v1.30.1+k3s1 (…)`, `v1.30.2+k0s.0`
+            if "containerd" in said or "crio" in said:
+                continue
+            if found := _VERSION.search(said):
+                return found[0]
+        return ""
+
+    def _digest(self) -> str:
+        found = _DIGEST.match(self._records.text("digest"))
+        return f"sha256:{found[0]}" if found else ""
+
+    def runtime(self) -> RuntimeFacts:
+        """Asked through CRI where crictl is there, else by the program's own word."""
+        named = str(self._settings.get("containerRuntimeEndpoint") or "")
+        endpoint = (self._first.paths.endpoint or named) or self._first.endpoint()
+        text = self._records.text("runtime")
+        name = re.search(r"^RuntimeName:\s*(\S+)", text, re.MULTILINE)
+        version = re.search(r"^RuntimeVersion:\s*(\S+)", text, re.MULTILINE)
+        if name and version:
+            return RuntimeFacts(name[1].lower(), version[1], endpoint)
+        versions = self._records.all("version")
+        crio = "crio" in endpoint
+        said = versions.get("crio" if crio else "containerd", "")
+        number = re.search(r"v?\d+\.\d+\.\d+\S*", said)
+        if not number:
+            return RuntimeFacts("", "", endpoint)
+        return RuntimeFacts("cri-o" if crio else "containerd", number[0], endpoint)
+
+    def workloads(self) -> tuple[Workload, ...]:
+        """The pods that the kubelet has a folder for. Their names come from the folders of their
+        logs, which it names ``namespace_name_uid``."""
+        uids = self._records.lines(f"{self._first.root_dir}/pods", "list")
+        names = {}
+        for folder in self._records.lines("/var/log/pods", "list"):
+            namespace, _, rest = folder.partition("_")
+            name, _, uid = rest.partition("_")
+            names[uid] = (namespace, name)
+        pinned = self._pinned()
+        return tuple(
+            Workload(uid, *names.get(uid, ("", "")), pinned.get(uid, CPUSet())) for uid in uids
+        )
+
+    def _pinned(self) -> dict[str, CPUSet]:
+        """Exclusive CPUs by pod. Version 1 of the file knows no pods."""
+        try:
+            content = json.loads(self._texts.get(self._first.state_path) or "{}")
+            entries = content.get("entries") or {}
+            found = {}
+            for uid, containers in entries.items():
+                sets = containers.values() if isinstance(containers, dict) else [containers]
+                total = CPUSet()
+                for one in sets:
+                    total |= CPUSet.parse(str(one))
+                found[uid] = total
+        except (ValueError, AttributeError, CPUSetParseError, RecursionError):
+            self._odd(f"{self._first.state_path}: no state file that can be read")
+            return {}
+        return found
+
+    def survives_restart(self) -> Survival:
+        """A state file that is older than the running kubelet outlived its start."""
+        unit = self._first.units.get(self._first.unit)
+        if unit and any(_DELETES_STATE.search(text) for text in unit.files.values()):
+            return Survival.NO
+        process = self._first.process
+        return self._older_than(process.age) if process else Survival.UNKNOWN
+
+    def survives_reboot(self) -> Survival:
+        """A state file that is older than the running kernel outlived its boot."""
+        texts = [text for unit in self._first.units.values() for text in unit.files.values()]
+        if any(_DELETES_STATE.search(text) for text in texts):
+            return Survival.NO
+        return self._older_than(self._first.uptime)
+
+    def _older_than(self, seconds: float) -> Survival:
+        written = self._records.text(self._first.state_path, "mtime").strip()
+        now = self._records.text("now").strip()
+        if not (written.isdigit() and now.isdigit() and seconds):
+            return Survival.UNKNOWN
+        older = int(now) - int(written) > seconds + _SLACK
+        return Survival.YES if older else Survival.UNKNOWN
+
+    def _odd(self, text: str) -> None:
+        line = one_line(text)
+        if line not in self.oddities:
+            self.oddities.append(line)

@@ -1,0 +1,163 @@
+"""What is known of a node: facts as values.
+
+What belongs here: the shape of what :func:`hil.inspection.gather` found, and what follows from it
+without asking the node again. What never does: how it is asked (:mod:`hil.inspection.script`), and
+what kind of node it is (:mod:`hil.distributions`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any, Final
+
+from reference import CPUSet
+from reference.steps import KubeletConfig
+from topologies import Machine
+
+_NO_CPUS: Final = CPUSet()
+
+
+class Survival(Enum):
+    """Whether the state file was seen to outlive something; ``UNKNOWN`` is neither."""
+
+    YES = "yes"
+    NO = "no"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """A systemd unit that exists on the node, as ``systemctl show`` has it. ``files`` are its own
+    file and its drop-ins, by path; ``environment`` is what its files and settings give it."""
+
+    name: str
+    active: str
+    sub: str
+    pid: int = 0
+    restarts: int = 0
+    command: str = ""
+    files: Mapping[str, str] = field(default_factory=dict, repr=False)
+    environment: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Process:
+    """The running process that is, or holds, the kubelet. ``age`` is in seconds."""
+
+    pid: int
+    program: str
+    arguments: tuple[str, ...]
+    cgroup: str = ""
+    age: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class KubeletFacts:
+    """The kubelet of a node.
+
+    ``version`` is exact (``"v1.36.3"``), ``release`` its minor (``"1.36"``), both ``""`` where it
+    would not say. ``flags`` are its command line without the dashes. ``config_path`` is ``""``
+    where it has no configuration file; ``settings`` is what file, drop-ins and flags come to
+    together (names of KubeletConfiguration). ``state_file`` is the text of the state file at
+    ``state_path``, ``None`` without one. ``embedded`` tells that it lives inside another program
+    (k3s, RKE2, k0s, MicroK8s). ``digest`` is of the program (``"sha256:…"``), ``""`` where it was
+    not to be had.
+    """
+
+    binary: str
+    version: str
+    release: str
+    unit: str
+    process: Process | None
+    flags: Mapping[str, str]
+    config_path: str
+    config_text: str = field(repr=False)
+    config_dir: str
+    drop_ins: Mapping[str, str] = field(repr=False)
+    settings: Mapping[str, Any] = field(repr=False)
+    root_dir: str
+    manifests: str
+    state_path: str
+    state_file: str | None = field(repr=False)
+    embedded: bool = False
+    digest: str = ""
+
+    @property
+    def policy(self) -> str:
+        """``"static"``, ``"none"``: the CPU Manager's policy as configured."""
+        return str(self.settings.get("cpuManagerPolicy") or "none")
+
+    @property
+    def config(self) -> KubeletConfig:
+        """The settings that decide CPUs, as steps state them."""
+        from hil.inspection.kubelet import deciding
+
+        return deciding(self.settings)
+
+
+@dataclass(frozen=True, slots=True)
+class RuntimeFacts:
+    """The container runtime: ``name`` is ``"containerd"``, ``"cri-o"`` or ``""``; ``endpoint`` the
+    kubelet's (``unix:///run/containerd/containerd.sock``)."""
+
+    name: str = ""
+    version: str = ""
+    endpoint: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class CgroupFacts:
+    """``version`` is 1 or 2, 0 where none is mounted. ``driver`` is ``"systemd"`` or
+    ``"cgroupfs"``, as seen in the hierarchy, else as configured, else ``""``. ``cpuset`` tells
+    whether the cpuset controller is there; ``mount`` where its hierarchy is."""
+
+    version: int = 0
+    driver: str = ""
+    cpuset: bool = False
+    mount: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """A pod on the node. ``pinned``: it holds exclusive CPUs according to the state file."""
+
+    uid: str
+    namespace: str = ""
+    name: str = ""
+    pinned: CPUSet = _NO_CPUS
+
+
+@dataclass(frozen=True, slots=True)
+class NodeFacts:
+    """One node at one moment. ``isolated`` and ``nohz_full`` are what the kernel says of them;
+    ``tools`` which helpful programs are installed (``crictl``, ``ctr``, ``flock`` …); ``free`` the
+    free bytes of file systems, by path; ``leftovers`` that a run before left its journal."""
+
+    name: str
+    hostname: str
+    kernel: str
+    arch: str
+    boot_id: str
+    uptime: float
+    command_line: str
+    online: CPUSet
+    possible: CPUSet
+    isolated: CPUSet
+    nohz_full: CPUSet
+    systemd: int
+    units: Mapping[str, Unit] = field(repr=False)
+    kubelet: KubeletFacts | None
+    runtime: RuntimeFacts
+    cgroup: CgroupFacts
+    machine: Machine
+    tools: frozenset[str] = frozenset()
+    free: Mapping[str, int] = field(default_factory=dict)
+    workloads: tuple[Workload, ...] = ()
+    places: frozenset[str] = frozenset()
+    survives_restart: Survival = Survival.UNKNOWN
+    survives_reboot: Survival = Survival.UNKNOWN
+    leftovers: bool = False
+    root: str = ""
+    oddities: tuple[str, ...] = ()

@@ -1,6 +1,0 @@
-"""A real node as a node under test: how each step is carried out, and how a view is put together.
-
-:class:`hil.node.member.Member` is one node of a run, held from its beginning to its end;
-:class:`hil.node.node.RealNode` is that node for one scenario. :mod:`hil.node.hands` is how both
-reach it.
-"""

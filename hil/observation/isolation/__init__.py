@@ -1,0 +1,13 @@
+"""How well exclusive CPUs are isolated: scheduling noise, measured inside our own containers.
+
+A measurement, never a verdict. A spinner in a container is sampled from the kernel's own books: how
+often it was made to give its CPU away (``nonvoluntary_ctxt_switches``), how long it waited for one
+in all (``/proc/PID/schedstat``, second field), and the longest time between two of its own looks at
+the clock. The same on shared CPUs, beside as many other spinners as there are, is what to hold it
+against.
+"""
+
+from hil.observation.isolation.measuring import Measurements, measure
+from hil.observation.isolation.noise import Measured, NotMeasured, read_noise, script
+
+__all__ = ["Measured", "Measurements", "NotMeasured", "measure", "read_noise", "script"]

@@ -1,0 +1,49 @@
+"""How long shared containers run on CPUs that were just given away: reconcile latency.
+
+What belongs here: the measuring script, and what it printed, understood (the latter is pure). The
+kubelet takes CPUs away from running shared containers in its reconcile rounds only
+(``cpuManagerReconcilePeriod``), so this is at most about one period.
+"""
+
+from __future__ import annotations
+
+from shlex import quote
+
+from hil.observation import ContainerObserved, Places
+from hil.observation.isolation.noise import NotMeasured
+
+_SCRIPT = r"""
+pin_file=@FILE@
+read -r pin_was <"$pin_file"
+pin_text=$(cat "$pin_state")
+pin_i=0
+while [ "$(cat "$pin_state")" = "$pin_text" ] && [ "$pin_i" -lt @TRIES@ ]; do
+  pin_i=$((pin_i + 1)); sleep 0.1
+done
+read -r pin_begin pin_x </proc/uptime
+pin_i=0
+while read -r pin_is <"$pin_file" && [ "$pin_is" = "$pin_was" ] && [ "$pin_i" -lt @TRIES@ ]; do
+  pin_i=$((pin_i + 1)); sleep 0.05
+done
+read -r pin_end pin_x </proc/uptime
+echo "latency $pin_begin $pin_end $pin_was $pin_is"
+"""
+
+
+def script(places: Places, shared: ContainerObserved, *, tries: int = 600) -> str:
+    """The script: from the moment at which the state file changes, until the cpuset of a container
+    that shares does."""
+    file = f"{places.mount}{shared.levels[0].path}/cpuset.cpus"
+    return _SCRIPT.replace("@FILE@", quote(file)).replace("@TRIES@", str(tries))
+
+
+def read_latency(text: str) -> float:
+    """In seconds. Raises :class:`hil.observation.isolation.NotMeasured` where nothing changed."""
+    for line in text.splitlines():
+        words = line.split()
+        if words[:1] == ["latency"] and len(words) == 5 and words[3] != words[4]:
+            try:
+                return float(words[2]) - float(words[1])
+            except ValueError:
+                break
+    raise NotMeasured("the cpuset of the shared container did not change")

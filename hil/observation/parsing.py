@@ -1,0 +1,250 @@
+"""What a look wrote, understood. Pure; nothing of it is trusted.
+
+What belongs here: the text form of :mod:`hil.observation.script`, of cgroup files and of ``/proc``.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from hil.observation.pod_resources import read_pod_resources
+from hil.observation.seen import ContainerObserved, Level, Observation, Process, ServiceState
+from hil.transport.shell import NodeUnfit
+from reference import CPUSet
+from reference.cpuset import CPUSetParseError
+
+_NAME: Final = re.compile(r'^(?P<file>/[^:"]*/config\.json):"(?P<key>[^"]+)":"(?P<value>[^"]*)"$')
+_UID_KEYS: Final = ("io.kubernetes.cri.sandbox-uid", "io.kubernetes.pod.uid")
+_NAME_KEYS: Final = ("io.kubernetes.cri.container-name", "io.kubernetes.container.name")
+_POD_KEYS: Final = ("io.kubernetes.cri.sandbox-name", "io.kubernetes.pod.name")
+_NAMESPACE_KEYS: Final = ("io.kubernetes.cri.sandbox-namespace", "io.kubernetes.pod.namespace")
+_UID_IN_PATH: Final = re.compile(
+    r"pod([0-9a-f]{8}(?:[-_][0-9a-f]{4}){3}[-_][0-9a-f]{12}|[0-9a-f]{32})"
+)
+_ALLOWED: Final = re.compile(r"^/proc/\d+/task/(\d+)/status:Cpus_allowed_list:\s*(\S*)$")
+_FILES: Final = (
+    "cpuset.cpus",
+    "cpuset.cpus.effective",
+    "cpuset.effective_cpus",
+    "cpu.max",
+    "cpu.cfs_quota_us",
+    "cpu.cfs_period_us",
+)
+_SANDBOX_NAMES: Final = ("", "POD")
+
+
+class NotAnObservation(NodeUnfit):
+    """What came back is no look: cut off, or not by our script."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Section:
+    kind: str
+    words: str
+    body: str
+
+
+def read_observation(text: str, mark: str) -> Observation:
+    """The look in ``text``; raises :class:`NotAnObservation`."""
+    sections = list(_sections(text, mark))
+    if not sections or sections[-1].kind != "end":
+        raise NotAnObservation(f"the node's answer is cut off after {len(text)} characters")
+    by_kind: dict[str, _Section] = {each.kind: each for each in sections}
+    for needed in ("online", "service", "names"):
+        if needed not in by_kind:
+            raise NotAnObservation(f"the node's answer has no section {needed!r}")
+    names = _names(by_kind["names"].body)
+    ran = _ran(by_kind["ran"].body) if "ran" in by_kind else {}
+    found = [_container(section, names, ran) for section in sections if section.kind == "container"]
+    return Observation(
+        online=_cpus(by_kind["online"].body.strip()),
+        service=_service(by_kind["service"].body),
+        state_file=by_kind["state"].body if "state" in by_kind else None,
+        containers=tuple(each for each in found if each is not None),
+        pods=by_kind["pods"].body if "pods" in by_kind else None,
+        log=by_kind["log"].body if "log" in by_kind else "",
+        ended=_ended(by_kind["ended"].body) if "ended" in by_kind else None,
+        pod_resources=read_pod_resources(by_kind["told"].body) if "told" in by_kind else None,
+        reached="late" not in by_kind,
+        print=_print(text, mark),
+        process=_process(by_kind),
+        notes={
+            "before": by_kind["before"].body.strip() if "before" in by_kind else "",
+            "status": by_kind["status"].words if "status" in by_kind else "",
+        },
+    )
+
+
+def _print(text: str, mark: str) -> str:
+    """What ``sha256sum`` on the node makes of all that is seen, its markers left out."""
+    begin, end = text.rfind(f"\n{mark} online\n"), text.rfind(f"\n{mark} seen\n")
+    if begin < 0 or end < begin:
+        return ""
+    seen = text[begin:end].replace(mark, "")
+    return hashlib.sha256(seen.encode("utf-8", "surrogateescape")).hexdigest()
+
+
+def _process(sections: Mapping[str, _Section]) -> Process | None:
+    service, born = sections["service"].body.rstrip("\n"), sections.get("born")
+    pid = _service(service).pid
+    return Process(pid, born.words, service) if born is not None and pid else None
+
+
+def _sections(text: str, mark: str) -> Iterator[_Section]:
+    """A section's body ends before the newline that its successor's marker begins with."""
+    for part in text.split(f"\n{mark} ")[1:]:
+        head, _, body = part.partition("\n")
+        kind, _, words = head.partition(" ")
+        yield _Section(kind, words, body)
+
+
+def _cpus(text: str) -> CPUSet:
+    try:
+        return CPUSet.parse(text)
+    except CPUSetParseError as error:
+        raise NotAnObservation(f"not a list of CPUs: {text[:80]!r}") from error
+
+
+def _service(body: str) -> ServiceState:
+    values = dict(line.partition("=")[::2] for line in body.splitlines())
+    code = values.get("ExecMainCode", "")
+    status = values.get("ExecMainStatus", "")
+    return ServiceState(
+        active=values.get("ActiveState", ""),
+        sub=values.get("SubState", ""),
+        pid=_number(values.get("MainPID", "0")),
+        restarts=_number(values.get("NRestarts", "0")),
+        exit_status=_number(status) if code not in ("", "0") else None,
+        exit_code={"1": "exited", "2": "killed", "3": "dumped"}.get(code, ""),
+        invocation=values.get("InvocationID", ""),
+    )
+
+
+def _ended(body: str) -> tuple[str, int] | None:
+    code, _, status = body.strip().partition(" ")
+    return (code, _number(status)) if code else None
+
+
+def _number(text: str) -> int:
+    return int(text) if text.isascii() and text.isdecimal() else 0
+
+
+def _names(body: str) -> dict[str, dict[str, str]]:
+    """Annotations and labels, by the folder of a container's config.json."""
+    found: dict[str, dict[str, str]] = {}
+    for line in body.splitlines():
+        match = _NAME.match(line)
+        if match:
+            folder = match["file"].removesuffix("/config.json")
+            found.setdefault(folder, {}).setdefault(match["key"], match["value"])
+    return found
+
+
+def _ran(body: str) -> dict[int, CPUSet]:
+    found: dict[int, CPUSet] = {}
+    for line in body.splitlines():
+        words = line.split()
+        if len(words) == 2 and all(each.isdecimal() for each in words):
+            pid = int(words[0])
+            found[pid] = found.get(pid, CPUSet()) | CPUSet([int(words[1])])
+    return found
+
+
+def _container(
+    section: _Section, names: Mapping[str, Mapping[str, str]], ran: Mapping[int, CPUSet]
+) -> ContainerObserved | None:
+    """``None`` for a pod's sandbox, and for what ended while it was looked at."""
+    pid, _, folder = section.words.partition(" ")
+    known = names.get(folder, {})
+    name = next((known[key] for key in _NAME_KEYS if key in known), "")
+    lines = section.body.splitlines()
+    paths = dict(line.partition(" ")[::2] for line in lines[:2])
+    path = paths.get("cpuset", "")
+    if name in _SANDBOX_NAMES or not path:
+        return None
+    if ".." in path.split("/"):
+        raise NotAnObservation(f"a cgroup outside of the node's own: {path[:200]!r}")
+    in_path = _UID_IN_PATH.search(path)
+    uid = next((known[key] for key in _UID_KEYS if key in known), "")
+    uid = uid or (in_path[1].replace("_", "-") if in_path else "")
+    tasks = {int(one[1]): _cpus(one[2]) for one in map(_ALLOWED.match, lines) if one}
+    return ContainerObserved(
+        id=folder.removesuffix("/userdata").rpartition("/")[2],
+        pid=_number(pid),
+        uid=uid,
+        name=name,
+        levels=_levels(path, paths.get("cpu", ""), lines[2:]),
+        tasks=tasks,
+        ran_on=ran.get(_number(pid), CPUSet()),
+        pod=next((known[key] for key in _POD_KEYS if key in known), ""),
+        namespace=next((known[key] for key in _NAMESPACE_KEYS if key in known), ""),
+    )
+
+
+def _upward(path: str) -> Iterator[str]:
+    """A cgroup's path and those above it, without their last slash; the root is ``""``."""
+    path = path.rstrip("/")
+    while path:
+        yield path
+        path = path.rpartition("/")[0]
+    yield ""
+
+
+def _levels(path: str, cpu_path: str, lines: list[str]) -> tuple[Level, ...]:
+    values = dict(_file_values(lines))
+    mount = _mount(values, path, "cpuset.")
+    cpu_mount = _mount(values, cpu_path, "cpu.")
+    quota_paths = [f"{cpu_mount}{level}" for level in _upward(cpu_path)]
+    found = []
+    for depth, level in enumerate(_upward(path)):
+        folder = f"{mount}{level}"
+        asked = values.get(f"{folder}/cpuset.cpus")
+        effective = values.get(f"{folder}/cpuset.cpus.effective")
+        if effective is None:
+            effective = values.get(f"{folder}/cpuset.effective_cpus")
+        quota, period = _quota(values, quota_paths[depth] if depth < len(quota_paths) else "")
+        found.append(
+            Level(
+                path=level or "/",
+                cpus=None if asked is None else _cpus(asked),
+                effective=None if effective is None else _cpus(effective),
+                quota=quota,
+                period=period,
+            )
+        )
+    return tuple(found)
+
+
+def _mount(values: Mapping[str, str], path: str, controller: str) -> str:
+    """Where the hierarchy is mounted in which a cgroup has this path, by that cgroup's files."""
+    path = path.rstrip("/")
+    for place in values:
+        folder, _, file = place.rpartition("/")
+        if folder.endswith(path) and file.startswith(controller):
+            return folder.removesuffix(path)
+    return ""
+
+
+def _file_values(lines: list[str]) -> Iterator[tuple[str, str]]:
+    """``FOLDER/FILE`` and its only line. Folders of cgroups may have colons in them, the files'
+    names have none."""
+    for line in lines:
+        for file in _FILES:
+            place, found, value = line.partition(f"/{file}:")
+            if found:
+                yield f"{place}/{file}", value
+                break
+
+
+def _quota(values: Mapping[str, str], folder: str) -> tuple[int | None, int]:
+    both = values.get(f"{folder}/cpu.max")
+    if both is not None:
+        quota, _, period = both.partition(" ")
+        return (_number(quota) or None), (_number(period) or 100_000)
+    quota = values.get(f"{folder}/cpu.cfs_quota_us", "")
+    period = values.get(f"{folder}/cpu.cfs_period_us", "")
+    return (_number(quota) or None), (_number(period) or 100_000)

@@ -1,0 +1,188 @@
+"""What the kubelet tells at its pod-resources socket: the bytes to send, and what came back.
+
+What belongs here: one call, ``v1.PodResourcesLister/List``, as the bytes of a whole HTTP/2
+connection, both ways. Pure, and nothing that a node wrote is trusted. What never does: how the
+bytes reach the socket (:mod:`hil.observation.pod_resources_script`), and whose CPUs these ought to
+be.
+
+The call has no argument, so its bytes are the same for every node: preface, settings, windows that
+no answer fills, the request. Nobody on the node has to speak gRPC. The kubelet's server answers
+without waiting for acknowledgements (google.golang.org/grpc, ``internal/transport``), and what it
+wrote until its answer was whole is all that is read here.
+
+The socket is ``ROOT_DIR/pod-resources/kubelet.sock`` (``pkg/kubelet/kubelet.go``,
+``ListenAndServePodResources``), and has been there by default since 1.15. The service ``v1``, with
+CPUs, came in 1.20 (KEP 2043). Ids come in no order. Up to 1.22 a container without exclusive CPUs
+has those of the shared pool there, from 1.23 on none (pull request 97415). A sidecar is listed from
+1.30 on, any other init container never.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+from urllib.parse import unquote
+
+from google.protobuf.message import DecodeError
+from h2.config import H2Configuration
+from h2.connection import H2Connection
+from h2.events import (
+    ConnectionTerminated,
+    DataReceived,
+    ResponseReceived,
+    StreamEnded,
+    StreamReset,
+    TrailersReceived,
+)
+from h2.exceptions import ProtocolError
+from h2.settings import SettingCodes, Settings
+
+from hil.observation.pod_resources_pb2 import ListPodResourcesResponse
+from reference import CPUSet
+from topologies.errors import one_line
+
+#: So many bytes of an answer are read on the node; a thousand pods with devices have fewer.
+LIMIT: Final = 1 << 20
+#: What a node writes instead of an answer begins with this, and says why there is none. HTTP/2
+#: begins with a frame's length, whose first byte would then be 2 MiB.
+NO_ANSWER: Final = "!"
+
+_WINDOW: Final = (1 << 31) - 1
+_FIRST_WINDOW: Final = (1 << 16) - 1
+_STREAM: Final = 1
+_HEADERS: Final = (
+    (":method", "POST"),
+    (":scheme", "http"),
+    (":path", "/v1.PodResourcesLister/List"),
+    (":authority", "localhost"),
+    ("content-type", "application/grpc"),
+    ("te", "trailers"),
+    ("grpc-timeout", "10S"),
+)
+#: A gRPC message has its length before it; before that, whether it is compressed.
+_PREFIX: Final = 5
+#: The type of an HTTP/2 server's first frame, and where in it that is.
+_SETTINGS, _TYPE = b"\4", slice(3, 4)
+#: ``NR_CPUS`` of no kernel is larger.
+_CPUS: Final = 1 << 16
+
+
+@dataclass(frozen=True, slots=True)
+class PodResources:
+    """What the kubelet tells: CPUs by pod (namespace and name, as the kubelet has them), then
+    container. ``why`` is ``""``, or one line on why nothing could be read."""
+
+    pods: Mapping[tuple[str, str], Mapping[str, CPUSet]] = field(default_factory=dict)
+    why: str = ""
+
+
+class _Unreadable(Exception):
+    """``str()`` is why."""
+
+
+def request() -> bytes:
+    """All that a client has to send for its answer."""
+    return _asked()[1]
+
+
+def read_pod_resources(text: str) -> PodResources:
+    """What came back, in base64. Never raises: what cannot be read has its reason in
+    :attr:`PodResources.why`."""
+    try:
+        return PodResources(_pods(_message(_raw(text))))
+    except _Unreadable as error:
+        return PodResources(why=one_line(str(error), limit=300))
+
+
+def _asked() -> tuple[H2Connection, bytes]:
+    """A connection that has asked, and what it has sent."""
+    connection = H2Connection(H2Configuration(client_side=True, header_encoding=None))
+    connection.local_settings = Settings(
+        client=True,
+        initial_values={
+            SettingCodes.ENABLE_PUSH: 0,
+            SettingCodes.INITIAL_WINDOW_SIZE: _WINDOW,
+        },
+    )
+    connection.initiate_connection()
+    connection.increment_flow_control_window(_WINDOW - _FIRST_WINDOW)
+    connection.send_headers(_STREAM, list(_HEADERS))
+    connection.send_data(_STREAM, bytes(_PREFIX), end_stream=True)
+    return connection, connection.data_to_send()
+
+
+def _raw(text: str) -> bytes:
+    try:
+        raw = base64.b64decode("".join(text.split()), validate=True)
+    except ValueError:  # no base64, or not even ASCII
+        raise _Unreadable("the node's answer is no base64") from None
+    if raw.startswith(NO_ANSWER.encode()):
+        raise _Unreadable(raw[len(NO_ANSWER) :].decode(errors="replace").strip())
+    if not raw:
+        raise _Unreadable("the kubelet, or who asked it, wrote nothing")
+    return raw
+
+
+def _message(raw: bytes) -> bytes:
+    """The answer's message."""
+    body, headers = _response(raw)
+    status = headers.get(b"grpc-status", b"missing").decode(errors="replace")
+    if status != "0":
+        says = unquote(headers.get(b"grpc-message", b"").decode(errors="replace"))
+        http = headers.get(b":status", b"missing").decode(errors="replace")
+        raise _Unreadable(f"the kubelet refuses: grpc-status {status}, HTTP {http}: {says}")
+    if body[:1] not in (b"", b"\0"):
+        raise _Unreadable("the kubelet's answer is compressed, which nobody asked for")
+    length = int.from_bytes(body[1:_PREFIX], "big")
+    if len(body) != _PREFIX + length:
+        raise _Unreadable(
+            f"the kubelet's answer is said to have {length} bytes after its first {_PREFIX}, "
+            f"and has {len(body)} in all"
+        )
+    return body[_PREFIX:]
+
+
+def _response(raw: bytes) -> tuple[bytes, dict[bytes, bytes]]:
+    """Body and headers of the answer, trailers among them, once it has come to its end."""
+    connection, _ = _asked()
+    body, headers = bytearray(), dict[bytes, bytes]()
+    if raw[_TYPE] not in (b"", _SETTINGS):
+        raise _Unreadable(f"the kubelet's answer is no HTTP/2: it begins with {raw[:9]!r}")
+    try:
+        events = connection.receive_data(raw)
+    except ProtocolError as error:
+        what = f"{type(error).__name__}: {error}"  # of some, the text is a mere number
+        raise _Unreadable(f"the kubelet's answer is no HTTP/2: {what}") from error
+    for event in events:
+        if isinstance(event, (ResponseReceived, TrailersReceived)):
+            headers |= {bytes(name): bytes(value) for name, value in event.headers or ()}
+        elif isinstance(event, DataReceived):
+            body += event.data or b""
+        elif isinstance(event, StreamEnded):
+            return bytes(body), headers
+        elif isinstance(event, (StreamReset, ConnectionTerminated)):
+            raise _Unreadable(f"the kubelet hangs up: HTTP/2 error {event.error_code}")
+    raise _Unreadable(f"the kubelet's answer is cut off after {len(raw)} bytes")
+
+
+def _pods(message: bytes) -> dict[tuple[str, str], dict[str, CPUSet]]:
+    try:
+        answer = ListPodResourcesResponse.FromString(message)
+    except DecodeError:
+        raise _Unreadable("the kubelet's answer is no list of pod resources") from None
+    found: dict[tuple[str, str], dict[str, CPUSet]] = {}
+    for pod in answer.pod_resources:
+        # A pod that ends and its successor may go by one name: nothing of either is lost.
+        containers = found.setdefault((pod.namespace, pod.name), {})
+        for one in pod.containers:
+            containers[one.name] = containers.get(one.name, CPUSet()) | _cpus(one.cpu_ids)
+    return found
+
+
+def _cpus(ids: Iterable[int]) -> CPUSet:
+    wrong = [cpu for cpu in ids if not 0 <= cpu < _CPUS]
+    if wrong:
+        raise _Unreadable(f"the kubelet tells of a CPU {wrong[0]}")
+    return CPUSet(ids)

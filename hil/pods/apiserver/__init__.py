@@ -1,0 +1,25 @@
+"""Pods through the API server of the cluster that a node belongs to.
+
+    server = Server.of(Path("admin.conf"))
+    with ClusterPods.on(server, "node7", boot_id=facts.boot_id) as pods:
+        there = pods.create(pod)      # the same pod, with the uid that the server gave it
+        pods.statuses()              # all of ours, one request
+        pods.delete(there)             # with grace; force=True: grace 0
+    # the namespace is removed, with everything in it
+
+Everything here runs beside the runner: no credential reaches a node. Whose fault it is, is told as
+for nodes (:mod:`hil.transport.shell`):
+
+    NodeUsageError      no such kubeconfig, context, node; the namespace is somebody else's
+    NodeUnreachable     no answer, or a certificate that the kubeconfig does not vouch for
+    NodeTimeout         the answer took too long, or was too long
+    NodeUnfit
+    +-- Refused         the server said no: rights, quota, admission, a name that is taken
+"""
+
+from hil.pods.apiserver.errors import Refused
+from hil.pods.apiserver.pods import ClusterPods, node_name
+from hil.pods.apiserver.server import Server
+from hil.pods.apiserver.space import sweep
+
+__all__ = ["ClusterPods", "Refused", "Server", "node_name", "sweep"]

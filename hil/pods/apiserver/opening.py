@@ -1,0 +1,58 @@
+"""How pods come to a node that was taken, by what its inventory says.
+
+What belongs here: the choice between API server and static manifests, and what of it outlives a
+run that was killed. What never does: either.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from hil.inspection import NodeFacts, kubelet_of
+from hil.pods import Image, PodSource, ServerPods, StaticPods
+from hil.pods.apiserver.pods import ClusterPods, node_name
+from hil.pods.apiserver.server import Server
+from hil.pods.apiserver.space import sweep
+from hil.transport import NodeAddress
+
+
+def pod_source_for(
+    address: NodeAddress,
+    facts: NodeFacts,
+    image: Image,
+    *,
+    say: Callable[[str], None] = lambda line: None,
+) -> PodSource:
+    """Pods through the API server that the address has a kubeconfig for, else static ones. The
+    node's lease must be held: what an earlier run left in the cluster is removed. Raises what
+    :mod:`hil.pods.apiserver` lists."""
+    kubelet = kubelet_of(facts)
+    if address.kubeconfig is None:
+        return StaticPods(kubelet.manifests, image)
+    server = Server.of(address.kubeconfig, address.context)
+    try:
+        pods = ClusterPods.on(
+            server,
+            node_name(address.node, facts),
+            boot_id=facts.boot_id,
+            namespace=address.namespace,
+            image=image,
+            say=say,
+        )
+    except BaseException:
+        server.close()
+        raise
+    return ServerPods(pods, kubelet.release, then=server.close)
+
+
+def swept(address: NodeAddress, facts: NodeFacts) -> list[str]:
+    """What a killed run left in the node's cluster, removed: the names of namespaces; none without
+    a kubeconfig. For a node whose lease nobody holds. Raises what :mod:`hil.pods.apiserver`
+    lists."""
+    if address.kubeconfig is None:
+        return []
+    server = Server.of(address.kubeconfig, address.context)
+    try:
+        return sweep(server, node_name(address.node, facts))
+    finally:
+        server.close()

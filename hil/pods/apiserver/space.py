@@ -1,0 +1,183 @@
+"""A namespace of ours: made, labelled, and removed with everything in it.
+
+What belongs here: which namespaces are ours, and how they go. What never does: pods one by one
+(:mod:`hil.pods.apiserver.pods`).
+
+A namespace carries the node that it is for. Whoever holds a node's lease is the only run on it, so
+every other namespace for that node is what a killed run left.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import secrets
+import time
+from collections.abc import Callable
+from typing import Any, Final
+
+from hil.pods.apiserver.errors import Refused
+from hil.pods.apiserver.server import Server, items, metadata
+from hil.pods.manifests import LABEL, LABELS
+from hil.transport.shell import NodeError, NodeUnfit, NodeUsageError
+from topologies.errors import one_line
+
+#: Seconds that pods and a namespace may take to go.
+PATIENCE: Final = 60.0
+SERVICE_ACCOUNT: Final = "pinproof"
+#: Which node a namespace is for.
+NODE: Final = "pinproof/node"
+OURS: Final = f"{LABEL}={LABELS[LABEL]}"
+_VALUE: Final = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?", re.ASCII)
+_NOT_FOUND: Final = 404
+_PAUSE: Final = 0.3
+#: Our pods need the host's network; who may make a namespace may let them.
+_UNBOUND: Final = {"pod-security.kubernetes.io/enforce": "privileged"}
+
+
+def make(server: Server, node: str, name: str = "", *, seconds: float = PATIENCE) -> str:
+    """Make a namespace for this node, with an account of its own: the cluster's default one comes
+    later, and until then pods are refused. Its name. ``name``: call it so; one of ours for this
+    node that is on its way out is waited for.
+
+    Raises :class:`hil.transport.shell.NodeUsageError` for a name that somebody else has.
+    """
+    chosen = name or f"pinproof-{secrets.token_hex(4)}"
+    _create(server, chosen, node, seconds)
+    account = {
+        "metadata": {"name": SERVICE_ACCOUNT, "labels": LABELS},
+        "automountServiceAccountToken": False,
+    }
+    what = f"create service account {chosen}/{SERVICE_ACCOUNT}"
+    try:
+        server.ask("create_namespaced_service_account", what, namespace=chosen, body=account)
+    except Refused:
+        remove(server, chosen, seconds=0)
+        raise
+    return chosen
+
+
+def _create(server: Server, name: str, node: str, seconds: float) -> None:
+    labels = {**LABELS, **_UNBOUND, NODE: label_of(node)}
+    body = {"metadata": {"name": name, "labels": labels}}
+    until = time.monotonic() + seconds
+    while True:
+        try:
+            server.ask("create_namespace", f"create namespace {name}", body=body)
+        except Refused as error:
+            if error.reason != "AlreadyExists":
+                raise
+            _require_ours(server, name, node)
+            if time.monotonic() >= until:
+                raise NodeUnfit(
+                    f"{server.url}: the cluster has not removed namespace {name} in {seconds:g} s"
+                ) from error
+            time.sleep(_PAUSE)
+        else:
+            return
+
+
+def _require_ours(server: Server, name: str, node: str) -> None:
+    try:
+        found = server.ask("read_namespace", f"read namespace {name}", name=name)
+    except Refused as error:
+        if error.code == _NOT_FOUND:
+            return
+        raise
+    labels = metadata(found).get("labels") or {}
+    if labels.get(LABEL) != LABELS[LABEL]:
+        raise NodeUsageError(f"{server.url}: namespace {name} is there already, and not pinproof's")
+    if labels.get(NODE) != label_of(node):
+        other = one_line(str(labels.get(NODE)), limit=80)
+        raise NodeUsageError(f"{server.url}: namespace {name} is of a run on {other}")
+
+
+def label_of(node: str) -> str:
+    """A node's name as the value of a label; names may be longer than those."""
+    if _VALUE.fullmatch(node):
+        return node
+    return hashlib.sha256(node.encode()).hexdigest()[:40]
+
+
+def left_over(server: Server, node: str) -> list[str]:
+    """The namespaces of ours for this node; not those that the cluster removes already, without a
+    pod of ours in them."""
+    found = server.ask(
+        "list_namespace",
+        "list namespaces",
+        label_selector=f"{OURS},{NODE}={label_of(node)}",
+    )
+    return [
+        str(one["name"])
+        for one in map(metadata, items(found))
+        if one.get("name") and (not one.get("deletionTimestamp") or _pods(server, one["name"]))
+    ]
+
+
+def remove(server: Server, name: str, *, seconds: float) -> None:
+    """Delete all of our pods in it, wait until they are gone, and delete it. Pods that outlive half
+    of ``seconds`` are deleted by force."""
+    _delete_pods(server, name)
+    if not _wait(lambda: not _pods(server, name), seconds / 2):
+        _delete_pods(server, name, grace_period_seconds=0)
+        _wait(lambda: not _pods(server, name), seconds / 2)
+    try:
+        server.ask("delete_namespace", f"delete namespace {name}", name=name)
+    except Refused as error:
+        # It is gone, or being removed, already.
+        if error.code != _NOT_FOUND and error.reason != "Conflict":
+            raise
+
+
+def await_removed(server: Server, name: str, *, seconds: float) -> bool:
+    """Whether a deleted namespace is gone within so many seconds: the cluster's own controllers
+    take it away, in their own time."""
+    return _wait(lambda: _is_gone(server, name), seconds)
+
+
+def _delete_pods(server: Server, name: str, **grace: Any) -> None:
+    what = f"delete the pods in {name}"
+    server.ask(
+        "delete_collection_namespaced_pod", what, namespace=name, label_selector=OURS, **grace
+    )
+
+
+def _pods(server: Server, name: str) -> list[Any]:
+    what = f"list the pods in {name}"
+    found = server.ask("list_namespaced_pod", what, namespace=name, label_selector=OURS)
+    return items(found)
+
+
+def _is_gone(server: Server, name: str) -> bool:
+    try:
+        server.ask("read_namespace", f"read namespace {name}", name=name)
+    except Refused as error:
+        if error.code == _NOT_FOUND:
+            return True
+        raise
+    return False
+
+
+def _wait(condition: Callable[[], bool], seconds: float) -> bool:
+    """Ask again and again, and at least once."""
+    until = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() >= until:
+            return False
+        time.sleep(_PAUSE)
+    return True
+
+
+def sweep(server: Server, node: str, *, seconds: float = PATIENCE) -> list[str]:
+    """Remove every namespace of ours for this node, whose lease is ours or nobody's; their names.
+    One that cannot be removed does not keep the others; its error is raised at the end."""
+    failed: NodeError | None = None
+    names = left_over(server, node)
+    for name in names:
+        try:
+            remove(server, name, seconds=seconds)
+        except NodeError as error:
+            failed = error
+    if failed is not None:
+        raise failed
+    return names

@@ -1,0 +1,172 @@
+"""How pods come to a node: as manifests in a folder on it, or through its cluster's API server.
+
+What belongs here: one interface for both, so that nobody who drives a node has to know which. What
+never does: requests (:mod:`hil.pods.apiserver`), and waiting on the node
+(:mod:`hil.session.scripts`).
+
+A pod_source gives back two things: the pod as the node knows it (an API server gives it another
+uid, and cgroups are named by that), and the changes to make on the node for it (none where a server
+does it).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Final, Protocol
+
+from hil.pods.manifests import Image, file_name, text
+from hil.safety.changes import Change, RemoveFile, WriteFile
+from hil.transport.shell import NodeUnfit
+from reference.releases import AnyRelease
+from reference.steps import KubeletConfig, Pod
+
+if TYPE_CHECKING:
+    from hil.pods.apiserver import ClusterPods
+
+#: How long a pod_source waits for a pod to run or to be rejected, in seconds.
+_PATIENCE: Final = 120.0
+
+
+class PodSource(Protocol):
+    """Brings pods to one node and takes them away."""
+
+    #: Whether its pods are static: critical to a kubelet, which evicts others for them, and seen
+    #: by nobody but the kubelet.
+    static: bool
+
+    def create(self, pod: Pod) -> tuple[Pod, tuple[Change, ...]]:
+        """The pod as the node knows it, and what to change there. Raises
+        :class:`hil.transport.shell.NodeError`."""
+
+    def delete(self, pod: Pod, *, force: bool) -> tuple[Change, ...]:
+        """What to change there so that a pod goes which :meth:`create` gave. By ``force``, or while
+        the kubelet is down, nobody asks it."""
+
+    def await_settled(self, pods: Sequence[Pod]) -> None:
+        """Wait, beside the runner, until these pods run or were rejected. Nothing where only the
+        node can tell."""
+
+    def listed(self, own: str | None) -> str | None:
+        """The list of our pods, as :func:`hil.pods.read_pods` takes it; ``own`` is what the kubelet
+        said itself."""
+
+    def all_pods(self, own: str | None) -> str | None:
+        """The list of all pods on the node; ``None`` where nobody tells."""
+
+    def as_stated(self, state_file: str | None, config: KubeletConfig) -> str | None:
+        """The node's state file under the uids that pods were stated with, for the model."""
+
+    def as_given(self, state_file: str, config: KubeletConfig) -> str:
+        """A state file under the uids that pods have on the node."""
+
+    def close(self) -> None:
+        """Take away what is left of ours. May be called twice."""
+
+
+class StaticPods:
+    """Manifests in the folder that the kubelet watches. What is in it is undone by the node's
+    guard."""
+
+    static = True
+
+    def __init__(self, folder: str, image: Image) -> None:
+        self._folder = folder.rstrip("/")
+        self._image = image
+
+    def _path(self, pod: Pod) -> str:
+        return f"{self._folder}/{file_name(pod.name)}"
+
+    def create(self, pod: Pod) -> tuple[Pod, tuple[Change, ...]]:
+        """See :class:`PodSource`."""
+        return pod, (WriteFile(self._path(pod), text(pod, self._image).encode()),)
+
+    def delete(self, pod: Pod, *, force: bool) -> tuple[Change, ...]:
+        """See :class:`PodSource`."""
+        return (RemoveFile(self._path(pod)),)
+
+    def await_settled(self, pods: Sequence[Pod]) -> None:
+        """See :class:`PodSource`."""
+
+    def listed(self, own: str | None) -> str | None:
+        """See :class:`PodSource`."""
+        return own
+
+    def all_pods(self, own: str | None) -> str | None:
+        """See :class:`PodSource`."""
+        return own
+
+    def as_stated(self, state_file: str | None, config: KubeletConfig) -> str | None:
+        """See :class:`PodSource`."""
+        return state_file
+
+    def as_given(self, state_file: str, config: KubeletConfig) -> str:
+        """See :class:`PodSource`."""
+        return state_file
+
+    def close(self) -> None:
+        """See :class:`PodSource`."""
+
+
+class ServerPods:
+    """Pods through an API server. ``release`` is the kubelet's, whose state file is read; ``then``
+    is called when all is over."""
+
+    static = False
+
+    def __init__(
+        self,
+        pods: ClusterPods,
+        release: AnyRelease,
+        *,
+        then: Callable[[], None] = lambda: None,
+        patience: float = _PATIENCE,
+    ) -> None:
+        self._pods = pods
+        self._release = release
+        self._then = then
+        self._patience = patience
+
+    def create(self, pod: Pod) -> tuple[Pod, tuple[Change, ...]]:
+        """See :class:`PodSource`."""
+        return self._pods.create(pod), ()
+
+    def delete(self, pod: Pod, *, force: bool) -> tuple[Change, ...]:
+        """See :class:`PodSource`."""
+        self._pods.delete(pod, force=force)
+        return ()
+
+    def await_settled(self, pods: Sequence[Pod]) -> None:
+        """See :class:`PodSource`."""
+        self._pods.await_settled(*pods, seconds=self._patience)
+
+    def listed(self, own: str | None) -> str | None:
+        """See :class:`PodSource`."""
+        return self._pods.listed()
+
+    def all_pods(self, own: str | None) -> str | None:
+        """See :class:`PodSource`."""
+        try:
+            return self._pods.on_node()
+        except NodeUnfit:  # not everybody may list all pods
+            return own
+
+    def as_stated(self, state_file: str | None, config: KubeletConfig) -> str | None:
+        """See :class:`PodSource`."""
+        if state_file is None:
+            return None
+        return self._pods.as_stated(
+            state_file, release=self._release, feature_gates=config.feature_gates
+        )
+
+    def as_given(self, state_file: str, config: KubeletConfig) -> str:
+        """See :class:`PodSource`."""
+        return self._pods.as_given(
+            state_file, release=self._release, feature_gates=config.feature_gates
+        )
+
+    def close(self) -> None:
+        """See :class:`PodSource`."""
+        try:
+            self._pods.close()
+        finally:
+            self._then()

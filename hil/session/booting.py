@@ -1,0 +1,65 @@
+"""Booting a node again: through the lab, which can make another machine of it, or by its own hand.
+
+What belongs here: how a boot is asked for, and how it is known to be over. What never does: what is
+looked at afterwards.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Final
+
+from hil.safety import Allow
+from hil.transport import NodeAddress
+from hil.transport.shell import NodeError, NodeUnreachable, NodeUsageError, Shell
+
+_BOOT_ID: Final = "cat /proc/sys/kernel/random/boot_id"
+_PATIENCE: Final = 900.0
+_PAUSE: Final = 2.0
+
+#: Boots the node, as this machine where one is named; returns once it can be reached again.
+Boot = Callable[[str], None]
+
+
+def booter(address: NodeAddress, shell: Shell) -> Boot | None:
+    """How this node is booted again; ``None`` where it must not be."""
+    if address.lab:
+        return lambda machine: _by_lab(address.name, machine)
+    if Allow.REBOOT in address.allow:
+        return lambda machine: _by_itself(shell, machine)
+    return None
+
+
+def _by_lab(name: str, machine: str) -> None:
+    from hil import lab  # only a lab node needs QEMU's side of it
+
+    # Whoever boots a node in a scenario stops its kubelet next, and starts it when it is time to.
+    lab.reboot(name, spec=machine, kubelet=False)
+
+
+def _by_itself(shell: Shell, machine: str) -> None:
+    if machine:
+        raise NodeUsageError(f"{shell.name} cannot be booted as {machine}")
+    before = shell.run(_BOOT_ID).text
+    shell.run("systemctl reboot --no-block")
+    until = time.monotonic() + _PATIENCE
+    while time.monotonic() < until:
+        time.sleep(_PAUSE)
+        try:
+            if shell.run(_BOOT_ID).text != before:
+                return
+        except NodeError:
+            continue
+    raise NodeUnreachable(f"{shell.name} did not come back in {_PATIENCE:g} s after its reboot")
+
+
+def larger_spec(spec: str) -> str:
+    """A description like ``spec`` with two physical cores more in every NUMA node and socket;
+    ``""`` where it is not one that this can be said of."""
+    parts = spec.split("-")
+    counts = {each[-1:]: each[:-1] for each in parts[:3]}
+    if set(counts) != {"s", "n", "c"} or not all(each.isdecimal() for each in counts.values()):
+        return ""
+    more = 2 * max(int(counts["s"]), int(counts["n"]))
+    return "-".join([*parts[:2], f"{int(counts['c']) + more}c", *parts[3:]])

@@ -1,0 +1,131 @@
+"""A node that is told what to do, and answers as the model has it.
+
+What belongs here: :class:`DryRunSession`, the node of a whole run, and :class:`DryRunNode`, that
+node for one scenario. What never does: commands; those are made where they are for a real run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from conformance.describe import step_text
+from conformance.oracle import ModelOracle
+from hil.inspection import kubelet_of
+from hil.observation import Observation
+from hil.safety import Change
+from hil.session.dry_run.assumed import Assumed
+from hil.session.dry_run.ledger import Ledger
+from hil.session.dry_run.shell import DryRunExecutor, NotSent
+from hil.session.node import RealNode
+from hil.session.node_session import NodeSession, cpus_of
+from hil.session.scripts import Act
+from reference import Release
+from reference.steps import (
+    AskPodResources,
+    AwaitCrashLoop,
+    Delete,
+    KubeletConfig,
+    OfflineCPUs,
+    OnlineCPUs,
+    Reboot,
+    Spin,
+    Start,
+    Step,
+    TamperQuota,
+)
+from reference.view import View
+from topologies import Machine
+
+
+class DryRunSession(NodeSession):
+    """:class:`hil.session.node_session.NodeSession` that nothing is asked: its state file, at
+    first, is what the facts have; from then on what the scenario's node assumes."""
+
+    def __init__(self, *words: Any, executor: DryRunExecutor, ledger: Ledger, **named: Any) -> None:
+        name, facts, distribution = words
+        super().__init__(name, executor, facts, distribution, **named)
+        self.ledger = ledger
+        self._told = executor
+        first = View(running=True, state_file=kubelet_of(facts).state_file)
+        own = Assumed(facts.online).look(first, ())
+        #: How often its kubelet was started.
+        self.starts = 0
+        #: Answers every look.
+        self.answer: Callable[[], Observation] = lambda: own
+
+    def act(self, act: Act, *, spin: bool = False, log: bool = False) -> Observation:
+        """Tell the act; what is assumed to come of it."""
+        self._told.looking(not act.changes and not act.script.strip() and not spin)
+        try:
+            super().act(act, spin=spin, log=log)
+        except NotSent:
+            return self.answer()
+        raise AssertionError("a dry run has sent something")
+
+
+class DryRunNode(RealNode):
+    """:class:`hil.session.node.RealNode` beside a model that says what comes of each step."""
+
+    def __init__(
+        self,
+        session: DryRunSession,
+        config: KubeletConfig,
+        fresh: Observation | None,
+        *,
+        machine: Machine,
+        machines: Callable[[str], Machine],
+        shaping: tuple[Change, ...] = (),
+    ) -> None:
+        super().__init__(session, config, fresh, machines=machines, shaping=shaping)
+        self._dry = session
+        self._oracle = ModelOracle(
+            machine, config, machines=machines, release=kubelet_of(session.facts).release
+        )
+        self._assumed = Assumed(
+            cpus_of(machine),
+            starts=session.starts,
+            pool_told=Release.parse(kubelet_of(session.facts).release).minor < 23,
+        )
+        self._view_of_model = View(running=False)
+        session.answer = self._answer
+
+    def do(self, step: Step) -> None:
+        """Tell what the step sends."""
+        self._dry.ledger.step = step_text(step)
+        self._assume(step)
+        super().do(step)
+
+    def settle(self, satisfied: Callable[[View], bool]) -> View:
+        """Nothing is waited for."""
+        return self._view()
+
+    def close(self) -> None:
+        """Tell what takes our pods away."""
+        if not self._closed:
+            self._dry.ledger.step = "delete the pods of this run"
+            for name in [*self._pods]:
+                self._assume(Delete(name))
+        super().close()
+
+    def _assume(self, step: Step) -> None:
+        self._view_of_model = self._oracle.after(step) or self._view_of_model
+        assumed = self._assumed
+        assumed.spun, assumed.asked = isinstance(step, Spin), isinstance(step, AskPodResources)
+        match step:
+            case Start() if self._fresh is None:
+                self._dry.starts += 1
+                assumed.starts, assumed.restarts = self._dry.starts, 0
+            case AwaitCrashLoop():
+                assumed.restarts += 1
+            case Reboot(machine=machine):
+                assumed.online = cpus_of(self._machines(machine)) if machine else assumed.online
+            case OfflineCPUs(cpus=cpus):
+                assumed.online -= cpus
+            case OnlineCPUs(cpus=cpus):
+                assumed.online |= cpus
+            case TamperQuota(pod=pod, container=container, quota=quota):
+                assumed.quotas[self._pods[pod].uid, container] = quota
+
+    def _answer(self) -> Observation:
+        return self._assumed.look(self._view_of_model, [*self._ever.values()])

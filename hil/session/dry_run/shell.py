@@ -1,0 +1,75 @@
+"""A shell on which nothing runs, and hands that go through it."""
+
+from __future__ import annotations
+
+import threading
+
+from hil.safety import Change
+from hil.session.dry_run.ledger import Ledger
+from hil.session.executor import Executor
+from hil.transport.shell import DEADLINE, LIMIT, Done
+
+
+class NotSent(Exception):
+    """A command was told; there is no answer to it."""
+
+
+class DryRunShell:
+    """:class:`hil.transport.shell.Shell` that enters each script into a ledger instead of running
+    it. What a thread would send again and again by itself (a lease's renewal) is not entered."""
+
+    def __init__(self, name: str, ledger: Ledger) -> None:
+        self.name = name
+        self.trips = 0
+        #: What the next script is about.
+        self.changes: tuple[Change, ...] = ()
+        self.looks = False
+        self._ledger = ledger
+
+    def run(
+        self,
+        script: str,
+        *,
+        stdin: bytes = b"",
+        deadline: float = DEADLINE,
+        limit: int = LIMIT,
+    ) -> Done:
+        """As :meth:`hil.transport.shell.Shell.run`, but for the running: it ends well and says
+        nothing."""
+        if threading.current_thread() is threading.main_thread():
+            self.trips += 1
+            self._ledger.add(self.name, script, stdin=stdin, changes=self.changes, looks=self.looks)
+        return Done(0, b"", b"")
+
+    def close(self) -> None:
+        """As :meth:`hil.transport.shell.Shell.close`."""
+
+
+class DryRunExecutor:
+    """:class:`hil.session.executor.Executor` that act through ``inner``, of whose shell nothing is
+    known afterwards: each act ends with :class:`NotSent`."""
+
+    def __init__(self, inner: Executor, shell: DryRunShell | None = None) -> None:
+        self._inner = inner
+        self._shell = shell
+
+    @property
+    def trips(self) -> int:
+        """See :class:`hil.session.executor.Executor`."""
+        return self._inner.trips
+
+    def looking(self, looks: bool) -> None:
+        """Whether the next act only looks."""
+        if self._shell is not None:
+            self._shell.looks = looks
+
+    def act(self, script: str, *changes: Change, deadline: float) -> Done:
+        """See :class:`hil.session.executor.Executor`, but for the answer."""
+        if self._shell is not None:
+            self._shell.changes = changes
+        try:
+            self._inner.act(script, *changes, deadline=deadline)
+        finally:
+            if self._shell is not None:
+                self._shell.changes, self._shell.looks = (), False
+        raise NotSent

@@ -1,0 +1,39 @@
+"""The walk: one scenario after the other, as far as assumptions carry.
+
+What belongs here: what is told of each scenario. What never does: a verdict; a dry run has none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from conformance.judge import Case, judge
+from conformance.oracle import ModelOracle
+from conformance.verdict import Verdict
+from hil.safety import risk_of
+from hil.session.dry_run.ledger import Ledger
+from hil.session.dry_run.subject import DryRunSubject
+
+
+def walk(cases: Iterable[Case], subject: DryRunSubject, ledger: Ledger) -> int:
+    """Tell what each scenario would send. One that does not apply, or is not allowed, is told with
+    its reason; so is one that could not be walked to its end. How many would be run."""
+    walked = 0
+
+    def oracle(*args: Any, **kwargs: Any) -> ModelOracle:
+        return ModelOracle(*args, release=subject.info.release, **kwargs)
+
+    for case in cases:
+        ledger.scenario = case.scenario.id
+        ledger.risk = risk_of(case.scenario.capabilities).value
+        ledger.step = "before its first step"
+        result = judge(case, subject, oracle=oracle, release=subject.info.release).result
+        if result.verdict == Verdict.SKIP.value:
+            ledger.skipped(result.reason)
+            continue
+        walked += 1
+        if result.verdict != Verdict.PASS.value:
+            ledger.note(f"not walked to its end: {result.reason}")
+    ledger.scenario = ledger.risk = ""
+    return walked

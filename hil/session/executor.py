@@ -1,0 +1,49 @@
+"""Executor: changes and a script, in one round trip.
+
+What belongs here: the one door through which scenarios act on a node. Whoever holds a real node
+acts through its guard (:class:`GuardedExecutor`), which journals every change before it is made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Protocol
+
+from hil.safety import Change, Guarded
+from hil.transport.shell import Done, Shell
+
+
+class Executor(Protocol):
+    """Acts on a node."""
+
+    @property
+    def trips(self) -> int:
+        """Round trips so far."""
+
+    def act(self, script: str, *changes: Change, deadline: float) -> Done:
+        """Make the changes in order, then run the script. Raises what the shell raises, and
+        :class:`hil.transport.shell.NodeUnfit` where a change could not be made."""
+
+
+class GuardedExecutor:
+    """Acts through a guard."""
+
+    def __init__(self, shell: Shell, guarded: Guarded) -> None:
+        self._shell = shell
+        self._guarded = guarded
+
+    @property
+    def trips(self) -> int:
+        """See :class:`Executor`."""
+        return self._shell.trips
+
+    def act(self, script: str, *changes: Change, deadline: float) -> Done:
+        """See :class:`Executor`."""
+        if changes:
+            return self._guarded.change(*changes, then=script)
+        return self._shell.run(script, deadline=deadline)
+
+
+def unique(changes: Iterable[Change]) -> tuple[Change, ...]:
+    """The changes without repetitions, in order."""
+    return tuple(dict.fromkeys(changes))

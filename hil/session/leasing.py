@@ -1,0 +1,85 @@
+"""Taking a node, and giving it back as it was.
+
+What belongs here: the guard around a node, and what has to be undone in which order. What never
+does: how anything is undone (:mod:`hil.safety`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from conformance.subject import SubjectLostError
+from hil.distributions import distribution_of
+from hil.inspection import NodeFacts
+from hil.pods import Image
+from hil.pods.apiserver.opening import pod_source_for
+from hil.safety import Guarded, NotRestored, Risk
+from hil.session.booting import booter
+from hil.session.executor import GuardedExecutor
+from hil.session.node_session import NodeSession
+from hil.transport import NodeAddress
+from hil.transport.shell import NodeError, NodeUnreachable, Shell
+
+#: Seconds that a slow machine may take to forget our pods, once their manifests are gone.
+_SETTLE: Final = 120.0
+
+
+@dataclass(frozen=True, slots=True)
+class LeasedNode:
+    """A node that is ours."""
+
+    session: NodeSession
+    guarded: Guarded
+
+    def give_back(self) -> None:
+        """Take our pods away and restore it. Raises :class:`hil.safety.NotRestored` and what the
+        shell raises."""
+        try:
+            self.session.pod_source.close()
+        except NodeError as error:
+            self._leave()
+            left = f"pods of this run may be left in its cluster: {error}"
+            raise NotRestored(self.session.name, [left]) from error
+        self._leave()
+
+    def _leave(self) -> None:
+        try:
+            self.guarded.__exit__(None, None, None)
+        except NotRestored as error:
+            # A run that is ended while its node is off; the lab can switch it on.
+            if not (isinstance(error.__cause__, NodeUnreachable) and self.session.in_lab):
+                raise
+            try:
+                self.session.switch_on()
+            except SubjectLostError:
+                raise error from None
+            self.guarded.__exit__(None, None, None)
+
+
+def lease_node(
+    address: NodeAddress, shell: Shell, facts: NodeFacts, *, risk: Risk, image: Image
+) -> LeasedNode:
+    """Take a node for a run. Raises :class:`hil.transport.shell.NodeUnfit`,
+    :class:`hil.safety.NodeBusy` and what the shell and an API server raise."""
+    static = address.kubeconfig is None
+    guarded = Guarded(shell, facts, risk, allow=address.allow, static_pods=static, settle=_SETTLE)
+    guarded.__enter__()
+    try:
+        # The lease is ours: what a run before left in the cluster may go.
+        pod_source = pod_source_for(address, facts, image)
+        session = NodeSession(
+            address.name,
+            GuardedExecutor(shell, guarded),
+            facts,
+            distribution_of(facts, named=address.distribution),
+            risk=risk,
+            image=image,
+            pod_source=pod_source,
+            boot=booter(address, shell),
+            spec=address.lab,
+        )
+    except BaseException:
+        guarded.__exit__(None, None, None)
+        raise
+    return LeasedNode(session, guarded)

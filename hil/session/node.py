@@ -1,0 +1,348 @@
+"""A real node for one scenario (:class:`conformance.subject.NodeUnderTest`).
+
+What belongs here: which act a step is, and when its effects are seen. What never does: shell
+(:mod:`hil.session.scripts`), and what is made of a look (:mod:`hil.session.views`).
+
+A step is one round trip: changes, a wait on the node for its effect, and a look. Only where that
+look is not what is wanted yet, more round trips watch the node, each until something changes.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+
+import topologies
+from conformance.subject import SubjectLostError, SubjectUnable
+from hil.observation import ContainerObserved, Observation, Places, PodResources
+from hil.safety import Change, SetOnline
+from hil.session import scripts
+from hil.session.node_session import NodeSession, lost
+from hil.session.scripts import Act
+from hil.session.views import Refusal, cpus_by_pod, refusal, view_of
+from reference import CPUSet
+from reference.steps import (
+    Apply,
+    AskPodResources,
+    AwaitCrashLoop,
+    AwaitReconcile,
+    Configure,
+    DaemonReload,
+    Delete,
+    KillContainer,
+    KubeletConfig,
+    OfflineCPUs,
+    OnlineCPUs,
+    Pod,
+    Reboot,
+    RemoveState,
+    RestartRuntime,
+    Spin,
+    Start,
+    Step,
+    Stop,
+    Tamper,
+    TamperQuota,
+    WriteState,
+)
+from reference.view import View
+from topologies import Machine
+
+
+class RealNode:
+    """One scenario's node. It is down until the first ``Start``; where the kubelet runs already,
+    fresh and with the wanted configuration, that start is a look."""
+
+    def __init__(
+        self,
+        session: NodeSession,
+        config: KubeletConfig,
+        fresh: Observation | None,
+        *,
+        machines: Callable[[str], Machine] = topologies.machine,
+        shaping: tuple[Change, ...] = (),
+    ) -> None:
+        """``fresh``: the last look at a kubelet that is as a new one; ``None``: it is stopped and
+        its state removed at the first start, after the changes that ``shaping`` the machine."""
+        self._machines = machines
+        self._shaping = shaping
+        self._session = session
+        self._config = config
+        self._fresh = fresh
+        self._pods: dict[str, Pod] = {}
+        self._ever: dict[str, Pod] = {}
+        self._called: dict[str, tuple[str, str]] = {}
+        self._asking = False
+        self._up = False
+        self._clean_start = fresh is None
+        self._refused: Refusal | None = None
+        self._invocation = ""
+        self._look = fresh
+        self._closed = False
+
+    # ---- steps ----------------------------------------------------------------------------
+
+    def do(self, step: Step) -> None:
+        """Carry the step out; see :class:`conformance.subject.NodeUnderTest`."""
+        if self._closed:
+            raise SubjectLostError("the node is closed")
+        self._asking = isinstance(step, AskPodResources)
+        match step:
+            case Start():
+                self._start()
+            case Stop(kill=kill):
+                self._stop(kill)
+            case Apply(pod=pod):
+                self._apply(pod)
+            case Delete(pod=name, force=force):
+                self._delete(name, force)
+            case Configure(config=config):
+                self._require_down(step)
+                self._config = config
+            case Reboot(machine=machine):
+                self._require_down(step)
+                self._reboot(machine)
+            case Spin():
+                self._act(Act(), spin=True)
+            case AskPodResources():
+                self._act(Act(ask=True))
+            case AwaitReconcile():
+                self._act(Act(f"sleep {2 * self._session.reconcile_period + 1:g}"))
+            case _:
+                self._act(self._simple(step))
+
+    def _simple(self, step: Step) -> Act:
+        session, places = self._session, self._session.places
+        match step:
+            case RemoveState():
+                self._require_down(step)
+                return scripts.remove_state(places)
+            case WriteState(text=text):
+                self._require_down(step)
+                given = session.pod_source.as_given(text, self._config)
+                return scripts.write_state(places, given)
+            case Tamper(pod=pod, container=container, cpus=cpus):
+                return scripts.tamper(places, self._container(pod, container), cpus)
+            case TamperQuota(pod=pod, container=container, quota=quota):
+                return scripts.tamper_quota(places, self._container(pod, container), quota)
+            case KillContainer(pod=pod, container=container):
+                found = self._container(pod, container)
+                return scripts.kill_container(found, self._pods[pod], session.patience.effect)
+            case RestartRuntime():
+                return scripts.restart_runtime(session.runtime_unit, session.patience.start)
+            case DaemonReload():
+                return Act("systemctl daemon-reload")
+            case AwaitCrashLoop():
+                restarts = self._look.service.restarts if self._look else 0
+                return scripts.crash_loop(restarts, session.patience.start)
+            case OfflineCPUs(cpus=cpus):
+                return Act(changes=tuple(SetOnline(cpu, False) for cpu in sorted(cpus)[::-1]))
+            case OnlineCPUs(cpus=cpus):
+                return Act(changes=tuple(SetOnline(cpu, True) for cpu in sorted(cpus)))
+        raise SubjectUnable(f"the step {type(step).__name__} is not for a real node")
+
+    def _start(self) -> None:
+        if self._up:
+            return
+        if self._fresh is not None:
+            self._look, self._fresh = self._fresh, None
+            self._up = True
+        else:
+            self._session.require_restarts()
+            pods = tuple(self._pods.values())
+            act = self._session.start(self._config, pods, self._clean_start, self._shaping)
+            self._clean_start, self._shaping = False, ()
+            self._up, self._refused = True, None
+            self._act(act)
+            self._note_refusal()
+        assert self._look is not None
+        self._invocation = self._look.service.invocation
+
+    def _note_refusal(self) -> None:
+        look = self._look
+        assert look is not None
+        if look.service.pid == 0 or look.service.restarts > 0:
+            self._up, self._refused = False, refusal(look)
+        elif not look.reached:
+            raise SubjectLostError(
+                f"the kubelet is not up after {self._session.patience.start:g} s, "
+                "and has not given up",
+                evidence=look.log,
+            )
+
+    def _stop(self, kill: bool) -> None:
+        self._session.require_restarts()
+        self._flush()
+        self._up, self._refused = False, None
+        self._act(self._session.stop(kill=kill))
+
+    def _flush(self) -> None:
+        """A kubelet that was found fresh counts as down, and now it must be."""
+        self._fresh = None
+
+    def _apply(self, pod: Pod, script: str = "") -> None:
+        session = self._session
+        session.require_room(pod, self._look)
+        pod_source = session.pod_source
+        with lost(session.name):
+            there, changes = pod_source.create(pod)
+            self._pods[pod.name] = self._ever[there.uid] = there
+            if self._up:
+                pod_source.await_settled([there])
+        act = scripts.apply(
+            there,
+            changes,
+            awaited=self._up and pod_source.static,
+            seconds=session.patience.effect,
+        )
+        self._act(replace(act, script=script))
+
+    def _delete(self, name: str, force: bool) -> None:
+        pod = self._pods.pop(name)
+        session = self._session
+        with lost(session.name):
+            # Nobody would ask a kubelet that is down.
+            changes = session.pod_source.delete(pod, force=force or not self._up)
+        self._act(
+            scripts.delete(
+                pod,
+                changes,
+                up=self._up,
+                force=force and session.pod_source.static,
+                seconds=session.patience.effect,
+            )
+        )
+
+    def _reboot(self, machine: str) -> None:
+        self._refused = None
+        self._look = self._session.reboot(self._machines(machine) if machine else None)
+
+    def _container(self, pod: str, container: str) -> ContainerObserved:
+        uid = self._pods[pod].uid if pod in self._pods else ""
+        for found in self._look.containers if self._look else ():
+            if (found.uid, found.name) == (uid, container):
+                return found
+        raise SubjectLostError(f"no running container {pod}/{container}")
+
+    def _require_down(self, step: Step) -> None:
+        """A crash loop counts as down; then it is ended first."""
+        if self._up:
+            raise SubjectLostError(f"{type(step).__name__} while the kubelet runs")
+        if self._refused is not None and self._look is not None and self._look.service.active:
+            self._act(self._session.stop(kill=False))
+
+    def _act(self, act: Act, *, spin: bool = False) -> None:
+        self._look = self._session.act(act, spin=spin)
+        for one in self._look.containers:
+            self._called[one.uid] = (one.namespace, one.pod)
+
+    # ---- views ----------------------------------------------------------------------------
+
+    def view(self) -> View:
+        """What can be seen now; see :class:`reference.view.View`. Raises :class:`SubjectUnable`
+        where the last step was to ask what cannot be asked."""
+        self._act(Act(ask=self._asking))
+        return self._view()
+
+    def _view(self) -> View:
+        look = self._look
+        if look is None:
+            return View(running=False)
+        running, refused = self._up, self._refused
+        if running and look.service.invocation != self._invocation and self._invocation:
+            running, refused = False, Refusal("the kubelet ended by itself", None)
+        elif running and not look.service.running:
+            running, refused = False, refusal(look)
+        pods = [*self._pods.values()]
+        gone = [pod for uid, pod in self._ever.items() if all(uid != one.uid for one in pods)]
+        seen = view_of(look, [*pods, *gone], running=running, refused=refused)
+        shown = {name: one for name, one in seen.pods.items() if name in self._pods}
+        return View(
+            running=seen.running,
+            error=seen.error,
+            exit_status=seen.exit_status,
+            pods=shown,
+            assignments=seen.assignments,
+            shared_pool=seen.shared_pool,
+            state_file=self._session.pod_source.as_stated(seen.state_file, self._config),
+            cpusets=seen.cpusets,
+            enforced=seen.enforced,
+            told=self._cpus_told(look.pod_resources, [*pods, *gone])
+            if running and self._asking
+            else None,
+        )
+
+    def _cpus_told(
+        self, pod_resources: PodResources | None, pods: list[Pod]
+    ) -> dict[str, dict[str, CPUSet]]:
+        if pod_resources is None or pod_resources.why:
+            why = pod_resources.why if pod_resources is not None else "nobody asked it"
+            raise SubjectUnable(f"the kubelet's pod-resources socket cannot be read: {why}")
+        return cpus_by_pod(pod_resources, self._called, pods)
+
+    def settle(self, satisfied: Callable[[View], bool]) -> View:
+        """Watch until ``satisfied``, or until nothing more can come: the patience for an effect is
+        at its end, or the kubelet is down and nothing changes any more."""
+        patience = self._session.patience
+        deadline = time.monotonic() + (patience.effect if self._up else patience.rest)
+        while True:
+            view = self._view()
+            left = deadline - time.monotonic()
+            if self._look is None or satisfied(view) or left <= 0:
+                return view
+            if self._asking:  # what it tells is no part of what can be watched
+                self._act(Act("sleep 1", ask=True))
+                continue
+            seconds = max(1.0, min(left, patience.watch))
+            goal = f"pin_changed '{self._look.print}'"
+            self._act(Act(goal=goal, seconds=seconds))
+
+    def evidence(self) -> str:
+        """The kubelet's last lines, and every container's cgroups as the kernel has them."""
+        look = self._look if self._closed else self._session.act(Act(), log=True)
+        if look is None:
+            return ""
+        return "\n".join([*look.log.splitlines()[-60:], *map(_told, look.containers)])
+
+    def close(self) -> None:
+        """Take our pods away. May be called twice."""
+        if self._closed:
+            return
+        self._closed = True
+        self._session.give_back(self._config if self._up else None, [*self._pods.values()])
+
+    def containers(self) -> tuple[ContainerObserved, ...]:
+        """Our containers, as last seen."""
+        uids = {pod.uid for pod in self._pods.values()}
+        seen = self._look.containers if self._look else ()
+        return tuple(one for one in seen if one.uid in uids)
+
+    def run(self, script: str) -> str:
+        """Run what is no step; what it wrote."""
+        self._act(Act(script))
+        return self._look.notes.get("before", "") if self._look else ""
+
+    def apply_and_run(self, pod: Pod, script: str) -> str:
+        """Put a pod's manifest in place, and run a script at once; what it wrote."""
+        self._apply(pod, script)
+        return self._look.notes.get("before", "") if self._look else ""
+
+    @property
+    def places(self) -> Places:
+        """Where things are on it."""
+        return self._session.places
+
+    @property
+    def reconcile_period(self) -> float:
+        """In seconds."""
+        return self._session.reconcile_period
+
+
+def _told(container: ContainerObserved) -> str:
+    levels = "; ".join(
+        f"{one.path}: cpuset {one.cpus if one.cpus else '(empty)'}, effective {one.effective}"
+        for one in container.levels
+    )
+    tasks = ", ".join(sorted({str(cpus) for cpus in container.tasks.values()}))
+    return f"container {container.name} (pid {container.pid}): {levels}; tasks may run on {tasks}"

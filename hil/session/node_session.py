@@ -1,0 +1,394 @@
+"""One node of a run, held from the run's beginning to its end.
+
+What belongs here: what is kept between scenarios (which configuration lies on the node, whether its
+kubelet is as a new one), what a user allowed, and the round trip itself. What never does: the steps
+of one scenario (:mod:`hil.session.node`).
+
+A kubelet is as a new one when it runs with the wanted configuration, knows no pod of ours, and its
+state file has no entry. Scenarios that follow one another then share it, which saves its restart;
+their pods have uids of their own (:attr:`conformance.lockstep.LockstepNode`), because a kubelet
+remembers what a uid had asked for.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import uuid
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from shlex import quote
+
+import topologies
+from conformance.discovered import info_of
+from conformance.subject import SubjectLostError, SubjectSetupError, SubjectUnable
+from hil.distributions import Distribution
+from hil.inspection import NodeFacts, kubelet_of
+from hil.observation import Observation, Places, Process, look, marker, read_observation
+from hil.pods import Image, PodSource, StaticPods, refuse_if_crowded
+from hil.safety import Change, Risk, SetOnline, WriteFile
+from hil.session import scripts
+from hil.session.booting import Boot, larger_spec
+from hil.session.executor import Executor
+from hil.session.scripts import Act
+from hil.transport.shell import NodeError
+from reference import NEWEST, CPUSet
+from reference.cpumanager.cpu_manager import reserved_milli_cpus
+from reference.cpumanager.state.state_checkpoint import glance
+from reference.steps import KubeletConfig, Pod
+from topologies import Machine
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """How long a node is waited for, in seconds: ``start`` for a kubelet to come up or give up,
+    ``effect`` for what a step sets off, ``rest`` for a kubelet that is down to come to rest, and
+    ``watch`` for a change in one round trip."""
+
+    start: float = 200.0
+    effect: float = 120.0
+    rest: float = 3.0
+    watch: float = 20.0
+
+
+class NodeSession:
+    """A node with a kubelet whose policy is static, ours for a while.
+
+    ``executor`` act on it; ``boot`` is ``None`` where it must not be booted again, ``spec`` what
+    the lab made it as (``""``: it is no node of the lab).
+    """
+
+    def __init__(
+        self,
+        name: str,
+        executor: Executor,
+        facts: NodeFacts,
+        distribution: Distribution,
+        *,
+        risk: Risk,
+        image: Image,
+        pod_source: PodSource | None = None,
+        patience: Patience | None = None,
+        boot: Boot | None = None,
+        spec: str = "",
+    ) -> None:
+        self.name = name
+        self.facts = facts
+        self.distribution = distribution
+        self.risk = risk
+        self.image = image
+        self.patience = patience or Patience()
+        self.places = Places.of(facts)
+        self.pod_source = pod_source or StaticPods(self.places.manifests, image)
+        self.machine: Machine = replace(facts.machine, name=name)
+        self.own_config = kubelet_of(facts).config
+        self.scenarios = 0
+        self._executor = executor
+        self._boot = boot
+        self._spec = spec
+        self._booted_as = spec
+        self._offline = CPUSet()
+        self._brought: set[str] = set()
+        self._present: KubeletConfig | None = self.own_config
+        self._last: Observation | None = None
+        self._process: Process | None = None
+        self._leaving: tuple[Pod, ...] = ()
+
+    # ---- what is known --------------------------------------------------------------------
+
+    @property
+    def trips(self) -> int:
+        """Round trips so far."""
+        return self._executor.trips
+
+    @property
+    def runtime_unit(self) -> str:
+        """The runtime's unit."""
+        return "crio.service" if self.facts.runtime.name == "cri-o" else "containerd.service"
+
+    @property
+    def reconcile_period(self) -> float:
+        """``cpuManagerReconcilePeriod``, in seconds; the kubelet's default is 10."""
+        text = kubelet_of(self.facts).settings.get("cpuManagerReconcilePeriod")
+        return _seconds(str(text)) if text else 10.0
+
+    # ---- for a scenario -------------------------------------------------------------------
+
+    def require_restarts(self) -> None:
+        """Raise :class:`SubjectUnable` where the kubelet must not be restarted."""
+        if self.risk < Risk.KUBELET_RESTART:
+            raise SubjectUnable(f"needs the kubelet restarted; --max-risk is {self.risk.value}")
+
+    def require_room(self, pod: Pod, seen: Observation | None) -> None:
+        """A static pod evicts others' pods to have room; any other is refused without."""
+        if seen is None:
+            return
+        capacity = 1000 * len(seen.online) - reserved_milli_cpus(self.own_config)
+        try:
+            everybody = self.pod_source.all_pods(seen.pods)
+            if everybody:
+                refuse_if_crowded(pod, everybody, capacity, static=self.pod_source.static)
+        except NodeError as error:
+            raise SubjectUnable(str(error)) from error
+
+    def fresh(self, config: KubeletConfig) -> Observation | None:
+        """The look at a kubelet that is as a new one with this configuration; ``None`` where it
+        has to be stopped and started for that. Raises :class:`SubjectUnable` where it may not be,
+        and :class:`SubjectSetupError` where the node holds pinned pods of others."""
+        if config != self._present or self._last is None:
+            if self.risk < Risk.KUBELET_RESTART and config != self.own_config:
+                raise SubjectUnable(
+                    "needs another kubelet configuration than the node's own; "
+                    f"--max-risk is {self.risk.value}"
+                )
+            if config != self._present:
+                return None
+        if self._leaving:
+            self._last = self._remove(self._leaving)
+        seen = self._last or self.act(Act())
+        self._last = None
+        if self._is_fresh(seen):
+            return seen
+        if self.risk < Risk.KUBELET_RESTART:
+            raise SubjectSetupError(f"{self.name}: {_why_not_fresh(seen)}")
+        return None
+
+    @staticmethod
+    def _is_fresh(seen: Observation) -> bool:
+        return not _why_not_fresh(seen)
+
+    def start(
+        self,
+        config: KubeletConfig,
+        pods: tuple[Pod, ...],
+        clean: bool,
+        shaping: tuple[Change, ...] = (),
+    ) -> Act:
+        """Stop what runs, put the configuration in place, and start. ``clean``: without a state
+        file and without manifests that a scenario before left."""
+        act = scripts.start(
+            self.places,
+            self.distribution.start(self.facts),
+            pods,
+            self.patience.start,
+            # Only a kubelet that lists its pods tells of one that it rejects.
+            awaited=self.pod_source.static or bool(self.places.pods_url),
+        )
+        stop = self.distribution.stop(self.facts)
+        changes: tuple[Change, ...] = shaping
+        if clean:
+            staying = {pod.name for pod in pods}
+            going = [pod for pod in self._leaving if pod.name not in staying]
+            changes += self._without(going, force=True)
+            self._leaving = ()
+            stop += scripts.KILL_TASKS
+        if config != self._present:
+            changes += self.distribution.configure(self.facts, config)
+            self._present = config
+        # What lay there before this run is the guard's to sweep, not ours.
+        left = [*sorted(self._brought)] if clean and not pods else []
+        files = [self.places.state_file, *left] if clean else []
+        remove = f"rm -f {' '.join(map(quote, files))}" if files else ""
+        return replace(act, script=f"{stop}\n{remove}\n{act.script}", changes=changes)
+
+    def stop(self, *, kill: bool) -> Act:
+        """Stop the kubelet."""
+        stop = self.distribution.stop(self.facts)
+        return (
+            scripts.kill(self.distribution.kill(self.facts), stop) if kill else scripts.stop(stop)
+        )
+
+    def give_back(self, config: KubeletConfig | None, pods: Sequence[Pod]) -> None:
+        """A scenario is over: its pods go, at the latest with the next one's beginning. ``config``
+        is what a kubelet that runs has."""
+        self.scenarios += 1
+        self._last = None
+        if self._booted_as != self._spec:
+            self._boot_as(self._spec)
+            config = None
+        if self._offline:
+            config = None
+        if config is not None:
+            # The next scenario may restart the kubelet anyway, and nobody waits for them to go.
+            self._leaving = tuple(pods)
+            return
+        self._present = None
+        online = (SetOnline(cpu, True) for cpu in self._offline)
+        with contextlib.suppress(SubjectLostError):
+            self.act(Act(changes=(*self._without(pods, force=True), *online)))
+
+    def _without(self, pods: Iterable[Pod], *, force: bool) -> tuple[Change, ...]:
+        """The changes after which the kubelet has these pods no more. Raises
+        :class:`SubjectLostError`."""
+        with lost(self.name):
+            return tuple(one for pod in pods for one in self.pod_source.delete(pod, force=force))
+
+    def _remove(self, pods: tuple[Pod, ...]) -> Observation:
+        """Take pods away from a kubelet that runs, and wait until it has forgotten them."""
+        self._leaving = ()
+        script = (
+            'pin_none() { [ -z "$(pin_ours)" ] && pin_empty; }\n'
+            f"pin_empty() {{ ! grep -qsE '{_uids(pods)}' {self.places.state_file}; }}"
+        )
+        changes = self._without(pods, force=False)
+        return self.act(Act(script, changes, goal="pin_none", seconds=self.patience.effect))
+
+    def larger(self) -> Machine | None:
+        """A machine like this one with more CPUs, which the lab can boot it as."""
+        spec = larger_spec(self._spec) if self._boot is not None else ""
+        return topologies.machine(spec) if spec else None
+
+    def shaping(self, machine: Machine) -> tuple[Change, ...]:
+        """The changes after which the node, its kubelet down, has the CPUs of ``machine``: itself
+        without some of its CPUs. Raises :class:`SubjectUnable` for any other machine."""
+        wanted = cpus_of(machine)
+        whole = cpus_of(self.machine)
+        gone = whole - wanted
+        like = topologies.offline(self.machine, gone) if gone else self.machine
+        if not wanted <= whole or like.digest != machine.digest:
+            raise SubjectUnable(f"{machine.name} is not this node, nor this node with CPUs offline")
+        if gone and (self.risk < Risk.CPU_OFFLINE or self.places.cgroup != 2):
+            raise SubjectUnable(f"needs CPUs taken offline; --max-risk is {self.risk.value}")
+        off = (SetOnline(cpu, False) for cpu in sorted(gone - self._offline, reverse=True))
+        on = (SetOnline(cpu, True) for cpu in self._offline - gone)
+        return (*on, *off)
+
+    def reboot(self, machine: Machine | None) -> Observation:
+        """Boot the node again, as ``machine`` where one is given. The kubelet is down then, and no
+        container runs. Raises :class:`SubjectUnable`."""
+        if self._boot is None:
+            raise SubjectUnable(
+                "needs a reboot of the node, which is not allowed or not configured"
+            )
+        spec = machine.name if machine is not None and machine.name == self._larger_spec else ""
+        changes: tuple[Change, ...] = ()
+        shape = machine or self._shape
+        self._boot_as(spec or (self._spec if self._booted_as != self._spec else ""))
+        if not spec:
+            changes = self.shaping(shape)
+        act = self.stop(kill=False)
+        script = f"{act.script}{scripts.KILL_TASKS}"
+        quiet = 'pin_quiet() { [ -z "$(pin_tasks)" ]; }'
+        return self.act(
+            Act(f"{script}\n{quiet}", changes, goal="pin_quiet", seconds=self.patience.effect)
+        )
+
+    @property
+    def in_lab(self) -> bool:
+        """Whether the lab can switch it on."""
+        return bool(self._spec) and self._boot is not None
+
+    def switch_on(self) -> None:
+        """Boot a node of the lab as what it was made, whatever state it is in. Raises
+        :class:`SubjectLostError`."""
+        self._boot_as(self._spec)
+
+    @property
+    def _larger_spec(self) -> str:
+        return larger_spec(self._spec) if self._spec else ""
+
+    @property
+    def _shape(self) -> Machine:
+        """Itself, as scenarios have left it."""
+        return topologies.offline(self.machine, self._offline) if self._offline else self.machine
+
+    def _boot_as(self, spec: str) -> None:
+        assert self._boot is not None
+        try:
+            self._boot(spec)
+        except NodeError as error:
+            raise SubjectLostError(f"{self.name}: {error}", evidence=error.evidence) from error
+        self._booted_as = spec or self._booted_as
+        self._process = None  # its number, and its time since boot, may come again
+        self._offline = CPUSet()  # a boot brings every CPU online
+
+    # ---- the round trip -------------------------------------------------------------------
+
+    def act(self, act: Act, *, spin: bool = False, log: bool = False) -> Observation:
+        """Carry an act out, wait for its goal, and look: one round trip.
+
+        Raises :class:`SubjectLostError` where the node could not be reached or the script failed.
+        """
+        mark = marker()
+        script = look(
+            self.places,
+            mark,
+            known=self._process,
+            before=act.script,
+            goal=act.waiting,
+            spin=spin,
+            ask=act.ask,
+            log=2 if log else 1,
+        )
+        # Beyond what the script waits by itself, a slow node needs time for the look.
+        deadline = act.seconds + 120.0
+        for change in act.changes:
+            if isinstance(change, WriteFile) and change.path.startswith(self.places.manifests):
+                self._brought.add(change.path)
+            if isinstance(change, SetOnline):
+                one = CPUSet([change.cpu])
+                self._offline = self._offline - one if change.online else self._offline | one
+        with lost(self.name):
+            done = self._executor.act(script, *act.changes, deadline=deadline)
+            seen = read_observation(done.text, mark)
+            self._process = seen.process
+            seen = replace(seen, pods=self.pod_source.listed(seen.pods))
+        if seen.notes.get("failed"):
+            raise SubjectLostError(f"{self.name}: {seen.notes['failed']}")
+        return seen
+
+
+@contextlib.contextmanager
+def lost(name: str) -> Iterator[None]:
+    """What goes wrong inside with a node, or with its API server, ends a scenario untold."""
+    try:
+        yield
+    except NodeError as error:
+        raise SubjectLostError(f"{name}: {error}", evidence=error.evidence) from error
+
+
+def _why_not_fresh(seen: Observation) -> str:
+    """``""`` where the kubelet is as a new one."""
+    shared, entries = glance(seen.state_file)
+    if not seen.service.running:
+        return "its kubelet does not run"
+    if seen.containers:
+        return "pods of an earlier scenario are still there"
+    if entries:
+        held = CPUSet()
+        for containers in entries.values():
+            for cpus in containers.values():
+                held |= cpus
+        return f"pods of others hold exclusive CPUs ({held})"
+    if seen.state_file is None or not shared:
+        return "its kubelet has no state yet"
+    return ""
+
+
+def cpus_of(machine: Machine) -> CPUSet:
+    """The CPUs that are online on a machine."""
+    return CPUSet(info_of(machine.tree, release=NEWEST).cpu_topology().details)
+
+
+def _uids(pods: Sequence[Pod]) -> str:
+    return "|".join(pod.uid for pod in pods) or "no uid at all"
+
+
+def salt() -> str:
+    """What makes uids of this scenario its own."""
+    return uuid.uuid4().hex
+
+
+def _seconds(text: str) -> float:
+    """A Go duration as configurations have it: ``10s``, ``500ms``, ``1m0s``."""
+    units = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
+    total, number = 0.0, ""
+    rest = text
+    while rest:
+        if rest[0].isdigit() or rest[0] == ".":
+            number, rest = number + rest[0], rest[1:]
+            continue
+        unit = next((each for each in ("ms", "h", "m", "s") if rest.startswith(each)), "")
+        if not unit or not number:
+            return 10.0
+        total, number, rest = total + float(number) * units[unit], "", rest[len(unit) :]
+    return total

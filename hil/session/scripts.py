@@ -1,0 +1,187 @@
+"""What each step does on a node, as a script and what to wait for. Pure.
+
+What belongs here: POSIX shell made of facts, every value quoted. Functions ``pin_…`` are those of
+:mod:`hil.observation.script`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from shlex import quote
+from typing import Final
+
+from hil.observation import ContainerObserved, Places
+from hil.safety import Change, RemoveFile, WriteFile
+from reference import CPUSet
+from reference.steps import Kind, Pod
+
+#: With which lines kubelets of any release end; for ``grep -E``.
+_LAST_WORDS: Final = "^F[0-9]{4} |^Error|^panic|[Ff]ailed to (start Con|run [Kk])|command failed"
+
+#: Once the kubelet is down: no container of ours outlives the scenario that it was made for.
+KILL_TASKS: Final = "\npin_tasks | while read -r pin_n pin_d; do kill -9 $pin_n; done"
+
+
+@dataclass(frozen=True, slots=True)
+class Act:
+    """Changes, then ``script``, then a wait for ``goal`` of at most ``seconds``; ``ask``: the look
+    that follows asks at the pod-resources socket too."""
+
+    script: str = ""
+    changes: tuple[Change, ...] = ()
+    goal: str = ""
+    seconds: float = 0.0
+    ask: bool = False
+
+    @property
+    def waiting(self) -> str:
+        """The goal, with its bound."""
+        return f"pin_until {round(self.seconds)} {self.goal}" if self.goal else ""
+
+
+def pod_tasks(pod: Pod) -> int:
+    """How many tasks the runtime has of a pod that runs: its sandbox counts."""
+    return 1 + sum(each.kind is not Kind.INIT for each in pod.containers)
+
+
+def manifest_path(places: Places, file_name: str) -> str:
+    """Where the kubelet watches for a static pod."""
+    return f"{places.manifests.rstrip('/')}/{file_name}"
+
+
+def start(
+    places: Places,
+    start_script: str,
+    pods: tuple[Pod, ...],
+    seconds: float,
+    *,
+    awaited: bool = True,
+) -> Act:
+    """Start the kubelet: it is up once its CPU manager is (the device manager's socket comes after
+    it, ``cm/container_manager_linux.go``), it lists its pods, and those run or were refused; or it
+    has given up. Containers of pods that are gone must be gone as well."""
+    socket = quote(f"{places.root_dir}/device-plugins/kubelet.sock")
+    wanted = "".join(
+        f" && pin_started {quote(pod.uid)} {pod_tasks(pod)}" for pod in pods if awaited
+    )
+    known = "|".join(f"{pod.uid}|{pod.uid.replace('-', '_')}" for pod in pods) or "none of them"
+    script = f"""
+pin_up() {{ [ -S {socket} ] && pin_listed && pin_alone{wanted}; }}
+pin_listed() {{ [ -z "$pin_url" ] || pin_get >/dev/null; }}
+pin_alone() {{
+  pin_o=$(pin_ours)
+  [ -z "$pin_o" ] || ! grep -LE {quote(known)} $pin_o | grep -q .
+}}
+pin_lost() {{ case $(systemctl show -p MainPID -p NRestarts "$pin_unit") in
+  *MainPID=0*) return 0 ;; *NRestarts=0*) return 1 ;; *) return 0 ;; esac; }}
+pin_up_or_lost() {{ # as long as what was started lives, its service manager need not be asked
+  if [ -d "/proc/$pin_started_as" ] || ! pin_lost; then pin_up; else pin_last_words; fi
+}}
+pin_last_words() {{ # what it wrote reaches the journal a little later
+  pin_dead=MainPID=0
+  journalctl --sync 2>/dev/null
+  for pin_w in 1 2 3 4 5 6; do
+    pin_log | grep -qE '{_LAST_WORDS}' && break
+    sleep 0.5
+  done
+}}
+pin_main_in() {{ read -r pin_started_as 2>/dev/null <"$1/cgroup.procs"; }}
+rm -f {socket}
+# Its service manager may have started it anew by the time that somebody looks.
+pin_since=$(date +%s.%N)
+case $pin_since in *[!0-9.]*) pin_since=${{pin_since%%[!0-9]*}} ;; esac
+{start_script}
+pin_awaited={socket}
+# Its cgroup tells at once, where it is where systemd puts it.
+pin_main_in "$pin_mount/system.slice/$pin_unit" || pin_started_as=$(pin_main)
+[ "${{pin_started_as:-0}}" != 0 ] || pin_started_as=none
+"""
+    return Act(script, goal="pin_up_or_lost", seconds=seconds)
+
+
+def stop(stop_script: str) -> Act:
+    """SIGTERM, and stay down."""
+    return Act(stop_script)
+
+
+def kill(kill_script: str, stop_script: str) -> Act:
+    """SIGKILL, and stay down: its service manager would start it again."""
+    return Act(f"{kill_script}\n{stop_script}")
+
+
+def apply(pod: Pod, changes: tuple[Change, ...], *, awaited: bool, seconds: float) -> Act:
+    """Make the changes that bring the pod; awaited: until it runs or is refused."""
+    goal = f"pin_started {quote(pod.uid)} {pod_tasks(pod)}" if awaited else ""
+    return Act(changes=changes, goal=goal, seconds=seconds)
+
+
+def delete(pod: Pod, changes: tuple[Change, ...], *, up: bool, force: bool, seconds: float) -> Act:
+    """Make the changes that take the pod away; up: wait until it is gone. By force: its tasks are
+    killed, its sandbox among them, before the kubelet can."""
+    uid = quote(pod.uid)
+    killing = f"""
+pin_tasks | while read -r pin_n pin_d; do
+  grep -qsE {quote(f"{pod.uid}|{pod.uid.replace('-', '_')}")} "$pin_d/config.json" &&
+    kill -9 "$pin_n"
+done
+"""
+    return Act(
+        killing if force else "",
+        changes=changes,
+        goal=f"pin_gone {uid}" if up else "",
+        seconds=seconds,
+    )
+
+
+def tamper(places: Places, container: ContainerObserved, cpus: CPUSet) -> Act:
+    """Write another cpuset into the container's cgroup."""
+    own = next((one for one in container.own_levels if one.cpus), container.levels[0])
+    return Act(f"echo {quote(str(cpus))} >{quote(f'{places.mount}{own.path}/cpuset.cpus')}")
+
+
+def tamper_quota(places: Places, container: ContainerObserved, quota: int) -> Act:
+    """Write a quota into the container's cgroup."""
+    path = container.levels[0].path
+    if places.cgroup == 2:
+        return Act(f"echo {quota} 100000 >{quote(f'{places.mount}{path}/cpu.max')}")
+    return Act(f"echo {quota} >{quote(f'{places.cpu_mount}{path}/cpu.cfs_quota_us')}")
+
+
+def kill_container(container: ContainerObserved, pod: Pod, seconds: float) -> Act:
+    """SIGKILL for its first process; wait until another runs."""
+    script = f"""
+kill -9 {container.pid}
+pin_again() {{ [ ! -d /proc/{container.pid} ] &&
+  pin_running {quote(pod.uid)} {pod_tasks(pod)}; }}
+"""
+    return Act(script, goal="pin_again", seconds=seconds)
+
+
+def restart_runtime(unit: str, seconds: float) -> Act:
+    """Restart the runtime's unit; wait until the kubelet lists its pods again."""
+    script = f"""
+systemctl restart {quote(unit)} || exit 1
+pin_ready() {{ systemctl -q is-active {quote(unit)} && pin_get >/dev/null; }}
+"""
+    return Act(script, goal="pin_ready", seconds=seconds)
+
+
+def crash_loop(restarts: int, seconds: float) -> Act:
+    """Wait until the unit has been started once more, and has ended again."""
+    script = f"""
+pin_more() {{ [ "$(systemctl show -p NRestarts --value "$pin_unit")" -gt {restarts} ] &&
+  [ "$(pin_main)" = 0 ]; }}
+"""
+    return Act(script, goal="pin_more", seconds=seconds)
+
+
+def write_state(places: Places, text: str) -> Act:
+    """Replace the state file. It was kept in the journal when the node was taken."""
+    path = places.state_file
+    data = text.encode("utf-8", "surrogateescape")
+    return Act(changes=(WriteFile(path, data, mode=0o600),))
+
+
+def remove_state(places: Places) -> Act:
+    """Remove the state file."""
+    return Act(changes=(RemoveFile(places.state_file),))

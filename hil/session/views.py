@@ -1,0 +1,117 @@
+"""From what was seen of a node to the view that a scenario judges. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import TypeVar
+
+from conformance.subjects.kubelet import klog
+from hil.observation import ContainerObserved, Observation, PodResources
+from hil.pods import NoList, PodStatus, read_pods
+from reference import CPUSet
+from reference.cpumanager.state.state_checkpoint import glance
+from reference.steps import Kind, Pod
+from reference.view import Enforced, Phase, PodView, View
+from topologies.errors import one_line
+
+_T = TypeVar("_T")
+_REJECTED = "Failed"
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why a kubelet gave up, and its exit status (128 + the signal where one ended it)."""
+
+    error: str
+    exit_status: int | None
+
+
+def refusal(look: Observation) -> Refusal:
+    """Why the kubelet that this look shows gave up, from its own last lines."""
+    lines = look.log.splitlines()
+    errors = [line for line in lines if klog.is_error(line)]
+    code, status = look.ended or (look.service.exit_code, look.service.exit_status)
+    if status is not None and code in ("killed", "dumped"):
+        status += 128
+    return Refusal(klog.gave_up_because(lines, errors), status)
+
+
+def view_of(
+    look: Observation, pods: Collection[Pod], *, running: bool, refused: Refusal | None = None
+) -> View:
+    """The view: ``pods`` are ours; ``running`` is whether the kubelet is up by our own account (a
+    kubelet that its service manager starts again and again is not)."""
+    names = {pod.uid: pod.name for pod in pods}
+    shared, entries = glance(look.state_file)
+    ours = [each for each in look.containers if each.uid in names]
+    return View(
+        running=running,
+        error="" if running or refused is None else refused.error,
+        exit_status=None if running or refused is None else refused.exit_status,
+        pods=_pods(look, pods) if running else {},
+        assignments={names.get(uid, uid): containers for uid, containers in entries.items()},
+        shared_pool=shared,
+        state_file=look.state_file,
+        cpusets=_by_pod(names, {_key(each): each.cpuset for each in ours}),
+        enforced=_by_pod(names, {_key(each): _enforced(each) for each in ours}),
+    )
+
+
+def cpus_by_pod(
+    pod_resources: PodResources, called: Mapping[str, tuple[str, str]], pods: Collection[Pod]
+) -> dict[str, dict[str, CPUSet]]:
+    """What the kubelet tells of ``pods``, by their names. ``called``: by uid, namespace and name
+    of each pod that was ever seen to run; a namespace that is not known (``""``) may be any."""
+    names = {called[pod.uid]: pod.name for pod in pods if pod.uid in called}
+    found: dict[str, dict[str, CPUSet]] = {}
+    for (namespace, name), containers in pod_resources.pods.items():
+        ours = names.get((namespace, name), names.get(("", name)))
+        if ours is not None:
+            mine = found.setdefault(ours, {})
+            for container, cpus in containers.items():
+                shown = one_line(container)
+                mine[shown] = mine.get(shown, CPUSet()) | cpus
+    return found
+
+
+def _key(container: ContainerObserved) -> tuple[str, str]:
+    return container.uid, container.name
+
+
+def _enforced(container: ContainerObserved) -> Enforced:
+    return Enforced(
+        cpus=container.effective,
+        allowed=container.allowed,
+        ran_on=container.ran_on,
+        quota=container.quota,
+    )
+
+
+def _by_pod(
+    names: Mapping[str, str], values: Mapping[tuple[str, str], _T]
+) -> dict[str, dict[str, _T]]:
+    found: dict[str, dict[str, _T]] = {}
+    for (uid, container), value in values.items():
+        found.setdefault(names[uid], {})[container] = value
+    return found
+
+
+def _pods(look: Observation, pods: Collection[Pod]) -> dict[str, PodView]:
+    try:
+        listed = {one.uid: one for one in read_pods(look.pods)} if look.pods else {}
+    except NoList:
+        listed = {}
+    running = {_key(each) for each in look.containers}
+    return {pod.name: _pod(pod, listed.get(pod.uid), running) for pod in pods}
+
+
+def _pod(pod: Pod, status: PodStatus | None, running: Collection[tuple[str, str]]) -> PodView:
+    """The kubelet's own phase follows the runtime by up to a second, so a pod runs as soon as the
+    runtime runs all of it."""
+    if status is not None and status.phase == _REJECTED:
+        return PodView(Phase.REJECTED, status.reason, status.message, status.qos)
+    wanted = [each.name for each in pod.containers if each.kind is not Kind.INIT]
+    runs = all((pod.uid, name) in running for name in wanted)
+    qos = status.qos if status is not None else ""
+    return PodView(Phase.RUNNING if runs and status is not None else Phase.PENDING, qos=qos)

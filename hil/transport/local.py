@@ -1,0 +1,160 @@
+"""A shell on this host: what a node is reached by that we sit on, and what tests use."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import selectors
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Mapping
+from typing import IO, Final
+
+from hil.transport.shell import DEADLINE, LIMIT, Done, NodeTimeout, NodeUnreachable
+from hil.transport.supervised import Supervised
+
+_CHUNK: Final = 1 << 16
+
+
+class LocalShell:
+    """:class:`hil.transport.shell.Shell` on this host, as whoever we are.
+
+    ``environment`` is added to ours for every script; ``require_root`` refuses to be anybody else
+    (:class:`hil.transport.shell.NodeUnfit`).
+    """
+
+    def __init__(
+        self,
+        name: str = "this host",
+        *,
+        environment: Mapping[str, str] | None = None,
+        require_root: bool = False,
+    ) -> None:
+        self.name = name
+        self.trips = 0
+        self._environment = {**os.environ, **(environment or {})}
+        self._root = require_root
+        self._lock = threading.Lock()
+
+    def run(
+        self,
+        script: str,
+        *,
+        stdin: bytes = b"",
+        deadline: float = DEADLINE,
+        limit: int = LIMIT,
+    ) -> Done:
+        """As :meth:`hil.transport.shell.Shell.run`."""
+        with self._lock:
+            self.trips += 1
+        run = Supervised.of(script, deadline, root=self._root)
+        try:
+            process = subprocess.Popen(
+                run.arguments(os.getpid()),
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                env=self._environment,
+                start_new_session=True,
+            )
+        except OSError as error:
+            raise NodeUnreachable(f"{self.name}: no shell starts: {error.strerror}") from error
+        talk = _Talk(process, stdin, limit)
+        finished = False
+        try:
+            finished = talk.until(time.monotonic() + deadline)
+        finally:
+            if not finished:
+                self._kill(run, talk)
+            talk.close()
+        if talk.too_much:
+            raise NodeTimeout(f"{self.name}: a command wrote more than {limit} bytes")
+        if not finished:
+            raise NodeTimeout(f"{self.name}: a command took longer than {deadline:g} s")
+        return run.done(process.returncode, bytes(talk.out), bytes(talk.aside), node=self.name)
+
+    def close(self) -> None:
+        """As :meth:`hil.transport.shell.Shell.close`."""
+
+    def _kill(self, run: Supervised, talk: _Talk) -> None:
+        """The script's session first: its supervisor then goes by itself, and takes the watcher."""
+        if command := run.killing(bytes(talk.out), sudo=False):
+            subprocess.run(
+                ["/bin/sh", "-c", command], check=False, stderr=subprocess.DEVNULL, timeout=10
+            )
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            talk.process.wait(timeout=2 if command else 0.1)
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(talk.process.pid, signal.SIGKILL)
+
+
+class _Talk:
+    """Both ways of a conversation at once, so that neither side waits for the other for ever."""
+
+    def __init__(self, process: subprocess.Popen[bytes], stdin: bytes, limit: int) -> None:
+        self.process = process
+        self.out, self.aside = bytearray(), bytearray()
+        self.too_much = False
+        self._limit = limit
+        self._left = memoryview(stdin)
+        self._selector = selectors.DefaultSelector()
+        assert process.stdin is not None
+        assert process.stdout is not None
+        assert process.stderr is not None
+        self._selector.register(process.stdout, selectors.EVENT_READ, self.out)
+        self._selector.register(process.stderr, selectors.EVENT_READ, self.aside)
+        if stdin:
+            os.set_blocking(process.stdin.fileno(), False)
+            self._selector.register(process.stdin, selectors.EVENT_WRITE)
+        else:
+            process.stdin.close()
+
+    def until(self, end: float) -> bool:
+        """Whether it ended by itself."""
+        while self._selector.get_map():
+            ready = self._selector.select(max(0.0, end - time.monotonic()))
+            if not ready and time.monotonic() >= end:
+                return False
+            for key, _ in ready:
+                self._serve(key)
+            if len(self.out) + len(self.aside) > self._limit:
+                self.too_much = True
+                return False
+        try:
+            self.process.wait(timeout=max(0.0, end - time.monotonic()))
+        except subprocess.TimeoutExpired:
+            return False
+        return True
+
+    def _serve(self, key: selectors.SelectorKey) -> None:
+        if key.data is None:
+            self._send(key)
+            return
+        chunk = os.read(key.fd, _CHUNK)
+        key.data.extend(chunk)
+        if not chunk:
+            self._selector.unregister(key.fileobj)
+
+    def _send(self, key: selectors.SelectorKey) -> None:
+        with contextlib.suppress(BlockingIOError):
+            try:
+                self._left = self._left[os.write(key.fd, self._left[:_CHUNK]) :]
+            except BrokenPipeError:
+                self._left = self._left[:0]
+        if not self._left:
+            self._selector.unregister(key.fileobj)
+            _close(self.process.stdin)
+
+    def close(self) -> None:
+        self._selector.close()
+        for stream in (self.process.stdin, self.process.stdout, self.process.stderr):
+            _close(stream)
+        self.process.wait()
+
+
+def _close(stream: IO[bytes] | None) -> None:
+    if stream is not None:
+        with contextlib.suppress(OSError):
+            stream.close()

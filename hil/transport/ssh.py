@@ -1,0 +1,273 @@
+"""A shell on a node over SSH: one connection, one channel for each script, strict host keys.
+
+What belongs here: connections and channels. What never does: what runs on the node
+(:mod:`hil.transport.supervised`), and what an address means (:mod:`hil.transport.route`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import selectors
+import socket
+import threading
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+from hil.transport.route import Hop
+from hil.transport.shell import DEADLINE, LIMIT, Done, NodeTimeout, NodeUnreachable
+from hil.transport.supervised import Supervised
+from topologies.capturing import hostkeys
+from topologies.capturing.errors import HostKeyError
+from topologies.errors import one_line
+
+if TYPE_CHECKING:
+    import paramiko
+
+_CONNECT: Final = 20.0
+_CHUNK: Final = 1 << 15
+#: A channel tells of what it receives, not of room to send: that is looked for this often.
+_LOOK: Final = 0.02
+#: Seconds without output after the exit status.
+_SILENCE: Final = 0.5
+#: Seconds that a killed script may still take to end.
+_AFTER: Final = 3.0
+_KEEPALIVE: Final = 15
+
+
+class SSHShell:
+    """:class:`hil.transport.shell.Shell` on the last host of a route.
+
+    ``sudo``: scripts run through ``sudo -n``. ``accept_new``: the key of a host that known_hosts
+    has none of is remembered. A connection that broke raises :class:`NodeUnreachable` once; the
+    next run makes another (a node that boots again). Scripts may run from several threads.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        hops: Sequence[Hop],
+        *,
+        sudo: bool = False,
+        accept_new: bool = False,
+        patience: float = _CONNECT,
+    ) -> None:
+        self.name = name
+        self.trips = 0
+        self._hops = tuple(hops)
+        self._sudo = sudo
+        self._accept_new = accept_new
+        self._patience = patience
+        self._clients: list[paramiko.SSHClient] = []
+        self._lock = threading.Lock()
+
+    def run(
+        self,
+        script: str,
+        *,
+        stdin: bytes = b"",
+        deadline: float = DEADLINE,
+        limit: int = LIMIT,
+    ) -> Done:
+        """As :meth:`hil.transport.shell.Shell.run`."""
+        run = Supervised.of(script, deadline, root=True)
+        with self._lock:
+            self.trips += 1
+        transport = self.connect()
+        talk = self._open(transport, run.command(sudo=self._sudo), stdin, limit)
+        finished = False
+        try:
+            finished = talk.until(time.monotonic() + deadline)
+        finally:
+            if not finished:
+                self._kill(transport, run, talk)
+            talk.close()
+        if talk.too_much:
+            raise NodeTimeout(f"{self.name}: a command wrote more than {limit} bytes")
+        if not finished:
+            raise NodeTimeout(f"{self.name}: a command took longer than {deadline:g} s")
+        if talk.status < 0:
+            raise NodeUnreachable(f"{self.name}: the connection broke while a command ran")
+        return run.done(talk.status, bytes(talk.out), bytes(talk.aside), node=self.name)
+
+    def close(self) -> None:
+        """As :meth:`hil.transport.shell.Shell.close`."""
+        with self._lock:
+            self._drop()
+
+    def connect(self) -> paramiko.Transport:
+        """The connection, made where there is none; raises :class:`NodeUnreachable`."""
+        with self._lock:
+            transport = self._clients[-1].get_transport() if self._clients else None
+            if transport is None or not transport.is_active():
+                self._drop()
+                transport = self._connected()
+            return transport
+
+    def _drop(self) -> None:
+        while self._clients:
+            self._clients.pop().close()
+
+    def _connected(self) -> paramiko.Transport:
+        import paramiko
+
+        # Without a handler, what paramiko's thread logs of a torn connection would go to stderr.
+        logging.getLogger("paramiko").addHandler(logging.NullHandler())
+        transport: paramiko.Transport | None = None
+        try:
+            for hop in self._hops:
+                transport = self._login(hop, transport)
+        except HostKeyError as error:
+            raise self._gone(error.source, error.reason) from error
+        except paramiko.BadHostKeyException as error:
+            reason = hostkeys.changed(hop, hop.known_hosts, error.key).reason
+            raise self._gone(str(hop), reason) from None
+        except paramiko.AuthenticationException as error:
+            raise self._gone(str(hop), f"authentication failed: {error}") from error
+        except paramiko.SSHException as error:
+            raise self._gone(str(hop), str(error) or type(error).__name__) from error
+        except TimeoutError as error:
+            raise self._gone(str(hop), "no answer in time") from error
+        except (OSError, EOFError, ValueError) as error:
+            reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
+            raise self._gone(str(hop), reason) from error
+        assert transport is not None
+        return transport
+
+    def _login(self, hop: Hop, through: paramiko.Transport | None) -> paramiko.Transport:
+        import paramiko
+
+        patience = self._patience
+        address = hop.address
+        between = through and through.open_channel(
+            "direct-tcpip", (address.host, address.port), ("127.0.0.1", 0), timeout=patience
+        )
+        client = paramiko.SSHClient()
+        self._clients.append(client)
+        if hop.known_hosts.exists():
+            client.load_host_keys(str(hop.known_hosts))
+        client.set_missing_host_key_policy(hostkeys.policy(hop, hop.known_hosts, self._accept_new))
+        client.connect(
+            address.host,
+            port=address.port,
+            username=address.user,
+            # A list is fine with paramiko, not with its stubs.
+            key_filename=[str(path) for path in hop.identity] or None,  # type: ignore[arg-type]
+            allow_agent=not hop.identity,
+            look_for_keys=not hop.identity,
+            timeout=patience,
+            banner_timeout=patience,
+            auth_timeout=patience,
+            channel_timeout=patience,
+            sock=between or None,
+        )
+        transport = client.get_transport()
+        assert transport is not None
+        transport.set_keepalive(_KEEPALIVE)
+        # Small requests, each of which waits for its answer: 40 ms each without this.
+        if isinstance(transport.sock, socket.socket):
+            transport.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return transport
+
+    def _gone(self, where: str, reason: str) -> NodeUnreachable:
+        self._drop()
+        at = f" ({where})" if self.name not in where else ""
+        return NodeUnreachable(f"{self.name}{at}: {one_line(reason)}")
+
+    def _open(self, transport: paramiko.Transport, command: str, stdin: bytes, limit: int) -> _Talk:
+        import paramiko
+
+        try:
+            channel = transport.open_session(timeout=self._patience)
+            channel.exec_command(command)
+        except (paramiko.SSHException, EOFError, OSError) as error:
+            with self._lock:
+                raise self._gone(self.name, f"the connection broke: {error}") from error
+        return _Talk(channel, stdin, limit)
+
+    def _kill(self, transport: paramiko.Transport, run: Supervised, talk: _Talk) -> None:
+        """On a second channel; where that cannot be had, the watcher on the node does it."""
+        import paramiko
+
+        command = run.killing(bytes(talk.out), sudo=self._sudo)
+        if not command or not transport.is_active():
+            return
+        with contextlib.suppress(paramiko.SSHException, EOFError, OSError):
+            channel = transport.open_session(timeout=_AFTER)
+            channel.exec_command(command)
+            channel.status_event.wait(_AFTER)
+            channel.close()
+            talk.channel.status_event.wait(_AFTER)
+
+
+class _Talk:
+    """Both ways of a channel at once, so that neither side waits for the other for ever."""
+
+    def __init__(self, channel: paramiko.Channel, stdin: bytes, limit: int) -> None:
+        self.channel = channel
+        self.out, self.aside = bytearray(), bytearray()
+        self.too_much = False
+        self.status = -1
+        self._limit = limit
+        self._left = memoryview(stdin)
+        self._sending = True
+        self._heard = time.monotonic()
+
+    def until(self, end: float) -> bool:
+        """Whether it ended by itself, or with its connection; then ``status`` is set, -1 for the
+        latter."""
+        with selectors.DefaultSelector() as selector:
+            selector.register(self.channel.fileno(), selectors.EVENT_READ)
+            while not self._ended():
+                left = end - time.monotonic()
+                if left <= 0:
+                    return False
+                if selector.select(min(left, _LOOK if self._sending else _SILENCE / 2)):
+                    self._heard = time.monotonic()
+                self._receive()
+                self._send()
+                if len(self.out) + len(self.aside) > self._limit:
+                    self.too_much = True
+                    return False
+        self.channel.status_event.wait(max(0.0, end - time.monotonic()))
+        self.status = self.channel.exit_status
+        return self.channel.status_event.is_set()
+
+    def _ended(self) -> bool:
+        """All was read, and there will be no more. The exit status may come before the last of
+        the output; and what left the script's session on purpose may hold its stdout for ever: so
+        silence after the exit status ends it, too."""
+        channel = self.channel
+        if channel.recv_ready() or channel.recv_stderr_ready():
+            return False
+        if channel.eof_received or channel.closed:
+            return True
+        silence = time.monotonic() - self._heard
+        return bool(channel.exit_status_ready()) and silence > _SILENCE
+
+    def _receive(self) -> None:
+        while self.channel.recv_ready():
+            self.out += self.channel.recv(_CHUNK)
+            if len(self.out) > self._limit:
+                return
+        while self.channel.recv_stderr_ready():
+            self.aside += self.channel.recv_stderr(_CHUNK)
+            if len(self.aside) > self._limit:
+                return
+
+    def _send(self) -> None:
+        if not self._sending:
+            return
+        try:
+            while self._left and self.channel.send_ready():
+                sent = self.channel.send(bytes(self._left[:_CHUNK]))
+                self._left = self._left[sent:]
+            if not self._left:
+                self._sending = False
+                self.channel.shutdown_write()
+        except OSError:  # the other side reads no more
+            self._sending = False
+
+    def close(self) -> None:
+        self.channel.close()

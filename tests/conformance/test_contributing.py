@@ -1,0 +1,60 @@
+"""The scenario that CONTRIBUTING.md grows is one: it fails where it should, and passes else."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from conformance import scenario as registry
+from conformance.judge import Case, judge
+from conformance.lockstep import LockstepNode
+from conformance.oracle import ModelOracle
+from conformance.pods import guaranteed
+from conformance.recording import PromisesOnly
+from conformance.scenario import Scenario, Source, catalogue, scenario
+from conformance.subject import Subject
+from conformance.subjects.miniatures import miniature
+from conformance.subjects.reference import ReferenceSubject
+from reference import NEWEST
+from reference.view import Phase
+from topologies import machine
+
+PAGE = Path(__file__).parents[2] / "CONTRIBUTING.md"
+
+
+@pytest.fixture
+def grown(monkeypatch: pytest.MonkeyPatch) -> Scenario:
+    """The finished scenario of the page, in a catalogue of its own."""
+    catalogue()
+    monkeypatch.setattr(registry, "_REGISTRY", {})
+    names: dict[str, Any] = {
+        "LockstepNode": LockstepNode,
+        "Phase": Phase,
+        "Source": Source,
+        "guaranteed": guaranteed,
+        "scenario": scenario,
+    }
+    blocks = re.findall(r"^```python\n(.*?)^```", PAGE.read_text(encoding="utf-8"), re.M | re.S)
+    assert len(blocks) == 2
+    for block in blocks:
+        exec(compile(block, str(PAGE), "exec"), names)
+    (found,) = registry._REGISTRY.values()
+    return found
+
+
+def _verdict(grown: Scenario, subject: Subject, *, model: bool) -> str:
+    def oracle(*args: Any, **kwargs: Any) -> ModelOracle | PromisesOnly:
+        return ModelOracle(*args, release=NEWEST, **kwargs) if model else PromisesOnly()
+
+    case = Case(grown, machine("1s-1n-4c-smt2"))
+    return judge(case, subject, oracle=oracle, release=NEWEST).result.verdict
+
+
+@pytest.mark.parametrize("model", [True, False], ids=["model", "promise alone"])
+def test_the_scenario_of_the_page_fails_where_it_should(grown: Scenario, model: bool) -> None:
+    """On the miniature that the page names, and on no other subject."""
+    assert _verdict(grown, miniature("forgets-to-give-back"), model=model) == "fail"
+    assert _verdict(grown, ReferenceSubject(), model=model) == "pass"
