@@ -16,10 +16,10 @@ import tempfile
 import time
 from pathlib import Path
 
-from benchmarks.fakenode import FakeNode
-from benchmarks.sshd import own_sshd
 from hil.inspection import gather
 from hil.transport import NodeAddress, connected, each
+from tests.support.fakenode import FakeNode
+from tests.support.sshd import own_sshd
 
 MACHINE = "1s-1n-4c-smt1"
 WAIT = 5

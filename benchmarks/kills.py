@@ -12,12 +12,12 @@ import tempfile
 import time
 from pathlib import Path
 
-from benchmarks.fakenode import FakeNode
 from hil.distributions import distribution_of
 from hil.inspection import gather
 from hil.safety import Guarded, Note, RemoveFile, Risk, SetOnline, WriteFile, restore_node
 from hil.transport.local import LocalShell
 from reference.steps import KubeletConfig
+from tests.support.fakenode import FakeNode
 
 CONFIG = "/var/lib/kubelet/config.yaml"
 STATE = "/var/lib/kubelet/cpu_manager_state"

@@ -1,5 +1,5 @@
-"""What all tests share: a real kubelet where there is one, and the benchmarks, which no wheel
-holds."""
+"""What all tests share: a real kubelet where there is one, and what no wheel holds:
+benchmarks, differential tests and support."""
 
 from __future__ import annotations
 

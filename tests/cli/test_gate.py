@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 INCIDENT: Final = "machine/cpu-upgrade-incident"
-LIAR: Final = Path(__file__).parents[1] / "kubelet" / "corrupting_kubelet.py"
+LIAR: Final = Path(__file__).parents[1] / "support/corrupting_kubelet.py"
 ERROR: Final = 'current set of available CPUs "0-7" doesn\'t match with CPUs in state "0-3"'
 
 

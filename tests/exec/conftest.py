@@ -10,7 +10,7 @@ import pytest
 
 from conformance.subjects.exec import ExecSubject, drivers
 
-WRONG = Path(__file__).with_name("program_gone_wrong.py")
+WRONG = Path(__file__).parents[1] / "support/program_gone_wrong.py"
 
 
 @pytest.fixture

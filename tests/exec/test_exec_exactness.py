@@ -13,15 +13,15 @@ import pytest
 
 import reference.cpumanager.policy_static
 import reference.cpumanager.state.checkpoint
-from benchmarks.exactness import __main__ as exactness
-from benchmarks.exactness.cases import Action, Arrive, Case, Resize, Restart, dumps, loads
-from benchmarks.exactness.drawing import OPTIONS, draw
-from benchmarks.exactness.driver import Driver
-from benchmarks.exactness.files import Change, Now, OtherFile
-from benchmarks.exactness.script import Difference, End
-from benchmarks.exactness.shrink import shrink
-from benchmarks.exactness.walk import Model
 from conformance.subjects.exec import drivers
+from differential.exactness import __main__ as exactness
+from differential.exactness.cases import Action, Arrive, Case, Resize, Restart, dumps, loads
+from differential.exactness.drawing import OPTIONS, draw
+from differential.exactness.driver import Driver
+from differential.exactness.files import Change, Now, OtherFile
+from differential.exactness.script import Difference, End
+from differential.exactness.shrink import shrink
+from differential.exactness.walk import Model
 from reference import CPUSet, KubeletHangs, StaticPolicy
 from reference.cpumanager import pod_level_resources as pod_level
 from reference.cpumanager.state.state_mem import State
@@ -89,7 +89,7 @@ def test_a_difference_ends_the_command_with_one_and_can_be_replayed(
     saved = tmp_path / "difference.json"
     done = _run("--release", "1.32", "--driver", path, "--save", str(saved), "--cases", "300")
     assert done.returncode == 1
-    assert f"replay: python -m benchmarks.exactness --replay {saved}" in done.stdout
+    assert f"replay: python -m differential.exactness --replay {saved}" in done.stdout
     assert "differs at:" in done.stdout
     again = _run("--replay", str(saved), "--driver", path)
     assert again.returncode == 1
@@ -105,7 +105,7 @@ def test_no_difference_ends_it_with_zero(driver_path: Callable[[str], Path]) -> 
 
 def _run(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "benchmarks.exactness", *arguments],
+        [sys.executable, "-m", "differential.exactness", *arguments],
         cwd=ROOT,
         capture_output=True,
         text=True,

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from benchmarks import record_golden
-from benchmarks.record_golden import GOLDEN, Outcome, Row, askable, machine_info, read_machines
 from conformance.subjects.exec.program import Program
+from differential import record_golden
+from differential.record_golden import GOLDEN, Outcome, Row, askable, machine_info, read_machines
 from reference.releases import Release
 
 MACHINES = read_machines(GOLDEN / "kubelet-topologies.json")

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.fakenode import FakeNode
 from hil.inspection import NodeFacts, gather
+from tests.support.fakenode import FakeNode
 
 
 @pytest.fixture

@@ -15,12 +15,12 @@ from typing import Any
 
 import pytest
 
-from benchmarks.sshd import NoSshd, OwnSshd, own_sshd
 from hil.transport import NodeAddress, connect, connected
 from hil.transport.local import LocalShell
 from hil.transport.shell import NodeTimeout, NodeUnfit, NodeUnreachable, NodeUsageError, Shell
 from hil.transport.supervised import Supervised
 from hil.transport.testinfra import host_of
+from tests.support.sshd import NoSshd, OwnSshd, own_sshd
 
 
 @pytest.fixture(scope="module")

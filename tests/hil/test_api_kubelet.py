@@ -17,7 +17,6 @@ import pytest
 pytest.importorskip("kubernetes", reason="NOT TESTED: pip install 'pinproof[kubeconfig]'")
 
 import topologies
-from benchmarks.cluster import Cluster, NoCluster
 from conformance.oracle import ModelOracle
 from conformance.pods import best_effort, guaranteed
 from conformance.subjects.kubelet import KubeletSubject
@@ -29,6 +28,7 @@ from hil.pods.apiserver import ClusterPods, Server
 from reference import CPUSet
 from reference.steps import Apply, Delete, KubeletConfig, Pod, Start, Step, Stop
 from reference.view import View
+from tests.support.cluster import Cluster, NoCluster
 
 MACHINE = "2s-4n-16c-smt2"
 CONFIG = KubeletConfig(

@@ -13,8 +13,6 @@ import pytest
 
 pytest.importorskip("kubernetes", reason="NOT TESTED: pip install 'pinproof[kubeconfig]'")
 
-from benchmarks.cluster import Authority, Cluster, NoCluster, kubeconfig
-from benchmarks.fakenode import FakeNode
 from conformance.pods import best_effort, exclusive, guaranteed, guaranteed_of
 from hil.inspection import NodeFacts
 from hil.pods import Image, StaticPods, read_pods
@@ -25,6 +23,8 @@ from hil.session.leasing import LeasedNode, lease_node
 from hil.transport import NodeAddress
 from hil.transport.shell import NodeError, NodeUnfit, NodeUnreachable, NodeUsageError
 from reference.steps import Kind, KubeletConfig, Pod, PodResources
+from tests.support.cluster import Authority, Cluster, NoCluster, kubeconfig
+from tests.support.fakenode import FakeNode
 
 BOOT = "0b00b007-0000-4000-8000-000000000001"
 

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from benchmarks.fakenode import CONFIG, FakeNode
 from conformance.judge import Case, judge
 from conformance.oracle import ModelOracle
 from conformance.scenario import catalogue, find
@@ -30,6 +29,7 @@ from hil.transport.shell import DEADLINE, LIMIT, Done
 from pinproof.cli import app
 from pinproof.dry import dry_run
 from pinproof.passing import SUITE
+from tests.support.fakenode import CONFIG, FakeNode
 
 ADDRESS = NodeAddress("fake", "local:", allow=frozenset(Allow))
 CONFIG_PATH = "/var/lib/kubelet/config.yaml"

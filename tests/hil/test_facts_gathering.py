@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.fakenode import CONFIG, PINNED, FakeNode
 from hil.distributions import distribution_of, read_health
 from hil.distributions.settings import DROP_IN, patch, rewritten
 from hil.inspection import NodeFacts, Survival, gather, kubelet_of
@@ -28,6 +27,7 @@ from hil.safety import WriteFile
 from hil.transport.shell import DEADLINE, LIMIT, Done, NodeUnfit, NodeUsageError
 from reference import CPUSet
 from reference.steps import KubeletConfig
+from tests.support.fakenode import CONFIG, PINNED, FakeNode
 
 CONFIG_PATH = "/var/lib/kubelet/config.yaml"
 

@@ -14,13 +14,13 @@ import hil.inspection
 import hil.pods.apiserver.opening
 import pinproof.probe
 import pinproof.restore
-from benchmarks.fakenode import FakeNode
 from hil.inspection import NodeFacts
 from hil.safety import Guarded, Risk, restore_node
 from hil.transport import NodeAddress
 from hil.transport.local import LocalShell
 from pinproof.cli import main
 from pinproof.probe import reasons_against
+from tests.support.fakenode import FakeNode
 
 
 @pytest.fixture

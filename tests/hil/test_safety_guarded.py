@@ -13,7 +13,6 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.fakenode import PINNED, FakeNode
 from hil.distributions import distribution_of
 from hil.inspection import NodeFacts, gather
 from hil.safety import (
@@ -30,6 +29,7 @@ from hil.safety import (
 from hil.safety.agent import call
 from hil.transport.shell import DEADLINE, LIMIT, Done, NodeUnfit
 from reference.steps import KubeletConfig
+from tests.support.fakenode import PINNED, FakeNode
 from topologies.errors import one_line
 
 CONFIG = "/var/lib/kubelet/config.yaml"

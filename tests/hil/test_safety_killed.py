@@ -13,7 +13,6 @@ from typing import Any, cast
 
 import pytest
 
-from benchmarks.fakenode import FakeNode
 from benchmarks.kills import killed_once
 from conformance.ending import ENDING, ended_like_an_interrupt
 from conformance.subject import SubjectLostError
@@ -23,6 +22,7 @@ from hil.safety.interrupts import second_interrupt_tells
 from hil.session.leasing import LeasedNode
 from hil.session.node_session import NodeSession
 from hil.transport.shell import NodeUnreachable
+from tests.support.fakenode import FakeNode
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from benchmarks.record_golden import record_discovery, with_clock_speed
 from conformance.subjects.kubelet import KubeletSubject
+from differential.record_golden import record_discovery, with_clock_speed
 from topologies import Tree
 
 

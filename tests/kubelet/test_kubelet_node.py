@@ -359,7 +359,7 @@ def test_a_lying_kubelet_can_be_seen_through(
     kubelet_path: str, script: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The wrapper changes one assignment in the state file: file and runtime disagree."""
-    liar = Path(__file__).with_name("corrupting_kubelet.py")
+    liar = Path(__file__).parents[1] / "support/corrupting_kubelet.py"
     wrapper = script(
         f"import os, sys; os.execv({sys.executable!r}, [{sys.executable!r}, {str(liar)!r}, "
         "*sys.argv[1:]])"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import go_to_python
+from differential import go_to_python
 
 ROWS = list(go_to_python.rows())
 

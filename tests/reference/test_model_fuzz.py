@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from benchmarks import fuzz
+from differential import fuzz
 
 
 @pytest.mark.parametrize("name", sorted(fuzz.TARGETS))

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
-from benchmarks.exactness.cases import Arrive, Ask, Case, Resize, Restart
+from differential.exactness.cases import Arrive, Ask, Case, Resize, Restart
 from reference import MachineInfo
 from reference.steps import Pod
 

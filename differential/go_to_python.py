@@ -1,6 +1,6 @@
 """Where each of the kubelet's functions stands in ``reference/``: docs/go-to-python.md.
 
-    python -m benchmarks.go_to_python > docs/go-to-python.md
+    python -m differential.go_to_python > docs/go-to-python.md
 
 A counterpart names the function in its docstring, as ````takeFullCores````. Left out are functions
 that decide nothing: getters, names, logs and metrics.
@@ -150,7 +150,7 @@ def page() -> str:
         "# From Go to Python",
         "",
         f"Where the functions of the kubelet's CPU manager and Topology Manager ({RELEASE}, below",
-        "`pkg/kubelet/cm`) stand in `reference/`. `python -m benchmarks.go_to_python` writes this",
+        "`pkg/kubelet/cm`) stand in `reference/`. `python -m differential.go_to_python` writes this",
         "page from the docstrings.",
     ]
     shown = ""

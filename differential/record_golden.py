@@ -1,9 +1,9 @@
 """Record again what real Kubernetes code made of the inputs in ``tests/golden``.
 
-    python -m benchmarks.record_golden discovery --kubelet 1.36
-    python -m benchmarks.record_golden allocations --driver 1.37
-    python -m benchmarks.record_golden align-by-socket --driver 1.36 --write
-    python -m benchmarks.record_golden checkpoints --driver 1.37
+    python -m differential.record_golden discovery --kubelet 1.36
+    python -m differential.record_golden allocations --driver 1.37
+    python -m differential.record_golden align-by-socket --driver 1.36 --write
+    python -m differential.record_golden checkpoints --driver 1.37
 
 Without ``--write`` it compares: it prints each difference and how much is equal, and the exit
 status is 1 where something differs. With ``--write`` the file gets what was recorded.

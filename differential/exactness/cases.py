@@ -14,7 +14,7 @@ from typing import Any, Final, TypeAlias
 
 import msgspec
 
-from benchmarks.exactness.files import OtherFile
+from differential.exactness.files import OtherFile
 from reference import CPUSet, MachineInfo
 from reference.steps import KubeletConfig, Pod
 

@@ -11,8 +11,8 @@ from dataclasses import replace
 from random import Random
 from typing import Final
 
-from benchmarks.exactness import pods
-from benchmarks.exactness.cases import (
+from differential.exactness import pods
+from differential.exactness.cases import (
     Action,
     Again,
     Arrive,
@@ -25,8 +25,8 @@ from benchmarks.exactness.cases import (
     Restart,
     Round,
 )
-from benchmarks.exactness.files import Change, OtherFile
-from benchmarks.exactness.machines import (
+from differential.exactness.files import Change, OtherFile
+from differential.exactness.machines import (
     machine_of_many_parts,
     random_machine,
     topology_of,

@@ -14,8 +14,12 @@ import itertools
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from benchmarks.exactness import checks
-from benchmarks.exactness.cases import (
+from conformance.describe import config_text, pod_text
+from conformance.subjects.exec import wire
+from conformance.subjects.exec.machineinfo import machine_line
+from conformance.subjects.exec.node import pod_line, settings
+from differential.exactness import checks
+from differential.exactness.cases import (
     Action,
     Again,
     Arrive,
@@ -28,13 +32,9 @@ from benchmarks.exactness.cases import (
     Restart,
     Round,
 )
-from benchmarks.exactness.files import Now
-from benchmarks.exactness.machines import topology_of
-from benchmarks.exactness.script import Asked, End, Script
-from conformance.describe import config_text, pod_text
-from conformance.subjects.exec import wire
-from conformance.subjects.exec.machineinfo import machine_line
-from conformance.subjects.exec.node import pod_line, settings
+from differential.exactness.files import Now
+from differential.exactness.machines import topology_of
+from differential.exactness.script import Asked, End, Script
 from reference import (
     AllocationError,
     CPUManager,

@@ -13,10 +13,10 @@ from enum import Enum
 
 import msgspec
 
-from benchmarks.exactness import checks
 from conformance.subject import SubjectLostError
 from conformance.subjects.exec import wire
 from conformance.subjects.exec.program import Program
+from differential.exactness import checks
 
 
 class End(Enum):

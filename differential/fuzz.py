@@ -1,6 +1,6 @@
 """Wrong, odd and damaged input in great numbers: the model answers or refuses, never breaks.
 
-Run it as ``python -m benchmarks.fuzz --inputs 1000000 [--seed N]``. It prints how many inputs of
+Run it as ``python -m differential.fuzz --inputs 1000000 [--seed N]``. It prints how many inputs of
 each kind were taken and with what words the others were refused. Any exception that the called
 function does not document, and any broken law, is a failure: it is printed with its input and the
 command that replays it, and the exit status is 1.
@@ -439,12 +439,12 @@ def _show(name: str, tally: Tally, seconds: float, most: int) -> None:
         print(f"    {rest:>9,}  in {len(tally.refused) - most} other words")
     for one, story in tally.broken[:5]:
         print(f"  broken by {name} {one!a}\n{story}")
-        print(f"  replay: python -m benchmarks.fuzz --replay {name} and this on stdin:\n{one!a}")
+        print(f"  replay: python -m differential.fuzz --replay {name} and this on stdin:\n{one!a}")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run from the command line; the exit status."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.fuzz", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m differential.fuzz", description=__doc__)
     parser.add_argument("--inputs", type=int, default=100_000, help="how many in all")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", choices=sorted(TARGETS), help="one kind of input")

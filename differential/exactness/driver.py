@@ -13,8 +13,11 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
-from benchmarks.exactness.cases import Case
-from benchmarks.exactness.script import (
+from conformance.subject import SubjectLostError
+from conformance.subjects.exec import wire
+from conformance.subjects.exec.program import Program
+from differential.exactness.cases import Case
+from differential.exactness.script import (
     Difference,
     Script,
     compare,
@@ -22,10 +25,7 @@ from benchmarks.exactness.script import (
     lost,
     make_sure_it_hangs,
 )
-from benchmarks.exactness.walk import Model
-from conformance.subject import SubjectLostError
-from conformance.subjects.exec import wire
-from conformance.subjects.exec.program import Program
+from differential.exactness.walk import Model
 
 #: For one answer of the Go code, which over 16 NUMA nodes takes a minute of processor time.
 _PATIENCE: Final = 900.0

@@ -1,7 +1,7 @@
 """Random cases on the model and on the kubelet's own Go code.
 
-    python -m benchmarks.exactness --release 1.36 --cases 100000 [--seed 1] [--first N]
-    python -m benchmarks.exactness --replay case.json
+    python -m differential.exactness --release 1.36 --cases 100000 [--seed 1] [--first N]
+    python -m differential.exactness --replay case.json
 
 Machines, options, feature gates, Topology Manager policies, and histories of pods with removals,
 resizes, hints, restarts and state files that somebody else has written are drawn; after each
@@ -22,13 +22,13 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from benchmarks.exactness.cases import Case, dumps, loads
-from benchmarks.exactness.drawing import draw
-from benchmarks.exactness.driver import Driver
-from benchmarks.exactness.script import Difference, End, Script
-from benchmarks.exactness.shrink import shrink
 from conformance.describe import config_text
 from conformance.subjects.exec import drivers
+from differential.exactness.cases import Case, dumps, loads
+from differential.exactness.drawing import draw
+from differential.exactness.driver import Driver
+from differential.exactness.script import Difference, End, Script
+from differential.exactness.shrink import shrink
 
 
 def main() -> int:
@@ -128,7 +128,7 @@ def _tell(
     asked.save.write_text(dumps(small))
     print(f"case {number} of seed {asked.seed}, made small:")
     print(story(small, script, found))
-    print(f"replay: python -m benchmarks.exactness --replay {asked.save}")
+    print(f"replay: python -m differential.exactness --replay {asked.save}")
 
 
 def story(case: Case, script: Script, found: Difference | None) -> str:

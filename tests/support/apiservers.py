@@ -1,7 +1,7 @@
 """kube-apiservers of released versions, built from the Go module and kept: what tests of pods that
 come through an API server talk to.
 
-    python -m benchmarks.apiservers 1.36.4        # prints the path
+    python -m tests.support.apiservers 1.36.4        # prints the path
 
 They are kept in ``$XDG_CACHE_HOME/pinproof/apiservers``, as kubelets are in ``kubelets``.
 """

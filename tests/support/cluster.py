@@ -5,7 +5,7 @@ There is no controller and no kubelet behind it. What a controller would do to n
 here by a thread: what is in one that was deleted goes, then the namespace. What a kubelet would do
 to pods is done by whoever asks (:meth:`Cluster.confirm`, :meth:`Cluster.report`).
 
-Needs ``etcd`` (Debian: etcd-server) and a kube-apiserver (``python -m benchmarks.apiservers``).
+Needs ``etcd`` (Debian: etcd-server) and a kube-apiserver (``python -m tests.support.apiservers``).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from benchmarks.apiservers import VERSION, WORKSHOP
+from tests.support.apiservers import VERSION, WORKSHOP
 
 _PATIENCE: Final = 240.0
 _DIE_WITH_PARENT: Final = (
@@ -280,7 +280,7 @@ def _apiserver() -> Path:
     if found is None:
         raise NoCluster(
             "there is no kube-apiserver: set PINPROOF_APISERVER to one, or run "
-            f"`python -m benchmarks.apiservers {VERSION}`"
+            f"`python -m tests.support.apiservers {VERSION}`"
         )
     return found
 
