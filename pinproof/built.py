@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import typer
 
-from conformance.subjects.kubelet.workshop import Built
+from conformance.kubelets.workshop import Built
 
 
 def tell(found: Sequence[Built], *, as_json: bool, none: str) -> None:

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from conformance.subjects.kubelet import builder
+from conformance.kubelets import builder
 from pinproof.built import tell
 from pinproof.busy import busy
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from conformance.subjects.kubelet import cached
+from conformance.kubelets import cached
 from reference import NEWEST, Release
 
 # Last, so that the packages under test are the installed ones.

@@ -14,7 +14,7 @@ from typing import Final
 
 import pytest
 
-from conformance.subjects.kubelet import builder
+from conformance.kubelets import builder
 
 ROOT: Final = Path(__file__).parents[1]
 FACTS: Final = ROOT / "docs" / "facts"

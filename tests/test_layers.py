@@ -180,3 +180,37 @@ def test_the_check_sees_a_forbidden_import(tmp_path: Path) -> None:
     assert not _within("conformance.checks", MAY_IMPORT["reference"])
     assert not _within("conformance.checks", MAY_IMPORT["reports"])
     assert _within("conformance.verdict.Verdict", MAY_IMPORT["reports"])
+
+
+#: Ways to run a CPU manager. What two of them need is no subject's own.
+SUBJECTS: Final = ("exec", "kubelet", "miniatures", "reference")
+
+
+def test_subjects_do_not_import_one_another() -> None:
+    """Miniatures alone are made of the reference."""
+    wrong = [
+        f"{path.relative_to(ROOT)} imports {module}"
+        for name in SUBJECTS
+        for path in _sources("conformance/subjects")
+        if path.relative_to(ROOT / "conformance/subjects").parts[0].removesuffix(".py") == name
+        for module in _imports(path)
+        for other in SUBJECTS
+        if other != name and (name, other) != ("miniatures", "reference")
+        if _within(module, (f"conformance.subjects.{other}",))
+    ]
+    assert not wrong
+
+
+def test_what_is_known_of_kubelets_is_no_subjects() -> None:
+    """``conformance.kubelets`` lies below the subjects."""
+    sources = _sources("conformance/kubelets")
+    assert sources
+    wrong = [
+        f"{path.relative_to(ROOT)} imports {module}"
+        for path in sources
+        for module in _imports(path)
+        if _within(
+            module, ("conformance.subjects", "conformance.scenarios", "conformance.lockstep")
+        )
+    ]
+    assert not wrong

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from conformance.subjects.kubelet import releases
-from conformance.subjects.kubelet.releases import Minor
+from conformance.kubelets import releases
+from conformance.kubelets.releases import Minor
 from hil.lab.errors import LabUsageError
 from topologies.errors import one_line
 

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
-from conformance.subjects.kubelet import klog
+from conformance.kubelets import klog
 from hil.observation import ContainerObserved, Observation, PodResources
 from hil.pods import NoList, PodStatus, read_pods
 from reference import CPUSet

@@ -17,10 +17,10 @@ from hypothesis import strategies as st
 import topologies
 from conformance import strategies
 from conformance.discovered import topology_of
+from conformance.kubelets.configuration import configuration
+from conformance.kubelets.manifests import manifest
+from conformance.kubelets.releases import Minor
 from conformance.subject import SubjectUsageError
-from conformance.subjects.kubelet.config import configuration
-from conformance.subjects.kubelet.manifests import manifest
-from conformance.subjects.kubelet.releases import Minor
 from hil.pods import Image
 from hil.pods import manifest as manifest_on_a_node
 from pinproof import files

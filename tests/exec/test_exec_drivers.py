@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from conformance.kubelets.golang import Go
+from conformance.kubelets.releases import Version
 from conformance.subject import SubjectSetupError, SubjectUsageError
 from conformance.subjects.exec import drivers
-from conformance.subjects.kubelet.golang import Go
-from conformance.subjects.kubelet.releases import Version
 
 GO_MOD = """\
 module k8s.io/kubernetes

@@ -17,13 +17,13 @@ import pytest
 pytest.importorskip("kubernetes", reason="NOT TESTED: pip install 'pinproof[kubeconfig]'")
 
 import topologies
+from conformance.kubelets import configuration as kubelet_config
+from conformance.kubelets.releases import Minor
 from conformance.oracle import ModelOracle
 from conformance.pods import best_effort, guaranteed
 from conformance.subjects.kubelet import KubeletSubject
-from conformance.subjects.kubelet import config as kubelet_config
 from conformance.subjects.kubelet.inside import AREA
 from conformance.subjects.kubelet.node import KubeletNode
-from conformance.subjects.kubelet.releases import Minor
 from hil.pods.apiserver import ClusterPods, Server
 from reference import CPUSet
 from reference.steps import Apply, Delete, KubeletConfig, Pod, Start, Step, Stop

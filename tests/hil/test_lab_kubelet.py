@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from conformance.subjects.kubelet.releases import Minor
+from conformance.kubelets.releases import Minor
 from hil.lab import kubelet as kubelets
 from hil.lab.errors import LabUsageError
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from conformance.subjects.kubelet.releases import Minor
+from conformance.kubelets.releases import Minor
 from hil.lab import accelerators, boot, guest, lab, nodes, process, snapshots
 from hil.lab import image as images
 from hil.lab import kubelet as kubelets

@@ -11,10 +11,11 @@ import grpc
 import pytest
 from google.protobuf.message import Message
 
+from conformance.kubelets.manifests import EXIT_IMAGE, PAUSE_IMAGE
 from conformance.subjects.kubelet.bell import Bell
 from conformance.subjects.kubelet.cri import cri_pb2 as pb
 from conformance.subjects.kubelet.cri.regenerate import regenerate
-from conformance.subjects.kubelet.runtime import EXIT_IMAGE, PAUSE_IMAGE, FakeRuntime
+from conformance.subjects.kubelet.runtime import FakeRuntime
 from reference.cpuset import CPUSet
 from reference.kubelet.runtime import container_id
 

@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from conformance.subjects.kubelet.klog import Log, gave_up_because, is_error, message, unquote
+from conformance.kubelets.klog import Log, gave_up_because, is_error, message, unquote
 
 STRUCTURED = (
     'E1121 09:54:57.771366      25 kubelet.go:1821] "Failed to start ContainerManager" '

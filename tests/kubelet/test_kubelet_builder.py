@@ -14,10 +14,10 @@ from pathlib import Path
 
 import pytest
 
+from conformance.kubelets import build, builder, cached, golang, recipe
+from conformance.kubelets.releases import Version
 from conformance.progress import Stage, now_and_then, of_another
 from conformance.subject import SubjectSetupError, SubjectUsageError
-from conformance.subjects.kubelet import build, builder, cached, golang, recipe
-from conformance.subjects.kubelet.releases import Version
 
 #: A release's go.mod, in the forms that the releases have had.
 GO_MOD = """\
@@ -266,7 +266,7 @@ def test_a_build_that_fails_leaves_nothing_and_says_why(world: World) -> None:
 BUILDER = """
 import signal
 signal.signal(signal.SIGINT, signal.default_int_handler)
-from conformance.subjects.kubelet import build
+from conformance.kubelets import build
 build("1.30.2")
 """
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 import topologies
-from conformance.subjects.kubelet import KubeletSubject, cached
+from conformance.kubelets import cached
+from conformance.subjects.kubelet import KubeletSubject
 from conformance.subjects.kubelet.runtime import Call
 from reference import CPUSet
 from reference.behaviours import Behaviour

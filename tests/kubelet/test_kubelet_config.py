@@ -4,10 +4,11 @@ import json
 
 import pytest
 
-from conformance.subjects.kubelet import manifests
-from conformance.subjects.kubelet.config import arguments, configuration
-from conformance.subjects.kubelet.releases import Minor, Version, parse
-from conformance.subjects.kubelet.runtime import EXIT_IMAGE, PAUSE_IMAGE
+from conformance.kubelets import manifests
+from conformance.kubelets.configuration import AREA, arguments, configuration
+from conformance.kubelets.manifests import EXIT_IMAGE, PAUSE_IMAGE
+from conformance.kubelets.releases import Minor, Version, parse
+from conformance.subjects.kubelet import inside
 from reference.cpuset import CPUSet
 from reference.steps import Container, Kind, KubeletConfig, Pod
 
@@ -137,3 +138,8 @@ def test_the_topology_manager_is_set_where_it_is_asked_for() -> None:
     assert settings["topologyManagerPolicy"] == "restricted"
     assert settings["topologyManagerScope"] == "pod"
     assert settings["topologyManagerPolicyOptions"] == {"prefer-closest-numa-nodes": "true"}
+
+
+def test_a_kubelet_and_its_sandbox_agree_on_their_folder() -> None:
+    """The sandbox's first process imports nothing of the project, so it has the path itself."""
+    assert AREA == inside.AREA

@@ -8,10 +8,10 @@ import pytest
 
 from conformance.discovered import architecture_of
 from conformance.golden import in_order, modelled
+from conformance.kubelets.klog import Log
 from conformance.subject import SubjectLostError
 from conformance.subjects.kubelet import KubeletSubject
 from conformance.subjects.kubelet.detected import detect, heard
-from conformance.subjects.kubelet.klog import Log
 from reference import discover
 from topologies import Machine, Tree, machine, names
 

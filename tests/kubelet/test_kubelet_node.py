@@ -9,10 +9,11 @@ from pathlib import Path
 import pytest
 
 import topologies
+from conformance.kubelets import releases
+from conformance.kubelets.releases import Minor
 from conformance.subject import SubjectLostError
-from conformance.subjects.kubelet import KubeletSubject, releases
+from conformance.subjects.kubelet import KubeletSubject
 from conformance.subjects.kubelet.node import STATE_FILE, KubeletNode, Patience
-from conformance.subjects.kubelet.releases import Minor
 from reference.cpuset import CPUSet
 from reference.steps import (
     Apply,

@@ -8,7 +8,8 @@ from dataclasses import replace
 import pytest
 
 import topologies
-from conformance.subjects.kubelet import KubeletSubject, cached
+from conformance.kubelets import cached
+from conformance.subjects.kubelet import KubeletSubject
 from conformance.subjects.kubelet.node import KubeletNode
 from reference import CPUSet, Release
 from reference.kubelet.cpu_quota import NO_LIMIT, cfs_quota

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 import topologies
+from conformance.kubelets import binary as binary_module
 from conformance.smoke import smoke
 from conformance.subject import (
     OF_REAL_NODES,
@@ -24,7 +25,6 @@ from conformance.subject import (
 )
 from conformance.subjects.kubelet import KubeletSubject
 from conformance.subjects.kubelet import node as node_module
-from conformance.subjects.kubelet import subject as subject_module
 from conformance.subjects.kubelet.node import Patience
 from conformance.subjects.processor import ProcessorTime, processor_time
 from reference.steps import KubeletConfig, Start, Stop
@@ -95,7 +95,7 @@ def test_a_program_that_says_something_else_is_no_kubelet(script: Script) -> Non
 def test_a_program_that_does_not_answer_is_no_kubelet(
     script: Script, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(subject_module, "_VERSION_PATIENCE", 0.5)
+    monkeypatch.setattr(binary_module, "_VERSION_PATIENCE", 0.5)
     assert "no answer to --version in 0.5 s" in open_refused(script(HANG))
 
 

@@ -12,9 +12,9 @@ import sys
 from pathlib import Path
 from typing import Final
 
-from conformance.subjects.kubelet.recipe import Recipe, flags, go_mod
-from conformance.subjects.kubelet.releases import Minor, Version
-from conformance.subjects.kubelet.workshop import Workshop
+from conformance.kubelets.recipe import Recipe, flags, go_mod
+from conformance.kubelets.releases import Minor, Version
+from conformance.kubelets.workshop import Workshop
 
 #: The release that tests take.
 VERSION: Final = "1.36.4"

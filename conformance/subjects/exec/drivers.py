@@ -15,12 +15,12 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
+from conformance.kubelets import recipe as kubelet_recipe
+from conformance.kubelets.recipe import Recipe
+from conformance.kubelets.releases import Minor, Version
+from conformance.kubelets.workshop import Built, Workshop
 from conformance.progress import Progress
 from conformance.subject import SubjectSetupError
-from conformance.subjects.kubelet import recipe as kubelet_recipe
-from conformance.subjects.kubelet.recipe import Recipe
-from conformance.subjects.kubelet.releases import Minor, Version
-from conformance.subjects.kubelet.workshop import Built, Workshop
 
 __all__ = ["OLDEST", "WORKSHOP", "build", "cached", "recipe"]
 

@@ -18,12 +18,12 @@ import msgspec
 
 import topologies
 from conformance.discovered import info_of
+from conformance.kubelets.configuration import settings_of_cpus
+from conformance.kubelets.manifests import manifest
 from conformance.subject import SubjectLostError
 from conformance.subjects.exec import wire
 from conformance.subjects.exec.machineinfo import machine_line
 from conformance.subjects.exec.program import Hangs, Panicked, Program
-from conformance.subjects.kubelet.config import settings_of_cpus
-from conformance.subjects.kubelet.manifests import manifest
 from reference import CPUSet, CPUSetParseError, NotModelled
 from reference.behaviours import Behaviour
 from reference.cpumanager.cpu_manager import reserved_milli_cpus

@@ -15,6 +15,8 @@ from typing import Final
 from weakref import WeakSet
 
 import topologies
+from conformance.kubelets import releases
+from conformance.kubelets.binary import digest_of
 from conformance.subject import (
     OF_REAL_NODES,
     Capability,
@@ -26,8 +28,6 @@ from conformance.subject import (
 from conformance.subjects.exec import drivers, wire
 from conformance.subjects.exec.node import ExecNode
 from conformance.subjects.exec.program import PATIENCE, Program
-from conformance.subjects.kubelet import releases
-from conformance.subjects.kubelet.subject import digest_of
 from reference.steps import KubeletConfig
 from topologies import Machine
 

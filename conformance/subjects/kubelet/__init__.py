@@ -1,6 +1,5 @@
 """Kubelet in the loop: an unmodified kubelet on a machine that is not there."""
 
-from conformance.subjects.kubelet.builder import Built, build, cached
 from conformance.subjects.kubelet.subject import KubeletSubject
 
-__all__ = ["Built", "KubeletSubject", "build", "cached"]
+__all__ = ["KubeletSubject"]

@@ -18,14 +18,14 @@ from pathlib import Path
 from typing import Final, NoReturn
 
 import topologies
+from conformance.kubelets import configuration as kubelet_config
+from conformance.kubelets import manifests, releases
+from conformance.kubelets.releases import Minor
 from conformance.subject import SubjectLostError, SubjectSetupError
-from conformance.subjects.kubelet import config as kubelet_config
-from conformance.subjects.kubelet import manifests, releases
 from conformance.subjects.kubelet.bell import Bell
 from conformance.subjects.kubelet.clock import with_clock
 from conformance.subjects.kubelet.docker import FakeDocker
 from conformance.subjects.kubelet.endpoint import Endpoint, NoAnswer, PodStatus
-from conformance.subjects.kubelet.releases import Minor
 from conformance.subjects.kubelet.runtime import FakeRuntime
 from conformance.subjects.kubelet.sandbox import AREA, STATE_DIR, Sandbox
 from conformance.subjects.processor import ProcessorTime, processor_time

@@ -22,15 +22,12 @@ from typing import Any, Final
 import grpc
 from google.protobuf.message import Message
 
+from conformance.kubelets.manifests import EXIT_IMAGE
 from conformance.subjects.kubelet.bell import Bell
 from conformance.subjects.kubelet.cri import cri_pb2 as pb
 from conformance.subjects.kubelet.cri.service import CallError, serve
 from reference.cpuset import CPUSet, CPUSetParseError
 from reference.kubelet.runtime import container_id
-
-#: Containers of this image exit at once; those of any other run for ever.
-EXIT_IMAGE: Final = "pinproof.invalid/exit:1"
-PAUSE_IMAGE: Final = "pinproof.invalid/pause:1"
 
 _CREATED: Final = pb.ContainerState.CONTAINER_CREATED
 _RUNNING: Final = pb.ContainerState.CONTAINER_RUNNING

@@ -20,10 +20,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from conformance.kubelets.klog import Log
 from conformance.subject import SubjectLostError, SubjectSetupError
 from conformance.subjects.kubelet import inside
 from conformance.subjects.kubelet.bell import Bell
-from conformance.subjects.kubelet.klog import Log
 
 AREA: Final = inside.AREA
 STATE_DIR: Final = inside.STATE_DIR

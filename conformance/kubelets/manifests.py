@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Any, Final
 
-from conformance.subjects.kubelet.runtime import EXIT_IMAGE, PAUSE_IMAGE
 from reference.steps import Container, Kind, Pod, PodResources
+
+#: Containers of this image exit at once; those of any other run for ever.
+EXIT_IMAGE: Final = "pinproof.invalid/exit:1"
+PAUSE_IMAGE: Final = "pinproof.invalid/pause:1"
 
 
 def file_name(pod: str) -> str:

@@ -10,11 +10,12 @@ import json
 from pathlib import Path
 from typing import Any, Final
 
-from conformance.subjects.kubelet import releases
-from conformance.subjects.kubelet.releases import Minor
-from conformance.subjects.kubelet.sandbox import AREA
+from conformance.kubelets import releases
+from conformance.kubelets.releases import Minor
 from reference.steps import KubeletConfig
 
+#: Where the files lie that a kubelet gets from us, as it sees them.
+AREA: Final = "/pinproof"
 CONFIG_FILE: Final = f"{AREA}/kubelet.yaml"
 MANIFESTS: Final = f"{AREA}/manifests"
 CRI_SOCKET: Final = f"{AREA}/cri.sock"

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from conformance.subjects.kubelet import releases
-from conformance.subjects.kubelet.releases import Version
+from conformance.kubelets import releases
+from conformance.kubelets.releases import Version
 
 KUBERNETES: Final = "k8s.io/kubernetes"
 

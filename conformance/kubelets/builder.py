@@ -1,14 +1,14 @@
-"""Kubelets of released versions, built and kept (:mod:`conformance.subjects.kubelet.workshop`)."""
+"""Kubelets of released versions, built and kept (:mod:`conformance.kubelets.workshop`)."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Final
 
+from conformance.kubelets import releases
+from conformance.kubelets.recipe import recipe
+from conformance.kubelets.workshop import Built, Workshop
 from conformance.progress import Progress
-from conformance.subjects.kubelet import releases
-from conformance.subjects.kubelet.recipe import recipe
-from conformance.subjects.kubelet.workshop import Built, Workshop
 
 __all__ = ["WORKSHOP", "Built", "build", "cached"]
 

@@ -24,12 +24,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, Final, Protocol
 
+from conformance.kubelets import releases
+from conformance.kubelets.golang import Go, GoError
+from conformance.kubelets.recipe import KUBERNETES, Recipe
+from conformance.kubelets.releases import Minor, Version
 from conformance.progress import Builder, Progress, of_another
 from conformance.subject import SubjectSetupError, SubjectUsageError
-from conformance.subjects.kubelet import releases
-from conformance.subjects.kubelet.golang import Go, GoError
-from conformance.subjects.kubelet.recipe import KUBERNETES, Recipe
-from conformance.subjects.kubelet.releases import Minor, Version
 
 #: What Go says of a module or a version that does not exist.
 _ABSENT: Final = (
