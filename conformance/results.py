@@ -113,7 +113,7 @@ class Result(msgspec.Struct, tag="result", tag_field="kind", kw_only=True, froze
 
 class Footer(msgspec.Struct, tag="footer", tag_field="kind", kw_only=True, frozen=True):
     """Last line: counts by verdict, exit status, and when it ended. ``idle`` are the machines that
-    were asked for and on which no scenario applied."""
+    were named and on which no scenario applied."""
 
     counts: dict[str, int]
     exit_status: int

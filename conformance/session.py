@@ -163,8 +163,8 @@ def _cases_of(
 
 
 def _named(config: pytest.Config) -> set[str]:
-    """The machines that were asked for by more than ``all``: a subject that is machines itself was
-    named with them."""
+    """The machines that were asked for by more than ``all``; those of a subject that is machines
+    itself came with its name."""
     if getattr(subject_of(config), "machines", ()):
         return {machine.name for machine in _machines(config)}
     patterns = [one for one in config.getoption("--pin-machine") if one != "all"]
@@ -212,7 +212,7 @@ class Run:
         self._recorded: list[RecordedCase] = []
         self._reported: set[str] = set()
         self._counts = dict.fromkeys(Verdict, 0)
-        self._asked_for: list[str] = []
+        self._named: set[str] = set()
         self._applied: set[str] = set()
         self._by_id: dict[str, Case] = {}
         self._directory: Path | None = None
@@ -239,24 +239,16 @@ class Run:
         elif self._config.getoption("--pin-stream"):
             self.stream = Path(self._config.getoption("--pin-stream"))
         chosen = (self._by_id.get(_case_id(nodeid)) for nodeid in nodeids)
-        selected = [case for case in chosen if case is not None]
-        self._asked_for = self._machines_asked_for(selected)
-        names = sorted({case.machine.name for case in selected}.union(self._asked_for))
+        self._named = _named(self._config)
+        names = sorted({case.machine.name for case in chosen if case is not None} | self._named)
         self._writer = StreamWriter(
             self.stream, subject_of(self._config).info, names, _environment(self._config)
         )
 
-    def _machines_asked_for(self, selected: Sequence[Case]) -> list[str]:
-        """The machines on which some scenario has to apply: those that were named; of the whole
-        catalogue, those of which no case was deselected."""
-        left_out = set(self._by_id).difference(case.id for case in selected)
-        partly = {self._by_id[case_id].machine.name for case_id in left_out}
-        whole = {case.machine.name for case in selected} - partly
-        return sorted(whole | _named(self._config))
-
     @property
     def _idle(self) -> list[str]:
-        return [name for name in self._asked_for if name not in self._applied]
+        """The machines that were named and on which no scenario applied."""
+        return sorted(self._named - self._applied)
 
     def learn_not_restored(self, what: str) -> None:
         """A process of this run could not leave everything as it was."""

@@ -68,7 +68,7 @@ class Run:
 
     @cached_property
     def idle(self) -> tuple[str, ...]:
-        """The machines that were asked for and on which no scenario applied."""
+        """The machines that were named and on which no scenario applied."""
         return tuple(map(line, self.footer.idle)) if self.footer else ()
 
     @cached_property
