@@ -16,7 +16,7 @@ from rich.console import Console
 
 import topologies
 from conformance.describe import topology_text
-from conformance.discovered import beside_of, topology_of
+from conformance.discovered import beside_of, topology_named
 from conformance.subject import SubjectUsageError
 from reference import NEWEST, Checkpoint, CheckpointError, CPUSet
 from topologies import drawing
@@ -52,7 +52,7 @@ def draw(
     """Draw a machine: sockets, NUMA nodes, uncore caches, physical cores, threads, and who holds
     them."""
     shown = topologies.machine(machine)
-    topology = topology_of(shown, release=release)
+    topology = topology_named(shown, release=release)
     owners = _owners(state, held or (), reserved, release)
     beside = beside_of(shown, release=release)
     title = f"{shown.name}: {topology_text(topology, beside)}"

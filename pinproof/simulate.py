@@ -12,7 +12,7 @@ from rich.table import Table
 
 import topologies
 from conformance.describe import config_text, pod_text, topology_text
-from conformance.discovered import first_core, topology_of
+from conformance.discovered import beside_of, first_core, topology_named
 from conformance.lockstep import holdings
 from conformance.pods import guaranteed
 from conformance.subject import SubjectUsageError
@@ -53,7 +53,7 @@ def simulate(
             f"release {release} keeps who holds which CPUs to itself; 1.9 chooses alike"
         )
     shown = topologies.machine(machine)
-    topology = topology_of(shown, release=release)
+    topology = topology_named(shown, release=release)
     config = _config(reserved, topology, release)
     asked = _pods(pods)
     node = Node(lambda _name: shown.tree, shown.name, config, release=release)
@@ -70,13 +70,17 @@ def simulate(
     if as_json:
         typer.echo(json.dumps(_facts(view, asked, held), indent=2))
         return
-    title = f"{shown.name}: {topology_text(topology)}"
+    beside = beside_of(shown, release=release)
+    title = f"{shown.name}: {topology_text(topology, beside)}"
     console = Console(highlight=False)
     console.print(f"kubelet {release} with {config_text(config)}", soft_wrap=True)
     console.print(_table(view, asked))
-    console.print(drawing.text(topology.details, held, title=title, width=console.width))
+    console.print(
+        drawing.text(topology.details, held, title=title, width=console.width, beside=beside)
+    )
     if svg is not None:
-        svg.write_text(drawing.svg(topology.details, held, title=title), encoding="utf-8")
+        picture = drawing.svg(topology.details, held, title=title, beside=beside)
+        svg.write_text(picture, encoding="utf-8")
         typer.echo(svg)
 
 
