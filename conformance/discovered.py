@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from conformance.subject import SubjectInfo
-from reference import Architecture, CPUSet, CPUTopology, MachineInfo, discover
+from conformance.subject import SubjectInfo, SubjectUsageError
+from reference import Architecture, CPUSet, CPUTopology, DiscoveryError, MachineInfo, discover
 from reference.releases import AnyRelease
 from topologies import Machine, MachineError, Tree
 from topologies.boxes import Beside
@@ -46,6 +46,15 @@ def topology_of(
 ) -> CPUTopology:
     """The machine's CPU topology; raises :class:`reference.DiscoveryError`."""
     return info_of(machine.tree, release=release, architecture=architecture).cpu_topology()
+
+
+def topology_named(machine: Machine, *, release: AnyRelease) -> CPUTopology:
+    """:func:`topology_of` for a machine that a user named: raises :class:`SubjectUsageError`, which
+    names it, where the kubelet would not start on it."""
+    try:
+        return topology_of(machine, release=release)
+    except DiscoveryError as error:
+        raise SubjectUsageError(f"{machine.name}: the kubelet would not start: {error}") from error
 
 
 def beside_of(

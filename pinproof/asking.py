@@ -11,7 +11,7 @@ from typing import Annotated, Final
 
 import typer
 
-from conformance.discovered import topology_of
+from conformance.discovered import topology_named
 from conformance.subject import SubjectUsageError
 from pinproof.files import read
 from pinproof.pods import pods_given
@@ -172,9 +172,9 @@ def answered(
 
 def discovered(machine: Machine, release: str) -> CPUTopology:
     """The machine as a kubelet of ``release`` finds it; raises :class:`SubjectUsageError` for what
-    is no release, and as :func:`conformance.discovered.topology_of`."""
+    is no release, and where the kubelet would not start on it."""
     try:
-        return topology_of(machine, release=Release.parse(release))
+        return topology_named(machine, release=Release.parse(release))
     except ValueError as error:
         raise SubjectUsageError(str(error)) from error
 

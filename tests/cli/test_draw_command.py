@@ -98,4 +98,16 @@ def test_cpus_in_no_numa_node_are_drawn_and_counted(pinproof: Command, tmp_path:
     )
     text = pinproof("draw", "./mine.tar", cwd=tmp_path).stdout
     assert "in no NUMA node: CPUs 1,5" in " ".join(text.split())
-    assert "\nCPUs in no NUMA node\n    1   5\n" in text
+    assert "\nCPUs in no NUMA node\n   1   5\n" in text
+
+
+@pytest.mark.parametrize("command", ["draw", "simulate"])
+def test_a_machine_that_no_kubelet_starts_on_is_named(
+    pinproof: Command, tmp_path: Path, command: str
+) -> None:
+    pack(Tree({"sys/devices/system/cpu/online": "0-3\n"}), tmp_path / "mine.tar")
+    given = ["./mine.tar"] if command == "draw" else ["--machine", "./mine.tar", "--pods", "1"]
+    done = pinproof(command, *given, cwd=tmp_path)
+    assert done.returncode == 2
+    (said,) = done.stderr.splitlines()
+    assert said.startswith("pinproof: mine: the kubelet would not start: ")
