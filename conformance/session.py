@@ -322,7 +322,7 @@ class Run:
 
     def _has_failed_enough(self) -> bool:
         """Whether ``-x`` or ``--maxfail`` ended the run, which xdist calls an interrupt."""
-        most: int = self._config.getoption("maxfail")
+        most: int = self._config.getoption("maxfail") or 0
         return 0 < most <= self._counts[Verdict.FAIL] + self._counts[Verdict.UNKNOWN]
 
     def _record(self) -> None:
