@@ -19,6 +19,7 @@ from conformance.checks import (
     Violation,
     cpu_difference,
     differences,
+    kubelet_text,
     told_difference,
     violations,
 )
@@ -392,7 +393,7 @@ class LockstepNode:
 
     def promise_running(self, rule: str) -> None:
         """Promise that the kubelet runs."""
-        seen = "runs" if self.view.running else f"gave up: {self.view.error}"
+        seen = kubelet_text(self.view)
         self.promise(
             self.view.running, rule, Difference(what="kubelet", expected="runs", seen=seen)
         )

@@ -8,6 +8,8 @@ from contextlib import contextmanager
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
+from reports.text import clean
+
 
 @contextmanager
 def busy(title: str) -> Iterator[Callable[[str], None]]:
@@ -16,7 +18,7 @@ def busy(title: str) -> Iterator[Callable[[str], None]]:
     console = Console(stderr=True, highlight=False)
     if not console.is_terminal:
         yield lambda stage: console.print(
-            f"pinproof: {title}: {stage}", markup=False, soft_wrap=True
+            f"pinproof: {title}: {clean(stage)}", markup=False, soft_wrap=True
         )
         return
     bar = Progress(
@@ -35,7 +37,7 @@ def busy(title: str) -> Iterator[Callable[[str], None]]:
         if not started:
             bar.start()
             started = True
-        bar.update(task, description=f"{title}: {stage}")
+        bar.update(task, description=f"{title}: {clean(stage)}")
 
     try:
         yield say

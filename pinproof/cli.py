@@ -32,6 +32,7 @@ from pinproof import (
     simulate,
 )
 from reference.errors import ModelError
+from reports.text import clean
 from topologies import MachineError
 from topologies.capturing import BadTarget, CaptureError
 
@@ -114,7 +115,8 @@ def main() -> None:
 
 
 def _fail(error: Exception, status: ExitStatus) -> None:
+    """What went wrong may quote a kubelet, a node or an archive, so it is cleaned."""
     Console(stderr=True, highlight=False, emoji=False).print(
-        f"pinproof: {error}", markup=False, soft_wrap=True
+        f"pinproof: {clean(str(error))}", markup=False, soft_wrap=True
     )
     sys.exit(int(status))

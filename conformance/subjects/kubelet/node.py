@@ -11,6 +11,7 @@ own view of its pods gives no sign when it changes.
 from __future__ import annotations
 
 import os
+import signal
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -24,6 +25,7 @@ from conformance.subjects.kubelet import manifests, releases
 from conformance.subjects.kubelet.bell import Bell
 from conformance.subjects.kubelet.docker import FakeDocker
 from conformance.subjects.kubelet.endpoint import Endpoint, NoAnswer, PodStatus
+from conformance.subjects.kubelet.klog import Log
 from conformance.subjects.kubelet.releases import Minor
 from conformance.subjects.kubelet.runtime import FakeRuntime
 from conformance.subjects.kubelet.sandbox import AREA, STATE_DIR, Sandbox
@@ -76,6 +78,13 @@ class Binary:
 
     path: Path
     release: Minor
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:  # a real-time signal
+        return f"signal {number}"
 
 
 class KubeletNode:
@@ -466,8 +475,15 @@ class KubeletNode:
         if self._stopped or self._sandbox.log is None:
             return ""
         if not self._gave_up:
-            self._gave_up = self._sandbox.log.gave_up_because()
+            self._gave_up = self._why_it_ended(self._sandbox.log)
         return self._gave_up
+
+    def _why_it_ended(self, log: Log) -> str:
+        """Who was killed gave no reason: what its log says last is of something else."""
+        status = self._sandbox.exit_status
+        if status is not None and status < 0:
+            return f"killed by {_signal_name(-status)}"
+        return log.gave_up_because() or "its log does not say why"
 
     def _exit_status(self) -> int | None:
         status = self._sandbox.exit_status
