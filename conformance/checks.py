@@ -63,7 +63,7 @@ def _kubelet_differences(
     expected: View, seen: View, can: Collection[Capability]
 ) -> Iterator[Difference]:
     if expected.running != seen.running:
-        yield Difference(what="kubelet", expected=_kubelet_text(expected), seen=_kubelet_text(seen))
+        yield Difference(what="kubelet", expected=kubelet_text(expected), seen=kubelet_text(seen))
     elif Capability.START_ERROR in can and not _same_error(expected.error, seen.error):
         yield Difference(what="kubelet's error", expected=expected.error, seen=seen.error)
     elif Capability.START_ERROR in can and expected.exit_status != seen.exit_status:
@@ -74,9 +74,18 @@ def _kubelet_differences(
         )
 
 
-def _kubelet_text(view: View) -> str:
+#: A shell's status of a program that died of a signal is more than this; 255 is klog's own.
+_BY_SIGNAL: Final = 128
+
+
+def kubelet_text(view: View) -> str:
+    """What has become of the kubelet: a signal or its exit status first, then the reason given."""
     if view.running:
         return "runs"
+    if view.exit_status is not None and _BY_SIGNAL < view.exit_status < 255:
+        return f"ended: {view.error}" if view.error else f"ended: signal {view.exit_status - 128}"
+    if view.error and view.exit_status is not None:
+        return f"gave up with exit status {view.exit_status}: {view.error}"
     return f"gave up: {view.error}" if view.error else "down"
 
 

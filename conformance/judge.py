@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 import traceback
 from dataclasses import dataclass
+from typing import Final
+from weakref import WeakKeyDictionary
 
 import msgspec.structs
 
@@ -22,8 +24,12 @@ from conformance.results import Failure, Result
 from conformance.scenario import DoesNotApply, Scenario
 from conformance.subject import Subject, SubjectError, SubjectUnable
 from conformance.verdict import Verdict
+from conformance.waiting import Waiting
 from reference import CPUTopology, DiscoveryError, Release
 from topologies import Machine
+
+#: Of each subject of this process.
+_WAITING: Final[WeakKeyDictionary[Subject, Waiting]] = WeakKeyDictionary()
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,11 +69,14 @@ def judge(case: Case, subject: Subject, *, oracle: OracleMaker, release: str) ->
     if reason:
         skipped = _result(case, subject, topology, Verdict.SKIP, reason)
         return Judgement(_with(skipped, unable=reason == _unable(case.scenario, subject)))
-    node = LockstepNode(subject, case.machine, oracle=oracle, release=release)
+    waiting = _WAITING.setdefault(subject, Waiting())
+    node = LockstepNode(subject, case.machine, oracle=oracle, release=release, waiting=waiting)
     try:
         result = _drive(case, subject, node, topology)
     finally:
         node.close()
+    if result.verdict == Verdict.PASS.value:
+        waiting.forget()
     return Judgement(
         _with(result, seconds=round(time.monotonic() - started, 4)),
         tuple(node.history),

@@ -19,6 +19,7 @@ from conformance.checks import (
     Violation,
     cpu_difference,
     differences,
+    kubelet_text,
     told_difference,
     violations,
 )
@@ -28,6 +29,7 @@ from conformance.oracle import Oracle
 from conformance.pods import best_effort
 from conformance.results import Difference, Failure, Holding, MachineRecord
 from conformance.subject import NodeUnderTest, Subject, SubjectLostError, SubjectUnable
+from conformance.waiting import ENOUGH, SHORT, Waiting
 from reference import CPUSet, CPUTopology, NotModelled
 from reference.behaviours import Behaviour
 from reference.kubelet.configuration import reserved_cpus, reserving
@@ -114,7 +116,10 @@ class LockstepNode:
         *,
         oracle: OracleMaker,
         release: str,
+        waiting: Waiting | None = None,
     ) -> None:
+        self._waiting = waiting or Waiting()
+        self._waited = ""
         self.machine = machine
         self.release = release
         self._architecture = architecture_of(subject.info)
@@ -400,7 +405,7 @@ class LockstepNode:
 
     def promise_running(self, rule: str) -> None:
         """Promise that the kubelet runs."""
-        seen = "runs" if self.view.running else f"gave up: {self.view.error}"
+        seen = kubelet_text(self.view)
         self.promise(
             self.view.running, rule, Difference(what="kubelet", expected="runs", seen=seen)
         )
@@ -441,8 +446,7 @@ class LockstepNode:
         expected = self._expected(self._oracle, step)
         try:
             self._node.do(step)
-            deadline = time.monotonic() + _HANG_SHOWS
-            seen = self._node.settle(lambda view: self._settled(expected, view, deadline))
+            seen = self._settle(self._node, step, expected)
             if expected is not None and expected.hangs:
                 expected, seen = self._hanging(expected, seen)
             elif expected is not None and not seen.hangs and self._oracle.follow(seen, late=True):
@@ -460,6 +464,35 @@ class LockstepNode:
         else:
             self._judge(step, expected, seen)
         return seen
+
+    def _settle(self, node: NodeUnderTest, step: Step, expected: View | None) -> View:
+        """Wait for what is expected; not as long as usual for what never came before."""
+        began, name, short = time.monotonic(), type(step).__name__, False
+
+        def done(view: View) -> bool:
+            nonlocal short
+            if self._settled(expected, view, began + _HANG_SHOWS):
+                return True
+            late = time.monotonic() >= began + SHORT
+            short = late and self._waiting.is_known(name, self._owed(expected, view))
+            return short
+
+        seen = node.settle(done)
+        self._waited = ""
+        if short:
+            self._waited = (
+                f" (waited {SHORT:g} s: whole waits ended like this {ENOUGH} times before)"
+            )
+        elif time.monotonic() >= began + SHORT:
+            self._waiting.note(name, self._owed(expected, seen))
+        return seen
+
+    def _owed(self, expected: View | None, seen: View) -> list[Difference]:
+        """What keeps the node from being settled."""
+        found = [one.difference for one in self._violations(seen)]
+        if expected is not None and not expected.hangs:
+            found += differences(expected, seen, self._subject.capabilities)
+        return found
 
     def _expected(self, oracle: Oracle, step: Step) -> View | None:
         if self._adrift:
@@ -536,7 +569,7 @@ class LockstepNode:
     def _diverge(self, rule: str, found: list[Difference], expected: View | None) -> NoReturn:
         raise Divergence(
             Failure(
-                rule=rule,
+                rule=f"{rule}{self._waited}",
                 differences=found,
                 expected_holdings=holdings(expected, self.reserved) if expected else [],
                 seen_holdings=holdings(self.view, self.reserved),

@@ -38,6 +38,7 @@ from conformance.subjects.reference import ReferenceSubject
 from conformance.verdict import ExitStatus, Verdict, exit_status
 from reference.errors import ModelError
 from reference.releases import Release, require_whole_node
+from topologies.errors import one_line
 
 PROPERTY: Final = "pinproof"
 SUITE_TEST: Final = "test_scenarios.py::test_scenario["
@@ -67,7 +68,7 @@ def _say(config: pytest.Config) -> Any:
 
     def say(stage: str) -> None:
         if reporter is not None:
-            reporter.write_line(f"pinproof: {stage}")
+            reporter.write_line(f"pinproof: {one_line(stage)}")
 
     return now_and_then(say)
 
@@ -130,7 +131,7 @@ def cases(config: pytest.Config) -> list[Case]:
     except (topologies.MachineError, ModelError, SubjectUsageError, ValueError) as error:
         raise pytest.UsageError(str(error)) from error
     except SubjectError as error:
-        pytest.exit(f"pinproof: {error}", returncode=ExitStatus.COULD_NOT_TELL)
+        pytest.exit(f"pinproof: {one_line(str(error))}", returncode=ExitStatus.COULD_NOT_TELL)
 
 
 def _is_asked(scenario: Scenario, level: str) -> bool:

@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from conformance.progress import Stage, now_and_then
+from reports.text import clean
 
 
 @contextmanager
@@ -18,7 +19,9 @@ def busy(title: str) -> Iterator[Callable[[str], None]]:
     console = Console(stderr=True, highlight=False)
     if not console.is_terminal:
         yield now_and_then(
-            lambda stage: console.print(f"pinproof: {title}: {stage}", markup=False, soft_wrap=True)
+            lambda stage: console.print(
+                f"pinproof: {title}: {clean(str(stage))}", markup=False, soft_wrap=True
+            )
         )
         return
     bar = Progress(
@@ -38,7 +41,8 @@ def busy(title: str) -> Iterator[Callable[[str], None]]:
             bar.start()
             started = True
         done, total = (stage.done, stage.total) if isinstance(stage, Stage) else (0, None)
-        bar.update(task, description=f"{title}: {stage}", completed=done, total=total)
+        shown = f"{title}: {clean(str(stage))}"
+        bar.update(task, description=shown, completed=done, total=total)
 
     try:
         yield say

@@ -28,6 +28,7 @@ from pinproof.passing import ALONE, parsed
 from pinproof.run import node_options, prepare_folder
 from reports import certificate
 from reports.certificate import Findings, Noise, Outcome
+from reports.text import clean
 
 #: Which status says most, of several nodes'.
 _GRAVITY = (
@@ -194,6 +195,6 @@ def _findings(target: str, noise: bool, extra: Sequence[str]) -> tuple[str, Find
 def _tell(name: str, outcome: Outcome, run: reports.Run, folder: Path, console: Console) -> None:
     console.print(f"{name}: {outcome.value}", markup=False)
     for result in certificate.open_ends(run)[:20]:
-        console.print(f"  not known: {result.scenario}: {result.reason}", markup=False)
+        console.print(f"  not known: {result.scenario}: {clean(result.reason)}", markup=False)
     sys.stderr.flush()
     typer.echo(str(folder / "certificate.html"))

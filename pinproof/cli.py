@@ -212,9 +212,12 @@ def main() -> None:
 
 
 def _fail(error: Exception, status: ExitStatus) -> None:
+    """What went wrong may quote a kubelet, a node or an archive, so it is cleaned."""
     from rich.console import Console
 
+    from reports.text import clean
+
     Console(stderr=True, highlight=False, emoji=False).print(
-        f"pinproof: {error}", markup=False, soft_wrap=True
+        f"pinproof: {clean(str(error))}", markup=False, soft_wrap=True
     )
     sys.exit(int(status))

@@ -16,6 +16,13 @@ _LINE: Final = re.compile(r"[IWEF]\d{4} \d\d:\d\d:\d\d\.\d+ +\d+ [^\]]*\] (?P<te
 _ERR: Final = re.compile(r'\berr="(?P<quoted>(?:[^"\\]|\\.)*)"')
 #: What the fault of a CPU manager stands behind; the second up to 1.17, where it then panics.
 _CPU_MANAGER: Final = ("start cpu manager error: ", "[cpumanager] static policy invalid state: ")
+#: What is said by a program that ends: klog's fatal lines, Go's panics, and what stands before the
+#: kubelet's own ``os.Exit`` (``cmd/kubelet/app/server.go``, ``kubelet.go``, component-base's cli).
+_LAST_WORDS: Final = re.compile(
+    r"""F\d{4}\ |panic:\ |.*\]\ "?(?:command\ failed|[Ff]ailed\ to\ (?:run\ [Kk]ubelet|
+    start\ ContainerManager|validate\ kubelet\ |construct\ |initialize\ internal\ ))""",
+    re.VERBOSE,
+)
 _ESCAPE: Final = re.compile(
     r"\\(?:x(?P<x>[0-9a-f]{2})|u(?P<u>[0-9a-f]{4})|U(?P<U>[0-9a-f]{8})|(?P<c>.))"
 )
@@ -53,19 +60,23 @@ def message(line: str) -> str:
 
 
 def gave_up_because(lines: list[str], errors: list[str]) -> str:
-    """Why a kubelet ended, from its last lines and its last error lines.
+    """The reason that a kubelet gave for ending by itself, from its last lines and its last error
+    lines; ``""`` where it gave none.
 
     The text after ``start cpu manager error: `` where there is one (the kubelet wraps it:
-    ``cm/container_manager_linux.go``), else what its last error line says, else its last line.
+    ``cm/container_manager_linux.go``), else the last line that only a program says which ends
+    (:data:`_LAST_WORDS`), else its last line, unless that is no more than information.
     """
     for line in reversed(errors):
         for marker in _CPU_MANAGER:
             _, found, reason = message(line).partition(marker)
             if found:
                 return reason
-    if errors:
-        return message(errors[-1])
-    return next((message(line) for line in reversed(lines) if line.strip()), "")
+    for line in reversed(errors):
+        if _LAST_WORDS.match(line):
+            return message(line)
+    last = next((line for line in reversed(lines) if line.strip()), "")
+    return message(last) if is_error(last) or not _LINE.match(last) else ""
 
 
 class Log:

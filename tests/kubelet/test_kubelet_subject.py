@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 import topologies
+from conformance.checks import kubelet_text
 from conformance.kubelets import binary as binary_module
 from conformance.smoke import smoke
 from conformance.subject import (
@@ -27,6 +28,7 @@ from conformance.subjects.kubelet import KubeletSubject
 from conformance.subjects.kubelet import node as node_module
 from conformance.subjects.kubelet.node import Patience
 from conformance.subjects.processor import ProcessorTime, processor_time
+from pinproof.cli import main
 from reference.steps import KubeletConfig, Start, Stop
 
 Script = Callable[[str], Path]
@@ -39,6 +41,11 @@ if sys.argv[1:] == ["--version"]:
 {rest}
 """
 HANG = "import signal; signal.pause()"
+#: What a kubelet logs all day, as an error and as information.
+OF_SOMETHING_ELSE = (
+    'E1121 09:54:57.1 25 log.go:32] "stat c/0.log: no such file"\n'
+    'I1121 09:54:57.2 25 kubelet.go:18] "Syncing"'
+)
 
 
 def open_refused(target: str | Path) -> str:
@@ -204,12 +211,27 @@ def test_a_docker_that_cannot_answer_is_no_node(
 
 
 def test_a_kubelet_that_dies_of_a_signal_has_a_shells_status(script: Script) -> None:
-    path = script(POSER.format(rest="import os; os.kill(os.getpid(), 11)"))
+    """And the signal is its reason, whatever the last error line of its log is about."""
+    noise = f"print({OF_SOMETHING_ELSE!r}, flush=True)"
+    path = script(POSER.format(rest=f"{noise}; import os; os.kill(os.getpid(), 11)"))
     opened = KubeletSubject.open(str(path))
     node = opened.node(topologies.machine("1s-1n-4c-smt1"), KubeletConfig())
     node.do(Start())
-    assert node.view().exit_status == 128 + 11
+    view = node.view()
     opened.close()
+    assert (view.exit_status, view.error) == (128 + 11, "killed by SIGSEGV")
+    assert kubelet_text(view) == "ended: killed by SIGSEGV"
+
+
+def test_a_kubelet_that_ends_without_a_reason_is_not_given_one(script: Script) -> None:
+    """Only its status is known: no line of its log says why."""
+    noise = f"print({OF_SOMETHING_ELSE!r}, flush=True)"
+    opened = KubeletSubject.open(str(script(POSER.format(rest=f"{noise}; sys.exit(3)"))))
+    node = opened.node(topologies.machine("1s-1n-4c-smt1"), KubeletConfig())
+    node.do(Start())
+    view = node.view()
+    opened.close()
+    assert kubelet_text(view) == "gave up with exit status 3: its log does not say why"
 
 
 def test_a_kubelet_that_does_not_come_up_hangs(script: Script, impatient: Patience) -> None:
@@ -305,3 +327,18 @@ def test_a_program_is_starved_that_wanted_to_run_and_did_not(
 ) -> None:
     before = ProcessorTime(1.0, 1.0)
     assert ProcessorTime(1.0 + used, 1.0 + waited).since(before).is_starved(15.0) is starved
+
+
+def test_what_a_kubelet_says_reaches_a_terminal_without_its_commands(
+    script: Script, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Set-up errors quote its log."""
+    path = script(POSER.format(rest=r"sys.exit('\x1b]0;owned\x07\x1b[31mno way\x1b[0m')"))
+    monkeypatch.setattr(sys, "argv", ["pinproof", "run", "--subject", f"kubelet:{path}"])
+    with pytest.raises(SystemExit) as caught:
+        main()
+    said = capsys.readouterr().err
+    assert caught.value.code == 3
+    assert "no way" in said
+    assert "\x1b" not in said
+    assert "owned" not in said

@@ -11,6 +11,7 @@ own view of its pods gives no sign when it changes.
 from __future__ import annotations
 
 import os
+import signal
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -20,6 +21,7 @@ from typing import Final, NoReturn
 import topologies
 from conformance.kubelets import configuration as kubelet_config
 from conformance.kubelets import manifests, releases
+from conformance.kubelets.klog import Log
 from conformance.kubelets.releases import Minor
 from conformance.subject import SubjectLostError, SubjectSetupError
 from conformance.subjects.kubelet.bell import Bell
@@ -77,6 +79,13 @@ class Binary:
 
     path: Path
     release: Minor
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:  # a real-time signal
+        return f"signal {number}"
 
 
 class KubeletNode:
@@ -467,8 +476,15 @@ class KubeletNode:
         if self._stopped or self._sandbox.log is None:
             return ""
         if not self._gave_up:
-            self._gave_up = self._sandbox.log.gave_up_because()
+            self._gave_up = self._why_it_ended(self._sandbox.log)
         return self._gave_up
+
+    def _why_it_ended(self, log: Log) -> str:
+        """Who was killed gave no reason: what its log says last is of something else."""
+        status = self._sandbox.exit_status
+        if status is not None and status < 0:
+            return f"killed by {_signal_name(-status)}"
+        return log.gave_up_because() or "its log does not say why"
 
     def _exit_status(self) -> int | None:
         status = self._sandbox.exit_status

@@ -1,0 +1,136 @@
+"""Where the time of a run on a real kubelet goes: the kubelet's own waits, and ours.
+
+    python -m benchmarks.kubelet_waits 1.36 2s-2n-8c-smt2 [SCENARIO …]
+
+Runs every scenario that applies once, one after the other, and prints how many seconds went into
+which part, and the ratio of the whole to the kubelet's own waits: its start, the effects of steps
+(it looks at its manifests, its runtime and its pods once a second), its end, and reconcile rounds.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections import Counter, defaultdict
+from collections.abc import Callable
+from typing import Any, Final
+
+import topologies
+from conformance.judge import Case, judge
+from conformance.oracle import ModelOracle
+from conformance.scenario import catalogue
+from conformance.subjects.kubelet import KubeletSubject, node
+from reference.steps import AwaitReconcile, Delete, Start, Step, Stop
+from reference.view import View
+
+#: What is waited for the kubelet.
+KUBELETS: Final = ("start", "effects", "end", "reconcile rounds")
+
+
+class Clock:
+    """Seconds by part. What is measured inside of another part counts once, where it is inmost."""
+
+    def __init__(self) -> None:
+        self.seconds: defaultdict[str, float] = defaultdict(float)
+        self._inner = [0.0]
+
+    def measure(self, part: str, work: Callable[[], Any]) -> Any:
+        """Do the work, and count its time."""
+        self._inner.append(0.0)
+        began = time.monotonic()
+        try:
+            return work()
+        finally:
+            took = time.monotonic() - began
+            self.seconds[part] += took - self._inner.pop()
+            self._inner[-1] += took
+
+
+def part_of(step: Step) -> str:
+    """What carrying a step out waits for."""
+    match step:
+        case Start():
+            return "start"
+        case Stop():
+            return "end"
+        case Delete():
+            return "effects"
+        case AwaitReconcile():
+            return "reconcile rounds"
+        case _:
+            return "other steps"
+
+
+class Timed(node.KubeletNode):
+    """A node whose parts are timed."""
+
+    clock: Clock
+
+    def do(self, step: Step) -> None:
+        """Timed by what it waits for."""
+        self.clock.measure(part_of(step), lambda: super(Timed, self).do(step))
+
+    def settle(self, satisfied: Callable[[View], bool]) -> View:
+        """An effect, but for the time in which a view is compared."""
+
+        def judged(view: View) -> bool:
+            verdict: bool = self.clock.measure("comparing", lambda: satisfied(view))
+            return verdict
+
+        view: View = self.clock.measure("effects", lambda: super(Timed, self).settle(judged))
+        return view
+
+    def close(self) -> None:
+        """Ending the sandbox."""
+        self.clock.measure("closing the sandbox", super().close)
+
+
+class TimedSubject(KubeletSubject):
+    """Makes timed nodes."""
+
+    clock: Clock
+
+    def node(self, *args: Any, **kwargs: Any) -> node.KubeletNode:
+        """A fresh one; making it is timed too."""
+        made: node.KubeletNode = self.clock.measure(
+            "making the sandbox", lambda: super(TimedSubject, self).node(*args, **kwargs)
+        )
+        made.__class__ = Timed
+        assert isinstance(made, Timed)
+        made.clock = self.clock
+        return made
+
+
+def main(release: str, machine: str, *only: str) -> None:
+    """Run, and print."""
+    subject = TimedSubject.open(release)
+    assert isinstance(subject, TimedSubject)
+    clock = subject.clock = Clock()
+    judged = subject.info.release
+
+    def oracle(*args: Any, **kwargs: Any) -> ModelOracle:
+        return ModelOracle(*args, release=judged, **kwargs)
+
+    on = topologies.machine(machine)
+    chosen = [one for one in catalogue() if not one.machine and (not only or one.id in only)]
+    verdicts: Counter[str] = Counter()
+
+    def run() -> None:
+        for one in chosen:
+            result = judge(Case(one, on), subject, oracle=oracle, release=judged).result
+            verdicts[result.verdict] += 1
+
+    try:
+        clock.measure("the model, and all else", run)
+    finally:
+        subject.close()
+    whole = sum(clock.seconds.values())
+    waits = sum(clock.seconds[part] for part in KUBELETS)
+    for part, seconds in sorted(clock.seconds.items(), key=lambda one: -one[1]):
+        print(f"{seconds:8.1f} s  {seconds / whole:5.1%}  {part}")
+    print(f"{whole:8.1f} s in all, {whole / waits:.2f} times the kubelet's own waits")
+    print(", ".join(f"{count} {verdict}" for verdict, count in sorted(verdicts.items())))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,145 @@
+"""Waits for a thoroughly broken subject: cut short only for what whole waits have shown before."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from types import SimpleNamespace
+
+import pytest
+from msgspec.structs import replace
+
+from conformance import lockstep
+from conformance.judge import Case, judge
+from conformance.lockstep import LockstepNode
+from conformance.oracle import ModelOracle
+from conformance.pods import best_effort, guaranteed
+from conformance.results import Difference, Result
+from conformance.scenario import Scenario, Source
+from conformance.subject import Capability, SubjectInfo
+from conformance.subjects.reference import ModelNode, ReferenceSubject
+from conformance.waiting import ENOUGH, Waiting
+from reference import NEWEST, Node
+from reference.steps import Apply, KubeletConfig, Step
+from reference.view import Phase, PodView, View
+from topologies import Machine, machine
+
+PENDING = Difference(what="pod a", expected="running, Guaranteed", seen="pending")
+
+
+def test_a_way_is_known_once_enough_waits_ended_in_it() -> None:
+    waiting = Waiting()
+    for name in ("a", "b", "c"):
+        assert not waiting.is_known("Apply", [PENDING])
+        waiting.note("Apply", [replace(PENDING, what=f"pod {name}")])
+    assert waiting.is_known("Apply", [PENDING])
+    assert not waiting.is_known("Start", [PENDING]), "another step"
+    rejected = Difference(what="pod a", expected="running", seen="rejected: why")
+    assert not waiting.is_known("Apply", [rejected]), "another way"
+    assert not waiting.is_known("Apply", [PENDING, rejected]), "something else besides"
+    assert not waiting.is_known("Apply", []), "nothing is owed"
+    waiting.forget()
+    assert not waiting.is_known("Apply", [PENDING])
+
+
+class TakesNothingUp:
+    """A kubelet that leaves pods pending, with a deadline of 15 s by a clock of its own."""
+
+    info = SubjectInfo("takes-nothing-up", NEWEST)
+    capabilities = frozenset(Capability)
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.takes = False
+
+    def node(
+        self, machine: Machine, config: KubeletConfig, *, machines: Callable[[str], Machine]
+    ) -> Idle:
+        return Idle(self, Node(lambda name: machines(name).tree, machine.name, config))
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+class Idle(ModelNode):
+    def __init__(self, subject: TakesNothingUp, node: Node) -> None:
+        super().__init__(node)
+        self._subject = subject
+        self._names: list[str] = []
+
+    def do(self, step: Step) -> None:
+        if isinstance(step, Apply) and not self._subject.takes:
+            self._names.append(step.pod.name)
+        else:
+            super().do(step)
+
+    def settle(self, satisfied: Callable[[View], bool]) -> View:
+        deadline = self._subject.now + 15
+        while True:
+            view = super().view()
+            view.pods.update(dict.fromkeys(self._names, PodView(Phase.PENDING)))  # type: ignore[attr-defined]
+            if satisfied(view) or self._subject.now >= deadline:
+                return view
+            self._subject.now += 0.5
+
+
+def _applies(node: LockstepNode) -> None:
+    node.boot()
+    node.apply(guaranteed("a", 1))
+
+
+def _applies_another(node: LockstepNode) -> None:
+    node.boot()
+    node.apply(best_effort("b"))
+
+
+def _judged(subject: TakesNothingUp, body: Callable[[LockstepNode], None]) -> tuple[Result, float]:
+    scenario = Scenario("test/one", "A fact", Source("a document", "https://example.org/"), body)
+    before = subject.now
+    oracle = partial(ModelOracle, release=NEWEST)
+    case = Case(scenario, machine("1s-1n-4c-smt2"))
+    return judge(case, subject, oracle=oracle, release=NEWEST).result, subject.now - before
+
+
+def test_a_broken_kubelet_is_waited_for_less_after_a_few_scenarios(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The result says so; a pass brings the whole wait back."""
+    subject = TakesNothingUp()
+    monkeypatch.setattr(lockstep, "time", SimpleNamespace(monotonic=lambda: subject.now))
+    for _ in range(ENOUGH):
+        result, took = _judged(subject, _applies)
+        assert (result.verdict, took) == ("fail", 15.0)
+        assert "waited" not in result.reason
+    result, took = _judged(subject, _applies)
+    assert (result.verdict, took) == ("fail", 5.0)
+    assert result.reason.endswith("(waited 5 s: whole waits ended like this 3 times before)")
+    assert "waited 5 s" in result.explanation
+    subject.takes = True
+    assert _judged(subject, _applies)[0].verdict == "pass"
+    subject.takes = False
+    assert _judged(subject, _applies)[1] == 15.0
+
+
+def test_a_failure_in_another_way_is_waited_for_in_full(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Other pods keep the difference in the pod alone, which is known; the one in the state file
+    of a request for exclusive CPUs is not."""
+    subject = TakesNothingUp()
+    monkeypatch.setattr(lockstep, "time", SimpleNamespace(monotonic=lambda: subject.now))
+    for _ in range(ENOUGH):
+        assert _judged(subject, _applies_another)[1] == 15.0
+    assert _judged(subject, _applies_another)[1] == 5.0
+    assert _judged(subject, _applies)[1] == 15.0
+
+
+def test_a_subject_without_waits_is_not_affected() -> None:
+    assert _judged_model().verdict == "pass"
+
+
+def _judged_model() -> Result:
+    scenario = Scenario(
+        "test/one", "A fact", Source("a document", "https://example.org/"), _applies
+    )
+    case = Case(scenario, machine("1s-1n-4c-smt2"))
+    oracle = partial(ModelOracle, release=NEWEST)
+    return judge(case, ReferenceSubject(), oracle=oracle, release=NEWEST).result
