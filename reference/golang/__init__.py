@@ -1,1 +1,1 @@
-"""What Go's libraries make of texts: numbers, JSON, printed values."""
+"""What Go makes of texts and slices: numbers, JSON, printed values, shared arrays."""
