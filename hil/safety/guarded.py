@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable
 from types import TracebackType
 from typing import Final, TypeVar
 
-from hil.inspection import NodeFacts
+from hil.inspection.node import NodeFacts
 from hil.safety import agent, guards
 from hil.safety.changes import Change, KeepFile, Note, RemoveFile, SetOnline, WriteFile
 from hil.safety.errors import LeaseLost, NotRestored

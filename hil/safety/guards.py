@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from typing import Final
 
-from hil.inspection import NodeFacts, Workload
+from hil.inspection.node import NodeFacts, Workload
 from hil.safety.changes import Change, SetOnline
 from hil.safety.risk import Allow, Risk
 from hil.transport.shell import NodeUnfit
