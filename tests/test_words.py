@@ -68,12 +68,12 @@ def messages(source: str) -> Iterator[tuple[int, str]]:
     tree = ast.parse(source)
     skipped = _docstrings(tree)
     for node in ast.walk(tree):
-        if isinstance(node, ast.JoinedStr):
-            skipped.update(id(part) for part in node.values)
-            yield node.lineno, _text(node)
-        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
-            if id(node) not in skipped:
-                yield node.lineno, node.value
+        match node:
+            case ast.JoinedStr():
+                skipped.update(id(part) for part in node.values)
+                yield node.lineno, _text(node)
+            case ast.Constant(value=str(text)) if id(node) not in skipped:
+                yield node.lineno, text
 
 
 def names(source: str) -> Iterator[tuple[int, str]]:
