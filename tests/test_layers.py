@@ -143,6 +143,17 @@ def test_no_modules_of_the_model_import_one_another_in_a_circle() -> None:
     assert not left
 
 
+def test_no_class_of_the_model_has_more_than_25_methods() -> None:
+    wrong = [
+        f"{path.relative_to(ROOT)}: {node.name} has {methods} methods"
+        for path in _sources("reference")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.ClassDef)
+        and (methods := sum(isinstance(one, ast.FunctionDef) for one in node.body)) > 25
+    ]
+    assert not wrong
+
+
 def _imports_module(names: set[str], module: str) -> bool:
     return any(_within(name, (module,)) for name in names)
 
