@@ -160,7 +160,8 @@ class Node:
                 self._require_down(step)
                 self._write(text)
             case Tamper(pod=name, container=container, cpus=cpus):
-                self._tamper(name, container, cpus)
+                uid = self._require_container(step, name, container)
+                self._runtime.update(uid, container, cpus)
             case AwaitReconcile():
                 self._running(step)
                 self._settle()
@@ -252,24 +253,12 @@ class Node:
         """The kubelets that may come of this start, each different from the others."""
         pods = [self._decoded(self._manifests[name]) for name in self._by_file_name()]
         branches: list[_Branch] = []
-        for kubelet in self._outcomes_of(fresh, pods):
+        for kubelet in _outcomes_of(fresh, pods):
             text = kubelet.unsaved_state()
             branch = (kubelet, self._state_file if text is None else text)
             if all(not _same(branch, other) for other in branches):
                 branches.append(branch)
         return branches
-
-    def _outcomes_of(self, fresh: Kubelet, pods: list[Pod]) -> Iterator[Kubelet]:
-        for order in fresh.orders(pods):
-            kubelet = fresh.copy()
-            kubelet.take_up(order)
-            yield kubelet
-            forgotten = kubelet.may_run_on(pods, fresh.runtime)
-            for count in range(1, len(forgotten) + 1):
-                for some in combinations(forgotten, count):
-                    kubelet = fresh.copy()
-                    kubelet.take_up(order, running_on=some)
-                    yield kubelet
 
     def _take(self, branch: _Branch) -> None:
         self._kubelet, text = branch
@@ -292,7 +281,7 @@ class Node:
         fault = fault_of(pod) or fault_of_whole(self._decoded(pod))
         if fault:
             raise IllegalStep(f"Apply: pod {pod.name}: {fault}")
-        self._require_same_pod(pod)
+        _require_same_pod(pod, self._known.get(pod.uid))
         self._take_up(pod)
         self._manifests[pod.name] = pod
         self._known[pod.uid] = pod
@@ -308,16 +297,8 @@ class Node:
         except KubeletHangs as error:
             self._hangs = str(error)
         else:
-            self._require_known_outcome(kubelet, pod)
+            _require_known_outcome(kubelet, pod, self._gone)
         self._kubelet, self._runtime = kubelet, kubelet.runtime
-
-    def _require_known_outcome(self, kubelet: Kubelet, pod: Pod) -> None:
-        if pod.uid in self._gone and kubelet.pods[pod.name].phase is Phase.REJECTED:
-            # The kubelet starts it all the same, without CPUs (seen on 1.36.4).
-            raise NotModelled(
-                f"Apply: pod {pod.name} is refused under the uid of a pod just deleted; "
-                "give the pod a new one"
-            )
 
     def _settle(self) -> None:
         if self._kubelet is not None and not self._hangs:
@@ -327,16 +308,6 @@ class Node:
     def _decoded(self, pod: Pod) -> Pod:
         return as_decoded(pod, self._config.feature_gates, release=self._release)
 
-    def _require_same_pod(self, pod: Pod) -> None:
-        """Refuse a uid that comes back with other resources: the kubelet keeps those of a pod by
-        uid (``allocated_pods_state``) and takes the former pod's (seen on 1.36.4)."""
-        known = self._known.get(pod.uid)
-        if known is not None and (known.containers, known.resources) != (
-            pod.containers,
-            pod.resources,
-        ):
-            raise NotModelled(f"Apply: uid {pod.uid} was another pod's; give the pod a new one")
-
     def _delete(self, name: str) -> None:
         if name not in self._manifests:
             raise IllegalStep(f"Delete: no pod {name}")
@@ -345,10 +316,6 @@ class Node:
         if self._kubelet is not None and not self._hangs:
             self._kubelet.drop(name)
             self._save()
-
-    def _tamper(self, name: str, container: str, cpus: CPUSet) -> None:
-        uid = self._require_container(Tamper(name, container, cpus), name, container)
-        self._runtime.update(uid, container, cpus)
 
     def _require_container(self, step: Step, name: str, container: str) -> str:
         """The uid of the pod in which it runs."""
@@ -392,6 +359,38 @@ class Node:
         self._state_file = text
         kept = has(self._release, Behaviour.STATE_FILE)
         self._shown = glance(text if kept else None, release=self._release)
+
+
+def _outcomes_of(fresh: Kubelet, pods: list[Pod]) -> Iterator[Kubelet]:
+    for order in fresh.orders(pods):
+        kubelet = fresh.copy()
+        kubelet.take_up(order)
+        yield kubelet
+        forgotten = kubelet.may_run_on(pods, fresh.runtime)
+        for count in range(1, len(forgotten) + 1):
+            for some in combinations(forgotten, count):
+                kubelet = fresh.copy()
+                kubelet.take_up(order, running_on=some)
+                yield kubelet
+
+
+def _require_same_pod(pod: Pod, known: Pod | None) -> None:
+    """Refuse a uid that comes back with other resources: the kubelet keeps those of a pod by
+    uid (``allocated_pods_state``) and takes the former pod's (seen on 1.36.4)."""
+    if known is not None and (known.containers, known.resources) != (
+        pod.containers,
+        pod.resources,
+    ):
+        raise NotModelled(f"Apply: uid {pod.uid} was another pod's; give the pod a new one")
+
+
+def _require_known_outcome(kubelet: Kubelet, pod: Pod, gone: set[str]) -> None:
+    if pod.uid in gone and kubelet.pods[pod.name].phase is Phase.REJECTED:
+        # The kubelet starts it all the same, without CPUs (seen on 1.36.4).
+        raise NotModelled(
+            f"Apply: pod {pod.name} is refused under the uid of a pod just deleted; "
+            "give the pod a new one"
+        )
 
 
 def _same(one: _Branch, other: _Branch) -> bool:
