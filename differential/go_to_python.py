@@ -150,8 +150,8 @@ def page() -> str:
         "# From Go to Python",
         "",
         f"Where the functions of the kubelet's CPU manager and Topology Manager ({RELEASE}, below",
-        "`pkg/kubelet/cm`) stand in `reference/`. `python -m differential.go_to_python` writes this",
-        "page from the docstrings.",
+        "`pkg/kubelet/cm`) stand in `reference/`. `python -m differential.go_to_python` writes",
+        "this page from the docstrings.",
     ]
     shown = ""
     for go_file, name, python_file, found in rows():
