@@ -82,7 +82,7 @@ def run(
     ] = None,
     dry_run: Annotated[
         bool,
-        typer.Option("--dry-run", help="Tell what would be sent to a real node, and send nothing."),
+        typer.Option("--dry-run", help="Print the commands for a real node, and send none."),
     ] = False,
     record: Annotated[
         Path | None, typer.Option(help="Record what the subject showed, as an oracle.")

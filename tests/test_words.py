@@ -26,7 +26,23 @@ PAGES: Final = [
 PHRASES: Final[dict[str, str]] = {
     r"\blets? us in\b": "authentication failed",
     r"\bgoes before (?:any|every) file\b": "overrides every configuration file",
+    r"\b[Ww]ho has no\b": "Without …,",
     r"\bflavours?\b": "distribution, or architecture",
+    r"\b(?:[Nn]obody|[Ww]hoever)\b": "name the actor: no user, no test, no container, …",
+    r"\b(?:[Ww]e|[Oo]urs?)\b|(?<![\d}/] )\bus\b(?!\))": "name the actor: pinproof, the runner, …",
+    r"\bis none of\b": "it is one of …",
+    r"(?<!there )\b(?:is|are) no (?!longer\b|such\b)\w": "is not a …",
+    r"\bwithout a word\b": "without a message",
+    r"\blast words\b": "the last error, or the last lines of its log",
+    r"\bpassed over\b": "ignored",
+    r"\btorn\b": "cut off",
+    r"\bmay not read\b": "no permission to read",
+    r"\bwas told\b|\b(?:is|are) told\b": "is reported, is configured, …",
+    r"\btells? of\b": "reports, names, shows",
+    r"\bstrangers?\b": "others, unknown containers, …",
+    r"\bgoes by\b": "uses",
+    r"\bin so many words\b": "say what is meant",
+    r"\bnone-refuses-nobody\b": "topology/none-admits-every-pod",
 }
 
 #: Of classes, functions, arguments and variables of the packages: a whole name each.
@@ -44,6 +60,10 @@ NAMES: Final[dict[str, str]] = {
     "judges_holders": "can_refuse_holders",
     "flavour": "distribution, or architecture",
 }
+
+
+#: Texts of the kubelet's own, which the model repeats.
+KUBELETS_OWN: Final = "Panicking because we cannot guarantee"
 
 
 def _docstrings(tree: ast.AST) -> set[int]:
@@ -88,7 +108,7 @@ def names(source: str) -> Iterator[tuple[int, str]]:
 
 def given_up(text: str) -> Iterator[str]:
     """What to write instead of each phrase in a text that was given up."""
-    plain = " ".join(text.split())
+    plain = " ".join(text.split()).replace(KUBELETS_OWN, "")
     for pattern, instead in PHRASES.items():
         if found := re.search(pattern, plain):
             yield f"“{found[0]}”: {instead}"
@@ -147,7 +167,8 @@ def test_no_name_was_given_up() -> None:
     ("source", "text"),
     [
         ("x = 'it does not let us in'", "it does not let us in"),
-        ("raise E(f'{a} goes before any file')", "{} goes before any file"),
+        ("raise E(f'{a} is no kubelet')", "{} is no kubelet"),
+        ("f(help='We read it')", "We read it"),
     ],
 )
 def test_a_phrase_that_comes_back_is_seen(source: str, text: str) -> None:

@@ -106,7 +106,7 @@ def _promise_whole_cores(node: LockstepNode, cpus: CPUSet) -> None:
 
 @scenario(
     "options/full-pcpus-odd-is-rejected",
-    "Under full-pcpus-only a request that is no multiple of a core is rejected",
+    "Under full-pcpus-only a request that is not a multiple of a core is rejected",
     FULL_PCPUS,
     since="1.22",
     needs=Needs(smt=2, even=True),
@@ -465,7 +465,7 @@ def beta_needs_its_gate(node: LockstepNode) -> None:
 
 @scenario(
     "options/bad-value-is-refused",
-    "A policy option whose value is no boolean keeps the kubelet from starting",
+    "A policy option whose value is not a boolean keeps the kubelet from starting",
     FULL_PCPUS,
     since="1.23",
     capabilities=[Capability.START_ERROR],

@@ -157,7 +157,7 @@ def pod_scope_shares_one_pool(node: LockstepNode) -> None:
     main, rest = node.taken("a", "main"), node.taken("a", "one")
     node.promise_equal("Two CPUs are exclusive", "CPUs of a/main", 2, len(main))
     node.promise_equal("Two are left", "CPUs of a/one", 2, len(rest))
-    node.promise_cpus("Nobody else has the exclusive ones", "both", CPUSet(), main & rest)
+    node.promise_cpus("No other container has the exclusive CPUs", "both", CPUSet(), main & rest)
     for name in ("one", "two"):
         node.promise_cpus("The others share the rest", f"a/{name}", rest, node.cpuset("a", name))
     node.promise_cpus(

@@ -76,8 +76,8 @@ def test_options_stand_in_the_settings_file(
     ("wrong", "line"),
     [
         (("--pin-subject", "nonsense"), "unknown subject 'nonsense'"),
-        (("--pin-machine", "nonsense"), "no machine is called 'nonsense'"),
-        (("--pin-machine", ""), "no machine is called ''"),
+        (("--pin-machine", "nonsense"), "there is no machine 'nonsense'"),
+        (("--pin-machine", ""), "there is no machine ''"),
         (("--pin-release", "1.5"), "release 1.5"),
         (("-o", "pin_level=nonsense"), "pin_level = nonsense: it is one of core, extended"),
         (("-o", "pin_floor=many"), "pin_floor = many: it is a number"),
