@@ -13,6 +13,7 @@ import typer
 from rich.console import Console
 
 import topologies
+from conformance.aliases import renamed
 from conformance.scenario import Level, catalogue
 from conformance.subject import Subject, SubjectSetupError, SubjectUsageError
 from conformance.verdict import ExitStatus
@@ -106,6 +107,7 @@ def run(
     from pinproof.subjects import opened
 
     subject = _with_options(subject, max_risk, kubeconfig)
+    keyword = renamed(keyword)
     more = [*(["-k", keyword] if keyword else []), *context.args]
     config = passing.parsed(more, _options(context)) if more else None
     machines = machine or ["all"]

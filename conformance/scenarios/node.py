@@ -208,7 +208,7 @@ def runtime_restart_keeps_cpus(node: LockstepNode) -> None:
 
 
 @scenario(
-    "node/daemon-reload-moves-nobody",
+    "node/daemon-reload-keeps-cpusets",
     "Pinned and shared containers stay where they are when systemd reads its units again",
     DAEMON_RELOAD,
     needs=Needs(free=2),
@@ -232,7 +232,7 @@ def daemon_reload_moves_nobody(node: LockstepNode) -> None:
 
 
 @scenario(
-    "node/restart-repairs-what-a-hand-changed",
+    "node/restart-repairs-a-cpuset-changed-by-hand",
     "A cpuset written into the cgroup by hand is set right by the kubelet's next start",
     RECONCILE,
     since="1.22",
@@ -318,7 +318,7 @@ def start_with_a_cpu_offline_is_refused(node: LockstepNode) -> None:
 
 
 @scenario(
-    "node/offline-cpu-and-the-two-steps-out",
+    "node/offline-cpu-and-recovery",
     "With a CPU gone for good, the kubelet starts once its state file is removed",
     CPUS_CHANGED,
     level=Level.EXTENDED,
@@ -379,8 +379,8 @@ def offline_cpu_comes_back(node: LockstepNode) -> None:
 
 
 @scenario(
-    "node/exclusivity-is-lost-in-silence",
-    "With all CPUs of a container offline it runs on its parent's, and no file says so",
+    "node/all-cpus-offline-lose-exclusivity",
+    "A container whose CPUs are all offline runs on its parent's, and its state file is unchanged",
     HOTPLUG,
     level=Level.EXTENDED,
     needs=Needs(free=2),
@@ -407,7 +407,7 @@ def exclusivity_is_lost_in_silence(node: LockstepNode) -> None:
 
 
 @scenario(
-    "node/cpu-upgrade-and-the-two-steps-out",
+    "node/cpu-upgrade-and-recovery",
     "Booted with more CPUs the kubelet refuses its old state file, and starts once it is removed",
     CPUS_CHANGED,
     level=Level.EXTENDED,
@@ -445,7 +445,7 @@ def cpu_upgrade_and_the_two_steps_out(node: LockstepNode) -> None:
 
 
 @scenario(
-    "node/pod-resources-tell-the-same",
+    "node/pod-resources-report-exclusive-cpus",
     "The pod-resources socket reports the exclusive CPUs of each container, and no others",
     POD_RESOURCES,
     level=Level.EXTENDED,
@@ -481,7 +481,7 @@ def pod_resources_tell_the_same(node: LockstepNode) -> None:
 
 
 @scenario(
-    "node/pod-resources-tell-of-the-pool",
+    "node/pod-resources-report-the-shared-pool",
     "Up to 1.22 the pod-resources socket reports the shared pool for each shared container",
     TOLD_THE_POOL,
     level=Level.EXTENDED,

@@ -186,7 +186,7 @@ pin_containers() {
     pin_container "$pin_n" </dev/null
   done
 }
-pin_spin() { # let every container of ours spin, and see where its tasks run
+pin_spin() { # let every container of the run spin, and see where its tasks run
   pin_list=$(pin_tasks)
   echo "$pin_list" | while read -r pin_n pin_d; do
     [ -z "$pin_n" ] || kill -USR1 "$pin_n" 2>/dev/null

@@ -40,8 +40,8 @@ from reference.view import Phase, PodView, View
 
 Entries = dict[tuple[str, str], dict[str, CPUSet]]
 
-SAME: Final = "node/pod-resources-tell-the-same"
-POOL: Final = "node/pod-resources-tell-of-the-pool"
+SAME: Final = "node/pod-resources-report-exclusive-cpus"
+POOL: Final = "node/pod-resources-report-the-shared-pool"
 
 
 def _neighbour(name: str, called: str) -> ModuleType:
