@@ -40,7 +40,7 @@ def smoke(subject: Subject) -> None:
         node.close()
     if view.hangs:
         raise SubjectSetupError(
-            f"{subject.info.name} hangs on the simplest machine, so nothing can be told of it: "
+            f"{subject.info.name} hangs on the simplest machine, so it cannot be judged: "
             f"{view.hangs}",
             evidence=evidence,
         )

@@ -14,8 +14,8 @@ from conformance.kubelets.workshop import Built
 
 
 def tell(found: Sequence[Built], *, as_json: bool, none: str) -> None:
-    """A line for each on stdout, or JSON; where there is none, ``none`` (the command that makes
-    one) goes to stderr."""
+    """A line for each on stdout, or JSON. If nothing is built, ``none`` (the command that builds)
+    goes to stderr."""
     if as_json:
         rows = [
             {"version": one.version, "digest": one.digest, "path": str(one.path)} for one in found

@@ -51,7 +51,7 @@ def capture(
     ] = None,
     accel: Annotated[str, typer.Option(help="For qemu: auto, kvm or tcg.")] = "auto",
     deadline: Annotated[
-        float | None, typer.Option(min=1, help="Seconds for the whole.", show_default=False)
+        float | None, typer.Option(min=1, help="Seconds for the whole capture.", show_default=False)
     ] = None,
 ) -> None:
     """Capture a machine: this host, a node over SSH, or one that QEMU boots a kernel on.

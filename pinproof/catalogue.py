@@ -107,7 +107,7 @@ def machines(
     ] = "all",
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     long: Annotated[
-        bool, typer.Option("--long", help="Say all of each: kernel, kubelet, source, digest.")
+        bool, typer.Option("--long", help="Show all fields: kernel, kubelet, source, digest.")
     ] = False,
     pairs: Annotated[
         bool, typer.Option("--pairs", help="List machines before and after a change.")

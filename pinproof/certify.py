@@ -98,7 +98,7 @@ def certify(
 
 
 def _parted(words: Sequence[str], more: Sequence[str]) -> tuple[Sequence[str], Sequence[str]]:
-    """Nodes, and what goes to pytest: from the first option that is none of ours on."""
+    """Nodes, and what goes to pytest: from the first option unknown to this command."""
     first = next((at for at, word in enumerate(words) if word.startswith("-")), len(words))
     if not first:
         raise SubjectUsageError(f"name a node before {words[0]}")
@@ -157,7 +157,7 @@ def _chosen(target: str) -> list[str]:
 def _tell_one(target: str, noise: bool, extra: Sequence[str]) -> ExitStatus:
     """``--dry-run`` of one node."""
     if noise:
-        typer.echo(f"node:{target}: --noise brings two pods more, and reads how they were run")
+        typer.echo(f"node:{target}: --noise creates two more pods, and measures how they run")
     return told_only(f"node:{target}", [*_chosen(target), *extra])
 
 

@@ -1,4 +1,4 @@
-"""``--dry-run``: what ``run`` and ``certify`` would send to real nodes, told and not sent.
+"""``--dry-run``: what ``run`` and ``certify`` would send to real nodes, printed and not sent.
 
 What belongs here: which scenarios are walked, chosen as a run chooses them, and printing. What
 never does: the walk (:mod:`hil.dry_run`).
@@ -79,20 +79,20 @@ def dry_run(subject: str, arguments: Sequence[str]) -> ExitStatus:
             f"{subject}: dry run: the commands below are not sent; their effects are assumed"
         )
         typer.echo(
-            "to be what the model says. Uids are others in each run, and pids and cgroups of"
+            "to be what the model says. Uids differ from run to run, and pids and cgroups of"
         )
         typer.echo("containers are stand-ins.")
         walked = walk(chooser.cases, opened, ledger)
     looks = sum(one.looks for one in ledger.commands)
     typer.echo(
-        f"{walked} scenarios, {len(ledger.commands)} commands, of which {looks} only look; "
+        f"{walked} scenarios, {len(ledger.commands)} commands, of which {looks} only read; "
         "nothing was sent"
     )
     return ExitStatus.CONFORMANT if walked else ExitStatus.TOO_FEW
 
 
 def _choose(chooser: _Chooser, arguments: Sequence[str]) -> int:
-    """Let pytest choose, as in a run; its list of tests is nobody's."""
+    """Let pytest choose, as in a run; its list of tests is not shown."""
     heard = io.StringIO()
     with contextlib.redirect_stdout(heard):
         status = int(pytest.main([*arguments, "--collect-only"], plugins=[chooser]))

@@ -16,7 +16,7 @@ from topologies import Machine
 from topologies.errors import one_line
 from topologies.exporting import readable
 from topologies.paths import CPUINFO
-from topologies.reading import machine_name, read_tree, told
+from topologies.reading import machine_name, read_tree, shortened
 
 #: Findings past these are counted: a broken machine has thousands.
 _SHOWN = 5
@@ -39,7 +39,7 @@ def import_(
     left_out: list[str] = []
     done = topologies.complete(read_tree(archive, left_out=left_out), where=str(archive))
     if left_out:
-        text = one_line(f"left out: {told(left_out)}: no permission to read it")
+        text = one_line(f"left out: {shortened(left_out)}: no permission to read it")
         console.print(text, markup=False, soft_wrap=True)
     for note in done.notes:
         console.print(str(note), markup=False, soft_wrap=True)

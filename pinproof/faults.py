@@ -21,5 +21,5 @@ _STATUSES = (
 
 
 def status_of(error: Exception) -> ExitStatus | None:
-    """The exit status; ``None`` for an error that nobody expected."""
+    """The exit status; ``None`` for an unexpected error."""
     return next((status for kinds, status in _STATUSES if isinstance(error, kinds)), None)

@@ -120,7 +120,7 @@ def _require_small(text: str) -> None:
                 sizes[anchor] = parts - before
         elif isinstance(event, yaml.AliasEvent):
             if any(anchor == event.anchor for anchor, _ in unfinished):
-                raise _TooLarge("an alias of what it is in", event)
+                raise _TooLarge("an alias of a value that contains it", event)
             parts += sizes.get(event.anchor or "", 1)
         parts += 1
         if depth > _DEEPEST:

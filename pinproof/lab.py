@@ -38,7 +38,7 @@ def up(
         typer.Argument(help="One node for each machine: 2s-2n-8c-smt2.", metavar="SPEC..."),
     ],
     kubelet: Annotated[Path, typer.Option(help="The kubelet to put on them.")],
-    name: Annotated[str, typer.Option(help="How to call a single node.", show_default=False)] = "",
+    name: Annotated[str, typer.Option(help="The name of a single node.", show_default=False)] = "",
     inventory: Annotated[
         Path | None, typer.Option(help="Where to write the inventory.", show_default=False)
     ] = None,
@@ -111,7 +111,7 @@ def ssh(
         typer.Argument(help="What to run; without it, a shell.", metavar="[-- COMMAND...]"),
     ] = None,
 ) -> NoReturn:
-    """Log in as root, or run a command; its exit status is ours.
+    """Log in as root, or run a command; its exit status is this command's.
 
     Several words reach the node as they are; a single one is a script for its shell.
     """
@@ -147,7 +147,7 @@ def reboot(
     machine: Annotated[
         str, typer.Option(help="Boot it as this machine: the CPU upgrade.", show_default=False)
     ] = "",
-    hard: Annotated[bool, typer.Option(help="Pull the plug, do not shut down.")] = False,
+    hard: Annotated[bool, typer.Option(help="Cut the power instead of shutting down.")] = False,
     deadline: _Deadline = None,
 ) -> None:
     """Boot a node again, the same or as another machine; print its name.
@@ -163,7 +163,7 @@ def reboot(
 
 @app.command("image", epilog="Example: pinproof lab image")
 def image(
-    rebuild: Annotated[bool, typer.Option(help="Build it anew, of today's packages.")] = False,
+    rebuild: Annotated[bool, typer.Option(help="Build it again, from today's packages.")] = False,
 ) -> None:
     """Build the image that nodes boot, if there is none, and print its folder."""
     with _ended_by_signals(), busy("lab image") as say:
@@ -200,7 +200,7 @@ def _settings(path: Path | None) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def _ended_by_signals() -> Iterator[None]:
-    """Being told to end is like Ctrl-C: what was begun is taken away again."""
+    """SIGTERM and the like act as Ctrl-C: nodes that were begun are removed."""
 
     def end(number: int, _: object) -> NoReturn:
         raise SystemExit(128 + number)

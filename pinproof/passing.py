@@ -35,7 +35,7 @@ ALONE: Final = (
 #: which is a second of processor time each. Other subjects are not known to bear it.
 PAYS_FROM: Final = {"reference": 1200, "miniature": 1200, "exec": 1200, "kubelet": 8}
 MOST_WORKERS: Final = 8
-#: Options of pytest that people use, for the hint beside one that is none.
+#: Options of pytest that people use, for the hint beside an unknown one.
 _COMMON: Final = (
     *("--lf", "--ff", "--last-failed", "--failed-first", "--maxfail", "--exitfirst"),
     *("--durations", "--numprocesses", "--dist", "--collect-only"),
@@ -44,7 +44,7 @@ _COMMON: Final = (
 
 class _Parsed:
     """A pytest plugin that ends pytest as soon as it has read its command line, ``-k`` and ``-m``
-    too: workers would break on an expression that is none."""
+    too: workers would break on a malformed expression."""
 
     config: pytest.Config | None = None
 

@@ -198,7 +198,7 @@ def _reason(scenario: Scenario, facts: NodeFacts, risk: Risk, *, lab: bool) -> s
     if scenario.until and minor > Release.parse(scenario.until).minor:
         return f"promised up to {scenario.until}, this is {facts.kubelet.release}"
     if scenario.machine:
-        return f"is about the machine {scenario.machine} alone"
+        return f"applies only to the machine {scenario.machine}"
     topology = _topology(facts)
     if topology is None:
         return "the kubelet would find no machine"

@@ -73,7 +73,7 @@ def held_by(behaviour: Behaviour) -> str:
 def _print(rows: list[Change], before: str, after: str) -> None:
     console = Console(highlight=False)
     if after and not rows:
-        console.print(f"Nothing that the model knows differs between {before} and {after}.")
+        console.print(f"The model knows no difference between {before} and {after}.")
         return
     table = Table(box=None, padding=(0, 2, 0, 0))
     for heading in ("", "behaviour", "releases", "what a kubelet with it does"):

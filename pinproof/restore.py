@@ -84,7 +84,7 @@ def _swept(address: NodeAddress, shell: Shell) -> list[str]:
 
 
 def _tell(failed: Sequence[NodeError]) -> None:
-    """All of what several nodes said; the last line is told by who calls."""
+    """The evidence of several nodes' errors; the caller prints the last line."""
     console = Console(stderr=True, highlight=False, emoji=False)
     for error in failed:
         lines = error.differences if isinstance(error, NotRestored) else ()

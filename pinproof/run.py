@@ -190,8 +190,8 @@ def prepare_folder(report: Path, also: tuple[str, ...] = ()) -> Path:
 
 
 def _appearance(verbose: bool, console: Console) -> list[str]:
-    """Dots while it runs on a terminal, nothing of pytest's in a pipe; its failures are ours to
-    tell, in the summary."""
+    """Dots while it runs on a terminal, nothing of pytest's in a pipe; failures are
+    printed in the summary."""
     if verbose:
         return ["-ra"]
     quiet = ["-q", "--no-header", "--no-summary", "--tb=no", "--show-capture=no"]
@@ -237,7 +237,7 @@ def _check_keyword(word: str) -> None:
 
 
 def unknown_scenario(word: str, ids: list[str]) -> str:
-    """One line for an id that is none, with those that are near."""
+    """One line for an unknown id, with similar ones."""
     near = difflib.get_close_matches(word, ids, n=3, cutoff=0.5)
     near = near or [one for one in ids if any(part in one for part in re.split(r"[/-]", word))][:3]
     hint = f"; did you mean {', '.join(near)}?" if near else ""

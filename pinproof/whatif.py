@@ -235,7 +235,7 @@ def _notes(
                f"{node.outcomes} possible answers")  # fmt: skip
     nameless = [pod.name for pod in known if pod not in pods]
     if nameless:
-        yield (f"known from the state file alone, and taken to run: {', '.join(nameless[:3])}"
+        yield (f"known only from the state file, and assumed to run: {', '.join(nameless[:3])}"
                f"{f' and {len(nameless) - 3} more' if nameless[3:] else ''}")  # fmt: skip
 
 

@@ -27,7 +27,7 @@ from reports.text import clean
 
 SCHEMA: Final = 1
 REQUIRED: Final = "core"
-#: What nobody shall read into it.
+#: What the certificate does not claim.
 DISCLAIMER: Final = (
     "Not claimed: performance, security, or any programme of the CNCF. It holds for this machine, "
     "kernel, runtime and kubelet as named here, on the day of the run."

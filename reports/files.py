@@ -1,4 +1,4 @@
-"""Writing a report's file so that nobody ever reads half of one."""
+"""Writing a report's file at once: a reader never finds an incomplete one."""
 
 from __future__ import annotations
 

@@ -29,8 +29,8 @@ def pictures(result: Result) -> Pictures | None:
     """The holdings of a result's failure, or ``None`` where there is nothing to draw.
 
     Two sides are ``expected`` and ``seen``, and what is marked has changed hands between them.
-    Where a promise in words was broken nobody knows all the holdings that would keep it: then one
-    side is there, and what is marked are the CPUs that the differences name.
+    Where a promise in words was broken, the holdings that would keep it are not known. Then there
+    is one side, and the CPUs that the differences name are marked.
     """
     failure = result.failure
     machine = drawn_on(result)

@@ -32,7 +32,7 @@ SIDE_BY_SIDE: Final = 64
 
 @dataclass(frozen=True, slots=True)
 class Story:
-    """One result that is told in full. ``pictures`` are (caption, SVG)."""
+    """One result that is shown in full. ``pictures`` are (caption, SVG)."""
 
     anchor: str
     verdict: Verdict
@@ -133,7 +133,7 @@ class _Budget:
 
     def allows(self, size: int) -> bool:
         """Whether there is room for ``size`` more; if so it is taken. The first that does not fit
-        ends it, so that nobody goes on making what is then thrown away."""
+        ends it, so that the rest is not made in vain."""
         fits = size <= self.left
         self.left = self.left - size if fits else 0
         return fits

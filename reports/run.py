@@ -22,7 +22,7 @@ GRAVITY: Final = (Verdict.FAIL, Verdict.UNKNOWN, Verdict.PASS, Verdict.SKIP)
 
 
 def verdict_of(result: Result) -> Verdict:
-    """The verdict of a result; a word that is none of ours is ``UNKNOWN``, never a pass."""
+    """The verdict of a result; an unknown word is ``UNKNOWN``, never a pass."""
     try:
         return Verdict(result.verdict)
     except ValueError:
@@ -137,7 +137,7 @@ _IN_WORDS: Final = {
     ExitStatus.NOT_CONFORMANT: "Not conformant",
     ExitStatus.USAGE: "Wrong usage, so the run did not take place as asked",
     ExitStatus.COULD_NOT_TELL: "Could not tell",
-    ExitStatus.TOO_FEW: "Too little ran to tell",
+    ExitStatus.TOO_FEW: "Too few scenarios ran for a verdict",
     ExitStatus.NOT_RESTORED: "A node was not left as it was found (see `pinproof restore`)",
 }
 

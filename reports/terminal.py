@@ -110,7 +110,7 @@ def _story(result: Result, console: Console) -> None:
 
 
 def _bare(result: Result) -> str:
-    """What can be said where nobody composed an explanation."""
+    """What is shown if there is no explanation."""
     words = (result.title, result.source, result.source_url, result.reason)
     return "\n".join(filter(None, map(line, words)))
 

@@ -59,7 +59,7 @@ def web_link(url: str) -> str:
 
 
 def utc(text: str) -> datetime | None:
-    """An ISO 8601 time, in UTC; ``None`` if the text is none. One without a zone is UTC, as the
+    """An ISO 8601 time, in UTC; ``None`` if the text is not one. One without a zone is UTC, as the
     stream's contract says."""
     try:
         moment = datetime.fromisoformat(text)

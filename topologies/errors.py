@@ -60,7 +60,7 @@ class UnwritableMachine(MachineError):
 
 
 def one_line(text: str, limit: int = 500) -> str:
-    """``text`` on one line of printable characters: names come out of archives nobody vouches
-    for, and end up in terminals and logs."""
+    """``text`` on one line of printable characters: names come out of untrusted archives, and
+    end up in terminals and logs."""
     shown = "".join(char if char.isprintable() else f"\\x{ord(char):02x}" for char in text)
     return shown if len(shown) <= limit else shown[: limit - 1] + "…"

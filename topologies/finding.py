@@ -48,7 +48,7 @@ def machine(path_or_name: str | os.PathLike[str], *, check: bool = True) -> Mach
     :class:`MachineError` for an empty name.
     """
     if path_or_name == "":
-        raise MachineError("a machine's name is empty: `pinproof machines` lists their names")
+        raise MachineError("the machine's name is empty: `pinproof machines` lists their names")
     if isinstance(path_or_name, str):
         found = _named(path_or_name, check)
         if found is not None:
@@ -128,7 +128,7 @@ def _named(name: str, check: bool) -> Machine | None:
 
 
 def _from_spec(name: str) -> Machine | None:
-    """A file may well be called ``2s-2n-8c-smt2-ours.tar.xz``: what is no spec may be a path."""
+    """A file may well be called ``2s-2n-8c-smt2-ours.tar.xz``: such a text may be a path."""
     try:
         return describe(name)
     except BadSpec:

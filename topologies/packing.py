@@ -65,7 +65,7 @@ def pack(
     tree: Tree, path: str | os.PathLike[str], *, folder: str = "", replace: bool = False
 ) -> None:
     """Write ``tree`` to an archive at ``path``, below ``folder`` in it (by default the archive's
-    name without its suffix, so that whoever unpacks two has two folders).
+    name without its suffix, so two archives unpack into two folders).
 
     The file is there whole or not at all; one that is there already is only replaced if
     ``replace`` says so. Raises :class:`UnwritableMachine`.

@@ -1,6 +1,6 @@
-"""Which paths a tree may hold, whoever hands them over.
+"""Which paths a tree may hold, whatever its source.
 
-A tree comes out of archives and folders that nobody vouches for, and goes back to disk under a
+A tree comes out of untrusted archives and folders, and goes back to disk under a
 kubelet. So every path is relative and without ``.`` and ``..``, nothing lies below a link, and a
 link's target climbs first and descends afterwards (``../../cpu/cpu0``), never above the root:
 then following links cannot leave the tree, however they are chained.

@@ -33,8 +33,8 @@ _MAX_DEPTH: Final = 16
 
 
 def read_tree(path: str | os.PathLike[str], *, left_out: list[str] | None = None) -> Tree:
-    """The tree at ``path``, whatever it holds: it may well be empty. ``left_out`` is told the files
-    and folders that are there and that we may not read.
+    """The tree at ``path``, whatever it holds; it may be empty. Files and folders that cannot be
+    read for lack of permission are appended to ``left_out``.
 
     Kept are ``sys/devices/system/cpu``, ``sys/devices/system/node`` and ``proc/cpuinfo``, with
     the folder they were packed under stripped. Raises :class:`UnknownMachine` where nothing is,
@@ -57,12 +57,12 @@ def read_tree(path: str | os.PathLike[str], *, left_out: list[str] | None = None
 def checked(tree: Tree, where: str, left_out: Sequence[str] = ()) -> Tree:
     """``tree``, if it can be a machine: raises :class:`BrokenMachine` without ``cpu/online``."""
     if f"{CPU}/online" not in tree:
-        hint = f" that can be read: no permission to read {told(left_out)}" if left_out else ""
+        hint = f" that can be read: no permission to read {shortened(left_out)}" if left_out else ""
         raise BrokenMachine(where, f"not a machine: there is no {CPU}/online{hint}")
     return tree
 
 
-def told(paths: Sequence[str]) -> str:
+def shortened(paths: Sequence[str]) -> str:
     """The first of these paths, and how many more there are."""
     return f"{paths[0]} and {len(paths) - 1} more" if len(paths) > 1 else paths[0]
 

@@ -235,7 +235,7 @@ def _impossible_kinds(spec: Spec) -> str:
     if not spec.small:
         return ""
     if spec.architecture:
-        return f"small cores are described on x86 alone, not on {spec.architecture}"
+        return f"only descriptions of x86 have small cores, not of {spec.architecture}"
     if spec.small > spec.cores:
         return f"{spec.small} of {spec.cores} cores cannot be small"
     if spec.small == spec.cores and spec.threads > 1:

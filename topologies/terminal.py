@@ -108,5 +108,5 @@ class _Picture:
 
 
 def _shown(text: str) -> str:
-    """Names come from nodes nobody vouches for: no control character reaches the terminal."""
+    """Names come from untrusted nodes: no control character reaches the terminal."""
     return "".join(char if char.isprintable() else "\ufffd" for char in text)

@@ -25,7 +25,7 @@ def program_at(target: str) -> Path:
         if path.is_dir():
             raise SubjectUsageError(f"{path} is a folder, not a kubelet")
         if not path.exists():
-            raise SubjectUsageError(f"{path}: no such file, and no release (such as 1.36) either")
+            raise SubjectUsageError(f"{path}: neither a file nor a release such as 1.36")
     except OSError as error:
         raise SubjectUsageError(f"{path}: {error.strerror}") from error
     if not os.access(path, os.X_OK):

@@ -173,7 +173,7 @@ def _up(node: Node, wanted: Plan, wish: Wish, inventory: Path, watch: Watch) -> 
         try:
             return _from_snapshot(node, record, wanted, kept, watch)
         except snapshots.DoesNotLoad as error:
-            watch.say(f"the snapshot is of no use, it is made anew: {error}")
+            watch.say(f"the snapshot cannot be used, and is made again: {error}")
             snapshots.forget(kept)
             kept = snapshots.snapshot(wanted, node.folder, watch)
             return _from_snapshot(node, record, wanted, kept, watch)
@@ -337,10 +337,10 @@ def _halt(node: Node, watch: Watch, *, hard: bool) -> None:
             with node.door.opened(time.monotonic() + _SHUTDOWN, watch.stop) as shell:
                 guest.power_off(shell)
         except LabError:
-            watch.say("it does not answer: pulling the plug")
+            watch.say("it does not answer: cutting the power")
         else:
             if not process.gone(node.folder, deadline=_SHUTDOWN, stop=watch.stop):
-                watch.say("it does not shut down: pulling the plug")
+                watch.say("it does not shut down: cutting the power")
     process.end(node.folder)
 
 

@@ -89,7 +89,7 @@ def machine(spec: str, *, memory: int | None = None, cgroup: int = 2) -> Machine
     except BadTarget as error:
         raise LabUsageError(f"no machine: {one_line(str(error))}") from error
     if wanted.board is not X86:
-        raise LabUsageError(f"no machine: {wanted.text}: the lab boots x86 machines alone")
+        raise LabUsageError(f"no machine: {wanted.text}: the lab boots only x86 machines")
     if wanted.plug:
         raise LabUsageError(
             f"no machine: {wanted.text}: the lab boots no machine with gaps between its CPU ids"

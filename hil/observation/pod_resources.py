@@ -121,7 +121,7 @@ def _raw(text: str) -> bytes:
     if raw.startswith(NO_ANSWER.encode()):
         raise _Unreadable(raw[len(NO_ANSWER) :].decode(errors="replace").strip())
     if not raw:
-        raise _Unreadable("the kubelet, or who asked it, wrote nothing")
+        raise _Unreadable("the kubelet sent no answer")
     return raw
 
 

@@ -45,7 +45,7 @@ def test_a_machine_on_which_nothing_applied_is_not_green(
     assert {(one.machine.name, one.verdict) for one in found} == {("dead", "skip")}
     assert (footer.idle, footer.exit_status) == (["dead"], 4)
     last = done.stdout.strip().splitlines()[-1]
-    assert last.startswith("Too little ran to tell: 0 promises kept, ")
+    assert last.startswith("Too few scenarios ran for a verdict: 0 promises kept, ")
     assert last.endswith(" skipped, no scenario applied on dead. Exit status 4.")
     for name in ("report.html", "junit.xml"):
         assert "no scenario applied on dead" in (report / name).read_text(encoding="utf-8")

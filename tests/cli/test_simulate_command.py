@@ -116,7 +116,7 @@ def test_a_configuration_file_and_an_option_over_it() -> None:
 
 def test_over_a_state_file() -> None:
     lines = printed("simulate", *MACHINE, "--pods", "pods.yaml", "--state", "state")
-    assert "note: known from the state file alone, and taken to run: uid-2" in lines
+    assert "note: known only from the state file, and assumed to run: uid-2" in lines
     assert "web/app: 2 1,5 exclusive" in lines
     assert "uid-2/c: 1 2 exclusive" in lines
 

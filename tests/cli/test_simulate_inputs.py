@@ -240,7 +240,7 @@ MERGES = "a0: &a0 {x: 1, y: 2}\n" + "".join(
         (LAUGHS, "too much of it, aliases counted"),
         ("a: [" + "x, " * 1_300_000 + "]", "too much of it, aliases counted"),
         (MERGES, "too much of it, aliases counted"),
-        ("a: &a [*a]", "an alias of what it is in"),
+        ("a: &a [*a]", "an alias of a value that contains it"),
         ("[" * 100_000, "nested too deeply"),
         ("- " * 100_000, "nested too deeply"),
         ("{a: " * 100_000, "nested too deeply"),

@@ -126,7 +126,7 @@ def test_pods_that_the_state_file_knows_keep_their_cpus() -> None:
 def test_a_uid_of_none_of_the_pods_runs_as_well() -> None:
     found = asked(guaranteed("b", 2), state=state("0,2-4,6-7", {"uid-1": {"x": "1,5"}}))
     assert said(found) == {"uid-1/x": ("exclusive", "1,5"), "b/c": ("exclusive", "2,6")}
-    assert found.notes == ("known from the state file alone, and taken to run: uid-1",)
+    assert found.notes == ("known only from the state file, and assumed to run: uid-1",)
 
 
 def test_an_init_container_of_an_unknown_pod_is_no_second_holder() -> None:

@@ -108,7 +108,7 @@ def test_a_mistake_is_told_with_key_and_line(tmp_path: Path, text: str, told: st
 def test_what_is_no_node_is_refused(tmp_path: Path) -> None:
     assert "a node is ssh://" in refused("node7")
     assert "No such file" in refused(str(tmp_path / "absent.toml"))
-    assert "a password does not belong" in refused("ssh://root:secret@node7")
+    assert "must not contain a password" in refused("ssh://root:secret@node7")
     assert "secret" not in refused("ssh://root:secret@node7")
 
 

@@ -210,7 +210,7 @@ def test_a_pod_that_admission_has_changed_is_refused(cluster: Cluster, pods: Clu
     body = {"metadata": {"name": "l"}, "spec": limits}
     cluster.admin.create_namespaced_limit_range(pods.namespace, body)
     message = refusal(lambda: pods.create(best_effort("a")), NodeUnfit)
-    assert "admission makes another pod of pinproof-a: " in message
+    assert "admission changed pod pinproof-a: " in message
     assert "cpu limit of container c is 700m, not none" in message
     assert pods.statuses() == {}
 

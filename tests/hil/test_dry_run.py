@@ -236,7 +236,7 @@ def test_the_command_line_tells_what_a_run_would_send(
     assert status is ExitStatus.CONFORMANT
     assert reachable.content() == before
     assert reachable.starts == 1
-    assert f"{target}: dry run: nothing below is sent" in said
+    assert f"{target}: dry run: the commands below are not sent" in said
     wanted = [
         "lease the node: lease, journal, dead-man timer",
         "pool/shrinks-and-grows [pods]: start the kubelet",
@@ -294,7 +294,7 @@ def test_certify_tells_too(
     done = CliRunner().invoke(app, words)
     assert list(here.iterdir()) == []
     assert done.exit_code == 0, done.output
-    assert "--noise brings two pods more" in done.output
+    assert "--noise creates two more pods" in done.output
     assert "not run: needs another kubelet configuration" not in done.output
     assert "nothing was sent" in done.output
     assert reachable.content() == before

@@ -57,7 +57,7 @@ def open_refused(target: str | Path) -> str:
 
 
 def test_an_absent_program_is_refused(tmp_path: Path) -> None:
-    assert "no such file, and no release" in open_refused(tmp_path / "absent")
+    assert "neither a file nor a release" in open_refused(tmp_path / "absent")
 
 
 def test_a_folder_is_refused(tmp_path: Path) -> None:

@@ -108,7 +108,9 @@ def test_a_machine_on_which_nothing_applied_is_named(fakes: Fakes) -> None:
     idle = msgspec.structs.replace(footer({"pass": 1}, ExitStatus.TOO_FEW), idle=["node7"])
     run = fakes.run(fakes.result(), footer=idle)
     assert run.status is ExitStatus.TOO_FEW
-    assert run.verdict == ("Too little ran to tell: 1 promise kept, no scenario applied on node7.")
+    assert run.verdict == (
+        "Too few scenarios ran for a verdict: 1 promise kept, no scenario applied on node7."
+    )
     many = msgspec.structs.replace(idle, idle=[f"node{n}" for n in range(7)])
     words = fakes.run(fakes.result(), footer=many).verdict
     assert words.endswith("no scenario applied on node0, node1, node2, node3, node4 and 2 more.")
@@ -137,8 +139,8 @@ def test_a_verdict_nobody_knows_is_unknown(fakes: Fakes) -> None:
         ("pass fail skip", "Not conformant: 1 promise kept, 1 broken, 1 skipped."),
         ("fail unknown", "Not conformant: 0 promises kept, 1 broken, 1 without an answer."),
         ("pass unknown", "Could not tell: 1 promise kept, 1 without an answer."),
-        ("skip", "Too little ran to tell: 0 promises kept, 1 skipped."),
-        ("", "Too little ran to tell: 0 promises kept."),
+        ("skip", "Too few scenarios ran for a verdict: 0 promises kept, 1 skipped."),
+        ("", "Too few scenarios ran for a verdict: 0 promises kept."),
     ],
 )
 def test_the_verdict_in_words(verdicts: str, words: str, fakes: Fakes) -> None:

@@ -109,7 +109,7 @@ def test_skips_are_grouped_by_reason_most_first(fakes: Fakes) -> None:
 def test_the_last_line_is_the_verdict_with_the_status(fakes: Fakes) -> None:
     for run, last in (
         (fakes.run(fakes.result()), "Conformant: 1 promise kept. Exit status 0."),
-        (fakes.run(), "Too little ran to tell: 0 promises kept. Exit status 4."),
+        (fakes.run(), "Too few scenarios ran for a verdict: 0 promises kept. Exit status 4."),
         (
             fakes.one_of_each(),
             "Not conformant: 2 promises kept, 1 broken, 1 without an answer, 1 skipped. "

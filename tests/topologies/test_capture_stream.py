@@ -85,8 +85,8 @@ def test_what_no_capture_holds_is_passed_over(path: str) -> None:
     [
         (b"", "it sent nothing"),
         (b"\n\r\n", "it sent nothing"),
-        (b"sh: not found\n", "it sent no capture, but 'sh: not found'"),
-        (b"\x1b[31mred\n", r"it sent no capture, but '\x1b[31mred'"),
+        (b"sh: not found\n", "it sent something other than a capture: 'sh: not found'"),
+        (b"\x1b[31mred\n", r"it sent something other than a capture: '\x1b[31mred'"),
         (WHOLE.encode()[:80], "the capture is cut off: it ends in the middle"),
         (stream("E it has no awk"), "it has no awk"),
         (stream(" lost"), "refused: a line outside of a file: 'lost'"),

@@ -355,7 +355,7 @@ def test_a_machine_that_may_not_be_read_is_told_so(
 ) -> None:
     topologies.write(describe("1s-1n-2c-smt1").tree, tmp_path / "machine")
     forbidden |= names
-    with pytest.raises(BrokenMachine, match=f"that we may read: {said}"):
+    with pytest.raises(BrokenMachine, match=f"that can be read: {said}"):
         load(tmp_path / "machine")
 
 

@@ -268,7 +268,7 @@ def test_a_private_archive_named_like_a_spec_is_a_path(tmp_path: Path) -> None:
 
 def test_a_private_folder_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PINPROOF_MACHINES", "/nowhere/at/all")
-    with pytest.raises(BrokenMachine, match=r"/nowhere/at/all: .*named by PINPROOF_MACHINES"):
+    with pytest.raises(BrokenMachine, match=r"/nowhere/at/all: .*in PINPROOF_MACHINES"):
         names()
 
 

@@ -157,7 +157,7 @@ def test_ids_come_from_cpuinfo_before_they_are_counted() -> None:
 
 def test_ids_that_nothing_tells_are_said_to_lack() -> None:
     alone = without(WHOLE, lambda path: "/topology/" in path or path == "proc/cpuinfo")
-    assert "lacking: cpu/cpu{0-2,4-10,12-15}/topology/core_id: nothing tells" in said(alone)
+    assert "lacking: cpu/cpu{0-2,4-10,12-15}/topology/core_id: no file says it" in said(alone)
 
 
 def test_a_board_keeps_its_serial_number() -> None:

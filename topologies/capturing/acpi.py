@@ -1,4 +1,4 @@
-"""The firmware's table of CPUs (ACPI MADT), in the order of our choice.
+"""The firmware's table of CPUs (ACPI MADT), in a chosen order.
 
 Linux numbers CPUs in the order in which this table names them, the boot CPU first
 (``arch/x86/kernel/acpi/boot.c``); a server's firmware names first threads first. QEMU writes the
@@ -16,7 +16,7 @@ from typing import Final
 
 #: Where the kernel looks for replacements of the firmware's tables.
 PATH: Final = "kernel/firmware/acpi/madt.aml"
-#: Who made the tables: QEMU is told to say the same, since a replacement must agree in that and
+#: Who made the tables: QEMU is configured with the same, since a replacement must agree in that and
 #: have a newer revision. Linux uses the APICs of this maker in physical mode, however few they
 #: are (``physflat_acpi_madt_oem_check``). That is needed wherever APIC ids have holes: QEMU's
 #: emulated APIC loses interrupts of the logical mode behind the first hole.

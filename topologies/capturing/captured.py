@@ -12,7 +12,7 @@ from topologies.linting import lint
 from topologies.paths import CPU, CPUINFO
 from topologies.tree import Tree
 
-#: How many contradictions are told one by one; the rest is counted.
+#: How many contradictions are listed one by one; the rest is counted.
 _TOLD = 8
 
 
@@ -22,7 +22,7 @@ class Capture:
 
     ``source`` says where it was taken in words fit for publication (never a host name);
     ``left_out`` what could not be read or was blanked, and ``warnings`` what is odd: one line each.
-    ``shape`` is the description it was made from, ``""`` for hardware that nobody described.
+    ``shape`` is the description it was made from, ``""`` for hardware without a description.
     """
 
     tree: Tree = field(repr=False)
@@ -36,8 +36,8 @@ class Capture:
 
 def captured(data: bytes, *, where: str, source: str, shape: str = "") -> Capture:
     """The capture that a node's stream holds. ``where`` names the node in errors, ``source`` in
-    the capture. Raises :class:`CaptureError` where it is none, or a half one: without online CPUs
-    or without their topology there is no machine."""
+    the capture. Raises :class:`CaptureError` where the stream is not a capture, or an
+    incomplete one: without online CPUs or without their topology there is no machine."""
     try:
         received = read_stream(data)
     except BrokenStream as error:

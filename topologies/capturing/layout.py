@@ -91,7 +91,7 @@ class Layout:
 
 
 def layout(text: str) -> Layout:
-    """The layout that ``text`` means: a description in our grammar, or QEMU's own options when it
+    """The layout that ``text`` means: a spec's description, or QEMU's own options when it
     begins with a dash, or with the name of an architecture and a dash. Raises
     :class:`BadTarget`, whose text says what cannot be."""
     architecture, _, options = text.strip().partition(" ")
@@ -112,7 +112,7 @@ def layout(text: str) -> Layout:
 def _described(spec: Spec) -> Layout:
     name = str(spec)
     if spec.architecture or spec.small:
-        reason = "of descriptions QEMU boots those of x86 with cores of one kind"
+        reason = "QEMU boots only descriptions of x86 with cores of one kind"
         raise BadTarget(f"qemu:{name}", reason)
     if len({cores for part in spec.parts for cores in part}) > 1:
         raise BadTarget(f"qemu:{name}", "QEMU's sockets and dies have equally many cores")
@@ -286,7 +286,7 @@ def _raw(text: str, options: str, board: Board) -> Layout:
             allowed = ", ".join([*_RAW, *_OURS])
             raise BadTarget(where, f"{option!r} is not one of {allowed}")
         if not words:
-            raise BadTarget(where, f"{option} wants a value")
+            raise BadTarget(where, f"{option} needs a value")
         value = words.pop(0)
         if option == "-offline":
             offline = _offline(where, value)
@@ -295,7 +295,7 @@ def _raw(text: str, options: str, board: Board) -> Layout:
         else:
             arguments += [option, value]
     if board is not X86 and ("-device" in arguments or "-machine" in arguments):
-        raise BadTarget(where, "-device and -machine are for x86 alone")
+        raise BadTarget(where, "-device and -machine are only for x86")
     name = next(one for one in BOARDS if BOARDS[one] is board)
     return Layout(
         text=" ".join(

@@ -1,4 +1,4 @@
-"""The host that we are on, captured by the script that captures every other."""
+"""The local host, captured by the script that captures every other one."""
 
 from __future__ import annotations
 

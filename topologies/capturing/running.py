@@ -1,4 +1,4 @@
-"""Programs that outlive nobody: started so that they die with this process, read within bounds."""
+"""Child processes: started so that they end with this process, and read within limits."""
 
 from __future__ import annotations
 

@@ -61,7 +61,9 @@ def _body(lines: list[str]) -> list[str]:
     """The lines between the first and the last of a capture."""
     if FIRST not in lines:
         said = next((line for line in lines if line.strip()), "")
-        raise BrokenStream(f"it sent no capture, but {said[:120]!r}" if said else "it sent nothing")
+        raise BrokenStream(
+            f"it sent something other than a capture: {said[:120]!r}" if said else "it sent nothing"
+        )
     rest = lines[lines.index(FIRST) + 1 :]
     if rest[0].startswith("E "):
         raise BrokenStream(rest[0][2:202])

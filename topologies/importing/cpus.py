@@ -73,7 +73,7 @@ def _online(draft: Draft) -> tuple[int, str]:
 
 def complete_ids(draft: Draft) -> None:
     """``core_id`` and ``physical_package_id``, from ``/proc/cpuinfo``, else by counting sets of
-    siblings: then the numbers are ours, as the note says."""
+    siblings: then the numbers are new ones, as the note says."""
     for name, field, number in (
         ("physical_package_id", "physical id", _package_numbers),
         ("core_id", "core id", _core_numbers),

@@ -1,4 +1,4 @@
-"""What was done to a tree on its way in, to be told to whoever brought it."""
+"""What an import changed in a tree, as notes for the user."""
 
 from __future__ import annotations
 

@@ -131,7 +131,5 @@ def _command(target: str) -> list[str]:
         raise SubjectUsageError(f"{_SCHEME} takes a command, or a release such as 1.36")
     found = shutil.which(Path(words[0]).expanduser())
     if found is None:
-        raise SubjectUsageError(
-            f"{words[0]}: nothing that can be executed, and no release (such as 1.36) either"
-        )
+        raise SubjectUsageError(f"{words[0]}: neither a program nor a release such as 1.36")
     return [str(Path(found).absolute()), *words[1:]]

@@ -118,7 +118,7 @@ class ClusterPods:
         if found := changes(body, answer):
             self.delete(there, force=True)
             told = one_line("; ".join(found))
-            raise NodeUnfit(f"{self._server.url}: admission makes another pod of {name}: {told}")
+            raise NodeUnfit(f"{self._server.url}: admission changed pod {name}: {told}")
         self.uids[pod.uid] = uid
         return there
 
