@@ -48,7 +48,7 @@ def machine(path_or_name: str | os.PathLike[str], *, check: bool = True) -> Mach
     :class:`MachineError` for an empty name.
     """
     if path_or_name == "":
-        raise MachineError("the machine's name is empty: `pinproof machines` lists their names")
+        raise MachineError("a machine's name is empty: `pinproof machines` lists their names")
     if isinstance(path_or_name, str):
         found = _named(path_or_name, check)
         if found is not None:

@@ -136,9 +136,9 @@ def test_an_empty_name_is_wrong_usage(pinproof: Command, command: str, tmp_path:
     more = ["out"] if command == "export" else []
     done = pinproof(command, "", *more, cwd=tmp_path)
     assert done.returncode == 2
-    assert "the machine's name is empty" in done.stderr
+    assert "a machine's name is empty" in done.stderr
 
 
 def test_find_takes_no_empty_name() -> None:
-    with pytest.raises(topologies.MachineError, match="the machine's name is empty"):
+    with pytest.raises(topologies.MachineError, match="a machine's name is empty"):
         topologies.find("")

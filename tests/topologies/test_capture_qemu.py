@@ -102,16 +102,7 @@ def test_another_machine_than_described_is_one_warning(programs: Path, tmp_path:
             "it sent more than 128 MiB",
         ),
     ],
-    ids=[
-        "refusal",
-        "silence",
-        "greeting",
-        "endless",
-        "no gzip",
-        "cut off",
-        "something other than a capture",
-        "bomb",
-    ],
+    ids=["refusal", "silence", "greeting", "endless", "no gzip", "cut off", "no capture", "bomb"],
 )
 def test_what_goes_wrong_is_one_line(body: str, said: str, programs: Path) -> None:
     pretend(programs, body)
