@@ -117,8 +117,8 @@ def test_pairs_are_listed(pinproof: Command) -> None:
     ]
 
 
-#: Real machines whose kernels contradict themselves, as their entries say under ``kernel``: how many
-#: findings each has.
+#: Real machines whose kernels contradict themselves, as their entries say under ``kernel``, and
+#: how many findings each has.
 CONTRADICTORY = {
     "2s-2n-24c-smt1-off0-3,21-23-xeon-e5-2680v3": 91,
     "2s-8n-8c-smt1-xeon-e5472-buggynuma": 8,
