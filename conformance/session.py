@@ -20,6 +20,7 @@ import msgspec
 import pytest
 
 import topologies
+from conformance.catalogue import catalogue
 from conformance.discovered import architecture_of
 from conformance.ending import ended_like_an_interrupt
 from conformance.judge import Case, Judgement, judge, unjudged
@@ -29,7 +30,7 @@ from conformance.progress import now_and_then
 from conformance.recording import RecordedCase, RecordingHeader, recorded, recorded_oracle
 from conformance.recording import write as write_recording
 from conformance.results import Result
-from conformance.scenario import Level, Scenario, catalogue
+from conformance.scenario import Level, Scenario
 from conformance.smoke import smoke
 from conformance.stream import StreamWriter
 from conformance.subject import Subject, SubjectError, SubjectNotRestored, SubjectUsageError

@@ -15,10 +15,10 @@ from typing import Any, Final
 
 import pytest
 
+from conformance.catalogue import find
 from conformance.checks import Situation, violations
 from conformance.pods import best_effort, exclusive, guaranteed, guaranteed_of
 from conformance.results import Result
-from conformance.scenario import find
 from conformance.subject import Capability
 from hil.inspection import NodeFacts
 from hil.observation import (
