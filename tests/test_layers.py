@@ -169,6 +169,17 @@ def _imported(name: str, modules: Collection[str]) -> str:
     return name if name in modules else name.rpartition(".")[0] if "." in name else name
 
 
+def test_no_class_of_the_model_has_more_than_25_methods() -> None:
+    wrong = [
+        f"{path.relative_to(ROOT)}: {node.name} has {methods} methods"
+        for path in _sources("reference")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.ClassDef)
+        and (methods := sum(isinstance(one, ast.FunctionDef) for one in node.body)) > 25
+    ]
+    assert not wrong
+
+
 def test_the_model_needs_nothing_but_the_standard_library() -> None:
     """And of that, nothing that acts or looks at the world."""
     wrong = [
