@@ -28,7 +28,15 @@ from conformance.discovered import architecture_of, first_core, info_of, topolog
 from conformance.oracle import Oracle
 from conformance.pods import best_effort
 from conformance.results import Difference, Failure, Holding, MachineRecord
-from conformance.subject import NodeUnderTest, Subject, SubjectLostError, SubjectUnable
+from conformance.subject import (
+    HasLargerMachines,
+    HasOwnConfig,
+    HasSalt,
+    NodeUnderTest,
+    Subject,
+    SubjectLostError,
+    SubjectUnable,
+)
 from conformance.waiting import ENOUGH, SHORT, Waiting
 from reference import CPUSet, CPUTopology, NotModelled
 from reference.behaviours import Behaviour
@@ -134,7 +142,7 @@ class LockstepNode:
         self.config = self.default_config()
         self.online = self.cpus
         self._next_topology: CPUTopology | None = None
-        self._salt = getattr(subject, "salt", str)()
+        self._salt = subject.salt() if isinstance(subject, HasSalt) else ""
         self._make_oracle = oracle
         self._oracle: Oracle | None = None
         self._node: NodeUnderTest | None = None
@@ -208,11 +216,12 @@ class LockstepNode:
     def default_config(self) -> KubeletConfig:
         """The subject's own configuration where it has one (a node in use has); else policy static,
         with the whole physical core of the lowest CPU reserved, or up to 1.16 as many CPUs."""
-        own: KubeletConfig | None = getattr(self._subject, "own_config", lambda _: None)(
-            self.machine.name
-        )
+        if isinstance(self._subject, HasOwnConfig):
+            own = self._subject.own_config(self.machine.name)
+            if own is not None:
+                return own
         core = first_core(self.topology)
-        return own or reserving(core & self.reservable, release=self.release)
+        return reserving(core & self.reservable, release=self.release)
 
     # ---- steps ----------------------------------------------------------------------------
 
@@ -338,8 +347,8 @@ class LockstepNode:
     def larger(self) -> Machine:
         """A machine like this one with more CPUs, that the subject can boot its node as. Raises
         :class:`SubjectUnable` where there is none."""
-        find: Callable[[str], Machine | None] = getattr(self._subject, "larger", lambda _: None)
-        found = find(self._first)
+        subject = self._subject
+        found = subject.larger(self._first) if isinstance(subject, HasLargerMachines) else None
         if found is None:
             raise SubjectUnable("needs a node that can be booted with more CPUs")
         return found

@@ -329,3 +329,18 @@ def test_what_is_known_of_kubelets_is_no_subjects() -> None:
         )
     ]
     assert not wrong
+
+
+def test_no_subject_is_asked_by_name_what_it_can_do() -> None:
+    """What a subject may have is a protocol of ``conformance.subject``; getattr is for what pytest
+    has."""
+    asked = [
+        f"{path.relative_to(ROOT)}: {ast.unparse(call)}"
+        for path in _sources("conformance")
+        for call in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(call, ast.Call)
+        and ast.unparse(call.func) in {"getattr", "hasattr"}
+        and "config" not in ast.unparse(call.args[0])
+        and ast.literal_eval(call.args[1]) not in {"worker_id", "workeroutput"}
+    ]
+    assert not asked
