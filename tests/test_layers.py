@@ -251,15 +251,26 @@ def _imported(name: str, modules: Collection[str]) -> str:
     return name if name in modules else name.rpartition(".")[0] if "." in name else name
 
 
-def test_no_class_of_the_model_has_more_than_25_methods() -> None:
-    wrong = [
-        f"{path.relative_to(ROOT)}: {node.name} has {methods} methods"
-        for path in _sources("reference")
+#: Classes that still have more than 25 methods.
+LARGE_CLASSES: Final = {
+    "conformance/subjects/exec/node.py: ExecNode",
+    "conformance/subjects/kubelet/node.py: KubeletNode",
+    "conformance/subjects/kubelet/runtime.py: FakeRuntime",
+    "differential/exactness/walk.py: Model",
+    "hil/inspection/host_answer.py: HostAnswer",
+}
+
+
+def test_no_class_has_more_than_25_methods() -> None:
+    found = {
+        f"{path.relative_to(ROOT)}: {node.name}"
+        for package in (*MAY_IMPORT, "differential")
+        for path in _sources(package)
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
         if isinstance(node, ast.ClassDef)
-        and (methods := sum(isinstance(one, ast.FunctionDef) for one in node.body)) > 25
-    ]
-    assert not wrong
+        and sum(isinstance(one, ast.FunctionDef) for one in node.body) > 25
+    }
+    assert not found - LARGE_CLASSES
 
 
 def test_the_model_needs_nothing_but_the_standard_library() -> None:

@@ -193,7 +193,7 @@ def test_the_scenario_catches_it_without_the_invariants(
     tale: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It states its promise in words."""
-    monkeypatch.setattr("conformance.lockstep.violations", lambda view, situation: [])
+    monkeypatch.setattr("conformance.lockstep.comparison.violations", lambda view, situation: [])
     result = run(Telling(TALES[tale]), monkeypatch)
     assert result.verdict == "fail", result.explanation
     assert result.reason == "It tells of what is pinned"
