@@ -16,9 +16,9 @@ from collections.abc import Callable
 from typing import Any, Final
 
 import topologies
+from conformance.catalogue import catalogue
 from conformance.judge import Case, judge
 from conformance.oracle import ModelOracle
-from conformance.scenario import catalogue
 from conformance.subjects.kubelet import KubeletSubject, node
 from reference.steps import AwaitReconcile, Delete, Start, Step, Stop
 from reference.view import View

@@ -205,13 +205,7 @@ def scenario(
     return enter
 
 
-def catalogue() -> tuple[Scenario, ...]:
-    """Every scenario, in the order of their ids' areas as a reader meets them."""
-    import conformance.scenarios.all  # noqa: F401
-
+def registered() -> tuple[Scenario, ...]:
+    """Every scenario that was entered so far, in the order of entering. Only
+    :mod:`conformance.catalogue` has them all."""
     return tuple(_REGISTRY.values())
-
-
-def find(scenario_id: str) -> Scenario | None:
-    """The scenario with this id."""
-    return next((one for one in catalogue() if one.id == scenario_id), None)

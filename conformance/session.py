@@ -20,6 +20,7 @@ import msgspec
 import pytest
 
 import topologies
+from conformance.catalogue import catalogue
 from conformance.discovered import architecture_of
 from conformance.ending import ended_like_an_interrupt
 from conformance.judge import Case, Judgement, judge, unjudged
@@ -29,10 +30,17 @@ from conformance.progress import now_and_then
 from conformance.recording import RecordedCase, RecordingHeader, recorded, recorded_oracle
 from conformance.recording import write as write_recording
 from conformance.results import Result
-from conformance.scenario import Level, Scenario, catalogue
+from conformance.scenario import Level, Scenario
 from conformance.smoke import smoke
 from conformance.stream import StreamWriter
-from conformance.subject import Subject, SubjectError, SubjectNotRestored, SubjectUsageError
+from conformance.subject import (
+    CountsTrips,
+    HasOwnMachines,
+    Subject,
+    SubjectError,
+    SubjectNotRestored,
+    SubjectUsageError,
+)
 from conformance.subjects import open_subject
 from conformance.subjects.reference import ReferenceSubject
 from conformance.verdict import ExitStatus, Verdict, exit_status
@@ -96,11 +104,12 @@ def close_subject(config: pytest.Config) -> str:
 
 def _told_trips(config: pytest.Config) -> list[str]:
     """Of a subject that counts its round trips: how many there were, by node."""
-    subject = config.stash.get(SUBJECT_KEY, None)
-    trips: dict[str, tuple[int, int]] = getattr(subject, "trips", {})
+    subject: object = config.stash.get(SUBJECT_KEY, None)
+    if not isinstance(subject, CountsTrips):
+        return []
     return [
         f"{name}: {count} round trips in {scenarios} scenarios, {count / scenarios:.1f} each"
-        for name, (scenarios, count) in trips.items()
+        for name, (scenarios, count) in subject.trips.items()
         if scenarios
     ]
 
@@ -121,7 +130,7 @@ def cases(config: pytest.Config) -> list[Case]:
         unique = {machine.name: machine for machine in machines}
         level = config.getoption("--pin-level")
         # Of a subject that is a machine, a scenario about another one says nothing.
-        real = hasattr(subject_of(config), "machines")
+        real = isinstance(subject_of(config), HasOwnMachines)
         return [
             case
             for scenario in catalogue()
@@ -144,9 +153,9 @@ def _is_asked(scenario: Scenario, level: str) -> bool:
 def _machines(config: pytest.Config) -> list[topologies.Machine]:
     """Those that were asked for; of a subject that is a machine itself, its own."""
     patterns = config.getoption("--pin-machine") or ["all"]
-    own: tuple[topologies.Machine, ...] = getattr(subject_of(config), "machines", ())
-    if own:
-        return [one for one in own if "all" in patterns or one.name in patterns]
+    subject = subject_of(config)
+    if isinstance(subject, HasOwnMachines):
+        return [one for one in subject.machines if "all" in patterns or one.name in patterns]
     return [machine for pattern in patterns for machine in topologies.find(pattern)]
 
 
@@ -166,7 +175,7 @@ def _cases_of(
 def _named(config: pytest.Config) -> set[str]:
     """The machines that were asked for by more than ``all``; those of a subject that is machines
     itself came with its name."""
-    if getattr(subject_of(config), "machines", ()):
+    if isinstance(subject_of(config), HasOwnMachines):
         return {machine.name for machine in _machines(config)}
     patterns = [one for one in config.getoption("--pin-machine") if one != "all"]
     return {machine.name for pattern in patterns for machine in topologies.find(pattern)}

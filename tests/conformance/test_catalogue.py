@@ -8,7 +8,8 @@ from typing import Final
 
 import pytest
 
-from conformance.scenario import Needs, Scenario, catalogue, find, scenario
+from conformance.catalogue import catalogue, find
+from conformance.scenario import Needs, Scenario, scenario
 from conformance.scenarios.sources import KEP
 from reference import CPUTopology, Release, discover
 from topologies import machine

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 import topologies
+from conformance.catalogue import find
 from conformance.judge import Case, judge
 from conformance.kubelets.configuration import NODE_NAME
 from conformance.oracle import ModelOracle
 from conformance.pods import best_effort, exclusive, guaranteed_of
-from conformance.scenario import find
 from conformance.subject import Capability, SubjectInfo
 from conformance.subjects.kubelet import KubeletSubject
 from conformance.subjects.kubelet.inside import STATE_DIR

@@ -15,10 +15,10 @@ from typing import Any, Final
 
 import pytest
 
+from conformance.catalogue import find
 from conformance.checks import Situation, violations
 from conformance.pods import best_effort, exclusive, guaranteed, guaranteed_of
 from conformance.results import Result
-from conformance.scenario import find
 from conformance.subject import Capability
 from hil.inspection import NodeFacts
 from hil.observation import (
@@ -193,7 +193,7 @@ def test_the_scenario_catches_it_without_the_invariants(
     tale: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It states its promise in words."""
-    monkeypatch.setattr("conformance.lockstep.violations", lambda view, situation: [])
+    monkeypatch.setattr("conformance.lockstep.comparison.violations", lambda view, situation: [])
     result = run(Telling(TALES[tale]), monkeypatch)
     assert result.verdict == "fail", result.explanation
     assert result.reason == "It tells of what is pinned"
