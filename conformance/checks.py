@@ -176,7 +176,8 @@ class Situation:
     ``reserved`` is ``None`` where the kubelet chose the reserved CPUs; ``tampered`` are the
     pod/container whose cpuset the scenario itself has changed; ``online`` are the CPUs that the
     machine has by now, which a kubelet that runs may not know (``None``: ``cpus``); ``lost`` are
-    CPUs that the scenario has said nobody will hold, not even the pool."""
+    CPUs that the scenario has said nobody will hold, not even the pool; ``uneven_cores``: physical
+    cores have different numbers of CPUs."""
 
     config: KubeletConfig
     pods: Mapping[str, Pod]
@@ -187,6 +188,16 @@ class Situation:
     lost: CPUSet = _NO_CPUS
     release: AnyRelease = NEWEST
     online: CPUSet | None = None
+    uneven_cores: bool = False
+
+    @property
+    def gives_busy_cpus(self) -> bool:
+        """Whether the release may hand out CPUs that are not free: it judges whether a core is free
+        by the average size of cores (kubernetes/kubernetes#140498)."""
+        takes_by_average = has(self.release, Behaviour.ORDERED_ALLOCATION)
+        return (
+            self.uneven_cores and takes_by_average and not has(self.release, Behaviour.TRUE_SIZES)
+        )
 
     @property
     def strict(self) -> bool:

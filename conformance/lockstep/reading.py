@@ -10,6 +10,7 @@ from conformance.lockstep.comparison import Comparison
 from conformance.lockstep.machines import Machines
 from conformance.lockstep.outcome import Divergence, Seen, holdings
 from conformance.results import Difference, Failure
+from conformance.scenario import has_uneven_cores
 from conformance.subject import (
     HasLargerMachines,
     HasOwnConfig,
@@ -176,4 +177,5 @@ class Readings:
             lost=self._lost,
             release=self.release,
             online=self._machines.online,
+            uneven_cores=has_uneven_cores(self.topology),
         )
