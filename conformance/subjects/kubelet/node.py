@@ -59,6 +59,9 @@ STATE_FILE: Final = f"{STATE_DIR}/cpu_manager_state"
 DEVICE_SOCKET: Final = f"{STATE_DIR}/device-plugins/kubelet.sock"
 
 _FIRST_LOOK, _LAST_LOOK = 0.002, 0.03
+#: A start is looked at more often than anything else, since a look at a file that is not there yet
+#: costs little; every 2 ms would cost a third more processor time.
+_START_LOOK: Final = 0.005
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,8 +212,7 @@ class KubeletNode:
         self._runtime.called = False
         self._runtime.not_served_paths.clear()
         self._sandbox.start(argv, {**os.environ, "TMPDIR": kubelet_config.TEMPORARY})
-        # A look at a file that is not there yet costs next to nothing.
-        if not self._wait(self._up_or_down, self._patience.start, slowest=_FIRST_LOOK):
+        if not self._wait(self._up_or_down, self._patience.start, slowest=_START_LOOK):
             self._hang()
         self._keep_certificates()
 
