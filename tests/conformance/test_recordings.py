@@ -28,7 +28,7 @@ from conformance.recording import (
 )
 from conformance.results import Result
 from conformance.scenario import Scenario
-from conformance.session import worth_recording
+from conformance.session.judging import worth_recording
 from conformance.subject import OF_REAL_NODES
 from conformance.subjects.miniatures import MINIATURES, miniature
 from conformance.subjects.reference import ReferenceSubject
