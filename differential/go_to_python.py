@@ -150,7 +150,7 @@ def page() -> str:
         "# From Go to Python",
         "",
         f"Where the functions of the kubelet's CPU manager and Topology Manager ({RELEASE}, below",
-        "`pkg/kubelet/cm`) stand in `reference/`. `python -m differential.go_to_python` writes "
+        "`pkg/kubelet/cm`) stand in `reference/`. `python -m differential.go_to_python` writes",
         "this page from the docstrings.",
     ]
     shown = ""

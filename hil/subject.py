@@ -42,8 +42,8 @@ from hil.session.booting import booter
 from hil.session.leasing import LeasedNode, lease_node
 from hil.session.node import RealNode
 from hil.session.node_session import NodeSession, salt
+from hil.shell import NodeError, NodeUnfit, NodeUsageError, Shell
 from hil.transport import NodeAddress, connect, nodes
-from hil.transport.shell import NodeError, NodeUnfit, NodeUsageError, Shell
 from reference.steps import KubeletConfig
 from topologies import Machine, whole
 

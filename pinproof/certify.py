@@ -21,7 +21,7 @@ import topologies
 from conformance.subject import SubjectUsageError
 from conformance.verdict import ExitStatus
 from hil.safety import Risk
-from hil.transport.shell import NodeUsageError
+from hil.shell import NodeUsageError
 from pinproof.busy import busy
 from pinproof.dry import dry_run as told_only
 from pinproof.passing import ALONE, parsed
@@ -163,7 +163,7 @@ def _tell_one(target: str, noise: bool, extra: Sequence[str]) -> ExitStatus:
 
 def _findings(target: str, noise: bool, extra: Sequence[str]) -> tuple[str, Findings]:
     """The node's name, and what is known of it beside the scenarios."""
-    from hil.observation.isolation import measure
+    from hil.isolation import measure
     from hil.subject import NodeSubject  # reaching nodes is not what other commands start for
 
     with busy(target) as say:

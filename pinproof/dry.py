@@ -1,7 +1,7 @@
 """``--dry-run``: what ``run`` and ``certify`` would send to real nodes, told and not sent.
 
 What belongs here: which scenarios are walked, chosen as a run chooses them, and printing. What
-never does: the walk (:mod:`hil.session.dry_run`).
+never does: the walk (:mod:`hil.dry_run`).
 """
 
 from __future__ import annotations
@@ -59,10 +59,10 @@ class _Chooser:
 def dry_run(subject: str, arguments: Sequence[str]) -> ExitStatus:
     """Tell what a run of ``subject`` (``node:…``) would send; ``arguments`` are the run's own for
     pytest, from the suite's file on. Raises :class:`SubjectUsageError`, and as
-    :meth:`hil.session.dry_run.DryRunSubject.opened`."""
+    :meth:`hil.dry_run.DryRunSubject.opened`."""
     if not subject.startswith(_SCHEME):
         raise SubjectUsageError(f"--dry-run is for real nodes (node:…), not for {subject}")
-    from hil.session.dry_run import DryRunSubject, Ledger, walk
+    from hil.dry_run import DryRunSubject, Ledger, walk
 
     ledger = Ledger(typer.echo)
     with busy(subject) as say:

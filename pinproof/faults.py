@@ -5,7 +5,7 @@ from __future__ import annotations
 from conformance.subject import SubjectError, SubjectNotRestored, SubjectUsageError
 from conformance.verdict import ExitStatus
 from hil.safety.errors import NotRestored
-from hil.transport.shell import NodeError, NodeUsageError
+from hil.shell import NodeError, NodeUsageError
 from reference.errors import ModelError
 from topologies import MachineError
 from topologies.capturing import BadTarget, CaptureError

@@ -18,9 +18,9 @@ from conformance.scenario import Scenario, catalogue
 from hil.distributions import distribution_of
 from hil.inspection import NodeFacts, gather
 from hil.safety import Risk, risk_of
+from hil.shell import NodeError, NodeUsageError
 from hil.subject import capabilities
 from hil.transport import NodeAddress, connected, each, nodes
-from hil.transport.shell import NodeError, NodeUsageError
 from pinproof.busy import busy
 from reference import NEWEST, CPUTopology, DiscoveryError, Release
 from topologies.errors import one_line

@@ -11,8 +11,8 @@ from rich.console import Console
 from hil.inspection import gather
 from hil.safety import NodeBusy, NotRestored, forget_node, restore_node
 from hil.safety.agent import restoring
+from hil.shell import NodeError, Shell
 from hil.transport import NodeAddress, connected, each
-from hil.transport.shell import NodeError, Shell
 from pinproof.busy import busy
 from pinproof.probe import AcceptNew, Key, KnownHosts, Nodes, Sudo, addressed
 from topologies.errors import one_line

@@ -15,8 +15,7 @@ before, such as the CPUs of its first container, stays.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from itertools import combinations
+from collections.abc import Callable, Mapping, Set
 from typing import TypeAlias
 
 from reference.behaviours import Behaviour
@@ -29,6 +28,7 @@ from reference.kubelet.admission import fault_of, fault_of_whole
 from reference.kubelet.configuration import require_modelled
 from reference.kubelet.exit import error_text, status
 from reference.kubelet.kubelet import Kubelet
+from reference.kubelet.outcomes import Branch, branches_of
 from reference.kubelet.runtime import Runtime
 from reference.kubelet.startup import Maker, PolicyFactory
 from reference.machine.discovery import MachineInfo, discover
@@ -62,9 +62,6 @@ from reference.topologymanager.topology_manager import TopologyManager
 from reference.view import Phase, PodView, View
 
 __all__ = ["Node"]
-
-#: A kubelet after its start, and the state file it leaves.
-_Branch: TypeAlias = tuple[Kubelet, str | None]
 
 Trees: TypeAlias = Callable[[str], Mapping[str, str]]
 
@@ -113,7 +110,7 @@ class Node:
         self._kubelet: Kubelet | None = None
         self._errors: tuple[str, ...] = ()
         self._hangs = ""
-        self._branches: list[_Branch] = []
+        self._branches: list[Branch] = []
 
     @property
     def possible_errors(self) -> tuple[str, ...]:
@@ -160,7 +157,8 @@ class Node:
                 self._require_down(step)
                 self._write(text)
             case Tamper(pod=name, container=container, cpus=cpus):
-                self._tamper(name, container, cpus)
+                uid = self._require_container(step, name, container)
+                self._runtime.update(uid, container, cpus)
             case AwaitReconcile():
                 self._running(step)
                 self._settle()
@@ -232,7 +230,7 @@ class Node:
             self._exit_status = status(error, self._release)
             return
         try:
-            branches = self._admitted_in_every_order(fresh)
+            branches = branches_of(fresh, self._pods_by_file_name(), self._state_file)
         except KubeletHangs:
             if len(self._manifests) > 1:  # whom it admitted before it hung is decided by chance
                 raise
@@ -248,30 +246,7 @@ class Node:
         self._take_up(pod)
         self._save()
 
-    def _admitted_in_every_order(self, fresh: Kubelet) -> list[_Branch]:
-        """The kubelets that may come of this start, each different from the others."""
-        pods = [self._decoded(self._manifests[name]) for name in self._by_file_name()]
-        branches: list[_Branch] = []
-        for kubelet in self._outcomes_of(fresh, pods):
-            text = kubelet.unsaved_state()
-            branch = (kubelet, self._state_file if text is None else text)
-            if all(not _same(branch, other) for other in branches):
-                branches.append(branch)
-        return branches
-
-    def _outcomes_of(self, fresh: Kubelet, pods: list[Pod]) -> Iterator[Kubelet]:
-        for order in fresh.orders(pods):
-            kubelet = fresh.copy()
-            kubelet.take_up(order)
-            yield kubelet
-            forgotten = kubelet.may_run_on(pods, fresh.runtime)
-            for count in range(1, len(forgotten) + 1):
-                for some in combinations(forgotten, count):
-                    kubelet = fresh.copy()
-                    kubelet.take_up(order, running_on=some)
-                    yield kubelet
-
-    def _take(self, branch: _Branch) -> None:
+    def _take(self, branch: Branch) -> None:
         self._kubelet, text = branch
         self._runtime = self._kubelet.runtime
         self._gone = set()
@@ -308,16 +283,8 @@ class Node:
         except KubeletHangs as error:
             self._hangs = str(error)
         else:
-            self._require_known_outcome(kubelet, pod)
+            _require_known_outcome(kubelet, pod, self._gone)
         self._kubelet, self._runtime = kubelet, kubelet.runtime
-
-    def _require_known_outcome(self, kubelet: Kubelet, pod: Pod) -> None:
-        if pod.uid in self._gone and kubelet.pods[pod.name].phase is Phase.REJECTED:
-            # The kubelet starts it all the same, without CPUs (seen on 1.36.4).
-            raise NotModelled(
-                f"Apply: pod {pod.name} is refused under the uid of a pod just deleted; "
-                "give the pod a new one"
-            )
 
     def _settle(self) -> None:
         if self._kubelet is not None and not self._hangs:
@@ -346,10 +313,6 @@ class Node:
             self._kubelet.drop(name)
             self._save()
 
-    def _tamper(self, name: str, container: str, cpus: CPUSet) -> None:
-        uid = self._require_container(Tamper(name, container, cpus), name, container)
-        self._runtime.update(uid, container, cpus)
-
     def _require_container(self, step: Step, name: str, container: str) -> str:
         """The uid of the pod in which it runs."""
         pod = self._manifests.get(name)
@@ -375,8 +338,9 @@ class Node:
         if self._kubelet is not None:
             raise IllegalStep(f"{type(step).__name__}: the kubelet runs")
 
-    def _by_file_name(self) -> list[str]:
-        return sorted(self._manifests, key=lambda name: f"{name}.yaml".encode())
+    def _pods_by_file_name(self) -> list[Pod]:
+        names = sorted(self._manifests, key=lambda name: f"{name}.yaml".encode())
+        return [self._decoded(self._manifests[name]) for name in names]
 
     def _name(self, uid: str) -> str:
         known = self._known.get(uid)
@@ -394,10 +358,10 @@ class Node:
         self._shown = glance(text if kept else None, release=self._release)
 
 
-def _same(one: _Branch, other: _Branch) -> bool:
-    (kubelet, text), (other_kubelet, other_text) = one, other
-    return (
-        text == other_text
-        and kubelet.pods == other_kubelet.pods
-        and kubelet.runtime.running() == other_kubelet.runtime.running()
-    )
+def _require_known_outcome(kubelet: Kubelet, pod: Pod, gone: Set[str]) -> None:
+    if pod.uid in gone and kubelet.pods[pod.name].phase is Phase.REJECTED:
+        # The kubelet starts it all the same, without CPUs (seen on 1.36.4).
+        raise NotModelled(
+            f"Apply: pod {pod.name} is refused under the uid of a pod just deleted; "
+            "give the pod a new one"
+        )

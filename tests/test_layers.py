@@ -23,35 +23,114 @@ MAY_IMPORT: Final[dict[str, tuple[str, ...]]] = {
     "pinproof": ("pinproof", "conformance", "hil", "reference", "reports", "topologies"),
 }
 
-#: The rooms of the model, from the ground up: what each may import of the others.
-ROOMS: Final[dict[str, tuple[str, ...]]] = {
-    "errors": (),
-    "behaviours": (),
-    "releases": ("behaviours", "errors"),
-    "feature_gates": ("behaviours", "releases"),
-    "golang": ("errors",),
-    "cpuset": ("behaviours", "golang", "releases"),
-    "steps": ("cpuset",),
-    "view": ("cpuset",),
-    "machine": ("behaviours", "cpuset", "errors", "golang", "releases"),
-    "pods": ("behaviours", "errors", "feature_gates", "golang", "releases", "steps"),
-    "topologymanager": (
-        "behaviours", "cpuset", "errors", "feature_gates", "golang", "machine", "pods", "releases",
-        "steps",
-    ),
-    "cpumanager": (
-        "behaviours", "cpuset", "errors", "feature_gates", "golang", "machine", "pods", "releases",
-        "steps", "topologymanager",
-    ),
-    "kubelet": (
-        "behaviours", "cpumanager", "cpuset", "errors", "feature_gates", "machine", "pods",
-        "releases", "steps", "topologymanager", "view",
-    ),
-    "node": (
-        "behaviours", "cpumanager", "cpuset", "errors", "kubelet", "machine", "pods", "releases",
-        "steps", "topologymanager", "view",
-    ),
-}  # fmt: skip
+#: The rooms of a package, from the ground up: what each may import of the others.
+ROOMS: Final[dict[str, dict[str, tuple[str, ...]]]] = {
+    "reference": {
+        "errors": (),
+        "behaviours": (),
+        "releases": ("behaviours", "errors"),
+        "feature_gates": ("behaviours", "releases"),
+        "golang": ("errors",),
+        "cpuset": ("behaviours", "golang", "releases"),
+        "steps": ("cpuset",),
+        "view": ("cpuset",),
+        "machine": ("behaviours", "cpuset", "errors", "golang", "releases"),
+        "pods": ("behaviours", "errors", "feature_gates", "golang", "releases", "steps"),
+        "topologymanager": (
+            "behaviours",
+            "cpuset",
+            "errors",
+            "feature_gates",
+            "golang",
+            "machine",
+            "pods",
+            "releases",
+            "steps",
+        ),
+        "cpumanager": (
+            "behaviours",
+            "cpuset",
+            "errors",
+            "feature_gates",
+            "golang",
+            "machine",
+            "pods",
+            "releases",
+            "steps",
+            "topologymanager",
+        ),
+        "kubelet": (
+            "behaviours",
+            "cpumanager",
+            "cpuset",
+            "errors",
+            "feature_gates",
+            "machine",
+            "pods",
+            "releases",
+            "steps",
+            "topologymanager",
+            "view",
+        ),
+        "node": (
+            "behaviours",
+            "cpumanager",
+            "cpuset",
+            "errors",
+            "kubelet",
+            "machine",
+            "pods",
+            "releases",
+            "steps",
+            "topologymanager",
+            "view",
+        ),
+    },
+    "hil": {
+        "changes": (),
+        "shell": (),
+        "inspection": ("shell",),
+        "distributions": ("changes", "inspection", "shell"),
+        "observation": ("inspection", "shell"),
+        "safety": ("changes", "distributions", "inspection", "shell"),
+        "transport": ("inspection", "safety", "shell"),
+        "lab": ("shell", "transport"),
+        "pods": ("changes", "inspection", "observation", "shell", "transport"),
+        "session": (
+            "distributions",
+            "inspection",
+            "lab",
+            "observation",
+            "pods",
+            "safety",
+            "shell",
+            "transport",
+        ),
+        "isolation": ("observation", "session", "shell"),
+        "subject": (
+            "distributions",
+            "inspection",
+            "lab",
+            "observation",
+            "pods",
+            "safety",
+            "session",
+            "shell",
+            "transport",
+        ),
+        "dry_run": (
+            "distributions",
+            "inspection",
+            "observation",
+            "pods",
+            "safety",
+            "session",
+            "shell",
+            "subject",
+            "transport",
+        ),
+    },
+}
 
 #: Rooms inside a room.
 INNER_ROOMS: Final = ("cpumanager.fast", "cpumanager.state")
@@ -97,21 +176,24 @@ def test_a_package_imports_only_what_it_may(package: str) -> None:
 
 
 def _room(module: str) -> str:
-    """The room of ``reference`` that a module lies in."""
+    """The room of its package that a module lies in."""
     return module.split(".")[1]
 
 
-def test_a_room_of_the_model_imports_only_rooms_below_it() -> None:
+@pytest.mark.parametrize("package", ROOMS)
+def test_a_room_imports_only_rooms_below_it(package: str) -> None:
     """The table names no room before it, so there is no circle; and it says no more than is so."""
-    rooms = list(ROOMS)
-    assert all(rooms.index(below) < rooms.index(room) for room in ROOMS for below in ROOMS[room])
-    found: dict[str, set[str]] = {room: set() for room in ROOMS}
-    for path in _sources("reference"):
-        room = path.relative_to(ROOT / "reference").parts[0].removesuffix(".py")
+    rooms = list(ROOMS[package])
+    found: dict[str, set[str]] = {room: set() for room in rooms}
+    for path in _sources(package):
+        room = path.relative_to(ROOT / package).parts[0].removesuffix(".py")
         if room != "__init__":
-            found[room].update(_room(one) for one in _imports(path) if one.startswith("reference."))
+            own = (one for one in _imports(path) if one.startswith(f"{package}."))
+            found[room].update(map(_room, own))
+    table = ROOMS[package].items()
+    assert all(rooms.index(below) < rooms.index(room) for room, belows in table for below in belows)
     assert {room: sorted(below - {room}) for room, below in found.items()} == {
-        room: sorted(below) for room, below in ROOMS.items()
+        room: sorted(below) for room, below in table
     }
 
 
@@ -141,6 +223,17 @@ def test_no_modules_of_the_model_import_one_another_in_a_circle() -> None:
         for module in ground:
             del left[module]
     assert not left
+
+
+def test_no_class_of_the_model_has_more_than_25_methods() -> None:
+    wrong = [
+        f"{path.relative_to(ROOT)}: {node.name} has {methods} methods"
+        for path in _sources("reference")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.ClassDef)
+        and (methods := sum(isinstance(one, ast.FunctionDef) for one in node.body)) > 25
+    ]
+    assert not wrong
 
 
 def _imports_module(names: set[str], module: str) -> bool:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
+from hil.changes import Change
 from hil.inspection import NodeFacts
-from hil.safety.changes import Change
 from reference.steps import KubeletConfig
 
 
@@ -39,7 +39,7 @@ class Health:
 
 
 class Distribution(Protocol):
-    """One kind of node. Scripts raise :class:`hil.transport.shell.NodeUnfit` when they are asked
+    """One kind of node. Scripts raise :class:`hil.shell.NodeUnfit` when they are asked
     for on a node without a service manager that is known here."""
 
     @property
@@ -76,6 +76,6 @@ class Distribution(Protocol):
     def configure(self, facts: NodeFacts, config: KubeletConfig) -> tuple[Change, ...]:
         """The changes after which the kubelet, restarted, has ``config``.
 
-        Raises :class:`hil.transport.shell.NodeUnfit` where that cannot be done by files on this
+        Raises :class:`hil.shell.NodeUnfit` where that cannot be done by files on this
         distribution.
         """

@@ -12,11 +12,11 @@ from typing import Final
 
 import yaml
 
+from hil.changes import Change, WriteFile
 from hil.distributions import service, settings
 from hil.distributions.distribution import Distribution, Locations
 from hil.inspection import KubeletFacts, NodeFacts, kubelet_of
-from hil.safety.changes import Change, WriteFile
-from hil.transport.shell import NodeUnfit, NodeUsageError
+from hil.shell import NodeUnfit, NodeUsageError
 from reference.steps import KubeletConfig
 
 
@@ -204,7 +204,7 @@ NAMES: Final = tuple(kind.name for kind in _KINDS)
 def distribution_of(facts: NodeFacts, *, named: str = "") -> Distribution:
     """The distribution of a node, by what is on it; ``named`` (of the inventory) instead.
 
-    Raises :class:`hil.transport.shell.NodeUsageError` for a name of none.
+    Raises :class:`hil.shell.NodeUsageError` for a name of none.
     """
     for kind in _KINDS:
         if kind.name == named.lower() or (not named and kind.recognised(facts, facts.kubelet)):

@@ -12,7 +12,7 @@ from typing import Final
 
 from hil.distributions.distribution import Health
 from hil.inspection import NodeFacts
-from hil.transport.shell import NodeUnfit
+from hil.shell import NodeUnfit
 
 _LINES: Final = 400
 

@@ -22,7 +22,7 @@ from hil.inspection.script import (
     first_question,
     second_question,
 )
-from hil.transport.shell import NodeUnfit, Shell
+from hil.shell import NodeUnfit, Shell
 from topologies import Machine
 from topologies.capturing.captured import captured
 from topologies.capturing.errors import CaptureError
@@ -35,7 +35,7 @@ def gather(shell: Shell, *, root: str = "", paths: KubeletPaths = NOT_SAID) -> N
     """Ask the node what it is. ``root`` is where its ``/`` lies (a mounted image, a test);
     ``paths`` goes before what is found.
 
-    ``kubelet`` is ``None`` where there is none. Raises :class:`hil.transport.shell.NodeUnfit` where
+    ``kubelet`` is ``None`` where there is none. Raises :class:`hil.shell.NodeUnfit` where
     what came back is no answer, and what the shell raises.
     """
     one = HostAnswer(_asked(shell, first_question(root)), paths)
@@ -90,7 +90,7 @@ def gather(shell: Shell, *, root: str = "", paths: KubeletPaths = NOT_SAID) -> N
 
 
 def kubelet_of(facts: NodeFacts) -> KubeletFacts:
-    """The kubelet of a node that must have one; raises :class:`hil.transport.shell.NodeUnfit`."""
+    """The kubelet of a node that must have one; raises :class:`hil.shell.NodeUnfit`."""
     if facts.kubelet is None:
         raise NodeUnfit(f"{facts.name}: there is no kubelet on it")
     return facts.kubelet

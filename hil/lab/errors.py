@@ -1,6 +1,6 @@
 """What can go wrong in the lab, by whose doing.
 
-hil.transport.shell.NodeError
+hil.shell.NodeError
 +-- LabError                QEMU, the image or the guest broke (status 3)
 |   +-- LabToolMissing      a program that the lab needs is not installed
 +-- NodeUsageError
@@ -9,7 +9,7 @@ hil.transport.shell.NodeError
 
 from __future__ import annotations
 
-from hil.transport.shell import NodeError, NodeUsageError
+from hil.shell import NodeError, NodeUsageError
 
 
 class LabError(NodeError):

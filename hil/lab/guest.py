@@ -20,8 +20,8 @@ from hil.lab import names
 from hil.lab.errors import LabError
 from hil.lab.kubelet import STATE
 from hil.lab.payload import Keys
+from hil.shell import NodeTimeout, NodeUnreachable, Shell
 from hil.transport import NodeAddress, connect
-from hil.transport.shell import NodeTimeout, NodeUnreachable, Shell
 from topologies.capturing import BadTarget, CaptureError, capture_ssh
 from topologies.capturing.expected import differences
 from topologies.errors import one_line

@@ -13,7 +13,7 @@ from typing import Final
 
 from hil.observation.pod_resources import read_pod_resources
 from hil.observation.seen import ContainerObserved, Level, Observation, Process, ServiceState
-from hil.transport.shell import NodeUnfit
+from hil.shell import NodeUnfit
 from reference import CPUSet
 from reference.cpuset import CPUSetParseError
 

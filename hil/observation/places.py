@@ -30,7 +30,7 @@ class Places:
 
     @classmethod
     def of(cls, facts: NodeFacts) -> Places:
-        """The places on a node with a kubelet. Raises :class:`hil.transport.shell.NodeUnfit`
+        """The places on a node with a kubelet. Raises :class:`hil.shell.NodeUnfit`
         without one."""
         kubelet = kubelet_of(facts)
         mount = facts.cgroup.mount or "/sys/fs/cgroup"

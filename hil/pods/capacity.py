@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from hil.observation.places import OURS
-from hil.transport.shell import NodeUnfit
+from hil.shell import NodeUnfit
 from reference.pods.qos import pod_milli_cpus
 from reference.pods.quantity import milli_value, quantity
 from reference.steps import Pod
@@ -17,7 +17,7 @@ _NEVER_EVICTED: Final = ("Succeeded", "Failed")
 
 
 def refuse_if_crowded(pod: Pod, pods_text: str, allocatable: int, *, static: bool = True) -> None:
-    """Raise :class:`hil.transport.shell.NodeUnfit` where ``pod`` does not fit beside the pods that
+    """Raise :class:`hil.shell.NodeUnfit` where ``pod`` does not fit beside the pods that
     the kubelet lists and that are not ours; ``allocatable`` is the node's, in thousandths of a CPU.
     A pod that is not ``static`` evicts nobody: the kubelet would refuse it."""
     foreign = list(_foreign(pods_text))

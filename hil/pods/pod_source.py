@@ -14,9 +14,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final, Protocol
 
+from hil.changes import Change, RemoveFile, WriteFile
 from hil.pods.manifests import Image, file_name, text
-from hil.safety.changes import Change, RemoveFile, WriteFile
-from hil.transport.shell import NodeUnfit
+from hil.shell import NodeUnfit
 from reference.releases import AnyRelease
 from reference.steps import KubeletConfig, Pod
 
@@ -36,7 +36,7 @@ class PodSource(Protocol):
 
     def create(self, pod: Pod) -> tuple[Pod, tuple[Change, ...]]:
         """The pod as the node knows it, and what to change there. Raises
-        :class:`hil.transport.shell.NodeError`."""
+        :class:`hil.shell.NodeError`."""
 
     def delete(self, pod: Pod, *, force: bool) -> tuple[Change, ...]:
         """What to change there so that a pod goes which :meth:`create` gave. By ``force``, or while

@@ -16,7 +16,7 @@ needs nothing but a POSIX shell and flock; ``sh /var/lib/pinproof/node.sh restor
 types when all else is gone. :func:`restore_node` finishes what a dead run left.
 """
 
-from hil.safety.changes import Change, KeepFile, Note, RemoveFile, SetOnline, WriteFile
+from hil.changes import Change, KeepFile, Note, RemoveFile, SetOnline, WriteFile
 from hil.safety.errors import LeaseLost, NodeBusy, NotRestored
 from hil.safety.guarded import Guarded
 from hil.safety.restoring import forget_node, restore_node

@@ -14,9 +14,9 @@ from collections.abc import Iterable, Mapping
 from importlib.resources import files
 from typing import Final
 
-from hil.safety.changes import Change, KeepFile, Note, RemoveFile, SetOnline, WriteFile
+from hil.changes import Change, KeepFile, Note, RemoveFile, SetOnline, WriteFile
 from hil.safety.errors import LeaseLost, NodeBusy, NotRestored
-from hil.transport.shell import Done, NodeUnfit
+from hil.shell import Done, NodeUnfit
 from topologies.errors import one_line
 
 #: Where everything of ours is on a node.

@@ -1,4 +1,4 @@
-"""What can go wrong while a node is guarded, beside what :mod:`hil.transport.shell` names.
+"""What can go wrong while a node is guarded, beside what :mod:`hil.shell` names.
 
 NodeError
 +-- NodeUnfit
@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hil.transport.shell import NodeError, NodeUnfit
+from hil.shell import NodeError, NodeUnfit
 
 
 class NodeBusy(NodeUnfit):

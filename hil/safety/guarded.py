@@ -16,13 +16,13 @@ from collections.abc import Callable, Iterable
 from types import TracebackType
 from typing import Final, TypeVar
 
+from hil.changes import Change, KeepFile, Note, RemoveFile, SetOnline, WriteFile
 from hil.inspection import NodeFacts
 from hil.safety import agent, guards
-from hil.safety.changes import Change, KeepFile, Note, RemoveFile, SetOnline, WriteFile
 from hil.safety.errors import LeaseLost, NotRestored
 from hil.safety.interrupts import second_interrupt_tells
 from hil.safety.risk import Allow, Risk
-from hil.transport.shell import Done, NodeError, NodeUnfit, Shell
+from hil.shell import Done, NodeError, NodeUnfit, Shell
 
 #: Seconds of silence after which the node restores itself.
 PATIENCE: Final = 120.0
@@ -60,7 +60,7 @@ class Guarded:
         settle: float = SETTLE,
         say: Callable[[str], None] = lambda line: None,
     ) -> None:
-        """Raises :class:`hil.transport.shell.NodeUnfit` on entering where the node runs what would
+        """Raises :class:`hil.shell.NodeUnfit` on entering where the node runs what would
         be disturbed and ``allow`` does not say so, :class:`hil.safety.NodeBusy` where another run
         has it. ``static_pods``: the run brings pods that the kubelet evicts others for.
         ``patience``: seconds of silence after which the node restores itself. ``settle``: seconds
@@ -140,7 +140,7 @@ class Guarded:
     def change(self, *changes: Change, then: str = "") -> Done:
         """Journal and make all these changes in order, then run the script ``then``: one round
         trip. How ``then`` ended is the result. Nothing is changed that is not journalled; raises
-        :class:`hil.transport.shell.NodeUnfit` where one could not be made,
+        :class:`hil.shell.NodeUnfit` where one could not be made,
         :class:`hil.safety.LeaseLost`, and what the shell raises. A CPU that must stay online is
         refused before anything is done: CPU 0, a reserved one, one of a foreign pinned pod."""
         guards.check_changes(self.facts, self.risk, changes)
@@ -158,11 +158,11 @@ class Guarded:
         return done
 
     def change_file(self, path: str, text: str) -> None:
-        """:class:`~hil.safety.changes.WriteFile` with this text."""
+        """:class:`~hil.changes.WriteFile` with this text."""
         self.change(WriteFile(path, text.encode("utf-8", "surrogateescape")))
 
     def remove_file(self, path: str) -> None:
-        """:class:`~hil.safety.changes.RemoveFile`."""
+        """:class:`~hil.changes.RemoveFile`."""
         self.change(RemoveFile(path))
 
     def offline(self, *cpus: int) -> None:
@@ -174,7 +174,7 @@ class Guarded:
         self.change(*(SetOnline(cpu, True) for cpu in cpus))
 
     def note(self, undo: str) -> None:
-        """:class:`~hil.safety.changes.Note`."""
+        """:class:`~hil.changes.Note`."""
         self.change(Note(undo))
 
     def touch(self) -> None:

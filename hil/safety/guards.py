@@ -10,10 +10,10 @@ from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from typing import Final
 
+from hil.changes import Change, SetOnline
 from hil.inspection import NodeFacts, Workload
-from hil.safety.changes import Change, SetOnline
 from hil.safety.risk import Allow, Risk
-from hil.transport.shell import NodeUnfit
+from hil.shell import NodeUnfit
 from reference import CPUSet, NotEnoughCPUs, discover, take_by_topology
 from reference.pods.quantity import quantity
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from hil.safety import agent
-from hil.transport.shell import Shell
+from hil.shell import Shell
 
 _DEADLINE: Final = 600.0
 

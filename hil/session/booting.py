@@ -11,8 +11,8 @@ from collections.abc import Callable
 from typing import Final
 
 from hil.safety import Allow
+from hil.shell import NodeError, NodeUnreachable, NodeUsageError, Shell
 from hil.transport import NodeAddress
-from hil.transport.shell import NodeError, NodeUnreachable, NodeUsageError, Shell
 
 _BOOT_ID: Final = "cat /proc/sys/kernel/random/boot_id"
 _PATIENCE: Final = 900.0

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from typing import Protocol
 
 from hil.safety import Change, Guarded
-from hil.transport.shell import Done, Shell
+from hil.shell import Done, Shell
 
 
 class Executor(Protocol):
@@ -22,7 +22,7 @@ class Executor(Protocol):
 
     def act(self, script: str, *changes: Change, deadline: float) -> Done:
         """Make the changes in order, then run the script. Raises what the shell raises, and
-        :class:`hil.transport.shell.NodeUnfit` where a change could not be made."""
+        :class:`hil.shell.NodeUnfit` where a change could not be made."""
 
 
 class GuardedExecutor:

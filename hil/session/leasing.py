@@ -18,8 +18,8 @@ from hil.safety import Guarded, NotRestored, Risk
 from hil.session.booting import booter
 from hil.session.executor import GuardedExecutor
 from hil.session.node_session import NodeSession
+from hil.shell import NodeError, NodeUnreachable, Shell
 from hil.transport import NodeAddress
-from hil.transport.shell import NodeError, NodeUnreachable, Shell
 
 #: Seconds that a slow machine may take to forget our pods, once their manifests are gone.
 _SETTLE: Final = 120.0
@@ -60,7 +60,7 @@ class LeasedNode:
 def lease_node(
     address: NodeAddress, shell: Shell, facts: NodeFacts, *, risk: Risk, image: Image
 ) -> LeasedNode:
-    """Take a node for a run. Raises :class:`hil.transport.shell.NodeUnfit`,
+    """Take a node for a run. Raises :class:`hil.shell.NodeUnfit`,
     :class:`hil.safety.NodeBusy` and what the shell and an API server raise."""
     static = address.kubeconfig is None
     guarded = Guarded(shell, facts, risk, allow=address.allow, static_pods=static, settle=_SETTLE)

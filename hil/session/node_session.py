@@ -30,7 +30,7 @@ from hil.session import scripts
 from hil.session.booting import Boot, larger_spec
 from hil.session.executor import Executor
 from hil.session.scripts import Act
-from hil.transport.shell import NodeError
+from hil.shell import NodeError
 from reference import NEWEST, CPUSet
 from reference.cpumanager.cpu_manager import reserved_milli_cpus
 from reference.cpumanager.state.state_checkpoint import glance

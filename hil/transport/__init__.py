@@ -6,7 +6,7 @@
 
     each(nodes("lab.toml"), probe)           # a function on all of them at once
 
-Every way is a :class:`hil.transport.shell.Shell`: one round trip for each script, bounded in time
+Every way is a :class:`hil.shell.Shell`: one round trip for each script, bounded in time
 and size, nothing left running. :func:`hil.transport.testinfra.host_of` makes a testinfra host of
 one.
 """

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final, TypeVar
 
+from hil.shell import NodeError
 from hil.transport.inventory import NodeAddress
-from hil.transport.shell import NodeError
 
 #: Connections at the same time.
 MOST: Final = 64

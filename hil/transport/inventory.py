@@ -41,9 +41,9 @@ from typing import Any, Final
 
 from hil.inspection.paths import NOT_SAID, KubeletPaths
 from hil.safety.risk import Allow
+from hil.shell import NodeUsageError, Shell
 from hil.transport.local import LocalShell
 from hil.transport.route import route
-from hil.transport.shell import NodeUsageError, Shell
 from hil.transport.ssh import SSHShell
 from topologies.errors import one_line
 
@@ -80,7 +80,7 @@ class NodeAddress:
 
 def nodes(text: str) -> list[NodeAddress]:
     """The nodes that ``ssh://user@host:port``, ``local:`` or the path of an inventory names; at
-    least one. Raises :class:`hil.transport.shell.NodeUsageError` with the key and its line."""
+    least one. Raises :class:`hil.shell.NodeUsageError` with the key and its line."""
     if text == LOCAL:
         return [NodeAddress("this-host", LOCAL)]
     if text.startswith("ssh://"):
@@ -95,9 +95,9 @@ def nodes(text: str) -> list[NodeAddress]:
 
 def connect(address: NodeAddress) -> Shell:
     """A shell on the node; its connection stands. Raises
-    :class:`hil.transport.shell.NodeUnreachable`,
-    :class:`hil.transport.shell.NodeUnfit` (not root, and no sudo),
-    :class:`hil.transport.shell.NodeUsageError`."""
+    :class:`hil.shell.NodeUnreachable`,
+    :class:`hil.shell.NodeUnfit` (not root, and no sudo),
+    :class:`hil.shell.NodeUsageError`."""
     if address.url == LOCAL:
         return LocalShell(address.name, require_root=True)
     for path in address.identity:

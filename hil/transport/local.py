@@ -12,17 +12,17 @@ import time
 from collections.abc import Mapping
 from typing import IO, Final
 
-from hil.transport.shell import DEADLINE, LIMIT, Done, NodeTimeout, NodeUnreachable
+from hil.shell import DEADLINE, LIMIT, Done, NodeTimeout, NodeUnreachable
 from hil.transport.supervised import Supervised
 
 _CHUNK: Final = 1 << 16
 
 
 class LocalShell:
-    """:class:`hil.transport.shell.Shell` on this host, as whoever we are.
+    """:class:`hil.shell.Shell` on this host, as whoever we are.
 
     ``environment`` is added to ours for every script; ``require_root`` refuses to be anybody else
-    (:class:`hil.transport.shell.NodeUnfit`).
+    (:class:`hil.shell.NodeUnfit`).
     """
 
     def __init__(
@@ -46,7 +46,7 @@ class LocalShell:
         deadline: float = DEADLINE,
         limit: int = LIMIT,
     ) -> Done:
-        """As :meth:`hil.transport.shell.Shell.run`."""
+        """As :meth:`hil.shell.Shell.run`."""
         with self._lock:
             self.trips += 1
         run = Supervised.of(script, deadline, root=self._root)
@@ -76,7 +76,7 @@ class LocalShell:
         return run.done(process.returncode, bytes(talk.out), bytes(talk.aside), node=self.name)
 
     def close(self) -> None:
-        """As :meth:`hil.transport.shell.Shell.close`."""
+        """As :meth:`hil.shell.Shell.close`."""
 
     def _kill(self, run: Supervised, talk: _Talk) -> None:
         """The script's session first: its supervisor then goes by itself, and takes the watcher."""

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from hil.transport.shell import NodeUsageError
+from hil.shell import NodeUsageError
 from topologies.capturing.errors import BadTarget
 from topologies.capturing.ssh import Address
 

@@ -15,8 +15,8 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
+from hil.shell import DEADLINE, LIMIT, Done, NodeTimeout, NodeUnreachable
 from hil.transport.route import Hop
-from hil.transport.shell import DEADLINE, LIMIT, Done, NodeTimeout, NodeUnreachable
 from hil.transport.supervised import Supervised
 from topologies.capturing import hostkeys
 from topologies.capturing.errors import HostKeyError
@@ -37,7 +37,7 @@ _KEEPALIVE: Final = 15
 
 
 class SSHShell:
-    """:class:`hil.transport.shell.Shell` on the last host of a route.
+    """:class:`hil.shell.Shell` on the last host of a route.
 
     ``sudo``: scripts run through ``sudo -n``. ``accept_new``: the key of a host that known_hosts
     has none of is remembered. A connection that broke raises :class:`NodeUnreachable` once; the
@@ -70,7 +70,7 @@ class SSHShell:
         deadline: float = DEADLINE,
         limit: int = LIMIT,
     ) -> Done:
-        """As :meth:`hil.transport.shell.Shell.run`."""
+        """As :meth:`hil.shell.Shell.run`."""
         run = Supervised.of(script, deadline, root=True)
         with self._lock:
             self.trips += 1
@@ -92,7 +92,7 @@ class SSHShell:
         return run.done(talk.status, bytes(talk.out), bytes(talk.aside), node=self.name)
 
     def close(self) -> None:
-        """As :meth:`hil.transport.shell.Shell.close`."""
+        """As :meth:`hil.shell.Shell.close`."""
         with self._lock:
             self._drop()
 

@@ -24,7 +24,7 @@ import shlex
 from dataclasses import dataclass
 from typing import Final
 
-from hil.transport.shell import Done, NodeUnfit
+from hil.shell import Done, NodeUnfit
 from topologies.errors import one_line
 
 #: Longest script in bytes, with its escapes: the kernel bounds one argument at 128 KiB

@@ -1,6 +1,6 @@
 """A node as a testinfra host, so that users' own tests ask it in words they know.
 
-What belongs here: testinfra's backend over a :class:`hil.transport.shell.Shell`: the same
+What belongs here: testinfra's backend over a :class:`hil.shell.Shell`: the same
 connection, host keys, sudo and bounds as everything else here. What never does: facts that a run
 needs, which come in few round trips (:mod:`hil.inspection`); every question to a testinfra host is
 one.
@@ -16,7 +16,7 @@ from typing import Any
 import testinfra.backend.base
 import testinfra.host
 
-from hil.transport.shell import Shell
+from hil.shell import Shell
 
 
 def host_of(shell: Shell) -> testinfra.host.Host:

@@ -5,7 +5,7 @@ never does: the decision itself (``policy``, ``qos``, ``pod_level``), and which 
 
 :func:`reason_for` asks :meth:`reference.cpumanager.policy_static.StaticPolicy.count` and says which
 of its conditions does not hold. Sources: ``policy_static.go`` (``guaranteedCPUs``), 1.36;
-BEHAVIOURS 5.2 and 5.7.
+docs/facts 5.2 and 5.7.
 """
 
 from __future__ import annotations

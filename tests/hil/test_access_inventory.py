@@ -8,9 +8,9 @@ import pytest
 
 from hil.inspection.paths import KubeletPaths
 from hil.safety import Allow
+from hil.shell import NodeUsageError
 from hil.transport import nodes
 from hil.transport.route import route
-from hil.transport.shell import NodeUsageError
 
 FULL = """\
 [[node]]

@@ -15,9 +15,9 @@ from typing import Any
 
 import pytest
 
+from hil.shell import NodeTimeout, NodeUnfit, NodeUnreachable, NodeUsageError, Shell
 from hil.transport import NodeAddress, connect, connected
 from hil.transport.local import LocalShell
-from hil.transport.shell import NodeTimeout, NodeUnfit, NodeUnreachable, NodeUsageError, Shell
 from hil.transport.supervised import Supervised
 from hil.transport.testinfra import host_of
 from tests.support.sshd import NoSshd, OwnSshd, own_sshd

@@ -9,12 +9,12 @@ import pytest
 from conformance.judge import Case
 from conformance.scenario import catalogue
 from hil import subject as hil_subject
+from hil.dry_run import DryRunSubject, Ledger, walk
 from hil.inspection import NodeFacts
 from hil.pods import Image
 from hil.safety import Allow, Risk
-from hil.session.dry_run import DryRunSubject, Ledger, walk
+from hil.shell import DEADLINE, LIMIT, Done
 from hil.transport import NodeAddress
-from hil.transport.shell import DEADLINE, LIMIT, Done
 
 
 class NoShell:

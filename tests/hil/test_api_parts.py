@@ -21,8 +21,8 @@ from hil.pods.apiserver.sameness import changes
 from hil.pods.apiserver.space import label_of
 from hil.pods.uids import renamed
 from hil.safety import RemoveFile, WriteFile
+from hil.shell import NodeUnfit, NodeUsageError
 from hil.transport import nodes
-from hil.transport.shell import NodeUnfit, NodeUsageError
 from pinproof.run import node_options
 from reference import CPUSet, Node
 from reference.cpumanager.state.state_checkpoint import Checkpoint

@@ -20,8 +20,8 @@ from hil.pods.apiserver import ClusterPods, Refused, Server, space, sweep
 from hil.pods.apiserver.opening import pod_source_for, swept
 from hil.safety import NodeBusy, NotRestored, Risk
 from hil.session.leasing import LeasedNode, lease_node
+from hil.shell import NodeError, NodeUnfit, NodeUnreachable, NodeUsageError
 from hil.transport import NodeAddress
-from hil.transport.shell import NodeError, NodeUnfit, NodeUnreachable, NodeUsageError
 from reference.steps import Kind, KubeletConfig, Pod, PodResources
 from tests.support.cluster import Authority, Cluster, NoCluster, kubeconfig
 from tests.support.fakenode import FakeNode

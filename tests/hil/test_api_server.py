@@ -17,7 +17,7 @@ import pytest
 pytest.importorskip("kubernetes", reason="NOT TESTED: pip install 'pinproof[kubeconfig]'")
 
 from hil.pods.apiserver import Refused, Server, server, sweep
-from hil.transport.shell import NodeError, NodeTimeout, NodeUnfit, NodeUnreachable, NodeUsageError
+from hil.shell import NodeError, NodeTimeout, NodeUnfit, NodeUnreachable, NodeUsageError
 from tests.support.cluster import Authority, kubeconfig
 
 Answer = Callable[[http.server.BaseHTTPRequestHandler], None]

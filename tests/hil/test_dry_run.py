@@ -16,16 +16,16 @@ from conformance.subject import SubjectUsageError
 from conformance.verdict import ExitStatus
 from hil import subject as hil_subject
 from hil.distributions import distribution_of
+from hil.dry_run import DryRunSubject, Ledger, walk
+from hil.dry_run.assumed import Assumed
+from hil.dry_run.node import DryRunSession
+from hil.dry_run.shell import DryRunExecutor
 from hil.inspection import NodeFacts, gather
 from hil.pods import Image
 from hil.safety import Allow, Guarded, Risk
-from hil.session.dry_run import DryRunSubject, Ledger, walk
-from hil.session.dry_run.assumed import Assumed
-from hil.session.dry_run.node import DryRunSession
-from hil.session.dry_run.shell import DryRunExecutor
 from hil.session.executor import GuardedExecutor
+from hil.shell import DEADLINE, LIMIT, Done
 from hil.transport import NodeAddress
-from hil.transport.shell import DEADLINE, LIMIT, Done
 from pinproof.cli import app
 from pinproof.dry import dry_run
 from pinproof.passing import SUITE

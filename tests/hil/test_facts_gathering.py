@@ -24,7 +24,7 @@ from hil.inspection.kubelet import (
 from hil.inspection.paths import KubeletPaths
 from hil.inspection.script import NoRecords, first_question, second_question
 from hil.safety import WriteFile
-from hil.transport.shell import DEADLINE, LIMIT, Done, NodeUnfit, NodeUsageError
+from hil.shell import DEADLINE, LIMIT, Done, NodeUnfit, NodeUsageError
 from reference import CPUSet
 from reference.steps import KubeletConfig
 from tests.support.fakenode import CONFIG, PINNED, FakeNode

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from hil.isolation import NotMeasured, read_noise, script
+from hil.isolation.latency import read_latency
 from hil.observation import ContainerObserved
-from hil.observation.isolation import NotMeasured, read_noise, script
-from hil.observation.isolation.latency import read_latency
 
 PRINTED = """first 0 1000 5
 first 1 50000 100

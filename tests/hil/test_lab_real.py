@@ -16,9 +16,9 @@ import pytest
 from hil.lab import Node, State, Wish, all_nodes, down, named, reboot, up
 from hil.lab.kubelet import MANIFESTS, STATE
 from hil.lab.recipe import WORKLOAD_IMAGE
+from hil.shell import Shell
 from hil.transport import connected
 from hil.transport import nodes as read_inventory
-from hil.transport.shell import Shell
 
 pytestmark = pytest.mark.skipif(
     not os.environ.get("PINPROOF_LAB"),

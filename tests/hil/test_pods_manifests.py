@@ -9,7 +9,7 @@ import pytest
 
 from conformance.pods import best_effort, burstable, exclusive, guaranteed, guaranteed_of
 from hil.pods import Image, NoList, manifest, read_pods, refuse_if_crowded, text
-from hil.transport.shell import NodeUnfit
+from hil.shell import NodeUnfit
 from reference.steps import Kind
 
 IMAGE = Image("registry.example/busybox:1")

@@ -27,7 +27,7 @@ from hil.safety import (
     WriteFile,
 )
 from hil.safety.agent import call
-from hil.transport.shell import DEADLINE, LIMIT, Done, NodeUnfit
+from hil.shell import DEADLINE, LIMIT, Done, NodeUnfit
 from reference.steps import KubeletConfig
 from tests.support.fakenode import PINNED, FakeNode
 from topologies.errors import one_line

@@ -21,7 +21,7 @@ from hil.safety import Guarded, NodeBusy, NotRestored, Risk, forget_node, restor
 from hil.safety.interrupts import second_interrupt_tells
 from hil.session.leasing import LeasedNode
 from hil.session.node_session import NodeSession
-from hil.transport.shell import NodeUnreachable
+from hil.shell import NodeUnreachable
 from tests.support.fakenode import FakeNode
 
 

@@ -33,7 +33,7 @@ from hil.safety.risk import RISK_OF
 from hil.session.node import RealNode
 from hil.session.node_session import NodeSession, salt
 from hil.session.scripts import Act
-from hil.transport.shell import Done
+from hil.shell import Done
 from reference import CPUSet, Node
 from reference.errors import IllegalStep
 from reference.steps import (

@@ -1,4 +1,4 @@
-"""Why a container has CPUs of its own, or none: BEHAVIOURS 5.2 and 5.7."""
+"""Why a container has CPUs of its own, or none: docs/facts 5.2 and 5.7."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
-"""What an API server can do to us beside what every node can (:mod:`hil.transport.shell`).
+"""What an API server can do to us beside what every node can (:mod:`hil.shell`).
 
 What belongs here: the error. What never does: the client library, which not everybody has.
 """
 
 from __future__ import annotations
 
-from hil.transport.shell import NodeUnfit
+from hil.shell import NodeUnfit
 
 
 class Refused(NodeUnfit):

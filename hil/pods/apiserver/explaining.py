@@ -14,7 +14,7 @@ import urllib3.exceptions as http
 from kubernetes.client.exceptions import ApiException
 
 from hil.pods.apiserver.errors import Refused
-from hil.transport.shell import NodeError, NodeTimeout, NodeUnreachable
+from hil.shell import NodeError, NodeTimeout, NodeUnreachable
 from topologies.errors import one_line
 
 _LONGEST: Final = 400

@@ -22,7 +22,7 @@ from hil.pods.apiserver.server import Server, metadata
 from hil.pods.manifests import Image, manifest
 from hil.pods.statuses import NoList, PodStatus, read_pods
 from hil.pods.uids import renamed
-from hil.transport.shell import NodeUnfit, NodeUsageError
+from hil.shell import NodeUnfit, NodeUsageError
 from reference.releases import AnyRelease
 from reference.steps import Pod
 from topologies.errors import one_line
@@ -74,7 +74,7 @@ class ClusterPods:
         ours for it is removed first. ``boot_id``: of the machine that was reached another way; the
         cluster's node must be that machine. ``namespace``: call it so.
 
-        Raises :class:`hil.transport.shell.NodeUsageError` where there is no such node, where it is
+        Raises :class:`hil.shell.NodeUsageError` where there is no such node, where it is
         another machine, and where the namespace is somebody else's; else what
         :mod:`hil.pods.apiserver` lists.
         """
@@ -100,7 +100,7 @@ class ClusterPods:
     def create(self, pod: Pod) -> Pod:
         """Create the pod; it comes back with the uid that the server gave it, which its cgroups are
         named by. One of that name that is on its way out is waited for. Raises :class:`Refused`,
-        and :class:`hil.transport.shell.NodeUnfit` where admission made another pod of it (it is
+        and :class:`hil.shell.NodeUnfit` where admission made another pod of it (it is
         deleted)."""
         body = manifest(
             pod,
@@ -255,7 +255,7 @@ def node_name(named: str, facts: NodeFacts) -> str:
 
 
 def require_node(server: Server, node: str, boot_id: str = "") -> None:
-    """Raise :class:`hil.transport.shell.NodeUsageError` where the cluster has no such node, or it
+    """Raise :class:`hil.shell.NodeUsageError` where the cluster has no such node, or it
     is another machine than the one that booted as ``boot_id``."""
     try:
         found = server.ask("read_node", f"read node {node}", name=node)

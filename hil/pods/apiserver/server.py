@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from hil.transport.shell import NodeTimeout, NodeUnfit, NodeUsageError
+from hil.shell import NodeTimeout, NodeUnfit, NodeUsageError
 from topologies.errors import one_line
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ class Server:
     def of(cls, kubeconfig: Path, context: str = "") -> Server:
         """The server of the kubeconfig's current context, or of another; nothing is asked yet, but
         a credential plugin that the kubeconfig names is run. Raises
-        :class:`hil.transport.shell.NodeUsageError`."""
+        :class:`hil.shell.NodeUsageError`."""
         _require_file(kubeconfig)
         try:
             from kubernetes import client

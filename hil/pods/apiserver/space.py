@@ -19,7 +19,7 @@ from typing import Any, Final
 from hil.pods.apiserver.errors import Refused
 from hil.pods.apiserver.server import Server, items, metadata
 from hil.pods.manifests import LABEL, LABELS
-from hil.transport.shell import NodeError, NodeUnfit, NodeUsageError
+from hil.shell import NodeError, NodeUnfit, NodeUsageError
 from topologies.errors import one_line
 
 #: Seconds that pods and a namespace may take to go.
@@ -40,7 +40,7 @@ def make(server: Server, node: str, name: str = "", *, seconds: float = PATIENCE
     later, and until then pods are refused. Its name. ``name``: call it so; one of ours for this
     node that is on its way out is waited for.
 
-    Raises :class:`hil.transport.shell.NodeUsageError` for a name that somebody else has.
+    Raises :class:`hil.shell.NodeUsageError` for a name that somebody else has.
     """
     chosen = name or f"pinproof-{secrets.token_hex(4)}"
     _create(server, chosen, node, seconds)

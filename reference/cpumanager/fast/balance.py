@@ -31,9 +31,9 @@ Counts: TypeAlias = tuple[int, ...]
 class Balance:
     """Scores of the combinations of ``size`` nodes for a request of ``cpus`` in groups.
 
-    ``free``: free CPUs by position. ``capped``: a node that cannot give the even share lowers it;
-    otherwise it rules the combination out. Scores are thousandths.
-    """
+    ``nodes``: the number of nodes; ``group``: CPUs that stay together. ``free``: free CPUs by
+    position. ``capped``: a node that cannot give the even share lowers it; otherwise it rules the
+    combination out. Scores are thousandths."""
 
     __slots__ = (
         "_base",
@@ -43,19 +43,21 @@ class Balance:
         "_even",
         "_excesses",
         "_free",
-        "_group",
         "_mean",
         "_rest",
         "_size",
         "_wholes",
+        "group",
+        "nodes",
     )
 
     def __init__(
         self, free: Sequence[int], cpus: int, group: int, size: int, *, capped: bool
     ) -> None:
         self._free = free
+        self.nodes = len(free)
         self._cpus = cpus
-        self._group = group
+        self.group = group
         self._wholes = free if group == 1 else [count - count % group for count in free]
         self._size = size
         self._capped = capped
@@ -68,19 +70,9 @@ class Balance:
         self._excesses: dict[Counts, int] = {}
 
     @property
-    def nodes(self) -> int:
-        """Number of nodes."""
-        return len(self._free)
-
-    @property
-    def group(self) -> int:
-        """CPUs that stay together."""
-        return self._group
-
-    @property
     def grouped(self) -> bool:
         """Whether every node's free CPUs are whole groups."""
-        group = self._group
+        group = self.group
         return group == 1 or not any(count % group for count in self._free)
 
     def best(self, positions: Sequence[int]) -> tuple[int, Members] | None:
@@ -117,7 +109,7 @@ class Balance:
 
     def able(self, members: Sequence[int]) -> list[int]:
         """The members that have a group left after the even share."""
-        left = self.each(members) + self._group
+        left = self.each(members) + self.group
         return [at for at in members if self._free[at] >= left]
 
     def candidates(self, last: Members | None) -> Iterator[Counts]:
@@ -128,7 +120,7 @@ class Balance:
             counts = tuple(sorted([self._free[at] for at in members]))
             if counts not in seen:
                 seen.add(counts)
-                whole = sum(self._whole(each) for each in counts)
+                whole = sum(each - each % self.group for each in counts)
                 if whole >= self._cpus and (self._capped or counts[0] >= self._even):
                     yield counts
             if members == last:
@@ -141,10 +133,10 @@ class Balance:
         The kubelet passes over a subset whose leftovers hold too few CPUs, but not one that holds
         enough of them and too few whole groups.
         """
-        group = self._group
+        group = self.group
         each = self._even
         if self._capped:
-            each = min(each, self._whole(counts[0]))
+            each = min(each, counts[0] - counts[0] % group)
         rest = self._cpus - each * self._size
         # The largest odd rest of CPUs by the whole groups of a subset.
         odd = {0: 0}
@@ -170,7 +162,7 @@ class Balance:
         left = [self._free[at] - each for at in able]
         even = self._base + self._change([self._free[at] for at in members], each)
         for size in range(len(able), 0, -1):
-            for subset in _subsets(left, self._group, size, groups):
+            for subset in _subsets(left, self.group, size, groups):
                 dealt = self._dealt([left[at] for at in subset], groups)
                 if dealt is not None and self._score(even + dealt) == lowest:
                     return tuple(able[at] for at in subset)
@@ -178,10 +170,7 @@ class Balance:
 
     def _groups_after(self, each: int) -> int:
         """The groups that are left to deal out once every member gave that many CPUs."""
-        return (self._cpus - each * self._size) // self._group
-
-    def _whole(self, count: int) -> int:
-        return count - count % self._group
+        return (self._cpus - each * self._size) // self.group
 
     def _enough(self, members: Sequence[int]) -> bool:
         if not (self._rest or self._capped):
@@ -285,7 +274,7 @@ class Balance:
         """What it costs to take each group where most is left, whatever the kubelet's order."""
         if not groups:
             return 0
-        group = self._group
+        group = self.group
         most = sorted(left, reverse=True)[:groups]
         if len(most) == groups and most[-1] >= most[0] - group:
             # Each of them is the fullest in turn, and none is so twice.
@@ -316,7 +305,7 @@ class Balance:
         total = self._base + self._change(counts, each)
         groups = self._groups_after(each)
         if groups:
-            left = [count - each for count in counts if count - each >= self._group]
+            left = [count - each for count in counts if count - each >= self.group]
             total += self._least(left, groups)
         return self._score(total)
 
@@ -325,7 +314,7 @@ class Balance:
         nothing is left to deal out; or where the nodes that have most left can give one group each,
         and stay within a group of each other. Such a subset deals just to them. ``counts``: free
         CPUs, ascending."""
-        rest, group = self._rest, self._group
+        rest, group = self._rest, self.group
         if self._capped or rest > self._size:
             return False
         return not rest or counts[-rest] >= max(self._even + group, counts[-1] - group)
@@ -336,7 +325,7 @@ class Balance:
         levelled = self._levelled(left, groups)
         if groups <= len(left):
             most = sorted(left, reverse=True)[:groups]
-            if self._change(most, self._group) == levelled:
+            if self._change(most, self.group) == levelled:
                 return levelled
         return min(self._least_by_round(left, groups, full) for full in range(groups))
 
@@ -345,7 +334,7 @@ class Balance:
         never = 1 << 200
         before, after = [0] + [never] * groups, [never] * (groups + 1)
         for count in left:
-            held = count // self._group
+            held = count // self.group
             after = [min(pair) for pair in zip(before, after, strict=True)]
             before = self._or_give(before, count, min(held, full + 1))
             after = self._or_give(after, count, min(held, full))
@@ -355,14 +344,14 @@ class Balance:
         """The costs by groups dealt, where a node may give ``number`` groups or be left out."""
         if not number or number >= len(costs):
             return costs
-        change = self._change((count,), number * self._group)
+        change = self._change((count,), number * self.group)
         given = [each + change for each in costs[:-number]]
         return costs[:number] + [min(pair) for pair in zip(costs[number:], given, strict=True)]
 
     def _dealt(self, left: list[int], groups: int) -> int | None:
         """What dealing over these nodes costs; ``None`` where they have not so many groups. Each
         of them has one at least."""
-        group = self._group
+        group = self.group
         if groups <= len(left):
             return self._change(left[:groups], group)
         given = [0] * len(left)

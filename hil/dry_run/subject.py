@@ -1,7 +1,7 @@
 """Real nodes that are reached and read, and then only told what a run would do to them.
 
 What belongs here: how such nodes are taken and given back. What never does: the walk
-(:mod:`hil.session.dry_run.walking`).
+(:mod:`hil.dry_run.walking`).
 """
 
 from __future__ import annotations
@@ -11,20 +11,20 @@ from typing import Any
 
 from conformance.subject import SubjectSetupError
 from hil.distributions import distribution_of
+from hil.dry_run.ledger import Ledger
+from hil.dry_run.node import DryRunNode, DryRunSession
+from hil.dry_run.pods import DryRunPods
+from hil.dry_run.shell import DryRunExecutor, DryRunShell
 from hil.inspection import NodeFacts
 from hil.observation import Observation
 from hil.pods import Image, PodSource
 from hil.safety import Change, Guarded, Risk
 from hil.session.booting import Boot, booter
-from hil.session.dry_run.ledger import Ledger
-from hil.session.dry_run.node import DryRunNode, DryRunSession
-from hil.session.dry_run.pods import DryRunPods
-from hil.session.dry_run.shell import DryRunExecutor, DryRunShell
 from hil.session.executor import GuardedExecutor
 from hil.session.node_session import NodeSession
+from hil.shell import NodeError, Shell
 from hil.subject import NodeSubject
 from hil.transport import NodeAddress
-from hil.transport.shell import NodeError, Shell
 from reference.steps import KubeletConfig
 from topologies import Machine
 
@@ -110,7 +110,7 @@ def dry_take(
     image: Image,
 ) -> tuple[DryRunSession, Guarded]:
     """As :func:`hil.session.leasing.lease_node`: tell how a node is taken. ``shell`` runs
-    nothing. Raises :class:`hil.transport.shell.NodeUnfit` for a node that a run would refuse."""
+    nothing. Raises :class:`hil.shell.NodeUnfit` for a node that a run would refuse."""
     told = DryRunShell(facts.name, ledger)
     before = ledger.scenario, ledger.step
     ledger.scenario, ledger.step = "", "lease the node: lease, journal, dead-man timer"

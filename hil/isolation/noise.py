@@ -8,7 +8,7 @@ from itertools import pairwise
 from shlex import quote
 
 from hil.observation import ContainerObserved
-from hil.transport.shell import NodeUnfit
+from hil.shell import NodeUnfit
 
 
 class NotMeasured(NodeUnfit):

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from shlex import quote
 
+from hil.isolation.noise import NotMeasured
 from hil.observation import ContainerObserved, Places
-from hil.observation.isolation.noise import NotMeasured
 
 _SCRIPT = r"""
 pin_file=@FILE@
@@ -38,7 +38,7 @@ def script(places: Places, shared: ContainerObserved, *, tries: int = 600) -> st
 
 
 def read_latency(text: str) -> float:
-    """In seconds. Raises :class:`hil.observation.isolation.NotMeasured` where nothing changed."""
+    """In seconds. Raises :class:`hil.isolation.NotMeasured` where nothing changed."""
     for line in text.splitlines():
         words = line.split()
         if words[:1] == ["latency"] and len(words) == 5 and words[3] != words[4]:

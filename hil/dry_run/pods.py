@@ -6,8 +6,8 @@ import json
 from collections.abc import Sequence
 from typing import Final
 
+from hil.dry_run.shell import DryRunShell
 from hil.pods.manifests import Image, manifest
-from hil.session.dry_run.shell import DryRunShell
 from reference.steps import KubeletConfig, Pod
 
 #: What tells a request to the API server from a command to the node.

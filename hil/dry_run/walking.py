@@ -11,9 +11,9 @@ from typing import Any
 from conformance.judge import Case, judge
 from conformance.oracle import ModelOracle
 from conformance.verdict import Verdict
+from hil.dry_run.ledger import Ledger
+from hil.dry_run.subject import DryRunSubject
 from hil.safety import risk_of
-from hil.session.dry_run.ledger import Ledger
-from hil.session.dry_run.subject import DryRunSubject
 
 
 def walk(cases: Iterable[Case], subject: DryRunSubject, ledger: Ledger) -> int:

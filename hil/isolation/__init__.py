@@ -7,7 +7,7 @@ the clock. The same on shared CPUs, beside as many other spinners as there are, 
 against.
 """
 
-from hil.observation.isolation.measuring import Measurements, measure
-from hil.observation.isolation.noise import Measured, NotMeasured, read_noise, script
+from hil.isolation.measuring import Measurements, measure
+from hil.isolation.noise import Measured, NotMeasured, read_noise, script
 
 __all__ = ["Measured", "Measurements", "NotMeasured", "measure", "read_noise", "script"]

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import threading
 
+from hil.dry_run.ledger import Ledger
 from hil.safety import Change
-from hil.session.dry_run.ledger import Ledger
 from hil.session.executor import Executor
-from hil.transport.shell import DEADLINE, LIMIT, Done
+from hil.shell import DEADLINE, LIMIT, Done
 
 
 class NotSent(Exception):
@@ -15,7 +15,7 @@ class NotSent(Exception):
 
 
 class DryRunShell:
-    """:class:`hil.transport.shell.Shell` that enters each script into a ledger instead of running
+    """:class:`hil.shell.Shell` that enters each script into a ledger instead of running
     it. What a thread would send again and again by itself (a lease's renewal) is not entered."""
 
     def __init__(self, name: str, ledger: Ledger) -> None:
@@ -34,7 +34,7 @@ class DryRunShell:
         deadline: float = DEADLINE,
         limit: int = LIMIT,
     ) -> Done:
-        """As :meth:`hil.transport.shell.Shell.run`, but for the running: it ends well and says
+        """As :meth:`hil.shell.Shell.run`, but for the running: it ends well and says
         nothing."""
         if threading.current_thread() is threading.main_thread():
             self.trips += 1
@@ -42,7 +42,7 @@ class DryRunShell:
         return Done(0, b"", b"")
 
     def close(self) -> None:
-        """As :meth:`hil.transport.shell.Shell.close`."""
+        """As :meth:`hil.shell.Shell.close`."""
 
 
 class DryRunExecutor:

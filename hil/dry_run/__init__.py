@@ -16,8 +16,8 @@ lease's owner) are others in each run; pids and cgroups of containers that do no
 stand-ins: no process has the pid 4194305.
 """
 
-from hil.session.dry_run.ledger import Command, Ledger
-from hil.session.dry_run.subject import DryRunSubject
-from hil.session.dry_run.walking import walk
+from hil.dry_run.ledger import Command, Ledger
+from hil.dry_run.subject import DryRunSubject
+from hil.dry_run.walking import walk
 
 __all__ = ["Command", "DryRunSubject", "Ledger", "walk"]

@@ -12,8 +12,8 @@ from typing import Final, NoReturn, Protocol
 import topologies
 from conformance.discovered import first_core, topology_of
 from conformance.subject import SubjectInfo
-from hil.observation.isolation import latency
-from hil.observation.isolation.noise import Measured, NotMeasured, read_noise, script
+from hil.isolation import latency
+from hil.isolation.noise import Measured, NotMeasured, read_noise, script
 from hil.session.node import RealNode
 from reference.steps import Apply, Container, KubeletConfig, Pod, Start
 from reference.view import Phase, View
@@ -48,7 +48,7 @@ class Measurements:
 def measure(subject: OnNodes, machine: Machine) -> Measurements:
     """Bring a BestEffort pod, then a Guaranteed one with one exclusive CPU; see when the first has
     left that CPU; let both spin at the same time, and say what each had to suffer. Raises what a
-    subject raises, and :class:`hil.observation.isolation.NotMeasured`."""
+    subject raises, and :class:`hil.isolation.NotMeasured`."""
     config = subject.own_config(machine.name)
     if config is None:
         topology = topology_of(machine, release=subject.info.release)

@@ -11,12 +11,12 @@ from typing import Any
 
 from conformance.describe import step_text
 from conformance.oracle import ModelOracle
+from hil.dry_run.assumed import Assumed
+from hil.dry_run.ledger import Ledger
+from hil.dry_run.shell import DryRunExecutor, NotSent
 from hil.inspection import kubelet_of
 from hil.observation import Observation
 from hil.safety import Change
-from hil.session.dry_run.assumed import Assumed
-from hil.session.dry_run.ledger import Ledger
-from hil.session.dry_run.shell import DryRunExecutor, NotSent
 from hil.session.node import RealNode
 from hil.session.node_session import NodeSession, cpus_of
 from hil.session.scripts import Act
