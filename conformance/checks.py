@@ -20,7 +20,7 @@ from reference.steps import Kind, KubeletConfig, Pod
 from reference.view import Phase, PodView, View
 
 EXCLUSIVE_TO_ONE: Final = "Exclusive CPUs belong to one container alone"
-TOLD_AS_HELD: Final = "The kubelet tells of exclusive CPUs as its state file has them"
+TOLD_AS_HELD: Final = "The kubelet reports the exclusive CPUs of its state file"
 RESERVED_STAY: Final = "Reserved CPUs stay in the shared pool"
 
 _NO_CPUS: Final = CPUSet()
@@ -417,16 +417,16 @@ def _told(
                 if seen != held:
                     yield Violation(TOLD_AS_HELD, told_difference(pod, one.name, held, seen))
     for pod in told.keys() - view.pods.keys():
-        what = f"CPUs that the kubelet tells of pod {pod}, which is gone"
+        what = f"CPUs that the kubelet reports for pod {pod}, which is gone"
         entry = "; ".join(f"{one}: {_cpus_text(cpus)}" for one, cpus in sorted(told[pod].items()))
         difference = Difference(what=what, expected="(no entry)", seen=f"an entry ({entry})")
-        yield Violation("The kubelet tells of no pod that is gone", difference)
+        yield Violation("The kubelet reports no pod that is gone", difference)
 
 
 def told_difference(pod: str, container: str, expected: CPUSet, seen: CPUSet | None) -> Difference:
     """Between the CPUs that a kubelet ought to tell of a container and those that it does tell of;
     ``None`` is a container of which it tells nothing."""
-    what = f"CPUs that the kubelet tells of {pod}/{container}"
+    what = f"CPUs that the kubelet reports for {pod}/{container}"
     if seen is None:
         return Difference(what=what, expected=_cpus_text(expected), seen="(no entry)")
     return cpu_difference(what, expected, seen)

@@ -69,7 +69,8 @@ def parsed(more: Sequence[str], own: Iterable[str] = ()) -> pytest.Config:
         raise SubjectUsageError(_refusal(heard.getvalue(), own))
     if extra := reader.config.args[1:]:
         raise SubjectUsageError(
-            f"what is {one_line(extra[0])!r}? A machine is named with --machine, scenarios with -k"
+            f"unknown argument {one_line(extra[0])!r}: a machine is named with --machine, "
+            "scenarios with -k"
         )
     return reader.config
 

@@ -274,7 +274,7 @@ def _known_pods(
     except CheckpointError:
         return []  # which the kubelet does not start with
     if any("\ufffd" in uid for uid in found.entries):
-        raise SubjectUsageError(f"{state.name}: a pod's uid is no text")
+        raise SubjectUsageError(f"{state.name}: a pod's uid is not a string")
     given = {pod.uid: pod for pod in pods}
     nameless = sorted(set(found.entries) - set(given))
     pooled = sorted(set(found.pod_entries) & set(nameless))

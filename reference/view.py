@@ -72,7 +72,7 @@ class View:
     ``enforced``: by pod name, then container, what the kernel makes of it; empty where the subject
     has no kernel of its own. It is no part of what makes two views equal: the model has no kernel.
 
-    ``told``: by pod name, then container, the CPUs that the kubelet tells of at its pod-resources
+    ``told``: by pod name, then container, the CPUs that the kubelet reports at its pod-resources
     socket (empty where it tells of the container, and of no CPU); a pod that is gone may still be
     in it. ``None`` unless the last step was to ask. No part of what makes two views equal either.
     """

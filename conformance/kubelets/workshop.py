@@ -137,7 +137,7 @@ class Workshop:
     def _asked(self, target: str) -> Minor | Version:
         asked = releases.parse(target)
         if asked is None:
-            raise SubjectUsageError(f"{target!r} is no release: 1.36 and 1.36.4 are")
+            raise SubjectUsageError(f"{target!r} is not a release: 1.36 and 1.36.4 are")
         minor = asked.release if isinstance(asked, Version) else asked
         if minor < self._oldest:
             raise SubjectUsageError(f"{target}: {self._oldest} is the oldest that can be driven")
@@ -172,7 +172,7 @@ class Workshop:
         folder = replaced.expanduser().absolute()
         theirs = folder / "go.mod"
         if not theirs.is_file() or f"module {KUBERNETES}\n" not in theirs.read_text():
-            raise SubjectUsageError(f"{folder} is no checkout of {KUBERNETES}: no such go.mod")
+            raise SubjectUsageError(f"{folder} is not a checkout of {KUBERNETES}: no such go.mod")
         plan = self._recipe(version, theirs.read_text(), folder)
         key = f"{self._key(version)}-{hashlib.sha256(str(folder).encode()).hexdigest()[:8]}"
         with self.lock(version, tell) as builder:

@@ -35,7 +35,7 @@ def zero_reservation_is_refused(node: LockstepNode) -> None:
     capabilities=[Capability.START_ERROR],
 )
 def missing_reservation_is_refused(node: LockstepNode) -> None:
-    """Nothing is reserved unless somebody says so."""
+    """Without a setting no CPU is reserved."""
     node.boot(KubeletConfig())
     node.promise_refusal(_NO_RESERVATION)
 

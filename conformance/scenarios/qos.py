@@ -129,7 +129,7 @@ def limits_alone_are_exclusive(node: LockstepNode) -> None:
 
 
 @scenario(
-    "qos/milli-cpus-that-make-whole-ones",
+    "qos/1000m-is-a-whole-cpu",
     "A request of 1000m is a whole CPU, and exclusive",
     TASK_PAGE,
     since="1.9",

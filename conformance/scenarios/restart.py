@@ -97,7 +97,7 @@ def early_releases_keep_assignments(node: LockstepNode) -> None:
     capabilities=_RESTART,
 )
 def start_forgets_assignments(node: LockstepNode) -> None:
-    """A defect, told here so that nobody is surprised: the first reconcile round comes before any
+    """A known defect: the first reconcile round comes before any
     pod is known, and forgets every container that it did not meet. The next gives those that run
     CPUs anew, which they find as on an empty machine."""
     node.boot()
@@ -166,7 +166,7 @@ def reboot_keeps_assignments(node: LockstepNode) -> None:
 def restart_repairs_a_changed_cpuset(node: LockstepNode) -> None:
     """Between its starts the kubelet has to send an update only when the wanted set changes, so
     until then the container may run where it was put. A kubelet that sends one more repairs it
-    earlier, which is no offence."""
+    earlier, and is right too."""
     node.boot()
     node.apply(guaranteed("a", 1))
     held = node.taken("a")
@@ -233,7 +233,7 @@ def reboot_may_move_pods(node: LockstepNode) -> None:
     needs=Needs(free=4),
 )
 def ended_container_is_given_cpus_again(node: LockstepNode) -> None:
-    """A defect, told here so that nobody is surprised: its CPUs return when the app container takes
+    """A known defect: its CPUs return when the app container takes
     some, and the next reconcile round takes others for it, as for any container without."""
     node.boot()
     node.apply(guaranteed_of("a", [exclusive("setup", 2, kind=Kind.INIT), exclusive("main", 2)]))

@@ -66,8 +66,8 @@ def test_import_says_what_is_odd(pinproof: Command, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ("nothing.tar", "no machine is called"),
-        ("empty.tar", "no machine: neither sys/devices/system/cpu nor proc/cpuinfo tells of a CPU"),
+        ("nothing.tar", "there is no machine"),
+        ("empty.tar", "not a machine: neither sys/devices/system/cpu nor proc/cpuinfo names a CPU"),
         ("text.tar", "not a tar archive"),
     ],
 )
@@ -102,7 +102,7 @@ def test_export_of_a_machine_without_cpuinfo_makes_one_up_and_says_so(
     done = pinproof("export", "./a.tar", "out", cwd=tmp_path)
     assert (done.returncode, done.stdout) == (0, "out\n")
     (said,) = done.stderr.splitlines()
-    assert said.startswith("made up: ./a.tar has no proc/cpuinfo")
+    assert said.startswith("added: ./a.tar has no proc/cpuinfo")
     assert CPUINFO in load(tmp_path / "out")
     assert CPUINFO not in load(tmp_path / "a.tar")
     assert pinproof("export", "2s-2n-4c-smt2", "b.tar", cwd=tmp_path).stderr == ""
