@@ -33,11 +33,6 @@ class Level(Enum):
     EXTENDED = "extended"
 
 
-class DoesNotApply(Exception):
-    """Raised by a scenario that turns out not to apply to the machine and release it is driven on;
-    ``str()`` says in one line what is missing. The verdict is then ``skip``."""
-
-
 @dataclass(frozen=True, slots=True)
 class Source:
     """Where the promise is made: a document, KEP, issue or source file, with its address."""
@@ -129,11 +124,6 @@ def _caches_in_nodes(topology: CPUTopology) -> bool:
         cache in sockets or any(not cache & ~node for node in nodes)
         for cache in topology.uncore_masks.values()
     )
-
-
-def has_uneven_cores(topology: CPUTopology) -> bool:
-    """Whether physical cores have different numbers of CPUs."""
-    return len(set(_sizes(topology, 2))) > 1
 
 
 def _even(topology: CPUTopology) -> bool:

@@ -20,10 +20,9 @@ from conformance.checks import (
     violations,
 )
 from conformance.describe import step_text
-from conformance.lockstep.outcome import CouldNotTell
+from conformance.lockstep.outcome import CouldNotTell, DoesNotApply
 from conformance.oracle import Oracle
 from conformance.results import Difference
-from conformance.scenario import DoesNotApply
 from conformance.subject import Capability, NodeUnderTest, SubjectLostError
 from conformance.waiting import ENOUGH, SHORT, Waiting
 from reference import NotModelled

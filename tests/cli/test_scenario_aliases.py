@@ -12,8 +12,8 @@ import pytest
 
 from conformance import recording
 from conformance.aliases import ALIASES, present, renamed
-from conformance.recording import RecordedCase, RecordingHeader
 from conformance.catalogue import catalogue
+from conformance.recording import RecordedCase, RecordingHeader
 from tests.cli.conftest import Command, Stream
 
 OLD = "topology/none-refuses-nobody"
