@@ -152,7 +152,7 @@ class Comparison:
         if expected is not None and expected.hangs:
             late = time.monotonic() >= hang_shows
             return late if _is_waiting(seen) else late or not self._violations(seen)
-        if (seen.enforced or seen.told) and self._violations(seen):
+        if (seen.enforced or seen.pod_resources) and self._violations(seen):
             # The kernel follows a changed cpuset or an offline CPU a little later; the kubelet's
             # own list of its pods follows the end of one.
             return False

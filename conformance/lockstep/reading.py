@@ -120,10 +120,11 @@ class Readings:
         """Whether the kubelet hangs, as the scenario has said it may (:meth:`expect_hang`)."""
         return bool(self.view.hangs)
 
-    def told(self, pod: str, container: str = "c") -> CPUSet | None:
-        """The CPUs of a container that the kubelet told of when it was just asked; empty where it
-        told of the container and of no CPU, ``None`` where it has no entry for it."""
-        return (self.view.told or {}).get(pod, {}).get(container)
+    def pod_resources(self, pod: str, container: str = "c") -> CPUSet | None:
+        """The CPUs of a container that the kubelet, just asked, reports at its pod-resources
+        socket; empty where it reports the container without a CPU, ``None`` where it has no entry
+        for it."""
+        return (self.view.pod_resources or {}).get(pod, {}).get(container)
 
     def release_has(self, behaviour: Behaviour) -> bool:
         """Whether the release by which the node is judged has a named behaviour."""

@@ -27,7 +27,7 @@ from conformance.subjects.exec.program import Hangs, Panicked, Program
 from reference import CPUSet, CPUSetParseError, NotModelled
 from reference.behaviours import Behaviour
 from reference.cpumanager.cpu_manager import reserved_milli_cpus
-from reference.cpumanager.state.state_checkpoint import glance
+from reference.cpumanager.state.state_checkpoint import parse_leniently
 from reference.errors import ConfigurationError, InvalidConfiguration
 from reference.kubelet.admission import fault_of, lack_of_cpus, refusal
 from reference.kubelet.runtime import Runtime
@@ -342,7 +342,7 @@ class ExecNode:
 
     def view(self) -> View:
         """What can be seen now; it is settled."""
-        shared, entries = glance(self._state_file, release=self._release)
+        shared, entries = parse_leniently(self._state_file, release=self._release)
         return View(
             running=self._running,
             error=self._error,
