@@ -20,9 +20,7 @@ from reference.steps import Kind, KubeletConfig, Pod
 from reference.view import Phase, PodView, View
 
 EXCLUSIVE_TO_ONE: Final = "Exclusive CPUs belong to one container alone"
-POD_RESOURCES_AS_STATE_FILE: Final = (
-    "The kubelet tells of exclusive CPUs as its state file has them"
-)
+POD_RESOURCES_AS_STATE_FILE: Final = "The kubelet reports the exclusive CPUs of its state file"
 RESERVED_STAY: Final = "Reserved CPUs stay in the shared pool"
 
 _NO_CPUS: Final = CPUSet()
@@ -178,7 +176,8 @@ class Situation:
     ``reserved`` is ``None`` where the kubelet chose the reserved CPUs; ``tampered`` are the
     pod/container whose cpuset the scenario itself has changed; ``online`` are the CPUs that the
     machine has by now, which a kubelet that runs may not know (``None``: ``cpus``); ``lost`` are
-    CPUs that the scenario has said nobody will hold, not even the pool."""
+    CPUs that the scenario has said nobody will hold, not even the pool; ``uneven_cores``: physical
+    cores have different numbers of CPUs."""
 
     config: KubeletConfig
     pods: Mapping[str, Pod]
@@ -189,6 +188,16 @@ class Situation:
     lost: CPUSet = _NO_CPUS
     release: AnyRelease = NEWEST
     online: CPUSet | None = None
+    uneven_cores: bool = False
+
+    @property
+    def gives_busy_cpus(self) -> bool:
+        """Whether the release may hand out CPUs that are not free: it judges whether a core is free
+        by the average size of cores (kubernetes/kubernetes#140498)."""
+        takes_by_average = has(self.release, Behaviour.ORDERED_ALLOCATION)
+        return (
+            self.uneven_cores and takes_by_average and not has(self.release, Behaviour.TRUE_SIZES)
+        )
 
     @property
     def strict(self) -> bool:
@@ -411,12 +420,12 @@ def _pod_resources_violations(
                         pod_resources_difference(pod, one.name, held, seen),
                     )
     for pod in reported.keys() - view.pods.keys():
-        what = f"CPUs that the kubelet tells of pod {pod}, which is gone"
+        what = f"CPUs that the kubelet reports for pod {pod}, which is gone"
         entry = "; ".join(
             f"{one}: {_cpus_text(cpus)}" for one, cpus in sorted(reported[pod].items())
         )
         difference = Difference(what=what, expected="(no entry)", seen=f"an entry ({entry})")
-        yield Violation("The kubelet tells of no pod that is gone", difference)
+        yield Violation("The kubelet reports no pod that is gone", difference)
 
 
 def pod_resources_difference(
@@ -424,7 +433,7 @@ def pod_resources_difference(
 ) -> Difference:
     """Between the CPUs that a kubelet ought to tell of a container and those that it does tell of;
     ``None`` is a container of which it tells nothing."""
-    what = f"CPUs that the kubelet tells of {pod}/{container}"
+    what = f"CPUs that the kubelet reports for {pod}/{container}"
     if seen is None:
         return Difference(what=what, expected=_cpus_text(expected), seen="(no entry)")
     return cpu_difference(what, expected, seen)

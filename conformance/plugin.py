@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from conformance.aliases import renamed
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -115,8 +117,10 @@ def _of_file(name: str, value: Any, settings: Mapping[str, Any]) -> object:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
-    """The marker of the suite's test, and what the settings file says."""
+    """The marker of the suite's test, what the settings file says, and old ids in ``-k``."""
     _complete(config)
+    if keyword := config.getoption("-k", default=""):
+        config.option.keyword = renamed(keyword)
     config.addinivalue_line("markers", "pinproof: a scenario on a machine")
 
 

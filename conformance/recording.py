@@ -22,6 +22,7 @@ from typing import Final
 
 import msgspec
 
+from conformance.aliases import present
 from conformance.describe import step_text
 from conformance.lockstep import Seen
 from reference import CPUSet, Release
@@ -157,11 +158,11 @@ def write(path: Path, header: RecordingHeader, cases: Sequence[RecordedCase]) ->
 
 
 class Recording:
-    """The recorded cases of one kubelet."""
+    """The recorded cases of one kubelet, under the ids that their scenarios have today."""
 
     def __init__(self, header: RecordingHeader, cases: Iterable[RecordedCase]) -> None:
         self.header = header
-        self.cases = {(case.scenario, case.machine): case for case in cases}
+        self.cases = {(present(case.scenario), case.machine): case for case in cases}
 
     def case(self, scenario: str, machine: Machine) -> RecordedCase | None:
         """The recorded case, or ``None``."""

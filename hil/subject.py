@@ -107,7 +107,7 @@ def _risk(text: str) -> Risk | None:
         return Risk(text)
     except ValueError:
         known = ", ".join(one.value for one in Risk)
-        raise SubjectUsageError(f"max-risk {text!r} is none of {known}") from None
+        raise SubjectUsageError(f"max-risk {text!r}: it is one of {known}") from None
 
 
 @dataclass(frozen=True, slots=True)

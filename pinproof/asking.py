@@ -191,5 +191,5 @@ def _require_simulated(release: str) -> None:
         raise SubjectUsageError(str(error)) from error
     if not has(release, Behaviour.STATE_FILE):
         raise SubjectUsageError(
-            f"release {release} keeps who holds which CPUs to itself; 1.9 chooses alike"
+            f"release {release} has no state file and logs no CPUs; 1.9 chooses the same CPUs"
         )

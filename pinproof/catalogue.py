@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 import topologies
+from conformance.aliases import present
 from conformance.catalogue import catalogue, find
 from conformance.judge import Case, judge
 from conformance.recording import PromisesOnly
@@ -40,7 +41,7 @@ def explain(
     if not scenario:
         _list_scenarios(as_json)
         return
-    found = find(scenario)
+    found = find(present(scenario))
     if found is None:
         raise SubjectUsageError(unknown_scenario(scenario, [one.id for one in catalogue()]))
     on = topologies.machine(found.machine or machine)

@@ -68,7 +68,7 @@ def certify(
     ] = None,
     dry_run: Annotated[
         bool,
-        typer.Option("--dry-run", help="Tell what would be sent to the nodes, and send nothing."),
+        typer.Option("--dry-run", help="Print the commands for the nodes, and send none."),
     ] = False,
     report: Annotated[
         Path, typer.Option(help="Where the certificates go: a folder for each node.")
@@ -82,7 +82,7 @@ def certify(
     """
     if max_risk and max_risk not in [one.value for one in Risk]:
         known = ", ".join(one.value for one in Risk)
-        raise SubjectUsageError(f"--max-risk {max_risk!r} is none of {known}")
+        raise SubjectUsageError(f"--max-risk {max_risk!r}: it is one of {known}")
     console = Console(highlight=False)
     words = node_options(max_risk, kubeconfig, image)
     places, extra = _parted(nodes, context.args)

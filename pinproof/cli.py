@@ -53,14 +53,14 @@ COMMANDS: Final = {
     "probe": Lazy(
         "pinproof.probe",
         "probe",
-        "Ask a node what it is: kubelet, runtime, cgroups, kernel, machine, distribution; and "
+        "Show the facts of a node: kubelet, runtime, cgroups, kernel, machine, distribution; and "
         "say which scenarios apply there and why the others do not. Reads only.",
         "pinproof probe ssh://root@node7",
     ),
     "restore": Lazy(
         "pinproof.restore",
         "restore",
-        "Finish what a dead run left: undo its changes from the journal on the node, and compare.",
+        "Undo the changes of a killed run, from the journal on the node, and compare the node.",
         "pinproof restore ssh://root@node7",
     ),
     "explain": Lazy(

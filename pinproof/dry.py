@@ -76,7 +76,7 @@ def dry_run(subject: str, arguments: Sequence[str]) -> ExitStatus:
             return ExitStatus.USAGE if usage else ExitStatus.TOO_FEW
         opened.smoke()
         typer.echo(
-            f"{subject}: dry run: nothing below is sent; what it would bring about is assumed"
+            f"{subject}: dry run: the commands below are not sent; their effects are assumed"
         )
         typer.echo(
             "to be what the model says. Uids are others in each run, and pids and cgroups of"

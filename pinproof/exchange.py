@@ -39,7 +39,7 @@ def import_(
     left_out: list[str] = []
     done = topologies.complete(read_tree(archive, left_out=left_out), where=str(archive))
     if left_out:
-        text = one_line(f"left out: {told(left_out)}: we may not read it")
+        text = one_line(f"left out: {told(left_out)}: no permission to read it")
         console.print(text, markup=False, soft_wrap=True)
     for note in done.notes:
         console.print(str(note), markup=False, soft_wrap=True)
@@ -79,7 +79,7 @@ def export(
     tree = readable(loaded)
     if len(tree) > len(loaded):
         said = f"{machine} has no {CPUINFO}, without which lstopo and lscpu read nothing"
-        text = one_line(f"made up: {said}: one that numbers its CPUs is written")
+        text = one_line(f"added: {said}: one that numbers its CPUs is written")
         Console(stderr=True, highlight=False).print(text, markup=False, soft_wrap=True)
     if topologies.is_archive_name(target):
         topologies.pack(tree, target, replace=force)

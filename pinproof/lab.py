@@ -194,7 +194,7 @@ def _settings(path: Path | None) -> dict[str, Any]:
         why = " ".join(str(error).split())
         raise LabUsageError(f"no KubeletConfiguration: {path}: {why}") from error
     if not isinstance(found, dict) or not all(isinstance(key, str) for key in found):
-        raise LabUsageError(f"no KubeletConfiguration: {path}: it is no mapping")
+        raise LabUsageError(f"no KubeletConfiguration: {path}: not a mapping")
     return found
 
 

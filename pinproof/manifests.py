@@ -85,9 +85,9 @@ class _Reading:
         if self.templates:
             yield f"counted as one pod each: {_few(self.templates)}"
         if self.ended:
-            yield f"passed over, for they have ended: pods {_few(self.ended)}"
+            yield f"ignored, because they have ended: pods {_few(self.ended)}"
         if self.others:
-            yield f"passed over, for they are no pods: {_few(self.others)}"
+            yield f"ignored, because they are not pods: {_few(self.others)}"
 
 
 def _few(names: list[str]) -> str:
@@ -103,7 +103,7 @@ def pods_of(documents: Iterable[Any], *, oldest_first: bool = False) -> Found:
         _read(document, f"document {number}", reading)
     notes = tuple(reading.notes())
     if not reading.items:
-        raise BadManifest("; ".join(["no pod in it", *notes]))
+        raise BadManifest("; ".join(["it contains no pod", *notes]))
     _require_one_node(reading.items)
     items = _by_age(reading.items) if oldest_first else reading.items
     pods = tuple(_named(items))
@@ -126,7 +126,7 @@ def _read(document: object, place: str, into: _Reading) -> None:
     elif isinstance(kind, str):
         into.others.append(f"{one_line(kind, 60)} {_name_of(shape, place)}")
     else:
-        raise BadManifest(f"{place}: no object of Kubernetes: it has no kind")
+        raise BadManifest(f"{place}: not a Kubernetes object: it has no kind")
 
 
 def _add(shape: Mapping[str, Any], place: str, into: _Reading) -> None:
@@ -223,7 +223,7 @@ def _quantity(given: object, at: str) -> str | None:
     if given is None:
         return None
     if isinstance(given, bool) or not isinstance(given, str | int | float):
-        raise BadManifest(f"{at}: no quantity: {one_line(repr(given), 60)}")
+        raise BadManifest(f"{at}: not a quantity: {one_line(repr(given), 60)}")
     return str(given)
 
 
@@ -256,8 +256,8 @@ def _by_age(items: Iterable[_Item]) -> list[_Item]:
     dated = list(items)
     missing = [one.pod.name for one in dated if not one.since]
     if missing:
-        raise BadManifest(f"pod {missing[0]}: neither startTime nor creationTimestamp, so nobody "
-                          "knows its age")  # fmt: skip
+        raise BadManifest(f"pod {missing[0]}: neither startTime nor creationTimestamp, so its "
+                          "age is unknown")  # fmt: skip
     return sorted(dated, key=lambda one: one.since)
 
 
@@ -277,7 +277,7 @@ def _named(items: Iterable[_Item]) -> Iterator[Pod]:
 
 def _mapping(given: object, at: str) -> dict[str, Any]:
     if not isinstance(given, dict):
-        raise BadManifest(f"{at}: {'missing' if given is None else 'no mapping'}")
+        raise BadManifest(f"{at}: {'missing' if given is None else 'not a mapping'}")
     return given
 
 

@@ -51,7 +51,7 @@ def probe(
     sudo: Sudo = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Ask a node what it is: kubelet, runtime, cgroups, kernel, machine, distribution; and say
+    """Show the facts of a node: kubelet, runtime, cgroups, kernel, machine, distribution; and say
     which scenarios apply there and why the others do not. Reads only."""
     risk = risk_named(max_risk)
     addresses = addressed(
@@ -101,7 +101,7 @@ def risk_named(text: str) -> Risk:
         return Risk(text)
     except ValueError:
         known = ", ".join(one.value for one in Risk)
-        raise NodeUsageError(f"--max-risk {one_line(text)!r} is none of {known}") from None
+        raise NodeUsageError(f"--max-risk {one_line(text)!r}: it is one of {known}") from None
 
 
 def _probed(address: NodeAddress, risk: Risk) -> dict[str, Any]:

@@ -21,10 +21,11 @@ from topologies.errors import one_line
 def restore(
     node: Nodes,
     force: Annotated[
-        bool, typer.Option(help="Though a run holds the node: it is dead, or is to be.")
+        bool,
+        typer.Option(help="Even if a run holds the node's lease: that run is dead, or is to end."),
     ] = False,
     accept: Annotated[
-        bool, typer.Option(help="Take the node as it is: what cannot be restored stays.")
+        bool, typer.Option(help="Accept the node as it is: what cannot be restored stays.")
     ] = False,
     dry_run: Annotated[bool, typer.Option(help="Print what would be run on the node.")] = False,
     accept_new_host_key: AcceptNew = False,
@@ -32,7 +33,7 @@ def restore(
     key: Key = None,
     sudo: Sudo = False,
 ) -> None:
-    """Finish what a dead run left: undo its changes from the journal on the node, and compare.
+    """Undo the changes of a killed run, from the journal on the node, and compare the node.
 
     May be called again and again. Exit status 5 where something differs from how it was before,
     with one line for each difference.

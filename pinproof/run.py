@@ -13,6 +13,7 @@ import typer
 from rich.console import Console
 
 import topologies
+from conformance.aliases import renamed
 from conformance.catalogue import catalogue
 from conformance.scenario import Level
 from conformance.subject import Subject, SubjectSetupError, SubjectUsageError
@@ -83,7 +84,7 @@ def run(
     ] = None,
     dry_run: Annotated[
         bool,
-        typer.Option("--dry-run", help="Tell what would be sent to a real node, and send nothing."),
+        typer.Option("--dry-run", help="Print the commands for a real node, and send none."),
     ] = False,
     record: Annotated[
         Path | None, typer.Option(help="Record what the subject showed, as an oracle.")
@@ -107,6 +108,7 @@ def run(
     from pinproof.subjects import opened
 
     subject = _with_options(subject, max_risk, kubeconfig)
+    keyword = renamed(keyword)
     more = [*(["-k", keyword] if keyword else []), *context.args]
     config = passing.parsed(more, _options(context)) if more else None
     machines = machine or ["all"]

@@ -178,7 +178,7 @@ def _of_file(path: Path, release: str) -> tuple[KubeletConfig, list[str]]:
         del known[_MANAGER_GATE]  # which says nothing new
     others = sorted(set(gates) - set(known) - {_MANAGER_GATE})
     if others:
-        notes.append(f"feature gates passed over, for the model has none: {', '.join(others[:5])}"
+        notes.append(f"feature gates ignored, unknown to the model: {', '.join(others[:5])}"
                      f"{f' and {len(others) - 5} more' if others[5:] else ''}")  # fmt: skip
     if str(shape.get("memoryManagerPolicy") or "None").lower() != "none":
         notes.append("the Memory Manager is not modelled: only CPUs decide the NUMA nodes here")
@@ -207,15 +207,15 @@ def _require_shapes(shape: Mapping[str, Any], where: str) -> None:
     """What the kubelet's decoder requires: it takes no number and no ``true`` for a text."""
     for name in _TEXTS:
         if not isinstance(shape.get(name) or "", str):
-            raise SubjectUsageError(f"{where}: {name}: no text; put it in quotes")
+            raise SubjectUsageError(f"{where}: {name}: not a string; put it in quotes")
     for name in (*_MAPS_OF_TEXTS, _GATES):
         _require_map(shape.get(name) or {}, f"{where}: {name}", bool if name == _GATES else str)
 
 
 def _require_map(shape: object, at: str, of: type) -> None:
     if not isinstance(shape, dict) or not all(isinstance(name, str) for name in shape):
-        raise SubjectUsageError(f"{at}: no mapping of names")
+        raise SubjectUsageError(f"{at}: not a mapping of names")
     wrong = next((name for name, value in shape.items() if not isinstance(value, of)), None)
     if wrong is not None:
-        wanted = "it is true or false" if of is bool else "no text; put it in quotes"
+        wanted = "it is true or false" if of is bool else "not a string; put it in quotes"
         raise SubjectUsageError(f"{at}: {one_line(wrong, 60)}: {wanted}")

@@ -123,7 +123,7 @@ class Behaviour(Enum):
     )  # fmt: skip
     ONLINE_NUMA_NODES = Known(
         Area.DISCOVERY, "1.17", None,
-        "Reading NUMA nodes itself, the kubelet goes by node/online; before, by node/possible, "
+        "Where the kubelet reads NUMA nodes itself, it uses node/online; before, node/possible, "
         "and a node that was only possible stopped it.",
         _pr(83196), backports=("1.16.2",),
     )  # fmt: skip
@@ -505,7 +505,7 @@ class Behaviour(Enum):
     )  # fmt: skip
     SETTINGS_LIST_VALUES = Known(
         Area.SETTINGS, "1.24", None,
-        "Whoever sets a Topology Manager policy or scope that does not exist is told which do.",
+        "The error about an unknown Topology Manager policy or scope lists those that exist.",
         _code("v1.24.14", "apis/config/validation/validation.go"),
     )  # fmt: skip
     TOPOLOGY_OPTIONS = Known(
@@ -516,7 +516,7 @@ class Behaviour(Enum):
     )  # fmt: skip
     NONE_SKIPS_TOPOLOGY_OPTIONS = Known(
         Area.HINTS, "1.28", None,
-        "Under policy none nobody looks at the Topology Manager's options.",
+        "Under policy none the Topology Manager's options are not checked.",
         _pr(116738),
     )  # fmt: skip
     TOPOLOGY_OPTIONS_ON = Known(
@@ -642,8 +642,8 @@ class Behaviour(Enum):
     )  # fmt: skip
     STALE_CONTAINERS_FORGOTTEN = Known(
         Area.MANAGER, "1.17", "1.17",
-        "An entry goes once the ids of all containers of all active pods are known, and its is "
-        "none of them. Up to 1.13 an entry goes only with its container.",
+        "An entry is removed once the ids of all containers of all active pods are known, and "
+        "its own is not among them. Up to 1.13 an entry goes only with its container.",
         _pr(84300),
     )  # fmt: skip
     FREED_WHEN_STALE = Known(
@@ -719,8 +719,8 @@ class Behaviour(Enum):
 
     CPU_MANAGER_ON = Known(
         Area.SETTINGS, "1.10", None,
-        "Feature gate CPUManager is on by default; before, whoever wants pinned CPUs turns it on, "
-        "as nodes here are taken to have done.",
+        "Feature gate CPUManager is on by default; before, it has to be turned on. "
+        "Nodes here count as having it on.",
         f"{_KUBERNETES}/blob/v1.10.13/pkg/features/kube_features.go",
     )  # fmt: skip
     DISCOVERY_UNDER_NONE = Known(
@@ -731,8 +731,8 @@ class Behaviour(Enum):
     )  # fmt: skip
     RESERVATION_FLAG_NAMED = Known(
         Area.SETTINGS, "1.27", None,
-        "A cpu reservation that is no quantity is refused with the setting and the text named; "
-        "before, with the bare fault.",
+        "The error about a cpu reservation that is not a quantity names the setting and the text; "
+        "before, only the fault.",
         _pr(114169),
     )  # fmt: skip
     RESERVATION_TO_NEAREST_MILLI = Known(

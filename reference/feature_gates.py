@@ -142,7 +142,7 @@ def refusal(name: str, on: bool, release: AnyRelease) -> str:
     it does not."""
     gate, minor = GATES[name], _minor(release)
     if gate.last is not None and minor > gate.last:
-        return f"feature gate {name}: {release} knows it no more, and panics"
+        return f"feature gate {name}: {release} has removed it, and panics"
     if not on and gate.refused_off_since is not None and minor >= gate.refused_off_since:
         return f"feature gate {name} off: {release} panics"
     return ""

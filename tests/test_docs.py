@@ -26,17 +26,16 @@ PAGES: Final = [
 
 
 def _blocks() -> Iterator[tuple[str, str]]:
-    """Page and text of each console block."""
+    """Page, by its path in the repository, and text of each console block."""
     for page in PAGES:
         text = page.read_text(encoding="utf-8")
         for block in re.findall(r"^```console\n(\$ .*?)^```", text, re.MULTILINE | re.DOTALL):
-            yield page.name, block
+            yield str(page.relative_to(ROOT)), block
 
 
 def _files(page: str) -> Iterator[tuple[str, str]]:
     """Name and text of each file that a page shows: blocks as ``yaml pods.yaml``."""
-    (path,) = (one for one in PAGES if one.name == page)
-    text = path.read_text(encoding="utf-8")
+    text = (ROOT / page).read_text(encoding="utf-8")
     yield from re.findall(r"^```(?:yaml|json) (\S+)\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
 
 
@@ -86,7 +85,7 @@ def _run(command: str, folder: Path) -> subprocess.CompletedProcess[str]:
 def test_there_are_transcripts() -> None:
     """Or the test above would be empty."""
     assert sum(page == "README.md" for page, _ in _blocks()) >= 3
-    assert sum(page == "machines.md" for page, _ in _blocks()) >= 3
+    assert sum(page == "docs/machines.md" for page, _ in _blocks()) >= 3
 
 
 def _anchors(page: Path) -> set[str]:

@@ -140,7 +140,7 @@ class _Expanded:
         try:
             chunk = self._source.read(_CHUNK)
         except _UNPACKING_ERRORS as error:
-            raise BrokenArchive("torn or damaged: it cannot be unpacked to its end") from error
+            raise BrokenArchive("cut off or damaged: it cannot be unpacked to its end") from error
         self._seen += len(chunk)
         if self._seen > self._bound:
             raise BrokenArchive("expands to more than any machine's tree")
@@ -172,7 +172,7 @@ class _Reader:
     def tree(self) -> Tree:
         while (header := self._stream.take(_BLOCK)) != _END:
             if len(header) < _BLOCK:
-                raise BrokenArchive("torn: it ends in the middle")
+                raise BrokenArchive("cut off: it ends in the middle")
             if not _checksum_holds(header):
                 raise BrokenArchive("damaged: a member's checksum is wrong")
             self._member(header)
@@ -241,12 +241,12 @@ class _Reader:
         padded = size + -size % _BLOCK
         data = self._stream.take(padded)
         if len(data) < padded:
-            raise BrokenArchive("torn: it ends in the middle")
+            raise BrokenArchive("cut off: it ends in the middle")
         return data[:size]
 
     def _skip(self, size: int) -> None:
         if not self._stream.skip(size + -size % _BLOCK):
-            raise BrokenArchive("torn: it ends in the middle")
+            raise BrokenArchive("cut off: it ends in the middle")
 
     def _extension(self, kind: bytes, data: bytes) -> None:
         if kind == b"L":

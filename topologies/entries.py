@@ -139,9 +139,9 @@ def _pair(path: Path, name: str, said: Any) -> Pair:
     if not isinstance(said, dict) or said.keys() != _OF_A_PAIR or not _texts(said):
         raise BrokenMachine(str(path), "a pair has the keys after, change, both texts")
     if said["after"] not in entry_names():
-        raise BrokenMachine(str(path), f"a pair ends at {said['after']!r}, which is no entry")
+        raise BrokenMachine(str(path), f"a pair ends at {said['after']!r}, which is not an entry")
     try:
         return Pair(name, said["after"], Change(said["change"]))
     except ValueError as error:
         kinds = ", ".join(change.value for change in Change)
-        raise BrokenMachine(str(path), f"{said['change']!r} is none of {kinds}") from error
+        raise BrokenMachine(str(path), f"{said['change']!r}: it is one of {kinds}") from error

@@ -29,7 +29,7 @@ class UnknownMachine(MachineError):
         self.near = tuple(near)
         likely = " or ".join(self.near)
         hint = f"did you mean {likely}?" if near else "`pinproof machines` lists them"
-        super().__init__(f"no machine is called {name!r}: {hint}")
+        super().__init__(f"there is no machine {name!r}: {hint}")
 
 
 class BadSpec(MachineError):
@@ -38,7 +38,7 @@ class BadSpec(MachineError):
     def __init__(self, spec: str, reason: str) -> None:
         self.spec = spec
         self.reason = reason
-        super().__init__(f"{spec!r} describes no machine: {reason}")
+        super().__init__(f"{spec!r} is not a valid description: {reason}")
 
 
 class BrokenMachine(MachineError):

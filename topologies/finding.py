@@ -200,7 +200,7 @@ def _private() -> dict[str, Path]:
         try:
             members = sorted(Path(folder).iterdir())
         except OSError as error:
-            reason = f"{error.strerror} (named by {MACHINES_VARIABLE})"
+            reason = f"{error.strerror} (in {MACHINES_VARIABLE})"
             raise BrokenMachine(folder, reason) from error
         for path in members:
             if is_machine_path(path):

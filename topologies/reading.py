@@ -57,8 +57,8 @@ def read_tree(path: str | os.PathLike[str], *, left_out: list[str] | None = None
 def checked(tree: Tree, where: str, left_out: Sequence[str] = ()) -> Tree:
     """``tree``, if it can be a machine: raises :class:`BrokenMachine` without ``cpu/online``."""
     if f"{CPU}/online" not in tree:
-        hint = f" that we may read: {told(left_out)} may not be read" if left_out else ""
-        raise BrokenMachine(where, f"no machine: there is no {CPU}/online{hint}")
+        hint = f" that can be read: no permission to read {told(left_out)}" if left_out else ""
+        raise BrokenMachine(where, f"not a machine: there is no {CPU}/online{hint}")
     return tree
 
 

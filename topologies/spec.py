@@ -177,13 +177,13 @@ def _suffixes(text: str, rest: str) -> dict[str, int | str]:
     while at < len(rest):
         found = _SUFFIX.match(rest, at)
         if found is None:
-            raise BadSpec(text, f"{rest[at + 1 :]!r} is no suffix of the grammar")
+            raise BadSpec(text, f"{rest[at + 1 :]!r} is not a suffix of the grammar")
         try:
             field, value = _suffix(found)
         except ValueError as error:
             raise BadSpec(text, str(error)) from error
         if field in values:
-            raise BadSpec(text, f"{found[0][1:]!r} says again what was said before")
+            raise BadSpec(text, f"{found[0][1:]!r} repeats what another suffix says")
         values[field] = value
         at = found.end()
     return values

@@ -30,6 +30,7 @@ from conformance.kubelets.recipe import KUBERNETES, Recipe
 from conformance.kubelets.releases import Minor, Version
 from conformance.progress import Builder, Progress, of_another
 from conformance.subject import SubjectSetupError, SubjectUsageError
+from topologies.user_cache import cache_folder
 
 #: What Go says of a module or a version that does not exist.
 _ABSENT: Final = (
@@ -129,17 +130,14 @@ class Workshop:
 
     def cache(self) -> Path:
         """The folder that holds them."""
-        base = os.environ.get("XDG_CACHE_HOME", "")
-        # The XDG specification: a relative path is to be ignored.
-        root = Path(base) if base.startswith("/") else Path.home() / ".cache"
-        return root / "pinproof" / f"{self._name}s"
+        return cache_folder(f"{self._name}s")
 
     # --- which release -----------------------------------------------------------------------
 
     def _asked(self, target: str) -> Minor | Version:
         asked = releases.parse(target)
         if asked is None:
-            raise SubjectUsageError(f"{target!r} is no release: 1.36 and 1.36.4 are")
+            raise SubjectUsageError(f"{target!r} is not a release: 1.36 and 1.36.4 are")
         minor = asked.release if isinstance(asked, Version) else asked
         if minor < self._oldest:
             raise SubjectUsageError(f"{target}: {self._oldest} is the oldest that can be driven")
@@ -174,7 +172,7 @@ class Workshop:
         folder = replaced.expanduser().absolute()
         theirs = folder / "go.mod"
         if not theirs.is_file() or f"module {KUBERNETES}\n" not in theirs.read_text():
-            raise SubjectUsageError(f"{folder} is no checkout of {KUBERNETES}: no such go.mod")
+            raise SubjectUsageError(f"{folder} is not a checkout of {KUBERNETES}: no such go.mod")
         plan = self._recipe(version, theirs.read_text(), folder)
         key = f"{self._key(version)}-{hashlib.sha256(str(folder).encode()).hexdigest()[:8]}"
         with self.lock(version, tell) as builder:

@@ -11,9 +11,17 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from typing import Final
 
-from conformance.checks import Situation, Violation, differences, violations
+from conformance.checks import (
+    EXCLUSIVE_TO_ONE,
+    RESERVED_STAY,
+    Situation,
+    Violation,
+    differences,
+    violations,
+)
 from conformance.describe import step_text
 from conformance.lockstep.outcome import CouldNotTell
+from conformance.needs import DoesNotApply
 from conformance.oracle import Oracle
 from conformance.results import Difference
 from conformance.subject import Capability, NodeUnderTest, SubjectLostError
@@ -25,6 +33,14 @@ from reference.view import Phase, View
 #: How many seconds a pod stays pending until a kubelet of which the model says that it hangs is
 #: taken to hang. A kubelet takes a pod up within 1.1 s. Nobody is accused by this alone.
 _HANG_SHOWS: Final = 5.0
+
+
+#: What a release breaks that hands out CPUs which are not free.
+_BY_BUSY_CPUS: Final = frozenset({EXCLUSIVE_TO_ONE, RESERVED_STAY})
+_BUSY_CPUS: Final = (
+    "needs cores of one size: on others this release hands out CPUs that are not free "
+    "(kubernetes/kubernetes#140498), as uneven/… state"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,13 +103,16 @@ class Comparison:
         return expected, seen
 
     def offence(self, step: Step, expected: View | None, seen: View) -> Offence | None:
-        """In what the node is wrong after the step."""
+        """In what the node is wrong after the step. Raises :class:`DoesNotApply` where it is as its
+        release is known to be on cores of different sizes."""
         if seen.hangs:
             return self._hang_offence(step, expected, seen)
         broken = self._violations(seen)
         found = [] if expected is None else differences(expected, seen, self._can)
         if broken:
             rules = list(dict.fromkeys(one.rule for one in broken))
+            if not found and self._situation().gives_busy_cpus and _BY_BUSY_CPUS & {*rules}:
+                raise DoesNotApply(_BUSY_CPUS)
             return Offence("; ".join(rules), [one.difference for one in broken] + found)
         if found:
             rule = f"After the step “{step_text(step)}” the node is as {self.witness} has it"

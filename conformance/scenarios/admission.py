@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from conformance.lockstep import LockstepNode
+from conformance.needs import Needs
 from conformance.pods import exclusive, guaranteed, guaranteed_of
-from conformance.scenario import Needs, scenario
+from conformance.scenario import scenario
 from conformance.scenarios.sources import INIT_CONTAINERS, KEP, SIDECARS, TASK_PAGE
 from conformance.subject import Capability
 from reference import CPUSet
@@ -40,7 +41,7 @@ def too_large_is_rejected(node: LockstepNode) -> None:
 
 
 @scenario(
-    "admission/the-last-cpu-is-given",
+    "admission/all-free-cpus-are-assigned",
     "A request for all that is free is admitted, and the next one is rejected",
     KEP,
     since="1.9",
@@ -83,7 +84,7 @@ def several_containers(node: LockstepNode) -> None:
 
 @scenario(
     "admission/rejection-returns-what-was-taken",
-    "A pod that is rejected half-way leaves no CPU booked",
+    "A pod that is rejected at its second container leaves no CPU assigned",
     KEP,
     since="1.9",
     capabilities=[Capability.REJECTIONS],

@@ -8,9 +8,10 @@ skipped with what is missing. How much each does to a node follows from its capa
 from __future__ import annotations
 
 from conformance.lockstep import LockstepNode
+from conformance.needs import Needs
 from conformance.pods import best_effort, burstable, guaranteed
 from conformance.results import Difference
-from conformance.scenario import Level, Needs, Source, scenario
+from conformance.scenario import Level, Source, scenario
 from conformance.scenarios.sources import (
     CHANGING_POLICY,
     CPUS_CHANGED,
@@ -42,7 +43,7 @@ CPUSET_V2 = Source(
     "Linux, control group v2: cpuset.cpus.effective", f"{_KERNEL}/cgroup-v2.html#cpuset"
 )
 POD_RESOURCES = Source(
-    "Kubernetes documentation, Device Plugins: the List endpoint tells of exclusive CPUs",
+    "Kubernetes documentation, Device Plugins: the List endpoint reports exclusive CPUs",
     "https://kubernetes.io/docs/concepts/extend-kubernetes/compute-storage-net/device-plugins/"
     "#grpc-endpoint-list",
 )
@@ -208,7 +209,7 @@ def runtime_restart_keeps_cpus(node: LockstepNode) -> None:
 
 
 @scenario(
-    "node/daemon-reload-moves-nobody",
+    "node/daemon-reload-keeps-cpusets",
     "Pinned and shared containers stay where they are when systemd reads its units again",
     DAEMON_RELOAD,
     needs=Needs(free=2),
@@ -232,7 +233,7 @@ def daemon_reload_moves_nobody(node: LockstepNode) -> None:
 
 
 @scenario(
-    "node/restart-repairs-what-a-hand-changed",
+    "node/restart-repairs-a-cpuset-changed-by-hand",
     "A cpuset written into the cgroup by hand is set right by the kubelet's next start",
     RECONCILE,
     since="1.22",
@@ -318,7 +319,7 @@ def start_with_a_cpu_offline_is_refused(node: LockstepNode) -> None:
 
 
 @scenario(
-    "node/offline-cpu-and-the-two-steps-out",
+    "node/offline-cpu-and-recovery",
     "With a CPU gone for good, the kubelet starts once its state file is removed",
     CPUS_CHANGED,
     level=Level.EXTENDED,
@@ -379,8 +380,8 @@ def offline_cpu_comes_back(node: LockstepNode) -> None:
 
 
 @scenario(
-    "node/exclusivity-is-lost-in-silence",
-    "With all CPUs of a container offline it runs on its parent's, and no file says so",
+    "node/all-cpus-offline-lose-exclusivity",
+    "A container whose CPUs are all offline runs on its parent's, and its state file is unchanged",
     HOTPLUG,
     level=Level.EXTENDED,
     needs=Needs(free=2),
@@ -407,7 +408,7 @@ def exclusivity_is_lost_in_silence(node: LockstepNode) -> None:
 
 
 @scenario(
-    "node/cpu-upgrade-and-the-two-steps-out",
+    "node/cpu-upgrade-and-recovery",
     "Booted with more CPUs the kubelet refuses its old state file, and starts once it is removed",
     CPUS_CHANGED,
     level=Level.EXTENDED,
@@ -445,8 +446,8 @@ def cpu_upgrade_and_the_two_steps_out(node: LockstepNode) -> None:
 
 
 @scenario(
-    "node/pod-resources-tell-the-same",
-    "The pod-resources socket tells of the exclusive CPUs of each container, and of no others",
+    "node/pod-resources-report-exclusive-cpus",
+    "The pod-resources socket reports the exclusive CPUs of each container, and no others",
     POD_RESOURCES,
     level=Level.EXTENDED,
     since="1.23",
@@ -464,16 +465,16 @@ def pod_resources_tell_the_same(node: LockstepNode) -> None:
     node.apply(guaranteed("b", 1))
     node.ask_pod_resources()
     for pod in ("a", "b"):
-        node.promise_pod_resources("It tells of what is pinned", pod, node.taken(pod))
-        node.promise_pod_resources("It tells of what is enforced", pod, node.cpuset(pod))
-    node.promise_pod_resources("It tells of no shared CPU", "shared", CPUSet())
+        node.promise_pod_resources("It reports the exclusive CPUs", pod, node.taken(pod))
+        node.promise_pod_resources("It reports the cpuset", pod, node.cpuset(pod))
+    node.promise_pod_resources("It reports no shared CPU", "shared", CPUSet())
     kept = node.taken("b")
     node.delete("a")
     node.pass_admission()
     node.ask_pod_resources()
     node.promise_equal(
         "The entry goes with its pod",
-        "CPUs that the kubelet tells of a/c",
+        "CPUs that the kubelet reports for a/c",
         "(no entry)",
         "(no entry)" if node.pod_resources("a") is None else str(node.pod_resources("a")),
     )
@@ -481,8 +482,8 @@ def pod_resources_tell_the_same(node: LockstepNode) -> None:
 
 
 @scenario(
-    "node/pod-resources-tell-of-the-pool",
-    "Up to 1.22 the pod-resources socket tells of the shared pool as CPUs of each who shares it",
+    "node/pod-resources-report-the-shared-pool",
+    "Up to 1.22 the pod-resources socket reports the shared pool for each shared container",
     POD_RESOURCES_OF_POOL,
     level=Level.EXTENDED,
     since="1.20",
@@ -497,5 +498,5 @@ def pod_resources_tell_of_the_pool(node: LockstepNode) -> None:
     node.apply(best_effort("shared"))
     node.apply(guaranteed("a", 1))
     node.ask_pod_resources()
-    node.promise_pod_resources("It tells of what is pinned", "a", node.taken("a"))
-    node.promise_pod_resources("It tells of the pool", "shared", node.view.shared_pool)
+    node.promise_pod_resources("It reports the exclusive CPUs", "a", node.taken("a"))
+    node.promise_pod_resources("It reports the shared pool", "shared", node.view.shared_pool)

@@ -12,9 +12,10 @@ from typing import Final
 
 from conformance.checks import EXCLUSIVE_TO_ONE
 from conformance.lockstep import LockstepNode
+from conformance.needs import Needs
 from conformance.pods import best_effort, guaranteed
 from conformance.results import Difference
-from conformance.scenario import Level, Needs, scenario
+from conformance.scenario import Level, scenario
 from conformance.scenarios.sources import (
     ACROSS_CORES,
     ACROSS_NUMA,
@@ -105,8 +106,8 @@ def _promise_whole_cores(node: LockstepNode, cpus: CPUSet) -> None:
 
 
 @scenario(
-    "options/full-pcpus-odd-is-rejected",
-    "Under full-pcpus-only a request that is no multiple of a core is rejected",
+    "options/full-pcpus-partial-core-is-rejected",
+    "Under full-pcpus-only a request that is not a multiple of a core is rejected",
     FULL_PCPUS,
     since="1.22",
     needs=Needs(smt=2, even=True),
@@ -220,7 +221,7 @@ _INTERLEAVED: Final = "2s-4n-40c-smt2-interleaved"
     capabilities=[Capability.RESTART],
 )
 def numa_distribution_may_hang(node: LockstepNode) -> None:
-    """A defect, stated here so that nobody is surprised: the kubelet deals out whole cores to NUMA
+    """A known defect: the kubelet deals out whole cores to NUMA
     nodes that have CPUs left, though no whole core, and never ends. It takes up no other pod until
     it is stopped and the manifest is gone; then it runs as before. A kubelet that answers gives
     whole cores without a reserved CPU."""
@@ -343,7 +344,7 @@ def strict_starts_again(node: LockstepNode) -> None:
     capabilities=[Capability.CPUSETS, Capability.RESTART, Capability.START_ERROR],
 )
 def strict_empties_the_pool(node: LockstepNode) -> None:
-    """A defect, stated here so that nobody is surprised: it breaks the promise that exclusive CPUs
+    """A known defect: it breaks the promise that exclusive CPUs
     belong to one container alone. A request may take the last CPU of the pool. Shared containers
     that run then stay on CPUs that are exclusive to another, new ones run without a cpuset, and the
     kubelet does not start again."""
@@ -402,7 +403,7 @@ def strict_refuses_an_older_file(node: LockstepNode) -> None:
     capabilities=[Capability.START_ERROR],
 )
 def strict_switched_off_refuses_its_file(node: LockstepNode) -> None:
-    """There is no way back without draining the node either."""
+    """To switch it off, the node has to be drained too."""
     node.boot(_with(node, "strict-cpu-reservation"))
     node.stop()
     node.configure(node.default_config())
@@ -424,7 +425,7 @@ def strict_switched_off_refuses_its_file(node: LockstepNode) -> None:
     capabilities=[Capability.START_ERROR],
 )
 def unknown_is_refused(node: LockstepNode) -> None:
-    """A typing error must not become a node without its promise."""
+    """Otherwise a typing error would leave a node without the option."""
     node.boot(_with(node, "full-pcpu-only"))
     node.promise_refusal(
         'new static policy error: unknown CPU Manager Policy option: "full-pcpu-only"'
@@ -465,13 +466,13 @@ def beta_needs_its_gate(node: LockstepNode) -> None:
 
 @scenario(
     "options/bad-value-is-refused",
-    "A policy option whose value is no boolean keeps the kubelet from starting",
+    "A policy option whose value is not a boolean keeps the kubelet from starting",
     FULL_PCPUS,
     since="1.23",
     capabilities=[Capability.START_ERROR],
 )
 def bad_value_is_refused(node: LockstepNode) -> None:
-    """“yes” is none of the twelve words that Go takes for a boolean."""
+    """“yes” is not one of the twelve words that Go parses as a boolean."""
     node.boot(_with(node, "full-pcpus-only", value="yes"))
     node.promise_refusal(
         'new static policy error: bad value for option "full-pcpus-only": '
@@ -481,7 +482,7 @@ def bad_value_is_refused(node: LockstepNode) -> None:
 
 @scenario(
     "options/incompatible-pair-is-refused",
-    "Whole cores and spreading over cores, asked for together, keep the kubelet from starting",
+    "Options full-pcpus-only and distribute-cpus-across-cores together keep the kubelet down",
     ACROSS_CORES,
     since="1.31",
     capabilities=[Capability.START_ERROR],
@@ -520,7 +521,7 @@ def align_by_socket_needs_large_sockets(node: LockstepNode) -> None:
     capabilities=[Capability.START_ERROR],
 )
 def none_policy_takes_no_options(node: LockstepNode) -> None:
-    """An option that cannot take effect is told, not dropped."""
+    """An option without effect is an error."""
     config = _with(node, "full-pcpus-only", gates=_NO_GATES)
     node.boot(replace(config, policy="none"))
     node.promise_refusal(

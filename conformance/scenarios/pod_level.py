@@ -11,8 +11,9 @@ from dataclasses import replace
 from typing import Final
 
 from conformance.lockstep import LockstepNode
+from conformance.needs import Needs
 from conformance.pods import exclusive, guaranteed_of
-from conformance.scenario import Level, Needs, scenario
+from conformance.scenario import Level, scenario
 from conformance.scenarios.aligning import aligning
 from conformance.scenarios.sources import (
     POD_LEVEL,
@@ -89,8 +90,8 @@ def no_exclusive_cpus_by_default(node: LockstepNode) -> None:
 
 
 @scenario(
-    "pod-level/restricted-spares-it-by-default",
-    "By default the Topology Manager has nothing against a pod with pod-level resources",
+    "pod-level/restricted-admits-it-by-default",
+    "By default a pod with pod-level resources larger than any NUMA node is admitted",
     POD_LEVEL,
     since="1.34",
     needs=_ROOM,
@@ -105,7 +106,7 @@ def restricted_spares_it_by_default(node: LockstepNode) -> None:
 
 @scenario(
     "pod-level/empty-resources-make-best-effort",
-    "Pod-level resources that name nothing make a pod BestEffort, whatever its containers ask for",
+    "Empty pod-level resources make a pod BestEffort, whatever its containers ask for",
     POD_LEVEL_EMPTY,
     level=Level.EXTENDED,
     since="1.34",
@@ -122,8 +123,8 @@ def empty_resources_make_best_effort(node: LockstepNode) -> None:
 
 
 @scenario(
-    "pod-level/empty-resources-count-for-nothing",
-    "Pod-level resources that name nothing leave a pod's containers their exclusive CPUs",
+    "pod-level/empty-resources-are-ignored",
+    "Empty pod-level resources leave a pod's containers their exclusive CPUs",
     POD_LEVEL_EMPTY,
     since="1.37",
     needs=Needs(free=2),
@@ -149,7 +150,7 @@ def empty_resources_count_for_nothing(node: LockstepNode) -> None:
     capabilities=[Capability.CPUSETS],
 )
 def pod_scope_shares_one_pool(node: LockstepNode) -> None:
-    """All in one NUMA node; nobody else runs there."""
+    """All in one NUMA node; no other pod runs there."""
     node.boot(_config(node))
     whole = node.view.shared_pool
     node.apply(_pod("a", 4, exclusive("main", 2), _shared("one"), _shared("two")))
@@ -157,7 +158,7 @@ def pod_scope_shares_one_pool(node: LockstepNode) -> None:
     main, rest = node.taken("a", "main"), node.taken("a", "one")
     node.promise_equal("Two CPUs are exclusive", "CPUs of a/main", 2, len(main))
     node.promise_equal("Two are left", "CPUs of a/one", 2, len(rest))
-    node.promise_cpus("Nobody else has the exclusive ones", "both", CPUSet(), main & rest)
+    node.promise_cpus("No other container has the exclusive CPUs", "both", CPUSet(), main & rest)
     for name in ("one", "two"):
         node.promise_cpus("The others share the rest", f"a/{name}", rest, node.cpuset("a", name))
     node.promise_cpus(
@@ -230,7 +231,7 @@ _NO_INIT: Final = "pod rejected, pod has shared init containers but no cpus avai
     capabilities=_REFUSALS,
 )
 def empty_shared_pool_is_refused(node: LockstepNode) -> None:
-    """They would run on everybody's CPUs."""
+    """Otherwise they would run on all other containers' CPUs."""
     node.boot(_config(node, "best-effort"))
     status = node.apply(_pod("a", 2, exclusive("main", 2), _shared("side")))
     _promise_refused(node, status, "EmptyPodSharedPoolError", _NO_SHARED)
@@ -253,8 +254,8 @@ def no_cpu_for_init_is_refused(node: LockstepNode) -> None:
 
 
 @scenario(
-    "pod-level/restricted-has-its-own-words",
-    "Where the Topology Manager refuses a pod with pod-level resources, it says that it has them",
+    "pod-level/restricted-names-pod-level-resources",
+    "The Topology Manager's rejection of a pod with pod-level resources names them",
     POD_LEVEL_MANAGERS,
     since="1.36",
     needs=_ROOM,
@@ -274,7 +275,7 @@ def restricted_has_its_own_words(node: LockstepNode) -> None:
 
 @scenario(
     "pod-level/odd-total-gets-nothing",
-    "A pod that asks for no whole number of CPUs gets none as a whole",
+    "A pod whose pod-level request is not a whole number of CPUs gets no exclusive CPUs",
     POD_LEVEL_MANAGERS,
     since="1.36",
     needs=_ROOM,
@@ -298,8 +299,8 @@ def odd_total_gets_nothing(node: LockstepNode) -> None:
     capabilities=[Capability.RESTART, Capability.START_ERROR],
 )
 def restart_takes_another_pool(node: LockstepNode) -> None:
-    """A defect, told here so that nobody is surprised: no other start succeeds until the state file
-    is removed. Invariants cannot hold meanwhile, so the kubelet is judged by its last words."""
+    """A known defect: no other start succeeds until the state file
+    is removed. Invariants cannot hold meanwhile, so only the kubelet's last error is judged."""
     node.boot(_config(node, "best-effort"))
     node.apply(_pod("a", 2, exclusive("main", 2)))
     first = node.taken("a", "main")
@@ -333,7 +334,7 @@ def _exclusive_alone(node: LockstepNode) -> None:
     capabilities=[Capability.CPUSETS],
 )
 def container_scope_has_no_pool(node: LockstepNode) -> None:
-    """What the pod asked for beyond them is nobody's."""
+    """The rest of the pod's request is not reserved."""
     node.boot(_config(node, scope="container"))
     _exclusive_alone(node)
 
@@ -354,7 +355,7 @@ def policy_none_has_no_pool(node: LockstepNode) -> None:
 
 @scenario(
     "pod-level/container-scope-refuses",
-    "Under scope container a pod with pod-level resources is refused with words of its own",
+    "Under scope container a pod with pod-level resources is refused with its own message",
     POD_LEVEL_MANAGERS,
     since="1.36",
     needs=_ROOM,
@@ -378,7 +379,7 @@ def container_scope_refuses(node: LockstepNode) -> None:
 
 
 @scenario(
-    "pod-level/whole-cores-judge-the-pod",
+    "pod-level/full-pcpus-applies-to-the-pod",
     "Under full-pcpus-only a pod with CPUs as a whole is judged by all that it asks for",
     POD_LEVEL_MANAGERS,
     since="1.36",
@@ -404,7 +405,7 @@ def whole_cores_judge_the_pod(node: LockstepNode) -> None:
     capabilities=[Capability.RESTART, Capability.REJECTIONS],
 )
 def restart_refuses_a_shared_pool(node: LockstepNode) -> None:
-    """A defect, told here so that nobody is surprised: a shared container holds CPUs and asked for
+    """A known defect: a shared container holds CPUs and asked for
     none, so the Topology Manager takes the pod for one of another size. Its CPUs return."""
     node.boot(_config(node))
     whole = node.view.shared_pool

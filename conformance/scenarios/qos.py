@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from conformance.lockstep import LockstepNode
+from conformance.needs import Needs
 from conformance.pods import best_effort, burstable, guaranteed
-from conformance.scenario import Needs, scenario
+from conformance.scenario import scenario
 from conformance.scenarios.sources import TASK_PAGE
 from conformance.subject import Capability
 from reference import CPUSet
@@ -129,7 +130,7 @@ def limits_alone_are_exclusive(node: LockstepNode) -> None:
 
 
 @scenario(
-    "qos/milli-cpus-that-make-whole-ones",
+    "qos/1000m-is-a-whole-cpu",
     "A request of 1000m is a whole CPU, and exclusive",
     TASK_PAGE,
     since="1.9",

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from conformance.lockstep import LockstepNode
+from conformance.needs import Needs
 from conformance.pods import best_effort, exclusive, guaranteed, guaranteed_of
-from conformance.scenario import Level, Needs, scenario
+from conformance.scenario import Level, scenario
 from conformance.scenarios.sources import (
     BY_CONTAINER,
     EVERY_ROUND,
@@ -97,7 +98,7 @@ def early_releases_keep_assignments(node: LockstepNode) -> None:
     capabilities=_RESTART,
 )
 def start_forgets_assignments(node: LockstepNode) -> None:
-    """A defect, told here so that nobody is surprised: the first reconcile round comes before any
+    """A known defect: the first reconcile round comes before any
     pod is known, and forgets every container that it did not meet. The next gives those that run
     CPUs anew, which they find as on an empty machine."""
     node.boot()
@@ -166,7 +167,7 @@ def reboot_keeps_assignments(node: LockstepNode) -> None:
 def restart_repairs_a_changed_cpuset(node: LockstepNode) -> None:
     """Between its starts the kubelet has to send an update only when the wanted set changes, so
     until then the container may run where it was put. A kubelet that sends one more repairs it
-    earlier, which is no offence."""
+    earlier, and is right too."""
     node.boot()
     node.apply(guaranteed("a", 1))
     held = node.taken("a")
@@ -233,7 +234,7 @@ def reboot_may_move_pods(node: LockstepNode) -> None:
     needs=Needs(free=4),
 )
 def ended_container_is_given_cpus_again(node: LockstepNode) -> None:
-    """A defect, told here so that nobody is surprised: its CPUs return when the app container takes
+    """A known defect: its CPUs return when the app container takes
     some, and the next reconcile round takes others for it, as for any container without."""
     node.boot()
     node.apply(guaranteed_of("a", [exclusive("setup", 2, kind=Kind.INIT), exclusive("main", 2)]))

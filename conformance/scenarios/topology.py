@@ -13,9 +13,10 @@ from dataclasses import replace
 from typing import Final
 
 from conformance.lockstep import LockstepNode
+from conformance.needs import Needs
 from conformance.pods import best_effort, exclusive, guaranteed, guaranteed_of
 from conformance.results import Difference
-from conformance.scenario import Needs, scenario
+from conformance.scenario import scenario
 from conformance.scenarios.aligning import aligning
 from conformance.scenarios.sources import (
     BY_SOCKET,
@@ -184,7 +185,7 @@ def single_numa_node_refuses_scattered(node: LockstepNode) -> None:
 
 
 @scenario(
-    "topology/who-asks-for-no-cpus-is-admitted",
+    "topology/pods-without-cpus-are-admitted",
     "Under single-numa-node pods without exclusive CPUs are admitted",
     TOPOLOGY_WITHOUT_DEVICES,
     needs=_NODES,
@@ -251,7 +252,7 @@ def best_effort_admits_scattered(node: LockstepNode) -> None:
     needs=_NODES,
 )
 def best_effort_keeps_together(node: LockstepNode) -> None:
-    """To admit everything is not to give up trying."""
+    """It admits every pod, and aligns a pod if it can."""
     node.boot(_config(node, _BEST_EFFORT))
     count = _too_large_for_the_first(node)
     node.apply(guaranteed("a", count))
@@ -266,7 +267,7 @@ def best_effort_keeps_together(node: LockstepNode) -> None:
     capabilities=_REFUSALS,
 )
 def best_effort_lacks_cpus(node: LockstepNode) -> None:
-    """No NUMA node is to blame."""
+    """The shortage is the node's, not a NUMA node's."""
     node.boot(_config(node, _BEST_EFFORT))
     whole = node.view.shared_pool
     status = node.apply(guaranteed("a", len(node.free) + 1))
@@ -276,7 +277,7 @@ def best_effort_lacks_cpus(node: LockstepNode) -> None:
 
 
 @scenario(
-    "topology/none-refuses-nobody",
+    "topology/none-admits-every-pod",
     "Under policy none a request larger than any NUMA node is admitted, whatever the scope",
     TOPOLOGY_POLICIES,
     since="1.20",
@@ -355,7 +356,7 @@ def pod_scope_refuses_the_sum(node: LockstepNode) -> None:
 
 @scenario(
     "topology/refusal-returns-what-was-taken",
-    "A pod whose second container is refused leaves no CPU of its first one booked",
+    "A pod whose second container is refused leaves no CPU assigned to its first one",
     TOPOLOGY_PAGE,
     needs=_NODES,
     capabilities=_REFUSALS,
@@ -415,7 +416,7 @@ def _keeps_over_restart(node: LockstepNode, policy: str, scope: str) -> None:
     capabilities=[Capability.RESTART],
 )
 def restart_keeps_containers(node: LockstepNode) -> None:
-    """Where they lie is where they may lie: no other NUMA node is looked at."""
+    """Only the NUMA nodes of the CPUs that they hold are considered."""
     _keeps_over_restart(node, _SINGLE, "container")
 
 
@@ -454,7 +455,7 @@ def restart_keeps_full_pods(node: LockstepNode) -> None:
 
 
 @scenario(
-    "topology/stricter-policy-judges-what-runs",
+    "topology/stricter-policy-applies-to-running-pods",
     "A pod that lies in more NUMA nodes than needed is refused once restricted is configured",
     TOPOLOGY_POLICIES,
     needs=_SCATTERED,
@@ -539,7 +540,7 @@ def align_by_socket_widens_restricted(node: LockstepNode) -> None:
 
 @scenario(
     "topology/align-by-socket-excludes-single-numa-node",
-    "Asked for together, align-by-socket and single-numa-node keep the kubelet from starting",
+    "Option align-by-socket under policy single-numa-node keeps the kubelet from starting",
     BY_SOCKET,
     since="1.25",
     capabilities=[Capability.START_ERROR],
@@ -599,7 +600,7 @@ def nine_numa_nodes_are_refused(node: LockstepNode) -> None:
     machine="1s-1n-4c-smt1",
 )
 def none_starts_on_nine_numa_nodes(node: LockstepNode) -> None:
-    """Nobody makes hints for them."""
+    """No hints are made under policy none."""
     node.boot(machine=machine("1s-1n-4c-smt1-mem8"))
     _promise_running(node, "a", node.apply(guaranteed("a", 1)))
 

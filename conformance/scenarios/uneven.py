@@ -57,7 +57,7 @@ def only_free_cpus_are_given(node: LockstepNode) -> None:
     machine=_UNEVEN,
 )
 def reserved_cpu_is_given_away(node: LockstepNode) -> None:
-    """A defect, told here so that nobody is surprised: it breaks the promise that reserved CPUs
+    """A known defect: it breaks the promise that reserved CPUs
     stay in the shared pool. The first core counts as free, as one of its two CPUs is."""
     if not _is_mended(node):
         node.expect_broken(RESERVED_STAY)
@@ -77,7 +77,7 @@ def reserved_cpu_is_given_away(node: LockstepNode) -> None:
     machine=_UNEVEN,
 )
 def busy_cpu_is_given_away(node: LockstepNode) -> None:
-    """A defect, told here so that nobody is surprised: it breaks the promise that exclusive CPUs
+    """A known defect: it breaks the promise that exclusive CPUs
     belong to one container alone. The first request takes the core of one CPU, the second one half
     of another, which the third then finds free."""
     if not _is_mended(node):

@@ -295,9 +295,11 @@ MINIATURES: Final[dict[str, Miniature]] = {
     "splits-cores": Miniature(SplitsCores, "packing/whole-core"),
     "forgets-to-give-back": Miniature(ForgetsToGiveBack, "pool/deletion-returns-cpus"),
     "trusts-its-state": Miniature(TrustsItsState, "machine/cpu-upgrade-incident"),
-    "ignores-full-pcpus-only": Miniature(IgnoresWholeCores, "options/full-pcpus-odd-is-rejected"),
+    "ignores-full-pcpus-only": Miniature(
+        IgnoresWholeCores, "options/full-pcpus-partial-core-is-rejected"
+    ),
     "hangs-over-odd-requests": Miniature(
-        HangsOverOddRequests, "options/full-pcpus-odd-is-rejected"
+        HangsOverOddRequests, "options/full-pcpus-partial-core-is-rejected"
     ),
     "ends-with-half-cores": Miniature(EndsWithHalfCores, "options/numa-distribution-may-hang"),
     "keeps-a-cpu-shared": Miniature(KeepsACPUShared, "options/strict-empties-the-pool"),
@@ -317,7 +319,7 @@ MINIATURES: Final[dict[str, Miniature]] = {
         PinsPodsWithPodLevelResources,
         "pod-level/no-exclusive-cpus-by-default",
         machine=_TWO_NODES,
-        also=("pod-level/restricted-spares-it-by-default",),
+        also=("pod-level/restricted-admits-it-by-default",),
     ),
     "overlooks-empty-resources": Miniature(
         None,
@@ -351,7 +353,7 @@ MINIATURES: Final[dict[str, Miniature]] = {
         machine=_TWO_NODES,
         also=(
             "pod-level/no-cpu-for-init-is-refused",
-            "pod-level/restricted-has-its-own-words",
+            "pod-level/restricted-names-pod-level-resources",
         ),
     ),
     "rounds-the-pod-up": Miniature(
@@ -370,11 +372,11 @@ MINIATURES: Final[dict[str, Miniature]] = {
         also=("pod-level/policy-none-has-no-pool",),
     ),
     "splits-cores-of-pods": Miniature(
-        SplitsCoresOfPods, "pod-level/whole-cores-judge-the-pod", machine=_TWO_NODES
+        SplitsCoresOfPods, "pod-level/full-pcpus-applies-to-the-pod", machine=_TWO_NODES
     ),
     "makes-empty-resources-count": Miniature(
         None,
-        "pod-level/empty-resources-count-for-nothing",
+        "pod-level/empty-resources-are-ignored",
         overrides=("empty-pod-level-ignored=off",),
         release="1.37",
     ),
@@ -425,7 +427,7 @@ MINIATURES: Final[dict[str, Miniature]] = {
     ),
     "plain-words": Miniature(
         None,
-        "pod-level/restricted-has-its-own-words",
+        "pod-level/restricted-names-pod-level-resources",
         machine=_TWO_NODES,
         also=("pod-level/container-scope-refuses",),
         topology_manager=PlainWords,

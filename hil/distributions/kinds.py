@@ -209,4 +209,4 @@ def distribution_of(facts: NodeFacts, *, named: str = "") -> Distribution:
     for kind in _KINDS:
         if kind.name == named.lower() or (not named and kind.recognised(facts, facts.kubelet)):
             return kind
-    raise NodeUsageError(f"{facts.name}: distribution {named!r} is none of {', '.join(NAMES)}")
+    raise NodeUsageError(f"{facts.name}: distribution {named!r}: it is one of {', '.join(NAMES)}")

@@ -43,7 +43,7 @@ def unit_of(facts: NodeFacts) -> str:
     if kubelet is None:
         raise NodeUnfit(f"{facts.name}: there is no kubelet on it")
     if not facts.systemd or not kubelet.unit:
-        raise NodeUnfit(f"{facts.name}: its kubelet is no service of systemd")
+        raise NodeUnfit(f"{facts.name}: its kubelet is not a systemd service")
     return shlex.quote(kubelet.unit)
 
 

@@ -100,7 +100,7 @@ def document(text: str) -> dict[str, Any]:
     if content is None:
         return {}
     if not isinstance(content, dict):
-        raise ValueError("no mapping of settings")
+        raise ValueError("not a mapping of settings")
     return {str(key): value for key, value in content.items()}
 
 

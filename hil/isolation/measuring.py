@@ -70,7 +70,7 @@ def measure(subject: OnNodes, machine: Machine) -> Measurements:
 
 
 def _none() -> NoReturn:
-    raise NotMeasured("no container of ours runs")
+    raise NotMeasured("no container of this run is running")
 
 
 def _pods() -> tuple[Pod, Pod]:

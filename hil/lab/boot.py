@@ -159,7 +159,7 @@ def _follow(folder: Path, watch: Watch, patience: float, wanted: frozenset[str])
 
 def ended(folder: Path) -> LabError:
     """Why a guest is gone that had begun to run, as far as QEMU said."""
-    why = one_line(process.complaint(folder)) or "without a word"
+    why = one_line(process.complaint(folder)) or "without a message"
     if "host forwarding" in why:
         return LabError(f"{folder.name}: {PORT_TAKEN}: {why}")
     return LabError(f"{folder.name}: QEMU ended: {why}", evidence=tail(folder))

@@ -66,13 +66,13 @@ def kubelet(path: str | os.PathLike[str]) -> Kubelet:
     if not place.exists():
         raise LabUsageError(f"no kubelet: {_shown(place)}: there is no such file")
     if not place.is_file():
-        raise LabUsageError(f"no kubelet: {_shown(place)} is no file")
+        raise LabUsageError(f"no kubelet: {_shown(place)} is not a file")
     if not os.access(place, os.X_OK):
         raise LabUsageError(f"no kubelet: {_shown(place)} is not executable: chmod +x")
     try:
         with place.open("rb") as stream:
             if stream.read(4) != _ELF:
-                raise LabUsageError(f"no kubelet: {_shown(place)} is no Linux program")
+                raise LabUsageError(f"no kubelet: {_shown(place)} is not a Linux program")
             stream.seek(0)
             digest = hashlib.file_digest(stream, "sha256").hexdigest()
     except OSError as error:

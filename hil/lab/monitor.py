@@ -85,7 +85,7 @@ class Monitor:
                     return answer["return"]
         except (OSError, ValueError) as error:
             raise LabError(f"{self._name}: its QEMU monitor cannot be reached: {error}") from error
-        raise LabError(f"{self._name}: QEMU ended while it was told to {command}")
+        raise LabError(f"{self._name}: QEMU ended during {command}")
 
 
 @contextlib.contextmanager

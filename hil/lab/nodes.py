@@ -128,7 +128,7 @@ def reserve(name: str = "") -> Node:
     ``node2`` … that is free. Raises :class:`LabUsageError` for a name that is taken, or is none."""
     if name and not _NAME.fullmatch(name):
         raise LabUsageError(
-            f"{one_line(name)!r} is no node name: small letters, digits and dashes, up to 50"
+            f"{one_line(name)!r} is not a node name: small letters, digits and dashes, up to 50"
         )
     number = 0
     while True:

@@ -117,7 +117,7 @@ def _raw(text: str) -> bytes:
     try:
         raw = base64.b64decode("".join(text.split()), validate=True)
     except ValueError:  # no base64, or not even ASCII
-        raise _Unreadable("the node's answer is no base64") from None
+        raise _Unreadable("the node's answer is not base64") from None
     if raw.startswith(NO_ANSWER.encode()):
         raise _Unreadable(raw[len(NO_ANSWER) :].decode(errors="replace").strip())
     if not raw:
@@ -134,7 +134,9 @@ def _message(raw: bytes) -> bytes:
         http = headers.get(b":status", b"missing").decode(errors="replace")
         raise _Unreadable(f"the kubelet refuses: grpc-status {status}, HTTP {http}: {says}")
     if body[:1] not in (b"", b"\0"):
-        raise _Unreadable("the kubelet's answer is compressed, which nobody asked for")
+        raise _Unreadable(
+            "the kubelet's answer is compressed, though the request did not ask for that"
+        )
     length = int.from_bytes(body[1:_PREFIX], "big")
     if len(body) != _PREFIX + length:
         raise _Unreadable(
@@ -149,12 +151,12 @@ def _response(raw: bytes) -> tuple[bytes, dict[bytes, bytes]]:
     connection, _ = _asked()
     body, headers = bytearray(), dict[bytes, bytes]()
     if raw[_TYPE] not in (b"", _SETTINGS):
-        raise _Unreadable(f"the kubelet's answer is no HTTP/2: it begins with {raw[:9]!r}")
+        raise _Unreadable(f"the kubelet's answer is not HTTP/2: it begins with {raw[:9]!r}")
     try:
         events = connection.receive_data(raw)
     except ProtocolError as error:
         what = f"{type(error).__name__}: {error}"  # of some, the text is a mere number
-        raise _Unreadable(f"the kubelet's answer is no HTTP/2: {what}") from error
+        raise _Unreadable(f"the kubelet's answer is not HTTP/2: {what}") from error
     for event in events:
         if isinstance(event, (ResponseReceived, TrailersReceived)):
             headers |= {bytes(name): bytes(value) for name, value in event.headers or ()}
@@ -171,7 +173,7 @@ def _pods(message: bytes) -> dict[tuple[str, str], dict[str, CPUSet]]:
     try:
         answer = ListPodResourcesResponse.FromString(message)
     except DecodeError:
-        raise _Unreadable("the kubelet's answer is no list of pod resources") from None
+        raise _Unreadable("the kubelet's answer is not a list of pod resources") from None
     found: dict[tuple[str, str], dict[str, CPUSet]] = {}
     for pod in answer.pod_resources:
         # A pod that ends and its successor may go by one name: nothing of either is lost.
@@ -184,5 +186,5 @@ def _pods(message: bytes) -> dict[tuple[str, str], dict[str, CPUSet]]:
 def _cpus(ids: Iterable[int]) -> CPUSet:
     wrong = [cpu for cpu in ids if not 0 <= cpu < _CPUS]
     if wrong:
-        raise _Unreadable(f"the kubelet tells of a CPU {wrong[0]}")
+        raise _Unreadable(f"the kubelet reports a CPU {wrong[0]}")
     return CPUSet(ids)

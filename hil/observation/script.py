@@ -67,7 +67,7 @@ pin_get() { # the kubelet's list of its pods
     return 1
   fi
 }
-pin_ours() { grep -lsE "$pin_mine" $pin_configs; } # config.json of our containers and sandboxes
+pin_ours() { grep -lsE "$pin_mine" $pin_configs; } # config.json of the run's containers
 pin_either() { # UID: in pin_u a pattern for it, written with - or with _
   pin_u=$1
   while :; do
@@ -97,7 +97,7 @@ pin_unlisted() {
   case $pin_j in *"\"uid\":\"$1\""*) return 1 ;; esac
 }
 pin_gone() { ! pin_running "$1" 1 && pin_unlisted "$1"; }
-pin_service() { # as it was told last time, as long as its main process is the one of that time
+pin_service() { # as it was reported last time, as long as its main process is the one of that time
   if [ -n "$pin_born" ] && pin_birth "$pin_pid" && [ "$pin_b" = "$pin_born" ]; then
     pin_v=$pin_was
   else
@@ -134,7 +134,7 @@ pin_ended() { # how it ended for the first time since pin_since: "exited 1"
     journalctl --no-pager -q -o cat "UNIT=$pin_unit" "--since=@$pin_since" | sed -n \
       's/^.*: Main process exited, code=\([a-z]*\), status=\([0-9]*\).*/\1 \2/p' | head -n 1
 }
-pin_tasks() { # of our containers: "PID FILE" a line
+pin_tasks() { # of the run's containers: "PID FILE" a line
   for pin_f in ${pin_all:-$(pin_ours)}; do
     pin_d=${pin_f%/config.json}
     for pin_p in "$pin_d/init.pid" "$pin_d/pidfile"; do
@@ -186,7 +186,7 @@ pin_containers() {
     pin_container "$pin_n" </dev/null
   done
 }
-pin_spin() { # let every container of ours spin, and see where its tasks run
+pin_spin() { # let every container of the run spin, and see where its tasks run
   pin_list=$(pin_tasks)
   echo "$pin_list" | while read -r pin_n pin_d; do
     [ -z "$pin_n" ] || kill -USR1 "$pin_n" 2>/dev/null
@@ -210,7 +210,7 @@ pin_changed() { # SUM: what can be seen has another one, its markers left out
 pin_seen() {
   pin_s online; read -r pin_l </sys/devices/system/cpu/online; echo "$pin_l"
   pin_s service; pin_service
-  # The kubelet writes its state file, then speaks to the runtime, then tells of the pod: looked at
+  # The kubelet writes its state file, then speaks to the runtime, then reports the pod: looked at
   # the other way round, whatever has an effect here is here itself.
   if pin_j=$(pin_get); then pin_s pods; printf '%s' "$pin_j"; fi
   pin_containers

@@ -277,7 +277,7 @@ class RealNode:
         self, pod_resources: PodResources | None, pods: list[Pod]
     ) -> dict[str, dict[str, CPUSet]]:
         if pod_resources is None or pod_resources.why:
-            why = pod_resources.why if pod_resources is not None else "nobody asked it"
+            why = pod_resources.why if pod_resources is not None else "it was not asked"
             raise SubjectUnable(f"the kubelet's pod-resources socket cannot be read: {why}")
         return cpus_by_pod(pod_resources, self._called, pods)
 

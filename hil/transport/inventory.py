@@ -174,7 +174,7 @@ class _Reader:
         only = nodes(self._url(table))[0]
         name = self._text(table, "name") or only.name
         if not _NAME.fullmatch(name):
-            raise self._wrong("name", f"{name!r} is no name: letters, digits, dot, dash")
+            raise self._wrong("name", f"{name!r} is not a name: letters, digits, dot, dash")
         return NodeAddress(
             name=name,
             url=only.url,
@@ -208,7 +208,7 @@ class _Reader:
         known = {one.value: one for one in Allow}
         for word in words:
             if word not in known:
-                raise self._wrong("allow", f"{word!r} is none of {', '.join(known)}")
+                raise self._wrong("allow", f"{word!r}: it is one of {', '.join(known)}")
         return frozenset(known[word] for word in words)
 
     def _kubelet(self, table: dict[str, Any]) -> KubeletPaths:
@@ -222,19 +222,19 @@ class _Reader:
         values = {key: self._text(inner, key) for key in inner}
         for key in ("binary", "config", "root_dir", "manifests"):
             if values.get(key) and not values[key].startswith("/"):
-                raise self._wrong(key, f"{values[key]!r} is no absolute path")
+                raise self._wrong(key, f"{values[key]!r} is not an absolute path")
         return KubeletPaths(**values)
 
     def _text(self, table: dict[str, Any], key: str) -> str:
         value = table.get(key, "")
         if not isinstance(value, str) or "\0" in value or "\n" in value:
-            raise self._wrong(key, f"{value!r} is no text of one line")
+            raise self._wrong(key, f"{value!r} is not a text of one line")
         return value
 
     def _api_name(self, table: dict[str, Any], key: str, form: re.Pattern[str]) -> str:
         value = self._text(table, key)
         if value and not form.fullmatch(value):
-            raise self._wrong(key, f"{value!r} is no name that the API knows")
+            raise self._wrong(key, f"{value!r} is not a valid name in Kubernetes")
         return value
 
     def _texts(self, table: dict[str, Any], key: str) -> list[str]:

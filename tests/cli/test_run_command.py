@@ -277,7 +277,7 @@ def test_a_run_does_not_read_the_callers_pytest_settings(pinproof: Command, tmp_
         (["-n", "two"], 2, "invalid parse_numprocesses value: 'two'"),
         (["-p", "no_such_plugin"], 2, "no_such_plugin"),
         (["2s-2n-8c-smt2"], 2, "A machine is named with --machine"),
-        (["--machine", ""], 2, "no machine is called ''"),
+        (["--machine", ""], 2, "a machine's name is empty"),
     ],
 )
 def test_wrong_usage_is_one_line_and_its_status(

@@ -91,7 +91,7 @@ def test_a_list_as_kubectl_prints_it() -> None:
     assert (prepare.cpu_request, prepare.cpu_limit, prepare.memory_limit) == (None, "2", "1Gi")
     assert (main.cpu_request, main.cpu_limit) == ("1.5", "2")
     assert web.resources == PodResources(cpu_limit="2")
-    assert pods_of(files.parsed(PODS)).notes == ("passed over, for they have ended: pods once",)
+    assert pods_of(files.parsed(PODS)).notes == ("ignored, because they have ended: pods once",)
 
 
 def test_the_oldest_first() -> None:
@@ -110,7 +110,7 @@ def test_a_workload_counts_as_one_pod(kind: str) -> None:
     assert [pod.name for pod in found.pods] == ["api"]
     assert found.notes == (
         f"counted as one pod each: {kind} api",
-        "passed over, for they are no pods: Service api",
+        "ignored, because they are not pods: Service api",
     )
 
 
@@ -141,25 +141,28 @@ POD = "{kind: Pod, metadata: {name: p}, spec: {containers: [{name: c, resources:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("", "no pod in it"),
-        ("- 1", "document 1: no mapping"),
-        ("metadata: {}", "document 1: no object of Kubernetes: it has no kind"),
-        ("kind: ConfigMap\nmetadata: {name: a}", "no pod in it; passed over, for they are no pods"),
+        ("", "it contains no pod"),
+        ("- 1", "document 1: not a mapping"),
+        ("metadata: {}", "document 1: not a Kubernetes object: it has no kind"),
+        (
+            "kind: ConfigMap\nmetadata: {name: a}",
+            "it contains no pod; ignored, because they are not pods",
+        ),
         ("kind: Pod", "document 1: metadata: missing"),
         ("kind: Pod\nmetadata: {name: p}", "document 1: pod p: spec: missing"),
         ("kind: Pod\nmetadata: {name: p}\nspec: {}", "document 1: pod p: a pod needs an app cont"),
         ("kind: Pod\nmetadata: {name: 'a b'}", "document 1: metadata: name: not allowed: 'a b'"),
         ('{"kind": "Pod", "metadata": {"name": "\\ud800"}}', r"name: not allowed: '\ud800'"),
         ("kind: Pod\nmetadata: {name: [1]}", "document 1: metadata: name: not allowed: [1]"),
-        (POD % "1", "pod p: container c: resources: no mapping"),
-        (POD % "{limits: 1}", "pod p: container c: resources: limits: no mapping"),
-        (POD % "{limits: {cpu: [1]}}", "resources: limits: cpu: no quantity: [1]"),
-        (POD % "{limits: {cpu: true}}", "resources: limits: cpu: no quantity: True"),
+        (POD % "1", "pod p: container c: resources: not a mapping"),
+        (POD % "{limits: 1}", "pod p: container c: resources: limits: not a mapping"),
+        (POD % "{limits: {cpu: [1]}}", "resources: limits: cpu: not a quantity: [1]"),
+        (POD % "{limits: {cpu: true}}", "resources: limits: cpu: not a quantity: True"),
         (POD % "{limits: {cpu: 2x}}", "pod p: container c: quantities must match"),
         (POD % "{limits: {cpu: 1}, requests: {cpu: 2}}", "container c: request 2 is above limit 1"),
         (POD % "{limits: {cpu: -1}}", "pod p: container c: a negative quantity"),
         ("kind: List\nitems: 3", "document 1: items: no list"),
-        ("kind: List\nitems: [3]", "document 1: item 1: no mapping"),
+        ("kind: List\nitems: [3]", "document 1: item 1: not a mapping"),
         ("kind: List\nitems: [{kind: Pod}]", "document 1: item 1: metadata: missing"),
         ("kind: Deployment\nmetadata: {name: a}\nspec: {}", "document 1: template: missing"),
     ],
@@ -286,7 +289,7 @@ def test_too_many_pods(tmp_path: Path) -> None:
 
 def test_a_pipe_without_a_writer_does_not_block(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(SubjectUsageError, match="no pod in it"):
+    with pytest.raises(SubjectUsageError, match="it contains no pod"):
         pods_given(str(tmp_path / "pipe"))
 
 
@@ -373,7 +376,7 @@ def test_options_override_the_file(tmp_path: Path) -> None:
         feature_gates={"TopologyManager": True},
     )
     assert found.notes == (
-        "feature gates passed over, for the model has none: RotateKubeletServerCertificate",
+        "feature gates ignored, unknown to the model: RotateKubeletServerCertificate",
         "the Memory Manager is not modelled: only CPUs decide the NUMA nodes here",
     )
 
@@ -396,14 +399,17 @@ KIND = "kind: KubeletConfiguration\n"
         (f"{KIND}---\n{KIND}", "it holds no KubeletConfiguration, or more than one document"),
         ("- 1", "it holds no KubeletConfiguration, or more than one document"),
         ("", "it holds no KubeletConfiguration, or more than one document"),
-        (f"{KIND}reservedSystemCPUs: 4", "reservedSystemCPUs: no text; put it in quotes"),
+        (f"{KIND}reservedSystemCPUs: 4", "reservedSystemCPUs: not a string; put it in quotes"),
         (f"{KIND}reservedSystemCPUs: 0-x", "reservedSystemCPUs: "),
-        (f"{KIND}kubeReserved: [1]", "kubeReserved: no mapping of names"),
-        (f"{KIND}kubeReserved: {{cpu: 1}}", "kubeReserved: cpu: no text; put it in quotes"),
-        (f"{KIND}cpuManagerPolicyOptions: {{a: true}}", "Options: a: no text; put it in quotes"),
+        (f"{KIND}kubeReserved: [1]", "kubeReserved: not a mapping of names"),
+        (f"{KIND}kubeReserved: {{cpu: 1}}", "kubeReserved: cpu: not a string; put it in quotes"),
+        (
+            f"{KIND}cpuManagerPolicyOptions: {{a: true}}",
+            "Options: a: not a string; put it in quotes",
+        ),
         (f"{KIND}featureGates: {{a: 'true'}}", "featureGates: a: it is true or false"),
-        (f"{KIND}featureGates: {{1: true}}", "featureGates: no mapping of names"),
-        (f"{KIND}cpuManagerPolicy: [static]", "cpuManagerPolicy: no text; put it in quotes"),
+        (f"{KIND}featureGates: {{1: true}}", "featureGates: not a mapping of names"),
+        (f"{KIND}cpuManagerPolicy: [static]", "cpuManagerPolicy: not a string; put it in quotes"),
         ("a: [", "line 2, column 1: did not find expected node content"),
     ],
 )

@@ -193,7 +193,7 @@ def test_bytes_that_are_no_text() -> None:
     """As a state file may have after a crash."""
     with pytest.raises(KubeletRefuses):
         asked(state='{"policyName":"static\udcff"}')
-    with pytest.raises(SubjectUsageError, match=r"^state: a pod's uid is no text"):
+    with pytest.raises(SubjectUsageError, match=r"^state: a pod's uid is not a string"):
         asked(state=state("0,2-7", {"uid-\udcff": {"c": "1"}}))
 
 

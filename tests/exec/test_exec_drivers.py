@@ -81,11 +81,11 @@ def test_nothing_older_than_the_oldest_can_be_built() -> None:
 @pytest.mark.parametrize(
     ("target", "place", "said"),
     [
-        ("one", None, "'one' is no release: 1.36 and 1.36.4 are"),
+        ("one", None, "'one' is not a release: 1.36 and 1.36.4 are"),
         ("1.21", None, "1.21: 1.22 is the oldest that can be driven"),
-        ("1.36", "empty", "empty is no checkout of k8s.io/kubernetes: no such go.mod"),
-        ("1.36", "none", "none is no checkout of k8s.io/kubernetes: no such go.mod"),
-        ("1.36", "other", "other is no checkout of k8s.io/kubernetes: no such go.mod"),
+        ("1.36", "empty", "empty is not a checkout of k8s.io/kubernetes: no such go.mod"),
+        ("1.36", "none", "none is not a checkout of k8s.io/kubernetes: no such go.mod"),
+        ("1.36", "other", "other is not a checkout of k8s.io/kubernetes: no such go.mod"),
         ("1.99", "my fork", "1.99: name the patch release that the checkout is made of"),
     ],
 )
@@ -157,7 +157,7 @@ def test_the_command_says_what_is_wrong_in_one_line(tmp_path: Path) -> None:
     done = _pinproof("build", "1.36", "--replace", str(tmp_path), cache=tmp_path)
     assert (done.returncode, done.stdout) == (2, "")
     (line,) = done.stderr.strip().splitlines()
-    assert f"{tmp_path} is no checkout of k8s.io/kubernetes" in line
+    assert f"{tmp_path} is not a checkout of k8s.io/kubernetes" in line
 
 
 def test_an_empty_cache_is_listed_as_such(tmp_path: Path) -> None:

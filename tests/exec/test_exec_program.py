@@ -34,8 +34,11 @@ MANNERS = [
     ("exit", r"the program ended with exit status 7: something snapped"),
     ("die", r"the program ended with signal 11"),
     ("close", r"the program closed its standard output"),
-    ("garbage", r"the program wrote '.*hello there', which is no answer: "),
-    ("wrong-type", r"which is no answer: Expected `object \| null`, got `int` - at `\$\.refused`"),
+    ("garbage", r"the program wrote '.*hello there', which is not an answer: "),
+    (
+        "wrong-type",
+        r"which is not an answer: Expected `object \| null`, got `int` - at `\$\.refused`",
+    ),
     ("oversize", r"the program wrote a line of more than 16777216 bytes"),
     ("wrong-id", r"the program answered request 7, and 2 was asked"),
     ("error", r"the program refuses start: no such thing here"),

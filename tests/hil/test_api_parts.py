@@ -260,11 +260,11 @@ def test_a_long_name_is_a_label_too() -> None:
 @pytest.mark.parametrize(
     ("line", "told"),
     [
-        ('namespace = "Upper"', ":3: namespace: 'Upper' is no name that the API knows"),
-        ('namespace = "a.b"', ":3: namespace: 'a.b' is no name"),
+        ('namespace = "Upper"', ":3: namespace: 'Upper' is not a valid name in Kubernetes"),
+        ('namespace = "a.b"', ":3: namespace: 'a.b' is not a"),
         (f'namespace = "{"a" * 64}"', ":3: namespace: "),
-        ('node = "n7/../x"', ":3: node: 'n7/../x' is no name"),
-        ("context = 3", ":3: context: 3 is no text"),
+        ('node = "n7/../x"', ":3: node: 'n7/../x' is not a"),
+        ("context = 3", ":3: context: 3 is not a text"),
     ],
 )
 def test_a_mistake_in_the_inventory(tmp_path: Path, line: str, told: str) -> None:

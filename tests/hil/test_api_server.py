@@ -271,7 +271,7 @@ def test_a_credential_plugin_that_fails(tmp_path: Path, command: str, told: str)
         (
             "current-context: x\ncontexts: [{name: x, context: {cluster: c}}]\n"
             "clusters: [{name: c, cluster: {server: 'ftp://a'}}]",
-            "'ftp://a' is no server",
+            "'ftp://a' is not a server",
         ),
         (
             "current-context: x\ncontexts: [{name: x, context: {cluster: c}}]\n"

@@ -223,14 +223,14 @@ def test_settings_come_together_as_in_the_kubelet() -> None:
     assert (config.policy, config.kube_reserved) == ("static", "2")
     with pytest.raises(ValueError, match="reservedSystemCPUs"):
         deciding({"reservedSystemCPUs": "a"})
-    with pytest.raises(ValueError, match="no mapping"):
+    with pytest.raises(ValueError, match="not a mapping"):
         document("- a")
 
 
 def test_flavours_are_recognised_by_what_is_there(fake: FakeNode, facts: NodeFacts) -> None:
     assert distribution_of(facts).name == "kubeadm"
     assert distribution_of(facts, named="OpenShift").name == "openshift"
-    with pytest.raises(NodeUsageError, match="distribution 'k9s' is none of microk8s, k3s"):
+    with pytest.raises(NodeUsageError, match="distribution 'k9s': it is one of microk8s, k3s"):
         distribution_of(facts, named="k9s")
     drop_in = fake.root / "etc/systemd/system/kubelet.service.d/10-kubeadm.conf"
     systemctl = fake.root / "fake/bin/systemctl"

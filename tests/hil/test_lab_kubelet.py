@@ -25,7 +25,7 @@ def test_what_is_not_there_is_no_kubelet(tmp_path: Path) -> None:
 
 
 def test_a_folder_is_no_kubelet(tmp_path: Path) -> None:
-    with pytest.raises(LabUsageError, match="is no file"):
+    with pytest.raises(LabUsageError, match="is not a file"):
         kubelets.kubelet(tmp_path)
 
 
@@ -41,7 +41,7 @@ def test_a_script_is_no_kubelet(tmp_path: Path) -> None:
     place = tmp_path / "kubelet"
     place.write_text("#!/bin/sh\necho Kubernetes v1.36.4\n")
     place.chmod(0o755)
-    with pytest.raises(LabUsageError, match="is no Linux program"):
+    with pytest.raises(LabUsageError, match="is not a Linux program"):
         kubelets.kubelet(place)
 
 

@@ -285,7 +285,7 @@ def test_an_answer_without_end_in_one_frame_is_bounded_too(root: Path, tools: st
                 return
 
     with listening(root, endless):
-        assert told(root, tools).why.startswith("the kubelet's answer is no HTTP/2")
+        assert told(root, tools).why.startswith("the kubelet's answer is not HTTP/2")
 
 
 def test_a_node_without_any_program_says_so(root: Path) -> None:
@@ -369,10 +369,13 @@ def pod_with(**fields: object) -> bytes:
     ("text", "why"),
     [
         ("", "the kubelet, or who asked it, wrote nothing"),
-        ("not base64!", "the node's answer is no base64"),
-        ("Zm9vé", "the node's answer is no base64"),
+        ("not base64!", "the node's answer is not base64"),
+        ("Zm9vé", "the node's answer is not base64"),
         (encoded(b"!\x1b[31mred"), "\\x1b[31mred"),
-        (encoded(b"HTTP/1.1 400 Bad Request\r\n\r\n"), "is no HTTP/2: it begins with b'HTTP/1.1 '"),
+        (
+            encoded(b"HTTP/1.1 400 Bad Request\r\n\r\n"),
+            "is not HTTP/2: it begins with b'HTTP/1.1 '",
+        ),
         (encoded(response(b"", status="404")), "the kubelet's answer is said to have 0 bytes"),
         (
             encoded(response(b"", status="503", trailers={"grpc-status": "14"})),
@@ -384,15 +387,15 @@ def pod_with(**fields: object) -> bytes:
         ),
         (encoded(response(b"\1\0\0\0\0")), "the kubelet's answer is compressed"),
         (encoded(response(b"\0\0\0\0\2a")), "is said to have 2 bytes after its first 5, and has 6"),
-        (encoded(response(framed(b"\xff\xff"))), "is no list of pod resources"),
+        (encoded(response(framed(b"\xff\xff"))), "is not a list of pod resources"),
         (
             encoded(response(framed(b"\x0a\x03\x0a\x01\xff"))),
-            "the kubelet's answer is no list of pod resources",
+            "the kubelet's answer is not a list of pod resources",
         ),
-        (encoded(response(pod_with(name="c", cpu_ids=[-1]))), "the kubelet tells of a CPU -1"),
+        (encoded(response(pod_with(name="c", cpu_ids=[-1]))), "the kubelet reports a CPU -1"),
         (
             encoded(response(pod_with(name="c", cpu_ids=[3, 1 << 62]))),
-            "the kubelet tells of a CPU 4611686018427387904",
+            "the kubelet reports a CPU 4611686018427387904",
         ),
     ],
 )

@@ -145,7 +145,8 @@ def test_a_kubelet_tells_what_it_holds(subject: KubeletSubject) -> None:
 
 
 @pytest.mark.parametrize(
-    "scenario", ["node/pod-resources-tell-the-same", "node/pod-resources-tell-of-the-pool"]
+    "scenario",
+    ["node/pod-resources-report-exclusive-cpus", "node/pod-resources-report-the-shared-pool"],
 )
 def test_the_promises_are_kept_by_a_kubelet(subject: KubeletSubject, scenario: str) -> None:
     """By any from 1.20 on: one of the two is of its release."""
@@ -159,5 +160,5 @@ def test_the_promises_are_kept_by_a_kubelet(subject: KubeletSubject, scenario: s
     case = Case(found, topologies.machine(MACHINE))
     result = judge(case, AskedSubject(subject), oracle=oracle, release=release).result
     of_pool = Release.parse(release).minor < 23
-    applies = of_pool == (scenario == "node/pod-resources-tell-of-the-pool")
+    applies = of_pool == (scenario == "node/pod-resources-report-the-shared-pool")
     assert result.verdict == ("pass" if applies else "skip"), result.explanation

@@ -40,8 +40,8 @@ from reference.view import Phase, PodView, View
 
 Entries = dict[tuple[str, str], dict[str, CPUSet]]
 
-SAME: Final = "node/pod-resources-tell-the-same"
-POOL: Final = "node/pod-resources-tell-of-the-pool"
+SAME: Final = "node/pod-resources-report-exclusive-cpus"
+POOL: Final = "node/pod-resources-report-the-shared-pool"
 
 
 def _neighbour(name: str, called: str) -> ModuleType:
@@ -166,17 +166,17 @@ TALES: Final[dict[str, Callable[[Entries, Entries, View], Entries]]] = {
 }
 
 WORDS: Final = {
-    "other CPUs": "The kubelet tells of exclusive CPUs as its state file has them",
-    "a CPU too few": "The kubelet tells of exclusive CPUs as its state file has them",
-    "all CPUs": "The kubelet tells of exclusive CPUs as its state file has them",
-    "nothing of a pod": "CPUs that the kubelet tells of a/c",
+    "other CPUs": "The kubelet reports the exclusive CPUs of its state file",
+    "a CPU too few": "The kubelet reports the exclusive CPUs of its state file",
+    "all CPUs": "The kubelet reports the exclusive CPUs of its state file",
+    "nothing of a pod": "CPUs that the kubelet reports for a/c",
     "nothing of a container": "(no entry)",
-    "the shared pool, as up to 1.22": "It tells of no shared CPU",
-    "nothing of who shares": "It tells of no shared CPU",
-    "nothing at all": "The kubelet tells of exclusive CPUs as its state file has them",
-    "pods that are gone": "The kubelet tells of no pod that is gone",
+    "the shared pool, as up to 1.22": "It reports no shared CPU",
+    "nothing of who shares": "It reports no shared CPU",
+    "nothing at all": "The kubelet reports the exclusive CPUs of its state file",
+    "pods that are gone": "The kubelet reports no pod that is gone",
     "names of pods that are gone": "an entry (c: (none))",
-    "one pod's CPUs as another's": "CPUs that the kubelet tells of b/c",
+    "one pod's CPUs as another's": "CPUs that the kubelet reports for b/c",
 }
 
 
@@ -196,7 +196,7 @@ def test_the_scenario_catches_it_without_the_invariants(
     monkeypatch.setattr("conformance.lockstep.comparison.violations", lambda view, situation: [])
     result = run(Telling(TALES[tale]), monkeypatch)
     assert result.verdict == "fail", result.explanation
-    assert result.reason == "It tells of what is pinned"
+    assert result.reason == "It reports the exclusive CPUs"
 
 
 def test_an_entry_that_goes_a_little_later_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -241,7 +241,7 @@ def test_up_to_1_22_the_pool_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     result = run(Telling(TALES["the shared pool, as up to 1.22"]), monkeypatch, POOL)
     assert result.verdict == "pass", result.explanation
     result = run(Telling(), monkeypatch, POOL)
-    assert (result.verdict, result.reason) == ("fail", "It tells of the pool")
+    assert (result.verdict, result.reason) == ("fail", "It reports the shared pool")
 
 
 def test_reading_it_is_no_risk() -> None:
@@ -302,13 +302,13 @@ def test_init_containers_and_who_shares_are_not_judged(shares: str) -> None:
 @pytest.mark.parametrize(
     ("told", "what", "expected", "seen"),
     [
-        ({"a": {"c": cpus("2-3")}}, "CPUs that the kubelet tells of a/c", "1-2", "2-3"),
-        ({"a": {"c": CPUSet()}}, "CPUs that the kubelet tells of a/c", "1-2", "(none)"),
-        ({"a": {}}, "CPUs that the kubelet tells of a/c", "1-2", "(no entry)"),
-        ({}, "CPUs that the kubelet tells of a/c", "1-2", "(no entry)"),
+        ({"a": {"c": cpus("2-3")}}, "CPUs that the kubelet reports for a/c", "1-2", "2-3"),
+        ({"a": {"c": CPUSet()}}, "CPUs that the kubelet reports for a/c", "1-2", "(none)"),
+        ({"a": {}}, "CPUs that the kubelet reports for a/c", "1-2", "(no entry)"),
+        ({}, "CPUs that the kubelet reports for a/c", "1-2", "(no entry)"),
         (
             {"a": {"c": cpus("1-2")}, "gone": {"c": cpus("3")}},
-            "CPUs that the kubelet tells of pod gone, which is gone",
+            "CPUs that the kubelet reports for pod gone, which is gone",
             "(no entry)",
             "an entry (c: 3)",
         ),

@@ -131,7 +131,7 @@ def test_a_dry_run_prints_what_would_run(
         (["probe", "node7"], 2, "a node is ssh://user@host:port"),
         (["probe", "absent.toml"], 2, "absent.toml: No such file"),
         (["probe", "ssh://root@127.0.0.1:1"], 3, "Unable to connect"),
-        (["probe", "local:", "--max-risk", "all"], 2, "--max-risk 'all' is none of read-only"),
+        (["probe", "local:", "--max-risk", "all"], 2, "--max-risk 'all': it is one of read-only"),
         (["restore", "ssh://root@127.0.0.1:1"], 3, "Unable to connect"),
     ],
 )

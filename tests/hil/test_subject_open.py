@@ -50,7 +50,7 @@ def test_a_target_names_nodes_and_what_may_be_done() -> None:
     ("target", "told"),
     [
         ("", "needs an address"),
-        ("lab.toml?max-risk=all", "'all' is none of read-only, pods"),
+        ("lab.toml?max-risk=all", "'all': it is one of read-only, pods"),
         ("lab.toml?risk=pods", "unknown option 'risk'"),
     ],
 )

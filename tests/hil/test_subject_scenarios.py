@@ -513,9 +513,12 @@ def test_with_pods_only_the_kubelet_is_left_alone(
 @pytest.mark.parametrize(
     ("scenario", "reason"),
     [
-        ("options/full-pcpus-odd-is-rejected", "another kubelet configuration than the node's own"),
+        (
+            "options/full-pcpus-partial-core-is-rejected",
+            "another kubelet configuration than the node's own",
+        ),
         ("restart/stop-keeps-assignments", "the subject cannot stop, kill and start the kubelet"),
-        ("node/exclusivity-is-lost-in-silence", "the subject cannot take CPUs offline"),
+        ("node/all-cpus-offline-lose-exclusivity", "the subject cannot take CPUs offline"),
     ],
 )
 def test_with_pods_only_the_rest_is_skipped(

@@ -282,7 +282,7 @@ def test_some_steps_need_the_kubelet_down(make_node: Make, step: Step) -> None:
 
 
 def test_an_unknown_machine_is_no_reboot(make_node: Make) -> None:
-    with pytest.raises(SubjectLostError, match="no machine is called 'nowhere'"):
+    with pytest.raises(SubjectLostError, match="there is no machine 'nowhere'"):
         make_node().do(Reboot("nowhere"))
 
 

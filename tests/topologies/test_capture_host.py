@@ -165,7 +165,7 @@ def test_a_deadline_ends_it(folder: Path, monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_no_machine_is_one_line(tmp_path: Path) -> None:
-    with pytest.raises(CaptureError, match=r"half a capture: .*cpu/online is missing or empty"):
+    with pytest.raises(CaptureError, match=r"incomplete capture: .*cpu/online is missing or empty"):
         capture_host(tmp_path)
     with pytest.raises(BadTarget, match="there is no such folder"):
         capture_host(tmp_path / "nothing")

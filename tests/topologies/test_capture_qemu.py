@@ -88,11 +88,11 @@ def test_another_machine_than_described_is_one_warning(programs: Path, tmp_path:
     ("body", "said"),
     [
         ("echo 'qemu-system-x86_64: no such option' >&2", "no such option"),
-        ("echo 'qemu-system-x86_64: warning: odd' >&2", "QEMU ended without a word"),
+        ("echo 'qemu-system-x86_64: warning: odd' >&2", "QEMU ended without a message"),
         ("printf '\\033[2Jhello\\n'", r"the guest said b'\x1b[2Jhello' instead of up"),
         ("yes | tr -d '\\n'", "instead of up"),
         ("echo up; echo in; echo data; echo garbage", "the guest's data is damaged"),
-        ("echo up", "QEMU ended without a word"),
+        ("echo up", "QEMU ended without a message"),
         (
             "echo up; echo in; echo data; echo hello | gzip",
             "it sent no capture, but 'hello'",

@@ -267,11 +267,11 @@ def test_what_listens_there_speaks_no_ssh(node: Node) -> None:
         ("echo This account is not available.", "it sent no capture, but 'This account"),
         ("printf '\\033[2Jhello\\n'", r"it sent no capture, but '\x1b[2Jhello'"),
         ("PATH=/nonexistent exec /bin/sh -s", "it has no awk"),
-        ("/bin/sh -s | head -c 2000", "the capture is torn: it ends in the middle"),
+        ("/bin/sh -s | head -c 2000", "the capture is cut off: it ends in the middle"),
         ("exec sleep 600", "it was not read in time"),
         ("exec yes", "it sent more than 1 MiB"),
         ("exec yes >&2", "it sent more than 1 MiB"),
-        ("cd /proc && exec /bin/sh -s /proc", "half a capture: sys/devices/system/cpu/online"),
+        ("cd /proc && exec /bin/sh -s /proc", "incomplete capture: sys/devices/system/cpu/online"),
     ],
     ids=["nothing", "no login", "escape", "no awk", "torn", "hangs", "yes", "aside", "no sysfs"],
 )

@@ -87,9 +87,9 @@ def test_what_no_capture_holds_is_passed_over(path: str) -> None:
         (b"\n\r\n", "it sent nothing"),
         (b"sh: not found\n", "it sent no capture, but 'sh: not found'"),
         (b"\x1b[31mred\n", r"it sent no capture, but '\x1b[31mred'"),
-        (WHOLE.encode()[:80], "the capture is torn: it ends in the middle"),
+        (WHOLE.encode()[:80], "the capture is cut off: it ends in the middle"),
         (stream("E it has no awk"), "it has no awk"),
-        (stream(" lost"), "refused: a line that belongs to no file: 'lost'"),
+        (stream(" lost"), "refused: a line outside of a file: 'lost'"),
         (stream("what"), "refused: not a line of a capture: 'what'"),
         (stream(f"F {CPU}/online", " 0", f"F {CPU}/online", " 1"), f"refused: {CPU}/online twice"),
         (
@@ -140,7 +140,7 @@ def test_half_a_capture_is_an_error_that_counts_what_could_not_be_read() -> None
     with pytest.raises(CaptureError) as caught:
         captured(without_cpus, where="ssh://node", source="")
     assert str(caught.value) == (
-        f"cannot capture ssh://node: half a capture: {CPU}/online is missing or empty "
+        f"cannot capture ssh://node: incomplete capture: {CPU}/online is missing or empty "
         "(2 files could not be read)"
     )
     without_topology = stream(f"F {CPU}/online", " 0-3")

@@ -178,7 +178,7 @@ def test_an_archive_torn_anywhere_is_refused(
     data = pack(packed(describe("1s-1n-2c-smt1").tree))
     end = len(data) if pack is not bytes else data.rindex(b"\n") // 512 * 512 + 512
     for cut in random.Random(4).sample(range(1, end), 25):
-        with pytest.raises(BrokenMachine, match=r"torn|not a tar archive"):
+        with pytest.raises(BrokenMachine, match=r"cut off|not a tar archive"):
             read(data[:cut])
 
 
@@ -213,7 +213,7 @@ def test_a_damaged_byte_is_noticed_or_harmless(
     ids=["empty", "text", "noise", "zip", "gz", "bz2", "xz"],
 )
 def test_what_is_no_archive_is_said_to_be_none(read: Callable[[bytes], Tree], data: bytes) -> None:
-    with pytest.raises(BrokenMachine, match=r"not a tar archive|torn or damaged"):
+    with pytest.raises(BrokenMachine, match=r"not a tar archive|cut off or damaged"):
         read(data)
 
 
@@ -267,7 +267,7 @@ def test_a_header_that_lies_of_its_size_reads_nothing_of_it(
         data[124:136] = size
         data[148:156] = b"        "
         data[148:156] = b"%06o\0 " % sum(data[:512])
-        with pytest.raises(BrokenMachine, match=r"impossible size|more than|torn"):
+        with pytest.raises(BrokenMachine, match=r"impossible size|more than|cut off"):
             read(bytes(data))
 
 
@@ -346,8 +346,8 @@ def test_what_may_not_be_read_is_told(tmp_path: Path, forbidden: set[str]) -> No
 @pytest.mark.parametrize(
     ("names", "said"),
     [
-        ({"online"}, "sys/devices/system/cpu/cpu1/online and 2 more may not be read"),
-        ({"cpu"}, "sys/devices/system/cpu may not be read"),
+        ({"online"}, "no permission to read sys/devices/system/cpu/cpu1/online and 2 more"),
+        ({"cpu"}, "no permission to read sys/devices/system/cpu"),
     ],
 )
 def test_a_machine_that_may_not_be_read_is_told_so(

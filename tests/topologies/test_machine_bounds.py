@@ -46,7 +46,7 @@ def test_sets_longer_than_a_kernels_are_refused(what: str) -> None:
     assert "longer than any" in finding.message or "Linux stops at 8191" in finding.message
     with pytest.raises(BrokenMachine) as caught:
         complete(tree, where="they.tar.xz")
-    assert str(caught.value) == f"they.tar.xz: no machine: {path}: {finding.message}"
+    assert str(caught.value) == f"they.tar.xz: not a machine: {path}: {finding.message}"
 
 
 @pytest.mark.parametrize(

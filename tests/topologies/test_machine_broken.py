@@ -165,7 +165,7 @@ def test_a_half_capture_is_told_what_it_lacks(tmp_path: Path) -> None:
     pack(whole, tmp_path / "whole.tar")
     data = (tmp_path / "whole.tar").read_bytes()
     (tmp_path / "half.tar").write_bytes(data[: len(data) // 2])
-    with pytest.raises(MachineError, match=r"half\.tar: torn: it ends in the middle"):
+    with pytest.raises(MachineError, match=r"half\.tar: cut off: it ends in the middle"):
         load(tmp_path / "half.tar")
     half = Tree({path: text for path, text in whole.items() if "/cpu3/" not in path})
     notes = [str(note) for note in complete(half).notes]

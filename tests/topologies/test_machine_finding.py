@@ -183,7 +183,7 @@ def test_an_unknown_name_is_told_with_names_like_it() -> None:
     with pytest.raises(UnknownMachine) as raised:
         machine("2s-2n-16c-smt")
     assert "2s-2n-16c-smt2" in raised.value.near
-    assert str(raised.value).startswith("no machine is called '2s-2n-16c-smt': did you mean ")
+    assert str(raised.value).startswith("there is no machine '2s-2n-16c-smt': did you mean ")
     with pytest.raises(UnknownMachine, match="`pinproof machines` lists them"):
         find("nothing-*")
 
@@ -238,7 +238,7 @@ def test_a_capture_in_a_private_folder_brings_what_was_said_of_it(private: Path)
         machine("lab8")
     texts = 'why = "x"\nsource = "x"\ndigest = "x"\n'
     (private / "lab8.toml").write_text(f'shape = "2s-3n-4c-smt1"\n{texts}')
-    with pytest.raises(BrokenMachine, match="its shape '2s-3n-4c-smt1' describes no machine"):
+    with pytest.raises(BrokenMachine, match="its shape '2s-3n-4c-smt1' is not a valid description"):
         machine("lab8")
 
 
@@ -286,8 +286,8 @@ def test_an_entry_without_a_reason_is_refused(
     [
         ('after = "1s-1n-4c-smt1"', "a pair has the keys after, change, both texts"),
         ('after = "1s-1n-4c-smt1"\nchange = 1', "a pair has the keys after, change, both texts"),
-        ('after = "nothing"\nchange = "smt-off"', "'nothing', which is no entry"),
-        ('after = "1s-1n-4c-smt1"\nchange = "more"', "'more' is none of cpus-added, "),
+        ('after = "nothing"\nchange = "smt-off"', "'nothing', which is not an entry"),
+        ('after = "1s-1n-4c-smt1"\nchange = "more"', "'more': it is one of cpus-added, "),
     ],
 )
 def test_a_faulty_pair_is_refused(

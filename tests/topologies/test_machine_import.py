@@ -151,7 +151,7 @@ def test_ids_come_from_cpuinfo_before_they_are_counted() -> None:
         ["0\n", "1\n"] * 4
     )
     notes = "\n".join(map(str, counted.notes))
-    assert "counted from the sets of siblings; ours" in notes
+    assert "counted from the sets of siblings; a new number" in notes
     assert "lacking: proc/cpuinfo: the kubelet counts sockets by sysfs alone" in notes
 
 
@@ -190,7 +190,7 @@ def test_what_hwloc_gathers_here_is_this_host(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("tree", [{}, {"proc/cpuinfo": "\n"}, {f"{NODE}/online": "0\n"}])
 def test_what_tells_of_no_cpu_is_no_machine(tree: dict[str, str]) -> None:
-    with pytest.raises(BrokenMachine, match=r"here\.tar: no machine: neither .* tells of a CPU"):
+    with pytest.raises(BrokenMachine, match=r"here\.tar: not a machine: neither .* names a CPU"):
         complete(tree, where="here.tar")
 
 

@@ -75,9 +75,9 @@ def _check_whole(received: Received, where: str) -> None:
     except ValueError as error:
         raise CaptureError(where, f"{path}: {error}") from error
     if not online:
-        raise CaptureError(where, f"half a capture: {path} is missing or empty{hint}")
+        raise CaptureError(where, f"incomplete capture: {path} is missing or empty{hint}")
     if not any(name.startswith(f"{CPU}/cpu") and "/topology/" in name for name in received.entries):
-        raise CaptureError(where, f"half a capture: no CPU has a topology folder{hint}")
+        raise CaptureError(where, f"incomplete capture: no CPU has a topology folder{hint}")
 
 
 def _oddities(tree: Tree) -> tuple[str, ...]:

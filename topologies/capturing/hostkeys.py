@@ -51,7 +51,7 @@ def changed(address: Named, known_hosts: Path, key: paramiko.PKey) -> HostKeyErr
     return HostKeyError(
         str(address),
         f"its host key {_fingerprint(key)} is another than the one in {known_hosts}: "
-        "the host is new, or somebody stands between",
+        "the host was reinstalled, or the connection is intercepted",
     )
 
 

@@ -300,7 +300,7 @@ class _Attempt:
         return (
             said[-1].removeprefix(f"{self._wanted.board.program}: ")
             if said
-            else "QEMU ended without a word"
+            else "QEMU ended without a message"
         )
 
 

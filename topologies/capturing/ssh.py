@@ -51,16 +51,16 @@ class Address:
         try:
             port = parts.port
         except ValueError:
-            raise BadTarget(_shown(parts), "the port is no number up to 65535") from None
+            raise BadTarget(_shown(parts), "the port is not a number up to 65535") from None
         host, user = parts.hostname or "", parts.username
         if parts.password is not None:
-            raise BadTarget(_shown(parts), "a password does not belong into an address: use a key")
+            raise BadTarget(_shown(parts), "an address must not contain a password: use a key")
         if parts.path not in ("", "/") or parts.query or parts.fragment:
             raise BadTarget(_shown(parts), "an address is ssh://user@host:port, with nothing after")
         if not _HOST.fullmatch(host) or host.startswith("-") or port == 0:
             raise BadTarget(_shown(parts), "an address is ssh://user@host:port")
         if user is not None and not _USER.fullmatch(user):
-            raise BadTarget(_shown(parts), "no such user can be")
+            raise BadTarget(_shown(parts), "not a valid user name")
         return cls(host, user, 22 if port is None else port)
 
     def __str__(self) -> str:

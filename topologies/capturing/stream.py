@@ -66,7 +66,7 @@ def _body(lines: list[str]) -> list[str]:
     if rest[0].startswith("E "):
         raise BrokenStream(rest[0][2:202])
     if LAST not in rest:
-        raise BrokenStream("the capture is torn: it ends in the middle")
+        raise BrokenStream("the capture is cut off: it ends in the middle")
     return rest[: rest.index(LAST)]
 
 
@@ -87,7 +87,7 @@ class _Reader:
 
     def _content(self, line: str) -> None:
         if self._path is None:
-            raise BrokenStream(f"refused: a line that belongs to no file: {line[:120]!r}")
+            raise BrokenStream(f"refused: a line outside of a file: {line[:120]!r}")
         if self._path:
             self._text.append(line + "\n")
         elif found := _LISTED.fullmatch(line):

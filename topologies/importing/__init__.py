@@ -45,11 +45,11 @@ def complete(tree: Mapping[str, str], *, where: str = "the tree") -> Completed:
     """
     draft = Draft(tree)
     for path, wrong in beyond_linux(tree):
-        raise BrokenMachine(where, f"no machine: {path}: {wrong}")
+        raise BrokenMachine(where, f"not a machine: {path}: {wrong}")
     clean_texts(draft)
     complete_cpu_lists(draft)
     if not draft.online:
-        raise BrokenMachine(where, f"no machine: neither {CPU} nor {CPUINFO} tells of a CPU")
+        raise BrokenMachine(where, f"not a machine: neither {CPU} nor {CPUINFO} names a CPU")
     complete_ids(draft)
     complete_siblings(draft)
     complete_caches(draft)

@@ -24,14 +24,14 @@ _INDEX: Final = re.compile(rf"({CPU}/cpu[0-9]{{1,7}}/cache/index[0-9]{{1,3}})/[^
 
 
 def complete_cpu_lists(draft: Draft) -> None:
-    """``cpu/online`` and its like. Leaves ``draft.online`` empty where nothing tells of a CPU."""
+    """``cpu/online`` and its like. Leaves ``draft.online`` empty where nothing names a CPU."""
     path = f"{CPU}/online"
     online = draft.cpus(path)
     if not online:
         online, why = _online(draft)
         if online and path in draft.entries:
             draft.entries[path] = draft.list_text(online)
-            draft.note(NoteKind.REPAIRED, path, f"it was no list of CPUs; {why}")
+            draft.note(NoteKind.REPAIRED, path, f"it was not a list of CPUs; {why}")
         elif online:
             draft.complete(path, draft.list_text(online), why)
     draft.online = online
@@ -55,7 +55,7 @@ def _list(draft: Draft, name: str, members: int, why: str) -> int:
         return told
     if path in draft.entries:
         draft.entries[path] = draft.list_text(members)
-        draft.note(NoteKind.REPAIRED, path, f"it was no list of CPUs; {why}")
+        draft.note(NoteKind.REPAIRED, path, f"it was not a list of CPUs; {why}")
     else:
         draft.complete(path, draft.list_text(members), why)
     return members
@@ -89,11 +89,11 @@ def complete_ids(draft: Draft) -> None:
         _put_ids(draft, name, told, f'"{field}" of {CPUINFO}')
         missing &= ~bits(told)
         if missing == draft.online:
-            _put_ids(draft, name, number(draft), "counted from the sets of siblings; ours")
+            _put_ids(draft, name, number(draft), "counted from the sets of siblings; a new number")
             missing = _without(draft, name)
         if missing:
             what = f"{CPU}/cpu{{{format_list(missing)}}}/topology/{name}"
-            draft.note(NoteKind.LACKING, what, "nothing tells; the kubelet leaves such CPUs out")
+            draft.note(NoteKind.LACKING, what, "no file says it; the kubelet leaves such CPUs out")
 
 
 def _without(draft: Draft, name: str) -> int:

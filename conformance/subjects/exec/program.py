@@ -135,7 +135,7 @@ class Program:
             answer = wire.decode(request, line)
         except msgspec.DecodeError as error:
             shown = line[:80].decode(errors="replace")
-            raise self._broken(f"wrote {shown!r}, which is no answer: {error}") from error
+            raise self._broken(f"wrote {shown!r}, which is not an answer: {error}") from error
         if answer.id != request.id:
             raise self._broken(f"answered request {answer.id}, and {request.id} was asked")
         return answer

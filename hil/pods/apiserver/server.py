@@ -211,7 +211,7 @@ def _settings(path: Path, context: str, secrets: str) -> Any:
     if complaints:
         raise _no_kubeconfig(path, complaints[0])
     if not settings.host.startswith(("https://", "http://")):
-        raise _no_kubeconfig(path, f"{settings.host!r} is no server: https://HOST:PORT")
+        raise _no_kubeconfig(path, f"{settings.host!r} is not a server: https://HOST:PORT")
     # Once more where a connection that had been idle was closed: not what creates something.
     settings.retries = urllib3.Retry(
         connect=0, read=1, redirect=0, other=0, status=_BUSY, retry_after_max=_WAIT

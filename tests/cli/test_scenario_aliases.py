@@ -1,0 +1,82 @@
+"""A scenario that was renamed is found under its old id too."""
+
+from __future__ import annotations
+
+import lzma
+import subprocess
+import sys
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from conformance import recording
+from conformance.aliases import ALIASES, present, renamed
+from conformance.catalogue import catalogue
+from conformance.recording import RecordedCase, RecordingHeader
+from tests.cli.conftest import Command, Stream
+
+OLD = "topology/none-refuses-nobody"
+NEW = "topology/none-admits-every-pod"
+
+
+def test_every_alias_is_an_old_id_of_a_scenario() -> None:
+    ids = {one.id for one in catalogue()}
+    assert len(ALIASES) >= 10
+    assert set(ALIASES.values()) <= ids
+    assert not ids & set(ALIASES)
+
+
+def test_two_scenarios_have_no_alias_in_common() -> None:
+    assert len(set(ALIASES.values())) == len(ALIASES)
+
+
+def test_an_id_that_is_no_alias_stays() -> None:
+    assert present("pool/reserved-cpus-stay") == "pool/reserved-cpus-stay"
+    assert present(OLD) == NEW
+
+
+def test_an_expression_keeps_all_but_the_old_ids() -> None:
+    assert renamed(f"({OLD} or pool/) and not qos") == f"({NEW} or pool/) and not qos"
+    assert renamed(f"{OLD}-longer") == f"{OLD}-longer"
+
+
+def test_a_recording_under_the_old_id_counts(tmp_path: Path) -> None:
+    path = tmp_path / "1.36.jsonl.xz"
+    header = RecordingHeader(release="1.36", version="v1.36.4", digest="sha256:0")
+    case = RecordedCase(scenario=OLD, machine="sha256:1", steps=[])
+    path.write_bytes(
+        lzma.compress(b"\n".join(msgspec.json.encode(one) for one in (header, case)) + b"\n")
+    )
+    assert list(recording.read(path).cases) == [(NEW, "sha256:1")]
+
+
+@pytest.mark.parametrize("release", recording.recorded_releases())
+def test_recordings_that_ship_are_known_by_present_ids(release: str) -> None:
+    shipped = recording.shipped(release)
+    assert shipped is not None
+    assert not {scenario for scenario, _ in shipped.cases} & set(ALIASES)
+
+
+def test_explain_takes_an_old_id(pinproof: Command) -> None:
+    assert pinproof("explain", OLD).stdout.startswith(NEW)
+
+
+def test_run_takes_an_old_id(pinproof: Command, results: Stream, tmp_path: Path) -> None:
+    done = pinproof("run", "-k", OLD, "--machine", "2s-2n-8c-smt2", "--report", str(tmp_path))
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert [one.scenario for one in results(tmp_path)[1]] == [NEW]
+
+
+def test_plain_pytest_takes_an_old_id(tmp_path: Path) -> None:
+    suite = ["-m", "pytest", "-p", "no:cacheprovider", "--pyargs", "conformance.suite"]
+    done = subprocess.run(
+        [sys.executable, *suite, "-v", "-k", OLD, "--pin-machine", "2s-2n-8c-smt2"],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        timeout=600,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert f"{NEW}@2s-2n-8c-smt2" in done.stdout
