@@ -82,11 +82,3 @@ def first_core(topology: CPUTopology) -> CPUSet:
     """The physical core of the lowest CPU, which is reserved where nothing else is said; empty
     where the machine shows no CPU."""
     return topology.with_siblings(CPUSet([*topology.details][:1]))
-
-
-def has_uneven_cores(topology: CPUTopology) -> bool:
-    """Whether physical cores have different numbers of CPUs."""
-    counts: dict[int, int] = {}
-    for row in topology.details.values():
-        counts[row.core] = counts.get(row.core, 0) + 1
-    return len(set(counts.values())) > 1

@@ -20,7 +20,7 @@ from conformance.lockstep import (
     Seen,
     machine_record,
 )
-from conformance.lockstep.outcome import DoesNotApply
+from conformance.needs import DoesNotApply
 from conformance.results import Failure, Result
 from conformance.scenario import Scenario
 from conformance.subject import Subject, SubjectError, SubjectUnable

@@ -20,7 +20,8 @@ from conformance.checks import (
     violations,
 )
 from conformance.describe import step_text
-from conformance.lockstep.outcome import CouldNotTell, DoesNotApply
+from conformance.lockstep.outcome import CouldNotTell
+from conformance.needs import DoesNotApply
 from conformance.oracle import Oracle
 from conformance.results import Difference
 from conformance.subject import Capability, NodeUnderTest, SubjectLostError
@@ -170,7 +171,7 @@ class Comparison:
         if expected is not None and expected.hangs:
             late = time.monotonic() >= hang_shows
             return late if _is_waiting(seen) else late or not self._violations(seen)
-        if (seen.enforced or seen.told) and self._violations(seen):
+        if (seen.enforced or seen.pod_resources) and self._violations(seen):
             # The kernel follows a changed cpuset or an offline CPU a little later; the kubelet's
             # own list of its pods follows the end of one.
             return False

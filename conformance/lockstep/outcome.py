@@ -18,11 +18,6 @@ class Divergence(Exception):
         self.failure = failure
 
 
-class DoesNotApply(Exception):
-    """Raised by a scenario that turns out not to apply to the machine and release it is driven on;
-    ``str()`` says in one line what is missing. The verdict is then ``skip``."""
-
-
 class CouldNotTell(Exception):
     """Nothing can be said: ``str()`` is one line, ``evidence`` may be many."""
 

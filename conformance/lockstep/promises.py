@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from conformance.checks import cpu_difference, kubelet_text, told_difference
+from conformance.checks import cpu_difference, kubelet_text, pod_resources_difference
 from conformance.lockstep.reading import Readings
 from conformance.results import Difference
 from reference import CPUSet
@@ -21,11 +21,15 @@ class Promises(Readings):
         """Promise that a set of CPUs is just this one."""
         self.promise(expected == seen, rule, cpu_difference(what, expected, seen))
 
-    def promise_told(self, rule: str, pod: str, expected: CPUSet, container: str = "c") -> None:
-        """Promise that the kubelet, just asked, told just these CPUs of a container; that it has
-        an entry, where they are none."""
-        seen = self.told(pod, container)
-        self.promise(expected == seen, rule, told_difference(pod, container, expected, seen))
+    def promise_pod_resources(
+        self, rule: str, pod: str, expected: CPUSet, container: str = "c"
+    ) -> None:
+        """Promise that the kubelet, just asked, reports just these CPUs of a container at its
+        pod-resources socket; where they are none, that it has an entry for the container."""
+        seen = self.pod_resources(pod, container)
+        self.promise(
+            expected == seen, rule, pod_resources_difference(pod, container, expected, seen)
+        )
 
     def promise_equal(self, rule: str, what: str, expected: object, seen: object) -> None:
         """Promise that a value is just this one."""

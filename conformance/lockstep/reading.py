@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Final, NoReturn
 
 from conformance.checks import Situation
-from conformance.discovered import architecture_of, first_core, has_uneven_cores
+from conformance.discovered import architecture_of, first_core
 from conformance.lockstep.comparison import Comparison
 from conformance.lockstep.machines import Machines
 from conformance.lockstep.outcome import Divergence, Seen, holdings
+from conformance.needs import has_uneven_cores
 from conformance.results import Difference, Failure
 from conformance.subject import (
     HasLargerMachines,
@@ -120,10 +121,11 @@ class Readings:
         """Whether the kubelet hangs, as the scenario has said it may (:meth:`expect_hang`)."""
         return bool(self.view.hangs)
 
-    def told(self, pod: str, container: str = "c") -> CPUSet | None:
-        """The CPUs of a container that the kubelet told of when it was just asked; empty where it
-        told of the container and of no CPU, ``None`` where it has no entry for it."""
-        return (self.view.told or {}).get(pod, {}).get(container)
+    def pod_resources(self, pod: str, container: str = "c") -> CPUSet | None:
+        """The CPUs of a container that the kubelet, just asked, reports at its pod-resources
+        socket; empty where it reports the container without a CPU, ``None`` where it has no entry
+        for it."""
+        return (self.view.pod_resources or {}).get(pod, {}).get(container)
 
     def release_has(self, behaviour: Behaviour) -> bool:
         """Whether the release by which the node is judged has a named behaviour."""

@@ -9,7 +9,8 @@ from typing import Final
 import pytest
 
 from conformance.catalogue import catalogue, find
-from conformance.scenario import Needs, Scenario, scenario
+from conformance.needs import Needs
+from conformance.scenario import Scenario, scenario
 from conformance.scenarios.sources import KEP
 from reference import CPUTopology, Release, discover
 from topologies import machine

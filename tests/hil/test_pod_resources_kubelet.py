@@ -63,7 +63,7 @@ class AskedNode:
         told = self.told()
         assert told.why == ""
         called = {uid: ("default", f"{pod.name}-{NODE_NAME}") for uid, pod in self._pods.items()}
-        return replace(view, told=cpus_by_pod(told, called, self._pods.values()))
+        return replace(view, pod_resources=cpus_by_pod(told, called, self._pods.values()))
 
     def view(self) -> View:
         return self._with_told(self._inner.view())

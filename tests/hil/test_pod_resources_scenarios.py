@@ -295,7 +295,7 @@ VIEW: Final = View(
 def test_init_containers_and_who_shares_are_not_judged(shares: str) -> None:
     """The kubelet does not list the first; of the second releases tell otherwise."""
     told = {"a": {"c": cpus("1-2")}, "s": {"c": cpus(shares)}}
-    assert violations(replace(VIEW, told=told), SITUATION) == []
+    assert violations(replace(VIEW, pod_resources=told), SITUATION) == []
     assert violations(VIEW, SITUATION) == []
 
 
@@ -315,7 +315,7 @@ def test_init_containers_and_who_shares_are_not_judged(shares: str) -> None:
     ],
 )
 def test_each_lie_breaks_an_invariant(told: Any, what: str, expected: str, seen: str) -> None:
-    (found,) = violations(replace(VIEW, told=told), SITUATION)
+    (found,) = violations(replace(VIEW, pod_resources=told), SITUATION)
     difference = found.difference
     assert (difference.what, difference.expected, difference.seen) == (what, expected, seen)
 

@@ -21,7 +21,7 @@ from conformance.subjects.exec import wire
 from conformance.subjects.exec.container_manager import RemoteContainerManager
 from conformance.subjects.exec.program import Hangs, Panicked, Program
 from reference import ConfigurationError, KubeletError, MachineInfo, NotModelled
-from reference.cpumanager.state.state_checkpoint import glance
+from reference.cpumanager.state.state_checkpoint import parse_leniently
 from reference.kubelet.admission import fault_of
 from reference.kubelet.exit import error_text, status
 from reference.kubelet.kubelet import PodLifecycle
@@ -220,7 +220,7 @@ class ExecNode:
     def view(self) -> View:
         """What can be seen now; it is settled."""
         state_file = self._managers.state_file
-        shared, entries = glance(state_file, release=self._release)
+        shared, entries = parse_leniently(state_file, release=self._release)
         return View(
             running=self._kubelet is not None,
             error=self._error,

@@ -31,7 +31,7 @@ from conformance.subjects.kubelet.runtime import FakeRuntime
 from conformance.subjects.kubelet.sandbox import AREA, STATE_DIR, Sandbox
 from conformance.subjects.kubelet.sandboxes import Sandboxes
 from conformance.subjects.processor import ProcessorTime, processor_time
-from reference.cpumanager.state.state_checkpoint import glance
+from reference.cpumanager.state.state_checkpoint import parse_leniently
 from reference.cpumanager.state.state_mem import by_pod
 from reference.cpuset import CPUSet
 from reference.steps import (
@@ -400,7 +400,7 @@ class KubeletNode:
         pods = self._pods() if running else {}
         cpusets = self._runtime.cpusets()
         text = self._state_text()
-        shared, entries = glance(text, release=str(self._binary.release))
+        shared, entries = parse_leniently(text, release=str(self._binary.release))
         return View(
             running=running,
             error="" if running else self._error(),
