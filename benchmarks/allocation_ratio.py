@@ -31,8 +31,8 @@ from typing import Final, NamedTuple
 import topologies
 from conformance.discovered import info_of
 from conformance.subjects.exec import drivers, wire
+from conformance.subjects.exec.container_manager import settings
 from conformance.subjects.exec.machineinfo import machine_line
-from conformance.subjects.exec.node import settings
 from conformance.subjects.exec.program import Program
 from reference import CPUSet, MachineInfo, make_policy, take_by_topology
 from reference.behaviours import Behaviour

@@ -1,10 +1,12 @@
 """Where the time of a run on a real kubelet goes: the kubelet's own waits, and ours.
 
-    python -m benchmarks.kubelet_waits 1.36 2s-2n-8c-smt2 [SCENARIO …]
+    python -m benchmarks.kubelet_waits [--one-by-one] 1.36 2s-2n-8c-smt2 [SCENARIO …]
 
 Runs every scenario that applies once, one after the other, and prints how many seconds went into
 which part, and the ratio of the whole to the kubelet's own waits: its start, the effects of steps
 (it looks at its manifests, its runtime and its pods once a second), its end, and reconcile rounds.
+With ``--one-by-one`` no sandbox is made ahead, and the end of each is waited for at once. Processor
+time is that of the runner, and of what it started: kubelets and the first processes of sandboxes.
 """
 
 from __future__ import annotations
@@ -13,12 +15,13 @@ import sys
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable
+from resource import RUSAGE_CHILDREN, RUSAGE_SELF, getrusage
 from typing import Any, Final
 
 import topologies
+from conformance.catalogue import catalogue
 from conformance.judge import Case, judge
 from conformance.oracle import ModelOracle
-from conformance.scenario import catalogue
 from conformance.subjects.kubelet import KubeletSubject, node
 from reference.steps import AwaitReconcile, Delete, Start, Step, Stop
 from reference.view import View
@@ -101,9 +104,14 @@ class TimedSubject(KubeletSubject):
         return made
 
 
-def main(release: str, machine: str, *only: str) -> None:
+def _used(who: int) -> float:
+    used = getrusage(who)
+    return used.ru_utime + used.ru_stime
+
+
+def main(release: str, machine: str, *only: str, ahead: bool = True) -> None:
     """Run, and print."""
-    subject = TimedSubject.open(release)
+    subject = TimedSubject.open(release, ahead=ahead)
     assert isinstance(subject, TimedSubject)
     clock = subject.clock = Clock()
     judged = subject.info.release
@@ -123,14 +131,16 @@ def main(release: str, machine: str, *only: str) -> None:
     try:
         clock.measure("the model, and all else", run)
     finally:
-        subject.close()
+        clock.measure("closing the sandbox", subject.close)
     whole = sum(clock.seconds.values())
     waits = sum(clock.seconds[part] for part in KUBELETS)
     for part, seconds in sorted(clock.seconds.items(), key=lambda one: -one[1]):
         print(f"{seconds:8.1f} s  {seconds / whole:5.1%}  {part}")
     print(f"{whole:8.1f} s in all, {whole / waits:.2f} times the kubelet's own waits")
+    print(f"processor: {_used(RUSAGE_SELF):.1f} s runner, {_used(RUSAGE_CHILDREN):.1f} s started")
     print(", ".join(f"{count} {verdict}" for verdict, count in sorted(verdicts.items())))
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    words = [word for word in sys.argv[1:] if word != "--one-by-one"]
+    main(*words, ahead=len(words) == len(sys.argv) - 1)

@@ -12,7 +12,7 @@ from reference import NEWEST, CPUSet
 from reference.behaviours import Behaviour
 from reference.cpumanager.cpu_manager import reserved_milli_cpus
 from reference.cpumanager.policy_options import is_true
-from reference.cpumanager.state.state_checkpoint import glance_at_pods
+from reference.cpumanager.state.state_checkpoint import parse_pods_leniently
 from reference.pods.pod_level_resources import as_decoded, has_pod_level_resources
 from reference.pods.qos import as_judged, exclusive_cpus, qos_class
 from reference.releases import AnyRelease, has
@@ -20,7 +20,7 @@ from reference.steps import Kind, KubeletConfig, Pod
 from reference.view import Phase, PodView, View
 
 EXCLUSIVE_TO_ONE: Final = "Exclusive CPUs belong to one container alone"
-TOLD_AS_HELD: Final = "The kubelet reports the exclusive CPUs of its state file"
+POD_RESOURCES_AS_STATE_FILE: Final = "The kubelet reports the exclusive CPUs of its state file"
 RESERVED_STAY: Final = "Reserved CPUs stay in the shared pool"
 
 _NO_CPUS: Final = CPUSet()
@@ -176,7 +176,8 @@ class Situation:
     ``reserved`` is ``None`` where the kubelet chose the reserved CPUs; ``tampered`` are the
     pod/container whose cpuset the scenario itself has changed; ``online`` are the CPUs that the
     machine has by now, which a kubelet that runs may not know (``None``: ``cpus``); ``lost`` are
-    CPUs that the scenario has said nobody will hold, not even the pool."""
+    CPUs that the scenario has said nobody will hold, not even the pool; ``uneven_cores``: physical
+    cores have different numbers of CPUs."""
 
     config: KubeletConfig
     pods: Mapping[str, Pod]
@@ -187,6 +188,16 @@ class Situation:
     lost: CPUSet = _NO_CPUS
     release: AnyRelease = NEWEST
     online: CPUSet | None = None
+    uneven_cores: bool = False
+
+    @property
+    def gives_busy_cpus(self) -> bool:
+        """Whether the release may hand out CPUs that are not free: it judges whether a core is free
+        by the average size of cores (kubernetes/kubernetes#140498)."""
+        takes_by_average = has(self.release, Behaviour.ORDERED_ALLOCATION)
+        return (
+            self.uneven_cores and takes_by_average and not has(self.release, Behaviour.TRUE_SIZES)
+        )
 
     @property
     def strict(self) -> bool:
@@ -214,8 +225,8 @@ def violations(view: View, situation: Situation) -> list[Violation]:
         found += [*_applied(view, situation), *_kept_off(view, situation)]
     if Capability.KERNEL in situation.can:
         found += _enforced(view, situation)
-    if view.told is not None:
-        found += _told(view, situation, view.told)
+    if view.pod_resources is not None:
+        found += _pod_resources_violations(view, situation, view.pod_resources)
     return found
 
 
@@ -249,7 +260,7 @@ def _pool(view: View, situation: Situation) -> Iterator[Violation]:
     for containers in view.assignments.values():
         for cpus in containers.values():
             taken |= cpus
-    for cpus in glance_at_pods(view.state_file, release=situation.release).values():
+    for cpus in parse_pods_leniently(view.state_file, release=situation.release).values():
         taken |= cpus
     pool = view.shared_pool
     if pool & taken:
@@ -390,8 +401,8 @@ def _enforced(view: View, situation: Situation) -> Iterator[Violation]:
                 yield Violation(rule, cpu_difference(what, wanted, kernel.ran_on))
 
 
-def _told(
-    view: View, situation: Situation, told: Mapping[str, Mapping[str, CPUSet]]
+def _pod_resources_violations(
+    view: View, situation: Situation, reported: Mapping[str, Mapping[str, CPUSet]]
 ) -> Iterator[Violation]:
     """What the kubelet tells at its pod-resources socket. Only of exclusive CPUs: what it tells of
     containers that share hangs on the release, and of init containers it does not tell."""
@@ -402,17 +413,24 @@ def _told(
         for one in applied.containers:
             held = containers.get(one.name)
             if one.kind is Kind.APP and held is not None:
-                seen = told.get(pod, {}).get(one.name)
+                seen = reported.get(pod, {}).get(one.name)
                 if seen != held:
-                    yield Violation(TOLD_AS_HELD, told_difference(pod, one.name, held, seen))
-    for pod in told.keys() - view.pods.keys():
+                    yield Violation(
+                        POD_RESOURCES_AS_STATE_FILE,
+                        pod_resources_difference(pod, one.name, held, seen),
+                    )
+    for pod in reported.keys() - view.pods.keys():
         what = f"CPUs that the kubelet reports for pod {pod}, which is gone"
-        entry = "; ".join(f"{one}: {_cpus_text(cpus)}" for one, cpus in sorted(told[pod].items()))
+        entry = "; ".join(
+            f"{one}: {_cpus_text(cpus)}" for one, cpus in sorted(reported[pod].items())
+        )
         difference = Difference(what=what, expected="(no entry)", seen=f"an entry ({entry})")
         yield Violation("The kubelet reports no pod that is gone", difference)
 
 
-def told_difference(pod: str, container: str, expected: CPUSet, seen: CPUSet | None) -> Difference:
+def pod_resources_difference(
+    pod: str, container: str, expected: CPUSet, seen: CPUSet | None
+) -> Difference:
     """Between the CPUs that a kubelet ought to tell of a container and those that it does tell of;
     ``None`` is a container of which it tells nothing."""
     what = f"CPUs that the kubelet reports for {pod}/{container}"

@@ -20,8 +20,9 @@ from conformance.lockstep import (
     Seen,
     machine_record,
 )
+from conformance.needs import DoesNotApply
 from conformance.results import Failure, Result
-from conformance.scenario import DoesNotApply, Scenario
+from conformance.scenario import Scenario
 from conformance.subject import Subject, SubjectError, SubjectUnable
 from conformance.verdict import Verdict
 from conformance.waiting import Waiting

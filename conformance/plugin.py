@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from xdist.workermanage import WorkerController
 
     from conformance.judge import Case, Judgement
-    from conformance.session import Run
+    from conformance.session.run import Run
     from conformance.subject import Subject
 
 RUN = "pinproof-run"
@@ -130,7 +130,7 @@ def pytest_sessionstart(session: pytest.Session) -> None:
     a collector a :class:`pytest.UsageError` would be a traceback."""
     config = session.config
     if not hasattr(config, "workerinput") and any(_SUITE.search(one) for one in config.args):
-        from conformance.session import cases
+        from conformance.session.selection import cases
 
         cases(config)
 
@@ -149,7 +149,7 @@ def _follow(config: pytest.Config) -> Run | None:
     """The bookkeeping of this run, begun once; ``None`` on a worker, which keeps no books."""
     if hasattr(config, "workerinput"):
         return None
-    from conformance.session import Run
+    from conformance.session.run import Run
 
     run: Run | None = config.pluginmanager.get_plugin(RUN)
     if run is None:
@@ -172,7 +172,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     """On a worker: close its subject, and tell the controller what could not be left as it was."""
     import sys
 
-    ours = sys.modules.get("conformance.session")
+    ours = sys.modules.get("conformance.session.subject")
     output = getattr(session.config, "workeroutput", None)
     if ours is not None and output is not None:
         output[ours.NOT_RESTORED] = ours.close_subject(session.config)
@@ -191,7 +191,7 @@ def pytest_unconfigure(config: pytest.Config) -> None:
     """Close the subject of this process, if one was opened."""
     import sys
 
-    session = sys.modules.get("conformance.session")
+    session = sys.modules.get("conformance.session.subject")
     if session is not None:
         session.close_subject(config)
 
@@ -200,7 +200,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Give the suite's test its cases."""
     if "pin_case" not in metafunc.fixturenames:
         return
-    from conformance.session import cases
+    from conformance.session.selection import cases
 
     _follow(metafunc.config)
     found = cases(metafunc.config)
@@ -217,7 +217,7 @@ def pin_case(request: pytest.FixtureRequest) -> Case:
 @pytest.fixture(scope="session")
 def pin_subject(pytestconfig: pytest.Config) -> Subject:
     """The subject of this run, opened once in each process."""
-    from conformance.session import subject_of
+    from conformance.session.subject import subject_of
 
     return subject_of(pytestconfig)
 
@@ -227,6 +227,6 @@ def pin_judgement(
     pin_case: Case, pin_subject: Subject, request: pytest.FixtureRequest
 ) -> Judgement:
     """The case, judged; its result goes into the run's stream."""
-    from conformance.session import judge_item
+    from conformance.session.judging import judge_item
 
     return judge_item(pin_case, pin_subject, request.node)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 import topologies
-from conformance.subject import Subject, SubjectLostError, SubjectSetupError
+from conformance.subject import HasSmokeTest, Subject, SubjectLostError, SubjectSetupError
 from reference import CPUSet
 from reference.kubelet.configuration import reserving
 from reference.steps import Start
@@ -21,12 +21,11 @@ _RESERVED: Final = CPUSet([0])
 def smoke(subject: Subject) -> None:
     """Start the subject on four CPUs with one of them reserved, and close it again.
 
-    A subject that is a machine of its own, and no other, knows how to be tried (``smoke()``).
+    A subject that has a test of its own (:class:`HasSmokeTest`) is asked instead.
     Raises :class:`SubjectSetupError` where it does not come up: nothing can be told of it then.
     """
-    own = getattr(subject, "smoke", None)
-    if own is not None:
-        own()
+    if isinstance(subject, HasSmokeTest):
+        subject.smoke()
         return
     config = reserving(_RESERVED, release=subject.info.release)
     node = subject.node(topologies.machine(_MACHINE), config, machines=topologies.machine)

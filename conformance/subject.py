@@ -22,10 +22,10 @@ nothing until the subject's deadline.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Final, Protocol
+from typing import Final, Protocol, runtime_checkable
 
 from reference.steps import KubeletConfig, Step
 from reference.view import View
@@ -150,3 +150,54 @@ class Subject(Protocol):
 
     def close(self) -> None:
         """Close what is left open. May be called twice."""
+
+
+# ---- optional: each is used where a subject has it ---------------------------------------------
+
+
+@runtime_checkable
+class HasOwnMachines(Protocol):
+    """A subject that is machines itself: scenarios run on these machines and on no others."""
+
+    machines: tuple[Machine, ...]
+
+
+@runtime_checkable
+class HasOwnConfig(Protocol):
+    """A subject whose kubelets may have to keep the configuration that they have."""
+
+    def own_config(self, machine: str) -> KubeletConfig | None:
+        """The configuration of this machine where it must stay as it is, else ``None``."""
+
+
+@runtime_checkable
+class HasSalt(Protocol):
+    """A subject whose kubelets remember the pods of earlier scenarios by their uids."""
+
+    def salt(self) -> str:
+        """A text that is new for each scenario. The uids of its pods are made with it."""
+
+
+@runtime_checkable
+class HasLargerMachines(Protocol):
+    """A subject that can boot a node as a machine with more CPUs."""
+
+    def larger(self, machine: str) -> Machine | None:
+        """The machine with more CPUs that this one can be booted as; ``None``: there is none."""
+
+
+@runtime_checkable
+class HasSmokeTest(Protocol):
+    """A subject that says itself whether it is fit to be judged."""
+
+    def smoke(self) -> None:
+        """Change nothing. Raises :class:`SubjectSetupError` where it is not fit."""
+
+
+@runtime_checkable
+class CountsTrips(Protocol):
+    """A subject that counts its round trips to nodes."""
+
+    @property
+    def trips(self) -> Mapping[str, tuple[int, int]]:
+        """(Scenarios, round trips) by the name of the node."""

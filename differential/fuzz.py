@@ -27,7 +27,7 @@ import topologies
 from reference import Checkpoint, CheckpointError, CPUSet, CPUSetParseError, NotModelled, discover
 from reference.cpumanager.policy_options import StaticOptions
 from reference.cpumanager.state.checkpoint import Layout, encode
-from reference.cpumanager.state.state_checkpoint import glance, glance_at_pods
+from reference.cpumanager.state.state_checkpoint import parse_leniently, parse_pods_leniently
 from reference.errors import ConfigurationError, DiscoveryError, QuantityError
 from reference.golang.json_text import JSONError, parse
 from reference.golang.spew import text_checksum
@@ -284,8 +284,8 @@ def _try_state_file(
     gates: dict[str, bool],
     known: dict[str, tuple[str, str]],
 ) -> None:
-    glance(text)
-    glance_at_pods(text, release=release)
+    parse_leniently(text)
+    parse_pods_leniently(text, release=release)
     read = Checkpoint.loads(
         text, policy=policy, release=release, feature_gates=gates, containers=known
     )

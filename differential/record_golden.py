@@ -37,8 +37,8 @@ from typing import Any, Final, TypeAlias
 import topologies
 from conformance.subject import SubjectLostError
 from conformance.subjects.exec import drivers, wire
+from conformance.subjects.exec.container_manager import settings
 from conformance.subjects.exec.machineinfo import machine_line
-from conformance.subjects.exec.node import settings
 from conformance.subjects.exec.program import Program
 from conformance.subjects.kubelet import KubeletSubject
 from conformance.subjects.kubelet.detected import Detected, detect

@@ -24,6 +24,13 @@ from urllib.parse import parse_qsl
 
 from conformance.subject import (
     Capability,
+    CountsTrips,
+    HasLargerMachines,
+    HasOwnConfig,
+    HasOwnMachines,
+    HasSalt,
+    HasSmokeTest,
+    Subject,
     SubjectError,
     SubjectInfo,
     SubjectNotRestored,
@@ -110,8 +117,16 @@ class _Reached:
     facts: NodeFacts
 
 
-class NodeSubject:
-    """Real nodes (:class:`conformance.subject.Subject`), all of one release."""
+class NodeSubject(
+    Subject,
+    HasOwnMachines,
+    HasOwnConfig,
+    HasSalt,
+    HasLargerMachines,
+    HasSmokeTest,
+    CountsTrips,
+):
+    """Real nodes, all of one release."""
 
     def __init__(
         self,

@@ -11,9 +11,10 @@ from rich.table import Table
 
 import topologies
 from conformance.aliases import present
+from conformance.catalogue import catalogue, find
 from conformance.judge import Case, judge
 from conformance.recording import PromisesOnly
-from conformance.scenario import Scenario, catalogue, find
+from conformance.scenario import Scenario
 from conformance.subject import SubjectUsageError
 from conformance.subjects.reference import ReferenceSubject
 from pinproof import listing

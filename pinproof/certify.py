@@ -27,7 +27,8 @@ from pinproof.dry import dry_run as told_only
 from pinproof.passing import ALONE, parsed
 from pinproof.run import node_options, prepare_folder
 from reports import certificate
-from reports.certificate import Findings, Noise, Outcome
+from reports.certificate import Findings, Outcome
+from reports.noise import Noise
 from reports.text import clean
 
 #: Which status says most, of several nodes'.

@@ -19,7 +19,7 @@ def machine_names(incomplete: str) -> list[str]:
 
 def scenario_ids(incomplete: str) -> list[str]:
     """The scenarios that begin so."""
-    from conformance.scenario import catalogue
+    from conformance.catalogue import catalogue
 
     return [one.id for one in catalogue() if one.id.startswith(incomplete)]
 

@@ -17,7 +17,7 @@ import pytest
 import typer
 
 from conformance.judge import Case
-from conformance.session import SUBJECT_KEY
+from conformance.session.subject import SUBJECT_KEY
 from conformance.subject import Capability, Subject, SubjectInfo, SubjectUsageError
 from conformance.verdict import ExitStatus
 from pinproof.busy import busy

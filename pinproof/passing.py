@@ -21,6 +21,7 @@ import pytest
 import conformance.suite
 from conformance.subject import SubjectUsageError
 from topologies.errors import one_line
+from topologies.user_cache import cache_folder
 
 SUITE: Final = Path(conformance.suite.__file__).parent
 #: The suite and nothing of the caller's. Assertions of the project state what cannot be otherwise,
@@ -126,7 +127,4 @@ def memory(subject: str) -> list[str]:
     if rest and Path(rest).exists():
         rest = str(Path(rest).absolute())
     key = hashlib.sha256(f"{scheme}{colon}{rest}".encode()).hexdigest()[:16]
-    base = os.environ.get("XDG_CACHE_HOME", "")
-    # The XDG specification: a relative path is to be ignored.
-    root = Path(base) if base.startswith("/") else Path.home() / ".cache"
-    return ["-o", f"cache_dir={root / 'pinproof' / 'last-runs' / f'{scheme}-{key}'}"]
+    return ["-o", f"cache_dir={cache_folder('last-runs', f'{scheme}-{key}')}"]

@@ -13,8 +13,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from conformance.catalogue import catalogue
 from conformance.discovered import topology_of
-from conformance.scenario import Scenario, catalogue
+from conformance.scenario import Scenario
 from hil.distributions import distribution_of
 from hil.inspection import NodeFacts, gather
 from hil.safety import Risk, risk_of

@@ -14,7 +14,8 @@ from rich.console import Console
 
 import topologies
 from conformance.aliases import renamed
-from conformance.scenario import Level, catalogue
+from conformance.catalogue import catalogue
+from conformance.scenario import Level
 from conformance.subject import Subject, SubjectSetupError, SubjectUsageError
 from conformance.verdict import ExitStatus
 from pinproof.completing import machine_names, scenario_ids, subject_names

@@ -123,6 +123,8 @@ def _show(found: Answer, why: bool) -> None:
     console.print(Text(head), soft_wrap=True)
     for note in found.notes:
         console.print(Text(f"note: {one_line(note)}"), soft_wrap=True)
+    if found.hangs_over:
+        console.print(Text(_hang_text(found)), soft_wrap=True)
     console.print(_table(found))
     if why:
         _explain(found, console)
@@ -134,6 +136,14 @@ def _show(found: Answer, why: bool) -> None:
         beside=_beside(found),
     )
     console.print(picture)
+
+
+def _hang_text(found: Answer) -> str:
+    return one_line(
+        f"kubelet {found.release} hangs at {found.hangs_over} and never answers: "
+        f"{found.view.hangs}: {Rule.ENDLESS_SEARCH.url}",
+        limit=1000,
+    )
 
 
 def _table(found: Answer) -> Table:
@@ -198,6 +208,7 @@ def _facts(found: Answer) -> dict[str, object]:
             "release": found.release,
             "starts": True,
             "settings": config_text(found.config),
+            "hangs": _hang_text(found) if found.hangs_over else "",
         },
         "machine": found.machine.name,
         "notes": list(found.notes),

@@ -73,6 +73,7 @@ class Kept(Enum):
     UNPINNED = "not pinned"
     ENDED = "ended"
     REFUSED = "refused"
+    UNANSWERED = "no answer"
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,9 +111,22 @@ class Answer:
         """Whether the kubelet rejects the pod."""
         return self.view.pods[pod.name].phase is Phase.REJECTED
 
+    @property
+    def hangs_over(self) -> str:
+        """The name of the pod at which the kubelet hangs, so that it answers neither for this pod
+        nor for any after it; ``""`` where it does not hang."""
+        waiting = (pod.name for pod in self.pods if self._is_unanswered(pod))
+        return next(waiting, "")
+
+    def _is_unanswered(self, pod: Pod) -> bool:
+        return bool(self.view.hangs) and self.view.pods[pod.name].phase is Phase.PENDING
+
     def _verdict(self, pod: Pod, container: Container) -> Verdict:
         reason = reason_for(pod, container, self.config, release=self.release)
         status = self.view.pods[pod.name]
+        if self._is_unanswered(pod):
+            hangs = Reason(Rule.ENDLESS_SEARCH, f"the kubelet hangs at {self.hangs_over}")
+            return Verdict(pod.name, container.name, Kept.UNANSWERED, None, hangs)
         if status.phase is Phase.REJECTED:
             refusal = reason_of_refusal(status)
             return Verdict(pod.name, container.name, Kept.REFUSED, None, refusal)

@@ -10,10 +10,10 @@ from rich.console import Console
 from rich.table import Table
 
 import topologies
+from conformance.catalogue import catalogue
 from conformance.discovered import topology_of
 from conformance.judge import inapplicable
 from conformance.recording import Recording, recorded_releases, shipped
-from conformance.scenario import catalogue
 from conformance.subject import SubjectUsageError
 from conformance.subjects.reference import ReferenceSubject
 from topologies import Machine

@@ -11,7 +11,7 @@ from reference.cpumanager.policy import Policy
 from reference.cpumanager.policy_none import NonePolicy
 from reference.cpumanager.policy_options import StaticOptions
 from reference.cpumanager.policy_static import StaticPolicy
-from reference.cpumanager.state.state_checkpoint import Checkpoint, glance
+from reference.cpumanager.state.state_checkpoint import Checkpoint, parse_leniently
 from reference.cpuset import CPUSet, CPUSetParseError
 from reference.errors import (
     AllocationError,
@@ -74,8 +74,8 @@ __all__ = [
     "could_take",
     "discover",
     "exclusive_cpus",
-    "glance",
     "make_policy",
+    "parse_leniently",
     "qos_class",
     "take_by_topology",
 ]

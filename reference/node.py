@@ -20,7 +20,7 @@ from typing import TypeAlias
 
 from reference.behaviours import Behaviour
 from reference.cpumanager.cpu_manager import CPUManager, make_policy
-from reference.cpumanager.state.state_checkpoint import glance
+from reference.cpumanager.state.state_checkpoint import parse_leniently
 from reference.cpumanager.state.state_mem import by_pod
 from reference.cpuset import CPUSet
 from reference.errors import IllegalStep, KubeletError, KubeletHangs, ModelError, NotModelled
@@ -105,7 +105,7 @@ class Node:
         self._known: dict[str, Pod] = {}
         self._gone: set[str] = set()
         self._state_file: str | None = None
-        self._shown: tuple[CPUSet, dict[str, dict[str, CPUSet]]] = glance(None)
+        self._shown: tuple[CPUSet, dict[str, dict[str, CPUSet]]] = parse_leniently(None)
         self._runtime = Runtime()
         self._kubelet: Kubelet | None = None
         self._errors: tuple[str, ...] = ()
@@ -355,7 +355,7 @@ class Node:
     def _write(self, text: str | None) -> None:
         self._state_file = text
         kept = has(self._release, Behaviour.STATE_FILE)
-        self._shown = glance(text if kept else None, release=self._release)
+        self._shown = parse_leniently(text if kept else None, release=self._release)
 
 
 def _require_known_outcome(kubelet: Kubelet, pod: Pod, gone: Set[str]) -> None:

@@ -72,9 +72,10 @@ class View:
     ``enforced``: by pod name, then container, what the kernel makes of it; empty where the subject
     has no kernel of its own. It is no part of what makes two views equal: the model has no kernel.
 
-    ``told``: by pod name, then container, the CPUs that the kubelet reports at its pod-resources
-    socket (empty where it tells of the container, and of no CPU); a pod that is gone may still be
-    in it. ``None`` unless the last step was to ask. No part of what makes two views equal either.
+    ``pod_resources``: by pod name, then container, the CPUs that the kubelet reports at its
+    pod-resources socket (empty where it reports the container without a CPU); a pod that is
+    gone may still be in it. ``None`` unless the last step was to ask. No part of what makes two
+    views equal either.
     """
 
     running: bool
@@ -86,5 +87,5 @@ class View:
     state_file: str | None = None
     cpusets: Mapping[str, Mapping[str, CPUSet | None]] = field(default_factory=dict)
     enforced: Mapping[str, Mapping[str, Enforced]] = field(default_factory=dict, compare=False)
-    told: Mapping[str, Mapping[str, CPUSet]] | None = field(default=None, compare=False)
+    pod_resources: Mapping[str, Mapping[str, CPUSet]] | None = field(default=None, compare=False)
     hangs: str = field(default="", compare=False)

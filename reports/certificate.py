@@ -21,6 +21,7 @@ from conformance.results import Result
 from conformance.verdict import ExitStatus, Verdict
 from reports.files import write_atomically
 from reports.html import environment
+from reports.noise import Noise, picture
 from reports.page import page
 from reports.run import Run, verdict_of
 from reports.text import clean
@@ -40,18 +41,6 @@ class Outcome(Enum):
     SUCCESS = "success"
     PARTIAL = "partial"
     FAILURE = "failure"
-
-
-@dataclass(frozen=True, slots=True)
-class Noise:
-    """Scheduling noise measured on some CPUs: the longest time a spinner did not run, in
-    microseconds, by thread; and how often each was made to wait. Never part of the outcome."""
-
-    name: str
-    cpus: str
-    gaps: tuple[float, ...]
-    involuntary: tuple[int, ...]
-    seconds: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,8 +138,6 @@ def _scenario(result: Result) -> dict[str, Any]:
 
 def html(run: Run, findings: Findings) -> str:
     """The certificate as the text of one HTML document: no network, no script."""
-    from reports.noise import picture
-
     outcome = outcome_of(run, only=findings.only)
     tones = {Outcome.SUCCESS: "pass", Outcome.PARTIAL: "unknown", Outcome.FAILURE: "fail"}
     return (

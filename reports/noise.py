@@ -1,22 +1,32 @@
 """Scheduling noise as a picture: the longest gap of each spinner, on exclusive and on shared CPUs.
 
-What belongs here: the drawing. Only numbers, and names that are escaped, go into it.
+What belongs here: the numbers and the drawing. Names are escaped.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from html import escape
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from reports.text import line
 
-if TYPE_CHECKING:
-    from reports.certificate import Noise
-
 _LEFT, _ROW, _WIDTH = 190, 22, 760
 _COLOURS: Final = ("#0969da", "#bf5b04", "#7d4e99", "#57606a")
+
+
+@dataclass(frozen=True, slots=True)
+class Noise:
+    """Scheduling noise measured on some CPUs: the longest time a spinner did not run, in
+    microseconds, by thread; and how often each was made to wait. Never part of the outcome."""
+
+    name: str
+    cpus: str
+    gaps: tuple[float, ...]
+    involuntary: tuple[int, ...]
+    seconds: float
 
 
 def picture(measured: Sequence[Noise]) -> str:

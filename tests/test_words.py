@@ -31,7 +31,7 @@ PHRASES: Final[dict[str, str]] = {
     r"\b(?:[Nn]obody|[Ww]hoever)\b": "name the actor: no user, no test, no container, …",
     r"\b(?:[Ww]e|[Oo]urs?)\b|(?<![\d}/] )\bus\b(?!\))": "name the actor: pinproof, the runner, …",
     r"\bis none of\b": "it is one of …",
-    r"(?<!there )\b(?:is|are) no (?!longer\b|such\b)\w": "is not a …",
+    r"(?<![Tt]here )\b(?:is|are) no (?!longer\b|such\b)\w": "is not a …",
     r"\bwithout a word\b": "without a message",
     r"\blast words\b": "the last error, or the last lines of its log",
     r"\bpassed over\b": "ignored",
@@ -182,7 +182,7 @@ def test_a_phrase_that_comes_back_is_seen(source: str, text: str) -> None:
 def test_what_is_no_message_is_left_alone() -> None:
     """Docstrings; a plain sentence with one of the words in another sense."""
     assert list(messages("'''We say so.'''\ndef f():\n    'Nobody.'\n")) == []
-    assert list(given_up("there is no such file; a gap of {} us; it is no longer there")) == []
+    assert list(given_up("There is no CRI; there is no such file; a gap of {} us; it is no longer there")) == []
 
 
 def test_a_name_that_comes_back_is_seen() -> None:

@@ -18,7 +18,7 @@ _ERR: Final = re.compile(r'\berr="(?P<quoted>(?:[^"\\]|\\.)*)"')
 _CPU_MANAGER: Final = ("start cpu manager error: ", "[cpumanager] static policy invalid state: ")
 #: What is said by a program that ends: klog's fatal lines, Go's panics, and what stands before the
 #: kubelet's own ``os.Exit`` (``cmd/kubelet/app/server.go``, ``kubelet.go``, component-base's cli).
-_LAST_WORDS: Final = re.compile(
+_FATAL_LINES: Final = re.compile(
     r"""F\d{4}\ |panic:\ |.*\]\ "?(?:command\ failed|[Ff]ailed\ to\ (?:run\ [Kk]ubelet|
     start\ ContainerManager|validate\ kubelet\ |construct\ |initialize\ internal\ ))""",
     re.VERBOSE,
@@ -65,7 +65,7 @@ def gave_up_because(lines: list[str], errors: list[str]) -> str:
 
     The text after ``start cpu manager error: `` where there is one (the kubelet wraps it:
     ``cm/container_manager_linux.go``), else the last line that only a program says which ends
-    (:data:`_LAST_WORDS`), else its last line, unless that is no more than information.
+    (:data:`_FATAL_LINES`), else its last line, unless that is no more than information.
     """
     for line in reversed(errors):
         for marker in _CPU_MANAGER:
@@ -73,7 +73,7 @@ def gave_up_because(lines: list[str], errors: list[str]) -> str:
             if found:
                 return reason
     for line in reversed(errors):
-        if _LAST_WORDS.match(line):
+        if _FATAL_LINES.match(line):
             return message(line)
     last = next((line for line in reversed(lines) if line.strip()), "")
     return message(last) if is_error(last) or not _LINE.match(last) else ""

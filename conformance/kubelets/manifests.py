@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from reference.steps import Container, Kind, Pod, PodResources
@@ -24,8 +25,19 @@ def text(pod: Pod) -> str:
 
 def manifest(pod: Pod) -> dict[str, Any]:
     """The manifest as an object of the API."""
-    before = [_container(each) for each in pod.containers if each.kind is not Kind.APP]
-    apps = [_container(each) for each in pod.containers if each.kind is Kind.APP]
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": pod.name, "uid": pod.uid, "namespace": "default"},
+        "spec": pod_spec(pod, _program),
+    }
+
+
+def pod_spec(pod: Pod, program: Callable[[Container], Mapping[str, Any]]) -> dict[str, Any]:
+    """``spec`` of a pod with no network of its own. ``program``: a container's image, and its
+    command where it has one."""
+    before = [_container(each, program) for each in pod.containers if each.kind is not Kind.APP]
+    apps = [_container(each, program) for each in pod.containers if each.kind is Kind.APP]
     spec: dict[str, Any] = {
         "hostNetwork": True,
         "restartPolicy": "Always",
@@ -36,37 +48,33 @@ def manifest(pod: Pod) -> dict[str, Any]:
         spec["initContainers"] = before
     if pod.resources is not None:
         spec["resources"] = _resources(pod.resources)
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": pod.name, "uid": pod.uid, "namespace": "default"},
-        "spec": spec,
-    }
+    return spec
 
 
-def _container(container: Container) -> dict[str, Any]:
-    shape: dict[str, Any] = {
-        "name": container.name,
-        "image": EXIT_IMAGE if container.kind is Kind.INIT else PAUSE_IMAGE,
-        "imagePullPolicy": "IfNotPresent",
-    }
-    requests = _quantities(container.cpu_request, container.memory_request)
-    limits = _quantities(container.cpu_limit, container.memory_limit)
-    resources = {"requests": requests, "limits": limits}
-    if any(resources.values()):
-        shape["resources"] = {name: each for name, each in resources.items() if each}
+def _program(container: Container) -> dict[str, Any]:
+    return {"image": EXIT_IMAGE if container.kind is Kind.INIT else PAUSE_IMAGE}
+
+
+def _container(
+    container: Container, program: Callable[[Container], Mapping[str, Any]]
+) -> dict[str, Any]:
+    shape: dict[str, Any] = {"name": container.name, "image": "", "imagePullPolicy": "IfNotPresent"}
+    shape |= program(container)
+    resources = _resources(container)
+    if resources:
+        shape["resources"] = resources
     if container.kind is Kind.SIDECAR:
         shape["restartPolicy"] = "Always"
     return shape
 
 
 def _resources(owner: Container | PodResources) -> dict[str, dict[str, str]]:
-    requests = _quantities(owner.cpu_request, owner.memory_request)
-    limits = _quantities(owner.cpu_limit, owner.memory_limit)
-    both = {"requests": requests, "limits": limits}
-    return {name: each for name, each in both.items() if each}
-
-
-def _quantities(cpu: str | None, memory: str | None) -> dict[str, str]:
-    quantities = {"cpu": cpu, "memory": memory}
-    return {name: each for name, each in quantities.items() if each is not None}
+    both = {
+        "requests": {"cpu": owner.cpu_request, "memory": owner.memory_request},
+        "limits": {"cpu": owner.cpu_limit, "memory": owner.memory_limit},
+    }
+    given = {
+        what: {name: each for name, each in quantities.items() if each is not None}
+        for what, quantities in both.items()
+    }
+    return {what: quantities for what, quantities in given.items() if quantities}

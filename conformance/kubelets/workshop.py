@@ -30,6 +30,7 @@ from conformance.kubelets.recipe import KUBERNETES, Recipe
 from conformance.kubelets.releases import Minor, Version
 from conformance.progress import Builder, Progress, of_another
 from conformance.subject import SubjectSetupError, SubjectUsageError
+from topologies.user_cache import cache_folder
 
 #: What Go says of a module or a version that does not exist.
 _ABSENT: Final = (
@@ -129,10 +130,7 @@ class Workshop:
 
     def cache(self) -> Path:
         """The folder that holds them."""
-        base = os.environ.get("XDG_CACHE_HOME", "")
-        # The XDG specification: a relative path is to be ignored.
-        root = Path(base) if base.startswith("/") else Path.home() / ".cache"
-        return root / "pinproof" / f"{self._name}s"
+        return cache_folder(f"{self._name}s")
 
     # --- which release -----------------------------------------------------------------------
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from conformance.lockstep import LockstepNode
+from conformance.needs import Needs
 from conformance.pods import exclusive, guaranteed, guaranteed_of
-from conformance.scenario import Needs, scenario
+from conformance.scenario import scenario
 from conformance.scenarios.sources import INIT_CONTAINERS, KEP, SIDECARS, TASK_PAGE
 from conformance.subject import Capability
 from reference import CPUSet

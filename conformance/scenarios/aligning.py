@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Final
 
 from conformance.lockstep import LockstepNode
-from conformance.scenario import DoesNotApply
+from conformance.needs import DoesNotApply
 from reference.behaviours import Behaviour
 from reference.steps import KubeletConfig
 

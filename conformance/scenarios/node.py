@@ -8,9 +8,10 @@ skipped with what is missing. How much each does to a node follows from its capa
 from __future__ import annotations
 
 from conformance.lockstep import LockstepNode
+from conformance.needs import Needs
 from conformance.pods import best_effort, burstable, guaranteed
 from conformance.results import Difference
-from conformance.scenario import Level, Needs, Source, scenario
+from conformance.scenario import Level, Source, scenario
 from conformance.scenarios.sources import (
     CHANGING_POLICY,
     CPUS_CHANGED,
@@ -46,7 +47,7 @@ POD_RESOURCES = Source(
     "https://kubernetes.io/docs/concepts/extend-kubernetes/compute-storage-net/device-plugins/"
     "#grpc-endpoint-list",
 )
-TOLD_THE_POOL = Source(
+POD_RESOURCES_OF_POOL = Source(
     "Pull request 97415: the pod-resources socket told of the shared pool, up to 1.22",
     f"{_ISSUES}/pull/97415",
 )
@@ -464,9 +465,9 @@ def pod_resources_tell_the_same(node: LockstepNode) -> None:
     node.apply(guaranteed("b", 1))
     node.ask_pod_resources()
     for pod in ("a", "b"):
-        node.promise_told("It reports the exclusive CPUs", pod, node.taken(pod))
-        node.promise_told("It reports the cpuset", pod, node.cpuset(pod))
-    node.promise_told("It reports no shared CPU", "shared", CPUSet())
+        node.promise_pod_resources("It reports the exclusive CPUs", pod, node.taken(pod))
+        node.promise_pod_resources("It reports the cpuset", pod, node.cpuset(pod))
+    node.promise_pod_resources("It reports no shared CPU", "shared", CPUSet())
     kept = node.taken("b")
     node.delete("a")
     node.pass_admission()
@@ -475,15 +476,15 @@ def pod_resources_tell_the_same(node: LockstepNode) -> None:
         "The entry goes with its pod",
         "CPUs that the kubelet reports for a/c",
         "(no entry)",
-        "(no entry)" if node.told("a") is None else str(node.told("a")),
+        "(no entry)" if node.pod_resources("a") is None else str(node.pod_resources("a")),
     )
-    node.promise_told("The other stays", "b", kept)
+    node.promise_pod_resources("The other stays", "b", kept)
 
 
 @scenario(
     "node/pod-resources-report-the-shared-pool",
     "Up to 1.22 the pod-resources socket reports the shared pool for each shared container",
-    TOLD_THE_POOL,
+    POD_RESOURCES_OF_POOL,
     level=Level.EXTENDED,
     since="1.20",
     until="1.22",
@@ -497,5 +498,5 @@ def pod_resources_tell_of_the_pool(node: LockstepNode) -> None:
     node.apply(best_effort("shared"))
     node.apply(guaranteed("a", 1))
     node.ask_pod_resources()
-    node.promise_told("It reports the exclusive CPUs", "a", node.taken("a"))
-    node.promise_told("It reports the shared pool", "shared", node.view.shared_pool)
+    node.promise_pod_resources("It reports the exclusive CPUs", "a", node.taken("a"))
+    node.promise_pod_resources("It reports the shared pool", "shared", node.view.shared_pool)

@@ -12,9 +12,10 @@ from typing import Final
 
 from conformance.checks import EXCLUSIVE_TO_ONE
 from conformance.lockstep import LockstepNode
+from conformance.needs import Needs
 from conformance.pods import best_effort, guaranteed
 from conformance.results import Difference
-from conformance.scenario import Level, Needs, scenario
+from conformance.scenario import Level, scenario
 from conformance.scenarios.sources import (
     ACROSS_CORES,
     ACROSS_NUMA,

@@ -6,8 +6,9 @@ from collections.abc import Mapping
 
 from conformance.checks import cpu_difference
 from conformance.lockstep import LockstepNode
+from conformance.needs import Needs
 from conformance.pods import guaranteed
-from conformance.scenario import Needs, scenario
+from conformance.scenario import scenario
 from conformance.scenarios.sources import TOPOLOGY_ORDER
 from reference import CPUSet
 

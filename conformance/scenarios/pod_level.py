@@ -11,8 +11,9 @@ from dataclasses import replace
 from typing import Final
 
 from conformance.lockstep import LockstepNode
+from conformance.needs import Needs
 from conformance.pods import exclusive, guaranteed_of
-from conformance.scenario import Level, Needs, scenario
+from conformance.scenario import Level, scenario
 from conformance.scenarios.aligning import aligning
 from conformance.scenarios.sources import (
     POD_LEVEL,

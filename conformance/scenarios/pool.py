@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from conformance.lockstep import LockstepNode
+from conformance.needs import Needs
 from conformance.pods import best_effort, guaranteed
-from conformance.scenario import Level, Needs, scenario
+from conformance.scenario import Level, scenario
 from conformance.scenarios.sources import (
     KEP,
     PENDING_ADMISSION,

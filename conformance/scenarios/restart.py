@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from conformance.lockstep import LockstepNode
+from conformance.needs import Needs
 from conformance.pods import best_effort, exclusive, guaranteed, guaranteed_of
-from conformance.scenario import Level, Needs, scenario
+from conformance.scenario import Level, scenario
 from conformance.scenarios.sources import (
     BY_CONTAINER,
     EVERY_ROUND,

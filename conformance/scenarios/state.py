@@ -6,8 +6,9 @@ import json
 from dataclasses import replace
 
 from conformance.lockstep import LockstepNode
+from conformance.needs import Needs
 from conformance.pods import guaranteed
-from conformance.scenario import Level, Needs, scenario
+from conformance.scenario import Level, scenario
 from conformance.scenarios.sources import BASELINES, CHANGING_POLICY, CHECKSUM, CPUS_CHANGED, KEP
 from conformance.subject import Capability
 from reference import Checkpoint, CPUSet

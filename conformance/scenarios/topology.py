@@ -13,9 +13,10 @@ from dataclasses import replace
 from typing import Final
 
 from conformance.lockstep import LockstepNode
+from conformance.needs import Needs
 from conformance.pods import best_effort, exclusive, guaranteed, guaranteed_of
 from conformance.results import Difference
-from conformance.scenario import Needs, scenario
+from conformance.scenario import scenario
 from conformance.scenarios.aligning import aligning
 from conformance.scenarios.sources import (
     BY_SOCKET,

@@ -36,7 +36,7 @@ def _miniature(rest: str, progress: Progress) -> Subject:
 def _kubelet(rest: str, progress: Progress) -> Subject:
     from conformance.subjects.kubelet import KubeletSubject
 
-    return KubeletSubject.open(rest, progress=progress)
+    return KubeletSubject.open(rest, progress=progress, ahead=True)
 
 
 def _exec(rest: str, progress: Progress) -> Subject:

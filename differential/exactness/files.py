@@ -18,7 +18,11 @@ from typing import Any, Final
 
 from reference import CPUSet
 from reference.behaviours import Behaviour
-from reference.cpumanager.state.state_checkpoint import Checkpoint, glance, glance_at_pods
+from reference.cpumanager.state.state_checkpoint import (
+    Checkpoint,
+    parse_leniently,
+    parse_pods_leniently,
+)
 from reference.releases import has
 
 
@@ -65,10 +69,10 @@ class Now:
 
     def content(self) -> Checkpoint:
         """What the file holds; a state without pods where it cannot be read."""
-        default, entries = glance(self.text, release=self.release)
+        default, entries = parse_leniently(self.text, release=self.release)
         if not default:
             return Checkpoint(self.policy, self.cpus)
-        pods = glance_at_pods(self.text, release=self.release)
+        pods = parse_pods_leniently(self.text, release=self.release)
         return Checkpoint(self.policy, default, entries, pods, entries)
 
     def written(self, content: Checkpoint) -> str:

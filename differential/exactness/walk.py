@@ -16,8 +16,8 @@ from typing import Final
 
 from conformance.describe import config_text, pod_text
 from conformance.subjects.exec import wire
+from conformance.subjects.exec.container_manager import pod_line, settings
 from conformance.subjects.exec.machineinfo import machine_line
-from conformance.subjects.exec.node import pod_line, settings
 from differential.exactness import checks
 from differential.exactness.cases import (
     Action,

@@ -27,7 +27,7 @@ class Assumed:
     """What a view does not have: ``online`` CPUs; ``starts`` and ``restarts`` of the kubelet's
     unit; ``quotas`` that were written by hand, by uid and container; ``spun``: a look at it sees
     containers run; ``asked``: a look at it asks at the pod-resources socket, where
-    ``pool_told`` says that containers without exclusive CPUs have those of the pool."""
+    ``reports_pool`` says that containers without exclusive CPUs have those of the pool."""
 
     online: CPUSet
     starts: int = 0
@@ -35,7 +35,7 @@ class Assumed:
     quotas: dict[tuple[str, str], int] = field(default_factory=dict)
     spun: bool = False
     asked: bool = False
-    pool_told: bool = False
+    reports_pool: bool = False
 
     def look(self, view: View, pods: Iterable[Pod]) -> Observation:
         """The look at a node that is ``view``; ``pods`` are all that may be in it."""
@@ -57,7 +57,7 @@ class Assumed:
         )
 
     def _pod_resources(self, view: View, known: Mapping[str, Pod]) -> PodResources:
-        other = view.shared_pool if self.pool_told else CPUSet()
+        other = view.shared_pool if self.reports_pool else CPUSet()
         return PodResources(
             {
                 ("", name): {

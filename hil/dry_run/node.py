@@ -85,7 +85,7 @@ class DryRunNode(RealNode):
         self._assumed = Assumed(
             cpus_of(machine),
             starts=session.starts,
-            pool_told=Release.parse(kubelet_of(session.facts).release).minor < 23,
+            reports_pool=Release.parse(kubelet_of(session.facts).release).minor < 23,
         )
         self._view_of_model = View(running=False)
         session.answer = self._answer

@@ -6,6 +6,7 @@ What belongs here: how such nodes are taken and given back. What never does: the
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from typing import Any
 
@@ -96,7 +97,7 @@ class DryRunSubject(NodeSubject):
         for session, guarded in self._sessions.values():
             self.ledger.scenario, self.ledger.step = "", "restore the node and end the lease"
             session.pod_source.close()
-            guarded.__exit__(None, None, None)
+            guarded.leave()
         super().close()
 
 
@@ -116,20 +117,22 @@ def dry_take(
     ledger.scenario, ledger.step = "", "lease the node: lease, journal, dead-man timer"
     static = address.kubeconfig is None
     guarded = Guarded(told, facts, risk, "dry-run", allow=address.allow, static_pods=static)
-    guarded.__enter__()
-    ledger.scenario, ledger.step = before
-    session = DryRunSession(
-        address.name,
-        facts,
-        distribution_of(facts, named=address.distribution),
-        executor=DryRunExecutor(GuardedExecutor(told, guarded), told),
-        ledger=ledger,
-        risk=risk,
-        image=image,
-        pod_source=_pod_source(address, facts, image, told),
-        boot=_boot(address, shell, told),
-        spec=address.lab,
-    )
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(guarded)
+        ledger.scenario, ledger.step = before
+        session = DryRunSession(
+            address.name,
+            facts,
+            distribution_of(facts, named=address.distribution),
+            executor=DryRunExecutor(GuardedExecutor(told, guarded), told),
+            ledger=ledger,
+            risk=risk,
+            image=image,
+            pod_source=_pod_source(address, facts, image, told),
+            boot=_boot(address, shell, told),
+            spec=address.lab,
+        )
+        stack.pop_all()
     return session, guarded
 
 

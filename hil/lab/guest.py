@@ -132,13 +132,13 @@ def refusal(shell: Shell, until: float, stop: Callable[[], None]) -> str:
         if said == "ready":
             return ""
         if said == "failing":
-            return _last_words(log)
+            return _fatal_line(log)
         if time.monotonic() > until:
             raise LabError(f"{shell.name}: its kubelet was not ready in time")
         time.sleep(_POLL)
 
 
-def _last_words(log: str) -> str:
+def _fatal_line(log: str) -> str:
     """The error with which the kubelet ended, of the end of its log."""
     lines = [line for line in log.splitlines() if line.strip()]
     for sign in _ENDS:

@@ -11,20 +11,17 @@ What belongs here: paths. What never does: what is in the files.
 from __future__ import annotations
 
 import fcntl
-import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from hil.lab.errors import LabError
+from topologies.user_cache import cache_folder
 
 
 def root() -> Path:
     """The lab's folder; private to the user, since it holds keys. Made where it is not there."""
-    base = os.environ.get("XDG_CACHE_HOME", "")
-    # The XDG specification: a relative path is to be ignored.
-    cache = Path(base) if base.startswith("/") else Path.home() / ".cache"
-    return cache / "pinproof" / "lab"
+    return cache_folder("lab")
 
 
 def folder(*names: str) -> Path:

@@ -12,8 +12,9 @@ import json
 from dataclasses import dataclass
 from typing import Any, Final
 
+from conformance.kubelets.manifests import pod_spec
 from hil.observation.places import OURS
-from reference.steps import Container, Kind, Pod, PodResources
+from reference.steps import Container, Kind, Pod
 
 #: Sleeps; a USR1 makes it spin for about a second on one CPU.
 _SLEEPER: Final = (
@@ -60,19 +61,9 @@ def manifest(
 ) -> dict[str, Any]:
     """The manifest as an object of the API. ``node_name``: bound to this node, past the scheduler
     and whatever taints it has; the API server then gives a uid of its own."""
-    before = [_container(each, image) for each in pod.containers if each.kind is not Kind.APP]
-    spec: dict[str, Any] = {
-        "hostNetwork": True,
-        "restartPolicy": "Always",
-        "terminationGracePeriodSeconds": 0,
-        "containers": [_container(each, image) for each in pod.containers if each.kind is Kind.APP],
-    }
+    spec = pod_spec(pod, lambda container: _program(container, image))
     name = f"{OURS}{pod.name}"
     metadata: dict[str, Any] = {"name": name, "namespace": namespace}
-    if before:
-        spec["initContainers"] = before
-    if pod.resources is not None:
-        spec["resources"] = _resources(pod.resources)
     if node_name:
         spec |= {
             "nodeName": node_name,
@@ -91,29 +82,6 @@ def manifest(
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
 
 
-def _container(container: Container, image: Image) -> dict[str, Any]:
-    init = container.kind is Kind.INIT
-    shape: dict[str, Any] = {
-        "name": container.name,
-        "image": image.name,
-        "imagePullPolicy": "IfNotPresent",
-        "command": [image.shell, "-c", "exit 0" if init else _SLEEPER],
-    }
-    resources = _resources(container)
-    if resources:
-        shape["resources"] = resources
-    if container.kind is Kind.SIDECAR:
-        shape["restartPolicy"] = "Always"
-    return shape
-
-
-def _resources(owner: Container | PodResources) -> dict[str, dict[str, str]]:
-    both = {
-        "requests": {"cpu": owner.cpu_request, "memory": owner.memory_request},
-        "limits": {"cpu": owner.cpu_limit, "memory": owner.memory_limit},
-    }
-    told = {
-        what: {name: each for name, each in quantities.items() if each is not None}
-        for what, quantities in both.items()
-    }
-    return {what: quantities for what, quantities in told.items() if quantities}
+def _program(container: Container, image: Image) -> dict[str, Any]:
+    script = "exit 0" if container.kind is Kind.INIT else _SLEEPER
+    return {"image": image.name, "command": [image.shell, "-c", script]}

@@ -99,7 +99,7 @@ class Guarded:
         try:
             self._prepare()
         except BaseException as error:
-            self.__exit__(type(error), error, error.__traceback__)
+            self.leave(error)
             raise
         return self
 
@@ -109,8 +109,14 @@ class Guarded:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Restores. Raises :class:`hil.safety.NotRestored`; an error that is on its way already
-        goes on, unless the node could not be restored."""
+        """As :meth:`leave`; an error that is on its way already goes on, unless the node could
+        not be restored."""
+        self.leave(error)
+
+    def leave(self, error: BaseException | None = None) -> None:
+        """Restore the node and end the lease. Where the node could not be restored, it may be
+        called again. ``error``: why the run ends, if not by itself. Raises
+        :class:`hil.safety.NotRestored`."""
         self._over.set()
         if self._thread is not None:
             self._thread.join()

@@ -6,6 +6,7 @@ does: how anything is undone (:mod:`hil.safety`).
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import dataclass
 from typing import Final
 
@@ -45,7 +46,7 @@ class LeasedNode:
 
     def _leave(self) -> None:
         try:
-            self.guarded.__exit__(None, None, None)
+            self.guarded.leave()
         except NotRestored as error:
             # A run that is ended while its node is off; the lab can switch it on.
             if not (isinstance(error.__cause__, NodeUnreachable) and self.session.in_lab):
@@ -54,7 +55,7 @@ class LeasedNode:
                 self.session.switch_on()
             except SubjectLostError:
                 raise error from None
-            self.guarded.__exit__(None, None, None)
+            self.guarded.leave()
 
 
 def lease_node(
@@ -64,8 +65,8 @@ def lease_node(
     :class:`hil.safety.NodeBusy` and what the shell and an API server raise."""
     static = address.kubeconfig is None
     guarded = Guarded(shell, facts, risk, allow=address.allow, static_pods=static, settle=_SETTLE)
-    guarded.__enter__()
-    try:
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(guarded)
         # The lease is ours: what a run before left in the cluster may go.
         pod_source = pod_source_for(address, facts, image)
         session = NodeSession(
@@ -79,7 +80,5 @@ def lease_node(
             boot=booter(address, shell),
             spec=address.lab,
         )
-    except BaseException:
-        guarded.__exit__(None, None, None)
-        raise
+        stack.pop_all()
     return LeasedNode(session, guarded)

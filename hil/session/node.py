@@ -268,12 +268,12 @@ class RealNode:
             state_file=self._session.pod_source.as_stated(seen.state_file, self._config),
             cpusets=seen.cpusets,
             enforced=seen.enforced,
-            told=self._cpus_told(look.pod_resources, [*pods, *gone])
+            pod_resources=self._pod_resources_by_pod(look.pod_resources, [*pods, *gone])
             if running and self._asking
             else None,
         )
 
-    def _cpus_told(
+    def _pod_resources_by_pod(
         self, pod_resources: PodResources | None, pods: list[Pod]
     ) -> dict[str, dict[str, CPUSet]]:
         if pod_resources is None or pod_resources.why:
@@ -303,7 +303,7 @@ class RealNode:
         look = self._look if self._closed else self._session.act(Act(), log=True)
         if look is None:
             return ""
-        return "\n".join([*look.log.splitlines()[-60:], *map(_told, look.containers)])
+        return "\n".join([*look.log.splitlines()[-60:], *map(_container_text, look.containers)])
 
     def close(self) -> None:
         """Take our pods away. May be called twice."""
@@ -339,7 +339,7 @@ class RealNode:
         return self._session.reconcile_period
 
 
-def _told(container: ContainerObserved) -> str:
+def _container_text(container: ContainerObserved) -> str:
     levels = "; ".join(
         f"{one.path}: cpuset {one.cpus if one.cpus else '(empty)'}, effective {one.effective}"
         for one in container.levels

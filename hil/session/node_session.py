@@ -33,7 +33,7 @@ from hil.session.scripts import Act
 from hil.shell import NodeError
 from reference import NEWEST, CPUSet
 from reference.cpumanager.cpu_manager import reserved_milli_cpus
-from reference.cpumanager.state.state_checkpoint import glance
+from reference.cpumanager.state.state_checkpoint import parse_leniently
 from reference.steps import KubeletConfig, Pod
 from topologies import Machine
 
@@ -348,7 +348,7 @@ def lost(name: str) -> Iterator[None]:
 
 def _why_not_fresh(seen: Observation) -> str:
     """``""`` where the kubelet is as a new one."""
-    shared, entries = glance(seen.state_file)
+    shared, entries = parse_leniently(seen.state_file)
     if not seen.service.running:
         return "its kubelet does not run"
     if seen.containers:

@@ -16,7 +16,7 @@ from reference import CPUSet
 from reference.steps import Kind, Pod
 
 #: With which lines kubelets of any release end; for ``grep -E``.
-_LAST_WORDS: Final = "^F[0-9]{4} |^Error|^panic|[Ff]ailed to (start Con|run [Kk])|command failed"
+_FATAL_LINES: Final = "^F[0-9]{4} |^Error|^panic|[Ff]ailed to (start Con|run [Kk])|command failed"
 
 #: Once the kubelet is down: no container of ours outlives the scenario that it was made for.
 KILL_TASKS: Final = "\npin_tasks | while read -r pin_n pin_d; do kill -9 $pin_n; done"
@@ -75,13 +75,13 @@ pin_alone() {{
 pin_lost() {{ case $(systemctl show -p MainPID -p NRestarts "$pin_unit") in
   *MainPID=0*) return 0 ;; *NRestarts=0*) return 1 ;; *) return 0 ;; esac; }}
 pin_up_or_lost() {{ # as long as what was started lives, its service manager need not be asked
-  if [ -d "/proc/$pin_started_as" ] || ! pin_lost; then pin_up; else pin_last_words; fi
+  if [ -d "/proc/$pin_started_as" ] || ! pin_lost; then pin_up; else pin_fatal_lines; fi
 }}
-pin_last_words() {{ # what it wrote reaches the journal a little later
+pin_fatal_lines() {{ # what it wrote reaches the journal a little later
   pin_dead=MainPID=0
   journalctl --sync 2>/dev/null
   for pin_w in 1 2 3 4 5 6; do
-    pin_log | grep -qE '{_LAST_WORDS}' && break
+    pin_log | grep -qE '{_FATAL_LINES}' && break
     sleep 0.5
   done
 }}

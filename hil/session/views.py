@@ -10,7 +10,7 @@ from conformance.kubelets import klog
 from hil.observation import ContainerObserved, Observation, PodResources
 from hil.pods import NoList, PodStatus, read_pods
 from reference import CPUSet
-from reference.cpumanager.state.state_checkpoint import glance
+from reference.cpumanager.state.state_checkpoint import parse_leniently
 from reference.steps import Kind, Pod
 from reference.view import Enforced, Phase, PodView, View
 from topologies.errors import one_line
@@ -43,7 +43,7 @@ def view_of(
     """The view: ``pods`` are ours; ``running`` is whether the kubelet is up by our own account (a
     kubelet that its service manager starts again and again is not)."""
     names = {pod.uid: pod.name for pod in pods}
-    shared, entries = glance(look.state_file)
+    shared, entries = parse_leniently(look.state_file)
     ours = [each for each in look.containers if each.uid in names]
     return View(
         running=running,

@@ -7,7 +7,6 @@ What belongs here: connections and channels. What never does: what runs on the n
 from __future__ import annotations
 
 import contextlib
-import logging
 import selectors
 import socket
 import threading
@@ -18,8 +17,8 @@ from typing import TYPE_CHECKING, Final
 from hil.shell import DEADLINE, LIMIT, Done, NodeTimeout, NodeUnreachable
 from hil.transport.route import Hop
 from hil.transport.supervised import Supervised
-from topologies.capturing import hostkeys
-from topologies.capturing.errors import HostKeyError
+from topologies.capturing.errors import CaptureError
+from topologies.capturing.ssh_login import log_in, named_errors
 from topologies.errors import one_line
 
 if TYPE_CHECKING:
@@ -110,57 +109,36 @@ class SSHShell:
             self._clients.pop().close()
 
     def _connected(self) -> paramiko.Transport:
-        import paramiko
-
-        # Without a handler, what paramiko's thread logs of a torn connection would go to stderr.
-        logging.getLogger("paramiko").addHandler(logging.NullHandler())
         transport: paramiko.Transport | None = None
-        try:
-            for hop in self._hops:
-                transport = self._login(hop, transport)
-        except HostKeyError as error:
-            raise self._gone(error.source, error.reason) from error
-        except paramiko.BadHostKeyException as error:
-            reason = hostkeys.changed(hop, hop.known_hosts, error.key).reason
-            raise self._gone(str(hop), reason) from None
-        except paramiko.AuthenticationException as error:
-            raise self._gone(str(hop), f"authentication failed: {error}") from error
-        except paramiko.SSHException as error:
-            raise self._gone(str(hop), str(error) or type(error).__name__) from error
-        except TimeoutError as error:
-            raise self._gone(str(hop), "no answer in time") from error
-        except (OSError, EOFError, ValueError) as error:
-            reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
-            raise self._gone(str(hop), reason) from error
+        for hop in self._hops:
+            try:
+                with named_errors(hop, hop.known_hosts):
+                    transport = self._login(hop, transport)
+            except CaptureError as error:
+                raise self._gone(error.source, error.reason) from error
         assert transport is not None
         return transport
 
     def _login(self, hop: Hop, through: paramiko.Transport | None) -> paramiko.Transport:
         import paramiko
 
-        patience = self._patience
         address = hop.address
         between = through and through.open_channel(
-            "direct-tcpip", (address.host, address.port), ("127.0.0.1", 0), timeout=patience
+            "direct-tcpip",
+            (address.host, address.port),
+            ("127.0.0.1", 0),
+            timeout=self._patience,
         )
         client = paramiko.SSHClient()
         self._clients.append(client)
-        if hop.known_hosts.exists():
-            client.load_host_keys(str(hop.known_hosts))
-        client.set_missing_host_key_policy(hostkeys.policy(hop, hop.known_hosts, self._accept_new))
-        client.connect(
-            address.host,
-            port=address.port,
-            username=address.user,
-            # A list is fine with paramiko, not with its stubs.
-            key_filename=[str(path) for path in hop.identity] or None,  # type: ignore[arg-type]
-            allow_agent=not hop.identity,
-            look_for_keys=not hop.identity,
-            timeout=patience,
-            banner_timeout=patience,
-            auth_timeout=patience,
-            channel_timeout=patience,
-            sock=between or None,
+        log_in(
+            client,
+            address,
+            known_hosts=hop.known_hosts,
+            accept_new=self._accept_new,
+            keys=hop.identity,
+            patience=self._patience,
+            through=between or None,
         )
         transport = client.get_transport()
         assert transport is not None

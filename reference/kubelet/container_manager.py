@@ -1,14 +1,18 @@
 """The container manager: it owns the Topology Manager and the manager that gives it hints.
 
-What belongs here: who is asked when a pod is admitted or resized. What never does: what they
-answer. Devices, memory and others have no preference here, so the CPU manager is the only one.
+What belongs here: who is asked when a pod is admitted or resized, when a container is created, and
+in a reconcile round. What never does: what they answer. Devices, memory and others have no
+preference here, so the CPU manager is the only one.
 Source: ``containerManagerImpl``, ``pkg/kubelet/cm/container_manager_linux.go``.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
+
 from reference.behaviours import Behaviour
 from reference.cpumanager.cpu_manager import CPUManager
+from reference.cpuset import CPUSet
 from reference.errors import AllocationError, TopologyAffinityError
 from reference.releases import AnyRelease, has
 from reference.steps import Pod
@@ -31,6 +35,11 @@ class ContainerManager:
         """An independent copy; the Topology Manager remembers nothing."""
         return type(self)(self.topology_manager, self.cpu_manager.copy(), release=self._release)
 
+    def use_active_pods(self, active_pods: Callable[[], Iterable[Pod]]) -> None:
+        """``Start`` passes on who says which pods are active, the one that is being admitted among
+        them (``ActivePodsFunc``)."""
+        self.cpu_manager.active_pods = active_pods
+
     def admit(self, pod: Pod) -> None:
         """Admission of a pod, which is active by then. What earlier containers got before a
         refusal stays theirs until it is stale. Raises :class:`AllocationError`,
@@ -45,6 +54,20 @@ class ContainerManager:
             self.cpu_manager.begin_admission(pod)
         else:
             self.admit(pod)
+
+    def start_container(self, uid: str, container: str) -> CPUSet:
+        """The CPUs that a container is created with; the empty set asks for nothing
+        (``PreCreateContainer`` and ``PreStartContainer``,
+        ``pkg/kubelet/cm/internal_container_lifecycle_linux.go``)."""
+        cpus = self.cpu_manager.affinity(uid, container)
+        self.cpu_manager.add_container(uid, container)
+        return cpus
+
+    def reconcile(self, running: Callable[[str, str], bool]) -> list[tuple[str, str, CPUSet]]:
+        """One reconcile round once all pod sources have been heard: the (pod uid, container, CPUs)
+        that are sent to the runtime, in order. ``running``: whether a container of a pod runs."""
+        self.cpu_manager.sources_ready = True
+        return self.cpu_manager.reconcile(running)
 
     def wants_cpus(self, pod: Pod) -> bool:
         """Whether admitting the pod takes CPUs that it does not hold yet."""

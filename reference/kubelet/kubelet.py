@@ -6,12 +6,13 @@ every change. What never does: steps (``node``), or choosing CPUs (``cpumanager`
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import permutations
 from math import factorial
-from typing import Final
+from typing import Final, Protocol
 
 from reference.behaviours import Behaviour
+from reference.cpuset import CPUSet
 from reference.errors import AllocationError, NotModelled, TopologyAffinityError
 from reference.kubelet.admission import Refusal, allocation_refusal, lack_of_cpus, refusal_of
 from reference.kubelet.container_manager import ContainerManager
@@ -21,14 +22,136 @@ from reference.releases import NEWEST, AnyRelease, has
 from reference.steps import Kind, Pod
 from reference.view import Phase, PodView
 
-__all__ = ["Kubelet"]
+__all__ = ["Kubelet", "Managers", "PodLifecycle"]
 
 _MAX_ORDERS: Final = 720
 
 
-class Kubelet:
-    """One run of the kubelet. ``pods``: what it says of each, by name. ``allocatable``: the cpu
-    that pods may ask for, in thousandths."""
+class Managers(Protocol):
+    """What the life cycle of pods asks of the managers of a kubelet
+    (:class:`reference.kubelet.container_manager.ContainerManager`)."""
+
+    def use_active_pods(self, active_pods: Callable[[], Iterable[Pod]]) -> None:
+        """Who says from now on which pods are active."""
+
+    def admit(self, pod: Pod) -> None:
+        """Admission of a pod, which is active by then. Raises :class:`AllocationError`,
+        :class:`TopologyAffinityError`."""
+
+    def start_container(self, uid: str, container: str) -> CPUSet:
+        """The CPUs that a container is created with; the empty set asks for nothing."""
+
+    def reconcile(self, running: Callable[[str, str], bool]) -> list[tuple[str, str, CPUSet]]:
+        """One reconcile round: the (pod uid, container, CPUs) that are sent to the runtime."""
+
+
+class PodLifecycle:
+    """The pods of one run of the kubelet, from their admission to their end. ``pods``: what it says
+    of each, by name. ``allocatable``: the cpu that pods may ask for, in thousandths."""
+
+    def __init__(
+        self,
+        managers: Managers,
+        runtime: Runtime,
+        allocatable: int,
+        *,
+        release: AnyRelease = NEWEST,
+    ) -> None:
+        self.pods: dict[str, PodView] = {}
+        self.runtime = runtime
+        self._managers = managers
+        managers.use_active_pods(self.active_pods)
+        self._admitted: dict[str, Pod] = {}
+        self._being_admitted: tuple[Pod, ...] = ()
+        self._allocatable = allocatable
+        self._release = release
+        self._names_qos = has(release, Behaviour.REJECTED_PODS_HAVE_QOS)
+        self._names_qos_at_end = has(release, Behaviour.ENDED_PODS_HAVE_QOS)
+        self._running_on: dict[str, str] = {}
+
+    def active_pods(self) -> list[Pod]:
+        """The pods that were admitted, and the one that is being admitted."""
+        return [*self._admitted.values(), *self._being_admitted]
+
+    def take_up(self, pods: Iterable[Pod], *, running_on: Iterable[Pod] = ()) -> None:
+        """Admit the pods one after the other, start what is admitted, and settle. ``running_on``:
+        refused pods whose containers are not ended (see :meth:`Kubelet.may_run_on`)."""
+        self._running_on |= {pod.name: pod.uid for pod in running_on}
+        arrived = []
+        for pod in pods:
+            refusal = self._admit(pod)
+            if refusal:
+                qos = self._qos(pod) if self._names_qos or self._is_ended(pod) else ""
+                self.pods[pod.name] = PodView(Phase.REJECTED, *refusal, qos)
+            else:
+                self._admitted[pod.name] = pod
+                self.pods[pod.name] = PodView(Phase.RUNNING, qos=self._qos(pod))
+                arrived.append(pod)
+        for pod in arrived:
+            self._run(pod)
+        self.settle()
+
+    @property
+    def forgets(self) -> bool:
+        """Whether it has forgotten to end containers of refused pods."""
+        return bool(self._running_on)
+
+    def _qos(self, pod: Pod) -> str:
+        return qos_class(as_judged(pod, release=self._release))
+
+    def _is_ended(self, pod: Pod) -> bool:
+        """Whether containers of the refused pod have to be ended, which makes its status whole."""
+        return (
+            self._names_qos_at_end
+            and pod.name not in self._running_on
+            and any(self.runtime.runs(pod.uid, one.name) for one in pod.containers)
+        )
+
+    def drop(self, name: str) -> None:
+        """The pod's manifest is gone: end its containers and forget it."""
+        del self.pods[name]
+        self._admitted.pop(name, None)
+        self._running_on.pop(name, None)
+        self.settle()
+
+    def settle(self) -> None:
+        """End the containers of pods that are not there, and go through a reconcile round."""
+        wanted = {pod.uid for pod in self._admitted.values()}
+        wanted.update(self._running_on.values())
+        for uid in self.runtime.uids():
+            if uid not in wanted:
+                self.runtime.remove_pod(uid)
+        for uid, container, cpus in self._managers.reconcile(self.runtime.runs):
+            self.runtime.update(uid, container, cpus)
+
+    def _admit(self, pod: Pod) -> Refusal | None:
+        """Why the pod is refused; ``None`` if it is not. CPUs come before the node predicates, so a
+        pod that these refuse has held CPUs for a moment."""
+        others = list(self._admitted.values())
+        try:
+            self._being_admitted = (pod,)
+            self._managers.admit(pod)
+        except TopologyAffinityError as error:
+            return refusal_of(error, self._release)
+        except AllocationError as error:
+            return allocation_refusal(error, self._release)
+        finally:
+            self._being_admitted = ()
+        return lack_of_cpus(pod, others, self._allocatable, self._release)
+
+    def _run(self, pod: Pod) -> None:
+        for container in pod.containers:
+            if container.name in self.runtime.of(pod.uid):
+                continue
+            cpus = self._managers.start_container(pod.uid, container.name)
+            box = self.runtime.create(pod, container, cpus)
+            # What init containers do here ends at once.
+            box.running = container.kind is not Kind.INIT
+
+
+class Kubelet(PodLifecycle):
+    """One run of the kubelet whose managers are the model's: it can be copied, and says which
+    orders of its pods matter."""
 
     def __init__(
         self,
@@ -38,19 +161,10 @@ class Kubelet:
         *,
         release: AnyRelease = NEWEST,
     ) -> None:
-        self.pods: dict[str, PodView] = {}
-        self.runtime = runtime
+        super().__init__(container_manager, runtime, allocatable, release=release)
         self._container_manager = container_manager
         self._cpu_manager = container_manager.cpu_manager
-        self._cpu_manager.active_pods = self.active_pods
-        self._admitted: dict[str, Pod] = {}
-        self._being_admitted: tuple[Pod, ...] = ()
-        self._allocatable = allocatable
-        self._release = release
-        self._names_qos = has(release, Behaviour.REJECTED_PODS_HAVE_QOS)
-        self._names_qos_at_end = has(release, Behaviour.ENDED_PODS_HAVE_QOS)
         self._saved = 0
-        self._running_on: dict[str, str] = {}
 
     def copy(self) -> Kubelet:
         """An independent copy, with a runtime of its own."""
@@ -65,10 +179,6 @@ class Kubelet:
         twin._saved = self._saved
         twin._running_on = dict(self._running_on)
         return twin
-
-    def active_pods(self) -> list[Pod]:
-        """The pods that were admitted, and the one that is being admitted."""
-        return [*self._admitted.values(), *self._being_admitted]
 
     def begin(self) -> None:
         """What the kubelet does once it has started, before it hears of any pod: nothing that can
@@ -101,29 +211,6 @@ class Kubelet:
     def _wants_cpus(self, pod: Pod) -> bool:
         return self._container_manager.wants_cpus(pod)
 
-    def take_up(self, pods: Iterable[Pod], *, running_on: Iterable[Pod] = ()) -> None:
-        """Admit the pods one after the other, start what is admitted, and settle. ``running_on``:
-        refused pods whose containers are not ended (see :meth:`may_run_on`)."""
-        self._running_on |= {pod.name: pod.uid for pod in running_on}
-        arrived = []
-        for pod in pods:
-            refusal = self._admit(pod)
-            if refusal:
-                qos = self._qos(pod) if self._names_qos or self._is_ended(pod) else ""
-                self.pods[pod.name] = PodView(Phase.REJECTED, *refusal, qos)
-            else:
-                self._admitted[pod.name] = pod
-                self.pods[pod.name] = PodView(Phase.RUNNING, qos=self._qos(pod))
-                arrived.append(pod)
-        for pod in arrived:
-            self._run(pod)
-        self.settle()
-
-    @property
-    def forgets(self) -> bool:
-        """Whether it has forgotten to end containers of refused pods."""
-        return bool(self._running_on)
-
     def may_run_on(self, pods: Iterable[Pod], before: Runtime) -> list[Pod]:
         """The refused among these pods whose containers ran ``before``, which the release may
         forget to end."""
@@ -132,35 +219,6 @@ class Kubelet:
         refused = (pod for pod in pods if self.pods[pod.name].phase is Phase.REJECTED)
         return [pod for pod in refused if before.running().get(pod.uid)]
 
-    def _qos(self, pod: Pod) -> str:
-        return qos_class(as_judged(pod, release=self._release))
-
-    def _is_ended(self, pod: Pod) -> bool:
-        """Whether containers of the refused pod have to be ended, which makes its status whole."""
-        return (
-            self._names_qos_at_end
-            and pod.name not in self._running_on
-            and any(self.runtime.runs(pod.uid, one.name) for one in pod.containers)
-        )
-
-    def drop(self, name: str) -> None:
-        """The pod's manifest is gone: end its containers and forget it."""
-        del self.pods[name]
-        self._admitted.pop(name, None)
-        self._running_on.pop(name, None)
-        self.settle()
-
-    def settle(self) -> None:
-        """End the containers of pods that are not there, and go through a reconcile round."""
-        wanted = {pod.uid for pod in self._admitted.values()}
-        wanted.update(self._running_on.values())
-        for uid in self.runtime.uids():
-            if uid not in wanted:
-                self.runtime.remove_pod(uid)
-        self._cpu_manager.sources_ready = True
-        for uid, container, cpus in self._cpu_manager.reconcile(self.runtime.runs):
-            self.runtime.update(uid, container, cpus)
-
     def unsaved_state(self) -> str | None:
         """The text of the state file, if it has changed since this was asked last."""
         changes = self._cpu_manager.state.changes
@@ -168,28 +226,3 @@ class Kubelet:
             return None
         self._saved = changes
         return self._cpu_manager.state_file()
-
-    def _admit(self, pod: Pod) -> Refusal | None:
-        """Why the pod is refused; ``None`` if it is not. CPUs come before the node predicates, so a
-        pod that these refuse has held CPUs for a moment."""
-        others = list(self._admitted.values())
-        try:
-            self._being_admitted = (pod,)
-            self._container_manager.admit(pod)
-        except TopologyAffinityError as error:
-            return refusal_of(error, self._release)
-        except AllocationError as error:
-            return allocation_refusal(error, self._release)
-        finally:
-            self._being_admitted = ()
-        return lack_of_cpus(pod, others, self._allocatable, self._release)
-
-    def _run(self, pod: Pod) -> None:
-        for container in pod.containers:
-            if container.name in self.runtime.of(pod.uid):
-                continue
-            cpus = self._cpu_manager.affinity(pod.uid, container.name)
-            self._cpu_manager.add_container(pod.uid, container.name)
-            box = self.runtime.create(pod, container, cpus)
-            # What init containers do here ends at once.
-            box.running = container.kind is not Kind.INIT

@@ -112,6 +112,13 @@ class Rule(Enum):
         "reservation and the requests of the other pods.",
         f"{_CODE}/lifecycle/predicate.go",
     )
+    ENDLESS_SEARCH = (
+        "endless-search",
+        "With option distribute-cpus-across-numa a kubelet may search for ever where a NUMA node "
+        "has CPUs left, but too few whole physical cores. It holds its lock meanwhile, and takes "
+        "up no other pod until it is stopped.",
+        "https://github.com/kubernetes/kubernetes/pull/140730",
+    )
 
     def __init__(self, title: str, statement: str, url: str) -> None:
         self.title = title

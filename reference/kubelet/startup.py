@@ -27,7 +27,7 @@ from reference.steps import KubeletConfig
 from reference.topologymanager.topology_manager import TopologyManager
 from reference.topologymanager.validation import faults_of_settings
 
-__all__ = ["Maker", "PolicyFactory"]
+__all__ = ["Maker", "PolicyFactory", "allocatable", "require_capacity", "require_valid"]
 
 
 class PolicyFactory(Protocol):
@@ -60,13 +60,13 @@ class Maker:
         Raises :class:`reference.errors.KubeletError` where it gives up, and :class:`NotModelled`.
         """
         config = as_known(config, self.release)
-        self._require_valid(config)
-        self._require_capacity(info, config)
+        require_valid(config, self.release)
+        require_capacity(info, config, self.release)
         manager = self._manager(info, config)
         manager.cpu_manager.start(state_file)
-        allocatable = info.num_cores * 1000 - self._reserved_milli(config)
+        left = allocatable(info, config, self.release)
         kind = Kubelet if self._knows_pods else KubeletByContainer
-        kubelet = kind(manager, runtime, allocatable, release=self.release)
+        kubelet = kind(manager, runtime, left, release=self.release)
         kubelet.begin()
         return kubelet
 
@@ -96,21 +96,25 @@ class Maker:
         except DiscoveryError:
             return CPUTopology.of({})
 
-    def _require_valid(self, config: KubeletConfig) -> None:
-        """What the kubelet refuses by a look at its settings."""
-        faults = faults_of_settings(config, release=self.release)
-        if faults:
-            wrapped = has(self.release, Behaviour.SETTINGS_LIST_VALUES)
-            raise InvalidConfiguration(faults, wrapped=wrapped)
 
-    def _require_capacity(self, info: MachineInfo, config: KubeletConfig) -> None:
-        """A reservation above the capacity is refused by the static policy; without it the
-        kubelet trips over it later, with a text that shows Go's insides."""
-        if config.policy != "none":
-            return
-        reserved, capacity = self._reserved_milli(config), info.num_cores * 1000
-        if reserved > capacity > 0:
-            raise NotModelled(f"a reservation of {reserved}m cpu on a machine of {capacity}m")
+def require_valid(config: KubeletConfig, release: AnyRelease) -> None:
+    """What the kubelet refuses by a look at its settings. Raises :class:`InvalidConfiguration`."""
+    faults = faults_of_settings(config, release=release)
+    if faults:
+        raise InvalidConfiguration(faults, wrapped=has(release, Behaviour.SETTINGS_LIST_VALUES))
 
-    def _reserved_milli(self, config: KubeletConfig) -> int:
-        return reserved_milli_cpus(config, release=self.release)
+
+def require_capacity(info: MachineInfo, config: KubeletConfig, release: AnyRelease) -> None:
+    """A reservation above the capacity is refused by the static policy; without it the kubelet
+    trips over it later, with a text that shows Go's insides. Raises :class:`NotModelled`, and as
+    :func:`reserved_milli_cpus`."""
+    if config.policy != "none":
+        return
+    reserved, capacity = reserved_milli_cpus(config, release=release), info.num_cores * 1000
+    if reserved > capacity > 0:
+        raise NotModelled(f"a reservation of {reserved}m cpu on a machine of {capacity}m")
+
+
+def allocatable(info: MachineInfo, config: KubeletConfig, release: AnyRelease) -> int:
+    """The cpu that pods may ask for, in thousandths. Raises as :func:`reserved_milli_cpus`."""
+    return info.num_cores * 1000 - reserved_milli_cpus(config, release=release)

@@ -16,7 +16,7 @@ import pytest
 from typer.testing import CliRunner
 
 import topologies
-from conformance.scenario import catalogue
+from conformance.catalogue import catalogue
 from pinproof.cli import COMMANDS, app, loaded
 
 if TYPE_CHECKING:

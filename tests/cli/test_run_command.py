@@ -277,7 +277,7 @@ def test_a_run_does_not_read_the_callers_pytest_settings(pinproof: Command, tmp_
         (["-n", "two"], 2, "invalid parse_numprocesses value: 'two'"),
         (["-p", "no_such_plugin"], 2, "no_such_plugin"),
         (["2s-2n-8c-smt2"], 2, "a machine is named with --machine"),
-        (["--machine", ""], 2, "there is no machine ''"),
+        (["--machine", ""], 2, "a machine's name is empty"),
     ],
 )
 def test_wrong_usage_is_one_line_and_its_status(
@@ -420,13 +420,13 @@ def test_a_worker_that_dies_is_unknown_never_a_pass(results: Stream, tmp_path: P
     """The other scenarios go on, and the stream is whole."""
     (tmp_path / "killer.py").write_text(
         "import os\n"
-        "from conformance import session\n"
-        "judge_item = session.judge_item\n"
+        "from conformance.session import judging\n"
+        "judge_item = judging.judge_item\n"
         "def dying(case, subject, item):\n"
         "    if case.scenario.id == 'qos/fraction-shares':\n"
         "        os._exit(9)\n"
         "    return judge_item(case, subject, item)\n"
-        "session.judge_item = dying\n"
+        "judging.judge_item = dying\n"
     )
     arguments = ("run", "--machine", "1s-1n-4c-smt2", "--report", str(tmp_path / "out"))
     done = subprocess.run(

@@ -12,8 +12,8 @@ import pytest
 
 from conformance import recording
 from conformance.aliases import ALIASES, present, renamed
+from conformance.catalogue import catalogue
 from conformance.recording import RecordedCase, RecordingHeader
-from conformance.scenario import catalogue
 from tests.cli.conftest import Command, Stream
 
 OLD = "topology/none-refuses-nobody"

@@ -74,6 +74,35 @@ def test_a_short_reason_stands_beside_each_container_that_shares() -> None:
     ) in lines
 
 
+#: Where half cores are left over, these releases search for ever (pull request 140730).
+HANGING: Final = (
+    "simulate", "--machine", "2s-4n-40c-smt2-interleaved", "--reserved", "7,34,44,64",
+    "--policy-option", "distribute-cpus-across-numa=true", "--policy-option",
+    "full-pcpus-only=true", "--pods", "1.5,70,2", "--release",
+)  # fmt: skip
+LINK: Final = "https://github.com/kubernetes/kubernetes/pull/140730"
+
+
+def test_a_kubelet_that_hangs_is_said_to_never_answer() -> None:
+    lines = printed(*HANGING, "1.36", "--why")
+    (said,) = [line for line in lines if line.endswith(LINK) and line != LINK]
+    assert said.startswith("kubelet 1.36 hangs at pod2 and never answers: ")
+    assert "pod1/c: 1.5 0-79 shared pool: 1.5 CPUs is not a whole number" in lines
+    assert "pod2/c: 70 none no answer: the kubelet hangs at pod2" in lines
+    assert "pod3/c: 2 none no answer: the kubelet hangs at pod2" in lines
+    assert LINK in lines
+
+
+def test_a_kubelet_that_hangs_is_said_to_programs() -> None:
+    done = CliRunner().invoke(app, (*HANGING, "1.36", "--json"))
+    found = json.loads(done.stdout)
+    assert found["kubelet"]["hangs"].endswith(LINK)
+    verdicts = {name: pod["containers"]["c"]["verdict"] for name, pod in found["pods"].items()}
+    assert verdicts == {"pod1": "shared pool", "pod2": "no answer", "pod3": "no answer"}
+    fixed = CliRunner().invoke(app, (*HANGING, "1.36+distribution-ends", "--json"))
+    assert json.loads(fixed.stdout)["kubelet"]["hangs"] == ""
+
+
 def test_why_says_each_rule_once_with_its_source() -> None:
     lines = printed("simulate", *MACHINE, "--pods", "1.5,2.5,9", "--why")
     at = lines.index("pod1/c, pod2/c: by the rule whole-cpus")

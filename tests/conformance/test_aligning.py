@@ -7,10 +7,10 @@ from functools import partial
 
 import pytest
 
+from conformance.catalogue import catalogue, find
 from conformance.judge import Case, judge
 from conformance.oracle import ModelOracle
 from conformance.results import Result
-from conformance.scenario import catalogue, find
 from conformance.subjects.reference import ReferenceSubject
 from reference import discover
 from topologies import Machine, Tree, machine

@@ -9,7 +9,7 @@ from typing import Final
 
 import pytest
 
-from conformance.scenario import catalogue
+from conformance.catalogue import catalogue
 
 ROOT: Final = Path(__file__).parents[2]
 PAGES: Final = [ROOT / "docs" / name for name in ("behaviours.md", "unconfirmed.md")]

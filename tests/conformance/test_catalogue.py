@@ -8,7 +8,9 @@ from typing import Final
 
 import pytest
 
-from conformance.scenario import Needs, Scenario, catalogue, find, scenario
+from conformance.catalogue import catalogue, find
+from conformance.needs import Needs
+from conformance.scenario import Scenario, scenario
 from conformance.scenarios.sources import KEP
 from reference import CPUTopology, Release, discover
 from topologies import machine

@@ -9,12 +9,13 @@ from typing import Any
 import pytest
 
 from conformance import scenario as registry
+from conformance.catalogue import catalogue
 from conformance.judge import Case, judge
 from conformance.lockstep import LockstepNode
 from conformance.oracle import ModelOracle
 from conformance.pods import guaranteed
 from conformance.recording import PromisesOnly
-from conformance.scenario import Scenario, Source, catalogue, scenario
+from conformance.scenario import Scenario, Source, scenario
 from conformance.subject import Subject
 from conformance.subjects.miniatures import miniature
 from conformance.subjects.reference import ReferenceSubject

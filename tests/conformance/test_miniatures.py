@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from conformance.catalogue import find
 from conformance.judge import Case, Judgement, judge
 from conformance.oracle import ModelOracle
 from conformance.recording import PromisesOnly
-from conformance.scenario import find
 from conformance.subject import SubjectUsageError
 from conformance.subjects.miniatures import MINIATURES, miniature
 from conformance.subjects.reference import ReferenceSubject

@@ -77,7 +77,7 @@ def test_options_stand_in_the_settings_file(
     [
         (("--pin-subject", "nonsense"), "unknown subject 'nonsense'"),
         (("--pin-machine", "nonsense"), "there is no machine 'nonsense'"),
-        (("--pin-machine", ""), "there is no machine ''"),
+        (("--pin-machine", ""), "a machine's name is empty"),
         (("--pin-release", "1.5"), "release 1.5"),
         (("-o", "pin_level=nonsense"), "pin_level = nonsense: it is one of core, extended"),
         (("-o", "pin_floor=many"), "pin_floor = many: it is a number"),

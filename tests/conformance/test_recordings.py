@@ -9,6 +9,7 @@ from typing import Final
 import pytest
 
 from conformance import record
+from conformance.catalogue import catalogue
 from conformance.judge import Case, judge
 from conformance.lockstep import Seen
 from conformance.record import MACHINES
@@ -26,8 +27,8 @@ from conformance.recording import (
     write,
 )
 from conformance.results import Result
-from conformance.scenario import Scenario, catalogue
-from conformance.session import worth_recording
+from conformance.scenario import Scenario
+from conformance.session.judging import worth_recording
 from conformance.subject import OF_REAL_NODES
 from conformance.subjects.miniatures import MINIATURES, miniature
 from conformance.subjects.reference import ReferenceSubject

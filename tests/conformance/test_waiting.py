@@ -9,9 +9,8 @@ from types import SimpleNamespace
 import pytest
 from msgspec.structs import replace
 
-from conformance import lockstep
 from conformance.judge import Case, judge
-from conformance.lockstep import LockstepNode
+from conformance.lockstep import LockstepNode, comparison
 from conformance.oracle import ModelOracle
 from conformance.pods import best_effort, guaranteed
 from conformance.results import Difference, Result
@@ -106,7 +105,7 @@ def test_a_broken_kubelet_is_waited_for_less_after_a_few_scenarios(
 ) -> None:
     """The result says so; a pass brings the whole wait back."""
     subject = TakesNothingUp()
-    monkeypatch.setattr(lockstep, "time", SimpleNamespace(monotonic=lambda: subject.now))
+    monkeypatch.setattr(comparison, "time", SimpleNamespace(monotonic=lambda: subject.now))
     for _ in range(ENOUGH):
         result, took = _judged(subject, _applies)
         assert (result.verdict, took) == ("fail", 15.0)
@@ -125,7 +124,7 @@ def test_a_failure_in_another_way_is_waited_for_in_full(monkeypatch: pytest.Monk
     """Other pods keep the difference in the pod alone, which is known; the one in the state file
     of a request for exclusive CPUs is not."""
     subject = TakesNothingUp()
-    monkeypatch.setattr(lockstep, "time", SimpleNamespace(monotonic=lambda: subject.now))
+    monkeypatch.setattr(comparison, "time", SimpleNamespace(monotonic=lambda: subject.now))
     for _ in range(ENOUGH):
         assert _judged(subject, _applies_another)[1] == 15.0
     assert _judged(subject, _applies_another)[1] == 5.0

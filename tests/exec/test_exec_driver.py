@@ -11,8 +11,9 @@ import topologies
 from conformance.discovered import info_of
 from conformance.subject import SubjectLostError
 from conformance.subjects.exec import ExecSubject, wire
+from conformance.subjects.exec.container_manager import settings
 from conformance.subjects.exec.machineinfo import machine_line
-from conformance.subjects.exec.node import ExecNode, settings
+from conformance.subjects.exec.node import ExecNode
 from reference import CPUSet, Node, take_by_topology
 from reference.steps import (
     Apply,

@@ -14,10 +14,10 @@ from pathlib import Path
 import pytest
 
 import topologies
+from conformance.catalogue import find
 from conformance.judge import Case, judge
 from conformance.oracle import ModelOracle
 from conformance.pods import guaranteed
-from conformance.scenario import find
 from conformance.subject import SubjectLostError, SubjectSetupError, SubjectUsageError
 from conformance.subjects import open_subject
 from conformance.subjects.exec import ExecSubject, wire

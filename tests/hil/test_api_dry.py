@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from conformance.catalogue import catalogue
 from conformance.judge import Case
-from conformance.scenario import catalogue
 from hil import subject as hil_subject
 from hil.dry_run import DryRunSubject, Ledger, walk
 from hil.inspection import NodeFacts

@@ -13,7 +13,8 @@ from typing import Any
 
 import pytest
 
-from conformance.scenario import Scenario, catalogue
+from conformance.catalogue import catalogue
+from conformance.scenario import Scenario
 from hil.pods.uids import renamed
 from hil.safety import Change
 from reference.steps import Apply, Delete, KubeletConfig, Pod

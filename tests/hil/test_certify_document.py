@@ -11,7 +11,6 @@ from conformance.results import Footer, Header, MachineRecord, Result, SubjectRe
 from conformance.verdict import ExitStatus
 from reports.certificate import (
     Findings,
-    Noise,
     Outcome,
     document,
     html,
@@ -19,7 +18,7 @@ from reports.certificate import (
     status_of,
     write,
 )
-from reports.noise import picture
+from reports.noise import Noise, picture
 from reports.run import Run
 
 MACHINE = MachineRecord(

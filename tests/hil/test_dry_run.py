@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from conformance.catalogue import catalogue, find
 from conformance.judge import Case, judge
 from conformance.oracle import ModelOracle
-from conformance.scenario import catalogue, find
 from conformance.subject import SubjectUsageError
 from conformance.verdict import ExitStatus
 from hil import subject as hil_subject

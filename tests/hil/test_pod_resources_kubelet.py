@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 import topologies
+from conformance.catalogue import find
 from conformance.judge import Case, judge
 from conformance.kubelets.configuration import NODE_NAME
 from conformance.oracle import ModelOracle
 from conformance.pods import best_effort, exclusive, guaranteed_of
-from conformance.scenario import find
 from conformance.subject import Capability, SubjectInfo
 from conformance.subjects.kubelet import KubeletSubject
 from conformance.subjects.kubelet.inside import STATE_DIR
@@ -63,7 +63,7 @@ class AskedNode:
         told = self.told()
         assert told.why == ""
         called = {uid: ("default", f"{pod.name}-{NODE_NAME}") for uid, pod in self._pods.items()}
-        return replace(view, told=cpus_by_pod(told, called, self._pods.values()))
+        return replace(view, pod_resources=cpus_by_pod(told, called, self._pods.values()))
 
     def view(self) -> View:
         return self._with_told(self._inner.view())

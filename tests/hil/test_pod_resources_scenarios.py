@@ -15,10 +15,10 @@ from typing import Any, Final
 
 import pytest
 
+from conformance.catalogue import find
 from conformance.checks import Situation, violations
 from conformance.pods import best_effort, exclusive, guaranteed, guaranteed_of
 from conformance.results import Result
-from conformance.scenario import find
 from conformance.subject import Capability
 from hil.inspection import NodeFacts
 from hil.observation import (
@@ -193,7 +193,7 @@ def test_the_scenario_catches_it_without_the_invariants(
     tale: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It states its promise in words."""
-    monkeypatch.setattr("conformance.lockstep.violations", lambda view, situation: [])
+    monkeypatch.setattr("conformance.lockstep.comparison.violations", lambda view, situation: [])
     result = run(Telling(TALES[tale]), monkeypatch)
     assert result.verdict == "fail", result.explanation
     assert result.reason == "It reports the exclusive CPUs"
@@ -295,7 +295,7 @@ VIEW: Final = View(
 def test_init_containers_and_who_shares_are_not_judged(shares: str) -> None:
     """The kubelet does not list the first; of the second releases tell otherwise."""
     told = {"a": {"c": cpus("1-2")}, "s": {"c": cpus(shares)}}
-    assert violations(replace(VIEW, told=told), SITUATION) == []
+    assert violations(replace(VIEW, pod_resources=told), SITUATION) == []
     assert violations(VIEW, SITUATION) == []
 
 
@@ -315,7 +315,7 @@ def test_init_containers_and_who_shares_are_not_judged(shares: str) -> None:
     ],
 )
 def test_each_lie_breaks_an_invariant(told: Any, what: str, expected: str, seen: str) -> None:
-    (found,) = violations(replace(VIEW, told=told), SITUATION)
+    (found,) = violations(replace(VIEW, pod_resources=told), SITUATION)
     difference = found.difference
     assert (difference.what, difference.expected, difference.seen) == (what, expected, seen)
 

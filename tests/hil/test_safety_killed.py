@@ -161,7 +161,7 @@ class _Off:
         self.on = False
         self.left = 0
 
-    def __exit__(self, *_: object) -> None:
+    def leave(self) -> None:
         if not self.on:
             cause = NodeUnreachable("no connection")
             raise NotRestored("node7", ["it could not be restored"]) from cause

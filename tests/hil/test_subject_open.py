@@ -10,7 +10,7 @@ from types import ModuleType
 
 import pytest
 
-from conformance.scenario import catalogue
+from conformance.catalogue import catalogue
 from conformance.subject import OF_REAL_NODES, Capability, SubjectUsageError
 from hil.inspection import CgroupFacts, NodeFacts
 from hil.safety import Risk

@@ -17,12 +17,13 @@ from typing import Any, Final, cast
 import pytest
 
 import topologies
+from conformance.catalogue import catalogue, find
 from conformance.discovered import topology_of
 from conformance.judge import Case, judge
 from conformance.oracle import ModelOracle
 from conformance.pods import guaranteed
 from conformance.results import Result
-from conformance.scenario import Scenario, catalogue, find
+from conformance.scenario import Scenario
 from conformance.subject import Capability, SubjectInfo
 from hil.distributions import Distribution
 from hil.inspection.node import CgroupFacts, KubeletFacts, NodeFacts, RuntimeFacts

@@ -16,7 +16,10 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 MARK = "PINPROOF_TEST_RUNNER"
-STAGES = ["begun", "made", "started", "applied", "settled", "stopped", "started again"]
+STAGES = [
+    "begun", "made", "started", "applied", "settled", "stopped", "started again",
+    "closed", "made again",
+]  # fmt: skip
 
 RUNNER = """
 import sys
@@ -28,7 +31,7 @@ def reached(stage):
     print(stage, flush=True)
 
 reached("begun")
-subject = KubeletSubject.open(sys.argv[1])
+subject = KubeletSubject.open(sys.argv[1], ahead=True)
 node = subject.node(topologies.machine("1s-1n-8c-smt1"), KubeletConfig(system_reserved="1"))
 reached("made")
 node.do(Start())
@@ -41,6 +44,10 @@ node.do(Stop(kill=True))
 reached("stopped")
 node.do(Start())
 reached("started again")
+node.close()
+reached("closed")
+node = subject.node(topologies.machine("1s-1n-8c-smt1"), KubeletConfig(system_reserved="1"))
+reached("made again")
 sys.stdin.read()
 """
 
@@ -105,4 +112,21 @@ def kill_at(stage: str, kubelet: str, delay: float) -> None:
 def test_a_killed_runner_leaves_nothing(kubelet_path: str, stage: str) -> None:
     before = leftovers()
     kill_at(stage, kubelet_path, delay=random.uniform(0, 0.12))
+    assert leftovers() == before
+
+
+@pytest.mark.parametrize("end", ["", "raise KeyboardInterrupt"])
+def test_an_exit_without_closing_waits_until_nothing_is_left(kubelet_path: str, end: str) -> None:
+    mark = uuid.uuid4().hex
+    program = f"{RUNNER.replace('sys.stdin.read()', '')}\n{end}"
+    before = leftovers()
+    subprocess.run(
+        [sys.executable, "-c", program, kubelet_path],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        cwd=ROOT,
+        env=os.environ | {MARK: mark},
+        check=False,
+    )
+    assert list(marked(mark)) == []
     assert leftovers() == before

@@ -29,6 +29,7 @@ class Inside:
     def __init__(self, *, user_namespace: bool = False, own_cgroups: bool = False) -> None:
         self.bell = Bell()
         self.sandbox = Sandbox(self.bell, user_namespace=user_namespace, own_cgroups=own_cgroups)
+        self.sandbox.await_birth()
 
     def run(self, program: Path, *arguments: str) -> str:
         """What a program says; it has to end by itself."""
@@ -292,6 +293,7 @@ import os, sys
 from conformance.subjects.kubelet.bell import Bell
 from conformance.subjects.kubelet.sandbox import Sandbox
 sandbox = Sandbox(Bell())
+sandbox.await_birth()
 sandbox.start([sys.argv[1]], os.environ)
 while not sandbox.path("/pinproof/ready").exists():
     pass

@@ -10,9 +10,9 @@ import json
 
 import pytest
 
-from reference import Checkpoint, CheckpointError, CPUSet, NotModelled, glance
+from reference import Checkpoint, CheckpointError, CPUSet, NotModelled, parse_leniently
 from reference.cpumanager.state.checkpoint import Layout, encode
-from reference.cpumanager.state.state_checkpoint import exit_status, glance_at_pods, reported
+from reference.cpumanager.state.state_checkpoint import exit_status, parse_pods_leniently, reported
 from reference.cpumanager.state.state_mem import State
 from reference.golang.spew import fnv32a, struct_checksum, text_checksum
 
@@ -533,23 +533,27 @@ def test_with_which_status_it_ends() -> None:
 # -- looking without judging -------------------------------------------------------------------
 
 
-def test_a_glance_goes_by_data_where_the_kubelet_does() -> None:
+def test_lenient_parsing_goes_by_data_where_the_kubelet_does() -> None:
     text = with_data(
         '{"policyName":"static","defaultCpuSet":"5","entries":{"p":{"c":"6"}},'
         '"podEntries":{"p":{"cpuSet":"6-7"},"q":{}}}'
     )
     shown = (cpus("5"), {"p": {"c": cpus("6")}})
-    assert glance(text) == glance(text, release="1.37") == shown
-    assert glance(text, release="1.36") == (cpus("0-3"), {})
-    assert glance_at_pods(text) == {"p": cpus("6-7"), "q": CPUSet()}
-    assert glance_at_pods(text, release="1.36") == glance_at_pods(None) == {}
+    assert parse_leniently(text) == parse_leniently(text, release="1.37") == shown
+    assert parse_leniently(text, release="1.36") == (cpus("0-3"), {})
+    assert parse_pods_leniently(text) == {"p": cpus("6-7"), "q": CPUSet()}
+    assert parse_pods_leniently(text, release="1.36") == parse_pods_leniently(None) == {}
 
 
-def test_a_glance_at_an_old_file_has_container_ids_under_no_pod() -> None:
+def test_lenient_parsing_of_an_old_file_has_container_ids_under_no_pod() -> None:
     one = Checkpoint("static", cpus("0"), {"": {"id": cpus("1")}})
     for release in ("1.9", "1.17"):
         text = one.dumps(release=release)
-        assert glance(text) == glance(text, release=release) == (cpus("0"), {"": {"id": cpus("1")}})
+        assert (
+            parse_leniently(text)
+            == parse_leniently(text, release=release)
+            == (cpus("0"), {"": {"id": cpus("1")}})
+        )
 
 
 def test_every_layout_has_its_own_checksum() -> None:

@@ -14,7 +14,7 @@ import topologies
 from conformance import strategies
 from reference import CPUManager, CPUSet, IllegalStep, Node, NotModelled, discover, make_policy
 from reference.cpumanager.pod_level_resources import empty_pool_fault, partition
-from reference.cpumanager.state.state_checkpoint import glance_at_pods
+from reference.cpumanager.state.state_checkpoint import parse_pods_leniently
 from reference.errors import EmptyPodSharedPoolError
 from reference.kubelet.admission import fault_of_whole
 from reference.pods.pod_level_resources import as_decoded, is_guaranteed_alone
@@ -182,12 +182,12 @@ def test_scope_pod_takes_cpus_for_the_pod(release: str) -> None:
     assert held(node) == {"main": "1,17", "side": "2,18"}
     assert str(view.shared_pool) == "0,3-16,19-31"
     assert view.state_file is not None
-    pods = glance_at_pods(view.state_file, release=release)
+    pods = parse_pods_leniently(view.state_file, release=release)
     assert [str(cpus) for cpus in pods.values()] == ["1-2,17-18"]
     assert ("data" in json.loads(view.state_file)) is (release == "1.37")
     node.do(Delete("a"))
     assert str(node.view().shared_pool) == "0-31"
-    assert glance_at_pods(node.view().state_file, release=release) == {}
+    assert parse_pods_leniently(node.view().state_file, release=release) == {}
 
 
 @pytest.mark.parametrize("policy", ["none", "best-effort", "restricted"])
@@ -197,7 +197,7 @@ def test_scope_container_gives_each_its_own(policy: str) -> None:
     node = booted(config(policy, scope))
     node.do(Apply(pod("a", "4", exclusive("main", "2"), Container("side"))))
     assert held(node) == {"main": "1,17"}
-    assert glance_at_pods(node.view().state_file) == {}
+    assert parse_pods_leniently(node.view().state_file) == {}
 
 
 @pytest.mark.parametrize("release", ["1.34", "1.36", "1.37"])

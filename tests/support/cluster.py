@@ -258,10 +258,10 @@ class Cluster:
                 return
             ended = [one for one in self._running if one.poll() is not None]
             if ended or time.monotonic() > until:
-                raise RuntimeError(f"it does not come up: {self._last_words()}")
+                raise RuntimeError(f"it does not come up: {self._fatal_line()}")
             time.sleep(0.2)
 
-    def _last_words(self) -> str:
+    def _fatal_line(self) -> str:
         logs = sorted(self.folder.glob("*.log"))
         return "; ".join(f"{log.name}: {log.read_text()[-1500:]}" for log in logs)
 

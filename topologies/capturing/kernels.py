@@ -18,6 +18,7 @@ from typing import Final
 
 from topologies.capturing.boards import X86, Board
 from topologies.capturing.errors import CaptureError
+from topologies.user_cache import cache_folder
 
 _IMAGE: Final = re.compile(r"Depends: (linux-image-[0-9][a-z0-9.+~-]+)")
 _DEADLINE: Final = 300.0
@@ -43,10 +44,7 @@ def parts(say: Callable[[str], None] = lambda _: None, board: Board = X86) -> Pa
 
 
 def _cache(board: Board) -> Path:
-    base = os.environ.get("XDG_CACHE_HOME", "")
-    # The XDG specification: a relative path is to be ignored.
-    root = Path(base) if base.startswith("/") else Path.home() / ".cache"
-    kernels = root / "pinproof" / "kernels"
+    kernels = cache_folder("kernels")
     return kernels if board is X86 else kernels / board.debian
 
 

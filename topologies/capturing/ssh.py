@@ -8,7 +8,6 @@ and time, and is read by :mod:`topologies.capturing.stream`, which trusts none o
 from __future__ import annotations
 
 import contextlib
-import logging
 import os
 import re
 import time
@@ -18,10 +17,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from urllib.parse import SplitResult, urlsplit
 
-from topologies.capturing import hostkeys
 from topologies.capturing.captured import Capture, captured
 from topologies.capturing.errors import BadTarget, CaptureError
 from topologies.capturing.script import script
+from topologies.capturing.ssh_login import log_in, named_errors
 from topologies.capturing.stream import MAX_STREAM
 
 if TYPE_CHECKING:
@@ -111,39 +110,18 @@ def _connected(
 ) -> Iterator[paramiko.SSHClient]:
     import paramiko
 
-    # Without a handler, what paramiko's thread logs of a torn connection would go to stderr.
-    logging.getLogger("paramiko").addHandler(logging.NullHandler())
-    where = str(address)
     client = paramiko.SSHClient()
-    patience = min(_CONNECT, max(0.1, until - time.monotonic()))
     try:
-        if known_hosts.exists():
-            client.load_host_keys(str(known_hosts))
-        client.set_missing_host_key_policy(hostkeys.policy(address, known_hosts, accept_new))
-        client.connect(
-            address.host,
-            port=address.port,
-            username=address.user,
-            key_filename=os.fspath(key) if key is not None else None,
-            allow_agent=key is None,
-            look_for_keys=key is None,
-            timeout=patience,
-            banner_timeout=patience,
-            auth_timeout=patience,
-            channel_timeout=patience,
-        )
-        yield client
-    except paramiko.BadHostKeyException as error:
-        raise hostkeys.changed(address, known_hosts, error.key) from None
-    except paramiko.AuthenticationException as error:
-        raise CaptureError(where, f"authentication failed: {error}") from error
-    except paramiko.SSHException as error:
-        raise CaptureError(where, str(error) or type(error).__name__) from error
-    except TimeoutError as error:
-        raise CaptureError(where, "no answer in time") from error
-    except (OSError, EOFError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
-        raise CaptureError(where, reason) from error
+        with named_errors(address, known_hosts):
+            log_in(
+                client,
+                address,
+                known_hosts=known_hosts,
+                accept_new=accept_new,
+                keys=[Path(key)] if key is not None else [],
+                patience=min(_CONNECT, max(0.1, until - time.monotonic())),
+            )
+            yield client
     finally:
         client.close()
 

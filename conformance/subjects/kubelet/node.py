@@ -24,14 +24,14 @@ from conformance.kubelets import manifests, releases
 from conformance.kubelets.klog import Log
 from conformance.kubelets.releases import Minor
 from conformance.subject import SubjectLostError, SubjectSetupError
-from conformance.subjects.kubelet.bell import Bell
 from conformance.subjects.kubelet.clock import with_clock
 from conformance.subjects.kubelet.docker import FakeDocker
 from conformance.subjects.kubelet.endpoint import Endpoint, NoAnswer, PodStatus
 from conformance.subjects.kubelet.runtime import FakeRuntime
 from conformance.subjects.kubelet.sandbox import AREA, STATE_DIR, Sandbox
+from conformance.subjects.kubelet.sandboxes import Sandboxes
 from conformance.subjects.processor import ProcessorTime, processor_time
-from reference.cpumanager.state.state_checkpoint import glance
+from reference.cpumanager.state.state_checkpoint import parse_leniently
 from reference.cpumanager.state.state_mem import by_pod
 from reference.cpuset import CPUSet
 from reference.steps import (
@@ -59,6 +59,9 @@ STATE_FILE: Final = f"{STATE_DIR}/cpu_manager_state"
 DEVICE_SOCKET: Final = f"{STATE_DIR}/device-plugins/kubelet.sock"
 
 _FIRST_LOOK, _LAST_LOOK = 0.002, 0.03
+#: A start is looked at more often than anything else, since a look at a file that is not there yet
+#: costs little; every 2 ms would cost a third more processor time.
+_START_LOOK: Final = 0.005
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +94,8 @@ def _signal_name(number: int) -> str:
 class KubeletNode:
     """A node under test (:class:`conformance.subject.NodeUnderTest`) around a real kubelet.
 
-    ``machines`` finds the machine that a reboot names. ``certificates`` is filled with those that
+    ``machines`` finds the machine that a reboot names. ``sandboxes`` has the sandbox, and gets it
+    back when the node is closed. ``certificates`` is filled with those that
     the first kubelet makes for itself, and given to the next one: making an RSA key is a third of
     a kubelet's start.
     """
@@ -102,10 +106,10 @@ class KubeletNode:
         machine: Machine,
         config: KubeletConfig,
         *,
+        sandboxes: Sandboxes,
         machines: Callable[[str], Machine] = topologies.machine,
         certificates: dict[str, bytes] | None = None,
         patience: Patience = PATIENT,
-        user_namespace: bool = False,
     ) -> None:
         self._binary = binary
         self._config = config
@@ -121,19 +125,16 @@ class KubeletNode:
         self._stopped = True
         self._closed = False
         self._silence = ""
-        self._bell = Bell()
-        self._sandbox = Sandbox(
-            self._bell,
-            user_namespace=user_namespace,
-            own_cgroups=binary.release >= releases.POD_CGROUPS_SINCE,
-        )
+        self._sandboxes = sandboxes
+        self._sandbox = sandboxes.take()
+        self._bell = self._sandbox.bell
         self._endpoint = Endpoint(self._sandbox.socket, kubelet_config.PORT)
         try:
             self._runtime = FakeRuntime(
                 self._sandbox.path(kubelet_config.CRI_SOCKET), self._bell
             )  # fmt: skip
         except OSError as error:
-            self._sandbox.close()
+            sandboxes.give_back(self._sandbox)
             raise SubjectSetupError(f"no container runtime: {error}") from error
         self._docker: FakeDocker | None = None
         if releases.asks_for_docker(binary.release):
@@ -211,8 +212,7 @@ class KubeletNode:
         self._runtime.called = False
         self._runtime.not_served_paths.clear()
         self._sandbox.start(argv, {**os.environ, "TMPDIR": kubelet_config.TEMPORARY})
-        # A look at a file that is not there yet costs next to nothing.
-        if not self._wait(self._up_or_down, self._patience.start, slowest=_FIRST_LOOK):
+        if not self._wait(self._up_or_down, self._patience.start, slowest=_START_LOOK):
             self._hang()
         self._keep_certificates()
 
@@ -400,7 +400,7 @@ class KubeletNode:
         pods = self._pods() if running else {}
         cpusets = self._runtime.cpusets()
         text = self._state_text()
-        shared, entries = glance(text, release=str(self._binary.release))
+        shared, entries = parse_leniently(text, release=str(self._binary.release))
         return View(
             running=running,
             error="" if running else self._error(),
@@ -537,12 +537,14 @@ class KubeletNode:
         return "\n".join(parts)
 
     def close(self) -> None:
-        """Leave nothing behind. May be called twice."""
+        """Leave nothing behind; see :class:`~conformance.subjects.kubelet.sandboxes.Sandboxes` for
+        when the sandbox is gone. May be called twice."""
         if self._closed:
             return
         self._closed = True
         self._endpoint.close()
+        self._sandbox.end()
         self._runtime.close()
         if self._docker is not None:
             self._docker.close()
-        self._sandbox.close()
+        self._sandboxes.give_back(self._sandbox)

@@ -35,6 +35,7 @@ _PATIENCE: Final = 30.0
 class Sandbox:
     """Namespaces, a root file system and a network for one kubelet at a time.
 
+    Making one only begins it: :meth:`await_birth` comes before anything else but :meth:`close`.
     ``user_namespace`` asks for a user namespace even where there is no need of one; the attribute
     of that name says whether there is one. ``own_cgroups`` asks for a cgroup file system of its
     own, and the attribute says whether it could be made. ``lost``: whether the sandbox ended, asked
@@ -47,7 +48,7 @@ class Sandbox:
         self.log: Log | None = None
         self.exit_status: int | None = None
         self.lost = False
-        self._bell = bell
+        self.bell = bell
         self._running = False
         self._answers: queue.SimpleQueue[tuple[dict[str, Any], list[int]]] = queue.SimpleQueue()
         self._asking = threading.Lock()
@@ -55,13 +56,16 @@ class Sandbox:
         self._root = -1
         self._listener = threading.Thread(target=self._listen, daemon=True)
         self._listener.start()
+
+    def await_birth(self) -> None:
+        """Wait until it can be used; raises :class:`SubjectSetupError`, and is closed then."""
         try:
-            self._await_birth()
-        except SubjectSetupError:
+            self._hear_birth()
+        except BaseException:
             self.close()
             raise
 
-    def _await_birth(self) -> None:
+    def _hear_birth(self) -> None:
         try:
             message, descriptors = self._answers.get(timeout=_PATIENCE)
         except queue.Empty:
@@ -90,7 +94,7 @@ class Sandbox:
         """Start a kubelet; raises :class:`SubjectLostError` where it cannot be executed."""
         ours, theirs = os.pipe()
         self.exit_status, self._running = None, True
-        self.log = Log(os.fdopen(ours, "rb"), self._bell.ring)
+        self.log = Log(os.fdopen(ours, "rb"), self.bell.ring)
         try:
             self._ask({"do": "start", "argv": list(argv), "env": dict(env)}, [theirs])
         except SubjectLostError as error:
@@ -116,10 +120,14 @@ class Sandbox:
         (descriptor,) = self._ask({"do": "socket"})
         return socket.socket(fileno=descriptor)
 
-    def close(self) -> None:
-        """End all processes, mounts and namespaces, and wait until they are gone."""
+    def end(self) -> None:
+        """Have all processes, mounts and namespaces end, without waiting for it."""
         with contextlib.suppress(OSError):  # its other end may be gone already
             self._control.shutdown(socket.SHUT_RDWR)
+
+    def close(self) -> None:
+        """End it, and wait until all of it is gone. May be called twice."""
+        self.end()
         try:
             self._process.wait(timeout=_PATIENCE)
         except subprocess.TimeoutExpired:  # a process that the kernel cannot kill
@@ -169,7 +177,7 @@ class Sandbox:
         if self._running:
             self.exit_status = status
             self._running = False
-        self._bell.ring()
+        self.bell.ring()
 
 
 def _launch(

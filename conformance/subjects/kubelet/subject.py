@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from weakref import WeakSet
 
@@ -16,7 +17,10 @@ from conformance.subject import (
     SubjectInfo,
     SubjectUsageError,
 )
+from conformance.subjects.kubelet.bell import Bell
 from conformance.subjects.kubelet.node import PATIENT, Binary, KubeletNode, Patience
+from conformance.subjects.kubelet.sandbox import Sandbox
+from conformance.subjects.kubelet.sandboxes import Sandboxes
 from reference.steps import KubeletConfig
 from topologies import Machine
 
@@ -31,12 +35,18 @@ class KubeletSubject:
         *,
         patience: Patience = PATIENT,
         user_namespace: bool = False,
+        ahead: bool = False,
     ) -> None:
         self.info = info
         self.capabilities = frozenset(Capability) - OF_REAL_NODES
         self._binary = binary
         self._patience = patience
-        self._user_namespace = user_namespace
+        make = partial(
+            Sandbox,
+            user_namespace=user_namespace,
+            own_cgroups=binary.release >= releases.POD_CGROUPS_SINCE,
+        )
+        self._sandboxes = Sandboxes(lambda: make(Bell()), ahead=ahead)
         self._certificates: dict[str, bytes] = {}
         self._nodes: WeakSet[KubeletNode] = WeakSet()
 
@@ -48,11 +58,14 @@ class KubeletSubject:
         progress: Callable[[str], None] | None = None,
         patience: Patience = PATIENT,
         user_namespace: bool = False,
+        ahead: bool = False,
     ) -> KubeletSubject:
         """The subject that ``target`` names: a program's path, or a release (``1.36``,
         ``1.36.4``), which is built where it has not been yet; ``progress`` is told how far.
 
-        ``user_namespace`` puts nodes in a user namespace even where root needs none.
+        ``user_namespace`` puts nodes in a user namespace even where root needs none. ``ahead``
+        makes the next node's sandbox while a node is used, and does not wait for the end of a
+        closed node's; :meth:`close` does.
 
         Raises :class:`SubjectUsageError` where the target cannot be a kubelet, and
         :class:`SubjectSetupError` where a release cannot be built.
@@ -74,7 +87,7 @@ class KubeletSubject:
             facts={"path": str(path), "architecture": platform.machine()},
         )
         binary = Binary(path, version.release)
-        return cls(info, binary, patience=patience, user_namespace=user_namespace)
+        return cls(info, binary, patience=patience, user_namespace=user_namespace, ahead=ahead)
 
     def node(
         self,
@@ -89,15 +102,17 @@ class KubeletSubject:
             self._binary,
             machine,
             config,
+            sandboxes=self._sandboxes,
             machines=machines,
             certificates=self._certificates,
             patience=self._patience,
-            user_namespace=self._user_namespace,
         )
         self._nodes.add(node)
         return node
 
     def close(self) -> None:
-        """Close every node that is still open. May be called twice."""
+        """Close every node that is still open, and wait until all sandboxes are gone. Raises
+        :class:`SubjectNotRestored`. May be called twice."""
         for node in list(self._nodes):
             node.close()
+        self._sandboxes.close()

@@ -37,9 +37,9 @@ __all__ = [
     "Checkpoint",
     "Entries",
     "exit_status",
-    "glance",
-    "glance_at_pods",
     "keeps_baselines",
+    "parse_leniently",
+    "parse_pods_leniently",
     "reported",
 ]
 
@@ -380,7 +380,7 @@ def exit_status(release: AnyRelease) -> int:
 # -- looking without judging -------------------------------------------------------------------
 
 
-def glance(
+def parse_leniently(
     text: str | None, *, release: AnyRelease | None = None
 ) -> tuple[CPUSet, dict[str, dict[str, CPUSet]]]:
     """The default set and the exclusive CPUs (by pod uid, then container) that a state file
@@ -405,8 +405,10 @@ def glance(
     return default, entries
 
 
-def glance_at_pods(text: str | None, *, release: AnyRelease | None = None) -> dict[str, CPUSet]:
-    """The CPUs of whole pods (by uid) that a state file shows, as :func:`glance` does."""
+def parse_pods_leniently(
+    text: str | None, *, release: AnyRelease | None = None
+) -> dict[str, CPUSet]:
+    """The CPUs of whole pods (by uid) that a state file shows, as :func:`parse_leniently` does."""
     try:
         shown = _content(text, release).get("podEntries") or {}
         return {uid: CPUSet.parse(one.get("cpuSet", "")) for uid, one in shown.items()}

@@ -1,0 +1,30 @@
+"""The catalogue: every scenario of every area.
+
+Importing this module enters the scenarios into the registry of :mod:`conformance.scenario`. Areas
+come in the order of the imports, as a reader meets them in every list.
+"""
+
+from conformance.scenario import Scenario, registered  # isort: skip
+from conformance.scenarios import qos  # noqa: F401  # isort: skip
+from conformance.scenarios import packing  # noqa: F401  # isort: skip
+from conformance.scenarios import pool  # noqa: F401  # isort: skip
+from conformance.scenarios import admission  # noqa: F401  # isort: skip
+from conformance.scenarios import restart  # noqa: F401  # isort: skip
+from conformance.scenarios import state  # noqa: F401  # isort: skip
+from conformance.scenarios import machine  # noqa: F401  # isort: skip
+from conformance.scenarios import options  # noqa: F401  # isort: skip
+from conformance.scenarios import config  # noqa: F401  # isort: skip
+from conformance.scenarios import topology  # noqa: F401  # isort: skip
+from conformance.scenarios import node  # noqa: F401  # isort: skip
+from conformance.scenarios import pod_level  # noqa: F401  # isort: skip
+from conformance.scenarios import uneven  # noqa: F401  # isort: skip
+
+
+def catalogue() -> tuple[Scenario, ...]:
+    """Every scenario, in the order of their areas."""
+    return registered()
+
+
+def find(scenario_id: str) -> Scenario | None:
+    """The scenario with this id."""
+    return next((one for one in catalogue() if one.id == scenario_id), None)

@@ -1,0 +1,203 @@
+"""What a node shows against what its oracle expects and what holds always.
+
+What belongs here: when a node counts as settled, and in what it differs. What never does: which
+step is taken, and what a scenario promises.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, replace
+from typing import Final
+
+from conformance.checks import (
+    EXCLUSIVE_TO_ONE,
+    RESERVED_STAY,
+    Situation,
+    Violation,
+    differences,
+    violations,
+)
+from conformance.describe import step_text
+from conformance.lockstep.outcome import CouldNotTell
+from conformance.needs import DoesNotApply
+from conformance.oracle import Oracle
+from conformance.results import Difference
+from conformance.subject import Capability, NodeUnderTest, SubjectLostError
+from conformance.waiting import ENOUGH, SHORT, Waiting
+from reference import NotModelled
+from reference.steps import Step
+from reference.view import Phase, View
+
+#: How many seconds a pod stays pending until a kubelet of which the model says that it hangs is
+#: taken to hang. A kubelet takes a pod up within 1.1 s. Nobody is accused by this alone.
+_HANG_SHOWS: Final = 5.0
+
+
+#: What a release breaks that hands out CPUs which are not free.
+_BY_BUSY_CPUS: Final = frozenset({EXCLUSIVE_TO_ONE, RESERVED_STAY})
+_BUSY_CPUS: Final = (
+    "needs cores of one size: on others this release hands out CPUs that are not free "
+    "(kubernetes/kubernetes#140498), as uneven/… state"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Offence:
+    """A rule that a node broke, and the differences that show it."""
+
+    rule: str
+    differences: list[Difference]
+
+
+class Comparison:
+    """``witness`` is who says what is expected; ``by_chance``: somewhere chance decided, and
+    otherwise than the oracle had it; ``waited`` says of the last step that it was not waited for
+    in full. ``may_hang`` and ``known_broken`` (rules) are known defects that the scenario itself
+    tells of. ``situation`` is asked for what the invariants hang on."""
+
+    def __init__(
+        self,
+        can: Collection[Capability],
+        waiting: Waiting,
+        situation: Callable[[], Situation],
+    ) -> None:
+        self._can = can
+        self._waiting = waiting
+        self._situation = situation
+        self._oracle: Oracle | None = None
+        self._adrift = False
+        self.witness = ""
+        self.by_chance = False
+        self.waited = ""
+        self.may_hang = False
+        self.known_broken: set[str] = set()
+
+    def begin(self, oracle: Oracle) -> None:
+        """Walk with this oracle from here on."""
+        self._oracle = oracle
+        self.witness = oracle.name
+
+    def walk(self, node: NodeUnderTest, step: Step) -> tuple[View | None, View]:
+        """Let oracle and node take a step: what was expected (``None``: no oracle knows), and what
+        was seen. Raises :class:`CouldNotTell`."""
+        oracle = self._oracle
+        expected = self._expected(oracle, step)
+        try:
+            node.do(step)
+            seen = self._settle(node, step, expected)
+        except SubjectLostError as error:
+            raise CouldNotTell(str(error), evidence=error.evidence) from error
+        if expected is not None and expected.hangs:
+            return self._hanging(expected, seen)
+        if (
+            oracle is not None
+            and expected is not None
+            and not seen.hangs
+            and oracle.follow(seen, late=True)
+        ):
+            if differences(expected, seen, self._can):
+                self.by_chance = True
+            expected = seen
+        return expected, seen
+
+    def offence(self, step: Step, expected: View | None, seen: View) -> Offence | None:
+        """In what the node is wrong after the step. Raises :class:`DoesNotApply` where it is as its
+        release is known to be on cores of different sizes."""
+        if seen.hangs:
+            return self._hang_offence(step, expected, seen)
+        broken = self._violations(seen)
+        found = [] if expected is None else differences(expected, seen, self._can)
+        if broken:
+            rules = list(dict.fromkeys(one.rule for one in broken))
+            if not found and self._situation().gives_busy_cpus and _BY_BUSY_CPUS & {*rules}:
+                raise DoesNotApply(_BUSY_CPUS)
+            return Offence("; ".join(rules), [one.difference for one in broken] + found)
+        if found:
+            rule = f"After the step “{step_text(step)}” the node is as {self.witness} has it"
+            return Offence(rule, found)
+        return None
+
+    def _settle(self, node: NodeUnderTest, step: Step, expected: View | None) -> View:
+        """Wait for what is expected; not as long as usual for what never came before."""
+        began, name, short = time.monotonic(), type(step).__name__, False
+
+        def done(view: View) -> bool:
+            nonlocal short
+            if self._settled(expected, view, began + _HANG_SHOWS):
+                return True
+            late = time.monotonic() >= began + SHORT
+            short = late and self._waiting.is_known(name, self._owed(expected, view))
+            return short
+
+        seen = node.settle(done)
+        self.waited = ""
+        if short:
+            self.waited = (
+                f" (waited {SHORT:g} s: whole waits ended like this {ENOUGH} times before)"
+            )
+        elif time.monotonic() >= began + SHORT:
+            self._waiting.note(name, self._owed(expected, seen))
+        return seen
+
+    def _owed(self, expected: View | None, seen: View) -> list[Difference]:
+        """What keeps the node from being settled."""
+        found = [one.difference for one in self._violations(seen)]
+        if expected is not None and not expected.hangs:
+            found += differences(expected, seen, self._can)
+        return found
+
+    def _expected(self, oracle: Oracle | None, step: Step) -> View | None:
+        if oracle is None or self._adrift:
+            return None
+        try:
+            return oracle.after(step)
+        except NotModelled as error:
+            raise CouldNotTell(f"the model does not know: {error}") from error
+
+    def _hanging(self, expected: View, seen: View) -> tuple[View | None, View]:
+        """What is expected where the model says that the kubelet hangs, and what was seen. Where
+        the kubelet answers (a fork may carry the fix), the model has nothing more to say."""
+        if seen.hangs:
+            return expected, seen
+        if _is_waiting(seen):
+            return expected, replace(seen, hangs=f"a pod is pending for {_HANG_SHOWS:g} s")
+        self._adrift = True
+        self.witness = f"{self.witness} up to the step in which it hangs, then the promise alone"
+        return None, seen
+
+    def _settled(self, expected: View | None, seen: View, hang_shows: float) -> bool:
+        if expected is not None and expected.hangs:
+            late = time.monotonic() >= hang_shows
+            return late if _is_waiting(seen) else late or not self._violations(seen)
+        if (seen.enforced or seen.pod_resources) and self._violations(seen):
+            # The kernel follows a changed cpuset or an offline CPU a little later; the kubelet's
+            # own list of its pods follows the end of one.
+            return False
+        if expected is not None:
+            return (
+                expected == seen
+                or not differences(expected, seen, self._can)
+                or (self._oracle is not None and self._oracle.follow(seen, late=False))
+            )
+        return not _is_waiting(seen) and not self._violations(seen)
+
+    def _hang_offence(self, step: Step, expected: View | None, seen: View) -> Offence | None:
+        """A kubelet that hangs breaks any promise, but where the scenario tells of just that."""
+        if self.may_hang and (expected is None or expected.hangs):
+            return None
+        answers = "answers"
+        if expected is not None and expected.hangs:
+            answers = f"answers ({self.witness} hangs here as well: {expected.hangs})"
+        rule = f"hang: the kubelet answers the step “{step_text(step)}” in time"
+        found = Difference(what="kubelet", expected=answers, seen=f"hangs: {seen.hangs}")
+        return Offence(rule, [found])
+
+    def _violations(self, seen: View) -> list[Violation]:
+        found = violations(seen, self._situation())
+        return [one for one in found if one.rule not in self.known_broken]
+
+
+def _is_waiting(view: View) -> bool:
+    return any(pod.phase is Phase.PENDING for pod in view.pods.values())

@@ -1,0 +1,37 @@
+"""The node that scenarios drive: a subject and an oracle, one step at a time."""
+
+from __future__ import annotations
+
+from conformance.lockstep.promises import Promises
+from conformance.lockstep.steps import Steps
+from reference import CPUSet
+
+
+class LockstepNode(Steps, Promises):
+    """A node under test beside its oracle: what a scenario reads (:class:`Readings`), the steps
+    that it takes and what it promises; and the defects that it expects."""
+
+    def expect_lost(self, cpus: CPUSet) -> None:
+        """Expect that nobody will hold these CPUs from here on, not even the shared pool: a known
+        defect, that no invariant is to object to."""
+        self._lost = cpus
+
+    def expect_broken(self, *rules: str) -> None:
+        """Do not object where these invariants are broken: a known defect, which the scenario and
+        the model tell of themselves."""
+        self._comparison.known_broken.update(rules)
+
+    def expect_hang(self) -> None:
+        """Do not object where the kubelet hangs from here on, if the model says that its release
+        does: a known defect, which the scenario tells of. That it answers is no offence either;
+        what it answers is then judged by the scenario's promises and the invariants."""
+        self._comparison.may_hang = True
+
+    def evidence(self) -> str:
+        """The subject's log lines that matter."""
+        return self._node.evidence() if self._node is not None else ""
+
+    def close(self) -> None:
+        """Close the node under test."""
+        if self._node is not None:
+            self._node.close()

@@ -1,0 +1,57 @@
+"""What comes of driving a node: what was seen, who holds which CPUs, and how a scenario ends."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from conformance.results import Failure, Holding, MachineRecord
+from reference import CPUSet, CPUTopology
+from reference.view import View
+from topologies import Machine
+
+
+class Divergence(Exception):
+    """The subject broke a promise, an invariant, or is not as the oracle says."""
+
+    def __init__(self, failure: Failure) -> None:
+        super().__init__(failure.rule)
+        self.failure = failure
+
+
+class CouldNotTell(Exception):
+    """Nothing can be said: ``str()`` is one line, ``evidence`` may be many."""
+
+    def __init__(self, reason: str, *, evidence: str = "") -> None:
+        super().__init__(reason)
+        self.evidence = evidence
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """One step and the settled view after it: what a recording is made of."""
+
+    step: str
+    view: View
+
+
+def machine_record(machine: Machine, topology: CPUTopology | None) -> MachineRecord:
+    """The machine as the result stream has it; without CPUs where they cannot be discovered."""
+    return MachineRecord(
+        name=machine.name,
+        shape=machine.shape,
+        digest=machine.digest,
+        cpus=dict(topology.details) if topology else {},
+    )
+
+
+def holdings(view: View, reserved: CPUSet) -> list[Holding]:
+    """Who holds which CPUs in a view, reserved CPUs and the rest of the shared pool last."""
+    held = [
+        Holding(owner=f"{pod}/{container}", cpus=str(cpus))
+        for pod, containers in sorted(view.assignments.items())
+        for container, cpus in sorted(containers.items())
+    ]
+    if reserved:
+        held.append(Holding(owner="reserved", cpus=str(reserved)))
+    held.append(Holding(owner="shared pool", cpus=str(view.shared_pool - reserved)))
+    return held

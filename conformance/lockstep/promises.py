@@ -1,0 +1,60 @@
+"""What a scenario promises in its own words."""
+
+from __future__ import annotations
+
+from conformance.checks import cpu_difference, kubelet_text, pod_resources_difference
+from conformance.lockstep.reading import Readings
+from conformance.results import Difference
+from reference import CPUSet
+
+
+class Promises(Readings):
+    """A promise that does not hold ends the scenario (:class:`conformance.lockstep.Divergence`)."""
+
+    def promise(self, holds: bool, rule: str, *found: Difference) -> None:
+        """State what is promised; ``found`` says what was expected and seen where it does not
+        hold."""
+        if not holds:
+            self._diverge(rule, list(found), None)
+
+    def promise_cpus(self, rule: str, what: str, expected: CPUSet, seen: CPUSet) -> None:
+        """Promise that a set of CPUs is just this one."""
+        self.promise(expected == seen, rule, cpu_difference(what, expected, seen))
+
+    def promise_pod_resources(
+        self, rule: str, pod: str, expected: CPUSet, container: str = "c"
+    ) -> None:
+        """Promise that the kubelet, just asked, reports just these CPUs of a container at its
+        pod-resources socket; where they are none, that it has an entry for the container."""
+        seen = self.pod_resources(pod, container)
+        self.promise(
+            expected == seen, rule, pod_resources_difference(pod, container, expected, seen)
+        )
+
+    def promise_equal(self, rule: str, what: str, expected: object, seen: object) -> None:
+        """Promise that a value is just this one."""
+        self.promise(
+            expected == seen, rule, Difference(what=what, expected=str(expected), seen=str(seen))
+        )
+
+    def promise_refusal(self, *texts: str) -> None:
+        """Promise that the kubelet did not start, and that its error has these texts in it."""
+        view = self.view
+        self.promise(
+            not view.running,
+            "The kubelet refuses to start",
+            Difference(what="kubelet", expected="gives up", seen="runs"),
+        )
+        for text in texts:
+            self.promise(
+                text in view.error,
+                "The kubelet's error says why",
+                Difference(what="kubelet's error", expected=f"… {text} …", seen=view.error),
+            )
+
+    def promise_running(self, rule: str) -> None:
+        """Promise that the kubelet runs."""
+        seen = kubelet_text(self.view)
+        self.promise(
+            self.view.running, rule, Difference(what="kubelet", expected="runs", seen=seen)
+        )

@@ -1,0 +1,182 @@
+"""What a scenario reads of the node that it drives."""
+
+from __future__ import annotations
+
+from typing import Final, NoReturn
+
+from conformance.checks import Situation
+from conformance.discovered import architecture_of, first_core
+from conformance.lockstep.comparison import Comparison
+from conformance.lockstep.machines import Machines
+from conformance.lockstep.outcome import Divergence, Seen, holdings
+from conformance.needs import has_uneven_cores
+from conformance.results import Difference, Failure
+from conformance.subject import (
+    HasLargerMachines,
+    HasOwnConfig,
+    NodeUnderTest,
+    Subject,
+    SubjectUnable,
+)
+from conformance.waiting import Waiting
+from reference import CPUSet, CPUTopology
+from reference.behaviours import Behaviour
+from reference.kubelet.configuration import reserved_cpus, reserving
+from reference.releases import has
+from reference.steps import KubeletConfig, Pod
+from reference.view import Enforced, View
+from topologies import Machine
+
+NODE_DOWN: Final = View(running=False)
+
+
+class Readings:
+    """A node under test, as far as it was driven.
+
+    ``view`` is what was last seen; ``steps`` are the steps so far, in words; ``history`` has the
+    view after each.
+    """
+
+    def __init__(
+        self, subject: Subject, machine: Machine, *, release: str, waiting: Waiting | None = None
+    ) -> None:
+        self.release = release
+        built_for = architecture_of(subject.info)
+        self._machines = Machines(machine, release=release, architecture=built_for)
+        self._subject = subject
+        self._node: NodeUnderTest | None = None
+        self._comparison = Comparison(subject.capabilities, waiting or Waiting(), self._situation)
+        self.view = NODE_DOWN
+        self.steps: list[str] = []
+        self.history: list[Seen] = []
+        self.kubelet_errors: list[str] = []
+        self.config = self.default_config()
+        self._pods: dict[str, Pod] = {}
+        self._tampered: set[tuple[str, str]] = set()
+        self._lost = CPUSet()
+
+    @property
+    def machine(self) -> Machine:
+        """What the node is now."""
+        return self._machines.machine
+
+    @property
+    def topology(self) -> CPUTopology:
+        """The machine's, as the model discovers it for the kubelet that was started last."""
+        return self._machines.topology
+
+    @property
+    def witness(self) -> str:
+        """Who says what is expected; ``""`` before the node is booted."""
+        return self._comparison.witness
+
+    @property
+    def by_chance(self) -> bool:
+        """Whether chance decided somewhere, and otherwise than the oracle had it."""
+        return self._comparison.by_chance
+
+    @property
+    def cpus(self) -> CPUSet:
+        """All CPUs that the kubelet finds on the machine."""
+        return CPUSet(self.topology.details)
+
+    @property
+    def numa_nodes(self) -> tuple[int, ...]:
+        """The ids of the NUMA nodes that the Topology Manager counts, those without CPUs too."""
+        return self._machines.numa_nodes
+
+    @property
+    def reservable(self) -> CPUSet:
+        """The CPUs that the release lets one reserve by list: up to 1.21, only those with ids lower
+        than the number of CPUs."""
+        if self.release_has(Behaviour.RESERVED_CPUS_ARE_ONLINE):
+            return self.cpus
+        return self.cpus & CPUSet(range(len(self.cpus)))
+
+    @property
+    def reserved(self) -> CPUSet:
+        """The CPUs reserved by list; empty where only their number is configured. Up to 1.16, where
+        nothing but a number can be, those that the kubelet chooses for it."""
+        return reserved_cpus(self.topology, self.config, release=self.release) or CPUSet()
+
+    @property
+    def free(self) -> CPUSet:
+        """The CPUs that may still become exclusive: shared pool without the reserved ones."""
+        return self.view.shared_pool - self.reserved
+
+    def taken(self, pod: str, container: str = "c") -> CPUSet:
+        """A container's exclusive CPUs; empty if it has none."""
+        return self.view.assignments.get(pod, {}).get(container, CPUSet())
+
+    def cpuset(self, pod: str, container: str = "c") -> CPUSet:
+        """The cpuset of a running container; empty where it runs without one or not at all."""
+        return self.view.cpusets.get(pod, {}).get(container) or CPUSet()
+
+    def enforced(self, pod: str, container: str = "c") -> Enforced:
+        """What the kernel makes of a running container; nothing where none runs."""
+        return self.view.enforced.get(pod, {}).get(container, Enforced(CPUSet(), CPUSet()))
+
+    @property
+    def hangs(self) -> bool:
+        """Whether the kubelet hangs, as the scenario has said it may (:meth:`expect_hang`)."""
+        return bool(self.view.hangs)
+
+    def pod_resources(self, pod: str, container: str = "c") -> CPUSet | None:
+        """The CPUs of a container that the kubelet, just asked, reports at its pod-resources
+        socket; empty where it reports the container without a CPU, ``None`` where it has no entry
+        for it."""
+        return (self.view.pod_resources or {}).get(pod, {}).get(container)
+
+    def release_has(self, behaviour: Behaviour) -> bool:
+        """Whether the release by which the node is judged has a named behaviour."""
+        return has(self.release, behaviour)
+
+    def default_config(self) -> KubeletConfig:
+        """The subject's own configuration where it has one (a node in use has); else policy static,
+        with the whole physical core of the lowest CPU reserved, or up to 1.16 as many CPUs."""
+        if isinstance(self._subject, HasOwnConfig):
+            own = self._subject.own_config(self.machine.name)
+            if own is not None:
+                return own
+        core = first_core(self.topology)
+        return reserving(core & self.reservable, release=self.release)
+
+    def larger(self) -> Machine:
+        """A machine like this one with more CPUs, that the subject can boot its node as. Raises
+        :class:`SubjectUnable` where there is none."""
+        subject = self._subject
+        found = (
+            subject.larger(self._machines.first) if isinstance(subject, HasLargerMachines) else None
+        )
+        if found is None:
+            raise SubjectUnable("needs a node that can be booted with more CPUs")
+        return found
+
+    def totals(self) -> str:
+        """The machine's size in words, and what it has become where it was changed."""
+        return self._machines.totals()
+
+    def _diverge(self, rule: str, found: list[Difference], expected: View | None) -> NoReturn:
+        raise Divergence(
+            Failure(
+                rule=f"{rule}{self._comparison.waited}",
+                differences=found,
+                expected_holdings=holdings(expected, self.reserved) if expected else [],
+                seen_holdings=holdings(self.view, self.reserved),
+                machine=self._machines.changed,
+            )
+        )
+
+    def _situation(self) -> Situation:
+        return Situation(
+            config=self.config,
+            pods=self._pods,
+            cpus=self.cpus,
+            reserved=self.config.reserved_system_cpus,
+            can=self._subject.capabilities,
+            tampered=frozenset(self._tampered),
+            lost=self._lost,
+            release=self.release,
+            online=self._machines.online,
+            uneven_cores=has_uneven_cores(self.topology),
+        )

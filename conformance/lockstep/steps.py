@@ -1,0 +1,205 @@
+"""The steps of a scenario."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Protocol
+from uuid import NAMESPACE_OID, uuid5
+
+from conformance.describe import config_text, step_text
+from conformance.lockstep.outcome import Seen
+from conformance.lockstep.reading import Readings
+from conformance.oracle import Oracle
+from conformance.pods import best_effort
+from conformance.subject import HasSalt, Subject
+from conformance.waiting import Waiting
+from reference import CPUSet
+from reference.behaviours import Behaviour
+from reference.steps import (
+    Apply,
+    AskPodResources,
+    AwaitCrashLoop,
+    AwaitReconcile,
+    Configure,
+    DaemonReload,
+    Delete,
+    KillContainer,
+    KubeletConfig,
+    OfflineCPUs,
+    OnlineCPUs,
+    Pod,
+    Reboot,
+    RemoveState,
+    RestartRuntime,
+    Spin,
+    Start,
+    Step,
+    Stop,
+    Tamper,
+    TamperQuota,
+    WriteState,
+)
+from reference.view import Phase, PodView, View
+from topologies import Machine
+
+
+class OracleMaker(Protocol):
+    """Makes the oracle for a node."""
+
+    def __call__(
+        self, machine: Machine, config: KubeletConfig, *, machines: Callable[[str], Machine]
+    ) -> Oracle:
+        """The oracle that walks with a node on ``machine``."""
+
+
+class Steps(Readings):
+    """After every step the subject's settled view is compared with the oracle's and with the
+    invariants; the first difference ends the scenario."""
+
+    def __init__(
+        self,
+        subject: Subject,
+        machine: Machine,
+        *,
+        oracle: OracleMaker,
+        release: str,
+        waiting: Waiting | None = None,
+    ) -> None:
+        super().__init__(subject, machine, release=release, waiting=waiting)
+        self._salt = subject.salt() if isinstance(subject, HasSalt) else ""
+        self._make_oracle = oracle
+
+    def boot(self, config: KubeletConfig | None = None, *, machine: Machine | None = None) -> View:
+        """Make the node with this configuration (default: :meth:`default_config`), perhaps on a
+        variant of the machine, and start the kubelet. It may refuse: that shows in the view."""
+        if machine is not None:
+            self._machines.move_to(machine)
+        self.config = config or self.config
+        find = self._machines.find
+        self._comparison.begin(self._make_oracle(self.machine, self.config, machines=find))
+        self._node = self._subject.node(self.machine, self.config, machines=find)
+        self.steps.append(f"on {self.machine.name}, with {config_text(self.config)}")
+        return self._take(Start())
+
+    def start(self) -> View:
+        """Start the kubelet again."""
+        return self._take(Start())
+
+    def stop(self) -> View:
+        """Stop the kubelet with SIGTERM."""
+        return self._take(Stop())
+
+    def kill(self) -> View:
+        """Stop the kubelet with SIGKILL."""
+        return self._take(Stop(kill=True))
+
+    def apply(self, pod: Pod) -> PodView:
+        """Apply a pod; what became of it. A subject whose kubelet remembers pods of earlier
+        scenarios gives a salt, so that the uid is one that this kubelet has never seen."""
+        if self._salt:
+            pod = replace(pod, uid=str(uuid5(NAMESPACE_OID, f"{self._salt}/{pod.uid}")))
+        view = self._take(Apply(pod))
+        return view.pods.get(pod.name, PodView(Phase.PENDING))
+
+    def delete(self, pod: str, *, force: bool = False) -> View:
+        """Delete a pod, perhaps by force, and see its CPUs return."""
+        return self._take(Delete(pod, force))
+
+    def reboot(self, machine: Machine | None = None) -> View:
+        """Boot the machine again, perhaps as another one; the kubelet is down."""
+        if machine is not None:
+            self._machines.move_to(machine)
+        return self._take(Reboot(machine.name if machine else ""))
+
+    def configure(self, config: KubeletConfig) -> View:
+        """Give the stopped kubelet another configuration."""
+        self.config = config
+        return self._take(Configure(config))
+
+    def remove_state(self) -> View:
+        """Remove the state file of the stopped kubelet."""
+        return self._take(RemoveState())
+
+    def write_state(self, text: str) -> View:
+        """Replace the state file of the stopped kubelet."""
+        return self._take(WriteState(text))
+
+    def tamper(self, pod: str, container: str, cpus: CPUSet) -> View:
+        """Change a running container's cpuset behind the kubelet's back."""
+        self._tampered.add((pod, container))
+        return self._take(Tamper(pod, container, cpus))
+
+    def pass_admission(self) -> View:
+        """Admit a BestEffort pod more, where the release needs that to see the last one go: from
+        1.22 to 1.31 the pod admitted last counts as active until another is admitted."""
+        if self.release_has(Behaviour.LAST_ADMITTED_STAYS):
+            self.apply(best_effort("passing"))
+        return self.view
+
+    def await_reconcile(self) -> View:
+        """Wait for a whole reconcile round."""
+        return self._take(AwaitReconcile())
+
+    def offline(self, cpus: CPUSet) -> View:
+        """Take CPUs offline. Only a kubelet that starts later finds another machine."""
+        machine = self._machines.switch(self._machines.online - cpus)
+        return self._take(OfflineCPUs(cpus, machine.name))
+
+    def online_again(self, cpus: CPUSet) -> View:
+        """Bring CPUs back that were taken offline."""
+        machine = self._machines.switch(self._machines.online | cpus)
+        return self._take(OnlineCPUs(cpus, machine.name))
+
+    def tamper_quota(self, pod: str, container: str, quota: int) -> View:
+        """Change a running container's CFS quota behind the kubelet's back."""
+        return self._take(TamperQuota(pod, container, quota))
+
+    def kill_container(self, pod: str, container: str = "c") -> View:
+        """Kill a container, and see it started again."""
+        return self._take(KillContainer(pod, container))
+
+    def spin(self) -> View:
+        """Let every container spin, and see where it runs."""
+        return self._take(Spin())
+
+    def ask_pod_resources(self) -> View:
+        """Ask the kubelet at its pod-resources socket. Raises :class:`SubjectUnable` where it
+        cannot be asked."""
+        return self._take(AskPodResources())
+
+    def restart_runtime(self) -> View:
+        """Restart the container runtime."""
+        return self._take(RestartRuntime())
+
+    def daemon_reload(self) -> View:
+        """Let the service manager read its units again."""
+        return self._take(DaemonReload())
+
+    def await_crash_loop(self) -> View:
+        """Wait until the service manager has started the kubelet that gives up once more."""
+        return self._take(AwaitCrashLoop())
+
+    def _take(self, step: Step) -> View:
+        if self._node is None:
+            raise RuntimeError("a scenario boots its node first")
+        self.steps.append(step_text(step))
+        if isinstance(step, Apply):
+            self._pods[step.pod.name] = step.pod
+        if isinstance(step, Start):
+            self._machines.discover()
+        expected, seen = self._comparison.walk(self._node, step)
+        self.view = seen
+        self.history.append(Seen(self.steps[-1], seen))
+        if isinstance(step, Start):
+            self._started(seen)
+        offence = self._comparison.offence(step, expected, seen)
+        if offence is not None:
+            # What an oracle expects of a kubelet that hangs here says nothing of CPUs.
+            self._diverge(offence.rule, offence.differences, None if seen.hangs else expected)
+        return seen
+
+    def _started(self, seen: View) -> None:
+        self._tampered.clear()  # the kubelet sends every container its cpuset anew
+        if seen.error:
+            self.kubelet_errors.append(f"exit status {seen.exit_status}: {seen.error}")

@@ -1,0 +1,110 @@
+"""What a scenario needs of a machine.
+
+What belongs here: questions about a CPU topology. What never does: a scenario.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from conformance.discovered import first_core
+from reference import CPUTopology
+
+
+class DoesNotApply(Exception):
+    """Raised by a scenario that turns out not to apply to the machine and release it is driven on;
+    ``str()`` says in one line what is missing. The verdict is then ``skip``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Needs:
+    """What a machine must have. ``free`` is CPUs beside the physical core of the lowest one, which
+    scenarios reserve; ``smt`` is threads on *every* physical core; ``numa_cores`` is physical
+    cores in *every* NUMA node; ``even`` that all cores, all NUMA nodes and all sockets have equally
+    many CPUs; ``caches_in_nodes`` that no uncore cache has several NUMA nodes and only a part of
+    their socket: whole NUMA nodes are taken before whole caches; ``far_siblings`` that the CPUs of
+    each socket, by rising number, come to every core once before they come to any core
+    twice."""
+
+    free: int = 1
+    cores: int = 1
+    smt: int = 1
+    numa_nodes: int = 1
+    sockets: int = 1
+    numa_cores: int = 1
+    uncore_caches: int = 1
+    even: bool = False
+    caches_in_nodes: bool = False
+    far_siblings: bool = False
+
+    def missing(self, topology: CPUTopology) -> str:
+        """What the machine lacks, in words; ``""`` if nothing."""
+        if not topology.details:
+            return "needs CPUs, the kubelet finds none on the machine"
+        wanted = (
+            ("CPUs beside its first core", self.free, _free(topology)),
+            ("physical cores", self.cores, topology.num_cores),
+            ("threads on every core", self.smt, _smallest(topology, 2)),
+            ("NUMA nodes with CPUs", self.numa_nodes, topology.num_numa_nodes),
+            ("sockets", self.sockets, len({row[1] for row in topology.details.values()})),
+            ("physical cores in every NUMA node", self.numa_cores, _fewest_cores(topology)),
+            ("uncore caches", self.uncore_caches, topology.num_uncore_caches),
+        )
+        for what, least, has in wanted:
+            if has < least:
+                return f"needs {least} {what}, the machine has {has}"
+        counted, there = topology.num_cpus, len(topology.details)
+        if self.even and counted != there:
+            return f"needs each CPU counted once, a kubelet counts {counted} here for {there}"
+        if self.even and not _even(topology):
+            return "needs cores, NUMA nodes and sockets of one size, the machine's differ"
+        if self.caches_in_nodes and not _caches_in_nodes(topology):
+            return "needs uncore caches within one NUMA node or as large as a socket"
+        if self.far_siblings and not _far_siblings(topology):
+            return "needs CPUs numbered core by core before thread by thread"
+        return ""
+
+
+def _sizes(topology: CPUTopology, level: int) -> list[int]:
+    """How many CPUs each NUMA node (0), socket (1) or core (2) has."""
+    counts: dict[int, int] = {}
+    for row in topology.details.values():
+        counts[row[level]] = counts.get(row[level], 0) + 1
+    return list(counts.values())
+
+
+def _free(topology: CPUTopology) -> int:
+    return len(topology.details) - len(first_core(topology))
+
+
+def _smallest(topology: CPUTopology, level: int) -> int:
+    return min(_sizes(topology, level), default=0)
+
+
+def _fewest_cores(topology: CPUTopology) -> int:
+    return min(map(len, topology.cores_of_numa.values()), default=0)
+
+
+def _far_siblings(topology: CPUTopology) -> bool:
+    for socket, cores in topology.cores_of_socket.items():
+        first = [topology.details[cpu].core for cpu in topology.cpus_in_sockets(socket)]
+        if len(set(first[: len(cores)])) < len(cores):
+            return False
+    return True
+
+
+def _caches_in_nodes(topology: CPUTopology) -> bool:
+    nodes, sockets = topology.numa_masks.values(), topology.socket_masks.values()
+    return all(
+        cache in sockets or any(not cache & ~node for node in nodes)
+        for cache in topology.uncore_masks.values()
+    )
+
+
+def has_uneven_cores(topology: CPUTopology) -> bool:
+    """Whether physical cores have different numbers of CPUs."""
+    return len(set(_sizes(topology, 2))) > 1
+
+
+def _even(topology: CPUTopology) -> bool:
+    return all(len(set(_sizes(topology, level))) == 1 for level in (0, 1, 2))

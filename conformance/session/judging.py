@@ -1,0 +1,50 @@
+"""How a case is judged inside pytest: by which oracle, and where its result goes."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import msgspec
+import pytest
+
+from conformance.discovered import architecture_of
+from conformance.judge import Case, Judgement, judge
+from conformance.lockstep import OracleMaker
+from conformance.oracle import ModelOracle
+from conformance.recording import recorded, recorded_oracle
+from conformance.session.subject import release_of
+from conformance.subject import Subject
+from conformance.verdict import Verdict
+
+#: Properties of a test's report, in which a result and a recording travel to the controller.
+PROPERTY: Final = "pinproof"
+RECORDED: Final = "pinproof-recorded"
+
+
+def judge_item(case: Case, subject: Subject, item: pytest.Item) -> Judgement:
+    """Judge a case; its result travels to the controller as a property of the test."""
+    release = release_of(item.config)
+    judgement = judge(case, subject, oracle=_oracle(case, subject, release), release=release)
+    item.user_properties.append((PROPERTY, msgspec.json.encode(judgement.result).decode()))
+    if item.config.getoption("--pin-record") and worth_recording(judgement):
+        record = recorded(case.scenario.id, case.machine, judgement.history)
+        item.user_properties.append((RECORDED, msgspec.json.encode(record).decode()))
+    return judgement
+
+
+def worth_recording(judgement: Judgement) -> bool:
+    """Whether a kubelet of this release does the same each time: it kept the promise, and chance
+    decided nothing otherwise than the model has it. Up to 1.21 it often does (docs/facts 3.1)."""
+    return judgement.result.verdict == Verdict.PASS.value and not judgement.by_chance
+
+
+def _oracle(case: Case, subject: Subject, release: str) -> OracleMaker:
+    if subject.info.name == "reference":
+        # The model cannot be its own judge.
+        return recorded_oracle(case.scenario.id, case.machine, release)
+
+    def make(*args: Any, **kwargs: Any) -> ModelOracle:
+        built_for = architecture_of(subject.info)
+        return ModelOracle(*args, release=release, architecture=built_for, **kwargs)
+
+    return make

@@ -1,0 +1,187 @@
+"""What the controller knows of a run inside pytest: counts, result stream, exit status.
+
+Each worker judges its cases; the controller alone writes the stream, because it alone sees all.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import platform
+import re
+from collections.abc import Sequence
+from importlib.metadata import entry_points, version
+from pathlib import Path
+from typing import Final
+
+import msgspec
+import pytest
+
+from conformance.ending import ended_like_an_interrupt
+from conformance.judge import Case, unjudged
+from conformance.recording import RecordedCase, RecordingHeader
+from conformance.recording import write as write_recording
+from conformance.results import Result
+from conformance.session.judging import PROPERTY, RECORDED
+from conformance.session.selection import cases, named_machines
+from conformance.session.subject import close_subject, release_of, round_trips, say, subject_of
+from conformance.stream import StreamWriter
+from conformance.verdict import ExitStatus, Verdict, exit_status
+
+SUITE_TEST: Final = "test_scenarios.py::test_scenario["
+REPORTERS: Final = "pinproof.reporters"
+
+
+class Run:
+    """What the controller knows of a run: counts, stream, exit status."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self._config = config
+        self._writer: StreamWriter | None = None
+        self._recorded: list[RecordedCase] = []
+        self._reported: set[str] = set()
+        self._counts = dict.fromkeys(Verdict, 0)
+        self._named: set[str] = set()
+        self._applied: set[str] = set()
+        self._by_id: dict[str, Case] = {}
+        self._directory: Path | None = None
+        self._not_restored: list[str] = []
+        self._signals = contextlib.ExitStack()
+        self.stream: Path | None = None
+        self.status: ExitStatus | None = None
+
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        """Begin the stream, if something is left to run after deselection."""
+        if any(SUITE_TEST in item.nodeid for item in session.items):
+            self.begin([item.nodeid for item in session.items])
+
+    def begin(self, nodeids: Sequence[str]) -> None:
+        """Begin the stream, once it is known which tests are left to run."""
+        if self._writer is not None:
+            return
+        self._signals.enter_context(ended_like_an_interrupt())
+        self._by_id = {case.id: case for case in cases(self._config)}
+        directory = self._config.getoption("--pin-report")
+        if directory:
+            self._directory = Path(directory)
+            self.stream = self._directory / "result.jsonl"
+        elif self._config.getoption("--pin-stream"):
+            self.stream = Path(self._config.getoption("--pin-stream"))
+        chosen = (self._by_id.get(_case_id(nodeid)) for nodeid in nodeids)
+        self._named = named_machines(self._config)
+        names = sorted({case.machine.name for case in chosen if case is not None} | self._named)
+        self._writer = StreamWriter(
+            self.stream, subject_of(self._config).info, names, _environment(self._config)
+        )
+
+    @property
+    def _idle(self) -> list[str]:
+        """The machines that were named and on which no scenario applied."""
+        return sorted(self._named - self._applied)
+
+    def learn_not_restored(self, what: str) -> None:
+        """A process of this run could not leave everything as it was."""
+        if what:
+            self._not_restored.append(what)
+            say(self._config)(f"not restored: {what}")
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Take a case's result out of its report, or make one of a case that crashed."""
+        if self._writer is None or SUITE_TEST not in report.nodeid:
+            return
+        properties = dict(report.user_properties)
+        text = properties.get(PROPERTY)
+        if text is not None and report.when == "call":
+            result = msgspec.json.decode(str(text), type=Result)
+            self._add(report.nodeid, result, getattr(report, "worker_id", ""))
+            if RECORDED in properties:
+                case = msgspec.json.decode(str(properties[RECORDED]), type=RecordedCase)
+                self._recorded.append(case)
+        elif report.failed and report.nodeid not in self._reported:
+            self._add(report.nodeid, self._crashed(report), getattr(report, "worker_id", ""))
+
+    def _add(self, nodeid: str, result: Result, worker: str) -> None:
+        assert self._writer is not None
+        self._reported.add(nodeid)
+        self._counts[Verdict(result.verdict)] += 1
+        if result.verdict != Verdict.SKIP.value:
+            self._applied.add(result.machine.name)
+        self._writer.add(msgspec.structs.replace(result, worker=worker or ""))
+
+    def _crashed(self, report: pytest.TestReport) -> Result:
+        text = report.longreprtext
+        reason = f"the test broke before a verdict: {(text.strip().splitlines() or ['?'])[-1]}"
+        return unjudged(
+            self._by_id[_case_id(report.nodeid)], subject_of(self._config), reason, text
+        )
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
+        """End the stream; the run's exit status is pytest's."""
+        self.learn_not_restored(close_subject(self._config))
+        self._signals.close()
+        for line in round_trips(self._config):
+            say(self._config)(line)
+        if self._writer is None:
+            return
+        if exitstatus == pytest.ExitCode.USAGE_ERROR:
+            self._writer.discard()
+            return
+        if exitstatus == pytest.ExitCode.INTERRUPTED and self._has_failed_enough():
+            exitstatus = pytest.ExitCode.TESTS_FAILED  # so does -x end in one process
+        if exitstatus in (pytest.ExitCode.INTERRUPTED, pytest.ExitCode.INTERNAL_ERROR):
+            self._writer.abandon()  # the footer is missing: a cut-off run must not look whole
+            self.status = (
+                ExitStatus.NOT_RESTORED if self._not_restored else ExitStatus.COULD_NOT_TELL
+            )
+            session.exitstatus = int(self.status)
+            return
+        floor = self._config.getoption("--pin-floor")
+        self.status = exit_status(self._counts, floor=floor, idle=self._idle)
+        if exitstatus not in (0, 1, 5) or (exitstatus == 1 and self.status == 0):
+            self.status = ExitStatus.COULD_NOT_TELL
+        if self._not_restored:
+            self.status = ExitStatus.NOT_RESTORED
+        self._writer.finish(self._counts, self.status, self._idle)
+        session.exitstatus = int(self.status)
+        self._record()
+        if self.stream is not None and self._directory is not None:
+            for entry in entry_points(group=REPORTERS):
+                entry.load()(self.stream, self._directory)
+
+    def _has_failed_enough(self) -> bool:
+        """Whether ``-x`` or ``--maxfail`` ended the run, which xdist calls an interrupt."""
+        most: int = self._config.getoption("maxfail") or 0
+        return 0 < most <= self._counts[Verdict.FAIL] + self._counts[Verdict.UNKNOWN]
+
+    def _record(self) -> None:
+        path = self._config.getoption("--pin-record")
+        if path:
+            info = subject_of(self._config).info
+            header = RecordingHeader(release=info.release, version=info.version, digest=info.digest)
+            write_recording(Path(path), header, self._recorded)
+
+
+def _case_id(nodeid: str) -> str:
+    """What pytest has in brackets behind the test's name."""
+    return re.sub(r"^.*?\[|\](@[^\]]*)?$", "", nodeid)
+
+
+def _environment(config: pytest.Config) -> dict[str, str]:
+    """What a reader wants to know of where this ran; no host name, no user."""
+    return {
+        "python": platform.python_version(),
+        "kernel": platform.release(),
+        "architecture": platform.machine(),
+        "cpus of the host": str(os.cpu_count() or 0),
+        "pinproof": version("pinproof"),
+        "judged by release": release_of(config),
+        "options": json.dumps(
+            {
+                "machine": config.getoption("--pin-machine"),
+                "level": config.getoption("--pin-level"),
+                "keyword": config.getoption("-k"),
+            }
+        ),
+    }

@@ -1,0 +1,76 @@
+"""The subject of a run inside pytest, and the release by which it is judged."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+import pytest
+
+from conformance.progress import now_and_then
+from conformance.smoke import smoke
+from conformance.subject import CountsTrips, Subject, SubjectNotRestored
+from conformance.subjects import open_subject
+from conformance.subjects.reference import ReferenceSubject
+from reference.releases import Release
+from topologies.errors import one_line
+
+NOT_RESTORED: Final = "pinproof-not-restored"
+SUBJECT_KEY: Final = pytest.StashKey[Subject]()
+
+
+def subject_of(config: pytest.Config) -> Subject:
+    """The subject of this run, opened once in each process, and tried once in all."""
+    if SUBJECT_KEY not in config.stash:
+        subject = open_subject(config.getoption("--pin-subject"), progress=say(config))
+        if isinstance(subject, ReferenceSubject) and subject.info.name == "reference":
+            # The model is of any release: of the one that is asked for.
+            subject = subject.of(_judged_by(config, subject))
+        config.stash[SUBJECT_KEY] = subject
+        if not config.getoption("--pin-no-smoke") and not hasattr(config, "workerinput"):
+            smoke(subject)
+    return config.stash[SUBJECT_KEY]
+
+
+def say(config: pytest.Config) -> Callable[[str], None]:
+    """Writes a line between those of pytest, at most every so often."""
+    reporter = config.pluginmanager.get_plugin("terminalreporter")
+
+    def tell(stage: str) -> None:
+        if reporter is not None:
+            reporter.write_line(f"pinproof: {one_line(stage)}")
+
+    return now_and_then(tell)
+
+
+def release_of(config: pytest.Config) -> str:
+    """The release by whose behaviour the run judges, with the overrides that were given. Raises
+    ``ValueError`` for what is no release or behaviour."""
+    return _judged_by(config, subject_of(config))
+
+
+def _judged_by(config: pytest.Config, subject: Subject) -> str:
+    base = config.getoption("--pin-release") or subject.info.release
+    return str(Release.parse(base).overridden(*config.getoption("--pin-behaviour")))
+
+
+def close_subject(config: pytest.Config) -> str:
+    """Close the subject of this process. What it could not leave as it was, in words; ``""``."""
+    if SUBJECT_KEY in config.stash:
+        try:
+            config.stash[SUBJECT_KEY].close()
+        except SubjectNotRestored as error:
+            return str(error)
+    return ""
+
+
+def round_trips(config: pytest.Config) -> list[str]:
+    """Of a subject that counts its round trips: how many there were, by node."""
+    subject: object = config.stash.get(SUBJECT_KEY, None)
+    if not isinstance(subject, CountsTrips):
+        return []
+    return [
+        f"{name}: {count} round trips in {scenarios} scenarios, {count / scenarios:.1f} each"
+        for name, (scenarios, count) in subject.trips.items()
+        if scenarios
+    ]

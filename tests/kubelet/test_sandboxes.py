@@ -1,0 +1,153 @@
+"""Sandboxes are made one ahead, end while the next one is used, and are all gone in the end."""
+
+from __future__ import annotations
+
+import os
+import select
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from conformance.subject import SubjectNotRestored, SubjectSetupError
+from conformance.subjects import open_subject
+from conformance.subjects.kubelet.bell import Bell
+from conformance.subjects.kubelet.sandbox import Sandbox
+from conformance.subjects.kubelet.sandboxes import Sandboxes
+from reference.steps import KubeletConfig
+from topologies import machine
+
+POSER = """
+import sys
+if sys.argv[1:] == ["--version"]:
+    print("Kubernetes v1.36.4"); sys.exit()
+"""
+
+
+class Made:
+    """Makes sandboxes, and keeps them for the test."""
+
+    def __init__(self) -> None:
+        self.all: list[Sandbox] = []
+
+    def __call__(self) -> Sandbox:
+        self.all.append(Sandbox(Bell()))
+        return self.all[-1]
+
+
+@pytest.fixture
+def made() -> Made:
+    maker = Made()
+    one = maker()
+    try:
+        one.await_birth()
+    except SubjectSetupError as error:
+        pytest.skip(f"NO SANDBOX ON THIS MACHINE: {error}")
+    one.close()
+    maker.all.clear()
+    return maker
+
+
+@pytest.fixture
+def ahead(made: Made) -> Iterator[Sandboxes]:
+    sandboxes = Sandboxes(made, ahead=True)
+    yield sandboxes
+    sandboxes.close()
+
+
+def is_there(sandbox: Sandbox) -> bool:
+    """Whether the sandbox's outer process is there, which ends last."""
+    return Path(f"/proc/{sandbox.pid}").exists()
+
+
+def test_one_is_made_ahead_and_none_is_used_twice(ahead: Sandboxes, made: Made) -> None:
+    first = ahead.take()
+    assert len(made.all) == 2
+    second = ahead.take()
+    assert [first, second] == made.all[:2]
+    assert len(made.all) == 3
+
+
+def test_at_most_one_is_ending(ahead: Sandboxes, made: Made) -> None:
+    first, second = ahead.take(), ahead.take()
+    outer = os.pidfd_open(first.pid)
+    ahead.give_back(first)
+    assert select.select([outer], [], [], 30)[0], "it was told to end"
+    os.close(outer)
+    ahead.give_back(second)
+    assert not is_there(first)
+    ahead.close()
+    assert not any(map(is_there, made.all))
+
+
+def test_one_by_one_there_is_no_spare_and_what_is_given_back_is_gone(made: Made) -> None:
+    sandboxes = Sandboxes(made, ahead=False)
+    first = sandboxes.take()
+    assert made.all == [first]
+    sandboxes.give_back(first)
+    assert not is_there(first)
+    sandboxes.close()
+
+
+def test_what_was_not_given_back_ends_with_the_rest(ahead: Sandboxes, made: Made) -> None:
+    ahead.take()
+    ahead.close()
+    ahead.close()
+    assert len(made.all) == 2
+    assert not any(map(is_there, made.all))
+
+
+def test_a_spare_that_cannot_be_made_is_no_matter_of_the_one_before(
+    made: Made, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse() -> Sandbox:
+        if made.all:
+            raise SubjectSetupError("no more processes")
+        return made()
+
+    sandboxes = Sandboxes(refuse, ahead=True)
+    sandboxes.give_back(sandboxes.take())
+    with pytest.raises(SubjectSetupError, match="no more processes"):
+        sandboxes.take()
+    sandboxes.close()
+
+
+def test_a_failure_while_one_ends_is_reported(
+    ahead: Sandboxes, made: Made, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = ahead.take(), ahead.take()
+    close = first.close
+
+    def fail() -> None:
+        close()
+        raise OSError("it stays")
+
+    monkeypatch.setattr(first, "close", fail)
+    ahead.give_back(first)
+    ahead.give_back(second)
+    with pytest.raises(SubjectNotRestored, match="a sandbox could not be ended: it stays"):
+        ahead.close()
+    assert not any(map(is_there, made.all))
+
+
+def test_a_run_makes_sandboxes_ahead(made: Made, tmp_path: Path) -> None:
+    """And a subject that is closed leaves none, with or without its nodes closed before."""
+    kubelet = tmp_path / "kubelet"
+    kubelet.write_text(f"#!{sys.executable} -IS\n{POSER}")
+    kubelet.chmod(0o755)
+    subject = open_subject(f"kubelet:{kubelet}")
+    before = children()
+    subject.node(machine("1s-1n-4c-smt1"), KubeletConfig(), machines=machine)
+    assert len(children() - before) == 2
+    subject.close()
+    assert children() == before
+
+
+def children() -> set[str]:
+    """The processes that this one has started."""
+    return {
+        child
+        for task in Path("/proc/self/task").iterdir()
+        for child in (task / "children").read_text().split()
+    }

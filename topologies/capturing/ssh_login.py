@@ -1,0 +1,86 @@
+"""Logging in at a host over SSH, and what is said where that fails.
+
+What belongs here: one login with strict host keys, and the words for its errors. What never does:
+what runs on the host, and which hosts lie in between.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from topologies.capturing import hostkeys
+from topologies.capturing.errors import CaptureError
+
+if TYPE_CHECKING:
+    import paramiko
+
+
+class Host(hostkeys.Named, Protocol):
+    """Where to log in: ``user`` is ``None`` for that of the process."""
+
+    @property
+    def host(self) -> str: ...
+    @property
+    def user(self) -> str | None: ...
+    @property
+    def port(self) -> int: ...
+
+
+def log_in(
+    client: paramiko.SSHClient,
+    address: Host,
+    *,
+    known_hosts: Path,
+    accept_new: bool,
+    keys: Sequence[Path] = (),
+    patience: float,
+    through: paramiko.Channel | None = None,
+) -> None:
+    """Connect ``client``. Without ``keys`` those of the agent and of ``~/.ssh`` are tried.
+    ``patience`` bounds each part of the login, in seconds. ``through`` is a channel that leads to
+    the host. Raises what :func:`named_errors` gives a name."""
+    # Without a handler, what paramiko's thread logs of a torn connection would go to stderr.
+    logging.getLogger("paramiko").addHandler(logging.NullHandler())
+    if known_hosts.exists():
+        client.load_host_keys(str(known_hosts))
+    client.set_missing_host_key_policy(hostkeys.policy(address, known_hosts, accept_new))
+    client.connect(
+        address.host,
+        port=address.port,
+        username=address.user,
+        # A list is fine with paramiko, not with its stubs.
+        key_filename=[str(path) for path in keys] or None,  # type: ignore[arg-type]
+        allow_agent=not keys,
+        look_for_keys=not keys,
+        timeout=patience,
+        banner_timeout=patience,
+        auth_timeout=patience,
+        channel_timeout=patience,
+        sock=through,
+    )
+
+
+@contextmanager
+def named_errors(address: hostkeys.Named, known_hosts: Path) -> Iterator[None]:
+    """Whatever fails of a connection becomes a :class:`CaptureError` with one reason; where the
+    host key does, its subclass :class:`HostKeyError`."""
+    import paramiko
+
+    where = str(address)
+    try:
+        yield
+    except paramiko.BadHostKeyException as error:
+        raise hostkeys.changed(address, known_hosts, error.key) from None
+    except paramiko.AuthenticationException as error:
+        raise CaptureError(where, f"authentication failed: {error}") from error
+    except paramiko.SSHException as error:
+        raise CaptureError(where, str(error) or type(error).__name__) from error
+    except TimeoutError as error:
+        raise CaptureError(where, "no answer in time") from error
+    except (OSError, EOFError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
+        raise CaptureError(where, reason) from error
