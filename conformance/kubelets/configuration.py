@@ -123,11 +123,7 @@ def arguments(release: Minor, binary: str) -> list[str]:
         f"--cert-dir={CERTIFICATES}",
         "--v=2",
     ]
-    for name, flag in releases.FLAG_BEFORE.items():
-        if release < releases.FIELD_SINCE[name]:
-            argv.append(f"{flag}=unix://{CRI_SOCKET}")
-    if release <= releases.REMOTE_FLAG_UNTIL:
-        argv.append("--container-runtime=remote")
+    argv += releases.runtime_flags(release, f"unix://{CRI_SOCKET}")
     if releases.asks_for_docker(release):
         argv.append(f"--docker=unix://{DOCKER_SOCKET}")
     return argv

@@ -115,3 +115,14 @@ _VBOM: Final = ("vbom.ml/util => github.com/fvbommel/util v0.0.0-20160121211510-
 MOVED_MODULES: Final = {Minor(1, 17): _VBOM, Minor(1, 18): _VBOM, Minor(1, 19): _VBOM}
 #: Up to here a dependency reaches into Go's runtime by name, which today's linker refuses.
 UNCHECKED_LINKNAMES_UNTIL: Final = Minor(1, 20)
+
+
+def runtime_flags(release: Minor, endpoint: str) -> list[str]:
+    """The flags that name the container runtime at ``endpoint``, as far as the release has no
+    setting for it."""
+    flags = [
+        f"{flag}={endpoint}" for name, flag in FLAG_BEFORE.items() if release < FIELD_SINCE[name]
+    ]
+    if release <= REMOTE_FLAG_UNTIL:
+        flags.append("--container-runtime=remote")
+    return flags

@@ -168,11 +168,7 @@ def file_text(settings: Mapping[str, Any]) -> str:
 def unit_text(release: Minor, node_name: str) -> str:
     """The systemd unit that starts this release."""
     words = [BINARY, f"--config={CONFIG}", f"--hostname-override={node_name}"]
-    for name, flag in releases.FLAG_BEFORE.items():
-        if release < releases.FIELD_SINCE[name]:
-            words.append(f"{flag}={_ENDPOINT}")
-    if release <= releases.REMOTE_FLAG_UNTIL:
-        words.append("--container-runtime=remote")
+    words += releases.runtime_flags(release, _ENDPOINT)
     return _UNIT.format(command=" ".join(words))
 
 
