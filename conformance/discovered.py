@@ -10,7 +10,8 @@ from collections.abc import Mapping
 
 from conformance.subject import SubjectInfo, SubjectUsageError
 from reference import Architecture, CPUSet, CPUTopology, DiscoveryError, MachineInfo, discover
-from reference.releases import AnyRelease
+from reference.behaviours import Behaviour
+from reference.releases import AnyRelease, has
 from topologies import Machine, MachineError, Tree
 from topologies.boxes import Beside
 from topologies.cpulist import ids
@@ -82,3 +83,19 @@ def first_core(topology: CPUTopology) -> CPUSet:
     """The physical core of the lowest CPU, which is reserved where nothing else is said; empty
     where the machine shows no CPU."""
     return topology.with_siblings(CPUSet([*topology.details][:1]))
+
+
+def contradiction(machine: Machine, topology: CPUTopology, *, release: AnyRelease) -> str:
+    """Why nothing can be told of this release on the machine, or ``""``: before 1.19 a kubelet reads
+    ``/proc/cpuinfo``, and in a capture that may list CPUs which sysfs says are offline."""
+    if has(release, Behaviour.SYSFS_TOPOLOGY):
+        return ""
+    try:
+        extra = set(topology.details) - set(ids(online_cpus(machine.tree)))
+    except MachineError:
+        return ""
+    if not extra:
+        return ""
+    return (
+        f"needs a machine that agrees with itself: /proc/cpuinfo lists offline CPUs {CPUSet(extra)}"
+    )

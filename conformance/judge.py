@@ -10,7 +10,7 @@ from weakref import WeakKeyDictionary
 
 import msgspec.structs
 
-from conformance.discovered import architecture_of, topology_of
+from conformance.discovered import architecture_of, contradiction, topology_of
 from conformance.explain import Story, explanation, replay_command, untold
 from conformance.lockstep import (
     CouldNotTell,
@@ -67,6 +67,7 @@ def judge(case: Case, subject: Subject, *, oracle: OracleMaker, release: str) ->
         result = _result(case, subject, None, Verdict.SKIP, f"the kubelet would not start: {error}")
         return Judgement(result)
     reason = inapplicable(case.scenario, topology, subject, release)
+    reason = reason or contradiction(case.machine, topology, release=release)
     if reason:
         skipped = _result(case, subject, topology, Verdict.SKIP, reason)
         return Judgement(_with(skipped, unable=reason == _unable(case.scenario, subject)))

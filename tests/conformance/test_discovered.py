@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
+
 import topologies
 from conformance import discovered
-from conformance.discovered import info_of, topology_of
+from conformance.discovered import contradiction, info_of, topology_of
 from reference import NEWEST
 
 
@@ -18,3 +20,16 @@ def test_a_topology_is_made_once() -> None:
 def test_every_machine_of_the_catalogue_is_remembered() -> None:
     """With one more of each, which a scenario made by taking a CPU offline."""
     assert 2 * len(topologies.entry_names()) <= discovered._KEPT
+
+
+@pytest.mark.parametrize(("release", "told"), [("1.18", True), ("1.20", False), ("1.36", False)])
+def test_a_machine_that_contradicts_itself_is_not_judged_by_releases_that_read_cpuinfo(
+    release: str, told: bool
+) -> None:
+    """The capture's ``/proc/cpuinfo`` lists CPUs 0-3 and 21-23, which sysfs says are offline."""
+    odd = topologies.machine("2s-2n-24c-smt1-off0-3,21-23-xeon-e5-2680v3")
+    reason = contradiction(odd, topology_of(odd, release=release), release=release)
+    assert reason.endswith("lists offline CPUs 0-3,21-23") is told
+    assert bool(reason) is told
+    usual = topologies.machine("2s-2n-8c-smt2")
+    assert contradiction(usual, topology_of(usual, release=release), release=release) == ""

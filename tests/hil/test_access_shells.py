@@ -225,7 +225,7 @@ def test_a_wrong_key_is_refused(server: OwnSshd, address: NodeAddress) -> None:
 
 
 def test_a_key_that_is_not_there_is_wrong_usage(address: NodeAddress, tmp_path: Path) -> None:
-    with pytest.raises(NodeUsageError, match="identity: there is not a file"):
+    with pytest.raises(NodeUsageError, match="identity: there is no file"):
         connect(dataclasses.replace(address, identity=(tmp_path / "absent",)))
 
 
