@@ -86,7 +86,7 @@ def first_core(topology: CPUTopology) -> CPUSet:
 
 
 def contradiction(machine: Machine, topology: CPUTopology, *, release: AnyRelease) -> str:
-    """Why nothing can be told of this release on the machine, or ``""``: before 1.19 a kubelet reads
+    """Why this release cannot be judged on the machine, or ``""``: before 1.19 a kubelet reads
     ``/proc/cpuinfo``, and in a capture that may list CPUs which sysfs says are offline."""
     if has(release, Behaviour.SYSFS_TOPOLOGY):
         return ""
