@@ -5,7 +5,9 @@ What belongs here: questions about a CPU topology. What never does: a scenario.
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
+from functools import lru_cache
 
 from conformance.discovered import first_core
 from reference import CPUTopology
@@ -65,12 +67,11 @@ class Needs:
         return ""
 
 
-def _sizes(topology: CPUTopology, level: int) -> list[int]:
-    """How many CPUs each NUMA node (0), socket (1) or core (2) has."""
-    counts: dict[int, int] = {}
-    for row in topology.details.values():
-        counts[row[level]] = counts.get(row[level], 0) + 1
-    return list(counts.values())
+@lru_cache(maxsize=1024)
+def _sizes(topology: CPUTopology, level: int) -> frozenset[int]:
+    """The numbers of CPUs that NUMA nodes (0), sockets (1) or cores (2) have. Remembered, because
+    every scenario asks on every machine."""
+    return frozenset(Counter(row[level] for row in topology.details.values()).values())
 
 
 def _free(topology: CPUTopology) -> int:
@@ -103,8 +104,8 @@ def _caches_in_nodes(topology: CPUTopology) -> bool:
 
 def has_uneven_cores(topology: CPUTopology) -> bool:
     """Whether physical cores have different numbers of CPUs."""
-    return len(set(_sizes(topology, 2))) > 1
+    return len(_sizes(topology, 2)) > 1
 
 
 def _even(topology: CPUTopology) -> bool:
-    return all(len(set(_sizes(topology, level))) == 1 for level in (0, 1, 2))
+    return all(len(_sizes(topology, level)) == 1 for level in (0, 1, 2))
