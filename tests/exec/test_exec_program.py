@@ -211,7 +211,7 @@ def test_nothing_outlives_a_runner_that_was_killed(wrong: str) -> None:
     ("command", "said"),
     [
         ("", "takes a command, or a release such as 1.36"),
-        ("/no/such/program", "/no/such/program: nothing that can be executed"),
+        ("/no/such/program", "/no/such/program: neither a program nor a release"),
         ("'unbalanced", "No closing quotation"),
         ("1.21", "1.22 is the oldest"),
     ],
