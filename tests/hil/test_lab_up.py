@@ -367,7 +367,7 @@ def test_a_snapshot_that_does_not_load_is_made_again(
     heard: list[str] = []
     _, (node,) = lab.up(_with(wish, fresh=False), lambda _, stage: heard.append(stage))
     assert made == ["snapshot", "snapshot"]
-    assert any("made anew: node1: unknown section" in stage for stage in heard)
+    assert any("made again: node1: unknown section" in stage for stage in heard)
     assert node.state is State.UP
     assert (node.folder / "payload.tar").stat().st_nlink == 2
     assert [path.name for path in lab.clean()] == []
