@@ -74,6 +74,13 @@ def test_a_kubelet_starts_on_the_machine_it_is_given(make_node: Make) -> None:
     assert (view.pods, view.assignments, view.cpusets) == ({}, {}, {})
 
 
+def test_a_kubelet_finds_its_folder_shared(make_node: Make) -> None:
+    """Else it mounts the folder on itself while it makes a socket there, and may end of that."""
+    mounts = Path("/proc", str(make_node().sandbox.pid), "mountinfo").read_text().splitlines()
+    (of_folder,) = (line for line in mounts if line.split()[4] == "/var/lib/kubelet")
+    assert " shared:" in of_folder
+
+
 def test_starting_a_running_kubelet_is_nothing(make_node: Make) -> None:
     node = make_node()
     node.do(Start())
