@@ -6,7 +6,12 @@ from conformance.lockstep import LockstepNode
 from conformance.needs import Needs
 from conformance.pods import best_effort, guaranteed
 from conformance.scenario import scenario
-from conformance.scenarios.sources import NONE_POLICY, RESERVED_CPUS, TASK_PAGE
+from conformance.scenarios.sources import (
+    EXPLICIT_OVER_AMOUNTS,
+    NONE_POLICY,
+    RESERVED_CPUS,
+    TASK_PAGE,
+)
 from conformance.subject import Capability
 from reference import CPUSet
 from reference.steps import KubeletConfig
@@ -115,3 +120,73 @@ def unknown_policy_is_refused(node: LockstepNode) -> None:
     """A typing error must not become the none policy."""
     node.boot(KubeletConfig(policy="statik", reserved_system_cpus=node.reserved))
     node.promise_refusal('unknown policy: "statik"')
+
+
+@scenario(
+    "config/reserved-amounts-are-kept",
+    "A request that leaves fewer CPUs than were reserved by amount is rejected",
+    TASK_PAGE,
+    since="1.18",
+    needs=Needs(free=2),
+)
+def reserved_amounts_are_kept(node: LockstepNode) -> None:
+    """600m for the system and 500m for Kubernetes make two CPUs, so one CPU more than the rest is
+    too much."""
+    node.boot(KubeletConfig(system_reserved="600m", kube_reserved="500m"))
+    whole = node.view.shared_pool
+    node.apply(guaranteed("a", len(node.cpus) - 1))
+    node.promise_cpus("The pod gets no CPU", "exclusive CPUs a/c", CPUSet(), node.taken("a"))
+    node.promise_cpus("The pool is whole", "shared pool", whole, node.view.shared_pool)
+
+
+@scenario(
+    "config/kube-reserved-counts",
+    "An amount reserved for Kubernetes alone is reserved, rounded up to whole CPUs",
+    TASK_PAGE,
+    since="1.18",
+    needs=Needs(free=2),
+)
+def kube_reserved_counts(node: LockstepNode) -> None:
+    """1001m reserve two CPUs."""
+    node.boot(KubeletConfig(kube_reserved="1001m"))
+    node.apply(guaranteed("a", len(node.cpus) - 1))
+    node.promise_cpus("Two CPUs are kept", "exclusive CPUs a/c", CPUSet(), node.taken("a"))
+    node.pass_admission()
+    node.apply(guaranteed("b", len(node.cpus) - 2))
+    left = len(node.view.shared_pool)
+    node.promise_equal("Two are left in the pool", "size of the pool", 2, left)
+
+
+@scenario(
+    "config/list-wins-over-amounts",
+    "Where CPUs are reserved by list and by amount, the list alone counts",
+    EXPLICIT_OVER_AMOUNTS,
+    since="1.17",
+    needs=Needs(free=2, even=True),
+)
+def list_wins_over_amounts(node: LockstepNode) -> None:
+    """The amounts would reserve a CPU more."""
+    reserved = CPUSet([max(node.reservable)])
+    node.boot(
+        KubeletConfig(reserved_system_cpus=reserved, system_reserved="1", kube_reserved="1")
+    )  # fmt: skip
+    node.apply(guaranteed("a", len(node.cpus) - 1))
+    node.promise_cpus(
+        "Just the listed CPU stays in the pool", "shared pool", reserved, node.view.shared_pool
+    )
+
+
+@scenario(
+    "config/reservation-larger-than-the-machine-is-refused",
+    "A reservation of more CPUs than the machine has keeps the kubelet from starting",
+    TASK_PAGE,
+    since="1.18",
+    capabilities=[Capability.START_ERROR],
+)
+def reservation_larger_than_the_machine(node: LockstepNode) -> None:
+    """By one CPU."""
+    node.boot(KubeletConfig(system_reserved=str(len(node.cpus) + 1)))
+    node.promise_refusal(
+        "[cpumanager] unable to reserve the required amount of CPUs "
+        f"(size of  did not equal {len(node.cpus) + 1})"
+    )

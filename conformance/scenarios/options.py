@@ -1,12 +1,7 @@
-"""The static policy's options: what each promises, and which the kubelet refuses.
-
-The gate for alpha options is on wherever an option was alpha in some release; a stable option does
-not mind it.
-"""
+"""The static policy's options: what each promises, and which the kubelet refuses."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
@@ -16,6 +11,7 @@ from conformance.needs import Needs
 from conformance.pods import best_effort, guaranteed
 from conformance.results import Difference
 from conformance.scenario import Level, scenario
+from conformance.scenarios.optional import NO_GATES, promise_whole_cores, with_options
 from conformance.scenarios.sources import (
     ACROSS_CORES,
     ACROSS_NUMA,
@@ -23,38 +19,19 @@ from conformance.scenarios.sources import (
     EMPTY_POOL,
     ENDLESS_SEARCH,
     FULL_PCPUS,
+    SMT_AFTER_RESTART,
     STRICT,
     UNCORE_CACHE,
 )
 from conformance.subject import Capability
 from reference import CPUSet
-from reference.behaviours import Behaviour
-from reference.steps import KubeletConfig
-from reference.view import Phase
+from reference.view import Phase, PodView
 
-_ALPHA: Final = {"CPUManagerPolicyAlphaOptions": True}
-_OPTIONS_AT_ALL: Final = {"CPUManagerPolicyOptions": True}
 _NO_BETA: Final = {"CPUManagerPolicyBetaOptions": False}
-_NO_GATES: Final[Mapping[str, bool]] = {}
 
 #: Three whole cores in every NUMA node let two nodes share what one cannot give, though a core of
 #: one of them is reserved.
 _SHARED_BY_TWO: Final = Needs(numa_nodes=2, numa_cores=3, even=True)
-
-
-def _with(
-    node: LockstepNode,
-    *options: str,
-    value: str = "true",
-    gates: Mapping[str, bool] = _ALPHA,
-    reserved: CPUSet | None = None,
-) -> KubeletConfig:
-    if not node.release_has(Behaviour.OPTIONS_GATE_ON):
-        gates = {**_OPTIONS_AT_ALL, **gates}
-    config = replace(
-        node.config, policy_options=dict.fromkeys(options, value), feature_gates=dict(gates)
-    )
-    return config if reserved is None else replace(config, reserved_system_cpus=reserved)
 
 
 def _promise_smt_error(node: LockstepNode, pod: str, text: str) -> None:
@@ -93,15 +70,6 @@ def _promise_even(node: LockstepNode, cpus: CPUSet) -> None:
     )
 
 
-def _promise_whole_cores(node: LockstepNode, cpus: CPUSet) -> None:
-    node.promise_cpus(
-        "No core is shared with anybody else",
-        "CPUs of the cores touched",
-        node.topology.with_siblings(cpus),
-        cpus,
-    )
-
-
 # -- full-pcpus-only -----------------------------------------------------------------------------
 
 
@@ -116,7 +84,7 @@ def _promise_whole_cores(node: LockstepNode, cpus: CPUSet) -> None:
 def full_pcpus_odd_is_rejected(node: LockstepNode) -> None:
     """One thread alone would leave its sibling to a noisy neighbour."""
     per_core = node.topology.cpus_per_core
-    node.boot(_with(node, "full-pcpus-only", gates=_NO_GATES))
+    node.boot(with_options(node, "full-pcpus-only", gates=NO_GATES))
     node.apply(guaranteed("a", 1))
     _promise_smt_error(
         node,
@@ -135,11 +103,11 @@ def full_pcpus_odd_is_rejected(node: LockstepNode) -> None:
 def full_pcpus_gives_whole_cores(node: LockstepNode) -> None:
     """The sibling of a single reserved CPU is free, and still no part of a request."""
     node.boot(
-        _with(node, "full-pcpus-only", gates=_NO_GATES, reserved=CPUSet([min(node.cpus)]))
+        with_options(node, "full-pcpus-only", gates=NO_GATES, reserved=CPUSet([min(node.cpus)]))
     )  # fmt: skip
     for name in ("a", "b"):
         node.apply(guaranteed(name, node.topology.cpus_per_core))
-        _promise_whole_cores(node, node.taken(name))
+        promise_whole_cores(node, node.taken(name))
         node.promise_equal(
             "The pod has a core", f"size of {name}/c", node.topology.cpus_per_core,
             len(node.taken(name)),
@@ -159,7 +127,7 @@ def full_pcpus_splits_no_core(node: LockstepNode) -> None:
     per_core = node.topology.cpus_per_core
     cores = list(node.topology.core_masks.values())[:2]
     reserved = CPUSet(min(CPUSet.of_mask(core)) for core in cores)
-    node.boot(_with(node, "full-pcpus-only", gates=_NO_GATES, reserved=reserved))
+    node.boot(with_options(node, "full-pcpus-only", gates=NO_GATES, reserved=reserved))
     free = len(node.cpus) - 2 * per_core
     request = free + per_core
     node.apply(guaranteed("a", request))
@@ -171,7 +139,52 @@ def full_pcpus_splits_no_core(node: LockstepNode) -> None:
     )
     status = node.apply(guaranteed("b", free))
     node.promise_equal("What is left is given", "phase of pod b", Phase.RUNNING, status.phase)
-    _promise_whole_cores(node, node.taken("b"))
+    promise_whole_cores(node, node.taken("b"))
+
+
+@scenario(
+    "options/full-pcpus-restart-refuses-what-runs",
+    "Under full-pcpus-only a full node's pods are refused after a restart of the kubelet",
+    SMT_AFTER_RESTART,
+    level=Level.EXTENDED,
+    since="1.27",
+    until="1.36",
+    needs=Needs(smt=2, cores=3, even=True),
+    capabilities=[Capability.REJECTIONS, Capability.RESTART],
+)
+def full_pcpus_restart_refuses_what_runs(node: LockstepNode) -> None:
+    """A known defect: the kubelet asks for as many free CPUs once more as the pod already holds.
+    It ends containers that ran."""
+    for name in _fill_and_restart(node):
+        status = node.view.pods.get(name, PodView(Phase.PENDING))
+        node.promise_equal("It is rejected", f"phase of {name}", Phase.REJECTED, status.phase)
+        node.promise_equal("with its reason", "reason", "SMTAlignmentError", status.reason)
+
+
+@scenario(
+    "options/full-pcpus-restart-keeps-what-runs",
+    "Under full-pcpus-only a full node's pods keep their CPUs over a restart of the kubelet",
+    SMT_AFTER_RESTART,
+    since="1.37",
+    needs=Needs(smt=2, cores=3, even=True),
+    capabilities=[Capability.RESTART, Capability.CPUSETS],
+)
+def full_pcpus_restart_keeps_what_runs(node: LockstepNode) -> None:
+    """What a container holds needs no free CPUs."""
+    for name, held in _fill_and_restart(node).items():
+        node.promise_cpus("Its entry is as before", f"CPUs of {name}/c", held, node.taken(name))
+        node.promise_cpus("It never moved", f"cpuset {name}/c", held, node.cpuset(name))
+
+
+def _fill_and_restart(node: LockstepNode) -> dict[str, CPUSet]:
+    """Fill the node with two pods of whole cores, and start the kubelet again; what they held."""
+    node.boot(with_options(node, "full-pcpus-only", gates=NO_GATES))
+    node.apply(guaranteed("a", node.topology.cpus_per_core))
+    node.apply(guaranteed("b", len(node.free)))
+    held = {name: node.taken(name) for name in ("a", "b")}
+    node.kill()
+    node.start()
+    return held
 
 
 # -- distribute-cpus-across-numa -----------------------------------------------------------------
@@ -186,7 +199,7 @@ def full_pcpus_splits_no_core(node: LockstepNode) -> None:
 )
 def numa_distribution_is_even(node: LockstepNode) -> None:
     """Rather than filling one and taking the rest from the other."""
-    node.boot(_with(node, "distribute-cpus-across-numa"))
+    node.boot(with_options(node, "distribute-cpus-across-numa"))
     node.apply(guaranteed("a", _shared_by_two(node)))
     _promise_even(node, node.taken("a"))
 
@@ -200,10 +213,10 @@ def numa_distribution_is_even(node: LockstepNode) -> None:
 )
 def numa_distribution_of_whole_cores(node: LockstepNode) -> None:
     """Both options together: half of each node, and no core shared."""
-    node.boot(_with(node, "distribute-cpus-across-numa", "full-pcpus-only"))
+    node.boot(with_options(node, "distribute-cpus-across-numa", "full-pcpus-only"))
     node.apply(guaranteed("a", _shared_by_two(node)))
     _promise_even(node, node.taken("a"))
-    _promise_whole_cores(node, node.taken("a"))
+    promise_whole_cores(node, node.taken("a"))
 
 
 #: One thread of each of four cores of :data:`_INTERLEAVED`, in NUMA nodes of two sockets.
@@ -227,13 +240,13 @@ def numa_distribution_may_hang(node: LockstepNode) -> None:
     whole cores without a reserved CPU."""
     node.expect_hang()
     options = ("distribute-cpus-across-numa", "full-pcpus-only")
-    node.boot(_with(node, *options, reserved=_HALF_CORES))
+    node.boot(with_options(node, *options, reserved=_HALF_CORES))
     node.apply(guaranteed("small", "1500m"))
     node.apply(guaranteed("large", 70))
     if not node.hangs:
         large = node.taken("large")
         node.promise_equal("As many as requested", "size of large/c", 70, len(large))
-        _promise_whole_cores(node, large)
+        promise_whole_cores(node, large)
         return
     node.kill()
     node.delete("large")
@@ -255,7 +268,7 @@ def numa_distribution_may_hang(node: LockstepNode) -> None:
 def across_cores_takes_one_thread_each(node: LockstepNode) -> None:
     """The kubelet goes by CPU numbers, so it is stated for machines that number the first thread
     of every core before the second of any."""
-    node.boot(_with(node, "distribute-cpus-across-cores"))
+    node.boot(with_options(node, "distribute-cpus-across-cores"))
     sockets = len(node.topology.socket_masks)
     # The first socket has a core less; a whole NUMA node or socket would be taken as such.
     request = max(1, node.topology.num_cores // max(node.topology.num_numa_nodes, sockets) - 1)
@@ -277,7 +290,7 @@ def across_cores_takes_one_thread_each(node: LockstepNode) -> None:
 def uncore_alignment(node: LockstepNode) -> None:
     """A whole cache's worth while the first cache is partly reserved, and then a core's."""
     topology = node.topology
-    node.boot(_with(node, "prefer-align-cpus-by-uncorecache"))
+    node.boot(with_options(node, "prefer-align-cpus-by-uncorecache"))
     for name, request in (("a", topology.cpus_per_uncore), ("b", topology.cpus_per_core)):
         node.apply(guaranteed(name, request))
         caches = {topology.details[cpu].uncore for cpu in node.taken(name)}
@@ -305,7 +318,7 @@ def uncore_alignment(node: LockstepNode) -> None:
 )
 def strict_keeps_shared_containers_off(node: LockstepNode) -> None:
     """Shared containers run on what is neither reserved nor exclusive."""
-    node.boot(_with(node, "strict-cpu-reservation"))
+    node.boot(with_options(node, "strict-cpu-reservation"))
     rule = "The shared container is off the reserved CPUs"
     node.apply(best_effort("shared"))
     node.promise_cpus(rule, "cpuset shared/c", node.cpus - node.reserved, node.cpuset("shared"))
@@ -325,7 +338,7 @@ def strict_keeps_shared_containers_off(node: LockstepNode) -> None:
 )
 def strict_starts_again(node: LockstepNode) -> None:
     """The CPUs that the file leaves out are the reserved ones, and nothing has changed."""
-    node.boot(_with(node, "strict-cpu-reservation"))
+    node.boot(with_options(node, "strict-cpu-reservation"))
     node.apply(guaranteed("a", 1))
     held = node.taken("a")
     node.stop()
@@ -349,7 +362,7 @@ def strict_empties_the_pool(node: LockstepNode) -> None:
     that run then stay on CPUs that are exclusive to another, new ones run without a cpuset, and the
     kubelet does not start again."""
     node.expect_broken(EXCLUSIVE_TO_ONE)
-    node.boot(_with(node, "strict-cpu-reservation"))
+    node.boot(with_options(node, "strict-cpu-reservation"))
     node.apply(best_effort("early"))
     before = node.cpuset("early")
     node.apply(guaranteed("a", len(node.free)))
@@ -378,7 +391,7 @@ def strict_refuses_an_older_file(node: LockstepNode) -> None:
     """The file says that shared containers run on reserved CPUs. Without it the kubelet starts."""
     node.boot()
     node.stop()
-    node.configure(_with(node, "strict-cpu-reservation"))
+    node.configure(with_options(node, "strict-cpu-reservation"))
     node.start()
     node.promise_refusal(
         f'some of strictly reserved cpus: "{node.reserved}" are present in '
@@ -404,7 +417,7 @@ def strict_refuses_an_older_file(node: LockstepNode) -> None:
 )
 def strict_switched_off_refuses_its_file(node: LockstepNode) -> None:
     """To switch it off, the node has to be drained too."""
-    node.boot(_with(node, "strict-cpu-reservation"))
+    node.boot(with_options(node, "strict-cpu-reservation"))
     node.stop()
     node.configure(node.default_config())
     node.start()
@@ -426,7 +439,7 @@ def strict_switched_off_refuses_its_file(node: LockstepNode) -> None:
 )
 def unknown_is_refused(node: LockstepNode) -> None:
     """Otherwise a typing error would leave a node without the option."""
-    node.boot(_with(node, "full-pcpu-only"))
+    node.boot(with_options(node, "full-pcpu-only"))
     node.promise_refusal(
         'new static policy error: unknown CPU Manager Policy option: "full-pcpu-only"'
     )
@@ -441,7 +454,7 @@ def unknown_is_refused(node: LockstepNode) -> None:
 )
 def alpha_needs_its_gate(node: LockstepNode) -> None:
     """Even where the option is only named, to say that it is off."""
-    node.boot(_with(node, "align-by-socket", value="false", gates=_NO_GATES))
+    node.boot(with_options(node, "align-by-socket", value="false", gates=NO_GATES))
     node.promise_refusal(
         "new static policy error: CPU Manager Policy Alpha-level Options not enabled, "
         'but option "align-by-socket" provided',
@@ -457,7 +470,7 @@ def alpha_needs_its_gate(node: LockstepNode) -> None:
 )
 def beta_needs_its_gate(node: LockstepNode) -> None:
     """The gate is on unless it is switched off."""
-    node.boot(_with(node, "distribute-cpus-across-numa", gates=_NO_BETA))
+    node.boot(with_options(node, "distribute-cpus-across-numa", gates=_NO_BETA))
     node.promise_refusal(
         "new static policy error: CPU Manager Policy Beta-level Options not enabled, "
         'but option "distribute-cpus-across-numa" provided',
@@ -473,7 +486,7 @@ def beta_needs_its_gate(node: LockstepNode) -> None:
 )
 def bad_value_is_refused(node: LockstepNode) -> None:
     """“yes” is not one of the twelve words that Go parses as a boolean."""
-    node.boot(_with(node, "full-pcpus-only", value="yes"))
+    node.boot(with_options(node, "full-pcpus-only", value="yes"))
     node.promise_refusal(
         'new static policy error: bad value for option "full-pcpus-only": '
         'strconv.ParseBool: parsing "yes": invalid syntax',
@@ -489,7 +502,7 @@ def bad_value_is_refused(node: LockstepNode) -> None:
 )
 def incompatible_pair_is_refused(node: LockstepNode) -> None:
     """One would break the other's promise."""
-    node.boot(_with(node, "full-pcpus-only", "distribute-cpus-across-cores"))
+    node.boot(with_options(node, "full-pcpus-only", "distribute-cpus-across-cores"))
     node.promise_refusal(
         "new static policy error: static policy options full-pcpus-only and "
         "distribute-cpus-across-cores can not be used at the same time",
@@ -506,7 +519,7 @@ def incompatible_pair_is_refused(node: LockstepNode) -> None:
 )
 def align_by_socket_needs_large_sockets(node: LockstepNode) -> None:
     """There a NUMA node is the larger unit, and alignment by socket would promise less."""
-    node.boot(_with(node, "align-by-socket"))
+    node.boot(with_options(node, "align-by-socket"))
     node.promise_refusal(
         "new static policy error: Align by socket is not compatible with hardware where number "
         "of sockets are more than number of NUMA",
@@ -522,7 +535,7 @@ def align_by_socket_needs_large_sockets(node: LockstepNode) -> None:
 )
 def none_policy_takes_no_options(node: LockstepNode) -> None:
     """An option without effect is an error."""
-    config = _with(node, "full-pcpus-only", gates=_NO_GATES)
+    config = with_options(node, "full-pcpus-only", gates=NO_GATES)
     node.boot(replace(config, policy="none"))
     node.promise_refusal(
         "new none policy error: None policy: received unsupported "

@@ -494,3 +494,26 @@ def limits_alone_are_burstable(node: LockstepNode) -> None:
     _promise_no_exclusive_cpus(node, "a")
     qos = node.view.pods["a"].qos
     node.promise_equal("The pod is Burstable", "QoS class of a", "Burstable", qos)
+
+
+@scenario(
+    "pod-level/unequal-container-shares",
+    "A container whose CPU limit is above its request gets no exclusive CPUs of its pod",
+    POD_LEVEL_MANAGERS,
+    since="1.36",
+    needs=_ROOM,
+    capabilities=[Capability.CPUSETS],
+)
+def unequal_container_shares(node: LockstepNode) -> None:
+    """The pod is Guaranteed by what it asks for as a whole. Only a container that is Guaranteed
+    itself is exclusive."""
+    node.boot(_config(node))
+    unequal = replace(exclusive("side", 1), cpu_limit="2")
+    node.apply(_pod("a", 4, exclusive("main", 2), unequal, _shared("other")))
+    _promise_running(node, "a")
+    main = node.taken("a", "main")
+    node.promise_equal("Two CPUs are exclusive", "CPUs of a/main", 2, len(main))
+    for name in ("side", "other"):
+        rest = node.cpuset("a", name)
+        node.promise_equal("Both share the rest", f"size of cpuset a/{name}", 2, len(rest))
+        node.promise_cpus("They are off the exclusive CPUs", f"a/{name}", CPUSet(), rest & main)

@@ -15,6 +15,7 @@ from conformance.scenarios.sources import (
 )
 from conformance.subject import Capability
 from reference import CPUSet
+from reference.steps import Container, Pod
 from reference.view import Phase
 
 
@@ -160,3 +161,30 @@ def last_admitted_is_freed_late(node: LockstepNode) -> None:
     node.promise_cpus(
         "The next admission returns them", "shared pool", whole, node.view.shared_pool
     )
+
+
+@scenario(
+    "pool/every-shared-container-follows",
+    "All shared containers of a pod follow the shared pool, not the first alone",
+    TASK_PAGE,
+    since="1.9",
+    needs=Needs(free=2),
+    capabilities=[Capability.CPUSETS],
+)
+def every_shared_container_follows(node: LockstepNode) -> None:
+    """Three of one pod, and one beside an exclusive container."""
+    node.boot()
+    names = ("one", "two", "three")
+    node.apply(Pod("shared", tuple(map(Container, names))))
+    node.apply(guaranteed("mixed", 1, "500m"))
+    for step in ("taken", "returned"):
+        if step == "returned":
+            node.delete("mixed")
+            node.pass_admission()
+        for name in names:
+            node.promise_cpus(
+                f"CPUs were {step}, and it runs on the pool",
+                f"cpuset shared/{name}",
+                node.view.shared_pool,
+                node.cpuset("shared", name),
+            )

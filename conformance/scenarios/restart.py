@@ -242,3 +242,54 @@ def ended_container_is_given_cpus_again(node: LockstepNode) -> None:
     node.promise_equal("The app has its CPUs", "number of CPUs of a/main", 2, len(main))
     node.promise_equal("So has who ended", "number of CPUs of a/setup", 2, len(setup))
     node.promise_cpus("Others", "CPUs of both", CPUSet(), setup & main)
+
+
+@scenario(
+    "restart/keeps-assignments-beside-a-gap",
+    "A pod keeps its exclusive CPUs over a restart, though lower ones have become free",
+    KEP,
+    since="1.17",
+    needs=Needs(free=3),
+    capabilities=_RESTART,
+)
+def keeps_assignments_beside_a_gap(node: LockstepNode) -> None:
+    """A kubelet that allocates anew at its start would give the pod the CPUs that a deleted pod
+    has left, and so move a container that runs."""
+    node.boot()
+    node.apply(guaranteed("first", 1))
+    node.apply(guaranteed("a", 1))
+    node.apply(best_effort("shared"))
+    held = node.taken("a")
+    node.delete("first")
+    before = node.view.state_file
+    node.kill()
+    node.start()
+    node.promise_cpus("Its entry is as before", "exclusive CPUs a/c", held, node.taken("a"))
+    node.promise_cpus("The container never moved", "cpuset a/c", held, node.cpuset("a"))
+    node.promise_equal("Nothing was rewritten", "state file", before, node.view.state_file)
+
+
+@scenario(
+    "restart/keeps-several-containers",
+    "All containers of a pod keep their exclusive CPUs over a restart, each its own",
+    KEP,
+    since="1.18",
+    needs=Needs(free=5),
+    capabilities=_RESTART,
+)
+def keeps_several_containers(node: LockstepNode) -> None:
+    """The pod before it is deleted while the kubelet is down."""
+    node.boot()
+    node.apply(guaranteed("first", 1))
+    node.apply(guaranteed("a", 1, "500m", 2))
+    node.apply(best_effort("last"))
+    before = {name: node.taken("a", name) for name in ("c1", "c2", "c3")}
+    node.stop()
+    node.delete("first")
+    node.start()
+    for name, held in before.items():
+        node.promise_cpus("Its CPUs are as before", f"a/{name}", held, node.taken("a", name))
+    node.promise_cpus(
+        "The shared container is on the pool", "cpuset a/c2", node.view.shared_pool,
+        node.cpuset("a", "c2"),
+    )  # fmt: skip

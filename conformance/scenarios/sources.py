@@ -169,3 +169,44 @@ NUMA_LIMIT: Final = Source(
     "KEP-4622, Topology Manager: max-allowable-numa-nodes",
     f"{_KEPS}/4622-topologymanager-max-allowable-numa-nodes",
 )
+
+SMT_AFTER_RESTART: Final = Source(
+    "Issue 129078: under full-pcpus-only a restart refuses pods that run",
+    f"{_ISSUES}/issues/129078",
+)
+INIT_ADDS_CPUS: Final = Source(
+    "Issue 112228: an init container books CPUs beyond its pod's request",
+    f"{_ISSUES}/issues/112228",
+)
+INIT_PINS_NODE: Final = Source(
+    "Issue 123816: the CPUs of an init container decide on which NUMA node its pod lies",
+    f"{_ISSUES}/issues/123816",
+)
+SIDECARS_AND_HINTS: Final = Source(
+    "Pull request 119407: sidecars count for the hint of their pod",
+    f"{_ISSUES}/pull/119407",
+)
+DISTRIBUTED_BY_SOCKET: Final = Source(
+    "Pull request 139778: distribute-cpus-across-numa honours align-by-socket",
+    f"{_ISSUES}/pull/139778",
+)
+OVERWRITTEN_COMBINATION: Final = Source(
+    "Issue 141237: distribute-cpus-across-numa overwrites the combination that it has chosen",
+    f"{_ISSUES}/issues/141237",
+)
+UNCORE_ODD: Final = Source(
+    "Issue 131610: an odd request is split over uncore caches",
+    f"{_ISSUES}/issues/131610",
+)
+UNCORE_PARTIAL: Final = Source(
+    "Issue 137315: a request that fits one uncore cache is split over two",
+    f"{_ISSUES}/issues/137315",
+)
+NEIGHBOURING_THREADS: Final = Source(
+    "Issue 140688: distribute-cpus-across-cores takes neighbouring threads of one core",
+    f"{_ISSUES}/issues/140688",
+)
+EXPLICIT_OVER_AMOUNTS: Final = Source(
+    "Pull request 83592: reservedSystemCPUs wins over systemReserved and kubeReserved",
+    f"{_ISSUES}/pull/83592",
+)

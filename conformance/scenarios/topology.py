@@ -16,13 +16,15 @@ from conformance.lockstep import LockstepNode
 from conformance.needs import Needs
 from conformance.pods import best_effort, exclusive, guaranteed, guaranteed_of
 from conformance.results import Difference
-from conformance.scenario import scenario
+from conformance.scenario import Level, scenario
 from conformance.scenarios.aligning import aligning
 from conformance.scenarios.sources import (
     BY_SOCKET,
     CLOSEST_NUMA,
     INIT_CONTAINERS,
+    INIT_PINS_NODE,
     NUMA_LIMIT,
+    SIDECARS_AND_HINTS,
     TOPOLOGY_PAGE,
     TOPOLOGY_POLICIES,
     TOPOLOGY_SCOPES,
@@ -472,6 +474,96 @@ def stricter_policy_judges_what_runs(node: LockstepNode) -> None:
     status = node.view.pods.get("a", PodView(Phase.PENDING))
     node.promise_equal("The pod is rejected", "phase of pod a", Phase.REJECTED, status.phase)
     node.promise_equal("with its reason", "reason", "TopologyAffinityError", status.reason)
+
+
+# -- what hints count ----------------------------------------------------------------------------
+
+
+@scenario(
+    "topology/every-container-follows-its-hint",
+    "Under single-numa-node a pod's second container lies in one NUMA node as its first does",
+    TOPOLOGY_POLICIES,
+    needs=_SPLIT,
+)
+def every_container_follows_its_hint(node: LockstepNode) -> None:
+    """The second asks for more than the first has left in its NUMA node. Without its hint it would
+    begin there and go on in another."""
+    node.boot(_config(node, _SINGLE))
+    count = _too_large_for_the_first(node)
+    node.apply(guaranteed("a", 1, count))
+    _promise_within(node, "a/c1", node.taken("a", "c1"), count=1)
+    _promise_within(node, "a/c2", node.taken("a", "c2"), count=count)
+
+
+@scenario(
+    "topology/restricted-admits-three-numa-nodes",
+    "Under restricted a request that needs three NUMA nodes on any machine lies in three",
+    TOPOLOGY_POLICIES,
+    needs=replace(_NODES, numa_nodes=4),
+)
+def restricted_admits_three_numa_nodes(node: LockstepNode) -> None:
+    """Three are the fewest for it, so a hint of three is preferred."""
+    node.boot(_config(node, _RESTRICTED))
+    count = 2 * _node_size(node) + 1
+    _promise_running(node, "a", node.apply(guaranteed("a", count)))
+    _promise_within(node, "a/c", node.taken("a"), count=count, nodes=3)
+
+
+@scenario(
+    "topology/pod-scope-counts-init-containers",
+    "Under scope pod an init container larger than any NUMA node has its pod refused",
+    TOPOLOGY_SCOPES,
+    since="1.20",
+    needs=_NODES,
+    capabilities=_REFUSALS,
+)
+def pod_scope_counts_init_containers(node: LockstepNode) -> None:
+    """The pod needs as much as the largest of its init containers, though its app container would
+    fit any NUMA node."""
+    node.boot(_config(node, _SINGLE, scope="pod"))
+    whole = node.view.shared_pool
+    setup = exclusive("setup", _node_size(node) + 1, kind=Kind.INIT)
+    status = node.apply(guaranteed_of("a", [setup, exclusive("main", 1)]))
+    _promise_refused(node, "a", status)
+    node.promise_cpus("No CPU is taken", "shared pool", whole, node.view.shared_pool)
+
+
+@scenario(
+    "topology/pod-scope-counts-sidecars",
+    "Under scope pod sidecars larger together than any NUMA node have their pod refused",
+    SIDECARS_AND_HINTS,
+    since="1.29",
+    needs=_NODES,
+    capabilities=_REFUSALS,
+)
+def pod_scope_counts_sidecars(node: LockstepNode) -> None:
+    """They run at the same time, though each of them would fit any NUMA node."""
+    node.boot(_config(node, _SINGLE, scope="pod"))
+    whole = node.view.shared_pool
+    count = _node_size(node) // 2 + 1
+    sidecars = [exclusive(name, count, kind=Kind.SIDECAR) for name in ("one", "two")]
+    status = node.apply(guaranteed_of("a", [*sidecars, exclusive("main", 1)]))
+    _promise_refused(node, "a", status)
+    node.promise_cpus("No CPU is taken", "shared pool", whole, node.view.shared_pool)
+
+
+@scenario(
+    "topology/init-container-pins-its-pod",
+    "An init container in a NUMA node without room for its app container has the pod refused",
+    INIT_PINS_NODE,
+    level=Level.EXTENDED,
+    needs=_NODES,
+    capabilities=_REFUSALS,
+)
+def init_container_pins_its_pod(node: LockstepNode) -> None:
+    """A known defect: the app container has to reuse the CPU of the init container, which took the
+    last one of the first NUMA node. The other nodes are empty."""
+    node.boot(_config(node, _SINGLE))
+    node.apply(guaranteed("fills", len(_free_in(node, _first(node))) - 1))
+    setup = exclusive("setup", 1, kind=Kind.INIT)
+    status = node.apply(guaranteed_of("a", [setup, exclusive("main", 2)]))
+    _promise_refused(node, "a", status)
+    _promise_running(node, "b", node.apply(guaranteed("b", 2)))
 
 
 # -- options -------------------------------------------------------------------------------------

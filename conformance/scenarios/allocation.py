@@ -1,0 +1,227 @@
+"""Which CPUs options of the static policy choose: remainders, odd requests, and known defects.
+
+A defect is stated as what a release does. A fork that carries the fix is judged by the promise
+(``--behaviour combinations-kept=on``).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from typing import Final
+
+from conformance.lockstep import LockstepNode
+from conformance.needs import DoesNotApply, Needs
+from conformance.pods import guaranteed
+from conformance.results import Difference
+from conformance.scenario import Level, scenario
+from conformance.scenarios.optional import promise_whole_cores, with_options
+from conformance.scenarios.sources import (
+    ACROSS_NUMA,
+    DISTRIBUTED_BY_SOCKET,
+    NEIGHBOURING_THREADS,
+    OVERWRITTEN_COMBINATION,
+    UNCORE_ODD,
+    UNCORE_PARTIAL,
+)
+from reference import CPUSet
+from reference.behaviours import Behaviour
+
+_ACROSS_NUMA: Final = "distribute-cpus-across-numa"
+_BY_SOCKET: Final = "align-by-socket"
+_BY_UNCORE: Final = "prefer-align-cpus-by-uncorecache"
+
+#: Room for a request that two NUMA nodes share unevenly, though a core of one is reserved.
+_UNEVEN_HALVES: Final = Needs(numa_nodes=2, numa_cores=4, even=True)
+_FOUR_SMALL_NODES: Final = "2s-4n-56c-smt1"
+_EIGHT_NODES: Final = "2s-8n-32c-smt1"
+_FOUR_CACHES: Final = "1s-1n-16c-smt2-l3x4"
+
+
+def _shares(node: LockstepNode, cpus: CPUSet) -> list[int]:
+    """How many of these CPUs each NUMA node gives that gives any, fewest first."""
+    return sorted(Counter(node.topology.details[cpu].numa for cpu in cpus).values())
+
+
+def _promise_shares(node: LockstepNode, expected: list[int], cpus: CPUSet) -> None:
+    seen = _shares(node, cpus)
+    node.promise(
+        seen == expected,
+        "Two NUMA nodes give as evenly as the request allows",
+        Difference(
+            what=f"CPUs of each NUMA node, of {cpus}", expected=str(expected), seen=str(seen)
+        ),
+    )
+
+
+def _promise_units(node: LockstepNode, what: str, unit: str, expected: list[int]) -> None:
+    """Promise in which NUMA nodes, sockets or uncore caches a container's CPUs lie."""
+    seen = {getattr(node.topology.details[cpu], unit) for cpu in node.taken("a")}
+    node.promise_equal(f"{what} of {node.taken('a')}", f"{what} of a/c", expected, sorted(seen))
+
+
+# -- distribute-cpus-across-numa -----------------------------------------------------------------
+
+
+def _cores_of_half(node: LockstepNode) -> int:
+    """How many cores of a NUMA node are more than half of it."""
+    return node.topology.num_cores // node.topology.num_numa_nodes // 2 + 1
+
+
+@scenario(
+    "options/numa-distribution-of-a-remainder",
+    "What cannot be spread evenly over two NUMA nodes, one of them gives alone",
+    ACROSS_NUMA,
+    since="1.23",
+    needs=replace(_UNEVEN_HALVES, numa_cores=5),
+)
+def numa_distribution_of_a_remainder(node: LockstepNode) -> None:
+    """One CPU more than an even number."""
+    node.boot(with_options(node, _ACROSS_NUMA))
+    half = node.topology.cpus_per_core * _cores_of_half(node)
+    node.apply(guaranteed("a", 2 * half + 1))
+    _promise_shares(node, [half, half + 1], node.taken("a"))
+
+
+@scenario(
+    "options/numa-distribution-of-a-remaining-core",
+    "Under full-pcpus-only what cannot be spread evenly over two NUMA nodes is a whole core",
+    ACROSS_NUMA,
+    since="1.23",
+    needs=replace(_UNEVEN_HALVES, smt=2, numa_cores=5),
+)
+def numa_distribution_of_a_remaining_core(node: LockstepNode) -> None:
+    """One core more than an even number of them."""
+    node.boot(with_options(node, _ACROSS_NUMA, "full-pcpus-only"))
+    core, cores = node.topology.cpus_per_core, _cores_of_half(node)
+    node.apply(guaranteed("a", core * (2 * cores + 1)))
+    _promise_shares(node, [core * cores, core * (cores + 1)], node.taken("a"))
+    promise_whole_cores(node, node.taken("a"))
+
+
+@scenario(
+    "options/numa-distribution-ignores-sockets",
+    "Up to 1.36 distribute-cpus-across-numa spreads over sockets in spite of align-by-socket",
+    DISTRIBUTED_BY_SOCKET,
+    level=Level.EXTENDED,
+    since="1.25",
+    until="1.36",
+    machine=_FOUR_SMALL_NODES,
+)
+def numa_distribution_ignores_sockets(node: LockstepNode) -> None:
+    """A known defect: the second socket has room for all of the request."""
+    node.boot(with_options(node, _ACROSS_NUMA, _BY_SOCKET, reserved=CPUSet([0])))
+    node.apply(guaranteed("a", 15))
+    _promise_units(node, "Sockets", "socket", [0, 1])
+
+
+@scenario(
+    "options/numa-distribution-keeps-to-a-socket",
+    "With align-by-socket distribute-cpus-across-numa prefers NUMA nodes of one socket",
+    DISTRIBUTED_BY_SOCKET,
+    since="1.37",
+    machine=_FOUR_SMALL_NODES,
+)
+def numa_distribution_keeps_to_a_socket(node: LockstepNode) -> None:
+    """To an even share of nodes in two sockets."""
+    node.boot(with_options(node, _ACROSS_NUMA, _BY_SOCKET, reserved=CPUSet([0])))
+    node.apply(guaranteed("a", 15))
+    _promise_units(node, "Sockets", "socket", [1])
+
+
+@scenario(
+    "options/numa-distribution-overwrites-its-choice",
+    "Of eight NUMA nodes distribute-cpus-across-numa may take others than it has chosen",
+    OVERWRITTEN_COMBINATION,
+    level=Level.EXTENDED,
+    since="1.23",
+    machine=_EIGHT_NODES,
+)
+def numa_distribution_overwrites_its_choice(node: LockstepNode) -> None:
+    """A known defect: the search goes on in the memory of the combination that it keeps, so the
+    fourth NUMA node is the last one that was tried."""
+    node.boot(with_options(node, _ACROSS_NUMA, reserved=CPUSet([0])))
+    node.apply(guaranteed("a", 16))
+    mended = node.release_has(Behaviour.COMBINATIONS_KEPT)
+    _promise_units(node, "NUMA nodes", "numa", [1, 2, 3, 4] if mended else [1, 2, 3, 7])
+
+
+# -- distribute-cpus-across-cores ----------------------------------------------------------------
+
+
+@scenario(
+    "options/across-cores-takes-neighbours",
+    "Where siblings have neighbouring numbers, distribute-cpus-across-cores takes one core whole",
+    NEIGHBOURING_THREADS,
+    level=Level.EXTENDED,
+    since="1.31",
+    machine="1s-1n-4c-smt2-near",
+)
+def across_cores_takes_neighbours(node: LockstepNode) -> None:
+    """A known defect: the kubelet takes CPUs by rising number, and those of a core follow one
+    another here."""
+    node.boot(with_options(node, "distribute-cpus-across-cores", reserved=CPUSet([0, 1])))
+    node.apply(guaranteed("a", 2))
+    cores = {node.topology.details[cpu].core for cpu in node.taken("a")}
+    expected = 2 if node.release_has(Behaviour.SPREAD_OVER_CORES) else 1
+    node.promise_equal("So many cores are touched", "cores of a/c", expected, len(cores))
+
+
+# -- prefer-align-cpus-by-uncorecache ------------------------------------------------------------
+
+
+@scenario(
+    "options/uncore-alignment-of-odd-requests",
+    "A request for an odd number of CPUs is kept within one uncore cache",
+    UNCORE_ODD,
+    since="1.34",
+    needs=Needs(smt=2, uncore_caches=2, cores=4, even=True, caches_in_nodes=True),
+)
+def uncore_alignment_of_odd_requests(node: LockstepNode) -> None:
+    """A CPU less than a whole cache. One thread of its last core stays free."""
+    node.boot(with_options(node, _BY_UNCORE))
+    topology = node.topology
+    if topology.cpus_per_uncore > len(node.cpus) // topology.num_numa_nodes:
+        raise DoesNotApply("needs uncore caches within one NUMA node")
+    request = topology.cpus_per_uncore - 1
+    node.apply(guaranteed("a", request))
+    node.promise_equal("It has its CPUs", "number of CPUs of a/c", request, len(node.taken("a")))
+    caches = {topology.details[cpu].uncore for cpu in node.taken("a")}
+    node.promise_equal("They share a cache", "number of uncore caches of a/c", 1, len(caches))
+
+
+@scenario(
+    "options/uncore-splits-odd-requests",
+    "Up to 1.33 an odd request is split over uncore caches, though one has room",
+    UNCORE_ODD,
+    level=Level.EXTENDED,
+    since="1.32",
+    until="1.33",
+    machine=_FOUR_CACHES,
+)
+def uncore_splits_odd_requests(node: LockstepNode) -> None:
+    """A known defect: the number of cores that is looked for is rounded down. 1.33.6 mends it."""
+    node.boot(with_options(node, _BY_UNCORE, reserved=CPUSet([0, 1, 16, 17])))
+    node.apply(guaranteed("a", 5))
+    mended = node.release_has(Behaviour.UNCORE_ROUNDED_UP)
+    _promise_units(node, "Uncore caches", "uncore", [1] if mended else [0, 1])
+
+
+@scenario(
+    "options/uncore-splits-what-fits",
+    "A request that fits the free CPUs of one uncore cache may be split over two",
+    UNCORE_PARTIAL,
+    level=Level.EXTENDED,
+    since="1.32",
+    machine="1s-1n-8c-smt2-l3x2",
+)
+def uncore_splits_what_fits(node: LockstepNode) -> None:
+    """A known defect: cores of which one thread is busy make a cache look too small. The second
+    cache has six free CPUs."""
+    busy = CPUSet([0, 1, 2, 4, 6, 8, 9, 10])
+    node.boot(with_options(node, _BY_UNCORE, reserved=busy))
+    node.apply(guaranteed("a", 5))
+    mended = node.release_has(Behaviour.UNCORE_BEST_FIT)
+    caches = {node.topology.details[cpu].uncore for cpu in node.taken("a")}
+    expected = 1 if mended else 2
+    node.promise_equal("So many caches", "number of uncore caches of a/c", expected, len(caches))

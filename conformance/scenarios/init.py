@@ -1,0 +1,174 @@
+"""Init containers and sidecars: whose CPUs they use, and what stays booked for them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from conformance.lockstep import LockstepNode
+from conformance.needs import Needs
+from conformance.pods import best_effort, exclusive, guaranteed, guaranteed_of
+from conformance.scenario import Level, scenario
+from conformance.scenarios.sources import INIT_ADDS_CPUS, INIT_CONTAINERS, KEP, SIDECARS
+from conformance.subject import Capability
+from reference import CPUSet
+from reference.steps import Container, Kind, Pod
+
+
+@scenario(
+    "init/app-containers-do-not-share-init-cpus",
+    "Of two app containers only the first reuses the CPUs of their pod's init container",
+    INIT_CONTAINERS,
+    needs=Needs(free=4),
+)
+def app_containers_do_not_share_init_cpus(node: LockstepNode) -> None:
+    """What one app container has reused is not offered to the next one."""
+    node.boot()
+    setup = exclusive("setup", 2, kind=Kind.INIT)
+    node.apply(guaranteed_of("a", [setup, exclusive("first", 2), exclusive("second", 2)]))
+    first, second = node.taken("a", "first"), node.taken("a", "second")
+    node.promise_cpus("The first reuses the CPUs", "a/first", node.taken("a", "setup"), first)
+    node.promise_equal("The second has its CPUs", "number of CPUs of a/second", 2, len(second))
+    node.promise_cpus("They share no CPU", "CPUs of both", CPUSet(), first & second)
+
+
+@scenario(
+    "init/other-pods-stay-off-init-cpus",
+    "No other pod gets CPUs that an init container leaves to its own pod",
+    INIT_CONTAINERS,
+    needs=Needs(free=4),
+    capabilities=[Capability.CPUSETS],
+)
+def other_pods_stay_off_init_cpus(node: LockstepNode) -> None:
+    """The app container needs fewer CPUs than the init container had. What is left stays booked
+    until the pod is deleted."""
+    node.boot()
+    whole = node.view.shared_pool
+    node.apply(guaranteed_of("a", [exclusive("setup", 2, kind=Kind.INIT), exclusive("main", 1)]))
+    booked = node.taken("a", "setup") | node.taken("a", "main")
+    node.promise_cpus("The pool is without them", "pool", whole - booked, node.view.shared_pool)
+    node.apply(guaranteed("b", 1))
+    node.promise_equal("Pod b has its CPU", "number of CPUs of b/c", 1, len(node.taken("b")))
+    node.promise_cpus("It is not one of pod a", "CPUs of both", CPUSet(), node.taken("b") & booked)
+    node.delete("a")
+    node.pass_admission()
+    left = whole - node.taken("b")
+    node.promise_cpus("All CPUs of a return", "shared pool", left, node.view.shared_pool)
+
+
+@scenario(
+    "init/init-container-adds-cpus-to-its-pod",
+    "An init container may book CPUs beyond what its pod requests",
+    INIT_ADDS_CPUS,
+    level=Level.EXTENDED,
+    since="1.22",
+    needs=Needs(smt=2, cores=3, even=True),
+)
+def init_container_adds_cpus_to_its_pod(node: LockstepNode) -> None:
+    """A known defect. The init container has a whole physical core. The app container asks for one
+    CPU, and gets the sibling of the reserved CPU, because single CPUs fill a core that is begun.
+    So the pod books one CPU more than it requests, until it is deleted."""
+    reserved = CPUSet([min(node.cpus)])
+    node.boot(replace(node.config, reserved_system_cpus=reserved))
+    whole, core = node.view.shared_pool, node.topology.cpus_per_core
+    setup = exclusive("setup", core, kind=Kind.INIT)
+    node.apply(guaranteed_of("a", [setup, exclusive("main", 1)]))
+    node.promise_cpus(
+        "The app container is on the core of the reserved CPU",
+        "CPUs of a/main outside of that core",
+        CPUSet(),
+        node.taken("a", "main") - node.topology.with_siblings(reserved),
+    )
+    left = len(node.view.shared_pool)
+    node.promise_equal("One CPU more is booked", "size of the pool", len(whole) - core - 1, left)
+    node.delete("a")
+    node.pass_admission()
+    node.promise_cpus("All return with the pod", "shared pool", whole, node.view.shared_pool)
+
+
+@scenario(
+    "init/restart-keeps-init-entries",
+    "A restart of the kubelet keeps the entries of init containers that have ended",
+    KEP,
+    needs=Needs(free=4),
+    capabilities=[Capability.RESTART, Capability.CPUSETS],
+)
+def restart_keeps_init_entries(node: LockstepNode) -> None:
+    """Without the entry their CPUs would go to other pods."""
+    node.boot()
+    node.apply(guaranteed_of("a", [exclusive("setup", 2, kind=Kind.INIT), exclusive("main", 1)]))
+    setup, before = node.taken("a", "setup"), node.view.state_file
+    node.kill()
+    node.start()
+    node.promise_cpus("The entry is as before", "CPUs of a/setup", setup, node.taken("a", "setup"))
+    node.promise_equal("Nothing was rewritten", "state file", before, node.view.state_file)
+    node.apply(guaranteed("b", 1))
+    node.promise_cpus("Pod b is not on them", "CPUs of both", CPUSet(), node.taken("b") & setup)
+
+
+@scenario(
+    "init/shared-init-container-leaves-apps-alone",
+    "An init container that asks for no whole CPU takes none from its pod's app containers",
+    INIT_CONTAINERS,
+    needs=Needs(free=2),
+)
+def shared_init_container_leaves_apps_alone(node: LockstepNode) -> None:
+    """It runs in the shared pool, and there is nothing to reuse."""
+    node.boot()
+    setup = exclusive("setup", "1500m", kind=Kind.INIT)
+    node.apply(guaranteed_of("a", [setup, exclusive("main", 1)]))
+    node.promise_cpus("It has no CPU", "CPUs of a/setup", CPUSet(), node.taken("a", "setup"))
+    held = len(node.taken("a", "main"))
+    node.promise_equal("The app container has its CPU", "number of CPUs of a/main", 1, held)
+
+
+@scenario(
+    "init/sidecars-follow-the-pool",
+    "A shared sidecar follows the shared pool as its pod's app containers do",
+    SIDECARS,
+    since="1.29",
+    needs=Needs(free=2),
+    capabilities=[Capability.CPUSETS],
+)
+def sidecars_follow_the_pool(node: LockstepNode) -> None:
+    """It is an init container that runs on."""
+    node.boot()
+    node.apply(Pod("shared", (Container("side", kind=Kind.SIDECAR), Container("main"))))
+    _promise_on_pool(node, "shared", "side", "main")
+    node.apply(guaranteed("a", 1))
+    _promise_on_pool(node, "shared", "side", "main")
+    node.delete("a")
+    node.pass_admission()
+    _promise_on_pool(node, "shared", "side", "main")
+
+
+@scenario(
+    "init/sidecars-keep-their-cpus-over-a-restart",
+    "After a restart of the kubelet a sidecar still has CPUs of its own",
+    SIDECARS,
+    since="1.29",
+    needs=Needs(free=4),
+    capabilities=[Capability.RESTART, Capability.CPUSETS],
+)
+def sidecars_keep_their_cpus_over_a_restart(node: LockstepNode) -> None:
+    """The pod before it is deleted while the kubelet is down, so other CPUs would be free."""
+    node.boot()
+    node.apply(guaranteed("first", 1))
+    node.apply(guaranteed_of("a", [exclusive("side", 1, kind=Kind.SIDECAR), exclusive("main", 1)]))
+    node.apply(best_effort("last"))
+    side, main = node.taken("a", "side"), node.taken("a", "main")
+    node.kill()
+    node.delete("first")
+    node.start()
+    for name, held in (("side", side), ("main", main)):
+        node.promise_cpus("Its entry is as before", f"a/{name}", held, node.taken("a", name))
+        node.promise_cpus("It never moved", f"cpuset a/{name}", held, node.cpuset("a", name))
+
+
+def _promise_on_pool(node: LockstepNode, pod: str, *containers: str) -> None:
+    for name in containers:
+        node.promise_cpus(
+            "It runs on the whole pool",
+            f"cpuset {pod}/{name}",
+            node.view.shared_pool,
+            node.cpuset(pod, name),
+        )
