@@ -190,3 +190,32 @@ def reservation_larger_than_the_machine(node: LockstepNode) -> None:
         "[cpumanager] unable to reserve the required amount of CPUs "
         f"(size of  did not equal {len(node.cpus) + 1})"
     )
+
+
+@scenario(
+    "config/reserved-cores-are-whole",
+    "Of CPUs reserved by amount the kubelet takes the lowest physical cores whole",
+    RESERVED_CPUS,
+    since="1.18",
+    machine="1s-1n-4c-smt2",
+)
+def reserved_cores_are_whole(node: LockstepNode) -> None:
+    """Two CPUs of eight, with siblings 0 and 4: these two are left when all others are taken."""
+    node.boot(KubeletConfig(system_reserved="2"))
+    node.apply(guaranteed("a", 6))
+    reserved = CPUSet([0, 4])
+    node.promise_cpus("CPUs 0 and 4 stay", "shared pool", reserved, node.view.shared_pool)
+
+
+@scenario(
+    "config/reserved-cpu-that-is-missing-is-refused",
+    "A reserved CPU that the machine does not have keeps the kubelet from starting",
+    RESERVED_CPUS,
+    since="1.18",
+    capabilities=[Capability.START_ERROR],
+)
+def reserved_cpu_that_is_missing(node: LockstepNode) -> None:
+    """By number, one beyond the last."""
+    missing = max(node.cpus) + 1
+    node.boot(KubeletConfig(reserved_system_cpus=CPUSet([min(node.cpus), missing])))
+    node.promise_refusal(str(missing))

@@ -8,7 +8,7 @@ from typing import Final
 from conformance.checks import EXCLUSIVE_TO_ONE
 from conformance.lockstep import LockstepNode
 from conformance.needs import Needs
-from conformance.pods import best_effort, guaranteed
+from conformance.pods import best_effort, burstable, guaranteed
 from conformance.results import Difference
 from conformance.scenario import Level, scenario
 from conformance.scenarios.optional import NO_GATES, promise_whole_cores, with_options
@@ -140,6 +140,52 @@ def full_pcpus_splits_no_core(node: LockstepNode) -> None:
     status = node.apply(guaranteed("b", free))
     node.promise_equal("What is left is given", "phase of pod b", Phase.RUNNING, status.phase)
     promise_whole_cores(node, node.taken("b"))
+
+
+@scenario(
+    "options/full-pcpus-judges-each-container",
+    "Under full-pcpus-only one container that would share a core has its whole pod rejected",
+    FULL_PCPUS,
+    since="1.22",
+    needs=Needs(smt=2, cores=3, even=True),
+    capabilities=[Capability.REJECTIONS],
+)
+def full_pcpus_judges_each_container(node: LockstepNode) -> None:
+    """The first container asks for a whole core, the second for one CPU more. What the first was
+    given returns."""
+    per_core = node.topology.cpus_per_core
+    node.boot(with_options(node, "full-pcpus-only", gates=NO_GATES))
+    whole = node.view.shared_pool
+    status = node.apply(guaranteed("a", per_core, per_core + 1))
+    node.promise_equal("The pod is rejected", "phase of pod a", Phase.REJECTED, status.phase)
+    node.promise_equal("with its reason", "reason", "SMTAlignmentError", status.reason)
+    node.pass_admission()
+    node.promise_cpus("Every CPU returns", "shared pool", whole, node.view.shared_pool)
+
+
+@scenario(
+    "options/full-pcpus-ignores-shared-containers",
+    "Under full-pcpus-only a container without exclusive CPUs may ask for any amount",
+    FULL_PCPUS,
+    since="1.22",
+    needs=Needs(smt=2, cores=3, even=True),
+    capabilities=[Capability.CPUSETS],
+)
+def full_pcpus_ignores_shared_containers(node: LockstepNode) -> None:
+    """A Burstable pod with one CPU, and a fraction beside a whole core."""
+    node.boot(with_options(node, "full-pcpus-only", gates=NO_GATES))
+    for pod in (burstable("b", request="1", limit="2"),
+                guaranteed("a", node.topology.cpus_per_core, "1500m")):  # fmt: skip
+        status = node.apply(pod)
+        node.promise_equal("It runs", f"phase of pod {pod.name}", Phase.RUNNING, status.phase)
+    promise_whole_cores(node, node.taken("a", "c1"))
+    for pod_name, name in (("b", "c"), ("a", "c2")):
+        node.promise_cpus(
+            "It runs on the shared pool",
+            f"cpuset {pod_name}/{name}",
+            node.view.shared_pool,
+            node.cpuset(pod_name, name),
+        )
 
 
 @scenario(
@@ -443,6 +489,21 @@ def unknown_is_refused(node: LockstepNode) -> None:
     node.promise_refusal(
         'new static policy error: unknown CPU Manager Policy option: "full-pcpu-only"'
     )
+
+
+@scenario(
+    "options/need-their-own-gate",
+    "Without feature gate CPUManagerPolicyOptions any policy option keeps the kubelet down",
+    FULL_PCPUS,
+    since="1.22",
+    until="1.32",
+    capabilities=[Capability.START_ERROR],
+)
+def need_their_own_gate(node: LockstepNode) -> None:
+    """The gate is off by default in 1.22, and locked on from 1.33."""
+    gates = {"CPUManagerPolicyOptions": False}
+    node.boot(replace(node.config, policy_options={"full-pcpus-only": "true"}, feature_gates=gates))
+    node.promise_refusal("CPUManagerPolicyOptions")
 
 
 @scenario(

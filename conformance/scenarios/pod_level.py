@@ -14,7 +14,15 @@ from conformance.lockstep import LockstepNode
 from conformance.needs import Needs
 from conformance.pods import exclusive, guaranteed_of
 from conformance.scenario import Level, scenario
-from conformance.scenarios.aligning import aligning
+from conformance.scenarios.pod_level_parts import (
+    MEMORY,
+    ROOM,
+    managed,
+    pod_of,
+    promise_no_exclusive_cpus,
+    promise_running,
+    shared,
+)
 from conformance.scenarios.sources import (
     POD_LEVEL,
     POD_LEVEL_EMPTY,
@@ -25,35 +33,10 @@ from conformance.scenarios.sources import (
 )
 from conformance.subject import Capability
 from reference import CPUSet
-from reference.steps import Container, Kind, KubeletConfig, Pod, PodResources
+from reference.steps import Kind, PodResources
 from reference.view import Phase, PodView
 
-_MEMORY: Final = "256Mi"
-_ROOM: Final = Needs(numa_nodes=2, free=8, numa_cores=4, even=True)
 _REFUSALS: Final = (Capability.REJECTIONS,)
-
-
-def _config(
-    node: LockstepNode, policy: str = "restricted", *, scope: str = "pod", on: bool = True
-) -> KubeletConfig:
-    aligned = aligning(node, policy, scope=scope)
-    gates = {"PodLevelResourceManagers": True} if on else {}
-    return replace(aligned, feature_gates={**aligned.feature_gates, **gates})
-
-
-def _pod(name: str, cpus: int, *containers: Container) -> Pod:
-    """A Guaranteed pod of ``cpus`` CPUs as a whole."""
-    whole = PodResources(str(cpus), str(cpus), _MEMORY, _MEMORY)
-    return replace(guaranteed_of(name, containers), resources=whole)
-
-
-def _shared(name: str, *, kind: Kind = Kind.APP) -> Container:
-    return Container(name, kind=kind)
-
-
-def _promise_running(node: LockstepNode, pod: str) -> None:
-    status = node.view.pods.get(pod, PodView(Phase.PENDING))
-    node.promise_equal("The pod runs", f"phase of pod {pod}", Phase.RUNNING, status.phase)
 
 
 def _promise_refused(node: LockstepNode, status: PodView, reason: str, text: str) -> None:
@@ -62,12 +45,6 @@ def _promise_refused(node: LockstepNode, status: PodView, reason: str, text: str
     node.promise_equal(
         "and a message that says why", "message", f"Pod was rejected: {text}", status.message
     )
-
-
-def _promise_no_exclusive_cpus(node: LockstepNode, pod: str) -> None:
-    _promise_running(node, pod)
-    held = dict(node.view.assignments.get(pod, {}))
-    node.promise_equal("No container has CPUs of its own", f"exclusive CPUs of {pod}", {}, held)
 
 
 # -- without the managers ------------------------------------------------------------------------
@@ -83,8 +60,8 @@ def _promise_no_exclusive_cpus(node: LockstepNode, pod: str) -> None:
 def no_exclusive_cpus_by_default(node: LockstepNode) -> None:
     """Though the pod is Guaranteed, and a container asks for a whole CPU of it."""
     node.boot()
-    node.apply(_pod("a", 2, exclusive("main", 1), _shared("side")))
-    _promise_no_exclusive_cpus(node, "a")
+    node.apply(pod_of("a", 2, exclusive("main", 1), shared("side")))
+    promise_no_exclusive_cpus(node, "a")
     status = node.view.pods["a"]
     node.promise_equal("The pod is Guaranteed", "QoS class of a", "Guaranteed", status.qos)
 
@@ -94,14 +71,14 @@ def no_exclusive_cpus_by_default(node: LockstepNode) -> None:
     "By default a pod with pod-level resources larger than any NUMA node is admitted",
     POD_LEVEL,
     since="1.34",
-    needs=_ROOM,
+    needs=ROOM,
 )
 def restricted_spares_it_by_default(node: LockstepNode) -> None:
     """It asks for more than any NUMA node has; without exclusive CPUs there is no preference."""
-    node.boot(_config(node, "single-numa-node", on=False))
+    node.boot(managed(node, "single-numa-node", on=False))
     count = len(node.cpus) // node.topology.num_numa_nodes + 1
-    node.apply(_pod("a", count, exclusive("main", count)))
-    _promise_no_exclusive_cpus(node, "a")
+    node.apply(pod_of("a", count, exclusive("main", count)))
+    promise_no_exclusive_cpus(node, "a")
 
 
 @scenario(
@@ -117,7 +94,7 @@ def empty_resources_make_best_effort(node: LockstepNode) -> None:
     """A defect: `resources: {}` says nothing."""
     node.boot()
     node.apply(replace(guaranteed_of("a", [exclusive("c", 2)]), resources=PodResources()))
-    _promise_no_exclusive_cpus(node, "a")
+    promise_no_exclusive_cpus(node, "a")
     qos = node.view.pods["a"].qos
     node.promise_equal("The pod is BestEffort", "QoS class of a", "BestEffort", qos)
 
@@ -133,7 +110,7 @@ def empty_resources_count_for_nothing(node: LockstepNode) -> None:
     """As if the manifest did not have them."""
     node.boot()
     node.apply(replace(guaranteed_of("a", [exclusive("c", 2)]), resources=PodResources()))
-    _promise_running(node, "a")
+    promise_running(node, "a")
     node.promise_equal("The container has its CPUs", "size of a/c", 2, len(node.taken("a")))
 
 
@@ -146,15 +123,15 @@ def empty_resources_count_for_nothing(node: LockstepNode) -> None:
     "rest",
     POD_LEVEL_MANAGERS,
     since="1.36",
-    needs=_ROOM,
+    needs=ROOM,
     capabilities=[Capability.CPUSETS],
 )
 def pod_scope_shares_one_pool(node: LockstepNode) -> None:
     """All in one NUMA node; no other pod runs there."""
-    node.boot(_config(node))
+    node.boot(managed(node))
     whole = node.view.shared_pool
-    node.apply(_pod("a", 4, exclusive("main", 2), _shared("one"), _shared("two")))
-    _promise_running(node, "a")
+    node.apply(pod_of("a", 4, exclusive("main", 2), shared("one"), shared("two")))
+    promise_running(node, "a")
     main, rest = node.taken("a", "main"), node.taken("a", "one")
     node.promise_equal("Two CPUs are exclusive", "CPUs of a/main", 2, len(main))
     node.promise_equal("Two are left", "CPUs of a/one", 2, len(rest))
@@ -173,14 +150,14 @@ def pod_scope_shares_one_pool(node: LockstepNode) -> None:
     "With the last container of a pod all CPUs that it got as a whole return",
     POD_LEVEL_MANAGERS,
     since="1.36",
-    needs=_ROOM,
+    needs=ROOM,
 )
 def deletion_returns_the_pool(node: LockstepNode) -> None:
     """Those that no container had for itself too."""
-    node.boot(_config(node))
+    node.boot(managed(node))
     whole = node.view.shared_pool
-    node.apply(_pod("a", 4, exclusive("main", 2)))
-    node.apply(_pod("b", 2, exclusive("main", 1), _shared("side")))
+    node.apply(pod_of("a", 4, exclusive("main", 2)))
+    node.apply(pod_of("b", 2, exclusive("main", 1), shared("side")))
     node.delete("a")
     held = node.taken("b", "main") | node.taken("b", "side")
     node.promise_cpus("The CPUs of a are back", "shared pool", whole - held, node.view.shared_pool)
@@ -193,20 +170,20 @@ def deletion_returns_the_pool(node: LockstepNode) -> None:
     "An init container of its pod's pool has all of it but what sidecars keep",
     POD_LEVEL_MANAGERS,
     since="1.36",
-    needs=_ROOM,
+    needs=ROOM,
 )
 def init_containers_use_the_pool(node: LockstepNode) -> None:
     """An exclusive sidecar keeps its CPU; the shared init container after it runs on the rest, and
     so does the shared app container in the end."""
-    node.boot(_config(node))
+    node.boot(managed(node))
     containers = [
         exclusive("side", 1, kind=Kind.SIDECAR),
-        _shared("setup", kind=Kind.INIT),
+        shared("setup", kind=Kind.INIT),
         exclusive("main", 2),
-        _shared("other"),
+        shared("other"),
     ]
-    node.apply(_pod("a", 4, *containers))
-    _promise_running(node, "a")
+    node.apply(pod_of("a", 4, *containers))
+    promise_running(node, "a")
     side, main = node.taken("a", "side"), node.taken("a", "main")
     setup, other = node.taken("a", "setup"), node.taken("a", "other")
     node.promise_equal("The sidecar has its CPU", "CPUs of a/side", 1, len(side))
@@ -227,13 +204,13 @@ _NO_INIT: Final = "pod rejected, pod has shared init containers but no cpus avai
     "A pod whose exclusive containers leave its shared ones no CPU is refused",
     POD_LEVEL_MANAGERS,
     since="1.36",
-    needs=_ROOM,
+    needs=ROOM,
     capabilities=_REFUSALS,
 )
 def empty_shared_pool_is_refused(node: LockstepNode) -> None:
     """Otherwise they would run on all other containers' CPUs."""
-    node.boot(_config(node, "best-effort"))
-    status = node.apply(_pod("a", 2, exclusive("main", 2), _shared("side")))
+    node.boot(managed(node, "best-effort"))
+    status = node.apply(pod_of("a", 2, exclusive("main", 2), shared("side")))
     _promise_refused(node, status, "EmptyPodSharedPoolError", _NO_SHARED)
 
 
@@ -242,14 +219,14 @@ def empty_shared_pool_is_refused(node: LockstepNode) -> None:
     "A pod whose sidecars leave an init container no CPU is refused",
     POD_LEVEL_MANAGERS,
     since="1.36",
-    needs=_ROOM,
+    needs=ROOM,
     capabilities=_REFUSALS,
 )
 def no_cpu_for_init_is_refused(node: LockstepNode) -> None:
     """The init container comes after the sidecar that takes all."""
-    node.boot(_config(node, "best-effort"))
-    containers = [exclusive("side", 2, kind=Kind.SIDECAR), _shared("setup", kind=Kind.INIT)]
-    status = node.apply(_pod("a", 2, *containers, _shared("main")))
+    node.boot(managed(node, "best-effort"))
+    containers = [exclusive("side", 2, kind=Kind.SIDECAR), shared("setup", kind=Kind.INIT)]
+    status = node.apply(pod_of("a", 2, *containers, shared("main")))
     _promise_refused(node, status, "EmptyPodSharedPoolError", _NO_INIT)
 
 
@@ -258,13 +235,13 @@ def no_cpu_for_init_is_refused(node: LockstepNode) -> None:
     "The Topology Manager's rejection of a pod with pod-level resources names them",
     POD_LEVEL_MANAGERS,
     since="1.36",
-    needs=_ROOM,
+    needs=ROOM,
     capabilities=_REFUSALS,
 )
 def restricted_has_its_own_words(node: LockstepNode) -> None:
     """The same pod as under best-effort: there are no NUMA nodes that could hold it."""
-    node.boot(_config(node))
-    status = node.apply(_pod("a", 2, exclusive("main", 2), _shared("side")))
+    node.boot(managed(node))
+    status = node.apply(pod_of("a", 2, exclusive("main", 2), shared("side")))
     _promise_refused(
         node,
         status,
@@ -278,14 +255,14 @@ def restricted_has_its_own_words(node: LockstepNode) -> None:
     "A pod whose pod-level request is not a whole number of CPUs gets no exclusive CPUs",
     POD_LEVEL_MANAGERS,
     since="1.36",
-    needs=_ROOM,
+    needs=ROOM,
 )
 def odd_total_gets_nothing(node: LockstepNode) -> None:
     """Its exclusive container gets none either."""
-    node.boot(_config(node))
-    whole = PodResources("2500m", "2500m", _MEMORY, _MEMORY)
+    node.boot(managed(node))
+    whole = PodResources("2500m", "2500m", MEMORY, MEMORY)
     node.apply(replace(guaranteed_of("a", [exclusive("main", 2)]), resources=whole))
-    _promise_no_exclusive_cpus(node, "a")
+    promise_no_exclusive_cpus(node, "a")
 
 
 @scenario(
@@ -295,14 +272,14 @@ def odd_total_gets_nothing(node: LockstepNode) -> None:
     level=Level.EXTENDED,
     since="1.36",
     until="1.37",
-    needs=_ROOM,
+    needs=ROOM,
     capabilities=[Capability.RESTART, Capability.START_ERROR],
 )
 def restart_takes_another_pool(node: LockstepNode) -> None:
     """A known defect: no other start succeeds until the state file
     is removed. Invariants cannot hold meanwhile, so only the kubelet's last error is judged."""
-    node.boot(_config(node, "best-effort"))
-    node.apply(_pod("a", 2, exclusive("main", 2)))
+    node.boot(managed(node, "best-effort"))
+    node.apply(pod_of("a", 2, exclusive("main", 2)))
     first = node.taken("a", "main")
     node.stop()
     node.expect_lost(first)
@@ -316,8 +293,8 @@ def restart_takes_another_pool(node: LockstepNode) -> None:
 
 
 def _exclusive_alone(node: LockstepNode) -> None:
-    node.apply(_pod("a", 3, exclusive("main", 2), _shared("side")))
-    _promise_running(node, "a")
+    node.apply(pod_of("a", 3, exclusive("main", 2), shared("side")))
+    promise_running(node, "a")
     main = node.taken("a", "main")
     node.promise_equal("The exclusive one has its CPUs", "CPUs of a/main", 2, len(main))
     node.promise_cpus("The other has none", "a/side", CPUSet(), node.taken("a", "side"))
@@ -330,12 +307,12 @@ def _exclusive_alone(node: LockstepNode) -> None:
     "Under scope container only exclusive containers of a pod with pod-level resources get CPUs",
     POD_LEVEL_MANAGERS,
     since="1.36",
-    needs=_ROOM,
+    needs=ROOM,
     capabilities=[Capability.CPUSETS],
 )
 def container_scope_has_no_pool(node: LockstepNode) -> None:
     """The rest of the pod's request is not reserved."""
-    node.boot(_config(node, scope="container"))
+    node.boot(managed(node, scope="container"))
     _exclusive_alone(node)
 
 
@@ -344,12 +321,12 @@ def container_scope_has_no_pool(node: LockstepNode) -> None:
     "Under policy none the scope does not matter to a pod with pod-level resources",
     POD_LEVEL_MANAGERS,
     since="1.36",
-    needs=_ROOM,
+    needs=ROOM,
     capabilities=[Capability.CPUSETS],
 )
 def policy_none_has_no_pool(node: LockstepNode) -> None:
     """It is treated as under scope container."""
-    node.boot(_config(node, "none"))
+    node.boot(managed(node, "none"))
     _exclusive_alone(node)
 
 
@@ -358,14 +335,14 @@ def policy_none_has_no_pool(node: LockstepNode) -> None:
     "Under scope container a pod with pod-level resources is refused with its own message",
     POD_LEVEL_MANAGERS,
     since="1.36",
-    needs=_ROOM,
+    needs=ROOM,
     capabilities=_REFUSALS,
 )
 def container_scope_refuses(node: LockstepNode) -> None:
     """A container asks for more than any NUMA node has."""
-    node.boot(_config(node, "single-numa-node", scope="container"))
+    node.boot(managed(node, "single-numa-node", scope="container"))
     count = len(node.cpus) // node.topology.num_numa_nodes + 1
-    status = node.apply(_pod("a", count, exclusive("main", count)))
+    status = node.apply(pod_of("a", count, exclusive("main", count)))
     _promise_refused(
         node,
         status,
@@ -388,8 +365,8 @@ def container_scope_refuses(node: LockstepNode) -> None:
 )
 def whole_cores_judge_the_pod(node: LockstepNode) -> None:
     """Five CPUs are no whole cores, though the container that is exclusive asks for two."""
-    node.boot(replace(_config(node), policy_options={"full-pcpus-only": "true"}))
-    status = node.apply(_pod("a", 5, exclusive("main", 2), _shared("side")))
+    node.boot(replace(managed(node), policy_options={"full-pcpus-only": "true"}))
+    status = node.apply(pod_of("a", 5, exclusive("main", 2), shared("side")))
     node.promise_equal("The pod is rejected", "phase of pod a", Phase.REJECTED, status.phase)
     node.promise_equal("for its cores", "reason", "SMTAlignmentError", status.reason)
 
@@ -401,15 +378,15 @@ def whole_cores_judge_the_pod(node: LockstepNode) -> None:
     level=Level.EXTENDED,
     since="1.36",
     until="1.37",
-    needs=_ROOM,
+    needs=ROOM,
     capabilities=[Capability.RESTART, Capability.REJECTIONS],
 )
 def restart_refuses_a_shared_pool(node: LockstepNode) -> None:
     """A known defect: a shared container holds CPUs and asked for
     none, so the Topology Manager takes the pod for one of another size. Its CPUs return."""
-    node.boot(_config(node))
+    node.boot(managed(node))
     whole = node.view.shared_pool
-    node.apply(_pod("a", 4, exclusive("main", 2), _shared("side")))
+    node.apply(pod_of("a", 4, exclusive("main", 2), shared("side")))
     node.stop()
     node.start()
     status = node.view.pods.get("a", PodView(Phase.PENDING))
@@ -419,10 +396,10 @@ def restart_refuses_a_shared_pool(node: LockstepNode) -> None:
 
 
 def _gate_turned_off(node: LockstepNode) -> None:
-    node.boot(_config(node))
-    node.apply(_pod("a", 4, exclusive("main", 2), exclusive("other", 2)))
+    node.boot(managed(node))
+    node.apply(pod_of("a", 4, exclusive("main", 2), exclusive("other", 2)))
     node.stop()
-    node.configure(_config(node, on=False))
+    node.configure(managed(node, on=False))
     node.start()
 
 
@@ -432,7 +409,7 @@ def _gate_turned_off(node: LockstepNode) -> None:
     POD_LEVEL_STATE,
     since="1.36",
     until="1.36",
-    needs=_ROOM,
+    needs=ROOM,
     capabilities=[Capability.RESTART, Capability.CONFIGURE, Capability.START_ERROR],
 )
 def gate_off_refuses_the_state(node: LockstepNode) -> None:
@@ -446,7 +423,7 @@ def gate_off_refuses_the_state(node: LockstepNode) -> None:
     "Without feature gate PodLevelResourceManagers the kubelet reads a state file made with it",
     POD_LEVEL_STATE,
     since="1.37",
-    needs=_ROOM,
+    needs=ROOM,
     capabilities=[Capability.RESTART, Capability.CONFIGURE],
 )
 def gate_off_keeps_the_state(node: LockstepNode) -> None:
@@ -459,10 +436,10 @@ def gate_off_keeps_the_state(node: LockstepNode) -> None:
 
 
 def _limits_alone(node: LockstepNode) -> None:
-    node.boot(_config(node))
-    whole = PodResources(cpu_limit="4", memory_limit=_MEMORY)
-    node.apply(replace(guaranteed_of("a", [_shared("one"), _shared("two")]), resources=whole))
-    _promise_running(node, "a")
+    node.boot(managed(node))
+    whole = PodResources(cpu_limit="4", memory_limit=MEMORY)
+    node.apply(replace(guaranteed_of("a", [shared("one"), shared("two")]), resources=whole))
+    promise_running(node, "a")
 
 
 @scenario(
@@ -471,7 +448,7 @@ def _limits_alone(node: LockstepNode) -> None:
     POD_LEVEL_LIMITS,
     since="1.36",
     until="1.36",
-    needs=_ROOM,
+    needs=ROOM,
 )
 def limits_are_requests_too(node: LockstepNode) -> None:
     """The kubelet fills requests in, so the pod is Guaranteed and gets CPUs as a whole."""
@@ -486,12 +463,12 @@ def limits_are_requests_too(node: LockstepNode) -> None:
     "A static pod with pod-level limits and no requests is Burstable and gets no CPUs",
     POD_LEVEL_LIMITS,
     since="1.37",
-    needs=_ROOM,
+    needs=ROOM,
 )
 def limits_alone_are_burstable(node: LockstepNode) -> None:
     """Only the API server fills requests in, which a static pod never meets."""
     _limits_alone(node)
-    _promise_no_exclusive_cpus(node, "a")
+    promise_no_exclusive_cpus(node, "a")
     qos = node.view.pods["a"].qos
     node.promise_equal("The pod is Burstable", "QoS class of a", "Burstable", qos)
 
@@ -501,16 +478,16 @@ def limits_alone_are_burstable(node: LockstepNode) -> None:
     "A container whose CPU limit is above its request gets no exclusive CPUs of its pod",
     POD_LEVEL_MANAGERS,
     since="1.36",
-    needs=_ROOM,
+    needs=ROOM,
     capabilities=[Capability.CPUSETS],
 )
 def unequal_container_shares(node: LockstepNode) -> None:
     """The pod is Guaranteed by what it asks for as a whole. Only a container that is Guaranteed
     itself is exclusive."""
-    node.boot(_config(node))
+    node.boot(managed(node))
     unequal = replace(exclusive("side", 1), cpu_limit="2")
-    node.apply(_pod("a", 4, exclusive("main", 2), unequal, _shared("other")))
-    _promise_running(node, "a")
+    node.apply(pod_of("a", 4, exclusive("main", 2), unequal, shared("other")))
+    promise_running(node, "a")
     main = node.taken("a", "main")
     node.promise_equal("Two CPUs are exclusive", "CPUs of a/main", 2, len(main))
     for name in ("side", "other"):

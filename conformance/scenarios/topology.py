@@ -589,6 +589,47 @@ def closest_numa_nodes(node: LockstepNode) -> None:
 
 
 @scenario(
+    "topology/each-pod-gets-close-numa-nodes",
+    "Under prefer-closest-numa-nodes two pods that need two NUMA nodes each get close ones",
+    CLOSEST_NUMA,
+    since="1.26",
+    machine="2s-4n-64c-smt2",
+)
+def closest_numa_nodes_for_each_pod(node: LockstepNode) -> None:
+    """One after the other, each in a socket of its own."""
+    node.boot(_config(node, _RESTRICTED, options={"prefer-closest-numa-nodes": "true"}))
+    count = _node_size(node) + 1
+    for name in ("a", "b"):
+        node.apply(guaranteed(name, count))
+        _promise_within(node, f"{name}/c", node.taken(name), count=count, nodes=2)
+        sockets = len(_sockets_of(node, node.taken(name)))
+        node.promise_equal("Both lie in one socket", f"sockets of {name}/c", 1, sockets)
+
+
+@scenario(
+    "topology/far-numa-nodes-where-close-ones-are-full",
+    "Under prefer-closest-numa-nodes best-effort takes far NUMA nodes where close ones lack room",
+    CLOSEST_NUMA,
+    since="1.26",
+    machine="2s-4n-64c-smt2",
+)
+def far_numa_nodes_where_close_ones_are_full(node: LockstepNode) -> None:
+    """The second node of each socket is full, so the two that have room lie in two sockets."""
+    node.boot(_config(node, _BEST_EFFORT, options={"prefer-closest-numa-nodes": "true"}))
+    size = _node_size(node)
+    for name, count in (("one", len(_free_in(node, 0))), ("two", size), ("three", size)):
+        node.apply(guaranteed(name, count))
+    node.apply(guaranteed("four", size))
+    for name in ("one", "three"):
+        node.delete(name)
+    count = size + 1
+    _promise_running(node, "a", node.apply(guaranteed("a", count)))
+    _promise_within(node, "a/c", node.taken("a"), count=count, nodes=2)
+    sockets = len(_sockets_of(node, node.taken("a")))
+    node.promise_equal("They lie in two sockets", "sockets of a/c", 2, sockets)
+
+
+@scenario(
     "topology/lowest-numa-nodes",
     "Without prefer-closest-numa-nodes a request for two NUMA nodes gets those with the lowest ids",
     CLOSEST_NUMA,

@@ -1,0 +1,50 @@
+"""Pods with pod-level resources, and what several of their scenarios promise."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+from conformance.lockstep import LockstepNode
+from conformance.needs import Needs
+from conformance.pods import guaranteed_of
+from conformance.scenarios.aligning import aligning
+from reference.steps import Container, Kind, KubeletConfig, Pod, PodResources
+from reference.view import Phase, PodView
+
+MEMORY: Final = "256Mi"
+ROOM: Final = Needs(numa_nodes=2, free=8, numa_cores=4, even=True)
+
+
+def managed(
+    node: LockstepNode, policy: str = "restricted", *, scope: str = "pod", on: bool = True
+) -> KubeletConfig:
+    """The node's configuration under this Topology Manager policy and scope, with feature gate
+    PodLevelResourceManagers ``on`` or as it is by default."""
+    aligned = aligning(node, policy, scope=scope)
+    gates = {"PodLevelResourceManagers": True} if on else {}
+    return replace(aligned, feature_gates={**aligned.feature_gates, **gates})
+
+
+def pod_of(name: str, cpus: int, *containers: Container) -> Pod:
+    """A Guaranteed pod of ``cpus`` CPUs as a whole."""
+    whole = PodResources(str(cpus), str(cpus), MEMORY, MEMORY)
+    return replace(guaranteed_of(name, containers), resources=whole)
+
+
+def shared(name: str, *, kind: Kind = Kind.APP) -> Container:
+    """A container that asks for nothing itself."""
+    return Container(name, kind=kind)
+
+
+def promise_running(node: LockstepNode, pod: str) -> None:
+    """Promise that a pod runs."""
+    status = node.view.pods.get(pod, PodView(Phase.PENDING))
+    node.promise_equal("The pod runs", f"phase of pod {pod}", Phase.RUNNING, status.phase)
+
+
+def promise_no_exclusive_cpus(node: LockstepNode, pod: str) -> None:
+    """Promise that a pod runs, and that none of its containers has exclusive CPUs."""
+    promise_running(node, pod)
+    held = dict(node.view.assignments.get(pod, {}))
+    node.promise_equal("No container has CPUs of its own", f"exclusive CPUs of {pod}", {}, held)
