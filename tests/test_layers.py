@@ -32,10 +32,10 @@ ROOMS: Final[dict[str, dict[str, tuple[str, ...]]]] = {
         "feature_gates": ("behaviours", "releases"),
         "golang": ("errors",),
         "cpuset": ("behaviours", "golang", "releases"),
-        "steps": ("cpuset",),
+        "pods": ("behaviours", "errors", "feature_gates", "golang", "releases"),
+        "steps": ("cpuset", "pods"),
         "view": ("cpuset",),
         "machine": ("behaviours", "cpuset", "errors", "golang", "releases"),
-        "pods": ("behaviours", "errors", "feature_gates", "golang", "releases", "steps"),
         "topologymanager": (
             "behaviours",
             "cpuset",

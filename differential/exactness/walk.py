@@ -14,7 +14,6 @@ import itertools
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from conformance.describe import config_text, pod_text
 from conformance.subjects.exec import wire
 from conformance.subjects.exec.container_manager import pod_line, settings
 from conformance.subjects.exec.machineinfo import machine_line
@@ -49,6 +48,7 @@ from reference.errors import TopologyAffinityError
 from reference.kubelet.admission import Refusal, allocation_refusal, refusal_of
 from reference.kubelet.container_manager import ContainerManager
 from reference.pods.pod_level_resources import as_decoded
+from reference.pods.qos import pod_text
 from reference.steps import Container, Kind, Pod
 from reference.topologymanager.topology_manager import TopologyManager
 from reference.topologymanager.validation import faults_of_settings
@@ -165,7 +165,7 @@ class Model:
         request = wire.Start(
             node=self._node, config=settings(self._config), containers=self._containers()
         )
-        words = f"start the kubelet with {config_text(self._config)}"
+        words = f"start the kubelet with {self._config}"
         if not self._told_machine:
             request.machine = machine_line(self._machine)
             words += f" on {self._machine.num_cores} CPUs"

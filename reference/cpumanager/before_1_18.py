@@ -37,9 +37,9 @@ from reference.cpumanager.state.state_mem import State, assigned
 from reference.cpuset import CPUSet
 from reference.errors import AllocationError
 from reference.machine.topology import CPUTopology
+from reference.pods.pod import Container, Kind, Pod
 from reference.pods.qos import as_judged
 from reference.releases import has
-from reference.steps import Container, Kind, Pod
 from reference.topologymanager.hint import Hint
 
 __all__ = ["ManagerByContainer"]

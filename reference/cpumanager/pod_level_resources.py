@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from reference.cpuset import CPUSet
+from reference.pods.pod import Kind, Pod
 from reference.pods.quantity import milli_value, quantity, value
-from reference.steps import Kind, Pod
 
 __all__ = ["empty_pool_fault", "partition", "pod_total"]
 

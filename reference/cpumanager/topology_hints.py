@@ -24,8 +24,8 @@ from reference.cpumanager.state.state_mem import State
 from reference.cpuset import CPUSet
 from reference.errors import NotModelled
 from reference.machine.topology import CPUTopology
+from reference.pods.pod import Container, Kind, Pod
 from reference.releases import NEWEST, AnyRelease, has
-from reference.steps import Container, Kind, Pod
 from reference.topologymanager.hint import ANY, Hint
 
 __all__ = [

@@ -20,7 +20,7 @@ from reference.errors import AllocationError, NotModelled
 from reference.kubelet.container_manager import ContainerManager
 from reference.kubelet.kubelet import Kubelet
 from reference.kubelet.runtime import RuntimeContainer
-from reference.steps import Container, Kind, Pod
+from reference.pods.pod import Container, Kind, Pod
 
 __all__ = ["ContainerManagerByContainer", "KubeletByContainer"]
 

@@ -11,7 +11,7 @@ from itertools import combinations
 from typing import TypeAlias
 
 from reference.kubelet.kubelet import Kubelet
-from reference.steps import Pod
+from reference.pods.pod import Pod
 
 __all__ = ["Branch", "branches_of"]
 

@@ -20,11 +20,12 @@ from reference.cpumanager.policy_static import StaticPolicy
 from reference.cpuset import CPUSet
 from reference.kubelet.configuration import as_known
 from reference.machine.topology import CPUTopology
+from reference.pods.pod import Container, Kind, Pod, PodResources
 from reference.pods.pod_level_resources import as_decoded, has_pod_level_resources, pod_managers_on
 from reference.pods.qos import BEST_EFFORT, GUARANTEED, as_judged, qos_class
 from reference.pods.quantity import quantity
 from reference.releases import NEWEST, AnyRelease, has
-from reference.steps import Container, Kind, KubeletConfig, Pod, PodResources
+from reference.steps import KubeletConfig
 from reference.view import PodView
 
 __all__ = ["Reason", "Rule", "reason_for", "reason_of_refusal"]

@@ -23,9 +23,9 @@ from typing import Final
 from reference.behaviours import Behaviour
 from reference.errors import NotModelled
 from reference.feature_gates import enabled
+from reference.pods.pod import Container, Kind, Pod, PodResources
 from reference.pods.quantity import quantity
 from reference.releases import NEWEST, AnyRelease, has
-from reference.steps import Container, Kind, Pod, PodResources
 
 __all__ = [
     "as_decoded",

@@ -14,9 +14,9 @@ from functools import lru_cache
 from typing import Final, TypeVar
 
 from reference.behaviours import Behaviour
+from reference.pods.pod import Container, Kind, Pod, PodResources
 from reference.pods.quantity import milli_value, quantity, value
 from reference.releases import AnyRelease, has
-from reference.steps import Container, Kind, Pod, PodResources
 
 __all__ = [
     "BEST_EFFORT",
@@ -25,6 +25,7 @@ __all__ = [
     "as_judged",
     "exclusive_cpus",
     "pod_milli_cpus",
+    "pod_text",
     "qos_class",
     "total_request",
 ]
@@ -131,3 +132,30 @@ def total_request(pod: Pod, of: Callable[[Container], _Number]) -> _Number:
         elif one.kind is Kind.INIT:
             peak = max(peak, sidecars + of(one))
     return max(steady, peak)
+
+
+def pod_text(pod: Pod) -> str:
+    """A pod as ``Guaranteed pod a (init c1: 2 CPUs; c2: 500m)``."""
+    inside = "; ".join(_container_text(container) for container in pod.containers)
+    if pod.resources == PodResources():
+        # Which class such a pod is of hangs on the release.
+        return f"pod {pod.name} (in all nothing named; {inside})"
+    if pod.resources is not None:
+        inside = f"in all {_cpu_text(pod.resources)}; {inside}"
+    return f"{qos_class(pod)} pod {pod.name} ({inside})"
+
+
+def _container_text(container: Container) -> str:
+    kind = "" if container.kind is Kind.APP else f"{container.kind.value} "
+    return f"{kind}{container.name}: {_cpu_text(container)}"
+
+
+def _cpu_text(owner: Container | PodResources) -> str:
+    request, limit = owner.cpu_request, owner.cpu_limit
+    if request is None and limit is None:
+        return "no cpu request"
+    if request in (None, limit):
+        return f"{limit} CPU" if request is not None else f"cpu limit {limit}"
+    if limit is None:
+        return f"cpu request {request}"
+    return f"cpu request {request}, limit {limit}"

@@ -22,9 +22,10 @@ from reference.errors import (
     TopologyAffinityError,
 )
 from reference.machine.discovery import MachineInfo
+from reference.pods.pod import Container, Pod
 from reference.pods.pod_level_resources import has_pod_level_resources, pod_managers_on
 from reference.releases import NEWEST, AnyRelease, has
-from reference.steps import Container, KubeletConfig, Pod
+from reference.steps import KubeletConfig
 from reference.topologymanager.hint import ANY, Hint
 from reference.topologymanager.policy import Merger
 from reference.topologymanager.policy_options import (
