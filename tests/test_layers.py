@@ -256,7 +256,6 @@ LARGE_CLASSES: Final = {
     "conformance/subjects/exec/node.py: ExecNode",
     "conformance/subjects/kubelet/node.py: KubeletNode",
     "conformance/subjects/kubelet/runtime.py: FakeRuntime",
-    "differential/exactness/walk.py: Model",
     "hil/inspection/host_answer.py: HostAnswer",
 }
 

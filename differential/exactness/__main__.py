@@ -34,7 +34,7 @@ def main() -> int:
     """Exit status: 0 no difference, 1 a difference."""
     asked = _arguments()
     if asked.replay:
-        case = loads(asked.replay)
+        case = loads(asked.replay.read_bytes())
         driver = Driver(asked.driver or drivers.build(case.release))
         found, script = driver.compare(case)
         driver.close()
