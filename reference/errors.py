@@ -26,27 +26,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-__all__ = [
-    "AllocationError",
-    "AllocationHangs",
-    "CheckpointError",
-    "ConfigurationError",
-    "DiscoveryError",
-    "EmptyPodSharedPoolError",
-    "IllegalStep",
-    "InvalidConfiguration",
-    "KubeletError",
-    "KubeletHangs",
-    "ModelError",
-    "NotEnoughCPUs",
-    "NotModelled",
-    "NothingFits",
-    "QuantityError",
-    "SMTAlignmentError",
-    "StateError",
-    "TopologyAffinityError",
-]
-
 
 class ModelError(Exception):
     """Base of everything the model raises, but for CPU list syntax."""

@@ -16,8 +16,6 @@ from typing import Final, NamedTuple
 from reference.behaviours import Behaviour
 from reference.releases import NEWEST, AnyRelease, Release, has
 
-__all__ = ["GATES", "Gate", "Maturity", "Stage", "enabled", "refusal", "stage_of"]
-
 
 class Maturity(Enum):
     """How ready a gate is; the value is what the kubelet calls it."""

@@ -42,8 +42,6 @@ from reference.pods.qos import as_judged
 from reference.releases import has
 from reference.topologymanager.hint import Hint
 
-__all__ = ["ManagerByContainer"]
-
 #: Pod uid and container name.
 _Owner: TypeAlias = tuple[str, str]
 #: The state's key for all containers.

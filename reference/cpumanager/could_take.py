@@ -27,8 +27,6 @@ from reference.errors import AllocationError, AllocationHangs
 from reference.machine.topology import CPUTopology
 from reference.releases import NEWEST, AnyRelease
 
-__all__ = ["could_take"]
-
 
 def could_take(
     topology: CPUTopology,

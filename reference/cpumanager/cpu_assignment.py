@@ -39,8 +39,6 @@ from reference.golang.slices import Slice
 from reference.machine.topology import CPUTopology, Unit, Units
 from reference.releases import NEWEST, AnyRelease, has
 
-__all__ = ["STRATEGIES", "CPUAccumulator", "best_combination", "is_determined", "take_by_topology"]
-
 #: The allocators, and the behaviour that a release must have for each.
 STRATEGIES: Final = {
     "packed": None,

@@ -31,8 +31,6 @@ from reference.releases import NEWEST, AnyRelease, has
 from reference.steps import KubeletConfig
 from reference.topologymanager.hint import Hint
 
-__all__ = ["CPUManager", "make_policy", "require_settings", "reserved_milli_cpus"]
-
 
 class CPUManager:
     """``manager``: the CPU manager of one run of the kubelet.

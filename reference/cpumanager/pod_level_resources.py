@@ -15,8 +15,6 @@ from reference.cpuset import CPUSet
 from reference.pods.pod import Kind, Pod
 from reference.pods.quantity import milli_value, quantity, value
 
-__all__ = ["empty_pool_fault", "partition", "pod_total"]
-
 
 def pod_total(pod: Pod) -> int:
     """How many CPUs a Guaranteed pod with pod-level resources asks for; 0 if that is no whole

@@ -8,8 +8,6 @@ from reference.cpumanager.state.state_mem import State
 from reference.pods.pod import Container, Pod
 from reference.topologymanager.hint import Hint
 
-__all__ = ["Policy"]
-
 
 class Policy(Protocol):
     """What a CPU manager asks of its policy."""

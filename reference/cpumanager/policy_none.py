@@ -14,8 +14,6 @@ from reference.releases import AnyRelease, has
 from reference.steps import KubeletConfig
 from reference.topologymanager.hint import Hint
 
-__all__ = ["NonePolicy", "new_none_policy"]
-
 
 class NonePolicy:
     """``nonePolicy``: no container has CPUs of its own, and nothing is pinned."""

@@ -22,8 +22,6 @@ from reference.golang.strconv import go_quote, map_text, parse_bool
 from reference.machine.topology import CPUTopology
 from reference.releases import NEWEST, AnyRelease, has
 
-__all__ = ["StaticOptions", "is_true", "maturity_of", "require_options_allowed"]
-
 _FULL_PCPUS: Final = "full-pcpus-only"
 _ACROSS_NUMA: Final = "distribute-cpus-across-numa"
 _BY_SOCKET: Final = "align-by-socket"

@@ -46,8 +46,6 @@ from reference.releases import NEWEST, AnyRelease, has
 from reference.steps import KubeletConfig
 from reference.topologymanager.hint import Hint
 
-__all__ = ["StaticPolicy", "new_static_policy"]
-
 _NO_OPTIONS: Final = StaticOptions()
 
 

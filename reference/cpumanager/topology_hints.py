@@ -28,16 +28,6 @@ from reference.pods.pod import Container, Kind, Pod
 from reference.releases import NEWEST, AnyRelease, has
 from reference.topologymanager.hint import ANY, Hint
 
-__all__ = [
-    "MAX_NUMA_NODES",
-    "aligned",
-    "container_hints",
-    "cpu_hints",
-    "pod_exclusive_cpus",
-    "pod_hints",
-]
-
-
 #: A kubelet builds a hint for every set of NUMA nodes. Beyond this many nodes it works for hours.
 MAX_NUMA_NODES: Final = 20
 

@@ -16,8 +16,6 @@ from typing import Any, Final, TypeAlias
 from reference.errors import NotModelled
 from reference.golang.strconv import go_quote
 
-__all__ = ["JSONError", "Members", "Number", "Value", "object_text", "parse", "quote", "utf8"]
-
 
 class JSONError(ValueError):
     """Go refuses the text; ``str()`` is Go's error."""

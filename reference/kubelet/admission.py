@@ -24,16 +24,6 @@ from reference.pods.qos import cpu_request, memory_request, pod_milli_cpus, tota
 from reference.pods.quantity import quantity
 from reference.releases import AnyRelease, has
 
-__all__ = [
-    "Refusal",
-    "allocation_refusal",
-    "fault_of",
-    "fault_of_whole",
-    "lack_of_cpus",
-    "refusal",
-    "refusal_of",
-]
-
 #: ``status.reason`` where the kubelet did not foresee the cause.
 _UNEXPECTED: Final = "UnexpectedAdmissionError"
 

@@ -22,8 +22,6 @@ from reference.kubelet.kubelet import Kubelet
 from reference.kubelet.runtime import RuntimeContainer
 from reference.pods.pod import Container, Kind, Pod
 
-__all__ = ["ContainerManagerByContainer", "KubeletByContainer"]
-
 #: Rounds until nothing changes any more; two do, but for a pod's init containers, of which each
 #: round may take CPUs from one for another (1.16 and 1.17) and end as it began.
 _MOST_ROUNDS: Final = 8

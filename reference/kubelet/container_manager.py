@@ -18,8 +18,6 @@ from reference.pods.pod import Pod
 from reference.releases import AnyRelease, has
 from reference.topologymanager.topology_manager import TopologyManager
 
-__all__ = ["ContainerManager"]
-
 
 class ContainerManager:
     """``containerManagerImpl`` of one run of the kubelet."""

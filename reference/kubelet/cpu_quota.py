@@ -20,8 +20,6 @@ from reference.pods.pod import Container
 from reference.pods.quantity import milli_value, quantity
 from reference.releases import NEWEST, AnyRelease
 
-__all__ = ["NO_LIMIT", "PERIOD", "cfs_quota"]
-
 #: ``cpuCFSQuotaPeriod`` in microseconds, where nothing else is set.
 PERIOD: Final = 100_000
 #: What lifts a quota.

@@ -23,8 +23,6 @@ from reference.pods.pod import Kind, Pod
 from reference.pods.qos import GUARANTEED, cpu_request, qos_class
 from reference.releases import NEWEST, AnyRelease, has
 
-__all__ = ["resize_refusal"]
-
 _GATE: Final = "InPlacePodVerticalScalingExclusiveCPUs"
 
 

@@ -22,8 +22,6 @@ from reference.pods.qos import as_judged, pod_milli_cpus, qos_class
 from reference.releases import NEWEST, AnyRelease, has
 from reference.view import Phase, PodView
 
-__all__ = ["Kubelet", "Managers", "PodLifecycle"]
-
 _MAX_ORDERS: Final = 720
 
 

@@ -13,8 +13,6 @@ from typing import TypeAlias
 from reference.kubelet.kubelet import Kubelet
 from reference.pods.pod import Pod
 
-__all__ = ["Branch", "branches_of"]
-
 #: A kubelet after its start, and the state file it leaves.
 Branch: TypeAlias = tuple[Kubelet, str | None]
 

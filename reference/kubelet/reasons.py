@@ -28,8 +28,6 @@ from reference.releases import NEWEST, AnyRelease, has
 from reference.steps import KubeletConfig
 from reference.view import PodView
 
-__all__ = ["Reason", "Rule", "reason_for", "reason_of_refusal"]
-
 _PAGE: Final = "https://kubernetes.io/docs/tasks/administer-cluster/cpu-management-policies/"
 _STATIC: Final = f"{_PAGE}#static-policy"
 _NONE: Final = f"{_PAGE}#none-policy"

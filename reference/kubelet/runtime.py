@@ -14,8 +14,6 @@ from dataclasses import dataclass, replace
 from reference.cpuset import CPUSet
 from reference.pods.pod import Container, Pod
 
-__all__ = ["Runtime", "RuntimeContainer", "container_id"]
-
 
 def container_id(uid: str, name: str, number: int) -> str:
     """The id of the ``number``-th container of this name that a pod's runtime has made. Runtimes

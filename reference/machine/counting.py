@@ -18,8 +18,6 @@ from reference.machine.online import SYSTEM_CPUS, listed
 from reference.machine.sysfs import SysFS, Unreadable
 from reference.releases import Release, has
 
-__all__ = ["count_physical_cores", "count_sockets"]
-
 _SOCKET_LINE: Final = re.compile(r"physical id[\t\n\f\r ]*:[\t\n\f\r ]*[0-9]+$", re.M | re.ASCII)
 _CORE_LINE: Final = re.compile(r"core id[\t\n\f\r ]*:[\t\n\f\r ]*[0-9]+$", re.M | re.ASCII)
 _CPU_FOLDER: Final = re.compile(r"cpu.*[0-9]", re.ASCII | re.DOTALL)

@@ -24,8 +24,6 @@ from reference.machine.online import SYSTEM_CPUS
 from reference.machine.sysfs import SysFS, Unreadable
 from reference.releases import Release, has
 
-__all__ = ["BadLine", "nodes_of_cpuinfo"]
-
 _NODES: Final = "sys/devices/system/node"
 _GAP: Final = r"[\t\n\f\r ]*"
 _CPU: Final = re.compile(rf"processor{_GAP}:{_GAP}([0-9]+)", re.ASCII)

@@ -21,15 +21,13 @@ from reference.errors import NotModelled
 from reference.machine.architecture import Architecture
 from reference.machine.counting import count_physical_cores, count_sockets
 from reference.machine.cpuinfo import BadLine, nodes_of_cpuinfo
-from reference.machine.machineinfo import Cache, Core, MachineInfo, NUMANode
+from reference.machine.machineinfo import MachineInfo, NUMANode
 from reference.machine.node_files import Fault, Panic
 from reference.machine.numa_node_info import NoNUMANodes, own_numa_nodes
 from reference.machine.online import SYSTEM_CPUS, listed
 from reference.machine.sysfs import SysFS, Unreadable
 from reference.machine.sysinfo import SysNodes
 from reference.releases import NEWEST, AnyRelease, Release, behaviours, has
-
-__all__ = ["Architecture", "Cache", "Core", "MachineInfo", "NUMANode", "discover"]
 
 _CPU_FOLDER: Final = re.compile(r"cpu[0-9]+", re.ASCII)
 _CPUINFO: Final = "proc/cpuinfo"

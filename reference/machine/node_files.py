@@ -12,8 +12,6 @@ from typing import Final
 from reference.golang.strconv import NotANumber, go_quote, parse_uint, scan_uint, trim
 from reference.machine.sysfs import SysFS, Unreadable
 
-__all__ = ["Fault", "Panic", "check_huge_pages", "distances", "memory"]
-
 _MEMORY: Final = re.compile(r"MemTotal:[\t\n\f\r ]*([0-9]+) kB", re.ASCII)
 
 

@@ -15,8 +15,6 @@ from reference.golang.strconv import NotANumber, atoi, trim
 from reference.machine.sysfs import SysFS, Unreadable
 from reference.releases import Release, has
 
-__all__ = ["NoNUMANodes", "own_numa_nodes"]
-
 _NODES: Final = "sys/devices/system/node"
 
 

@@ -22,8 +22,6 @@ from bisect import bisect_left
 from collections.abc import Mapping
 from typing import Final
 
-__all__ = ["SysFS", "Unreadable"]
-
 _ROOTS: Final = ("sys/devices/system/cpu", "sys/devices/system/node")
 _BELOW_ROOTS: Final = tuple(f"{root}/" for root in _ROOTS)
 _AFTER_SLASH: Final = chr(ord("/") + 1)

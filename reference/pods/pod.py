@@ -11,8 +11,6 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
-__all__ = ["Container", "Kind", "Pod", "PodResources"]
-
 _POD_NAMESPACE: Final = uuid.UUID("7ab0c1de-5d2f-5a39-9a6e-0d9d3c1b7f10")
 
 

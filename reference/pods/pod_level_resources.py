@@ -27,13 +27,6 @@ from reference.pods.pod import Container, Kind, Pod, PodResources
 from reference.pods.quantity import quantity
 from reference.releases import NEWEST, AnyRelease, has
 
-__all__ = [
-    "as_decoded",
-    "has_pod_level_resources",
-    "is_guaranteed_alone",
-    "pod_managers_on",
-]
-
 _GATE: Final = "PodLevelResources"
 _EMPTY: Final = PodResources()
 

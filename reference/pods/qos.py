@@ -18,18 +18,6 @@ from reference.pods.pod import Container, Kind, Pod, PodResources
 from reference.pods.quantity import milli_value, quantity, value
 from reference.releases import AnyRelease, has
 
-__all__ = [
-    "BEST_EFFORT",
-    "BURSTABLE",
-    "GUARANTEED",
-    "as_judged",
-    "exclusive_cpus",
-    "pod_milli_cpus",
-    "pod_text",
-    "qos_class",
-    "total_request",
-]
-
 _Number = TypeVar("_Number", int, Fraction)
 _BLANK: Final = Container("")
 

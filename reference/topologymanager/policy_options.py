@@ -19,8 +19,6 @@ from reference.golang.strconv import go_quote, map_text, parse_bool
 from reference.releases import NEWEST, AnyRelease, has
 from reference.steps import KubeletConfig
 
-__all__ = ["TopologyOptions", "require_topology_options_allowed"]
-
 _CLOSEST: Final = "prefer-closest-numa-nodes"
 _LIMIT: Final = "max-allowable-numa-nodes"
 _LEAST_LIMIT: Final = 8
