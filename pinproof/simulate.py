@@ -158,7 +158,7 @@ def _table(found: Answer) -> Table:
             )
             continue
         for verdict, container in zip(of_pod, pod.containers, strict=True):
-            cpu = container.cpu_limit if container.cpu_request is None else container.cpu_request
+            cpu = container.requested_cpu
             kind = "" if container.kind is Kind.APP else f"{container.kind.value} "
             name = one_line(f"{pod.name}/{container.name}: {kind}{cpu or 'no cpu request'}")
             table.add_row(Text(name), _cpus(verdict), Text(_in_short(verdict)))

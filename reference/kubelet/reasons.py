@@ -163,12 +163,7 @@ def _is_for_whole_pods(config: KubeletConfig) -> bool:
 
 
 def _asks_for(container: Container) -> str:
-    return f"the pod is Guaranteed and asks for {_cpu_text(container)} CPUs here"
-
-
-def _cpu_text(container: Container) -> str:
-    text = container.cpu_request if container.cpu_request is not None else container.cpu_limit
-    return text or "0"
+    return f"the pod is Guaranteed and asks for {container.requested_cpu or 0} CPUs here"
 
 
 def _out_of_the_pods(policy: StaticPolicy, pod: Pod, container: Container, count: int) -> Reason:
@@ -197,7 +192,7 @@ def _why_none(pod: Pod, container: Container, managers: bool, release: AnyReleas
             return Reason(Rule.POD_LEVEL_MANAGERS, f"it has {fault}")
     if qos_class(pod) != GUARANTEED:
         return Reason(Rule.GUARANTEED_POD, _not_guaranteed(pod, container))
-    text = _cpu_text(container)
+    text = container.requested_cpu or "0"
     if quantity(text) == 0:
         return Reason(Rule.WHOLE_CPUS, "it asks for no CPU")
     return Reason(Rule.WHOLE_CPUS, f"{text} CPUs is not a whole number")

@@ -25,7 +25,7 @@ from reference.machine.machineinfo import MachineInfo, NUMANode
 from reference.machine.node_files import Fault, Panic
 from reference.machine.numa_node_info import NoNUMANodes, own_numa_nodes
 from reference.machine.online import SYSTEM_CPUS, listed
-from reference.machine.sysfs import SysFS, Unreadable
+from reference.machine.sysfs import SysFS
 from reference.machine.sysinfo import SysNodes
 from reference.releases import NEWEST, AnyRelease, Release, behaviours, has
 
@@ -56,7 +56,7 @@ def discover(
     asked = Release.parse(release) if isinstance(release, str) else release
     behaviours(asked)
     sysfs = SysFS(tree)
-    cpuinfo = _read(sysfs, _CPUINFO)
+    cpuinfo = sysfs.text(_CPUINFO) or ""
     if architecture is None:
         architecture = Architecture.of_cpuinfo(cpuinfo)
     elif isinstance(architecture, str):
@@ -150,10 +150,3 @@ def _usable(sysfs: SysFS) -> int:
     if any(number > MAX_CPU for number in numbers):
         raise NotModelled(f"CPU {max(numbers)}: no machine has so many")
     return sum(mask is None or bool(mask >> number & 1) for number in numbers)
-
-
-def _read(sysfs: SysFS, path: str) -> str:
-    try:
-        return sysfs.read(path) or ""
-    except Unreadable:
-        return ""

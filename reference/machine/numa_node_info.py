@@ -28,10 +28,7 @@ def own_numa_nodes(sysfs: SysFS, release: Release) -> tuple[tuple[int, CPUSet], 
     Raises :class:`NoNUMANodes` where the list is bad, or that of a node is bad or missing.
     """
     listing = "online" if has(release, Behaviour.ONLINE_NUMA_NODES) else "possible"
-    try:
-        text = sysfs.read(f"{_NODES}/{listing}")
-    except Unreadable:
-        return None
+    text = sysfs.text(f"{_NODES}/{listing}")
     if text is None:
         return None
     try:

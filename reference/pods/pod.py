@@ -37,6 +37,16 @@ class Container:
     memory_limit: str | None = None
     kind: Kind = Kind.APP
 
+    @property
+    def requested_cpu(self) -> str | None:
+        """The cpu request, or the limit that stands in for it."""
+        return self.cpu_limit if self.cpu_request is None else self.cpu_request
+
+    @property
+    def requested_memory(self) -> str | None:
+        """The memory request, or the limit that stands in for it."""
+        return self.memory_limit if self.memory_request is None else self.memory_request
+
 
 @dataclass(frozen=True, slots=True)
 class PodResources:
@@ -46,6 +56,16 @@ class PodResources:
     cpu_limit: str | None = None
     memory_request: str | None = None
     memory_limit: str | None = None
+
+    @property
+    def requested_cpu(self) -> str | None:
+        """The cpu request; no limit stands in for it."""
+        return self.cpu_request
+
+    @property
+    def requested_memory(self) -> str | None:
+        """The memory request, as :attr:`requested_cpu`."""
+        return self.memory_request
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,20 +27,13 @@ BEST_EFFORT: Final = "BestEffort"
 
 
 def cpu_request(owner: Container | PodResources) -> Fraction:
-    """The cpu request of a container or of a pod as a whole; a limit without a request is also
-    the request of a container."""
-    text = owner.cpu_request
-    if text is None and isinstance(owner, Container):
-        text = owner.cpu_limit
-    return _amount(text)
+    """The cpu request of a container or of a pod as a whole."""
+    return _amount(owner.requested_cpu)
 
 
 def memory_request(owner: Container | PodResources) -> Fraction:
     """The memory request, as :func:`cpu_request`."""
-    text = owner.memory_request
-    if text is None and isinstance(owner, Container):
-        text = owner.memory_limit
-    return _amount(text)
+    return _amount(owner.requested_memory)
 
 
 def _amount(text: str | None) -> Fraction:
@@ -85,14 +78,11 @@ def _totals(amounts: Iterable[tuple[Fraction, Fraction]]) -> tuple[Fraction, Fra
 def exclusive_cpus(pod: Pod, container: Container) -> int:
     """How many CPUs the static policy gives this container for itself: its cpu request where the
     pod is Guaranteed and the request a whole number, else 0."""
-    if qos_class(pod) != GUARANTEED:
-        return 0
-    text = container.cpu_request if container.cpu_request is not None else container.cpu_limit
-    return _whole_cpus(text)
+    return whole_cpus(container.requested_cpu) if qos_class(pod) == GUARANTEED else 0
 
 
 @lru_cache(maxsize=4096)
-def _whole_cpus(text: str | None) -> int:
+def whole_cpus(text: str | None) -> int:
     """``isIntegralCPUAmount``: the quantity, if it is a whole number, else 0."""
     amount = _amount(text)
     whole = value(amount)
