@@ -62,6 +62,13 @@ def parse_bool(text: str) -> bool | None:
     return False if text in ("0", "f", "F", "FALSE", "false", "False") else None
 
 
+def bad_option_value(name: str, value: str) -> str:
+    """With what a policy option is refused whose value is neither; ``""`` if it is either."""
+    if parse_bool(value) is not None:
+        return ""
+    return f"bad value for option {go_quote(name)}: {_syntax('ParseBool', value)}"
+
+
 def scan_int(text: str) -> int:
     """``fmt.Sscanf`` with ``%d`` into an ``int``: the number the text begins with, after blanks
     but not after a line's end. Raises :class:`NotANumber`."""
