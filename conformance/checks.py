@@ -8,7 +8,7 @@ from typing import Final
 
 from conformance.results import Difference
 from conformance.subject import Capability
-from reference import NEWEST, CPUSet
+from reference import NEWEST, CPUSet, CPUTopology
 from reference.behaviours import Behaviour
 from reference.cpumanager.cpu_manager import reserved_milli_cpus
 from reference.cpumanager.policy_options import is_true
@@ -176,8 +176,8 @@ class Situation:
     ``reserved`` is ``None`` where the kubelet chose the reserved CPUs; ``tampered`` are the
     pod/container whose cpuset the scenario itself has changed; ``online`` are the CPUs that the
     machine has by now, which a kubelet that runs may not know (``None``: ``cpus``); ``lost`` are
-    CPUs that the scenario has said nobody will hold, not even the pool; ``uneven_cores``: physical
-    cores have different numbers of CPUs."""
+    CPUs that the scenario has said nobody will hold, not even the pool; ``topology`` is what the
+    kubelet found when it started (``None``: one whose cores have equal numbers of CPUs)."""
 
     config: KubeletConfig
     pods: Mapping[str, Pod]
@@ -188,16 +188,16 @@ class Situation:
     lost: CPUSet = _NO_CPUS
     release: AnyRelease = NEWEST
     online: CPUSet | None = None
-    uneven_cores: bool = False
+    topology: CPUTopology | None = None
 
     @property
     def gives_busy_cpus(self) -> bool:
         """Whether the release may hand out CPUs that are not free: it judges whether a core is free
         by the average size of cores (kubernetes/kubernetes#140498)."""
         takes_by_average = has(self.release, Behaviour.ORDERED_ALLOCATION)
-        return (
-            self.uneven_cores and takes_by_average and not has(self.release, Behaviour.TRUE_SIZES)
-        )
+        if not takes_by_average or has(self.release, Behaviour.TRUE_SIZES) or not self.topology:
+            return False
+        return len({core.bit_count() for core in self.topology.core_masks.values()}) > 1
 
     @property
     def strict(self) -> bool:

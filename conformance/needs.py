@@ -102,10 +102,5 @@ def _caches_in_nodes(topology: CPUTopology) -> bool:
     )
 
 
-def has_uneven_cores(topology: CPUTopology) -> bool:
-    """Whether physical cores have different numbers of CPUs."""
-    return len(_sizes(topology, 2)) > 1
-
-
 def _even(topology: CPUTopology) -> bool:
     return all(len(_sizes(topology, level)) == 1 for level in (0, 1, 2))

@@ -23,7 +23,6 @@ from typing import Final
 import msgspec
 
 from conformance.aliases import present
-from conformance.describe import step_text
 from conformance.lockstep import Seen
 from reference import CPUSet, Release
 from reference.steps import Step
@@ -211,7 +210,7 @@ class RecordedOracle:
     def after(self, step: Step) -> View | None:
         """See :class:`conformance.oracle.Oracle`."""
         recorded_step = None if self._lost else next(self._steps, None)
-        if recorded_step is None or recorded_step.step != step_text(step):
+        if recorded_step is None or recorded_step.step != step.sentence:
             self._lost = True
             return None
         return _view(recorded_step)

@@ -25,7 +25,7 @@ from typing import Any, Final
 
 import topologies
 from reference import Checkpoint, CheckpointError, CPUSet, CPUSetParseError, NotModelled, discover
-from reference.cpumanager.policy_options import StaticOptions
+from reference.cpumanager.policy_options import OPTIONS, StaticOptions
 from reference.cpumanager.state.checkpoint import Layout, encode
 from reference.cpumanager.state.state_checkpoint import parse_leniently, parse_pods_leniently
 from reference.errors import ConfigurationError, DiscoveryError, QuantityError
@@ -137,15 +137,11 @@ def _try_quantity(text: str, release: str) -> None:
 
 # -- policy options ----------------------------------------------------------------------------
 
-_OPTIONS: Final = (
-    "full-pcpus-only", "distribute-cpus-across-numa", "align-by-socket",
-    "distribute-cpus-across-cores", "strict-cpu-reservation", "prefer-align-cpus-by-uncorecache",
-)  # fmt: skip
 _GATES: Final = ("CPUManagerPolicyAlphaOptions", "CPUManagerPolicyBetaOptions")
 
 
 def _make_options(rng: random.Random) -> Input:
-    names = [_maybe_damaged(rng, one, 0.1) for one in rng.sample(_OPTIONS, rng.randrange(4))]
+    names = [_maybe_damaged(rng, one, 0.1) for one in rng.sample([*OPTIONS], rng.randrange(4))]
     values = ("true", "false", "True", "TRUE", "1", "0", "t", "F", "yes", "", "tRUE", "\ud800")
     given = {name: _maybe_damaged(rng, rng.choice(values), 0.05) for name in names}
     gates = {gate: rng.random() < 0.7 for gate in _GATES if rng.random() < 0.7}

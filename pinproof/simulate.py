@@ -18,7 +18,7 @@ from rich.table import Table
 from rich.text import Text
 
 import topologies
-from conformance.describe import config_text, pod_text, topology_text
+from conformance.describe import topology_text
 from conformance.discovered import beside_of
 from conformance.subject import SubjectUsageError
 from pinproof import asking
@@ -29,6 +29,7 @@ from pinproof.whatif import Answer, Kept, KubeletRefuses, Verdict
 from reference import NEWEST
 from reference.kubelet.reasons import Rule
 from reference.pods.pod_level_resources import as_decoded
+from reference.pods.qos import pod_text
 from reference.steps import Kind, Pod
 from topologies import drawing
 from topologies.boxes import Beside
@@ -119,7 +120,7 @@ def _beside(found: Answer) -> Beside:
 
 def _show(found: Answer, why: bool) -> None:
     console = Console(highlight=False)
-    head = f"kubelet {found.release} with {config_text(found.config)}"
+    head = f"kubelet {found.release} with {found.config}"
     console.print(Text(head), soft_wrap=True)
     for note in found.notes:
         console.print(Text(f"note: {one_line(note)}"), soft_wrap=True)
@@ -157,7 +158,7 @@ def _table(found: Answer) -> Table:
             )
             continue
         for verdict, container in zip(of_pod, pod.containers, strict=True):
-            cpu = container.cpu_limit if container.cpu_request is None else container.cpu_request
+            cpu = container.requested_cpu
             kind = "" if container.kind is Kind.APP else f"{container.kind.value} "
             name = one_line(f"{pod.name}/{container.name}: {kind}{cpu or 'no cpu request'}")
             table.add_row(Text(name), _cpus(verdict), Text(_in_short(verdict)))
@@ -207,7 +208,7 @@ def _facts(found: Answer) -> dict[str, object]:
         "kubelet": {
             "release": found.release,
             "starts": True,
-            "settings": config_text(found.config),
+            "settings": str(found.config),
             "hangs": _hang_text(found) if found.hangs_over else "",
         },
         "machine": found.machine.name,

@@ -31,7 +31,8 @@ from reference.errors import (
     StateError,
 )
 from reference.machine.architecture import Architecture
-from reference.machine.discovery import Cache, Core, MachineInfo, NUMANode, discover
+from reference.machine.discovery import discover
+from reference.machine.machineinfo import Cache, Core, MachineInfo, NUMANode
 from reference.machine.topology import CPUTopology, Place
 from reference.node import Node
 from reference.pods.qos import exclusive_cpus, qos_class

@@ -15,8 +15,6 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
-__all__ = ["Area", "Behaviour", "Known"]
-
 _KUBERNETES: Final = "https://github.com/kubernetes/kubernetes"
 
 

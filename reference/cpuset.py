@@ -18,9 +18,6 @@ from reference.behaviours import Behaviour
 from reference.golang.strconv import NotANumber, atoi, go_quote
 from reference.releases import NEWEST, AnyRelease, has
 
-__all__ = ["CPUSet", "CPUSetParseError", "CPUSetTooWide"]
-
-
 #: A CPU id above this is refused by :meth:`CPUSet.parse`. The kubelet has no bound but memory: it
 #: would build every element. Linux stops at 8192 CPUs; a set is one int here, so a wild id in a
 #: damaged file would cost its size in bits.

@@ -1,51 +1,15 @@
 """What can go wrong in the model, by who is at fault.
 
-ModelError
-+-- NotModelled              the model does not know this; it never guesses
-+-- IllegalStep              the driver asked for what no node can do
-+-- KubeletHangs             the kubelet never comes back from this
-|   +-- AllocationHangs      it searches for ever for CPUs to hand out
-+-- KubeletError             the kubelet itself says no; str() is its own text
-+-- DiscoveryError       it cannot make out the machine
-+-- AllocationError      it cannot hand out the CPUs asked for
-|   +-- NotEnoughCPUs    fewer are free than requested
-|   +-- NothingFits      enough are free by count, and still they cannot be taken
-|   +-- EmptyPodSharedPoolError  a pod's own pool has nothing for its shared containers
-|   +-- SMTAlignmentError  full-pcpus-only: not to be had in whole physical cores
-+-- ConfigurationError   it will not run with these settings
-|   +-- InvalidConfiguration  which it can tell by looking at them
-+-- TopologyAffinityError it cannot put a pod's CPUs where they must lie
-+-- CheckpointError      it cannot restore its state file
-+-- StateError           the state it restored does not suit the machine
-QuantityError                (ValueError) a text is no Kubernetes quantity
-CPUSetParseError             (ValueError, in reference.cpuset) a text is no CPU list
+What the model does not know is :class:`NotModelled`, what no node can do :class:`IllegalStep`, what
+the kubelet never comes back from :class:`KubeletHangs`, and what it refuses :class:`KubeletError`.
+A text that is no quantity or no CPU list is a ``ValueError``: :class:`QuantityError`,
+:class:`reference.cpuset.CPUSetParseError`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Final
-
-__all__ = [
-    "AllocationError",
-    "AllocationHangs",
-    "CheckpointError",
-    "ConfigurationError",
-    "DiscoveryError",
-    "EmptyPodSharedPoolError",
-    "IllegalStep",
-    "InvalidConfiguration",
-    "KubeletError",
-    "KubeletHangs",
-    "ModelError",
-    "NotEnoughCPUs",
-    "NotModelled",
-    "NothingFits",
-    "QuantityError",
-    "SMTAlignmentError",
-    "StateError",
-    "TopologyAffinityError",
-]
 
 
 class ModelError(Exception):

@@ -11,16 +11,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 from functools import lru_cache
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 from reference.behaviours import Behaviour
 from reference.releases import NEWEST, AnyRelease, Release, has
 
-__all__ = ["GATES", "Gate", "Maturity", "Stage", "enabled", "refusal", "stage_of"]
-
 
 class Maturity(Enum):
-    """How ready a gate is; the value is what the kubelet calls it."""
+    """How ready a gate or a policy option is; the value is what the kubelet calls it."""
 
     ALPHA = "ALPHA"
     BETA = "BETA"
@@ -28,7 +26,10 @@ class Maturity(Enum):
     DEPRECATED = "DEPRECATED"
 
 
-_ALPHA, _BETA, _GA, _DEPRECATED = Maturity
+ALPHA, BETA, GA, _DEPRECATED = Maturity
+
+#: How ready something is from a behaviour on, last one first.
+Stages: TypeAlias = Mapping[Behaviour, Maturity]
 
 
 class Stage(NamedTuple):
@@ -57,62 +58,62 @@ class Gate:
 GATES: Final[Mapping[str, Gate]] = {
     "CPUManager": Gate(
         (
-            Stage(8, _ALPHA, False),
-            Stage(Behaviour.CPU_MANAGER_ON, _BETA, True),
-            Stage(26, _GA, True),
+            Stage(8, ALPHA, False),
+            Stage(Behaviour.CPU_MANAGER_ON, BETA, True),
+            Stage(26, GA, True),
         ),
     ),
-    "CPUManagerPolicyAlphaOptions": Gate((Stage(Behaviour.OPTION_MATURITY, _ALPHA, False),)),
-    "CPUManagerPolicyBetaOptions": Gate((Stage(Behaviour.OPTION_MATURITY, _BETA, True),)),
+    "CPUManagerPolicyAlphaOptions": Gate((Stage(Behaviour.OPTION_MATURITY, ALPHA, False),)),
+    "CPUManagerPolicyBetaOptions": Gate((Stage(Behaviour.OPTION_MATURITY, BETA, True),)),
     "CPUManagerPolicyOptions": Gate(
         (
-            Stage(Behaviour.POLICY_OPTIONS, _ALPHA, False),
-            Stage(Behaviour.OPTIONS_GATE_ON, _BETA, True),
-            Stage(Behaviour.OPTIONS_UNGATED, _GA, True),
+            Stage(Behaviour.POLICY_OPTIONS, ALPHA, False),
+            Stage(Behaviour.OPTIONS_GATE_ON, BETA, True),
+            Stage(Behaviour.OPTIONS_UNGATED, GA, True),
         ),
         refused_off_since=33,
     ),
     "DisableCPUQuotaWithExclusiveCPUs": Gate(
         (
-            Stage(Behaviour.NO_QUOTA_ON_EXCLUSIVE_CPUS, _BETA, True),
+            Stage(Behaviour.NO_QUOTA_ON_EXCLUSIVE_CPUS, BETA, True),
             Stage(36, _DEPRECATED, True),
         ),
         refused_off_since=37,
     ),
-    "InPlacePodVerticalScalingExclusiveCPUs": Gate((Stage(32, _ALPHA, False),)),
-    "KubeletInUserNamespace": Gate((Stage(22, _ALPHA, False), Stage(37, _BETA, True))),
+    "InPlacePodVerticalScalingExclusiveCPUs": Gate((Stage(32, ALPHA, False),)),
+    "KubeletInUserNamespace": Gate((Stage(22, ALPHA, False), Stage(37, BETA, True))),
     "PodLevelResourceManagers": Gate(
-        (Stage(Behaviour.POD_LEVEL_MANAGERS, _ALPHA, False), Stage(37, _BETA, False)),
+        (Stage(Behaviour.POD_LEVEL_MANAGERS, ALPHA, False), Stage(37, BETA, False)),
     ),
     "PodLevelResources": Gate(
         (
-            Stage(Behaviour.POD_LEVEL_RESOURCES, _ALPHA, False),
-            Stage(Behaviour.POD_LEVEL_RESOURCES_SKIPPED, _BETA, True),
+            Stage(Behaviour.POD_LEVEL_RESOURCES, ALPHA, False),
+            Stage(Behaviour.POD_LEVEL_RESOURCES_SKIPPED, BETA, True),
         ),
         # It is not locked, but what depends on it is on by itself.
         refused_off_since=36,
     ),
     "TopologyManager": Gate(
         (
-            Stage(Behaviour.TOPOLOGY_MANAGER, _ALPHA, False),
-            Stage(Behaviour.TOPOLOGY_MANAGER_ON, _BETA, True),
-            Stage(Behaviour.TOPOLOGY_MANAGER_UNGATED, _GA, True),
+            Stage(Behaviour.TOPOLOGY_MANAGER, ALPHA, False),
+            Stage(Behaviour.TOPOLOGY_MANAGER_ON, BETA, True),
+            Stage(Behaviour.TOPOLOGY_MANAGER_UNGATED, GA, True),
         ),
         refused_off_since=27,
         last=28,
     ),
-    "TopologyManagerPolicyAlphaOptions": Gate((Stage(Behaviour.TOPOLOGY_OPTIONS, _ALPHA, False),)),
+    "TopologyManagerPolicyAlphaOptions": Gate((Stage(Behaviour.TOPOLOGY_OPTIONS, ALPHA, False),)),
     "TopologyManagerPolicyBetaOptions": Gate(
         (
-            Stage(Behaviour.TOPOLOGY_OPTIONS, _BETA, False),
-            Stage(Behaviour.TOPOLOGY_OPTIONS_ON, _BETA, True),
+            Stage(Behaviour.TOPOLOGY_OPTIONS, BETA, False),
+            Stage(Behaviour.TOPOLOGY_OPTIONS_ON, BETA, True),
         ),
     ),
     "TopologyManagerPolicyOptions": Gate(
         (
-            Stage(Behaviour.TOPOLOGY_OPTIONS, _ALPHA, False),
-            Stage(Behaviour.TOPOLOGY_OPTIONS_ON, _BETA, True),
-            Stage(Behaviour.TOPOLOGY_OPTIONS_STABLE, _GA, True),
+            Stage(Behaviour.TOPOLOGY_OPTIONS, ALPHA, False),
+            Stage(Behaviour.TOPOLOGY_OPTIONS_ON, BETA, True),
+            Stage(Behaviour.TOPOLOGY_OPTIONS_STABLE, GA, True),
         ),
         refused_off_since=36,
     ),
@@ -134,7 +135,12 @@ def enabled(
     stage = stage_of(name, release)
     if stage is None:
         return False
-    return stage.maturity is Maturity.GA or (given or {}).get(name, stage.default)
+    return stage.maturity is GA or (given or {}).get(name, stage.default)
+
+
+def readiness(stages: Stages, release: AnyRelease) -> Maturity | None:
+    """How ready a policy option is in a release; ``None`` where the release does not know it."""
+    return next((ready for known, ready in stages.items() if has(release, known)), None)
 
 
 def refusal(name: str, on: bool, release: AnyRelease) -> str:

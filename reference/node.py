@@ -31,7 +31,8 @@ from reference.kubelet.kubelet import Kubelet
 from reference.kubelet.outcomes import Branch, branches_of
 from reference.kubelet.runtime import Runtime
 from reference.kubelet.startup import Maker, PolicyFactory
-from reference.machine.discovery import MachineInfo, discover
+from reference.machine.discovery import discover
+from reference.machine.machineinfo import MachineInfo
 from reference.pods.pod_level_resources import as_decoded
 from reference.releases import NEWEST, AnyRelease, has, require_whole_node
 from reference.steps import (
@@ -60,8 +61,6 @@ from reference.steps import (
 )
 from reference.topologymanager.topology_manager import TopologyManager
 from reference.view import Phase, PodView, View
-
-__all__ = ["Node"]
 
 Trees: TypeAlias = Callable[[str], Mapping[str, str]]
 

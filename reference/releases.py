@@ -17,18 +17,6 @@ from typing import Final, TypeAlias
 from reference.behaviours import Behaviour
 from reference.errors import NotModelled
 
-__all__ = [
-    "NEWEST",
-    "OLDEST",
-    "AnyRelease",
-    "Change",
-    "Release",
-    "behaviours",
-    "changes",
-    "has",
-    "require_whole_node",
-]
-
 #: The release that is meant where none is named.
 NEWEST: Final = "1.36"
 #: The first and the last minor that the table knows.

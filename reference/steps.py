@@ -7,72 +7,22 @@ A node under test is a small state machine. ``Start`` and ``Stop`` move it betwe
 *running* (or *down with an error*); ``Reboot``, ``Configure`` and the state-file steps are legal
 only while it is down; pods come and go at any time, because their manifests lie in a folder that
 outlives the kubelet.
+
+Each step has its ``sentence``: one line, as explanations and reports show it.
 """
 
 from __future__ import annotations
 
-import uuid
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from enum import Enum
-from typing import Final, TypeAlias
+from typing import ClassVar, TypeAlias
 
 from reference.cpuset import CPUSet
-
-_POD_NAMESPACE: Final = uuid.UUID("7ab0c1de-5d2f-5a39-9a6e-0d9d3c1b7f10")
-
-
-class Kind(Enum):
-    """What part of a pod a container is."""
-
-    INIT = "init"
-    SIDECAR = "sidecar"  # a restartable init container
-    APP = "app"
-
-
-@dataclass(frozen=True, slots=True)
-class Container:
-    """One container of a pod, with the resources that decide its CPUs.
-
-    Quantities are Kubernetes' own texts (``"2"``, ``"1500m"``, ``"64Mi"``); ``None`` leaves the
-    entry out of the manifest. As in the API, a limit without a request is also the request.
-    """
-
-    name: str
-    cpu_request: str | None = None
-    cpu_limit: str | None = None
-    memory_request: str | None = None
-    memory_limit: str | None = None
-    kind: Kind = Kind.APP
-
-
-@dataclass(frozen=True, slots=True)
-class PodResources:
-    """Pod-level resources (``spec.resources``): quantities as in :class:`Container`."""
-
-    cpu_request: str | None = None
-    cpu_limit: str | None = None
-    memory_request: str | None = None
-    memory_limit: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Pod:
-    """A pod as its manifest states it. ``containers`` is in spec order, init containers first.
-    ``resources``: of the pod as a whole (``None``: not in the manifest).
-
-    The uid is written into the manifest, so that the pod keeps its entry in the state file
-    whatever release reads it (a static pod without one is named by a hash that changes).
-    """
-
-    name: str
-    containers: tuple[Container, ...]
-    uid: str = ""
-    resources: PodResources | None = None
-
-    def __post_init__(self) -> None:
-        if not self.uid:
-            object.__setattr__(self, "uid", str(uuid.uuid5(_POD_NAMESPACE, self.name)))
+from reference.pods.pod import Container as Container
+from reference.pods.pod import Kind as Kind
+from reference.pods.pod import Pod as Pod
+from reference.pods.pod import PodResources as PodResources
+from reference.pods.qos import pod_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,10 +45,36 @@ class KubeletConfig:
     topology_manager_scope: str = "container"
     topology_manager_policy_options: Mapping[str, str] = field(default_factory=dict)
 
+    def __str__(self) -> str:
+        """As ``policy static, reservedSystemCPUs 0,4``: the policy, and what is not the default."""
+        named = (
+            ("reservedSystemCPUs", self.reserved_system_cpus),
+            ("systemReserved cpu", self.system_reserved),
+            ("kubeReserved cpu", self.kube_reserved),
+        )
+        return ", ".join(
+            [
+                f"policy {self.policy}",
+                *(f"{name} {value}" for name, value in named if value is not None),
+                *_listed("option", self.policy_options),
+                *self._topology_manager(),
+                *_listed("gate", self.feature_gates),
+            ]
+        )
+
+    def _topology_manager(self) -> Iterator[str]:
+        if self.topology_manager_policy != "none":
+            yield f"Topology Manager {self.topology_manager_policy}"
+        if self.topology_manager_scope != "container":
+            yield f"Topology Manager scope {self.topology_manager_scope}"
+        yield from _listed("Topology Manager option", self.topology_manager_policy_options)
+
 
 @dataclass(frozen=True, slots=True)
 class Start:
     """Start the kubelet, and wait until it runs or has given up."""
+
+    sentence: ClassVar[str] = "start the kubelet"
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +82,10 @@ class Stop:
     """Stop the kubelet: SIGTERM, or SIGKILL if ``kill``. Containers go on running."""
 
     kill: bool = False
+
+    @property
+    def sentence(self) -> str:
+        return "kill the kubelet (SIGKILL)" if self.kill else "stop the kubelet (SIGTERM)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +95,10 @@ class Reboot:
 
     machine: str = ""
 
+    @property
+    def sentence(self) -> str:
+        return f"reboot the machine as {self.machine}" if self.machine else "reboot the machine"
+
 
 @dataclass(frozen=True, slots=True)
 class Configure:
@@ -122,12 +106,20 @@ class Configure:
 
     config: KubeletConfig
 
+    @property
+    def sentence(self) -> str:
+        return f"configure the kubelet: {self.config}"
+
 
 @dataclass(frozen=True, slots=True)
 class Apply:
     """Put the pod's manifest in place."""
 
     pod: Pod
+
+    @property
+    def sentence(self) -> str:
+        return f"apply {pod_text(self.pod)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,10 +130,16 @@ class Delete:
     pod: str
     force: bool = False
 
+    @property
+    def sentence(self) -> str:
+        return f"delete pod {self.pod} by force" if self.force else f"delete pod {self.pod}"
+
 
 @dataclass(frozen=True, slots=True)
 class RemoveState:
     """Remove the state file, while the kubelet is down."""
+
+    sentence: ClassVar[str] = "remove the state file"
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,6 +147,10 @@ class WriteState:
     """Put this text in the place of the state file, while the kubelet is down."""
 
     text: str
+
+    @property
+    def sentence(self) -> str:
+        return f"write the state file: {_shortened(self.text)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,10 +161,17 @@ class Tamper:
     container: str
     cpus: CPUSet
 
+    @property
+    def sentence(self) -> str:
+        owner = f"{self.pod}/{self.container}"
+        return f"set the cpuset of {owner} to {self.cpus} behind the kubelet's back"
+
 
 @dataclass(frozen=True, slots=True)
 class AwaitReconcile:
     """Wait until the kubelet has gone through a whole reconcile round."""
+
+    sentence: ClassVar[str] = "wait for a reconcile round"
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,6 +183,11 @@ class TamperQuota:
     container: str
     quota: int
 
+    @property
+    def sentence(self) -> str:
+        owner = f"{self.pod}/{self.container}"
+        return f"give {owner} a CFS quota of {self.quota} us behind the kubelet's back"
+
 
 @dataclass(frozen=True, slots=True)
 class KillContainer:
@@ -182,30 +196,44 @@ class KillContainer:
     pod: str
     container: str
 
+    @property
+    def sentence(self) -> str:
+        return f"kill container {self.pod}/{self.container} (SIGKILL)"
+
 
 @dataclass(frozen=True, slots=True)
 class Spin:
     """Let the tasks of every running container spin for a moment, and watch where they run."""
+
+    sentence: ClassVar[str] = "let every container spin, and watch where it runs"
 
 
 @dataclass(frozen=True, slots=True)
 class AskPodResources:
     """Ask the running kubelet at its pod-resources socket which container has which CPUs."""
 
+    sentence: ClassVar[str] = "ask the kubelet at its pod-resources socket"
+
 
 @dataclass(frozen=True, slots=True)
 class RestartRuntime:
     """Restart the container runtime under the kubelet. Containers go on running."""
+
+    sentence: ClassVar[str] = "restart the container runtime"
 
 
 @dataclass(frozen=True, slots=True)
 class DaemonReload:
     """Let the service manager read its units again."""
 
+    sentence: ClassVar[str] = "let systemd read its units again (daemon-reload)"
+
 
 @dataclass(frozen=True, slots=True)
 class AwaitCrashLoop:
     """Wait until the service manager has started a kubelet that gives up once more."""
+
+    sentence: ClassVar[str] = "wait until the kubelet has been started once more"
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,6 +243,10 @@ class OfflineCPUs:
     cpus: CPUSet
     machine: str
 
+    @property
+    def sentence(self) -> str:
+        return f"take CPUs {self.cpus} offline"
+
 
 @dataclass(frozen=True, slots=True)
 class OnlineCPUs:
@@ -222,6 +254,10 @@ class OnlineCPUs:
 
     cpus: CPUSet
     machine: str
+
+    @property
+    def sentence(self) -> str:
+        return f"bring CPUs {self.cpus} online"
 
 
 Step: TypeAlias = (
@@ -245,3 +281,13 @@ Step: TypeAlias = (
     | OfflineCPUs
     | OnlineCPUs
 )
+
+
+def _listed(noun: str, options: Mapping[str, object]) -> list[str]:
+    return [f"{noun} {key}={value}" for key, value in sorted(options.items())]
+
+
+def _shortened(text: str, limit: int = 300) -> str:
+    if not text:
+        return "(empty)"
+    return text if len(text) <= limit else f"{text[:limit]}… ({len(text)} characters)"

@@ -32,10 +32,10 @@ ROOMS: Final[dict[str, dict[str, tuple[str, ...]]]] = {
         "feature_gates": ("behaviours", "releases"),
         "golang": ("errors",),
         "cpuset": ("behaviours", "golang", "releases"),
-        "steps": ("cpuset",),
+        "pods": ("behaviours", "errors", "feature_gates", "golang", "releases"),
+        "steps": ("cpuset", "pods"),
         "view": ("cpuset",),
         "machine": ("behaviours", "cpuset", "errors", "golang", "releases"),
-        "pods": ("behaviours", "errors", "feature_gates", "golang", "releases", "steps"),
         "topologymanager": (
             "behaviours",
             "cpuset",
@@ -256,7 +256,6 @@ LARGE_CLASSES: Final = {
     "conformance/subjects/exec/node.py: ExecNode",
     "conformance/subjects/kubelet/node.py: KubeletNode",
     "conformance/subjects/kubelet/runtime.py: FakeRuntime",
-    "differential/exactness/walk.py: Model",
     "hil/inspection/host_answer.py: HostAnswer",
 }
 

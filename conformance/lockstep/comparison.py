@@ -19,7 +19,6 @@ from conformance.checks import (
     differences,
     violations,
 )
-from conformance.describe import step_text
 from conformance.lockstep.outcome import CouldNotTell
 from conformance.needs import DoesNotApply
 from conformance.oracle import Oracle
@@ -115,7 +114,7 @@ class Comparison:
                 raise DoesNotApply(_BUSY_CPUS)
             return Offence("; ".join(rules), [one.difference for one in broken] + found)
         if found:
-            rule = f"After the step “{step_text(step)}” the node is as {self.witness} has it"
+            rule = f"After the step “{step.sentence}” the node is as {self.witness} has it"
             return Offence(rule, found)
         return None
 
@@ -190,7 +189,7 @@ class Comparison:
         answers = "answers"
         if expected is not None and expected.hangs:
             answers = f"answers ({self.witness} hangs here as well: {expected.hangs})"
-        rule = f"hang: the kubelet answers the step “{step_text(step)}” in time"
+        rule = f"hang: the kubelet answers the step “{step.sentence}” in time"
         found = Difference(what="kubelet", expected=answers, seen=f"hangs: {seen.hangs}")
         return Offence(rule, [found])
 

@@ -9,7 +9,6 @@ from conformance.discovered import architecture_of, first_core
 from conformance.lockstep.comparison import Comparison
 from conformance.lockstep.machines import Machines
 from conformance.lockstep.outcome import Divergence, Seen, holdings
-from conformance.needs import has_uneven_cores
 from conformance.results import Difference, Failure
 from conformance.subject import (
     HasLargerMachines,
@@ -178,5 +177,5 @@ class Readings:
             lost=self._lost,
             release=self.release,
             online=self._machines.online,
-            uneven_cores=has_uneven_cores(self.topology),
+            topology=self.topology,
         )

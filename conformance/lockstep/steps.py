@@ -7,7 +7,6 @@ from dataclasses import replace
 from typing import Protocol
 from uuid import NAMESPACE_OID, uuid5
 
-from conformance.describe import config_text, step_text
 from conformance.lockstep.outcome import Seen
 from conformance.lockstep.reading import Readings
 from conformance.oracle import Oracle
@@ -79,7 +78,7 @@ class Steps(Readings):
         find = self._machines.find
         self._comparison.begin(self._make_oracle(self.machine, self.config, machines=find))
         self._node = self._subject.node(self.machine, self.config, machines=find)
-        self.steps.append(f"on {self.machine.name}, with {config_text(self.config)}")
+        self.steps.append(f"on {self.machine.name}, with {self.config}")
         return self._take(Start())
 
     def start(self) -> View:
@@ -183,7 +182,7 @@ class Steps(Readings):
     def _take(self, step: Step) -> View:
         if self._node is None:
             raise RuntimeError("a scenario boots its node first")
-        self.steps.append(step_text(step))
+        self.steps.append(step.sentence)
         if isinstance(step, Apply):
             self._pods[step.pod.name] = step.pod
         if isinstance(step, Start):

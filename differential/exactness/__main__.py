@@ -22,7 +22,6 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from conformance.describe import config_text
 from conformance.subjects.exec import drivers
 from differential.exactness.cases import Case, dumps, loads
 from differential.exactness.drawing import draw
@@ -35,7 +34,7 @@ def main() -> int:
     """Exit status: 0 no difference, 1 a difference."""
     asked = _arguments()
     if asked.replay:
-        case = loads(asked.replay)
+        case = loads(asked.replay.read_bytes())
         driver = Driver(asked.driver or drivers.build(case.release))
         found, script = driver.compare(case)
         driver.close()
@@ -145,7 +144,7 @@ def story(case: Case, script: Script, found: Difference | None) -> str:
         f"  {case.machine.num_cores} CPUs, {case.machine.num_physical_cores} cores, "
         f"{case.machine.num_sockets} sockets"
     )
-    lines.append(f"configuration: {config_text(case.config)}")
+    lines.append(f"configuration: {case.config}")
     for step in script.asked:
         lines.append(f"  {step.words}")
         if found is not None and found.asked.startswith(step.words):

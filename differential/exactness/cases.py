@@ -6,11 +6,8 @@ What belongs here: what a case is, and how it is written down. What never does: 
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from pathlib import Path
-from typing import Any, Final, TypeAlias
+from dataclasses import dataclass
+from typing import Any, TypeAlias
 
 import msgspec
 
@@ -19,55 +16,51 @@ from reference import CPUSet, MachineInfo
 from reference.steps import KubeletConfig, Pod
 
 
-@dataclass(frozen=True, slots=True)
-class Arrive:
+class _Action(msgspec.Struct, frozen=True, tag=str.lower, tag_field="action"):
+    """In JSON, ``action`` has the name of the class."""
+
+
+class Arrive(_Action, frozen=True):
     """A pod is admitted, and its containers are created if it is."""
 
     pod: Pod
 
 
-@dataclass(frozen=True, slots=True)
-class Resize:
+class Resize(_Action, frozen=True):
     """A pod that is there is resized in place to ``pod``."""
 
     pod: Pod
 
 
-@dataclass(frozen=True, slots=True)
-class Leave:
+class Leave(_Action, frozen=True):
     """A pod and its containers are gone."""
 
     pod: str
 
 
-@dataclass(frozen=True, slots=True)
-class Round:
+class Round(_Action, frozen=True):
     """A reconcile round."""
 
 
-@dataclass(frozen=True, slots=True)
-class Ask:
+class Ask(_Action, frozen=True):
     """The hints for a pod, which may be there, by container and for the whole pod."""
 
     pod: Pod
 
 
-@dataclass(frozen=True, slots=True)
-class Exit:
+class Exit(_Action, frozen=True):
     """The containers of a pod end."""
 
     pod: str
 
 
-@dataclass(frozen=True, slots=True)
-class Again:
+class Again(_Action, frozen=True):
     """The containers of a pod that do not run are created again."""
 
     pod: str
 
 
-@dataclass(frozen=True, slots=True)
-class Restart:
+class Restart(_Action, frozen=True):
     """The kubelet is started again, perhaps with another configuration, on a machine that has
     changed, or on a state file that is not its own; every pod is admitted again. ``rebooted``: no
     container has outlived it."""
@@ -78,8 +71,7 @@ class Restart:
     rebooted: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Drain:
+class Drain(_Action, frozen=True):
     """Where the kubelet has given up: its pods leave, the state file is removed, and it is started
     again. Where it runs nothing happens."""
 
@@ -94,44 +86,17 @@ class Case:
     release: str
     machine: MachineInfo
     config: KubeletConfig
-    actions: tuple[Action, ...] = field(default=())
-
-
-# --- writing down ----------------------------------------------------------------------------
+    actions: tuple[Action, ...] = ()
 
 
 def dumps(case: Case) -> str:
     """The case as JSON."""
-    return json.dumps(msgspec.to_builtins(_tagged(case), enc_hook=_encode), indent=1)
+    return msgspec.json.format(msgspec.json.encode(case, enc_hook=_encode), indent=1).decode()
 
 
-def loads(path: Path) -> Case:
+def loads(text: str | bytes) -> Case:
     """A case from JSON; raises :class:`msgspec.ValidationError`."""
-    plain = json.loads(path.read_text())
-    return Case(
-        msgspec.convert(plain["release"], str),
-        msgspec.convert(plain["machine"], MachineInfo, dec_hook=_decode),
-        msgspec.convert(plain["config"], KubeletConfig, dec_hook=_decode),
-        tuple(
-            msgspec.convert(each, _KINDS[each.pop("action")], dec_hook=_decode)
-            for each in plain["actions"]
-        ),
-    )
-
-
-_KINDS: Final[Mapping[str, type[Any]]] = {
-    kind.__name__.lower(): kind
-    for kind in (Arrive, Resize, Leave, Round, Ask, Exit, Again, Restart, Drain)
-}
-
-
-def _tagged(case: Case) -> dict[str, Any]:
-    plain = msgspec.to_builtins(replace(case, actions=()), enc_hook=_encode)
-    plain["actions"] = [
-        {"action": type(one).__name__.lower(), **msgspec.to_builtins(one, enc_hook=_encode)}
-        for one in case.actions
-    ]
-    return dict(plain)
+    return msgspec.json.decode(text, type=Case, dec_hook=_decode)
 
 
 def _encode(value: object) -> object:

@@ -34,26 +34,19 @@ from differential.exactness.machines import (
 )
 from reference import CPUSet, MachineInfo
 from reference.behaviours import Behaviour
+from reference.cpumanager.policy_options import (
+    ACROSS_CORES,
+    ACROSS_NUMA,
+    BY_SOCKET,
+    BY_UNCORE,
+    FULL_PCPUS,
+    OPTIONS,
+    STRICT,
+)
+from reference.feature_gates import readiness
 from reference.releases import Release, has
 from reference.steps import KubeletConfig, Pod
 
-_FULL_PCPUS: Final = "full-pcpus-only"
-_ACROSS_NUMA: Final = "distribute-cpus-across-numa"
-_BY_SOCKET: Final = "align-by-socket"
-_ACROSS_CORES: Final = "distribute-cpus-across-cores"
-_STRICT: Final = "strict-cpu-reservation"
-_BY_UNCORE: Final = "prefer-align-cpus-by-uncorecache"
-
-OPTIONS: Final = (_FULL_PCPUS, _ACROSS_NUMA, _BY_SOCKET, _ACROSS_CORES, _STRICT, _BY_UNCORE)
-#: Which option came with which behaviour; others would be refused every time.
-_SINCE: Final = {
-    _FULL_PCPUS: Behaviour.POLICY_OPTIONS,
-    _ACROSS_NUMA: Behaviour.NUMA_DISTRIBUTION,
-    _BY_SOCKET: Behaviour.ALIGN_BY_SOCKET,
-    _ACROSS_CORES: Behaviour.CORE_SPREADING,
-    _STRICT: Behaviour.STRICT_RESERVATION,
-    _BY_UNCORE: Behaviour.UNCORE_ALIGNMENT,
-}
 _WHOLE: Final = "PodLevelResources"
 _MANAGERS: Final = "PodLevelResourceManagers"
 _EXCLUSIVE_RESIZE: Final = "InPlacePodVerticalScalingExclusiveCPUs"
@@ -74,7 +67,7 @@ def draw(seed: int, release: str, number: int) -> Case:
     if prone:  # the kubelet may search for ever
         config = replace(
             config,
-            policy_options={_ACROSS_NUMA: "true", _FULL_PCPUS: "true"},
+            policy_options={ACROSS_NUMA: "true", FULL_PCPUS: "true"},
             reserved_system_cpus=CPUSet(random.sample(cpus, len(cpus) // 5 + 1)),
             topology_manager_policy="none",
             topology_manager_policy_options={},
@@ -91,7 +84,7 @@ def _config(random: Random, release: str, cpus: list[int]) -> KubeletConfig:
         gates["CPUManagerPolicyAlphaOptions"] = True
         if not has(release, Behaviour.OPTION_MATURITY):
             gates = {"CPUManagerPolicyOptions": True}
-    known = [one for one in OPTIONS if one not in _SINCE or has(release, _SINCE[one])]
+    known = [one for one, stages in OPTIONS.items() if readiness(stages, release)]
     chosen = [one for one in _chosen(random) if one in known]
     options = {one: "true" if random.random() < 0.95 else "false" for one in chosen}
     config = KubeletConfig(
@@ -112,7 +105,9 @@ def _odd(random: Random, release: str, config: KubeletConfig) -> KubeletConfig:
         case 1:
             options[random.choice(["no-such-option", "", *OPTIONS])] = "true"
         case 2:
-            options[random.choice(OPTIONS)] = random.choice(["t", "1", "T", "", "yes", "f", "tRUE"])
+            options[random.choice([*OPTIONS])] = random.choice(
+                ["t", "1", "T", "", "yes", "f", "tRUE"]
+            )
         case 3 if has(release, Behaviour.OPTION_MATURITY):
             gates["CPUManagerPolicyBetaOptions"] = False
         case 4 if not has(release, Behaviour.OPTIONS_UNGATED):
@@ -153,14 +148,14 @@ def _pod_gates(random: Random, release: str) -> dict[str, bool]:
 def _chosen(random: Random) -> list[str]:
     """Options that go together, most of the time."""
     if random.random() < 0.12:
-        return random.sample(OPTIONS, random.choice([1, 2, 3]))
+        return random.sample([*OPTIONS], random.choice([1, 2, 3]))
     strategy = random.choice(
-        [None, None, None, _ACROSS_NUMA, _ACROSS_NUMA, _ACROSS_CORES, _BY_UNCORE, _BY_UNCORE]
+        [None, None, None, ACROSS_NUMA, ACROSS_NUMA, ACROSS_CORES, BY_UNCORE, BY_UNCORE]
     )
     chosen = [] if strategy is None else [strategy]
-    if strategy != _ACROSS_CORES and random.random() < 0.4:
-        chosen.append(_FULL_PCPUS)
-    chosen += [one for one in (_BY_SOCKET, _STRICT) if random.random() < 0.2]
+    if strategy != ACROSS_CORES and random.random() < 0.4:
+        chosen.append(FULL_PCPUS)
+    chosen += [one for one in (BY_SOCKET, STRICT) if random.random() < 0.2]
     random.shuffle(chosen)
     return chosen
 
@@ -225,7 +220,7 @@ class _Story:
         self._cpus = cpus
         self._there: list[Pod] = []
         per_core = topology_of(machine).cpus_per_core
-        whole_cores = config.policy_options.get(_FULL_PCPUS) and random.random() < 0.8
+        whole_cores = config.policy_options.get(FULL_PCPUS) and random.random() < 0.8
         self._wanted = pods.Wanted(
             release, len(cpus), per_core if whole_cores else 1, self._whole_pods()
         )

@@ -1,8 +1,8 @@
 """What is asked in a case, and what comes back.
 
 What belongs here: the requests of a case with what the model says to each, and where the answers of
-the Go code differ. What never does: where requests come from (``walk``), and how one answer is read
-(``checks``).
+the Go code differ. What never does: where requests come from (``walk``), and what an answer says
+(``answers``).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import msgspec
 from conformance.subject import SubjectLostError
 from conformance.subjects.exec import wire
 from conformance.subjects.exec.program import Program
-from differential.exactness import checks
+from differential.exactness.answers import text_of
 
 
 class End(Enum):
@@ -42,21 +42,26 @@ class Difference:
 
 @dataclass(slots=True)
 class Asked:
-    """A request, what it is called, and what the model says; the check of the answer, and the
-    state file as it is afterwards."""
+    """A request, what it is called, what the model says (one of these), and the state file as it is
+    afterwards."""
 
     request: wire.Request
     words: str
-    model: str
-    check: checks.Check
+    possible: Sequence[str]
     state_file: str | None
+
+    @property
+    def model(self) -> str:
+        """What the model says, as one text."""
+        return " or ".join(self.possible)
 
 
 @dataclass(slots=True)
 class Script:
-    """All that is asked in a case. ``outside``: what the model does not know, where it ends so;
-    ``hanging``: what the kubelet hangs at."""
+    """All that is asked of a release in a case. ``outside``: what the model does not know, where
+    it ends so; ``hanging``: what the kubelet hangs at."""
 
+    release: str
     asked: list[Asked] = field(default_factory=list)
     end: End = End.WHOLE
     outside: str = ""
@@ -115,12 +120,12 @@ def first_difference(script: Script, answers: Sequence[wire.Answer]) -> Differen
         if answer.error or answer.panic:
             trouble = f"panics: {answer.panic}" if answer.panic else f"refuses: {answer.error}"
             return Difference(asked.words, asked.model, trouble)
-        seen = asked.check(answer)
-        if seen is not None:
+        seen = text_of(answer, script.release)
+        if seen not in asked.possible:
             return Difference(asked.words, asked.model, seen)
-        for told in (getattr(asked.request, "state_file", msgspec.UNSET), answer.state_file):
-            if not isinstance(told, msgspec.UnsetType):
-                state = wire.text_of(told)
+        for file in (getattr(asked.request, "state_file", msgspec.UNSET), answer.state_file):
+            if not isinstance(file, msgspec.UnsetType):
+                state = wire.text_of(file)
         if state != asked.state_file:
             return Difference(f"{asked.words}: state file", str(asked.state_file), str(state))
     return None

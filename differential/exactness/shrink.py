@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
-from differential.exactness.cases import Arrive, Ask, Case, Resize, Restart
+import msgspec
+
+from differential.exactness.cases import Action, Arrive, Ask, Case, Resize, Restart
 from reference import MachineInfo
 from reference.steps import Pod
 
@@ -37,19 +39,21 @@ def _smaller(case: Case) -> Iterator[Case]:
             if length:
                 yield replace(case, actions=(*actions[:start], *actions[start + length :]))
     for index, action in enumerate(actions):
-        if isinstance(action, Arrive | Ask | Resize):
-            for pod in _smaller_pods(action.pod):
-                yield replace(
-                    case,
-                    actions=(*actions[:index], replace(action, pod=pod), *actions[index + 1 :]),
-                )
-        if isinstance(action, Restart) and action.rebooted:
-            calmer = replace(action, rebooted=False)
-            yield replace(case, actions=(*actions[:index], calmer, *actions[index + 1 :]))
+        for other in _smaller_actions(action):
+            yield replace(case, actions=(*actions[:index], other, *actions[index + 1 :]))
     yield from _plainer(case)
     for machine in _smaller_machines(case.machine):
         if machine.num_cores:
             yield replace(case, machine=machine)
+
+
+def _smaller_actions(action: Action) -> Iterator[Action]:
+    match action:
+        case Arrive(pod=pod) | Ask(pod=pod) | Resize(pod=pod):
+            for smaller in _smaller_pods(pod):
+                yield msgspec.structs.replace(action, pod=smaller)
+        case Restart(rebooted=True):
+            yield msgspec.structs.replace(action, rebooted=False)
 
 
 def _smaller_pods(pod: Pod) -> Iterator[Pod]:

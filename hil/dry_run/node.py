@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from conformance.describe import step_text
 from conformance.oracle import ModelOracle
 from hil.dry_run.assumed import Assumed
 from hil.dry_run.ledger import Ledger
@@ -92,7 +91,7 @@ class DryRunNode(RealNode):
 
     def do(self, step: Step) -> None:
         """Tell what the step sends."""
-        self._dry.ledger.step = step_text(step)
+        self._dry.ledger.step = step.sentence
         self._assume(step)
         super().do(step)
 

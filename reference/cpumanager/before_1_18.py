@@ -37,12 +37,10 @@ from reference.cpumanager.state.state_mem import State, assigned
 from reference.cpuset import CPUSet
 from reference.errors import AllocationError
 from reference.machine.topology import CPUTopology
+from reference.pods.pod import Container, Kind, Pod
 from reference.pods.qos import as_judged
 from reference.releases import has
-from reference.steps import Container, Kind, Pod
 from reference.topologymanager.hint import Hint
-
-__all__ = ["ManagerByContainer"]
 
 #: Pod uid and container name.
 _Owner: TypeAlias = tuple[str, str]

@@ -17,8 +17,6 @@ from reference.errors import NotEnoughCPUs, NothingFits
 from reference.machine.topology import CPUTopology
 from reference.releases import AnyRelease, has
 
-__all__ = ["AccumulatorBefore122", "accumulate", "take_by_topology"]
-
 
 def take_by_topology(topology: CPUTopology, available: int, cpus: int, release: AnyRelease) -> int:
     """``takeByTopology``: one answer that the kubelet can give. Raises :class:`NotEnoughCPUs`,

@@ -21,13 +21,11 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple, TypeAlias
 
 from reference.cpumanager.before_1_22 import accumulate
-from reference.cpumanager.cpu_assignment import is_determined, take_by_topology
+from reference.cpumanager.cpu_assignment import each_cpu, is_determined, take_by_topology
 from reference.cpuset import CPUSet
 from reference.errors import AllocationError, AllocationHangs
 from reference.machine.topology import CPUTopology
 from reference.releases import NEWEST, AnyRelease
-
-__all__ = ["could_take"]
 
 
 def could_take(
@@ -81,7 +79,7 @@ def _possible(
         if mask is None:
             return False
         run.take(mask)
-    cores = [_Listed(rank, _single_cpus(mask)) for rank, mask in run.ranked_cores()]
+    cores = [_Listed(rank, list(each_cpu(mask))) for rank, mask in run.ranked_cores()]
     if run.need > 0:
         mask = _beginning(cores, run.need, taken)
         if mask is None:
@@ -155,11 +153,3 @@ def _before(one: _Rank, other: _Rank) -> bool:
 
 def _may_stand_between(one: _Rank, rank: _Rank, other: _Rank) -> bool:
     return not _before(rank, one) and not _before(other, rank)
-
-
-def _single_cpus(mask: int) -> list[int]:
-    cpus = []
-    while mask:
-        cpus.append(mask & -mask)
-        mask &= mask - 1
-    return cpus

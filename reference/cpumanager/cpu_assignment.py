@@ -22,7 +22,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from operator import itemgetter
-from typing import Final, NamedTuple, Protocol, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from reference.behaviours import Behaviour
 from reference.cpumanager import before_1_22
@@ -38,8 +38,6 @@ from reference.errors import (
 from reference.golang.slices import Slice
 from reference.machine.topology import CPUTopology, Unit, Units
 from reference.releases import NEWEST, AnyRelease, has
-
-__all__ = ["STRATEGIES", "CPUAccumulator", "best_combination", "is_determined", "take_by_topology"]
 
 #: The allocators, and the behaviour that a release must have for each.
 STRATEGIES: Final = {
@@ -147,27 +145,12 @@ def _round(value: float) -> int:
 # -- NUMA nodes or sockets first -------------------------------------------------------------------
 
 
-class NUMAOrSocketsFirst(Protocol):
-    """``numaOrSocketsFirstFuncs``: which of the two are the larger objects."""
-
-    def take_full_first_level(self) -> None:
-        """``takeFullFirstLevel``: take whole objects of the larger kind."""
-
-    def take_full_second_level(self) -> None:
-        """``takeFullSecondLevel``: take whole objects of the smaller kind."""
-
-    def sort_available_numa_nodes(self) -> list[Unit]:
-        """``sortAvailableNUMANodes``."""
-
-    def sort_available_sockets(self) -> list[Unit]:
-        """``sortAvailableSockets``."""
-
-    def cores(self) -> Iterator[Units]:
-        """Lists of cores in the order of ``sortAvailableCores``, each by id."""
-
-
 class NUMAFirst:
-    """``numaFirst``: there are no more NUMA nodes than sockets."""
+    """``numaFirst``: there are no more NUMA nodes than sockets, which are the smaller objects.
+
+    As all ``numaOrSocketsFirstFuncs`` it takes whole objects of the larger kind and then of the
+    smaller one, and knows the order of the objects that have free CPUs.
+    """
 
     __slots__ = ("acc",)
 
@@ -175,11 +158,11 @@ class NUMAFirst:
         self.acc = acc
 
     def take_full_first_level(self) -> None:
-        """Whole NUMA nodes."""
+        """``takeFullFirstLevel``: whole NUMA nodes."""
         self.acc.take_full_numa_nodes()
 
     def take_full_second_level(self) -> None:
-        """Whole sockets."""
+        """``takeFullSecondLevel``: whole sockets."""
         self.acc.take_full_sockets()
 
     def sort_available_numa_nodes(self) -> list[Unit]:
@@ -191,7 +174,8 @@ class NUMAFirst:
         return self.acc.nested(self.sort_available_numa_nodes(), self.acc.topology.sockets_of_numa)
 
     def cores(self) -> Iterator[Units]:
-        """Those of each socket."""
+        """Lists of cores in the order of ``sortAvailableCores``, each by id: those of each
+        socket."""
         cores = self.acc.topology.cores_of_socket
         return (cores[socket.id] for socket in self.sort_available_sockets())
 
@@ -240,6 +224,9 @@ class SocketsOnly(SocketsFirst):
         """Those of each socket."""
         cores = self.acc.topology.cores_of_socket
         return (cores[socket.id] for socket in self.sort_available_sockets())
+
+
+NUMAOrSocketsFirst: TypeAlias = NUMAFirst | SocketsFirst
 
 
 # -- the accumulator -------------------------------------------------------------------------------
@@ -352,20 +339,20 @@ class FreeCPUs:
         """``sortAvailableCPUsPacked`` (``sortCPUsPacked``): core by core."""
         details = self.details
         for core in self.sort_available_cores():
-            yield from _each_cpu(core.mask & details)
+            yield from each_cpu(core.mask & details)
 
     def sort_available_cpus_spread(self) -> Iterator[int]:
         """``sortAvailableCPUsSpread`` (``sortCPUsSpread``): socket by socket, by number."""
         details = self.details
         for socket in self.sort_available_sockets():
-            yield from _each_cpu(socket.mask & details)
+            yield from each_cpu(socket.mask & details)
 
     def _sort_available_cpus_core_by_core(self) -> Iterator[int]:
         """With ``Behaviour.SPREAD_OVER_CORES``: socket by socket, one CPU of each core in turn."""
         details = self.details
         for socket in self.sort_available_sockets():
             cores = self.sort(self.topology.cores_of_socket[socket.id], details)
-            left = [list(_each_cpu(core.within & details)) for core in cores]
+            left = [list(each_cpu(core.within & details)) for core in cores]
             for turn in range(max(map(len, left), default=0)):
                 yield from (cpus[turn] for cpus in left if turn < len(cpus))
 
@@ -791,7 +778,7 @@ def _even_share(num_cpus: int, nodes: int, group: int) -> int:
     return num_cpus // nodes // group * group
 
 
-def _each_cpu(mask: int) -> Iterator[int]:
+def each_cpu(mask: int) -> Iterator[int]:
     """Each CPU of a set, as a set of one."""
     while mask:
         cpu = mask & -mask

@@ -25,12 +25,11 @@ from reference.cpumanager.state.state_mem import State
 from reference.cpuset import CPUSet
 from reference.errors import ConfigurationError, NotModelled
 from reference.machine.topology import CPUTopology
+from reference.pods.pod import Container, Pod
 from reference.pods.quantity import QuantityTooWide, reserved_milli
 from reference.releases import NEWEST, AnyRelease, has
-from reference.steps import Container, KubeletConfig, Pod
+from reference.steps import KubeletConfig
 from reference.topologymanager.hint import Hint
-
-__all__ = ["CPUManager", "make_policy", "require_settings", "reserved_milli_cpus"]
 
 
 class CPUManager:

@@ -12,21 +12,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from reference.cpuset import CPUSet
-from reference.pods.quantity import milli_value, quantity, value
-from reference.steps import Kind, Pod
-
-__all__ = ["empty_pool_fault", "partition", "pod_total"]
+from reference.pods.pod import Kind, Pod
+from reference.pods.qos import whole_cpus
 
 
 def pod_total(pod: Pod) -> int:
     """How many CPUs a Guaranteed pod with pod-level resources asks for; 0 if that is no whole
     number (``podGuaranteedCPUs``)."""
-    text = pod.resources.cpu_request if pod.resources else None
-    if text is None:
-        return 0
-    amount = quantity(text)
-    whole = value(amount)
-    return whole if whole * 1000 == milli_value(amount) else 0
+    return whole_cpus(pod.resources.cpu_request) if pod.resources else 0
 
 
 def empty_pool_fault(pod: Pod, total: int, counts: Mapping[str, int]) -> str:

@@ -5,10 +5,8 @@ from __future__ import annotations
 from typing import Protocol
 
 from reference.cpumanager.state.state_mem import State
-from reference.steps import Container, Pod
+from reference.pods.pod import Container, Pod
 from reference.topologymanager.hint import Hint
-
-__all__ = ["Policy"]
 
 
 class Policy(Protocol):

@@ -9,11 +9,10 @@ from reference.behaviours import Behaviour
 from reference.cpumanager.state.state_mem import State
 from reference.errors import ConfigurationError
 from reference.golang.strconv import map_text
+from reference.pods.pod import Container, Pod
 from reference.releases import AnyRelease, has
-from reference.steps import Container, KubeletConfig, Pod
+from reference.steps import KubeletConfig
 from reference.topologymanager.hint import Hint
-
-__all__ = ["NonePolicy", "new_none_policy"]
 
 
 class NonePolicy:

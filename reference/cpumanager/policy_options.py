@@ -12,84 +12,51 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from enum import Enum
 from typing import Final
 
 from reference.behaviours import Behaviour
 from reference.errors import ConfigurationError
-from reference.feature_gates import enabled
-from reference.golang.strconv import go_quote, map_text, parse_bool
+from reference.feature_gates import ALPHA, BETA, GA, Stages, enabled, readiness
+from reference.golang.strconv import bad_option_value, go_quote, map_text, parse_bool
 from reference.machine.topology import CPUTopology
 from reference.releases import NEWEST, AnyRelease, has
 
-__all__ = ["StaticOptions", "is_true", "maturity_of", "require_options_allowed"]
+FULL_PCPUS: Final = "full-pcpus-only"
+ACROSS_NUMA: Final = "distribute-cpus-across-numa"
+BY_SOCKET: Final = "align-by-socket"
+ACROSS_CORES: Final = "distribute-cpus-across-cores"
+STRICT: Final = "strict-cpu-reservation"
+BY_UNCORE: Final = "prefer-align-cpus-by-uncorecache"
 
-_FULL_PCPUS: Final = "full-pcpus-only"
-_ACROSS_NUMA: Final = "distribute-cpus-across-numa"
-_BY_SOCKET: Final = "align-by-socket"
-_ACROSS_CORES: Final = "distribute-cpus-across-cores"
-_STRICT: Final = "strict-cpu-reservation"
-_BY_UNCORE: Final = "prefer-align-cpus-by-uncorecache"
-
-
-class Maturity(Enum):
-    """How ready an option is; the value is how the kubelet calls it."""
-
-    ALPHA = "Alpha"
-    BETA = "Beta"
-    STABLE = "Stable"
-
-
-#: Every option: the field of :class:`StaticOptions` that holds it, and the behaviours with which
-#: a release came to know it, last one first.
-_OPTIONS: Final[Mapping[str, tuple[str, tuple[tuple[Behaviour, Maturity], ...]]]] = {
-    _FULL_PCPUS: (
-        "full_pcpus_only",
-        (
-            (Behaviour.FULL_PCPUS_STABLE, Maturity.STABLE),
-            (Behaviour.OPTION_MATURITY, Maturity.BETA),
-            (Behaviour.POLICY_OPTIONS, Maturity.STABLE),
-        ),
-    ),
-    _ACROSS_NUMA: (
-        "distribute_across_numa",
-        (
-            (Behaviour.NUMA_DISTRIBUTION_BETA, Maturity.BETA),
-            (Behaviour.NUMA_DISTRIBUTION, Maturity.ALPHA),
-        ),
-    ),
-    _BY_SOCKET: ("align_by_socket", ((Behaviour.ALIGN_BY_SOCKET, Maturity.ALPHA),)),
-    _ACROSS_CORES: ("distribute_across_cores", ((Behaviour.CORE_SPREADING, Maturity.ALPHA),)),
-    _STRICT: (
-        "strict_reservation",
-        (
-            (Behaviour.STRICT_RESERVATION_STABLE, Maturity.STABLE),
-            (Behaviour.STRICT_RESERVATION_BETA, Maturity.BETA),
-            (Behaviour.STRICT_RESERVATION, Maturity.ALPHA),
-        ),
-    ),
-    _BY_UNCORE: (
-        "prefer_uncore_cache",
-        (
-            (Behaviour.UNCORE_ALIGNMENT_STABLE, Maturity.STABLE),
-            (Behaviour.UNCORE_ALIGNMENT_BETA, Maturity.BETA),
-            (Behaviour.UNCORE_ALIGNMENT, Maturity.ALPHA),
-        ),
-    ),
-}
-
-#: The feature gate that lets options of a maturity in.
-_GATES: Final = {
-    Maturity.ALPHA: "CPUManagerPolicyAlphaOptions",
-    Maturity.BETA: "CPUManagerPolicyBetaOptions",
+#: Every option, in the order of the fields of :class:`StaticOptions`: how ready it is from a
+#: behaviour on, last one first (``alphaOptions``, ``betaOptions``, ``stableOptions``).
+OPTIONS: Final[Mapping[str, Stages]] = {
+    FULL_PCPUS: {
+        Behaviour.FULL_PCPUS_STABLE: GA,
+        Behaviour.OPTION_MATURITY: BETA,
+        Behaviour.POLICY_OPTIONS: GA,
+    },
+    ACROSS_NUMA: {Behaviour.NUMA_DISTRIBUTION_BETA: BETA, Behaviour.NUMA_DISTRIBUTION: ALPHA},
+    BY_SOCKET: {Behaviour.ALIGN_BY_SOCKET: ALPHA},
+    ACROSS_CORES: {Behaviour.CORE_SPREADING: ALPHA},
+    STRICT: {
+        Behaviour.STRICT_RESERVATION_STABLE: GA,
+        Behaviour.STRICT_RESERVATION_BETA: BETA,
+        Behaviour.STRICT_RESERVATION: ALPHA,
+    },
+    BY_UNCORE: {
+        Behaviour.UNCORE_ALIGNMENT_STABLE: GA,
+        Behaviour.UNCORE_ALIGNMENT_BETA: BETA,
+        Behaviour.UNCORE_ALIGNMENT: ALPHA,
+    },
 }
 
 #: Pairs that exclude each other, in the order in which they are looked for.
 _INCOMPATIBLE: Final = (
-    (_FULL_PCPUS, _ACROSS_CORES),
-    (_ACROSS_NUMA, _ACROSS_CORES),
-    (_BY_UNCORE, _ACROSS_CORES),
-    (_BY_UNCORE, _ACROSS_NUMA),
+    (FULL_PCPUS, ACROSS_CORES),
+    (ACROSS_NUMA, ACROSS_CORES),
+    (BY_UNCORE, ACROSS_CORES),
+    (BY_UNCORE, ACROSS_NUMA),
 )
 
 
@@ -130,7 +97,7 @@ class StaticOptions:
                 raise ConfigurationError(
                     f"static policy options {first} and {second} can not be used at the same time"
                 )
-        return cls(**{_OPTIONS[name][0]: True for name in on})
+        return cls(*(name in on for name in OPTIONS))
 
     def require_suitable(self, topology: CPUTopology, topology_policy: str = "none") -> None:
         """Refuse what does not go with machine and Topology Manager policy
@@ -180,29 +147,18 @@ def require_options_allowed(
         )
 
 
-def maturity_of(name: str, release: AnyRelease) -> Maturity | None:
-    """How ready an option is in a release; ``None`` where the release does not know it
-    (``alphaOptions``, ``betaOptions``, ``stableOptions``)."""
-    _, stages = _OPTIONS.get(name, ("", ()))
-    return next((maturity for known, maturity in stages if has(release, known)), None)
-
-
 def _fault(name: str, value: str, gates: Mapping[str, bool], release: AnyRelease) -> str:
     """What is wrong with one option (``CheckPolicyOptionAvailable`` and its value); ``""`` if
     nothing is."""
-    maturity = maturity_of(name, release)
-    if maturity is None and not has(release, Behaviour.OPTION_MATURITY):
+    ready = readiness(OPTIONS.get(name, {}), release)
+    if ready is None and not has(release, Behaviour.OPTION_MATURITY):
         return f"unsupported cpumanager option: {go_quote(name)} ({value})"
-    if maturity is None:
+    if ready is None:
         return f"unknown CPU Manager Policy option: {go_quote(name)}"
-    if maturity in _GATES and not enabled(_GATES[maturity], gates, release=release):
+    level = ready.value.capitalize()
+    if ready is not GA and not enabled(f"CPUManagerPolicy{level}Options", gates, release=release):
         return (
-            f"CPU Manager Policy {maturity.value}-level Options not enabled, "
+            f"CPU Manager Policy {level}-level Options not enabled, "
             f"but option {go_quote(name)} provided"
         )
-    if parse_bool(value) is not None:
-        return ""
-    return (
-        f"bad value for option {go_quote(name)}: "
-        f"strconv.ParseBool: parsing {go_quote(value)}: invalid syntax"
-    )
+    return bad_option_value(name, value)

@@ -35,6 +35,7 @@ from reference.errors import (
     StateError,
 )
 from reference.machine.topology import CPUTopology
+from reference.pods.pod import Container, Kind, Pod
 from reference.pods.pod_level_resources import (
     has_pod_level_resources,
     is_guaranteed_alone,
@@ -42,10 +43,8 @@ from reference.pods.pod_level_resources import (
 )
 from reference.pods.qos import GUARANTEED, exclusive_cpus, qos_class
 from reference.releases import NEWEST, AnyRelease, has
-from reference.steps import Container, Kind, KubeletConfig, Pod
+from reference.steps import KubeletConfig
 from reference.topologymanager.hint import Hint
-
-__all__ = ["StaticPolicy", "new_static_policy"]
 
 _NO_OPTIONS: Final = StaticOptions()
 

@@ -24,19 +24,9 @@ from reference.cpumanager.state.state_mem import State
 from reference.cpuset import CPUSet
 from reference.errors import NotModelled
 from reference.machine.topology import CPUTopology
+from reference.pods.pod import Container, Kind, Pod
 from reference.releases import NEWEST, AnyRelease, has
-from reference.steps import Container, Kind, Pod
 from reference.topologymanager.hint import ANY, Hint
-
-__all__ = [
-    "MAX_NUMA_NODES",
-    "aligned",
-    "container_hints",
-    "cpu_hints",
-    "pod_exclusive_cpus",
-    "pod_hints",
-]
-
 
 #: A kubelet builds a hint for every set of NUMA nodes. Beyond this many nodes it works for hours.
 MAX_NUMA_NODES: Final = 20

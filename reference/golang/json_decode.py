@@ -16,8 +16,6 @@ from typing import Any, Final, TypeAlias
 
 from reference.golang.json_text import JSONError, Members, Number, Value
 
-__all__ = ["Field", "Kind", "Map", "Own", "Struct", "Text", "Unsigned", "decode", "zero"]
-
 
 @dataclass(frozen=True, slots=True)
 class Text:

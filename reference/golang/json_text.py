@@ -16,8 +16,6 @@ from typing import Any, Final, TypeAlias
 from reference.errors import NotModelled
 from reference.golang.strconv import go_quote
 
-__all__ = ["JSONError", "Members", "Number", "Value", "object_text", "parse", "quote", "utf8"]
-
 
 class JSONError(ValueError):
     """Go refuses the text; ``str()`` is Go's error."""
@@ -38,7 +36,12 @@ Value: TypeAlias = Any
 
 _MAX_DEPTH: Final = 200  # Go's is 10000; nothing that a kubelet wrote comes near either
 _BLANKS: Final = re.compile(rb"[ \t\r\n]*")
-_PLAIN: Final = re.compile(rb'[^"\\\x00-\x1f]*')
+_CHARACTERS: Final = re.compile(rb'(?:[^"\\\x00-\x1f]+|\\(?:[bfnrt\\/"]|u[0-9a-fA-F]{4}))*')
+_PART_OF_ESCAPE: Final = re.compile(rb"\\(?:u[0-9a-fA-F]{0,3})?")
+_MINUS: Final = re.compile(rb"-?")
+_ZERO: Final = re.compile(rb"0?")
+_POINT: Final = re.compile(rb"\.?")
+_EXPONENT: Final = re.compile(rb"(?:[eE][+-]?)?")
 _DIGITS: Final = re.compile(rb"[0-9]*")
 _WORDS: Final = {b"t": (b"true", True), b"f": (b"false", False), b"n": (b"null", None)}
 _STARTS: Final = frozenset(b'{["-0123456789tfn')
@@ -57,7 +60,7 @@ def parse(text: str) -> Value:
     """The value of a JSON text. Raises :class:`JSONError` where Go finds its syntax wrong."""
     reader = _Reader(utf8(text))
     value = reader.value(0)
-    reader.skip_blanks()
+    reader.match(_BLANKS)
     if reader.at < len(reader.data):
         raise reader.unexpected("after top-level value")
     return value
@@ -80,16 +83,18 @@ class _Reader:
         shown = {"'": r"'\''", '"': "'\"'"}.get(char) or f"'{go_quote(char)[1:-1]}'"
         return JSONError(f"invalid character {shown} {context}")
 
-    def skip_blanks(self) -> None:
-        found = _BLANKS.match(self.data, self.at)
+    def match(self, pattern: re.Pattern[bytes]) -> bytes:
+        """Go on past what a pattern, which may match nothing, finds here."""
+        found = pattern.match(self.data, self.at)
         assert found is not None
         self.at = found.end()
+        return found[0]
 
     def peek(self) -> bytes:
         return self.data[self.at : self.at + 1]
 
     def value(self, depth: int, context: str = "looking for beginning of value") -> Value:
-        self.skip_blanks()
+        self.match(_BLANKS)
         first = self.peek()
         if not first or first[0] not in _STARTS:
             raise self.unexpected(context)
@@ -107,73 +112,54 @@ class _Reader:
 
     def object(self, depth: int) -> Members:
         members = Members()
-        self.at += 1
-        self.skip_blanks()
-        if self.peek() == b"}":
-            self.at += 1
-            return members
-        while True:
-            self.skip_blanks()
+
+        def member() -> None:
+            self.match(_BLANKS)
             if self.peek() != b'"':
                 raise self.unexpected("looking for beginning of object key string")
             key = self.string()
-            self.skip_blanks()
+            self.match(_BLANKS)
             if self.peek() != b":":
                 raise self.unexpected("after object key")
             self.at += 1
             members.append((key, self.value(depth + 1)))
-            self.skip_blanks()
-            closing = self.peek()
-            if closing not in (b",", b"}"):
-                raise self.unexpected("after object key:value pair")
-            self.at += 1
-            if closing == b"}":
-                return members
+
+        self.each(member, b"}", "after object key:value pair")
+        return members
 
     def array(self, depth: int) -> list[Value]:
         items: list[Value] = []
+        self.each(lambda: items.append(self.value(depth + 1)), b"]", "after array element")
+        return items
+
+    def each(self, read: Callable[[], None], end: bytes, context: str) -> None:
+        """Read what stands between brackets, separated by commas."""
         self.at += 1
-        self.skip_blanks()
-        if self.peek() == b"]":
-            self.at += 1
-            return items
-        while True:
-            items.append(self.value(depth + 1))
-            self.skip_blanks()
+        self.match(_BLANKS)
+        closing = self.peek()
+        while closing != end:
+            read()
+            self.match(_BLANKS)
             closing = self.peek()
-            if closing not in (b",", b"]"):
-                raise self.unexpected("after array element")
-            self.at += 1
-            if closing == b"]":
-                return items
+            if closing == b",":
+                self.at += 1
+            elif closing != end:
+                raise self.unexpected(context)
+        self.at += 1
 
     def string(self) -> str:
         start = self.at
         self.at += 1
-        while True:
-            found = _PLAIN.match(self.data, self.at)
-            assert found is not None
-            self.at = found.end()
-            char = self.peek()
-            if char == b'"':
-                self.at += 1
-                return _decoded(self.data[start : self.at])
-            if char != b"\\":
-                raise self.unexpected("in string literal")
-            self.escape()
-
-    def escape(self) -> None:
-        self.at += 1
+        self.match(_CHARACTERS)
         char = self.peek()
-        if not char or char not in b'bfnrt\\/"u':
-            raise self.unexpected("in string escape code", inside_word=True)
+        if char == b"\\":
+            begun = self.match(_PART_OF_ESCAPE)
+            what = "\\u hexadecimal character escape" if len(begun) > 1 else "string escape code"
+            raise self.unexpected(f"in {what}", inside_word=True)
+        if char != b'"':
+            raise self.unexpected("in string literal")
         self.at += 1
-        if char == b"u":
-            for _ in range(4):
-                digit = self.peek()
-                if not digit or digit not in b"0123456789abcdefABCDEF":
-                    raise self.unexpected("in \\u hexadecimal character escape", inside_word=True)
-                self.at += 1
+        return _decoded(self.data[start : self.at])
 
     def word(self, word: bytes, meaning: bool | None) -> bool | None:
         for expected in word:
@@ -185,28 +171,18 @@ class _Reader:
 
     def number(self) -> Number:
         start = self.at
-        if self.peek() == b"-":
-            self.at += 1
-        if self.peek() == b"0":
-            self.at += 1
-        else:
+        self.match(_MINUS)
+        if not self.match(_ZERO):
             self.digits("in numeric literal")
-        if self.peek() == b".":
-            self.at += 1
+        if self.match(_POINT):
             self.digits("after decimal point in numeric literal")
-        if self.peek() in (b"e", b"E"):
-            self.at += 1
-            if self.peek() in (b"+", b"-"):
-                self.at += 1
+        if self.match(_EXPONENT):
             self.digits("in exponent of numeric literal")
         return Number(self.data[start : self.at].decode("ascii"))
 
     def digits(self, context: str) -> None:
-        found = _DIGITS.match(self.data, self.at)
-        assert found is not None
-        if found.end() == self.at:
+        if not self.match(_DIGITS):
             raise self.unexpected(context, inside_word=True)
-        self.at = found.end()
 
 
 def _decoded(literal: bytes) -> str:

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from typing import Final
 
-__all__ = ["Slice"]
-
 
 class Slice:
     """Numbers in an array that other slices may share. Items beyond the length are not shown."""

@@ -16,8 +16,6 @@ from typing import Any, Final
 
 from reference.golang.json_text import utf8
 
-__all__ = ["NIL", "fnv32a", "nested", "struct_checksum", "text_checksum"]
-
 #: A map that is nil.
 NIL: Final = "<nil>"
 

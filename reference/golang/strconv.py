@@ -11,19 +11,6 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
-__all__ = [
-    "NotANumber",
-    "atoi",
-    "go_quote",
-    "map_text",
-    "parse_bool",
-    "parse_int",
-    "parse_uint",
-    "scan_int",
-    "scan_uint",
-    "trim",
-]
-
 # What Go calls a space; Python's str.strip() takes the separators U+001C to U+001F too.
 _SPACES: Final = (
     "\t\n\v\f\r \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a"
@@ -73,6 +60,13 @@ def parse_bool(text: str) -> bool | None:
     if text in ("1", "t", "T", "TRUE", "true", "True"):
         return True
     return False if text in ("0", "f", "F", "FALSE", "false", "False") else None
+
+
+def bad_option_value(name: str, value: str) -> str:
+    """With what a policy option is refused whose value is neither; ``""`` if it is either."""
+    if parse_bool(value) is not None:
+        return ""
+    return f"bad value for option {go_quote(name)}: {_syntax('ParseBool', value)}"
 
 
 def scan_int(text: str) -> int:

@@ -19,20 +19,10 @@ from reference.errors import (
     SMTAlignmentError,
     TopologyAffinityError,
 )
+from reference.pods.pod import Container, Kind, Pod, PodResources
 from reference.pods.qos import cpu_request, memory_request, pod_milli_cpus, total_request
 from reference.pods.quantity import quantity
 from reference.releases import AnyRelease, has
-from reference.steps import Container, Kind, Pod, PodResources
-
-__all__ = [
-    "Refusal",
-    "allocation_refusal",
-    "fault_of",
-    "fault_of_whole",
-    "lack_of_cpus",
-    "refusal",
-    "refusal_of",
-]
 
 #: ``status.reason`` where the kubelet did not foresee the cause.
 _UNEXPECTED: Final = "UnexpectedAdmissionError"

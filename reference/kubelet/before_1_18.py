@@ -20,9 +20,7 @@ from reference.errors import AllocationError, NotModelled
 from reference.kubelet.container_manager import ContainerManager
 from reference.kubelet.kubelet import Kubelet
 from reference.kubelet.runtime import RuntimeContainer
-from reference.steps import Container, Kind, Pod
-
-__all__ = ["ContainerManagerByContainer", "KubeletByContainer"]
+from reference.pods.pod import Container, Kind, Pod
 
 #: Rounds until nothing changes any more; two do, but for a pod's init containers, of which each
 #: round may take CPUs from one for another (1.16 and 1.17) and end as it began.

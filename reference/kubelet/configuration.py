@@ -20,8 +20,6 @@ from reference.machine.topology import CPUTopology
 from reference.releases import AnyRelease, Release, has
 from reference.steps import KubeletConfig
 
-__all__ = ["as_known", "is_known_gate", "require_modelled", "reserved_cpus", "reserving"]
-
 #: Feature gates whose effect the model does not show.
 _OUTSIDE: Final = frozenset({"DisableCPUQuotaWithExclusiveCPUs"})
 

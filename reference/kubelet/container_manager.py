@@ -14,11 +14,9 @@ from reference.behaviours import Behaviour
 from reference.cpumanager.cpu_manager import CPUManager
 from reference.cpuset import CPUSet
 from reference.errors import AllocationError, TopologyAffinityError
+from reference.pods.pod import Pod
 from reference.releases import AnyRelease, has
-from reference.steps import Pod
 from reference.topologymanager.topology_manager import TopologyManager
-
-__all__ = ["ContainerManager"]
 
 
 class ContainerManager:

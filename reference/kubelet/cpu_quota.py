@@ -16,11 +16,9 @@ from collections.abc import Mapping
 from typing import Final
 
 from reference.feature_gates import enabled
+from reference.pods.pod import Container
 from reference.pods.quantity import milli_value, quantity
 from reference.releases import NEWEST, AnyRelease
-from reference.steps import Container
-
-__all__ = ["NO_LIMIT", "PERIOD", "cfs_quota"]
 
 #: ``cpuCFSQuotaPeriod`` in microseconds, where nothing else is set.
 PERIOD: Final = 100_000

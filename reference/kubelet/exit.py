@@ -19,8 +19,6 @@ from reference.errors import (
 )
 from reference.releases import AnyRelease, has
 
-__all__ = ["STATE_FILE", "error_text", "status"]
-
 STATE_FILE: Final = "/var/lib/kubelet/cpu_manager_state"
 
 _PANIC: Final = "panic: "

@@ -19,11 +19,9 @@ from typing import Final
 
 from reference.behaviours import Behaviour
 from reference.feature_gates import enabled
+from reference.pods.pod import Kind, Pod
 from reference.pods.qos import GUARANTEED, cpu_request, qos_class
 from reference.releases import NEWEST, AnyRelease, has
-from reference.steps import Kind, Pod
-
-__all__ = ["resize_refusal"]
 
 _GATE: Final = "InPlacePodVerticalScalingExclusiveCPUs"
 

@@ -17,12 +17,10 @@ from reference.errors import AllocationError, NotModelled, TopologyAffinityError
 from reference.kubelet.admission import Refusal, allocation_refusal, lack_of_cpus, refusal_of
 from reference.kubelet.container_manager import ContainerManager
 from reference.kubelet.runtime import Runtime
+from reference.pods.pod import Kind, Pod
 from reference.pods.qos import as_judged, pod_milli_cpus, qos_class
 from reference.releases import NEWEST, AnyRelease, has
-from reference.steps import Kind, Pod
 from reference.view import Phase, PodView
-
-__all__ = ["Kubelet", "Managers", "PodLifecycle"]
 
 _MAX_ORDERS: Final = 720
 

@@ -11,9 +11,7 @@ from itertools import combinations
 from typing import TypeAlias
 
 from reference.kubelet.kubelet import Kubelet
-from reference.steps import Pod
-
-__all__ = ["Branch", "branches_of"]
+from reference.pods.pod import Pod
 
 #: A kubelet after its start, and the state file it leaves.
 Branch: TypeAlias = tuple[Kubelet, str | None]

@@ -20,14 +20,13 @@ from reference.cpumanager.policy_static import StaticPolicy
 from reference.cpuset import CPUSet
 from reference.kubelet.configuration import as_known
 from reference.machine.topology import CPUTopology
+from reference.pods.pod import Container, Kind, Pod, PodResources
 from reference.pods.pod_level_resources import as_decoded, has_pod_level_resources, pod_managers_on
 from reference.pods.qos import BEST_EFFORT, GUARANTEED, as_judged, qos_class
 from reference.pods.quantity import quantity
 from reference.releases import NEWEST, AnyRelease, has
-from reference.steps import Container, Kind, KubeletConfig, Pod, PodResources
+from reference.steps import KubeletConfig
 from reference.view import PodView
-
-__all__ = ["Reason", "Rule", "reason_for", "reason_of_refusal"]
 
 _PAGE: Final = "https://kubernetes.io/docs/tasks/administer-cluster/cpu-management-policies/"
 _STATIC: Final = f"{_PAGE}#static-policy"
@@ -164,12 +163,7 @@ def _is_for_whole_pods(config: KubeletConfig) -> bool:
 
 
 def _asks_for(container: Container) -> str:
-    return f"the pod is Guaranteed and asks for {_cpu_text(container)} CPUs here"
-
-
-def _cpu_text(container: Container) -> str:
-    text = container.cpu_request if container.cpu_request is not None else container.cpu_limit
-    return text or "0"
+    return f"the pod is Guaranteed and asks for {container.requested_cpu or 0} CPUs here"
 
 
 def _out_of_the_pods(policy: StaticPolicy, pod: Pod, container: Container, count: int) -> Reason:
@@ -198,7 +192,7 @@ def _why_none(pod: Pod, container: Container, managers: bool, release: AnyReleas
             return Reason(Rule.POD_LEVEL_MANAGERS, f"it has {fault}")
     if qos_class(pod) != GUARANTEED:
         return Reason(Rule.GUARANTEED_POD, _not_guaranteed(pod, container))
-    text = _cpu_text(container)
+    text = container.requested_cpu or "0"
     if quantity(text) == 0:
         return Reason(Rule.WHOLE_CPUS, "it asks for no CPU")
     return Reason(Rule.WHOLE_CPUS, f"{text} CPUs is not a whole number")

@@ -12,9 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from reference.cpuset import CPUSet
-from reference.steps import Container, Pod
-
-__all__ = ["Runtime", "RuntimeContainer", "container_id"]
+from reference.pods.pod import Container, Pod
 
 
 def container_id(uid: str, name: str, number: int) -> str:

@@ -20,14 +20,12 @@ from reference.kubelet.configuration import as_known
 from reference.kubelet.container_manager import ContainerManager
 from reference.kubelet.kubelet import Kubelet
 from reference.kubelet.runtime import Runtime
-from reference.machine.discovery import MachineInfo
+from reference.machine.machineinfo import MachineInfo
 from reference.machine.topology import CPUTopology
 from reference.releases import AnyRelease, has
 from reference.steps import KubeletConfig
 from reference.topologymanager.topology_manager import TopologyManager
 from reference.topologymanager.validation import faults_of_settings
-
-__all__ = ["Maker", "PolicyFactory", "allocatable", "require_capacity", "require_valid"]
 
 
 class PolicyFactory(Protocol):

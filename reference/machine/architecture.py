@@ -10,8 +10,6 @@ import re
 from enum import Enum
 from typing import Final
 
-__all__ = ["Architecture"]
-
 
 class Architecture(Enum):
     """An architecture by the name that ``uname -m`` gives it. Discovery has rules of its own for

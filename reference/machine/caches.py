@@ -21,8 +21,6 @@ from reference.machine.online import SYSTEM_CPUS
 from reference.machine.sysfs import SysFS, Unreadable
 from reference.releases import Release, has
 
-__all__ = ["CacheReader"]
-
 _PRIVATE_LEVELS: Final = 2
 _SIZE_UNIT: Final = 1024
 _PLAIN_MAP: Final = re.compile(r"[0-9a-f]{1,16}(?:,[0-9a-f]{1,16})*\n?", re.ASCII)

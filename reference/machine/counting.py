@@ -15,10 +15,8 @@ from typing import Final
 from reference.behaviours import Behaviour
 from reference.golang.strconv import NotANumber, atoi, trim
 from reference.machine.online import SYSTEM_CPUS, listed
-from reference.machine.sysfs import SysFS, Unreadable
+from reference.machine.sysfs import SysFS
 from reference.releases import Release, has
-
-__all__ = ["count_physical_cores", "count_sockets"]
 
 _SOCKET_LINE: Final = re.compile(r"physical id[\t\n\f\r ]*:[\t\n\f\r ]*[0-9]+$", re.M | re.ASCII)
 _CORE_LINE: Final = re.compile(r"core id[\t\n\f\r ]*:[\t\n\f\r ]*[0-9]+$", re.M | re.ASCII)
@@ -72,7 +70,7 @@ def _pairs(sysfs: SysFS, name: str, folders: list[str], online: str) -> int:
             return 0
         if mask is None or mask >> (cpu & 0xFFFF) & 1:
             own, package = (
-                trim(_read(sysfs, f"{SYSTEM_CPUS}/{folder}/topology/{file}") or "0")
+                trim(sysfs.text(f"{SYSTEM_CPUS}/{folder}/topology/{file}") or "0")
                 for file in (name, "physical_package_id")
             )
             pairs.add((own, package))
@@ -84,16 +82,9 @@ def _values(sysfs: SysFS, name: str, folders: list[str]) -> int:
     0 (v0.37, v0.38)."""
     values = set()
     for folder in folders:
-        if trim(_read(sysfs, f"{SYSTEM_CPUS}/{folder}/online") or "").startswith("1"):
-            value = _read(sysfs, f"{SYSTEM_CPUS}/{folder}/topology/{name}")
+        if trim(sysfs.text(f"{SYSTEM_CPUS}/{folder}/online") or "").startswith("1"):
+            value = sysfs.text(f"{SYSTEM_CPUS}/{folder}/topology/{name}")
             if value is None:
                 return 0
             values.add(value)
     return len(values)
-
-
-def _read(sysfs: SysFS, path: str) -> str | None:
-    try:
-        return sysfs.read(path)
-    except Unreadable:
-        return None

@@ -21,10 +21,8 @@ from reference.machine.caches import CacheReader
 from reference.machine.machineinfo import Core, NUMANode
 from reference.machine.node_files import Fault, check_huge_pages, memory
 from reference.machine.online import SYSTEM_CPUS
-from reference.machine.sysfs import SysFS, Unreadable
+from reference.machine.sysfs import SysFS
 from reference.releases import Release, has
-
-__all__ = ["BadLine", "nodes_of_cpuinfo"]
 
 _NODES: Final = "sys/devices/system/node"
 _GAP: Final = r"[\t\n\f\r ]*"
@@ -127,10 +125,10 @@ def _value(pattern: re.Pattern[str], line: str, what: str) -> int | None:
 
 def _core_in_sysfs(sysfs: SysFS, cpu: int) -> int:
     """``getCoreIdFromCpuBus``: the CPU's own number where there is none, or a negative one."""
+    text = sysfs.text(f"{SYSTEM_CPUS}/cpu{cpu}/topology/core_id")
     try:
-        text = sysfs.read(f"{SYSTEM_CPUS}/cpu{cpu}/topology/core_id")
         core = parse_int(trim(text or ""), bits=_BITS)
-    except (NotANumber, Unreadable):
+    except NotANumber:
         return cpu
     return cpu if core < 0 else core
 
@@ -138,11 +136,7 @@ def _core_in_sysfs(sysfs: SysFS, cpu: int) -> int:
 def _node_in_sysfs(sysfs: SysFS, cpu: int) -> int:
     """``getNodeIdFromCpuBus``: by the last ``nodeN`` in the CPU's folder; 0 where there is none."""
     node = 0
-    try:
-        names = sysfs.names(f"{SYSTEM_CPUS}/cpu{cpu}") or ()
-    except Unreadable:
-        return 0
-    for name in names:
+    for name in sysfs.listing(f"{SYSTEM_CPUS}/cpu{cpu}"):
         found = _NODE_LINK.fullmatch(name)
         if found:
             try:

@@ -21,15 +21,13 @@ from reference.errors import NotModelled
 from reference.machine.architecture import Architecture
 from reference.machine.counting import count_physical_cores, count_sockets
 from reference.machine.cpuinfo import BadLine, nodes_of_cpuinfo
-from reference.machine.machineinfo import Cache, Core, MachineInfo, NUMANode
+from reference.machine.machineinfo import MachineInfo, NUMANode
 from reference.machine.node_files import Fault, Panic
 from reference.machine.numa_node_info import NoNUMANodes, own_numa_nodes
 from reference.machine.online import SYSTEM_CPUS, listed
-from reference.machine.sysfs import SysFS, Unreadable
+from reference.machine.sysfs import SysFS
 from reference.machine.sysinfo import SysNodes
 from reference.releases import NEWEST, AnyRelease, Release, behaviours, has
-
-__all__ = ["Architecture", "Cache", "Core", "MachineInfo", "NUMANode", "discover"]
 
 _CPU_FOLDER: Final = re.compile(r"cpu[0-9]+", re.ASCII)
 _CPUINFO: Final = "proc/cpuinfo"
@@ -58,7 +56,7 @@ def discover(
     asked = Release.parse(release) if isinstance(release, str) else release
     behaviours(asked)
     sysfs = SysFS(tree)
-    cpuinfo = _read(sysfs, _CPUINFO)
+    cpuinfo = sysfs.text(_CPUINFO) or ""
     if architecture is None:
         architecture = Architecture.of_cpuinfo(cpuinfo)
     elif isinstance(architecture, str):
@@ -152,10 +150,3 @@ def _usable(sysfs: SysFS) -> int:
     if any(number > MAX_CPU for number in numbers):
         raise NotModelled(f"CPU {max(numbers)}: no machine has so many")
     return sum(mask is None or bool(mask >> number & 1) for number in numbers)
-
-
-def _read(sysfs: SysFS, path: str) -> str:
-    try:
-        return sysfs.read(path) or ""
-    except Unreadable:
-        return ""

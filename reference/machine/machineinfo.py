@@ -16,9 +16,6 @@ from reference.errors import DiscoveryError
 from reference.machine.topology import CPUTopology
 from reference.releases import NEWEST, Release, has
 
-__all__ = ["Cache", "Core", "MachineInfo", "NUMANode"]
-
-
 # A machine has hundreds of cores and caches, and frozen dataclasses take three times as long to
 # make and to compare.
 

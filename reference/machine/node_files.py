@@ -12,8 +12,6 @@ from typing import Final
 from reference.golang.strconv import NotANumber, go_quote, parse_uint, scan_uint, trim
 from reference.machine.sysfs import SysFS, Unreadable
 
-__all__ = ["Fault", "Panic", "check_huge_pages", "distances", "memory"]
-
 _MEMORY: Final = re.compile(r"MemTotal:[\t\n\f\r ]*([0-9]+) kB", re.ASCII)
 
 
@@ -28,10 +26,7 @@ class Panic(Exception):
 def memory(sysfs: SysFS, folder: str, *, trimmed: bool) -> int:
     """Bytes of memory; 0 where the file cannot be read. ``trimmed``: whether a text that makes no
     sense is quoted without blanks at its ends. Raises :class:`Fault`."""
-    try:
-        text = sysfs.read(f"{folder}/meminfo")
-    except Unreadable:
-        return 0
+    text = sysfs.text(f"{folder}/meminfo")
     if text is None:
         return 0
     found = _MEMORY.search(text)
@@ -47,7 +42,7 @@ def memory(sysfs: SysFS, folder: str, *, trimmed: bool) -> int:
 def check_huge_pages(sysfs: SysFS, folder: str, *, trimmed: bool) -> None:
     """Nothing where every entry makes sense, or where there is no such folder. Raises
     :class:`Fault`, and :class:`Panic` for a name without a dash."""
-    for name in _names(sysfs, folder):
+    for name in sysfs.listing(folder):
         if "-" not in name:
             raise Panic("runtime error: index out of range [1] with length 1")
         path = f"{folder}/{name}/nr_hugepages"
@@ -70,10 +65,7 @@ def check_huge_pages(sysfs: SysFS, folder: str, *, trimmed: bool) -> None:
 
 def distances(sysfs: SysFS, folder: str) -> tuple[int, ...]:
     """The distances to all nodes; empty where the file cannot be read. Raises :class:`Fault`."""
-    try:
-        text = sysfs.read(f"{folder}/distance")
-    except Unreadable:
-        return ()
+    text = sysfs.text(f"{folder}/distance")
     pieces = [] if text is None else trim(text).split(" ")
     found = []
     for piece in pieces:
@@ -82,10 +74,3 @@ def distances(sysfs: SysFS, folder: str) -> tuple[int, ...]:
         except NotANumber:
             raise Fault(f"cannot convert {piece} to int") from None
     return tuple(found)
-
-
-def _names(sysfs: SysFS, folder: str) -> list[str]:
-    try:
-        return sysfs.names(folder) or []
-    except Unreadable:
-        return []

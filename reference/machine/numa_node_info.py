@@ -15,8 +15,6 @@ from reference.golang.strconv import NotANumber, atoi, trim
 from reference.machine.sysfs import SysFS, Unreadable
 from reference.releases import Release, has
 
-__all__ = ["NoNUMANodes", "own_numa_nodes"]
-
 _NODES: Final = "sys/devices/system/node"
 
 
@@ -30,10 +28,7 @@ def own_numa_nodes(sysfs: SysFS, release: Release) -> tuple[tuple[int, CPUSet], 
     Raises :class:`NoNUMANodes` where the list is bad, or that of a node is bad or missing.
     """
     listing = "online" if has(release, Behaviour.ONLINE_NUMA_NODES) else "possible"
-    try:
-        text = sysfs.read(f"{_NODES}/{listing}")
-    except Unreadable:
-        return None
+    text = sysfs.text(f"{_NODES}/{listing}")
     if text is None:
         return None
     try:

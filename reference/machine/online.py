@@ -14,8 +14,6 @@ from reference.golang.strconv import NotANumber, parse_uint, trim
 from reference.machine.sysfs import SysFS, Unreadable
 from reference.releases import Release, has
 
-__all__ = ["SYSTEM_CPUS", "OnlineRule", "listed", "online_rule"]
-
 #: The folder of all CPUs.
 SYSTEM_CPUS: Final = "sys/devices/system/cpu"
 _FIRST_CPU_IN_PATH: Final = re.compile(r"cpu([0-9]*)", re.ASCII)

@@ -22,8 +22,6 @@ from bisect import bisect_left
 from collections.abc import Mapping
 from typing import Final
 
-__all__ = ["SysFS", "Unreadable"]
-
 _ROOTS: Final = ("sys/devices/system/cpu", "sys/devices/system/node")
 _BELOW_ROOTS: Final = tuple(f"{root}/" for root in _ROOTS)
 _AFTER_SLASH: Final = chr(ord("/") + 1)
@@ -64,20 +62,30 @@ class SysFS:
             raise Unreadable(f"read /{path}: is a directory")
         return None if real == path else self._tree.get(real)
 
+    def text(self, path: str) -> str | None:
+        """The text of a file; ``None`` where there is none, and where it cannot be read."""
+        try:
+            return self.read(path)
+        except Unreadable:
+            return None
+
     def names(self, folder: str) -> list[str] | None:
         """The names in a folder in byte order; ``None`` if there is none. Raises
         :class:`Unreadable`."""
         real = self.folder(folder)
         return _in_byte_order(self._members(real)) if self._is_folder[real] else None
 
+    def listing(self, folder: str) -> list[str]:
+        """:meth:`names`; none where the folder cannot be read."""
+        try:
+            return self.names(folder) or []
+        except Unreadable:
+            return []
+
     def glob(self, folder: str, name: re.Pattern[str]) -> list[str]:
         """The names in a folder that match whole, in byte order; links count, broken or not. A
         folder that cannot be read has none (``filepath.Glob``)."""
-        try:
-            names = self.names(folder)
-        except Unreadable:
-            return []
-        return [found for found in names or () if name.fullmatch(found)]
+        return [found for found in self.listing(folder) if name.fullmatch(found)]
 
     def resolve(self, path: str) -> str | None:
         """The path without links before its last part; ``None`` where they leave the tree.

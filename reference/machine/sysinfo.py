@@ -26,8 +26,6 @@ from reference.machine.online import SYSTEM_CPUS, online_rule
 from reference.machine.sysfs import SysFS, Unreadable
 from reference.releases import Release, has
 
-__all__ = ["SysNodes"]
-
 _NODES: Final = "sys/devices/system/node"
 _NODE_NAME: Final = re.compile(r"node.*[0-9]", re.ASCII | re.DOTALL)
 _CPU_NAME: Final = re.compile(r"cpu.*[0-9]", re.ASCII | re.DOTALL)

@@ -19,8 +19,6 @@ from typing import NamedTuple, TypeAlias
 
 from reference.cpuset import CPUSet
 
-__all__ = ["CPUTopology", "Place", "Unit", "Units"]
-
 
 class Place(NamedTuple):
     """Where a CPU lies: the ids of its NUMA node, socket, core and uncore cache."""

@@ -18,21 +18,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from fractions import Fraction
+from operator import attrgetter
 from typing import Final
 
 from reference.behaviours import Behaviour
 from reference.errors import NotModelled
 from reference.feature_gates import enabled
+from reference.pods.pod import Container, Pod, PodResources
+from reference.pods.qos import total_request
 from reference.pods.quantity import quantity
 from reference.releases import NEWEST, AnyRelease, has
-from reference.steps import Container, Kind, Pod, PodResources
-
-__all__ = [
-    "as_decoded",
-    "has_pod_level_resources",
-    "is_guaranteed_alone",
-    "pod_managers_on",
-]
 
 _GATE: Final = "PodLevelResources"
 _EMPTY: Final = PodResources()
@@ -79,33 +74,17 @@ def _filled_in(pod: Pod, given: PodResources) -> PodResources:
         return given
     cpu, memory = given.cpu_request, given.memory_request
     if cpu is None:
-        cpu = _sum_text(pod, _cpu_of) or given.cpu_limit
+        cpu = _sum_text(pod, attrgetter("requested_cpu")) or given.cpu_limit
     if memory is None:
-        memory = _sum_text(pod, _memory_of) or given.memory_limit
+        memory = _sum_text(pod, attrgetter("requested_memory")) or given.memory_limit
     return replace(given, cpu_request=cpu, memory_request=memory)
-
-
-def _cpu_of(container: Container) -> str | None:
-    return container.cpu_limit if container.cpu_request is None else container.cpu_request
-
-
-def _memory_of(container: Container) -> str | None:
-    text = container.memory_request
-    return container.memory_limit if text is None else text
 
 
 def _sum_text(pod: Pod, of: Callable[[Container], str | None]) -> str:
     """What the containers ask for together, init containers one at a time; ``""`` if none asks."""
     if all(of(one) is None for one in pod.containers):
         return ""
-    running, peak = Fraction(0), Fraction(0)
-    for one in pod.containers:
-        amount = quantity(of(one) or "0")
-        if one.kind is Kind.INIT:
-            peak = max(peak, running + amount)
-        else:
-            running += amount
-    nano = max(running, peak) * 10**9
+    nano = total_request(pod, lambda one: Fraction(quantity(of(one) or "0"))) * 10**9
     return f"{-(-nano.numerator // nano.denominator)}n"
 
 
@@ -115,8 +94,8 @@ def _sum_text(pod: Pod, of: Callable[[Container], str | None]) -> str:
 def is_guaranteed_alone(container: Container) -> bool:
     """Whether a container's own cpu and memory requests are there and equal its limits
     (``IsContainerEquivalentQOSGuaranteed``)."""
-    return _equal(_cpu_of(container), container.cpu_limit) and _equal(
-        _memory_of(container), container.memory_limit
+    return _equal(container.requested_cpu, container.cpu_limit) and _equal(
+        container.requested_memory, container.memory_limit
     )
 
 

@@ -14,20 +14,9 @@ from functools import lru_cache
 from typing import Final, TypeVar
 
 from reference.behaviours import Behaviour
+from reference.pods.pod import Container, Kind, Pod, PodResources
 from reference.pods.quantity import milli_value, quantity, value
 from reference.releases import AnyRelease, has
-from reference.steps import Container, Kind, Pod, PodResources
-
-__all__ = [
-    "BEST_EFFORT",
-    "BURSTABLE",
-    "GUARANTEED",
-    "as_judged",
-    "exclusive_cpus",
-    "pod_milli_cpus",
-    "qos_class",
-    "total_request",
-]
 
 _Number = TypeVar("_Number", int, Fraction)
 _BLANK: Final = Container("")
@@ -38,20 +27,13 @@ BEST_EFFORT: Final = "BestEffort"
 
 
 def cpu_request(owner: Container | PodResources) -> Fraction:
-    """The cpu request of a container or of a pod as a whole; a limit without a request is also
-    the request of a container."""
-    text = owner.cpu_request
-    if text is None and isinstance(owner, Container):
-        text = owner.cpu_limit
-    return _amount(text)
+    """The cpu request of a container or of a pod as a whole."""
+    return _amount(owner.requested_cpu)
 
 
 def memory_request(owner: Container | PodResources) -> Fraction:
     """The memory request, as :func:`cpu_request`."""
-    text = owner.memory_request
-    if text is None and isinstance(owner, Container):
-        text = owner.memory_limit
-    return _amount(text)
+    return _amount(owner.requested_memory)
 
 
 def _amount(text: str | None) -> Fraction:
@@ -96,14 +78,11 @@ def _totals(amounts: Iterable[tuple[Fraction, Fraction]]) -> tuple[Fraction, Fra
 def exclusive_cpus(pod: Pod, container: Container) -> int:
     """How many CPUs the static policy gives this container for itself: its cpu request where the
     pod is Guaranteed and the request a whole number, else 0."""
-    if qos_class(pod) != GUARANTEED:
-        return 0
-    text = container.cpu_request if container.cpu_request is not None else container.cpu_limit
-    return _whole_cpus(text)
+    return whole_cpus(container.requested_cpu) if qos_class(pod) == GUARANTEED else 0
 
 
 @lru_cache(maxsize=4096)
-def _whole_cpus(text: str | None) -> int:
+def whole_cpus(text: str | None) -> int:
     """``isIntegralCPUAmount``: the quantity, if it is a whole number, else 0."""
     amount = _amount(text)
     whole = value(amount)
@@ -131,3 +110,30 @@ def total_request(pod: Pod, of: Callable[[Container], _Number]) -> _Number:
         elif one.kind is Kind.INIT:
             peak = max(peak, sidecars + of(one))
     return max(steady, peak)
+
+
+def pod_text(pod: Pod) -> str:
+    """A pod as ``Guaranteed pod a (init c1: 2 CPUs; c2: 500m)``."""
+    inside = "; ".join(_container_text(container) for container in pod.containers)
+    if pod.resources == PodResources():
+        # Which class such a pod is of hangs on the release.
+        return f"pod {pod.name} (in all nothing named; {inside})"
+    if pod.resources is not None:
+        inside = f"in all {_cpu_text(pod.resources)}; {inside}"
+    return f"{qos_class(pod)} pod {pod.name} ({inside})"
+
+
+def _container_text(container: Container) -> str:
+    kind = "" if container.kind is Kind.APP else f"{container.kind.value} "
+    return f"{kind}{container.name}: {_cpu_text(container)}"
+
+
+def _cpu_text(owner: Container | PodResources) -> str:
+    request, limit = owner.cpu_request, owner.cpu_limit
+    if request is None and limit is None:
+        return "no cpu request"
+    if request in (None, limit):
+        return f"{limit} CPU" if request is not None else f"cpu limit {limit}"
+    if limit is None:
+        return f"cpu request {request}"
+    return f"cpu request {request}, limit {limit}"

@@ -22,17 +22,6 @@ from reference.errors import ConfigurationError, QuantityError
 from reference.golang.strconv import go_quote
 from reference.releases import AnyRelease, has
 
-__all__ = [
-    "Quantity",
-    "QuantityTooWide",
-    "milli_value",
-    "quantity",
-    "reservation",
-    "reserved_milli",
-    "scaled_value",
-    "value",
-]
-
 _WRONG_FORM: Final = (
     "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
 )

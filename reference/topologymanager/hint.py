@@ -11,8 +11,6 @@ from typing import Final
 
 from reference.cpuset import CPUSet
 
-__all__ = ["ANY", "Hint"]
-
 #: ``nodes`` of a hint that says nothing about NUMA nodes (the kubelet's nil affinity).
 ANY: Final = None
 

@@ -22,8 +22,6 @@ from reference.errors import NotModelled
 from reference.releases import NEWEST, AnyRelease, has
 from reference.topologymanager.hint import ANY, Hint
 
-__all__ = ["Merger"]
-
 
 @dataclass(frozen=True, slots=True)
 class Merger:

@@ -7,34 +7,36 @@ Source: ``topologymanager/policy_options.go``, ``cmd/kubelet/app/server.go``, 1.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
 from reference.behaviours import Behaviour
 from reference.errors import ConfigurationError
-from reference.feature_gates import enabled
-from reference.golang.strconv import go_quote, map_text, parse_bool
+from reference.feature_gates import ALPHA, BETA, GA, Stages, enabled, readiness
+from reference.golang.strconv import (
+    NotANumber,
+    atoi,
+    bad_option_value,
+    go_quote,
+    map_text,
+    parse_bool,
+)
 from reference.releases import NEWEST, AnyRelease, has
 from reference.steps import KubeletConfig
-
-__all__ = ["TopologyOptions", "require_topology_options_allowed"]
 
 _CLOSEST: Final = "prefer-closest-numa-nodes"
 _LIMIT: Final = "max-allowable-numa-nodes"
 _LEAST_LIMIT: Final = 8
-_INTEGER: Final = re.compile(r"[+-]?[0-9]+", re.ASCII)
-_INT64: Final = range(-(1 << 63), 1 << 63)
 
-#: Every option: the behaviours that made it alpha, beta and stable (``None``: it never was).
-_OPTIONS: Final[Mapping[str, tuple[Behaviour | None, Behaviour, Behaviour]]] = {
-    _CLOSEST: (
-        Behaviour.TOPOLOGY_OPTIONS,
-        Behaviour.TOPOLOGY_OPTIONS_ON,
-        Behaviour.TOPOLOGY_OPTIONS_STABLE,
-    ),
-    _LIMIT: (None, Behaviour.NUMA_LIMIT_OPTION, Behaviour.NUMA_LIMIT_OPTION_STABLE),
+#: Every option: how ready it is from a behaviour on, last one first.
+_OPTIONS: Final[Mapping[str, Stages]] = {
+    _CLOSEST: {
+        Behaviour.TOPOLOGY_OPTIONS_STABLE: GA,
+        Behaviour.TOPOLOGY_OPTIONS_ON: BETA,
+        Behaviour.TOPOLOGY_OPTIONS: ALPHA,
+    },
+    _LIMIT: {Behaviour.NUMA_LIMIT_OPTION_STABLE: GA, Behaviour.NUMA_LIMIT_OPTION: BETA},
 }
 
 
@@ -67,7 +69,7 @@ class TopologyOptions:
             raise ConfigurationError(*faults)
         return cls(
             bool(parse_bool(given.get(_CLOSEST, "false"))),
-            int(given.get(_LIMIT, str(_LEAST_LIMIT))),
+            atoi(given.get(_LIMIT, str(_LEAST_LIMIT))),
         )
 
 
@@ -86,22 +88,14 @@ def require_topology_options_allowed(config: KubeletConfig, release: AnyRelease 
 
 def _not_available(name: str, gates: Mapping[str, bool], release: AnyRelease) -> str:
     """``CheckPolicyOptionAvailable``: why an option may not be named at all; ``""`` if it may."""
-    alpha, beta, stable = _OPTIONS.get(name, (None, None, None))
-    if stable is not None and has(release, stable):
+    ready = readiness(_OPTIONS.get(name, {}), release)
+    if ready is None:
+        return f"unknown Topology Manager Policy option: {go_quote(name)}"
+    level = ready.value.capitalize()
+    gate = f"TopologyManagerPolicy{level}Options"
+    if ready is GA or enabled(gate, gates, release=release):
         return ""
-    if beta is not None and has(release, beta):
-        if enabled("TopologyManagerPolicyBetaOptions", gates, release=release):
-            return ""
-        return _gate_text("Beta", name, release)
-    if alpha is not None and has(release, alpha):
-        if enabled("TopologyManagerPolicyAlphaOptions", gates, release=release):
-            return ""
-        return _gate_text("Alpha", name, release)
-    return f"unknown Topology Manager Policy option: {go_quote(name)}"
-
-
-def _gate_text(maturity: str, name: str, release: AnyRelease) -> str:
-    text = f"Topology Manager Policy {maturity}-level Options not enabled"
+    text = f"Topology Manager Policy {level}-level Options not enabled"
     if has(release, Behaviour.TOPOLOGY_TEXTS_LOWERED):
         text = text.lower()
     return f"{text}, but option {go_quote(name)} provided"
@@ -109,28 +103,11 @@ def _gate_text(maturity: str, name: str, release: AnyRelease) -> str:
 
 def _bad_value(name: str, value: str) -> str:
     if name == _CLOSEST:
-        if parse_bool(value) is not None:
-            return ""
-        return (
-            f"bad value for option {go_quote(name)}: "
-            f"strconv.ParseBool: parsing {go_quote(value)}: invalid syntax"
-        )
-    fault = _not_an_int(value)
-    if fault:
-        return (
-            f"unable to convert policy option to integer {go_quote(name)}: "
-            f"strconv.Atoi: parsing {go_quote(value)}: {fault}"
-        )
-    if int(value) < _LEAST_LIMIT:
+        return bad_option_value(name, value)
+    try:
+        limit = atoi(value)
+    except NotANumber as error:
+        return f"unable to convert policy option to integer {go_quote(name)}: {error}"
+    if limit < _LEAST_LIMIT:
         return f"the minimum value of {go_quote(name)} should not be less than {_LEAST_LIMIT}"
-    return ""
-
-
-def _not_an_int(value: str) -> str:
-    if not _INTEGER.fullmatch(value):
-        return "invalid syntax"
-    # The length bounds what is converted; a number with leading zeros is still in range.
-    digits = value.lstrip("+-").lstrip("0")
-    if len(digits) > 19 or int(value) not in _INT64:
-        return "value out of range"
     return ""

@@ -21,10 +21,11 @@ from reference.errors import (
     NotModelled,
     TopologyAffinityError,
 )
-from reference.machine.discovery import MachineInfo
+from reference.machine.machineinfo import MachineInfo
+from reference.pods.pod import Container, Pod
 from reference.pods.pod_level_resources import has_pod_level_resources, pod_managers_on
 from reference.releases import NEWEST, AnyRelease, has
-from reference.steps import Container, KubeletConfig, Pod
+from reference.steps import KubeletConfig
 from reference.topologymanager.hint import ANY, Hint
 from reference.topologymanager.policy import Merger
 from reference.topologymanager.policy_options import (
@@ -32,12 +33,6 @@ from reference.topologymanager.policy_options import (
     require_topology_options_allowed,
 )
 from reference.topologymanager.validation import TopologyPolicy, faults_of_settings, gate_on
-
-__all__ = [
-    "HintProvider",
-    "TopologyManager",
-    "affinity_error",
-]
 
 _POD_LEVEL_TEXTS: Final = {
     "pod": "Pod Scope pod with pod-level resources failed admission under pod-scope topology "

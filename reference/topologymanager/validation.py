@@ -17,8 +17,6 @@ from reference.golang.strconv import go_quote
 from reference.releases import NEWEST, AnyRelease, has
 from reference.steps import KubeletConfig
 
-__all__ = ["TopologyPolicy", "faults_of_settings", "gate_on"]
-
 _GATE: Final = "TopologyManager"
 _SCOPES: Final = ("container", "pod")
 

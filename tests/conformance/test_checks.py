@@ -16,7 +16,7 @@ from conformance.checks import (
 from conformance.pods import best_effort, exclusive, guaranteed, guaranteed_of
 from conformance.results import Difference
 from conformance.subject import Capability
-from reference import CPUSet
+from reference import CPUSet, CPUTopology
 from reference.steps import Kind, KubeletConfig, Pod, PodResources
 from reference.view import Phase, PodView, View
 
@@ -295,3 +295,21 @@ def test_what_a_release_may_forget_to_end_is_not_accused() -> None:
     )
     assert violations(view, replace(SITUATION, release="1.22")) == []
     assert len(violations(view, replace(SITUATION, release="1.23"))) == 2
+
+
+@pytest.mark.parametrize(
+    ("places", "release", "gives"),
+    [
+        ({0: (0, 0, 0, 0), 1: (0, 0, 0, 0), 2: (0, 0, 1, 0)}, "1.36", True),
+        ({0: (0, 0, 0, 0), 1: (0, 0, 0, 0), 2: (0, 0, 1, 0)}, "1.21", False),
+        ({0: (0, 0, 0, 0), 1: (0, 0, 0, 0), 2: (0, 0, 1, 0)}, "1.36+true-sizes", False),
+        ({0: (0, 0, 0, 0), 1: (0, 0, 1, 0)}, "1.36", False),
+    ],
+)
+def test_busy_cpus_are_given_on_uneven_cores_alone(
+    places: dict[int, tuple[int, int, int, int]], release: str, gives: bool
+) -> None:
+    """Which is found out of the topology when it is asked for."""
+    topology = CPUTopology.of(places)
+    situation = replace(SITUATION, topology=topology, release=release)
+    assert situation.gives_busy_cpus is gives

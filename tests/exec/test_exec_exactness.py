@@ -16,7 +16,7 @@ import reference.cpumanager.state.checkpoint
 from conformance.subjects.exec import drivers
 from differential.exactness import __main__ as exactness
 from differential.exactness.cases import Action, Arrive, Case, Resize, Restart, dumps, loads
-from differential.exactness.drawing import OPTIONS, draw
+from differential.exactness.drawing import draw
 from differential.exactness.driver import Driver
 from differential.exactness.files import Change, Now, OtherFile
 from differential.exactness.script import Difference, End
@@ -24,6 +24,7 @@ from differential.exactness.shrink import shrink
 from differential.exactness.walk import Model
 from reference import CPUSet, KubeletHangs, StaticPolicy
 from reference.cpumanager import pod_level_resources as pod_level
+from reference.cpumanager.policy_options import OPTIONS
 from reference.cpumanager.state.state_mem import State
 from reference.kubelet.container_manager import ContainerManager
 from reference.steps import Container, Pod
@@ -74,11 +75,9 @@ def test_another_release_is_seen_to_differ(driver: Driver) -> None:
 
 
 @pytest.mark.parametrize("number", range(12))
-def test_a_case_survives_being_written_down(number: int, tmp_path: Path) -> None:
+def test_a_case_survives_being_written_down(number: int) -> None:
     case = draw(4, "1.36", number)
-    path = tmp_path / "case.json"
-    path.write_text(dumps(case))
-    assert loads(path) == case
+    assert loads(dumps(case)) == case
     assert draw(4, "1.36", number) == case
 
 

@@ -12,7 +12,7 @@ import pytest
 from reference import ConfigurationError, CPUSet, NotModelled
 from reference.errors import InvalidConfiguration, NotEnoughCPUs, TopologyAffinityError
 from reference.kubelet.admission import refusal_of
-from reference.machine.discovery import MachineInfo, NUMANode
+from reference.machine.machineinfo import MachineInfo, NUMANode
 from reference.steps import Container, Kind, KubeletConfig, Pod
 from reference.topologymanager.hint import ANY, Hint
 from reference.topologymanager.policy import Merger

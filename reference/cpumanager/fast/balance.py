@@ -22,8 +22,6 @@ from collections.abc import Iterator, Sequence
 from itertools import combinations
 from typing import TypeAlias
 
-__all__ = ["Balance", "Members", "nearest"]
-
 Members: TypeAlias = tuple[int, ...]
 Counts: TypeAlias = tuple[int, ...]
 

@@ -18,8 +18,6 @@ from collections.abc import Collection, Mapping, Sequence
 from reference.cpumanager.fast.balance import Balance, Members
 from reference.errors import AllocationHangs
 
-__all__ = ["best_combination", "endless_text"]
-
 
 def best_combination(
     numas: Sequence[int],

@@ -26,8 +26,6 @@ from reference.golang import spew
 from reference.golang.json_decode import Field, Map, Own, Struct, Text, Unsigned, decode, zero
 from reference.golang.json_text import JSONError, object_text, parse, quote
 
-__all__ = ["OLD_NAME", "Content", "Layout", "encode", "fresh", "read", "read_data"]
-
 #: The fields of a decoded file by their JSON names; maps are dicts, a nil map is ``None``.
 Content: TypeAlias = dict[str, Any]
 

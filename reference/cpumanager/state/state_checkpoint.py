@@ -33,16 +33,6 @@ from reference.feature_gates import enabled
 from reference.golang.strconv import go_quote
 from reference.releases import NEWEST, AnyRelease, has
 
-__all__ = [
-    "Checkpoint",
-    "Entries",
-    "exit_status",
-    "keeps_baselines",
-    "parse_leniently",
-    "parse_pods_leniently",
-    "reported",
-]
-
 #: Exclusive CPUs by pod uid, then container name.
 Entries: TypeAlias = Mapping[str, Mapping[str, CPUSet]]
 #: (pod uid, container name) by container id.

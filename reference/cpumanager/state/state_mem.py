@@ -14,8 +14,6 @@ from collections.abc import Callable
 from reference.cpumanager.state.state_checkpoint import Checkpoint, Entries
 from reference.cpuset import CPUSet
 
-__all__ = ["State", "by_pod"]
-
 
 class State:
     """``stateMemory``. ``default``: the shared pool. ``entries``: exclusive CPUs by pod uid, then

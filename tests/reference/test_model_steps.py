@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from typing import get_args
+
 import pytest
 
-from conformance.describe import step_text
 from conformance.pods import best_effort, burstable, exclusive, guaranteed, guaranteed_of
 from reference import CPUSet
 from reference.steps import (
@@ -13,8 +14,11 @@ from reference.steps import (
     Configure,
     Container,
     Delete,
+    KillContainer,
     Kind,
     KubeletConfig,
+    OfflineCPUs,
+    OnlineCPUs,
     Pod,
     Reboot,
     RemoveState,
@@ -22,6 +26,7 @@ from reference.steps import (
     Step,
     Stop,
     Tamper,
+    TamperQuota,
     WriteState,
 )
 
@@ -38,6 +43,14 @@ from reference.steps import (
         (RemoveState(), "remove the state file"),
         (WriteState(""), "write the state file: (empty)"),
         (WriteState("x" * 400), f"write the state file: {'x' * 300}… (400 characters)"),
+        (Delete("a", force=True), "delete pod a by force"),
+        (KillContainer("a", "c"), "kill container a/c (SIGKILL)"),
+        (
+            TamperQuota("a", "c", 5000),
+            "give a/c a CFS quota of 5000 us behind the kubelet's back",
+        ),
+        (OfflineCPUs(CPUSet([2, 3]), "m"), "take CPUs 2-3 offline"),
+        (OnlineCPUs(CPUSet([2, 3]), "m"), "bring CPUs 2-3 online"),
         (AwaitReconcile(), "wait for a reconcile round"),
         (
             Tamper("a", "c", CPUSet([0, 1])),
@@ -87,6 +100,10 @@ from reference.steps import (
         ),
     ],
 )
-def test_step_text(step: Step, text: str) -> None:
+def test_a_step_says_its_sentence(step: Step, text: str) -> None:
     """One line each."""
-    assert step_text(step) == text
+    assert step.sentence == text
+
+
+def test_every_kind_of_step_has_a_sentence() -> None:
+    assert [kind.__name__ for kind in get_args(Step) if not hasattr(kind, "sentence")] == []

@@ -1,0 +1,87 @@
+"""Pods as their manifests state them.
+
+What belongs here: a pod, its containers and their resources, as values. What never does: what
+follows from them (``qos``, ``pod_level_resources``).
+"""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final
+
+_POD_NAMESPACE: Final = uuid.UUID("7ab0c1de-5d2f-5a39-9a6e-0d9d3c1b7f10")
+
+
+class Kind(Enum):
+    """What part of a pod a container is."""
+
+    INIT = "init"
+    SIDECAR = "sidecar"  # a restartable init container
+    APP = "app"
+
+
+@dataclass(frozen=True, slots=True)
+class Container:
+    """One container of a pod, with the resources that decide its CPUs.
+
+    Quantities are Kubernetes' own texts (``"2"``, ``"1500m"``, ``"64Mi"``); ``None`` leaves the
+    entry out of the manifest. As in the API, a limit without a request is also the request.
+    """
+
+    name: str
+    cpu_request: str | None = None
+    cpu_limit: str | None = None
+    memory_request: str | None = None
+    memory_limit: str | None = None
+    kind: Kind = Kind.APP
+
+    @property
+    def requested_cpu(self) -> str | None:
+        """The cpu request, or the limit that stands in for it."""
+        return self.cpu_limit if self.cpu_request is None else self.cpu_request
+
+    @property
+    def requested_memory(self) -> str | None:
+        """The memory request, or the limit that stands in for it."""
+        return self.memory_limit if self.memory_request is None else self.memory_request
+
+
+@dataclass(frozen=True, slots=True)
+class PodResources:
+    """Pod-level resources (``spec.resources``): quantities as in :class:`Container`."""
+
+    cpu_request: str | None = None
+    cpu_limit: str | None = None
+    memory_request: str | None = None
+    memory_limit: str | None = None
+
+    @property
+    def requested_cpu(self) -> str | None:
+        """The cpu request; no limit stands in for it."""
+        return self.cpu_request
+
+    @property
+    def requested_memory(self) -> str | None:
+        """The memory request, as :attr:`requested_cpu`."""
+        return self.memory_request
+
+
+@dataclass(frozen=True, slots=True)
+class Pod:
+    """A pod as its manifest states it. ``containers`` is in spec order, init containers first.
+    ``resources``: of the pod as a whole (``None``: not in the manifest).
+
+    The uid is written into the manifest, so that the pod keeps its entry in the state file
+    whatever release reads it (a static pod without one is named by a hash that changes).
+    """
+
+    name: str
+    containers: tuple[Container, ...]
+    uid: str = ""
+    resources: PodResources | None = None
+
+    def __post_init__(self) -> None:
+        if not self.uid:
+            object.__setattr__(self, "uid", str(uuid.uuid5(_POD_NAMESPACE, self.name)))
