@@ -22,6 +22,7 @@ from conformance.scenarios import node  # noqa: F401  # isort: skip
 from conformance.scenarios import pod_level  # noqa: F401  # isort: skip
 from conformance.scenarios import pod_level_mixes  # noqa: F401  # isort: skip
 from conformance.scenarios import uneven  # noqa: F401  # isort: skip
+from conformance.scenarios import announced  # noqa: F401  # isort: skip
 
 
 def catalogue() -> tuple[Scenario, ...]:

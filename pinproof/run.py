@@ -20,7 +20,7 @@ from conformance.subject import Subject, SubjectSetupError, SubjectUsageError
 from conformance.verdict import ExitStatus
 from pinproof.completing import machine_names, scenario_ids, subject_names
 from reference import NEWEST, NotModelled
-from reference.releases import Release, require_whole_node
+from reference.releases import Release, newest_known, require_whole_node
 
 
 def run(
@@ -127,7 +127,7 @@ def run(
         raise typer.Exit(told_only(subject, [*chosen, *more]))
     console = Console(highlight=False)
     with opened(subject) as tried:
-        _require_judge(release or tried.info.release, behaviour or [], tried)
+        _require_judge(release, behaviour or [], tried)
         smoke(tried)  # built, and proven to start, before any worker does
     stream = _stream(report)
     arguments = [
@@ -211,14 +211,17 @@ def _without_stream(status: int) -> int:
     return ExitStatus.COULD_NOT_TELL
 
 
-def _require_judge(release: str, behaviours: list[str], subject: Subject) -> None:
+def _require_judge(release: str | None, behaviours: list[str], subject: Subject) -> None:
     """Refuse a release that the model cannot judge, before anything is run."""
     try:
-        require_whole_node(Release.parse(release).overridden(*behaviours))
+        base = (
+            Release.parse(release) if release else newest_known(Release.parse(subject.info.release))
+        )
+        require_whole_node(base.overridden(*behaviours))
     except ValueError as error:
         raise SubjectUsageError(str(error)) from error
     except NotModelled as error:
-        if release != subject.info.release:
+        if release:
             raise
         raise SubjectSetupError(
             f"{subject.info.name} cannot be judged: {error} "

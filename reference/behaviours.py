@@ -225,25 +225,25 @@ class Behaviour(Enum):
         _pr(139778),
     )  # fmt: skip
     DISTRIBUTION_ENDS = Known(
-        Area.ALLOCATION, None, None,
+        Area.ALLOCATION, "1.38", None,
         "distribute-cpus-across-numa passes over NUMA nodes whose leftovers hold too few whole "
         "cores; releases count CPUs there and search for ever.",
         _pr(140730),
     )  # fmt: skip
     COMBINATIONS_KEPT = Known(
-        Area.ALLOCATION, None, None,
+        Area.ALLOCATION, "1.38", None,
         "The best combination of NUMA nodes is kept as it was found; releases overwrite parts of "
         "it while they go on searching.",
         _pr(141238),
     )  # fmt: skip
     TRUE_SIZES = Known(
-        Area.ALLOCATION, None, None,
+        Area.ALLOCATION, "1.38", None,
         "Whether a socket or core is free is judged by its own size; releases use the average "
         "and hand out busy or reserved CPUs on uneven machines.",
         _pr(140498),
     )  # fmt: skip
     NUMA_FLOOR_FROM_HINT = Known(
-        Area.ALLOCATION, None, None,
+        Area.ALLOCATION, "1.38", None,
         "distribute-cpus-across-numa spreads over at least as many NUMA nodes as the hint has; "
         "releases take the fewest that hold the request.",
         _pr(139456),
@@ -255,7 +255,7 @@ class Behaviour(Enum):
         _pr(137583),
     )  # fmt: skip
     SPREAD_OVER_CORES = Known(
-        Area.ALLOCATION, None, None,
+        Area.ALLOCATION, "1.38", None,
         "distribute-cpus-across-cores takes a CPU of each physical core in turn, whatever the CPU "
         "numbers; releases go by CPU number and so take neighbouring threads of one core.",
         _pr(140766),
@@ -420,6 +420,12 @@ class Behaviour(Enum):
         "A static pod with pod-level limits and no requests has no pod-level requests; before, the "
         "kubelet filled them in.",
         f"{_KUBERNETES}/blob/v1.37.0/pkg/apis/core/v1/defaults.go",
+    )  # fmt: skip
+    POD_POOL_KEPT = Known(
+        Area.POLICY, "1.38", None,
+        "A pod that holds CPUs as a whole keeps them at a restart of the kubelet; before, it was "
+        "given others, or refused.",
+        _pr(141041),
     )  # fmt: skip
     RESIZE_REFUSED = Known(
         Area.POLICY, "1.32", None,

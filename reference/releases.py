@@ -19,9 +19,11 @@ from reference.errors import NotModelled
 
 #: The release that is meant where none is named.
 NEWEST: Final = "1.36"
-#: The first and the last minor that the table knows.
+#: The first minor that the table knows, and the last whose kubelet was seen.
 OLDEST: Final = 8
 LATEST: Final = 37
+#: The minor after it, as its changelog announces it: docs/releases.md.
+ANNOUNCED: Final = 38
 #: The first minor whose whole node is modelled; real kubelets were held against it from 1.15 on.
 WHOLE_SINCE: Final = 8
 
@@ -70,7 +72,12 @@ class Release:
     @property
     def known(self) -> bool:
         """Whether the model knows the minor at all."""
-        return OLDEST <= self.minor <= LATEST
+        return OLDEST <= self.minor <= ANNOUNCED
+
+    @property
+    def announced(self) -> bool:
+        """Whether the minor is known by its changelog alone."""
+        return self.minor > LATEST
 
     def __str__(self) -> str:
         number = f"1.{self.minor}" if self.patch is None else f"1.{self.minor}.{self.patch}"
@@ -82,13 +89,19 @@ class Release:
 AnyRelease: TypeAlias = Release | str
 
 
+def newest_known(release: Release) -> Release:
+    """The release by which one is judged: the newest that the table knows in place of a newer one,
+    which may do as that does."""
+    return Release(ANNOUNCED, None, release.overrides) if release.minor > ANNOUNCED else release
+
+
 @lru_cache(maxsize=512)
 def behaviours(release: AnyRelease) -> frozenset[Behaviour]:
-    """The named behaviours of ``release``. Raises :class:`NotModelled` outside 1.8 … 1.37,
+    """The named behaviours of ``release``. Raises :class:`NotModelled` outside 1.8 … 1.38,
     ``ValueError`` where the text names no release."""
     asked = Release.parse(release) if isinstance(release, str) else release
     if not asked.known:
-        raise NotModelled(f"release {asked}: the model knows 1.{OLDEST} to 1.{LATEST}")
+        raise NotModelled(f"release {asked}: the model knows 1.{OLDEST} to 1.{ANNOUNCED}")
     overrides = dict(asked.overrides)
     return frozenset(one for one in Behaviour if overrides.get(one.title, _holds(one, asked)))
 
@@ -131,7 +144,7 @@ def _reached(release: Release, first: Release, *, same_minor: bool = False) -> b
 def require_whole_node(release: AnyRelease) -> None:
     """Raise :class:`NotModelled` where ``release`` is not modelled, or only in parts."""
     asked = Release.parse(release) if isinstance(release, str) else release
-    if not WHOLE_SINCE <= asked.minor <= LATEST:
+    if not WHOLE_SINCE <= asked.minor <= ANNOUNCED:
         raise NotModelled(
-            f"release {release}: whole nodes are modelled from 1.{WHOLE_SINCE} to 1.{LATEST}"
+            f"release {release}: whole nodes are modelled from 1.{WHOLE_SINCE} to 1.{ANNOUNCED}"
         )

@@ -56,6 +56,9 @@ def _subject(run: Run, console: Console) -> None:
         if word.strip():
             title.append(f"  {line(word)}", "not bold")
     console.print(title)
+    judged = header.environment.get("judged by release", subject.release)
+    if judged != subject.release:
+        console.print(Text(f"judged by release {line(judged)}"))
     if subject.digest:
         console.print(Text(line(subject.digest), "dim"))
     took = f", {run.footer.seconds:.1f} s" if run.footer else ""

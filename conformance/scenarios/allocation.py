@@ -146,6 +146,7 @@ def numa_distribution_keeps_to_a_socket(node: LockstepNode) -> None:
     OVERWRITTEN_COMBINATION,
     level=Level.EXTENDED,
     since="1.23",
+    until="1.37",
     machine=_EIGHT_NODES,
 )
 def numa_distribution_overwrites_its_choice(node: LockstepNode) -> None:
@@ -166,6 +167,7 @@ def numa_distribution_overwrites_its_choice(node: LockstepNode) -> None:
     NEIGHBOURING_THREADS,
     level=Level.EXTENDED,
     since="1.31",
+    until="1.37",
     machine="1s-1n-4c-smt2-near",
 )
 def across_cores_takes_neighbours(node: LockstepNode) -> None:

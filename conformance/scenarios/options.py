@@ -276,6 +276,7 @@ _INTERLEAVED: Final = "2s-4n-40c-smt2-interleaved"
     ENDLESS_SEARCH,
     level=Level.EXTENDED,
     since="1.23",
+    until="1.37",
     machine=_INTERLEAVED,
     capabilities=[Capability.RESTART],
 )

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Final
 
 from conformance.lockstep import LockstepNode
-from conformance.needs import Needs
+from conformance.needs import DoesNotApply, Needs
 from conformance.pods import exclusive, guaranteed_of
 from conformance.scenario import Level, scenario
 from conformance.scenarios.pod_level_parts import (
@@ -33,6 +33,7 @@ from conformance.scenarios.sources import (
 )
 from conformance.subject import Capability
 from reference import CPUSet
+from reference.behaviours import Behaviour
 from reference.steps import Kind, PodResources
 from reference.view import Phase, PodView
 
@@ -278,6 +279,8 @@ def odd_total_gets_nothing(node: LockstepNode) -> None:
 def restart_takes_another_pool(node: LockstepNode) -> None:
     """A known defect: no other start succeeds until the state file
     is removed. Invariants cannot hold meanwhile, so only the kubelet's last error is judged."""
+    if node.release_has(Behaviour.POD_POOL_KEPT):
+        raise DoesNotApply("needs a kubelet without the fix of issue 140989")
     node.boot(managed(node, "best-effort"))
     node.apply(pod_of("a", 2, exclusive("main", 2)))
     first = node.taken("a", "main")
@@ -384,6 +387,8 @@ def whole_cores_judge_the_pod(node: LockstepNode) -> None:
 def restart_refuses_a_shared_pool(node: LockstepNode) -> None:
     """A known defect: a shared container holds CPUs and asked for
     none, so the Topology Manager takes the pod for one of another size. Its CPUs return."""
+    if node.release_has(Behaviour.POD_POOL_KEPT):
+        raise DoesNotApply("needs a kubelet without the fix of issue 140989")
     node.boot(managed(node))
     whole = node.view.shared_pool
     node.apply(pod_of("a", 4, exclusive("main", 2), shared("side")))

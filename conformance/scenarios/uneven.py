@@ -54,6 +54,7 @@ def only_free_cpus_are_given(node: LockstepNode) -> None:
     UNEVEN_CORES,
     level=Level.EXTENDED,
     since="1.22",
+    until="1.37",
     machine=_UNEVEN,
 )
 def reserved_cpu_is_given_away(node: LockstepNode) -> None:
@@ -74,6 +75,7 @@ def reserved_cpu_is_given_away(node: LockstepNode) -> None:
     UNEVEN_CORES,
     level=Level.EXTENDED,
     since="1.22",
+    until="1.37",
     machine=_UNEVEN,
 )
 def busy_cpu_is_given_away(node: LockstepNode) -> None:

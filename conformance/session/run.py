@@ -25,7 +25,7 @@ from conformance.recording import write as write_recording
 from conformance.results import Result
 from conformance.session.judging import PROPERTY, RECORDED
 from conformance.session.selection import cases, named_machines
-from conformance.session.subject import close_subject, release_of, round_trips, say, subject_of
+from conformance.session.subject import close_subject, judged_by, round_trips, say, subject_of
 from conformance.stream import StreamWriter
 from conformance.verdict import ExitStatus, Verdict, exit_status
 
@@ -176,7 +176,7 @@ def _environment(config: pytest.Config) -> dict[str, str]:
         "architecture": platform.machine(),
         "cpus of the host": str(os.cpu_count() or 0),
         "pinproof": version("pinproof"),
-        "judged by release": release_of(config),
+        "judged by release": judged_by(config),
         "options": json.dumps(
             {
                 "machine": config.getoption("--pin-machine"),

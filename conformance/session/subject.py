@@ -12,7 +12,7 @@ from conformance.smoke import smoke
 from conformance.subject import CountsTrips, Subject, SubjectNotRestored
 from conformance.subjects import open_subject
 from conformance.subjects.reference import ReferenceSubject
-from reference.releases import Release
+from reference.releases import Release, newest_known
 from topologies.errors import one_line
 
 NOT_RESTORED: Final = "pinproof-not-restored"
@@ -49,9 +49,19 @@ def release_of(config: pytest.Config) -> str:
     return _judged_by(config, subject_of(config))
 
 
+def judged_by(config: pytest.Config) -> str:
+    """:func:`release_of` for a reader: whether that release was seen, and whether it stands for a
+    newer one."""
+    release, own = release_of(config), Release.parse(subject_of(config).info.release)
+    text = f"{release} (announced, not yet seen)" if Release.parse(release).announced else release
+    stands_in = not config.getoption("--pin-release") and own != newest_known(own)
+    return f"{text}, because {own} is not known" if stands_in else text
+
+
 def _judged_by(config: pytest.Config, subject: Subject) -> str:
-    base = config.getoption("--pin-release") or subject.info.release
-    return str(Release.parse(base).overridden(*config.getoption("--pin-behaviour")))
+    asked = config.getoption("--pin-release")
+    base = Release.parse(asked) if asked else newest_known(Release.parse(subject.info.release))
+    return str(base.overridden(*config.getoption("--pin-behaviour")))
 
 
 def close_subject(config: pytest.Config) -> str:

@@ -156,7 +156,10 @@ class StaticPolicy:
         )
 
     def pod_hints(self, state: State, pod: Pod) -> list[Hint] | None:
-        """``GetPodTopologyHints``."""
+        """``GetPodTopologyHints``. From 1.38 on a pod with CPUs of its own has no
+        preference."""
+        if self.keeps_whole(state, pod):
+            return None
         counts = self.counts(pod)
         total = self.total(pod, counts)
         if total and self.serves_whole(pod) and empty_pool_fault(pod, total, counts):
@@ -195,8 +198,10 @@ class StaticPolicy:
 
     def allocate_pod(self, state: State, pod: Pod, hint: Hint | None = None) -> None:
         """``AllocatePod`` (``allocatePodForAdd``): CPUs for the pod as a whole, dealt out among its
-        containers. What the pod holds already does not count: it is given others
+        containers. Up to 1.37 what the pod holds already does not count: it is given others
         (kubernetes/kubernetes#140989)."""
+        if self.keeps_whole(state, pod):
+            return
         counts = self.counts(pod)
         total = self.total(pod, counts)
         if not total:
@@ -215,6 +220,10 @@ class StaticPolicy:
     def serves_whole(self, pod: Pod) -> bool:
         """Whether a pod has pod-level resources that count here."""
         return self.pod_managers and has_pod_level_resources(pod)
+
+    def keeps_whole(self, state: State, pod: Pod) -> bool:
+        """Whether a pod stays on the CPUs that it holds as a whole."""
+        return pod.uid in state.pod_entries and has(self.release, Behaviour.POD_POOL_KEPT)
 
     def total(self, pod: Pod, counts: Mapping[str, int]) -> int:
         """How many CPUs a pod gets at once (``podGuaranteedCPUs``)."""

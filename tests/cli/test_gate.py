@@ -121,15 +121,16 @@ def test_a_kubelet_that_exits_at_once_is_one_line(
     assert "Traceback" not in done.stdout + done.stderr
 
 
-def test_a_release_that_the_model_does_not_know_is_one_line(
-    pinproof: Command, tmp_path: Path
+def test_a_newer_kubelet_is_judged_by_the_newest_release_known(
+    pinproof: Command, kubelet_path: str, tmp_path: Path
 ) -> None:
-    """Nothing can be told of it; another release may judge it, if the user says so."""
+    """And the summary says so. This one is no 1.99: it writes no state file of 1.37."""
     path = tmp_path / "kubelet"
-    path.write_text("#!/bin/sh\necho Kubernetes v1.99.0\n")
+    version = '[ "$1" = --version ] && { echo Kubernetes v1.99.0; exit; }'
+    path.write_text(f'#!/bin/sh\n{version}\nexec {shlex.quote(kubelet_path)} "$@"\n')
     path.chmod(0o755)
-    done = pinproof("run", "--subject", f"kubelet:{path}")
-    assert done.returncode == 3, done.stdout + done.stderr
-    assert "cannot be judged: release 1.99" in done.stderr
-    assert "--release 1.36" in done.stderr
-    assert len(done.stderr.strip().splitlines()) == 1
+    words = ("--machine", "1s-1n-4c-smt2", "-k", "qos/whole-cpus")
+    done = pinproof("run", "--subject", f"kubelet:{path}", *words)
+    assert done.returncode == 1, done.stdout + done.stderr
+    judged = "judged by release 1.38 (announced, not yet seen), because 1.99 is not known"
+    assert judged in done.stdout

@@ -214,7 +214,7 @@ def test_less_than_one_cpu_is_none(number: int) -> None:
     ("strategy", "release"),
     [
         ("packed", "1.7"),
-        ("packed", "1.38"),
+        ("packed", "1.39"),
         ("nonsense", "1.36"),
         ("distributed", "1.22"),
         ("spread", "1.30"),

@@ -8,7 +8,15 @@ import pytest
 
 from reference.behaviours import Behaviour
 from reference.errors import NotModelled
-from reference.releases import LATEST, OLDEST, Release, behaviours, changes, has
+from reference.releases import (
+    LATEST,
+    OLDEST,
+    Release,
+    behaviours,
+    changes,
+    has,
+    newest_known,
+)
 
 MINORS = [Release(minor) for minor in range(OLDEST, LATEST + 1)]
 
@@ -36,9 +44,26 @@ def test_what_is_no_release(text: str) -> None:
 
 
 def test_a_release_outside_the_table_is_not_modelled() -> None:
-    for text in ("1.7", "1.38"):
-        with pytest.raises(NotModelled, match=r"the model knows 1\.8 to 1\.37"):
+    for text in ("1.7", "1.39"):
+        with pytest.raises(NotModelled, match=r"the model knows 1\.8 to 1\.38"):
             behaviours(text)
+
+
+def test_an_announced_release_is_known_by_its_changelog() -> None:
+    """It has what 1.37 has, and the fixes that were announced."""
+    announced = Release.parse("1.38")
+    assert announced.known
+    assert announced.announced
+    assert not Release.parse("1.37.1").announced
+    gained = {change.behaviour.title for change in changes("1.37", "1.38") if change.gained}
+    assert {"true-sizes", "distribution-ends", "pod-pool-kept"} <= gained
+    assert all(change.gained for change in changes("1.37", "1.38"))
+
+
+def test_a_newer_release_is_judged_by_the_newest_known() -> None:
+    """With what the user says of it."""
+    assert str(newest_known(Release.parse("1.99.3+true-sizes=off"))) == "1.38+true-sizes=off"
+    assert str(newest_known(Release.parse("1.36.4"))) == "1.36.4"
 
 
 def test_a_patch_release_may_have_what_its_minor_got_late() -> None:

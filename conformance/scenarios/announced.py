@@ -1,0 +1,148 @@
+"""What 1.38 mends, as its changelog announces it: the right behaviour, where earlier releases have
+a defect. No kubelet of 1.38 was seen yet."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from conformance.lockstep import LockstepNode
+from conformance.pods import exclusive, guaranteed
+from conformance.scenario import scenario
+from conformance.scenarios.aligning import aligning
+from conformance.scenarios.optional import promise_whole_cores, with_options
+from conformance.scenarios.pod_level_parts import ROOM, managed, pod_of, promise_running, shared
+from conformance.scenarios.sources import (
+    ENDLESS_SEARCH,
+    NEIGHBOURING_THREADS,
+    NUMA_FLOOR,
+    OVERWRITTEN_COMBINATION,
+    POD_POOL_KEPT,
+    UNEVEN_CORES,
+)
+from conformance.subject import Capability
+from reference import CPUSet
+from reference.steps import KubeletConfig
+
+_SINCE: Final = "1.38"
+_ACROSS_NUMA: Final = "distribute-cpus-across-numa"
+
+
+def _numa_nodes(node: LockstepNode, cpus: CPUSet) -> list[int]:
+    return sorted({node.topology.details[cpu].numa for cpu in cpus})
+
+
+@scenario(
+    "uneven/sizes-of-cores-are-respected",
+    "From 1.38 on exclusive CPUs are taken from what is free on cores of any size",
+    UNEVEN_CORES,
+    since=_SINCE,
+    machine="1s-1n-4c-smt2-off7",
+)
+def sizes_of_cores_are_respected(node: LockstepNode) -> None:
+    """Whether a core is free is judged by its own size. No CPU twice, and no reserved one."""
+    node.boot(KubeletConfig(reserved_system_cpus=CPUSet([0])))
+    free = node.free
+    for name, count in (("a", 1), ("b", 1), ("c", 2)):
+        node.apply(guaranteed(name, count))
+        taken = node.taken(name)
+        node.promise_equal("As many as requested", f"size of {name}/c", count, len(taken))
+        node.promise_cpus("None that is not free", f"{name}/c", CPUSet(), taken - free)
+        free -= taken
+
+
+@scenario(
+    "options/numa-distribution-always-answers",
+    "From 1.38 on a request that is spread over NUMA nodes is answered where half cores are left",
+    ENDLESS_SEARCH,
+    since=_SINCE,
+    machine="1s-4n-16c-smt2",
+)
+def numa_distribution_always_answers(node: LockstepNode) -> None:
+    """Whole cores are counted, where earlier releases count CPUs and search for ever."""
+    node.boot(
+        with_options(node, _ACROSS_NUMA, "full-pcpus-only", reserved=CPUSet([0, 4]))
+    )  # fmt: skip
+    while node.free:
+        name = f"fills-{len(node.view.pods)}"
+        node.apply(guaranteed(name, 2))
+        if not node.taken(name):
+            break
+    kept = CPUSet([8, 24, 12, 28, 13, 29])
+    for name in list(node.view.assignments):
+        if not node.taken(name) <= kept:
+            node.delete(name)
+    node.apply(guaranteed("large", 22))
+    node.promise_equal("As many as requested", "size of large/c", 22, len(node.taken("large")))
+    promise_whole_cores(node, node.taken("large"))
+    node.delete("large")
+    node.apply(guaranteed("small", 2))
+    node.promise_equal("The next is answered too", "size of small/c", 2, len(node.taken("small")))
+
+
+@scenario(
+    "options/numa-distribution-keeps-its-choice",
+    "From 1.38 on distribute-cpus-across-numa takes the NUMA nodes that it has chosen",
+    OVERWRITTEN_COMBINATION,
+    since=_SINCE,
+    machine="2s-8n-32c-smt1",
+)
+def numa_distribution_keeps_its_choice(node: LockstepNode) -> None:
+    """Of combinations that balance equally well, the first."""
+    node.boot(with_options(node, _ACROSS_NUMA, reserved=CPUSet([0])))
+    node.apply(guaranteed("a", 16))
+    seen = _numa_nodes(node, node.taken("a"))
+    node.promise_equal("The first four that are free", "NUMA nodes of a/c", [1, 2, 3, 4], seen)
+
+
+@scenario(
+    "options/numa-distribution-follows-the-hint",
+    "From 1.38 on distribute-cpus-across-numa spreads over all NUMA nodes of the hint",
+    NUMA_FLOOR,
+    since=_SINCE,
+    machine="2s-4n-32c-smt1",
+)
+def numa_distribution_follows_the_hint(node: LockstepNode) -> None:
+    """Two NUMA nodes lack room for the request, so the hint names two, though its CPUs in one of
+    them would hold most of it."""
+    config = with_options(node, _ACROSS_NUMA, reserved=CPUSet([0]))
+    node.config = config
+    node.boot(aligning(node, "best-effort"))
+    node.apply(guaranteed("a", 10))
+    seen = _numa_nodes(node, node.taken("a"))
+    node.promise_equal("Two NUMA nodes give CPUs", "NUMA nodes of a/c", 2, len(seen))
+
+
+@scenario(
+    "options/across-cores-spreads-whatever-the-numbers",
+    "From 1.38 on distribute-cpus-across-cores takes CPUs of different cores in any numbering",
+    NEIGHBOURING_THREADS,
+    since=_SINCE,
+    machine="1s-1n-4c-smt2-near",
+)
+def across_cores_spreads_whatever_the_numbers(node: LockstepNode) -> None:
+    """A CPU of each core in turn."""
+    node.boot(with_options(node, "distribute-cpus-across-cores", reserved=CPUSet([0, 1])))
+    node.apply(guaranteed("a", 2))
+    cores = len({node.topology.details[cpu].core for cpu in node.taken("a")})
+    node.promise_equal("Each CPU is of another core", "cores of a/c", 2, cores)
+
+
+@scenario(
+    "pod-level/restart-keeps-the-pool",
+    "From 1.38 on a pod keeps the CPUs that it holds as a whole over a restart of the kubelet",
+    POD_POOL_KEPT,
+    since=_SINCE,
+    needs=ROOM,
+    capabilities=[Capability.RESTART, Capability.CPUSETS],
+)
+def restart_keeps_the_pool(node: LockstepNode) -> None:
+    """Exclusive containers keep theirs, the others the rest, over two restarts."""
+    node.boot(managed(node))
+    node.apply(pod_of("a", 4, exclusive("main", 2), shared("side")))
+    main, rest = node.cpuset("a", "main"), node.cpuset("a", "side")
+    for _ in range(2):
+        node.kill()
+        node.start()
+        promise_running(node, "a")
+        node.promise_cpus("It never moved", "cpuset a/main", main, node.cpuset("a", "main"))
+        node.promise_cpus("The rest is the same", "cpuset a/side", rest, node.cpuset("a", "side"))
