@@ -9,8 +9,8 @@ request the model and the driver (``pinproof driver build``) must say the same, 
 the byte. A case ends where the model says that the kubelet hangs; for the first ten such cases the
 Go code is given three seconds to prove otherwise.
 
-The first difference ends it, made small, told as a story and written to a file that can be
-replayed. Exit status 1 where there is one.
+The first difference ends it. Its case is made small, printed step by step, and written to a file
+that can be replayed. Exit status 1 where there is one.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def _walk(driver: Driver, asked: argparse.Namespace) -> int:
             tally.sure += 1
             found, script = driver.make_sure_it_hangs(case)
         if found is not None:
-            _tell(driver, case, asked, number, found)
+            _report(driver, case, asked, number, found)
             return 1
         tally.note(script)
         if tally.cases % 1000 == 0:
@@ -106,17 +106,17 @@ class Tally:
 
     def ends_text(self) -> str:
         """How the cases ended; what the model does not know, most frequent first."""
-        told = [f"{count} {end.value}" for end, count in sorted(self._ends.items(), key=str)]
+        ends = [f"{count} {end.value}" for end, count in sorted(self._ends.items(), key=str)]
         if self.sure:
-            told.append(f"{self.sure} hangs made sure of")
-        lines = [", ".join(told)]
+            ends.append(f"{self.sure} hangs made sure of")
+        lines = [", ".join(ends)]
         lines += [
             f"  not known {count} times: {what}" for what, count in self._outside.most_common(8)
         ]
         return "\n".join(lines)
 
 
-def _tell(
+def _report(
     driver: Driver, case: Case, asked: argparse.Namespace, number: int, first: Difference
 ) -> None:
     small = shrink(case, lambda one: first.is_like(driver.compare(one)[0]))

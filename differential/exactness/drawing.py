@@ -72,7 +72,7 @@ def draw(seed: int, release: str, number: int) -> Case:
             topology_manager_policy="none",
             topology_manager_policy_options={},
         )
-    return Case(release, machine, config, _Story(random, release, config, machine, cpus).told())
+    return Case(release, machine, config, _Story(random, release, config, machine, cpus).actions())
 
 
 # -- configuration ---------------------------------------------------------------------------
@@ -231,7 +231,7 @@ class _Story:
             return 0
         return 60 if self._config.feature_gates.get(_MANAGERS) else 8
 
-    def told(self) -> tuple[Action, ...]:
+    def actions(self) -> tuple[Action, ...]:
         """Everything that happens."""
         actions: list[Action] = []
         for number in range(self._random.choice([4, 8, 12, 20])):

@@ -83,7 +83,7 @@ class Driver:
         script = Model(case).script()
         requests = script.requests()
         program = self._ready()
-        with contextlib.suppress(SubjectLostError):  # it is told where the answers are missed
+        with contextlib.suppress(SubjectLostError):  # reported where its answers are missing
             program.send(requests)
         return _UnderWay(case, script, requests, program)
 

@@ -52,7 +52,7 @@ def random_machine(random: Random, release: str) -> MachineInfo:
     if odd:
         plan = _uneven(random, plan)
     numbers = _numbers(random, plan, sparse=odd and random.random() < 0.5)
-    return _told(random, plan, numbers, release, odd=odd)
+    return _machine_info(random, plan, numbers, release, odd=odd)
 
 
 def machine_of_many_parts(random: Random, release: str) -> MachineInfo:
@@ -119,7 +119,7 @@ def _numbers(random: Random, plan: _Plan, *, sparse: bool) -> list[tuple[int, ..
     return [tuple(group) for group in groups]
 
 
-def _told(
+def _machine_info(
     random: Random, plan: _Plan, cpus: list[tuple[int, ...]], release: str, *, odd: bool
 ) -> MachineInfo:
     stride = random.choice([1, 1, 1, 2]) if odd else 1

@@ -8,12 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from typing import TypeVar
 
 import msgspec
 
 from differential.exactness.cases import Action, Arrive, Ask, Case, Resize, Restart
 from reference import MachineInfo
 from reference.steps import Pod
+
+_Item = TypeVar("_Item")
 
 
 def shrink(case: Case, differs: Callable[[Case], bool], *, tries: int = 3000) -> Case:
@@ -31,6 +34,11 @@ def shrink(case: Case, differs: Callable[[Case], bool], *, tries: int = 3000) ->
             return case
 
 
+def _without(items: tuple[_Item, ...], at: int, *instead: _Item) -> tuple[_Item, ...]:
+    """All but one item, which others take the place of."""
+    return (*items[:at], *instead, *items[at + 1 :])
+
+
 def _smaller(case: Case) -> Iterator[Case]:
     actions = case.actions
     size = len(actions)
@@ -40,7 +48,7 @@ def _smaller(case: Case) -> Iterator[Case]:
                 yield replace(case, actions=(*actions[:start], *actions[start + length :]))
     for index, action in enumerate(actions):
         for other in _smaller_actions(action):
-            yield replace(case, actions=(*actions[:index], other, *actions[index + 1 :]))
+            yield replace(case, actions=_without(actions, index, other))
     yield from _plainer(case)
     for machine in _smaller_machines(case.machine):
         if machine.num_cores:
@@ -60,7 +68,7 @@ def _smaller_pods(pod: Pod) -> Iterator[Pod]:
     if pod.resources is not None:
         yield replace(pod, resources=None)
     for index in range(len(pod.containers)):
-        rest = (*pod.containers[:index], *pod.containers[index + 1 :])
+        rest = _without(pod.containers, index)
         if rest:
             yield replace(pod, containers=rest)
     for index, one in enumerate(pod.containers):
@@ -68,10 +76,7 @@ def _smaller_pods(pod: Pod) -> Iterator[Pod]:
         if text.isdigit() and int(text) > 1:
             for count in {int(text) // 2, int(text) - 1}:
                 fewer = replace(one, cpu_request=str(count), cpu_limit=str(count))
-                yield replace(
-                    pod,
-                    containers=(*pod.containers[:index], fewer, *pod.containers[index + 1 :]),
-                )
+                yield replace(pod, containers=_without(pod.containers, index, fewer))
 
 
 def _plainer(case: Case) -> Iterator[Case]:
@@ -92,23 +97,15 @@ def _plainer(case: Case) -> Iterator[Case]:
 
 def _smaller_machines(info: MachineInfo) -> Iterator[MachineInfo]:
     for index in range(len(info.nodes)):
-        nodes = (*info.nodes[:index], *info.nodes[index + 1 :])
-        kept = [place for place in range(len(info.nodes)) if place != index]
-        yield _recounted(
-            replace(
-                info,
-                nodes=tuple(
-                    replace(node, distances=tuple(node.distances[place] for place in kept))
-                    for node in nodes
-                ),
-            )
+        nodes = (
+            replace(node, distances=_without(node.distances, index))
+            for node in _without(info.nodes, index)
         )
+        yield _recounted(replace(info, nodes=tuple(nodes)))
     for index, node in enumerate(info.nodes):
         for core in range(len(node.cores)):
-            fewer = replace(node, cores=(*node.cores[:core], *node.cores[core + 1 :]))
-            yield _recounted(
-                replace(info, nodes=(*info.nodes[:index], fewer, *info.nodes[index + 1 :]))
-            )
+            fewer = replace(node, cores=_without(node.cores, core))
+            yield _recounted(replace(info, nodes=_without(info.nodes, index, fewer)))
 
 
 def _recounted(info: MachineInfo) -> MachineInfo:

@@ -20,12 +20,7 @@ from reference.cpumanager.cpu_assignment import take_by_topology
 from reference.cpumanager.pod_level_resources import empty_pool_fault, partition, pod_total
 from reference.cpumanager.policy_options import StaticOptions
 from reference.cpumanager.state.state_mem import State, assigned
-from reference.cpumanager.topology_hints import (
-    aligned,
-    container_hints,
-    pod_exclusive_cpus,
-    pod_hints,
-)
+from reference.cpumanager.topology_hints import aligned, hints_for, pod_exclusive_cpus
 from reference.cpuset import CPUSet
 from reference.errors import (
     AllocationError,
@@ -143,17 +138,8 @@ class StaticPolicy:
 
     def hints(self, state: State, pod: Pod, container: Container) -> list[Hint] | None:
         """``GetTopologyHints``."""
-        return container_hints(
-            self.topology,
-            state,
-            self.reserved,
-            self.reusable(pod),
-            pod,
-            container,
-            self.count(pod, container),
-            release=self.release,
-            align_by_socket=self.options.align_by_socket,
-        )
+        count = self.count(pod, container)
+        return self._hints(state, pod, count, {container.name: count})
 
     def pod_hints(self, state: State, pod: Pod) -> list[Hint] | None:
         """``GetPodTopologyHints``. From 1.38 on a pod with CPUs of its own has no
@@ -164,13 +150,18 @@ class StaticPolicy:
         total = self.total(pod, counts)
         if total and self.serves_whole(pod) and empty_pool_fault(pod, total, counts):
             return []
-        return pod_hints(
+        return self._hints(state, pod, total, counts)
+
+    def _hints(
+        self, state: State, pod: Pod, count: int, counts: Mapping[str, int]
+    ) -> list[Hint] | None:
+        return hints_for(
             self.topology,
             state,
             self.reserved,
             self.reusable(pod),
-            pod,
-            total,
+            pod.uid,
+            count,
             counts,
             release=self.release,
             align_by_socket=self.options.align_by_socket,

@@ -24,7 +24,7 @@ from reference.cpumanager.state.state_mem import State
 from reference.cpuset import CPUSet
 from reference.errors import NotModelled
 from reference.machine.topology import CPUTopology
-from reference.pods.pod import Container, Kind, Pod
+from reference.pods.pod import Kind, Pod
 from reference.releases import NEWEST, AnyRelease, has
 from reference.topologymanager.hint import ANY, Hint
 
@@ -120,64 +120,34 @@ def _aligned_with_sockets(topology: CPUTopology, enough: list[_Mask], least: int
     return {one.nodes for one in enough if _sockets(topology, one) == sockets}
 
 
-def container_hints(
+def hints_for(
     topology: CPUTopology,
     state: State,
     reserved: CPUSet,
     reusable: CPUSet,
-    pod: Pod,
-    container: Container,
-    count: int,
-    *,
-    release: AnyRelease = NEWEST,
-    align_by_socket: bool = False,
-) -> list[Hint] | None:
-    """``getTopologyHintsForAdd``: what the static policy says of a container that gets ``count``
-    exclusive CPUs.
-
-    ``None``: no preference (it gets none). An empty list: impossible. A container that holds CPUs
-    already gets the hints of just these; holding another number is impossible.
-    """
-    if not count:
-        return None
-    held = state.get(pod.uid, container.name)
-    if held is None:
-        available = state.default - reserved
-    elif len(held) != count:
-        return []
-    else:
-        available, reusable = held, CPUSet()
-    return cpu_hints(
-        topology, available, reusable, count, release=release, align_by_socket=align_by_socket
-    )
-
-
-def pod_hints(
-    topology: CPUTopology,
-    state: State,
-    reserved: CPUSet,
-    reusable: CPUSet,
-    pod: Pod,
+    uid: str,
     count: int,
     counts: Mapping[str, int],
     *,
     release: AnyRelease = NEWEST,
     align_by_socket: bool = False,
 ) -> list[Hint] | None:
-    """``getPodTopologyHintsForAdd``: the same of a whole pod, under scope ``pod``.
+    """``getTopologyHintsForAdd`` for one container of the pod ``uid``, and
+    ``getPodTopologyHintsForAdd`` for all of them under scope ``pod``.
 
-    ``count``: of the pod (:func:`pod_exclusive_cpus`); ``counts``: of each container, by name.
-    Every container that has an entry must hold just its number. What the pod holds already is all
-    there is to choose from if it is enough, and else must be part of every hint.
+    ``counts``: how many exclusive CPUs each gets, by name; ``count``: how many they need at once
+    (:func:`pod_exclusive_cpus`). ``None``: no preference, as they get none. An empty list: it is
+    impossible. Every container that has an entry must hold just its number. What is held already is
+    all there is to choose from if it is enough, and else must be part of every hint.
     """
     if not count:
         return None
     assigned = CPUSet()
-    for container in pod.containers:
-        held = state.get(pod.uid, container.name)
+    for name, own in counts.items():
+        held = state.get(uid, name)
         if held is None:
             continue
-        if len(held) != counts.get(container.name, 0):
+        if len(held) != own:
             return []
         assigned |= held
     if len(assigned) == count:
@@ -214,13 +184,10 @@ def aligned(
     without a hint."""
     if hint is None or hint.nodes is ANY:
         return CPUSet()
-    mask = 0
-    for node, cpus in topology.numa_masks.items():
-        if hint.nodes >> node & 1:
-            mask |= cpus
+    near = topology.cpus_in_numa_nodes(
+        *(one for one in topology.numa_masks if hint.nodes >> one & 1)
+    )
     if align_by_socket:
-        touched = [cpus for cpus in topology.socket_masks.values() if cpus & mask]
-        mask = 0
-        for cpus in touched:
-            mask |= cpus
-    return CPUSet.of_mask(available.mask & mask)
+        sockets = (one for one, cpus in topology.socket_masks.items() if cpus & near.mask)
+        near = topology.cpus_in_sockets(*sockets)
+    return available & near

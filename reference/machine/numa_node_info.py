@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import Final
 
 from reference.behaviours import Behaviour
-from reference.cpuset import MAX_CPU, CPUSet
+from reference.cpuset import CPUSet, CPUSetParseError, CPUSetTooWide
 from reference.errors import NotModelled
-from reference.golang.strconv import NotANumber, atoi, trim
+from reference.golang.strconv import trim
 from reference.machine.sysfs import SysFS, Unreadable
 from reference.releases import Release, has
 
@@ -32,30 +32,17 @@ def own_numa_nodes(sysfs: SysFS, release: Release) -> tuple[tuple[int, CPUSet], 
     if text is None:
         return None
     try:
-        return tuple((node, _cpus_of(sysfs, node)) for node in _parse(trim(text)))
-    except (NotANumber, Unreadable) as error:
+        nodes = CPUSet.parse(trim(text), release=release)
+        return tuple((node, _cpus_of(sysfs, node, release)) for node in nodes)
+    except CPUSetTooWide as error:
+        raise NotModelled(f"a list of CPUs or NUMA nodes: {error}") from None
+    except (CPUSetParseError, Unreadable) as error:
         raise NoNUMANodes(str(error)) from None
 
 
-def _cpus_of(sysfs: SysFS, node: int) -> CPUSet:
+def _cpus_of(sysfs: SysFS, node: int, release: Release) -> CPUSet:
     path = f"{_NODES}/node{node}/cpulist"
     text = sysfs.read(path)
     if text is None:
         raise NoNUMANodes(f"open /{path}: no such file or directory")
-    return _parse(trim(text))
-
-
-def _parse(text: str) -> CPUSet:
-    """``cpuset.Parse`` before 1.22: a range that runs backwards, or has more than one dash, counts
-    for nothing."""
-    mask = 0
-    for piece in text.split(",") if text else ():
-        ends = piece.split("-")
-        if len(ends) > 2:
-            continue
-        low, high = atoi(ends[0]), atoi(ends[-1])
-        if low < 0 or (high > MAX_CPU and low <= high):
-            raise NotModelled(f"a list of CPUs or NUMA nodes with {piece[:40]!r}: none has so many")
-        if low <= high:
-            mask |= (1 << high + 1) - (1 << low)
-    return CPUSet.of_mask(mask)
+    return CPUSet.parse(trim(text), release=release)

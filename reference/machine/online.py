@@ -7,7 +7,7 @@ does: what becomes of a CPU that is offline.
 from __future__ import annotations
 
 import re
-from typing import Final, Protocol
+from typing import Final
 
 from reference.behaviours import Behaviour
 from reference.golang.strconv import NotANumber, parse_uint, trim
@@ -19,36 +19,35 @@ SYSTEM_CPUS: Final = "sys/devices/system/cpu"
 _FIRST_CPU_IN_PATH: Final = re.compile(r"cpu([0-9]*)", re.ASCII)
 
 
-class OnlineRule(Protocol):
-    """How one version of cAdvisor tells (``IsCPUOnline``)."""
+class OnlineCPUs:
+    """How the cAdvisor of ``release``, which reads sysfs, tells online CPUs (``IsCPUOnline``)."""
 
-    def has(self, folder: str, name: str, cpu: int) -> bool:
-        """Whether the CPU counts as online whose folder is ``folder/name``."""
+    __slots__ = ("_masks", "_own_file", "_sysfs", "_system_list")
 
-
-def online_rule(sysfs: SysFS, release: Release) -> OnlineRule:
-    """The rule of ``release``, which read sysfs."""
-    if has(release, Behaviour.ONLINE_BY_SYSTEM_LIST):
-        return _InList(sysfs, SYSTEM_CPUS)
-    if has(release, Behaviour.ONLINE_BY_LIST):
-        return _InList(sysfs, None)
-    return _OwnFile(sysfs)
-
-
-class _OwnFile:
-    """``cpuN/online`` is ``1``; without the file only CPU 0 is online (cAdvisor v0.37, v0.38).
-
-    CPU 0 is known by the first ``cpu`` in the path, which below ``/sys/devices/system/cpu`` is the
-    folder's own: there, CPU 0 needs the file too.
-    """
-
-    __slots__ = ("_sysfs",)
-
-    def __init__(self, sysfs: SysFS) -> None:
+    def __init__(self, sysfs: SysFS, release: Release) -> None:
         self._sysfs = sysfs
+        self._own_file = not has(release, Behaviour.ONLINE_BY_LIST)
+        self._system_list = has(release, Behaviour.ONLINE_BY_SYSTEM_LIST)
+        self._masks: dict[str, int | None] = {}
 
     def has(self, folder: str, name: str, cpu: int) -> bool:
-        path = f"{folder}/{name}"
+        """Whether the CPU counts as online whose folder is ``folder/name``: if it is in the list
+        ``online`` of all CPUs, or up to v0.47 of the folder it lies in, which NUMA nodes do not
+        have. Without that file every CPU is online."""
+        if self._own_file:
+            return self._says_online(f"{folder}/{name}")
+        where = SYSTEM_CPUS if self._system_list else folder
+        if where not in self._masks:
+            self._masks[where] = listed(self._sysfs, f"{where}/online")
+        mask = self._masks[where]
+        return mask is None or bool(mask >> (cpu & 0xFFFF) & 1)
+
+    def _says_online(self, path: str) -> bool:
+        """``cpuN/online`` is ``1``; without the file only CPU 0 is online (cAdvisor v0.37, v0.38).
+
+        CPU 0 is known by the first ``cpu`` in the path, which below ``/sys/devices/system/cpu`` is
+        the folder's own: there, CPU 0 needs the file too.
+        """
         try:
             text = self._sysfs.read(f"{path}/online")
         except Unreadable:
@@ -57,24 +56,6 @@ class _OwnFile:
             return trim(text) == "1"
         found = _FIRST_CPU_IN_PATH.search(path)
         return found is not None and found[1] == "0"
-
-
-class _InList:
-    """The CPU is in the list ``online`` of one folder, or of the folder it lies in (v0.39 to v0.47,
-    where NUMA nodes have no such list). Without that file every CPU is online."""
-
-    __slots__ = ("_folder", "_masks", "_sysfs")
-
-    def __init__(self, sysfs: SysFS, folder: str | None) -> None:
-        self._sysfs, self._folder = sysfs, folder
-        self._masks: dict[str, int | None] = {}
-
-    def has(self, folder: str, name: str, cpu: int) -> bool:
-        where = folder if self._folder is None else self._folder
-        if where not in self._masks:
-            self._masks[where] = listed(self._sysfs, f"{where}/online")
-        mask = self._masks[where]
-        return mask is None or bool(mask >> (cpu & 0xFFFF) & 1)
 
 
 def listed(sysfs: SysFS, path: str) -> int | None:

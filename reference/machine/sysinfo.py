@@ -22,7 +22,7 @@ from reference.golang.strconv import NotANumber, atoi, trim
 from reference.machine.caches import CacheReader
 from reference.machine.machineinfo import Core, NUMANode
 from reference.machine.node_files import Fault, check_huge_pages, distances, memory
-from reference.machine.online import SYSTEM_CPUS, online_rule
+from reference.machine.online import SYSTEM_CPUS, OnlineCPUs
 from reference.machine.sysfs import SysFS, Unreadable
 from reference.releases import Release, has
 
@@ -48,7 +48,7 @@ class SysNodes:
 
     def __init__(self, sysfs: SysFS, release: Release, *, books: bool) -> None:
         self._sysfs, self._release, self._books = sysfs, release, books
-        self._online = online_rule(sysfs, release)
+        self._online = OnlineCPUs(sysfs, release)
         self._caches = CacheReader(sysfs, release, with_ids=not books)
         self._by_package = has(release, Behaviour.CORES_BY_PACKAGE)
         self._distances = has(release, Behaviour.NUMA_DISTANCES)

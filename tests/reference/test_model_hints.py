@@ -12,10 +12,9 @@ from reference import CPUSet, CPUTopology, NotModelled
 from reference.cpumanager.state.state_mem import State
 from reference.cpumanager.topology_hints import (
     aligned,
-    container_hints,
     cpu_hints,
+    hints_for,
     pod_exclusive_cpus,
-    pod_hints,
 )
 from reference.steps import Container, Kind, Pod
 from reference.topologymanager.hint import ANY, Hint
@@ -180,9 +179,8 @@ def of_container(
     state: State, count: int, *, reserved: str = "0", again: str = ""
 ) -> list[Hint] | None:
     """Hints of container ``c``."""
-    return container_hints(
-        TWO, state, CPUSet.parse(reserved), CPUSet.parse(again), APP, APP.containers[0], count
-    )
+    reusable = CPUSet.parse(again)
+    return hints_for(TWO, state, CPUSet.parse(reserved), reusable, APP.uid, count, {"c": count})
 
 
 def test_who_gets_no_cpus_has_no_preference() -> None:
@@ -220,7 +218,8 @@ TRIO = pod_of(setup=Kind.INIT, a=Kind.APP, b=Kind.APP)
 def of_pod(state: State, counts: Mapping[str, int], *, again: str = "") -> list[Hint] | None:
     """Hints of the pod with an init and two app containers."""
     count = pod_exclusive_cpus(TRIO, counts)
-    return pod_hints(TWO, state, CPUSet([0]), CPUSet.parse(again), TRIO, count, counts)
+    every = {one.name: counts.get(one.name, 0) for one in TRIO.containers}
+    return hints_for(TWO, state, CPUSet([0]), CPUSet.parse(again), TRIO.uid, count, every)
 
 
 def test_a_pod_asks_for_all_its_containers() -> None:
