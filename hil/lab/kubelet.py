@@ -7,7 +7,6 @@ how these reach the node (:mod:`hil.lab.payload`).
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import re
 import subprocess
@@ -16,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from conformance.kubelets import configuration as kubelet_config
 from conformance.kubelets import releases
 from conformance.kubelets.releases import Minor
 from hil.lab.errors import LabUsageError
@@ -107,62 +107,21 @@ def _version(place: Path) -> str:
 def configuration(release: Minor, settings: Mapping[str, Any]) -> dict[str, Any]:
     """The node's KubeletConfiguration: the lab's own, with the user's ``settings`` over it (maps
     merged, anything else replaced; ``None`` takes an entry out), in the form of ``release``."""
-    made = _merged(_ours(), settings)
-    gates = dict(made.get("featureGates") or {})
-    for name, since in releases.FIELD_SINCE.items():
-        # What the user asked for stays: that an old kubelet refuses it is an answer.
-        if release < since and name in made and name not in settings:
-            if name in releases.GATE_BEFORE:
-                gates[releases.GATE_BEFORE[name]] = made[name]
-            del made[name]
-    if gates:
-        made["featureGates"] = gates
-    return made
-
-
-def _ours() -> dict[str, Any]:
-    return {
-        "apiVersion": "kubelet.config.k8s.io/v1beta1",
-        "kind": "KubeletConfiguration",
-        "staticPodPath": MANIFESTS,
-        "containerRuntimeEndpoint": _ENDPOINT,
-        "imageServiceEndpoint": _ENDPOINT,
+    made = kubelet_config.basis(
+        manifests=MANIFESTS,
+        endpoint=_ENDPOINT,
+        # By default 10 s: nearly all that a run of the catalogue would wait for.
+        reconcile_period="1s",
+    )
+    made |= {
         "cgroupDriver": "systemd",
         "cpuManagerPolicy": "static",
         "reservedSystemCPUs": "0",
-        # By default 10 s: nearly all that a run of the catalogue would wait for.
-        "cpuManagerReconcilePeriod": "1s",
-        "failSwapOn": False,
-        "failCgroupV1": False,
-        # Nobody but the guest itself gets at it.
-        "address": "127.0.0.1",
-        "authentication": {"anonymous": {"enabled": True}, "webhook": {"enabled": False}},
-        "authorization": {"mode": "AlwaysAllow"},
-        "readOnlyPort": 10255,
-        "resolvConf": "",
         "evictionHard": {"memory.available": "50Mi"},
-        # The workload's image cannot be had a second time.
-        "imageGCHighThresholdPercent": 100,
-        "imageGCLowThresholdPercent": 99,
     }
-
-
-def _merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
-    made = dict(base)
-    for name, value in over.items():
-        below = made.get(name)
-        if value is None:
-            made.pop(name, None)
-        elif isinstance(value, Mapping) and isinstance(below, Mapping):
-            made[name] = _merged(below, value)
-        else:
-            made[name] = value
-    return made
-
-
-def file_text(settings: Mapping[str, Any]) -> str:
-    """The configuration file (JSON, which is YAML)."""
-    return json.dumps(settings, indent=1) + "\n"
+    return kubelet_config.in_form_of(
+        release, kubelet_config.merged(made, settings), asked=settings.keys()
+    )
 
 
 def unit_text(release: Minor, node_name: str) -> str:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from conformance.kubelets.configuration import file_text
 from conformance.kubelets.releases import Minor
 from hil.lab import kubelet as kubelets
 from hil.lab.errors import LabUsageError
@@ -94,4 +95,4 @@ def test_the_user_s_settings_win() -> None:
     assert config["evictionHard"] == {"memory.available": "50Mi", "nodefs.available": "1%"}
     assert "resolvConf" not in config
     assert config["failCgroupV1"] is True
-    assert json.loads(kubelets.file_text(config)) == config
+    assert json.loads(file_text(config)) == config
