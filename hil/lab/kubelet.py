@@ -6,10 +6,7 @@ how these reach the node (:mod:`hil.lab.payload`).
 
 from __future__ import annotations
 
-import hashlib
 import os
-import re
-import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +14,9 @@ from typing import Any, Final
 
 from conformance.kubelets import configuration as kubelet_config
 from conformance.kubelets import releases
+from conformance.kubelets.binary import digest_of, version_of
 from conformance.kubelets.releases import Minor
+from conformance.subject import SubjectSetupError
 from hil.lab.errors import LabUsageError
 from topologies.errors import one_line
 
@@ -27,8 +26,6 @@ MANIFESTS: Final = "/etc/kubernetes/manifests"
 STATE: Final = "/var/lib/kubelet/cpu_manager_state"
 UNIT: Final = "kubelet.service"
 _ENDPOINT: Final = "unix:///run/containerd/containerd.sock"
-_VERSION: Final = re.compile(r"Kubernetes v(\d{1,4})\.(\d{1,4})\.(\d{1,4})([0-9A-Za-z.+-]{0,80})")
-_DEADLINE: Final = 30.0
 _ELF: Final = b"\x7fELF"
 
 #: GOGC: an emulated kubelet would spend a sixth of its start collecting the garbage of 20 MiB.
@@ -63,45 +60,26 @@ class Kubelet:
 def kubelet(path: str | os.PathLike[str]) -> Kubelet:
     """Look at the kubelet at ``path``; raises :class:`LabUsageError` for what is none."""
     place = Path(path).expanduser().absolute()
+    shown = one_line(str(place))
     if not place.exists():
-        raise LabUsageError(f"no kubelet: {_shown(place)}: there is no such file")
+        raise LabUsageError(f"no kubelet: {shown}: there is no such file")
     if not place.is_file():
-        raise LabUsageError(f"no kubelet: {_shown(place)} is not a file")
+        raise LabUsageError(f"no kubelet: {shown} is not a file")
     if not os.access(place, os.X_OK):
-        raise LabUsageError(f"no kubelet: {_shown(place)} is not executable: chmod +x")
+        raise LabUsageError(f"no kubelet: {shown} is not executable: chmod +x")
     try:
         with place.open("rb") as stream:
             if stream.read(4) != _ELF:
-                raise LabUsageError(f"no kubelet: {_shown(place)} is not a Linux program")
-            stream.seek(0)
-            digest = hashlib.file_digest(stream, "sha256").hexdigest()
+                raise LabUsageError(f"no kubelet: {shown} is not a Linux program")
+        version, text = version_of(place)
+        digest = digest_of(place).removeprefix("sha256:")
     except OSError as error:
-        raise LabUsageError(f"no kubelet: {_shown(place)}: {error.strerror}") from error
-    said = _version(place)
-    found = _VERSION.match(said)
-    if found is None:
-        heard = one_line(said)[:80] or "nothing"
-        raise LabUsageError(f"no kubelet: {_shown(place)} --version says {heard}")
-    release = Minor(int(found[1]), int(found[2]))
-    if release < releases.OLDEST:
-        raise LabUsageError(f"{_shown(place)}: {releases.OLDEST} is the oldest that the lab starts")
-    version = f"v{found[1]}.{found[2]}.{found[3]}{found[4]}"
-    return Kubelet(place, version, release, digest)
-
-
-def _version(place: Path) -> str:
-    try:
-        done = subprocess.run(
-            [str(place), "--version"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL, timeout=_DEADLINE, check=False,
-        )  # fmt: skip
-    except OSError as error:
-        raise LabUsageError(f"no kubelet: {_shown(place)}: {error.strerror}") from error
-    except subprocess.TimeoutExpired:
-        raise LabUsageError(
-            f"no kubelet: {_shown(place)} --version took more than {_DEADLINE:g} s"
-        ) from None
-    return done.stdout[:4096].decode("utf-8", "replace")
+        raise LabUsageError(f"no kubelet: {shown}: {error.strerror}") from error
+    except SubjectSetupError as error:
+        raise LabUsageError(f"no kubelet: {one_line(str(error))}") from error
+    if version.release < releases.OLDEST:
+        raise LabUsageError(f"{shown}: {releases.OLDEST} is the oldest that the lab starts")
+    return Kubelet(place, text, version.release, digest)
 
 
 def configuration(release: Minor, settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -129,7 +107,3 @@ def unit_text(release: Minor, node_name: str) -> str:
     words = [BINARY, f"--config={CONFIG}", f"--hostname-override={node_name}"]
     words += releases.runtime_flags(release, _ENDPOINT)
     return _UNIT.format(command=" ".join(words))
-
-
-def _shown(place: Path) -> str:
-    return one_line(str(place))

@@ -49,7 +49,7 @@ def test_a_script_is_no_kubelet(tmp_path: Path) -> None:
 def test_another_program_is_no_kubelet(tmp_path: Path) -> None:
     true = shutil.which("true")
     assert true is not None
-    with pytest.raises(LabUsageError, match="--version says"):
+    with pytest.raises(LabUsageError, match="is not a kubelet: asked for --version it"):
         kubelets.kubelet(true)
 
 
