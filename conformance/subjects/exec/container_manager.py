@@ -107,8 +107,8 @@ class RemoteContainerManager:
         return _cpus(cast(wire.CreateAnswer, self._ask([request])[0]).cpus)
 
     def reconcile(self, running: Callable[[str, str], bool]) -> list[tuple[str, str, CPUSet]]:
-        """One round: the (pod uid, container, CPUs) that the program sends to the runtime. It is
-        told of every container of the runtime; what it sends to others is passed over."""
+        """One round: the (pod uid, container, CPUs) that the program sends to the runtime. It
+        gets every container of the runtime; what it sends to others is ignored."""
         request = wire.Reconcile(node=self._name, containers=self._containers())
         answer = cast(wire.ReconcileAnswer, self._ask([*self._removals(), request])[-1])
         return [
