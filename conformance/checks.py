@@ -173,8 +173,8 @@ class Situation:
     ``reserved`` is ``None`` where the kubelet chose the reserved CPUs; ``tampered`` are the
     pod/container whose cpuset the scenario itself has changed; ``online`` are the CPUs that the
     machine has by now, which a kubelet that runs may not know (``None``: ``cpus``); ``lost`` are
-    CPUs that, by the scenario, neither a container nor the pool will hold; ``uneven_cores``:
-    physical cores have different numbers of CPUs."""
+    CPUs that the scenario has said nobody will hold, not even the pool; ``uneven_cores``: physical
+    cores have different numbers of CPUs."""
 
     config: KubeletConfig
     pods: Mapping[str, Pod]
