@@ -14,8 +14,9 @@ import itertools
 from collections.abc import Callable, Mapping
 from typing import Final
 
+from conformance.kubelets.configuration import settings_of
 from conformance.subjects.exec import wire
-from conformance.subjects.exec.container_manager import pod_line, settings
+from conformance.subjects.exec.container_manager import pod_line
 from conformance.subjects.exec.machineinfo import machine_line
 from differential.exactness.answers import ADMITTED, REFUSED, RUNS, giving_up, hints_text
 from differential.exactness.cases import (
@@ -196,7 +197,9 @@ class Model:
     def _start(self, *found: str | None) -> ContainerManager | None:
         """Start the kubelet, which may give up; ``found``: the state file is this now."""
         containers = self._containers.lines()
-        request = wire.Start(node=self._node, config=settings(self._config), containers=containers)
+        request = wire.Start(
+            node=self._node, config=settings_of(self._config), containers=containers
+        )
         words = f"start the kubelet with {self._config}"
         if not self._machine_is_known:
             request.machine = machine_line(self._machine)
