@@ -18,12 +18,13 @@ from rich.console import Console
 
 import reports
 import topologies
+from conformance.session import options
 from conformance.subject import SubjectUsageError
 from conformance.verdict import ExitStatus
 from hil.safety import Risk
 from hil.shell import NodeUsageError
 from pinproof.busy import busy
-from pinproof.dry import dry_run as told_only
+from pinproof.dry import dry_run as show_commands
 from pinproof.passing import ALONE, parsed
 from pinproof.run import node_options, prepare_folder
 from reports import certificate
@@ -131,7 +132,7 @@ def _certify_one(
     status = pytest.main(
         [
             *_chosen(target),
-            f"--pin-report={folder}",
+            *options.arguments(report=folder),
             *("-q", "--no-header", "--no-summary", "--tb=no", "--show-capture=no"),
             *extra,
         ]
@@ -151,7 +152,7 @@ def _chosen(target: str) -> list[str]:
     """Which scenarios a certificate is about, in pytest's words."""
     return [
         *(*ALONE, "-p", "no:cacheprovider"),
-        *(f"--pin-subject=node:{target}", "--pin-level=certificate", "--pin-no-smoke"),
+        *options.arguments(subject=f"node:{target}", level=options.CERTIFICATE, no_smoke=True),
     ]
 
 
@@ -159,7 +160,7 @@ def _tell_one(target: str, noise: bool, extra: Sequence[str]) -> ExitStatus:
     """``--dry-run`` of one node."""
     if noise:
         typer.echo(f"node:{target}: --noise creates two more pods, and measures how they run")
-    return told_only(f"node:{target}", [*_chosen(target), *extra])
+    return show_commands(f"node:{target}", [*_chosen(target), *extra])
 
 
 def _findings(target: str, noise: bool, extra: Sequence[str]) -> tuple[str, Findings]:
