@@ -1,6 +1,6 @@
 """The kubelet's settings that ``simulate`` and ``draw`` take: a configuration file, and options.
 
-What belongs here: what a person gives, made into a :class:`reference.steps.KubeletConfig`. What
+What belongs here: the options, and what they make: a :class:`reference.steps.KubeletConfig`. What
 never does: what a kubelet makes of it; it refuses a wrong value in its own words.
 """
 
@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Annotated, Any, Final
+
+import typer
 
 from conformance.discovered import first_core
 from conformance.subject import SubjectUsageError
@@ -43,21 +45,67 @@ _GATES: Final = "featureGates"
 _MANAGER_GATE: Final = "CPUManager"
 
 
+def _option(*names: str, metavar: str, help_text: str) -> Any:
+    return typer.Option(
+        *names,
+        metavar=metavar,
+        help=help_text,
+        show_default=False,
+        rich_help_panel="Kubelet settings",
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class Given:
-    """What was given on the command line; ``None`` and empty: nothing. ``*_options`` and ``gates``
-    are ``NAME=VALUE`` texts, ``kube_reserved`` and ``system_reserved`` are ``cpu=AMOUNT``."""
+    """What was given on the command line, where each field is an option; ``None``: not given."""
 
-    file: Path | None = None
-    policy: str | None = None
-    policy_options: tuple[str, ...] = ()
-    topology_policy: str | None = None
-    topology_scope: str | None = None
-    topology_options: tuple[str, ...] = ()
-    gates: tuple[str, ...] = ()
-    reserved: str | None = None
-    kube_reserved: str | None = None
-    system_reserved: str | None = None
+    config: Annotated[
+        Path | None,
+        _option(
+            metavar="FILE",
+            help_text="A KubeletConfiguration, as a node has it; the options below override it.",
+        ),
+    ] = None
+    policy: Annotated[
+        str | None,
+        _option(metavar="none|static", help_text="cpuManagerPolicy. Default: static."),
+    ] = None
+    policy_option: Annotated[
+        list[str] | None,
+        _option(
+            metavar="NAME=VALUE",
+            help_text="cpuManagerPolicyOptions, as full-pcpus-only=true. May be repeated.",
+        ),
+    ] = None
+    topology_manager_policy: Annotated[
+        str | None,
+        _option(metavar="POLICY", help_text="none, best-effort, restricted or single-numa-node."),
+    ] = None
+    topology_manager_scope: Annotated[
+        str | None, _option(metavar="container|pod", help_text="topologyManagerScope.")
+    ] = None
+    topology_manager_policy_option: Annotated[
+        list[str] | None,
+        _option(metavar="NAME=VALUE", help_text="topologyManagerPolicyOptions. May be repeated."),
+    ] = None
+    feature_gate: Annotated[
+        list[str] | None,
+        _option(metavar="NAME=true|false", help_text="A feature gate. May be repeated."),
+    ] = None
+    reserved: Annotated[
+        str | None,
+        _option(
+            metavar="CPUS",
+            help_text="reservedSystemCPUs, as 0,4. Default: the first physical core, if the "
+            "configuration reserves no CPU.",
+        ),
+    ] = None
+    kube_reserved: Annotated[
+        str | None, _option(metavar="cpu=AMOUNT", help_text="kubeReserved.")
+    ] = None
+    system_reserved: Annotated[
+        str | None, _option(metavar="cpu=AMOUNT", help_text="systemReserved.")
+    ] = None
 
     @property
     def nothing(self) -> bool:
@@ -81,25 +129,25 @@ def settings_of(given: Given, topology: CPUTopology, *, release: str) -> Setting
     """
     notes: list[str] = []
     base = KubeletConfig()
-    if given.file is not None:
-        base, notes = _of_file(given.file, release)
+    if given.config is not None:
+        base, notes = _of_file(given.config, release)
     config = replace(
         base,
         policy=base.policy if given.policy is None else given.policy,
-        policy_options={**base.policy_options, **_pairs("--policy-option", given.policy_options)},
-        feature_gates={**base.feature_gates, **_gates(given.gates)},
-        topology_manager_policy=given.topology_policy or base.topology_manager_policy,
-        topology_manager_scope=given.topology_scope or base.topology_manager_scope,
+        policy_options={**base.policy_options, **_pairs("--policy-option", given.policy_option)},
+        feature_gates={**base.feature_gates, **_gates(given.feature_gate)},
+        topology_manager_policy=given.topology_manager_policy or base.topology_manager_policy,
+        topology_manager_scope=given.topology_manager_scope or base.topology_manager_scope,
         topology_manager_policy_options={
             **base.topology_manager_policy_options,
-            **_pairs("--topology-manager-policy-option", given.topology_options),
+            **_pairs("--topology-manager-policy-option", given.topology_manager_policy_option),
         },
         kube_reserved=_cpu("--kube-reserved", given.kube_reserved) or base.kube_reserved,
         system_reserved=_cpu("--system-reserved", given.system_reserved) or base.system_reserved,
     )
     if given.reserved is not None:
         config = replace(config, reserved_system_cpus=_reserved(given.reserved, release))
-    elif given.file is None and config.policy == "static":
+    elif given.config is None and config.policy == "static":
         config = _with_a_reservation(config, topology, release)
     return Settings(config, tuple(notes))
 
@@ -135,9 +183,9 @@ def _reserved(text: str, release: str) -> CPUSet | None:
     return cpus or None
 
 
-def _pairs(option: str, texts: Iterable[str]) -> dict[str, str]:
+def _pairs(option: str, texts: Iterable[str] | None) -> dict[str, str]:
     pairs = {}
-    for text in texts:
+    for text in texts or ():
         name, equals, value = text.partition("=")
         if not name or not equals:
             raise SubjectUsageError(f"{option} {text!r}: it is NAME=VALUE")
@@ -145,7 +193,7 @@ def _pairs(option: str, texts: Iterable[str]) -> dict[str, str]:
     return pairs
 
 
-def _gates(texts: Iterable[str]) -> dict[str, bool]:
+def _gates(texts: Iterable[str] | None) -> dict[str, bool]:
     gates = {}
     for name, value in _pairs("--feature-gate", texts).items():
         if value.lower() not in ("true", "false"):
