@@ -5,12 +5,12 @@ What belongs here: how such a list is printed. What never does: how anything is 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 
 import typer
 
 from conformance.kubelets.workshop import Built
+from pinproof.output import print_json
 
 
 def tell(found: Sequence[Built], *, as_json: bool, none: str) -> None:
@@ -20,7 +20,7 @@ def tell(found: Sequence[Built], *, as_json: bool, none: str) -> None:
         rows = [
             {"version": one.version, "digest": one.digest, "path": str(one.path)} for one in found
         ]
-        typer.echo(json.dumps(rows, indent=2))
+        print_json(rows)
         return
     for one in found:
         typer.echo(f"{one.version:<8} {one.digest[:19]}  {one.path}")

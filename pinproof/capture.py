@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Annotated, Final
 
 import typer
-from rich.console import Console
 
 from pinproof.busy import busy
+from pinproof.output import note
 from topologies import capturing
-from topologies.capturing import BadTarget, Capture
+from topologies.capturing import BadTarget
 
 _QEMU: Final = "qemu:"
 _SSH: Final = "ssh:"
@@ -79,16 +79,11 @@ def capture(
             if ":" in target and not Path(target).exists():
                 raise BadTarget(target, "a target is ssh://user@host, qemu:SPEC or a folder")
             made = capturing.capture_host(target or "/", deadline=deadline or 60)
-    _tell(made)
-    typer.echo(capturing.write_capture(made, place, why=why, force=force))
-
-
-def _tell(made: Capture) -> None:
-    console = Console(stderr=True, highlight=False, emoji=False)
     for text in made.left_out:
-        console.print(f"pinproof: left out: {text}", markup=False, soft_wrap=True)
+        note(f"pinproof: left out: {text}")
     for text in made.warnings:
-        console.print(f"pinproof: warning: {text}", markup=False, soft_wrap=True)
+        note(f"pinproof: warning: {text}")
+    typer.echo(capturing.write_capture(made, place, why=why, force=force))
 
 
 def _default_name(target: str) -> str:

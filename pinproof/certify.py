@@ -21,11 +21,11 @@ import topologies
 from conformance.session import options
 from conformance.subject import SubjectUsageError
 from conformance.verdict import ExitStatus
-from hil.safety import Risk
 from hil.shell import NodeUsageError
 from pinproof.busy import busy
 from pinproof.dry import dry_run as show_commands
 from pinproof.passing import ALONE, parsed
+from pinproof.probe import risk_named
 from pinproof.run import node_options, prepare_folder
 from reports import certificate
 from reports.certificate import Findings, Outcome
@@ -81,9 +81,8 @@ def certify(
     Whatever else is given goes to pytest (-k EXPRESSION selects scenarios: the certificate is
     partial then).
     """
-    if max_risk and max_risk not in [one.value for one in Risk]:
-        known = ", ".join(one.value for one in Risk)
-        raise SubjectUsageError(f"--max-risk {max_risk!r}: it is one of {known}")
+    if max_risk:
+        risk_named(max_risk)
     console = Console(highlight=False)
     words = node_options(max_risk, kubeconfig, image)
     places, extra = _parted(nodes, context.args)

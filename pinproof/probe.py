@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
@@ -23,6 +22,7 @@ from hil.shell import NodeError, NodeUsageError
 from hil.subject import capabilities
 from hil.transport import NodeAddress, connected, each, nodes
 from pinproof.busy import busy
+from pinproof.output import AsJson, print_json
 from reference import NEWEST, CPUTopology, DiscoveryError, Release
 from topologies.errors import one_line
 
@@ -49,7 +49,7 @@ def probe(
     known_hosts: KnownHosts = None,
     key: Key = None,
     sudo: Sudo = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Show the facts of a node: kubelet, runtime, cgroups, kernel, machine, distribution; and say
     which scenarios apply there and why the others do not. Reads only."""
@@ -66,7 +66,7 @@ def probe(
         for address, one in zip(addresses, results, strict=True)
     ]
     if as_json:
-        typer.echo(json.dumps(found, indent=2))
+        print_json(found)
     else:
         for one in found:
             _print(one)

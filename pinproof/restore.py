@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from hil.inspection import gather
 from hil.safety import NodeBusy, NotRestored, forget_node, restore_node
@@ -14,6 +13,7 @@ from hil.safety.agent import restoring
 from hil.shell import NodeError, Shell
 from hil.transport import NodeAddress, connected, each
 from pinproof.busy import busy
+from pinproof.output import note
 from pinproof.probe import AcceptNew, Key, KnownHosts, Nodes, Sudo, addressed
 from topologies.errors import one_line
 
@@ -85,8 +85,7 @@ def _swept(address: NodeAddress, shell: Shell) -> list[str]:
 
 def _tell(failed: Sequence[NodeError]) -> None:
     """The evidence of several nodes' errors; the caller prints the last line."""
-    console = Console(stderr=True, highlight=False, emoji=False)
     for error in failed:
         lines = error.differences if isinstance(error, NotRestored) else ()
         for line in [*lines, str(error)] if len(failed) > 1 else lines:
-            console.print(one_line(line), markup=False, soft_wrap=True)
+            note(one_line(line))

@@ -22,6 +22,7 @@ from reference.behaviours import Behaviour
 from reference.kubelet.configuration import is_known_gate, reserving
 from reference.releases import has
 from reference.steps import KubeletConfig
+from reports.text import few
 from topologies.errors import one_line
 
 __all__ = ["Given", "Settings", "settings_of"]
@@ -226,8 +227,7 @@ def _of_file(path: Path, release: str) -> tuple[KubeletConfig, list[str]]:
         del known[_MANAGER_GATE]  # which says nothing new
     others = sorted(set(gates) - set(known) - {_MANAGER_GATE})
     if others:
-        notes.append(f"feature gates ignored, unknown to the model: {', '.join(others[:5])}"
-                     f"{f' and {len(others) - 5} more' if others[5:] else ''}")  # fmt: skip
+        notes.append(f"feature gates ignored, unknown to the model: {few(others)}")
     if str(shape.get("memoryManagerPolicy") or "None").lower() != "none":
         notes.append("the Memory Manager is not modelled: only CPUs decide the NUMA nodes here")
     try:

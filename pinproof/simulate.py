@@ -6,7 +6,6 @@ options that it is asked with (``asking``).
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
@@ -23,6 +22,7 @@ from conformance.subject import SubjectUsageError
 from pinproof import asking
 from pinproof.asking import Question, with_options
 from pinproof.completing import machine_names
+from pinproof.output import AsJson, print_json
 from pinproof.picturing import Picture
 from pinproof.settings import Given
 from pinproof.whatif import Answer, Kept, KubeletRefuses, Verdict
@@ -48,7 +48,7 @@ def simulate(
         bool, typer.Option("--why", help="Say the rule behind each reason, and its source.")
     ] = False,
     svg: Annotated[Path | None, typer.Option(help="Write an SVG picture to this file.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Show which CPUs each container would get, and why: as a table and a picture.
 
@@ -65,11 +65,11 @@ def simulate(
     except KubeletRefuses as refusal:
         if as_json:
             facts = {"starts": False, "error": refusal.error, "way out": refusal.way_out}
-            typer.echo(json.dumps({"kubelet": {"release": release, **facts}}, indent=2))
+            print_json({"kubelet": {"release": release, **facts}})
         raise
     picture = Picture.of(found.machine, found.topology, found.held, found.release)
     if as_json:
-        typer.echo(json.dumps(_facts(found), indent=2))
+        print_json(_facts(found))
     else:
         _show(found, picture, why=why)
     if svg is not None:
