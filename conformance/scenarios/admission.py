@@ -47,7 +47,7 @@ def too_large_is_rejected(node: LockstepNode) -> None:
     since="1.9",
     capabilities=[Capability.REJECTIONS],
 )
-def the_last_cpu_is_given(node: LockstepNode) -> None:
+def all_free_cpus_are_assigned(node: LockstepNode) -> None:
     """The first pod is left alone by the second's rejection."""
     node.boot()
     status = node.apply(guaranteed("a", len(node.free)))

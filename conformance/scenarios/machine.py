@@ -61,8 +61,8 @@ def _last_core(node: LockstepNode) -> CPUSet:
     machine="1s-1n-4c-smt1",
 )
 def cpu_upgrade_incident(node: LockstepNode) -> None:
-    """The incident that this project began with, and the two steps out of it: remove the state
-    file, start the kubelet again."""
+    """The incident that this project began with, and how to recover: remove the state file, start
+    the kubelet again."""
     node.boot()
     status = node.apply(guaranteed("a", 2))
     node.promise_equal("The pod runs", "phase of pod a", Phase.RUNNING, status.phase)

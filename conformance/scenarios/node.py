@@ -103,7 +103,7 @@ def tasks_run_where_they_are_pinned(node: LockstepNode) -> None:
     capabilities=_SEES,
 )
 def exclusive_cpus_have_no_quota(node: LockstepNode) -> None:
-    """A quota throttles a container that uses all of its CPUs, for nothing."""
+    """A quota would throttle a container that uses all of its CPUs."""
     node.boot()
     node.apply(guaranteed("a", 1))
     node.apply(burstable("b", request="100m", limit="500m"))
@@ -129,7 +129,7 @@ def exclusive_cpus_keep_their_quota(node: LockstepNode) -> None:
 
 @scenario(
     "node/quota-changed-by-hand-stays",
-    "A CFS quota set by hand on a container stays: no reconcile round takes it away",
+    "No reconcile round removes a CFS quota that was set by hand on a container",
     RECONCILE,
     level=Level.EXTENDED,
     needs=Needs(free=2),
@@ -155,7 +155,7 @@ def quota_changed_by_hand_stays(node: LockstepNode) -> None:
     capabilities=[*_SEES, Capability.CONTAINERS],
 )
 def killed_container_keeps_its_cpus(node: LockstepNode) -> None:
-    """The state is kept by pod and container name, so the new container is the old one."""
+    """The state is kept by pod and container name, so it holds for the new container too."""
     node.boot()
     node.apply(guaranteed("a", 2))
     node.apply(best_effort("shared"))
@@ -197,7 +197,7 @@ def forced_deletion_leaks_nothing(node: LockstepNode) -> None:
     capabilities=[*_SEES, Capability.RUNTIME],
 )
 def runtime_restart_keeps_cpus(node: LockstepNode) -> None:
-    """Containers go on running, and pods that come afterwards get their CPUs as ever."""
+    """Containers keep running, and later pods get their CPUs as before."""
     node.boot()
     node.apply(guaranteed("a", 1))
     held = node.taken("a")
@@ -210,14 +210,14 @@ def runtime_restart_keeps_cpus(node: LockstepNode) -> None:
 
 @scenario(
     "node/daemon-reload-keeps-cpusets",
-    "Pinned and shared containers stay where they are when systemd reads its units again",
+    "Pinned and shared containers keep their cpusets when systemd reads its units again",
     DAEMON_RELOAD,
     needs=Needs(free=2),
     capabilities=[*_SEES, Capability.SERVICES],
 )
-def daemon_reload_moves_nobody(node: LockstepNode) -> None:
-    """Systemd writes the cpusets of its units again; what it writes is what the runtime told it
-    last, also for shared containers whose cpuset has changed since they started."""
+def daemon_reload_keeps_cpusets(node: LockstepNode) -> None:
+    """Systemd writes the cpusets of its units again: those that the runtime set last, also for
+    shared containers whose cpuset has changed since they started."""
     node.boot()
     node.apply(best_effort("shared"))
     node.apply(guaranteed("a", 2))
@@ -241,9 +241,9 @@ def daemon_reload_moves_nobody(node: LockstepNode) -> None:
     needs=Needs(free=2),
     capabilities=[*_SEES, Capability.TAMPER, Capability.SERVICES, Capability.RESTART],
 )
-def restart_repairs_what_a_hand_changed(node: LockstepNode) -> None:
-    """Until then the kernel runs the container where the hand put it. daemon-reload may set it
-    right before: systemd writes again what the runtime told it."""
+def restart_repairs_a_cpuset_changed_by_hand(node: LockstepNode) -> None:
+    """Until then the container runs on the CPUs that were written by hand. A daemon-reload may
+    repair it earlier, since systemd writes the cpuset that the runtime set last."""
     node.boot()
     node.apply(guaranteed("a", 1))
     held = node.taken("a")
@@ -264,7 +264,7 @@ def restart_repairs_what_a_hand_changed(node: LockstepNode) -> None:
 
 @scenario(
     "node/policy-change-crash-loops",
-    "From policy none to static on an old state file, the kubelet crash-loops until it is removed",
+    "Changed from policy none to static, the kubelet crash-loops until its state file is removed",
     CHANGING_POLICY,
     capabilities=[
         Capability.RESTART,
@@ -275,7 +275,7 @@ def restart_repairs_what_a_hand_changed(node: LockstepNode) -> None:
     ],
 )
 def policy_change_crash_loops(node: LockstepNode) -> None:
-    """The service manager starts it again and again, and each says why."""
+    """The service manager starts the kubelet again and again, and each start logs the reason."""
     static = node.default_config()
     node.boot(KubeletConfig(policy="none", reserved_system_cpus=static.reserved_system_cpus))
     node.stop()
@@ -297,13 +297,13 @@ def _spare(node: LockstepNode) -> CPUSet:
 
 @scenario(
     "node/start-with-a-cpu-offline-is-refused",
-    "With a CPU offline the kubelet does not start; it does, and nothing is lost, once it is back",
+    "With a CPU offline the kubelet does not start; with the CPU back it starts and loses nothing",
     CPUS_CHANGED,
     needs=Needs(free=3),
     capabilities=[*_SEES, Capability.HOTPLUG, Capability.RESTART, Capability.START_ERROR],
 )
 def start_with_a_cpu_offline_is_refused(node: LockstepNode) -> None:
-    """The state file still has the CPU, the machine has not."""
+    """The state file names the CPU, and the machine lacks it."""
     node.boot()
     node.apply(guaranteed("a", 1))
     held, whole = node.taken("a"), node.cpus
@@ -332,7 +332,7 @@ def start_with_a_cpu_offline_is_refused(node: LockstepNode) -> None:
         Capability.START_ERROR,
     ],
 )
-def offline_cpu_and_the_two_steps_out(node: LockstepNode) -> None:
+def offline_cpu_and_recovery(node: LockstepNode) -> None:
     """Remove the file, start the kubelet: the pod is pinned again, on CPUs that are there. The
     whole last physical core goes, so that the others stay of one size."""
     node.boot()
@@ -357,15 +357,15 @@ def offline_cpu_and_the_two_steps_out(node: LockstepNode) -> None:
 
 @scenario(
     "node/offline-cpu-comes-back-to-its-container",
-    "A container runs on fewer CPUs while one of its own is offline, and gets it back",
+    "A container runs on fewer CPUs while one of them is offline, and gets it back afterwards",
     CPUSET_V2,
     level=Level.EXTENDED,
     needs=Needs(free=2),
     capabilities=[*_SEES, Capability.HOTPLUG],
 )
-def offline_cpu_comes_back(node: LockstepNode) -> None:
-    """The kubelet notices nothing; the kernel keeps what was asked for, and makes of it what is
-    online."""
+def offline_cpu_comes_back_to_its_container(node: LockstepNode) -> None:
+    """The kubelet does not notice. The kernel keeps the configured cpuset, and its effective part
+    is what is online."""
     node.boot()
     node.apply(guaranteed("a", 2))
     held = node.taken("a")
@@ -381,15 +381,15 @@ def offline_cpu_comes_back(node: LockstepNode) -> None:
 
 @scenario(
     "node/all-cpus-offline-lose-exclusivity",
-    "A container whose CPUs are all offline runs on its parent's, and its state file is unchanged",
+    "A container whose CPUs are all offline runs on its parent's; the state file is unchanged",
     HOTPLUG,
     level=Level.EXTENDED,
     needs=Needs(free=2),
     capabilities=[*_SEES, Capability.HOTPLUG],
 )
-def exclusivity_is_lost_in_silence(node: LockstepNode) -> None:
-    """State file and cpuset.cpus look right all the while. Only the effective cpuset and the tasks
-    themselves tell; once the CPUs are back, the container is pinned again."""
+def all_cpus_offline_lose_exclusivity(node: LockstepNode) -> None:
+    """State file and cpuset.cpus stay as they were. Only the effective cpuset and the affinity of
+    the tasks show the change. Once the CPUs are back, the container is pinned again."""
     node.boot()
     node.apply(guaranteed("a", 1))
     held = node.taken("a")
@@ -421,9 +421,9 @@ def exclusivity_is_lost_in_silence(node: LockstepNode) -> None:
         Capability.START_ERROR,
     ],
 )
-def cpu_upgrade_and_the_two_steps_out(node: LockstepNode) -> None:
+def cpu_upgrade_and_recovery(node: LockstepNode) -> None:
     """The incident that this project began with, on a machine that really has other CPUs after its
-    boot, and the two steps out of it."""
+    boot, and how to recover."""
     larger = node.larger()
     node.boot()
     status = node.apply(guaranteed("a", 2))
@@ -454,10 +454,10 @@ def cpu_upgrade_and_the_two_steps_out(node: LockstepNode) -> None:
     needs=Needs(free=3),
     capabilities=[Capability.CPUSETS, Capability.POD_RESOURCES],
 )
-def pod_resources_tell_the_same(node: LockstepNode) -> None:
-    """Monitoring, and whoever places devices beside CPUs, goes by what the kubelet tells there. It
-    is the same as in the state file and in the cgroup. A container that shares is there without
-    CPUs; of a pod that is deleted nothing is left."""
+def pod_resources_report_exclusive_cpus(node: LockstepNode) -> None:
+    """Monitoring and the placement of devices rely on these answers. They equal the state file and
+    the cgroup. A container in the shared pool is listed without CPUs, and a deleted pod is not
+    listed."""
     node.boot()
     node.ask_pod_resources()  # where it cannot be read, nothing else need be done
     node.apply(best_effort("shared"))
@@ -491,8 +491,8 @@ def pod_resources_tell_the_same(node: LockstepNode) -> None:
     needs=Needs(free=2),
     capabilities=[Capability.CPUSETS, Capability.POD_RESOURCES],
 )
-def pod_resources_tell_of_the_pool(node: LockstepNode) -> None:
-    """Whoever read it could not tell an exclusive CPU from a shared one."""
+def pod_resources_report_the_shared_pool(node: LockstepNode) -> None:
+    """A reader could not distinguish exclusive CPUs from shared ones."""
     node.boot()
     node.ask_pod_resources()
     node.apply(best_effort("shared"))

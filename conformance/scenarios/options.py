@@ -113,8 +113,8 @@ def _promise_whole_cores(node: LockstepNode, cpus: CPUSet) -> None:
     needs=Needs(smt=2, even=True),
     capabilities=[Capability.REJECTIONS],
 )
-def full_pcpus_odd_is_rejected(node: LockstepNode) -> None:
-    """One thread alone would leave its sibling to a noisy neighbour."""
+def full_pcpus_partial_core_is_rejected(node: LockstepNode) -> None:
+    """One thread alone would leave its sibling to another container."""
     per_core = node.topology.cpus_per_core
     node.boot(_with(node, "full-pcpus-only", gates=_NO_GATES))
     node.apply(guaranteed("a", 1))
@@ -155,7 +155,7 @@ def full_pcpus_gives_whole_cores(node: LockstepNode) -> None:
     capabilities=[Capability.REJECTIONS],
 )
 def full_pcpus_splits_no_core(node: LockstepNode) -> None:
-    """One thread of each of two cores is reserved: their siblings count for nothing."""
+    """One thread of each of two cores is reserved, so their siblings do not count as free."""
     per_core = node.topology.cpus_per_core
     cores = list(node.topology.core_masks.values())[:2]
     reserved = CPUSet(min(CPUSet.of_mask(core)) for core in cores)
@@ -247,14 +247,14 @@ def numa_distribution_may_hang(node: LockstepNode) -> None:
 
 @scenario(
     "options/across-cores-takes-one-thread-each",
-    "Under distribute-cpus-across-cores CPUs are taken of as many cores as possible",
+    "Under distribute-cpus-across-cores CPUs are taken from as many cores as possible",
     ACROSS_CORES,
     since="1.31",
     needs=Needs(smt=2, numa_cores=3, even=True, far_siblings=True),
 )
 def across_cores_takes_one_thread_each(node: LockstepNode) -> None:
-    """The kubelet goes by CPU numbers, so it is stated for machines that number the first thread
-    of every core before the second of any."""
+    """The kubelet chooses by CPU number, so the promise is stated for machines that number the
+    first thread of every core before the second of any."""
     node.boot(_with(node, "distribute-cpus-across-cores"))
     sockets = len(node.topology.socket_masks)
     # The first socket has a core less; a whole NUMA node or socket would be taken as such.
@@ -275,7 +275,8 @@ def across_cores_takes_one_thread_each(node: LockstepNode) -> None:
     needs=Needs(uncore_caches=2, cores=4, even=True, caches_in_nodes=True),
 )
 def uncore_alignment(node: LockstepNode) -> None:
-    """A whole cache's worth while the first cache is partly reserved, and then a core's."""
+    """First a request as large as a cache, while the first cache is partly reserved; then a request
+    as large as a core."""
     topology = node.topology
     node.boot(_with(node, "prefer-align-cpus-by-uncorecache"))
     for name, request in (("a", topology.cpus_per_uncore), ("b", topology.cpus_per_core)):
@@ -369,7 +370,7 @@ def strict_empties_the_pool(node: LockstepNode) -> None:
 
 @scenario(
     "options/strict-refuses-an-older-file",
-    "Strict-cpu-reservation switched on with a state file from before keeps the kubelet down",
+    "After strict-cpu-reservation is switched on the kubelet does not start on its old state file",
     STRICT,
     since="1.32",
     capabilities=[Capability.START_ERROR],
@@ -397,7 +398,7 @@ def strict_refuses_an_older_file(node: LockstepNode) -> None:
 
 @scenario(
     "options/strict-switched-off-refuses-its-file",
-    "Strict-cpu-reservation switched off with its state file keeps the kubelet down",
+    "After strict-cpu-reservation is switched off the kubelet does not start on its old state file",
     STRICT,
     since="1.32",
     capabilities=[Capability.START_ERROR],
@@ -482,13 +483,13 @@ def bad_value_is_refused(node: LockstepNode) -> None:
 
 @scenario(
     "options/incompatible-pair-is-refused",
-    "Options full-pcpus-only and distribute-cpus-across-cores together keep the kubelet down",
+    "With both full-pcpus-only and distribute-cpus-across-cores the kubelet does not start",
     ACROSS_CORES,
     since="1.31",
     capabilities=[Capability.START_ERROR],
 )
 def incompatible_pair_is_refused(node: LockstepNode) -> None:
-    """One would break the other's promise."""
+    """One takes whole physical cores, the other one CPU of each."""
     node.boot(_with(node, "full-pcpus-only", "distribute-cpus-across-cores"))
     node.promise_refusal(
         "new static policy error: static policy options full-pcpus-only and "
@@ -498,7 +499,7 @@ def incompatible_pair_is_refused(node: LockstepNode) -> None:
 
 @scenario(
     "options/align-by-socket-needs-large-sockets",
-    "Align-by-socket on a machine with more sockets than NUMA nodes keeps the kubelet down",
+    "Under align-by-socket the kubelet does not start on more sockets than NUMA nodes",
     BY_SOCKET,
     since="1.25",
     capabilities=[Capability.START_ERROR],

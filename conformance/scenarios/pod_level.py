@@ -96,7 +96,7 @@ def no_exclusive_cpus_by_default(node: LockstepNode) -> None:
     since="1.34",
     needs=_ROOM,
 )
-def restricted_spares_it_by_default(node: LockstepNode) -> None:
+def restricted_admits_it_by_default(node: LockstepNode) -> None:
     """It asks for more than any NUMA node has; without exclusive CPUs there is no preference."""
     node.boot(_config(node, "single-numa-node", on=False))
     count = len(node.cpus) // node.topology.num_numa_nodes + 1
@@ -114,7 +114,7 @@ def restricted_spares_it_by_default(node: LockstepNode) -> None:
     needs=Needs(free=2),
 )
 def empty_resources_make_best_effort(node: LockstepNode) -> None:
-    """A defect: `resources: {}` says nothing."""
+    """A known defect: `resources: {}` requests nothing."""
     node.boot()
     node.apply(replace(guaranteed_of("a", [exclusive("c", 2)]), resources=PodResources()))
     _promise_no_exclusive_cpus(node, "a")
@@ -129,8 +129,8 @@ def empty_resources_make_best_effort(node: LockstepNode) -> None:
     since="1.37",
     needs=Needs(free=2),
 )
-def empty_resources_count_for_nothing(node: LockstepNode) -> None:
-    """As if the manifest did not have them."""
+def empty_resources_are_ignored(node: LockstepNode) -> None:
+    """The kubelet treats the pod as if its manifest had no pod-level resources."""
     node.boot()
     node.apply(replace(guaranteed_of("a", [exclusive("c", 2)]), resources=PodResources()))
     _promise_running(node, "a")
@@ -142,15 +142,14 @@ def empty_resources_count_for_nothing(node: LockstepNode) -> None:
 
 @scenario(
     "pod-level/pod-scope-shares-one-pool",
-    "Under scope pod exclusive containers take their CPUs of the pod's, and the others share the "
-    "rest",
+    "Under scope pod exclusive containers take CPUs of their pod's, and the others share the rest",
     POD_LEVEL_MANAGERS,
     since="1.36",
     needs=_ROOM,
     capabilities=[Capability.CPUSETS],
 )
 def pod_scope_shares_one_pool(node: LockstepNode) -> None:
-    """All in one NUMA node; no other pod runs there."""
+    """All of the pod's CPUs lie in one NUMA node, and no other pod runs on them."""
     node.boot(_config(node))
     whole = node.view.shared_pool
     node.apply(_pod("a", 4, exclusive("main", 2), _shared("one"), _shared("two")))
@@ -170,13 +169,13 @@ def pod_scope_shares_one_pool(node: LockstepNode) -> None:
 
 @scenario(
     "pod-level/deletion-returns-the-pool",
-    "With the last container of a pod all CPUs that it got as a whole return",
+    "All CPUs that a pod got as a whole return when its last container is removed",
     POD_LEVEL_MANAGERS,
     since="1.36",
     needs=_ROOM,
 )
 def deletion_returns_the_pool(node: LockstepNode) -> None:
-    """Those that no container had for itself too."""
+    """Also the CPUs that were exclusive to no container."""
     node.boot(_config(node))
     whole = node.view.shared_pool
     node.apply(_pod("a", 4, exclusive("main", 2)))
@@ -190,7 +189,7 @@ def deletion_returns_the_pool(node: LockstepNode) -> None:
 
 @scenario(
     "pod-level/init-containers-use-the-pool",
-    "An init container of its pod's pool has all of it but what sidecars keep",
+    "An init container runs on its pod's pool, without the CPUs that sidecars keep",
     POD_LEVEL_MANAGERS,
     since="1.36",
     needs=_ROOM,
@@ -261,7 +260,7 @@ def no_cpu_for_init_is_refused(node: LockstepNode) -> None:
     needs=_ROOM,
     capabilities=_REFUSALS,
 )
-def restricted_has_its_own_words(node: LockstepNode) -> None:
+def restricted_names_pod_level_resources(node: LockstepNode) -> None:
     """The same pod as under best-effort: there are no NUMA nodes that could hold it."""
     node.boot(_config(node))
     status = node.apply(_pod("a", 2, exclusive("main", 2), _shared("side")))
@@ -386,8 +385,8 @@ def container_scope_refuses(node: LockstepNode) -> None:
     needs=Needs(smt=2, numa_nodes=2, free=8, numa_cores=4, even=True),
     capabilities=_REFUSALS,
 )
-def whole_cores_judge_the_pod(node: LockstepNode) -> None:
-    """Five CPUs are no whole cores, though the container that is exclusive asks for two."""
+def full_pcpus_applies_to_the_pod(node: LockstepNode) -> None:
+    """Five CPUs are not whole cores, although the exclusive container asks for two."""
     node.boot(replace(_config(node), policy_options={"full-pcpus-only": "true"}))
     status = node.apply(_pod("a", 5, exclusive("main", 2), _shared("side")))
     node.promise_equal("The pod is rejected", "phase of pod a", Phase.REJECTED, status.phase)
@@ -436,7 +435,7 @@ def _gate_turned_off(node: LockstepNode) -> None:
     capabilities=[Capability.RESTART, Capability.CONFIGURE, Capability.START_ERROR],
 )
 def gate_off_refuses_the_state(node: LockstepNode) -> None:
-    """The file is of a version of its own (3), which only that gate reads."""
+    """The file has version 3, which a kubelet reads only with that gate."""
     _gate_turned_off(node)
     node.promise_refusal("could not restore state from checkpoint")
 
@@ -489,7 +488,7 @@ def limits_are_requests_too(node: LockstepNode) -> None:
     needs=_ROOM,
 )
 def limits_alone_are_burstable(node: LockstepNode) -> None:
-    """Only the API server fills requests in, which a static pod never meets."""
+    """Only the API server fills in requests, and a static pod does not pass through it."""
     _limits_alone(node)
     _promise_no_exclusive_cpus(node, "a")
     qos = node.view.pods["a"].qos

@@ -68,7 +68,7 @@ def stop_keeps_assignments(node: LockstepNode) -> None:
     capabilities=_RESTART,
 )
 def sigkill_keeps_assignments(node: LockstepNode) -> None:
-    """Every change was on disk before it took effect."""
+    """The kubelet writes each change to disk before the change takes effect."""
     _keeps(node, kill=True)
 
 
@@ -98,9 +98,9 @@ def early_releases_keep_assignments(node: LockstepNode) -> None:
     capabilities=_RESTART,
 )
 def start_forgets_assignments(node: LockstepNode) -> None:
-    """A known defect: the first reconcile round comes before any
-    pod is known, and forgets every container that it did not meet. The next gives those that run
-    CPUs anew, which they find as on an empty machine."""
+    """A known defect: the first reconcile round comes before any pod is known, and forgets every
+    container that it did not meet. The next round gives the running containers CPUs again, chosen
+    as on an empty machine."""
     node.boot()
     node.apply(guaranteed("first", 1))
     node.apply(guaranteed("a", 1))
@@ -122,7 +122,7 @@ def start_forgets_assignments(node: LockstepNode) -> None:
     capabilities=_RESTART,
 )
 def deleted_while_down_is_freed(node: LockstepNode) -> None:
-    """The entry is stale, and goes with the first clean-up."""
+    """The first clean-up removes the stale entry."""
     node.boot()
     whole = node.view.shared_pool
     node.apply(guaranteed("a", 1))
@@ -165,9 +165,9 @@ def reboot_keeps_assignments(node: LockstepNode) -> None:
     capabilities=[*_RESTART, Capability.TAMPER],
 )
 def restart_repairs_a_changed_cpuset(node: LockstepNode) -> None:
-    """Between its starts the kubelet has to send an update only when the wanted set changes, so
-    until then the container may run where it was put. A kubelet that sends one more repairs it
-    earlier, and is right too."""
+    """While it runs, the kubelet has to send an update only when the wanted set changes. Until then
+    the container may run on the CPUs that it was put on. A kubelet that sends more updates repairs
+    the cpuset earlier, which is conformant too."""
     node.boot()
     node.apply(guaranteed("a", 1))
     held = node.taken("a")
@@ -234,8 +234,8 @@ def reboot_may_move_pods(node: LockstepNode) -> None:
     needs=Needs(free=4),
 )
 def ended_container_is_given_cpus_again(node: LockstepNode) -> None:
-    """A known defect: its CPUs return when the app container takes
-    some, and the next reconcile round takes others for it, as for any container without."""
+    """A known defect: its CPUs return when the app container takes some. The next reconcile round
+    then takes other CPUs for it, as for any container that has none."""
     node.boot()
     node.apply(guaranteed_of("a", [exclusive("setup", 2, kind=Kind.INIT), exclusive("main", 2)]))
     setup, main = node.taken("a", "setup"), node.taken("a", "main")

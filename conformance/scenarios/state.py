@@ -71,7 +71,7 @@ def _damaged(node: LockstepNode, text: str, *errors: str) -> None:
     capabilities=_EDITS,
 )
 def truncated_is_refused(node: LockstepNode) -> None:
-    """Half a file is what a crash of the file system may leave."""
+    """A crash of the file system may leave half a file."""
     node.boot()
     text = node.view.state_file or ""
     _damaged(node, text[: len(text) // 2])
@@ -115,7 +115,7 @@ def wrong_checksum_is_refused(node: LockstepNode) -> None:
     capabilities=_EDITS,
 )
 def edited_is_refused(node: LockstepNode) -> None:
-    """Without a fitting checksum an edit is damage, in the inner text of 1.37 too."""
+    """An edit without a matching checksum counts as damage, in the inner text of 1.37 too."""
     node.boot()
     data = json.loads(node.view.state_file or "{}")
     data["defaultCpuSet"] = str(node.reserved)
