@@ -13,7 +13,7 @@ from conformance.kubelets.workshop import Built
 from pinproof.output import print_json
 
 
-def tell(found: Sequence[Built], *, as_json: bool, none: str) -> None:
+def print_built(found: Sequence[Built], *, as_json: bool, none: str) -> None:
     """A line for each on stdout, or JSON. If nothing is built, ``none`` (the command that builds)
     goes to stderr."""
     if as_json:

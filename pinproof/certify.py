@@ -83,7 +83,6 @@ def certify(
     """
     if max_risk:
         risk_named(max_risk)
-    console = Console(highlight=False)
     words = node_options(max_risk, kubeconfig, image)
     places, extra = _parted(nodes, context.args)
     if extra:
@@ -92,9 +91,10 @@ def certify(
         f"{target}?{words}" if words else target for place in places for target in _each(place)
     ]
     if dry_run:
-        told = [_tell_one(target, noise, extra) for target in targets]
-        raise typer.Exit(next(one for one in _GRAVITY if one in told))
-    statuses = [_certify_one(target, noise, report, extra, console) for target in targets]
+        statuses = [_show_one(target, noise, extra) for target in targets]
+    else:
+        console = Console(highlight=False)
+        statuses = [_certify_one(target, noise, report, extra, console) for target in targets]
     raise typer.Exit(next(one for one in _GRAVITY if one in statuses))
 
 
@@ -143,7 +143,7 @@ def _certify_one(
     certificate.write(run, findings, folder)
     reports.summarise(stream, console, ended=int(status))
     outcome = certificate.outcome_of(run, only=findings.only)
-    _tell(name, outcome, run, folder, console)
+    _print_outcome(name, outcome, run, folder, console)
     return certificate.status_of(run, only=findings.only)
 
 
@@ -155,7 +155,7 @@ def _chosen(target: str) -> list[str]:
     ]
 
 
-def _tell_one(target: str, noise: bool, extra: Sequence[str]) -> ExitStatus:
+def _show_one(target: str, noise: bool, extra: Sequence[str]) -> ExitStatus:
     """``--dry-run`` of one node."""
     if noise:
         typer.echo(f"node:{target}: --noise creates two more pods, and measures how they run")
@@ -193,7 +193,9 @@ def _findings(target: str, noise: bool, extra: Sequence[str]) -> tuple[str, Find
             subject.close()
 
 
-def _tell(name: str, outcome: Outcome, run: reports.Run, folder: Path, console: Console) -> None:
+def _print_outcome(
+    name: str, outcome: Outcome, run: reports.Run, folder: Path, console: Console
+) -> None:
     console.print(f"{name}: {outcome.value}", markup=False)
     for result in certificate.open_ends(run)[:20]:
         console.print(f"  not known: {result.scenario}: {clean(result.reason)}", markup=False)

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from conformance.subjects.exec import drivers
-from pinproof.built import tell
+from pinproof.built import print_built
 from pinproof.busy import busy
 from pinproof.output import AsJson
 
@@ -45,4 +45,4 @@ def list_(
     as_json: AsJson = False,
 ) -> None:
     """List the drivers that are built already."""
-    tell(drivers.cached(), as_json=as_json, none="pinproof driver build 1.36")
+    print_built(drivers.cached(), as_json=as_json, none="pinproof driver build 1.36")

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from conformance.kubelets import builder
-from pinproof.built import tell
+from pinproof.built import print_built
 from pinproof.busy import busy
 from pinproof.output import AsJson
 
@@ -33,4 +33,4 @@ def list_(
     as_json: AsJson = False,
 ) -> None:
     """List the kubelets that are built already."""
-    tell(builder.cached(), as_json=as_json, none="pinproof kubelet build 1.36")
+    print_built(builder.cached(), as_json=as_json, none="pinproof kubelet build 1.36")

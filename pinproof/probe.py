@@ -114,7 +114,7 @@ def _probed(address: NodeAddress, risk: Risk) -> dict[str, Any]:
         "node": address.name,
         "address": address.url,
         "distribution": distribution.name,
-        "facts": told(facts),
+        "facts": facts_by_name(facts),
         "scenarios": {
             "apply": [one for one, reason in reasons.items() if not reason],
             "do not apply": {one: reason for one, reason in reasons.items() if reason},
@@ -124,7 +124,7 @@ def _probed(address: NodeAddress, risk: Risk) -> dict[str, Any]:
     }
 
 
-def told(facts: NodeFacts) -> dict[str, Any]:
+def facts_by_name(facts: NodeFacts) -> dict[str, Any]:
     """Facts as plain values, by the names that people use."""
     kubelet = facts.kubelet
     topology = _topology(facts)

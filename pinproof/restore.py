@@ -52,7 +52,7 @@ def restore(
     for one in results:
         if not isinstance(one, NodeError):
             typer.echo(one)
-    _tell(failed)
+    _print_evidence(failed)
     worst = [one for one in failed if isinstance(one, NotRestored)] or failed
     if worst:
         raise worst[0]
@@ -70,8 +70,8 @@ def _restored(address: NodeAddress, *, force: bool, accept: bool) -> str:
             forget_node(shell)
             return f"{address.name}: taken as it is: {one_line('; '.join(error.differences))}"
         removed = _swept(address, shell)
-    told = f"{address.name}: {'restored' if undone else 'nothing to restore'}"
-    return f"{told}; removed from its cluster: {', '.join(removed)}" if removed else told
+    outcome = f"{address.name}: {'restored' if undone else 'nothing to restore'}"
+    return f"{outcome}; removed from its cluster: {', '.join(removed)}" if removed else outcome
 
 
 def _swept(address: NodeAddress, shell: Shell) -> list[str]:
@@ -83,7 +83,7 @@ def _swept(address: NodeAddress, shell: Shell) -> list[str]:
     return swept(address, gather(shell))
 
 
-def _tell(failed: Sequence[NodeError]) -> None:
+def _print_evidence(failed: Sequence[NodeError]) -> None:
     """The evidence of several nodes' errors; the caller prints the last line."""
     for error in failed:
         lines = error.differences if isinstance(error, NotRestored) else ()

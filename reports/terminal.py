@@ -81,8 +81,8 @@ def _witnesses(run: Run, console: Console) -> None:
     """What judged the run, where that is not the model alone."""
     if all(name.startswith("the model of ") for name in run.witnesses):
         return
-    told = "; ".join(f"{name} ({count})" for name, count in run.witnesses.items())
-    console.print(Text(wrapped(f"\nJudged by {told}", console.width), "dim"))
+    judges = "; ".join(f"{name} ({count})" for name, count in run.witnesses.items())
+    console.print(Text(wrapped(f"\nJudged by {judges}", console.width), "dim"))
 
 
 def _count(verdict: Verdict, count: int) -> Text:
@@ -97,7 +97,7 @@ def _story(result: Result, console: Console) -> None:
     console.print(Text(heading, _STYLES[verdict]))
     console.print()
     story = clean(result.explanation).strip("\n") or _bare(result)
-    _told(story, line(result.replay), console)
+    _print_text(story, line(result.replay), console)
     if drawn := pictures(result):
         for picture in _pictures(drawn, console.width):
             console.print()
@@ -115,15 +115,15 @@ def _bare(result: Result) -> str:
     return "\n".join(filter(None, map(line, words)))
 
 
-def _told(story: str, replay: str, console: Console) -> None:
+def _print_text(story: str, replay: str, console: Console) -> None:
     if replay and replay not in story:
         story = f"{story}\n\nreplay\n  {replay}"
-    for told in story.split("\n"):
-        if (replay and replay in told) or _URL.search(told):
+    for text in story.split("\n"):
+        if (replay and replay in text) or _URL.search(text):
             # Never wrapped: a command or a link that was broken in two cannot be copied.
-            console.print(Text(told), soft_wrap=True)
+            console.print(Text(text), soft_wrap=True)
         else:
-            console.print(Text(wrapped(told.expandtabs(4), console.width)))
+            console.print(Text(wrapped(text.expandtabs(4), console.width)))
 
 
 def wrapped(text: str, width: int) -> str:
