@@ -32,11 +32,11 @@ def capture(
             "-o", "--output", help="The archive to write: NAME.tar.xz, with NAME.toml beside it."
         ),
     ] = None,
-    why: Annotated[str, typer.Option(help="Why this machine is worth having, in a line.")] = "",
+    why: Annotated[str, typer.Option(help="One line on what this machine is for.")] = "",
     force: Annotated[bool, typer.Option(help="Replace what is there.")] = False,
     accept_new_host_key: Annotated[
         bool,
-        typer.Option(help="Trust a host that known_hosts has no key of, and remember its key."),
+        typer.Option(help="Trust a host whose key is not in known_hosts, and add its key."),
     ] = False,
     known_hosts: Annotated[
         Path | None, typer.Option(help="Instead of ~/.ssh/known_hosts.", show_default=False)
@@ -56,8 +56,8 @@ def capture(
 ) -> None:
     """Capture a machine: this host, a node over SSH, or one that QEMU boots a kernel on.
 
-    Only what the kubelet, lscpu and hwloc read is taken, and nothing that tells one machine from
-    its twins: no serial number, MAC address or host name. Neither root nor Python is needed on a
+    Only what the kubelet, lscpu and hwloc read is taken, and nothing that identifies the
+    machine: no serial number, MAC address or host name. Neither root nor Python is needed on a
     node. Prints the path of the archive; what was left out and what is odd goes to stderr.
     """
     place = output or Path(_default_name(target))

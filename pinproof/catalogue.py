@@ -119,7 +119,7 @@ def machines(
 ) -> None:
     """List machines: a line for each, with its totals and why it is here."""
     if pairs + lint + long > 1:
-        raise typer.BadParameter("--pairs, --lint and --long are different questions")
+        raise typer.BadParameter("--pairs, --lint and --long exclude one another")
     if pairs:
         listing.list_pairs(pattern, as_json=as_json)
     elif lint:

@@ -44,12 +44,12 @@ def up(
     kubelet_config: Annotated[
         Path | None,
         typer.Option(
-            help="KubeletConfiguration (YAML) to lay over the lab's own.", show_default=False
+            help="KubeletConfiguration (YAML) that overrides the lab's own.", show_default=False
         ),
     ] = None,
     cgroup: Annotated[str, typer.Option(help="v1 or v2.")] = "v2",
     oci_runtime: Annotated[
-        str, typer.Option(help="crun or runc, below containerd.")
+        str, typer.Option(help="OCI runtime under containerd: crun or runc.")
     ] = runtime.DEFAULT,
     memory: Annotated[
         int | None, typer.Option(help="MiB; default 2048, more for many CPUs.", show_default=False)
@@ -191,9 +191,9 @@ def _settings(path: Path | None) -> dict[str, Any]:
         found = yaml.safe_load(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         why = " ".join(str(error).split())
-        raise LabUsageError(f"no KubeletConfiguration: {path}: {why}") from error
+        raise LabUsageError(f"not a KubeletConfiguration: {path}: {why}") from error
     if not isinstance(found, dict) or not all(isinstance(key, str) for key in found):
-        raise LabUsageError(f"no KubeletConfiguration: {path}: not a mapping")
+        raise LabUsageError(f"not a KubeletConfiguration: {path}: not a mapping")
     return found
 
 

@@ -281,7 +281,7 @@ def _sequence(given: object, at: str) -> list[Any]:
     if given is None:
         return []
     if not isinstance(given, list):
-        raise BadManifest(f"{at}: no list")
+        raise BadManifest(f"{at}: not a list")
     return given
 
 

@@ -27,13 +27,15 @@ from reference import NEWEST, CPUTopology, DiscoveryError, Release
 from topologies.errors import one_line
 
 AcceptNew = Annotated[
-    bool, typer.Option(help="Trust a host that known_hosts has no key of, and remember its key.")
+    bool, typer.Option(help="Trust a host whose key is not in known_hosts, and add its key.")
 ]
 KnownHosts = Annotated[
     Path | None, typer.Option(help="Instead of ~/.ssh/known_hosts.", show_default=False)
 ]
 Key = Annotated[Path | None, typer.Option(help="A private key.", show_default=False)]
-Sudo = Annotated[bool, typer.Option(help="Become root by sudo, which must want no password.")]
+Sudo = Annotated[
+    bool, typer.Option(help="Become root with sudo, which must not ask for a password.")
+]
 Nodes = Annotated[
     str,
     typer.Argument(

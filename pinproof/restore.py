@@ -22,7 +22,9 @@ def restore(
     node: Nodes,
     force: Annotated[
         bool,
-        typer.Option(help="Even if a run holds the node's lease: that run is dead, or is to end."),
+        typer.Option(
+            help="Restore even if another run holds the node's lease. For a run that is dead."
+        ),
     ] = False,
     accept: Annotated[
         bool, typer.Option(help="Accept the node as it is: what cannot be restored stays.")
@@ -68,7 +70,7 @@ def _restored(address: NodeAddress, *, force: bool, accept: bool) -> str:
             if not accept:
                 raise
             forget_node(shell)
-            return f"{address.name}: taken as it is: {one_line('; '.join(error.differences))}"
+            return f"{address.name}: accepted as it is: {one_line('; '.join(error.differences))}"
         removed = _swept(address, shell)
     outcome = f"{address.name}: {'restored' if undone else 'nothing to restore'}"
     return f"{outcome}; removed from its cluster: {', '.join(removed)}" if removed else outcome

@@ -240,7 +240,7 @@ def _configuration(path: Path, where: str) -> Mapping[str, Any]:
     """The one mapping in the file: a KubeletConfiguration, or what a kubelet says of its own."""
     every = documents(path)
     if len(every) != 1 or not isinstance(every[0], dict):
-        raise SubjectUsageError(f"{where}: it holds no {_KIND}, or more than one document")
+        raise SubjectUsageError(f"{where}: it must hold one {_KIND}")
     shape: dict[str, Any] = every[0]
     if set(shape) == {_CONFIGZ} and isinstance(shape[_CONFIGZ], dict):
         return dict(shape[_CONFIGZ])

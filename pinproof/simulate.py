@@ -45,7 +45,7 @@ def simulate(
     ] = "2s-2n-16c-smt2",
     release: Annotated[str, typer.Option(help="The release to simulate.")] = NEWEST,
     why: Annotated[
-        bool, typer.Option("--why", help="Say the rule behind each reason, and its source.")
+        bool, typer.Option("--why", help="Show the rule behind each reason, and its source.")
     ] = False,
     svg: Annotated[Path | None, typer.Option(help="Write an SVG picture to this file.")] = None,
     as_json: AsJson = False,

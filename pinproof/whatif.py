@@ -59,7 +59,7 @@ class KubeletRefuses(SubjectUsageError):
     where that is to change the settings. ``file`` is the state file that is at fault."""
 
     def __init__(self, error: str, way_out: str = "", *, file: str = "") -> None:
-        where, then = f"{file}: " if file else "", f"; the way out: {way_out}" if way_out else ""
+        where, then = f"{file}: " if file else "", f"; to recover: {way_out}" if way_out else ""
         super().__init__(one_line(f"{where}the kubelet would not start: {error}{then}", 2000))
         self.error = error
         self.way_out = way_out

@@ -70,7 +70,7 @@ def _recording(release: str) -> Recording:
     found = shipped(release)
     if found is None:
         known = ", ".join(recorded_releases())
-        raise SubjectUsageError(f"no recording of a kubelet {release} ships: there are {known}")
+        raise SubjectUsageError(f"there is no recording of a kubelet {release}: there are {known}")
     return found
 
 

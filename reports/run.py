@@ -82,7 +82,7 @@ class Run:
             return f"its footer counts {_listed(claimed)}, its results are {_listed(counted)}"
         status = self.footer.exit_status
         if status not in set(ExitStatus):
-            return f"its footer has the exit status {status}, which means nothing"
+            return f"its footer has the unknown exit status {status}"
         if status == ExitStatus.CONFORMANT != exit_status(self.counts, idle=self.idle):
             return f"its footer claims conformance, its results are {_listed(counted)}"
         return ""

@@ -234,7 +234,7 @@ def daemon_reload_keeps_cpusets(node: LockstepNode) -> None:
 
 @scenario(
     "node/restart-repairs-a-cpuset-changed-by-hand",
-    "A cpuset written into the cgroup by hand is set right by the kubelet's next start",
+    "The kubelet's next start repairs a cpuset that was written into the cgroup by hand",
     RECONCILE,
     since="1.22",
     level=Level.EXTENDED,
@@ -320,7 +320,7 @@ def start_with_a_cpu_offline_is_refused(node: LockstepNode) -> None:
 
 @scenario(
     "node/offline-cpu-and-recovery",
-    "With a CPU gone for good, the kubelet starts once its state file is removed",
+    "With a CPU permanently offline the kubelet starts once its state file is removed",
     CPUS_CHANGED,
     level=Level.EXTENDED,
     needs=Needs(free=3, cores=3),

@@ -157,7 +157,7 @@ def reboot_keeps_assignments(node: LockstepNode) -> None:
 
 @scenario(
     "reconcile/restart-repairs-a-changed-cpuset",
-    "A cpuset changed behind the kubelet's back is set right when the kubelet starts again",
+    "When the kubelet starts again it repairs a cpuset that was changed behind its back",
     RECONCILE,
     level=Level.EXTENDED,
     since="1.22",
@@ -180,7 +180,7 @@ def restart_repairs_a_changed_cpuset(node: LockstepNode) -> None:
 
 @scenario(
     "reconcile/every-round-repairs-a-changed-cpuset",
-    "A cpuset changed behind the kubelet's back is set right by the next reconcile round",
+    "The next reconcile round repairs a cpuset that was changed behind the kubelet's back",
     EVERY_ROUND,
     since="1.9",
     until="1.21",

@@ -37,7 +37,7 @@ def _promise_recovery(node: LockstepNode, refused: str) -> None:
 
 @scenario(
     "state/removed-starts-afresh",
-    "Without its state file the kubelet starts with every CPU shared, and admits its pods anew",
+    "Without its state file the kubelet starts with every CPU shared, and admits its pods again",
     KEP,
     since="1.10",
     needs=Needs(free=2),

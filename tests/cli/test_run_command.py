@@ -505,4 +505,4 @@ def test_witnesses_are_listed(pinproof: Command) -> None:
 def test_a_release_without_a_recording_is_told(pinproof: Command) -> None:
     done = pinproof("witnesses", "1.8")
     assert done.returncode == 2
-    assert "no recording of a kubelet 1.8 ships: there are 1." in done.stderr
+    assert "there is no recording of a kubelet 1.8: there are 1." in done.stderr
