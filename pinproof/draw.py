@@ -16,8 +16,9 @@ from rich.console import Console
 import topologies
 from conformance.subject import SubjectUsageError
 from pinproof import asking
-from pinproof.asking import Question, with_options
+from pinproof.asking import Question
 from pinproof.completing import machine_names
+from pinproof.parameters import with_options
 from pinproof.picturing import Picture
 from pinproof.settings import Given, settings_of
 from pinproof.whatif import reserved_of

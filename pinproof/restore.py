@@ -14,12 +14,14 @@ from hil.shell import NodeError, Shell
 from hil.transport import NodeAddress, connected, each
 from pinproof.busy import busy
 from pinproof.output import note
-from pinproof.probe import AcceptNew, Key, KnownHosts, Nodes, Sudo, addressed
+from pinproof.parameters import with_options
+from pinproof.probe import Login
 from topologies.errors import one_line
 
 
+@with_options
 def restore(
-    node: Nodes,
+    *,
     force: Annotated[
         bool,
         typer.Option(
@@ -30,19 +32,14 @@ def restore(
         bool, typer.Option(help="Accept the node as it is: what cannot be restored stays.")
     ] = False,
     dry_run: Annotated[bool, typer.Option(help="Print what would be run on the node.")] = False,
-    accept_new_host_key: AcceptNew = False,
-    known_hosts: KnownHosts = None,
-    key: Key = None,
-    sudo: Sudo = False,
+    login: Login,
 ) -> None:
     """Undo the changes of a killed run, from the journal on the node, and compare the node.
 
     May be called again and again. Exit status 5 where something differs from how it was before,
     with one line for each difference.
     """
-    addresses = addressed(
-        node, accept_new=accept_new_host_key, known_hosts=known_hosts, key=key, sudo=sudo
-    )
+    addresses = login.addresses()
     if dry_run:
         for address in addresses:
             typer.echo(f"# on {address.name}, as root\n{restoring('', force=force)}")

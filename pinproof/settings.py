@@ -46,13 +46,9 @@ _GATES: Final = "featureGates"
 _MANAGER_GATE: Final = "CPUManager"
 
 
-def _option(*names: str, metavar: str, help_text: str) -> Any:
+def _option(metavar: str, text: str) -> Any:
     return typer.Option(
-        *names,
-        metavar=metavar,
-        help=help_text,
-        show_default=False,
-        rich_help_panel="Kubelet settings",
+        metavar=metavar, help=text, show_default=False, rich_help_panel="Kubelet settings"
     )
 
 
@@ -62,51 +58,37 @@ class Given:
 
     config: Annotated[
         Path | None,
-        _option(
-            metavar="FILE",
-            help_text="A KubeletConfiguration, as a node has it; the options below override it.",
-        ),
+        _option("FILE", "A KubeletConfiguration, as a node has it; the options below override it."),
     ] = None
-    policy: Annotated[
-        str | None,
-        _option(metavar="none|static", help_text="cpuManagerPolicy. Default: static."),
-    ] = None
+    policy: Annotated[str | None, _option("none|static", "cpuManagerPolicy. Default: static.")] = (
+        None
+    )
     policy_option: Annotated[
         list[str] | None,
-        _option(
-            metavar="NAME=VALUE",
-            help_text="cpuManagerPolicyOptions, as full-pcpus-only=true. May be repeated.",
-        ),
+        _option("NAME=VALUE", "cpuManagerPolicyOptions, as full-pcpus-only=true. May be repeated."),
     ] = None
     topology_manager_policy: Annotated[
-        str | None,
-        _option(metavar="POLICY", help_text="none, best-effort, restricted or single-numa-node."),
+        str | None, _option("POLICY", "none, best-effort, restricted or single-numa-node.")
     ] = None
     topology_manager_scope: Annotated[
-        str | None, _option(metavar="container|pod", help_text="topologyManagerScope.")
+        str | None, _option("container|pod", "topologyManagerScope.")
     ] = None
     topology_manager_policy_option: Annotated[
-        list[str] | None,
-        _option(metavar="NAME=VALUE", help_text="topologyManagerPolicyOptions. May be repeated."),
+        list[str] | None, _option("NAME=VALUE", "topologyManagerPolicyOptions. May be repeated.")
     ] = None
     feature_gate: Annotated[
-        list[str] | None,
-        _option(metavar="NAME=true|false", help_text="A feature gate. May be repeated."),
+        list[str] | None, _option("NAME=true|false", "A feature gate. May be repeated.")
     ] = None
     reserved: Annotated[
         str | None,
         _option(
-            metavar="CPUS",
-            help_text="reservedSystemCPUs, as 0,4. Default: the first physical core, if the "
-            "configuration reserves no CPU.",
+            "CPUS",
+            "reservedSystemCPUs, as 0,4. Default: the first physical core, if the configuration "
+            "reserves no CPU.",
         ),
     ] = None
-    kube_reserved: Annotated[
-        str | None, _option(metavar="cpu=AMOUNT", help_text="kubeReserved.")
-    ] = None
-    system_reserved: Annotated[
-        str | None, _option(metavar="cpu=AMOUNT", help_text="systemReserved.")
-    ] = None
+    kube_reserved: Annotated[str | None, _option("cpu=AMOUNT", "kubeReserved.")] = None
+    system_reserved: Annotated[str | None, _option("cpu=AMOUNT", "systemReserved.")] = None
 
     @property
     def nothing(self) -> bool:

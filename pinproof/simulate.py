@@ -20,9 +20,10 @@ import topologies
 from conformance.describe import config_text, pod_text
 from conformance.subject import SubjectUsageError
 from pinproof import asking
-from pinproof.asking import Question, with_options
+from pinproof.asking import Question
 from pinproof.completing import machine_names
 from pinproof.output import AsJson, print_json
+from pinproof.parameters import with_options
 from pinproof.picturing import Picture
 from pinproof.settings import Given
 from pinproof.whatif import Answer, Kept, KubeletRefuses, Verdict
