@@ -27,9 +27,9 @@ def too_large_is_rejected(node: LockstepNode) -> None:
     free = len(node.free)
     status = node.apply(guaranteed("a", free + 1))
     node.promise_equal("The pod is rejected", "phase of pod a", Phase.REJECTED, status.phase)
-    node.promise_equal("with a reason", "reason", "UnexpectedAdmissionError", status.reason)
+    node.promise_equal("The reason is named", "reason", "UnexpectedAdmissionError", status.reason)
     node.promise_equal(
-        "and a message with both numbers",
+        "The message has both numbers",
         "message",
         "Pod was rejected: Allocate failed due to not enough cpus available to satisfy request: "
         f"requested={free + 1}, available={free}, which is unexpected",

@@ -38,7 +38,7 @@ def _promise_recovery(node: LockstepNode, count: int) -> None:
     node.promise_running("With the state file removed, the kubelet starts")
     taken = node.taken("a")
     node.promise_equal("The pod has its CPUs again", "CPUs of a/c", count, len(taken))
-    node.promise_cpus("and runs on them", "cpuset a/c", taken, node.cpuset("a"))
+    node.promise_cpus("It runs on these", "cpuset a/c", taken, node.cpuset("a"))
     node.promise_cpus(
         "Every CPU of the new machine is in the state",
         "exclusive CPUs and shared pool",

@@ -91,7 +91,9 @@ def tasks_run_where_they_are_pinned(node: LockstepNode) -> None:
         ),
     )
     node.promise_cpus("Others run elsewhere", "affinity shared/c", node.cpus - held, other.allowed)
-    node.promise_cpus("and did", "CPUs that shared/c ran on", other.ran_on - held, other.ran_on)
+    node.promise_cpus(
+        "They ran elsewhere", "CPUs that shared/c ran on", other.ran_on - held, other.ran_on
+    )
 
 
 @scenario(
@@ -108,7 +110,7 @@ def exclusive_cpus_have_no_quota(node: LockstepNode) -> None:
     node.apply(guaranteed("a", 1))
     node.apply(burstable("b", request="100m", limit="500m"))
     node.promise_equal("It has no quota", "CFS quota a/c", None, node.enforced("a").quota)
-    node.promise_equal("The other has", "CFS quota b/c", 50_000, node.enforced("b").quota)
+    node.promise_equal("The other has one", "CFS quota b/c", 50_000, node.enforced("b").quota)
 
 
 @scenario(
@@ -124,7 +126,7 @@ def exclusive_cpus_keep_their_quota(node: LockstepNode) -> None:
     """The documentation said otherwise for years."""
     node.boot()
     node.apply(guaranteed("a", 2))
-    node.promise_equal("It has one", "CFS quota a/c", 200_000, node.enforced("a").quota)
+    node.promise_equal("It has a quota", "CFS quota a/c", 200_000, node.enforced("a").quota)
 
 
 @scenario(
@@ -143,7 +145,7 @@ def quota_changed_by_hand_stays(node: LockstepNode) -> None:
     held = node.taken("a")
     node.tamper_quota("a", "c", 20_000)
     node.await_reconcile()
-    node.promise_equal("It is still there", "CFS quota a/c", 20_000, node.enforced("a").quota)
+    node.promise_equal("The quota stays", "CFS quota a/c", 20_000, node.enforced("a").quota)
     _promise_kept(node, "a", held)
 
 
@@ -186,7 +188,7 @@ def forced_deletion_leaks_nothing(node: LockstepNode) -> None:
     node.delete("a", force=True)
     node.pass_admission()
     node.promise_cpus("The pool is whole", "shared pool", whole, node.view.shared_pool)
-    node.promise_cpus("Who shares has it", "cpuset shared/c", whole, node.cpuset("shared"))
+    node.promise_cpus("Shared containers have it", "cpuset shared/c", whole, node.cpuset("shared"))
 
 
 @scenario(
@@ -225,7 +227,7 @@ def daemon_reload_keeps_cpusets(node: LockstepNode) -> None:
     node.daemon_reload()
     _promise_kept(node, "a", held)
     node.promise_cpus(
-        "Who shares stays off",
+        "Shared containers stay off",
         "affinity shared/c",
         node.cpus - held,
         node.enforced("shared").allowed,
@@ -248,11 +250,11 @@ def restart_repairs_a_cpuset_changed_by_hand(node: LockstepNode) -> None:
     node.apply(guaranteed("a", 1))
     held = node.taken("a")
     node.tamper("a", "c", node.cpus)
-    node.promise_cpus("The hand wins", "affinity a/c", node.cpus, node.enforced("a").allowed)
+    node.promise_cpus("The tasks follow it", "affinity a/c", node.cpus, node.enforced("a").allowed)
     node.daemon_reload()
     node.promise(
         node.cpuset("a") in (held, node.cpus),
-        "A daemon-reload sets it right, or leaves it",
+        "A daemon-reload repairs the cpuset or leaves it",
         Difference(
             what="cpuset a/c", expected=f"{held} or {node.cpus}", seen=str(node.cpuset("a"))
         ),
@@ -371,7 +373,7 @@ def offline_cpu_comes_back_to_its_container(node: LockstepNode) -> None:
     held = node.taken("a")
     gone = CPUSet([max(held)])
     node.offline(gone)
-    node.promise_cpus("The file is as it was", "cpuset a/c", held, node.cpuset("a"))
+    node.promise_cpus("The cpuset stays", "cpuset a/c", held, node.cpuset("a"))
     node.promise_cpus(
         "The kernel has what is left", "affinity a/c", held - gone, node.enforced("a").allowed
     )
@@ -395,8 +397,8 @@ def all_cpus_offline_lose_exclusivity(node: LockstepNode) -> None:
     held = node.taken("a")
     node.offline(held)
     kernel = node.enforced("a")
-    node.promise_cpus("The state file says nothing", "exclusive CPUs a/c", held, node.taken("a"))
-    node.promise_cpus("The cpuset says nothing", "cpuset a/c", held, node.cpuset("a"))
+    node.promise_cpus("The state file stays", "exclusive CPUs a/c", held, node.taken("a"))
+    node.promise_cpus("The cpuset stays", "cpuset a/c", held, node.cpuset("a"))
     node.promise_cpus(
         "The container runs on its parent's CPUs",
         "effective cpuset a/c",

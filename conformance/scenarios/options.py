@@ -60,10 +60,10 @@ def _with(
 def _promise_smt_error(node: LockstepNode, pod: str, text: str) -> None:
     status = node.view.pods[pod]
     node.promise_equal("The pod is rejected", f"phase of pod {pod}", Phase.REJECTED, status.phase)
-    node.promise_equal("with a reason of its own", "reason", "SMTAlignmentError", status.reason)
+    node.promise_equal("The reason is named", "reason", "SMTAlignmentError", status.reason)
     node.promise(
         text in status.message,
-        "and a message with the numbers",
+        "The message has the numbers",
         Difference(what="message", expected=f"… {text}", seen=status.message),
     )
     node.promise_cpus("It holds no CPU", f"exclusive CPUs {pod}/c", CPUSet(), node.taken(pod))
@@ -95,7 +95,7 @@ def _promise_even(node: LockstepNode, cpus: CPUSet) -> None:
 
 def _promise_whole_cores(node: LockstepNode, cpus: CPUSet) -> None:
     node.promise_cpus(
-        "No core is shared with anybody else",
+        "No core is shared with another",
         "CPUs of the cores touched",
         node.topology.with_siblings(cpus),
         cpus,
@@ -170,7 +170,7 @@ def full_pcpus_splits_no_core(node: LockstepNode) -> None:
         f"{free}, requested CPUs = {request}, CPUs per core = {per_core}",
     )
     status = node.apply(guaranteed("b", free))
-    node.promise_equal("What is left is given", "phase of pod b", Phase.RUNNING, status.phase)
+    node.promise_equal("The rest is assigned", "phase of pod b", Phase.RUNNING, status.phase)
     _promise_whole_cores(node, node.taken("b"))
 
 

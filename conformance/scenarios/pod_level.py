@@ -58,9 +58,9 @@ def _promise_running(node: LockstepNode, pod: str) -> None:
 
 def _promise_refused(node: LockstepNode, status: PodView, reason: str, text: str) -> None:
     node.promise_equal("The pod is rejected", "phase of pod a", Phase.REJECTED, status.phase)
-    node.promise_equal("with its reason", "reason", reason, status.reason)
+    node.promise_equal("The reason is named", "reason", reason, status.reason)
     node.promise_equal(
-        "and a message that says why", "message", f"Pod was rejected: {text}", status.message
+        "The message says why", "message", f"Pod was rejected: {text}", status.message
     )
 
 
@@ -210,7 +210,7 @@ def init_containers_use_the_pool(node: LockstepNode) -> None:
     setup, other = node.taken("a", "setup"), node.taken("a", "other")
     node.promise_equal("The sidecar has its CPU", "CPUs of a/side", 1, len(side))
     node.promise_cpus("The init container has the rest", "a/setup", main | other, setup)
-    node.promise_cpus("without the sidecar's", "a/setup and a/side", CPUSet(), setup & side)
+    node.promise_cpus("It has none of the sidecar's", "a/setup and a/side", CPUSet(), setup & side)
     node.promise_equal("One is left for all", "CPUs of a/other", 1, len(other - main))
 
 
@@ -321,7 +321,7 @@ def _exclusive_alone(node: LockstepNode) -> None:
     node.promise_equal("The exclusive one has its CPUs", "CPUs of a/main", 2, len(main))
     node.promise_cpus("The other has none", "a/side", CPUSet(), node.taken("a", "side"))
     pool = node.cpus - main
-    node.promise_cpus("It runs with everybody", "cpuset a/side", pool, node.cpuset("a", "side"))
+    node.promise_cpus("It shares the pool", "cpuset a/side", pool, node.cpuset("a", "side"))
 
 
 @scenario(
@@ -390,7 +390,7 @@ def full_pcpus_applies_to_the_pod(node: LockstepNode) -> None:
     node.boot(replace(_config(node), policy_options={"full-pcpus-only": "true"}))
     status = node.apply(_pod("a", 5, exclusive("main", 2), _shared("side")))
     node.promise_equal("The pod is rejected", "phase of pod a", Phase.REJECTED, status.phase)
-    node.promise_equal("for its cores", "reason", "SMTAlignmentError", status.reason)
+    node.promise_equal("The reason is named", "reason", "SMTAlignmentError", status.reason)
 
 
 @scenario(
@@ -413,7 +413,7 @@ def restart_refuses_a_shared_pool(node: LockstepNode) -> None:
     node.start()
     status = node.view.pods.get("a", PodView(Phase.PENDING))
     node.promise_equal("The pod is refused", "phase of pod a", Phase.REJECTED, status.phase)
-    node.promise_equal("for its place", "reason", "TopologyAffinityError", status.reason)
+    node.promise_equal("The reason is named", "reason", "TopologyAffinityError", status.reason)
     node.promise_cpus("Its CPUs are back", "shared pool", whole, node.view.shared_pool)
 
 

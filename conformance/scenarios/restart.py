@@ -109,8 +109,8 @@ def start_forgets_assignments(node: LockstepNode) -> None:
     node.delete("first")
     node.start()
     node.promise_equal("It has as many CPUs", "number of CPUs of a/c", 1, len(node.taken("a")))
-    node.promise_cpus("Others than before", "CPUs of a/c", CPUSet(), node.taken("a") & held)
-    node.promise_cpus("It was moved", "cpuset a/c", node.taken("a"), node.cpuset("a"))
+    node.promise_cpus("They are others", "CPUs of a/c", CPUSet(), node.taken("a") & held)
+    node.promise_cpus("The container was moved", "cpuset a/c", node.taken("a"), node.cpuset("a"))
 
 
 @scenario(
@@ -175,7 +175,7 @@ def restart_repairs_a_changed_cpuset(node: LockstepNode) -> None:
     node.await_reconcile()
     node.kill()
     node.start()
-    node.promise_cpus("The start does", "cpuset a/c", held, node.cpuset("a"))
+    node.promise_cpus("The start repairs the cpuset", "cpuset a/c", held, node.cpuset("a"))
 
 
 @scenario(
@@ -197,7 +197,7 @@ def every_round_repairs_a_changed_cpuset(node: LockstepNode) -> None:
     node.tamper("b", "c", held)
     node.await_reconcile()
     node.promise_cpus("The round repairs the exclusive one", "cpuset a/c", held, node.cpuset("a"))
-    node.promise_cpus("and the shared one", "cpuset b/c", pool, node.cpuset("b"))
+    node.promise_cpus("It repairs the shared one", "cpuset b/c", pool, node.cpuset("b"))
 
 
 @scenario(
@@ -240,5 +240,5 @@ def ended_container_is_given_cpus_again(node: LockstepNode) -> None:
     node.apply(guaranteed_of("a", [exclusive("setup", 2, kind=Kind.INIT), exclusive("main", 2)]))
     setup, main = node.taken("a", "setup"), node.taken("a", "main")
     node.promise_equal("The app has its CPUs", "number of CPUs of a/main", 2, len(main))
-    node.promise_equal("So has who ended", "number of CPUs of a/setup", 2, len(setup))
-    node.promise_cpus("Others", "CPUs of both", CPUSet(), setup & main)
+    node.promise_equal("The ended one has CPUs too", "number of CPUs of a/setup", 2, len(setup))
+    node.promise_cpus("They are others", "CPUs of both", CPUSet(), setup & main)

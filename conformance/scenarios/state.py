@@ -221,7 +221,7 @@ def _promise_baselines(node: LockstepNode, *pods: str) -> None:
         one["baseline"] for named in data.get("baselines", {}).values() for one in named.values()
     ]
     expected = sorted(str(node.taken(pod)) for pod in pods)
-    node.promise_equal("What was given first is kept", "baselines", expected, sorted(seen))
+    node.promise_equal("The first CPUs are kept", "baselines", expected, sorted(seen))
 
 
 @scenario(

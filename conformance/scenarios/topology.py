@@ -126,11 +126,11 @@ def _promise_within(
 
 def _promise_refused(node: LockstepNode, pod: str, status: PodView) -> None:
     node.promise_equal("The pod is rejected", f"phase of pod {pod}", Phase.REJECTED, status.phase)
-    node.promise_equal("with its reason", "reason", "TopologyAffinityError", status.reason)
+    node.promise_equal("The reason is named", "reason", "TopologyAffinityError", status.reason)
     text = "Resources cannot be allocated with Topology locality"
     node.promise(
         status.message.endswith(text),
-        "and a message that says why",
+        "The message says why",
         Difference(what="message", expected=f"… {text}", seen=status.message),
     )
 
@@ -274,7 +274,7 @@ def best_effort_lacks_cpus(node: LockstepNode) -> None:
     whole = node.view.shared_pool
     status = node.apply(guaranteed("a", len(node.free) + 1))
     node.promise_equal("The pod is rejected", "phase of pod a", Phase.REJECTED, status.phase)
-    node.promise_equal("with a reason", "reason", "UnexpectedAdmissionError", status.reason)
+    node.promise_equal("The reason is named", "reason", "UnexpectedAdmissionError", status.reason)
     node.promise_cpus("The pool is whole", "shared pool", whole, node.view.shared_pool)
 
 
@@ -473,7 +473,7 @@ def stricter_policy_applies_to_running_pods(node: LockstepNode) -> None:
     node.start()
     status = node.view.pods.get("a", PodView(Phase.PENDING))
     node.promise_equal("The pod is rejected", "phase of pod a", Phase.REJECTED, status.phase)
-    node.promise_equal("with its reason", "reason", "TopologyAffinityError", status.reason)
+    node.promise_equal("The reason is named", "reason", "TopologyAffinityError", status.reason)
 
 
 # -- options -------------------------------------------------------------------------------------

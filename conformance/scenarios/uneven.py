@@ -44,7 +44,7 @@ def only_free_cpus_are_given(node: LockstepNode) -> None:
         node.apply(guaranteed(name, count))
         taken = node.taken(name)
         node.promise_equal("As many as requested", f"size of {name}/c", count, len(taken))
-        node.promise_cpus("None that is not free", f"{name}/c", CPUSet(), taken - free)
+        node.promise_cpus("Only free CPUs are taken", f"{name}/c", CPUSet(), taken - free)
         free -= taken
 
 
