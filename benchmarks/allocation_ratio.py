@@ -193,8 +193,8 @@ def compare(program: Program, asked: Question) -> tuple[Times, bool]:
     taken = str(model.take())
     times = Times(*map(min, zip(*rounds, strict=True)))
     state = "in use" if asked.busy else "idle"
-    told = "" if taken == cpus else f"  DIFFERS: model {taken}, Go {cpus}"
-    print(times.row(f"  {asked.count} CPUs, {state}") + told, flush=True)
+    note = "" if taken == cpus else f"  DIFFERS: model {taken}, Go {cpus}"
+    print(times.row(f"  {asked.count} CPUs, {state}") + note, flush=True)
     return times, taken == cpus
 
 
@@ -209,8 +209,8 @@ def compare_all(program: Program, release: str) -> bool:
         found = [compare(program, one) for one in asked]
         whole = Times(*map(sum, zip(*(times for times, _ in found), strict=True)))
         enough = whole.go / whole.allocator >= FLOORS[machine]
-        told = "" if enough else f"  BELOW {FLOORS[machine]:g}"
-        print(whole.row(f"{machine}, {strategy}") + told, flush=True)
+        note = "" if enough else f"  BELOW {FLOORS[machine]:g}"
+        print(whole.row(f"{machine}, {strategy}") + note, flush=True)
         holds &= enough and all(same for _, same in found)
     return holds
 
@@ -238,8 +238,8 @@ def worst_of_many_nodes(release: str, states: int = 1500) -> tuple[float, str]:
         seconds = best(partial(_asked, question), 1, clock=time.process_time)
         if seconds * 1000 > worst[0]:
             seconds = best(partial(_asked, question), 3, clock=time.process_time)
-            told = f"{count} CPUs, {group} a group, of {free}"
-            worst = max(worst, (seconds * 1000, told))
+            case = f"{count} CPUs, {group} a group, of {free}"
+            worst = max(worst, (seconds * 1000, case))
     return worst
 
 

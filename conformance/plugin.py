@@ -8,15 +8,14 @@ parametrised here with every scenario on every machine asked for.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import pytest
 
 from conformance.aliases import renamed
+from conformance.session.options import OPTIONS, Option
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from xdist.remote import Producer
     from xdist.workermanage import WorkerController
 
@@ -30,89 +29,58 @@ REAL = "node:"
 #: How the command line names the suite.
 _SUITE = re.compile(r"\bconformance[./]suite\b")
 
-#: Each option: its help, and what it is to pytest.
-_OPTIONS: dict[str, tuple[str, dict[str, Any]]] = {
-    "--pin-subject": (
-        "what is judged: reference, miniature:NAME, kubelet:BINARY, kubelet:1.36 "
-        "(default: reference)",
-        {"metavar": "NAME"},
-    ),
-    "--pin-machine": (
-        "name, glob, 'all', archive, directory or described spec; repeatable (default: all)",
-        {"metavar": "MACHINE", "action": "append"},
-    ),
-    "--pin-release": (
-        "judge by this release instead of the subject's own",
-        {"metavar": "MINOR"},
-    ),
-    "--pin-behaviour": (
-        "the subject has, or lacks, this named behaviour whatever its release; repeatable "
-        "(pinproof releases lists them)",
-        {"metavar": "NAME=on|off", "action": "append"},
-    ),
-    "--pin-level": (
-        "core: only what every conformant node must keep; certificate: that, and all that "
-        "only a real node can show (default: extended, which has all)",
-        {"choices": ["core", "extended", "certificate"]},
-    ),
-    "--pin-report": (
-        "write result.jsonl, junit.xml and report.html there",
-        {"metavar": "DIR"},
-    ),
-    "--pin-stream": ("write the result stream alone, there", {"metavar": "FILE"}),
-    "--pin-floor": (
-        "exit status 4 if fewer scenarios pass than this (default 1)",
-        {"metavar": "N", "type": int},
-    ),
-    "--pin-no-smoke": (
-        "do not try first whether the subject starts at all",
-        {"action": "store_true"},
-    ),
-    "--pin-record": (
-        "record what the subject showed after each step, as an oracle for later",
-        {"metavar": "FILE"},
-    ),
-}
-_DEFAULTS = {"--pin-subject": "reference", "--pin-level": "extended", "--pin-floor": "1"}
-
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """The options; they stand in the plugin, because those of a conftest are unknown under
     ``--pyargs``. Each is a key of pytest's settings file as well (``pin_subject``); what stands on
-    the command line goes before."""
+    the command line overrides the file."""
     group = parser.getgroup("pinproof", "pinproof: conformance of the Kubernetes CPU Manager")
-    for name, (help_text, settings) in _OPTIONS.items():
-        kind = {"append": "args", "store_true": "bool"}.get(settings.get("action", ""), "string")
-        parser.addini(_key(name), f"default of {name}", type=kind)  # type: ignore[arg-type]
-        group.addoption(name, default=None, help=help_text, **settings)
+    for option in OPTIONS:
+        parser.addini(option.key, f"default of {option.flag}", type=_kind(option))
+        group.addoption(option.flag, default=None, help=_help(option), **_for_argparse(option))
 
 
-def _key(name: str) -> str:
-    """``pin_subject`` of ``--pin-subject``: the key in a settings file, and the attribute."""
-    return name.removeprefix("--").replace("-", "_")
+def _kind(option: Option) -> Literal["args", "bool", "string"]:
+    if option.repeatable:
+        return "args"
+    return "bool" if option.type is bool else "string"
+
+
+def _help(option: Option) -> str:
+    """The default stands in the text, since the settings file may have another one."""
+    default = "" if option.default is None else f" Default: {option.default}."
+    return " ".join(filter(None, (option.help, option.in_pytest))) + default
+
+
+def _for_argparse(option: Option) -> dict[str, Any]:
+    if option.type is bool:
+        return {"action": "store_true"}
+    if option.choices:
+        return {"choices": option.choices}
+    kind: dict[str, Any] = {"action": "append"} if option.repeatable else {"type": option.type}
+    return {"metavar": option.metavar, **kind}
 
 
 def _complete(config: pytest.Config) -> None:
     """Options that are not on the command line, from the settings file. Raises
     :class:`pytest.UsageError`."""
-    for name, (_, settings) in _OPTIONS.items():
-        key = _key(name)
-        if getattr(config.option, key) is None:
-            value = config.getini(key)
-            setattr(config.option, key, _of_file(name, value, settings))
+    for option in OPTIONS:
+        if getattr(config.option, option.key) is None:
+            value = _of_file(option, config.getini(option.key))
+            setattr(config.option, option.key, value)
 
 
-def _of_file(name: str, value: Any, settings: Mapping[str, Any]) -> object:
-    if settings.get("action"):
+def _of_file(option: Option, value: Any) -> object:
+    if option.repeatable or option.type is bool:
         return value
-    given = value or _DEFAULTS.get(name, "")
-    choices = settings.get("choices", (given,))
-    if given not in choices:
-        raise pytest.UsageError(f"{_key(name)} = {given}: it is one of {', '.join(choices)}")
+    given = value or option.default or ""
+    if option.choices and given not in option.choices:
+        known = ", ".join(option.choices)
+        raise pytest.UsageError(f"{option.key} = {given}: it is one of {known}")
     try:
-        return settings.get("type", str)(given)
+        return option.type(given)
     except ValueError:
-        raise pytest.UsageError(f"{_key(name)} = {given}: it is a number") from None
+        raise pytest.UsageError(f"{option.key} = {given}: it is a number") from None
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -22,7 +22,7 @@ def smoke(subject: Subject) -> None:
     """Start the subject on four CPUs with one of them reserved, and close it again.
 
     A subject that has a test of its own (:class:`HasSmokeTest`) is asked instead.
-    Raises :class:`SubjectSetupError` where it does not come up, since it cannot be judged then.
+    Raises :class:`SubjectSetupError` where it does not start: it cannot be judged then.
     """
     if isinstance(subject, HasSmokeTest):
         subject.smoke()

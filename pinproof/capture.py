@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Annotated, Final
 
 import typer
-from rich.console import Console
 
 from pinproof.busy import busy
+from pinproof.output import note
 from topologies import capturing
-from topologies.capturing import BadTarget, Capture
+from topologies.capturing import BadTarget
 
 _QEMU: Final = "qemu:"
 _SSH: Final = "ssh:"
@@ -32,11 +32,11 @@ def capture(
             "-o", "--output", help="The archive to write: NAME.tar.xz, with NAME.toml beside it."
         ),
     ] = None,
-    why: Annotated[str, typer.Option(help="Why this machine is worth having, in a line.")] = "",
+    why: Annotated[str, typer.Option(help="One line on what this machine is for.")] = "",
     force: Annotated[bool, typer.Option(help="Replace what is there.")] = False,
     accept_new_host_key: Annotated[
         bool,
-        typer.Option(help="Trust a host that known_hosts has no key of, and remember its key."),
+        typer.Option(help="Trust a host whose key is not in known_hosts, and add its key."),
     ] = False,
     known_hosts: Annotated[
         Path | None, typer.Option(help="Instead of ~/.ssh/known_hosts.", show_default=False)
@@ -56,8 +56,8 @@ def capture(
 ) -> None:
     """Capture a machine: this host, a node over SSH, or one that QEMU boots a kernel on.
 
-    Only what the kubelet, lscpu and hwloc read is taken, and nothing that tells one machine from
-    its twins: no serial number, MAC address or host name. Neither root nor Python is needed on a
+    Only what the kubelet, lscpu and hwloc read is taken, and nothing that identifies the
+    machine: no serial number, MAC address or host name. Neither root nor Python is needed on a
     node. Prints the path of the archive; what was left out and what is odd goes to stderr.
     """
     place = output or Path(_default_name(target))
@@ -79,16 +79,11 @@ def capture(
             if ":" in target and not Path(target).exists():
                 raise BadTarget(target, "a target is ssh://user@host, qemu:SPEC or a folder")
             made = capturing.capture_host(target or "/", deadline=deadline or 60)
-    _tell(made)
-    typer.echo(capturing.write_capture(made, place, why=why, force=force))
-
-
-def _tell(made: Capture) -> None:
-    console = Console(stderr=True, highlight=False, emoji=False)
     for text in made.left_out:
-        console.print(f"pinproof: left out: {text}", markup=False, soft_wrap=True)
+        note(f"pinproof: left out: {text}")
     for text in made.warnings:
-        console.print(f"pinproof: warning: {text}", markup=False, soft_wrap=True)
+        note(f"pinproof: warning: {text}")
+    typer.echo(capturing.write_capture(made, place, why=why, force=force))
 
 
 def _default_name(target: str) -> str:

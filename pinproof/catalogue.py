@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Annotated
 
 import typer
@@ -19,6 +18,7 @@ from conformance.subject import SubjectUsageError
 from conformance.subjects.reference import ReferenceSubject
 from pinproof import listing
 from pinproof.completing import machine_names, scenario_ids
+from pinproof.output import AsJson, print_json
 from pinproof.run import unknown_scenario
 from reference import NEWEST
 from topologies import Machine
@@ -35,7 +35,7 @@ def explain(
             help="The machine on which the steps are shown.", autocompletion=machine_names
         ),
     ] = "2s-2n-16c-smt2",
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Say what a scenario promises, where that is promised, and the steps it takes."""
     if not scenario:
@@ -47,7 +47,7 @@ def explain(
     on = topologies.machine(found.machine or machine)
     steps = _steps(found, on)
     if as_json:
-        typer.echo(json.dumps({**_facts(found), "machine": on.name, "steps": steps}, indent=2))
+        print_json({**_facts(found), "machine": on.name, "steps": steps})
         return
     typer.echo(f"{found.id} ({found.level.value}, {_span(found)})\n")
     typer.echo(f"  {found.title}.\n")
@@ -89,7 +89,7 @@ def _steps(scenario: Scenario, machine: Machine) -> list[str]:
 
 def _list_scenarios(as_json: bool) -> None:
     if as_json:
-        typer.echo(json.dumps([_facts(one) for one in catalogue()], indent=2))
+        print_json([_facts(one) for one in catalogue()])
         return
     table = Table("scenario", "promise", box=None, pad_edge=False)
     for one in catalogue():
@@ -106,7 +106,7 @@ def machines(
             "sources and reasons.",
         ),
     ] = "all",
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: AsJson = False,
     long: Annotated[
         bool, typer.Option("--long", help="Show all fields: kernel, kubelet, source, digest.")
     ] = False,
@@ -119,7 +119,7 @@ def machines(
 ) -> None:
     """List machines: a line for each, with its totals and why it is here."""
     if pairs + lint + long > 1:
-        raise typer.BadParameter("--pairs, --lint and --long are different questions")
+        raise typer.BadParameter("--pairs, --lint and --long exclude one another")
     if pairs:
         listing.list_pairs(pattern, as_json=as_json)
     elif lint:

@@ -18,13 +18,14 @@ from rich.console import Console
 
 import reports
 import topologies
+from conformance.session import options
 from conformance.subject import SubjectUsageError
 from conformance.verdict import ExitStatus
-from hil.safety import Risk
 from hil.shell import NodeUsageError
 from pinproof.busy import busy
-from pinproof.dry import dry_run as told_only
+from pinproof.dry import dry_run as show_commands
 from pinproof.passing import ALONE, parsed
+from pinproof.probe import risk_named
 from pinproof.run import node_options, prepare_folder
 from reports import certificate
 from reports.certificate import Findings, Outcome
@@ -80,10 +81,8 @@ def certify(
     Whatever else is given goes to pytest (-k EXPRESSION selects scenarios: the certificate is
     partial then).
     """
-    if max_risk and max_risk not in [one.value for one in Risk]:
-        known = ", ".join(one.value for one in Risk)
-        raise SubjectUsageError(f"--max-risk {max_risk!r}: it is one of {known}")
-    console = Console(highlight=False)
+    if max_risk:
+        risk_named(max_risk)
     words = node_options(max_risk, kubeconfig, image)
     places, extra = _parted(nodes, context.args)
     if extra:
@@ -92,9 +91,10 @@ def certify(
         f"{target}?{words}" if words else target for place in places for target in _each(place)
     ]
     if dry_run:
-        told = [_tell_one(target, noise, extra) for target in targets]
-        raise typer.Exit(next(one for one in _GRAVITY if one in told))
-    statuses = [_certify_one(target, noise, report, extra, console) for target in targets]
+        statuses = [_show_one(target, noise, extra) for target in targets]
+    else:
+        console = Console(highlight=False)
+        statuses = [_certify_one(target, noise, report, extra, console) for target in targets]
     raise typer.Exit(next(one for one in _GRAVITY if one in statuses))
 
 
@@ -131,7 +131,7 @@ def _certify_one(
     status = pytest.main(
         [
             *_chosen(target),
-            f"--pin-report={folder}",
+            *options.arguments(report=folder),
             *("-q", "--no-header", "--no-summary", "--tb=no", "--show-capture=no"),
             *extra,
         ]
@@ -143,7 +143,7 @@ def _certify_one(
     certificate.write(run, findings, folder)
     reports.summarise(stream, console, ended=int(status))
     outcome = certificate.outcome_of(run, only=findings.only)
-    _tell(name, outcome, run, folder, console)
+    _print_outcome(name, outcome, run, folder, console)
     return certificate.status_of(run, only=findings.only)
 
 
@@ -151,15 +151,15 @@ def _chosen(target: str) -> list[str]:
     """Which scenarios a certificate is about, in pytest's words."""
     return [
         *(*ALONE, "-p", "no:cacheprovider"),
-        *(f"--pin-subject=node:{target}", "--pin-level=certificate", "--pin-no-smoke"),
+        *options.arguments(subject=f"node:{target}", level=options.CERTIFICATE, no_smoke=True),
     ]
 
 
-def _tell_one(target: str, noise: bool, extra: Sequence[str]) -> ExitStatus:
+def _show_one(target: str, noise: bool, extra: Sequence[str]) -> ExitStatus:
     """``--dry-run`` of one node."""
     if noise:
         typer.echo(f"node:{target}: --noise creates two more pods, and measures how they run")
-    return told_only(f"node:{target}", [*_chosen(target), *extra])
+    return show_commands(f"node:{target}", [*_chosen(target), *extra])
 
 
 def _findings(target: str, noise: bool, extra: Sequence[str]) -> tuple[str, Findings]:
@@ -193,7 +193,9 @@ def _findings(target: str, noise: bool, extra: Sequence[str]) -> tuple[str, Find
             subject.close()
 
 
-def _tell(name: str, outcome: Outcome, run: reports.Run, folder: Path, console: Console) -> None:
+def _print_outcome(
+    name: str, outcome: Outcome, run: reports.Run, folder: Path, console: Console
+) -> None:
     console.print(f"{name}: {outcome.value}", markup=False)
     for result in certificate.open_ends(run)[:20]:
         console.print(f"  not known: {result.scenario}: {clean(result.reason)}", markup=False)

@@ -213,11 +213,8 @@ def main() -> None:
 
 def _fail(error: Exception, status: ExitStatus) -> None:
     """What went wrong may quote a kubelet, a node or an archive, so it is cleaned."""
-    from rich.console import Console
-
+    from pinproof.output import note
     from reports.text import clean
 
-    Console(stderr=True, highlight=False, emoji=False).print(
-        f"pinproof: {clean(str(error))}", markup=False, soft_wrap=True
-    )
+    note(f"pinproof: {clean(str(error))}")
     sys.exit(int(status))

@@ -1,7 +1,7 @@
 """``pinproof draw``: a machine as a picture, with the CPUs of each owner in its colour.
 
 What belongs here: where owners come from (pods, a state file, the command line). How they are drawn
-is :mod:`topologies.drawing`'s; what a kubelet gives to pods is :mod:`pinproof.whatif`'s.
+is :mod:`pinproof.picturing`'s; what a kubelet gives to pods is :mod:`pinproof.whatif`'s.
 """
 
 from __future__ import annotations
@@ -14,23 +14,26 @@ import typer
 from rich.console import Console
 
 import topologies
-from conformance.describe import topology_text
-from conformance.discovered import beside_of
 from conformance.subject import SubjectUsageError
 from pinproof import asking
+from pinproof.asking import Question
 from pinproof.completing import machine_names
+from pinproof.parameters import with_options
+from pinproof.picturing import Picture
 from pinproof.settings import Given, settings_of
 from pinproof.whatif import reserved_of
 from reference import NEWEST, Checkpoint, CheckpointError, CPUSet, CPUTopology
 from reference.steps import KubeletConfig
-from topologies import drawing
 from topologies.errors import one_line
 
 _RESERVED: Final = "reserved"
 _SHARED_POOL: Final = "shared pool"
 
 
+@with_options
 def draw(
+    question: Question,
+    given: Given,
     machine: Annotated[
         str,
         typer.Argument(
@@ -38,9 +41,6 @@ def draw(
         ),
     ],
     svg: Annotated[Path | None, typer.Option(help="Write an SVG picture to this file.")] = None,
-    pods: asking.Pods = None,
-    state: asking.State = None,
-    oldest_first: asking.OldestFirst = False,
     held: Annotated[
         list[str] | None,
         typer.Option(
@@ -50,16 +50,6 @@ def draw(
     release: Annotated[
         str, typer.Option(help="The release that reads machine, state file and pods.")
     ] = NEWEST,
-    config: asking.Config = None,
-    policy: asking.Policy = None,
-    policy_option: asking.PolicyOptions = None,
-    topology_manager_policy: asking.TopologyPolicy = None,
-    topology_manager_scope: asking.TopologyScope = None,
-    topology_manager_policy_option: asking.TopologyOptions = None,
-    feature_gate: asking.FeatureGates = None,
-    reserved: asking.Reserved = None,
-    kube_reserved: asking.KubeReserved = None,
-    system_reserved: asking.SystemReserved = None,
 ) -> None:
     """Draw a machine: sockets, NUMA nodes, uncore caches, physical cores, threads, and who holds
     them. With --state alone, as that file says; with --pods, as a kubelet would give out CPUs.
@@ -68,47 +58,22 @@ def draw(
 
     pinproof draw ./node7.tar.xz --config config.yaml --pods pods.yaml --svg node7.svg
     """
-    given = Given(
-        config,
-        policy,
-        tuple(policy_option or ()),
-        topology_manager_policy,
-        topology_manager_scope,
-        tuple(topology_manager_policy_option or ()),
-        tuple(feature_gate or ()),
-        reserved,
-        kube_reserved,
-        system_reserved,
-    )
     shown = topologies.machine(machine)
     topology = asking.discovered(shown, release)
     owners = _named(held or ())
-    if pods is not None:
-        found = asking.answered(
-            shown, given, pods, oldest_first=oldest_first, state=state, release=release
-        )
+    if question.pods is not None:
+        found = asking.answered(shown, given, question, release)
         owners = {**owners, **found.held}
         for note in found.notes:
             typer.echo(f"pinproof: {one_line(note)}", err=True)
     else:
-        owners = {**owners, **_of_state(state, given, topology, release)}
-    beside = beside_of(shown, release=release)
-    title = f"{shown.name}: {topology_text(topology, beside)}"
-    if svg is not None:
-        write_svg(svg, drawing.svg(topology.details, owners, title=title, beside=beside))
+        owners = {**owners, **_of_state(question.state, given, topology, release)}
+    picture = Picture.of(shown, topology, owners, release)
+    if svg is None:
+        picture.show(Console(highlight=False))
+    else:
+        picture.write(svg)
         typer.echo(svg)
-        return
-    console = Console(highlight=False)
-    drawn = drawing.text(topology.details, owners, title=title, width=console.width, beside=beside)
-    console.print(drawn)
-
-
-def write_svg(path: Path, picture: str) -> None:
-    """Write a picture; raises :class:`SubjectUsageError` where that cannot be."""
-    try:
-        path.write_text(picture, encoding="utf-8")
-    except OSError as error:
-        raise SubjectUsageError(f"{one_line(str(path))}: {error.strerror}") from error
 
 
 def _named(held: Sequence[str]) -> dict[str, CPUSet]:

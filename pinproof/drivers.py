@@ -8,8 +8,9 @@ from typing import Annotated
 import typer
 
 from conformance.subjects.exec import drivers
-from pinproof.built import tell
+from pinproof.built import print_built
 from pinproof.busy import busy
+from pinproof.output import AsJson
 
 app = typer.Typer(
     help="Build and list drivers: the CPU manager of a release as the subject exec:PATH.",
@@ -41,7 +42,7 @@ def build(
 
 @app.command("list", epilog="Example: pinproof driver list --json")
 def list_(
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """List the drivers that are built already."""
-    tell(drivers.cached(), as_json=as_json, none="pinproof driver build 1.36")
+    print_built(drivers.cached(), as_json=as_json, none="pinproof driver build 1.36")

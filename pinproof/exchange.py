@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 import topologies
 from conformance.describe import topology_text
 from conformance.discovered import beside_of, topology_of
+from pinproof.output import note
 from reference import NEWEST, DiscoveryError
 from topologies import Machine
 from topologies.errors import one_line
@@ -34,29 +34,26 @@ def import_(
     force: Annotated[bool, typer.Option(help="Replace what is there.")] = False,
 ) -> None:
     """Make a machine of what another program captured, and say what had to be completed."""
-    console = Console(stderr=True, highlight=False)
     name = machine_name(archive)
     left_out: list[str] = []
     done = topologies.complete(read_tree(archive, left_out=left_out), where=str(archive))
     if left_out:
-        text = one_line(f"left out: {shortened(left_out)}: no permission to read it")
-        console.print(text, markup=False, soft_wrap=True)
-    for note in done.notes:
-        console.print(str(note), markup=False, soft_wrap=True)
-    _say_findings(console, done.tree)
-    console.print(_totals(Machine(name, done.tree)), markup=False, soft_wrap=True)
+        note(one_line(f"left out: {shortened(left_out)}: no permission to read it"))
+    for completed in done.notes:
+        note(str(completed))
+    _print_findings(done.tree)
+    note(_totals(Machine(name, done.tree)))
     target = output or Path(f"{name}.tar.xz")
     topologies.pack(done.tree, target, replace=force)
     typer.echo(target)
 
 
-def _say_findings(console: Console, tree: topologies.Tree) -> None:
+def _print_findings(tree: topologies.Tree) -> None:
     findings = topologies.lint(tree)
     for finding in findings[:_SHOWN]:
-        console.print(one_line(f"odd: {finding}"), markup=False, soft_wrap=True)
+        note(one_line(f"odd: {finding}"))
     if len(findings) > _SHOWN:
-        more = f"odd: and {len(findings) - _SHOWN} more; `pinproof machines FILE --lint` lists all"
-        console.print(more, markup=False, soft_wrap=True)
+        note(f"odd: and {len(findings) - _SHOWN} more; `pinproof machines FILE --lint` lists all")
 
 
 def _totals(machine: Machine) -> str:
@@ -78,9 +75,8 @@ def export(
     loaded = topologies.machine(machine).tree
     tree = readable(loaded)
     if len(tree) > len(loaded):
-        said = f"{machine} has no {CPUINFO}, without which lstopo and lscpu read nothing"
-        text = one_line(f"added: {said}: one that numbers its CPUs is written")
-        Console(stderr=True, highlight=False).print(text, markup=False, soft_wrap=True)
+        reason = f"{machine} has no {CPUINFO}, without which lstopo and lscpu read nothing"
+        note(one_line(f"added: {reason}: one that numbers its CPUs is written"))
     if topologies.is_archive_name(target):
         topologies.pack(tree, target, replace=force)
     else:

@@ -126,7 +126,7 @@ def _require_small(text: str) -> None:
         if depth > _DEEPEST:
             raise _TooLarge("nested too deeply", event)
         if parts > _MOST_PARTS:
-            raise _TooLarge("too much of it, aliases counted", event)
+            raise _TooLarge(f"more than {_MOST_PARTS} values, aliases counted", event)
 
 
 class _TooLarge(yaml.YAMLError):

@@ -7,8 +7,9 @@ from typing import Annotated
 import typer
 
 from conformance.kubelets import builder
-from pinproof.built import tell
+from pinproof.built import print_built
 from pinproof.busy import busy
+from pinproof.output import AsJson
 
 app = typer.Typer(help="Build and list real kubelets.", no_args_is_help=True)
 
@@ -29,7 +30,7 @@ def build(
 
 @app.command("list", epilog="Example: pinproof kubelet list --json")
 def list_(
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """List the kubelets that are built already."""
-    tell(builder.cached(), as_json=as_json, none="pinproof kubelet build 1.36")
+    print_built(builder.cached(), as_json=as_json, none="pinproof kubelet build 1.36")

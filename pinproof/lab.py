@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import shlex
 import signal
@@ -18,13 +17,13 @@ from hil import lab
 from hil.lab import keys, runtime, tools
 from hil.lab.errors import LabUsageError
 from pinproof.busy import busy
+from pinproof.output import AsJson, print_json
 
 app = typer.Typer(
     help="Boot real nodes in QEMU: kernel, containerd, kubelet. No hardware, no KVM needed.",
     no_args_is_help=True,
 )
 
-_Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 _Name = Annotated[str, typer.Argument(help="The node.", metavar="NAME")]
 _Deadline = Annotated[
     float | None, typer.Option(min=1, help="Seconds for each boot.", show_default=False)
@@ -45,12 +44,12 @@ def up(
     kubelet_config: Annotated[
         Path | None,
         typer.Option(
-            help="KubeletConfiguration (YAML) to lay over the lab's own.", show_default=False
+            help="KubeletConfiguration (YAML) that overrides the lab's own.", show_default=False
         ),
     ] = None,
     cgroup: Annotated[str, typer.Option(help="v1 or v2.")] = "v2",
     oci_runtime: Annotated[
-        str, typer.Option(help="crun or runc, below containerd.")
+        str, typer.Option(help="OCI runtime under containerd: crun or runc.")
     ] = runtime.DEFAULT,
     memory: Annotated[
         int | None, typer.Option(help="MiB; default 2048, more for many CPUs.", show_default=False)
@@ -86,11 +85,11 @@ def up(
 
 
 @app.command("list", epilog="Example: pinproof lab list --json")
-def list_(as_json: _Json = False) -> None:
+def list_(as_json: AsJson = False) -> None:
     """List the lab's nodes, half-made ones of killed runs too."""
     found = [node.facts() for node in lab.all_nodes()]
     if as_json:
-        typer.echo(json.dumps(found, indent=2))
+        print_json(found)
         return
     for facts in found:
         what = "  ".join(str(facts.get(key, "")) for key in ("spec", "kubelet", "url", "inventory"))
@@ -192,9 +191,9 @@ def _settings(path: Path | None) -> dict[str, Any]:
         found = yaml.safe_load(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         why = " ".join(str(error).split())
-        raise LabUsageError(f"no KubeletConfiguration: {path}: {why}") from error
+        raise LabUsageError(f"not a KubeletConfiguration: {path}: {why}") from error
     if not isinstance(found, dict) or not all(isinstance(key, str) for key in found):
-        raise LabUsageError(f"no KubeletConfiguration: {path}: not a mapping")
+        raise LabUsageError(f"not a KubeletConfiguration: {path}: not a mapping")
     return found
 
 

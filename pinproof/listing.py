@@ -6,7 +6,6 @@ machine that cannot be used is listed with its error, since the others can.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
@@ -19,6 +18,7 @@ from rich.table import Table
 import topologies
 from conformance.describe import topology_text
 from conformance.discovered import beside_of, topology_of
+from pinproof.output import print_json
 from reference import NEWEST, CPUTopology, DiscoveryError
 from topologies import Machine, MachineError
 from topologies.boxes import Beside
@@ -73,7 +73,7 @@ def list_machines(pattern: str, *, as_json: bool, long: bool) -> None:
     """Print the machines that ``pattern`` means; what is broken goes to stderr too."""
     rows = [_listed(name, found) for name, found in _machines(pattern)]
     if as_json:
-        typer.echo(json.dumps([_facts(row) for row in rows], indent=2))
+        print_json([_facts(row) for row in rows])
     elif long:
         typer.echo("\n\n".join(map(_paragraph, rows)))
     else:
@@ -89,7 +89,7 @@ def list_pairs(pattern: str, *, as_json: bool) -> None:
             {"before": pair.before, "after": pair.after, "change": pair.change.value}
             for pair in found
         ]
-        typer.echo(json.dumps(facts, indent=2))
+        print_json(facts)
         return
     table = Table("change", "before", "after", box=None, pad_edge=False)
     for column in table.columns:
@@ -109,7 +109,7 @@ def list_findings(pattern: str, *, as_json: bool) -> None:
     ]
     if as_json:
         facts = [{"machine": name, "path": one.path, "message": one.message} for name, one in found]
-        typer.echo(json.dumps(facts, indent=2))
+        print_json(facts)
         return
     for name, finding in found:
         typer.echo(one_line(f"{name}: {finding}"))

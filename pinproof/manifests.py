@@ -19,6 +19,7 @@ from typing import Any, Final
 
 from reference.kubelet.admission import fault_of
 from reference.steps import Container, Kind, Pod, PodResources
+from reports.text import few
 from topologies.errors import one_line
 
 __all__ = ["BadManifest", "Found", "pods_of"]
@@ -83,16 +84,11 @@ class _Reading:
     def notes(self) -> Iterator[str]:
         """What became of what is no running pod."""
         if self.templates:
-            yield f"counted as one pod each: {_few(self.templates)}"
+            yield f"counted as one pod each: {few(self.templates)}"
         if self.ended:
-            yield f"ignored, because they have ended: pods {_few(self.ended)}"
+            yield f"ignored, because they have ended: pods {few(self.ended)}"
         if self.others:
-            yield f"ignored, because they are not pods: {_few(self.others)}"
-
-
-def _few(names: list[str]) -> str:
-    more = f" and {len(names) - 5} more" if names[5:] else ""
-    return f"{', '.join(names[:5])}{more}"
+            yield f"ignored, because they are not pods: {few(self.others)}"
 
 
 def pods_of(documents: Iterable[Any], *, oldest_first: bool = False) -> Found:
@@ -285,7 +281,7 @@ def _sequence(given: object, at: str) -> list[Any]:
     if given is None:
         return []
     if not isinstance(given, list):
-        raise BadManifest(f"{at}: no list")
+        raise BadManifest(f"{at}: not a list")
     return given
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -23,40 +23,58 @@ from hil.shell import NodeError, NodeUsageError
 from hil.subject import capabilities
 from hil.transport import NodeAddress, connected, each, nodes
 from pinproof.busy import busy
+from pinproof.output import AsJson, print_json
+from pinproof.parameters import with_options
 from reference import NEWEST, CPUTopology, DiscoveryError, Release
 from topologies.errors import one_line
 
-AcceptNew = Annotated[
-    bool, typer.Option(help="Trust a host that known_hosts has no key of, and remember its key.")
-]
-KnownHosts = Annotated[
-    Path | None, typer.Option(help="Instead of ~/.ssh/known_hosts.", show_default=False)
-]
-Key = Annotated[Path | None, typer.Option(help="A private key.", show_default=False)]
-Sudo = Annotated[bool, typer.Option(help="Become root by sudo, which must want no password.")]
-Nodes = Annotated[
-    str,
-    typer.Argument(
-        help="ssh://user@host[:port], local: or an inventory NAME.toml.", metavar="NODE"
-    ),
-]
+
+@dataclass(frozen=True, slots=True)
+class Login:
+    """The nodes that are named, and what the command line adds to their inventory; each field is a
+    parameter of ``probe`` and ``restore``."""
+
+    node: Annotated[
+        str,
+        typer.Argument(
+            help="ssh://user@host[:port], local: or an inventory NAME.toml.", metavar="NODE"
+        ),
+    ]
+    accept_new_host_key: Annotated[
+        bool,
+        typer.Option(help="Trust a host whose key is not in known_hosts, and add its key."),
+    ] = False
+    known_hosts: Annotated[
+        Path | None, typer.Option(help="Instead of ~/.ssh/known_hosts.", show_default=False)
+    ] = None
+    key: Annotated[Path | None, typer.Option(help="A private key.", show_default=False)] = None
+    sudo: Annotated[
+        bool, typer.Option(help="Become root with sudo, which must not ask for a password.")
+    ] = False
+
+    def addresses(self) -> list[NodeAddress]:
+        """The nodes. Raises :class:`hil.shell.NodeUsageError`."""
+        given: dict[str, Any] = {
+            "accept_new": self.accept_new_host_key,
+            "known_hosts": self.known_hosts,
+            "identity": self.key and (self.key,),
+            "sudo": self.sudo,
+        }
+        added = {name: value for name, value in given.items() if value}
+        return [dataclasses.replace(one, **added) for one in nodes(self.node)]
 
 
+@with_options
 def probe(
-    node: Nodes,
+    *,
     max_risk: Annotated[str, typer.Option(help="What a run may do to it.")] = Risk.PODS.value,
-    accept_new_host_key: AcceptNew = False,
-    known_hosts: KnownHosts = None,
-    key: Key = None,
-    sudo: Sudo = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    login: Login,
+    as_json: AsJson = False,
 ) -> None:
     """Show the facts of a node: kubelet, runtime, cgroups, kernel, machine, distribution; and say
     which scenarios apply there and why the others do not. Reads only."""
     risk = risk_named(max_risk)
-    addresses = addressed(
-        node, accept_new=accept_new_host_key, known_hosts=known_hosts, key=key, sudo=sudo
-    )
+    addresses = login.addresses()
     with busy("probe") as say:
         say(", ".join(one.name for one in addresses))
         results = each(addresses, lambda address: _probed(address, risk))
@@ -66,33 +84,12 @@ def probe(
         for address, one in zip(addresses, results, strict=True)
     ]
     if as_json:
-        typer.echo(json.dumps(found, indent=2))
+        print_json(found)
     else:
         for one in found:
             _print(one)
     if failed is not None:
         raise failed
-
-
-def addressed(
-    text: str,
-    *,
-    accept_new: bool = False,
-    known_hosts: Path | None = None,
-    key: Path | None = None,
-    sudo: bool = False,
-) -> list[NodeAddress]:
-    """The nodes that are named, with what the command line adds to the inventory."""
-    added: dict[str, Any] = {}
-    if accept_new:
-        added["accept_new"] = True
-    if known_hosts is not None:
-        added["known_hosts"] = known_hosts
-    if key is not None:
-        added["identity"] = (key,)
-    if sudo:
-        added["sudo"] = True
-    return [dataclasses.replace(one, **added) for one in nodes(text)]
 
 
 def risk_named(text: str) -> Risk:
@@ -114,7 +111,7 @@ def _probed(address: NodeAddress, risk: Risk) -> dict[str, Any]:
         "node": address.name,
         "address": address.url,
         "distribution": distribution.name,
-        "facts": told(facts),
+        "facts": facts_by_name(facts),
         "scenarios": {
             "apply": [one for one, reason in reasons.items() if not reason],
             "do not apply": {one: reason for one, reason in reasons.items() if reason},
@@ -124,7 +121,7 @@ def _probed(address: NodeAddress, risk: Risk) -> dict[str, Any]:
     }
 
 
-def told(facts: NodeFacts) -> dict[str, Any]:
+def facts_by_name(facts: NodeFacts) -> dict[str, Any]:
     """Facts as plain values, by the names that people use."""
     kubelet = facts.kubelet
     topology = _topology(facts)

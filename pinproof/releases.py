@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Annotated
 
 import typer
@@ -10,6 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 from conformance.subject import SubjectUsageError
+from pinproof.output import AsJson, print_json
 from reference.behaviours import Area, Behaviour
 from reference.releases import Change, Release, behaviours, changes
 
@@ -17,7 +17,7 @@ from reference.releases import Change, Release, behaviours, changes
 def releases(
     before: Annotated[str, typer.Argument(help="A release: 1.31, or 1.31.5.")] = "",
     after: Annotated[str, typer.Argument(help="A release to compare with it.")] = "",
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: AsJson = False,
     markdown: Annotated[
         bool, typer.Option("--markdown", help="Print the table of docs/releases.md.")
     ] = False,
@@ -29,7 +29,7 @@ def releases(
     except ValueError as error:
         raise SubjectUsageError(str(error)) from error
     if as_json:
-        typer.echo(json.dumps([_facts(one) for one in rows], indent=2))
+        print_json([_facts(one) for one in rows])
     elif markdown:
         typer.echo(_markdown(rows), nl=False)
     else:

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from hil.inspection import gather
 from hil.safety import NodeBusy, NotRestored, forget_node, restore_node
@@ -14,33 +13,33 @@ from hil.safety.agent import restoring
 from hil.shell import NodeError, Shell
 from hil.transport import NodeAddress, connected, each
 from pinproof.busy import busy
-from pinproof.probe import AcceptNew, Key, KnownHosts, Nodes, Sudo, addressed
+from pinproof.output import note
+from pinproof.parameters import with_options
+from pinproof.probe import Login
 from topologies.errors import one_line
 
 
+@with_options
 def restore(
-    node: Nodes,
+    *,
     force: Annotated[
         bool,
-        typer.Option(help="Even if a run holds the node's lease: that run is dead, or is to end."),
+        typer.Option(
+            help="Restore even if another run holds the node's lease. For a run that is dead."
+        ),
     ] = False,
     accept: Annotated[
         bool, typer.Option(help="Accept the node as it is: what cannot be restored stays.")
     ] = False,
     dry_run: Annotated[bool, typer.Option(help="Print what would be run on the node.")] = False,
-    accept_new_host_key: AcceptNew = False,
-    known_hosts: KnownHosts = None,
-    key: Key = None,
-    sudo: Sudo = False,
+    login: Login,
 ) -> None:
     """Undo the changes of a killed run, from the journal on the node, and compare the node.
 
     May be called again and again. Exit status 5 where something differs from how it was before,
     with one line for each difference.
     """
-    addresses = addressed(
-        node, accept_new=accept_new_host_key, known_hosts=known_hosts, key=key, sudo=sudo
-    )
+    addresses = login.addresses()
     if dry_run:
         for address in addresses:
             typer.echo(f"# on {address.name}, as root\n{restoring('', force=force)}")
@@ -52,7 +51,7 @@ def restore(
     for one in results:
         if not isinstance(one, NodeError):
             typer.echo(one)
-    _tell(failed)
+    _print_evidence(failed)
     worst = [one for one in failed if isinstance(one, NotRestored)] or failed
     if worst:
         raise worst[0]
@@ -68,10 +67,10 @@ def _restored(address: NodeAddress, *, force: bool, accept: bool) -> str:
             if not accept:
                 raise
             forget_node(shell)
-            return f"{address.name}: taken as it is: {one_line('; '.join(error.differences))}"
+            return f"{address.name}: accepted as it is: {one_line('; '.join(error.differences))}"
         removed = _swept(address, shell)
-    told = f"{address.name}: {'restored' if undone else 'nothing to restore'}"
-    return f"{told}; removed from its cluster: {', '.join(removed)}" if removed else told
+    outcome = f"{address.name}: {'restored' if undone else 'nothing to restore'}"
+    return f"{outcome}; removed from its cluster: {', '.join(removed)}" if removed else outcome
 
 
 def _swept(address: NodeAddress, shell: Shell) -> list[str]:
@@ -83,10 +82,9 @@ def _swept(address: NodeAddress, shell: Shell) -> list[str]:
     return swept(address, gather(shell))
 
 
-def _tell(failed: Sequence[NodeError]) -> None:
+def _print_evidence(failed: Sequence[NodeError]) -> None:
     """The evidence of several nodes' errors; the caller prints the last line."""
-    console = Console(stderr=True, highlight=False, emoji=False)
     for error in failed:
         lines = error.differences if isinstance(error, NotRestored) else ()
         for line in [*lines, str(error)] if len(failed) > 1 else lines:
-            console.print(one_line(line), markup=False, soft_wrap=True)
+            note(one_line(line))

@@ -6,7 +6,7 @@ import difflib
 import os
 import re
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 from urllib.parse import urlencode
 
 import typer
@@ -16,6 +16,8 @@ import topologies
 from conformance.aliases import renamed
 from conformance.catalogue import catalogue
 from conformance.scenario import Level
+from conformance.session import options
+from conformance.session.options import Option
 from conformance.subject import Subject, SubjectSetupError, SubjectUsageError
 from conformance.verdict import ExitStatus
 from pinproof.completing import machine_names, scenario_ids, subject_names
@@ -23,23 +25,18 @@ from reference import NEWEST, NotModelled
 from reference.releases import Release, newest_known, require_whole_node
 
 
+def _declared(option: Option, **more: Any) -> Any:
+    """An option of the run as the command's parameter has it."""
+    return typer.Option(help=option.help, metavar=option.metavar, **more)
+
+
 def run(
     context: typer.Context,
-    subject: Annotated[
-        str,
-        typer.Option(
-            help="What is judged: reference, miniature:NAME, kubelet:BINARY, kubelet:1.36, "
-            "exec:PROGRAM, node:ssh://root@node7 or node:lab.toml.",
-            autocompletion=subject_names,
-        ),
-    ] = "reference",
+    subject: Annotated[str, _declared(options.SUBJECT, autocompletion=subject_names)] = (
+        options.SUBJECT.default
+    ),
     machine: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="Name, glob, 'all', archive, directory or described spec; repeatable. "
-            "Default: the whole catalogue.",
-            autocompletion=machine_names,
-        ),
+        list[str] | None, _declared(options.MACHINE, autocompletion=machine_names)
     ] = None,
     keyword: Annotated[
         str,
@@ -51,26 +48,11 @@ def run(
             show_default=False,
         ),
     ] = "",
-    release: Annotated[
-        str, typer.Option(help="Judge by this release instead of the subject's own.")
-    ] = "",
-    behaviour: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="NAME=on or NAME=off: the subject has, or lacks, this named behaviour whatever "
-            "its release (pinproof releases lists them); repeatable."
-        ),
-    ] = None,
-    level: Annotated[
-        Level, typer.Option(help="core: only what every conformant node must keep.")
-    ] = Level.EXTENDED,
-    report: Annotated[
-        Path | None,
-        typer.Option(help="Write result.jsonl, junit.xml and report.html to this directory."),
-    ] = None,
-    floor: Annotated[
-        int, typer.Option(min=1, help="Exit status 4 if fewer scenarios pass than this.")
-    ] = 1,
+    release: Annotated[str, _declared(options.RELEASE)] = "",
+    behaviour: Annotated[list[str] | None, _declared(options.BEHAVIOUR)] = None,
+    level: Annotated[Level, _declared(options.LEVEL)] = Level.EXTENDED,
+    report: Annotated[Path | None, _declared(options.REPORT)] = None,
+    floor: Annotated[int, _declared(options.FLOOR, min=1)] = options.FLOOR.default,
     max_risk: Annotated[
         str,
         typer.Option(
@@ -86,9 +68,7 @@ def run(
         bool,
         typer.Option("--dry-run", help="Print the commands for a real node, and send none."),
     ] = False,
-    record: Annotated[
-        Path | None, typer.Option(help="Record what the subject showed, as an oracle.")
-    ] = None,
+    record: Annotated[Path | None, _declared(options.RECORD)] = None,
     verbose: Annotated[
         bool, typer.Option("--verbose", help="Show pytest's own output too.")
     ] = False,
@@ -104,7 +84,7 @@ def run(
     import reports
     from conformance.smoke import smoke
     from pinproof import passing
-    from pinproof.dry import dry_run as told_only
+    from pinproof.dry import dry_run as show_commands
     from pinproof.subjects import opened
 
     subject = _with_options(subject, max_risk, kubeconfig)
@@ -118,13 +98,17 @@ def run(
     chosen = [
         *passing.ALONE,
         *passing.memory(subject),
-        *(f"--pin-subject={subject}", f"--pin-release={release}"),
-        *(f"--pin-behaviour={one}" for one in behaviour or []),
-        *(f"--pin-machine={pattern}" for pattern in machines),
-        *(f"--pin-level={level.value}", "--pin-no-smoke"),
+        *options.arguments(
+            subject=subject,
+            release=release,
+            behaviour=behaviour,
+            machine=machines,
+            level=level.value,
+            no_smoke=True,
+        ),
     ]
     if dry_run:
-        raise typer.Exit(told_only(subject, [*chosen, *more]))
+        raise typer.Exit(show_commands(subject, [*chosen, *more]))
     console = Console(highlight=False)
     with opened(subject) as tried:
         _require_judge(release, behaviour or [], tried)
@@ -132,9 +116,8 @@ def run(
     stream = _stream(report)
     arguments = [
         *chosen,
-        f"--pin-floor={floor}",
-        f"--pin-report={report}" if report else f"--pin-stream={stream}",
-        *([f"--pin-record={record}"] if record else []),
+        *options.arguments(floor=floor, record=record, report=report),
+        *([] if report else options.arguments(stream=stream)),
         *_appearance(verbose, console),
         *passing.workers(subject, cases, config),
         *more,

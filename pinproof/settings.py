@@ -1,6 +1,6 @@
 """The kubelet's settings that ``simulate`` and ``draw`` take: a configuration file, and options.
 
-What belongs here: what a person gives, made into a :class:`reference.steps.KubeletConfig`. What
+What belongs here: the options, and what they make: a :class:`reference.steps.KubeletConfig`. What
 never does: what a kubelet makes of it; it refuses a wrong value in its own words.
 """
 
@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Annotated, Any, Final
+
+import typer
 
 from conformance.discovered import first_core
 from conformance.subject import SubjectUsageError
@@ -20,6 +22,7 @@ from reference.behaviours import Behaviour
 from reference.kubelet.configuration import is_known_gate, reserving
 from reference.releases import has
 from reference.steps import KubeletConfig
+from reports.text import few
 from topologies.errors import one_line
 
 __all__ = ["Given", "Settings", "settings_of"]
@@ -43,21 +46,49 @@ _GATES: Final = "featureGates"
 _MANAGER_GATE: Final = "CPUManager"
 
 
+def _option(metavar: str, text: str) -> Any:
+    return typer.Option(
+        metavar=metavar, help=text, show_default=False, rich_help_panel="Kubelet settings"
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class Given:
-    """What was given on the command line; ``None`` and empty: nothing. ``*_options`` and ``gates``
-    are ``NAME=VALUE`` texts, ``kube_reserved`` and ``system_reserved`` are ``cpu=AMOUNT``."""
+    """What was given on the command line, where each field is an option; ``None``: not given."""
 
-    file: Path | None = None
-    policy: str | None = None
-    policy_options: tuple[str, ...] = ()
-    topology_policy: str | None = None
-    topology_scope: str | None = None
-    topology_options: tuple[str, ...] = ()
-    gates: tuple[str, ...] = ()
-    reserved: str | None = None
-    kube_reserved: str | None = None
-    system_reserved: str | None = None
+    config: Annotated[
+        Path | None,
+        _option("FILE", "A KubeletConfiguration, as a node has it; the options below override it."),
+    ] = None
+    policy: Annotated[str | None, _option("none|static", "cpuManagerPolicy. Default: static.")] = (
+        None
+    )
+    policy_option: Annotated[
+        list[str] | None,
+        _option("NAME=VALUE", "cpuManagerPolicyOptions, as full-pcpus-only=true. May be repeated."),
+    ] = None
+    topology_manager_policy: Annotated[
+        str | None, _option("POLICY", "none, best-effort, restricted or single-numa-node.")
+    ] = None
+    topology_manager_scope: Annotated[
+        str | None, _option("container|pod", "topologyManagerScope.")
+    ] = None
+    topology_manager_policy_option: Annotated[
+        list[str] | None, _option("NAME=VALUE", "topologyManagerPolicyOptions. May be repeated.")
+    ] = None
+    feature_gate: Annotated[
+        list[str] | None, _option("NAME=true|false", "A feature gate. May be repeated.")
+    ] = None
+    reserved: Annotated[
+        str | None,
+        _option(
+            "CPUS",
+            "reservedSystemCPUs, as 0,4. Default: the first physical core, if the configuration "
+            "reserves no CPU.",
+        ),
+    ] = None
+    kube_reserved: Annotated[str | None, _option("cpu=AMOUNT", "kubeReserved.")] = None
+    system_reserved: Annotated[str | None, _option("cpu=AMOUNT", "systemReserved.")] = None
 
     @property
     def nothing(self) -> bool:
@@ -81,25 +112,25 @@ def settings_of(given: Given, topology: CPUTopology, *, release: str) -> Setting
     """
     notes: list[str] = []
     base = KubeletConfig()
-    if given.file is not None:
-        base, notes = _of_file(given.file, release)
+    if given.config is not None:
+        base, notes = _of_file(given.config, release)
     config = replace(
         base,
         policy=base.policy if given.policy is None else given.policy,
-        policy_options={**base.policy_options, **_pairs("--policy-option", given.policy_options)},
-        feature_gates={**base.feature_gates, **_gates(given.gates)},
-        topology_manager_policy=given.topology_policy or base.topology_manager_policy,
-        topology_manager_scope=given.topology_scope or base.topology_manager_scope,
+        policy_options={**base.policy_options, **_pairs("--policy-option", given.policy_option)},
+        feature_gates={**base.feature_gates, **_gates(given.feature_gate)},
+        topology_manager_policy=given.topology_manager_policy or base.topology_manager_policy,
+        topology_manager_scope=given.topology_manager_scope or base.topology_manager_scope,
         topology_manager_policy_options={
             **base.topology_manager_policy_options,
-            **_pairs("--topology-manager-policy-option", given.topology_options),
+            **_pairs("--topology-manager-policy-option", given.topology_manager_policy_option),
         },
         kube_reserved=_cpu("--kube-reserved", given.kube_reserved) or base.kube_reserved,
         system_reserved=_cpu("--system-reserved", given.system_reserved) or base.system_reserved,
     )
     if given.reserved is not None:
         config = replace(config, reserved_system_cpus=_reserved(given.reserved, release))
-    elif given.file is None and config.policy == "static":
+    elif given.config is None and config.policy == "static":
         config = _with_a_reservation(config, topology, release)
     return Settings(config, tuple(notes))
 
@@ -135,9 +166,9 @@ def _reserved(text: str, release: str) -> CPUSet | None:
     return cpus or None
 
 
-def _pairs(option: str, texts: Iterable[str]) -> dict[str, str]:
+def _pairs(option: str, texts: Iterable[str] | None) -> dict[str, str]:
     pairs = {}
-    for text in texts:
+    for text in texts or ():
         name, equals, value = text.partition("=")
         if not name or not equals:
             raise SubjectUsageError(f"{option} {text!r}: it is NAME=VALUE")
@@ -145,7 +176,7 @@ def _pairs(option: str, texts: Iterable[str]) -> dict[str, str]:
     return pairs
 
 
-def _gates(texts: Iterable[str]) -> dict[str, bool]:
+def _gates(texts: Iterable[str] | None) -> dict[str, bool]:
     gates = {}
     for name, value in _pairs("--feature-gate", texts).items():
         if value.lower() not in ("true", "false"):
@@ -178,8 +209,7 @@ def _of_file(path: Path, release: str) -> tuple[KubeletConfig, list[str]]:
         del known[_MANAGER_GATE]  # which says nothing new
     others = sorted(set(gates) - set(known) - {_MANAGER_GATE})
     if others:
-        notes.append(f"feature gates ignored, unknown to the model: {', '.join(others[:5])}"
-                     f"{f' and {len(others) - 5} more' if others[5:] else ''}")  # fmt: skip
+        notes.append(f"feature gates ignored, unknown to the model: {few(others)}")
     if str(shape.get("memoryManagerPolicy") or "None").lower() != "none":
         notes.append("the Memory Manager is not modelled: only CPUs decide the NUMA nodes here")
     try:
@@ -192,7 +222,7 @@ def _configuration(path: Path, where: str) -> Mapping[str, Any]:
     """The one mapping in the file: a KubeletConfiguration, or what a kubelet says of its own."""
     every = documents(path)
     if len(every) != 1 or not isinstance(every[0], dict):
-        raise SubjectUsageError(f"{where}: it holds no {_KIND}, or more than one document")
+        raise SubjectUsageError(f"{where}: it must hold one {_KIND}")
     shape: dict[str, Any] = every[0]
     if set(shape) == {_CONFIGZ} and isinstance(shape[_CONFIGZ], dict):
         return dict(shape[_CONFIGZ])

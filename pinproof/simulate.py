@@ -6,7 +6,6 @@ options that it is asked with (``asking``).
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
@@ -18,12 +17,13 @@ from rich.table import Table
 from rich.text import Text
 
 import topologies
-from conformance.describe import topology_text
-from conformance.discovered import beside_of
 from conformance.subject import SubjectUsageError
 from pinproof import asking
+from pinproof.asking import Question
 from pinproof.completing import machine_names
-from pinproof.draw import write_svg
+from pinproof.output import AsJson, print_json
+from pinproof.parameters import with_options
+from pinproof.picturing import Picture
 from pinproof.settings import Given
 from pinproof.whatif import Answer, Kept, KubeletRefuses, Verdict
 from reference import NEWEST
@@ -31,13 +31,13 @@ from reference.kubelet.reasons import Rule
 from reference.pods.pod_level_resources import as_decoded
 from reference.pods.qos import pod_text
 from reference.steps import Kind, Pod
-from topologies import drawing
-from topologies.boxes import Beside
 from topologies.errors import one_line
 
 
+@with_options
 def simulate(
-    pods: asking.Pods = None,
+    question: Question,
+    given: Given,
     machine: Annotated[
         str,
         typer.Option(
@@ -45,23 +45,11 @@ def simulate(
         ),
     ] = "2s-2n-16c-smt2",
     release: Annotated[str, typer.Option(help="The release to simulate.")] = NEWEST,
-    state: asking.State = None,
-    oldest_first: asking.OldestFirst = False,
-    config: asking.Config = None,
-    policy: asking.Policy = None,
-    policy_option: asking.PolicyOptions = None,
-    topology_manager_policy: asking.TopologyPolicy = None,
-    topology_manager_scope: asking.TopologyScope = None,
-    topology_manager_policy_option: asking.TopologyOptions = None,
-    feature_gate: asking.FeatureGates = None,
-    reserved: asking.Reserved = None,
-    kube_reserved: asking.KubeReserved = None,
-    system_reserved: asking.SystemReserved = None,
     why: Annotated[
-        bool, typer.Option("--why", help="Say the rule behind each reason, and its source.")
+        bool, typer.Option("--why", help="Show the rule behind each reason, and its source.")
     ] = False,
     svg: Annotated[Path | None, typer.Option(help="Write an SVG picture to this file.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Show which CPUs each container would get, and why: as a table and a picture.
 
@@ -70,55 +58,30 @@ def simulate(
     kubectl get pods -A --field-selector spec.nodeName=node7 -o yaml | pinproof simulate --machine
     ./node7.tar.xz --config config.yaml --state cpu_manager_state --pods -
     """
-    if pods is None and state is None:
+    if question.pods is None and question.state is None:
         raise SubjectUsageError("simulate needs --pods, --state or both")
-    given = Given(
-        config,
-        policy,
-        tuple(policy_option or ()),
-        topology_manager_policy,
-        topology_manager_scope,
-        tuple(topology_manager_policy_option or ()),
-        tuple(feature_gate or ()),
-        reserved,
-        kube_reserved,
-        system_reserved,
-    )
     shown = topologies.machine(machine)
     try:
-        found = asking.answered(
-            shown, given, pods, oldest_first=oldest_first, state=state, release=release
-        )
+        found = asking.answered(shown, given, question, release)
     except KubeletRefuses as refusal:
         if as_json:
             facts = {"starts": False, "error": refusal.error, "way out": refusal.way_out}
-            typer.echo(json.dumps({"kubelet": {"release": release, **facts}}, indent=2))
+            print_json({"kubelet": {"release": release, **facts}})
         raise
+    picture = Picture.of(found.machine, found.topology, found.held, found.release)
     if as_json:
-        typer.echo(json.dumps(_facts(found), indent=2))
+        print_json(_facts(found))
     else:
-        _show(found, why)
+        _show(found, picture, why=why)
     if svg is not None:
-        picture = drawing.svg(
-            found.topology.details, found.held, title=title(found), beside=_beside(found)
-        )
-        write_svg(svg, picture)
+        picture.write(svg)
         typer.echo(svg, err=as_json)
-
-
-def title(found: Answer) -> str:
-    """What is written over a picture of the answer."""
-    return f"{found.machine.name}: {topology_text(found.topology, _beside(found))}"
-
-
-def _beside(found: Answer) -> Beside:
-    return beside_of(found.machine, release=found.release)
 
 
 # -- for people --------------------------------------------------------------------------------
 
 
-def _show(found: Answer, why: bool) -> None:
+def _show(found: Answer, picture: Picture, *, why: bool) -> None:
     console = Console(highlight=False)
     head = f"kubelet {found.release} with {found.config}"
     console.print(Text(head), soft_wrap=True)
@@ -129,14 +92,7 @@ def _show(found: Answer, why: bool) -> None:
     console.print(_table(found))
     if why:
         _explain(found, console)
-    picture = drawing.text(
-        found.topology.details,
-        found.held,
-        title=title(found),
-        width=console.width,
-        beside=_beside(found),
-    )
-    console.print(picture)
+    picture.show(console)
 
 
 def _hang_text(found: Answer) -> str:

@@ -37,6 +37,7 @@ from reference.kubelet.reasons import Reason, Rule, reason_for, reason_of_refusa
 from reference.releases import has
 from reference.steps import Apply, Container, Kind, KubeletConfig, Pod, Start, WriteState
 from reference.view import Phase, View
+from reports.text import few
 from topologies import Machine
 from topologies.errors import one_line
 
@@ -58,7 +59,7 @@ class KubeletRefuses(SubjectUsageError):
     where that is to change the settings. ``file`` is the state file that is at fault."""
 
     def __init__(self, error: str, way_out: str = "", *, file: str = "") -> None:
-        where, then = f"{file}: " if file else "", f"; the way out: {way_out}" if way_out else ""
+        where, then = f"{file}: " if file else "", f"; to recover: {way_out}" if way_out else ""
         super().__init__(one_line(f"{where}the kubelet would not start: {error}{then}", 2000))
         self.error = error
         self.way_out = way_out
@@ -249,8 +250,7 @@ def _notes(
                f"{node.outcomes} possible answers")  # fmt: skip
     nameless = [pod.name for pod in known if pod not in pods]
     if nameless:
-        yield (f"known only from the state file, and assumed to run: {', '.join(nameless[:3])}"
-               f"{f' and {len(nameless) - 3} more' if nameless[3:] else ''}")  # fmt: skip
+        yield f"known only from the state file, and assumed to run: {few(nameless, 3)}"
 
 
 # -- pods that the state file knows ------------------------------------------------------------

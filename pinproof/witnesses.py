@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Annotated
 
 import typer
@@ -16,18 +15,19 @@ from conformance.judge import inapplicable
 from conformance.recording import Recording, recorded_releases, shipped
 from conformance.subject import SubjectUsageError
 from conformance.subjects.reference import ReferenceSubject
+from pinproof.output import AsJson, print_json
 from topologies import Machine
 
 
 def witnesses(
     release: Annotated[str, typer.Argument(help="A minor (1.32), to see its machines.")] = "",
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Say for which releases and machines a recording of a real kubelet judges the subject
     reference. Everywhere else the promise in words judges it alone."""
     rows = _of_machines(release) if release else _of_releases()
     if as_json:
-        typer.echo(json.dumps(rows, indent=2))
+        print_json(rows)
         return
     table = Table(box=None, pad_edge=False, header_style="bold")
     for heading in rows[0]:
@@ -70,7 +70,7 @@ def _recording(release: str) -> Recording:
     found = shipped(release)
     if found is None:
         known = ", ".join(recorded_releases())
-        raise SubjectUsageError(f"no recording of a kubelet {release} ships: there are {known}")
+        raise SubjectUsageError(f"there is no recording of a kubelet {release}: there are {known}")
     return found
 
 

@@ -80,7 +80,7 @@ class Behaviour(Enum):
     STRICT_RANGES = Known(
         Area.TEXT, "1.22", None,
         "A CPU list is refused if a range runs backwards or has more than one dash; before, such "
-        "a piece counted for nothing.",
+        "a piece was ignored.",
         _code("v1.22.17", "cm/cpuset/cpuset.go"),
     )  # fmt: skip
     RANGE_TEXT_GREATER = Known(
@@ -699,7 +699,8 @@ class Behaviour(Enum):
         Area.MANAGER, "1.22", "1.22",
         "A pod refused at a start while its containers still run may keep them, with their cpuset, "
         "and its CPUs are given back all the same: no pod worker ends them where the sync loop "
-        "hears of them before it knows the pod, or where somebody asks for the pods in between.",
+        "hears of them before it knows the pod, or where another request for the pods comes in "
+        "between.",
         _code("v1.22.17", "pod_workers.go"),
     )  # fmt: skip
     REJECTION_TEXT_WAS_REJECTED = Known(

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Final
+from operator import itemgetter
+from typing import Final, TypeAlias, TypeVar
 
 from conformance.results import MachineRecord, Result
 from conformance.verdict import Verdict
@@ -28,6 +29,13 @@ EVIDENCE_EACH: Final = 64_000
 OPEN: Final = 12
 #: Pictures of more CPUs than this stand below each other.
 SIDE_BY_SIDE: Final = 64
+
+K = TypeVar("K")
+V = TypeVar("V")
+#: Names by what they have in common.
+Names: TypeAlias = tuple[tuple[str, tuple[str, ...]], ...]
+#: Errors, with how often each was given.
+Errors: TypeAlias = tuple[tuple[str, int], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +77,7 @@ class Row:
     link: str
     cells: tuple[Cell, ...]
     steps: Result | None
-    skips: tuple[tuple[str, tuple[str, ...]], ...]
+    skips: Names
 
     @property
     def verdicts(self) -> list[str]:
@@ -80,12 +88,12 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Errors that a kubelet gave where that was the promise. ``said`` are (errors, with how often
+    """Errors that a kubelet gave where that was the promise. ``errors`` are (errors, with how often
     each was given; machines), those of most machines first."""
 
     scenario: Result
     link: str
-    said: tuple[tuple[tuple[tuple[str, int], ...], tuple[str, ...]], ...]
+    errors: tuple[tuple[Errors, tuple[str, ...]], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,9 +116,9 @@ class Page:
     run: Run
     areas: tuple[tuple[str, tuple[Row, ...]], ...]
     broken: tuple[Story, ...]
-    untold: tuple[Story, ...]
+    unknown: tuple[Story, ...]
     refusals: tuple[Refusal, ...]
-    skips: tuple[tuple[str, int, tuple[tuple[str, tuple[str, ...]], ...]], ...]
+    skips: tuple[tuple[str, int, Names], ...]
     machines: tuple[MachineEntry, ...]
     folded: bool
 
@@ -154,7 +162,7 @@ def page(run: Run) -> Page:
         run=run,
         areas=_areas(run, stories, anchors),
         broken=tuple(story for story in stories if story.verdict is Verdict.FAIL),
-        untold=tuple(story for story in stories if story.verdict is Verdict.UNKNOWN),
+        unknown=tuple(story for story in stories if story.verdict is Verdict.UNKNOWN),
         refusals=_refusals(run),
         skips=_skips(run),
         machines=machines,
@@ -227,84 +235,81 @@ def _many(count: int, what: str) -> str:
     return f"{count} {what}" if count == 1 else f"{count} {what}s"
 
 
+def _grouped(pairs: Iterable[tuple[K, V]]) -> dict[K, list[V]]:
+    groups: dict[K, list[V]] = defaultdict(list)
+    for key, value in pairs:
+        groups[key].append(value)
+    return groups
+
+
+def _named(pairs: Iterable[tuple[str, str]]) -> Names:
+    return tuple((key, tuple(names)) for key, names in _grouped(pairs).items())
+
+
 def _areas(
     run: Run, stories: Iterable[Story], anchors: _Anchors
 ) -> tuple[tuple[str, tuple[Row, ...]], ...]:
-    told = {id(story.result): story.anchor for story in stories}
-    by_scenario: dict[tuple[str, str], list[Result]] = defaultdict(list)
-    for result in run.ordered:
-        by_scenario[result.area, result.scenario].append(result)
-    areas: dict[str, list[Row]] = defaultdict(list)
-    for (area, scenario), results in sorted(by_scenario.items()):
-        anchor = anchors.make("scenario", scenario)
-        areas[area].append(_row(anchor, results, run.machines, told))
-    return tuple((area, tuple(rows)) for area, rows in areas.items())
+    links = {id(story.result): story.anchor for story in stories}
+    by_scenario = _grouped(((result.area, result.scenario), result) for result in run.ordered)
+    rows = _grouped(
+        (area, _row(anchors.make("scenario", scenario), results, run.machines, links))
+        for (area, scenario), results in sorted(by_scenario.items(), key=itemgetter(0))
+    )
+    return tuple((area, tuple(found)) for area, found in rows.items())
 
 
-def _row(anchor: str, results: list[Result], machines: Iterable[str], told: dict[int, str]) -> Row:
+def _row(anchor: str, results: list[Result], machines: Iterable[str], links: dict[int, str]) -> Row:
     return Row(
         anchor=anchor,
         scenario=results[0],
         link=web_link(results[0].source_url),
-        cells=tuple(_cell(anchor, machine, results, told) for machine in machines),
+        cells=tuple(_cell(anchor, machine, results, links) for machine in machines),
         steps=next((result for result in reversed(results) if result.steps), None),
-        skips=_by_machine(results, lambda result: line(result.reason)),
+        skips=_named((_reason(one), one.machine.name) for one in _skipped(results)),
     )
 
 
-def _cell(anchor: str, machine: str, results: list[Result], told: dict[int, str]) -> Cell:
+def _cell(anchor: str, machine: str, results: list[Result], links: dict[int, str]) -> Cell:
     here = [result for result in results if result.machine.name == machine]
     if not here:
         return Cell(machine, None)
     gravest = here[0]  # results come by gravity
-    href = told.get(id(gravest), anchor)
+    href = links.get(id(gravest), anchor)
     return Cell(machine, verdict_of(gravest), f"#{href}", gravest.seconds, len(here))
 
 
-def _by_machine(
-    results: Iterable[Result], reason: Callable[[Result], str]
-) -> tuple[tuple[str, tuple[str, ...]], ...]:
-    found: dict[str, list[str]] = defaultdict(list)
-    for result in results:
-        if verdict_of(result) is Verdict.SKIP:
-            found[reason(result) or "no reason given"].append(result.machine.name)
-    return tuple((why, tuple(names)) for why, names in found.items())
+def _skipped(results: Iterable[Result]) -> Iterable[Result]:
+    return (result for result in results if verdict_of(result) is Verdict.SKIP)
 
 
-def _skips(run: Run) -> tuple[tuple[str, int, tuple[tuple[str, tuple[str, ...]], ...]], ...]:
-    reasons: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
-    for result in run.ordered:
-        if verdict_of(result) is Verdict.SKIP:
-            reason = line(result.reason) or "no reason given"
-            reasons[reason][result.scenario].append(result.machine.name)
+def _reason(result: Result) -> str:
+    return line(result.reason) or "no reason given"
+
+
+def _skips(run: Run) -> tuple[tuple[str, int, Names], ...]:
+    reasons = _grouped((_reason(result), result) for result in _skipped(run.ordered))
     grouped = [
-        (
-            reason,
-            sum(map(len, scenarios.values())),
-            tuple((scenario, tuple(names)) for scenario, names in scenarios.items()),
-        )
-        for reason, scenarios in reasons.items()
+        (reason, len(results), _named((one.scenario, one.machine.name) for one in results))
+        for reason, results in reasons.items()
     ]
     return tuple(sorted(grouped, key=lambda group: -group[1]))
 
 
 def _refusals(run: Run) -> tuple[Refusal, ...]:
-    scenarios: dict[str, list[Result]] = defaultdict(list)
-    for result in run.ordered:
-        if verdict_of(result) is Verdict.PASS and result.kubelet_errors:
-            scenarios[result.scenario].append(result)
+    scenarios = _grouped(
+        (result.scenario, result)
+        for result in run.ordered
+        if verdict_of(result) is Verdict.PASS and result.kubelet_errors
+    )
     return tuple(
-        Refusal(results[0], web_link(results[0].source_url), _said(results))
+        Refusal(results[0], web_link(results[0].source_url), _errors(results))
         for results in scenarios.values()
     )
 
 
-def _said(
-    results: Iterable[Result],
-) -> tuple[tuple[tuple[tuple[str, int], ...], tuple[str, ...]], ...]:
-    groups: dict[tuple[tuple[str, int], ...], list[str]] = defaultdict(list)
-    for result in results:
-        errors = tuple(Counter(result.kubelet_errors).items())
-        groups[errors].append(result.machine.name)
-    said = ((errors, tuple(machines)) for errors, machines in groups.items())
-    return tuple(sorted(said, key=lambda group: -len(group[1])))
+def _errors(results: Iterable[Result]) -> tuple[tuple[Errors, tuple[str, ...]], ...]:
+    groups = _grouped(
+        (tuple(Counter(result.kubelet_errors).items()), result.machine.name) for result in results
+    )
+    found = ((errors, tuple(machines)) for errors, machines in groups.items())
+    return tuple(sorted(found, key=lambda group: -len(group[1])))

@@ -15,7 +15,7 @@ from typing import Final
 from conformance import results
 from conformance.results import Footer, Header, Result, ResultsError
 from conformance.verdict import ExitStatus, Verdict, exit_status, tally
-from reports.text import line
+from reports.text import few, line
 
 #: What calls for attention first.
 GRAVITY: Final = (Verdict.FAIL, Verdict.UNKNOWN, Verdict.PASS, Verdict.SKIP)
@@ -82,7 +82,7 @@ class Run:
             return f"its footer counts {_listed(claimed)}, its results are {_listed(counted)}"
         status = self.footer.exit_status
         if status not in set(ExitStatus):
-            return f"its footer has the exit status {status}, which means nothing"
+            return f"its footer has the unknown exit status {status}"
         if status == ExitStatus.CONFORMANT != exit_status(self.counts, idle=self.idle):
             return f"its footer claims conformance, its results are {_listed(counted)}"
         return ""
@@ -123,7 +123,7 @@ class Run:
             if self.counts[verdict]:
                 parts.append(f"{self.counts[verdict]} {words}")
         if self.idle:
-            parts.append(f"no scenario applied on {_some(self.idle)}")
+            parts.append(f"no scenario applied on {few(self.idle)}")
         return f"{_IN_WORDS[self.status]}: {', '.join(parts)}."
 
 
@@ -140,11 +140,6 @@ _IN_WORDS: Final = {
     ExitStatus.TOO_FEW: "Too few scenarios ran for a verdict",
     ExitStatus.NOT_RESTORED: "A node was not left as it was found (see `pinproof restore`)",
 }
-
-
-def _some(names: tuple[str, ...], most: int = 5) -> str:
-    more = f" and {len(names) - most} more" if len(names) > most else ""
-    return f"{', '.join(names[:most])}{more}"
 
 
 def _listed(counts: Mapping[str, int]) -> str:

@@ -7,6 +7,7 @@ Text of the stream is put into :class:`rich.text.Text` only, never into markup, 
 from __future__ import annotations
 
 import re
+import textwrap
 from collections.abc import Iterator
 from typing import Final
 
@@ -19,7 +20,7 @@ from conformance.results import Result
 from conformance.verdict import ExitStatus, Verdict, tally
 from reports.holdings import Owners, Pictures, pictures
 from reports.run import Run, verdict_of
-from reports.text import clean, line, when
+from reports.text import clean, few, line, when
 from topologies import drawing
 
 _STYLES: Final = {
@@ -34,7 +35,6 @@ _WIDE: Final = 120
 _NAMED: Final = 3
 _LABEL: Final = re.compile(r"\s*(?:\d+\. |\w+ {2,}|\w+ \w+ {2,})?")
 _URL: Final = re.compile(r"https?://\S+$")
-_WORD: Final = re.compile(r"\s*[^\s,]*,|\s*\S+|\s+$")
 
 
 def summary(run: Run, console: Console) -> None:
@@ -84,8 +84,8 @@ def _witnesses(run: Run, console: Console) -> None:
     """What judged the run, where that is not the model alone."""
     if all(name.startswith("the model of ") for name in run.witnesses):
         return
-    told = "; ".join(f"{name} ({count})" for name, count in run.witnesses.items())
-    console.print(Text(wrapped(f"\nJudged by {told}", console.width), "dim"))
+    judges = "; ".join(f"{name} ({count})" for name, count in run.witnesses.items())
+    console.print(Text(wrapped(f"\nJudged by {judges}", console.width), "dim"))
 
 
 def _count(verdict: Verdict, count: int) -> Text:
@@ -100,7 +100,7 @@ def _story(result: Result, console: Console) -> None:
     console.print(Text(heading, _STYLES[verdict]))
     console.print()
     story = clean(result.explanation).strip("\n") or _bare(result)
-    _told(story, line(result.replay), console)
+    _print_text(story, line(result.replay), console)
     if drawn := pictures(result):
         for picture in _pictures(drawn, console.width):
             console.print()
@@ -118,15 +118,15 @@ def _bare(result: Result) -> str:
     return "\n".join(filter(None, map(line, words)))
 
 
-def _told(story: str, replay: str, console: Console) -> None:
+def _print_text(story: str, replay: str, console: Console) -> None:
     if replay and replay not in story:
         story = f"{story}\n\nreplay\n  {replay}"
-    for told in story.split("\n"):
-        if (replay and replay in told) or _URL.search(told):
+    for text in story.split("\n"):
+        if (replay and replay in text) or _URL.search(text):
             # Never wrapped: a command or a link that was broken in two cannot be copied.
-            console.print(Text(told), soft_wrap=True)
+            console.print(Text(text), soft_wrap=True)
         else:
-            console.print(Text(wrapped(told.expandtabs(4), console.width)))
+            console.print(Text(wrapped(text.expandtabs(4), console.width)))
 
 
 def wrapped(text: str, width: int) -> str:
@@ -134,20 +134,13 @@ def wrapped(text: str, width: int) -> str:
     follow stand under the text they continue, past its label."""
     label = _LABEL.match(text)
     indent = " " * min(label.end() if label else 0, width // 2)
-    lines, room = [""], width
-    for word in _WORD.findall(text):
-        if lines[-1].strip() and len(lines[-1]) + len(word.rstrip()) > width:
-            lines.append(indent)
-            room = width - len(indent)
-            word = word.lstrip()
-        while len(word.rstrip()) > room:  # one that no line holds
-            cut = max(width - len(lines[-1]), 0)
-            lines[-1] += word[:cut]
-            word = word[cut:]
-            lines.append(indent)
-            room = width - len(indent)
-        lines[-1] += word
-    return "\n".join(part.rstrip() for part in lines)
+    return _Wrapper(width, subsequent_indent=indent, break_on_hyphens=False).fill(text).rstrip()
+
+
+class _Wrapper(textwrap.TextWrapper):
+    """Breaks lines after commas too: a list of CPUs has no blanks."""
+
+    wordsep_simple_re = re.compile(r"([^\s,]*,|\s+)")
 
 
 def _pictures(drawn: Pictures, width: int) -> Iterator[RenderableType]:
@@ -177,10 +170,8 @@ def _skipped(run: Run, console: Console) -> None:
     console.print(Text("Skipped", "bold"))
     for reason, scenarios in sorted(reasons.items(), key=lambda item: -len(item[1])):
         names = list(dict.fromkeys(scenarios))
-        more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
         console.print(Text(wrapped(f"{len(scenarios):5} x {reason}", console.width)))
-        text = wrapped(f"        {', '.join(names[:_NAMED])}{more}", console.width)
-        console.print(Text(text, "dim"))
+        console.print(Text(wrapped(f"        {few(names, _NAMED)}", console.width), "dim"))
 
 
 def _verdict(run: Run, console: Console) -> None:

@@ -8,7 +8,7 @@ format may carry (terminal commands, characters XML forbids, marks that reorder 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from datetime import UTC, datetime
 from typing import Final
 
@@ -50,6 +50,12 @@ def tail(text: str, limit: int) -> str:
     if len(text) <= limit:
         return text
     return f"[{len(text) - limit} characters before this: see result.jsonl …]\n{text[-limit:]}"
+
+
+def few(names: Sequence[str], most: int = 5) -> str:
+    """The first names, and how many more there are."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return f"{', '.join(names[:most])}{more}"
 
 
 def web_link(url: str) -> str:

@@ -220,9 +220,9 @@ def test_every_section_of_the_facts_is_in_their_index() -> None:
 
 
 def test_every_dependency_has_its_reason() -> None:
-    """In the table of docs/architecture.md."""
+    """In the table of docs/decisions.md."""
     project = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
-    table = (ROOT / "docs/architecture.md").read_text(encoding="utf-8").partition("## Libraries")[2]
+    table = (ROOT / "docs/decisions.md").read_text(encoding="utf-8").partition("## Libraries")[2]
     body = project.partition("\ndependencies = [")[2].partition("]")[0]
     names = re.findall(r'"([a-z0-9-]+)>=', body)
     assert names

@@ -28,7 +28,7 @@ PHRASES: Final[dict[str, str]] = {
     r"\bgoes before (?:any|every) file\b": "overrides every configuration file",
     r"\b[Ww]ho has no\b": "Without …,",
     r"\bflavours?\b": "distribution, or architecture",
-    r"\b(?:[Nn]obody|[Ww]hoever)\b": "name the actor: no user, no test, no container, …",
+    r"\b(?:[Nn]obody|[Ss]omebody|[Ww]hoever)\b": "name the actor: no user, no container, …",
     r"\b(?:[Ww]e|[Oo]urs?)\b|(?<![\d}/] )\bus\b(?!\))": "name the actor: pinproof, the runner, …",
     r"\bis none of\b": "it is one of …",
     r"(?<![Tt]here )\b(?:is|are) no (?!longer\b|such\b)\w": "is not a …",
@@ -42,6 +42,19 @@ PHRASES: Final[dict[str, str]] = {
     r"\bstrangers?\b": "others, unknown containers, …",
     r"\bgoes by\b": "uses",
     r"\bin so many words\b": "say what is meant",
+    r"\bthe ways? out\b|\bsteps out\b": "how to recover",
+    r"\bcount(?:s|ed)? for nothing\b": "is ignored",
+    r"\bcan be told\b|\bcould not be told\b": "there is no verdict",
+    r"\b(?:is|are|be) set right\b": "is repaired",
+    r"\btaken as it is\b": "accepted as it is",
+    r"\bwhich means nothing\b": "which is not one of …",
+    r"\bworth having\b": "what it is for",
+    r"\btoo much of it\b": "more than …",
+    r"\banew\b": "again",
+    r"\bgone for good\b": "permanently …",
+    r"\bits twins\b": "others of its kind",
+    r"\bdifferent questions\b": "exclude one another",
+    r"(?:^|: )no (?:list|mapping|KubeletConfiguration)\b": "not a …",
 }
 
 #: Of classes, functions, arguments and variables of the packages: a whole name each.

@@ -27,9 +27,9 @@ def too_large_is_rejected(node: LockstepNode) -> None:
     free = len(node.free)
     status = node.apply(guaranteed("a", free + 1))
     node.promise_equal("The pod is rejected", "phase of pod a", Phase.REJECTED, status.phase)
-    node.promise_equal("with a reason", "reason", "UnexpectedAdmissionError", status.reason)
+    node.promise_equal("The reason is named", "reason", "UnexpectedAdmissionError", status.reason)
     node.promise_equal(
-        "and a message with both numbers",
+        "The message has both numbers",
         "message",
         "Pod was rejected: Allocate failed due to not enough cpus available to satisfy request: "
         f"requested={free + 1}, available={free}, which is unexpected",
@@ -47,7 +47,7 @@ def too_large_is_rejected(node: LockstepNode) -> None:
     since="1.9",
     capabilities=[Capability.REJECTIONS],
 )
-def the_last_cpu_is_given(node: LockstepNode) -> None:
+def all_free_cpus_are_assigned(node: LockstepNode) -> None:
     """The first pod is left alone by the second's rejection."""
     node.boot()
     status = node.apply(guaranteed("a", len(node.free)))

@@ -27,8 +27,8 @@ _NO_RESERVATION = "[cpumanager] unable to determine reserved CPU resources for s
     capabilities=[Capability.START_ERROR],
 )
 def zero_reservation_is_refused(node: LockstepNode) -> None:
-    """Or the shared pool could become empty. The kubelet drops an amount of zero before the policy
-    sees it, so its text is the one for an amount that was never given."""
+    """Without a reservation the shared pool could become empty. The kubelet drops an amount of zero
+    before the policy sees it, so its error is the one for a missing amount."""
     node.boot(KubeletConfig(system_reserved="0"))
     node.promise_refusal(_NO_RESERVATION)
 

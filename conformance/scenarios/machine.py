@@ -38,7 +38,7 @@ def _promise_recovery(node: LockstepNode, count: int) -> None:
     node.promise_running("With the state file removed, the kubelet starts")
     taken = node.taken("a")
     node.promise_equal("The pod has its CPUs again", "CPUs of a/c", count, len(taken))
-    node.promise_cpus("and runs on them", "cpuset a/c", taken, node.cpuset("a"))
+    node.promise_cpus("It runs on these", "cpuset a/c", taken, node.cpuset("a"))
     node.promise_cpus(
         "Every CPU of the new machine is in the state",
         "exclusive CPUs and shared pool",
@@ -61,8 +61,8 @@ def _last_core(node: LockstepNode) -> CPUSet:
     machine="1s-1n-4c-smt1",
 )
 def cpu_upgrade_incident(node: LockstepNode) -> None:
-    """The incident that this project began with, and the two steps out of it: remove the state
-    file, start the kubelet again."""
+    """The incident that this project began with, and how to recover: remove the state file, start
+    the kubelet again."""
     node.boot()
     status = node.apply(guaranteed("a", 2))
     node.promise_equal("The pod runs", "phase of pod a", Phase.RUNNING, status.phase)

@@ -91,7 +91,9 @@ def tasks_run_where_they_are_pinned(node: LockstepNode) -> None:
         ),
     )
     node.promise_cpus("Others run elsewhere", "affinity shared/c", node.cpus - held, other.allowed)
-    node.promise_cpus("and did", "CPUs that shared/c ran on", other.ran_on - held, other.ran_on)
+    node.promise_cpus(
+        "They ran elsewhere", "CPUs that shared/c ran on", other.ran_on - held, other.ran_on
+    )
 
 
 @scenario(
@@ -103,12 +105,12 @@ def tasks_run_where_they_are_pinned(node: LockstepNode) -> None:
     capabilities=_SEES,
 )
 def exclusive_cpus_have_no_quota(node: LockstepNode) -> None:
-    """A quota throttles a container that uses all of its CPUs, for nothing."""
+    """A quota would throttle a container that uses all of its CPUs."""
     node.boot()
     node.apply(guaranteed("a", 1))
     node.apply(burstable("b", request="100m", limit="500m"))
     node.promise_equal("It has no quota", "CFS quota a/c", None, node.enforced("a").quota)
-    node.promise_equal("The other has", "CFS quota b/c", 50_000, node.enforced("b").quota)
+    node.promise_equal("The other has one", "CFS quota b/c", 50_000, node.enforced("b").quota)
 
 
 @scenario(
@@ -124,12 +126,12 @@ def exclusive_cpus_keep_their_quota(node: LockstepNode) -> None:
     """The documentation said otherwise for years."""
     node.boot()
     node.apply(guaranteed("a", 2))
-    node.promise_equal("It has one", "CFS quota a/c", 200_000, node.enforced("a").quota)
+    node.promise_equal("It has a quota", "CFS quota a/c", 200_000, node.enforced("a").quota)
 
 
 @scenario(
     "node/quota-changed-by-hand-stays",
-    "A CFS quota set by hand on a container stays: no reconcile round takes it away",
+    "No reconcile round removes a CFS quota that was set by hand on a container",
     RECONCILE,
     level=Level.EXTENDED,
     needs=Needs(free=2),
@@ -143,7 +145,7 @@ def quota_changed_by_hand_stays(node: LockstepNode) -> None:
     held = node.taken("a")
     node.tamper_quota("a", "c", 20_000)
     node.await_reconcile()
-    node.promise_equal("It is still there", "CFS quota a/c", 20_000, node.enforced("a").quota)
+    node.promise_equal("The quota stays", "CFS quota a/c", 20_000, node.enforced("a").quota)
     _promise_kept(node, "a", held)
 
 
@@ -155,7 +157,7 @@ def quota_changed_by_hand_stays(node: LockstepNode) -> None:
     capabilities=[*_SEES, Capability.CONTAINERS],
 )
 def killed_container_keeps_its_cpus(node: LockstepNode) -> None:
-    """The state is kept by pod and container name, so the new container is the old one."""
+    """The state is kept by pod and container name, so it holds for the new container too."""
     node.boot()
     node.apply(guaranteed("a", 2))
     node.apply(best_effort("shared"))
@@ -186,7 +188,7 @@ def forced_deletion_leaks_nothing(node: LockstepNode) -> None:
     node.delete("a", force=True)
     node.pass_admission()
     node.promise_cpus("The pool is whole", "shared pool", whole, node.view.shared_pool)
-    node.promise_cpus("Who shares has it", "cpuset shared/c", whole, node.cpuset("shared"))
+    node.promise_cpus("Shared containers have it", "cpuset shared/c", whole, node.cpuset("shared"))
 
 
 @scenario(
@@ -197,7 +199,7 @@ def forced_deletion_leaks_nothing(node: LockstepNode) -> None:
     capabilities=[*_SEES, Capability.RUNTIME],
 )
 def runtime_restart_keeps_cpus(node: LockstepNode) -> None:
-    """Containers go on running, and pods that come afterwards get their CPUs as ever."""
+    """Containers keep running, and later pods get their CPUs as before."""
     node.boot()
     node.apply(guaranteed("a", 1))
     held = node.taken("a")
@@ -210,14 +212,14 @@ def runtime_restart_keeps_cpus(node: LockstepNode) -> None:
 
 @scenario(
     "node/daemon-reload-keeps-cpusets",
-    "Pinned and shared containers stay where they are when systemd reads its units again",
+    "Pinned and shared containers keep their cpusets when systemd reads its units again",
     DAEMON_RELOAD,
     needs=Needs(free=2),
     capabilities=[*_SEES, Capability.SERVICES],
 )
-def daemon_reload_moves_nobody(node: LockstepNode) -> None:
-    """Systemd writes the cpusets of its units again; what it writes is what the runtime told it
-    last, also for shared containers whose cpuset has changed since they started."""
+def daemon_reload_keeps_cpusets(node: LockstepNode) -> None:
+    """Systemd writes the cpusets of its units again: those that the runtime set last, also for
+    shared containers whose cpuset has changed since they started."""
     node.boot()
     node.apply(best_effort("shared"))
     node.apply(guaranteed("a", 2))
@@ -225,7 +227,7 @@ def daemon_reload_moves_nobody(node: LockstepNode) -> None:
     node.daemon_reload()
     _promise_kept(node, "a", held)
     node.promise_cpus(
-        "Who shares stays off",
+        "Shared containers stay off",
         "affinity shared/c",
         node.cpus - held,
         node.enforced("shared").allowed,
@@ -234,25 +236,25 @@ def daemon_reload_moves_nobody(node: LockstepNode) -> None:
 
 @scenario(
     "node/restart-repairs-a-cpuset-changed-by-hand",
-    "A cpuset written into the cgroup by hand is set right by the kubelet's next start",
+    "The kubelet's next start repairs a cpuset that was written into the cgroup by hand",
     RECONCILE,
     since="1.22",
     level=Level.EXTENDED,
     needs=Needs(free=2),
     capabilities=[*_SEES, Capability.TAMPER, Capability.SERVICES, Capability.RESTART],
 )
-def restart_repairs_what_a_hand_changed(node: LockstepNode) -> None:
-    """Until then the kernel runs the container where the hand put it. daemon-reload may set it
-    right before: systemd writes again what the runtime told it."""
+def restart_repairs_a_cpuset_changed_by_hand(node: LockstepNode) -> None:
+    """Until then the container runs on the CPUs that were written by hand. A daemon-reload may
+    repair it earlier, since systemd writes the cpuset that the runtime set last."""
     node.boot()
     node.apply(guaranteed("a", 1))
     held = node.taken("a")
     node.tamper("a", "c", node.cpus)
-    node.promise_cpus("The hand wins", "affinity a/c", node.cpus, node.enforced("a").allowed)
+    node.promise_cpus("The tasks follow it", "affinity a/c", node.cpus, node.enforced("a").allowed)
     node.daemon_reload()
     node.promise(
         node.cpuset("a") in (held, node.cpus),
-        "A daemon-reload sets it right, or leaves it",
+        "A daemon-reload repairs the cpuset or leaves it",
         Difference(
             what="cpuset a/c", expected=f"{held} or {node.cpus}", seen=str(node.cpuset("a"))
         ),
@@ -264,7 +266,7 @@ def restart_repairs_what_a_hand_changed(node: LockstepNode) -> None:
 
 @scenario(
     "node/policy-change-crash-loops",
-    "From policy none to static on an old state file, the kubelet crash-loops until it is removed",
+    "Changed from policy none to static, the kubelet crash-loops until its state file is removed",
     CHANGING_POLICY,
     capabilities=[
         Capability.RESTART,
@@ -275,7 +277,7 @@ def restart_repairs_what_a_hand_changed(node: LockstepNode) -> None:
     ],
 )
 def policy_change_crash_loops(node: LockstepNode) -> None:
-    """The service manager starts it again and again, and each says why."""
+    """The service manager starts the kubelet again and again, and each start logs the reason."""
     static = node.default_config()
     node.boot(KubeletConfig(policy="none", reserved_system_cpus=static.reserved_system_cpus))
     node.stop()
@@ -297,13 +299,13 @@ def _spare(node: LockstepNode) -> CPUSet:
 
 @scenario(
     "node/start-with-a-cpu-offline-is-refused",
-    "With a CPU offline the kubelet does not start; it does, and nothing is lost, once it is back",
+    "With a CPU offline the kubelet does not start; with the CPU back it starts and loses nothing",
     CPUS_CHANGED,
     needs=Needs(free=3),
     capabilities=[*_SEES, Capability.HOTPLUG, Capability.RESTART, Capability.START_ERROR],
 )
 def start_with_a_cpu_offline_is_refused(node: LockstepNode) -> None:
-    """The state file still has the CPU, the machine has not."""
+    """The state file names the CPU, and the machine lacks it."""
     node.boot()
     node.apply(guaranteed("a", 1))
     held, whole = node.taken("a"), node.cpus
@@ -320,7 +322,7 @@ def start_with_a_cpu_offline_is_refused(node: LockstepNode) -> None:
 
 @scenario(
     "node/offline-cpu-and-recovery",
-    "With a CPU gone for good, the kubelet starts once its state file is removed",
+    "With a CPU permanently offline the kubelet starts once its state file is removed",
     CPUS_CHANGED,
     level=Level.EXTENDED,
     needs=Needs(free=3, cores=3),
@@ -332,7 +334,7 @@ def start_with_a_cpu_offline_is_refused(node: LockstepNode) -> None:
         Capability.START_ERROR,
     ],
 )
-def offline_cpu_and_the_two_steps_out(node: LockstepNode) -> None:
+def offline_cpu_and_recovery(node: LockstepNode) -> None:
     """Remove the file, start the kubelet: the pod is pinned again, on CPUs that are there. The
     whole last physical core goes, so that the others stay of one size."""
     node.boot()
@@ -357,21 +359,21 @@ def offline_cpu_and_the_two_steps_out(node: LockstepNode) -> None:
 
 @scenario(
     "node/offline-cpu-comes-back-to-its-container",
-    "A container runs on fewer CPUs while one of its own is offline, and gets it back",
+    "A container runs on fewer CPUs while one of them is offline, and gets it back afterwards",
     CPUSET_V2,
     level=Level.EXTENDED,
     needs=Needs(free=2),
     capabilities=[*_SEES, Capability.HOTPLUG],
 )
-def offline_cpu_comes_back(node: LockstepNode) -> None:
-    """The kubelet notices nothing; the kernel keeps what was asked for, and makes of it what is
-    online."""
+def offline_cpu_comes_back_to_its_container(node: LockstepNode) -> None:
+    """The kubelet does not notice. The kernel keeps the configured cpuset, and its effective part
+    is what is online."""
     node.boot()
     node.apply(guaranteed("a", 2))
     held = node.taken("a")
     gone = CPUSet([max(held)])
     node.offline(gone)
-    node.promise_cpus("The file is as it was", "cpuset a/c", held, node.cpuset("a"))
+    node.promise_cpus("The cpuset stays", "cpuset a/c", held, node.cpuset("a"))
     node.promise_cpus(
         "The kernel has what is left", "affinity a/c", held - gone, node.enforced("a").allowed
     )
@@ -381,22 +383,22 @@ def offline_cpu_comes_back(node: LockstepNode) -> None:
 
 @scenario(
     "node/all-cpus-offline-lose-exclusivity",
-    "A container whose CPUs are all offline runs on its parent's, and its state file is unchanged",
+    "A container whose CPUs are all offline runs on its parent's; the state file is unchanged",
     HOTPLUG,
     level=Level.EXTENDED,
     needs=Needs(free=2),
     capabilities=[*_SEES, Capability.HOTPLUG],
 )
-def exclusivity_is_lost_in_silence(node: LockstepNode) -> None:
-    """State file and cpuset.cpus look right all the while. Only the effective cpuset and the tasks
-    themselves tell; once the CPUs are back, the container is pinned again."""
+def all_cpus_offline_lose_exclusivity(node: LockstepNode) -> None:
+    """State file and cpuset.cpus stay as they were. Only the effective cpuset and the affinity of
+    the tasks show the change. Once the CPUs are back, the container is pinned again."""
     node.boot()
     node.apply(guaranteed("a", 1))
     held = node.taken("a")
     node.offline(held)
     kernel = node.enforced("a")
-    node.promise_cpus("The state file says nothing", "exclusive CPUs a/c", held, node.taken("a"))
-    node.promise_cpus("The cpuset says nothing", "cpuset a/c", held, node.cpuset("a"))
+    node.promise_cpus("The state file stays", "exclusive CPUs a/c", held, node.taken("a"))
+    node.promise_cpus("The cpuset stays", "cpuset a/c", held, node.cpuset("a"))
     node.promise_cpus(
         "The container runs on its parent's CPUs",
         "effective cpuset a/c",
@@ -421,9 +423,9 @@ def exclusivity_is_lost_in_silence(node: LockstepNode) -> None:
         Capability.START_ERROR,
     ],
 )
-def cpu_upgrade_and_the_two_steps_out(node: LockstepNode) -> None:
+def cpu_upgrade_and_recovery(node: LockstepNode) -> None:
     """The incident that this project began with, on a machine that really has other CPUs after its
-    boot, and the two steps out of it."""
+    boot, and how to recover."""
     larger = node.larger()
     node.boot()
     status = node.apply(guaranteed("a", 2))
@@ -454,10 +456,10 @@ def cpu_upgrade_and_the_two_steps_out(node: LockstepNode) -> None:
     needs=Needs(free=3),
     capabilities=[Capability.CPUSETS, Capability.POD_RESOURCES],
 )
-def pod_resources_tell_the_same(node: LockstepNode) -> None:
-    """Monitoring, and whoever places devices beside CPUs, goes by what the kubelet tells there. It
-    is the same as in the state file and in the cgroup. A container that shares is there without
-    CPUs; of a pod that is deleted nothing is left."""
+def pod_resources_report_exclusive_cpus(node: LockstepNode) -> None:
+    """Monitoring and the placement of devices rely on these answers. They equal the state file and
+    the cgroup. A container in the shared pool is listed without CPUs, and a deleted pod is not
+    listed."""
     node.boot()
     node.ask_pod_resources()  # where it cannot be read, nothing else need be done
     node.apply(best_effort("shared"))
@@ -491,8 +493,8 @@ def pod_resources_tell_the_same(node: LockstepNode) -> None:
     needs=Needs(free=2),
     capabilities=[Capability.CPUSETS, Capability.POD_RESOURCES],
 )
-def pod_resources_tell_of_the_pool(node: LockstepNode) -> None:
-    """Whoever read it could not tell an exclusive CPU from a shared one."""
+def pod_resources_report_the_shared_pool(node: LockstepNode) -> None:
+    """A reader could not distinguish exclusive CPUs from shared ones."""
     node.boot()
     node.ask_pod_resources()
     node.apply(best_effort("shared"))

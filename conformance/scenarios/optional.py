@@ -38,7 +38,7 @@ def with_options(
 def promise_whole_cores(node: LockstepNode, cpus: CPUSet) -> None:
     """Promise that a container's CPUs are whole physical cores."""
     node.promise_cpus(
-        "No core is shared with anybody else",
+        "No core is shared with another",
         "CPUs of the cores touched",
         node.topology.with_siblings(cpus),
         cpus,

@@ -37,10 +37,10 @@ _SHARED_BY_TWO: Final = Needs(numa_nodes=2, numa_cores=3, even=True)
 def _promise_smt_error(node: LockstepNode, pod: str, text: str) -> None:
     status = node.view.pods[pod]
     node.promise_equal("The pod is rejected", f"phase of pod {pod}", Phase.REJECTED, status.phase)
-    node.promise_equal("with a reason of its own", "reason", "SMTAlignmentError", status.reason)
+    node.promise_equal("The reason is named", "reason", "SMTAlignmentError", status.reason)
     node.promise(
         text in status.message,
-        "and a message with the numbers",
+        "The message has the numbers",
         Difference(what="message", expected=f"… {text}", seen=status.message),
     )
     node.promise_cpus("It holds no CPU", f"exclusive CPUs {pod}/c", CPUSet(), node.taken(pod))
@@ -81,8 +81,8 @@ def _promise_even(node: LockstepNode, cpus: CPUSet) -> None:
     needs=Needs(smt=2, even=True),
     capabilities=[Capability.REJECTIONS],
 )
-def full_pcpus_odd_is_rejected(node: LockstepNode) -> None:
-    """One thread alone would leave its sibling to a noisy neighbour."""
+def full_pcpus_partial_core_is_rejected(node: LockstepNode) -> None:
+    """One thread alone would leave its sibling to another container."""
     per_core = node.topology.cpus_per_core
     node.boot(with_options(node, "full-pcpus-only", gates=NO_GATES))
     node.apply(guaranteed("a", 1))
@@ -123,7 +123,7 @@ def full_pcpus_gives_whole_cores(node: LockstepNode) -> None:
     capabilities=[Capability.REJECTIONS],
 )
 def full_pcpus_splits_no_core(node: LockstepNode) -> None:
-    """One thread of each of two cores is reserved: their siblings count for nothing."""
+    """One thread of each of two cores is reserved, so their siblings do not count as free."""
     per_core = node.topology.cpus_per_core
     cores = list(node.topology.core_masks.values())[:2]
     reserved = CPUSet(min(CPUSet.of_mask(core)) for core in cores)
@@ -138,7 +138,7 @@ def full_pcpus_splits_no_core(node: LockstepNode) -> None:
         f"{free}, requested CPUs = {request}, CPUs per core = {per_core}",
     )
     status = node.apply(guaranteed("b", free))
-    node.promise_equal("What is left is given", "phase of pod b", Phase.RUNNING, status.phase)
+    node.promise_equal("The rest is assigned", "phase of pod b", Phase.RUNNING, status.phase)
     promise_whole_cores(node, node.taken("b"))
 
 
@@ -158,7 +158,7 @@ def full_pcpus_judges_each_container(node: LockstepNode) -> None:
     whole = node.view.shared_pool
     status = node.apply(guaranteed("a", per_core, per_core + 1))
     node.promise_equal("The pod is rejected", "phase of pod a", Phase.REJECTED, status.phase)
-    node.promise_equal("with its reason", "reason", "SMTAlignmentError", status.reason)
+    node.promise_equal("The reason is named", "reason", "SMTAlignmentError", status.reason)
     node.pass_admission()
     node.promise_cpus("Every CPU returns", "shared pool", whole, node.view.shared_pool)
 
@@ -204,7 +204,7 @@ def full_pcpus_restart_refuses_what_runs(node: LockstepNode) -> None:
     for name in _fill_and_restart(node):
         status = node.view.pods.get(name, PodView(Phase.PENDING))
         node.promise_equal("It is rejected", f"phase of {name}", Phase.REJECTED, status.phase)
-        node.promise_equal("with its reason", "reason", "SMTAlignmentError", status.reason)
+        node.promise_equal("The reason is named", "reason", "SMTAlignmentError", status.reason)
 
 
 @scenario(
@@ -307,14 +307,14 @@ def numa_distribution_may_hang(node: LockstepNode) -> None:
 
 @scenario(
     "options/across-cores-takes-one-thread-each",
-    "Under distribute-cpus-across-cores CPUs are taken of as many cores as possible",
+    "Under distribute-cpus-across-cores CPUs are taken from as many cores as possible",
     ACROSS_CORES,
     since="1.31",
     needs=Needs(smt=2, numa_cores=3, even=True, far_siblings=True),
 )
 def across_cores_takes_one_thread_each(node: LockstepNode) -> None:
-    """The kubelet goes by CPU numbers, so it is stated for machines that number the first thread
-    of every core before the second of any."""
+    """The kubelet chooses by CPU number, so the promise is stated for machines that number the
+    first thread of every core before the second of any."""
     node.boot(with_options(node, "distribute-cpus-across-cores"))
     sockets = len(node.topology.socket_masks)
     # The first socket has a core less; a whole NUMA node or socket would be taken as such.
@@ -335,7 +335,8 @@ def across_cores_takes_one_thread_each(node: LockstepNode) -> None:
     needs=Needs(uncore_caches=2, cores=4, even=True, caches_in_nodes=True),
 )
 def uncore_alignment(node: LockstepNode) -> None:
-    """A whole cache's worth while the first cache is partly reserved, and then a core's."""
+    """First a request as large as a cache, while the first cache is partly reserved; then a request
+    as large as a core."""
     topology = node.topology
     node.boot(with_options(node, "prefer-align-cpus-by-uncorecache"))
     for name, request in (("a", topology.cpus_per_uncore), ("b", topology.cpus_per_core)):
@@ -429,7 +430,7 @@ def strict_empties_the_pool(node: LockstepNode) -> None:
 
 @scenario(
     "options/strict-refuses-an-older-file",
-    "Strict-cpu-reservation switched on with a state file from before keeps the kubelet down",
+    "After strict-cpu-reservation is switched on the kubelet does not start on its old state file",
     STRICT,
     since="1.32",
     capabilities=[Capability.START_ERROR],
@@ -457,7 +458,7 @@ def strict_refuses_an_older_file(node: LockstepNode) -> None:
 
 @scenario(
     "options/strict-switched-off-refuses-its-file",
-    "Strict-cpu-reservation switched off with its state file keeps the kubelet down",
+    "After strict-cpu-reservation is switched off the kubelet does not start on its old state file",
     STRICT,
     since="1.32",
     capabilities=[Capability.START_ERROR],
@@ -557,13 +558,13 @@ def bad_value_is_refused(node: LockstepNode) -> None:
 
 @scenario(
     "options/incompatible-pair-is-refused",
-    "Options full-pcpus-only and distribute-cpus-across-cores together keep the kubelet down",
+    "With both full-pcpus-only and distribute-cpus-across-cores the kubelet does not start",
     ACROSS_CORES,
     since="1.31",
     capabilities=[Capability.START_ERROR],
 )
 def incompatible_pair_is_refused(node: LockstepNode) -> None:
-    """One would break the other's promise."""
+    """One takes whole physical cores, the other one CPU of each."""
     node.boot(with_options(node, "full-pcpus-only", "distribute-cpus-across-cores"))
     node.promise_refusal(
         "new static policy error: static policy options full-pcpus-only and "
@@ -573,7 +574,7 @@ def incompatible_pair_is_refused(node: LockstepNode) -> None:
 
 @scenario(
     "options/align-by-socket-needs-large-sockets",
-    "Align-by-socket on a machine with more sockets than NUMA nodes keeps the kubelet down",
+    "Under align-by-socket the kubelet does not start on more sockets than NUMA nodes",
     BY_SOCKET,
     since="1.25",
     capabilities=[Capability.START_ERROR],

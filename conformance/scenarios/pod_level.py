@@ -42,9 +42,9 @@ _REFUSALS: Final = (Capability.REJECTIONS,)
 
 def _promise_refused(node: LockstepNode, status: PodView, reason: str, text: str) -> None:
     node.promise_equal("The pod is rejected", "phase of pod a", Phase.REJECTED, status.phase)
-    node.promise_equal("with its reason", "reason", reason, status.reason)
+    node.promise_equal("The reason is named", "reason", reason, status.reason)
     node.promise_equal(
-        "and a message that says why", "message", f"Pod was rejected: {text}", status.message
+        "The message says why", "message", f"Pod was rejected: {text}", status.message
     )
 
 
@@ -74,7 +74,7 @@ def no_exclusive_cpus_by_default(node: LockstepNode) -> None:
     since="1.34",
     needs=ROOM,
 )
-def restricted_spares_it_by_default(node: LockstepNode) -> None:
+def restricted_admits_it_by_default(node: LockstepNode) -> None:
     """It asks for more than any NUMA node has; without exclusive CPUs there is no preference."""
     node.boot(managed(node, "single-numa-node", on=False))
     count = len(node.cpus) // node.topology.num_numa_nodes + 1
@@ -92,7 +92,7 @@ def restricted_spares_it_by_default(node: LockstepNode) -> None:
     needs=Needs(free=2),
 )
 def empty_resources_make_best_effort(node: LockstepNode) -> None:
-    """A defect: `resources: {}` says nothing."""
+    """A known defect: `resources: {}` requests nothing."""
     node.boot()
     node.apply(replace(guaranteed_of("a", [exclusive("c", 2)]), resources=PodResources()))
     promise_no_exclusive_cpus(node, "a")
@@ -107,8 +107,8 @@ def empty_resources_make_best_effort(node: LockstepNode) -> None:
     since="1.37",
     needs=Needs(free=2),
 )
-def empty_resources_count_for_nothing(node: LockstepNode) -> None:
-    """As if the manifest did not have them."""
+def empty_resources_are_ignored(node: LockstepNode) -> None:
+    """The kubelet treats the pod as if its manifest had no pod-level resources."""
     node.boot()
     node.apply(replace(guaranteed_of("a", [exclusive("c", 2)]), resources=PodResources()))
     promise_running(node, "a")
@@ -120,15 +120,14 @@ def empty_resources_count_for_nothing(node: LockstepNode) -> None:
 
 @scenario(
     "pod-level/pod-scope-shares-one-pool",
-    "Under scope pod exclusive containers take their CPUs of the pod's, and the others share the "
-    "rest",
+    "Under scope pod exclusive containers take CPUs of their pod's, and the others share the rest",
     POD_LEVEL_MANAGERS,
     since="1.36",
     needs=ROOM,
     capabilities=[Capability.CPUSETS],
 )
 def pod_scope_shares_one_pool(node: LockstepNode) -> None:
-    """All in one NUMA node; no other pod runs there."""
+    """All of the pod's CPUs lie in one NUMA node, and no other pod runs on them."""
     node.boot(managed(node))
     whole = node.view.shared_pool
     node.apply(pod_of("a", 4, exclusive("main", 2), shared("one"), shared("two")))
@@ -148,13 +147,13 @@ def pod_scope_shares_one_pool(node: LockstepNode) -> None:
 
 @scenario(
     "pod-level/deletion-returns-the-pool",
-    "With the last container of a pod all CPUs that it got as a whole return",
+    "All CPUs that a pod got as a whole return when its last container is removed",
     POD_LEVEL_MANAGERS,
     since="1.36",
     needs=ROOM,
 )
 def deletion_returns_the_pool(node: LockstepNode) -> None:
-    """Those that no container had for itself too."""
+    """Also the CPUs that were exclusive to no container."""
     node.boot(managed(node))
     whole = node.view.shared_pool
     node.apply(pod_of("a", 4, exclusive("main", 2)))
@@ -168,7 +167,7 @@ def deletion_returns_the_pool(node: LockstepNode) -> None:
 
 @scenario(
     "pod-level/init-containers-use-the-pool",
-    "An init container of its pod's pool has all of it but what sidecars keep",
+    "An init container runs on its pod's pool, without the CPUs that sidecars keep",
     POD_LEVEL_MANAGERS,
     since="1.36",
     needs=ROOM,
@@ -189,7 +188,7 @@ def init_containers_use_the_pool(node: LockstepNode) -> None:
     setup, other = node.taken("a", "setup"), node.taken("a", "other")
     node.promise_equal("The sidecar has its CPU", "CPUs of a/side", 1, len(side))
     node.promise_cpus("The init container has the rest", "a/setup", main | other, setup)
-    node.promise_cpus("without the sidecar's", "a/setup and a/side", CPUSet(), setup & side)
+    node.promise_cpus("It has none of the sidecar's", "a/setup and a/side", CPUSet(), setup & side)
     node.promise_equal("One is left for all", "CPUs of a/other", 1, len(other - main))
 
 
@@ -239,7 +238,7 @@ def no_cpu_for_init_is_refused(node: LockstepNode) -> None:
     needs=ROOM,
     capabilities=_REFUSALS,
 )
-def restricted_has_its_own_words(node: LockstepNode) -> None:
+def restricted_names_pod_level_resources(node: LockstepNode) -> None:
     """The same pod as under best-effort: there are no NUMA nodes that could hold it."""
     node.boot(managed(node))
     status = node.apply(pod_of("a", 2, exclusive("main", 2), shared("side")))
@@ -302,7 +301,7 @@ def _exclusive_alone(node: LockstepNode) -> None:
     node.promise_equal("The exclusive one has its CPUs", "CPUs of a/main", 2, len(main))
     node.promise_cpus("The other has none", "a/side", CPUSet(), node.taken("a", "side"))
     pool = node.cpus - main
-    node.promise_cpus("It runs with everybody", "cpuset a/side", pool, node.cpuset("a", "side"))
+    node.promise_cpus("It shares the pool", "cpuset a/side", pool, node.cpuset("a", "side"))
 
 
 @scenario(
@@ -366,12 +365,12 @@ def container_scope_refuses(node: LockstepNode) -> None:
     needs=Needs(smt=2, numa_nodes=2, free=8, numa_cores=4, even=True),
     capabilities=_REFUSALS,
 )
-def whole_cores_judge_the_pod(node: LockstepNode) -> None:
-    """Five CPUs are no whole cores, though the container that is exclusive asks for two."""
+def full_pcpus_applies_to_the_pod(node: LockstepNode) -> None:
+    """Five CPUs are not whole cores, although the exclusive container asks for two."""
     node.boot(replace(managed(node), policy_options={"full-pcpus-only": "true"}))
     status = node.apply(pod_of("a", 5, exclusive("main", 2), shared("side")))
     node.promise_equal("The pod is rejected", "phase of pod a", Phase.REJECTED, status.phase)
-    node.promise_equal("for its cores", "reason", "SMTAlignmentError", status.reason)
+    node.promise_equal("The reason is named", "reason", "SMTAlignmentError", status.reason)
 
 
 @scenario(
@@ -396,7 +395,7 @@ def restart_refuses_a_shared_pool(node: LockstepNode) -> None:
     node.start()
     status = node.view.pods.get("a", PodView(Phase.PENDING))
     node.promise_equal("The pod is refused", "phase of pod a", Phase.REJECTED, status.phase)
-    node.promise_equal("for its place", "reason", "TopologyAffinityError", status.reason)
+    node.promise_equal("The reason is named", "reason", "TopologyAffinityError", status.reason)
     node.promise_cpus("Its CPUs are back", "shared pool", whole, node.view.shared_pool)
 
 
@@ -418,7 +417,7 @@ def _gate_turned_off(node: LockstepNode) -> None:
     capabilities=[Capability.RESTART, Capability.CONFIGURE, Capability.START_ERROR],
 )
 def gate_off_refuses_the_state(node: LockstepNode) -> None:
-    """The file is of a version of its own (3), which only that gate reads."""
+    """The file has version 3, which a kubelet reads only with that gate."""
     _gate_turned_off(node)
     node.promise_refusal("could not restore state from checkpoint")
 
@@ -471,7 +470,7 @@ def limits_are_requests_too(node: LockstepNode) -> None:
     needs=ROOM,
 )
 def limits_alone_are_burstable(node: LockstepNode) -> None:
-    """Only the API server fills requests in, which a static pod never meets."""
+    """Only the API server fills in requests, and a static pod does not pass through it."""
     _limits_alone(node)
     promise_no_exclusive_cpus(node, "a")
     qos = node.view.pods["a"].qos

@@ -121,14 +121,14 @@ def deletion_returns_cpus(node: LockstepNode) -> None:
 
 @scenario(
     "pool/deletion-keeps-others",
-    "The deletion of one pod moves no other",
+    "When a pod is deleted, the other pods keep their CPUs",
     KEP,
     since="1.9",
     needs=Needs(free=3),
     capabilities=[Capability.CPUSETS],
 )
 def deletion_keeps_others(node: LockstepNode) -> None:
-    """The gap is filled by the next pod; those that run stay where they are."""
+    """The next pod takes the CPUs that became free. Pods that run keep theirs."""
     node.boot()
     for name in ("a", "b"):
         node.apply(guaranteed(name, 1))
@@ -147,8 +147,8 @@ def deletion_keeps_others(node: LockstepNode) -> None:
     until="1.31",
 )
 def last_admitted_is_freed_late(node: LockstepNode) -> None:
-    """Not as promised: those releases remember the pod being admitted, so that a clean-up does not
-    hit it, and never forget it."""
+    """A known defect. Those releases keep the pod that is being admitted out of their clean-up, and
+    keep it out after its deletion too."""
     node.boot()
     whole = node.view.shared_pool
     node.apply(guaranteed("a", 1))

@@ -136,6 +136,6 @@ def limits_alone_are_exclusive(node: LockstepNode) -> None:
     since="1.9",
     capabilities=_SEES,
 )
-def milli_cpus_that_make_whole_ones(node: LockstepNode) -> None:
+def _1000m_is_a_whole_cpu(node: LockstepNode) -> None:
     """Whether a request is whole is a matter of its value, not of how it is written."""
     _owns(node, guaranteed("a", "1000m"), 1)

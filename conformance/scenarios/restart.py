@@ -68,7 +68,7 @@ def stop_keeps_assignments(node: LockstepNode) -> None:
     capabilities=_RESTART,
 )
 def sigkill_keeps_assignments(node: LockstepNode) -> None:
-    """Every change was on disk before it took effect."""
+    """The kubelet writes each change to disk before the change takes effect."""
     _keeps(node, kill=True)
 
 
@@ -98,9 +98,9 @@ def early_releases_keep_assignments(node: LockstepNode) -> None:
     capabilities=_RESTART,
 )
 def start_forgets_assignments(node: LockstepNode) -> None:
-    """A known defect: the first reconcile round comes before any
-    pod is known, and forgets every container that it did not meet. The next gives those that run
-    CPUs anew, which they find as on an empty machine."""
+    """A known defect: the first reconcile round comes before any pod is known, and forgets every
+    container that it did not meet. The next round gives the running containers CPUs again, chosen
+    as on an empty machine."""
     node.boot()
     node.apply(guaranteed("first", 1))
     node.apply(guaranteed("a", 1))
@@ -109,8 +109,8 @@ def start_forgets_assignments(node: LockstepNode) -> None:
     node.delete("first")
     node.start()
     node.promise_equal("It has as many CPUs", "number of CPUs of a/c", 1, len(node.taken("a")))
-    node.promise_cpus("Others than before", "CPUs of a/c", CPUSet(), node.taken("a") & held)
-    node.promise_cpus("It was moved", "cpuset a/c", node.taken("a"), node.cpuset("a"))
+    node.promise_cpus("They are others", "CPUs of a/c", CPUSet(), node.taken("a") & held)
+    node.promise_cpus("The container was moved", "cpuset a/c", node.taken("a"), node.cpuset("a"))
 
 
 @scenario(
@@ -122,7 +122,7 @@ def start_forgets_assignments(node: LockstepNode) -> None:
     capabilities=_RESTART,
 )
 def deleted_while_down_is_freed(node: LockstepNode) -> None:
-    """The entry is stale, and goes with the first clean-up."""
+    """The first clean-up removes the stale entry."""
     node.boot()
     whole = node.view.shared_pool
     node.apply(guaranteed("a", 1))
@@ -157,7 +157,7 @@ def reboot_keeps_assignments(node: LockstepNode) -> None:
 
 @scenario(
     "reconcile/restart-repairs-a-changed-cpuset",
-    "A cpuset changed behind the kubelet's back is set right when the kubelet starts again",
+    "When the kubelet starts again it repairs a cpuset that was changed behind its back",
     RECONCILE,
     level=Level.EXTENDED,
     since="1.22",
@@ -165,9 +165,9 @@ def reboot_keeps_assignments(node: LockstepNode) -> None:
     capabilities=[*_RESTART, Capability.TAMPER],
 )
 def restart_repairs_a_changed_cpuset(node: LockstepNode) -> None:
-    """Between its starts the kubelet has to send an update only when the wanted set changes, so
-    until then the container may run where it was put. A kubelet that sends one more repairs it
-    earlier, and is right too."""
+    """While it runs, the kubelet has to send an update only when the wanted set changes. Until then
+    the container may run on the CPUs that it was put on. A kubelet that sends more updates repairs
+    the cpuset earlier, which is conformant too."""
     node.boot()
     node.apply(guaranteed("a", 1))
     held = node.taken("a")
@@ -175,12 +175,12 @@ def restart_repairs_a_changed_cpuset(node: LockstepNode) -> None:
     node.await_reconcile()
     node.kill()
     node.start()
-    node.promise_cpus("The start does", "cpuset a/c", held, node.cpuset("a"))
+    node.promise_cpus("The start repairs the cpuset", "cpuset a/c", held, node.cpuset("a"))
 
 
 @scenario(
     "reconcile/every-round-repairs-a-changed-cpuset",
-    "A cpuset changed behind the kubelet's back is set right by the next reconcile round",
+    "The next reconcile round repairs a cpuset that was changed behind the kubelet's back",
     EVERY_ROUND,
     since="1.9",
     until="1.21",
@@ -197,7 +197,7 @@ def every_round_repairs_a_changed_cpuset(node: LockstepNode) -> None:
     node.tamper("b", "c", held)
     node.await_reconcile()
     node.promise_cpus("The round repairs the exclusive one", "cpuset a/c", held, node.cpuset("a"))
-    node.promise_cpus("and the shared one", "cpuset b/c", pool, node.cpuset("b"))
+    node.promise_cpus("It repairs the shared one", "cpuset b/c", pool, node.cpuset("b"))
 
 
 @scenario(
@@ -234,14 +234,14 @@ def reboot_may_move_pods(node: LockstepNode) -> None:
     needs=Needs(free=4),
 )
 def ended_container_is_given_cpus_again(node: LockstepNode) -> None:
-    """A known defect: its CPUs return when the app container takes
-    some, and the next reconcile round takes others for it, as for any container without."""
+    """A known defect: its CPUs return when the app container takes some. The next reconcile round
+    then takes other CPUs for it, as for any container that has none."""
     node.boot()
     node.apply(guaranteed_of("a", [exclusive("setup", 2, kind=Kind.INIT), exclusive("main", 2)]))
     setup, main = node.taken("a", "setup"), node.taken("a", "main")
     node.promise_equal("The app has its CPUs", "number of CPUs of a/main", 2, len(main))
-    node.promise_equal("So has who ended", "number of CPUs of a/setup", 2, len(setup))
-    node.promise_cpus("Others", "CPUs of both", CPUSet(), setup & main)
+    node.promise_equal("The ended one has CPUs too", "number of CPUs of a/setup", 2, len(setup))
+    node.promise_cpus("They are others", "CPUs of both", CPUSet(), setup & main)
 
 
 @scenario(

@@ -37,7 +37,7 @@ def _promise_recovery(node: LockstepNode, refused: str) -> None:
 
 @scenario(
     "state/removed-starts-afresh",
-    "Without its state file the kubelet starts with every CPU shared, and admits its pods anew",
+    "Without its state file the kubelet starts with every CPU shared, and admits its pods again",
     KEP,
     since="1.10",
     needs=Needs(free=2),
@@ -71,7 +71,7 @@ def _damaged(node: LockstepNode, text: str, *errors: str) -> None:
     capabilities=_EDITS,
 )
 def truncated_is_refused(node: LockstepNode) -> None:
-    """Half a file is what a crash of the file system may leave."""
+    """A crash of the file system may leave half a file."""
     node.boot()
     text = node.view.state_file or ""
     _damaged(node, text[: len(text) // 2])
@@ -115,7 +115,7 @@ def wrong_checksum_is_refused(node: LockstepNode) -> None:
     capabilities=_EDITS,
 )
 def edited_is_refused(node: LockstepNode) -> None:
-    """Without a fitting checksum an edit is damage, in the inner text of 1.37 too."""
+    """An edit without a matching checksum counts as damage, in the inner text of 1.37 too."""
     node.boot()
     data = json.loads(node.view.state_file or "{}")
     data["defaultCpuSet"] = str(node.reserved)
@@ -221,7 +221,7 @@ def _promise_baselines(node: LockstepNode, *pods: str) -> None:
         one["baseline"] for named in data.get("baselines", {}).values() for one in named.values()
     ]
     expected = sorted(str(node.taken(pod)) for pod in pods)
-    node.promise_equal("What was given first is kept", "baselines", expected, sorted(seen))
+    node.promise_equal("The first CPUs are kept", "baselines", expected, sorted(seen))
 
 
 @scenario(

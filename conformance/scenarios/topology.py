@@ -128,11 +128,11 @@ def _promise_within(
 
 def _promise_refused(node: LockstepNode, pod: str, status: PodView) -> None:
     node.promise_equal("The pod is rejected", f"phase of pod {pod}", Phase.REJECTED, status.phase)
-    node.promise_equal("with its reason", "reason", "TopologyAffinityError", status.reason)
+    node.promise_equal("The reason is named", "reason", "TopologyAffinityError", status.reason)
     text = "Resources cannot be allocated with Topology locality"
     node.promise(
         status.message.endswith(text),
-        "and a message that says why",
+        "The message says why",
         Difference(what="message", expected=f"… {text}", seen=status.message),
     )
 
@@ -151,7 +151,8 @@ def _promise_running(node: LockstepNode, pod: str, status: PodView) -> None:
     needs=_NODES,
 )
 def single_numa_node_keeps_together(node: LockstepNode) -> None:
-    """Though a request one CPU larger than the fullest NUMA node would be packed around it."""
+    """The request is one CPU larger than what is free in the fullest NUMA node. The CPUs are not
+    split between that NUMA node and another."""
     node.boot(_config(node, _SINGLE))
     count = _too_large_for_the_first(node)
     node.apply(guaranteed("a", count))
@@ -166,7 +167,7 @@ def single_numa_node_keeps_together(node: LockstepNode) -> None:
     capabilities=_REFUSALS,
 )
 def single_numa_node_refuses_too_large(node: LockstepNode) -> None:
-    """The machine has the CPUs; no NUMA node has them."""
+    """The machine has enough free CPUs, but no single NUMA node has."""
     node.boot(_config(node, _SINGLE))
     status = node.apply(guaranteed("a", _node_size(node) + 1))
     _promise_refused(node, "a", status)
@@ -180,7 +181,7 @@ def single_numa_node_refuses_too_large(node: LockstepNode) -> None:
     capabilities=_REFUSALS,
 )
 def single_numa_node_refuses_scattered(node: LockstepNode) -> None:
-    """Two nodes have room for it between them."""
+    """Two NUMA nodes together have room for it."""
     node.boot(_config(node, _SINGLE))
     status = node.apply(guaranteed("a", _scatter(node)))
     _promise_refused(node, "a", status)
@@ -192,7 +193,7 @@ def single_numa_node_refuses_scattered(node: LockstepNode) -> None:
     TOPOLOGY_WITHOUT_DEVICES,
     needs=_NODES,
 )
-def who_asks_for_no_cpus_is_admitted(node: LockstepNode) -> None:
+def pods_without_cpus_are_admitted(node: LockstepNode) -> None:
     """They have no preference for a NUMA node."""
     node.boot(_config(node, _SINGLE))
     _promise_running(node, "a", node.apply(best_effort("a")))
@@ -210,7 +211,8 @@ def who_asks_for_no_cpus_is_admitted(node: LockstepNode) -> None:
     capabilities=_REFUSALS,
 )
 def restricted_refuses_scattered(node: LockstepNode) -> None:
-    """One NUMA node could hold it were nothing else there, so two are not preferred."""
+    """On an empty machine one NUMA node could hold it, so a hint for two NUMA nodes is not
+    preferred."""
     node.boot(_config(node, _RESTRICTED))
     status = node.apply(guaranteed("a", _scatter(node)))
     _promise_refused(node, "a", status)
@@ -269,12 +271,12 @@ def best_effort_keeps_together(node: LockstepNode) -> None:
     capabilities=_REFUSALS,
 )
 def best_effort_lacks_cpus(node: LockstepNode) -> None:
-    """The shortage is the node's, not a NUMA node's."""
+    """The whole node lacks CPUs, so the CPU manager refuses the pod."""
     node.boot(_config(node, _BEST_EFFORT))
     whole = node.view.shared_pool
     status = node.apply(guaranteed("a", len(node.free) + 1))
     node.promise_equal("The pod is rejected", "phase of pod a", Phase.REJECTED, status.phase)
-    node.promise_equal("with a reason", "reason", "UnexpectedAdmissionError", status.reason)
+    node.promise_equal("The reason is named", "reason", "UnexpectedAdmissionError", status.reason)
     node.promise_cpus("The pool is whole", "shared pool", whole, node.view.shared_pool)
 
 
@@ -285,7 +287,7 @@ def best_effort_lacks_cpus(node: LockstepNode) -> None:
     since="1.20",
     needs=_NODES,
 )
-def none_refuses_nobody(node: LockstepNode) -> None:
+def none_admits_every_pod(node: LockstepNode) -> None:
     """The Topology Manager does nothing by default."""
     node.boot(_config(node, "none", scope="pod"))
     count = _node_size(node) + 1
@@ -444,7 +446,7 @@ def restart_keeps_pods(node: LockstepNode) -> None:
     capabilities=[Capability.RESTART],
 )
 def restart_keeps_full_pods(node: LockstepNode) -> None:
-    """No other node has room for it again, and none is needed."""
+    """No other NUMA node has room for the pod, which keeps the CPUs that it holds."""
     node.boot(_config(node, _SINGLE, scope="pod"))
     for numa in node.topology.numa_masks:
         node.apply(guaranteed(f"fills-{numa}", len(_free_in(node, numa))))
@@ -463,8 +465,8 @@ def restart_keeps_full_pods(node: LockstepNode) -> None:
     needs=_SCATTERED,
     capabilities=[Capability.RESTART, Capability.CONFIGURE, *_REFUSALS],
 )
-def stricter_policy_judges_what_runs(node: LockstepNode) -> None:
-    """Admission is repeated at every start, and the CPUs that it holds are no exception."""
+def stricter_policy_applies_to_running_pods(node: LockstepNode) -> None:
+    """The kubelet admits every pod again at each start, also one that holds CPUs."""
     node.boot(_config(node, _BEST_EFFORT))
     count = _scatter(node)
     _promise_running(node, "a", node.apply(guaranteed("a", count)))
@@ -473,7 +475,7 @@ def stricter_policy_judges_what_runs(node: LockstepNode) -> None:
     node.start()
     status = node.view.pods.get("a", PodView(Phase.PENDING))
     node.promise_equal("The pod is rejected", "phase of pod a", Phase.REJECTED, status.phase)
-    node.promise_equal("with its reason", "reason", "TopologyAffinityError", status.reason)
+    node.promise_equal("The reason is named", "reason", "TopologyAffinityError", status.reason)
 
 
 # -- what hints count ----------------------------------------------------------------------------
@@ -721,7 +723,7 @@ def unknown_scope_is_refused(node: LockstepNode) -> None:
     capabilities=[Capability.START_ERROR],
 )
 def nine_numa_nodes_are_refused(node: LockstepNode) -> None:
-    """Nodes without a CPU count."""
+    """NUMA nodes without CPUs count too."""
     node.boot(_config(node, _BEST_EFFORT), machine=machine("1s-1n-4c-smt1-mem8"))
     node.promise_refusal("unsupported on machines with more than 8 NUMA Nodes")
 
@@ -746,7 +748,7 @@ def none_starts_on_nine_numa_nodes(node: LockstepNode) -> None:
     machine="1s-1n-4c-smt1",
 )
 def max_allowable_numa_nodes(node: LockstepNode) -> None:
-    """To the number that it names."""
+    """The value of the option is the new limit."""
     limit = {"max-allowable-numa-nodes": "9"}
     node.boot(_config(node, _SINGLE, options=limit), machine=machine("1s-1n-4c-smt1-mem8"))
     _promise_running(node, "a", node.apply(guaranteed("a", 1)))
@@ -762,7 +764,7 @@ def max_allowable_numa_nodes(node: LockstepNode) -> None:
     capabilities=[Capability.START_ERROR],
 )
 def too_low_a_limit_is_refused(node: LockstepNode) -> None:
-    """Eight is what every kubelet can do."""
+    """Every kubelet supports eight NUMA nodes."""
     node.boot(_config(node, _RESTRICTED, options={"max-allowable-numa-nodes": "7"}))
     node.promise_refusal(
         'the minimum value of "max-allowable-numa-nodes" should not be less than 8'

@@ -44,7 +44,7 @@ def only_free_cpus_are_given(node: LockstepNode) -> None:
         node.apply(guaranteed(name, count))
         taken = node.taken(name)
         node.promise_equal("As many as requested", f"size of {name}/c", count, len(taken))
-        node.promise_cpus("None that is not free", f"{name}/c", CPUSet(), taken - free)
+        node.promise_cpus("Only free CPUs are taken", f"{name}/c", CPUSet(), taken - free)
         free -= taken
 
 
@@ -58,8 +58,8 @@ def only_free_cpus_are_given(node: LockstepNode) -> None:
     machine=_UNEVEN,
 )
 def reserved_cpu_is_given_away(node: LockstepNode) -> None:
-    """A known defect: it breaks the promise that reserved CPUs
-    stay in the shared pool. The first core counts as free, as one of its two CPUs is."""
+    """A known defect: it breaks the promise that reserved CPUs stay in the shared pool. The first
+    core counts as free, since one of its two CPUs is."""
     if not _is_mended(node):
         node.expect_broken(RESERVED_STAY)
     node.boot(KubeletConfig(reserved_system_cpus=_FIRST))
@@ -79,9 +79,9 @@ def reserved_cpu_is_given_away(node: LockstepNode) -> None:
     machine=_UNEVEN,
 )
 def busy_cpu_is_given_away(node: LockstepNode) -> None:
-    """A known defect: it breaks the promise that exclusive CPUs
-    belong to one container alone. The first request takes the core of one CPU, the second one half
-    of another, which the third then finds free."""
+    """A known defect: it breaks the promise that exclusive CPUs belong to one container alone. The
+    first request takes the core with one CPU, and the second takes one CPU of another core. The
+    third request then counts that core as free."""
     if not _is_mended(node):
         node.expect_broken(EXCLUSIVE_TO_ONE)
     node.boot(KubeletConfig(reserved_system_cpus=node.topology.with_siblings(_FIRST)))

@@ -111,7 +111,9 @@ class Run:
 
     def _crashed(self, report: pytest.TestReport) -> Result:
         text = report.longreprtext
-        reason = f"the test broke before a verdict: {(text.strip().splitlines() or ['?'])[-1]}"
+        reason = (
+            f"the test failed before it had a verdict: {(text.strip().splitlines() or ['?'])[-1]}"
+        )
         return unjudged(
             self._by_id[_case_id(report.nodeid)], subject_of(self._config), reason, text
         )

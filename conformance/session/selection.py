@@ -10,6 +10,7 @@ import topologies
 from conformance.catalogue import catalogue
 from conformance.judge import Case
 from conformance.scenario import Level, Scenario
+from conformance.session.options import CERTIFICATE
 from conformance.session.subject import release_of, subject_of
 from conformance.subject import HasOwnMachines, SubjectError, SubjectUsageError
 from conformance.verdict import ExitStatus
@@ -17,7 +18,6 @@ from reference.errors import ModelError
 from reference.releases import require_whole_node
 from topologies.errors import one_line
 
-CERTIFICATE: Final = "certificate"
 NODE_AREA: Final = "node"
 
 

@@ -36,11 +36,11 @@ def say(config: pytest.Config) -> Callable[[str], None]:
     """Writes a line between those of pytest, at most every so often."""
     reporter = config.pluginmanager.get_plugin("terminalreporter")
 
-    def tell(stage: str) -> None:
+    def write(stage: str) -> None:
         if reporter is not None:
             reporter.write_line(f"pinproof: {one_line(stage)}")
 
-    return now_and_then(tell)
+    return now_and_then(write)
 
 
 def release_of(config: pytest.Config) -> str:

@@ -87,7 +87,7 @@ pin_fatal_lines() {{ # what it wrote reaches the journal a little later
 }}
 pin_main_in() {{ read -r pin_started_as 2>/dev/null <"$1/cgroup.procs"; }}
 rm -f {socket}
-# Its service manager may have started it anew by the time that somebody looks.
+# Its service manager may have started it again before this check.
 pin_since=$(date +%s.%N)
 case $pin_since in *[!0-9.]*) pin_since=${{pin_since%%[!0-9]*}} ;; esac
 {start_script}

@@ -441,7 +441,7 @@ def test_a_worker_that_dies_is_unknown_never_a_pass(results: Stream, tmp_path: P
     _, found, footer = results(tmp_path / "out")
     unknown = [one for one in found if one.verdict == "unknown"]
     assert [one.scenario for one in unknown] == ["qos/fraction-shares"]
-    assert "broke before a verdict" in unknown[0].reason
+    assert "failed before it had a verdict" in unknown[0].reason
     assert footer.counts["pass"] > 30
     assert footer.counts["unknown"] == 1
 
@@ -505,4 +505,4 @@ def test_witnesses_are_listed(pinproof: Command) -> None:
 def test_a_release_without_a_recording_is_told(pinproof: Command) -> None:
     done = pinproof("witnesses", "1.8")
     assert done.returncode == 2
-    assert "no recording of a kubelet 1.8 ships: there are 1." in done.stderr
+    assert "there is no recording of a kubelet 1.8: there are 1." in done.stderr

@@ -215,7 +215,7 @@ def test_drawn_with_the_reserved_cpus_of_a_configuration() -> None:
         (["simulate", *MACHINE, "--state", "state", "--reserved", "1"],
          'state: the kubelet would not start: not all reserved cpus: "1"'),
         (["draw", "1s-1n-4c-smt2", "--pods", "x"], "--pods 'x': it is CPU requests such as"),
-        (["draw", "1s-1n-4c-smt2", "--config", "pods.yaml"], "pods.yaml: it holds no Kubelet"),
+        (["draw", "1s-1n-4c-smt2", "--config", "pods.yaml"], "pods.yaml: it must hold one Kubelet"),
         (["draw", "1s-1n-4c-smt2", "--release", "x"], "not a Kubernetes release"),
     ],
 )  # fmt: skip

@@ -33,6 +33,13 @@ def test_a_scenario_is_complete(one: Scenario) -> None:
     assert len(one.title) <= 110
 
 
+@pytest.mark.parametrize("one", SCENARIOS, ids=lambda one: one.id)
+def test_a_function_has_the_name_of_its_scenario(one: Scenario) -> None:
+    """An underscore precedes a digit."""
+    name = one.id.partition("/")[2].replace("-", "_")
+    assert one.body.__name__ == (f"_{name}" if name[0].isdigit() else name)
+
+
 def test_titles_and_ids_are_unique() -> None:
     """And no id is part of another, because ``-k ID`` selects by what an id contains."""
     assert len({one.title for one in SCENARIOS}) == len(SCENARIOS)

@@ -30,8 +30,8 @@ def _block(language: str) -> str:
 def _conversation() -> list[tuple[dict[str, Any], dict[str, Any]]]:
     lines = _block("exec-protocol").splitlines()
     assert [line[:2] for line in lines] == ["> ", "< "] * (len(lines) // 2)
-    told = [json.loads(line[2:]) for line in lines]
-    return list(zip(told[::2], told[1::2], strict=True))
+    messages = [json.loads(line[2:]) for line in lines]
+    return list(zip(messages[::2], messages[1::2], strict=True))
 
 
 def _like(shown: object, seen: object) -> bool:

@@ -69,9 +69,9 @@ def test_another_release_is_seen_to_differ(driver: Driver) -> None:
     assert found is not None
     assert found.model != found.go
     assert len(small.actions) <= len(case.actions)
-    told = exactness.story(small, script, found)
-    assert f"  model: {found.model}" in told
-    assert "release 1.32" in told
+    story = exactness.story(small, script, found)
+    assert f"  model: {found.model}" in story
+    assert "release 1.32" in story
 
 
 @pytest.mark.parametrize("number", range(12))

@@ -46,9 +46,13 @@ def test_what_is_left_out_of_a_start_is_not_sent() -> None:
 def test_a_machine_has_what_both_managers_read() -> None:
     """Physical cores as cAdvisor counts them: by core id alone, so 32 for two sockets of 32."""
     info = info_of(topologies.machine("2s-4n-64c-smt2").tree, release="1.36")
-    told = machine_info(info)
-    assert (told["num_cores"], told["num_physical_cores"], told["num_sockets"]) == (128, 32, 2)
-    node = told["topology"][3]
+    answer = machine_info(info)
+    assert (answer["num_cores"], answer["num_physical_cores"], answer["num_sockets"]) == (
+        128,
+        32,
+        2,
+    )
+    node = answer["topology"][3]
     assert (node["node_id"], len(node["cores"]), len(node["distances"])) == (3, 16, 4)
     # In the order of the names of their folders.
     assert node["cores"][0]["thread_ids"] == [112, 48]

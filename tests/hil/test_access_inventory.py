@@ -73,7 +73,7 @@ def test_an_address_alone_is_a_node() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "expected"),
     [
         ('[[node]]\nurl = "ssh://a"\nhots = 1\n', ":3: hots: unknown key"),
         ('[[node]]\nname = "a"\n', ":1: url: missing"),
@@ -99,9 +99,9 @@ def test_an_address_alone_is_a_node() -> None:
         ('[[node]]\nurl = "ssh://a"\nname = "a\\u001b[1m"\n', ":3: name: 'a\\x1b[1m' is no"),
     ],
 )
-def test_a_mistake_is_told_with_key_and_line(tmp_path: Path, text: str, told: str) -> None:
+def test_a_mistake_is_told_with_key_and_line(tmp_path: Path, text: str, expected: str) -> None:
     message = refused(write(tmp_path, text))
-    assert told in message
+    assert expected in message
     assert message.startswith(str(tmp_path / "lab.toml"))
 
 

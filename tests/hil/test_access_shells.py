@@ -197,9 +197,9 @@ def refusal(address: NodeAddress) -> str:
 
 def test_a_host_that_is_not_known_is_refused(address: NodeAddress, tmp_path: Path) -> None:
     new = tmp_path / "hosts"
-    told = refusal(dataclasses.replace(address, known_hosts=new))
-    assert "SHA256:" in told
-    assert "is not in" in told
+    message = refusal(dataclasses.replace(address, known_hosts=new))
+    assert "SHA256:" in message
+    assert "is not in" in message
     assert not new.exists()
     trusting = dataclasses.replace(address, known_hosts=new, accept_new=True)
     with connected(trusting) as shell:
@@ -215,13 +215,13 @@ def test_a_changed_host_key_is_refused(
     wrong = tmp_path / "hosts"
     key = server.key.with_suffix(".pub").read_text().split()
     wrong.write_text(f"[127.0.0.1]:{server.port} {key[0]} {key[1]}\n")
-    told = refusal(dataclasses.replace(address, known_hosts=wrong, accept_new=True))
-    assert "is another than the one in" in told
+    message = refusal(dataclasses.replace(address, known_hosts=wrong, accept_new=True))
+    assert "is another than the one in" in message
 
 
 def test_a_wrong_key_is_refused(server: OwnSshd, address: NodeAddress) -> None:
-    told = refusal(dataclasses.replace(address, identity=(server.host_key,)))
-    assert "authentication failed" in told
+    message = refusal(dataclasses.replace(address, identity=(server.host_key,)))
+    assert "authentication failed" in message
 
 
 def test_a_key_that_is_not_there_is_wrong_usage(address: NodeAddress, tmp_path: Path) -> None:
@@ -239,8 +239,10 @@ def test_a_host_in_between(server: OwnSshd, address: NodeAddress) -> None:
     """Both hosts' keys are checked."""
     with connected(dataclasses.replace(address, jump=(server.url,))) as shell:
         assert shell.run("echo beyond").text == "beyond\n"
-    told = refusal(dataclasses.replace(address, url="ssh://root@127.0.0.1:1", jump=(server.url,)))
-    assert "127.0.0.1:1" in told
+    message = refusal(
+        dataclasses.replace(address, url="ssh://root@127.0.0.1:1", jump=(server.url,))
+    )
+    assert "127.0.0.1:1" in message
 
 
 GARBAGE = "#!/bin/sh\nhead -c 300000 /dev/urandom; printf '\\033[2Jboo' >&2; exit 1\n"
@@ -248,13 +250,13 @@ SUDO = "#!/bin/sh\necho 'sudo: a password is required' >&2; exit 1\n"
 
 
 @pytest.mark.parametrize(
-    ("program", "told"),
+    ("program", "message"),
     [
         (GARBAGE, r"the login shell runs no POSIX shell \(status 1\): it said \\x1b\[2Jboo"),
         (SUDO, "sudo needs a password: sudo: a password is required"),
     ],
 )
-def test_a_node_that_runs_something_else(tmp_path: Path, program: str, told: str) -> None:
+def test_a_node_that_runs_something_else(tmp_path: Path, program: str, message: str) -> None:
     """Whatever we ask it to run."""
     forced = tmp_path / "forced"
     forced.write_text(program)
@@ -265,7 +267,7 @@ def test_a_node_that_runs_something_else(tmp_path: Path, program: str, told: str
             address = NodeAddress(
                 "node1", server.url, identity=(server.key,), known_hosts=server.known_hosts
             )
-            with connected(address) as shell, pytest.raises(NodeUnfit, match=told):
+            with connected(address) as shell, pytest.raises(NodeUnfit, match=message):
                 shell.run("echo hi")
     except NoSshd as error:
         pytest.skip(f"NOT TESTED: {error}")

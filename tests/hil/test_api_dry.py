@@ -37,11 +37,11 @@ def test_requests_are_told_beside_commands(facts: NodeFacts) -> None:
     address = NodeAddress(
         "fake", "local:", kubeconfig=Path("/absent"), node="n7", allow=frozenset(Allow)
     )
-    told: list[str] = []
+    lines: list[str] = []
     options = hil_subject.Options(Risk.REBOOT, Image("busybox"))
     reached = hil_subject._Reached(address, NoShell(), facts)
     subject = DryRunSubject("fake", [reached], options)
-    subject.ledger = Ledger(told.append)
+    subject.ledger = Ledger(lines.append)
     (machine,) = subject.machines
     cases = [Case(one, machine) for one in catalogue() if not one.machine]
     assert walk(cases, subject, subject.ledger) > 30
@@ -52,8 +52,8 @@ def test_requests_are_told_beside_commands(facts: NodeFacts) -> None:
     assert requests[-1].endswith("remove namespace pinproof-MADE-UP with everything in it")
     assert any('create pod {"apiVersion"' in one and '"nodeName":"n7"' in one for one in requests)
     assert any(one.endswith("with grace 0") for one in requests)
-    assert not any("/etc/kubernetes/manifests" in line for line in told if "change:" in line)
-    assert not any("not walked to its end" in line for line in told)
+    assert not any("/etc/kubernetes/manifests" in line for line in lines if "change:" in line)
+    assert not any("not walked to its end" in line for line in lines)
 
 
 def test_the_option_of_the_command_line() -> None:

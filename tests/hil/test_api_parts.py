@@ -150,7 +150,7 @@ def _whole(spec: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "told"),
+    ("change", "expected"),
     [
         (_injected, "containers are c, proxy, not c"),
         (_shrunk, "cpu limit of container c is 1500m, not 2"),
@@ -160,11 +160,11 @@ def _whole(spec: dict[str, Any]) -> None:
     ],
 )
 def test_what_admission_changes_is_named(
-    change: Callable[[dict[str, Any]], None], told: str
+    change: Callable[[dict[str, Any]], None], expected: str
 ) -> None:
     theirs = given()
     change(theirs["spec"])
-    assert told in changes(given(), theirs)
+    assert expected in changes(given(), theirs)
 
 
 def test_resources_of_the_pod_that_a_server_drops() -> None:
@@ -245,8 +245,8 @@ def test_the_nodes_name_in_the_cluster(facts: NodeFacts) -> None:
     assert node_name("Named.example", facts) == "Named.example"
     assert node_name("", replace(facts, hostname="Node7\n")) == "node7"
     assert facts.kubelet is not None
-    told = replace(facts.kubelet, flags={"hostname-override": "n7.example"})
-    assert node_name("", replace(facts, kubelet=told)) == "n7.example"
+    located = replace(facts.kubelet, flags={"hostname-override": "n7.example"})
+    assert node_name("", replace(facts, kubelet=located)) == "n7.example"
 
 
 def test_a_long_name_is_a_label_too() -> None:
@@ -258,7 +258,7 @@ def test_a_long_name_is_a_label_too() -> None:
 
 
 @pytest.mark.parametrize(
-    ("line", "told"),
+    ("line", "expected"),
     [
         ('namespace = "Upper"', ":3: namespace: 'Upper' is not a valid name in Kubernetes"),
         ('namespace = "a.b"', ":3: namespace: 'a.b' is not a"),
@@ -267,12 +267,12 @@ def test_a_long_name_is_a_label_too() -> None:
         ("context = 3", ":3: context: 3 is not a text"),
     ],
 )
-def test_a_mistake_in_the_inventory(tmp_path: Path, line: str, told: str) -> None:
+def test_a_mistake_in_the_inventory(tmp_path: Path, line: str, expected: str) -> None:
     path = tmp_path / "lab.toml"
     path.write_text(f'[[node]]\nurl = "ssh://a"\n{line}\n')
     with pytest.raises(NodeUsageError) as caught:
         nodes(str(path))
-    assert told in str(caught.value)
+    assert expected in str(caught.value)
 
 
 def test_the_keys_of_the_inventory(tmp_path: Path) -> None:

@@ -241,9 +241,9 @@ def test_what_a_killed_run_left_is_swept(cluster: Cluster, server: Server) -> No
     dead.create(guaranteed("a", 1))
     other = ClusterPods.on(server, "node8", patience=1.0)
     other.create(guaranteed("a", 1))
-    told: list[str] = []
-    with ClusterPods.on(server, "node7", patience=4.0, say=told.append) as alive:
-        assert told == [f"node7: removed namespace {dead.namespace}, which a run had left"]
+    lines: list[str] = []
+    with ClusterPods.on(server, "node7", patience=4.0, say=lines.append) as alive:
+        assert lines == [f"node7: removed namespace {dead.namespace}, which a run had left"]
         assert space.await_removed(server, dead.namespace, seconds=10)
         assert alive.namespace in namespaces(cluster)
         assert len(other.statuses()) == 1
@@ -296,8 +296,8 @@ def test_the_inventory_decides_how_pods_come(cluster: Cluster, facts: NodeFacts)
     address = NodeAddress("fake", "local:")
     assert isinstance(pod_source_for(address, facts, image), StaticPods)
     named = replace(address, kubeconfig=cluster.admin_kubeconfig, node="node8", namespace="own")
-    told: list[str] = []
-    pod_source = pod_source_for(named, replace(facts, boot_id=""), image, say=told.append)
+    lines: list[str] = []
+    pod_source = pod_source_for(named, replace(facts, boot_id=""), image, say=lines.append)
     pod = guaranteed("a", 1)
     there, brought = pod_source.create(pod)
     assert not pod_source.static

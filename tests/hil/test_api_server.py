@@ -116,7 +116,7 @@ def test_credentials_that_are_not_accepted(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("answer", "kind", "told"),
+    ("answer", "kind", "expected"),
     [
         (saying(503, b"<html>upstream\n</html>"), NodeUnreachable, "503: Service Unavailable"),
         (saying(429, {"message": "too many"}), NodeUnreachable, "429: too many"),
@@ -133,12 +133,12 @@ def test_credentials_that_are_not_accepted(tmp_path: Path) -> None:
     ids=["away", "busy", "broken", "page", "list", "redirect", "cut"],
 )
 def test_answers_that_are_none(
-    tmp_path: Path, answer: Answer, kind: type[NodeError], told: str
+    tmp_path: Path, answer: Answer, kind: type[NodeError], expected: str
 ) -> None:
     with serving(answer) as url:
         error = failure(plain(tmp_path, url))
     assert type(error) is kind
-    assert told in str(error)
+    assert expected in str(error)
 
 
 def test_a_busy_server_is_asked_again(tmp_path: Path) -> None:
@@ -242,10 +242,10 @@ def test_credentials_do_not_outlive_the_server(
 
 
 @pytest.mark.parametrize(
-    ("command", "told"),
+    ("command", "expected"),
     [("false", "exec: process returned 1"), ("/no/such/program", "No such file")],
 )
-def test_a_credential_plugin_that_fails(tmp_path: Path, command: str, told: str) -> None:
+def test_a_credential_plugin_that_fails(tmp_path: Path, command: str, expected: str) -> None:
     """The library would go on as nobody."""
     path = plain(tmp_path, "https://a:1")
     content = json.loads(path.read_text())
@@ -256,11 +256,11 @@ def test_a_credential_plugin_that_fails(tmp_path: Path, command: str, told: str)
     with pytest.raises(NodeUsageError) as caught:
         Server.of(path)
     assert str(caught.value).startswith(f"kubeconfig {path}: ")
-    assert told in str(caught.value)
+    assert expected in str(caught.value)
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "expected"),
     [
         ("", "empty"),
         ("- 1", ""),
@@ -286,14 +286,14 @@ def test_a_credential_plugin_that_fails(tmp_path: Path, command: str, told: str)
         ),
     ],
 )
-def test_a_file_that_is_no_kubeconfig(tmp_path: Path, text: str, told: str) -> None:
+def test_a_file_that_is_no_kubeconfig(tmp_path: Path, text: str, expected: str) -> None:
     path = tmp_path / "config"
     path.write_text(text)
     with pytest.raises(NodeUsageError) as caught:
         Server.of(path)
     message = str(caught.value)
     assert message.startswith(f"kubeconfig {path}: ")
-    assert told in message
+    assert expected in message
     assert "\n" not in message
 
 

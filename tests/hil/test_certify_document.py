@@ -110,9 +110,9 @@ def test_nothing_of_a_node_reaches_the_page_unescaped(tmp_path: Path) -> None:
     assert "<script" not in page
     assert "\x1b" not in page
     assert "&lt;script&gt;" in page
-    told = json.loads((tmp_path / "certificate.json").read_text())
-    assert told["outcome"] == "failure"
-    assert "\x1b" not in json.dumps(told["lint"])
+    written = json.loads((tmp_path / "certificate.json").read_text())
+    assert written["outcome"] == "failure"
+    assert "\x1b" not in json.dumps(written["lint"])
 
 
 def test_a_node_that_was_not_restored_says_so() -> None:

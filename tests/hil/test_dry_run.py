@@ -73,12 +73,12 @@ def cases(subject: DryRunSubject, *ids: str) -> list[Case]:
 def walked(
     facts: NodeFacts, *ids: str, options: hil_subject.Options = OPTIONS
 ) -> tuple[Ledger, list[str]]:
-    told: list[str] = []
-    ledger = Ledger(told.append)
+    lines: list[str] = []
+    ledger = Ledger(lines.append)
     subject = dry(facts, ledger, options)
     walk(cases(subject, *ids), subject, ledger)
     subject.close()
-    return ledger, told
+    return ledger, lines
 
 
 @pytest.fixture
@@ -182,22 +182,22 @@ def test_every_command_of_a_run_was_in_the_dry_run(fake: FakeNode, facts: NodeFa
     assert all(one != before for one in seen)
     wet.close()
     assert fake.content() == before
-    told = {normal(one.script, one.stdin) for one in ledger.commands}
+    scripts = {normal(one.script, one.stdin) for one in ledger.commands}
     sent = [normal(*one) for one in wet.shell.sent]
     assert len(sent) > 30
-    assert [one for one in sent if one not in told] == []
+    assert [one for one in sent if one not in scripts] == []
     assert len(ledger.commands) == len(sent)
 
 
 def test_nothing_is_changed_and_nothing_sent(fake: FakeNode, facts: NodeFacts) -> None:
     """All of the catalogue."""
     before, starts = fake.content(), fake.starts
-    ledger, told = walked(facts)
+    ledger, lines = walked(facts)
     assert fake.content() == before
     assert fake.starts == starts
     assert len(ledger.commands) > 300
-    assert [line for line in told if "not walked to its end" in line] == []
-    assert all(line.isprintable() for line in told)
+    assert [line for line in lines if "not walked to its end" in line] == []
+    assert all(line.isprintable() for line in lines)
 
 
 def test_each_command_has_its_scenario_and_risk(facts: NodeFacts) -> None:
@@ -323,5 +323,5 @@ def test_a_broken_assumption_is_told(facts: NodeFacts, monkeypatch: pytest.Monke
         raise AssertionError("nothing is assumed")
 
     monkeypatch.setattr(Assumed, "_container", wrong)
-    _, told = walked(facts, "pool/shrinks-and-grows", "qos/whole-cpus-are-exclusive")
-    assert sum("not walked to its end: " in line for line in told) == 2
+    _, lines = walked(facts, "pool/shrinks-and-grows", "qos/whole-cpus-are-exclusive")
+    assert sum("not walked to its end: " in line for line in lines) == 2

@@ -131,10 +131,10 @@ def test_oddities_are_told_and_do_not_stop(fake: FakeNode) -> None:
     """A kubelet may run on settings that its files do not have any more."""
     fake.file(CONFIG_PATH, "a: [unclosed\n\x1b[2J")
     fake.file("/var/lib/kubelet/cpu_manager_state", "\xff not JSON")
-    told = "\n".join(gathered(fake).oddities)
-    assert f"{CONFIG_PATH}: no YAML" in told
-    assert "cpu_manager_state: no state file that can be read" in told
-    assert "\x1b" not in told
+    oddities = "\n".join(gathered(fake).oddities)
+    assert f"{CONFIG_PATH}: no YAML" in oddities
+    assert "cpu_manager_state: no state file that can be read" in oddities
+    assert "\x1b" not in oddities
 
 
 def test_a_node_without_a_kubelet(fake: FakeNode) -> None:

@@ -61,7 +61,7 @@ def test_a_wrong_configuration_is_wrong_usage(tmp_path: Path, text: str) -> None
     place.write_text(text)
     done = _lab("up", "1s-1n-4c-smt1", "--kubelet", _true(), "--kubelet-config", str(place))
     assert done.returncode == ExitStatus.USAGE
-    assert _one_line(done).startswith("no KubeletConfiguration: ")
+    assert _one_line(done).startswith("not a KubeletConfiguration: ")
 
 
 def test_without_qemu_nobody_could_tell(

@@ -25,7 +25,7 @@ def _qemu(folder: Path, answer: Answer) -> Iterator[list[str]]:
     """A QEMU's monitor in ``folder``: ``answer`` gives what a command returns, an exception to
     refuse with, or ``None`` to hang up. The value is what it was told, with descriptors' content
     written to by us."""
-    told: list[str] = []
+    commands: list[str] = []
     before = Path.cwd()
     listener = socket.socket(socket.AF_UNIX)
     os.chdir(folder)  # the folder's own path is too long for a socket
@@ -51,7 +51,7 @@ def _qemu(folder: Path, answer: Answer) -> Iterator[list[str]]:
                 while b"\n" in pending:
                     line, _, pending = pending.partition(b"\n")
                     said = json.loads(line)
-                    told.append(said["execute"])
+                    commands.append(said["execute"])
                     made = answer(said["execute"], said["arguments"])
                     if made is None:
                         return
@@ -67,7 +67,7 @@ def _qemu(folder: Path, answer: Answer) -> Iterator[list[str]]:
     thread = threading.Thread(target=serve)
     thread.start()
     try:
-        yield told
+        yield commands
     finally:
         thread.join()
         listener.close()
@@ -113,11 +113,11 @@ def test_a_state_is_saved_when_qemu_says_it_is(folder: Path) -> None:
     target = folder / "memory"
     descriptor = os.open(target, os.O_WRONLY | os.O_CREAT)
     try:
-        with _qemu(folder, answer) as told, monitor(folder) as talk:
+        with _qemu(folder, answer) as commands, monitor(folder) as talk:
             talk.save(descriptor, deadline=30)
     finally:
         os.close(descriptor)
-    assert told == ["qmp_capabilities", "stop", "getfd", "migrate", *["query-migrate"] * 3]
+    assert commands == ["qmp_capabilities", "stop", "getfd", "migrate", *["query-migrate"] * 3]
     assert target.read_bytes() == b"state"
 
 
@@ -138,9 +138,9 @@ def test_a_state_that_was_loaded_goes_on(folder: Path) -> None:
     def answer(command: str, _: dict[str, Any]) -> Any:
         return {"status": next(rounds)} if command == "query-status" else {}
 
-    with _qemu(folder, answer) as told, monitor(folder) as talk:
+    with _qemu(folder, answer) as commands, monitor(folder) as talk:
         talk.loaded(deadline=30)
-    assert told[1:] == ["query-status"] * 3 + ["cont", "query-status"]
+    assert commands[1:] == ["query-status"] * 3 + ["cont", "query-status"]
 
 
 def test_nobody_there_is_an_error_and_not_a_wait_for_ever(folder: Path) -> None:

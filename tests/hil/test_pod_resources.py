@@ -41,7 +41,7 @@ TOLD: Final = {
 }
 
 
-def answer(told: dict[tuple[str, str], dict[str, CPUSet]]) -> pb.ListPodResourcesResponse:
+def answer(entries: dict[tuple[str, str], dict[str, CPUSet]]) -> pb.ListPodResourcesResponse:
     return pb.ListPodResourcesResponse(
         pod_resources=[
             pb.PodResources(
@@ -52,7 +52,7 @@ def answer(told: dict[tuple[str, str], dict[str, CPUSet]]) -> pb.ListPodResource
                     for one, cpus in containers.items()
                 ],
             )
-            for (namespace, name), containers in told.items()
+            for (namespace, name), containers in entries.items()
         ]
     )
 
@@ -112,7 +112,7 @@ def only(folder: Path, *programs: str) -> str:
     return str(folder)
 
 
-def told(root: Path, path: str, *, seconds: int = 30) -> PodResources:
+def reported(root: Path, path: str, *, seconds: int = 30) -> PodResources:
     done = subprocess.run(
         [SHELL, "-s"],
         input=ask(str(root), seconds=seconds).encode(),
@@ -162,7 +162,7 @@ def test_the_committed_messages_are_those_of_the_proto_file(tmp_path: Path) -> N
 def test_what_a_server_tells_is_understood(root: Path, tools: str) -> None:
     """Through each program that a node may have."""
     with serving(root, lambda *_: answer(TOLD).SerializeToString()):
-        assert told(root, tools) == PodResources(TOLD)
+        assert reported(root, tools) == PodResources(TOLD)
 
 
 def test_a_long_answer_comes_whole(root: Path, tools: str) -> None:
@@ -174,18 +174,18 @@ def test_a_long_answer_comes_whole(root: Path, tools: str) -> None:
     message = answer(many).SerializeToString()
     assert 1 << 18 < len(message) < LIMIT
     with serving(root, lambda *_: message):
-        assert told(root, tools) == PodResources(many)
+        assert reported(root, tools) == PodResources(many)
 
 
 def test_no_pod_is_an_answer(root: Path, quick: str) -> None:
     with serving(root, lambda *_: b""):
-        assert told(root, quick) == PodResources({})
+        assert reported(root, quick) == PodResources({})
 
 
 def test_a_kubelet_that_does_not_know_the_call_refuses(root: Path, quick: str) -> None:
     """As one before 1.20, which has v1alpha1 alone."""
     with serving(root, lambda *_: b"", "v1alpha1.PodResourcesLister"):
-        assert "the kubelet refuses: grpc-status 12" in told(root, quick).why
+        assert "the kubelet refuses: grpc-status 12" in reported(root, quick).why
 
 
 def test_a_refusal_is_told_in_one_printable_line(root: Path, quick: str) -> None:
@@ -193,13 +193,13 @@ def test_a_refusal_is_told_in_one_printable_line(root: Path, quick: str) -> None
         context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, "rejected by rate limit\n\x1b[31m")
 
     with serving(root, refuse):
-        why = told(root, quick).why
+        why = reported(root, quick).why
     assert "grpc-status 8, HTTP 200: rejected by rate limit\\x0a\\x1b[31m" in why
     assert why.isprintable()
 
 
 def test_without_a_socket_it_says_where(root: Path, quick: str) -> None:
-    assert told(root, quick).why == f"there is no socket {root}/pod-resources/kubelet.sock"
+    assert reported(root, quick).why == f"there is no socket {root}/pod-resources/kubelet.sock"
 
 
 def test_a_folder_of_any_name_is_only_a_name(tmp_path: Path, tools: str) -> None:
@@ -208,7 +208,7 @@ def test_a_folder_of_any_name_is_only_a_name(tmp_path: Path, tools: str) -> None
     strange.mkdir()
     with serving(tmp_path, lambda *_: answer(TOLD).SerializeToString()):
         (tmp_path / "pod-resources").rename(strange / "pod-resources")
-        assert told(strange, tools) == PodResources(TOLD)
+        assert reported(strange, tools) == PodResources(TOLD)
         (strange / "pod-resources").rename(tmp_path / "pod-resources")
     assert sorted(one.name for one in tmp_path.iterdir()) == sorted(["pod-resources", strange.name])
 
@@ -216,7 +216,7 @@ def test_a_folder_of_any_name_is_only_a_name(tmp_path: Path, tools: str) -> None
 def test_a_file_is_no_socket(root: Path, quick: str) -> None:
     (root / "pod-resources").mkdir()
     (root / "pod-resources" / "kubelet.sock").write_text("")
-    assert "there is no socket" in told(root, quick).why
+    assert "there is no socket" in reported(root, quick).why
 
 
 @contextmanager
@@ -237,7 +237,7 @@ def test_nobody_behind_the_socket(root: Path, quick: str) -> None:
     (root / "pod-resources").mkdir()
     with socket.socket(socket.AF_UNIX) as server:
         server.bind(str(root / "pod-resources" / "kubelet.sock"))
-    assert told(root, quick).why == "the kubelet cannot be asked: Connection refused"
+    assert reported(root, quick).why == "the kubelet cannot be asked: Connection refused"
 
 
 def test_silence_is_bounded_in_time(root: Path, tools: str) -> None:
@@ -249,7 +249,7 @@ def test_silence_is_bounded_in_time(root: Path, tools: str) -> None:
                 pass
 
     with listening(root, silent):
-        why = told(root, tools, seconds=1).why
+        why = reported(root, tools, seconds=1).why
     assert why in (
         "the kubelet does not answer within 1 s",
         "the kubelet sent no answer",
@@ -271,7 +271,7 @@ def test_an_answer_without_end_is_bounded_in_size(root: Path, tools: str) -> Non
                 return
 
     with listening(root, endless):
-        assert told(root, tools).why == f"the kubelet's answer is cut off after {LIMIT} bytes"
+        assert reported(root, tools).why == f"the kubelet's answer is cut off after {LIMIT} bytes"
 
 
 def test_an_answer_without_end_in_one_frame_is_bounded_too(root: Path, tools: str) -> None:
@@ -285,13 +285,13 @@ def test_an_answer_without_end_in_one_frame_is_bounded_too(root: Path, tools: st
                 return
 
     with listening(root, endless):
-        assert told(root, tools).why.startswith("the kubelet's answer is not HTTP/2")
+        assert reported(root, tools).why.startswith("the kubelet's answer is not HTTP/2")
 
 
 def test_a_node_without_any_program_says_so(root: Path) -> None:
     with serving(root, lambda *_: b""):
         (root / "tools").mkdir()
-        why = told(root, only(root / "tools")).why
+        why = reported(root, only(root / "tools")).why
     assert why == "the node has neither perl nor python3 nor socat to ask with"
 
 

@@ -45,7 +45,7 @@ class AskedNode:
         #: Descriptors of this process are another's to a script.
         self._root = str(inner.sandbox.path(STATE_DIR)).replace("self", str(os.getpid()), 1)
 
-    def told(self) -> PodResources:
+    def reported(self) -> PodResources:
         done = self._shell.run(ask(self._root))
         assert done.status == 0, done.stderr
         return read_pod_resources(done.text)
@@ -60,10 +60,10 @@ class AskedNode:
     def _with_told(self, view: View) -> View:
         if not self._asking:
             return view
-        told = self.told()
-        assert told.why == ""
+        answer = self.reported()
+        assert answer.why == ""
         called = {uid: ("default", f"{pod.name}-{NODE_NAME}") for uid, pod in self._pods.items()}
-        return replace(view, pod_resources=cpus_by_pod(told, called, self._pods.values()))
+        return replace(view, pod_resources=cpus_by_pod(answer, called, self._pods.values()))
 
     def view(self) -> View:
         return self._with_told(self._inner.view())
@@ -123,14 +123,14 @@ def test_a_kubelet_tells_what_it_holds(subject: KubeletSubject) -> None:
     )
     try:
         inner.do(Start())
-        assert node.told() == PodResources({})
+        assert node.reported() == PodResources({})
         for pod in pods:
             inner.do(Apply(pod))
         held = inner.settle(lambda view: len(view.cpusets) == 2).assignments["a"]
         exclusive_to_one = {name: held[name] for name in ("c1", "c2")}
         pool = inner.view().shared_pool
         shares = pool if Release.parse(subject.info.release).minor < 23 else CPUSet()
-        assert node.told() == PodResources(
+        assert node.reported() == PodResources(
             {
                 ("default", f"a-{NODE_NAME}"): exclusive_to_one,
                 ("default", f"shared-{NODE_NAME}"): {"c": shares},
@@ -138,10 +138,10 @@ def test_a_kubelet_tells_what_it_holds(subject: KubeletSubject) -> None:
         )
         assert len(exclusive_to_one["c1"]) == 2
         inner.do(Delete("a"))
-        assert [name for _, name in node.told().pods] == [f"shared-{NODE_NAME}"]
+        assert [name for _, name in node.reported().pods] == [f"shared-{NODE_NAME}"]
     finally:
         inner.close()
-    assert "there is no socket" in node.told().why
+    assert "there is no socket" in node.reported().why
 
 
 @pytest.mark.parametrize(

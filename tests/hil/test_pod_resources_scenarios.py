@@ -138,30 +138,32 @@ def _with(entries: Entries, pod: str, cpus: CPUSet) -> Entries:
 
 
 TALES: Final[dict[str, Callable[[Entries, Entries, View], Entries]]] = {
-    "other CPUs": lambda told, _, view: _with(told, "a", CPUSet([15])),
-    "a CPU too few": lambda told, _, view: {
+    "other CPUs": lambda entries, _, view: _with(entries, "a", CPUSet([15])),
+    "a CPU too few": lambda entries, _, view: {
         key: {name: CPUSet(sorted(cpus)[1:]) for name, cpus in containers.items()}
-        for key, containers in told.items()
+        for key, containers in entries.items()
     },
-    "all CPUs": lambda told, _, view: _with(told, "a", CPUSet.parse("0-15")),
-    "nothing of a pod": lambda told, _, view: {
-        key: one for key, one in told.items() if key != _of(told, "a")
+    "all CPUs": lambda entries, _, view: _with(entries, "a", CPUSet.parse("0-15")),
+    "nothing of a pod": lambda entries, _, view: {
+        key: one for key, one in entries.items() if key != _of(entries, "a")
     },
-    "nothing of a container": lambda told, _, view: {
-        key: ({} if key == _of(told, "a") else one) for key, one in told.items()
+    "nothing of a container": lambda entries, _, view: {
+        key: ({} if key == _of(entries, "a") else one) for key, one in entries.items()
     },
-    "the shared pool, as up to 1.22": lambda told, _, view: _with(told, "shared", view.shared_pool),
-    "nothing of who shares": lambda told, _, view: {
-        key: one for key, one in told.items() if key != _of(told, "shared")
+    "the shared pool, as up to 1.22": lambda entries, _, view: _with(
+        entries, "shared", view.shared_pool
+    ),
+    "nothing of who shares": lambda entries, _, view: {
+        key: one for key, one in entries.items() if key != _of(entries, "shared")
     },
-    "nothing at all": lambda told, _, view: {},
-    "pods that are gone": lambda told, gone, view: {**told, **gone},
-    "names of pods that are gone": lambda told, gone, view: {
-        **told,
+    "nothing at all": lambda entries, _, view: {},
+    "pods that are gone": lambda entries, gone, view: {**entries, **gone},
+    "names of pods that are gone": lambda entries, gone, view: {
+        **entries,
         **{key: {name: CPUSet() for name in one} for key, one in gone.items()},
     },
-    "one pod's CPUs as another's": lambda told, _, view: _with(
-        told, "b", told.get(_of(told, "a"), {}).get("c", CPUSet())
+    "one pod's CPUs as another's": lambda entries, _, view: _with(
+        entries, "b", entries.get(_of(entries, "a"), {}).get("c", CPUSet())
     ),
 }
 
@@ -253,8 +255,8 @@ def test_a_dry_run_tells_how_it_would_ask(scenario: str, release: str, facts: No
     """To the scenario's end, whatever the release tells; asking only looks."""
     assert facts.kubelet is not None
     facts = replace(facts, kubelet=replace(facts.kubelet, release=release))
-    ledger, told = DRY.walked(facts, scenario)
-    assert not [line for line in told if "not walked" in line or "not run" in line]
+    ledger, lines = DRY.walked(facts, scenario)
+    assert not [line for line in lines if "not walked" in line or "not run" in line]
     asks = [
         one for one in ledger.commands if one.step == "ask the kubelet at its pod-resources socket"
     ]
@@ -294,13 +296,13 @@ VIEW: Final = View(
 @pytest.mark.parametrize("shares", ["", "0,3"])
 def test_init_containers_and_who_shares_are_not_judged(shares: str) -> None:
     """The kubelet does not list the first; of the second releases tell otherwise."""
-    told = {"a": {"c": cpus("1-2")}, "s": {"c": cpus(shares)}}
-    assert violations(replace(VIEW, pod_resources=told), SITUATION) == []
+    entries = {"a": {"c": cpus("1-2")}, "s": {"c": cpus(shares)}}
+    assert violations(replace(VIEW, pod_resources=entries), SITUATION) == []
     assert violations(VIEW, SITUATION) == []
 
 
 @pytest.mark.parametrize(
-    ("told", "what", "expected", "seen"),
+    ("entries", "what", "expected", "seen"),
     [
         ({"a": {"c": cpus("2-3")}}, "CPUs that the kubelet reports for a/c", "1-2", "2-3"),
         ({"a": {"c": CPUSet()}}, "CPUs that the kubelet reports for a/c", "1-2", "(none)"),
@@ -314,8 +316,8 @@ def test_init_containers_and_who_shares_are_not_judged(shares: str) -> None:
         ),
     ],
 )
-def test_each_lie_breaks_an_invariant(told: Any, what: str, expected: str, seen: str) -> None:
-    (found,) = violations(replace(VIEW, pod_resources=told), SITUATION)
+def test_each_lie_breaks_an_invariant(entries: Any, what: str, expected: str, seen: str) -> None:
+    (found,) = violations(replace(VIEW, pod_resources=entries), SITUATION)
     difference = found.difference
     assert (difference.what, difference.expected, difference.seen) == (what, expected, seen)
 
@@ -326,7 +328,7 @@ def test_each_lie_breaks_an_invariant(told: Any, what: str, expected: str, seen:
 def test_entries_are_found_by_namespace_and_name() -> None:
     """A pod of our name in another namespace is not ours, unless nobody knows in which ours is."""
     a, b = guaranteed("a", 2), guaranteed("b", 1)
-    told = PodResources(
+    answer = PodResources(
         {
             ("one", "pinproof-a"): {"c": cpus("1-2")},
             ("two", "pinproof-a"): {"c": cpus("3")},
@@ -335,11 +337,11 @@ def test_entries_are_found_by_namespace_and_name() -> None:
         }
     )
     called = {a.uid: ("one", "pinproof-a"), b.uid: ("", "pinproof-b"), "other": ("two", "unknown")}
-    assert cpus_by_pod(told, called, [a, b]) == {
+    assert cpus_by_pod(answer, called, [a, b]) == {
         "a": {"c": cpus("1-2")},
         "b": {"c\\x1b": cpus("4")},
     }
-    assert cpus_by_pod(told, {}, [a, b]) == {}
+    assert cpus_by_pod(answer, {}, [a, b]) == {}
 
 
 def test_the_answer_has_its_own_section_of_a_look() -> None:

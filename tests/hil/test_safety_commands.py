@@ -126,7 +126,7 @@ def test_a_dry_run_prints_what_would_run(
 
 
 @pytest.mark.parametrize(
-    ("words", "status", "told"),
+    ("words", "status", "expected"),
     [
         (["probe", "node7"], 2, "a node is ssh://user@host:port"),
         (["probe", "absent.toml"], 2, "absent.toml: No such file"),
@@ -138,13 +138,13 @@ def test_a_dry_run_prints_what_would_run(
 def test_trouble_is_one_line_and_a_status(
     words: list[str],
     status: int,
-    told: str,
+    expected: str,
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     ended, _, err = pinproof_says(capsys, monkeypatch, *words)
     assert ended == status
-    (line,) = [one for one in err.splitlines() if told in one]
+    (line,) = [one for one in err.splitlines() if expected in one]
     assert line.startswith("pinproof: ")
 
 

@@ -403,8 +403,10 @@ class SayingShell:
 
 def test_a_dry_run_tells_everything_and_does_nothing(fake: FakeNode, facts: NodeFacts) -> None:
     before = fake.content()
-    told: list[str] = []
-    with Guarded(SayingShell(told.append), facts, Risk.CPU_OFFLINE, "dry", say=told.append) as node:
+    lines: list[str] = []
+    with Guarded(
+        SayingShell(lines.append), facts, Risk.CPU_OFFLINE, "dry", say=lines.append
+    ) as node:
         node.change(SetOnline(5, False), RemoveFile(STATE), then="systemctl restart kubelet")
     assert fake.content() == before
     for words in (
@@ -413,5 +415,5 @@ def test_a_dry_run_tells_everything_and_does_nothing(fake: FakeNode, facts: Node
         "fake: systemctl restart kubelet",
         "fake: restoring",
     ):
-        assert words in told
-    assert all(line.isprintable() for line in told)
+        assert words in lines
+    assert all(line.isprintable() for line in lines)

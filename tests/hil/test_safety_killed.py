@@ -76,19 +76,19 @@ def test_a_node_may_be_taken_as_it_is(fake: FakeNode, facts: NodeFacts) -> None:
 
 
 def test_the_first_interrupt_restores_and_the_second_tells() -> None:
-    told: list[str] = []
-    with second_interrupt_tells("MANUAL", told.append):
+    lines: list[str] = []
+    with second_interrupt_tells("MANUAL", lines.append):
         signal.raise_signal(signal.SIGINT)
-        assert len(told) == 1
+        assert len(lines) == 1
         with pytest.raises(KeyboardInterrupt):
             signal.raise_signal(signal.SIGINT)
-    assert told[1] == "not restored; MANUAL"
+    assert lines[1] == "not restored; MANUAL"
     with (
         pytest.raises(KeyboardInterrupt),
-        second_interrupt_tells("MANUAL", told.append, already=True),
+        second_interrupt_tells("MANUAL", lines.append, already=True),
     ):
         signal.raise_signal(signal.SIGINT)
-    assert told[2] == "not restored; MANUAL"
+    assert lines[2] == "not restored; MANUAL"
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
@@ -104,16 +104,16 @@ def not_ignored() -> Iterator[None]:
 @pytest.mark.usefixtures("not_ignored")
 def test_being_told_to_end_is_like_an_interrupt() -> None:
     """A service manager's or a CI system's signal, and a terminal that goes away."""
-    told: list[str] = []
+    lines: list[str] = []
     with ended_like_an_interrupt():
         for sign in ENDING:
             with pytest.raises(KeyboardInterrupt, match=sign.name):
                 signal.raise_signal(sign)
-        with second_interrupt_tells("MANUAL", told.append):
+        with second_interrupt_tells("MANUAL", lines.append):
             signal.raise_signal(signal.SIGTERM)
             with pytest.raises(KeyboardInterrupt):
                 signal.raise_signal(signal.SIGHUP)
-    assert told == [
+    assert lines == [
         "restoring first; press Ctrl-C again to leave the node as it is",
         "not restored; MANUAL",
     ]

@@ -47,16 +47,16 @@ def test_a_target_names_nodes_and_what_may_be_done() -> None:
 
 
 @pytest.mark.parametrize(
-    ("target", "told"),
+    ("target", "message"),
     [
         ("", "needs an address"),
         ("lab.toml?max-risk=all", "'all': it is one of read-only, pods"),
         ("lab.toml?risk=pods", "unknown option 'risk'"),
     ],
 )
-def test_a_target_that_cannot_be(target: str, told: str) -> None:
+def test_a_target_that_cannot_be(target: str, message: str) -> None:
     """One line with the offending value."""
-    with pytest.raises(SubjectUsageError, match=told) as caught:
+    with pytest.raises(SubjectUsageError, match=message) as caught:
         parse_target(target)
     assert "\n" not in str(caught.value)
 

@@ -119,12 +119,12 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
 
 def test_a_release_is_built_once_and_kept(world: World) -> None:
     world.knows(had=["v1.30.2"])
-    told: list[str] = []
-    path = build("1.30.2", progress=told.append)
+    stages: list[str] = []
+    path = build("1.30.2", progress=stages.append)
     assert path.read_text().startswith("#!")
     assert os.access(path, os.X_OK)
-    assert told[0] == "looking for kubelet 1.30.2"
-    assert told[2:] == ["compiling kubelet 1.30.2: minutes, the first time"]
+    assert stages[0] == "looking for kubelet 1.30.2"
+    assert stages[2:] == ["compiling kubelet 1.30.2: minutes, the first time"]
     before = world.log
     assert build("1.30.2") == path
     assert world.log == before
@@ -197,10 +197,11 @@ def test_a_release_with_a_missing_module_gives_way_to_another(world: World) -> N
         listed=["v1.30.2", "v1.30.3"],
         missing=["k8s.io/cri-api@v0.30.3"],
     )
-    told: list[str] = []
-    assert build("1.30", progress=told.append).parent.name.startswith("1.30.2-")
+    stages: list[str] = []
+    assert build("1.30", progress=stages.append).parent.name.startswith("1.30.2-")
     assert (
-        "kubelet 1.30.3 needs k8s.io/cri-api v0.30.3, which the module proxy does not have" in told
+        "kubelet 1.30.3 needs k8s.io/cri-api v0.30.3, which the module proxy does not have"
+        in stages
     )
 
 
@@ -298,18 +299,18 @@ def test_an_interrupted_build_is_no_kubelet(world: World, number: int) -> None:
 
 def test_builders_of_one_release_wait_for_each_other(world: World) -> None:
     world.knows(had=["v1.30.2"])
-    told: list[str] = []
+    stages: list[str] = []
     paths: list[Path] = []
 
     def work() -> None:
-        paths.append(build("1.30.2", progress=told.append))
+        paths.append(build("1.30.2", progress=stages.append))
 
-    with builder.WORKSHOP.lock(Version(1, 30, 2), told.append):
+    with builder.WORKSHOP.lock(Version(1, 30, 2), stages.append):
         workers = [threading.Thread(target=work) for _ in range(2)]
         for worker in workers:
             worker.start()
         for _ in range(3000):
-            if sum(said.startswith("waiting for another build of kubelet") for said in told) == 2:
+            if sum(said.startswith("waiting for another build of kubelet") for said in stages) == 2:
                 break
             workers[0].join(0.01)
     for worker in workers:
@@ -324,9 +325,9 @@ PACKAGES = ["internal/abi", "k8s.io/api/core/v1", "golang.org/x/sys/unix"]
 
 def test_a_build_counts_its_packages(world: World) -> None:
     world.knows(had=["v1.30.2"], packages=PACKAGES)
-    told: list[str] = []
-    build("1.30.2", progress=told.append)
-    (stage, *_) = (said for said in told if isinstance(said, Stage))
+    stages: list[str] = []
+    build("1.30.2", progress=stages.append)
+    (stage, *_) = (said for said in stages if isinstance(said, Stage))
     assert (stage.what, stage.done, stage.total) == ("compiling kubelet 1.30.2", 1, 3)
     assert str(stage) == "compiling kubelet 1.30.2: 1 of 3 packages"
 
@@ -346,11 +347,11 @@ def test_who_waits_is_told_who_builds_since_when_and_how_far(world: World) -> No
             if "1 of 3 packages" in line:
                 break
         world.knows(hang=False)
-        told: list[str] = []
+        stages: list[str] = []
         waiting = threading.Event()
 
         def say(stage: str) -> None:
-            told.append(stage)
+            stages.append(stage)
             waiting.set()
 
         worker = threading.Thread(target=lambda: build("1.30.2", progress=say))
@@ -359,12 +360,12 @@ def test_who_waits_is_told_who_builds_since_when_and_how_far(world: World) -> No
         other.kill()  # what a dead builder leaves blocks nobody
         worker.join(60)
         assert not worker.is_alive()
-    stage = told[0]
+    stage = stages[0]
     assert isinstance(stage, Stage)
     assert (stage.done, stage.total) == (1, 3)
     said = rf"waiting for another build of kubelet 1.30.2 \(process {other.pid}, since [\d:]{{8}}\)"
     assert re.fullmatch(said + ": compiling kubelet 1.30.2: 1 of 3 packages", stage)
-    assert "looking for kubelet 1.30.2" in told, "it builds by itself then"
+    assert "looking for kubelet 1.30.2" in stages, "it builds by itself then"
     assert len(cached()) == 1
 
 
@@ -374,9 +375,9 @@ def test_what_a_dead_builder_left_is_nobodys_progress(world: World) -> None:
     folder.mkdir(parents=True)
     (folder / ".1.30.2.lock").touch()
     (folder / ".1.30.2.progress").write_text('{"pid": 1, "since": 0, "stage": "compiling"}')
-    told: list[str] = []
-    build("1.30.2", progress=told.append)
-    assert not [said for said in told if "waiting" in said]
+    stages: list[str] = []
+    build("1.30.2", progress=stages.append)
+    assert not [said for said in stages if "waiting" in said]
     assert not (folder / ".1.30.2.progress").exists()
 
 
@@ -388,13 +389,13 @@ def test_a_damaged_progress_says_less(tmp_path: Path, text: str) -> None:
 
 
 def test_lines_come_now_and_then() -> None:
-    told: list[str] = []
-    say = now_and_then(told.append, seconds=3600)
+    stages: list[str] = []
+    say = now_and_then(stages.append, seconds=3600)
     for done in range(1, 500):
         say(Stage("compiling", done, 500))
     say("kept")
     say(Stage("waiting", 7, 500))
-    assert told == ["compiling: 1 of 500 packages", "kept", "waiting: 7 of 500 packages"]
+    assert stages == ["compiling: 1 of 500 packages", "kept", "waiting: 7 of 500 packages"]
 
 
 def test_the_users_build_settings_do_not_reach_go(monkeypatch: pytest.MonkeyPatch) -> None:

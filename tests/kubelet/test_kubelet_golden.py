@@ -16,5 +16,5 @@ def test_a_kubelet_finds_what_is_recorded(subject: KubeletSubject) -> None:
 def test_a_clock_speed_is_added_where_there_is_none() -> None:
     bare = Tree({"proc/cpuinfo": "processor\t: 0\n"})
     assert "cpu MHz" in with_clock_speed(bare)["proc/cpuinfo"]
-    told = Tree({"proc/cpuinfo": "processor\t: 0\ncpu MHz\t\t: 2000.0\n"})
-    assert with_clock_speed(told) is told
+    tree = Tree({"proc/cpuinfo": "processor\t: 0\ncpu MHz\t\t: 2000.0\n"})
+    assert with_clock_speed(tree) is tree

@@ -11,6 +11,7 @@ import pytest
 import topologies
 from conformance.kubelets import releases
 from conformance.kubelets.releases import Minor
+from conformance.pods import guaranteed
 from conformance.subject import SubjectLostError
 from conformance.subjects.kubelet import KubeletSubject
 from conformance.subjects.kubelet.node import STATE_FILE, KubeletNode
@@ -38,13 +39,6 @@ from reference.view import Phase, View
 Make = Callable[..., KubeletNode]
 RESERVED = KubeletConfig(reserved_system_cpus=CPUSet([0, 16]))
 ALL = CPUSet.parse("0-31")
-
-
-def guaranteed(name: str, cpus: str) -> Pod:
-    container = Container(
-        "c", cpu_request=cpus, cpu_limit=cpus, memory_request="64Mi", memory_limit="64Mi"
-    )
-    return Pod(name, (container,))
 
 
 def running(*names: str) -> Callable[[View], bool]:

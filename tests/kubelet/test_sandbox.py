@@ -247,9 +247,9 @@ def test_cgroups_are_the_sandboxs_own(script: Script) -> None:
     program = script(
         "import ctypes, os, struct\n"
         "def kind(path):\n"
-        "    told = ctypes.create_string_buffer(120)\n"
+        "    found = ctypes.create_string_buffer(120)\n"
         "    libc = ctypes.CDLL(None, use_errno=True)\n"
-        "    return '' if libc.statfs(path, told) else hex(struct.unpack('=15Q', told.raw)[0])\n"
+        "    return '' if libc.statfs(path, found) else hex(struct.unpack('=15Q', found.raw)[0])\n"
         "root, pods = '/sys/fs/cgroup', '/sys/fs/cgroup/kubepods'\n"
         "here = os.open('/', os.O_RDONLY)\n"
         "def tried(call, *words):\n"

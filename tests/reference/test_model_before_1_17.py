@@ -37,6 +37,7 @@ from reference.steps import (
     WriteState,
 )
 from reference.view import Phase, PodView, View
+from tests.support.pods import best_effort, pod
 
 FOUR, EIGHT, TWO_NODES = "1s-1n-4c-smt1", "1s-1n-4c-smt2", "2s-2n-8c-smt2"
 TREES = {name: topologies.machine(name).tree for name in (FOUR, EIGHT, TWO_NODES)}
@@ -56,16 +57,6 @@ def node(*steps: Step, release: str, config: KubeletConfig = ONE, machine: str =
     return made
 
 
-def pod(name: str, *cpus: str, init: str = "") -> Pod:
-    apps = [Container(f"c{i}", c, c, "64Mi", "64Mi") for i, c in enumerate(cpus, 1)]
-    first = [Container("i", init, init, "64Mi", "64Mi", Kind.INIT)] if init else []
-    return Pod(name, (*first, *apps))
-
-
-def shared(name: str) -> Pod:
-    return Pod(name, (Container("c1"),))
-
-
 def held(view: View) -> dict[str, str]:
     return {
         f"{p}/{c}": str(cpus) for p, named in view.assignments.items() for c, cpus in named.items()
@@ -82,7 +73,7 @@ def cpusets(view: View) -> dict[str, str]:
 @pytest.mark.parametrize("release", EVERY)
 def test_an_exclusive_container_and_a_shared_one(release: str) -> None:
     """The cpusets are the same in every release; the state file shows who has what since 1.9."""
-    one = node(Start(), Apply(shared("s")), Apply(pod("a", "2")), release=release)
+    one = node(Start(), Apply(best_effort("s")), Apply(pod("a", "2")), release=release)
     assert cpusets(one.view()) == {"a/c1": "1,5", "s/c1": "0,2-4,6-7"}
     one.do(Delete("a"))
     assert cpusets(one.view()) == {"s/c1": "0-7"}
@@ -91,7 +82,7 @@ def test_an_exclusive_container_and_a_shared_one(release: str) -> None:
 
 @pytest.mark.parametrize("release", EVERY)
 def test_every_round_repairs_what_was_changed(release: str) -> None:
-    one = node(Start(), Apply(pod("a", "1")), Apply(shared("b")), release=release)
+    one = node(Start(), Apply(pod("a", "1")), Apply(best_effort("b")), release=release)
     before = one.view()
     one.do(Tamper("a", "c1", CPUSet([0])))
     one.do(Tamper("b", "c1", CPUSet([0])))
@@ -380,7 +371,7 @@ def test_the_topology_manager_passes_static_pods_over_in_1_16(release: str) -> N
 # -- restarts -------------------------------------------------------------------------------------
 
 
-BEFORE = (Start(), Apply(pod("a", "2")), Apply(shared("s")), Apply(pod("b", "2")))
+BEFORE = (Start(), Apply(pod("a", "2")), Apply(best_effort("s")), Apply(pod("b", "2")))
 
 
 def restarted(release: str, *while_down: Step) -> View:
@@ -512,7 +503,7 @@ def test_what_an_init_container_that_ended_holds(
 
 @pytest.mark.parametrize("release", between(9, 16))
 def test_all_cpus_of_a_pod_with_init_containers_return(release: str) -> None:
-    one = node(Start(), Apply(shared("s")), Apply(pod("a", "2", init="2")), release=release)
+    one = node(Start(), Apply(best_effort("s")), Apply(pod("a", "2", init="2")), release=release)
     one.do(Delete("a"))
     assert held(one.view()) == {}
     assert cpusets(one.view()) == {"s/c1": "0-7"}

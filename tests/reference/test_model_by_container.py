@@ -18,11 +18,8 @@ from reference.releases import has
 from reference.steps import (
     Apply,
     AwaitReconcile,
-    Container,
     Delete,
-    Kind,
     KubeletConfig,
-    Pod,
     Reboot,
     RemoveState,
     Start,
@@ -31,7 +28,8 @@ from reference.steps import (
     Tamper,
     WriteState,
 )
-from reference.view import Phase, View
+from reference.view import Phase
+from tests.support.pods import assignments, best_effort, pod
 
 FOUR, EIGHT = "1s-1n-4c-smt1", "1s-1n-4c-smt2"
 TREES = {name: topologies.machine(name).tree for name in (FOUR, EIGHT)}
@@ -47,27 +45,13 @@ def node(
     return made
 
 
-def pod(name: str, *cpus: str, init: str = "") -> Pod:
-    apps = [Container(f"c{i}", c, c, "64Mi", "64Mi") for i, c in enumerate(cpus, 1)]
-    first = [Container("i", init, init, "64Mi", "64Mi", Kind.INIT)] if init else []
-    return Pod(name, (*first, *apps))
-
-
-def shared(name: str) -> Pod:
-    return Pod(name, (Container("c1"),))
-
-
-def held(view: View) -> dict[str, dict[str, str]]:
-    return {p: {c: str(cpus) for c, cpus in named.items()} for p, named in view.assignments.items()}
-
-
 def test_the_state_is_keyed_by_container_id() -> None:
     """The view has names all the same."""
     one = pod("a", "2")
     view = node(Start(), Apply(one)).view()
     content = json.loads(view.state_file or "")
     assert list(content["entries"]) == [container_id(one.uid, "c1", 1)]
-    ((name, sizes),) = held(view).items()
+    ((name, sizes),) = assignments(view).items()
     assert name == "a"
     assert [len(CPUSet.parse(text)) for text in sizes.values()] == [2]
     assert view.cpusets["a"]["c1"] == view.assignments["a"]["c1"]
@@ -77,15 +61,15 @@ def test_an_id_that_nobody_had_stays_an_id() -> None:
     """An entry of another machine's container: stale, and not before some pod is active."""
     text = node(Start(), Apply(pod("x", "1"))).view().state_file or ""
     other = node(WriteState(text), Start())
-    assert list(held(other.view())) == [""]
-    other.do(Apply(shared("b")))
-    assert held(other.view()) == {}
+    assert list(assignments(other.view())) == [""]
+    other.do(Apply(best_effort("b")))
+    assert assignments(other.view()) == {}
     assert str(other.view().shared_pool) == "0-7"
 
 
 def test_cpus_return_as_containers_are_stopped() -> None:
-    one = node(Start(), Apply(pod("a", "2")), Apply(shared("b")), Delete("a"))
-    assert held(one.view()) == {}
+    one = node(Start(), Apply(pod("a", "2")), Apply(best_effort("b")), Delete("a"))
+    assert assignments(one.view()) == {}
     assert one.view().cpusets == {"b": {"c1": CPUSet(range(8))}}
 
 
@@ -133,7 +117,7 @@ def test_up_to_1_15_init_containers_keep_theirs() -> None:
 
 def test_every_round_repairs_what_was_changed() -> None:
     """docs/facts 8.3: up to 1.21."""
-    one = node(Start(), Apply(pod("a", "1")), Apply(shared("b")))
+    one = node(Start(), Apply(pod("a", "1")), Apply(best_effort("b")))
     before = one.view()
     one.do(Tamper("a", "c1", CPUSet([0])))
     one.do(Tamper("b", "c1", CPUSet([0])))

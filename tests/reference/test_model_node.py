@@ -40,6 +40,7 @@ from reference.steps import (
     WriteState,
 )
 from reference.view import Phase, PodView, View
+from tests.support.pods import assignments, cpusets, pod
 
 EIGHT, FOUR = "1s-1n-4c-smt2", "1s-1n-2c-smt2"
 ONE = KubeletConfig(system_reserved="1")
@@ -57,21 +58,8 @@ def node(*steps: Step, config: KubeletConfig = ONE, machine: str = EIGHT) -> Nod
     return made
 
 
-def pod(name: str, *cpus: str) -> Pod:
-    """Containers c1, c2, … with these cpus as request and limit; Guaranteed."""
-    return Pod(name, tuple(Container(f"c{i}", c, c, "64Mi", "64Mi") for i, c in enumerate(cpus, 1)))
-
-
 def burstable(name: str, cpu: str) -> Pod:
     return Pod(name, (Container("c1", cpu),))
-
-
-def assignments(view: View) -> dict[str, dict[str, str]]:
-    return {p: {c: str(cpus) for c, cpus in named.items()} for p, named in view.assignments.items()}
-
-
-def cpusets(view: View) -> dict[str, dict[str, str]]:
-    return {p: {c: str(cpus) for c, cpus in named.items()} for p, named in view.cpusets.items()}
 
 
 def test_a_first_start_and_three_pods() -> None:

@@ -33,6 +33,7 @@ from reference.steps import (
     WriteState,
 )
 from reference.view import Phase, PodView
+from tests.support.pods import pod
 
 FULL, NUMA, SOCKET = "full-pcpus-only", "distribute-cpus-across-numa", "align-by-socket"
 CORES, STRICT = "distribute-cpus-across-cores", "strict-cpu-reservation"
@@ -66,13 +67,6 @@ def node(machine: str, settings: KubeletConfig, *steps: Step) -> Node:
     for step in steps:
         made.do(step)
     return made
-
-
-def pod(name: str, *cpus: int) -> Pod:
-    return Pod(
-        name,
-        tuple(Container(f"c{i}", str(n), str(n), "64Mi", "64Mi") for i, n in enumerate(cpus, 1)),
-    )
 
 
 def held(one: Node) -> dict[str, str]:

@@ -149,7 +149,7 @@ class Fakes:
         """Every text of every record is hostile, the identifiers and links too."""
         bad = HOSTILE
         machine = MachineRecord(name=bad, shape=bad, digest=bad, cpus=self.machine().cpus)
-        told = {
+        fields = {
             "scenario": bad, "title": bad, "area": bad, "level": bad, "source": bad,
             "source_url": "javascript:document.title='owned'", "machine": machine, "reason": bad,
             "steps": [bad], "explanation": bad, "replay": bad, "evidence": bad,
@@ -163,8 +163,8 @@ class Fakes:
             seen_holdings=holdings,
         )
         run = self.run(
-            self.result("fail", **(told | {"failure": failure})),
-            *(self.result(verdict, **told) for verdict in ("unknown", "skip", "pass", bad)),
+            self.result("fail", **(fields | {"failure": failure})),
+            *(self.result(verdict, **fields) for verdict in ("unknown", "skip", "pass", bad)),
         )
         subject = SubjectRecord(name=bad, release=bad, version=bad, digest=bad, facts={bad: bad})
         header = Header(

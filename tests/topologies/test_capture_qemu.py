@@ -199,9 +199,9 @@ def test_what_is_missing_is_said_with_how_to_get_it(
 
 
 def test_qemu_dies_with_a_runner_that_is_killed(programs: Path, tmp_path: Path) -> None:
-    told = tmp_path / "told"
-    os.mkfifo(told)
-    pretend(programs, f"echo $$ >{told}; exec sleep 600")
+    pipe = tmp_path / "told"
+    os.mkfifo(pipe)
+    pretend(programs, f"echo $$ >{pipe}; exec sleep 600")
     runner = subprocess.Popen(
         [
             sys.executable,
@@ -210,7 +210,7 @@ def test_qemu_dies_with_a_runner_that_is_killed(programs: Path, tmp_path: Path) 
             f"capture_qemu({SPEC!r}, accel='tcg', deadline=600)",
         ]
     )
-    with told.open() as stream:
+    with pipe.open() as stream:
         qemu = os.pidfd_open(int(stream.readline()))
     runner.send_signal(signal.SIGKILL)
     runner.wait()

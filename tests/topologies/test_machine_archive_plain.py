@@ -29,7 +29,7 @@ def the_long_way() -> Iterator[None]:
         yield
 
 
-def told(data: bytes) -> object:
+def outcome(data: bytes) -> object:
     """The tree with the kinds of its entries, or why there is none."""
     try:
         return [(path, type(text), text) for path, text in sorted(read_archive(data).items())]
@@ -39,8 +39,8 @@ def told(data: bytes) -> object:
 
 def assert_same(data: bytes) -> object:
     with the_long_way():
-        expected = told(data)
-    assert told(data) == expected
+        expected = outcome(data)
+    assert outcome(data) == expected
     return expected
 
 
@@ -213,7 +213,7 @@ def test_a_target_is_judged_at_every_place(links: list[tuple[str, str]]) -> None
 
 @pytest.mark.parametrize("piece", [1, 511, 512, 513, 1024, 5000])
 def test_members_may_lie_across_pieces(piece: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    expected = told(DESCRIBED)
+    expected = outcome(DESCRIBED)
     monkeypatch.setattr(archive, "_CHUNK", piece)
-    assert told(DESCRIBED) == expected
+    assert outcome(DESCRIBED) == expected
     assert assert_same(DESCRIBED[:20_000]) == "cut off: it ends in the middle"

@@ -142,9 +142,9 @@ def test_ids_come_from_cpuinfo_before_they_are_counted() -> None:
         return path.endswith(("/core_id", "/physical_package_id", "/die_id"))
 
     sparse = describe("2s-2n-4c-smt2-pkgstep2").tree
-    told = complete(without(sparse, ids))
-    assert told.tree[f"{CPU}/cpu2/topology/physical_package_id"] == "2\n"
-    assert '"physical id" of proc/cpuinfo' in "\n".join(map(str, told.notes))
+    completed = complete(without(sparse, ids))
+    assert completed.tree[f"{CPU}/cpu2/topology/physical_package_id"] == "2\n"
+    assert '"physical id" of proc/cpuinfo' in "\n".join(map(str, completed.notes))
     counted = complete(without(sparse, lambda path: ids(path) or path == "proc/cpuinfo"))
     assert counted.tree[f"{CPU}/cpu2/topology/physical_package_id"] == "1\n"
     assert [counted.tree[f"{CPU}/cpu{cpu}/topology/core_id"] for cpu in range(8)] == (

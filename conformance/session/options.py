@@ -1,0 +1,109 @@
+"""The options of a run, declared once: ``pinproof run`` and the pytest plugin are made from them.
+
+What belongs here: name, help, default and kind of each. It imports nothing of the project, since
+the plugin is loaded into every pytest session.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+#: A level that no scenario has: the scenarios of a certificate.
+CERTIFICATE: Final = "certificate"
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """``--NAME`` of ``pinproof run``, ``--pin-NAME`` of pytest, ``pin_NAME`` in its settings file.
+    A text, unless ``type`` is ``int``, or ``bool`` for what takes no value. ``in_pytest`` is what
+    pytest's help says beside ``help``; ``choices`` is empty where any value is taken."""
+
+    name: str
+    help: str
+    metavar: str | None = None
+    default: Any = None
+    type: type = str
+    repeatable: bool = False
+    choices: tuple[str, ...] = ()
+    in_pytest: str = ""
+
+    @property
+    def flag(self) -> str:
+        """As it is written on pytest's command line."""
+        return f"--pin-{self.name}"
+
+    @property
+    def key(self) -> str:
+        """In pytest's settings file, and of the parsed options."""
+        return self.flag.removeprefix("--").replace("-", "_")
+
+
+SUBJECT: Final = Option(
+    "subject",
+    "What is judged: reference, miniature:NAME, kubelet:BINARY, kubelet:1.36, exec:PROGRAM, "
+    "node:ssh://root@node7 or node:lab.toml.",
+    metavar="NAME",
+    default="reference",
+)
+MACHINE: Final = Option(
+    "machine",
+    "Name, glob, 'all', archive, directory or described spec; repeatable. Default: the whole "
+    "catalogue.",
+    metavar="MACHINE",
+    repeatable=True,
+)
+RELEASE: Final = Option(
+    "release", "Judge by this release instead of the subject's own.", metavar="MINOR"
+)
+BEHAVIOUR: Final = Option(
+    "behaviour",
+    "NAME=on or NAME=off: the subject has, or lacks, this named behaviour whatever its release "
+    "(pinproof releases lists them); repeatable.",
+    metavar="NAME=on|off",
+    repeatable=True,
+)
+LEVEL: Final = Option(
+    "level",
+    "core: only what every conformant node must keep.",
+    default="extended",
+    choices=("core", "extended", CERTIFICATE),
+    in_pytest="certificate: that, and all that only a real node can show.",
+)
+REPORT: Final = Option(
+    "report", "Write result.jsonl, junit.xml and report.html to this directory.", metavar="DIR"
+)
+STREAM: Final = Option("stream", "Write only the result stream, to this file.", metavar="FILE")
+FLOOR: Final = Option(
+    "floor",
+    "Exit status 4 if fewer scenarios pass than this.",
+    metavar="N",
+    default=1,
+    type=int,
+)
+NO_SMOKE: Final = Option(
+    "no-smoke", "Do not try first whether the subject starts at all.", type=bool
+)
+RECORD: Final = Option("record", "Record what the subject showed, as an oracle.", metavar="FILE")
+
+OPTIONS: Final = (
+    *(SUBJECT, MACHINE, RELEASE, BEHAVIOUR, LEVEL),
+    *(REPORT, STREAM, FLOOR, NO_SMOKE, RECORD),
+)
+_BY_KEY: Final = {option.key: option for option in OPTIONS}
+
+
+def arguments(**values: object) -> list[str]:
+    """These values as pytest's arguments, by name (``no_smoke``). What is empty, ``None`` or false
+    is left out."""
+    words: list[str] = []
+    for name, value in values.items():
+        option = _BY_KEY[f"pin_{name}"]
+        if option.type is bool:
+            words += [option.flag] if value else []
+        elif option.repeatable:
+            assert isinstance(value, list | None)
+            words += [f"{option.flag}={one}" for one in value or ()]
+        elif value:
+            words.append(f"{option.flag}={value}")
+    return words
