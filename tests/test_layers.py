@@ -257,7 +257,6 @@ LARGE_CLASSES: Final = {
     "conformance/subjects/kubelet/node.py: KubeletNode",
     "conformance/subjects/kubelet/runtime.py: FakeRuntime",
     "differential/exactness/walk.py: Model",
-    "hil/inspection/host_answer.py: HostAnswer",
 }
 
 

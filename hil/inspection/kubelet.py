@@ -135,6 +135,26 @@ def _pairs(text: str) -> dict[str, str]:
     return {name.strip(): value.strip() for name, _, value in pairs}
 
 
+def rancher_flags(texts: Mapping[str, str]) -> dict[str, str]:
+    """``kubelet-arg`` of k3s's and RKE2's files, in the order of their paths."""
+    words: list[str] = []
+    for path in sorted(texts):
+        try:
+            content = document(texts[path])
+        except ValueError:
+            continue
+        for key, value in content.items():
+            if key.rstrip("+") == "kubelet-arg":
+                given = value if isinstance(value, list) else [value]
+                words = [*(words if key.endswith("+") else []), *map(str, given)]
+    return flags_of([f"--{word.lstrip('-')}" for word in words])
+
+
+def microk8s_flags(text: str) -> dict[str, str]:
+    """The file of a daemon's arguments: one a line."""
+    return flags_of(text.replace("${SNAP_DATA}", "/var/snap/microk8s/current").split())
+
+
 def deciding(settings: Mapping[str, Any]) -> KubeletConfig:
     """The settings that decide CPUs, as steps state them. Raises ``ValueError`` for a reserved set
     that is no CPU list (a kubelet with it does not start)."""
