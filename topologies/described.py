@@ -131,10 +131,10 @@ def _add_cores(entries: dict[str, str], spec: Spec, cores: list[Core], width: in
     texts = {key: _both(mask, width) for key, mask in masks.items()}
     for core in cores:
         shared = {level: texts[level, one] for level, one in _places(core).items()}
-        told = files(spec, core, shared)
+        texts_of_core = files(spec, core, shared)
         for cpu in core.cpus:
             base = f"{_CPU}/cpu{cpu}/"
-            for name, text in told:
+            for name, text in texts_of_core:
                 entries[base + name] = text
             if spec.architecture == "s390x":
                 entries[base + "address"] = f"{cpu}\n"

@@ -162,8 +162,8 @@ def _same(facts: _Facts, name: str, sets: dict[int, int], what: str) -> Iterator
             having[text] = having.get(text, 0) | 1 << cpu
     known = bits(texts)
     for members in sorted(set(sets.values())):
-        told = members & known
-        if told and told & ~having[texts[next(ids(told))]]:
+        with_text = members & known
+        if with_text and with_text & ~having[texts[next(ids(with_text))]]:
             path = f"{CPU}/cpu{next(ids(members))}/topology/{name}"
             yield Finding(path, f"{_listed(members)} differ in {what}")
 

@@ -1,4 +1,4 @@
-"""What a kubelet is told: its command line, its configuration file and drop-ins, and what these
+"""A kubelet's configuration: its command line, its configuration file and drop-ins, and what these
 come to together.
 
 What belongs here: texts in, settings out. What never does: where the texts come from

@@ -68,7 +68,7 @@ def read_observation(text: str, mark: str) -> Observation:
         pods=by_kind["pods"].body if "pods" in by_kind else None,
         log=by_kind["log"].body if "log" in by_kind else "",
         ended=_ended(by_kind["ended"].body) if "ended" in by_kind else None,
-        pod_resources=read_pod_resources(by_kind["told"].body) if "told" in by_kind else None,
+        pod_resources=read_pod_resources(by_kind["answer"].body) if "answer" in by_kind else None,
         reached="late" not in by_kind,
         print=_print(text, mark),
         process=_process(by_kind),

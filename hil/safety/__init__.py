@@ -3,7 +3,7 @@
     with Guarded(shell, facts, Risk.KUBELET_RESTART, owner="nightly") as guarded:
         guarded.change_file(path, text)            # one round trip each ...
         guarded.change(                            # ... or several, and a script, in one
-            *distribution.configure(facts, config), then=distribution.restart(facts)
+            *distribution.configure(facts, config), then=distribution.start(facts)
         )
         guarded.offline(3)                         # NodeUnfit for CPU 0, reserved and foreign ones
         guarded.note("crictl rmp -fa")             # a script that undoes what we did ourselves

@@ -339,7 +339,7 @@ class NodeSession:
 
 @contextlib.contextmanager
 def lost(name: str) -> Iterator[None]:
-    """What goes wrong inside with a node, or with its API server, ends a scenario untold."""
+    """An error of a node, or of its API server, ends the scenario without a verdict."""
     try:
         yield
     except NodeError as error:

@@ -118,10 +118,10 @@ def _add_links(draft: Draft, nodes: list[int]) -> None:
 
 def _listed(draft: Draft, node: int, homes: int) -> int:
     base = f"{NODE}/node{node}"
-    told = draft.cpus(f"{base}/cpulist")
-    if told is None:
-        told = draft.mask(f"{base}/cpumap")
-    return homes if told is None else told
+    listed = draft.cpus(f"{base}/cpulist")
+    if listed is None:
+        listed = draft.mask(f"{base}/cpumap")
+    return homes if listed is None else listed
 
 
 def _complete_sets(draft: Draft, nodes: list[int]) -> None:
@@ -131,13 +131,13 @@ def _complete_sets(draft: Draft, nodes: list[int]) -> None:
     for node in nodes:
         base, members = f"{NODE}/node{node}", linked.get(node, 0) & draft.online
         listed, masked = draft.cpus(f"{base}/cpulist"), draft.mask(f"{base}/cpumap")
-        for name, other, told, write in (
+        for name, other, stated, write in (
             ("cpulist", "cpumap", masked, draft.list_text),
             ("cpumap", "cpulist", listed, draft.mask_text),
         ):
             if f"{base}/{name}" not in draft.entries:
-                draft.entries[f"{base}/{name}"] = write(members if told is None else told)
-                key = name, "the links of each" if told is None else f"the {other} of each"
+                draft.entries[f"{base}/{name}"] = write(members if stated is None else stated)
+                key = name, "the links of each" if stated is None else f"the {other} of each"
                 done[key] = done.get(key, 0) | 1 << node
     for (name, why), made in done.items():
         what = f"{NODE}/node{{{format_list(made)}}}/{name}"

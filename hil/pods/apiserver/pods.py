@@ -11,7 +11,6 @@ import json
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from types import TracebackType
 from typing import Any, Final
 
 from hil.inspection import NodeFacts
@@ -87,12 +86,7 @@ class ClusterPods:
     def __enter__(self) -> ClusterPods:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
     # ---- pods -----------------------------------------------------------------------------
@@ -117,8 +111,8 @@ class ClusterPods:
         there = replace(pod, uid=uid)
         if found := changes(body, answer):
             self.delete(there, force=True)
-            told = one_line("; ".join(found))
-            raise NodeUnfit(f"{self._server.url}: admission changed pod {name}: {told}")
+            changed = one_line("; ".join(found))
+            raise NodeUnfit(f"{self._server.url}: admission changed pod {name}: {changed}")
         self.uids[pod.uid] = uid
         return there
 
@@ -248,8 +242,8 @@ class ClusterPods:
 
 
 def node_name(named: str, facts: NodeFacts) -> str:
-    """What the cluster calls a node: as it is ``named`` in the inventory, else as its kubelet was
-    told, else its host name; kubelets make it lower case."""
+    """What the cluster calls a node: as it is ``named`` in the inventory, else as its kubelet's
+    flag says, else its host name; kubelets make it lower case."""
     flags = facts.kubelet.flags if facts.kubelet is not None else {}
     return named or (flags.get("hostname-override") or facts.hostname).strip().lower()
 
