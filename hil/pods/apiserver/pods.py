@@ -188,23 +188,18 @@ class ClusterPods:
 
     def await_settled(self, *pods: Pod, seconds: float) -> bool:
         """Wait until each of these pods runs or has ended (a rejected one has)."""
-        return self._until(
-            lambda seen: all(pod.uid in seen and seen[pod.uid].phase in _SETTLED for pod in pods),
-            seconds,
-        )
+
+        def settled() -> bool:
+            seen = self.statuses()
+            return all(pod.uid in seen and seen[pod.uid].phase in _SETTLED for pod in pods)
+
+        return space.wait(settled, seconds)
 
     def await_gone(self, *pods: Pod, seconds: float) -> bool:
         """Wait until none of these pods is there any more: the kubelet has confirmed it, or they
         were deleted by force."""
-        return self._until(lambda seen: all(pod.uid not in seen for pod in pods), seconds)
-
-    def _until(self, satisfied: Callable[[Mapping[str, PodStatus]], bool], seconds: float) -> bool:
-        until = time.monotonic() + seconds
-        while not satisfied(self.statuses()):
-            if time.monotonic() >= until:
-                return False
-            time.sleep(_PAUSE)
-        return True
+        gone = {pod.uid for pod in pods}.isdisjoint
+        return space.wait(lambda: gone(self.statuses()), seconds)
 
     # ---- state files ----------------------------------------------------------------------
 
