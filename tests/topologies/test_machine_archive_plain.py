@@ -29,7 +29,7 @@ def the_long_way() -> Iterator[None]:
         yield
 
 
-def told(data: bytes) -> object:
+def result(data: bytes) -> object:
     """The tree with the kinds of its entries, or why there is none."""
     try:
         return [(path, type(text), text) for path, text in sorted(read_archive(data).items())]
@@ -39,8 +39,8 @@ def told(data: bytes) -> object:
 
 def assert_same(data: bytes) -> object:
     with the_long_way():
-        expected = told(data)
-    assert told(data) == expected
+        expected = result(data)
+    assert result(data) == expected
     return expected
 
 
@@ -213,7 +213,31 @@ def test_a_target_is_judged_at_every_place(links: list[tuple[str, str]]) -> None
 
 @pytest.mark.parametrize("piece", [1, 511, 512, 513, 1024, 5000])
 def test_members_may_lie_across_pieces(piece: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    expected = told(DESCRIBED)
+    expected = result(DESCRIBED)
     monkeypatch.setattr(archive, "_CHUNK", piece)
-    assert told(DESCRIBED) == expected
+    assert result(DESCRIBED) == expected
     assert assert_same(DESCRIBED[:20_000]) == "cut off: it ends in the middle"
+
+
+@pytest.mark.parametrize("above", ["", "./", "m/", "./a/b/", "a//b/"])
+def test_nearly_every_member_goes_the_short_way(
+    above: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever folder an archive was packed under: only its first member does not."""
+    tree, taken, take = topologies.machine("1s-1n-4c-smt2").tree, [], plain.PlainMembers.take
+
+    def counted(
+        self: plain.PlainMembers, buffer: bytes, at: int, above: str, most: int
+    ) -> tuple[int, int, int]:
+        found = take(self, buffer, at, above, most)
+        taken.append(found[1])
+        return found
+
+    monkeypatch.setattr(plain.PlainMembers, "take", counted)
+    members = [(above + path, tree[path], kind_of(tree[path])) for path in sorted(tree)]
+    assert dict(read_archive(packed(members))) == dict(tree)
+    assert sum(taken) == len(tree) - 1
+
+
+def kind_of(text: str) -> bytes:
+    return LINK if isinstance(text, topologies.Link) else FILE

@@ -18,8 +18,10 @@ from topologies.importing.notes import NoteKind
 from topologies.paths import CPU, NODE
 from topologies.tree import Link
 
-_MEMBER: Final = re.compile(rf"{NODE}/node([0-9]{{1,5}})/cpu([0-9]{{1,7}})(?:/.*)?", re.ASCII)
-_HOME: Final = re.compile(rf"{CPU}/cpu([0-9]{{1,7}})/node([0-9]{{1,5}})", re.ASCII)
+_MEMBER: Final = re.compile(
+    rf"{NODE}/node(?P<node>[0-9]{{1,5}})/cpu(?P<cpu>[0-9]{{1,7}})(?:/.*)?", re.ASCII
+)
+_HOME: Final = re.compile(rf"{CPU}/cpu(?P<cpu>[0-9]{{1,7}})/node(?P<node>[0-9]{{1,5}})", re.ASCII)
 _FILE: Final = re.compile(rf"{NODE}/node([0-9]{{1,5}})/.*", re.ASCII)
 
 
@@ -54,21 +56,19 @@ def _named(draft: Draft) -> set[int]:
 
 def _homes(draft: Draft) -> dict[int, int]:
     """The CPUs of each node by the links in the CPUs' folders."""
-    members: dict[int, int] = {}
-    for found in map(_HOME.fullmatch, draft.entries):
-        if found:
-            node = int(found[2])
-            members[node] = members.get(node, 0) | 1 << int(found[1])
-    return members
+    return _by_node(draft, _HOME)
 
 
 def _linked(draft: Draft) -> dict[int, int]:
     """The CPUs of each node by its links (or folders, where links were followed in packing)."""
+    return _by_node(draft, _MEMBER)
+
+
+def _by_node(draft: Draft, paths: re.Pattern[str]) -> dict[int, int]:
     members: dict[int, int] = {}
-    for found in map(_MEMBER.fullmatch, draft.entries):
-        if found:
-            node = int(found[1])
-            members[node] = members.get(node, 0) | 1 << int(found[2])
+    for found in filter(None, map(paths.fullmatch, draft.entries)):
+        node = int(found["node"])
+        members[node] = members.get(node, 0) | 1 << int(found["cpu"])
     return members
 
 
