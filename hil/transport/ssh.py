@@ -162,6 +162,7 @@ class _Talk:
         self._left = memoryview(stdin)
         self._sending = True
         self._heard = time.monotonic()
+        self._exited = False
 
     @property
     def status(self) -> int:
@@ -185,6 +186,7 @@ class _Talk:
                 if len(self.out) + len(self.aside) > self._limit:
                     self.too_much = True
                     return False
+            self._receive()  # what came between the last look and its end
         self.channel.status_event.wait(max(0.0, end - time.monotonic()))
         return self.channel.status_event.is_set()
 
@@ -197,8 +199,9 @@ class _Talk:
             return False
         if channel.eof_received or channel.closed:
             return True
-        silence = time.monotonic() - self._heard
-        return bool(channel.exit_status_ready()) and silence > _SILENCE
+        if not self._exited and channel.exit_status_ready():
+            self._exited, self._heard = True, time.monotonic()
+        return self._exited and time.monotonic() - self._heard > _SILENCE
 
     def _receive(self) -> None:
         while self.channel.recv_ready():
