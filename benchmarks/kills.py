@@ -40,7 +40,7 @@ def runner(root: str) -> None:
             node.change(
                 *flavour.configure(facts, KubeletConfig(policy="none")),
                 RemoveFile(STATE),
-                then=flavour.restart(facts),
+                then=f"{flavour.stop(facts)}\n{flavour.start(facts)}",
             )
 
 

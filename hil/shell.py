@@ -3,7 +3,7 @@
 What belongs here: the protocol, its result and its errors. What never does: how a command reaches
 the node (:mod:`hil.transport`), and what is run there.
 
-Whose fault it is, is told by the exception, as for subjects (:mod:`conformance.subject`):
+The exception says whose fault it is, as for subjects (:mod:`conformance.subject`):
 
     NodeError                   one line for a person, evidence may be many; status 3
     +-- NodeUsageError          the user named a node that cannot be: inventory, scheme (status 2)

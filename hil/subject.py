@@ -234,16 +234,16 @@ class NodeSubject(
         if name not in self._leased:
             try:
                 _require_fit(reached.address, reached.facts)
-                self._leased[name] = lease_node(
-                    reached.address,
-                    reached.shell,
-                    reached.facts,
-                    risk=self._options.risk_on(reached.address),
-                    image=self._options.image_on(reached.address),
-                )
+                self._leased[name] = self._lease(reached.address, reached.shell, reached.facts)
             except NodeError as error:
                 raise SubjectSetupError(str(error), evidence=error.evidence) from error
         return self._leased[name].session
+
+    def _lease(self, address: NodeAddress, shell: Shell, facts: NodeFacts) -> LeasedNode:
+        options = self._options
+        return lease_node(
+            address, shell, facts, risk=options.risk_on(address), image=options.image_on(address)
+        )
 
     @property
     def risks(self) -> str:
@@ -269,7 +269,7 @@ class NodeSubject(
             with contextlib.suppress(SubjectError, NodeError):
                 made.close()
         for name, taken in self._leased.items():
-            self._progress(f"restoring {name}")
+            self._restoring(name)
             try:
                 taken.give_back()
             except NotRestored as error:
@@ -282,6 +282,9 @@ class NodeSubject(
             raise SubjectNotRestored(
                 "; ".join(map(str, failed)), evidence="\n".join(one.evidence for one in failed)
             )
+
+    def _restoring(self, name: str) -> None:
+        self._progress(f"restoring {name}")
 
 
 def _boots(reached: _Reached) -> bool:
@@ -322,9 +325,9 @@ def _info(target: str, facts: Sequence[NodeFacts]) -> SubjectInfo:
     kubelets = [kubelet_of(one) for one in facts]
     releases = {one.release for one in kubelets}
     if len(releases) > 1:
-        told = ", ".join(f"{one.name} {kubelet_of(one).release}" for one in facts)
+        each = ", ".join(f"{one.name} {kubelet_of(one).release}" for one in facts)
         raise SubjectUsageError(
-            f"node:{target}: nodes of several releases cannot be judged as one: {told} "
+            f"node:{target}: nodes of several releases cannot be judged as one: {each} "
             "(name one with #NAME)"
         )
     first = facts[0]

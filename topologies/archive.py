@@ -27,7 +27,7 @@ from topologies.paths import (
     clean,
     relevant,
 )
-from topologies.plain import MOST_PLAIN, PlainMembers
+from topologies.plain import MOST_PLAIN, PlainMembers, decoded, until_nul
 from topologies.tree import Link, Tree
 
 #: Bounds on the archive: compressed, expanded, and how far one byte may expand. sysfs files are
@@ -154,6 +154,8 @@ class _Reader:
         self._stream = stream
         self._entries: dict[str, str] = {}
         self._prefix: str | None = None
+        #: What stands before a path of the tree in the name of a member.
+        self._above: str | None = None
         self._members = 0
         self._kept_bytes = 0
         self._long_name: str | None = None
@@ -180,7 +182,7 @@ class _Reader:
                 self._plain_members()
         self._stream.drain()
         try:
-            check_nesting(self._entries, self._plain.folders)
+            check_nesting(self._entries)
         except ValueError as error:
             raise BrokenArchive(f"refused: {error}") from error
         return Tree(self._entries)
@@ -202,20 +204,20 @@ class _Reader:
             self._skip(size)
         else:
             self._check_prefix(found[0])
+            if name.endswith(found[1]):
+                self._above = name.removesuffix(found[1])
             self._by_kind.get(kind, self._refused)(found[1], header, size)
         self._long_name = self._long_link = None
         self._pax = {}
 
     def _plain_members(self) -> None:
         """Whatever follows and is plain; :meth:`_member` would do the same, one by one."""
-        if self._prefix is None:
+        if self._above is None:
             return
         stream, more = self._stream, True
         while more:
             most = MAX_FILES - self._members
-            stream.at, members, kept = self._plain.take(
-                stream.buffer, stream.at, self._prefix, most
-            )
+            stream.at, members, kept = self._plain.take(stream.buffer, stream.at, self._above, most)
             self._members += members
             self._count(kept)
             # Where there is room for a whole one, what follows is not plain.
@@ -250,9 +252,9 @@ class _Reader:
 
     def _extension(self, kind: bytes, data: bytes) -> None:
         if kind == b"L":
-            self._long_name = _text(data.rstrip(b"\0"))
+            self._long_name = decoded(data.rstrip(b"\0"))
         elif kind == b"K":
-            self._long_link = _text(data.rstrip(b"\0"))
+            self._long_link = decoded(data.rstrip(b"\0"))
         elif kind == b"x":
             self._pax = _pax_records(data)
 
@@ -264,7 +266,7 @@ class _Reader:
             raise BrokenArchive(f"it holds more than one machine: {one} and {other}")
 
     def _file(self, path: str, _header: bytes, size: int) -> None:
-        self._keep(path, _text(self._data(size, path)))
+        self._keep(path, decoded(self._data(size, path)))
 
     def _folder(self, _path: str, _header: bytes, size: int) -> None:
         self._skip(size)
@@ -293,12 +295,11 @@ class _Reader:
         raise BrokenArchive(f"refused: neither file, folder nor link: {path}")
 
     def _target(self, header: bytes) -> str:
-        return self._pax.get("linkpath") or self._long_link or _text(_until_nul(header[157:257]))
+        return self._pax.get("linkpath") or self._long_link or decoded(until_nul(header[157:257]))
 
     def _keep(self, path: str, text: str) -> None:
         self._count(len(text) + len(path))
         self._entries[path] = text
-        self._plain.folders.add(path.rpartition("/")[0])
 
     def _count(self, kept: int) -> None:
         self._kept_bytes += kept
@@ -320,9 +321,9 @@ def _checksum_holds(header: bytes) -> bool:
 
 
 def _name(header: bytes) -> str:
-    name = _text(_until_nul(header[:100]))
+    name = decoded(until_nul(header[:100]))
     if header[257:263] == b"ustar\0" and header[345]:
-        return f"{_text(_until_nul(header[345:500]))}/{name}"
+        return f"{decoded(until_nul(header[345:500]))}/{name}"
     return name
 
 
@@ -338,16 +339,8 @@ def _pax_records(data: bytes) -> dict[str, str]:
         if end <= at or end > len(data) or not equals:
             raise BrokenArchive("damaged: a pax header cannot be read")
         if key in (b"path", b"linkpath", b"size"):
-            records[key.decode()] = _text(value)
+            records[key.decode()] = decoded(value)
         elif key.startswith(b"GNU.sparse"):
             raise BrokenArchive("refused: a sparse member")
         at = end
     return records
-
-
-def _until_nul(field: bytes) -> bytes:
-    return field.partition(b"\0")[0]
-
-
-def _text(data: bytes) -> str:
-    return data.decode("utf-8", "surrogateescape")

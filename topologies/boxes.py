@@ -14,7 +14,7 @@ SHARED_POOL: Final = "shared pool"
 
 #: Tags of pods: neither R nor S, which stand for the two above, nor what looks like 1 or 0.
 _LETTERS: Final = "ABCDEFGHJKLMNPQTUVWXYZ"
-#: Okabe and Ito's palette, told apart by people with any colour vision; black is for marks.
+#: Okabe and Ito's palette, kept apart by people with any colour vision; black is for marks.
 _POD_COLOURS: Final = (
     "#e69f00", "#56b4e9", "#009e73", "#f0e442", "#0072b2", "#d55e00", "#cc79a7",
 )  # fmt: skip

@@ -80,32 +80,36 @@ def _x86(spec: Spec, cpus: _Placed) -> Iterator[str]:
         )
 
 
-def _arm64(_: Spec, cpus: _Placed) -> Iterator[str]:
-    for cpu, _core, _thread in cpus:
-        yield (
-            f"processor\t: {cpu}\n"
-            "BogoMIPS\t: 2000.00\n"
-            f"Features\t: {_ARM_FEATURES}\n"
-            "CPU implementer\t: 0x41\n"
-            "CPU architecture: 8\n"
-            "CPU variant\t: 0x0\n"
-            "CPU part\t: 0xd4f\n"
-            "CPU revision\t: 0\n"
-            "\n"
-        )
+def _alike(block: str, end: str = "") -> Callable[[Spec, _Placed], Iterator[str]]:
+    """The same for each CPU but for its number, and ``end`` after all of them."""
+
+    def write(_: Spec, cpus: _Placed) -> Iterator[str]:
+        yield from (block.format(cpu) for cpu, _core, _thread in cpus)
+        yield end
+
+    return write
 
 
-def _ppc64(_: Spec, cpus: _Placed) -> Iterator[str]:
-    for cpu, _core, _thread in cpus:
-        yield (
-            f"processor\t: {cpu}\n"
-            "cpu\t\t: POWER10 (architected), altivec supported\n"
-            "clock\t\t: 2750.000000MHz\n"
-            "revision\t: 2.0 (pvr 0080 0200)\n"
-            "\n"
-        )
-    yield "timebase\t: 512000000\nplatform\t: pSeries\nmodel\t\t: IBM,9105-42A\n"
-    yield "machine\t\t: CHRP IBM,9105-42A\nMMU\t\t: Radix\n"
+_arm64: Final = _alike(
+    "processor\t: {}\n"
+    "BogoMIPS\t: 2000.00\n"
+    f"Features\t: {_ARM_FEATURES}\n"
+    "CPU implementer\t: 0x41\n"
+    "CPU architecture: 8\n"
+    "CPU variant\t: 0x0\n"
+    "CPU part\t: 0xd4f\n"
+    "CPU revision\t: 0\n"
+    "\n"
+)
+_ppc64: Final = _alike(
+    "processor\t: {}\n"
+    "cpu\t\t: POWER10 (architected), altivec supported\n"
+    "clock\t\t: 2750.000000MHz\n"
+    "revision\t: 2.0 (pvr 0080 0200)\n"
+    "\n",
+    end="timebase\t: 512000000\nplatform\t: pSeries\nmodel\t\t: IBM,9105-42A\n"
+    "machine\t\t: CHRP IBM,9105-42A\nMMU\t\t: Radix\n",
+)
 
 
 def _s390x(spec: Spec, cpus: _Placed) -> Iterator[str]:

@@ -18,11 +18,10 @@ from topologies.cpulist import bits, format_list, format_mask, ids
 from topologies.flavours import Core, files
 from topologies.hotplug import without_cpus
 from topologies.machine import Machine
+from topologies.paths import CPU, NODE
 from topologies.spec import MAX_CPUS, Spec, parse, shares
 from topologies.tree import Link, Tree
 
-_CPU: Final = "sys/devices/system/cpu"
-_NODE: Final = "sys/devices/system/node"
 _KB_PER_NODE: Final = 16384000
 _SOURCE: Final = "described by its spec"
 
@@ -115,11 +114,11 @@ def _share_of(one: int, total: int, parts: int) -> int:
 def _add_cpu_files(entries: dict[str, str], spec: Spec, width: int) -> None:
     """``cpu/online`` and its like. Ids between sparse ones are possible, but not present."""
     present, possible = spec.present, (1 << width) - 1
-    entries[f"{_CPU}/kernel_max"] = f"{MAX_CPUS - 1}\n"
-    entries[f"{_CPU}/offline"] = format_list(possible & ~present) + "\n"
-    entries[f"{_CPU}/online"] = format_list(present) + "\n"
-    entries[f"{_CPU}/possible"] = format_list(possible) + "\n"
-    entries[f"{_CPU}/present"] = format_list(present) + "\n"
+    entries[f"{CPU}/kernel_max"] = f"{MAX_CPUS - 1}\n"
+    entries[f"{CPU}/offline"] = format_list(possible & ~present) + "\n"
+    entries[f"{CPU}/online"] = format_list(present) + "\n"
+    entries[f"{CPU}/possible"] = format_list(possible) + "\n"
+    entries[f"{CPU}/present"] = format_list(present) + "\n"
 
 
 def _add_cores(entries: dict[str, str], spec: Spec, cores: list[Core], width: int) -> None:
@@ -131,10 +130,10 @@ def _add_cores(entries: dict[str, str], spec: Spec, cores: list[Core], width: in
     texts = {key: _both(mask, width) for key, mask in masks.items()}
     for core in cores:
         shared = {level: texts[level, one] for level, one in _places(core).items()}
-        told = files(spec, core, shared)
+        texts_of_core = files(spec, core, shared)
         for cpu in core.cpus:
-            base = f"{_CPU}/cpu{cpu}/"
-            for name, text in told:
+            base = f"{CPU}/cpu{cpu}/"
+            for name, text in texts_of_core:
                 entries[base + name] = text
             if spec.architecture == "s390x":
                 entries[base + "address"] = f"{cpu}\n"
@@ -168,11 +167,11 @@ def _add_nodes(entries: dict[str, str], spec: Spec, cores: list[Core], width: in
         masks[core.node] |= core.mask
     every, with_cpus = bits(masks), bits(node for node, mask in masks.items() if mask)
     for name in ("online", "possible", "has_memory", "has_normal_memory"):
-        entries[f"{_NODE}/{name}"] = format_list(every) + "\n"
-    entries[f"{_NODE}/has_cpu"] = format_list(with_cpus) + "\n"
-    entries[f"{_NODE}/possible"] = f"0-{max(masks)}\n" if max(masks) else "0\n"
+        entries[f"{NODE}/{name}"] = format_list(every) + "\n"
+    entries[f"{NODE}/has_cpu"] = format_list(with_cpus) + "\n"
+    entries[f"{NODE}/possible"] = f"0-{max(masks)}\n" if max(masks) else "0\n"
     for node, mask in masks.items():
-        base = f"{_NODE}/node{node}"
+        base = f"{NODE}/node{node}"
         entries[f"{base}/cpumap"], entries[f"{base}/cpulist"] = _both(mask, width)
         distances = (_distance(spec, node // step, other) for other in range(len(masks)))
         entries[f"{base}/distance"] = " ".join(map(str, distances)) + "\n"

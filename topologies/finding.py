@@ -53,8 +53,6 @@ def machine(path_or_name: str | os.PathLike[str], *, check: bool = True) -> Mach
         found = _named(path_or_name, check)
         if found is not None:
             return found
-    if path_or_name == "":
-        raise _unknown("")
     path = Path(path_or_name)
     try:
         return _at(path, check)

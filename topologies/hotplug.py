@@ -28,12 +28,11 @@ from topologies.cpulist import (
     parse_mask,
 )
 from topologies.errors import BrokenMachine, MachineError
+from topologies.paths import CPU, NODE
 from topologies.tree import Link, Tree
 
-_CPU: Final = "sys/devices/system/cpu"
-_NODE: Final = "sys/devices/system/node"
-_CPU_FILE: Final = re.compile(rf"{_CPU}/cpu([0-9]{{1,7}})/(?:topology|cache)/(?:.*/)?([^/]+)")
-_NODE_FILE: Final = re.compile(rf"{_NODE}/node[0-9]+/(cpumap|cpulist)")
+_CPU_FILE: Final = re.compile(rf"{CPU}/cpu([0-9]{{1,7}})/(?:topology|cache)/(?:.*/)?([^/]+)")
+_NODE_FILE: Final = re.compile(rf"{NODE}/node[0-9]+/(cpumap|cpulist)")
 _FIELD: Final = re.compile(
     r"^(processor|physical id)[ \t]*:[ \t]*([0-9]{1,7})[ \t]*$", re.MULTILINE
 )
@@ -78,15 +77,15 @@ def _checked(tree: Tree, cpus: Iterable[int]) -> int:
 def online_cpus(tree: Tree) -> int:
     """``cpu/online`` as a set; raises :class:`BrokenMachine` where it cannot be read."""
     try:
-        return parse_list(tree[f"{_CPU}/online"])
+        return parse_list(tree[f"{CPU}/online"])
     except (KeyError, ValueError) as error:
-        raise BrokenMachine(f"{_CPU}/online", "missing, or not a CPU list") from error
+        raise BrokenMachine(f"{CPU}/online", "missing, or not a CPU list") from error
 
 
 def cpu_directories(tree: Mapping[str, str]) -> int:
     """The CPUs that the tree has a folder of, online or not, as a set, up to where Linux stops."""
-    start = len(f"{_CPU}/cpu")
-    found = {path[start:].partition("/")[0] for path in tree if path.startswith(f"{_CPU}/cpu")}
+    start = len(f"{CPU}/cpu")
+    found = {path[start:].partition("/")[0] for path in tree if path.startswith(f"{CPU}/cpu")}
     numbers = (int(name) for name in found if name.isascii() and name.isdigit() and len(name) < 8)
     return bits(number for number in numbers if number <= MAX_ID)
 
@@ -135,36 +134,34 @@ class _Shrink:
 
 
 def _switch_off(entries: dict[str, str], gone: int) -> None:
-    online = parse_list(entries[f"{_CPU}/online"]) & ~gone
-    entries[f"{_CPU}/online"] = format_list(online) + "\n"
+    online = parse_list(entries[f"{CPU}/online"]) & ~gone
+    entries[f"{CPU}/online"] = format_list(online) + "\n"
     try:
-        offline = parse_list(entries[f"{_CPU}/offline"])
+        offline = parse_list(entries[f"{CPU}/offline"])
     except (KeyError, ValueError):
         offline = 0
-    entries[f"{_CPU}/offline"] = format_list(offline | gone) + "\n"
+    entries[f"{CPU}/offline"] = format_list(offline | gone) + "\n"
     for cpu in ids(gone):
-        entries[f"{_CPU}/cpu{cpu}/online"] = "0\n"
+        entries[f"{CPU}/cpu{cpu}/online"] = "0\n"
 
 
 def _drop_from_node_lists(entries: dict[str, str]) -> None:
     """``has_cpu`` keeps the nodes that still have one, as far as their ``cpumap`` tells."""
     try:
-        nodes = parse_list(entries[f"{_NODE}/has_cpu"])
+        nodes = parse_list(entries[f"{NODE}/has_cpu"])
         left = bits(
-            node
-            for node in ids(nodes)
-            if parse_mask(entries.get(f"{_NODE}/node{node}/cpumap", "1"))
+            node for node in ids(nodes) if parse_mask(entries.get(f"{NODE}/node{node}/cpumap", "1"))
         )
     except (KeyError, ValueError):
         return
-    entries[f"{_NODE}/has_cpu"] = format_list(left) + "\n"
+    entries[f"{NODE}/has_cpu"] = format_list(left) + "\n"
 
 
 def _whole_cores(tree: Tree, gone: int) -> list[int]:
     """The cores that lose their last online CPU, as sets."""
     cores = set()
     for cpu in ids(gone):
-        base = f"{_CPU}/cpu{cpu}/topology"
+        base = f"{CPU}/cpu{cpu}/topology"
         text = tree.get(f"{base}/thread_siblings")
         try:
             core = parse_mask(text) if text is not None else 1 << cpu

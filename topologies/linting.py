@@ -14,10 +14,10 @@ from functools import reduce
 from operator import or_
 from typing import Final
 
-from topologies.cpulist import bits, format_list, ids, parse_list, parse_mask, parsed
+from topologies.cpulist import bits, format_list, ids
 from topologies.hotplug import cpu_directories
 from topologies.paths import CPU, CPUINFO, NODE
-from topologies.sets import PROCESSOR, beyond_linux
+from topologies.sets import PROCESSOR, Texts, beyond_linux
 from topologies.tree import Link, Tree
 
 _CACHE_LIST: Final = re.compile(rf"({CPU}/cpu([0-9]{{1,7}})/cache/index[0-9]+)/shared_cpu_list")
@@ -62,22 +62,13 @@ def lint(tree: Tree) -> list[Finding]:
     return [finding for rule in _RULES for finding in rule(facts)]
 
 
-class _Facts:
-    """The tree's texts as values; what cannot be read is ``None``."""
+class _Facts(Texts):
+    """The tree's texts as values."""
 
     def __init__(self, tree: Tree) -> None:
+        super().__init__(tree)
         self.tree = tree
         self.online = self.cpus(f"{CPU}/online") or 0
-
-    def text(self, path: str) -> str | None:
-        found = self.tree.get(path)
-        return None if found is None or isinstance(found, Link) else found.strip()
-
-    def cpus(self, path: str) -> int | None:
-        return parsed(parse_list, self.text(path))
-
-    def mask(self, path: str) -> int | None:
-        return parsed(parse_mask, self.text(path))
 
 
 def _online_rules(facts: _Facts) -> Iterator[Finding]:
@@ -162,8 +153,8 @@ def _same(facts: _Facts, name: str, sets: dict[int, int], what: str) -> Iterator
             having[text] = having.get(text, 0) | 1 << cpu
     known = bits(texts)
     for members in sorted(set(sets.values())):
-        told = members & known
-        if told and told & ~having[texts[next(ids(told))]]:
+        with_text = members & known
+        if with_text and with_text & ~having[texts[next(ids(with_text))]]:
             path = f"{CPU}/cpu{next(ids(members))}/topology/{name}"
             yield Finding(path, f"{_listed(members)} differ in {what}")
 

@@ -9,7 +9,7 @@ then following links cannot leave the tree, however they are chained.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Final
 
 from topologies.tree import Link
@@ -82,13 +82,10 @@ def climb_of(target: str) -> int:
     return climb
 
 
-def check_nesting(entries: Mapping[str, str], folders: Iterable[str] | None = None) -> None:
-    """Raise ``ValueError``, its text naming the path, where an entry lies below a file or link.
-    ``folders`` are those that entries lie in, for callers that know them."""
-    if folders is None:
-        folders = {path.rpartition("/")[0] for path in entries}
+def check_nesting(entries: Mapping[str, str]) -> None:
+    """Raise ``ValueError``, its text naming the path, where an entry lies below a file or link."""
     parents: set[str] = set()
-    for parent in folders:
+    for parent in {path.rpartition("/")[0] for path in entries}:
         while parent and parent not in parents:
             parents.add(parent)
             parent = parent.rpartition("/")[0]

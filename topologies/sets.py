@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
-from topologies.cpulist import MAX_ID, BeyondLinux, parse_list, parse_mask
+from topologies.cpulist import MAX_ID, BeyondLinux, parse_list, parse_mask, parsed
 from topologies.paths import CPU, CPUINFO, NODE
 from topologies.tree import Link
 
@@ -31,6 +31,37 @@ _IN_NODE: Final = re.compile(
 #: How ``/proc/cpuinfo`` numbers a CPU.
 PROCESSOR: Final = re.compile(r"^processor\s*: *([0-9]{1,7})\s*$", re.MULTILINE)
 _MASKS: Final = ("_siblings", "_cpus", "/shared_cpu_map", "/cpumap")
+
+
+class Texts:
+    """The texts of a tree's files as values; what cannot be read is ``None``. ``entries`` may
+    change."""
+
+    def __init__(self, entries: Mapping[str, str]) -> None:
+        self._texts = entries
+        self._sets: dict[tuple[object, str], int | None] = {}
+
+    def text(self, path: str) -> str | None:
+        """A file's text without blanks around it; ``None`` also for a link."""
+        found = self._texts.get(path)
+        return None if found is None or isinstance(found, Link) else found.strip()
+
+    def cpus(self, path: str) -> int | None:
+        """A file that holds a list, as a set."""
+        return self._parsed(parse_list, path)
+
+    def mask(self, path: str) -> int | None:
+        """A file that holds a mask, as a set."""
+        return self._parsed(parse_mask, path)
+
+    def _parsed(self, parse: Callable[[str], int], path: str) -> int | None:
+        """A machine has few different sets in many files."""
+        text = self.text(path)
+        if text is None:
+            return None
+        if (parse, text) not in self._sets:
+            self._sets[parse, text] = parsed(parse, text)
+        return self._sets[parse, text]
 
 
 def beyond_linux(entries: Mapping[str, str]) -> Iterator[tuple[str, str]]:

@@ -42,7 +42,7 @@ A suffix that changes nothing on its machine (``near`` without SMT) is legal and
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from topologies.cpulist import format_list, parse_list
@@ -262,21 +262,12 @@ def _impossible_mainframe(spec: Spec) -> str:
 def _canonical(spec: Spec) -> Spec:
     """The same machine without the departures that change nothing on it."""
     caches = 1 if not spec.caches and spec.nodes <= spec.sockets else spec.caches
-    return Spec(
-        sockets=spec.sockets,
-        nodes=spec.nodes,
-        cores=spec.cores,
-        threads=spec.threads,
-        architecture=spec.architecture,
+    return replace(
+        spec,
         near=spec.near and not spec.architecture and spec.threads > 1 and spec.cores > 1,
         interleaved=spec.interleaved and 1 < spec.sockets < spec.cores,
         caches=caches,
-        small=spec.small,
-        books=spec.books,
-        drawers=spec.drawers,
         cpu_step=spec.cpu_step if spec.cpus > 1 else 1,
         package_step=spec.package_step if spec.sockets > 1 else 1,
         node_step=spec.node_step if spec.nodes + spec.memory_nodes > 1 else 1,
-        memory_nodes=spec.memory_nodes,
-        offline=spec.offline,
     )

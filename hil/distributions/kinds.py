@@ -14,7 +14,6 @@ import yaml
 
 from hil.changes import Change, WriteFile
 from hil.distributions import service, settings
-from hil.distributions.distribution import Distribution, Locations
 from hil.inspection import KubeletFacts, NodeFacts, kubelet_of
 from hil.shell import NodeUnfit, NodeUsageError
 from reference.steps import KubeletConfig
@@ -77,64 +76,42 @@ def _owned(by: str) -> Callable[[NodeFacts, KubeletConfig], tuple[Change, ...]]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Kind:
-    """A distribution. ``child``: the kubelet is a child of the unit's program, so that the unit
-    tells nothing of it; ``log``: where its own words go instead of the journal."""
+class Distribution:
+    """One kind of node: scripts and changes for its kubelet. Scripts raise
+    :class:`hil.shell.NodeUnfit` when they are asked for on a node without a service manager that is
+    known here.
+
+    ``watched`` are files and folders beside those that decide the kubelet's configuration.
+    ``child``: the kubelet is a child of the unit's program, so that the unit tells nothing of it.
+    """
 
     name: str
     recognised: Callable[[NodeFacts, KubeletFacts | None], bool]
     changes: Callable[[NodeFacts, KubeletConfig], tuple[Change, ...]] = _by_file
     child: bool = False
-    log: str = ""
-    files: tuple[str, ...] = ()
-
-    def locate(self, facts: NodeFacts) -> Locations:
-        """As :meth:`Distribution.locate`."""
-        kubelet = kubelet_of(facts)
-        return Locations(
-            unit=kubelet.unit,
-            config=kubelet.config_path,
-            config_dir=kubelet.config_dir,
-            root_dir=kubelet.root_dir,
-            state=kubelet.state_path,
-            manifests=kubelet.manifests,
-            endpoint=facts.runtime.endpoint,
-        )
-
-    def watched(self, facts: NodeFacts) -> tuple[str, ...]:
-        """As :meth:`Distribution.watched`."""
-        return self.files
-
-    def restart(self, facts: NodeFacts) -> str:
-        """As :meth:`Distribution.restart`."""
-        return service.restart(facts)
+    watched: tuple[str, ...] = ()
 
     def stop(self, facts: NodeFacts) -> str:
-        """As :meth:`Distribution.stop`."""
-        return service.stop(facts)
+        """Script: stop the kubelet, and whatever it lives in, and wait for that."""
+        return f"systemctl stop {service.unit_of(facts)}"
 
     def start(self, facts: NodeFacts) -> str:
-        """As :meth:`Distribution.start`."""
-        return service.start(facts)
+        """Script: start it; a start limit that was reached is forgotten first."""
+        unit = service.unit_of(facts)
+        return f"systemctl reset-failed {unit} 2>/dev/null; systemctl start {unit}"
 
     def kill(self, facts: NodeFacts) -> str:
-        """As :meth:`Distribution.kill`."""
+        """Script: SIGKILL for the kubelet's process alone; the service manager does as it does."""
         return service.kill(facts, child=self.child)
 
     def identity(self, facts: NodeFacts) -> str:
-        """As :meth:`Distribution.identity`."""
+        """Script that prints one line that names the running process; nothing where it is down, or
+        waits to be started again."""
         return service.identity(facts, child=self.child)
 
-    def health(self, facts: NodeFacts) -> str:
-        """As :meth:`Distribution.health`."""
-        return service.health(facts, child=self.child)
-
-    def evidence(self, facts: NodeFacts) -> str:
-        """As :meth:`Distribution.evidence`."""
-        return service.evidence(facts, log=self.log)
-
     def configure(self, facts: NodeFacts, config: KubeletConfig) -> tuple[Change, ...]:
-        """As :meth:`Distribution.configure`."""
+        """The changes after which the kubelet, started again, has ``config``. Raises
+        :class:`hil.shell.NodeUnfit` where files cannot do that on this distribution."""
         return self.changes(facts, config)
 
 
@@ -153,49 +130,48 @@ def _is_kubeadm(facts: NodeFacts, kubelet: KubeletFacts | None) -> bool:
 
 
 _KINDS: Final = (
-    _Kind(
+    Distribution(
         "microk8s",
         _unit("snap.microk8s.daemon-kubelite.service"),
         _microk8s,
-        files=(_MICROK8S_ARGUMENTS,),
+        watched=(_MICROK8S_ARGUMENTS,),
     ),
-    _Kind(
+    Distribution(
         "k3s",
         _unit("k3s.service", "k3s-agent.service"),
         _rancher("/etc/rancher/k3s"),
-        files=("/etc/rancher/k3s",),
+        watched=("/etc/rancher/k3s",),
     ),
-    _Kind(
+    Distribution(
         "rke2",
         _unit("rke2-server.service", "rke2-agent.service"),
         _rancher("/etc/rancher/rke2"),
         child=True,
-        log="/var/lib/rancher/rke2/agent/logs/kubelet.log",
-        files=("/etc/rancher/rke2",),
+        watched=("/etc/rancher/rke2",),
     ),
-    _Kind(
+    Distribution(
         "k0s",
         _unit("k0scontroller.service", "k0sworker.service"),
         _owned("k0s, which writes it at each start: give it a worker profile"),
         child=True,
-        files=("/etc/k0s",),
+        watched=("/etc/k0s",),
     ),
-    _Kind(
+    Distribution(
         "openshift",
         _is_openshift,
         _owned("the Machine Config Operator: give it a KubeletConfig"),
-        files=("/etc/kubernetes/kubelet.conf",),
+        watched=("/etc/kubernetes/kubelet.conf",),
     ),
-    _Kind(
+    Distribution(
         "kubeadm",
         _is_kubeadm,
-        files=(
+        watched=(
             "/var/lib/kubelet/kubeadm-flags.env",
             "/etc/default/kubelet",
             "/etc/sysconfig/kubelet",
         ),
     ),
-    _Kind("standalone", lambda facts, kubelet: True),
+    Distribution("standalone", lambda facts, kubelet: True),
 )
 
 NAMES: Final = tuple(kind.name for kind in _KINDS)

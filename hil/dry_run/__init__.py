@@ -1,4 +1,4 @@
-"""Dry runs: every scenario is walked, every command that it would send to the node is told, and
+"""Dry runs: every scenario is walked, every command that it would send to the node is shown, and
 nothing is sent.
 
     with closing(DryRunSubject.opened("ssh://root@node7", ledger)) as subject:

@@ -16,7 +16,7 @@ from hil.safety.agent import describe
 from topologies.errors import one_line
 
 _LONGEST: Final = 160
-#: So many lines that were told before are not told again.
+#: So many lines that were shown before are not shown again.
 _KNOWN: Final = 3
 #: A manifest stands on one line.
 _MANIFEST: Final = 2000
@@ -40,7 +40,7 @@ class Command:
 
 
 class Ledger:
-    """All commands, told one by one as they come. ``say`` takes a line for a person."""
+    """All commands, shown one by one as they come. ``say`` takes a line for a person."""
 
     def __init__(self, say: Callable[[str], None] = lambda line: None) -> None:
         self.commands: list[Command] = []
@@ -48,7 +48,7 @@ class Ledger:
         self.risk = ""
         self.step = ""
         self._say = say
-        self._told: set[str] = set()
+        self._shown: set[str] = set()
         self._about = ("", "", "")
 
     def add(
@@ -106,10 +106,10 @@ class Ledger:
             self._say(f"      | {one_line(compact, limit=_MANIFEST)}")
 
     def _lines(self, before: str, text: str) -> None:
-        """Each line; long stretches that were told before are counted."""
+        """Each line; long stretches that were shown before are counted."""
         known: list[str] = []
         for line in [*(one for one in text.splitlines() if one.strip()), None]:
-            if line is not None and line in self._told:
+            if line is not None and line in self._shown:
                 known.append(line)
                 continue
             if len(known) >= _KNOWN:
@@ -119,7 +119,7 @@ class Ledger:
                     self._say(f"{before}{one_line(one, limit=_LONGEST)}")
             known = []
             if line is not None:
-                self._told.add(line)
+                self._shown.add(line)
                 self._say(f"{before}{one_line(line, limit=_LONGEST)}")
 
 

@@ -1,4 +1,4 @@
-"""A node that is told what to do, and answers as the model has it.
+"""A node to which nothing is sent, and which answers as the model has it.
 
 What belongs here: :class:`DryRunSession`, the node of a whole run, and :class:`DryRunNode`, that
 node for one scenario. What never does: commands; those are made where they are for a real run.
@@ -45,7 +45,7 @@ class DryRunSession(NodeSession):
         name, facts, distribution = words
         super().__init__(name, executor, facts, distribution, **named)
         self.ledger = ledger
-        self._told = executor
+        self._dry_executor = executor
         first = View(running=True, state_file=kubelet_of(facts).state_file)
         own = Assumed(facts.online).look(first, ())
         #: How often its kubelet was started.
@@ -55,7 +55,7 @@ class DryRunSession(NodeSession):
 
     def act(self, act: Act, *, spin: bool = False, log: bool = False) -> Observation:
         """Tell the act; what is assumed to come of it."""
-        self._told.looking(not act.changes and not act.script.strip() and not spin)
+        self._dry_executor.looking(not act.changes and not act.script.strip() and not spin)
         try:
             super().act(act, spin=spin, log=log)
         except NotSent:

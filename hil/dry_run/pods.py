@@ -1,27 +1,27 @@
-"""Pods through an API server that is not asked: each request is told."""
+"""Pods through an API server that is not asked: each request is entered in a ledger."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from typing import Final
 
 from hil.dry_run.shell import DryRunShell
-from hil.pods.manifests import Image, manifest
-from reference.steps import KubeletConfig, Pod
+from hil.pods import Image, PodSource
+from hil.pods.manifests import manifest
+from reference.steps import Pod
 
 #: What tells a request to the API server from a command to the node.
 _BESIDE: Final = "# beside the runner, to the API server:"
 
 
-class DryRunPods:
-    """:class:`hil.pods.PodSource` that only tells. Pods keep the uids that they were stated with;
-    the server's own would be others."""
+class DryRunPods(PodSource):
+    """Pods through an API server, whose requests are entered in a ledger. Pods keep the uids that
+    they were stated with; the server's own would be others."""
 
     static = False
 
-    def __init__(self, told: DryRunShell, node: str, namespace: str, image: Image) -> None:
-        self._told = told
+    def __init__(self, shell: DryRunShell, node: str, namespace: str, image: Image) -> None:
+        self._shell = shell
         self._node = node
         self._namespace = namespace
         self._image = image
@@ -30,10 +30,9 @@ class DryRunPods:
         self._tell(f"create namespace {namespace} and service account {namespace}/pinproof")
 
     def _tell(self, what: str) -> None:
-        self._told.run(f"{_BESIDE} {what}")
+        self._shell.run(f"{_BESIDE} {what}")
 
     def create(self, pod: Pod) -> tuple[Pod, tuple[()]]:
-        """See :class:`hil.pods.PodSource`."""
         body = manifest(
             pod,
             self._image,
@@ -45,32 +44,11 @@ class DryRunPods:
         return pod, ()
 
     def delete(self, pod: Pod, *, force: bool) -> tuple[()]:
-        """See :class:`hil.pods.PodSource`."""
         grace = " with grace 0" if force else ""
         self._tell(f"delete pod {self._namespace}/pinproof-{pod.name}{grace}")
         return ()
 
-    def await_settled(self, pods: Sequence[Pod]) -> None:
-        """See :class:`hil.pods.PodSource`."""
-
-    def listed(self, own: str | None) -> str | None:
-        """See :class:`hil.pods.PodSource`."""
-        return own
-
-    def all_pods(self, own: str | None) -> str | None:
-        """See :class:`hil.pods.PodSource`."""
-        return own
-
-    def as_stated(self, state_file: str | None, config: KubeletConfig) -> str | None:
-        """See :class:`hil.pods.PodSource`."""
-        return state_file
-
-    def as_given(self, state_file: str, config: KubeletConfig) -> str:
-        """See :class:`hil.pods.PodSource`."""
-        return state_file
-
     def close(self) -> None:
-        """See :class:`hil.pods.PodSource`."""
         if not self._closed:
             self._closed = True
             self._tell(f"remove namespace {self._namespace} with everything in it")

@@ -11,7 +11,7 @@ from hil.shell import DEADLINE, LIMIT, Done
 
 
 class NotSent(Exception):
-    """A command was told; there is no answer to it."""
+    """A command was entered; there is no answer to it."""
 
 
 class DryRunShell:

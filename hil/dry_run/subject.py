@@ -1,4 +1,4 @@
-"""Real nodes that are reached and read, and then only told what a run would do to them.
+"""Real nodes that are reached and read; what a run would send to them is entered in a ledger.
 
 What belongs here: how such nodes are taken and given back. What never does: the walk
 (:mod:`hil.dry_run.walking`).
@@ -10,34 +10,31 @@ import contextlib
 from collections.abc import Callable
 from typing import Any
 
-from conformance.subject import SubjectSetupError
 from hil.distributions import distribution_of
 from hil.dry_run.ledger import Ledger
 from hil.dry_run.node import DryRunNode, DryRunSession
 from hil.dry_run.pods import DryRunPods
 from hil.dry_run.shell import DryRunExecutor, DryRunShell
 from hil.inspection import NodeFacts
-from hil.observation import Observation
 from hil.pods import Image, PodSource
-from hil.safety import Change, Guarded, Risk
+from hil.safety import Guarded, Risk
 from hil.session.booting import Boot, booter
 from hil.session.executor import GuardedExecutor
+from hil.session.leasing import LeasedNode
 from hil.session.node_session import NodeSession
-from hil.shell import NodeError, Shell
+from hil.shell import Shell
 from hil.subject import NodeSubject
 from hil.transport import NodeAddress
-from reference.steps import KubeletConfig
 from topologies import Machine
 
 
 class DryRunSubject(NodeSubject):
-    """:class:`hil.subject.NodeSubject` that changes nothing; ``ledger`` is told everything."""
+    """:class:`hil.subject.NodeSubject` that changes nothing; ``ledger`` gets every command."""
 
     def __init__(self, *words: Any, **named: Any) -> None:
         """As :class:`hil.subject.NodeSubject`."""
         super().__init__(*words, **named)
         self.ledger = Ledger()
-        self._sessions: dict[str, tuple[DryRunSession, Guarded]] = {}
 
     @classmethod
     def opened(
@@ -54,54 +51,32 @@ class DryRunSubject(NodeSubject):
         return made
 
     def _made(
-        self,
-        session: NodeSession,
-        machine: Machine,
-        config: KubeletConfig,
-        fresh: Observation | None,
-        *,
-        machines: Callable[[str], Machine],
-        shaping: tuple[Change, ...],
+        self, session: NodeSession, machine: Machine, *words: Any, **named: Any
     ) -> DryRunNode:
         assert isinstance(session, DryRunSession)
-        return DryRunNode(
-            session, config, fresh, machine=machine, machines=machines, shaping=shaping
-        )
+        return DryRunNode(session, *words, machine=machine, **named)
 
-    def _session(self, reached: Any) -> DryRunSession:
-        name = reached.facts.name
-        if name not in self._sessions:
-            options = self._options
-            try:
-                self._sessions[name] = dry_take(
-                    reached.address,
-                    reached.shell,
-                    reached.facts,
-                    self.ledger,
-                    risk=options.risk_on(reached.address),
-                    image=options.image_on(reached.address),
-                )
-            except NodeError as error:
-                raise SubjectSetupError(str(error), evidence=error.evidence) from error
-        return self._sessions[name][0]
+    def _lease(self, address: NodeAddress, shell: Shell, facts: NodeFacts) -> LeasedNode:
+        options = self._options
+        return dry_lease(
+            address,
+            shell,
+            facts,
+            self.ledger,
+            risk=options.risk_on(address),
+            image=options.image_on(address),
+        )
 
     @property
     def trips(self) -> dict[str, tuple[int, int]]:
         """None were made."""
         return {}
 
-    def close(self) -> None:
-        """Tell how every node is restored, and let go of it."""
-        if self._closed:
-            return
-        for session, guarded in self._sessions.values():
-            self.ledger.scenario, self.ledger.step = "", "restore the node and end the lease"
-            session.pod_source.close()
-            guarded.leave()
-        super().close()
+    def _restoring(self, name: str) -> None:
+        self.ledger.scenario, self.ledger.step = "", "restore the node and end the lease"
 
 
-def dry_take(
+def dry_lease(
     address: NodeAddress,
     shell: Shell,
     facts: NodeFacts,
@@ -109,14 +84,14 @@ def dry_take(
     *,
     risk: Risk,
     image: Image,
-) -> tuple[DryRunSession, Guarded]:
-    """As :func:`hil.session.leasing.lease_node`: tell how a node is taken. ``shell`` runs
+) -> LeasedNode:
+    """As :func:`hil.session.leasing.lease_node`: enter how a node is leased. ``shell`` runs
     nothing. Raises :class:`hil.shell.NodeUnfit` for a node that a run would refuse."""
-    told = DryRunShell(facts.name, ledger)
+    silent = DryRunShell(facts.name, ledger)
     before = ledger.scenario, ledger.step
     ledger.scenario, ledger.step = "", "lease the node: lease, journal, dead-man timer"
     static = address.kubeconfig is None
-    guarded = Guarded(told, facts, risk, "dry-run", allow=address.allow, static_pods=static)
+    guarded = Guarded(silent, facts, risk, "dry-run", allow=address.allow, static_pods=static)
     with contextlib.ExitStack() as stack:
         stack.enter_context(guarded)
         ledger.scenario, ledger.step = before
@@ -124,37 +99,37 @@ def dry_take(
             address.name,
             facts,
             distribution_of(facts, named=address.distribution),
-            executor=DryRunExecutor(GuardedExecutor(told, guarded), told),
+            executor=DryRunExecutor(GuardedExecutor(silent, guarded), silent),
             ledger=ledger,
             risk=risk,
             image=image,
-            pod_source=_pod_source(address, facts, image, told),
-            boot=_boot(address, shell, told),
+            pod_source=_pod_source(address, facts, image, silent),
+            boot=_boot(address, shell, silent),
             spec=address.lab,
         )
         stack.pop_all()
-    return session, guarded
+    return LeasedNode(session, guarded)
 
 
 def _pod_source(
-    address: NodeAddress, facts: NodeFacts, image: Image, told: DryRunShell
+    address: NodeAddress, facts: NodeFacts, image: Image, silent: DryRunShell
 ) -> PodSource | None:
     if address.kubeconfig is None:
         return None
     from hil.pods.apiserver import node_name
 
     space = address.namespace or "pinproof-MADE-UP"
-    return DryRunPods(told, node_name(address.node, facts), space, image)
+    return DryRunPods(silent, node_name(address.node, facts), space, image)
 
 
-def _boot(address: NodeAddress, shell: Shell, told: DryRunShell) -> Boot | None:
+def _boot(address: NodeAddress, shell: Shell, silent: DryRunShell) -> Boot | None:
     if booter(address, shell) is None:
         return None
 
     def boot(machine: str) -> None:
         if address.lab:
-            told.run(f"# beside the runner: pinproof lab reboot {address.name} {machine}".strip())
+            silent.run(f"# beside the runner: pinproof lab reboot {address.name} {machine}".strip())
         else:
-            told.run("systemctl reboot --no-block")
+            silent.run("systemctl reboot --no-block")
 
     return boot

@@ -1,6 +1,6 @@
 """The walk: one scenario after the other, as far as assumptions carry.
 
-What belongs here: what is told of each scenario. What never does: a verdict; a dry run has none.
+What belongs here: what is shown of each scenario. What never does: a verdict; a dry run has none.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from hil.safety import risk_of
 
 
 def walk(cases: Iterable[Case], subject: DryRunSubject, ledger: Ledger) -> int:
-    """Tell what each scenario would send. One that does not apply, or is not allowed, is told with
+    """Show what each scenario would send. One that does not apply, or is not allowed, is shown with
     its reason; so is one that could not be walked to its end. How many would be run."""
     walked = 0
 

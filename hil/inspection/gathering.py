@@ -11,6 +11,7 @@ from typing import Final
 
 from hil.inspection.host_answer import HostAnswer
 from hil.inspection.kubelet_answer import KubeletAnswer
+from hil.inspection.located_kubelet import LocatedKubelet
 from hil.inspection.node import KubeletFacts, NodeFacts
 from hil.inspection.paths import NOT_SAID, KubeletPaths
 from hil.inspection.script import (
@@ -20,7 +21,6 @@ from hil.inspection.script import (
     Question,
     Records,
     first_question,
-    second_question,
 )
 from hil.shell import NodeUnfit, Shell
 from topologies import Machine
@@ -33,59 +33,46 @@ _JOURNAL: Final = "/var/lib/pinproof/journal"
 
 def gather(shell: Shell, *, root: str = "", paths: KubeletPaths = NOT_SAID) -> NodeFacts:
     """Ask the node what it is. ``root`` is where its ``/`` lies (a mounted image, a test);
-    ``paths`` goes before what is found.
+    ``paths`` overrides what is found.
 
     ``kubelet`` is ``None`` where there is none. Raises :class:`hil.shell.NodeUnfit` where
     what came back is no answer, and what the shell raises.
     """
-    one = HostAnswer(_asked(shell, first_question(root)), paths)
-    two = KubeletAnswer(
-        _asked(
-            shell,
-            second_question(
-                root,
-                files=one.files(),
-                folders=one.folders(),
-                programs=one.programs(),
-                summed=one.program,
-                listed=one.listed(),
-                endpoint=one.endpoint(),
-            ),
-        ),
-        one,
-    )
-    kubelet = two.kubelet()
+    host = HostAnswer(_asked(shell, first_question(root)))
+    located = LocatedKubelet(host, paths)
+    second = KubeletAnswer(_asked(shell, located.question(root)), host, located)
+    kubelet = second.kubelet()
     try:
-        capture = captured(one.capture, where=shell.name, source="captured from a node")
+        capture = captured(host.capture, where=shell.name, source="captured from a node")
     except CaptureError as error:
         raise NodeUnfit(f"{shell.name}: its machine cannot be read: {error.reason}") from error
     return NodeFacts(
         name=shell.name,
-        hostname=one.value("/proc/sys/kernel/hostname"),
-        kernel=one.value("/proc/sys/kernel/osrelease"),
-        arch=one.value("arch"),
-        boot_id=one.value("/proc/sys/kernel/random/boot_id"),
-        uptime=one.uptime,
-        command_line=one.value("/proc/cmdline"),
-        online=one.cpus("online"),
-        possible=one.cpus("possible"),
-        isolated=one.cpus("isolated"),
-        nohz_full=one.cpus("nohz_full"),
-        systemd=one.systemd,
-        units=one.units,
+        hostname=host.value("/proc/sys/kernel/hostname"),
+        kernel=host.value("/proc/sys/kernel/osrelease"),
+        arch=host.value("arch"),
+        boot_id=host.value("/proc/sys/kernel/random/boot_id"),
+        uptime=host.uptime,
+        command_line=host.value("/proc/cmdline"),
+        online=host.cpus("online"),
+        possible=host.cpus("possible"),
+        isolated=host.cpus("isolated"),
+        nohz_full=host.cpus("nohz_full"),
+        systemd=host.systemd,
+        units=host.units,
         kubelet=kubelet,
-        runtime=two.runtime(),
-        cgroup=one.cgroup(kubelet.settings if kubelet else {}),
+        runtime=second.runtime(),
+        cgroup=host.cgroup(kubelet.settings if kubelet else {}),
         machine=Machine(shell.name, capture.tree, source=capture.source),
-        tools=one.tools,
-        free=one.free,
-        workloads=two.workloads(),
-        places=one.places,
-        survives_restart=two.survives_restart(),
-        survives_reboot=two.survives_reboot(),
-        leftovers=_JOURNAL in one.places,
+        tools=host.tools,
+        free=host.free,
+        workloads=second.workloads(),
+        places=host.places,
+        survives_restart=second.survives_restart(),
+        survives_reboot=second.survives_reboot(),
+        leftovers=_JOURNAL in host.places,
         root=root,
-        oddities=(*two.oddities, *capture.warnings),
+        oddities=(*second.oddities, *capture.warnings),
     )
 
 

@@ -1,4 +1,4 @@
-"""What a kubelet is told: its command line, its configuration file and drop-ins, and what these
+"""A kubelet's configuration: its command line, its configuration file and drop-ins, and what these
 come to together.
 
 What belongs here: texts in, settings out. What never does: where the texts come from
@@ -119,6 +119,26 @@ def with_flags(settings: Mapping[str, Any], flags: Mapping[str, str]) -> dict[st
 def _pairs(text: str) -> dict[str, str]:
     pairs = (one.partition("=") for one in text.split(",") if one.strip())
     return {name.strip(): value.strip() for name, _, value in pairs}
+
+
+def rancher_flags(texts: Mapping[str, str]) -> dict[str, str]:
+    """``kubelet-arg`` of k3s's and RKE2's files, in the order of their paths."""
+    words: list[str] = []
+    for path in sorted(texts):
+        try:
+            content = document(texts[path])
+        except ValueError:
+            continue
+        for key, value in content.items():
+            if key.rstrip("+") == "kubelet-arg":
+                given = value if isinstance(value, list) else [value]
+                words = [*(words if key.endswith("+") else []), *map(str, given)]
+    return flags_of([f"--{word.lstrip('-')}" for word in words])
+
+
+def microk8s_flags(text: str) -> dict[str, str]:
+    """The file of a daemon's arguments: one a line."""
+    return flags_of(text.replace("${SNAP_DATA}", "/var/snap/microk8s/current").split())
 
 
 def deciding(settings: Mapping[str, Any]) -> KubeletConfig:

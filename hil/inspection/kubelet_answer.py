@@ -8,8 +8,9 @@ from functools import cached_property
 from typing import Any, Final
 
 from conformance.kubelets.configuration import merged
-from hil.inspection.host_answer import HostAnswer, microk8s_flags, rancher_flags
-from hil.inspection.kubelet import deciding, document, with_flags
+from hil.inspection.host_answer import HostAnswer
+from hil.inspection.kubelet import deciding, document, microk8s_flags, rancher_flags, with_flags
+from hil.inspection.located_kubelet import LocatedKubelet
 from hil.inspection.node import KubeletFacts, RuntimeFacts, Survival, Workload
 from hil.inspection.script import Records
 from reference import CPUSet, CPUSetParseError
@@ -25,58 +26,59 @@ _SLACK: Final = 2
 class KubeletAnswer:
     """The second answer, beside the first."""
 
-    def __init__(self, records: Records, first: HostAnswer) -> None:
+    def __init__(self, records: Records, host: HostAnswer, located: LocatedKubelet) -> None:
         self._records = records
-        self._first = first
+        self._host = host
+        self._located = located
         self._texts = records.all("file")
         self.oddities: list[str] = []
 
     def kubelet(self) -> KubeletFacts | None:
         """``None`` where there is none."""
-        first = self._first
-        if not first.exists:
+        located = self._located
+        if not located.exists:
             return None
         version = self._version()
         settings = self._settings
         release = _VERSION.match(version)
         return KubeletFacts(
-            binary=first.binary,
+            binary=located.binary,
             version=version,
             release=release[1] if release else "",
-            unit=first.unit,
-            process=first.process,
+            unit=located.unit,
+            process=located.process,
             flags=self._flags,
-            config_path=first.config_path,
-            config_text=self._texts.get(first.config_path, ""),
-            config_dir=first.config_dir,
+            config_path=located.config_path,
+            config_text=self._texts.get(located.config_path, ""),
+            config_dir=located.config_dir,
             drop_ins=self._drop_ins,
             settings=settings,
-            root_dir=first.root_dir,
-            manifests=first.paths.manifests or str(settings.get("staticPodPath") or ""),
-            state_path=first.state_path,
-            state_file=self._texts.get(first.state_path),
-            embedded=first.holder not in ("kubelet", "hyperkube"),
+            root_dir=located.root_dir,
+            manifests=located.paths.manifests or str(settings.get("staticPodPath") or ""),
+            state_path=located.state_path,
+            state_file=self._texts.get(located.state_path),
+            embedded=located.holder not in ("kubelet", "hyperkube"),
             digest=self._digest(),
         )
 
     @cached_property
     def _flags(self) -> dict[str, str]:
-        first = self._first
-        if first.holder == "kubelite":
-            return {**microk8s_flags(self._texts.get(first.files()[3], "")), **first.flags}
-        if first.rancher:
-            folder = f"{first.rancher}.d/"
+        located = self._located
+        if located.holder == "kubelite":
+            return {**microk8s_flags(self._texts.get(located.arguments_file, "")), **located.flags}
+        if located.rancher:
+            folder = f"{located.rancher}.d/"
             texts = {
                 path: text
                 for path, text in self._texts.items()
-                if path == first.rancher or path.startswith(folder)
+                if path == located.rancher or path.startswith(folder)
             }
-            return {**rancher_flags(texts), **first.flags}
-        return first.flags
+            return {**rancher_flags(texts), **located.flags}
+        return located.flags
 
     @cached_property
     def _drop_ins(self) -> dict[str, str]:
-        folder = self._first.config_dir
+        folder = self._located.config_dir
         if not folder:
             return {}
         inside = f"{folder.rstrip('/')}/"
@@ -89,7 +91,7 @@ class KubeletAnswer:
 
     @cached_property
     def _settings(self) -> dict[str, Any]:
-        path = self._first.config_path
+        path = self._located.config_path
         settings: dict[str, Any] = {}
         if path and path not in self._texts:
             self._odd(f"{path}: the kubelet's configuration file could not be read")
@@ -122,7 +124,7 @@ class KubeletAnswer:
     def runtime(self) -> RuntimeFacts:
         """Asked through CRI where crictl is there, else by the program's own word."""
         named = str(self._settings.get("containerRuntimeEndpoint") or "")
-        endpoint = (self._first.paths.endpoint or named) or self._first.endpoint()
+        endpoint = (self._located.paths.endpoint or named) or self._located.endpoint
         text = self._records.text("runtime")
         name = re.search(r"^RuntimeName:\s*(\S+)", text, re.MULTILINE)
         version = re.search(r"^RuntimeVersion:\s*(\S+)", text, re.MULTILINE)
@@ -139,7 +141,7 @@ class KubeletAnswer:
     def workloads(self) -> tuple[Workload, ...]:
         """The pods that the kubelet has a folder for. Their names come from the folders of their
         logs, which it names ``namespace_name_uid``."""
-        uids = self._records.lines(f"{self._first.root_dir}/pods", "list")
+        uids = self._records.lines(f"{self._located.root_dir}/pods", "list")
         names = {}
         for folder in self._records.lines("/var/log/pods", "list"):
             namespace, _, rest = folder.partition("_")
@@ -153,7 +155,7 @@ class KubeletAnswer:
     def _pinned(self) -> dict[str, CPUSet]:
         """Exclusive CPUs by pod. Version 1 of the file knows no pods."""
         try:
-            content = json.loads(self._texts.get(self._first.state_path) or "{}")
+            content = json.loads(self._texts.get(self._located.state_path) or "{}")
             entries = content.get("entries") or {}
             found = {}
             for uid, containers in entries.items():
@@ -163,27 +165,27 @@ class KubeletAnswer:
                     total |= CPUSet.parse(str(one))
                 found[uid] = total
         except (ValueError, AttributeError, CPUSetParseError, RecursionError):
-            self._odd(f"{self._first.state_path}: no state file that can be read")
+            self._odd(f"{self._located.state_path}: no state file that can be read")
             return {}
         return found
 
     def survives_restart(self) -> Survival:
         """A state file that is older than the running kubelet outlived its start."""
-        unit = self._first.units.get(self._first.unit)
+        unit = self._host.units.get(self._located.unit)
         if unit and any(_DELETES_STATE.search(text) for text in unit.files.values()):
             return Survival.NO
-        process = self._first.process
+        process = self._located.process
         return self._older_than(process.age) if process else Survival.UNKNOWN
 
     def survives_reboot(self) -> Survival:
         """A state file that is older than the running kernel outlived its boot."""
-        texts = [text for unit in self._first.units.values() for text in unit.files.values()]
+        texts = [text for unit in self._host.units.values() for text in unit.files.values()]
         if any(_DELETES_STATE.search(text) for text in texts):
             return Survival.NO
-        return self._older_than(self._first.uptime)
+        return self._older_than(self._host.uptime)
 
     def _older_than(self, seconds: float) -> Survival:
-        written = self._records.text(self._first.state_path, "mtime").strip()
+        written = self._records.text(self._located.state_path, "mtime").strip()
         now = self._records.text("now").strip()
         if not (written.isdigit() and now.isdigit() and seconds):
             return Survival.UNKNOWN

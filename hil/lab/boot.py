@@ -1,9 +1,9 @@
-"""A guest from nothing to a kubelet that is ready, with its stages told on the way.
+"""A guest from nothing to a kubelet that is ready, with its stages reported on the way.
 
 What belongs here: the order of a cold boot, its deadlines, and why one came to nothing. What never
 does: what becomes of the folder then (:mod:`hil.lab.lab`).
 
-The guest tells its stages on its serial line, ``pinproof-lab: kernel``, ``disk``, ``ssh``,
+The guest reports its stages on its serial line, ``pinproof-lab: kernel``, ``disk``, ``ssh``,
 ``workload``; whatever else is there is the kernel's or systemd's.
 """
 
@@ -135,9 +135,9 @@ def free_port() -> int:
 
 
 def _follow(folder: Path, watch: Watch, patience: float, wanted: frozenset[str]) -> None:
-    """Until the stages that matter were all told."""
-    told: set[str] = set()
-    while not wanted <= told:
+    """Until the guest has reported the stages that matter."""
+    reached: set[str] = set()
+    while not wanted <= reached:
         watch.stop()
         running = process.alive(folder)
         text = _console(folder)
@@ -145,15 +145,15 @@ def _follow(folder: Path, watch: Watch, patience: float, wanted: frozenset[str])
             if stage.startswith("failed: "):
                 why = one_line(stage.removeprefix("failed: "))
                 raise LabError(f"{folder.name}: the guest cannot boot: {why}")
-            if stage in _SAID and stage not in told:
-                told.add(stage)
+            if stage in _SAID and stage not in reached:
+                reached.add(stage)
                 watch.say(_SAID[stage])
         if panic := _PANIC.search(text):
             raise LabError(f"{folder.name}: {one_line(panic[0].decode('utf-8', 'replace'))}")
         if not running:
             error = ended(folder)
-            raise error if told or PORT_TAKEN in str(error) else _Silent(str(error))
-        _check_time(folder, watch, patience, told)
+            raise error if reached or PORT_TAKEN in str(error) else _Silent(str(error))
+        _check_time(folder, watch, patience, reached)
         time.sleep(_POLL)
 
 
@@ -165,12 +165,12 @@ def ended(folder: Path) -> LabError:
     return LabError(f"{folder.name}: QEMU ended: {why}", evidence=tail(folder))
 
 
-def _check_time(folder: Path, watch: Watch, patience: float, told: set[str]) -> None:
+def _check_time(folder: Path, watch: Watch, patience: float, reached: set[str]) -> None:
     now = time.monotonic()
-    if not told and now > patience:
+    if not reached and now > patience:
         raise _Silent(f"{folder.name}: the guest's kernel was not up in time")
     if now > watch.until:
-        last = _SAID[max(told, key=list(_SAID).index)] if told else "nothing"
+        last = _SAID[max(reached, key=list(_SAID).index)] if reached else "nothing"
         raise LabError(
             f"{folder.name}: not booted in time; the last that was seen: {last}",
             evidence=tail(folder),

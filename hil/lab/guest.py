@@ -5,9 +5,7 @@ What belongs here: scripts for the guest and what their answers mean. What never
 
 from __future__ import annotations
 
-import io
 import secrets
-import tarfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -20,6 +18,7 @@ from hil.lab import names
 from hil.lab.errors import LabError
 from hil.lab.kubelet import STATE
 from hil.lab.payload import Keys
+from hil.lab.recipe import tar
 from hil.shell import NodeTimeout, NodeUnreachable, Shell
 from hil.transport import NodeAddress, connect
 from topologies.capturing import BadTarget, CaptureError, capture_ssh
@@ -170,14 +169,8 @@ def become(shell: Shell, keys: Keys, hostname: str) -> None:
         **names.files(hostname),
         "run/pinproof-seed": (secrets.token_bytes(64), 0o600),
     }
-    made = io.BytesIO()
-    with tarfile.open(fileobj=made, mode="w") as archive:
-        for path, (data, mode) in files.items():
-            entry = tarfile.TarInfo(path)
-            entry.size, entry.mode, entry.mtime = len(data), mode, int(time.time())
-            archive.addfile(entry, io.BytesIO(data))
     script = _BECOME.replace("{now}", f"{time.time():.3f}")
-    done = shell.run(script, stdin=made.getvalue(), deadline=_COMMAND)
+    done = shell.run(script, stdin=tar(files, {}), deadline=_COMMAND)
     if done.status:
         why = one_line(done.stderr.decode("utf-8", "replace").strip())
         raise LabError(f"{shell.name}: its host name cannot be set: {why}")

@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from shlex import quote
 from typing import Final
 
 from hil.lab import places, tools
@@ -128,7 +129,7 @@ def _bootstrap(recipe: Recipe, draft: Path, out: Path) -> None:
     draft.chmod(0o755)
     out.chmod(0o777)
     hook = draft / "hook"
-    hook.write_text(f"OUT={_quoted(out)}\n{recipe.hook}")
+    hook.write_text(f"OUT={quote(str(out))}\n{recipe.hook}")
     overlay = draft / "overlay.tar"
     overlay.write_bytes(recipe.overlay())
     sources = draft / "sources.list"
@@ -142,7 +143,7 @@ def _bootstrap(recipe: Recipe, draft: Path, out: Path) -> None:
             "--dpkgopt=path-exclude=/usr/share/man/*",
             f"--include={','.join(PACKAGES)}",
             f"--customize-hook=tar-in {overlay} /",
-            f'--customize-hook=sh {_quoted(hook)} "$1"',
+            f'--customize-hook=sh {quote(str(hook))} "$1"',
             "", "-", str(sources),
         ],
         deadline=_DEADLINE,
@@ -197,7 +198,3 @@ def _read(place: Path) -> Image | None:
     except (OSError, ValueError, TypeError, KeyError):
         return None
     return found if found.disk.is_file() and found.vmlinuz.is_file() else None
-
-
-def _quoted(path: Path) -> str:
-    return "'" + str(path).replace("'", "'\\''") + "'"

@@ -323,9 +323,9 @@ def _settled(node: Node, watch: Watch, *, kubelet: bool) -> str:
 
 def _compare(node: Node, wanted: machines.Machine, watch: Watch) -> None:
     watch.say("comparing its machine with the description")
-    if told := guest.difference(node.door, wanted.layout.spec):
+    if different := guest.difference(node.door, wanted.layout.spec):
         process.end(node.folder)
-        raise LabError(f"{node.name}: {told}")
+        raise LabError(f"{node.name}: {different}")
 
 
 def _halt(node: Node, watch: Watch, *, hard: bool) -> None:

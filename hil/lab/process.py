@@ -1,7 +1,7 @@
 """QEMU as a process that outlives us and is never lost: one for each node, in the node's folder.
 
 What belongs here: start, look, end; of any program, since QEMU is only a command line here. What
-never does: what QEMU is told (:mod:`hil.lab.machine`, :mod:`hil.lab.monitor`).
+never does: QEMU's arguments and commands (:mod:`hil.lab.machine`, :mod:`hil.lab.monitor`).
 
 A node's process holds a lock (``alive``) from before it is the program it shall be until it is
 gone, so a number that the kernel has given to somebody else is never mistaken for it; before it
@@ -71,7 +71,7 @@ def alive(folder: Path) -> bool:
 
 
 def pid(folder: Path) -> int | None:
-    """Its number, ``None`` where it is not there, or not to be told from others."""
+    """Its number, ``None`` where it is not there, or cannot be distinguished from others."""
     if not alive(folder):
         return None
     try:

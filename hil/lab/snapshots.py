@@ -166,8 +166,8 @@ def settle(door: guest.Door, spec: str, watch: Watch) -> None:
         if reason := guest.refusal(shell, watch.until, watch.stop):
             raise LabError(f"{door.name}: its kubelet does not stay up: {reason}")
     watch.say("comparing its machine with the description")
-    if told := guest.difference(door, spec):
-        raise LabError(f"{door.name}: {told}")
+    if different := guest.difference(door, spec):
+        raise LabError(f"{door.name}: {different}")
 
 
 def _save(folder: Path, watch: Watch) -> None:

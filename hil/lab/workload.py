@@ -1,6 +1,6 @@
 """The container image of the lab's pods, made of a static busybox: no registry is asked.
 
-One layer: ``/bin/busybox`` with its names as links; ``/bin/pause`` waits until it is told to end,
+One layer: ``/bin/busybox`` with its names as links; ``/bin/pause`` waits for a signal to end,
 and is what the image runs by itself (sandboxes too); ``/bin/spin N`` keeps N CPUs busy (default:
 one). In the form of ``docker save``, which ``ctr images import`` reads.
 """

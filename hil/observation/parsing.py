@@ -57,23 +57,23 @@ def read_observation(text: str, mark: str) -> Observation:
     for needed in ("online", "service", "names"):
         if needed not in by_kind:
             raise NotAnObservation(f"the node's answer has no section {needed!r}")
-    names = _names(by_kind["names"].body)
-    ran = _ran(by_kind["ran"].body) if "ran" in by_kind else {}
+    bodies = {kind: section.body for kind, section in by_kind.items()}
+    names, ran = _names(bodies["names"]), _ran(bodies.get("ran", ""))
     found = [_container(section, names, ran) for section in sections if section.kind == "container"]
     return Observation(
-        online=_cpus(by_kind["online"].body.strip()),
-        service=_service(by_kind["service"].body),
-        state_file=by_kind["state"].body if "state" in by_kind else None,
+        online=_cpus(bodies["online"].strip()),
+        service=_service(bodies["service"]),
+        state_file=bodies.get("state"),
         containers=tuple(each for each in found if each is not None),
-        pods=by_kind["pods"].body if "pods" in by_kind else None,
-        log=by_kind["log"].body if "log" in by_kind else "",
-        ended=_ended(by_kind["ended"].body) if "ended" in by_kind else None,
-        pod_resources=read_pod_resources(by_kind["told"].body) if "told" in by_kind else None,
-        reached="late" not in by_kind,
+        pods=bodies.get("pods"),
+        log=bodies.get("log", ""),
+        ended=_ended(bodies.get("ended", "")),
+        pod_resources=read_pod_resources(bodies["answer"]) if "answer" in bodies else None,
+        reached="late" not in bodies,
         print=_print(text, mark),
         process=_process(by_kind),
         notes={
-            "before": by_kind["before"].body.strip() if "before" in by_kind else "",
+            "before": bodies.get("before", "").strip(),
             "status": by_kind["status"].words if "status" in by_kind else "",
         },
     )

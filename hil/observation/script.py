@@ -267,7 +267,7 @@ def look(
     """The script of one look. ``known``: the kubelet's process as the look before found it; while
     it lives, its service manager is not asked anew. ``before`` is run first, as a shell function's
     body that may use the functions above; ``goal`` is a command of theirs (``pin_until 10 pin_gone
-    UID``) whose failure is told and no more. ``ask``: what the kubelet tells at its pod-resources
+    UID``) whose failure is noted and no more. ``ask``: what the kubelet says at its pod-resources
     socket. ``log``: print the kubelet's last lines too: 1 where it is down, 2 always.
     """
     lines = [_settings(places, mark, known), _FUNCTIONS, f"pin_before() {{\n{before}\n:\n}}"]
@@ -277,7 +277,7 @@ def look(
     if spin:
         lines += ["pin_s ran", "pin_spin"]
     if ask:
-        lines += ["pin_s told", pod_resources_script.ask(places.root_dir)]
+        lines += ["pin_s answer", pod_resources_script.ask(places.root_dir)]
     lines.append("pin_look")
     if log:
         words = "pin_s log; pin_log; pin_s ended; pin_ended"

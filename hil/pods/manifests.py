@@ -2,7 +2,7 @@
 
 What belongs here: the form. A pod is named ``pinproof-NAME``, as a static one with its uid's
 beginning, has its own uid (so that its entry in the state file and its cgroup are known; an API
-server gives one instead), no network of its own, and programs that sleep until they are told to
+server gives one instead), no network of its own, and programs that sleep until a signal makes them
 spin.
 """
 

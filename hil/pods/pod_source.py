@@ -12,7 +12,7 @@ does it).
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from hil.changes import Change, RemoveFile, WriteFile
 from hil.pods.manifests import Image, file_name, text
@@ -27,8 +27,9 @@ if TYPE_CHECKING:
 _PATIENCE: Final = 120.0
 
 
-class PodSource(Protocol):
-    """Brings pods to one node and takes them away."""
+class PodSource:
+    """Brings pods to one node and takes them away. As it stands here, only the node tells of them,
+    under the uids that they were stated with."""
 
     #: Whether its pods are static: critical to a kubelet, which evicts others for them, and seen
     #: by nobody but the kubelet.
@@ -37,10 +38,12 @@ class PodSource(Protocol):
     def create(self, pod: Pod) -> tuple[Pod, tuple[Change, ...]]:
         """The pod as the node knows it, and what to change there. Raises
         :class:`hil.shell.NodeError`."""
+        raise NotImplementedError
 
     def delete(self, pod: Pod, *, force: bool) -> tuple[Change, ...]:
         """What to change there so that a pod goes which :meth:`create` gave. By ``force``, or while
         the kubelet is down, nobody asks it."""
+        raise NotImplementedError
 
     def await_settled(self, pods: Sequence[Pod]) -> None:
         """Wait, beside the runner, until these pods run or were rejected. Nothing where only the
@@ -49,21 +52,25 @@ class PodSource(Protocol):
     def listed(self, own: str | None) -> str | None:
         """The list of our pods, as :func:`hil.pods.read_pods` takes it; ``own`` is what the kubelet
         said itself."""
+        return own
 
     def all_pods(self, own: str | None) -> str | None:
         """The list of all pods on the node; ``None`` where nobody tells."""
+        return own
 
     def as_stated(self, state_file: str | None, config: KubeletConfig) -> str | None:
         """The node's state file under the uids that pods were stated with, for the model."""
+        return state_file
 
     def as_given(self, state_file: str, config: KubeletConfig) -> str:
         """A state file under the uids that pods have on the node."""
+        return state_file
 
     def close(self) -> None:
         """Take away what is left of ours. May be called twice."""
 
 
-class StaticPods:
+class StaticPods(PodSource):
     """Manifests in the folder that the kubelet watches. What is in it is undone by the node's
     guard."""
 
@@ -77,37 +84,13 @@ class StaticPods:
         return f"{self._folder}/{file_name(pod.name)}"
 
     def create(self, pod: Pod) -> tuple[Pod, tuple[Change, ...]]:
-        """See :class:`PodSource`."""
         return pod, (WriteFile(self._path(pod), text(pod, self._image).encode()),)
 
     def delete(self, pod: Pod, *, force: bool) -> tuple[Change, ...]:
-        """See :class:`PodSource`."""
         return (RemoveFile(self._path(pod)),)
 
-    def await_settled(self, pods: Sequence[Pod]) -> None:
-        """See :class:`PodSource`."""
 
-    def listed(self, own: str | None) -> str | None:
-        """See :class:`PodSource`."""
-        return own
-
-    def all_pods(self, own: str | None) -> str | None:
-        """See :class:`PodSource`."""
-        return own
-
-    def as_stated(self, state_file: str | None, config: KubeletConfig) -> str | None:
-        """See :class:`PodSource`."""
-        return state_file
-
-    def as_given(self, state_file: str, config: KubeletConfig) -> str:
-        """See :class:`PodSource`."""
-        return state_file
-
-    def close(self) -> None:
-        """See :class:`PodSource`."""
-
-
-class ServerPods:
+class ServerPods(PodSource):
     """Pods through an API server. ``release`` is the kubelet's, whose state file is read; ``then``
     is called when all is over."""
 
@@ -127,31 +110,25 @@ class ServerPods:
         self._patience = patience
 
     def create(self, pod: Pod) -> tuple[Pod, tuple[Change, ...]]:
-        """See :class:`PodSource`."""
         return self._pods.create(pod), ()
 
     def delete(self, pod: Pod, *, force: bool) -> tuple[Change, ...]:
-        """See :class:`PodSource`."""
         self._pods.delete(pod, force=force)
         return ()
 
     def await_settled(self, pods: Sequence[Pod]) -> None:
-        """See :class:`PodSource`."""
         self._pods.await_settled(*pods, seconds=self._patience)
 
     def listed(self, own: str | None) -> str | None:
-        """See :class:`PodSource`."""
         return self._pods.listed()
 
     def all_pods(self, own: str | None) -> str | None:
-        """See :class:`PodSource`."""
         try:
             return self._pods.on_node()
         except NodeUnfit:  # not everybody may list all pods
             return own
 
     def as_stated(self, state_file: str | None, config: KubeletConfig) -> str | None:
-        """See :class:`PodSource`."""
         if state_file is None:
             return None
         return self._pods.as_stated(
@@ -159,13 +136,11 @@ class ServerPods:
         )
 
     def as_given(self, state_file: str, config: KubeletConfig) -> str:
-        """See :class:`PodSource`."""
         return self._pods.as_given(
             state_file, release=self._release, feature_gates=config.feature_gates
         )
 
     def close(self) -> None:
-        """See :class:`PodSource`."""
         try:
             self._pods.close()
         finally:

@@ -2,8 +2,9 @@
 
     with Guarded(shell, facts, Risk.KUBELET_RESTART, owner="nightly") as guarded:
         guarded.change_file(path, text)            # one round trip each ...
+        again = f"{distribution.stop(facts)}; {distribution.start(facts)}"
         guarded.change(                            # ... or several, and a script, in one
-            *distribution.configure(facts, config), then=distribution.restart(facts)
+            *distribution.configure(facts, config), then=again
         )
         guarded.offline(3)                         # NodeUnfit for CPU 0, reserved and foreign ones
         guarded.note("crictl rmp -fa")             # a script that undoes what we did ourselves

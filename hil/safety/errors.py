@@ -28,9 +28,9 @@ class NotRestored(NodeError):
     def __init__(self, node: str, differences: Sequence[str], *, manual: str = "") -> None:
         self.differences = tuple(differences)
         self.manual = manual
-        told = "; ".join(self.differences[:3])
+        first = "; ".join(self.differences[:3])
         more = f" and {len(self.differences) - 3} more" if len(self.differences) > 3 else ""
         super().__init__(
-            f"{node} is not as it was before: {told}{more}",
+            f"{node} is not as it was before: {first}{more}",
             evidence="\n".join((*self.differences, *([manual] if manual else []))),
         )

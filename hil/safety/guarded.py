@@ -1,6 +1,6 @@
 """A node, guarded: whatever is done to it inside is undone.
 
-What belongs here: the order of things, from the lease to the comparison, and who is told. What
+What belongs here: the order of things, from the lease to the comparison, and whom to tell. What
 never does: what is done on the node (``node.sh``), and what may be done (:mod:`hil.safety.guards`).
 """
 
@@ -13,7 +13,6 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterable
-from types import TracebackType
 from typing import Final, TypeVar
 
 from hil.changes import Change, KeepFile, Note, RemoveFile, SetOnline, WriteFile
@@ -103,12 +102,7 @@ class Guarded:
             raise
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         """As :meth:`leave`; an error that is on its way already goes on, unless the node could
         not be restored."""
         self.leave(error)
@@ -130,13 +124,11 @@ class Guarded:
                     agent.call(self.facts.root, "leave", self.owner), deadline=_RESTORING
                 )
                 agent.check(self.facts.name, done, manual=self.manual)
-            except LeaseLost:
-                raise
-            except NotRestored:
+            except (LeaseLost, NotRestored):
                 raise
             except NodeError as cause:
-                told = f"it could not be restored ({cause}); {self.manual}"
-                raise NotRestored(self.facts.name, [told], manual=self.manual) from cause
+                reason = f"it could not be restored ({cause}); {self.manual}"
+                raise NotRestored(self.facts.name, [reason], manual=self.manual) from cause
 
     @property
     def manual(self) -> str:
@@ -248,7 +240,7 @@ class Guarded:
             kubelet.manifests,
             # With pods of others, it changes as they come and go.
             "" if others else kubelet.state_path,
-            *distribution.watched(self.facts),
+            *distribution.watched,
         ]
         return agent.fields(watched, values)
 

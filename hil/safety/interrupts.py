@@ -1,5 +1,5 @@
-"""Ctrl-C, or being told to end, while a node is restored: the first goes on restoring, the second
-says what a person can do instead."""
+"""Ctrl-C, or another signal to end, while a node is restored: after the first, restoring goes on;
+the second says what a person can do instead."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from conformance.ending import ENDING, handled
 def second_interrupt_tells(
     manual: str, say: Callable[[str], None], *, already: bool = False
 ) -> contextlib.AbstractContextManager[None]:
-    """Inside, the first SIGINT, SIGTERM or SIGHUP is told and otherwise passed over; the second
-    tells ``manual`` and raises ``KeyboardInterrupt``. ``already``: the first was before. Where
+    """Inside, the first SIGINT, SIGTERM or SIGHUP is answered and otherwise passed over; the second
+    says ``manual`` and raises ``KeyboardInterrupt``. ``already``: the first was before. Where
     they are not :func:`~conformance.ending.handled`, nothing changes."""
     count = int(already)
 

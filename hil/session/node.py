@@ -173,13 +173,9 @@ class RealNode:
 
     def _stop(self, kill: bool) -> None:
         self._session.require_restarts()
-        self._flush()
+        self._fresh = None  # a kubelet that was found fresh counts as down, and now it must be
         self._up, self._refused = False, None
         self._act(self._session.stop(kill=kill))
-
-    def _flush(self) -> None:
-        """A kubelet that was found fresh counts as down, and now it must be."""
-        self._fresh = None
 
     def _apply(self, pod: Pod, script: str = "") -> None:
         session = self._session
@@ -258,16 +254,10 @@ class RealNode:
         gone = [pod for uid, pod in self._ever.items() if all(uid != one.uid for one in pods)]
         seen = view_of(look, [*pods, *gone], running=running, refused=refused)
         shown = {name: one for name, one in seen.pods.items() if name in self._pods}
-        return View(
-            running=seen.running,
-            error=seen.error,
-            exit_status=seen.exit_status,
+        return replace(
+            seen,
             pods=shown,
-            assignments=seen.assignments,
-            shared_pool=seen.shared_pool,
             state_file=self._session.pod_source.as_stated(seen.state_file, self._config),
-            cpusets=seen.cpusets,
-            enforced=seen.enforced,
             pod_resources=self._pod_resources_by_pod(look.pod_resources, [*pods, *gone])
             if running and self._asking
             else None,

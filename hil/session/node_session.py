@@ -13,6 +13,7 @@ remembers what a uid had asked for.
 from __future__ import annotations
 
 import contextlib
+import re
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -146,15 +147,11 @@ class NodeSession:
             self._last = self._remove(self._leaving)
         seen = self._last or self.act(Act())
         self._last = None
-        if self._is_fresh(seen):
+        if not _why_not_fresh(seen):
             return seen
         if self.risk < Risk.KUBELET_RESTART:
             raise SubjectSetupError(f"{self.name}: {_why_not_fresh(seen)}")
         return None
-
-    @staticmethod
-    def _is_fresh(seen: Observation) -> bool:
-        return not _why_not_fresh(seen)
 
     def start(
         self,
@@ -339,7 +336,7 @@ class NodeSession:
 
 @contextlib.contextmanager
 def lost(name: str) -> Iterator[None]:
-    """What goes wrong inside with a node, or with its API server, ends a scenario untold."""
+    """An error of a node, or of its API server, ends the scenario without a verdict."""
     try:
         yield
     except NodeError as error:
@@ -381,14 +378,7 @@ def salt() -> str:
 def _seconds(text: str) -> float:
     """A Go duration as configurations have it: ``10s``, ``500ms``, ``1m0s``."""
     units = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
-    total, number = 0.0, ""
-    rest = text
-    while rest:
-        if rest[0].isdigit() or rest[0] == ".":
-            number, rest = number + rest[0], rest[1:]
-            continue
-        unit = next((each for each in ("ms", "h", "m", "s") if rest.startswith(each)), "")
-        if not unit or not number:
-            return 10.0
-        total, number, rest = total + float(number) * units[unit], "", rest[len(unit) :]
-    return total
+    part = r"(\d+\.?\d*|\.\d+)(ms|[smh])"
+    if not re.fullmatch(f"(?:{part})+", text, re.ASCII):
+        return 10.0
+    return sum(float(number) * units[unit] for number, unit in re.findall(part, text))

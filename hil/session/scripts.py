@@ -44,11 +44,6 @@ def pod_tasks(pod: Pod) -> int:
     return 1 + sum(each.kind is not Kind.INIT for each in pod.containers)
 
 
-def manifest_path(places: Places, file_name: str) -> str:
-    """Where the kubelet watches for a static pod."""
-    return f"{places.manifests.rstrip('/')}/{file_name}"
-
-
 def start(
     places: Places,
     start_script: str,

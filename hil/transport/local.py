@@ -7,18 +7,18 @@ import os
 import selectors
 import signal
 import subprocess
-import threading
 import time
 from collections.abc import Mapping
 from typing import IO, Final
 
-from hil.shell import DEADLINE, LIMIT, Done, NodeTimeout, NodeUnreachable
+from hil.shell import NodeUnreachable
+from hil.transport.bounded import BoundedShell
 from hil.transport.supervised import Supervised
 
 _CHUNK: Final = 1 << 16
 
 
-class LocalShell:
+class LocalShell(BoundedShell["_Talk"]):
     """:class:`hil.shell.Shell` on this host, as whoever we are.
 
     ``environment`` is added to ours for every script; ``require_root`` refuses to be anybody else
@@ -32,24 +32,10 @@ class LocalShell:
         environment: Mapping[str, str] | None = None,
         require_root: bool = False,
     ) -> None:
-        self.name = name
-        self.trips = 0
+        super().__init__(name, root=require_root)
         self._environment = {**os.environ, **(environment or {})}
-        self._root = require_root
-        self._lock = threading.Lock()
 
-    def run(
-        self,
-        script: str,
-        *,
-        stdin: bytes = b"",
-        deadline: float = DEADLINE,
-        limit: int = LIMIT,
-    ) -> Done:
-        """As :meth:`hil.shell.Shell.run`."""
-        with self._lock:
-            self.trips += 1
-        run = Supervised.of(script, deadline, root=self._root)
+    def _began(self, run: Supervised, stdin: bytes, limit: int) -> _Talk:
         try:
             process = subprocess.Popen(
                 run.arguments(os.getpid()),
@@ -61,22 +47,7 @@ class LocalShell:
             )
         except OSError as error:
             raise NodeUnreachable(f"{self.name}: no shell starts: {error.strerror}") from error
-        talk = _Talk(process, stdin, limit)
-        finished = False
-        try:
-            finished = talk.until(time.monotonic() + deadline)
-        finally:
-            if not finished:
-                self._kill(run, talk)
-            talk.close()
-        if talk.too_much:
-            raise NodeTimeout(f"{self.name}: a command wrote more than {limit} bytes")
-        if not finished:
-            raise NodeTimeout(f"{self.name}: a command took longer than {deadline:g} s")
-        return run.done(process.returncode, bytes(talk.out), bytes(talk.aside), node=self.name)
-
-    def close(self) -> None:
-        """As :meth:`hil.shell.Shell.close`."""
+        return _Talk(process, stdin, limit)
 
     def _kill(self, run: Supervised, talk: _Talk) -> None:
         """The script's session first: its supervisor then goes by itself, and takes the watcher."""
@@ -91,7 +62,7 @@ class LocalShell:
 
 
 class _Talk:
-    """Both ways of a conversation at once, so that neither side waits for the other for ever."""
+    """See :class:`hil.transport.bounded.Talk`."""
 
     def __init__(self, process: subprocess.Popen[bytes], stdin: bytes, limit: int) -> None:
         self.process = process
@@ -111,8 +82,11 @@ class _Talk:
         else:
             process.stdin.close()
 
+    @property
+    def status(self) -> int:
+        return int(self.process.returncode)
+
     def until(self, end: float) -> bool:
-        """Whether it ended by itself."""
         while self._selector.get_map():
             ready = self._selector.select(max(0.0, end - time.monotonic()))
             if not ready and time.monotonic() >= end:

@@ -9,12 +9,12 @@ from __future__ import annotations
 import contextlib
 import selectors
 import socket
-import threading
 import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from hil.shell import DEADLINE, LIMIT, Done, NodeTimeout, NodeUnreachable
+from hil.shell import NodeUnreachable
+from hil.transport.bounded import BoundedShell
 from hil.transport.route import Hop
 from hil.transport.supervised import Supervised
 from topologies.capturing.errors import CaptureError
@@ -35,12 +35,12 @@ _AFTER: Final = 3.0
 _KEEPALIVE: Final = 15
 
 
-class SSHShell:
+class SSHShell(BoundedShell["_Talk"]):
     """:class:`hil.shell.Shell` on the last host of a route.
 
     ``sudo``: scripts run through ``sudo -n``. ``accept_new``: the key of a host that known_hosts
     has none of is remembered. A connection that broke raises :class:`NodeUnreachable` once; the
-    next run makes another (a node that boots again). Scripts may run from several threads.
+    next run makes another (a node that boots again).
     """
 
     def __init__(
@@ -52,43 +52,12 @@ class SSHShell:
         accept_new: bool = False,
         patience: float = _CONNECT,
     ) -> None:
-        self.name = name
-        self.trips = 0
+        super().__init__(name, root=True)
         self._hops = tuple(hops)
         self._sudo = sudo
         self._accept_new = accept_new
         self._patience = patience
         self._clients: list[paramiko.SSHClient] = []
-        self._lock = threading.Lock()
-
-    def run(
-        self,
-        script: str,
-        *,
-        stdin: bytes = b"",
-        deadline: float = DEADLINE,
-        limit: int = LIMIT,
-    ) -> Done:
-        """As :meth:`hil.shell.Shell.run`."""
-        run = Supervised.of(script, deadline, root=True)
-        with self._lock:
-            self.trips += 1
-        transport = self.connect()
-        talk = self._open(transport, run.command(sudo=self._sudo), stdin, limit)
-        finished = False
-        try:
-            finished = talk.until(time.monotonic() + deadline)
-        finally:
-            if not finished:
-                self._kill(transport, run, talk)
-            talk.close()
-        if talk.too_much:
-            raise NodeTimeout(f"{self.name}: a command wrote more than {limit} bytes")
-        if not finished:
-            raise NodeTimeout(f"{self.name}: a command took longer than {deadline:g} s")
-        if talk.status < 0:
-            raise NodeUnreachable(f"{self.name}: the connection broke while a command ran")
-        return run.done(talk.status, bytes(talk.out), bytes(talk.aside), node=self.name)
 
     def close(self) -> None:
         """As :meth:`hil.shell.Shell.close`."""
@@ -153,21 +122,23 @@ class SSHShell:
         at = f" ({where})" if self.name not in where else ""
         return NodeUnreachable(f"{self.name}{at}: {one_line(reason)}")
 
-    def _open(self, transport: paramiko.Transport, command: str, stdin: bytes, limit: int) -> _Talk:
+    def _began(self, run: Supervised, stdin: bytes, limit: int) -> _Talk:
         import paramiko
 
+        transport = self.connect()
         try:
             channel = transport.open_session(timeout=self._patience)
-            channel.exec_command(command)
+            channel.exec_command(run.command(sudo=self._sudo))
         except (paramiko.SSHException, EOFError, OSError) as error:
             with self._lock:
                 raise self._gone(self.name, f"the connection broke: {error}") from error
-        return _Talk(channel, stdin, limit)
+        return _Talk(self.name, channel, stdin, limit)
 
-    def _kill(self, transport: paramiko.Transport, run: Supervised, talk: _Talk) -> None:
+    def _kill(self, run: Supervised, talk: _Talk) -> None:
         """On a second channel; where that cannot be had, the watcher on the node does it."""
         import paramiko
 
+        transport = talk.channel.get_transport()
         command = run.killing(bytes(talk.out), sudo=self._sudo)
         if not command or not transport.is_active():
             return
@@ -180,21 +151,28 @@ class SSHShell:
 
 
 class _Talk:
-    """Both ways of a channel at once, so that neither side waits for the other for ever."""
+    """See :class:`hil.transport.bounded.Talk`."""
 
-    def __init__(self, channel: paramiko.Channel, stdin: bytes, limit: int) -> None:
+    def __init__(self, name: str, channel: paramiko.Channel, stdin: bytes, limit: int) -> None:
+        self.name = name
         self.channel = channel
         self.out, self.aside = bytearray(), bytearray()
         self.too_much = False
-        self.status = -1
         self._limit = limit
         self._left = memoryview(stdin)
         self._sending = True
         self._heard = time.monotonic()
+        self._exited = False
+
+    @property
+    def status(self) -> int:
+        status = int(self.channel.exit_status)
+        if status < 0:
+            raise NodeUnreachable(f"{self.name}: the connection broke while a command ran")
+        return status
 
     def until(self, end: float) -> bool:
-        """Whether it ended by itself, or with its connection; then ``status`` is set, -1 for the
-        latter."""
+        """Whether it ended by itself, or with its connection."""
         with selectors.DefaultSelector() as selector:
             selector.register(self.channel.fileno(), selectors.EVENT_READ)
             while not self._ended():
@@ -208,8 +186,8 @@ class _Talk:
                 if len(self.out) + len(self.aside) > self._limit:
                     self.too_much = True
                     return False
+            self._receive()  # what came between the last look and its end
         self.channel.status_event.wait(max(0.0, end - time.monotonic()))
-        self.status = self.channel.exit_status
         return self.channel.status_event.is_set()
 
     def _ended(self) -> bool:
@@ -221,8 +199,9 @@ class _Talk:
             return False
         if channel.eof_received or channel.closed:
             return True
-        silence = time.monotonic() - self._heard
-        return bool(channel.exit_status_ready()) and silence > _SILENCE
+        if not self._exited and channel.exit_status_ready():
+            self._exited, self._heard = True, time.monotonic()
+        return self._exited and time.monotonic() - self._heard > _SILENCE
 
     def _receive(self) -> None:
         while self.channel.recv_ready():

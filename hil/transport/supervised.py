@@ -8,7 +8,7 @@ On the node, one shell (the *supervisor*) starts the script in a session of its 
 *watcher*, which kills the session when the deadline has passed, and when the process that the
 command came from is gone: the SSH server's for this connection, or the runner itself. When the
 script ends, whatever it left running in its session is killed. Its first words are a token on
-stdout and stderr, so that greetings of a login shell are told from its output.
+stdout and stderr, so that greetings of a login shell are kept apart from its output.
 
 The script travels with escapes for what login shells see in different ways; ``printf`` undoes them,
 which every shell has built in. On an emulated node each program that this starts would cost every

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from hil.shell import NodeTimeout, NodeUnfit, NodeUnreachable, NodeUsageError, Shell
-from hil.transport import NodeAddress, connect, connected
+from hil.transport import NodeAddress, connect, connected, ssh
 from hil.transport.local import LocalShell
 from hil.transport.supervised import Supervised
 from hil.transport.testinfra import host_of
@@ -312,3 +312,51 @@ def test_a_testinfra_host(shell: Shell) -> None:
     assert host.run("echo %s", "a b; c").stdout == "a b; c\n"
     assert host.user("root").uid == 0
     assert shell.trips > before
+
+
+class LateChannel:
+    """A channel whose exit status is there at once. Its only output comes ``delay`` seconds later,
+    or, with ``eof``, between a look at what was received and a look at its end."""
+
+    def __init__(self, delay: float, *, eof: bool) -> None:
+        self.exit_status, self.closed = 0, False
+        self.status_event = threading.Event()
+        self.status_event.set()
+        self._eof = eof
+        self._data = b"" if eof else b"the last words"
+        self._from = time.monotonic() + delay
+        self._pipe = os.pipe()
+
+    @property
+    def eof_received(self) -> bool:
+        self._data = self._data or b"the last words" * self._eof
+        return self._eof
+
+    def fileno(self) -> int:
+        return self._pipe[0]
+
+    def recv_ready(self) -> bool:
+        return bool(self._data) and time.monotonic() >= self._from
+
+    def recv_stderr_ready(self) -> bool:
+        return False
+
+    def exit_status_ready(self) -> bool:
+        return True
+
+    def recv(self, size: int) -> bytes:
+        data, self._data = self._data[:size], b""
+        return data
+
+    def shutdown_write(self) -> None:
+        return
+
+
+@pytest.mark.parametrize("eof", [False, True])
+def test_the_last_of_the_output_may_come_after_the_exit_status(eof: bool) -> None:
+    """Of a script that was silent before, on a node under load."""
+    channel: Any = LateChannel(0.0 if eof else 0.2, eof=eof)
+    talk = ssh._Talk("node1", channel, b"", 100)
+    talk._heard -= 60.0
+    assert talk.until(time.monotonic() + 10)
+    assert (bytes(talk.out), talk.status) == (b"the last words", 0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from functools import partial
 from pathlib import Path
@@ -24,7 +25,8 @@ from hil.inspection import NodeFacts, gather
 from hil.pods import Image
 from hil.safety import Allow, Guarded, Risk
 from hil.session.executor import GuardedExecutor
-from hil.shell import DEADLINE, LIMIT, Done
+from hil.session.leasing import LeasedNode
+from hil.shell import DEADLINE, LIMIT, Done, Shell
 from hil.transport import NodeAddress
 from pinproof.cli import app
 from pinproof.dry import dry_run
@@ -120,28 +122,26 @@ class WetSubject(DryRunSubject):
 
     shell: RecordingShell
 
-    def _session(self, reached: hil_subject._Reached) -> DryRunSession:
-        if not self._sessions:
-            guarded = Guarded(
-                self.shell, reached.facts, Risk.REBOOT, "wet", allow=set(Allow), settle=0
-            )
-            guarded.__enter__()
+    def _lease(self, address: NodeAddress, shell: Shell, facts: NodeFacts) -> LeasedNode:
+        guarded = Guarded(self.shell, facts, Risk.REBOOT, "wet", allow=set(Allow), settle=0)
 
-            def boot(machine: str) -> None:
-                self.shell.run("systemctl reboot --no-block")
+        def boot(machine: str) -> None:
+            self.shell.run("systemctl reboot --no-block")
 
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(guarded)
             session = DryRunSession(
                 "fake",
-                reached.facts,
-                distribution_of(reached.facts),
+                facts,
+                distribution_of(facts),
                 executor=DryRunExecutor(GuardedExecutor(self.shell, guarded)),
                 ledger=Ledger(),
                 risk=Risk.REBOOT,
                 image=Image("busybox"),
                 boot=boot,
             )
-            self._sessions["fake"] = session, guarded
-        return self._sessions["fake"][0]
+            stack.pop_all()
+        return LeasedNode(session, guarded)
 
 
 #: What is another in each run: the owner of a lease, marks, and who runs it.

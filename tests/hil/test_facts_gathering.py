@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from conformance.kubelets.configuration import merged
-from hil.distributions import distribution_of, read_health
+from hil.distributions import distribution_of
 from hil.distributions.settings import DROP_IN, patch, rewritten
 from hil.inspection import NodeFacts, Survival, gather, kubelet_of
 from hil.inspection.kubelet import (
@@ -258,8 +258,8 @@ def test_distributions_with_units_of_their_own(fake: FakeNode, unit: str, name: 
     facts = gathered(fake)
     distribution = distribution_of(facts)
     assert distribution.name == name
-    assert distribution.locate(facts).unit == unit
-    assert unit in distribution.restart(facts)
+    assert kubelet_of(facts).unit == unit
+    assert unit in distribution.start(facts)
     assert unit in distribution.kill(facts)
 
 
@@ -304,16 +304,10 @@ def test_a_flag_that_goes_before_files_is_told(fake: FakeNode) -> None:
         distribution_of(facts).configure(facts, KubeletConfig())
 
 
-def test_health_is_read_from_one_script(fake: FakeNode, facts: NodeFacts) -> None:
+def test_a_kubelet_that_is_started_again_is_another(fake: FakeNode, facts: NodeFacts) -> None:
     distribution, shell = distribution_of(facts), fake.shell()
-    fake.file("/fake/bin/curl", "#!/bin/sh\necho ok\n", 0o755)
-    first = read_health(shell.run(distribution.health(facts)).text)
-    assert (first.running, first.healthy, first.crashing) == (True, True, False)
-    shell.run(distribution.restart(facts))
-    assert read_health(shell.run(distribution.health(facts)).text).since != first.since
+    first = shell.run(distribution.identity(facts)).text
     shell.run(distribution.stop(facts))
-    fake.file("/fake/bin/curl", "#!/bin/sh\nexit 7\n", 0o755)
-    down = read_health(shell.run(distribution.health(facts)).text)
-    assert (down.running, down.healthy, down.since) == (False, False, "")
-    loop = read_health("ActiveState=activating\nSubState=auto-restart\nNRestarts=5\nMainPID=0\n")
-    assert (loop.crashing, loop.restarts, loop.healthy) == (True, 5, None)
+    assert shell.run(distribution.identity(facts)).text == ""
+    shell.run(distribution.start(facts))
+    assert first != shell.run(distribution.identity(facts)).text != ""

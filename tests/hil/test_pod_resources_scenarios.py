@@ -350,14 +350,14 @@ def test_the_answer_has_its_own_section_of_a_look() -> None:
     mark = marker()
     plain, asking = look(places, mark), look(places, mark, ask=True)
     assert "kubelet.sock" not in plain
-    assert asking.index("pin_s told") < asking.index("/var/lib/kubelet/pod-resources")
+    assert asking.index("pin_s answer") < asking.index("/var/lib/kubelet/pod-resources")
     assert asking.index("/var/lib/kubelet/pod-resources") < asking.rindex("pin_look")
     sections = f"\n{mark} online\n0-3\n{mark} service\n\n{mark} names\n"
-    whole = read_observation(f"{sections}\n{mark} told\nIW5v\n\n{mark} end\n", mark)
+    whole = read_observation(f"{sections}\n{mark} answer\nIW5v\n\n{mark} end\n", mark)
     assert whole.pod_resources == PodResources(why="no")
     assert read_observation(f"{sections}\n{mark} end\n", mark).pod_resources is None
     with pytest.raises(NotAnObservation, match="cut off"):
-        read_observation(f"{sections}\n{mark} told\nIW5v\n", mark)
+        read_observation(f"{sections}\n{mark} answer\nIW5v\n", mark)
 
 
 NAMES: Final = """\

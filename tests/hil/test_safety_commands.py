@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import sys
 from collections.abc import Iterator
@@ -98,7 +99,7 @@ def test_what_is_not_restored_is_status_5(
 ) -> None:
     """One line for each difference; and it says what was restored once that is mended."""
     node = Guarded(fake.shell(), facts, Risk.PODS, "test", settle=0)
-    node.__enter__()
+    contextlib.ExitStack().enter_context(node)
     node._over.set()
     own = fake.root / "etc/kubernetes/manifests/own.yaml"
     text = own.read_text()

@@ -242,7 +242,7 @@ def test_silence_restores_the_node(fake: FakeNode, facts: NodeFacts) -> None:
     """The dead-man timer; and who wakes up afterwards is told, and does nothing."""
     before = fake.content()
     node = Guarded(fake.shell(), facts, Risk.CPU_OFFLINE, "test", patience=4)
-    node.__enter__()
+    contextlib.ExitStack().enter_context(node)
     node._over.set()  # nothing is heard of us from now on
     node.offline(5)
     assert online(fake, 5) == "0"
@@ -264,7 +264,7 @@ def _until(condition: object, within: float = 30.0) -> None:
 def test_a_new_boot_gives_the_runner_time(fake: FakeNode, facts: NodeFacts) -> None:
     """Times are since boot; a lease of an earlier one holds for as long again, and no longer."""
     node = guarded(fake, facts)
-    node.__enter__()
+    contextlib.ExitStack().enter_context(node)
     node._over.set()  # nothing is heard of us from now on
     fake.file("/proc/sys/kernel/random/boot_id", "another\n")
     fake.file("/proc/uptime", "60.00 1.0\n")

@@ -3,6 +3,7 @@ does so at fifty moments."""
 
 from __future__ import annotations
 
+import contextlib
 import random
 import signal
 import threading
@@ -37,7 +38,7 @@ def test_restoring_twice_is_restoring_once(fake: FakeNode, facts: NodeFacts) -> 
     shell, root = fake.shell(), str(fake.root)
     assert not restore_node(shell, root=root)
     node = Guarded(shell, facts, Risk.CPU_OFFLINE, "test", settle=0)
-    node.__enter__()
+    contextlib.ExitStack().enter_context(node)
     node.offline(5)
     node._over.set()  # nothing is heard of us from now on
     with pytest.raises(NodeBusy, match="is held by test-"):
@@ -51,7 +52,7 @@ def test_a_sweep_comes_before_a_new_run(fake: FakeNode, facts: NodeFacts) -> Non
     """What the dead one changed is not what the node was before."""
     before = fake.content()
     first = Guarded(fake.shell(), facts, Risk.CPU_OFFLINE, "first", settle=0)
-    first.__enter__()
+    contextlib.ExitStack().enter_context(first)
     first._over.set()
     first.offline(5)
     (fake.root / "var/lib/pinproof/lease").unlink()
@@ -64,7 +65,7 @@ def test_a_node_may_be_taken_as_it_is(fake: FakeNode, facts: NodeFacts) -> None:
     """What nothing can restore must not lock the node for ever."""
     shell, root = fake.shell(), str(fake.root)
     node = Guarded(shell, facts, Risk.PODS, "test", settle=0)
-    node.__enter__()
+    contextlib.ExitStack().enter_context(node)
     node._over.set()
     fake.file("/etc/kubernetes/manifests/own.yaml", "changed by somebody")
     for _ in range(2):

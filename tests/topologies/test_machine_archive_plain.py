@@ -217,3 +217,27 @@ def test_members_may_lie_across_pieces(piece: int, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(archive, "_CHUNK", piece)
     assert outcome(DESCRIBED) == expected
     assert assert_same(DESCRIBED[:20_000]) == "cut off: it ends in the middle"
+
+
+@pytest.mark.parametrize("above", ["", "./", "m/", "./a/b/", "a//b/"])
+def test_nearly_every_member_goes_the_short_way(
+    above: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever folder an archive was packed under: only its first member does not."""
+    tree, taken, take = topologies.machine("1s-1n-4c-smt2").tree, [], plain.PlainMembers.take
+
+    def counted(
+        self: plain.PlainMembers, buffer: bytes, at: int, above: str, most: int
+    ) -> tuple[int, int, int]:
+        found = take(self, buffer, at, above, most)
+        taken.append(found[1])
+        return found
+
+    monkeypatch.setattr(plain.PlainMembers, "take", counted)
+    members = [(above + path, tree[path], kind_of(tree[path])) for path in sorted(tree)]
+    assert dict(read_archive(packed(members))) == dict(tree)
+    assert sum(taken) == len(tree) - 1
+
+
+def kind_of(text: str) -> bytes:
+    return LINK if isinstance(text, topologies.Link) else FILE

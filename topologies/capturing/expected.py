@@ -21,14 +21,14 @@ def differences(tree: Tree, spec: str) -> str:
         said = f"CPUs {format_list(online)} are online, described {format_list(meant)}"
         return f"the kernel shows another machine than {spec}: {said}"
     found = [
-        f"{what} of CPU {cpu} is {seen or 'missing'}, described {told}"
+        f"{what} of CPU {cpu} is {seen or 'missing'}, described {described}"
         for cpu in ids(online)
-        for (what, seen), (_, told) in zip(_facts(tree, cpu), _facts(wanted, cpu), strict=True)
-        if seen != told
+        for (what, seen), (_, described) in zip(_facts(tree, cpu), _facts(wanted, cpu), strict=True)
+        if seen != described
     ]
-    nodes, told = _set(tree, f"{NODE}/online"), _set(wanted, f"{NODE}/online")
-    if nodes != told:
-        said = f"NUMA nodes are {format_list(nodes)}, described {format_list(told)}"
+    nodes, meant = _set(tree, f"{NODE}/online"), _set(wanted, f"{NODE}/online")
+    if nodes != meant:
+        said = f"NUMA nodes are {format_list(nodes)}, described {format_list(meant)}"
         found.insert(0, said)
     if not found:
         return ""

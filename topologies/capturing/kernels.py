@@ -100,8 +100,8 @@ def _foreign(board: Board, cache: Path, say: Callable[[str], None]) -> _Apt:
 
 def _newest(apt: _Apt, board: Board) -> str:
     for meta in board.kernels:
-        told = _run(apt.command("apt-cache", "depends", meta), Path("/"), fail=False)
-        if found := _IMAGE.search(told):
+        depends = _run(apt.command("apt-cache", "depends", meta), Path("/"), fail=False)
+        if found := _IMAGE.search(depends):
             return found[1]
     meta = board.kernels[0]
     raise CaptureError(_WHERE, f"apt knows no kernel package ({meta}): run apt-get update")

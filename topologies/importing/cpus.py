@@ -50,9 +50,9 @@ def complete_cpu_lists(draft: Draft) -> None:
 def _list(draft: Draft, name: str, members: int, why: str) -> int:
     """The CPUs of a list; where it is missing or none, ``members``, and so it is written."""
     path = f"{CPU}/{name}"
-    told = draft.cpus(path)
-    if told is not None:
-        return told
+    listed = draft.cpus(path)
+    if listed is not None:
+        return listed
     if path in draft.entries:
         draft.entries[path] = draft.list_text(members)
         draft.note(NoteKind.REPAIRED, path, f"it was not a list of CPUs; {why}")
@@ -81,13 +81,13 @@ def complete_ids(draft: Draft) -> None:
         missing = _without(draft, name)
         if not missing:
             continue
-        told = {
+        stated = {
             cpu: draft.processors[cpu][field]
             for cpu in ids(missing)
             if field in draft.processors.get(cpu, ())
         }
-        _put_ids(draft, name, told, f'"{field}" of {CPUINFO}')
-        missing &= ~bits(told)
+        _put_ids(draft, name, stated, f'"{field}" of {CPUINFO}')
+        missing &= ~bits(stated)
         if missing == draft.online:
             _put_ids(draft, name, number(draft), "counted from the sets of siblings; a new number")
             missing = _without(draft, name)

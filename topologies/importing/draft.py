@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import cached_property
 from typing import Final
 
-from topologies.cpulist import bits, format_list, format_mask, parse_list, parse_mask, parsed
+from topologies.cpulist import bits, format_list, format_mask
 from topologies.hotplug import cpu_directories
 from topologies.importing.notes import Note, NoteKind
 from topologies.paths import CPU, CPUINFO
-from topologies.tree import Link
+from topologies.sets import Texts
 
 _SHORT: Final = "sys/devices/system/"
 _FIELD: Final = re.compile(
@@ -19,15 +19,15 @@ _FIELD: Final = re.compile(
 )
 
 
-class Draft:
+class Draft(Texts):
     """The entries, to be changed in place. A value that cannot be read is ``None``."""
 
     def __init__(self, entries: Mapping[str, str]) -> None:
         self.entries = dict(entries)
+        super().__init__(self.entries)
         self.notes: list[Note] = []
         self.online = 0
         self.width = 1
-        self._sets: dict[tuple[object, str], int | None] = {}
         self._lists: dict[int, str] = {}
         self._masks: dict[tuple[int, int], str] = {}
 
@@ -40,32 +40,10 @@ class Draft:
         self.entries[path] = text
         self.note(NoteKind.COMPLETED, path, why)
 
-    def text(self, path: str) -> str | None:
-        """A file's text without blanks around it; ``None`` also for a link."""
-        found = self.entries.get(path)
-        return None if found is None or isinstance(found, Link) else found.strip()
-
     def number(self, path: str) -> int | None:
         """An id as sysfs writes it; -1 is one."""
         found = self.text(path)
         return int(found) if found and re.fullmatch(r"-?[0-9]{1,9}", found, re.ASCII) else None
-
-    def cpus(self, path: str) -> int | None:
-        """A file that holds a list, as a set."""
-        return self._parsed(parse_list, path)
-
-    def mask(self, path: str) -> int | None:
-        """A file that holds a mask, as a set."""
-        return self._parsed(parse_mask, path)
-
-    def _parsed(self, parse: Callable[[str], int], path: str) -> int | None:
-        """A machine has few different sets in many files."""
-        text = self.text(path)
-        if text is None:
-            return None
-        if (parse, text) not in self._sets:
-            self._sets[parse, text] = parsed(parse, text)
-        return self._sets[parse, text]
 
     def mask_text(self, members: int) -> str:
         """A set as this machine's kernel writes it."""

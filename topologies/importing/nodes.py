@@ -18,8 +18,10 @@ from topologies.importing.notes import NoteKind
 from topologies.paths import CPU, NODE
 from topologies.tree import Link
 
-_MEMBER: Final = re.compile(rf"{NODE}/node([0-9]{{1,5}})/cpu([0-9]{{1,7}})(?:/.*)?", re.ASCII)
-_HOME: Final = re.compile(rf"{CPU}/cpu([0-9]{{1,7}})/node([0-9]{{1,5}})", re.ASCII)
+_MEMBER: Final = re.compile(
+    rf"{NODE}/node(?P<node>[0-9]{{1,5}})/cpu(?P<cpu>[0-9]{{1,7}})(?:/.*)?", re.ASCII
+)
+_HOME: Final = re.compile(rf"{CPU}/cpu(?P<cpu>[0-9]{{1,7}})/node(?P<node>[0-9]{{1,5}})", re.ASCII)
 _FILE: Final = re.compile(rf"{NODE}/node([0-9]{{1,5}})/.*", re.ASCII)
 
 
@@ -54,21 +56,19 @@ def _named(draft: Draft) -> set[int]:
 
 def _homes(draft: Draft) -> dict[int, int]:
     """The CPUs of each node by the links in the CPUs' folders."""
-    members: dict[int, int] = {}
-    for found in map(_HOME.fullmatch, draft.entries):
-        if found:
-            node = int(found[2])
-            members[node] = members.get(node, 0) | 1 << int(found[1])
-    return members
+    return _by_node(draft, _HOME)
 
 
 def _linked(draft: Draft) -> dict[int, int]:
     """The CPUs of each node by its links (or folders, where links were followed in packing)."""
+    return _by_node(draft, _MEMBER)
+
+
+def _by_node(draft: Draft, paths: re.Pattern[str]) -> dict[int, int]:
     members: dict[int, int] = {}
-    for found in map(_MEMBER.fullmatch, draft.entries):
-        if found:
-            node = int(found[1])
-            members[node] = members.get(node, 0) | 1 << int(found[2])
+    for found in filter(None, map(paths.fullmatch, draft.entries)):
+        node = int(found["node"])
+        members[node] = members.get(node, 0) | 1 << int(found["cpu"])
     return members
 
 
@@ -118,10 +118,10 @@ def _add_links(draft: Draft, nodes: list[int]) -> None:
 
 def _listed(draft: Draft, node: int, homes: int) -> int:
     base = f"{NODE}/node{node}"
-    told = draft.cpus(f"{base}/cpulist")
-    if told is None:
-        told = draft.mask(f"{base}/cpumap")
-    return homes if told is None else told
+    listed = draft.cpus(f"{base}/cpulist")
+    if listed is None:
+        listed = draft.mask(f"{base}/cpumap")
+    return homes if listed is None else listed
 
 
 def _complete_sets(draft: Draft, nodes: list[int]) -> None:
@@ -131,13 +131,13 @@ def _complete_sets(draft: Draft, nodes: list[int]) -> None:
     for node in nodes:
         base, members = f"{NODE}/node{node}", linked.get(node, 0) & draft.online
         listed, masked = draft.cpus(f"{base}/cpulist"), draft.mask(f"{base}/cpumap")
-        for name, other, told, write in (
+        for name, other, stated, write in (
             ("cpulist", "cpumap", masked, draft.list_text),
             ("cpumap", "cpulist", listed, draft.mask_text),
         ):
             if f"{base}/{name}" not in draft.entries:
-                draft.entries[f"{base}/{name}"] = write(members if told is None else told)
-                key = name, "the links of each" if told is None else f"the {other} of each"
+                draft.entries[f"{base}/{name}"] = write(members if stated is None else stated)
+                key = name, "the links of each" if stated is None else f"the {other} of each"
                 done[key] = done.get(key, 0) | 1 << node
     for (name, why), made in done.items():
         what = f"{NODE}/node{{{format_list(made)}}}/{name}"

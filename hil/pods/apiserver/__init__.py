@@ -7,8 +7,8 @@
         pods.delete(there)             # with grace; force=True: grace 0
     # the namespace is removed, with everything in it
 
-Everything here runs beside the runner: no credential reaches a node. Whose fault it is, is told as
-for nodes (:mod:`hil.shell`):
+Everything here runs beside the runner: no credential reaches a node. The exception says whose
+fault it is, as for nodes (:mod:`hil.shell`):
 
     NodeUsageError      no such kubeconfig, context, node; the namespace is somebody else's
     NodeUnreachable     no answer, or a certificate that the kubeconfig does not vouch for

@@ -11,7 +11,6 @@ import json
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from types import TracebackType
 from typing import Any, Final
 
 from hil.inspection import NodeFacts
@@ -87,12 +86,7 @@ class ClusterPods:
     def __enter__(self) -> ClusterPods:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
     # ---- pods -----------------------------------------------------------------------------
@@ -117,8 +111,8 @@ class ClusterPods:
         there = replace(pod, uid=uid)
         if found := changes(body, answer):
             self.delete(there, force=True)
-            told = one_line("; ".join(found))
-            raise NodeUnfit(f"{self._server.url}: admission changed pod {name}: {told}")
+            changed = one_line("; ".join(found))
+            raise NodeUnfit(f"{self._server.url}: admission changed pod {name}: {changed}")
         self.uids[pod.uid] = uid
         return there
 
@@ -194,23 +188,18 @@ class ClusterPods:
 
     def await_settled(self, *pods: Pod, seconds: float) -> bool:
         """Wait until each of these pods runs or has ended (a rejected one has)."""
-        return self._until(
-            lambda seen: all(pod.uid in seen and seen[pod.uid].phase in _SETTLED for pod in pods),
-            seconds,
-        )
+
+        def settled() -> bool:
+            seen = self.statuses()
+            return all(pod.uid in seen and seen[pod.uid].phase in _SETTLED for pod in pods)
+
+        return space.wait(settled, seconds)
 
     def await_gone(self, *pods: Pod, seconds: float) -> bool:
         """Wait until none of these pods is there any more: the kubelet has confirmed it, or they
         were deleted by force."""
-        return self._until(lambda seen: all(pod.uid not in seen for pod in pods), seconds)
-
-    def _until(self, satisfied: Callable[[Mapping[str, PodStatus]], bool], seconds: float) -> bool:
-        until = time.monotonic() + seconds
-        while not satisfied(self.statuses()):
-            if time.monotonic() >= until:
-                return False
-            time.sleep(_PAUSE)
-        return True
+        gone = {pod.uid for pod in pods}.isdisjoint
+        return space.wait(lambda: gone(self.statuses()), seconds)
 
     # ---- state files ----------------------------------------------------------------------
 
@@ -248,8 +237,8 @@ class ClusterPods:
 
 
 def node_name(named: str, facts: NodeFacts) -> str:
-    """What the cluster calls a node: as it is ``named`` in the inventory, else as its kubelet was
-    told, else its host name; kubelets make it lower case."""
+    """What the cluster calls a node: as it is ``named`` in the inventory, else as its kubelet's
+    flag says, else its host name; kubelets make it lower case."""
     flags = facts.kubelet.flags if facts.kubelet is not None else {}
     return named or (flags.get("hostname-override") or facts.hostname).strip().lower()
 

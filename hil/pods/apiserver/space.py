@@ -118,9 +118,9 @@ def remove(server: Server, name: str, *, seconds: float) -> None:
     """Delete all of our pods in it, wait until they are gone, and delete it. Pods that outlive half
     of ``seconds`` are deleted by force."""
     _delete_pods(server, name)
-    if not _wait(lambda: not _pods(server, name), seconds / 2):
+    if not wait(lambda: not _pods(server, name), seconds / 2):
         _delete_pods(server, name, grace_period_seconds=0)
-        _wait(lambda: not _pods(server, name), seconds / 2)
+        wait(lambda: not _pods(server, name), seconds / 2)
     try:
         server.ask("delete_namespace", f"delete namespace {name}", name=name)
     except Refused as error:
@@ -132,7 +132,7 @@ def remove(server: Server, name: str, *, seconds: float) -> None:
 def await_removed(server: Server, name: str, *, seconds: float) -> bool:
     """Whether a deleted namespace is gone within so many seconds: the cluster's own controllers
     take it away, in their own time."""
-    return _wait(lambda: _is_gone(server, name), seconds)
+    return wait(lambda: _is_gone(server, name), seconds)
 
 
 def _delete_pods(server: Server, name: str, **grace: Any) -> None:
@@ -158,7 +158,7 @@ def _is_gone(server: Server, name: str) -> bool:
     return False
 
 
-def _wait(condition: Callable[[], bool], seconds: float) -> bool:
+def wait(condition: Callable[[], bool], seconds: float) -> bool:
     """Ask again and again, and at least once."""
     until = time.monotonic() + seconds
     while not condition():

@@ -1,0 +1,163 @@
+"""Where a node's kubelet is: its process, unit and files, as far as the first answer shows them."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from pathlib import PurePosixPath
+from typing import Final
+
+from hil.inspection.host_answer import HostAnswer
+from hil.inspection.kubelet import expanded, flags_of
+from hil.inspection.node import Process
+from hil.inspection.paths import KubeletPaths
+from hil.inspection.script import Question, second_question
+
+#: Programs that a kubelet lives in, by the beginning of the process's name.
+_HOLDERS: Final = ("kubelet", "kubelite", "k3s", "microshift", "hyperkube")
+#: Units that a kubelet lives in, most telling first, and the program that holds it there.
+_HOLDER_OF_UNIT: Final = {
+    "k3s.service": "k3s",
+    "k3s-agent.service": "k3s",
+    "rke2-server.service": "kubelet",
+    "rke2-agent.service": "kubelet",
+    "k0scontroller.service": "kubelet",
+    "k0sworker.service": "kubelet",
+    "snap.microk8s.daemon-kubelite.service": "kubelite",
+    "microshift.service": "microshift",
+    "kubelet.service": "kubelet",
+}
+_MICROK8S_ARGUMENTS: Final = "/var/snap/microk8s/current/args/kubelet"
+_ROOT_DIRS: Final = {"kubelite": "/var/snap/microk8s/common/var/lib/kubelet"}
+_CONFIG_DIRS: Final = {"k3s": "/var/lib/rancher/k3s/agent/etc/kubelet.conf.d"}
+_RANCHER: Final = {"k3s": "/etc/rancher/k3s/config.yaml"}
+
+
+class LocatedKubelet:
+    """The kubelet of a host. ``paths``, which the user states, override what is found."""
+
+    def __init__(self, host: HostAnswer, paths: KubeletPaths) -> None:
+        self._host = host
+        self.paths = paths
+
+    @cached_property
+    def process(self) -> Process | None:
+        """The one that is the kubelet, or holds it."""
+        for holder in _HOLDERS:
+            for name, process in self._host.processes.items():
+                if name.startswith(holder):
+                    return process
+        return None
+
+    @property
+    def holder(self) -> str:
+        """``"kubelet"``, or the program that it lives in."""
+        for holder in _HOLDERS:
+            if any(name.startswith(holder) for name in self._host.processes):
+                return holder
+        return _HOLDER_OF_UNIT.get(self.unit, "kubelet")
+
+    @cached_property
+    def unit(self) -> str:
+        """The systemd unit of the kubelet, ``""`` without one."""
+        if self.paths.unit:
+            return self.paths.unit
+        if self.process is not None:
+            parts = PurePosixPath(self.process.cgroup).parts
+            named = [part for part in parts if part.endswith(".service")]
+            if named:
+                return named[-1]
+        return next((unit for unit in _HOLDER_OF_UNIT if unit in self._host.units), "")
+
+    @cached_property
+    def flags(self) -> dict[str, str]:
+        """The kubelet's, from the running process, else from the unit that would start it."""
+        if self.process is not None and self.holder in ("kubelet", "hyperkube"):
+            return flags_of(self.process.arguments)
+        unit = self._host.units.get(self.unit)
+        words = expanded(unit.command, unit.environment)[1:] if unit else []
+        if self.holder == "kubelet":
+            return flags_of(words)
+        # k3s and its kin hand these through.
+        through = [word for word in words if word.startswith("--kubelet-arg=")]
+        return flags_of([f"--{word.partition('=')[2]}" for word in through])
+
+    @property
+    def exists(self) -> bool:
+        """Whether there is a kubelet at all, running or not."""
+        return self.process is not None or self.unit in self._host.units or bool(self.paths.binary)
+
+    @property
+    def binary(self) -> str:
+        """Its program, ``""`` where that is not known."""
+        if self.paths.binary:
+            return self.paths.binary
+        if self.process is not None:
+            return self.process.program.removesuffix(" (deleted)")
+        unit = self._host.units.get(self.unit)
+        return unit.command.split()[0] if unit and unit.command else ""
+
+    @property
+    def root_dir(self) -> str:
+        """Absolute."""
+        default = _ROOT_DIRS.get(self.holder, "/var/lib/kubelet")
+        return (self.paths.root_dir or self.flags.get("root-dir", "") or default).rstrip("/")
+
+    @property
+    def config_path(self) -> str:
+        """``""`` without one."""
+        return self.paths.config or self.flags.get("config", "")
+
+    @property
+    def config_dir(self) -> str:
+        """``""`` without one."""
+        return self.flags.get("config-dir", "") or _CONFIG_DIRS.get(self.holder, "")
+
+    @property
+    def state_path(self) -> str:
+        return f"{self.root_dir}/cpu_manager_state"
+
+    @property
+    def rancher(self) -> str:
+        """The file that k3s takes the kubelet's arguments from."""
+        return _RANCHER.get(self.holder, "")
+
+    @property
+    def arguments_file(self) -> str:
+        """The file that MicroK8s takes the kubelet's arguments from."""
+        return _MICROK8S_ARGUMENTS if self.holder == "kubelite" else ""
+
+    @property
+    def program(self) -> str:
+        """The kubelet's file."""
+        if self.process is not None and self.process.program.endswith(" (deleted)"):
+            return f"/proc/{self.process.pid}/exe"
+        return self.binary
+
+    @property
+    def endpoint(self) -> str:
+        """The runtime's, as far as it is known before the configuration file is."""
+        named = self.paths.endpoint or self.flags.get("container-runtime-endpoint", "")
+        if named:
+            return named if "://" in named else f"unix://{named}"
+        if self.holder == "k3s":
+            return "unix:///run/k3s/containerd/containerd.sock"
+        if self.holder == "kubelite":
+            return "unix:///var/snap/microk8s/common/run/containerd.sock"
+        if "crio" in self._host.processes:
+            return "unix:///var/run/crio/crio.sock"
+        return "unix:///run/containerd/containerd.sock"
+
+    def question(self, root: str) -> Question:
+        """What to ask next of the node whose ``/`` lies at ``root``."""
+        # crictl tells the runtime's version, else the runtime's program does.
+        runtime = "crio" if "crio" in self.endpoint else "containerd"
+        return second_question(
+            root,
+            files=[self.config_path, self.state_path, self.rancher, self.arguments_file],
+            folders=[self.config_dir, f"{self.rancher}.d" if self.rancher else ""],
+            # The program that runs may not be the one on disk any more.
+            programs=[self.program, "" if "crictl" in self._host.tools else runtime],
+            summed=self.program,
+            listed=[f"{self.root_dir}/pods", "/var/log/pods"],
+            endpoint=self.endpoint,
+        )

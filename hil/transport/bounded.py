@@ -1,0 +1,85 @@
+"""One bounded run of a script, whatever leads to the node.
+
+What belongs here: deadline, limit, and that nothing keeps running. What never does: how bytes get
+to the node and back (:mod:`hil.transport.ssh`, :mod:`hil.transport.local`).
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import Generic, Protocol, TypeVar
+
+from hil.shell import DEADLINE, LIMIT, Done, NodeTimeout
+from hil.transport.supervised import Supervised
+
+
+class Talk(Protocol):
+    """A script that runs, both ways of its conversation at once, so that neither side waits for the
+    other for ever. ``out`` and ``aside`` are its stdout and stderr so far."""
+
+    out: bytearray
+    aside: bytearray
+    too_much: bool
+
+    @property
+    def status(self) -> int:
+        """The exit status, once :meth:`until` was true. Raises :class:`hil.shell.NodeUnreachable`
+        where the connection broke instead."""
+
+    def until(self, end: float) -> bool:
+        """Whether it ended by itself before ``end`` (of ``time.monotonic``)."""
+
+    def close(self) -> None:
+        """Let go of it."""
+
+
+T = TypeVar("T", bound=Talk)
+
+
+class BoundedShell(Generic[T]):
+    """What every :class:`hil.shell.Shell` that reaches a node shares. ``root``: scripts are not to
+    run as anybody else. Scripts may run from several threads."""
+
+    def __init__(self, name: str, *, root: bool) -> None:
+        self.name = name
+        self.trips = 0
+        self._root = root
+        self._lock = threading.Lock()
+
+    def run(
+        self,
+        script: str,
+        *,
+        stdin: bytes = b"",
+        deadline: float = DEADLINE,
+        limit: int = LIMIT,
+    ) -> Done:
+        """As :meth:`hil.shell.Shell.run`."""
+        run = Supervised.of(script, deadline, root=self._root)
+        with self._lock:
+            self.trips += 1
+        talk = self._began(run, stdin, limit)
+        finished = False
+        try:
+            finished = talk.until(time.monotonic() + deadline)
+        finally:
+            if not finished:
+                self._kill(run, talk)
+            talk.close()
+        if talk.too_much:
+            raise NodeTimeout(f"{self.name}: a command wrote more than {limit} bytes")
+        if not finished:
+            raise NodeTimeout(f"{self.name}: a command took longer than {deadline:g} s")
+        return run.done(talk.status, bytes(talk.out), bytes(talk.aside), node=self.name)
+
+    def close(self) -> None:
+        """As :meth:`hil.shell.Shell.close`."""
+
+    def _began(self, run: Supervised, stdin: bytes, limit: int) -> T:
+        """Start it. Raises :class:`hil.shell.NodeUnreachable`."""
+        raise NotImplementedError
+
+    def _kill(self, run: Supervised, talk: T) -> None:
+        """End it, with all its children."""
+        raise NotImplementedError
