@@ -33,9 +33,9 @@ _BY_UNCORE: Final = "prefer-align-cpus-by-uncorecache"
 
 #: Room for a request that two NUMA nodes share unevenly, though a core of one is reserved.
 _UNEVEN_HALVES: Final = Needs(numa_nodes=2, numa_cores=4, even=True)
-_FOUR_SMALL_NODES: Final = "2s-4n-56c-smt1"
-_EIGHT_NODES: Final = "2s-8n-32c-smt1"
-_FOUR_CACHES: Final = "1s-1n-16c-smt2-l3x4"
+_TWO_NODES_A_SOCKET: Final = "2s-4n-64c-smt2"
+_EIGHT_NODES: Final = "8s-8n-32c-smt4-near"
+_SMALL_CACHES: Final = "2s-2n-32c-smt2-l3x4"
 
 
 def _shares(node: LockstepNode, cpus: CPUSet) -> list[int]:
@@ -110,6 +110,10 @@ def numa_distribution_of_a_remaining_core(node: LockstepNode) -> None:
     promise_whole_cores(node, node.taken("a"))
 
 
+def _larger_than_a_node(node: LockstepNode) -> int:
+    return len(node.cpus) // node.topology.num_numa_nodes + 1
+
+
 @scenario(
     "options/numa-distribution-ignores-sockets",
     "Up to 1.36 distribute-cpus-across-numa spreads over sockets in spite of align-by-socket",
@@ -117,12 +121,12 @@ def numa_distribution_of_a_remaining_core(node: LockstepNode) -> None:
     level=Level.EXTENDED,
     since="1.25",
     until="1.36",
-    machine=_FOUR_SMALL_NODES,
+    machine=_TWO_NODES_A_SOCKET,
 )
 def numa_distribution_ignores_sockets(node: LockstepNode) -> None:
     """A known defect: the second socket has room for all of the request."""
-    node.boot(with_options(node, _ACROSS_NUMA, _BY_SOCKET, reserved=CPUSet([0])))
-    node.apply(guaranteed("a", 15))
+    node.boot(with_options(node, _ACROSS_NUMA, _BY_SOCKET))
+    node.apply(guaranteed("a", _larger_than_a_node(node)))
     _promise_sockets(node, [0, 1])
 
 
@@ -131,12 +135,12 @@ def numa_distribution_ignores_sockets(node: LockstepNode) -> None:
     "With align-by-socket distribute-cpus-across-numa prefers NUMA nodes of one socket",
     DISTRIBUTED_BY_SOCKET,
     since="1.37",
-    machine=_FOUR_SMALL_NODES,
+    machine=_TWO_NODES_A_SOCKET,
 )
 def numa_distribution_keeps_to_a_socket(node: LockstepNode) -> None:
     """To an even share of nodes in two sockets."""
-    node.boot(with_options(node, _ACROSS_NUMA, _BY_SOCKET, reserved=CPUSet([0])))
-    node.apply(guaranteed("a", 15))
+    node.boot(with_options(node, _ACROSS_NUMA, _BY_SOCKET))
+    node.apply(guaranteed("a", _larger_than_a_node(node)))
     _promise_sockets(node, [1])
 
 
@@ -152,8 +156,8 @@ def numa_distribution_keeps_to_a_socket(node: LockstepNode) -> None:
 def numa_distribution_overwrites_its_choice(node: LockstepNode) -> None:
     """A known defect: the search goes on in the memory of the combination that it keeps, so the
     fourth NUMA node is the last one that was tried."""
-    node.boot(with_options(node, _ACROSS_NUMA, reserved=CPUSet([0])))
-    node.apply(guaranteed("a", 16))
+    node.boot(with_options(node, _ACROSS_NUMA))
+    node.apply(guaranteed("a", len(node.cpus) // 2))
     mended = node.release_has(Behaviour.COMBINATIONS_KEPT)
     _promise_numa_nodes(node, [1, 2, 3, 4] if mended else [1, 2, 3, 7])
 
@@ -190,7 +194,7 @@ def across_cores_takes_neighbours(node: LockstepNode) -> None:
     since="1.34",
     needs=Needs(smt=2, uncore_caches=2, cores=4, even=True, caches_in_nodes=True),
 )
-def uncore_alignment_of_odd_requests(node: LockstepNode) -> None:
+def odd_requests_stay_in_one_uncore_cache(node: LockstepNode) -> None:
     """A CPU less than a whole cache. One thread of its last core stays free."""
     node.boot(with_options(node, _BY_UNCORE))
     topology = node.topology
@@ -209,12 +213,12 @@ def uncore_alignment_of_odd_requests(node: LockstepNode) -> None:
     level=Level.EXTENDED,
     since="1.32",
     until="1.33",
-    machine=_FOUR_CACHES,
+    machine=_SMALL_CACHES,
 )
 def uncore_splits_odd_requests(node: LockstepNode) -> None:
     """A known defect: the number of cores that is looked for is rounded down. 1.33.6 mends it."""
-    node.boot(with_options(node, _BY_UNCORE, reserved=CPUSet([0, 1, 16, 17])))
-    node.apply(guaranteed("a", 5))
+    node.boot(with_options(node, _BY_UNCORE))
+    node.apply(guaranteed("a", node.topology.cpus_per_uncore - 1))
     mended = node.release_has(Behaviour.UNCORE_ROUNDED_UP)
     _promise_caches(node, 1 if mended else 2)
 
@@ -225,13 +229,13 @@ def uncore_splits_odd_requests(node: LockstepNode) -> None:
     UNCORE_PARTIAL,
     level=Level.EXTENDED,
     since="1.32",
-    machine="1s-1n-8c-smt2-l3x2",
+    machine=_SMALL_CACHES,
 )
 def uncore_splits_what_fits(node: LockstepNode) -> None:
-    """A known defect: cores of which one thread is busy make a cache look too small. The second
-    cache has six free CPUs."""
-    busy = CPUSet([0, 1, 2, 4, 6, 8, 9, 10])
-    node.boot(with_options(node, _BY_UNCORE, reserved=busy))
+    """A known defect: cores of which one thread is busy make a cache look too small. The first
+    cache has two CPUs that are not reserved, the second has six."""
+    free = CPUSet([3, 35, 5, 7, 36, 37, 38, 39])
+    node.boot(with_options(node, _BY_UNCORE, reserved=node.cpus - free))
     node.apply(guaranteed("a", 5))
     mended = node.release_has(Behaviour.UNCORE_BEST_FIT)
     _promise_caches(node, 1 if mended else 2)

@@ -8,13 +8,11 @@ from typing import Final
 from conformance.lockstep import LockstepNode
 from conformance.pods import exclusive, guaranteed
 from conformance.scenario import scenario
-from conformance.scenarios.aligning import aligning
 from conformance.scenarios.optional import promise_whole_cores, with_options
 from conformance.scenarios.pod_level_parts import ROOM, managed, pod_of, promise_running, shared
 from conformance.scenarios.sources import (
     ENDLESS_SEARCH,
     NEIGHBOURING_THREADS,
-    NUMA_FLOOR,
     OVERWRITTEN_COMBINATION,
     POD_POOL_KEPT,
     UNEVEN_CORES,
@@ -55,24 +53,15 @@ def sizes_of_cores_are_respected(node: LockstepNode) -> None:
     "From 1.38 on a request that is spread over NUMA nodes is answered where half cores are left",
     ENDLESS_SEARCH,
     since=_SINCE,
-    machine="1s-4n-16c-smt2",
+    machine="2s-4n-40c-smt2-interleaved",
 )
 def numa_distribution_always_answers(node: LockstepNode) -> None:
-    """Whole cores are counted, where earlier releases count CPUs and search for ever."""
-    node.boot(
-        with_options(node, _ACROSS_NUMA, "full-pcpus-only", reserved=CPUSet([0, 4]))
-    )  # fmt: skip
-    while node.free:
-        name = f"fills-{len(node.view.pods)}"
-        node.apply(guaranteed(name, 2))
-        if not node.taken(name):
-            break
-    kept = CPUSet([8, 24, 12, 28, 13, 29])
-    for name in list(node.view.assignments):
-        if not node.taken(name) <= kept:
-            node.delete(name)
-    node.apply(guaranteed("large", 22))
-    node.promise_equal("As many as requested", "size of large/c", 22, len(node.taken("large")))
+    """Whole cores are counted, where earlier releases count CPUs and search for ever. One thread of
+    each of four cores is reserved."""
+    reserved = CPUSet([7, 34, 44, 64])
+    node.boot(with_options(node, _ACROSS_NUMA, "full-pcpus-only", reserved=reserved))
+    node.apply(guaranteed("large", 70))
+    node.promise_equal("As many as requested", "size of large/c", 70, len(node.taken("large")))
     promise_whole_cores(node, node.taken("large"))
     node.delete("large")
     node.apply(guaranteed("small", 2))
@@ -84,32 +73,14 @@ def numa_distribution_always_answers(node: LockstepNode) -> None:
     "From 1.38 on distribute-cpus-across-numa takes the NUMA nodes that it has chosen",
     OVERWRITTEN_COMBINATION,
     since=_SINCE,
-    machine="2s-8n-32c-smt1",
+    machine="8s-8n-32c-smt4-near",
 )
 def numa_distribution_keeps_its_choice(node: LockstepNode) -> None:
     """Of combinations that balance equally well, the first."""
-    node.boot(with_options(node, _ACROSS_NUMA, reserved=CPUSet([0])))
-    node.apply(guaranteed("a", 16))
+    node.boot(with_options(node, _ACROSS_NUMA))
+    node.apply(guaranteed("a", len(node.cpus) // 2))
     seen = _numa_nodes(node, node.taken("a"))
     node.promise_equal("The first four that are free", "NUMA nodes of a/c", [1, 2, 3, 4], seen)
-
-
-@scenario(
-    "options/numa-distribution-follows-the-hint",
-    "From 1.38 on distribute-cpus-across-numa spreads over all NUMA nodes of the hint",
-    NUMA_FLOOR,
-    since=_SINCE,
-    machine="2s-4n-32c-smt1",
-)
-def numa_distribution_follows_the_hint(node: LockstepNode) -> None:
-    """Two NUMA nodes lack room for the request, so the hint names two, though its CPUs in one of
-    them would hold most of it."""
-    config = with_options(node, _ACROSS_NUMA, reserved=CPUSet([0]))
-    node.config = config
-    node.boot(aligning(node, "best-effort"))
-    node.apply(guaranteed("a", 10))
-    seen = _numa_nodes(node, node.taken("a"))
-    node.promise_equal("Two NUMA nodes give CPUs", "NUMA nodes of a/c", 2, len(seen))
 
 
 @scenario(

@@ -92,7 +92,7 @@ def _promise_refused(node: LockstepNode, first: str, second: str) -> None:
     needs=Needs(smt=2, cores=6, even=True),
     capabilities=_RESTART,
 )
-def full_pcpus_strict(node: LockstepNode) -> None:
+def full_pcpus_with_strict(node: LockstepNode) -> None:
     """Whole cores, and no shared container on reserved CPUs.
     The kubelet starts again on its state file, and every CPU returns."""
     _fill_restart_drain(node, _FULL, _STRICT)
@@ -106,7 +106,7 @@ def full_pcpus_strict(node: LockstepNode) -> None:
     needs=Needs(smt=2, uncore_caches=2, caches_in_nodes=True, cores=6, even=True),
     capabilities=_RESTART,
 )
-def full_pcpus_uncore(node: LockstepNode) -> None:
+def full_pcpus_with_uncore(node: LockstepNode) -> None:
     """Whole cores, and all of them in one uncore cache.
     The kubelet starts again on its state file, and every CPU returns."""
     _fill_restart_drain(node, _FULL, _UNCORE)
@@ -120,7 +120,7 @@ def full_pcpus_uncore(node: LockstepNode) -> None:
     needs=Needs(smt=2, numa_nodes=2, numa_cores=5, cores=6, even=True),
     capabilities=_RESTART,
 )
-def full_pcpus_numa(node: LockstepNode) -> None:
+def full_pcpus_with_numa(node: LockstepNode) -> None:
     """Whole cores, and half of them in each of two NUMA nodes.
     The kubelet starts again on its state file, and every CPU returns."""
     _fill_restart_drain(node, _FULL, _NUMA)
@@ -134,7 +134,7 @@ def full_pcpus_numa(node: LockstepNode) -> None:
     needs=Needs(uncore_caches=2, caches_in_nodes=True, cores=6, even=True),
     capabilities=_RESTART,
 )
-def strict_uncore(node: LockstepNode) -> None:
+def strict_with_uncore(node: LockstepNode) -> None:
     """One uncore cache, and no shared container on reserved CPUs.
     The kubelet starts again on its state file, and every CPU returns."""
     _fill_restart_drain(node, _STRICT, _UNCORE)
@@ -148,7 +148,7 @@ def strict_uncore(node: LockstepNode) -> None:
     needs=Needs(numa_nodes=2, numa_cores=5, cores=6, even=True),
     capabilities=_RESTART,
 )
-def strict_numa(node: LockstepNode) -> None:
+def strict_with_numa(node: LockstepNode) -> None:
     """Half of the CPUs in each of two NUMA nodes, and no shared container on reserved CPUs.
     The kubelet starts again on its state file, and every CPU returns."""
     _fill_restart_drain(node, _STRICT, _NUMA)
@@ -163,7 +163,7 @@ def strict_numa(node: LockstepNode) -> None:
     needs=Needs(smt=2, uncore_caches=2, caches_in_nodes=True, cores=6, even=True),
     capabilities=_RESTART,
 )
-def full_pcpus_strict_uncore(node: LockstepNode) -> None:
+def full_pcpus_and_strict_with_uncore(node: LockstepNode) -> None:
     """Whole cores of one uncore cache, and no shared container on reserved CPUs.
     The kubelet starts again on its state file, and every CPU returns."""
     _fill_restart_drain(node, _FULL, _STRICT, _UNCORE)
@@ -178,7 +178,7 @@ def full_pcpus_strict_uncore(node: LockstepNode) -> None:
     needs=Needs(smt=2, numa_nodes=2, numa_cores=5, cores=6, even=True),
     capabilities=_RESTART,
 )
-def full_pcpus_strict_numa(node: LockstepNode) -> None:
+def full_pcpus_and_strict_with_numa(node: LockstepNode) -> None:
     """Whole cores, half of them in each of two NUMA nodes; no shared container on reserved CPUs.
     The kubelet starts again on its state file, and every CPU returns."""
     _fill_restart_drain(node, _FULL, _STRICT, _NUMA)

@@ -183,7 +183,7 @@ def list_wins_over_amounts(node: LockstepNode) -> None:
     since="1.18",
     capabilities=[Capability.START_ERROR],
 )
-def reservation_larger_than_the_machine(node: LockstepNode) -> None:
+def reservation_larger_than_the_machine_is_refused(node: LockstepNode) -> None:
     """By one CPU."""
     node.boot(KubeletConfig(system_reserved=str(len(node.cpus) + 1)))
     node.promise_refusal(
@@ -214,7 +214,7 @@ def reserved_cores_are_whole(node: LockstepNode) -> None:
     since="1.18",
     capabilities=[Capability.START_ERROR],
 )
-def reserved_cpu_that_is_missing(node: LockstepNode) -> None:
+def reserved_cpu_that_is_missing_is_refused(node: LockstepNode) -> None:
     """By number, one beyond the last."""
     missing = max(node.cpus) + 1
     node.boot(KubeletConfig(reserved_system_cpus=CPUSet([min(node.cpus), missing])))

@@ -74,7 +74,7 @@ def burstable_pod_stays_shared(node: LockstepNode) -> None:
     needs=ROOM,
     capabilities=_CPUSETS,
 )
-def burstable_pod_stays_shared_by_container(node: LockstepNode) -> None:
+def container_scope_leaves_burstable_pods_shared(node: LockstepNode) -> None:
     """Whatever its containers ask for: its class is decided by the pod-level resources."""
     _burstable_stays_shared(node, "container")
 
@@ -109,7 +109,7 @@ def exclusive_containers_use_all(node: LockstepNode) -> None:
     needs=ROOM,
     capabilities=_CPUSETS,
 )
-def shared_containers_have_their_pods_cpus(node: LockstepNode) -> None:
+def shared_containers_have_cpus_of_their_pod(node: LockstepNode) -> None:
     """Its containers run on all of them, and no other pod does."""
     node.boot(managed(node))
     whole = node.view.shared_pool
@@ -222,7 +222,7 @@ def container_scope_reuses_init_cpus(node: LockstepNode) -> None:
     needs=ROOM,
     capabilities=_CPUSETS,
 )
-def unequal_container_shares_by_container(node: LockstepNode) -> None:
+def container_scope_leaves_unequal_containers_shared(node: LockstepNode) -> None:
     """Though its pod is Guaranteed by its pod-level resources."""
     node.boot(managed(node, scope="container"))
     unequal = replace(exclusive("side", 1), cpu_limit="2")

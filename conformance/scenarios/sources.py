@@ -210,10 +210,6 @@ EXPLICIT_OVER_AMOUNTS: Final = Source(
     "Pull request 83592: reservedSystemCPUs wins over systemReserved and kubeReserved",
     f"{_ISSUES}/pull/83592",
 )
-NUMA_FLOOR: Final = Source(
-    "Pull request 139456: distribute-cpus-across-numa spreads over all NUMA nodes of the hint",
-    f"{_ISSUES}/pull/139456",
-)
 POD_POOL_KEPT: Final = Source(
     "Pull request 141041: a pod keeps the CPUs that it holds as a whole over a restart",
     f"{_ISSUES}/pull/141041",

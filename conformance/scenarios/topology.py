@@ -597,7 +597,7 @@ def closest_numa_nodes(node: LockstepNode) -> None:
     since="1.26",
     machine="2s-4n-64c-smt2",
 )
-def closest_numa_nodes_for_each_pod(node: LockstepNode) -> None:
+def each_pod_gets_close_numa_nodes(node: LockstepNode) -> None:
     """One after the other, each in a socket of its own."""
     node.boot(_config(node, _RESTRICTED, options={"prefer-closest-numa-nodes": "true"}))
     count = _node_size(node) + 1
