@@ -4,7 +4,7 @@ What belongs here: the outcome of a run as a certificate has it, and its two for
 markup of text that comes from a node (the template's environment cleans and escapes all of it).
 
 The outcome is *failure* where a promise is broken or the node was not left as it was, *partial*
-where a required scenario that applies was skipped, could not be told or did not run, and *success*
+where a required scenario that applies was skipped, has no verdict or did not run, and *success*
 otherwise: a skip cannot buy a certificate.
 """
 

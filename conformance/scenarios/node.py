@@ -48,7 +48,7 @@ POD_RESOURCES = Source(
     "#grpc-endpoint-list",
 )
 POD_RESOURCES_OF_POOL = Source(
-    "Pull request 97415: the pod-resources socket told of the shared pool, up to 1.22",
+    "Pull request 97415: the pod-resources socket reported the shared pool, up to 1.22",
     f"{_ISSUES}/pull/97415",
 )
 
