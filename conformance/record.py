@@ -1,10 +1,11 @@
 """Make the recordings again that judge the model: the whole catalogue on real kubelets.
 
-    python -m conformance.record [-n 2] [--machine NAME ...] RELEASE ...
+    python -m conformance.record [-n 2] [--machine NAME ...] [--missing] RELEASE ...
 
 Each release's kubelet runs every scenario on the machines of :data:`MACHINES` (about 20 minutes
 with two workers), and what was seen takes the place of ``conformance/recordings/RELEASE.jsonl.xz``.
-With ``--machine`` it runs on those machines alone and adds to what is there. A run that did not
+With ``--machine`` it runs on those machines alone, with ``--missing`` those scenarios alone that
+no machine has recorded, and adds to what is there. A run that did not
 end well replaces nothing: the exit status is its own, and its report says why.
 """
 
@@ -20,7 +21,8 @@ from pathlib import Path
 from typing import Final
 
 import conformance.suite
-from conformance.recording import SHIPPED
+from conformance.catalogue import catalogue
+from conformance.recording import SHIPPED, shipped
 
 #: Machines of all kinds that the catalogue's scenarios need, none too large to draw and read.
 MACHINES: Final = (
@@ -37,28 +39,41 @@ MACHINES: Final = (
 _SUITE: Final = Path(conformance.suite.__file__).parent
 
 
-def arguments(release: str, machines: Sequence[str], workers: int, path: Path) -> list[str]:
-    """The arguments of pytest that record a kubelet of ``release`` into ``path``."""
+def arguments(
+    release: str, machines: Sequence[str], workers: int, path: Path, scenarios: Sequence[str] = ()
+) -> list[str]:
+    """The arguments of pytest that record a kubelet of ``release`` into ``path``: these scenarios,
+    by id, or all where none is named."""
     return [
         str(_SUITE / "test_scenarios.py"),
         *(f"--rootdir={_SUITE}", "-c", "/dev/null", "-p", "no:cacheprovider", "-q", "--tb=short"),
         *(f"--pin-subject=kubelet:{release}", f"--pin-record={path}", "-n", str(workers)),
         *(f"--pin-machine={name}" for name in machines),
+        *(("-k", " or ".join(scenarios)) if scenarios else ()),
     ]
 
 
-def record(release: str, machines: Sequence[str], workers: int) -> int:
+def unrecorded(release: str) -> list[str]:
+    """The ids of the scenarios that no machine has recorded for this release."""
+    recording = shipped(release)
+    known = {scenario for scenario, _ in recording.cases} if recording else set()
+    return [one.id for one in catalogue() if one.id not in known]
+
+
+def record(
+    release: str, machines: Sequence[str], workers: int, scenarios: Sequence[str] = ()
+) -> int:
     """Record one release; the exit status of its run."""
-    shipped = SHIPPED / f"{release}.jsonl.xz"
+    kept = SHIPPED / f"{release}.jsonl.xz"
     with tempfile.TemporaryDirectory() as folder:
-        made = Path(folder) / shipped.name
-        if machines and shipped.exists():
-            shutil.copy(shipped, made)
+        made = Path(folder) / kept.name
+        if (machines or scenarios) and kept.exists():
+            shutil.copy(kept, made)
         command = [sys.executable, "-m", "pytest"]
-        asked = arguments(release, machines or MACHINES, workers, made)
+        asked = arguments(release, machines or MACHINES, workers, made, scenarios)
         status = subprocess.run([*command, *asked], check=False).returncode
         if status == 0:
-            shutil.copy(made, shipped)
+            shutil.copy(made, kept)
     return status
 
 
@@ -68,9 +83,13 @@ def main(given: Sequence[str] | None = None) -> int:
     parser.add_argument("release", nargs="+", help="a minor: 1.32")
     parser.add_argument("-n", type=int, default=2, dest="workers", help="how many at a time")
     parser.add_argument("--machine", action="append", default=[], help="repeatable")
+    parser.add_argument("--missing", action="store_true", help="what no machine has recorded")
     asked = parser.parse_args(given)
     for release in asked.release:
-        status = record(release, asked.machine, asked.workers)
+        missing = unrecorded(release) if asked.missing else []
+        if asked.missing and not missing:
+            continue
+        status = record(release, asked.machine, asked.workers, missing)
         if status:
             sys.stderr.write(f"{release}: not recorded: its run ended with status {status}\n")
             return status

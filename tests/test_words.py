@@ -71,6 +71,7 @@ NAMES: Final[dict[str, str]] = {
     "last_words": "error_text",
     "judges_holders": "can_refuse_holders",
     "flavour": "distribution, or architecture",
+    "told": "what it holds: lines, message, expected, …",
 }
 
 
