@@ -1,0 +1,181 @@
+"""Defects of released kubelets, each shown by one command: docs/found-in-the-wild.md.
+
+    python -m differential.known_defects > docs/found-in-the-wild.md
+
+A scenario whose promise begins with "A known defect" says what a release does. Here each is walked
+on the model of a release that has it, and the page names the recording of a real kubelet that did
+the same.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import Final
+
+from conformance.catalogue import catalogue
+from conformance.judge import Case, Judgement, judge
+from conformance.kubelets.releases import KNOWN_GOOD
+from conformance.lockstep import Seen
+from conformance.oracle import ModelOracle
+from conformance.recording import Recording, shipped
+from conformance.scenario import Scenario
+from conformance.subjects.reference import ReferenceSubject
+from reference.releases import Release
+from reference.view import View
+from topologies import Machine, machine
+
+_MARK: Final = "A known defect"
+#: Machines on which a person can follow a story, smallest first.
+_SMALL: Final = ("1s-1n-4c-smt2", "2s-2n-16c-smt2")
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A defect, the release and machine that show it, how the kubelet was configured, what
+    happened, and the kubelet whose recording did the same (``""``: none was recorded there)."""
+
+    scenario: Scenario
+    release: str
+    machine: str
+    setting: str
+    story: tuple[Seen, ...]
+    kubelet: str
+
+    @property
+    def command(self) -> str:
+        """What shows it on that kubelet."""
+        where = "" if self.scenario.machine else f" --machine {self.machine}"
+        return f"pinproof run --subject kubelet:{self.release}{where} -k {self.scenario.id}"
+
+
+def defects() -> list[Scenario]:
+    """The scenarios that state a defect, in the order of the catalogue."""
+    return [one for one in catalogue() if one.promise.startswith(_MARK)]
+
+
+def shown(scenario: Scenario) -> Shown:
+    """The defect on the newest kubelet that can be built and has it, preferably a recorded one."""
+    found = sorted(_candidates(scenario), key=lambda one: not one.kubelet)
+    if not found:
+        raise LookupError(f"{scenario.id}: no release that can be built has it")
+    return found[0]
+
+
+def _candidates(scenario: Scenario) -> Iterator[Shown]:
+    for minor in sorted(KNOWN_GOOD, reverse=True):
+        release = f"1.{minor.minor}"
+        if not has_defect(scenario, minor.minor):
+            continue
+        recording = shipped(release)
+        for name in (scenario.machine,) if scenario.machine else _SMALL:
+            walked = _walked(scenario, machine(name), release)
+            if walked.result.verdict == "pass":
+                kubelet = _witness(recording, scenario, machine(name))
+                setting = walked.result.steps[0]
+                yield Shown(scenario, release, name, setting, walked.history, kubelet)
+
+
+def has_defect(scenario: Scenario, minor: int) -> bool:
+    """Whether 1.``minor`` has the defect."""
+    last = Release.parse(scenario.until).minor if scenario.until else minor
+    return Release.parse(scenario.since).minor <= minor <= last
+
+
+def _walked(scenario: Scenario, on: Machine, release: str) -> Judgement:
+    oracle = partial(ModelOracle, release=release)
+    subject = ReferenceSubject(release=release)
+    return judge(Case(scenario, on), subject, oracle=oracle, release=release)
+
+
+def _witness(recording: Recording | None, scenario: Scenario, on: Machine) -> str:
+    if recording is None or recording.case(scenario.id, on) is None:
+        return ""
+    return recording.header.version
+
+
+def page() -> str:
+    """docs/found-in-the-wild.md."""
+    every = [shown(one) for one in defects() if _can_be_built(one)]
+    lines = [
+        "# Found in the wild",
+        "",
+        "What the suite shows on unmodified kubelets. Each section is a defect of releases, the "
+        "command that shows it on a kubelet that pinproof builds itself, and what happens, step by "
+        "step. `python -m differential.known_defects` writes this page.",
+        "",
+        "| defect | releases | shown on |",
+        "| --- | --- | --- |",
+    ]
+    for one in every:
+        seen = f"kubelet {one.kubelet}" if one.kubelet else f"the model of {one.release}"
+        lines.append(
+            f"| [`{one.scenario.id}`](#{_anchor(one.scenario)}) | {_releases(one.scenario)} "
+            f"| {seen} |"
+        )
+    for one in every:
+        lines += ["", *_section(one)]
+    return "\n".join(lines) + "\n"
+
+
+def _can_be_built(scenario: Scenario) -> bool:
+    return any(has_defect(scenario, minor.minor) for minor in KNOWN_GOOD)
+
+
+def _anchor(scenario: Scenario) -> str:
+    return scenario.id.replace("/", "")
+
+
+def _releases(scenario: Scenario) -> str:
+    return f"{scenario.since} to {scenario.until}" if scenario.until else f"{scenario.since} on"
+
+
+def _section(one: Shown) -> list[str]:
+    scenario = one.scenario
+    promise = scenario.promise.removeprefix(_MARK).lstrip(":. ").replace("\n", " ")
+    return [
+        f"## {scenario.id}",
+        "",
+        f"**{scenario.title}** ({_releases(scenario)}). {promise[:1].upper()}{promise[1:]} "
+        f"[{scenario.source.text}]({scenario.source.url}).",
+        "",
+        "```console",
+        one.command,
+        "```",
+        "",
+        f"{one.setting[:1].upper()}{one.setting[1:]}:",
+        "",
+        *(f"{number}. {_step(seen)}" for number, seen in enumerate(one.story, start=1)),
+    ]
+
+
+def _step(seen: Seen) -> str:
+    return f"{seen.step[:1].upper()}{seen.step[1:]}. {_state(seen.view)}".rstrip()
+
+
+def _state(view: View) -> str:
+    if view.hangs:
+        return "**The kubelet hangs.**"
+    if view.error:
+        return f"The kubelet refuses to start: `{view.error}`"
+    if not view.running:
+        return ""
+    exclusive = [
+        f"{pod}/{container} `{cpus}`"
+        for pod, containers in sorted(view.assignments.items())
+        for container, cpus in sorted(containers.items())
+    ]
+    refused = [
+        f"Pod {name} is refused: `{status.message}`."
+        for name, status in sorted(view.pods.items())
+        if status.phase.name == "REJECTED"
+    ]
+    held = [f"Exclusive: {', '.join(exclusive)}."] if exclusive else []
+    pool = f"Shared pool `{view.shared_pool}`." if view.shared_pool else "The shared pool is empty."
+    return " ".join([*held, pool, *refused])
+
+
+if __name__ == "__main__":
+    sys.stdout.write(page())
