@@ -85,7 +85,7 @@ class _Area:
     functions: str = ""
 
 
-_AREAS: Final = (
+AREAS: Final = (
     _Area(f"{_MANAGERS}/cpumanager"),
     _Area(f"{_MANAGERS}/cpumanager/state"),
     _Area(f"{_MANAGERS}/cpumanager/topology"),
@@ -113,7 +113,7 @@ def plant(go: Go, version: Version, scratch: Path) -> Planted:
     found = _packages(go, scratch)
     asked = {
         "packages": [
-            _pack(area, found[area.package], module) for area in _AREAS if area.package in found
+            _pack(area, found[area.package], module) for area in AREAS if area.package in found
         ],
         "exports": {path: each["Export"] for path, each in found.items() if each.get("Export")},
         "switch": SWITCH,

@@ -105,5 +105,6 @@ def _version(target: str) -> Version:
 
 
 def _key() -> str:
-    sources = [*sorted(planting.PLANT.rglob("*.go")), Path(planting.__file__)]
-    return hashlib.sha256(b"\0".join(each.read_bytes() for each in sources)).hexdigest()[:12]
+    sources = [each.read_bytes() for each in sorted(planting.PLANT.rglob("*.go"))]
+    parts = [*sources, repr(planting.AREAS).encode()]
+    return hashlib.sha256(b"\0".join(parts)).hexdigest()[:12]
