@@ -23,7 +23,7 @@ import msgspec
 import topologies
 from conformance.subject import SubjectError, SubjectUsageError
 from conformance.verdict import ExitStatus, Verdict
-from differential.mutants import ledger, report
+from differential.mutants import report
 from differential.mutants.equivalent import known_equivalents
 from differential.mutants.hunt import CAUGHT, NOT_REACHED, OPEN, SURVIVED, Outcome, reaching
 from differential.mutants.ledger import Header, Ledger, Row
@@ -114,9 +114,10 @@ def _chosen(made: Programs, asked: argparse.Namespace) -> list[Mutant]:
         mutants = [
             one for one in mutants if any(fnmatchcase(one.id, pattern) for pattern in asked.only)
         ]
-    if asked.sample is not None and asked.sample < len(mutants):
-        drawn = random.Random(asked.seed).sample(mutants, asked.sample)
-        mutants = sorted(drawn, key=lambda one: one.number)
+    # In random order, so that what a run with little time has tried is a sample, too.
+    random.Random(asked.seed).shuffle(mutants)
+    if asked.sample is not None:
+        mutants = mutants[: asked.sample]
     return mutants
 
 
@@ -170,7 +171,9 @@ class _Session:
             workers.close()
 
     def _left(self) -> list[int]:
-        return [one.number for one in self._chosen if not self.ledger.is_final(one)]
+        """What the driver was tried on, and left."""
+        rows = (self.ledger.rows.get(one.id) for one in self._chosen)
+        return [row.mutant.number for row in rows if row and row.outcome.status == OPEN]
 
     def _out_of_reach(self, passed: Sequence[Passed]) -> list[Outcome]:
         """Of what is left, what no case of either witness reaches; or none but the driver's."""
@@ -178,13 +181,15 @@ class _Session:
         missed = [number for number in self._left() if number not in reached]
         tried = {row.mutant.number: row.outcome.tried for row in self.ledger.rows.values()}
         return [
-            Outcome(number, SURVIVED if tried.get(number) else NOT_REACHED, tried=tried.get(number, 0))
+            Outcome(
+                number, SURVIVED if tried.get(number) else NOT_REACHED, tried=tried.get(number, 0)
+            )
             for number in missed
         ]
 
     def _groups(self, passed: Sequence[Passed]) -> list[tuple[list[int], list[Passed]]]:
-        """Mutants of one group are far apart in the source, so that they seldom hide one another."""
-        left = self._left()
+        """Mutants of one group are far apart in the source: those seldom hide one another."""
+        left = sorted(self._left())
         count = -(-len(left) // self._asked.group)
         groups = [left[first::count] for first in range(count)]
         return [(group, reaching(group, passed)) for group in groups]

@@ -48,9 +48,7 @@ def hunt(number: int, passed: Iterable[Passed], witness: Witness) -> Outcome:
     return outcome
 
 
-def hunt_group(
-    numbers: Sequence[int], passed: Iterable[Passed], witness: Witness
-) -> list[Outcome]:
+def hunt_group(numbers: Sequence[int], passed: Iterable[Passed], witness: Witness) -> list[Outcome]:
     """Try mutants together on every case that reaches any of them."""
     hunter = _Hunter(numbers, witness)
     for each in sorted(passed, key=lambda one: one.seconds):
@@ -119,5 +117,3 @@ def reaching(numbers: Iterable[int], passed: Iterable[Passed]) -> list[Passed]:
     """The cases that reach any of these mutants."""
     wanted = set(numbers)
     return [each for each in passed if wanted & set(each.reached)]
-
-

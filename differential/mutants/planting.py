@@ -30,6 +30,8 @@ from conformance.subject import SubjectSetupError
 PLANT: Final = Path(__file__).with_name("plant")
 #: The package of the switches, inside the released module.
 SWITCH: Final = f"{KUBERNETES}/pkg/pinproofmutant"
+#: What that package imports.
+SWITCH_IMPORTS: Final = ("cmp", "errors", "os", "strconv", "strings", "sync/atomic")
 _MANAGERS: Final = f"{KUBERNETES}/pkg/kubelet/cm"
 #: What of the container manager has to do with the admission of pods and with their CPUs.
 _OF_CONTAINER_MANAGER: Final = (
@@ -66,8 +68,7 @@ class Planted:
     def new_since(self, older: Planted) -> tuple[Mutant, ...]:
         """The mutants in lines that the older release's function of this name does not have."""
         lines = {
-            name: {line.strip() for line in text.splitlines()}
-            for name, text in older.texts.items()
+            name: {line.strip() for line in text.splitlines()} for name, text in older.texts.items()
         }
         return tuple(
             one
@@ -115,16 +116,20 @@ def plant(go: Go, version: Version, scratch: Path) -> Planted:
         "packages": [
             _pack(area, found[area.package], module) for area in AREAS if area.package in found
         ],
-        "exports": {path: each["Export"] for path, each in found.items() if each.get("Export")},
+        "exports": exports(go, ["."], scratch),
         "switch": SWITCH,
     }
     answer = run_plant(go, asked)
     sources = {
-        f"pkg/pinproofmutant/mutant.go" if not path else str(Path(path).relative_to(module)): text
+        "pkg/pinproofmutant/mutant.go" if not path else str(Path(path).relative_to(module)): text
         for path, text in answer["sources"].items()
     }
-    mutants = msgspec.convert(answer["mutants"], tuple[Mutant, ...])
-    return Planted(mutants, sources, answer["texts"])
+    return Planted(mutants_of(answer), sources, answer["texts"])
+
+
+def mutants_of(answer: Mapping[str, Any]) -> tuple[Mutant, ...]:
+    """The mutants of an answer of ``plant``."""
+    return msgspec.convert(answer["mutants"], tuple[Mutant, ...])
 
 
 def run_plant(go: Go, asked: Mapping[str, Any]) -> dict[str, Any]:
@@ -151,16 +156,24 @@ def module_folder(go: Go, version: Version) -> Path:
     return Path(answer["Dir"])
 
 
-def _packages(go: Go, scratch: Path) -> dict[str, dict[str, Any]]:
-    """What the kubelet is made of, by import path, compiled."""
-    fields = "{{.ImportPath}}\t{{.Dir}}\t{{.Export}}\t{{range .GoFiles}}{{.}} {{end}}"
+def exports(go: Go, packages: Iterable[str], folder: Path) -> dict[str, str]:
+    """The compiled form of packages and of all that they import, by import path."""
+    fields = "{{.ImportPath}}\t{{.Export}}"
     listed = go.run(
-        ["list", "-trimpath", "-export", "-deps", "-f", fields, "."], folder=scratch
+        ["list", "-trimpath", "-export", "-deps", "-f", fields, *packages], folder=folder
     )
+    found = dict(line.split("\t") for line in listed.splitlines())
+    return {path: export for path, export in found.items() if export}
+
+
+def _packages(go: Go, scratch: Path) -> dict[str, dict[str, Any]]:
+    """The folder and files of each package that the kubelet is made of, by import path."""
+    fields = "{{.ImportPath}}\t{{.Dir}}\t{{range .GoFiles}}{{.}} {{end}}"
+    listed = go.run(["list", "-deps", "-f", fields, "."], folder=scratch)
     found = {}
     for line in listed.splitlines():
-        path, folder, export, files = line.split("\t")
-        found[path] = {"Dir": folder, "Export": export, "GoFiles": files.split()}
+        path, folder, files = line.split("\t")
+        found[path] = {"Dir": folder, "GoFiles": files.split()}
     return found
 
 

@@ -78,9 +78,9 @@ def page(header: Header, rows: Sequence[Row], known: Sequence[Equivalent], chose
         lines += ["", f"## {title}", ""]
         lines += [_line(row) for row in score.of(state)] or ["None."]
     lines += ["", "## Excused", ""]
-    lines += [
-        f"{_line(row)}: {reason.kind}: {reason.reason}" for row, reason in score.excused
-    ] or ["None."]
+    lines += [f"{_line(row)}: {reason.kind}: {reason.reason}" for row, reason in score.excused] or [
+        "None."
+    ]
     return "\n".join(lines) + "\n"
 
 

@@ -27,10 +27,16 @@ from conformance.discovered import architecture_of
 from conformance.judge import Case, judge
 from conformance.kubelets.binary import version_of
 from conformance.oracle import ModelOracle
-from conformance.subject import OF_REAL_NODES, NodeUnderTest, Subject, SubjectInfo
+from conformance.subject import (
+    OF_REAL_NODES,
+    NodeUnderTest,
+    Subject,
+    SubjectInfo,
+    SubjectSetupError,
+)
 from conformance.subjects.exec import ExecSubject
 from conformance.subjects.kubelet import KubeletSubject
-from conformance.subjects.kubelet.node import Binary, KubeletNode, Patience
+from conformance.subjects.kubelet.node import Binary, Patience
 from conformance.subjects.kubelet.sandbox import STATE_DIR
 from conformance.verdict import Verdict
 from reference.steps import KubeletConfig
@@ -98,7 +104,8 @@ class DriverWitness:
     name = "driver"
 
     def __init__(self, path: Path) -> None:
-        self._command = [str(path)]
+        # A subject takes the digest of its program, which is many MB, each time it is opened.
+        self._command = ["/usr/bin/env", str(path)]
         self._on: tuple[int, ...] = ()
         self._subject: ExecSubject | None = None
 
@@ -107,7 +114,10 @@ class DriverWitness:
         with _variables({MUTANT: ",".join(map(str, on))}):
             if self._subject is None or self._on != tuple(on):
                 self.close()
-                self._subject, self._on = self._open(), tuple(on)
+                try:
+                    self._subject, self._on = self._open(), tuple(on)
+                except SubjectSetupError as error:
+                    return Said(Verdict.UNKNOWN.value, str(error))
             return _verdict(case, self._subject)
 
     def reached(self, case: CaseName) -> tuple[Said, tuple[int, ...]]:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import signal
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
+from conformance.subjects.kubelet.inside.syscalls import die_with_parent
 from differential.mutants.hunt import Outcome, hunt_group
 from differential.mutants.witness import (
     CaseName,
@@ -73,6 +75,7 @@ class Workers:
 
 
 def _begin(name: str, path: Path) -> None:
+    die_with_parent(signal.SIGKILL)
     os.nice(10)
     _own.append(_WITNESSES[name](path))
 
