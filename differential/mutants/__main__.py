@@ -10,6 +10,7 @@ the kubelet in the loop. docs/mutants.md.
 from __future__ import annotations
 
 import argparse
+import math
 import random
 import sys
 import time
@@ -29,18 +30,18 @@ from differential.mutants.hunt import CAUGHT, NOT_REACHED, OPEN, SURVIVED, Outco
 from differential.mutants.ledger import Header, Ledger, Row
 from differential.mutants.planting import Mutant
 from differential.mutants.programs import Programs, programs
+from differential.mutants.report import Score
 from differential.mutants.witness import Passed, cases, catalogue_digest
 from differential.mutants.workers import Workers
 from topologies import MachineError
 
 #: Two sockets; and eight NUMA nodes in two sockets with two uncore caches each.
 _MACHINES: Final = ("2s-2n-8c-smt2", "2s-8n-128c-smt2-l3x2")
-_FOR_EVER: Final = 1e9
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Exit status: 0 done, 2 wrong usage, 3 a program could not be built or does not behave like
-    the released one with no fault on, 4 nothing to try."""
+    """Exit status: 0 done, 1 a score below the floor, 2 wrong usage, 3 a program could not be
+    built or does not behave like the released one with no fault on, 4 nothing to try."""
     asked = _arguments(argv)
     try:
         return _run(asked)
@@ -71,7 +72,10 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
         "--cached-kubelet", action="store_true", help="use the kubelet only if it was built before"
     )
     parser.add_argument("--group", type=int, default=12, help="mutants in a kubelet at once")
-    parser.add_argument("--minutes", type=float, default=_FOR_EVER, help="begin nothing later")
+    parser.add_argument(
+        "--minutes", type=float, default=math.inf, help="try mutants so long on each witness"
+    )
+    parser.add_argument("--floor", type=float, default=0.0, help="the score in %% that is owed")
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--report", type=Path, metavar="FILE", help="write the results as Markdown")
     parser.add_argument("--list", action="store_true", help="list the mutants and end")
@@ -103,6 +107,10 @@ def _run(asked: argparse.Namespace) -> int:
     print(report.summary(rows, known_equivalents(), len(chosen)))
     if asked.report:
         asked.report.write_text(report.page(header, rows, known_equivalents(), len(chosen)))
+    score = Score(rows, known_equivalents()).percent
+    if score < asked.floor:
+        _tell(f"mutants: the score {score:.1f} % is below {asked.floor:g} %")
+        return ExitStatus.NOT_CONFORMANT
     return ExitStatus.CONFORMANT
 
 
@@ -137,7 +145,6 @@ class _Session:
         self._chosen = chosen
         self._asked = asked
         self._machines = machines
-        self._until = time.monotonic() + asked.minutes * 60
         self._by_number = {one.number: one for one in chosen}
 
     def drive(self) -> None:
@@ -147,7 +154,7 @@ class _Session:
             passed = self._passed(workers, self._machines)
             todo = [one.number for one in self._chosen if one.id not in self.ledger.rows]
             groups = [([number], reaching([number], passed)) for number in todo]
-            for outcomes in workers.hunt(groups, self._until):
+            for outcomes in workers.hunt(groups, self._until()):
                 # What survives the driver, or is not part of it, is the kubelet's to show.
                 self._note([_open(one) for one in outcomes])
         finally:
@@ -165,10 +172,13 @@ class _Session:
             self._note(self._out_of_reach(passed))
             groups = self._groups(passed)
             _tell(f"{len(groups)} groups of at most {self._asked.group} mutants for the kubelet")
-            for outcomes in workers.hunt(groups, self._until):
+            for outcomes in workers.hunt(groups, self._until()):
                 self._note(outcomes)
         finally:
             workers.close()
+
+    def _until(self) -> float:
+        return time.monotonic() + float(self._asked.minutes) * 60
 
     def _left(self) -> list[int]:
         """What the driver was tried on, and left."""

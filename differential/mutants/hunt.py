@@ -12,6 +12,8 @@ group can only make the score smaller.
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Iterable, Sequence
 from typing import Final
 
@@ -48,14 +50,19 @@ def hunt(number: int, passed: Iterable[Passed], witness: Witness) -> Outcome:
     return outcome
 
 
-def hunt_group(numbers: Sequence[int], passed: Iterable[Passed], witness: Witness) -> list[Outcome]:
-    """Try mutants together on every case that reaches any of them."""
+def hunt_group(
+    numbers: Sequence[int], passed: Iterable[Passed], witness: Witness, until: float = math.inf
+) -> list[Outcome]:
+    """Try mutants together on every case that reaches any of them. After ``until`` (of the
+    monotonic clock) no case is begun, and what is left is still open."""
     hunter = _Hunter(numbers, witness)
     for each in sorted(passed, key=lambda one: one.seconds):
-        hunter.use(each)
         if not hunter.left:
             break
-    return hunter.outcomes()
+        if time.monotonic() > until:
+            return hunter.outcomes(OPEN)
+        hunter.use(each)
+    return hunter.outcomes(SURVIVED)
 
 
 class _Hunter:
@@ -98,15 +105,15 @@ class _Hunter:
         else:
             self._untold.setdefault(number, outcome)
 
-    def outcomes(self) -> list[Outcome]:
-        """What became of each."""
+    def outcomes(self, left: str) -> list[Outcome]:
+        """What became of each; ``left`` is the status of those that nothing was found about."""
         blank = [
-            Outcome(number, SURVIVED, self._witness.name, group=len(self._all))
-            for number in self._all
+            Outcome(number, left, self._witness.name, group=len(self._all)) for number in self._all
         ]
+        untold = self._untold if left == SURVIVED else {}
         return [
             msgspec.structs.replace(
-                self._found.get(one.number) or self._untold.get(one.number) or one,
+                self._found.get(one.number) or untold.get(one.number) or one,
                 tried=self._tried[one.number],
             )
             for one in blank

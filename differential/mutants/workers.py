@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import multiprocessing
 import os
 import signal
@@ -46,14 +47,14 @@ class Workers:
 
     def reached(self, cases: Iterable[CaseName]) -> Iterator[tuple[CaseName, Said, Passed]]:
         """What each case says and reaches with no mutant on, as it is known."""
-        yield from self._all(_reached, [(case,) for case in cases], time.monotonic() + 1e9)
+        yield from self._all(_reached, [(case,) for case in cases], math.inf)
 
     def hunt(
         self, groups: Sequence[tuple[Sequence[int], Sequence[Passed]]], until: float
     ) -> Iterator[list[Outcome]]:
         """The outcomes of groups of mutants, each with the cases that reach it, as they are known.
-        After ``until`` (of the monotonic clock) no group is begun."""
-        yield from self._all(_hunt, groups, until)
+        After ``until`` (of the monotonic clock) no case is begun."""
+        yield from self._all(_hunt, [(*group, until) for group in groups], until)
 
     def close(self) -> None:
         """End the processes."""
@@ -86,8 +87,8 @@ def _reached(case: CaseName) -> tuple[CaseName, Said, Passed]:
     return case, said, Passed(case, round(time.monotonic() - began, 3), numbers)
 
 
-def _hunt(numbers: Sequence[int], passed: Sequence[Passed]) -> list[Outcome]:
+def _hunt(numbers: Sequence[int], passed: Sequence[Passed], until: float) -> list[Outcome]:
     try:
-        return hunt_group(numbers, passed, _own[0])
+        return hunt_group(numbers, passed, _own[0], until)
     finally:
         _own[0].close()

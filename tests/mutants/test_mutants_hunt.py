@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from differential.mutants.hunt import CAUGHT, SURVIVED, UNTOLD, hunt, hunt_group, reaching
+from differential.mutants.hunt import CAUGHT, OPEN, SURVIVED, UNTOLD, hunt, hunt_group, reaching
 from differential.mutants.witness import CaseName, Passed, Said
 
 FAST, SLOW = CaseName("pool/fast", "m"), CaseName("pool/slow", "m")
@@ -89,6 +89,12 @@ def test_what_only_fails_together_is_not_caught() -> None:
 
     outcomes = hunt_group([1, 2], passed(1, 2), Pair({}))
     assert [one.status for one in outcomes] == [SURVIVED, SURVIVED]
+
+
+def test_what_time_did_not_allow_stays_open() -> None:
+    witness = Fake({FAST: {7}})
+    (outcome,) = hunt_group([7], passed(7), witness, until=0.0)
+    assert (outcome.status, outcome.tried, witness.asked) == (OPEN, 0, [])
 
 
 def test_only_cases_that_reach_one_of_them_are_handed_out() -> None:
