@@ -13,6 +13,7 @@ import argparse
 import math
 import random
 import sys
+import tempfile
 import time
 from collections.abc import Sequence
 from fnmatch import fnmatchcase
@@ -50,6 +51,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         return ExitStatus.USAGE
     except SubjectError as error:
         _tell(f"mutants: {error}")
+        return ExitStatus.COULD_NOT_TELL
+    except KeyboardInterrupt:
+        _tell("mutants: interrupted")
         return ExitStatus.COULD_NOT_TELL
 
 
@@ -97,8 +101,13 @@ def _run(asked: argparse.Namespace) -> int:
     header = Header(
         str(made.version), made.folder.name, catalogue_digest(), machines, len(made.planted.mutants)
     )
-    path = asked.resume or Path(f"mutants-{made.version}.jsonl")
-    session = _Session(made, chosen, Ledger(path, header), asked, machines)
+    with tempfile.TemporaryDirectory() as folder:
+        path = asked.resume or Path(folder, "results.jsonl")
+        return _try_all(_Session(made, chosen, Ledger(path, header), asked, machines), header)
+
+
+def _try_all(session: _Session, header: Header) -> int:
+    asked, chosen = session.asked, session.chosen
     if asked.witness != "kubelet":
         session.drive()
     if asked.witness != "driver":
@@ -142,17 +151,17 @@ class _Session:
     ) -> None:
         self.ledger = results
         self._made = made
-        self._chosen = chosen
-        self._asked = asked
+        self.chosen = chosen
+        self.asked = asked
         self._machines = machines
         self._by_number = {one.number: one for one in chosen}
 
     def drive(self) -> None:
         """Try each mutant that was not tried yet on the driver."""
-        workers = Workers("driver", self._made.driver(_tell), self._asked.workers)
+        workers = Workers("driver", self._made.driver(_tell), self.asked.workers)
         try:
             passed = self._passed(workers, self._machines)
-            todo = [one.number for one in self._chosen if one.id not in self.ledger.rows]
+            todo = [one.number for one in self.chosen if one.id not in self.ledger.rows]
             groups = [([number], reaching([number], passed)) for number in todo]
             for outcomes in workers.hunt(groups, self._until()):
                 # What survives the driver, or is not part of it, is the kubelet's to show.
@@ -163,26 +172,26 @@ class _Session:
     def loop(self) -> None:
         """Try each mutant that is left on the kubelet, in groups."""
         path = self._made.ready_kubelet()
-        if path is None and self._asked.cached_kubelet:
+        if path is None and self.asked.cached_kubelet:
             _tell("no kubelet with these mutants was built before: the driver alone has judged")
             return
-        workers = Workers("kubelet", path or self._made.kubelet(_tell), self._asked.workers)
+        workers = Workers("kubelet", path or self._made.kubelet(_tell), self.asked.workers)
         try:
             passed = self._passed(workers, self._machines[:1])
             self._note(self._out_of_reach(passed))
             groups = self._groups(passed)
-            _tell(f"{len(groups)} groups of at most {self._asked.group} mutants for the kubelet")
+            _tell(f"{len(groups)} groups of at most {self.asked.group} mutants for the kubelet")
             for outcomes in workers.hunt(groups, self._until()):
                 self._note(outcomes)
         finally:
             workers.close()
 
     def _until(self) -> float:
-        return time.monotonic() + float(self._asked.minutes) * 60
+        return time.monotonic() + float(self.asked.minutes) * 60
 
     def _left(self) -> list[int]:
         """What the driver was tried on, and left."""
-        rows = (self.ledger.rows.get(one.id) for one in self._chosen)
+        rows = (self.ledger.rows.get(one.id) for one in self.chosen)
         return [row.mutant.number for row in rows if row and row.outcome.status == OPEN]
 
     def _out_of_reach(self, passed: Sequence[Passed]) -> list[Outcome]:
@@ -200,7 +209,7 @@ class _Session:
     def _groups(self, passed: Sequence[Passed]) -> list[tuple[list[int], list[Passed]]]:
         """Mutants of one group are far apart in the source: those seldom hide one another."""
         left = sorted(self._left())
-        count = -(-len(left) // self._asked.group)
+        count = -(-len(left) // self.asked.group)
         groups = [left[first::count] for first in range(count)]
         return [(group, reaching(group, passed)) for group in groups]
 
@@ -232,11 +241,11 @@ class _Session:
     def _note(self, outcomes: Sequence[Outcome]) -> None:
         rows = [Row(self._by_number[one.number], one) for one in outcomes]
         self.ledger.note(rows)
-        done = sum(self.ledger.is_final(one) for one in self._chosen)
+        done = sum(self.ledger.is_final(one) for one in self.chosen)
         for row in rows:
             if row.outcome.status not in (OPEN, NOT_REACHED):
                 by = f" by {row.outcome.case}" if row.outcome.case else ""
-                _tell(f"{done}/{len(self._chosen)} {row.outcome.status}{by}: {row.mutant.id}")
+                _tell(f"{done}/{len(self.chosen)} {row.outcome.status}{by}: {row.mutant.id}")
 
 
 def _open(outcome: Outcome) -> Outcome:

@@ -6,8 +6,9 @@ never does: programs and processes.
 A case is only tried on the mutants whose places it reaches, quickest case first, and the first
 ``fail`` ends it. On a slow witness mutants go in groups: a case that passes with a whole group on
 has caught none of them; one that does not is tried on halves until single mutants are found. Only
-what fails with one mutant alone on counts as caught. Mutants of a group may hide one another, so a
-group can only make the score smaller.
+what fails with one mutant alone on counts as caught, and where a busy host could make a case fail
+(``wavers``), only if the case passes right after with none on. Mutants of a group may hide one
+another, so a group can only make the score smaller.
 """
 
 from __future__ import annotations
@@ -89,11 +90,20 @@ class _Hunter:
         if said.verdict == Verdict.PASS.value:
             return
         if len(on) == 1:
+            if is_caught(said) and self._witness.wavers:
+                said = self._confirmed(case, said)
             self._note(case, on[0], said)
             return
         half = len(on) // 2
         self._split(case, on[:half])
         self._split(case, on[half:])
+
+    def _confirmed(self, case: CaseName, said: Said) -> Said:
+        """The verdict, if the case passes right now with no mutant on."""
+        now = self._witness.judge(case, ())
+        if now.verdict == Verdict.PASS.value:
+            return said
+        return Said(Verdict.UNKNOWN.value, f"with no fault on it does not pass now: {now.reason}")
 
     def _note(self, case: CaseName, number: int, said: Said) -> None:
         status = CAUGHT if is_caught(said) else UNTOLD

@@ -32,15 +32,15 @@ class Score:
 
     @property
     def percent(self) -> float:
-        """Caught, of those whose trial ended and that are not excused."""
-        ended = len(self.counted) - len(self.of(OPEN))
-        return 100 * len(self.of(CAUGHT)) / ended if ended else 0.0
+        """Caught, of all that are not excused. What is still open is not caught so far."""
+        return 100 * len(self.of(CAUGHT)) / len(self.counted) if self.counted else 0.0
 
     def __str__(self) -> str:
         told = ", ".join(f"{len(self.of(state))} {state}" for state in _STATES)
         excused = Counter(reason.kind for _, reason in self.excused)
         also = "".join(f", {count} {kind}" for kind, count in sorted(excused.items()))
-        return f"{self.percent:.1f} %: {told}{also}"
+        bound = "at least " if self.of(OPEN) else ""
+        return f"{bound}{self.percent:.1f} %: {told}{also}"
 
 
 def summary(rows: Sequence[Row], known: Sequence[Equivalent], chosen: int) -> str:

@@ -84,9 +84,10 @@ class Said(msgspec.Struct, frozen=True):
 
 
 class Witness(Protocol):
-    """A program that holds mutants."""
+    """A program that holds mutants. ``wavers``: whether a busy host can make a case fail."""
 
     name: str
+    wavers: bool
 
     def judge(self, case: CaseName, on: Sequence[int]) -> Said:
         """The verdict with these mutants on."""
@@ -102,6 +103,7 @@ class DriverWitness:
     """The driver at ``path``. One process serves all cases with the same mutants on."""
 
     name = "driver"
+    wavers = False
 
     def __init__(self, path: Path) -> None:
         # A subject takes the digest of its program, which is many MB, each time it is opened.
@@ -111,7 +113,7 @@ class DriverWitness:
 
     def judge(self, case: CaseName, on: Sequence[int]) -> Said:
         """See :class:`Witness`."""
-        with _variables({MUTANT: ",".join(map(str, on))}):
+        with _variables(_on(on)):
             if self._subject is None or self._on != tuple(on):
                 self.close()
                 try:
@@ -143,6 +145,7 @@ class KubeletWitness:
     """The kubelet at ``path``."""
 
     name = "kubelet"
+    wavers = True
 
     def __init__(self, path: Path) -> None:
         version, text = version_of(path)
@@ -156,7 +159,7 @@ class KubeletWitness:
 
     def judge(self, case: CaseName, on: Sequence[int]) -> Said:
         """See :class:`Witness`."""
-        with _variables({MUTANT: ",".join(map(str, on))}):
+        with _variables(_on(on)):
             subject = self._open()
             try:
                 return _verdict(case, subject)
@@ -226,6 +229,10 @@ def _variables(values: dict[str, str]) -> Iterator[None]:
     finally:
         for name in values:
             del os.environ[name]
+
+
+def _on(numbers: Sequence[int]) -> dict[str, str]:
+    return {MUTANT: ",".join(map(str, numbers))}
 
 
 def _numbers(text: str) -> tuple[int, ...]:

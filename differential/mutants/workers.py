@@ -9,9 +9,11 @@ import signal
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
+from conformance.subject import SubjectSetupError
 from conformance.subjects.kubelet.inside.syscalls import die_with_parent
 from differential.mutants.hunt import Outcome, hunt_group
 from differential.mutants.witness import (
@@ -72,7 +74,10 @@ class Workers:
                 return
             done, waiting = wait(waiting, return_when=FIRST_COMPLETED)
             for each in done:
-                yield each.result()
+                try:
+                    yield each.result()
+                except BrokenProcessPool as error:
+                    raise SubjectSetupError(f"a {self.name} worker died: {error}") from error
 
 
 def _begin(name: str, path: Path) -> None:

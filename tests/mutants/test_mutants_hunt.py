@@ -15,6 +15,7 @@ class Fake:
     verdict."""
 
     name = "fake"
+    wavers = False
 
     def __init__(
         self,
@@ -89,6 +90,23 @@ def test_what_only_fails_together_is_not_caught() -> None:
 
     outcomes = hunt_group([1, 2], passed(1, 2), Pair({}))
     assert [one.status for one in outcomes] == [SURVIVED, SURVIVED]
+
+
+def test_a_witness_that_wavers_is_asked_again_with_nothing_on() -> None:
+    class Wavering(Fake):
+        wavers = True
+
+    sure = Wavering({FAST: {7}})
+    assert hunt(7, passed(7), sure).status == CAUGHT
+    assert sure.asked == [(FAST, (7,)), (FAST, ())]
+
+    class Busy(Wavering):
+        def judge(self, case: CaseName, on: Sequence[int]) -> Said:
+            return Said("fail", "nothing came in 8 s") if case == FAST else Said("pass", "")
+
+    unsure = hunt(7, passed(7), Busy({}))
+    assert unsure.status == UNTOLD
+    assert "with no fault on it does not pass now: nothing came" in unsure.reason
 
 
 def test_what_time_did_not_allow_stays_open() -> None:

@@ -47,6 +47,7 @@ class FakeWitness:
     """Catches some mutants."""
 
     name = "fake"
+    wavers = False
 
     def __init__(self, catches: set[int]) -> None:
         self._catches = catches
