@@ -108,7 +108,8 @@ def _run(asked: argparse.Namespace) -> int:
     )
     with tempfile.TemporaryDirectory() as folder:
         path = asked.resume or Path(folder, "results.jsonl")
-        return _try_all(_Session(made, chosen, Ledger(path, header), asked, machines), header)
+        results = Ledger(path, header, reading=asked.witness == "none")
+        return _try_all(_Session(made, chosen, results, asked, machines), header)
 
 
 def _try_all(session: _Session, header: Header) -> int:

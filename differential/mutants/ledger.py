@@ -35,10 +35,13 @@ class Row(msgspec.Struct, tag="mutant", tag_field="kind", frozen=True):
 
 
 class Ledger:
-    """Outcomes by mutant id, kept in a file as they come."""
+    """Outcomes by mutant id, kept in a file as they come. Where the file is about other scenarios
+    or machines, only what was caught counts: the rest is to be tried again. ``reading`` leaves the
+    file as it is."""
 
-    def __init__(self, path: Path, header: Header) -> None:
+    def __init__(self, path: Path, header: Header, *, reading: bool = False) -> None:
         self._path = path
+        self._reading = reading
         self.rows: dict[str, Row] = {}
         if path.exists() and path.stat().st_size:
             self._read(header)
@@ -52,11 +55,15 @@ class Ledger:
             raise SubjectUsageError(
                 f"{self._path} is about {found.release} with other mutants: take another file"
             )
+        if found != header and not self._reading:
+            rows = [row for row in rows if row.outcome.status == CAUGHT]
         self.rows = {row.mutant.id: row for row in rows}
-        content = self._path.read_bytes()
-        whole = content[: content.rfind(b"\n") + 1]
-        if whole != content:  # the last run was killed while it wrote a line
-            self._path.write_bytes(whole)
+        if not self._reading:
+            # Without older lines of the same mutants, and without a line that was cut off.
+            lines = [msgspec.json.encode(one) for one in (header, *self.rows.values())]
+            draft = self._path.with_name(f".{self._path.name}.draft")
+            draft.write_bytes(b"\n".join(lines) + b"\n")
+            draft.replace(self._path)
 
     def note(self, rows: Iterable[Row]) -> None:
         """Keep what became of mutants."""

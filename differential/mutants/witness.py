@@ -47,7 +47,7 @@ REACHED: Final = "PINPROOF_REACHED"
 #: Where a kubelet notes inside its sandbox what it reached.
 _NOTES: Final = f"{STATE_DIR}/pinproof-reached"
 #: Seconds. A driver answers in milliseconds, and a kubelet shows an effect within three seconds.
-_DRIVER_PATIENCE: Final = 6.0
+_DRIVER_PATIENCE: Final = 10.0
 _KUBELET_PATIENCE: Final = Patience(start=40.0, effect=8.0)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from conformance.subject import SubjectUsageError
@@ -41,6 +42,15 @@ def test_a_run_goes_on_where_it_was_interrupted(tmp_path: Path) -> None:
     header, rows = read(path)
     assert header == HEADER
     assert {one.mutant.number: one.outcome.status for one in rows} == {1: CAUGHT, 2: SURVIVED}
+
+
+def test_what_was_not_caught_is_tried_again_with_other_scenarios(tmp_path: Path) -> None:
+    path = tmp_path / "result.jsonl"
+    Ledger(path, HEADER).note([row(1, CAUGHT), row(2, SURVIVED), row(3, NOT_REACHED)])
+    newer = msgspec.structs.replace(HEADER, catalogue="newer")
+    assert set(Ledger(path, newer, reading=True).rows) == {mutant(n).id for n in (1, 2, 3)}
+    assert set(Ledger(path, newer).rows) == {mutant(1).id}
+    assert read(path)[0] == newer
 
 
 def test_results_of_other_mutants_are_not_mixed_in(tmp_path: Path) -> None:
