@@ -40,7 +40,7 @@ class GoError(SubjectSetupError):
 
 
 class Go:
-    """A ``go`` program. Building needs no C compiler."""
+    """A ``go`` program, at the path ``program``. Building needs no C compiler."""
 
     def __init__(self, program: str) -> None:
         self.program = program
