@@ -88,7 +88,7 @@ _SECTIONS = (
     (SURVIVED, "Survivors"),
     (UNTOLD, "No verdict in time"),
     (NOT_REACHED, "Reached by no scenario"),
-    (OPEN, "Not tried on the kubelet yet"),
+    (OPEN, "Left by the driver, not finished on the kubelet"),
 )
 _KEYS: tuple[tuple[str, Callable[[Row], str]], ...] = (
     ("file", lambda row: row.mutant.file),
