@@ -40,10 +40,10 @@ class GoError(SubjectSetupError):
 
 
 class Go:
-    """A ``go`` program. Building needs no C compiler."""
+    """A ``go`` program, at the path ``program``. Building needs no C compiler."""
 
     def __init__(self, program: str) -> None:
-        self._program = program
+        self.program = program
 
     @classmethod
     def find(cls) -> Go:
@@ -108,7 +108,7 @@ class Go:
         """Output, errors and status; with ``line``, both go there line by line instead."""
         try:
             process = subprocess.Popen(
-                [sys.executable, "-I", "-S", "-c", _LAUNCH, self._program, *arguments],
+                [sys.executable, "-I", "-S", "-c", _LAUNCH, self.program, *arguments],
                 cwd=folder or "/",
                 env=environment(),
                 stdin=subprocess.DEVNULL,
@@ -119,7 +119,7 @@ class Go:
                 start_new_session=True,
             )
         except OSError as error:
-            raise GoError(f"{self._program} cannot be executed: {error.strerror}") from error
+            raise GoError(f"{self.program} cannot be executed: {error.strerror}") from error
         with process:
             try:
                 if line and process.stdout:

@@ -1,0 +1,268 @@
+"""The mutation score of the catalogue: how many planted faults it catches.
+
+    python -m differential.mutants 1.36 --resume result.jsonl [--sample 300 --seed 1] [--minutes 30]
+
+plants faults in the Go source of a release, builds one driver and one kubelet that hold them all
+behind a switch, and runs the catalogue on each fault: the driver first, then, on what survives it,
+the kubelet in the loop. docs/mutants.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import random
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+import topologies
+from conformance.subject import SubjectError, SubjectUsageError
+from conformance.verdict import ExitStatus, Verdict
+from differential.mutants import report
+from differential.mutants.equivalent import known_equivalents
+from differential.mutants.hunt import CAUGHT, NOT_REACHED, OPEN, SURVIVED, Outcome, reaching
+from differential.mutants.ledger import Header, Ledger, Row
+from differential.mutants.planting import Mutant
+from differential.mutants.programs import Programs, programs
+from differential.mutants.report import Score
+from differential.mutants.witness import Passed, cases, catalogue_digest
+from differential.mutants.workers import Workers
+from topologies import MachineError
+
+#: Two sockets; and eight NUMA nodes in two sockets with two uncore caches each.
+_MACHINES: Final = ("2s-2n-8c-smt2", "2s-8n-128c-smt2-l3x2")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Exit status: 0 done, 1 a score below the floor, 2 wrong usage, 3 a program could not be
+    built or does not behave like the released one with no fault on, 4 nothing to try."""
+    asked = _arguments(argv)
+    try:
+        return _run(asked)
+    except (SubjectUsageError, MachineError) as error:
+        _tell(f"mutants: {error}")
+        return ExitStatus.USAGE
+    except SubjectError as error:
+        _tell(f"mutants: {error}")
+        return ExitStatus.COULD_NOT_TELL
+    except KeyboardInterrupt:
+        _tell("mutants: interrupted")
+        return ExitStatus.COULD_NOT_TELL
+
+
+def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="python -m differential.mutants",
+        description=(__doc__ or "").split("\n\n", 1)[0],
+    )
+    parser.add_argument("release", help="such as 1.36 or 1.36.4")
+    parser.add_argument(
+        "--machine", action="append", help="a machine of the catalogue; the first is the kubelet's"
+    )
+    parser.add_argument("--sample", type=int, help="take so many mutants at random")
+    parser.add_argument("--seed", type=int, default=1, help="of the sample")
+    parser.add_argument("--new-since", metavar="RELEASE", help="only in lines new since RELEASE")
+    parser.add_argument("--only", action="append", default=[], help="ids, with * and ?")
+    parser.add_argument("--resume", type=Path, metavar="FILE", help="keep results in this file")
+    parser.add_argument(
+        "--witness",
+        choices=["driver", "kubelet", "both", "none"],
+        default="both",
+        help="none: only report",
+    )
+    parser.add_argument(
+        "--cached-kubelet", action="store_true", help="use the kubelet only if it was built before"
+    )
+    parser.add_argument("--group", type=int, default=12, help="mutants in a kubelet at once")
+    parser.add_argument(
+        "--minutes", type=float, default=math.inf, help="try mutants so long on each witness"
+    )
+    parser.add_argument("--floor", type=float, default=0.0, help="the score in %% that is owed")
+    parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--report", type=Path, metavar="FILE", help="write the results as Markdown")
+    parser.add_argument("--list", action="store_true", help="list the mutants and end")
+    return parser.parse_args(argv)
+
+
+def _run(asked: argparse.Namespace) -> int:
+    made = programs(asked.release, _tell)
+    chosen = _chosen(made, asked)
+    if not chosen:
+        _tell("mutants: none was chosen")
+        return ExitStatus.TOO_FEW
+    if asked.list:
+        for one in chosen:
+            print(f"{one.id}\n    {one.before}  =>  {one.after or 'left out'}")
+        print(f"{len(chosen)} mutants of {made.version}")
+        return ExitStatus.CONFORMANT
+    machines = [topologies.machine(name).name for name in asked.machine or _MACHINES]
+    header = Header(
+        str(made.version), made.folder.name, catalogue_digest(), machines, len(made.planted.mutants)
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        path = asked.resume or Path(folder, "results.jsonl")
+        results = Ledger(path, header, reading=asked.witness == "none")
+        return _try_all(_Session(made, chosen, results, asked, machines), header)
+
+
+def _try_all(session: _Session, header: Header) -> int:
+    asked, chosen = session.asked, session.chosen
+    if asked.witness in ("driver", "both"):
+        session.drive()
+    if asked.witness in ("kubelet", "both"):
+        session.loop()
+    rows = [session.ledger.rows[one.id] for one in chosen if one.id in session.ledger.rows]
+    print(report.summary(rows, known_equivalents(), len(chosen)))
+    if asked.report:
+        asked.report.write_text(report.page(header, rows, known_equivalents(), len(chosen)))
+    score = Score(rows, known_equivalents()).percent
+    if score < asked.floor:
+        _tell(f"mutants: the score {score:.1f} % is below {asked.floor:g} %")
+        return ExitStatus.NOT_CONFORMANT
+    return ExitStatus.CONFORMANT
+
+
+def _chosen(made: Programs, asked: argparse.Namespace) -> list[Mutant]:
+    mutants = list(made.planted.mutants)
+    if asked.new_since:
+        mutants = list(made.planted.new_since(programs(asked.new_since, _tell).planted))
+    if asked.only:
+        mutants = [
+            one for one in mutants if any(fnmatchcase(one.id, pattern) for pattern in asked.only)
+        ]
+    # In random order, so that what a run with little time has tried is a sample, too.
+    random.Random(asked.seed).shuffle(mutants)
+    if asked.sample is not None:
+        mutants = mutants[: asked.sample]
+    return mutants
+
+
+class _Session:
+    """One run: the driver on every mutant, the kubelet on what the driver leaves."""
+
+    def __init__(
+        self,
+        made: Programs,
+        chosen: Sequence[Mutant],
+        results: Ledger,
+        asked: argparse.Namespace,
+        machines: Sequence[str],
+    ) -> None:
+        self.ledger = results
+        self._made = made
+        self.chosen = chosen
+        self.asked = asked
+        self._machines = machines
+        self._by_number = {one.number: one for one in chosen}
+
+    def drive(self) -> None:
+        """Try each mutant that was not tried yet on the driver."""
+        workers = Workers("driver", self._made.driver(_tell), self.asked.workers)
+        try:
+            passed = self._passed(workers, self._machines)
+            todo = [one.number for one in self.chosen if one.id not in self.ledger.rows]
+            groups = [([number], reaching([number], passed)) for number in todo]
+            for outcomes in workers.hunt(groups, self._until()):
+                # What survives the driver, or is not part of it, is the kubelet's to show.
+                self._note([_open(one) for one in outcomes])
+        finally:
+            workers.close()
+
+    def loop(self) -> None:
+        """Try each mutant that is left on the kubelet, in groups."""
+        path = self._made.ready_kubelet()
+        if path is None and self.asked.cached_kubelet:
+            _tell("no kubelet with these mutants was built before: the driver alone has judged")
+            return
+        workers = Workers("kubelet", path or self._made.kubelet(_tell), self.asked.workers)
+        try:
+            passed = self._passed(workers, self._machines[:1])
+            self._note(self._out_of_reach(passed))
+            groups = self._groups(passed)
+            _tell(f"{len(groups)} groups of at most {self.asked.group} mutants for the kubelet")
+            for outcomes in workers.hunt(groups, self._until()):
+                self._note(outcomes)
+        finally:
+            workers.close()
+
+    def _until(self) -> float:
+        return time.monotonic() + float(self.asked.minutes) * 60
+
+    def _left(self) -> list[int]:
+        """What the driver was tried on, and left."""
+        rows = (self.ledger.rows.get(one.id) for one in self.chosen)
+        return [row.mutant.number for row in rows if row and row.outcome.status == OPEN]
+
+    def _out_of_reach(self, passed: Sequence[Passed]) -> list[Outcome]:
+        """Of what is left, what no case of either witness reaches; or none but the driver's."""
+        reached = {number for each in passed for number in each.reached}
+        missed = [number for number in self._left() if number not in reached]
+        tried = {row.mutant.number: row.outcome.tried for row in self.ledger.rows.values()}
+        return [
+            Outcome(
+                number, SURVIVED if tried.get(number) else NOT_REACHED, tried=tried.get(number, 0)
+            )
+            for number in missed
+        ]
+
+    def _groups(self, passed: Sequence[Passed]) -> list[tuple[list[int], list[Passed]]]:
+        """Mutants of one group are far apart in the source: those seldom hide one another."""
+        left = sorted(self._left())
+        count = -(-len(left) // self.asked.group)
+        groups = [left[first::count] for first in range(count)]
+        return [(group, reaching(group, passed)) for group in groups]
+
+    def _passed(self, workers: Workers, machines: Sequence[str]) -> list[Passed]:
+        """The cases that the program passes with no mutant on, from the cache or tried now. Raises
+        :class:`SubjectError` where one fails: the program is not the released one then."""
+        name = f"reached-{workers.name}-{catalogue_digest()}-{'+'.join(machines)}.json"
+        kept = self._made.folder / name
+        if kept.is_file():
+            return msgspec.json.decode(kept.read_bytes(), type=list[Passed])
+        wanted = cases(machines)
+        passed: list[Passed] = []
+        wrong: list[str] = []
+        for number, (case, said, each) in enumerate(workers.reached(wanted), 1):
+            if said.verdict == Verdict.PASS.value:
+                passed.append(each)
+            elif said.verdict != Verdict.SKIP.value:
+                wrong.append(f"{case}: {said.verdict}: {said.reason}")
+            if number % 20 == 0:
+                _tell(f"{workers.name}: {number} of {len(wanted)} cases with no fault on")
+        if wrong:
+            raise SubjectError(
+                f"with no fault on the {workers.name} does not pass: {'; '.join(wrong)}"
+            )
+        _tell(f"{workers.name}: {len(passed)} cases pass with no fault on")
+        kept.write_bytes(msgspec.json.encode(passed))
+        return passed
+
+    def _note(self, outcomes: Sequence[Outcome]) -> None:
+        rows = [Row(self._by_number[one.number], one) for one in outcomes]
+        self.ledger.note(rows)
+        done = sum(self.ledger.is_final(one) for one in self.chosen)
+        for row in rows:
+            if row.outcome.status not in (OPEN, NOT_REACHED):
+                by = f" by {row.outcome.case}" if row.outcome.case else ""
+                _tell(f"{done}/{len(self.chosen)} {row.outcome.status}{by}: {row.mutant.id}")
+
+
+def _open(outcome: Outcome) -> Outcome:
+    if outcome.status == CAUGHT:
+        return outcome
+    return msgspec.structs.replace(outcome, status=OPEN)
+
+
+def _tell(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

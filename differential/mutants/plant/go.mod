@@ -1,0 +1,3 @@
+module pinproof.invalid/plant
+
+go 1.22
