@@ -19,7 +19,12 @@ ROOT: Final = Path(__file__).parents[1]
 PACKAGES: Final = ("conformance", "hil", "pinproof", "reference", "reports", "topologies")
 PAGES: Final = [
     *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "tests/README.md")),
-    *(page for page in sorted((ROOT / "docs").glob("*.md")) if page.name != "style.md"),
+    *(
+        page
+        for page in sorted((ROOT / "docs").glob("*.md"))
+        # Pages of mutants quote the kubelet's source.
+        if page.name != "style.md" and not page.name.startswith("mutants-")
+    ),
 ]
 
 #: Of pages and messages: pattern, and what to write instead.

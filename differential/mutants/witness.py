@@ -36,7 +36,7 @@ from conformance.subject import (
 )
 from conformance.subjects.exec import ExecSubject
 from conformance.subjects.kubelet import KubeletSubject
-from conformance.subjects.kubelet.node import Binary, Patience
+from conformance.subjects.kubelet.process import Binary, Patience
 from conformance.subjects.kubelet.sandbox import STATE_DIR
 from conformance.verdict import Verdict
 from reference.steps import KubeletConfig

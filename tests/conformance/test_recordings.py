@@ -221,12 +221,30 @@ def test_a_run_that_breaks_replaces_no_recording(
 
 def _made(given: tuple[object, ...]) -> list[str]:
     """A suite of no test, and what a run would have recorded."""
-    path = given[-1]
+    path = given[3]
     assert isinstance(path, Path)
     path.write_bytes(b"anew")
     suite = path.with_name("test_nothing.py")
     suite.write_text("def test_it(): pass")
     return [str(suite), "-c", "/dev/null"]
+
+
+def test_what_is_missing_is_recorded_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """``--missing``: a new scenario takes no hour."""
+    asked: list[tuple[str, list[str]]] = []
+    monkeypatch.setattr(record, "record", lambda release, _, __, ids: asked.append((release, ids)))
+    whole = shipped(NEWEST)
+    assert whole is not None
+    gone = "qos/fraction-shares"
+    rest = [one for key, one in whole.cases.items() if key[0] != gone]
+    monkeypatch.setattr(record, "shipped", lambda _: Recording(whole.header, rest))
+    assert record.main(["--missing", NEWEST]) == 0
+    [(release, ids)] = asked
+    assert release == NEWEST
+    assert gone in ids
+    assert "qos/best-effort-shares" not in ids
+    words = record.arguments(NEWEST, ["1s-1n-4c-smt2"], 2, Path("x"), ["a/b", "c/d"])
+    assert words[-2:] == ["-k", "a/b or c/d"]
 
 
 def test_every_scenario_is_recorded_somewhere() -> None:
