@@ -30,8 +30,8 @@ from typing import Final, NamedTuple
 
 import topologies
 from conformance.discovered import info_of
+from conformance.kubelets.configuration import settings_of
 from conformance.subjects.exec import drivers, wire
-from conformance.subjects.exec.container_manager import settings
 from conformance.subjects.exec.machineinfo import machine_line
 from conformance.subjects.exec.program import Program
 from reference import CPUSet, MachineInfo, make_policy, take_by_topology
@@ -107,7 +107,7 @@ def in_go(program: Program, asked: Question) -> tuple[float, str]:
     """Seconds of the best round of the Go code, and the CPUs it took."""
     request = wire.Take(
         machine=machine_line(asked.info),
-        config=settings(asked.config),
+        config=settings_of(asked.config),
         reserved=str(RESERVED),
         busy=str(asked.busy),
         count=asked.count,

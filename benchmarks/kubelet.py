@@ -21,7 +21,8 @@ from typing import Final
 
 import topologies
 from conformance.subjects.kubelet import KubeletSubject
-from conformance.subjects.kubelet.node import DEVICE_SOCKET, KubeletNode
+from conformance.subjects.kubelet.node import KubeletNode
+from conformance.subjects.kubelet.process import DEVICE_SOCKET
 from reference.cpuset import CPUSet
 from reference.steps import Apply, Container, Delete, KubeletConfig, Pod, Start
 from reference.view import Phase, View

@@ -15,7 +15,7 @@ The file is JSON lines: a header that names the kubelet, then one line a case.
 from __future__ import annotations
 
 import lzma
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Final
@@ -27,7 +27,7 @@ from conformance.describe import step_text
 from conformance.lockstep import Seen
 from reference import CPUSet, Release
 from reference.steps import Step
-from reference.view import Phase, PodView, View
+from reference.view import View
 from topologies import Machine
 
 SHIPPED: Final = Path(__file__).parent / "recordings"
@@ -90,58 +90,16 @@ def recorded(scenario: str, machine: Machine, history: Iterable[Seen]) -> Record
 
 
 def _recorded_step(seen: Seen) -> RecordedStep:
-    view = seen.view
-    return RecordedStep(
-        step=seen.step,
-        running=view.running,
-        error=view.error,
-        exit_status=view.exit_status,
-        pods={
-            name: RecordedPod(pod.phase.value, pod.qos, pod.reason, pod.message)
-            for name, pod in view.pods.items()
-        },
-        assignments=_texts(view.assignments),
-        shared_pool=str(view.shared_pool),
-        state_file=view.state_file,
-        cpusets={
-            pod: {name: None if cpus is None else str(cpus) for name, cpus in sets.items()}
-            for pod, sets in view.cpusets.items()
-        },
-        hangs=view.hangs,
-    )
-
-
-def _texts(sets: Mapping[str, Mapping[str, CPUSet]]) -> dict[str, dict[str, str]]:
-    return {
-        pod: {name: str(cpus) for name, cpus in containers.items()}
-        for pod, containers in sets.items()
-    }
+    view = msgspec.to_builtins(seen.view, enc_hook=str)
+    return msgspec.convert({"step": seen.step, **view}, RecordedStep)
 
 
 def _view(step: RecordedStep) -> View:
-    return View(
-        running=step.running,
-        error=step.error,
-        exit_status=step.exit_status,
-        pods={
-            name: PodView(Phase(pod.phase), pod.reason, pod.message, pod.qos)
-            for name, pod in step.pods.items()
-        },
-        assignments={
-            pod: {name: CPUSet.parse(text) for name, text in containers.items()}
-            for pod, containers in step.assignments.items()
-        },
-        shared_pool=CPUSet.parse(step.shared_pool),
-        state_file=step.state_file,
-        cpusets={
-            pod: {
-                name: None if text is None else CPUSet.parse(text)
-                for name, text in containers.items()
-            }
-            for pod, containers in step.cpusets.items()
-        },
-        hangs=step.hangs,
-    )
+    return msgspec.convert(msgspec.to_builtins(step), View, dec_hook=_cpuset)
+
+
+def _cpuset(_: type, text: str) -> CPUSet:
+    return CPUSet.parse(text)
 
 
 def write(path: Path, header: RecordingHeader, cases: Sequence[RecordedCase]) -> None:

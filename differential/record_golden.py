@@ -35,13 +35,13 @@ from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 import topologies
+from conformance.kubelets.configuration import settings_of
 from conformance.subject import SubjectLostError
 from conformance.subjects.exec import drivers, wire
-from conformance.subjects.exec.container_manager import settings
 from conformance.subjects.exec.machineinfo import machine_line
 from conformance.subjects.exec.program import Program
 from conformance.subjects.kubelet import KubeletSubject
-from conformance.subjects.kubelet.detected import Detected, detect
+from differential.detected import Detected, detect
 from reference import Cache, Core, CPUSet, MachineInfo, NUMANode
 from reference.releases import Release
 from reference.steps import KubeletConfig
@@ -207,7 +207,7 @@ def take(program: Program, row: Row, places: Mapping[int, Place]) -> str | dict[
         [
             wire.Take(
                 machine=machine_line(machine_info(places)),
-                config=settings(_config(row)),
+                config=settings_of(_config(row)),
                 reserved="",
                 busy=str(CPUSet(places) - CPUSet.parse(row["available"])),
                 count=row["cpus"],
@@ -304,7 +304,7 @@ def _refusal(program: Program, case: Row, node: str) -> str | None:
     start = wire.Start(
         node=node,
         machine=machine_line(machine_info(_EIGHT_CPUS)),
-        config=settings(config),
+        config=settings_of(config),
         state_file=case["file"],
         containers=[
             wire.ContainerState(pod_uid=at["pod"], name=at["container"], id=one, state="running")

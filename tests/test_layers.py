@@ -253,9 +253,6 @@ def _imported(name: str, modules: Collection[str]) -> str:
 
 #: Classes that still have more than 25 methods.
 LARGE_CLASSES: Final = {
-    "conformance/subjects/exec/node.py: ExecNode",
-    "conformance/subjects/kubelet/node.py: KubeletNode",
-    "conformance/subjects/kubelet/runtime.py: FakeRuntime",
     "differential/exactness/walk.py: Model",
     "hil/inspection/host_answer.py: HostAnswer",
 }

@@ -1,12 +1,14 @@
-"""A kubelet's command line and configuration file, for one release and one sandbox.
+"""A kubelet's command line and configuration file, in the form of its release.
 
-What belongs here: the form of what a kubelet is given. Everything that does not decide CPUs is
-chosen so that a kubelet starts beside nothing else, quickly, and does little on its own.
+What belongs here: what every kubelet is given that is started from here, what decides CPUs, and the
+rest for one in a sandbox. That is chosen so that a kubelet starts beside nothing else, quickly, and
+does little on its own.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -29,87 +31,126 @@ PORT: Final = 10255
 RECONCILE_PERIOD: Final = 0.1
 
 
+#: What makes a file a KubeletConfiguration.
+KIND: Final = {"apiVersion": "kubelet.config.k8s.io/v1beta1", "kind": "KubeletConfiguration"}
+
+
 def configuration(
     release: Minor, config: KubeletConfig, *, user_namespace: bool, own_cgroups: bool = False
 ) -> dict[str, Any]:
     """The KubeletConfiguration that this release understands, in a sandbox of this kind."""
-    gates = dict(config.feature_gates)
+    made = basis(
+        manifests=MANIFESTS,
+        endpoint=f"unix://{CRI_SOCKET}",
+        reconcile_period=f"{round(RECONCILE_PERIOD * 1000)}ms",
+    )
+    made |= _of_sandbox() | settings_of(config)
+    made["cgroupsPerQOS"] = own_cgroups
     if user_namespace:
-        gates["KubeletInUserNamespace"] = True
-    settings = _common() | settings_of_cpus(config)
-    for name, gate in releases.GATE_BEFORE.items():
-        if release < releases.FIELD_SINCE[name]:
-            gates[gate] = settings[name]
-    settings["cgroupsPerQOS"] = own_cgroups
-    if gates:
-        settings["featureGates"] = gates
-    for name, since in releases.FIELD_SINCE.items():
-        # An option that the scenario asked for stays: that an old kubelet refuses it is an answer.
-        if release < since and name != "cpuManagerPolicyOptions":
-            settings.pop(name, None)
-    return settings
+        made["featureGates"] = {**config.feature_gates, "KubeletInUserNamespace": True}
+    return in_form_of(release, made, asked={"cpuManagerPolicyOptions"})
 
 
-def _common() -> dict[str, Any]:
-    endpoint = f"unix://{CRI_SOCKET}"
+def basis(*, manifests: str, endpoint: str, reconcile_period: str) -> dict[str, Any]:
+    """What every kubelet that is started from here has set: it reads static pods from the folder
+    ``manifests``, finds its runtime at ``endpoint``, and answers at :data:`PORT` of its own
+    loopback whoever asks."""
     return {
-        "apiVersion": "kubelet.config.k8s.io/v1beta1",
-        "kind": "KubeletConfiguration",
-        "staticPodPath": MANIFESTS,
+        **KIND,
+        "staticPodPath": manifests,
         "containerRuntimeEndpoint": endpoint,
         "imageServiceEndpoint": endpoint,
-        "podLogsDir": "/var/log/pods",
-        "volumePluginDir": f"{AREA}/volume-plugins",
-        "resolvConf": "",
-        # The port with TLS would need a key of its own at the first start.
-        "enableServer": False,
+        "cpuManagerReconcilePeriod": reconcile_period,
         "address": "127.0.0.1",
         "readOnlyPort": PORT,
-        "healthzPort": 0,
         "authentication": {"anonymous": {"enabled": True}, "webhook": {"enabled": False}},
         "authorization": {"mode": "AlwaysAllow"},
-        "cgroupDriver": "cgroupfs",
-        "enforceNodeAllocatable": [],
+        "resolvConf": "",
         "failCgroupV1": False,
         "failSwapOn": False,
+        # No image can be had a second time.
+        "imageGCHighThresholdPercent": 100,
+        "imageGCLowThresholdPercent": 99,
+    }
+
+
+def _of_sandbox() -> dict[str, Any]:
+    return {
+        "podLogsDir": "/var/log/pods",
+        "volumePluginDir": f"{AREA}/volume-plugins",
+        # The port with TLS would need a key of its own at the first start.
+        "enableServer": False,
+        "healthzPort": 0,
+        "cgroupDriver": "cgroupfs",
+        "enforceNodeAllocatable": [],
         "localStorageCapacityIsolation": False,
         "evictionHard": {"memory.available": "1Mi"},
         # What the process has anyway: a kubelet that may not lower it tries for 0.2 s.
         "oomScoreAdj": int(Path("/proc/self/oom_score_adj").read_text()),
-        "imageGCHighThresholdPercent": 100,
-        "imageGCLowThresholdPercent": 99,
         "fileCheckFrequency": "1s",
         "syncFrequency": "1s",
-        "cpuManagerReconcilePeriod": f"{round(RECONCILE_PERIOD * 1000)}ms",
     }
 
 
-def settings_of_cpus(config: KubeletConfig) -> dict[str, Any]:
-    """The settings that decide CPUs, under their names in KubeletConfiguration."""
-    settings: dict[str, Any] = {"cpuManagerPolicy": config.policy}
-    if config.reserved_system_cpus is not None:
-        settings["reservedSystemCPUs"] = str(config.reserved_system_cpus)
-    if config.system_reserved is not None:
-        settings["systemReserved"] = {"cpu": config.system_reserved}
-    if config.kube_reserved is not None:
-        settings["kubeReserved"] = {"cpu": config.kube_reserved}
-    if config.policy_options:
-        settings["cpuManagerPolicyOptions"] = dict(config.policy_options)
-    return settings | _of_topology_manager(config)
+def every_setting(config: KubeletConfig) -> dict[str, Any]:
+    """The settings that decide CPUs, under their names in KubeletConfiguration; ``None`` for what
+    is not to be set."""
+    reserved = config.reserved_system_cpus
+    return {
+        "cpuManagerPolicy": config.policy,
+        "reservedSystemCPUs": None if reserved is None else str(reserved),
+        "systemReserved": {"cpu": config.system_reserved},
+        "kubeReserved": {"cpu": config.kube_reserved},
+        "cpuManagerPolicyOptions": dict(config.policy_options) or None,
+        "topologyManagerPolicy": config.topology_manager_policy,
+        "topologyManagerScope": config.topology_manager_scope,
+        "topologyManagerPolicyOptions": dict(config.topology_manager_policy_options) or None,
+        "featureGates": dict(config.feature_gates),
+    }
 
 
-def _of_topology_manager(config: KubeletConfig) -> dict[str, Any]:
-    settings: dict[str, Any] = {}
-    if config.topology_manager_policy != "none":
-        settings["topologyManagerPolicy"] = config.topology_manager_policy
-    if config.topology_manager_scope != "container":
-        settings["topologyManagerScope"] = config.topology_manager_scope
-    if config.topology_manager_policy_options:
-        settings["topologyManagerPolicyOptions"] = dict(config.topology_manager_policy_options)
-    return settings
+def settings_of(config: KubeletConfig) -> dict[str, Any]:
+    """The same without what is the default, which an old release may not know as a field. The
+    policy is always there."""
+    defaults = every_setting(KubeletConfig())
+    return {
+        name: value
+        for name, value in every_setting(config).items()
+        if name == "cpuManagerPolicy" or value != defaults[name]
+    }
 
 
-def file_text(settings: dict[str, Any]) -> str:
+def in_form_of(
+    release: Minor, settings: Mapping[str, Any], *, asked: Collection[str]
+) -> dict[str, Any]:
+    """``settings`` without the fields that this release refuses to know. Where a feature gate stood
+    for the field, it is set instead. What was ``asked`` for stays: that an old kubelet refuses it
+    is an answer."""
+    made = dict(settings)
+    gates = dict(made.pop("featureGates", None) or {})
+    for name, since in releases.FIELD_SINCE.items():
+        if release < since and name in made and name not in asked:
+            value = made.pop(name)
+            if name in releases.GATE_BEFORE:
+                gates[releases.GATE_BEFORE[name]] = value
+    return made | ({"featureGates": gates} if gates else {})
+
+
+def merged(base: Mapping[str, Any], patch: Mapping[str, Any]) -> dict[str, Any]:
+    """A JSON merge patch (RFC 7386), which a drop-in is: ``null`` takes away."""
+    result = dict(base)
+    for key, value in patch.items():
+        if value is None:
+            result.pop(key, None)
+        elif isinstance(value, Mapping):
+            earlier = result.get(key)
+            result[key] = merged(earlier if isinstance(earlier, Mapping) else {}, value)
+        else:
+            result[key] = value
+    return result
+
+
+def file_text(settings: Mapping[str, Any]) -> str:
     """The configuration file (JSON, which is YAML)."""
     return json.dumps(settings, indent=1) + "\n"
 

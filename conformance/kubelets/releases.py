@@ -81,8 +81,6 @@ REMOTE_FLAG_UNTIL: Final = Minor(1, 23)
 ASKS_FOR_DOCKER: Final = (Minor(1, 19), Minor(1, 23))
 #: From here on a pod needs a cgroup of its own: :mod:`conformance.subjects.kubelet.inside.cgroups`.
 POD_CGROUPS_SINCE: Final = Minor(1, 33)
-#: Feature gate KubeletInUserNamespace: a kubelet before this one wants to be root.
-USER_NAMESPACE_SINCE: Final = Minor(1, 22)
 
 
 def asks_for_docker(release: Minor) -> bool:

@@ -15,8 +15,9 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from conformance.describe import config_text, pod_text
+from conformance.kubelets.configuration import settings_of
 from conformance.subjects.exec import wire
-from conformance.subjects.exec.container_manager import pod_line, settings
+from conformance.subjects.exec.container_manager import pod_line
 from conformance.subjects.exec.machineinfo import machine_line
 from differential.exactness import checks
 from differential.exactness.cases import (
@@ -163,7 +164,7 @@ class Model:
     def _start(self, found: Sequence[str | None] = ()) -> None:
         """Start the kubelet; ``found``: the state file is this now."""
         request = wire.Start(
-            node=self._node, config=settings(self._config), containers=self._containers()
+            node=self._node, config=settings_of(self._config), containers=self._containers()
         )
         words = f"start the kubelet with {config_text(self._config)}"
         if not self._told_machine:

@@ -104,20 +104,6 @@ def document(text: str) -> dict[str, Any]:
     return {str(key): value for key, value in content.items()}
 
 
-def merged(base: Mapping[str, Any], patch: Mapping[str, Any]) -> dict[str, Any]:
-    """A JSON merge patch (RFC 7386): ``null`` takes away."""
-    result = dict(base)
-    for key, value in patch.items():
-        if value is None:
-            result.pop(key, None)
-        elif isinstance(value, Mapping):
-            earlier = result.get(key)
-            result[key] = merged(earlier if isinstance(earlier, Mapping) else {}, value)
-        else:
-            result[key] = value
-    return result
-
-
 def with_flags(settings: Mapping[str, Any], flags: Mapping[str, str]) -> dict[str, Any]:
     """Settings, where flags win."""
     result = dict(settings)

@@ -7,8 +7,9 @@ import re
 from functools import cached_property
 from typing import Any, Final
 
+from conformance.kubelets.configuration import merged
 from hil.inspection.host_answer import HostAnswer, microk8s_flags, rancher_flags
-from hil.inspection.kubelet import deciding, document, merged, with_flags
+from hil.inspection.kubelet import deciding, document, with_flags
 from hil.inspection.node import KubeletFacts, RuntimeFacts, Survival, Workload
 from hil.inspection.script import Records
 from reference import CPUSet, CPUSetParseError

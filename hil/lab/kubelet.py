@@ -6,18 +6,17 @@ how these reach the node (:mod:`hil.lab.payload`).
 
 from __future__ import annotations
 
-import hashlib
-import json
 import os
-import re
-import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from conformance.kubelets import configuration as kubelet_config
 from conformance.kubelets import releases
+from conformance.kubelets.binary import digest_of, version_of
 from conformance.kubelets.releases import Minor
+from conformance.subject import SubjectSetupError
 from hil.lab.errors import LabUsageError
 from topologies.errors import one_line
 
@@ -27,8 +26,6 @@ MANIFESTS: Final = "/etc/kubernetes/manifests"
 STATE: Final = "/var/lib/kubelet/cpu_manager_state"
 UNIT: Final = "kubelet.service"
 _ENDPOINT: Final = "unix:///run/containerd/containerd.sock"
-_VERSION: Final = re.compile(r"Kubernetes v(\d{1,4})\.(\d{1,4})\.(\d{1,4})([0-9A-Za-z.+-]{0,80})")
-_DEADLINE: Final = 30.0
 _ELF: Final = b"\x7fELF"
 
 #: GOGC: an emulated kubelet would spend a sixth of its start collecting the garbage of 20 MiB.
@@ -63,106 +60,46 @@ class Kubelet:
 def kubelet(path: str | os.PathLike[str]) -> Kubelet:
     """Look at the kubelet at ``path``; raises :class:`LabUsageError` for what is none."""
     place = Path(path).expanduser().absolute()
+    shown = one_line(str(place))
     if not place.exists():
-        raise LabUsageError(f"no kubelet: {_shown(place)}: there is no such file")
+        raise LabUsageError(f"no kubelet: {shown}: there is no such file")
     if not place.is_file():
-        raise LabUsageError(f"no kubelet: {_shown(place)} is not a file")
+        raise LabUsageError(f"no kubelet: {shown} is not a file")
     if not os.access(place, os.X_OK):
-        raise LabUsageError(f"no kubelet: {_shown(place)} is not executable: chmod +x")
+        raise LabUsageError(f"no kubelet: {shown} is not executable: chmod +x")
     try:
         with place.open("rb") as stream:
             if stream.read(4) != _ELF:
-                raise LabUsageError(f"no kubelet: {_shown(place)} is not a Linux program")
-            stream.seek(0)
-            digest = hashlib.file_digest(stream, "sha256").hexdigest()
+                raise LabUsageError(f"no kubelet: {shown} is not a Linux program")
+        version, text = version_of(place)
+        digest = digest_of(place).removeprefix("sha256:")
     except OSError as error:
-        raise LabUsageError(f"no kubelet: {_shown(place)}: {error.strerror}") from error
-    said = _version(place)
-    found = _VERSION.match(said)
-    if found is None:
-        heard = one_line(said)[:80] or "nothing"
-        raise LabUsageError(f"no kubelet: {_shown(place)} --version says {heard}")
-    release = Minor(int(found[1]), int(found[2]))
-    if release < releases.OLDEST:
-        raise LabUsageError(f"{_shown(place)}: {releases.OLDEST} is the oldest that the lab starts")
-    version = f"v{found[1]}.{found[2]}.{found[3]}{found[4]}"
-    return Kubelet(place, version, release, digest)
-
-
-def _version(place: Path) -> str:
-    try:
-        done = subprocess.run(
-            [str(place), "--version"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL, timeout=_DEADLINE, check=False,
-        )  # fmt: skip
-    except OSError as error:
-        raise LabUsageError(f"no kubelet: {_shown(place)}: {error.strerror}") from error
-    except subprocess.TimeoutExpired:
-        raise LabUsageError(
-            f"no kubelet: {_shown(place)} --version took more than {_DEADLINE:g} s"
-        ) from None
-    return done.stdout[:4096].decode("utf-8", "replace")
+        raise LabUsageError(f"no kubelet: {shown}: {error.strerror}") from error
+    except SubjectSetupError as error:
+        raise LabUsageError(f"no kubelet: {one_line(str(error))}") from error
+    if version.release < releases.OLDEST:
+        raise LabUsageError(f"{shown}: {releases.OLDEST} is the oldest that the lab starts")
+    return Kubelet(place, text, version.release, digest)
 
 
 def configuration(release: Minor, settings: Mapping[str, Any]) -> dict[str, Any]:
     """The node's KubeletConfiguration: the lab's own, with the user's ``settings`` over it (maps
     merged, anything else replaced; ``None`` takes an entry out), in the form of ``release``."""
-    made = _merged(_ours(), settings)
-    gates = dict(made.get("featureGates") or {})
-    for name, since in releases.FIELD_SINCE.items():
-        # What the user asked for stays: that an old kubelet refuses it is an answer.
-        if release < since and name in made and name not in settings:
-            if name in releases.GATE_BEFORE:
-                gates[releases.GATE_BEFORE[name]] = made[name]
-            del made[name]
-    if gates:
-        made["featureGates"] = gates
-    return made
-
-
-def _ours() -> dict[str, Any]:
-    return {
-        "apiVersion": "kubelet.config.k8s.io/v1beta1",
-        "kind": "KubeletConfiguration",
-        "staticPodPath": MANIFESTS,
-        "containerRuntimeEndpoint": _ENDPOINT,
-        "imageServiceEndpoint": _ENDPOINT,
+    made = kubelet_config.basis(
+        manifests=MANIFESTS,
+        endpoint=_ENDPOINT,
+        # By default 10 s: nearly all that a run of the catalogue would wait for.
+        reconcile_period="1s",
+    )
+    made |= {
         "cgroupDriver": "systemd",
         "cpuManagerPolicy": "static",
         "reservedSystemCPUs": "0",
-        # By default 10 s: nearly all that a run of the catalogue would wait for.
-        "cpuManagerReconcilePeriod": "1s",
-        "failSwapOn": False,
-        "failCgroupV1": False,
-        # Nobody but the guest itself gets at it.
-        "address": "127.0.0.1",
-        "authentication": {"anonymous": {"enabled": True}, "webhook": {"enabled": False}},
-        "authorization": {"mode": "AlwaysAllow"},
-        "readOnlyPort": 10255,
-        "resolvConf": "",
         "evictionHard": {"memory.available": "50Mi"},
-        # The workload's image cannot be had a second time.
-        "imageGCHighThresholdPercent": 100,
-        "imageGCLowThresholdPercent": 99,
     }
-
-
-def _merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
-    made = dict(base)
-    for name, value in over.items():
-        below = made.get(name)
-        if value is None:
-            made.pop(name, None)
-        elif isinstance(value, Mapping) and isinstance(below, Mapping):
-            made[name] = _merged(below, value)
-        else:
-            made[name] = value
-    return made
-
-
-def file_text(settings: Mapping[str, Any]) -> str:
-    """The configuration file (JSON, which is YAML)."""
-    return json.dumps(settings, indent=1) + "\n"
+    return kubelet_config.in_form_of(
+        release, kubelet_config.merged(made, settings), asked=settings.keys()
+    )
 
 
 def unit_text(release: Minor, node_name: str) -> str:
@@ -170,7 +107,3 @@ def unit_text(release: Minor, node_name: str) -> str:
     words = [BINARY, f"--config={CONFIG}", f"--hostname-override={node_name}"]
     words += releases.runtime_flags(release, _ENDPOINT)
     return _UNIT.format(command=" ".join(words))
-
-
-def _shown(place: Path) -> str:
-    return one_line(str(place))

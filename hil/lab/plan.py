@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from conformance.kubelets.configuration import file_text
 from hil.lab import housekeeping, initramfs, names, payload, runtime, tools
 from hil.lab import kubelet as kubelets
 from hil.lab.image import Image
@@ -42,7 +43,7 @@ class Plan:
 
     @property
     def configuration(self) -> str:
-        return kubelets.file_text(self._settings)
+        return file_text(self._settings)
 
     @property
     def containerd(self) -> str:

@@ -45,7 +45,8 @@ def _like(shown: object, seen: object) -> bool:
 def test_the_conversation_is_the_drivers(driver_path: Callable[[str], Path]) -> None:
     channel = Channel([str(driver_path("1.36"))])
     for request, shown in _conversation():
-        (line,) = channel.ask([json.dumps(request).encode() + b"\n"], patience=30)
+        channel.send([json.dumps(request).encode() + b"\n"])
+        (line,) = channel.receive(1, patience=30)
         assert _like(shown, json.loads(line)), f"{request}\n{line.decode()}"
     channel.close()
 

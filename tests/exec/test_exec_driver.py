@@ -9,9 +9,9 @@ import pytest
 
 import topologies
 from conformance.discovered import info_of
+from conformance.kubelets.configuration import settings_of
 from conformance.subject import SubjectLostError
 from conformance.subjects.exec import ExecSubject, wire
-from conformance.subjects.exec.container_manager import settings
 from conformance.subjects.exec.machineinfo import machine_line
 from conformance.subjects.exec.node import ExecNode
 from reference import CPUSet, Node, take_by_topology
@@ -118,7 +118,7 @@ def test_allocations_are_timed_inside_the_program(subject: ExecSubject) -> None:
     info = info_of(topologies.machine(MACHINE).tree, release=subject.info.release)
     request = wire.Take(
         machine=machine_line(info),
-        config=settings(CONFIG),
+        config=settings_of(CONFIG),
         reserved="0,16",
         busy="1",
         count=5,
@@ -135,7 +135,7 @@ def test_allocations_are_timed_inside_the_program(subject: ExecSubject) -> None:
 def test_what_cannot_be_taken_is_an_error_and_no_more(subject: ExecSubject) -> None:
     info = info_of(topologies.machine(MACHINE).tree, release=subject.info.release)
     request = wire.Take(
-        machine=machine_line(info), config=settings(CONFIG), reserved="0,16", count=99, rounds=1
+        machine=machine_line(info), config=settings_of(CONFIG), reserved="0,16", count=99, rounds=1
     )
     with pytest.raises(SubjectLostError, match="refuses take: take: not enough cpus available"):
         subject.program.ask(request, wire.TakeAnswer)

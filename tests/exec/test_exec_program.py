@@ -183,7 +183,8 @@ RUNNER = """
 import sys, signal
 from conformance.subjects.exec.channel import Channel
 channel = Channel(sys.argv[1:])
-channel.ask([b'{"op": "hello", "id": 1}\\n'], patience=30)
+channel.send([b'{"op": "hello", "id": 1}\\n'])
+channel.receive(1, patience=30)
 print(channel._process.pid, flush=True)
 signal.pause()
 """

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from conformance.kubelets.configuration import merged
 from hil.distributions import distribution_of, read_health
 from hil.distributions.settings import DROP_IN, patch, rewritten
 from hil.inspection import NodeFacts, Survival, gather, kubelet_of
@@ -18,7 +19,6 @@ from hil.inspection.kubelet import (
     environment_of,
     expanded,
     flags_of,
-    merged,
     with_flags,
 )
 from hil.inspection.paths import KubeletPaths

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from conformance.kubelets.configuration import file_text
 from conformance.kubelets.releases import Minor
 from hil.lab import kubelet as kubelets
 from hil.lab.errors import LabUsageError
@@ -48,7 +49,7 @@ def test_a_script_is_no_kubelet(tmp_path: Path) -> None:
 def test_another_program_is_no_kubelet(tmp_path: Path) -> None:
     true = shutil.which("true")
     assert true is not None
-    with pytest.raises(LabUsageError, match="--version says"):
+    with pytest.raises(LabUsageError, match="is not a kubelet: asked for --version it"):
         kubelets.kubelet(true)
 
 
@@ -94,4 +95,4 @@ def test_the_user_s_settings_win() -> None:
     assert config["evictionHard"] == {"memory.available": "50Mi", "nodefs.available": "1%"}
     assert "resolvConf" not in config
     assert config["failCgroupV1"] is True
-    assert json.loads(kubelets.file_text(config)) == config
+    assert json.loads(file_text(config)) == config

@@ -14,7 +14,8 @@ import pytest
 
 import topologies
 from conformance.subjects.kubelet import KubeletSubject
-from conformance.subjects.kubelet.node import KubeletNode, Patience
+from conformance.subjects.kubelet.node import KubeletNode
+from conformance.subjects.kubelet.process import Patience
 from reference.cpuset import CPUSet
 from reference.steps import KubeletConfig
 

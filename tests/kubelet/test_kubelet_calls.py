@@ -7,7 +7,7 @@ import pytest
 import topologies
 from conformance.kubelets import cached
 from conformance.subjects.kubelet import KubeletSubject
-from conformance.subjects.kubelet.runtime import Call
+from conformance.subjects.kubelet.cri.containers import Call
 from reference import CPUSet
 from reference.behaviours import Behaviour
 from reference.releases import has

@@ -6,7 +6,7 @@ import pytest
 
 from conformance.subjects.kubelet import KubeletSubject
 from conformance.subjects.kubelet.clock import with_clock
-from conformance.subjects.kubelet.detected import detect
+from differential.detected import detect
 from topologies import Tree, describe, machine
 from topologies.entries import catalogue_entry
 from topologies.paths import CPU

@@ -7,11 +7,11 @@ import io
 import pytest
 
 from conformance.discovered import architecture_of
-from conformance.golden import in_order, modelled
 from conformance.kubelets.klog import Log
 from conformance.subject import SubjectLostError
 from conformance.subjects.kubelet import KubeletSubject
-from conformance.subjects.kubelet.detected import detect, heard
+from differential.detected import detect, heard
+from differential.machine_golden import in_order, modelled
 from reference import discover
 from topologies import Machine, Tree, machine, names
 

@@ -13,7 +13,8 @@ from conformance.kubelets import releases
 from conformance.kubelets.releases import Minor
 from conformance.subject import SubjectLostError
 from conformance.subjects.kubelet import KubeletSubject
-from conformance.subjects.kubelet.node import STATE_FILE, KubeletNode, Patience
+from conformance.subjects.kubelet.node import STATE_FILE, KubeletNode
+from conformance.subjects.kubelet.process import Patience
 from reference.cpuset import CPUSet
 from reference.steps import (
     Apply,

@@ -26,7 +26,8 @@ from conformance.subject import (
 )
 from conformance.subjects.kubelet import KubeletSubject
 from conformance.subjects.kubelet import node as node_module
-from conformance.subjects.kubelet.node import Patience
+from conformance.subjects.kubelet import process as process_module
+from conformance.subjects.kubelet.process import Patience
 from conformance.subjects.processor import ProcessorTime, processor_time
 from pinproof.cli import main
 from reference.steps import KubeletConfig, Start, Stop
@@ -256,7 +257,7 @@ def test_a_kubelet_that_was_given_no_processor_does_not_hang(
 ) -> None:
     """Then nothing can be told of it."""
     times = iter([ProcessorTime(0.0, 1.0), ProcessorTime(0.01, 1.6)])
-    monkeypatch.setattr(node_module, "processor_time", lambda pid: next(times))
+    monkeypatch.setattr(process_module, "processor_time", lambda pid: next(times))
     with pytest.raises(SubjectLostError, match=r"this host is too busy: in 0\.7 s the kubelet had"):
         started(script(POSER.format(rest=HANG)), impatient)
 

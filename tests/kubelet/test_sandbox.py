@@ -39,12 +39,7 @@ class Inside:
         return self.sandbox.log.excerpt(tail=400)
 
     def until(self, condition: Callable[[], bool]) -> None:
-        for _ in range(3000):
-            rings = self.bell.rings
-            if condition():
-                return
-            self.bell.wait(rings, 0.01)
-        raise AssertionError("it did not come to pass")
+        assert self.bell.until(condition, 30), "it did not come to pass"
 
 
 @pytest.fixture(params=[False, True], ids=["as-is", "user-namespace"])

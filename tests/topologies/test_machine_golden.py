@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from conformance.golden import golden, in_order, modelled
+from differential.machine_golden import golden, in_order, modelled
 from reference import NEWEST, discover
 from topologies import Tree, find, machine, names
 
@@ -15,7 +15,8 @@ def test_the_model_finds_what_a_real_kubelet_found(name: str) -> None:
     one = machine(name)
     recorded = golden(one)
     assert recorded is not None, (
-        f"no golden result of {name} as it is now: python -m conformance.golden 1.36 '{name}'"
+        f"no golden result of {name} as it is now: "
+        f"python -m differential.machine_golden 1.36 '{name}'"
     )
     assert recorded.version.startswith(f"v{NEWEST}.")
     assert recorded.digest.startswith("sha256:")

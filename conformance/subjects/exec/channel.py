@@ -70,14 +70,6 @@ class Channel:
         self._said = bytearray()
         self._at_half_time: ProcessorTime | None = None
 
-    def ask(self, lines: Sequence[bytes], *, patience: float) -> list[bytes]:
-        """Send the lines, and return as many; each is waited for ``patience`` seconds at most.
-
-        Raises :class:`LineLost`; then the program is gone.
-        """
-        self.send(lines)
-        return self.receive(len(lines), patience=patience)
-
     def send(self, lines: Sequence[bytes]) -> None:
         """Send the lines as far as the program takes them now; the rest goes while something is
         received. Raises :class:`LineLost`."""
@@ -86,7 +78,8 @@ class Channel:
         self._send()
 
     def receive(self, count: int, *, patience: float) -> list[bytes]:
-        """The next lines, each waited for ``patience`` seconds at most. Raises as :meth:`ask`."""
+        """The next lines, each waited for ``patience`` seconds at most. Raises :class:`LineLost`;
+        then the program is gone."""
         self._require_there()
         answers: list[bytes] = []
         deadline = time.monotonic() + patience

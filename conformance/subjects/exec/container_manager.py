@@ -8,11 +8,11 @@ pods around it (``reference.kubelet.kubelet``), and what a step does to the node
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, cast
+from typing import cast
 
 import msgspec
 
-from conformance.kubelets.configuration import settings_of_cpus
+from conformance.kubelets.configuration import settings_of
 from conformance.kubelets.manifests import manifest
 from conformance.subject import SubjectLostError
 from conformance.subjects.exec import wire
@@ -63,7 +63,7 @@ class RemoteContainerManager:
         if self._sent_machine is not info:
             request.machine = machine_line(info)
         if self._sent_config is not config:
-            request.config = settings(config)
+            request.config = settings_of(config)
         self._admitted.clear()
         (answer,) = self._ask([request])
         self._sent_machine, self._sent_config = info, config
@@ -165,14 +165,6 @@ def _cpus(text: str | None) -> CPUSet:
         return CPUSet.parse(text or "")
     except CPUSetParseError as error:
         raise SubjectLostError(f"the program calls {text!r} a cpuset: {error}") from error
-
-
-def settings(config: KubeletConfig) -> dict[str, Any]:
-    """The configuration, for the line."""
-    shape = settings_of_cpus(config)
-    if config.feature_gates:
-        shape["featureGates"] = dict(config.feature_gates)
-    return shape
 
 
 def pod_line(pod: Pod) -> msgspec.Raw:

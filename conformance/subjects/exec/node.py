@@ -14,13 +14,13 @@ import contextlib
 from collections.abc import Callable, Iterator
 from typing import Final
 
-import topologies
 from conformance.discovered import info_of
 from conformance.subject import SubjectLostError
 from conformance.subjects.exec import wire
 from conformance.subjects.exec.container_manager import RemoteContainerManager
 from conformance.subjects.exec.program import Hangs, Panicked, Program
-from reference import ConfigurationError, KubeletError, MachineInfo, NotModelled
+from conformance.subjects.stepping import SteppedNode
+from reference import ConfigurationError, CPUSet, KubeletError, MachineInfo, NotModelled
 from reference.cpumanager.state.state_checkpoint import parse_leniently
 from reference.kubelet.admission import fault_of
 from reference.kubelet.exit import error_text, status
@@ -28,21 +28,7 @@ from reference.kubelet.kubelet import PodLifecycle
 from reference.kubelet.runtime import Runtime
 from reference.kubelet.startup import allocatable, require_capacity, require_valid
 from reference.pods.pod_level_resources import as_decoded
-from reference.steps import (
-    Apply,
-    AwaitReconcile,
-    Configure,
-    Delete,
-    KubeletConfig,
-    Pod,
-    Reboot,
-    RemoveState,
-    Start,
-    Step,
-    Stop,
-    Tamper,
-    WriteState,
-)
+from reference.steps import Apply, Delete, KubeletConfig, Pod, Step, Stop
 from reference.view import Phase, PodView, View
 from topologies import Machine
 
@@ -50,7 +36,7 @@ from topologies import Machine
 _PANIC_STATUS: Final = 2
 
 
-class ExecNode:
+class ExecNode(SteppedNode):
     """A node under test (:class:`conformance.subject.NodeUnderTest`). ``name`` is the program's
     for it. ``renew`` gives another program in its place: one that hung was killed, which stands for
     stopping a kubelet that hangs."""
@@ -65,11 +51,10 @@ class ExecNode:
         machines: Callable[[str], Machine],
         renew: Callable[[], Program],
     ) -> None:
+        super().__init__(config, machines)
         self._program = program
         self._renew = renew
         self._release = program.about.release
-        self._find_machine = machines
-        self._config = config
         self._info = self._found_on(machine)
         self._manifests: dict[str, Pod] = {}
         self._known: dict[str, Pod] = {}
@@ -91,45 +76,12 @@ class ExecNode:
             self._do_without_kubelet(step)
             return
         try:
-            self._do(step)
+            self._carry_out(step)
         except Panicked as panic:
-            self._died(panic)
+            self._kubelet = None
+            self._error, self._exit_status = f"panic: {panic}", _PANIC_STATUS
         except Hangs as hang:
             self._hangs = str(hang)
-
-    def _do(self, step: Step) -> None:
-        match step:
-            case Start():
-                self._start()
-            case Stop():
-                self._stop()
-            case Reboot(machine=name):
-                self._reboot(step, name)
-            case Configure(config=config):
-                self._require_down(step)
-                self._config = config
-            case Apply(pod=pod):
-                self._apply(pod)
-            case Delete(pod=name):
-                self._delete(name)
-            case RemoveState():
-                self._require_down(step)
-                self._managers.state_file = None
-            case WriteState(text=text):
-                self._require_down(step)
-                self._managers.state_file = text
-            case Tamper(pod=name, container=container, cpus=cpus):
-                known = self._manifests.get(name)
-                if known is None or not self._runtime.runs(known.uid, container):
-                    raise SubjectLostError(
-                        f"no running container {name}/{container} to tamper with"
-                    )
-                self._runtime.update(known.uid, container, cpus)
-            case AwaitReconcile():
-                if self._kubelet is not None:
-                    self._kubelet.settle()
-            case _:
-                raise SubjectLostError(f"the step {type(step).__name__} is not for this subject")
 
     def _do_without_kubelet(self, step: Step) -> None:
         """Manifests come and go beside a kubelet that hangs; all else waits."""
@@ -138,6 +90,9 @@ class ExecNode:
                 self._write(pod)
             case Delete(pod=name):
                 self._manifests.pop(name, None)
+
+    def _is_up(self) -> bool:
+        return self._kubelet is not None
 
     def _start(self) -> None:
         if self._kubelet is not None:
@@ -149,7 +104,8 @@ class ExecNode:
             self._exit_status = status(error, self._release)
             return
         self._error, self._exit_status = "", None
-        self._take_up([self._manifests[name] for name in self._by_file_name()])
+        by_file_name = sorted(self._manifests, key=lambda name: f"{name}.yaml".encode())
+        self._take_up([self._manifests[name] for name in by_file_name])
 
     def _started(self) -> PodLifecycle:
         """A kubelet that knows of no pod. Raises :class:`KubeletError` where it gives up."""
@@ -170,7 +126,7 @@ class ExecNode:
         except NotModelled as error:
             raise SubjectLostError(str(error)) from error
 
-    def _stop(self) -> None:
+    def _stop(self, kill: bool) -> None:
         if self._hangs:
             self._program, self._hangs = self._renew(), ""
             self._managers.renew(self._program)
@@ -178,17 +134,9 @@ class ExecNode:
             self._managers.stop()
         self._kubelet = None
 
-    def _died(self, panic: Panicked) -> None:
-        self._kubelet = None
-        self._error, self._exit_status = f"panic: {panic}", _PANIC_STATUS
-
-    def _reboot(self, step: Step, name: str) -> None:
-        self._require_down(step)
-        if name:
-            try:
-                self._info = self._found_on(self._find_machine(name))
-            except topologies.MachineError as error:
-                raise SubjectLostError(str(error)) from error
+    def _reboot(self, machine: Machine | None) -> None:
+        if machine is not None:
+            self._info = self._found_on(machine)
         self._runtime.clear()
 
     def _found_on(self, machine: Machine) -> MachineInfo:
@@ -209,6 +157,20 @@ class ExecNode:
     def _delete(self, name: str) -> None:
         if self._manifests.pop(name, None) is not None and self._kubelet is not None:
             self._kubelet.drop(name)
+
+    def _set_state(self, text: str | None) -> None:
+        self._managers.state_file = text
+
+    def _tamper(self, name: str, container: str, cpus: CPUSet) -> bool:
+        pod = self._manifests.get(name)
+        if pod is None or not self._runtime.runs(pod.uid, container):
+            return False
+        self._runtime.update(pod.uid, container, cpus)
+        return True
+
+    def _await_reconcile(self) -> None:
+        if self._kubelet is not None:
+            self._kubelet.settle()
 
     def _take_up(self, pods: list[Pod]) -> None:
         if self._kubelet is not None:
@@ -260,13 +222,6 @@ class ExecNode:
             self._managers.close()
 
     # --- parts -------------------------------------------------------------------------------
-
-    def _require_down(self, step: Step) -> None:
-        if self._kubelet is not None:
-            raise SubjectLostError(f"{type(step).__name__} while the kubelet runs")
-
-    def _by_file_name(self) -> list[str]:
-        return sorted(self._manifests, key=lambda name: f"{name}.yaml".encode())
 
     def _called(self, uid: str) -> str:
         return self._known[uid].name if uid in self._known else uid

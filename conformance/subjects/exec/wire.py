@@ -163,21 +163,6 @@ class Shutdown(Request, tag="shutdown"):
     """Forget everything, answer, and end with status 0."""
 
 
-AnyRequest: TypeAlias = (
-    Hello
-    | Start
-    | Stop
-    | Admit
-    | Resize
-    | Create
-    | Remove
-    | Reconcile
-    | Hints
-    | Take
-    | Close
-    | Shutdown
-)
-
 # --- answers ---------------------------------------------------------------------------------
 
 

@@ -18,7 +18,8 @@ from conformance.subject import (
     SubjectUsageError,
 )
 from conformance.subjects.kubelet.bell import Bell
-from conformance.subjects.kubelet.node import PATIENT, Binary, KubeletNode, Patience
+from conformance.subjects.kubelet.node import KubeletNode
+from conformance.subjects.kubelet.process import PATIENT, Binary, Patience
 from conformance.subjects.kubelet.sandbox import Sandbox
 from conformance.subjects.kubelet.sandboxes import Sandboxes
 from reference.steps import KubeletConfig

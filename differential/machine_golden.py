@@ -1,10 +1,10 @@
 """Golden results: what a real kubelet found each machine of the catalogue to be.
 
 ``topologies/catalogue/NAME.golden.json.xz`` holds what one kubelet said in its log
-(:mod:`conformance.subjects.kubelet.detected`), which kubelet that was, and the digest of the
+(:mod:`differential.detected`), which kubelet that was, and the digest of the
 machine: a machine that changed has no golden result. They are made by
 
-    python -m conformance.golden KUBELET [MACHINE ...]
+    python -m differential.machine_golden KUBELET [MACHINE ...]
 
 where KUBELET is a path or a release, and never by the model, which is judged by them.
 """
@@ -21,7 +21,7 @@ import msgspec
 import topologies
 from conformance.discovered import architecture_of
 from conformance.subjects.kubelet import KubeletSubject
-from conformance.subjects.kubelet.detected import Detected, detect
+from differential.detected import Detected, detect
 from reference import Architecture, Cache, MachineInfo
 from topologies import Machine
 
@@ -31,7 +31,7 @@ _FOLDER: Final = Path(topologies.__file__).parent / "catalogue"
 class Golden(msgspec.Struct, frozen=True, kw_only=True):
     """One golden result. ``version``, ``digest`` and ``architecture`` are the kubelet's,
     ``machine`` is the digest of the machine; the rest is as in
-    :class:`~conformance.subjects.kubelet.detected.Detected`."""
+    :class:`~differential.detected.Detected`."""
 
     version: str
     digest: str

@@ -1,0 +1,241 @@
+"""The sandboxes and containers of a container runtime that runs nothing, and the log of its calls.
+
+What belongs here: what they are, and how a call changes them. What never does: the messages of CRI
+that say so (:mod:`conformance.subjects.kubelet.cri.handlers`), locks, and any idea of what a
+kubelet ought to ask for.
+
+An init container has exited with status 0 as soon as it is started; every other one runs until it
+is stopped. Its image tells which it is.
+"""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections import Counter, deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final, TypeVar
+
+import grpc
+
+from conformance.kubelets.manifests import EXIT_IMAGE
+from conformance.subjects.kubelet.cri import cri_pb2 as pb
+from conformance.subjects.kubelet.cri.service import CallError
+from reference.cpuset import CPUSet, CPUSetParseError
+from reference.kubelet.runtime import container_id
+
+_RUNNING: Final = pb.ContainerState.CONTAINER_RUNNING
+_EXITED: Final = pb.ContainerState.CONTAINER_EXITED
+_KILLED: Final = 137  # 128 + SIGKILL, as runtimes report it
+_NO_RESOURCES: Final = pb.LinuxContainerResources()
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A call that changed something. ``cpuset`` is the text that was sent, ``""`` for none;
+    ``seconds`` are those of ``time.monotonic``."""
+
+    method: str
+    pod: str
+    container: str = ""
+    cpuset: str = ""
+    seconds: float = field(default_factory=time.monotonic)
+
+    def __str__(self) -> str:
+        owner = f"{self.pod}/{self.container}" if self.container else self.pod
+        return f"{self.method} {owner}" + (f" cpuset {self.cpuset}" if self.cpuset else "")
+
+
+@dataclass(slots=True)
+class PodSandbox:
+    """A pod's sandbox as it was asked for; ``created`` is in nanoseconds since 1970."""
+
+    id: str
+    config: pb.PodSandboxConfig
+    handler: str
+    created: int = field(default_factory=time.time_ns)
+    state: pb.PodSandboxState = pb.PodSandboxState.SANDBOX_READY
+
+    @property
+    def uid(self) -> str:
+        """Of the pod."""
+        return self.config.metadata.uid
+
+
+@dataclass(slots=True)
+class Container:
+    """A container as it was asked for. Times are in nanoseconds since 1970, 0 for what has not
+    happened yet."""
+
+    id: str
+    sandbox: PodSandbox
+    config: pb.ContainerConfig
+    created: int = field(default_factory=time.time_ns)
+    state: pb.ContainerState = pb.ContainerState.CONTAINER_CREATED
+    started: int = 0
+    finished: int = 0
+    exit_code: int = 0
+
+    @property
+    def uid(self) -> str:
+        """Of the pod."""
+        return self.sandbox.uid
+
+    @property
+    def name(self) -> str:
+        """In the pod."""
+        return self.config.metadata.name
+
+    @property
+    def running(self) -> bool:
+        """Whether it was started and has not ended."""
+        return self.state == _RUNNING
+
+    @property
+    def resources(self) -> pb.LinuxContainerResources:
+        """What it may use, as last sent."""
+        return self.config.linux.resources
+
+    @property
+    def reason(self) -> str:
+        """Why it ended, in the word of runtimes; ``""`` while it has not."""
+        if self.state != _EXITED:
+            return ""
+        return "Error" if self.exit_code else "Completed"
+
+    def exit(self, code: int) -> None:
+        """Have it end with this status, unless it has ended already."""
+        if self.state != _EXITED:
+            self.state, self.exit_code, self.finished = _EXITED, code, time.time_ns()
+
+
+class Containers:
+    """All sandboxes and containers of one runtime. ``calls`` are the last calls that changed
+    something, oldest first; ``changed`` is called after each. ``sandboxes`` and ``containers`` are
+    by id, and so are the ``owners``: pod uid and name of every container, of those that are gone
+    too.
+
+    What names a sandbox or container that is not there raises :class:`CallError`, except where CRI
+    has the call succeed then.
+    """
+
+    def __init__(self, changed: Callable[[], None]) -> None:
+        self.calls: deque[Call] = deque(maxlen=1000)
+        self.sandboxes: dict[str, PodSandbox] = {}
+        self.containers: dict[str, Container] = {}
+        self.owners: dict[str, tuple[str, str]] = {}
+        self._changed = changed
+        self._numbers = itertools.count(1)
+        self._made: Counter[tuple[str, str]] = Counter()
+
+    def sandbox(self, sandbox_id: str) -> PodSandbox:
+        """The sandbox of this id."""
+        return _found(self.sandboxes, sandbox_id, "sandbox")
+
+    def container(self, container_id: str) -> Container:
+        """The container of this id."""
+        return _found(self.containers, container_id, "container")
+
+    def running(self) -> list[Container]:
+        """The containers that run, in the order in which they were created."""
+        return [container for container in self.containers.values() if container.running]
+
+    def clear(self) -> None:
+        """What a reboot does: no container, no sandbox."""
+        self.sandboxes.clear()
+        self.containers.clear()
+
+    # --- what calls change -------------------------------------------------------------------
+
+    def run_sandbox(self, config: pb.PodSandboxConfig, handler: str) -> PodSandbox:
+        """A new sandbox, which is ready."""
+        made = PodSandbox(f"{next(self._numbers):064x}", config, handler)
+        self.sandboxes[made.id] = made
+        self._note("RunPodSandbox", made)
+        return made
+
+    def stop_sandbox(self, sandbox_id: str) -> None:
+        """Kill what runs in it; nothing where it is gone."""
+        sandbox = self.sandboxes.get(sandbox_id)
+        if sandbox is not None:
+            sandbox.state = pb.PodSandboxState.SANDBOX_NOTREADY
+            for container in self._in(sandbox):
+                container.exit(_KILLED)
+            self._note("StopPodSandbox", sandbox)
+
+    def remove_sandbox(self, sandbox_id: str) -> None:
+        """With its containers; nothing where it is gone."""
+        sandbox = self.sandboxes.pop(sandbox_id, None)
+        if sandbox is not None:
+            for container in self._in(sandbox):
+                del self.containers[container.id]
+            self._note("RemovePodSandbox", sandbox)
+
+    def create(self, sandbox_id: str, config: pb.ContainerConfig) -> Container:
+        """A new container, which does not run yet. Its id is the one that the model expects."""
+        sandbox = self.sandbox(sandbox_id)
+        _check_cpuset(config.linux.resources.cpuset_cpus)
+        owner = (sandbox.uid, config.metadata.name)
+        self._made[owner] += 1
+        made = Container(container_id(*owner, self._made[owner]), sandbox, config)
+        self.owners[made.id] = owner
+        self.containers[made.id] = made
+        self._note("CreateContainer", sandbox, made, made.resources)
+        return made
+
+    def start(self, container_id: str) -> None:
+        """Have it run, or end at once where it is an init container."""
+        container = self.container(container_id)
+        container.state, container.started = _RUNNING, time.time_ns()
+        if container.config.image.image == EXIT_IMAGE:
+            container.exit(0)
+        self._note("StartContainer", container.sandbox, container)
+
+    def stop(self, container_id: str) -> None:
+        """Kill it."""
+        container = self.container(container_id)
+        container.exit(_KILLED)
+        self._note("StopContainer", container.sandbox, container)
+
+    def remove(self, container_id: str) -> None:
+        """Nothing where it is gone."""
+        container = self.containers.pop(container_id, None)
+        if container is not None:
+            self._note("RemoveContainer", container.sandbox, container)
+
+    def update(self, container_id: str, resources: pb.LinuxContainerResources) -> None:
+        """Change what ``resources`` sets. A value of zero is not set, which is what CRI says."""
+        container = self.container(container_id)
+        _check_cpuset(resources.cpuset_cpus)
+        container.resources.MergeFrom(resources)
+        self._note("UpdateContainerResources", container.sandbox, container, resources)
+
+    def _in(self, sandbox: PodSandbox) -> list[Container]:
+        return [each for each in self.containers.values() if each.sandbox is sandbox]
+
+    def _note(
+        self,
+        method: str,
+        sandbox: PodSandbox,
+        container: Container | None = None,
+        sent: pb.LinuxContainerResources = _NO_RESOURCES,
+    ) -> None:
+        name = container.name if container else ""
+        self.calls.append(Call(method, sandbox.config.metadata.name, name, sent.cpuset_cpus))
+        self._changed()
+
+
+def _found(by_id: dict[str, _T], wanted: str, kind: str) -> _T:
+    try:
+        return by_id[wanted]
+    except KeyError:
+        raise CallError(grpc.StatusCode.NOT_FOUND, f"no {kind} {wanted}") from None
+
+
+def _check_cpuset(text: str) -> None:
+    try:
+        CPUSet.parse(text)
+    except CPUSetParseError as error:
+        raise CallError(grpc.StatusCode.INVALID_ARGUMENT, f"cpuset {text!r}: {error}") from None

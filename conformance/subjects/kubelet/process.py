@@ -1,0 +1,254 @@
+"""The kubelet of one node as a process: started, watched, stopped.
+
+What belongs here: whether it is up, hangs, was given a processor, answers, and why it ended. What
+never does: pods, and what a step does to the node (:mod:`conformance.subjects.kubelet.node`).
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, NoReturn
+
+from conformance.kubelets import configuration as kubelet_config
+from conformance.kubelets.klog import Log
+from conformance.kubelets.releases import Minor
+from conformance.subject import SubjectLostError
+from conformance.subjects.kubelet.endpoint import Endpoint, NoAnswer, PodStatus
+from conformance.subjects.kubelet.runtime import FakeRuntime
+from conformance.subjects.kubelet.sandbox import STATE_DIR, Sandbox
+from conformance.subjects.processor import ProcessorTime, processor_time
+from reference.steps import KubeletConfig
+
+#: The device manager makes this socket; it is started after the CPU manager, in every release
+#: (``cm/container_manager_linux.go``, ``Start``). So the CPU manager is up once it is there.
+DEVICE_SOCKET: Final = f"{STATE_DIR}/device-plugins/kubelet.sock"
+
+#: A start is looked at more often than anything else, since a look at a file that is not there yet
+#: costs little; every 2 ms would cost a third more processor time.
+_START_LOOK: Final = 0.005
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """How long a node is waited for, in seconds: for a kubelet to come up or to end, and for the
+    effect of any other step. Long, because a busy machine is no verdict; a hang costs this."""
+
+    start: float = 60.0
+    effect: float = 15.0
+
+
+PATIENT: Final = Patience()
+
+
+@dataclass(frozen=True, slots=True)
+class Binary:
+    """The kubelet to start: an absolute path, and the release that it says it is."""
+
+    path: Path
+    release: Minor
+
+
+class KubeletProcess:
+    """One kubelet at a time in ``sandbox``, which calls ``runtime``.
+
+    ``certificates`` is filled with those that the first kubelet makes for itself, and given to the
+    next one: making an RSA key is a third of a kubelet's start. ``hangs`` says in what way the
+    kubelet hangs (``""``: it is not known to), ``silence`` why it did not answer when it was last
+    asked (``""``: it did).
+    """
+
+    def __init__(
+        self,
+        binary: Binary,
+        sandbox: Sandbox,
+        runtime: FakeRuntime,
+        *,
+        certificates: dict[str, bytes],
+        patience: Patience,
+    ) -> None:
+        self.hangs = ""
+        self.silence = ""
+        self._binary = binary
+        self._sandbox = sandbox
+        self._runtime = runtime
+        self._certificates = certificates
+        self._patience = patience
+        self._endpoint = Endpoint(sandbox.socket, kubelet_config.PORT)
+        self._used = ProcessorTime()
+        self._stopped = True
+        self._error = ""
+
+    @property
+    def running(self) -> bool:
+        """Whether it runs. Its end is known at once."""
+        return self._sandbox.running
+
+    @property
+    def error(self) -> str:
+        """Why the kubelet that does not run gave up; ``""`` where it was stopped."""
+        if self._stopped or self._sandbox.log is None:
+            return ""
+        self._error = self._error or self._why_it_ended(self._sandbox.log)
+        return self._error
+
+    @property
+    def exit_status(self) -> int | None:
+        """Of the kubelet that does not run; 128 + the signal that it died of, as shells have it.
+        ``None`` where it was stopped."""
+        status = self._sandbox.exit_status
+        if self._stopped or status is None:
+            return None
+        return 128 - status if status < 0 else status
+
+    # --- start and stop ----------------------------------------------------------------------
+
+    def start(self, config: KubeletConfig) -> None:
+        """Start it, and wait until it is up, gives up or hangs. Raises :class:`SubjectLostError`
+        where it was refused an answer or a processor."""
+        self._sandbox.path(DEVICE_SOCKET).unlink(missing_ok=True)
+        self._give_certificates()
+        release = self._binary.release
+        settings = kubelet_config.configuration(
+            release,
+            config,
+            user_namespace=self._sandbox.user_namespace,
+            own_cgroups=self._sandbox.own_cgroups,
+        )
+        self._sandbox.write(kubelet_config.CONFIG_FILE, kubelet_config.file_text(settings))
+        argv = kubelet_config.arguments(release, str(self._binary.path))
+        self._error, self.hangs, self._stopped = "", "", False
+        self._runtime.called = False
+        self._runtime.not_served_paths.clear()
+        self._sandbox.start(argv, {**os.environ, "TMPDIR": kubelet_config.TEMPORARY})
+        seconds = self._patience.start
+        if not self._sandbox.bell.until(self._up_or_down, seconds, slowest=_START_LOOK):
+            self.note_hang(f"not up after {seconds:g} s: {self._what_is_missing()}", seconds)
+        self._keep_certificates()
+
+    def stop(self, kill: bool) -> None:
+        """SIGTERM or SIGKILL, and wait until it has ended. One that outlives SIGTERM hangs, and is
+        killed. Raises :class:`SubjectLostError` where it outlives SIGKILL."""
+        self._stopped = True
+        self._endpoint.close()
+        if kill:
+            self._sandbox.kill()
+        else:
+            self._sandbox.terminate()
+        if self._has_ended():
+            self.hangs = ""
+            return
+        sign = "SIGKILL" if kill else "SIGTERM"
+        what = f"not ended {self._patience.effect:g} s after {sign}"
+        if kill:  # what the kernel does not kill is no matter of the kubelet
+            self._lose(f"the kubelet is {what}")
+        self.note_hang(what, self._patience.effect)
+        self._sandbox.kill()
+        self._has_ended()
+
+    def close(self) -> None:
+        """Ask it no more."""
+        self._endpoint.close()
+
+    def _has_ended(self) -> bool:
+        return self._sandbox.bell.until(lambda: not self.running, self._patience.effect)
+
+    def _give_certificates(self) -> None:
+        folder = self._sandbox.path(kubelet_config.CERTIFICATES)
+        if self._certificates and not folder.exists():
+            folder.mkdir()
+            for name, content in self._certificates.items():
+                (folder / name).write_bytes(content)
+                (folder / name).chmod(0o600)
+
+    def _keep_certificates(self) -> None:
+        folder = self._sandbox.path(kubelet_config.CERTIFICATES)
+        if self.running and not self.hangs and not self._certificates:
+            self._certificates.update({each.name: each.read_bytes() for each in folder.iterdir()})
+
+    def _up_or_down(self) -> bool:
+        if not self.running:
+            return True
+        if not self._sandbox.path(DEVICE_SOCKET).exists():
+            return False
+        try:
+            self._endpoint.pods()
+        except NoAnswer:
+            return False
+        return True
+
+    def _what_is_missing(self) -> str:
+        missing = sorted(self._runtime.not_served_paths)
+        if missing:
+            self._lose(f"it asks the runtime for {missing[0]}, which is not served here")
+        if not self._runtime.called:
+            return "it never called the container runtime"
+        return "it neither started its managers nor gave up"
+
+    # --- watching ----------------------------------------------------------------------------
+
+    def watch(self) -> None:
+        """From now on its processor time is counted."""
+        self._used = processor_time(self._sandbox.pid)
+
+    def pods(self) -> list[PodStatus]:
+        """What it says of its pods; none where it does not answer, and ``silence`` says why."""
+        try:
+            answer = self._endpoint.pods()
+        except NoAnswer as error:
+            self.silence = str(error)
+            return []
+        self.silence = ""
+        return answer
+
+    def note_hang(self, what: str, seconds: float) -> None:
+        """Note that the kubelet did nothing for ``seconds``. Raises :class:`SubjectLostError` where
+        it was given no processor."""
+        spent = self.require_processor(seconds)
+        self.hangs = f"{what}; it used {spent.used:.1f} s of processor time meanwhile"
+
+    def require_processor(self, seconds: float) -> ProcessorTime:
+        """What it used since :meth:`watch`, ``seconds`` ago. Raises :class:`SubjectLostError` where
+        others had the processors all the time."""
+        spent = processor_time(self._sandbox.pid).since(self._used)
+        if spent.is_starved(seconds):
+            self._lose(
+                f"this host is too busy: in {seconds:g} s the kubelet had a processor for "
+                f"{spent.used:.1f} s, and waited {spent.waited:.1f} s for one"
+            )
+        return spent
+
+    def evidence(self) -> str:
+        """Its error lines and last lines, its last calls to the runtime, and whether it does not
+        answer."""
+        parts = []
+        if self.silence and self.running:
+            parts.append(f"the kubelet does not answer: {self.silence}")
+        if self._sandbox.log is not None:
+            parts.append(self._sandbox.log.excerpt())
+        calls = self._runtime.recent_calls(20)
+        if calls:
+            parts.append("last calls to the container runtime:")
+            parts.extend(f"  {call}" for call in calls)
+        return "\n".join(parts)
+
+    def _lose(self, why: str) -> NoReturn:
+        evidence = self.evidence()
+        self._sandbox.kill()
+        raise SubjectLostError(why, evidence=evidence)
+
+    def _why_it_ended(self, log: Log) -> str:
+        """A kubelet that was killed gave no reason: its last lines are about something else."""
+        status = self._sandbox.exit_status
+        if status is not None and status < 0:
+            return f"killed by {_signal_name(-status)}"
+        return log.gave_up_because() or "its log does not say why"
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:  # a real-time signal
+        return f"signal {number}"

@@ -1,0 +1,111 @@
+"""What the nodes of different subjects have in common: one method for each kind of step.
+
+What belongs here: which method carries a step out, and which steps need the kubelet down. What
+never does: how a step is carried out.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+
+import topologies
+from conformance.subject import SubjectLostError
+from reference.cpuset import CPUSet
+from reference.steps import (
+    Apply,
+    AwaitReconcile,
+    Configure,
+    Delete,
+    KubeletConfig,
+    Pod,
+    Reboot,
+    RemoveState,
+    Start,
+    Step,
+    Stop,
+    Tamper,
+    WriteState,
+)
+from topologies import Machine
+
+
+class SteppedNode(ABC):
+    """A node whose kubelet has this ``config`` from its next start on. ``machines`` finds the
+    machine that a reboot names. All methods raise :class:`SubjectLostError` where they fail."""
+
+    def __init__(self, config: KubeletConfig, machines: Callable[[str], Machine]) -> None:
+        self._config = config
+        self._find_machine = machines
+
+    def _carry_out(self, step: Step) -> None:
+        if isinstance(step, Reboot | Configure | RemoveState | WriteState) and self._is_up():
+            raise SubjectLostError(f"{type(step).__name__} while the kubelet runs")
+        match step:
+            case Start():
+                self._start()
+            case Stop(kill=kill):
+                self._stop(kill)
+            case Reboot(machine=name):
+                self._reboot(self._machine(name) if name else None)
+            case Configure(config=config):
+                self._config = config
+            case Apply(pod=pod):
+                self._apply(pod)
+            case Delete(pod=name):
+                self._delete(name)
+            case RemoveState():
+                self._set_state(None)
+            case WriteState(text=text):
+                self._set_state(text)
+            case Tamper(pod=name, container=container, cpus=cpus):
+                if not self._tamper(name, container, cpus):
+                    raise SubjectLostError(
+                        f"no running container {name}/{container} to tamper with"
+                    )
+            case AwaitReconcile():
+                self._await_reconcile()
+            case _:
+                raise SubjectLostError(f"the step {type(step).__name__} is not for this subject")
+
+    def _machine(self, name: str) -> Machine:
+        try:
+            return self._find_machine(name)
+        except topologies.MachineError as error:
+            raise SubjectLostError(str(error)) from error
+
+    @abstractmethod
+    def _is_up(self) -> bool:
+        """Whether a kubelet runs."""
+
+    @abstractmethod
+    def _start(self) -> None:
+        """Start a kubelet where none runs."""
+
+    @abstractmethod
+    def _stop(self, kill: bool) -> None:
+        """Stop the kubelet where one runs."""
+
+    @abstractmethod
+    def _reboot(self, machine: Machine | None) -> None:
+        """Have no containers left; boot as this machine, if any."""
+
+    @abstractmethod
+    def _apply(self, pod: Pod) -> None:
+        """Write the pod's manifest."""
+
+    @abstractmethod
+    def _delete(self, name: str) -> None:
+        """Remove the pod's manifest where there is one."""
+
+    @abstractmethod
+    def _set_state(self, text: str | None) -> None:
+        """Write the state file, or remove it."""
+
+    @abstractmethod
+    def _tamper(self, name: str, container: str, cpus: CPUSet) -> bool:
+        """Change a running container's cpuset; whether there is one."""
+
+    @abstractmethod
+    def _await_reconcile(self) -> None:
+        """Wait for a reconcile round, if a kubelet runs."""
