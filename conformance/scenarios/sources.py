@@ -210,3 +210,27 @@ EXPLICIT_OVER_AMOUNTS: Final = Source(
     "Pull request 83592: reservedSystemCPUs wins over systemReserved and kubeReserved",
     f"{_ISSUES}/pull/83592",
 )
+CORES_MERGED: Final = Source(
+    "Issue 98870: cores of two packages in one NUMA node are merged",
+    f"{_ISSUES}/issues/98870",
+)
+NO_ONLINE_FILES: Final = Source(
+    "Issue 95039: on kernels without CPU hot-plug only CPU 0 is found",
+    f"{_ISSUES}/issues/95039",
+)
+S390X: Final = Source(
+    "cAdvisor 0.50: cores of s390x are told apart by book and drawer",
+    "https://github.com/google/cadvisor/blob/v0.50.0/utils/sysinfo/sysinfo.go",
+)
+OPTION_STAGES: Final = Source(
+    "Kubernetes documentation, Control CPU Management Policies on the Node: static policy options",
+    f"{_DOCS}/tasks/administer-cluster/cpu-management-policies/#cpu-policy-static--options",
+)
+HINTS_IN_TURN: Final = Source(
+    "Pull request 84462: a container's hint counts what earlier containers of its pod have taken",
+    f"{_ISSUES}/pull/84462",
+)
+MILLIONTHS: Final = Source(
+    "Kubernetes 1.37: reserved quantities are rounded to the nearest thousandth",
+    f"{_ISSUES}/blob/v1.37.0/pkg/kubelet/cm/container_manager_linux.go",
+)

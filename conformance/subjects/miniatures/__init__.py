@@ -327,7 +327,7 @@ MINIATURES: Final[dict[str, Miniature]] = {
     "lends-init-cpus-to-all": Miniature(
         policies.LendsInitCPUsToAll, "init/other-pods-stay-off-init-cpus"
     ),
-    "erases-siblings": Miniature(policies.ErasesSiblings, "restart/keeps-several-containers"),
+    "erases-siblings": Miniature(policies.ErasesSiblings, "admission/several-containers"),
     # -- kubelets whose pool changes do not arrive ------------------------------------------------
     "updates-nobody": Miniature(None, "pool/shrinks-and-grows", manager=managers.UpdatesNobody),
     "updates-what-shrinks": Miniature(
@@ -342,7 +342,7 @@ MINIATURES: Final[dict[str, Miniature]] = {
     # -- kubelets that take CPUs elsewhere --------------------------------------------------------
     "hints-before-taking": Miniature(
         None,
-        "topology/every-container-follows-its-hint",
+        "topology/hints-count-earlier-containers",
         machine=_TWO_NODES,
         topology_manager=managers.HintsBeforeTaking,
     ),
