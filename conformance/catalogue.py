@@ -12,6 +12,7 @@ from conformance.scenarios import admission  # noqa: F401  # isort: skip
 from conformance.scenarios import init  # noqa: F401  # isort: skip
 from conformance.scenarios import restart  # noqa: F401  # isort: skip
 from conformance.scenarios import state  # noqa: F401  # isort: skip
+from conformance.scenarios import old_state  # noqa: F401  # isort: skip
 from conformance.scenarios import discovery  # noqa: F401  # isort: skip
 from conformance.scenarios import machine  # noqa: F401  # isort: skip
 from conformance.scenarios import options  # noqa: F401  # isort: skip

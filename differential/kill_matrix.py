@@ -31,10 +31,12 @@ from conformance.verdict import Verdict
 from differential.kill_exceptions import NEVER_FAILED, UNCAUGHT
 
 MACHINES: Final = ("1s-1n-4c-smt2", "2s-2n-16c-smt2")
+#: For scenarios that need several uncore caches, and more than two NUMA nodes.
+WITH_CACHES: Final = "2s-2n-32c-smt2-l3x4"
+WITH_NODES: Final = "2s-4n-64c-smt2"
 
 #: Behind a name: only the model tells, the promise in words does not.
 _MODEL_ALONE: Final = "*"
-_SAYS_RELEASE: Final = re.compile(r"`[^`]+`\*?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +100,15 @@ def _kill(name: str, scenario: Scenario) -> Kill | None:
             return Kill(scenario.id, machine, alone=True)
         by_model = by_model or Kill(scenario.id, machine, alone=False)
     return by_model
+
+
+def _machines(name: str, scenario: Scenario) -> Iterable[str]:
+    if scenario.machine:
+        return (scenario.machine,)
+    own = (MINIATURES[name].machine,) if name in MINIATURES else ()
+    caches = (WITH_CACHES,) if scenario.needs.uncore_caches > 1 else ()
+    nodes = (WITH_NODES,) if scenario.needs.numa_nodes > 2 else ()
+    return dict.fromkeys((*own, *MACHINES, *caches, *nodes))
 
 
 def _fails(name: str, scenario: Scenario, machine: str, *, model: bool) -> bool:

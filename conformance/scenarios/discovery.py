@@ -62,6 +62,23 @@ def numa_node_before_sockets(node: LockstepNode) -> None:
 
 
 @scenario(
+    "discovery/sockets-before-numa-nodes",
+    "Up to 1.22 a request takes the lowest free sockets, though they lie in two NUMA nodes",
+    TOPOLOGY_ORDER,
+    level=Level.EXTENDED,
+    since="1.22",
+    until="1.22",
+    machine=_TWO_SOCKETS_A_NODE,
+)
+def sockets_before_numa_nodes(node: LockstepNode) -> None:
+    """NUMA nodes do not count when CPUs are taken."""
+    node.boot(KubeletConfig(reserved_system_cpus=CPUSet([0, 16])))
+    node.apply(guaranteed("a", 16))
+    lowest = CPUSet.parse("4-11,20-27")
+    node.promise_cpus("Two sockets are taken", "exclusive CPUs a/c", lowest, node.taken("a"))
+
+
+@scenario(
     "discovery/cpus-without-an-online-file",
     "On a kernel that cannot take CPUs offline every CPU is found",
     NO_ONLINE_FILES,
@@ -92,7 +109,7 @@ def one_cpu_without_online_files(node: LockstepNode) -> None:
 
 
 @scenario(
-    "discovery/reserved-cpu-above-a-gap",
+    "discovery/highest-cpu-above-a-gap",
     "Where CPU ids have gaps, the highest CPU can be reserved",
     RESERVED_CPUS,
     since="1.22",

@@ -77,8 +77,7 @@ def _promise_gate(node: LockstepNode, stage: str) -> None:
     for option in _options_at(node, stage):
         _start_with(node, option, _SHUT)
         node.promise_refusal(
-            f"CPU Manager Policy {stage}-level Options not enabled, "
-            f'but option "{option}" provided'
+            f'CPU Manager Policy {stage}-level Options not enabled, but option "{option}" provided'
         )
 
 

@@ -57,7 +57,6 @@ def _last_core(node: LockstepNode) -> CPUSet:
     "After a CPU upgrade from CPUs 0-3 to 0-7 the kubelet refuses to start until its state file "
     "is removed",
     CPUS_CHANGED,
-    since="1.12",
     capabilities=_CHANGES,
     machine="1s-1n-4c-smt1",
 )
@@ -78,7 +77,6 @@ def cpu_upgrade_incident(node: LockstepNode) -> None:
     "machine/added-cpus-are-refused",
     "After CPUs were added the kubelet refuses to start until its state file is removed",
     CPUS_CHANGED,
-    since="1.12",
     needs=Needs(free=3, cores=3),
     capabilities=_CHANGES,
 )
@@ -99,7 +97,6 @@ def added_cpus_are_refused(node: LockstepNode) -> None:
     "machine/removed-cpus-are-refused",
     "After CPUs were removed the kubelet refuses to start until its state file is removed",
     CPUS_CHANGED,
-    since="1.12",
     needs=Needs(free=3, cores=3),
     capabilities=_CHANGES,
 )

@@ -234,3 +234,23 @@ MILLIONTHS: Final = Source(
     "Kubernetes 1.37: reserved quantities are rounded to the nearest thousandth",
     f"{_ISSUES}/blob/v1.37.0/pkg/kubelet/cm/container_manager_linux.go",
 )
+MIGRATED: Final = Source(
+    "Pull request 86689: a state file keyed by container id is migrated",
+    f"{_ISSUES}/pull/86689",
+)
+RANGES: Final = Source(
+    "Kubernetes 1.22: a CPU list with a range that runs backwards is refused",
+    f"{_ISSUES}/blob/v1.22.17/pkg/kubelet/cm/cpuset/cpuset.go",
+)
+BAD_STATE_FORGOTTEN: Final = Source(
+    "Pull request 54409: a state file that cannot be read is logged and forgotten",
+    f"{_ISSUES}/pull/54409",
+)
+BAD_STATE_PANICS: Final = Source(
+    "Kubernetes 1.10: a state file that cannot be read makes the kubelet panic",
+    f"{_ISSUES}/blob/v1.10.9/pkg/kubelet/cm/cpumanager/state/state_file.go",
+)
+SPLIT_CORES: Final = Source(
+    "Issue 113537: full-pcpus-only splits cores of which a CPU is reserved",
+    f"{_ISSUES}/issues/113537",
+)

@@ -153,7 +153,7 @@ def other_policy_is_refused(node: LockstepNode) -> None:
     "state/of-other-cpus-is-refused",
     "A state file of a machine with other CPUs keeps the kubelet from starting",
     CPUS_CHANGED,
-    since="1.12",
+    since="1.18",
     capabilities=_EDITS,
 )
 def of_other_cpus_is_refused(node: LockstepNode) -> None:

@@ -13,7 +13,14 @@ from reference.behaviours import Behaviour
 from reference.releases import LATEST, OLDEST, Release, has
 
 #: Where the first release that could show a behaviour switched off does not, and another does.
-_SHOWS_IN: Final[dict[str, str]] = {}
+_SHOWS_IN: Final[dict[str, str]] = {
+    "cache-ids=off": "1.36",
+    "numa-nodes-from-cadvisor=off": "1.36",
+    "single-numa-spares-the-rest=off": "1.36",
+    "sockets-counted-by-id=off": "1.36",
+    "topology-manager=off": "1.36",
+    "unequal-hints-not-preferred=off": "1.36",
+}
 
 
 @dataclass(frozen=True, slots=True)
