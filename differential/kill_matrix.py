@@ -88,12 +88,8 @@ def kills(name: str) -> tuple[Kill, ...]:
 
 
 def _kill(name: str, scenario: Scenario) -> Kill | None:
-    own = (MINIATURES[name].machine,) if name in MINIATURES else ()
-    machines = (
-        (scenario.machine,) if scenario.machine else tuple({**dict.fromkeys((*own, *MACHINES))})
-    )
     by_model = None
-    for machine in machines:
+    for machine in _machines(name, scenario):
         if not _fails(name, scenario, machine, model=True):
             continue
         if _fails(name, scenario, machine, model=False):

@@ -171,7 +171,7 @@ def across_cores_takes_neighbours(node: LockstepNode) -> None:
 
 
 @scenario(
-    "options/uncore-alignment-of-odd-requests",
+    "options/odd-requests-share-one-cache",
     "A request for an odd number of CPUs is kept within one uncore cache",
     UNCORE_ODD,
     since="1.34",

@@ -155,7 +155,7 @@ def strict_numa(node: LockstepNode) -> None:
 
 
 @scenario(
-    "options/full-pcpus-with-strict-and-uncore",
+    "options/full-pcpus-strict-and-uncore",
     "Full-pcpus-only, strict-cpu-reservation and prefer-align-cpus-by-uncorecache keep their "
     "promises together",
     STRICT,
@@ -170,7 +170,7 @@ def full_pcpus_strict_uncore(node: LockstepNode) -> None:
 
 
 @scenario(
-    "options/full-pcpus-with-strict-and-numa",
+    "options/full-pcpus-strict-and-numa",
     "Full-pcpus-only, strict-cpu-reservation and distribute-cpus-across-numa keep their "
     "promises together",
     STRICT,

@@ -240,6 +240,20 @@ def closest_needs_no_gate(node: LockstepNode) -> None:
 
 
 @scenario(
+    "topology/limit-is-unknown",
+    "Up to 1.30 max-allowable-numa-nodes keeps the kubelet from starting",
+    NUMA_LIMIT,
+    since="1.26",
+    until="1.30",
+    capabilities=[Capability.START_ERROR],
+)
+def limit_is_unknown(node: LockstepNode) -> None:
+    """It is an option of later releases."""
+    node.boot(_restricted(node, _LIMIT, "16", TopologyManagerPolicyOptions=True))
+    node.promise_refusal(f'unknown Topology Manager Policy option: "{_LIMIT}"')
+
+
+@scenario(
     "topology/limit-needs-its-gate",
     "Max-allowable-numa-nodes is refused where the beta gate is off, up to 1.34",
     NUMA_LIMIT,
@@ -283,7 +297,7 @@ def none_checks_options(node: LockstepNode) -> None:
 
 @scenario(
     "topology/none-checks-no-options",
-    "From 1.28 on a Topology Manager option that does not exist is no fault under policy none",
+    "From 1.28 on a Topology Manager option that does not exist is ignored under policy none",
     TOPOLOGY_PAGE,
     since="1.28",
 )

@@ -219,7 +219,7 @@ NO_ONLINE_FILES: Final = Source(
     f"{_ISSUES}/issues/95039",
 )
 S390X: Final = Source(
-    "cAdvisor 0.50: cores of s390x are told apart by book and drawer",
+    "cAdvisor 0.50: cores of s390x are distinguished by book and drawer",
     "https://github.com/google/cadvisor/blob/v0.50.0/utils/sysinfo/sysinfo.go",
 )
 OPTION_STAGES: Final = Source(

@@ -329,7 +329,7 @@ MINIATURES: Final[dict[str, Miniature]] = {
     ),
     "erases-siblings": Miniature(policies.ErasesSiblings, "admission/several-containers"),
     # -- kubelets whose pool changes do not arrive ------------------------------------------------
-    "updates-nobody": Miniature(None, "pool/shrinks-and-grows", manager=managers.UpdatesNobody),
+    "never-updates": Miniature(None, "pool/shrinks-and-grows", manager=managers.NeverUpdates),
     "updates-what-shrinks": Miniature(
         None, "pool/shrinks-and-grows", manager=managers.UpdatesWhatShrinks
     ),

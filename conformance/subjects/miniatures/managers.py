@@ -86,7 +86,7 @@ class BelievesAnyFile(CPUManager):
             return State.restored(Checkpoint(self.policy.name, default, entries))
 
 
-class UpdatesNobody(CPUManager):
+class NeverUpdates(CPUManager):
     """Sends no container its CPUs once it runs."""
 
     def reconcile(self, running: Callable[[str, str], bool]) -> list[tuple[str, str, CPUSet]]:
@@ -103,7 +103,7 @@ class UpdatesNobody(CPUManager):
         return ()
 
 
-class UpdatesTheFirst(UpdatesNobody):
+class UpdatesTheFirst(NeverUpdates):
     """Sends changes of the shared pool to the first app container of each pod alone."""
 
     def reached(self, containers: Sequence[Container]) -> Sequence[Container]:
@@ -111,7 +111,7 @@ class UpdatesTheFirst(UpdatesNobody):
         return [one for one in containers if one.kind is Kind.APP][:1]
 
 
-class UpdatesNoSidecars(UpdatesNobody):
+class UpdatesNoSidecars(NeverUpdates):
     """Sends changes of the shared pool to app containers alone."""
 
     def reached(self, containers: Sequence[Container]) -> Sequence[Container]:
