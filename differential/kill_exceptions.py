@@ -13,6 +13,7 @@ UNCAUGHT: Final[dict[str, tuple[str, ...]]] = {
     "Only releases before 1.18 differ, and no scenario promises this of them.": (
         "aarch64-ids-from-sysfs",
         "aarch64-ids-from-sysfs=off",
+        "failed-containers-left-alone",
         "failed-containers-left-alone=off",
         "huge-pages-of-nodes",
         "huge-pages-of-nodes=off",
@@ -21,6 +22,7 @@ UNCAUGHT: Final[dict[str, tuple[str, ...]]] = {
         "init-containers-reconciled",
         "init-containers-reconciled=off",
         "init-cpus-returned",
+        "lost-cpus-taken-anew",
         "numa-limit-spares-none",
         "numa-nodes",
         "numa-nodes=off",
@@ -30,7 +32,6 @@ UNCAUGHT: Final[dict[str, tuple[str, ...]]] = {
         "stale-containers-forgotten",
         "static-pods-aligned",
         "static-pods-aligned=off",
-        "sysfs-topology",
         "topology-manager",
         "topology-manager-on",
         "topology-refusal-one-word",
@@ -43,7 +44,14 @@ UNCAUGHT: Final[dict[str, tuple[str, ...]]] = {
         "reserved-cpu-list",
         "topology-options",
     ),
+    "Up to 1.17 a kubelet that refuses the file panics, recovers and hangs (seen on 1.17.17), "
+    "so scenarios promise the refusal from 1.18 on.": ("state-of-other-cpus-refused=off",),
+    "The nodes of the model have the CPU manager on in every release.": (
+        "cpu-manager-on",
+        "cpu-manager-on=off",
+    ),
     "In this release nothing depends on it.": (
+        "bad-state-panics",
         "cache-ids",
         "uncore-caches-known",
     ),

@@ -56,7 +56,7 @@ def _promise_shares(node: LockstepNode, expected: list[int], cpus: CPUSet) -> No
 
 def _promise_units(node: LockstepNode, what: str, unit: str, expected: list[int]) -> None:
     """Promise in which NUMA nodes, sockets or uncore caches a container's CPUs lie."""
-    seen = {getattr(node.topology.details[cpu], unit) for cpu in node.taken("a")}
+    seen = {node.topology.details[cpu]._asdict()[unit] for cpu in node.taken("a")}
     node.promise_equal(f"{what} of {node.taken('a')}", f"{what} of a/c", expected, sorted(seen))
 
 

@@ -87,7 +87,7 @@ def test_a_miniature_without_a_reason_is_refused() -> None:
     """And so is a reason that is not needed."""
     uncaught = next(iter(next(iter(UNCAUGHT.values()))))
     lost = {**found(), "splits-cores": ()}
-    with pytest.raises(ValueError, match="miniatures without a reason: splits-cores; .* none"):
+    with pytest.raises(ValueError, match=r"miniatures without a reason: splits-cores; .* none"):
         kill_matrix.page(lost)
     kill = Kill(catalogue()[0].id, "1s-1n-4c-smt2", alone=True)
     with pytest.raises(ValueError, match=f"without a reason: none; .* {uncaught}$"):

@@ -97,11 +97,11 @@ def test_a_behaviour_switched_is_a_miniature_of_a_release_that_differs(
 
 def test_a_switch_that_changes_nothing_in_a_release_is_refused() -> None:
     """It would pass everything."""
-    with pytest.raises(SubjectUsageError, match="release 1.36 is so anyway; 1.21 is not"):
+    with pytest.raises(SubjectUsageError, match=r"release 1.36 is so anyway; 1.21 is not"):
         miniature("ordered-allocation", release="1.36")
-    with pytest.raises(SubjectUsageError, match="release 1.36 is so anyway"):
+    with pytest.raises(SubjectUsageError, match=r"release 1.36 is so anyway"):
         miniature("ordered-allocation").of("1.36")
-    with pytest.raises(SubjectUsageError, match="the model knows 1.8 to 1.37"):
+    with pytest.raises(SubjectUsageError, match=r"the model knows 1.8 to 1.37"):
         miniature("ordered-allocation", release="1.5")
 
 

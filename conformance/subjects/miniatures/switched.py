@@ -39,7 +39,7 @@ class Switch:
     def says(self) -> str:
         """What is wrong with it."""
         says = self.behaviour.value.says
-        return f"Too early or too late: {says}" if self.on else f"Not so: {says}"
+        return f"Unlike its release: {says}" if self.on else f"Lacks what its release has: {says}"
 
 
 def switch(text: str) -> Switch:
