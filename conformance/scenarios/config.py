@@ -147,7 +147,7 @@ def reserved_amounts_are_kept(node: LockstepNode) -> None:
     MILLIONTHS,
     level=Level.EXTENDED,
     since="1.18",
-    needs=Needs(free=2),
+    needs=Needs(free=2, even=True),
 )
 def reservation_of_millionths(node: LockstepNode) -> None:
     """1.0004 CPUs are 1001 thousandths before, which reserve two CPUs, and then 1000, which reserve

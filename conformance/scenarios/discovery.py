@@ -148,8 +148,8 @@ def reserved_cpu_above_a_gap_is_refused(node: LockstepNode) -> None:
     capabilities=[Capability.START_ERROR],
 )
 def absent_cpu_cannot_be_reserved(node: LockstepNode) -> None:
-    """The next id after the highest one."""
-    absent = CPUSet([max(node.topology.details) + 1])
+    """One that is higher than every id, and than the number of CPUs that the kubelet counts."""
+    absent = CPUSet([max(max(node.topology.details), node.topology.num_cpus) + 1])
     node.boot(KubeletConfig(reserved_system_cpus=absent))
     node.promise_refusal(str(absent))
 

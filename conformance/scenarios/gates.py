@@ -229,12 +229,11 @@ def closest_needs_its_gate(node: LockstepNode) -> None:
     "From 1.32 on prefer-closest-numa-nodes takes effect whatever the gates of alpha and beta",
     CLOSEST_NUMA,
     since="1.32",
+    machine="1s-1n-4c-smt1",
 )
 def closest_needs_no_gate(node: LockstepNode) -> None:
     """It is stable."""
     gates = {"TopologyManagerPolicyAlphaOptions": False, "TopologyManagerPolicyBetaOptions": False}
-    if len(node.numa_nodes) > 8:
-        raise DoesNotApply("needs at most 8 NUMA nodes, or another option beside it")
     node.boot(_restricted(node, _CLOSEST, "true", **gates))
     node.promise_running("The kubelet starts")
 
@@ -272,11 +271,11 @@ def limit_needs_its_gate(node: LockstepNode) -> None:
     "From 1.35 on max-allowable-numa-nodes takes effect whatever the gate of beta options",
     NUMA_LIMIT,
     since="1.35",
+    machine="1s-1n-4c-smt1",
 )
 def limit_needs_no_gate(node: LockstepNode) -> None:
     """It is stable."""
-    limit = str(max(8, len(node.numa_nodes)))
-    node.boot(_restricted(node, _LIMIT, limit, TopologyManagerPolicyBetaOptions=False))
+    node.boot(_restricted(node, _LIMIT, "16", TopologyManagerPolicyBetaOptions=False))
     node.promise_running("The kubelet starts")
 
 
