@@ -12,8 +12,11 @@ from conformance.scenarios import admission  # noqa: F401  # isort: skip
 from conformance.scenarios import init  # noqa: F401  # isort: skip
 from conformance.scenarios import restart  # noqa: F401  # isort: skip
 from conformance.scenarios import state  # noqa: F401  # isort: skip
+from conformance.scenarios import old_state  # noqa: F401  # isort: skip
+from conformance.scenarios import discovery  # noqa: F401  # isort: skip
 from conformance.scenarios import machine  # noqa: F401  # isort: skip
 from conformance.scenarios import options  # noqa: F401  # isort: skip
+from conformance.scenarios import gates  # noqa: F401  # isort: skip
 from conformance.scenarios import allocation  # noqa: F401  # isort: skip
 from conformance.scenarios import combinations  # noqa: F401  # isort: skip
 from conformance.scenarios import config  # noqa: F401  # isort: skip

@@ -20,6 +20,7 @@ from reference.releases import AnyRelease, has
 from reference.steps import Kind, KubeletConfig, Pod
 from reference.view import Phase, PodView, View
 
+EVERY_CPU: Final = "Every CPU is either exclusive or in the shared pool"
 EXCLUSIVE_TO_ONE: Final = "Exclusive CPUs belong to one container alone"
 POD_RESOURCES_AS_STATE_FILE: Final = "The kubelet reports the exclusive CPUs of its state file"
 RESERVED_STAY: Final = "Reserved CPUs stay in the shared pool"
@@ -265,7 +266,7 @@ def _pool(view: View, situation: Situation) -> Iterator[Violation]:
         return
     if pool | taken != situation.cpus - situation.lost:
         yield Violation(
-            "Every CPU is either exclusive or in the shared pool",
+            EVERY_CPU,
             cpu_difference(
                 "exclusive CPUs and shared pool", situation.cpus - situation.lost, pool | taken
             ),

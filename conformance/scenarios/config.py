@@ -5,15 +5,17 @@ from __future__ import annotations
 from conformance.lockstep import LockstepNode
 from conformance.needs import Needs
 from conformance.pods import best_effort, guaranteed
-from conformance.scenario import scenario
+from conformance.scenario import Level, scenario
 from conformance.scenarios.sources import (
     EXPLICIT_OVER_AMOUNTS,
+    MILLIONTHS,
     NONE_POLICY,
     RESERVED_CPUS,
     TASK_PAGE,
 )
 from conformance.subject import Capability
 from reference import CPUSet
+from reference.behaviours import Behaviour
 from reference.steps import KubeletConfig
 
 _NO_RESERVATION = "[cpumanager] unable to determine reserved CPU resources for static policy"
@@ -137,6 +139,41 @@ def reserved_amounts_are_kept(node: LockstepNode) -> None:
     node.apply(guaranteed("a", len(node.cpus) - 1))
     node.promise_cpus("The pod gets no CPU", "exclusive CPUs a/c", CPUSet(), node.taken("a"))
     node.promise_cpus("The pool is whole", "shared pool", whole, node.view.shared_pool)
+
+
+@scenario(
+    "config/reservation-of-millionths",
+    "A reservation is rounded to the nearest thousandth from 1.37 on, and before up",
+    MILLIONTHS,
+    level=Level.EXTENDED,
+    since="1.18",
+    needs=Needs(free=2, even=True),
+)
+def reservation_of_millionths(node: LockstepNode) -> None:
+    """1.0004 CPUs are 1001 thousandths before, which reserve two CPUs, and then 1000, which reserve
+    one."""
+    node.boot(KubeletConfig(system_reserved="1000400u"))
+    kept = 1 if node.release_has(Behaviour.RESERVATION_TO_NEAREST_MILLI) else 2
+    node.apply(guaranteed("a", len(node.cpus) - kept))
+    taken = len(node.taken("a"))
+    node.promise_equal("The rest is given", "size of a/c", len(node.cpus) - kept, taken)
+    node.apply(guaranteed("b", 1))
+    node.promise_cpus("The reserved CPUs are kept", "CPUs of b/c", CPUSet(), node.taken("b"))
+
+
+@scenario(
+    "config/reservation-that-is-no-quantity-is-refused",
+    "A cpu reservation that is not a quantity keeps the kubelet from starting",
+    TASK_PAGE,
+    since="1.18",
+    capabilities=[Capability.START_ERROR],
+)
+def reservation_that_is_no_quantity(node: LockstepNode) -> None:
+    """From 1.27 on the error names the setting."""
+    node.boot(KubeletConfig(system_reserved="two"))
+    named = node.release_has(Behaviour.RESERVATION_FLAG_NAMED)
+    setting = ["--system-reserved value failed to parse: "] if named else []
+    node.promise_refusal("quantities must match the regular expression", *setting)
 
 
 @scenario(

@@ -20,6 +20,7 @@ from conformance.scenarios.sources import (
     ENDLESS_SEARCH,
     FULL_PCPUS,
     SMT_AFTER_RESTART,
+    SPLIT_CORES,
     STRICT,
     UNCORE_CACHE,
 )
@@ -186,6 +187,30 @@ def full_pcpus_ignores_shared_containers(node: LockstepNode) -> None:
             node.view.shared_pool,
             node.cpuset(pod_name, name),
         )
+
+
+@scenario(
+    "options/full-pcpus-splits-reserved-cores",
+    "Up to 1.26 full-pcpus-only gives out the siblings of reserved CPUs as if they were a core",
+    SPLIT_CORES,
+    level=Level.EXTENDED,
+    since="1.22",
+    until="1.26",
+    needs=Needs(smt=2, cores=3, even=True),
+)
+def full_pcpus_splits_reserved_cores(node: LockstepNode) -> None:
+    """A known defect: one thread of each of several cores is reserved, and a request for as many
+    CPUs as a core has threads gets CPUs of more than one."""
+    per_core = node.topology.cpus_per_core
+    cores = [CPUSet.of_mask(mask) for mask in node.topology.core_masks.values()][:per_core]
+    reserved = CPUSet(cpu for core in cores for cpu in list(core)[: per_core - 1])
+    node.boot(with_options(node, "full-pcpus-only", gates=NO_GATES, reserved=reserved))
+    node.apply(guaranteed("fills", len(node.cpus) - per_core * per_core))
+    node.apply(guaranteed("a", per_core))
+    taken = node.taken("a")
+    node.promise_equal("It has its CPUs", "number of CPUs of a/c", per_core, len(taken))
+    touched = {node.topology.details[cpu].core for cpu in taken}
+    node.promise_equal("of as many cores", "cores of a/c", per_core, len(touched))
 
 
 @scenario(

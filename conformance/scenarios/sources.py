@@ -214,3 +214,47 @@ POD_POOL_KEPT: Final = Source(
     "Pull request 141041: a pod keeps the CPUs that it holds as a whole over a restart",
     f"{_ISSUES}/pull/141041",
 )
+CORES_MERGED: Final = Source(
+    "Issue 98870: cores of two packages in one NUMA node are merged",
+    f"{_ISSUES}/issues/98870",
+)
+NO_ONLINE_FILES: Final = Source(
+    "Issue 95039: on kernels without CPU hot-plug only CPU 0 is found",
+    f"{_ISSUES}/issues/95039",
+)
+S390X: Final = Source(
+    "cAdvisor 0.50: cores of s390x are distinguished by book and drawer",
+    "https://github.com/google/cadvisor/blob/v0.50.0/utils/sysinfo/sysinfo.go",
+)
+OPTION_STAGES: Final = Source(
+    "Kubernetes documentation, Control CPU Management Policies on the Node: static policy options",
+    f"{_DOCS}/tasks/administer-cluster/cpu-management-policies/#cpu-policy-static--options",
+)
+HINTS_IN_TURN: Final = Source(
+    "Pull request 84462: a container's hint counts what earlier containers of its pod have taken",
+    f"{_ISSUES}/pull/84462",
+)
+MILLIONTHS: Final = Source(
+    "Kubernetes 1.37: reserved quantities are rounded to the nearest thousandth",
+    f"{_ISSUES}/blob/v1.37.0/pkg/kubelet/cm/container_manager_linux.go",
+)
+MIGRATED: Final = Source(
+    "Pull request 86689: a state file keyed by container id is migrated",
+    f"{_ISSUES}/pull/86689",
+)
+RANGES: Final = Source(
+    "Kubernetes 1.22: a CPU list with a range that runs backwards is refused",
+    f"{_ISSUES}/blob/v1.22.17/pkg/kubelet/cm/cpuset/cpuset.go",
+)
+BAD_STATE_FORGOTTEN: Final = Source(
+    "Pull request 54409: a state file that cannot be read is logged and forgotten",
+    f"{_ISSUES}/pull/54409",
+)
+BAD_STATE_PANICS: Final = Source(
+    "Kubernetes 1.10: a state file that cannot be read makes the kubelet panic",
+    f"{_ISSUES}/blob/v1.10.9/pkg/kubelet/cm/cpumanager/state/state_file.go",
+)
+SPLIT_CORES: Final = Source(
+    "Issue 113537: full-pcpus-only splits cores of which a CPU is reserved",
+    f"{_ISSUES}/issues/113537",
+)

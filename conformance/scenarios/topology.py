@@ -21,6 +21,7 @@ from conformance.scenarios.aligning import aligning
 from conformance.scenarios.sources import (
     BY_SOCKET,
     CLOSEST_NUMA,
+    HINTS_IN_TURN,
     INIT_CONTAINERS,
     INIT_PINS_NODE,
     NUMA_LIMIT,
@@ -498,6 +499,21 @@ def every_container_follows_its_hint(node: LockstepNode) -> None:
 
 
 @scenario(
+    "topology/hints-count-earlier-containers",
+    "Under single-numa-node two containers that fit no NUMA node together lie in one each",
+    HINTS_IN_TURN,
+    needs=_SPLIT,
+)
+def hints_count_earlier_containers(node: LockstepNode) -> None:
+    """What the first has taken is gone for the second, so its hint is another NUMA node."""
+    node.boot(_config(node, _SINGLE))
+    count = _node_size(node) // 2 + 1
+    _promise_running(node, "a", node.apply(guaranteed("a", count, count)))
+    for name in ("c1", "c2"):
+        _promise_within(node, f"a/{name}", node.taken("a", name), count=count)
+
+
+@scenario(
     "topology/restricted-admits-three-numa-nodes",
     "Under restricted a request that needs three NUMA nodes on any machine lies in three",
     TOPOLOGY_POLICIES,
@@ -670,6 +686,25 @@ def align_by_socket_widens_restricted(node: LockstepNode) -> None:
     _promise_running(node, "a", node.apply(guaranteed("a", size)))
     taken = node.taken("a")
     _promise_within(node, "a/c", taken, count=size, nodes=2)
+    node.promise_equal("They lie in one socket", "sockets", 1, len(_sockets_of(node, taken)))
+
+
+@scenario(
+    "topology/align-by-socket-widens-the-hint",
+    "Under align-by-socket a request as large as a socket lies in one, wherever its hint begins",
+    BY_SOCKET,
+    since="1.25",
+    machine="2s-4n-64c-smt2",
+)
+def align_by_socket_widens_the_hint(node: LockstepNode) -> None:
+    """The first NUMA node is taken, so the two lowest free ones lie in two sockets. The second
+    socket is free."""
+    node.boot(_config(node, _RESTRICTED, by_socket=True))
+    node.apply(guaranteed("fills", len(_free_in(node, _first(node)))))
+    count = 2 * _node_size(node)
+    _promise_running(node, "a", node.apply(guaranteed("a", count)))
+    taken = node.taken("a")
+    _promise_within(node, "a/c", taken, count=count, nodes=2)
     node.promise_equal("They lie in one socket", "sockets", 1, len(_sockets_of(node, taken)))
 
 

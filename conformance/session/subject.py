@@ -23,13 +23,21 @@ def subject_of(config: pytest.Config) -> Subject:
     """The subject of this run, opened once in each process, and tried once in all."""
     if SUBJECT_KEY not in config.stash:
         subject = open_subject(config.getoption("--pin-subject"), progress=say(config))
-        if isinstance(subject, ReferenceSubject) and subject.info.name == "reference":
-            # The model is of any release: of the one that is asked for.
-            subject = subject.of(_judged_by(config, subject))
+        if isinstance(subject, ReferenceSubject):
+            subject = _of_the_release(config, subject)
         config.stash[SUBJECT_KEY] = subject
         if not config.getoption("--pin-no-smoke") and not hasattr(config, "workerinput"):
             smoke(subject)
     return config.stash[SUBJECT_KEY]
+
+
+def _of_the_release(config: pytest.Config, subject: ReferenceSubject) -> ReferenceSubject:
+    """The model is of any release, so it is of the one that is asked for, with all its behaviours.
+    A miniature is of that release too, and behaviours are what it is judged by."""
+    if subject.info.name == "reference":
+        return subject.of(_judged_by(config, subject))
+    release = config.getoption("--pin-release")
+    return subject.of(str(Release.parse(release))) if release else subject
 
 
 def say(config: pytest.Config) -> Callable[[str], None]:

@@ -133,6 +133,26 @@ def test_one_cpu_has_one_process(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 #: A run that takes few cases for enough, on a host of two CPUs.
+@pytest.mark.parametrize(
+    ("options", "release", "status"),
+    [([], "1.22", 1), (["--release", "1.26"], "1.26", 1), (["--release", "1.21"], "1.21", 2)],
+)
+def test_a_behaviour_switched_is_judged_by_the_plain_release(
+    pinproof: Command, options: list[str], release: str, status: int
+) -> None:
+    """By the first that has it, or by the one that is asked for."""
+    done = pinproof(
+        *("run", "--subject", "miniature:ordered-allocation=off", *options),
+        *("--machine", "1s-1n-4c-smt2-off7", "-k", "uneven/reserved-cpu-is-given-away"),
+    )
+    assert done.returncode == status, done.stdout + done.stderr
+    if status == 1:
+        assert f"judged by the model of {release}\n" in done.stdout
+    else:
+        assert "release 1.21 is so anyway" in done.stderr
+        assert "Traceback" not in done.stderr
+
+
 _SPREAD: Final = """
 import os
 from pinproof import passing
@@ -265,6 +285,8 @@ def test_a_run_does_not_read_the_callers_pytest_settings(pinproof: Command, tmp_
         (["--subject", "nothing"], 2, "unknown subject 'nothing'"),
         (["--subject", "reference:x"], 2, "takes nothing after it"),
         (["--subject", "miniature:none"], 2, "unknown miniature 'none'"),
+        (["--subject", "miniature:true-sizes=off"], 2, "every release is so"),
+        (["--subject", "miniature:true-sizes", "--release", "1.5"], 2, "1.5"),
         (["--subject", "kubelet:/no/such/file"], 2, "/no/such/file"),
         (["--subject", "kubelet:/bin/true"], 2, "/bin/true"),
         (["--release", "1.5"], 2, "1.5"),

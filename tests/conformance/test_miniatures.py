@@ -11,6 +11,7 @@ from conformance.recording import PromisesOnly
 from conformance.subject import SubjectUsageError
 from conformance.subjects.miniatures import MINIATURES, miniature
 from conformance.subjects.reference import ReferenceSubject
+from reference.behaviours import Behaviour
 from topologies import machine
 
 #: Each miniature with each scenario that is bound to catch it.
@@ -55,7 +56,55 @@ def test_what_catches_it_passes_on_the_model(name: str, scenario: str) -> None:
     assert result.verdict == "pass", result.explanation
 
 
-def test_an_unknown_miniature_is_named() -> None:
-    """With those that there are."""
-    with pytest.raises(SubjectUsageError, match="unknown miniature 'x': there are splits-cores"):
-        miniature("x")
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("x", "unknown miniature 'x': there are splits-cores"),
+        ("splits-core", "unknown miniature 'splits-core': did you mean splits-cores?"),
+        ("true-size", "unknown miniature 'true-size': did you mean true-sizes?"),
+        ("true-sizes=off", "miniature:true-sizes=off: every release is so"),
+        ("true-sizes=yes", "unknown miniature 'true-sizes=yes'"),
+    ],
+)
+def test_an_unknown_miniature_is_named(name: str, said: str) -> None:
+    """With those that there are, or the one that was meant."""
+    with pytest.raises(SubjectUsageError) as caught:
+        miniature(name)
+    assert said in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "release"),
+    [
+        ("true-sizes", "1.37"),
+        ("true-sizes=on", "1.37"),
+        ("ordered-allocation", "1.21"),
+        ("ordered-allocation=off", "1.22"),
+        ("sockets-counted-by-id", "1.20.4"),
+        ("bad-state-panics", "1.9"),
+        ("state-file-created-empty", "1.8"),
+    ],
+)
+def test_a_behaviour_switched_is_a_miniature_of_a_release_that_differs(
+    name: str, release: str
+) -> None:
+    """Judged by the plain release, without the switch."""
+    subject = miniature(name)
+    assert subject.info.release == release
+    assert subject.info.name == f"miniature:{name}"
+
+
+def test_a_switch_that_changes_nothing_in_a_release_is_refused() -> None:
+    """It would pass everything."""
+    with pytest.raises(SubjectUsageError, match=r"release 1.36 is so anyway; 1.21 is not"):
+        miniature("ordered-allocation", release="1.36")
+    with pytest.raises(SubjectUsageError, match=r"release 1.36 is so anyway"):
+        miniature("ordered-allocation").of("1.36")
+    with pytest.raises(SubjectUsageError, match=r"the model knows 1.8 to 1.37"):
+        miniature("ordered-allocation", release="1.5")
+
+
+def test_no_miniature_has_the_name_of_a_behaviour() -> None:
+    """Or one of them could not be had."""
+    assert not set(MINIATURES) & {one.title for one in Behaviour}

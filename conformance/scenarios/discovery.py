@@ -1,0 +1,170 @@
+"""Which CPUs, cores, sockets and NUMA nodes a kubelet finds, on machines that releases have read
+wrongly. What it found shows in the shared pool and in what it hands out."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from conformance.lockstep import LockstepNode
+from conformance.needs import Needs
+from conformance.pods import guaranteed
+from conformance.scenario import Level, scenario
+from conformance.scenarios.sources import (
+    CORES_MERGED,
+    NO_ONLINE_FILES,
+    RESERVED_CPUS,
+    S390X,
+    TOPOLOGY_ORDER,
+)
+from conformance.subject import Capability
+from reference import CPUSet
+from reference.steps import KubeletConfig
+
+#: Two sockets share each of two NUMA nodes; core ids repeat in every socket.
+_TWO_SOCKETS_A_NODE: Final = "4s-2n-16c-smt2"
+#: No CPU has a file ``online``: the kernel cannot take CPUs offline.
+_NO_ONLINE_FILES: Final = "4s-1n-8c-smt2-interleaved-xeon7100"
+_GAPS: Final = "qemu-1s-1n-4c-smt2-cpustep2"
+_S390X: Final = "qemu-4s-4n-4c-smt1-s390x-books4-drawers4"
+
+
+@scenario(
+    "discovery/cores-of-two-packages-differ",
+    "Cores with the same id in two packages of a NUMA node are two physical cores",
+    CORES_MERGED,
+    since="1.21",
+    machine=_TWO_SOCKETS_A_NODE,
+)
+def cores_of_two_packages_differ(node: LockstepNode) -> None:
+    """Merged, they would be one core of four threads, and two CPUs would come from two sockets."""
+    node.boot(KubeletConfig(reserved_system_cpus=CPUSet([0, 16])))
+    node.apply(guaranteed("a", 2))
+    sockets = sorted({node.topology.details[cpu].socket for cpu in node.taken("a")})
+    node.promise_equal("Two CPUs are one core", "sockets of a/c", 1, len(sockets))
+    first = min(node.taken("a"), default=0)
+    siblings = CPUSet([first, first + 16])
+    node.promise_cpus("They are its two threads", "exclusive CPUs a/c", siblings, node.taken("a"))
+
+
+@scenario(
+    "discovery/numa-node-before-sockets",
+    "Where a NUMA node is larger than a socket, a request of its size takes one NUMA node whole",
+    TOPOLOGY_ORDER,
+    since="1.23",
+    machine=_TWO_SOCKETS_A_NODE,
+)
+def numa_node_before_sockets(node: LockstepNode) -> None:
+    """Two free sockets would do by number, but they lie in two NUMA nodes."""
+    node.boot(KubeletConfig(reserved_system_cpus=CPUSet([0, 16])))
+    node.apply(guaranteed("a", 16))
+    whole = CPUSet.parse("8-15,24-31")
+    node.promise_cpus("The free NUMA node is taken", "exclusive CPUs a/c", whole, node.taken("a"))
+
+
+@scenario(
+    "discovery/sockets-before-numa-nodes",
+    "Up to 1.22 a request takes the lowest free sockets, though they lie in two NUMA nodes",
+    TOPOLOGY_ORDER,
+    level=Level.EXTENDED,
+    since="1.22",
+    until="1.22",
+    machine=_TWO_SOCKETS_A_NODE,
+)
+def sockets_before_numa_nodes(node: LockstepNode) -> None:
+    """NUMA nodes do not count when CPUs are taken."""
+    node.boot(KubeletConfig(reserved_system_cpus=CPUSet([0, 16])))
+    node.apply(guaranteed("a", 16))
+    lowest = CPUSet.parse("4-11,20-27")
+    node.promise_cpus("Two sockets are taken", "exclusive CPUs a/c", lowest, node.taken("a"))
+
+
+@scenario(
+    "discovery/cpus-without-an-online-file",
+    "On a kernel that cannot take CPUs offline every CPU is found",
+    NO_ONLINE_FILES,
+    since="1.21",
+    machine=_NO_ONLINE_FILES,
+)
+def cpus_without_an_online_file(node: LockstepNode) -> None:
+    """There no CPU has a file that says whether it is online."""
+    node.boot(KubeletConfig(reserved_system_cpus=CPUSet([0])))
+    pool = node.view.shared_pool
+    node.promise_cpus("All CPUs are there", "shared pool", CPUSet.parse("0-15"), pool)
+
+
+@scenario(
+    "discovery/one-cpu-without-online-files",
+    "Up to 1.20, on a kernel that cannot take CPUs offline, only CPU 0 is found",
+    NO_ONLINE_FILES,
+    level=Level.EXTENDED,
+    since="1.19",
+    until="1.20",
+    needs=Needs(free=0),
+    machine=_NO_ONLINE_FILES,
+)
+def one_cpu_without_online_files(node: LockstepNode) -> None:
+    """A known defect: a CPU without a file that says so does not count as online."""
+    node.boot(KubeletConfig(reserved_system_cpus=CPUSet([0])))
+    node.promise_cpus("One CPU is there", "shared pool", CPUSet([0]), node.view.shared_pool)
+
+
+@scenario(
+    "discovery/highest-cpu-above-a-gap",
+    "Where CPU ids have gaps, the highest CPU can be reserved",
+    RESERVED_CPUS,
+    since="1.22",
+    machine=_GAPS,
+)
+def reserved_cpu_above_a_gap(node: LockstepNode) -> None:
+    """Its id is higher than the number of CPUs."""
+    highest = CPUSet([14])
+    node.boot(KubeletConfig(reserved_system_cpus=highest))
+    node.promise_running("The kubelet starts")
+    node.apply(guaranteed("a", 7))
+    node.promise_cpus("It is reserved", "shared pool", highest, node.view.shared_pool)
+
+
+@scenario(
+    "discovery/reserved-cpu-above-a-gap-is-refused",
+    "Up to 1.21 a reserved CPU whose id is not lower than the number of CPUs is refused",
+    RESERVED_CPUS,
+    level=Level.EXTENDED,
+    since="1.17",
+    until="1.21",
+    machine=_GAPS,
+    capabilities=[Capability.START_ERROR],
+)
+def reserved_cpu_above_a_gap_is_refused(node: LockstepNode) -> None:
+    """A known defect: the CPU is there."""
+    node.boot(KubeletConfig(reserved_system_cpus=CPUSet([14])))
+    node.promise_refusal('Invalid cpuset "14" specified by --reserved-cpus')
+
+
+@scenario(
+    "discovery/absent-cpu-cannot-be-reserved",
+    "A list of reserved CPUs with one that the machine lacks keeps the kubelet from starting",
+    RESERVED_CPUS,
+    since="1.17",
+    capabilities=[Capability.START_ERROR],
+)
+def absent_cpu_cannot_be_reserved(node: LockstepNode) -> None:
+    """One that is higher than every id, and than the number of CPUs that the kubelet counts."""
+    absent = CPUSet([max(max(node.topology.details), node.topology.num_cpus) + 1])
+    node.boot(KubeletConfig(reserved_system_cpus=absent))
+    node.promise_refusal(str(absent))
+
+
+@scenario(
+    "discovery/s390x-has-cores",
+    "On s390x the static policy finds the cores of its drawers and books",
+    S390X,
+    since="1.32",
+    needs=Needs(cores=4),
+    machine=_S390X,
+)
+def s390x_has_cores(node: LockstepNode) -> None:
+    """A pod gets a CPU of its own."""
+    node.boot(KubeletConfig(reserved_system_cpus=CPUSet([0])))
+    node.promise_running("The kubelet starts")
+    node.apply(guaranteed("a", 3))
+    node.promise_cpus("It has its CPUs", "exclusive CPUs a/c", CPUSet([1, 2, 3]), node.taken("a"))

@@ -1,0 +1,327 @@
+"""Feature gates of options: which option needs one in which release, and how it is refused.
+
+An option begins as alpha, becomes beta and then stable. Alpha and beta have a feature gate each; a
+stable option needs none.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+from conformance.lockstep import LockstepNode
+from conformance.needs import DoesNotApply
+from conformance.scenario import scenario
+from conformance.scenarios.sources import (
+    CLOSEST_NUMA,
+    FULL_PCPUS,
+    NUMA_LIMIT,
+    OPTION_STAGES,
+    TOPOLOGY_PAGE,
+)
+from conformance.subject import Capability
+from reference.behaviours import Behaviour
+from reference.steps import KubeletConfig
+
+_CHANGES: Final = (Capability.START_ERROR, Capability.RESTART, Capability.CONFIGURE)
+
+#: The behaviours with which each option became alpha, beta and stable; ``None``: it has not.
+_STAGES: Final[dict[str, tuple[Behaviour | None, Behaviour | None, Behaviour | None]]] = {
+    "full-pcpus-only": (None, Behaviour.OPTION_MATURITY, Behaviour.FULL_PCPUS_STABLE),
+    "distribute-cpus-across-numa": (
+        Behaviour.NUMA_DISTRIBUTION,
+        Behaviour.NUMA_DISTRIBUTION_BETA,
+        None,
+    ),
+    "align-by-socket": (Behaviour.ALIGN_BY_SOCKET, None, None),
+    "distribute-cpus-across-cores": (Behaviour.CORE_SPREADING, None, None),
+    "strict-cpu-reservation": (
+        Behaviour.STRICT_RESERVATION,
+        Behaviour.STRICT_RESERVATION_BETA,
+        Behaviour.STRICT_RESERVATION_STABLE,
+    ),
+    "prefer-align-cpus-by-uncorecache": (
+        Behaviour.UNCORE_ALIGNMENT,
+        Behaviour.UNCORE_ALIGNMENT_BETA,
+        Behaviour.UNCORE_ALIGNMENT_STABLE,
+    ),
+}
+_SHUT: Final = {"CPUManagerPolicyAlphaOptions": False, "CPUManagerPolicyBetaOptions": False}
+
+
+def _options_at(node: LockstepNode, wanted: str) -> list[str]:
+    """The options that are ``Alpha``, ``Beta``, ``Stable`` or not there (``""``) in the release."""
+    found = []
+    for option, stages in _STAGES.items():
+        reached = ""
+        for name, behaviour in zip(("Alpha", "Beta", "Stable"), stages, strict=True):
+            if behaviour is not None and node.release_has(behaviour):
+                reached = name
+        if reached == wanted:
+            found.append(option)
+    return found
+
+
+def _start_with(node: LockstepNode, option: str, gates: dict[str, bool]) -> None:
+    """Start the kubelet, which is down, with this option and an empty state."""
+    node.configure(
+        replace(node.default_config(), policy_options={option: "true"}, feature_gates=gates)
+    )
+    node.remove_state()
+    node.start()
+
+
+def _promise_gate(node: LockstepNode, stage: str) -> None:
+    node.boot()
+    node.stop()
+    for option in _options_at(node, stage):
+        _start_with(node, option, _SHUT)
+        node.promise_refusal(
+            f'CPU Manager Policy {stage}-level Options not enabled, but option "{option}" provided'
+        )
+
+
+@scenario(
+    "options/every-alpha-option-needs-its-gate",
+    "Each alpha policy option keeps the kubelet from starting where the alpha gate is off",
+    OPTION_STAGES,
+    since="1.23",
+    capabilities=_CHANGES,
+)
+def every_alpha_option_needs_its_gate(node: LockstepNode) -> None:
+    """One after the other, on one node."""
+    _promise_gate(node, "Alpha")
+
+
+@scenario(
+    "options/every-beta-option-needs-its-gate",
+    "Each beta policy option keeps the kubelet from starting where the beta gate is off",
+    OPTION_STAGES,
+    since="1.23",
+    capabilities=_CHANGES,
+)
+def every_beta_option_needs_its_gate(node: LockstepNode) -> None:
+    """One after the other, on one node."""
+    if not _options_at(node, "Beta"):
+        raise DoesNotApply("the release has no beta option")
+    _promise_gate(node, "Beta")
+
+
+@scenario(
+    "options/stable-options-need-no-gate",
+    "Each stable policy option takes effect where the alpha and beta gates are off",
+    OPTION_STAGES,
+    since="1.33",
+    capabilities=_CHANGES,
+)
+def stable_options_need_no_gate(node: LockstepNode) -> None:
+    """One after the other, on one node."""
+    node.boot()
+    for option in _options_at(node, "Stable"):
+        node.stop()
+        _start_with(node, option, _SHUT)
+        node.promise_running(f"The kubelet starts with {option}")
+
+
+@scenario(
+    "options/later-options-are-unknown",
+    "A policy option of a later release keeps the kubelet from starting",
+    OPTION_STAGES,
+    since="1.22",
+    until="1.31",
+    capabilities=_CHANGES,
+)
+def later_options_are_unknown(node: LockstepNode) -> None:
+    """With all feature gates on; without the option the node would not be what was asked for."""
+    node.boot()
+    node.stop()
+    staged = node.release_has(Behaviour.OPTION_MATURITY)
+    gates = dict.fromkeys(_SHUT, True) if staged else {"CPUManagerPolicyOptions": True}
+    for option in _options_at(node, ""):
+        if option == "full-pcpus-only":
+            continue  # there from 1.22 on, before options had stages
+        _start_with(node, option, gates)
+        unknown = f'unknown CPU Manager Policy option: "{option}"'
+        node.promise_refusal(unknown if staged else f'unsupported cpumanager option: "{option}"')
+
+
+@scenario(
+    "options/options-need-their-gate",
+    "Where feature gate CPUManagerPolicyOptions is off, any policy option is refused",
+    FULL_PCPUS,
+    since="1.22",
+    until="1.32",
+    capabilities=[Capability.START_ERROR],
+)
+def options_need_their_gate(node: LockstepNode) -> None:
+    """In 1.22 it is off by default, from 1.33 on it cannot be switched off."""
+    named = node.release_has(Behaviour.OPTIONS_GATE_ON)
+    node.boot(
+        replace(
+            node.config,
+            policy_options={"full-pcpus-only": "true"},
+            feature_gates={"CPUManagerPolicyOptions": False} if named else {},
+        )
+    )
+    node.promise_refusal('require feature gates "CPUManager", "CPUManagerPolicyOptions" enabled')
+
+
+# -- the Topology Manager ------------------------------------------------------------------------
+
+_CLOSEST: Final = "prefer-closest-numa-nodes"
+_LIMIT: Final = "max-allowable-numa-nodes"
+
+
+def _restricted(node: LockstepNode, option: str, value: str, **gates: bool) -> KubeletConfig:
+    return replace(
+        node.config,
+        topology_manager_policy="restricted",
+        topology_manager_policy_options={option: value},
+        feature_gates=gates,
+    )
+
+
+def _promise_stage(node: LockstepNode, stage: str, option: str) -> None:
+    text = f"Topology Manager Policy {stage}-level Options not enabled"
+    if node.release_has(Behaviour.TOPOLOGY_TEXTS_LOWERED):
+        text = text.lower()
+    node.promise_refusal(f'{text}, but option "{option}" provided')
+
+
+@scenario(
+    "topology/options-need-their-gate",
+    "Where feature gate TopologyManagerPolicyOptions is off, any option is refused",
+    TOPOLOGY_PAGE,
+    since="1.26",
+    until="1.31",
+    capabilities=[Capability.START_ERROR],
+)
+def topology_options_need_their_gate(node: LockstepNode) -> None:
+    """It is off by default up to 1.27."""
+    named = node.release_has(Behaviour.TOPOLOGY_OPTIONS_ON)
+    gates = {"TopologyManagerPolicyOptions": False} if named else {}
+    node.boot(_restricted(node, _CLOSEST, "true", **gates))
+    node.promise_refusal('"TopologyManagerPolicyOptions" enabled')
+
+
+@scenario(
+    "topology/closest-needs-its-gate",
+    "Prefer-closest-numa-nodes is refused where the gate of its stage is off, up to 1.31",
+    CLOSEST_NUMA,
+    since="1.26",
+    until="1.31",
+    capabilities=[Capability.START_ERROR],
+)
+def closest_needs_its_gate(node: LockstepNode) -> None:
+    """It is alpha up to 1.27, then beta."""
+    beta = node.release_has(Behaviour.TOPOLOGY_OPTIONS_ON)
+    gates = {
+        "TopologyManagerPolicyOptions": True,
+        "TopologyManagerPolicyAlphaOptions": beta,
+        "TopologyManagerPolicyBetaOptions": not beta,
+    }
+    node.boot(_restricted(node, _CLOSEST, "true", **gates))
+    _promise_stage(node, "Beta" if beta else "Alpha", _CLOSEST)
+
+
+@scenario(
+    "topology/closest-needs-no-gate",
+    "From 1.32 on prefer-closest-numa-nodes takes effect whatever the gates of alpha and beta",
+    CLOSEST_NUMA,
+    since="1.32",
+    machine="1s-1n-4c-smt1",
+)
+def closest_needs_no_gate(node: LockstepNode) -> None:
+    """It is stable."""
+    gates = {"TopologyManagerPolicyAlphaOptions": False, "TopologyManagerPolicyBetaOptions": False}
+    node.boot(_restricted(node, _CLOSEST, "true", **gates))
+    node.promise_running("The kubelet starts")
+
+
+@scenario(
+    "topology/limit-is-unknown",
+    "Up to 1.30 max-allowable-numa-nodes keeps the kubelet from starting",
+    NUMA_LIMIT,
+    since="1.26",
+    until="1.30",
+    capabilities=[Capability.START_ERROR],
+)
+def limit_is_unknown(node: LockstepNode) -> None:
+    """It is an option of later releases."""
+    node.boot(_restricted(node, _LIMIT, "16", TopologyManagerPolicyOptions=True))
+    node.promise_refusal(f'unknown Topology Manager Policy option: "{_LIMIT}"')
+
+
+@scenario(
+    "topology/limit-needs-its-gate",
+    "Max-allowable-numa-nodes is refused where the beta gate is off, up to 1.34",
+    NUMA_LIMIT,
+    since="1.31",
+    until="1.34",
+    capabilities=[Capability.START_ERROR],
+)
+def limit_needs_its_gate(node: LockstepNode) -> None:
+    """It began as beta."""
+    node.boot(_restricted(node, _LIMIT, "16", TopologyManagerPolicyBetaOptions=False))
+    _promise_stage(node, "Beta", _LIMIT)
+
+
+@scenario(
+    "topology/limit-needs-no-gate",
+    "From 1.35 on max-allowable-numa-nodes takes effect whatever the gate of beta options",
+    NUMA_LIMIT,
+    since="1.35",
+    machine="1s-1n-4c-smt1",
+)
+def limit_needs_no_gate(node: LockstepNode) -> None:
+    """It is stable."""
+    node.boot(_restricted(node, _LIMIT, "16", TopologyManagerPolicyBetaOptions=False))
+    node.promise_running("The kubelet starts")
+
+
+@scenario(
+    "topology/none-checks-options",
+    "Up to 1.27 a Topology Manager option that does not exist is refused under policy none too",
+    TOPOLOGY_PAGE,
+    since="1.26",
+    until="1.27",
+    capabilities=[Capability.START_ERROR],
+)
+def none_checks_options(node: LockstepNode) -> None:
+    """Options are read whatever the policy."""
+    config = _restricted(node, "closest", "true", TopologyManagerPolicyOptions=True)
+    node.boot(replace(config, topology_manager_policy="none"))
+    node.promise_refusal('unknown Topology Manager Policy option: "closest"')
+
+
+@scenario(
+    "topology/none-checks-no-options",
+    "From 1.28 on a Topology Manager option that does not exist is ignored under policy none",
+    TOPOLOGY_PAGE,
+    since="1.28",
+)
+def none_checks_no_options(node: LockstepNode) -> None:
+    """There is nothing that it could change."""
+    config = _restricted(node, "closest", "true")
+    node.boot(replace(config, topology_manager_policy="none"))
+    node.promise_running("The kubelet starts")
+
+
+@scenario(
+    "topology/policy-needs-its-gate",
+    "Where feature gate TopologyManager is off, a Topology Manager policy is refused",
+    TOPOLOGY_PAGE,
+    since="1.18",
+    until="1.26",
+    capabilities=[Capability.START_ERROR],
+)
+def policy_needs_its_gate(node: LockstepNode) -> None:
+    """From 1.27 on there is no such gate."""
+    node.boot(
+        replace(
+            node.config,
+            topology_manager_policy="restricted",
+            feature_gates={"TopologyManager": False},
+        )
+    )
+    node.promise_refusal("restricted requires feature gate TopologyManager")

@@ -1,0 +1,483 @@
+"""Miniatures: the model, wrong in one way each. They test the suite: a scenario that no miniature
+can make fail has never been seen to fail.
+
+``miniature:NAME`` is one of :data:`MINIATURES`, or a named behaviour switched:
+``miniature:true-sizes`` has a behaviour that its release has not, and
+``miniature:ordered-allocation=off`` lacks one that its release has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from functools import partial
+from typing import Final
+
+from conformance.discovered import info_of
+from conformance.subject import SubjectUsageError
+from conformance.subjects.miniatures import managers, policies, settings
+from conformance.subjects.miniatures.switched import default_release, has_switched, switch
+from conformance.subjects.reference import ReferenceSubject
+from reference import NEWEST, CPUManager, CPUTopology, Node, NotModelled
+from reference.behaviours import Behaviour
+from reference.cpumanager.cpu_manager import make_policy
+from reference.cpumanager.policy import Policy
+from reference.cpumanager.policy_static import StaticPolicy
+from reference.kubelet.startup import PolicyFactory
+from reference.releases import AnyRelease
+from reference.steps import Configure, KubeletConfig, Step
+from reference.topologymanager.topology_manager import TopologyManager
+
+
+@dataclass(frozen=True, slots=True)
+class Miniature:
+    """A wrong policy, CPU manager, Topology Manager, reading of the configuration (``settings``),
+    maker of a policy (``making``) or release (``overrides``: behaviours that it has, or ``=off``
+    has not), and the scenario that is bound to catch it, on this machine and in this release;
+    ``also`` are others that do. Of a behaviour that is switched no scenario is bound to."""
+
+    policy: Callable[..., StaticPolicy] | None
+    caught_by: str
+    machine: str = "1s-1n-4c-smt2"
+    also: tuple[str, ...] = ()
+    manager: Callable[..., CPUManager] = CPUManager
+    topology_manager: Callable[..., TopologyManager] = TopologyManager
+    settings: settings.Reading | None = None
+    making: PolicyFactory = make_policy
+    overrides: tuple[str, ...] = ()
+    release: str = NEWEST
+
+    @property
+    def says(self) -> str:
+        """What is wrong with it, in one sentence."""
+        made: tuple[object, ...] = (self.policy, self.settings)
+        if self.manager is not CPUManager:
+            made += (self.manager,)
+        if self.topology_manager is not TopologyManager:
+            made += (self.topology_manager,)
+        if self.making is not make_policy:
+            made += (self.making,)
+        lines = [" ".join((one.__doc__ or "").split("\n\n")[0].split()) for one in made if one]
+        return " ".join([*lines, *(switch(one).says for one in self.overrides)])
+
+
+_TWO_NODES: Final = "2s-2n-16c-smt2"
+_FOUR_NODES: Final = "2s-4n-64c-smt2"
+
+MINIATURES: Final[dict[str, Miniature]] = {
+    "splits-cores": Miniature(policies.SplitsCores, "packing/whole-core"),
+    "forgets-to-give-back": Miniature(policies.ForgetsToGiveBack, "pool/deletion-returns-cpus"),
+    "trusts-its-state": Miniature(policies.TrustsItsState, "machine/cpu-upgrade-incident"),
+    "ignores-full-pcpus-only": Miniature(
+        policies.IgnoresWholeCores, "options/full-pcpus-partial-core-is-rejected"
+    ),
+    "hangs-over-odd-requests": Miniature(
+        policies.HangsOverOddRequests, "options/full-pcpus-partial-core-is-rejected"
+    ),
+    "ends-with-half-cores": Miniature(
+        policies.EndsWithHalfCores, "options/numa-distribution-may-hang"
+    ),
+    "keeps-a-cpu-shared": Miniature(policies.KeepsACPUShared, "options/strict-empties-the-pool"),
+    "ignores-the-hint": Miniature(
+        policies.IgnoresTheHint, "topology/single-numa-node-keeps-together", machine=_TWO_NODES
+    ),
+    "forgets-init-containers": Miniature(
+        policies.ForgetsInitContainers,
+        "topology/app-lies-with-its-init-container",
+        machine=_TWO_NODES,
+    ),
+    "prefers-what-is-left": Miniature(
+        policies.PrefersWhatIsLeft, "topology/restricted-refuses-scattered", machine=_TWO_NODES
+    ),
+    "forgets-who-holds": Miniature(
+        policies.ForgetsWhoHolds, "topology/restart-keeps-full-pods", machine=_TWO_NODES
+    ),
+    "pins-pods-with-pod-level-resources": Miniature(
+        policies.PinsPodsWithPodLevelResources,
+        "pod-level/no-exclusive-cpus-by-default",
+        machine=_TWO_NODES,
+        also=("pod-level/restricted-admits-it-by-default",),
+    ),
+    "overlooks-empty-resources": Miniature(
+        None,
+        "pod-level/empty-resources-make-best-effort",
+        overrides=("empty-pod-level-ignored",),
+    ),
+    "fills-no-requests-in": Miniature(
+        None,
+        "pod-level/limits-are-requests-too",
+        machine=_TWO_NODES,
+        overrides=("pod-level-requests-not-filled-in",),
+    ),
+    "reads-state-of-any-gate": Miniature(
+        None,
+        "pod-level/gate-off-refuses-the-state",
+        machine=_TWO_NODES,
+        overrides=("state-with-data",),
+    ),
+    "shares-exclusive-cpus": Miniature(
+        policies.SharesExclusiveCPUs,
+        "pod-level/pod-scope-shares-one-pool",
+        machine=_TWO_NODES,
+        also=("pod-level/init-containers-use-the-pool",),
+    ),
+    "keeps-the-pool": Miniature(
+        policies.KeepsThePool, "pod-level/deletion-returns-the-pool", machine=_TWO_NODES
+    ),
+    "admits-empty-pools": Miniature(
+        policies.AdmitsEmptyPools,
+        "pod-level/empty-shared-pool-is-refused",
+        machine=_TWO_NODES,
+        also=(
+            "pod-level/no-cpu-for-init-is-refused",
+            "pod-level/restricted-names-pod-level-resources",
+        ),
+    ),
+    "rounds-the-pod-up": Miniature(
+        policies.RoundsThePodUp, "pod-level/odd-total-gets-nothing", machine=_TWO_NODES
+    ),
+    "keeps-its-pool": Miniature(
+        policies.KeepsItsPool,
+        "pod-level/restart-takes-another-pool",
+        machine=_TWO_NODES,
+        also=("pod-level/restart-refuses-a-shared-pool",),
+    ),
+    "pools-under-any-scope": Miniature(
+        policies.PoolsUnderAnyScope,
+        "pod-level/container-scope-has-no-pool",
+        machine=_TWO_NODES,
+        also=("pod-level/policy-none-has-no-pool",),
+    ),
+    "splits-cores-of-pods": Miniature(
+        policies.SplitsCoresOfPods, "pod-level/full-pcpus-applies-to-the-pod", machine=_TWO_NODES
+    ),
+    "makes-empty-resources-count": Miniature(
+        None,
+        "pod-level/empty-resources-are-ignored",
+        overrides=("empty-pod-level-ignored=off",),
+        release="1.37",
+    ),
+    "fills-requests-in": Miniature(
+        None,
+        "pod-level/limits-alone-are-burstable",
+        machine=_TWO_NODES,
+        overrides=("pod-level-requests-not-filled-in=off",),
+        release="1.37",
+    ),
+    "refuses-state-of-another-gate": Miniature(
+        None,
+        "pod-level/gate-off-keeps-the-state",
+        machine=_TWO_NODES,
+        overrides=("state-with-data=off",),
+        release="1.37",
+    ),
+    "forgets-baselines": Miniature(
+        None, "state/first-cpus-are-remembered", manager=managers.ForgetsBaselines, release="1.37"
+    ),
+    "tells-once": Miniature(
+        None,
+        "reconcile/every-round-repairs-a-changed-cpuset",
+        overrides=("updated-on-change",),
+        release="1.20",
+    ),
+    "gives-reserved-away": Miniature(
+        policies.GivesReservedAway,
+        "uneven/only-free-cpus-are-given",
+        machine="1s-1n-4c-smt2-off7",
+        release="1.20",
+    ),
+    "keeps-the-dead": Miniature(
+        None, "restart/reboot-may-move-pods", manager=managers.KeepsTheDead, release="1.17"
+    ),
+    "lends-init-cpus": Miniature(
+        None,
+        "init/ended-container-is-given-cpus-again",
+        overrides=("keyed-by-pod",),
+        release="1.17",
+    ),
+    "mends-uneven-cores": Miniature(
+        None,
+        "uneven/reserved-cpu-is-given-away",
+        machine="1s-1n-4c-smt2-off7",
+        also=("uneven/busy-cpu-is-given-away",),
+        overrides=("true-sizes",),
+    ),
+    "plain-words": Miniature(
+        None,
+        "pod-level/restricted-names-pod-level-resources",
+        machine=_TWO_NODES,
+        also=("pod-level/container-scope-refuses",),
+        topology_manager=managers.PlainWords,
+    ),
+    # -- kubelets that start where they should refuse to ------------------------------------------
+    "ignores-unknown-options": Miniature(
+        None, "options/unknown-is-refused", settings=settings.ignoring_unknown_options
+    ),
+    "ignores-bad-option-values": Miniature(
+        None, "options/bad-value-is-refused", settings=settings.ignoring_bad_values
+    ),
+    "opens-option-gates": Miniature(
+        None,
+        "options/alpha-needs-its-gate",
+        also=("options/beta-needs-its-gate",),
+        settings=settings.opening_the_gates,
+    ),
+    "drops-options-under-none": Miniature(
+        None,
+        "options/none-policy-takes-no-options",
+        settings=settings.dropping_options_under_none,
+    ),
+    "accepts-full-pcpus-with-cores": Miniature(
+        None,
+        "options/incompatible-pair-is-refused",
+        settings=settings.accepting("full-pcpus-only", "distribute-cpus-across-cores"),
+    ),
+    "accepts-numa-with-cores": Miniature(
+        None,
+        "options/numa-and-cores-are-refused",
+        settings=settings.accepting("distribute-cpus-across-numa", "distribute-cpus-across-cores"),
+    ),
+    "accepts-uncore-with-cores": Miniature(
+        None,
+        "options/uncore-and-cores-are-refused",
+        settings=settings.accepting(
+            "prefer-align-cpus-by-uncorecache", "distribute-cpus-across-cores"
+        ),
+    ),
+    "accepts-uncore-with-numa": Miniature(
+        None,
+        "options/uncore-and-numa-are-refused",
+        settings=settings.accepting(
+            "prefer-align-cpus-by-uncorecache", "distribute-cpus-across-numa"
+        ),
+    ),
+    "ignores-align-by-socket": Miniature(
+        None,
+        "topology/align-by-socket-widens-restricted",
+        machine="2s-4n-64c-smt2",
+        also=(
+            "topology/align-by-socket-excludes-single-numa-node",
+            "options/align-by-socket-needs-large-sockets",
+        ),
+        settings=settings.ignoring_align_by_socket,
+    ),
+    "takes-unknown-policies-for-none": Miniature(
+        None,
+        "config/unknown-policy-is-refused",
+        settings=settings.taking_unknown_policies_for_none,
+    ),
+    "ignores-topology-settings": Miniature(
+        None,
+        "topology/unknown-policy-is-refused",
+        also=("topology/unknown-scope-is-refused",),
+        settings=settings.passing_over_topology_settings,
+    ),
+    "ignores-topology-options": Miniature(
+        None,
+        "topology/unknown-option-is-refused",
+        also=("topology/too-low-a-limit-is-refused",),
+        settings=settings.passing_over_topology_options,
+    ),
+    "accepts-any-number-of-nodes": Miniature(
+        None,
+        "topology/nine-numa-nodes-are-refused",
+        topology_manager=managers.AcceptsAnyNumberOfNodes,
+    ),
+    "starts-without-a-reservation": Miniature(
+        None,
+        "config/missing-reservation-is-refused",
+        also=("config/zero-reservation-is-refused",),
+        making=settings.without_reservation,
+    ),
+    "reserves-all-at-most": Miniature(
+        None,
+        "config/reservation-larger-than-the-machine-is-refused",
+        making=settings.reserving_all_at_most,
+    ),
+    "believes-any-state-file": Miniature(
+        None,
+        "state/wrong-checksum-is-refused",
+        also=("state/edited-is-refused", "state/truncated-is-refused", "state/empty-is-refused"),
+        manager=managers.BelievesAnyFile,
+    ),
+    # -- kubelets that reserve other CPUs ---------------------------------------------------------
+    "rounds-reservations-down": Miniature(
+        None, "config/reserved-amounts-are-kept", settings=settings.rounding_reservations_down
+    ),
+    "ignores-kube-reserved": Miniature(
+        None,
+        "config/reserved-amounts-are-kept",
+        also=("config/kube-reserved-counts",),
+        settings=settings.ignoring_kube_reserved,
+    ),
+    "adds-list-and-amounts": Miniature(
+        None, "config/list-wins-over-amounts", settings=settings.adding_list_and_amounts
+    ),
+    # -- kubelets that lose track of what they gave -----------------------------------------------
+    "allocates-anew": Miniature(
+        None, "restart/keeps-assignments-beside-a-gap", manager=managers.AllocatesAnew
+    ),
+    "drops-init-entries": Miniature(
+        None, "init/restart-keeps-init-entries", manager=managers.DropsInitEntries
+    ),
+    "lends-init-cpus-twice": Miniature(
+        policies.LendsInitCPUsTwice, "init/app-containers-do-not-share-init-cpus"
+    ),
+    "lends-init-cpus-to-all": Miniature(
+        policies.LendsInitCPUsToAll, "init/other-pods-stay-off-init-cpus"
+    ),
+    "erases-siblings": Miniature(policies.ErasesSiblings, "admission/several-containers"),
+    # -- kubelets whose pool changes do not arrive ------------------------------------------------
+    "never-updates": Miniature(None, "pool/shrinks-and-grows", manager=managers.NeverUpdates),
+    "updates-what-shrinks": Miniature(
+        None, "pool/shrinks-and-grows", manager=managers.UpdatesWhatShrinks
+    ),
+    "updates-the-first": Miniature(
+        None, "pool/every-shared-container-follows", manager=managers.UpdatesTheFirst
+    ),
+    "updates-no-sidecars": Miniature(
+        None, "init/sidecars-follow-the-pool", manager=managers.UpdatesNoSidecars
+    ),
+    # -- kubelets that take CPUs elsewhere --------------------------------------------------------
+    "hints-before-taking": Miniature(
+        None,
+        "topology/hints-count-earlier-containers",
+        machine=_TWO_NODES,
+        topology_manager=managers.HintsBeforeTaking,
+    ),
+    "ignores-later-hints": Miniature(
+        policies.IgnoresLaterHints, "topology/every-container-follows-its-hint", machine=_TWO_NODES
+    ),
+    "knows-two-nodes-at-most": Miniature(
+        policies.KnowsTwoNodesAtMost,
+        "topology/restricted-admits-three-numa-nodes",
+        machine=_FOUR_NODES,
+    ),
+    "sums-without-init": Miniature(
+        policies.SumsWithoutInit, "topology/pod-scope-counts-init-containers", machine=_TWO_NODES
+    ),
+    "sums-without-sidecars": Miniature(
+        policies.SumsWithoutSidecars, "topology/pod-scope-counts-sidecars", machine=_TWO_NODES
+    ),
+    "deals-the-remainder-elsewhere": Miniature(
+        policies.DealsTheRemainderElsewhere,
+        "options/numa-distribution-of-a-remainder",
+        machine=_FOUR_NODES,
+        also=("options/numa-distribution-of-a-remaining-core",),
+    ),
+    "ignores-sockets-near-hints": Miniature(
+        policies.IgnoresSocketsNearHints,
+        "topology/align-by-socket-widens-the-hint",
+        machine=_FOUR_NODES,
+    ),
+    "ignores-strict-reservation": Miniature(
+        policies.IgnoresStrictReservation,
+        "options/strict-keeps-shared-containers-off",
+        also=("options/strict-refuses-an-older-file",),
+    ),
+    "accepts-any-reserved-cpus": Miniature(
+        policies.AcceptsAnyReservedCPUs,
+        "options/strict-switched-off-refuses-its-file",
+        also=("options/strict-refuses-an-older-file",),
+    ),
+    "pins-unequal-containers": Miniature(
+        policies.PinsUnequalContainers,
+        "pod-level/unequal-container-shares",
+        machine=_TWO_NODES,
+    ),
+}
+
+
+class MiniatureSubject(ReferenceSubject):
+    """The subject ``miniature:NAME``."""
+
+    def of(self, release: str) -> ReferenceSubject:
+        """The same of another release. Raises :class:`SubjectUsageError` where a behaviour that is
+        switched is so in that release anyway."""
+        return miniature(self.info.name.removeprefix("miniature:"), release=release)
+
+
+def miniature(name: str, *, release: str | None = None) -> MiniatureSubject:
+    """The subject ``miniature:NAME``, of its own release unless another is given; raises
+    :class:`SubjectUsageError` for a name that is none, and for a behaviour that is switched where
+    the release is so anyway."""
+    found = MINIATURES.get(name) or _switched(name)
+    if found is None:
+        near = get_close_matches(name, [*MINIATURES, *(one.title for one in Behaviour)], n=1)
+        known = f"did you mean {near[0]}?" if near else f"there are {', '.join(MINIATURES)}"
+        raise SubjectUsageError(f"unknown miniature {name!r}: {known}")
+    release = release or found.release
+    if name not in MINIATURES:
+        _require_difference(name, release, found.release)
+    return MiniatureSubject(f"miniature:{name}", release=release, make=partial(_node, found))
+
+
+def _require_difference(name: str, release: str, usual: str) -> None:
+    if not usual:
+        raise SubjectUsageError(f"miniature:{name}: every release is so")
+    try:
+        differs = has_switched(switch(name), release)
+    except (NotModelled, ValueError) as error:
+        raise SubjectUsageError(str(error)) from error
+    if not differs:
+        raise SubjectUsageError(
+            f"miniature:{name}: release {release} is so anyway; {usual} is not, for one"
+        )
+
+
+def _switched(name: str) -> Miniature | None:
+    """The miniature of a behaviour that is switched; ``None`` for what names none."""
+    try:
+        chosen = switch(name)
+    except ValueError:
+        return None
+    return Miniature(None, "", overrides=(name,), release=default_release(chosen))
+
+
+class _Reader(Node):
+    """A node whose kubelet acts on another configuration than it is given."""
+
+    reading: settings.Reading
+
+    def do(self, step: Step) -> None:
+        """Read each configuration that comes later, too."""
+        super().do(Configure(self.reading(step.config)) if isinstance(step, Configure) else step)
+
+
+def _node(
+    wrong: Miniature,
+    trees: Callable[[str], Mapping[str, str]],
+    machine: str,
+    config: KubeletConfig,
+    release: str,
+) -> Node:
+    def policy(topology: CPUTopology, config: KubeletConfig, *, release: AnyRelease) -> Policy:
+        right = wrong.making(topology, config, release=release)
+        if wrong.policy is None or not isinstance(right, StaticPolicy):
+            return right
+        return wrong.policy(
+            right.topology,
+            right.reserved,
+            release=release,
+            options=right.options,
+            pod_managers=right.pod_managers,
+        )
+
+    reading = wrong.settings or _as_given
+    node = _Reader(
+        trees,
+        machine,
+        reading(config),
+        release="+".join([release, *wrong.overrides]),
+        policy_factory=policy,
+        manager_factory=wrong.manager,
+        topology_manager_factory=wrong.topology_manager,
+        discovering=info_of,
+    )
+    node.reading = reading
+    return node
+
+
+def _as_given(config: KubeletConfig) -> KubeletConfig:
+    return config

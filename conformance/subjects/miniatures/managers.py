@@ -1,0 +1,154 @@
+"""CPU managers and Topology Managers that are wrong in one way each.
+
+What belongs here: subclasses of the model's managers with one of the kubelet's own steps
+overridden. What never does: which scenario catches them (the package).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from reference import NEWEST, CPUManager, CPUSet
+from reference.cpumanager.before_1_18 import ManagerByContainer
+from reference.cpumanager.state.state_checkpoint import Checkpoint, parse_leniently
+from reference.cpumanager.state.state_mem import State, assigned
+from reference.errors import CheckpointError, TopologyAffinityError
+from reference.machine.machineinfo import MachineInfo
+from reference.steps import Container, Kind, Pod
+from reference.topologymanager.hint import Hint
+from reference.topologymanager.policy_options import TopologyOptions
+from reference.topologymanager.topology_manager import (
+    HintProvider,
+    TopologyManager,
+    affinity_error,
+)
+
+
+class ForgetsBaselines(CPUManager):
+    """Knows what containers hold, and not what they were given first."""
+
+    def restore(self, state_file: str | None, containers: Mapping[str, tuple[str, str]]) -> State:
+        """Keeps none."""
+        state = super().restore(state_file, containers)
+        state.keeps_baselines, state.baselines = False, {}
+        return state
+
+
+class KeepsTheDead(ManagerByContainer):
+    """Never finds that a container has gone."""
+
+    def remove_stale(self, known: Iterable[str | None]) -> None:
+        """Nothing is stale."""
+
+
+class PlainWords(TopologyManager):
+    """Refuses a pod with pod-level resources in the words for any other."""
+
+    def refusal(self, pod: Pod) -> TopologyAffinityError:
+        """The refusal alone is other."""
+        return affinity_error(NEWEST)
+
+
+class AllocatesAnew(CPUManager):
+    """Reads its state file, and gives all CPUs back before it admits the pods again."""
+
+    def restore(self, state_file: str | None, containers: Mapping[str, tuple[str, str]]) -> State:
+        """A state without entries."""
+        state = super().restore(state_file, containers)
+        state.set_default(state.default | assigned(state.entries))
+        for uid, name in [(uid, name) for uid, named in state.entries.items() for name in named]:
+            state.delete(uid, name)
+        return state
+
+
+class DropsInitEntries(CPUManager):
+    """At a start, drops what the state file has for init containers."""
+
+    def allocate(self, pod: Pod, container: Container, hint: Hint | None = None) -> None:
+        """An init container that holds CPUs already loses its entry."""
+        if container.kind is Kind.INIT and self.state.get(pod.uid, container.name) is not None:
+            self.policy.remove_container(self.state, pod.uid, container.name)
+        else:
+            super().allocate(pod, container, hint)
+
+
+class BelievesAnyFile(CPUManager):
+    """Takes from a damaged state file what it can read, or starts with a fresh one."""
+
+    def restore(self, state_file: str | None, containers: Mapping[str, tuple[str, str]]) -> State:
+        """No checksum and no policy is compared."""
+        try:
+            return super().restore(state_file, containers)
+        except CheckpointError:
+            default, entries = parse_leniently(state_file, release=self._release)
+            if not default:
+                return State.fresh(self.policy.name)
+            return State.restored(Checkpoint(self.policy.name, default, entries))
+
+
+class NeverUpdates(CPUManager):
+    """Sends no container its CPUs once it runs."""
+
+    def reconcile(self, running: Callable[[str, str], bool]) -> list[tuple[str, str, CPUSet]]:
+        """A round sends to those that :meth:`reached` names."""
+        names = {
+            (pod.uid, one.name)
+            for pod in self.active_pods()
+            for one in self.reached(pod.containers)
+        }
+        return super().reconcile(lambda uid, name: (uid, name) in names and running(uid, name))
+
+    def reached(self, containers: Sequence[Container]) -> Sequence[Container]:
+        """The containers of a pod that it sends changes to."""
+        return ()
+
+
+class UpdatesTheFirst(NeverUpdates):
+    """Sends changes of the shared pool to the first app container of each pod alone."""
+
+    def reached(self, containers: Sequence[Container]) -> Sequence[Container]:
+        """One of them."""
+        return [one for one in containers if one.kind is Kind.APP][:1]
+
+
+class UpdatesNoSidecars(NeverUpdates):
+    """Sends changes of the shared pool to app containers alone."""
+
+    def reached(self, containers: Sequence[Container]) -> Sequence[Container]:
+        """Those that are no init container."""
+        return [one for one in containers if one.kind is Kind.APP]
+
+
+class UpdatesWhatShrinks(CPUManager):
+    """Sends a container its CPUs when it loses some, and not when it gains some."""
+
+    def reconcile(self, running: Callable[[str, str], bool]) -> list[tuple[str, str, CPUSet]]:
+        """The rest is kept back."""
+        before = dict(self._last_sent)
+        sent = super().reconcile(running)
+        everything = CPUSet(range(4096))
+        return [
+            (uid, name, cpus)
+            for uid, name, cpus in sent
+            if not cpus > before.get((uid, name), everything)
+        ]
+
+
+class HintsBeforeTaking(TopologyManager):
+    """Decides on the NUMA nodes of all containers of a pod before the first takes its CPUs."""
+
+    def admit(self, pod: Pod, provider: HintProvider) -> None:
+        """Under scope container; what an earlier container takes is not counted."""
+        if self.scope == "pod":
+            super().admit(pod, provider)
+            return
+        near = self.affinities(pod, provider)
+        for container in pod.containers:
+            provider.allocate(pod, container, near[container.name])
+
+
+class AcceptsAnyNumberOfNodes(TopologyManager):
+    """Starts on any number of NUMA nodes."""
+
+    def _require_few_nodes(self, info: MachineInfo, options: TopologyOptions) -> None:
+        """They are not counted."""

@@ -1,0 +1,362 @@
+"""Static policies that are wrong in one way each.
+
+What belongs here: subclasses of the model's static policy with one of the kubelet's own steps
+overridden. What never does: which scenario catches them (the package).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from reference import CPUSet
+from reference.cpumanager.policy_static import StaticPolicy
+from reference.cpumanager.state.state_mem import State
+from reference.errors import AllocationHangs, NotEnoughCPUs, SMTAlignmentError
+from reference.pods.qos import exclusive_cpus, pod_milli_cpus
+from reference.steps import Container, Kind, Pod
+from reference.topologymanager.hint import Hint
+
+
+class SplitsCores(StaticPolicy):
+    """Takes the lowest CPUs and never looks at cores, sockets or NUMA nodes."""
+
+    def take(self, available: CPUSet, count: int) -> CPUSet:
+        """Refuses like the real one, and then counts off."""
+        super().take(available, count)
+        return CPUSet(list(available)[:count])
+
+
+class ForgetsToGiveBack(StaticPolicy):
+    """Drops a container's entry, but does not return its CPUs to the shared pool."""
+
+    def remove_container(self, state: State, uid: str, container: str) -> None:
+        """The entry alone."""
+        if state.get(uid, container) is not None:
+            state.delete(uid, container)
+
+
+class TrustsItsState(StaticPolicy):
+    """Starts on any state file that it can read, whatever CPUs the machine has now."""
+
+    def validate(self, state: State) -> None:
+        """Nothing is compared."""
+
+
+class IgnoresWholeCores(StaticPolicy):
+    """Accepts full-pcpus-only, and admits any request all the same."""
+
+    def require_whole_cores(self, state: State, count: int) -> None:
+        """Nothing is required."""
+
+
+class HangsOverOddRequests(StaticPolicy):
+    """Searches for whole cores for ever where the request is not a multiple of a core's size."""
+
+    def require_whole_cores(self, state: State, count: int) -> None:
+        """Hangs instead of refusing."""
+        try:
+            super().require_whole_cores(state, count)
+        except SMTAlignmentError as error:
+            raise AllocationHangs(f"{error}, and the search goes on") from error
+
+
+class EndsWithHalfCores(StaticPolicy):
+    """Where its search for whole cores has no end, takes the lowest CPUs."""
+
+    def take(self, available: CPUSet, count: int) -> CPUSet:
+        """Answers always."""
+        try:
+            return super().take(available, count)
+        except AllocationHangs:
+            return CPUSet(list(available)[:count])
+
+
+class IgnoresTheHint(StaticPolicy):
+    """Lets the Topology Manager choose NUMA nodes, and takes CPUs as if it had not."""
+
+    def allocate(
+        self, state: State, pod: Pod, container: Container, hint: Hint | None = None
+    ) -> None:
+        """Anywhere."""
+        super().allocate(state, pod, container, None)
+
+
+class ForgetsInitContainers(StaticPolicy):
+    """Makes its hints without the CPUs of init containers, which it then reuses."""
+
+    def hints(self, state: State, pod: Pod, container: Container) -> list[Hint] | None:
+        """As if none had been lent."""
+        lent, self._reusable = self._reusable, ("", CPUSet())
+        try:
+            return super().hints(state, pod, container)
+        finally:
+            self._reusable = lent
+
+
+class PrefersWhatIsLeft(StaticPolicy):
+    """Calls the fewest NUMA nodes that have room now the fewest that there could be."""
+
+    def hints(self, state: State, pod: Pod, container: Container) -> list[Hint] | None:
+        """The narrowest are preferred, whatever an empty machine could do."""
+        hints = super().hints(state, pod, container) or []
+        least = min((one.nodes.bit_count() for one in hints if one.nodes), default=0)
+        return [
+            Hint(one.nodes, one.nodes is not None and one.nodes.bit_count() == least)
+            for one in hints
+        ] or None
+
+
+class ForgetsWhoHolds(StaticPolicy):
+    """Makes its hints for a pod that runs as for a new one."""
+
+    def pod_hints(self, state: State, pod: Pod) -> list[Hint] | None:
+        """Out of what is free."""
+        blank = state.copy()
+        blank.entries.pop(pod.uid, None)
+        return super().pod_hints(blank, pod)
+
+
+class PinsPodsWithPodLevelResources(StaticPolicy):
+    """Gives containers their CPUs whether or not pod-level resources count."""
+
+    def count(self, pod: Pod, container: Container) -> int:
+        """By the container alone."""
+        return exclusive_cpus(pod, container)
+
+
+class SharesExclusiveCPUs(StaticPolicy):
+    """Lets every container of a pod with CPUs as a whole run on all of them."""
+
+    def allocate_pod(self, state: State, pod: Pod, hint: Hint | None = None) -> None:
+        """Takes the right ones, and gives them to every container."""
+        super().allocate_pod(state, pod, hint)
+        if pod.uid in state.pod_entries:
+            for name in list(state.entries[pod.uid]):
+                state.set(pod.uid, name, state.pod_entries[pod.uid])
+
+
+class KeepsThePool(StaticPolicy):
+    """Takes back what containers had for themselves, and not what their pod had beside it."""
+
+    def remove_container(self, state: State, uid: str, container: str) -> None:
+        """As if there were no CPUs of a whole pod."""
+        self.pod_managers, on = False, self.pod_managers
+        try:
+            super().remove_container(state, uid, container)
+        finally:
+            self.pod_managers = on
+        if uid not in state.entries and uid in state.pod_entries:
+            state.delete_pod(uid)
+
+
+class AdmitsEmptyPools(StaticPolicy):
+    """Does not mind that a pod's exclusive containers leave the others no CPU."""
+
+    def pod_hints(self, state: State, pod: Pod) -> list[Hint] | None:
+        """As if every container were exclusive."""
+        return super().pod_hints(state, self._without_shared(pod))
+
+    def allocate_pod(self, state: State, pod: Pod, hint: Hint | None = None) -> None:
+        """Nothing for those that have none of their own."""
+        super().allocate_pod(state, self._without_shared(pod), hint)
+
+    def _without_shared(self, pod: Pod) -> Pod:
+        """The pod's exclusive containers; the whole pod where that leaves it CPUs to share."""
+        counts = self.counts(pod)
+        if sum(counts.values()) < self.total(pod, counts):
+            return pod
+        kept = tuple(one for one in pod.containers if counts[one.name])
+        return replace(pod, containers=kept)
+
+
+class RoundsThePodUp(StaticPolicy):
+    """Takes a broken number of CPUs for the next whole one."""
+
+    def total(self, pod: Pod, counts: Mapping[str, int]) -> int:
+        """Rounded up."""
+        if not self.serves_whole(pod):
+            return super().total(pod, counts)
+        return -(-pod_milli_cpus(pod) // 1000)
+
+
+class KeepsItsPool(StaticPolicy):
+    """Leaves a pod the CPUs that it holds as a whole (what pull request 141041 is to do)."""
+
+    def pod_hints(self, state: State, pod: Pod) -> list[Hint] | None:
+        """No preference where it holds some."""
+        return None if pod.uid in state.pod_entries else super().pod_hints(state, pod)
+
+    def allocate_pod(self, state: State, pod: Pod, hint: Hint | None = None) -> None:
+        """Nothing more where it holds some."""
+        if pod.uid not in state.pod_entries:
+            super().allocate_pod(state, pod, hint)
+
+
+class PoolsUnderAnyScope(StaticPolicy):
+    """Gives a pod CPUs as a whole whatever the Topology Manager's scope is."""
+
+    def allocate(
+        self, state: State, pod: Pod, container: Container, hint: Hint | None = None
+    ) -> None:
+        """With its first container."""
+        if not self.serves_whole(pod):
+            super().allocate(state, pod, container, hint)
+        elif pod.uid not in state.pod_entries:
+            self.allocate_pod(state, pod, hint)
+
+
+class SplitsCoresOfPods(StaticPolicy):
+    """Looks for whole cores when a container is given CPUs, and not when a pod is."""
+
+    def allocate_pod(self, state: State, pod: Pod, hint: Hint | None = None) -> None:
+        """Any number will do."""
+        options, self.options = self.options, replace(self.options, full_pcpus_only=False)
+        try:
+            super().allocate_pod(state, pod, hint)
+        finally:
+            self.options = options
+
+
+class GivesReservedAway(StaticPolicy):
+    """Takes reserved CPUs for free ones."""
+
+    def available(self, state: State) -> CPUSet:
+        """The whole pool."""
+        return state.default
+
+
+class KeepsACPUShared(StaticPolicy):
+    """Refuses a request that takes the pool's last CPU (what pull request 141197 is to do)."""
+
+    def take(self, available: CPUSet, count: int) -> CPUSet:
+        """As if one CPU less were free."""
+        if count >= len(available):
+            raise NotEnoughCPUs(count, len(available) - 1)
+        return super().take(available, count)
+
+
+class LendsInitCPUsTwice(StaticPolicy):
+    """Offers the CPUs of an init container to every app container of its pod."""
+
+    def reusable_after(self, before: CPUSet, container: Container, cpus: CPUSet) -> CPUSet:
+        """What an app container has taken is offered again."""
+        if container.kind is Kind.APP:
+            return before
+        return super().reusable_after(before, container, cpus)
+
+
+class LendsInitCPUsToAll(StaticPolicy):
+    """Offers what an init container leaves to the pod that is admitted next."""
+
+    def reusable(self, pod: Pod) -> CPUSet:
+        """Whosever pod it was."""
+        return self._reusable[1]
+
+
+class ErasesSiblings(StaticPolicy):
+    """Enters a container's CPUs and drops the entries of its pod's other containers."""
+
+    def allocate(
+        self, state: State, pod: Pod, container: Container, hint: Hint | None = None
+    ) -> None:
+        """One entry a pod; CPUs of the others return to the pool."""
+        super().allocate(state, pod, container, hint)
+        held = state.get(pod.uid, container.name)
+        for name in set(state.entries.get(pod.uid, {})) - {container.name} if held else ():
+            state.set_default(state.default | state.entries[pod.uid][name] - (held or CPUSet()))
+            state.delete(pod.uid, name)
+
+
+class IgnoresLaterHints(StaticPolicy):
+    """Takes the CPUs of a pod's second and later containers wherever there are any."""
+
+    def allocate(
+        self, state: State, pod: Pod, container: Container, hint: Hint | None = None
+    ) -> None:
+        """Only the first container follows its hint."""
+        super().allocate(state, pod, container, hint if container == pod.containers[0] else None)
+
+
+class KnowsTwoNodesAtMost(StaticPolicy):
+    """Makes no hints of three and more NUMA nodes."""
+
+    def hints(self, state: State, pod: Pod, container: Container) -> list[Hint] | None:
+        """Those of one and two."""
+        hints = super().hints(state, pod, container)
+        return hints and [one for one in hints if (one.nodes or 0).bit_count() < 3]
+
+
+class SumsWithoutInit(StaticPolicy):
+    """Under scope pod, leaves init containers out of what a pod needs."""
+
+    left_out = Kind.INIT
+
+    def total(self, pod: Pod, counts: Mapping[str, int]) -> int:
+        """Of the others."""
+        kept = tuple(one for one in pod.containers if one.kind is not self.left_out)
+        return super().total(replace(pod, containers=kept), counts)
+
+
+class SumsWithoutSidecars(SumsWithoutInit):
+    """Under scope pod, leaves sidecars out of what a pod needs."""
+
+    left_out = Kind.SIDECAR
+
+
+class DealsTheRemainderElsewhere(StaticPolicy):
+    """Deals what cannot be spread evenly to a NUMA node that gives nothing else."""
+
+    def take(self, available: CPUSet, count: int) -> CPUSet:
+        """The even part as it was."""
+        taken = super().take(available, count)
+        if not self.options.distribute_across_numa:
+            return taken
+        parts = {
+            numa: taken & self.topology.cpus_in_numa_nodes(numa)
+            for numa in self.topology.numa_masks
+        }
+        least = min((len(part) for part in parts.values() if part), default=0)
+        over = CPUSet(cpu for part in parts.values() for cpu in list(part)[least:])
+        idle = [numa for numa, part in parts.items() if not part]
+        spare = list(available & self.topology.cpus_in_numa_nodes(*idle))[: len(over)]
+        return taken - over | CPUSet(spare) if len(spare) == len(over) else taken
+
+
+class IgnoresSocketsNearHints(StaticPolicy):
+    """Under align-by-socket, takes CPUs of the hint's NUMA nodes alone."""
+
+    def take_near(self, available: CPUSet, count: int, hint: Hint | None) -> CPUSet:
+        """Never widened to whole sockets."""
+        options, self.options = self.options, replace(self.options, align_by_socket=False)
+        try:
+            return super().take_near(available, count, hint)
+        finally:
+            self.options = options
+
+
+class PinsUnequalContainers(StaticPolicy):
+    """In a pod with pod-level resources, gives CPUs to a container whose limit is above its
+    request."""
+
+    def count(self, pod: Pod, container: Container) -> int:
+        """By the request alone."""
+        if not self.serves_whole(pod):
+            return super().count(pod, container)
+        return exclusive_cpus(pod, container)
+
+
+class IgnoresStrictReservation(StaticPolicy):
+    """Leaves the reserved CPUs in the shared pool under strict-cpu-reservation."""
+
+    def start(self, state: State) -> None:
+        """As without the option."""
+        self.options = replace(self.options, strict_reservation=False)
+        super().start(state)
+
+
+class AcceptsAnyReservedCPUs(StaticPolicy):
+    """Starts on a state file whose shared pool does not suit the reserved CPUs."""
+
+    def _validate_reserved(self, default: CPUSet) -> None:
+        """Nothing is compared."""

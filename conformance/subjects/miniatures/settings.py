@@ -1,0 +1,145 @@
+"""Readings of KubeletConfiguration that are wrong in one way each.
+
+What belongs here: functions of the configuration that is given, to the one that the kubelet acts
+on; and makers of a policy that reserve CPUs wrongly. What never does: which scenario catches them
+(the package).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from reference import NEWEST, CPUSet, CPUTopology
+from reference.cpumanager.cpu_manager import make_policy, reserved_milli_cpus
+from reference.cpumanager.policy import Policy
+from reference.cpumanager.policy_options import OPTIONS, is_true
+from reference.cpumanager.policy_static import StaticPolicy
+from reference.errors import ConfigurationError
+from reference.feature_gates import readiness
+from reference.golang.strconv import parse_bool
+from reference.releases import AnyRelease
+from reference.steps import KubeletConfig
+from reference.topologymanager.validation import TopologyPolicy
+
+#: The configuration that a kubelet acts on.
+Reading = Callable[[KubeletConfig], KubeletConfig]
+
+_BY_SOCKET = "align-by-socket"
+
+
+def ignoring_unknown_options(config: KubeletConfig) -> KubeletConfig:
+    """Passes over policy options that do not exist."""
+    known = {
+        name: value
+        for name, value in config.policy_options.items()
+        if readiness(OPTIONS.get(name, {}), NEWEST) is not None
+    }
+    return replace(config, policy_options=known)
+
+
+def ignoring_bad_values(config: KubeletConfig) -> KubeletConfig:
+    """Passes over policy options whose value is not a boolean."""
+    good = {n: value for n, value in config.policy_options.items() if parse_bool(value) is not None}
+    return replace(config, policy_options=good)
+
+
+def opening_the_gates(config: KubeletConfig) -> KubeletConfig:
+    """Accepts alpha and beta policy options whatever their feature gates say."""
+    if not config.policy_options:
+        return config
+    gates = {"CPUManagerPolicyAlphaOptions": True, "CPUManagerPolicyBetaOptions": True}
+    return replace(config, feature_gates={**config.feature_gates, **gates})
+
+
+def dropping_options_under_none(config: KubeletConfig) -> KubeletConfig:
+    """Passes over policy options under the none policy."""
+    return replace(config, policy_options={}) if config.policy == "none" else config
+
+
+def ignoring_align_by_socket(config: KubeletConfig) -> KubeletConfig:
+    """Passes over the policy option align-by-socket."""
+    left = {name: value for name, value in config.policy_options.items() if name != _BY_SOCKET}
+    return replace(config, policy_options=left)
+
+
+def accepting(first: str, second: str) -> Reading:
+    """Accepts two incompatible policy options, of which the first takes effect."""
+
+    def reading(config: KubeletConfig) -> KubeletConfig:
+        options = dict(config.policy_options)
+        if is_true(options.get(first, "")) and is_true(options.get(second, "")):
+            del options[second]
+        return replace(config, policy_options=options)
+
+    reading.__doc__ = f"Accepts {first} together with {second}."
+    return reading
+
+
+def taking_unknown_policies_for_none(config: KubeletConfig) -> KubeletConfig:
+    """Takes a CPU manager policy that does not exist for none."""
+    return config if config.policy in ("none", "static") else replace(config, policy="none")
+
+
+def passing_over_topology_settings(config: KubeletConfig) -> KubeletConfig:
+    """Takes the default for a Topology Manager policy or scope that does not exist."""
+    known = [one.value for one in TopologyPolicy]
+    if config.topology_manager_policy not in known:
+        config = replace(config, topology_manager_policy="none")
+    if config.topology_manager_scope not in ("container", "pod"):
+        config = replace(config, topology_manager_scope="container")
+    return config
+
+
+def passing_over_topology_options(config: KubeletConfig) -> KubeletConfig:
+    """Passes over Topology Manager options that do not exist, and a limit that is too low."""
+    options = {
+        name: value
+        for name, value in config.topology_manager_policy_options.items()
+        if name == "prefer-closest-numa-nodes"
+        or (name == "max-allowable-numa-nodes" and value.isdigit() and int(value) >= 8)
+    }
+    return replace(config, topology_manager_policy_options=options)
+
+
+def ignoring_kube_reserved(config: KubeletConfig) -> KubeletConfig:
+    """Does not count the cpu in kubeReserved."""
+    return replace(config, kube_reserved=None)
+
+
+def rounding_reservations_down(config: KubeletConfig) -> KubeletConfig:
+    """Rounds the cpu reserved by amount down to whole CPUs."""
+    try:
+        whole = reserved_milli_cpus(config) // 1000
+    except ConfigurationError:
+        return config
+    if config.reserved_system_cpus is not None:
+        return config
+    return replace(config, system_reserved=str(whole), kube_reserved=None)
+
+
+def adding_list_and_amounts(config: KubeletConfig) -> KubeletConfig:
+    """Reserves CPUs by amount beside those of reservedSystemCPUs."""
+    listed = config.reserved_system_cpus
+    amounts = replace(config, reserved_system_cpus=None)
+    if not listed or not (more := -(-reserved_milli_cpus(amounts) // 1000)):
+        return config
+    return replace(amounts, system_reserved=str(len(listed) + more), kube_reserved=None)
+
+
+def without_reservation(
+    topology: CPUTopology, config: KubeletConfig, *, release: AnyRelease
+) -> Policy:
+    """Starts the static policy without a reserved CPU where none is configured."""
+    if config.policy == "static" and not reserved_milli_cpus(config, release=release):
+        return StaticPolicy(topology, CPUSet(), release=release)
+    return make_policy(topology, config, release=release)
+
+
+def reserving_all_at_most(
+    topology: CPUTopology, config: KubeletConfig, *, release: AnyRelease
+) -> Policy:
+    """Reserves all CPUs where more are to be reserved than there are."""
+    if reserved_milli_cpus(config, release=release) > 1000 * len(topology.cpus):
+        config = replace(config, reserved_system_cpus=topology.cpus)
+    return make_policy(topology, config, release=release)

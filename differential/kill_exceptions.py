@@ -1,0 +1,168 @@
+"""What the kill matrix cannot show, and why: one reason for several names.
+
+What belongs here: miniatures that no scenario catches, and scenarios that no miniature makes fail.
+What never does: what some scenario catches (:func:`differential.kill_matrix.page` refuses it).
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+#: Miniatures by the reason why no scenario catches them.
+UNCAUGHT: Final[dict[str, tuple[str, ...]]] = {
+    "Only releases before 1.18 differ, and no scenario promises this of them.": (
+        "aarch64-ids-from-sysfs",
+        "aarch64-ids-from-sysfs=off",
+        "failed-containers-left-alone",
+        "failed-containers-left-alone=off",
+        "huge-pages-of-nodes",
+        "huge-pages-of-nodes=off",
+        "init-containers-decide-qos",
+        "init-containers-decide-qos=off",
+        "init-containers-reconciled",
+        "init-containers-reconciled=off",
+        "init-cpus-returned",
+        "lost-cpus-taken-anew",
+        "numa-limit-spares-none",
+        "numa-nodes",
+        "numa-nodes=off",
+        "online-numa-nodes",
+        "online-numa-nodes=off",
+        "single-numa-spares-the-rest",
+        "stale-containers-forgotten",
+        "static-pods-aligned",
+        "static-pods-aligned=off",
+        "topology-manager",
+        "topology-manager-on",
+        "topology-refusal-one-word",
+        "unknown-policy-refused",
+        "unmet-containers-forgotten",
+    ),
+    "The setting does not exist in this release, which ignores it.": (
+        "numa-distances",
+        "policy-options",
+        "reserved-cpu-list",
+        "topology-options",
+    ),
+    "Up to 1.17 a kubelet that refuses the file panics, recovers and hangs (seen on 1.17.17), "
+    "so scenarios promise the refusal from 1.18 on.": ("state-of-other-cpus-refused=off",),
+    "The nodes of the model have the CPU manager on in every release.": (
+        "cpu-manager-on",
+        "cpu-manager-on=off",
+    ),
+    "In this release nothing depends on it.": (
+        "bad-state-panics",
+        "cache-ids",
+        "uncore-caches-known",
+    ),
+    "1.8 has no state file.": (
+        "bad-state-forgotten",
+        "state-file-created-empty",
+    ),
+    "1.8 panics there in the same words.": ("gives-up-in-main=off",),
+    "Only early patch releases of the minor differ; scenarios judge by minors.": (
+        "cores-by-package",
+        "hints-by-numa-alone",
+        "sockets-counted-by-id",
+    ),
+    "The suite skips a machine on which a kubelet of this release finds no CPU.": (
+        "discovery-under-none",
+        "discovery-under-none=off",
+        "no-cpu-is-available",
+        "no-cpu-is-available=off",
+        "s390x-topology",
+    ),
+    "No machine of the catalogue has files that the two ways read differently.": (
+        "online-by-system-list",
+        "online-by-system-list=off",
+    ),
+    "The model has no code for it alone: it comes with keyed-by-pod or state-with-data.": (
+        "cpus-taken-at-admission",
+        "cpus-taken-at-admission=off",
+        "freed-when-stale",
+        "freed-when-stale=off",
+        "init-cpus-reused",
+        "init-cpus-reused=off",
+        "state-migrated",
+        "state-migrated=off",
+    ),
+    "The model has no code for it: the kubelet refuses such a list before the policy sees it.": (
+        "unknown-reserved-refused",
+        "unknown-reserved-refused=off",
+    ),
+    "A view shows a container once it has its CPUs, however it got them.": (
+        "created-with-cpuset",
+        "created-with-cpuset=off",
+    ),
+    "No step removes one container of a pod that runs on.": (
+        "shared-cpus-stay-taken",
+        "shared-cpus-stay-taken=off",
+    ),
+    "No step resizes a pod in place.": (
+        "resize-left-alone",
+        "resize-left-alone=off",
+        "resize-refused",
+        "resize-refused-for-cpu",
+        "resize-refused-for-cpu=off",
+        "resize-refused=off",
+    ),
+    "The model has no CFS quota; real nodes show it (node/exclusive-cpus-have-no-quota).": (
+        "no-quota-on-exclusive-cpus",
+        "no-quota-on-exclusive-cpus=off",
+    ),
+    "The model does not know the feature gates of scenarios without it: the verdict is unknown.": (
+        "option-maturity=off",
+        "options-ungated=off",
+        "pod-level-managers=off",
+    ),
+    "Its feature gate is off by default in this release, and no scenario switches it on.": (
+        "pod-level-managers",
+        "pod-level-resources",
+        "pod-level-resources-skipped",
+        "pod-level-resources=off",
+        "sidecars-keep-cpus",
+    ),
+    "The fix is not released, and the model cannot say which CPUs it takes: the verdict is "
+    "unknown.": ("uncore-best-fit",),
+    "It shows where hints of several resources meet, and no step has devices or memory.": (
+        "numa-floor-from-hint",
+        "unequal-hints-not-preferred",
+    ),
+    "A kubelet that answers where its release hangs keeps the promise.": ("distribution-ends",),
+    "A kubelet that updates a container more often than it has to keeps the promise.": (
+        "updated-on-change=off",
+    ),
+    "Chance decides, and the scenarios allow both outcomes.": (
+        "refused-may-run-on",
+        "refused-may-run-on=off",
+    ),
+    "No view can show it: nothing reads a state file with such a range.": ("strict-ranges",),
+}
+
+_ON_NODES: Final = "It needs a real node: the model has no kernel, runtime or service manager."
+_MADE_UP: Final = "It needs a node. A made-up node fails it: tests/hil/"
+
+#: Scenarios by the reason why no miniature makes them fail.
+NEVER_FAILED: Final[dict[str, tuple[str, ...]]] = {
+    f"{_MADE_UP}test_subject_scenarios.py.": ("node/tasks-run-where-they-are-pinned",),
+    f"{_MADE_UP}test_pod_resources_scenarios.py.": (
+        "node/pod-resources-report-exclusive-cpus",
+        "node/pod-resources-report-the-shared-pool",
+    ),
+    _ON_NODES: (
+        "node/all-cpus-offline-lose-exclusivity",
+        "node/cpu-upgrade-and-recovery",
+        "node/daemon-reload-keeps-cpusets",
+        "node/exclusive-cpus-have-no-quota",
+        "node/exclusive-cpus-keep-their-quota",
+        "node/forced-deletion-leaks-nothing",
+        "node/killed-container-keeps-its-cpus",
+        "node/offline-cpu-and-recovery",
+        "node/offline-cpu-comes-back-to-its-container",
+        "node/policy-change-crash-loops",
+        "node/quota-changed-by-hand-stays",
+        "node/restart-repairs-a-cpuset-changed-by-hand",
+        "node/runtime-restart-keeps-cpus",
+        "node/start-with-a-cpu-offline-is-refused",
+    ),
+}
