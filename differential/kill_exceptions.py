@@ -126,6 +126,7 @@ UNCAUGHT: Final[dict[str, tuple[str, ...]]] = {
     "unknown.": ("uncore-best-fit",),
     "It shows where hints of several resources meet, and no step has devices or memory.": (
         "numa-floor-from-hint",
+        "numa-floor-from-hint=off",
         "unequal-hints-not-preferred",
     ),
     "A kubelet that answers where its release hangs keeps the promise.": ("distribution-ends",),

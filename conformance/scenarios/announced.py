@@ -40,7 +40,7 @@ def sizes_of_cores_are_respected(node: LockstepNode) -> None:
     """Whether a core is free is judged by its own size. No CPU twice, and no reserved one."""
     node.boot(KubeletConfig(reserved_system_cpus=CPUSet([0])))
     free = node.free
-    for name, count in (("a", 1), ("b", 1), ("c", 2)):
+    for name, count in (("a", 2), ("b", 1), ("c", 1)):
         node.apply(guaranteed(name, count))
         taken = node.taken(name)
         node.promise_equal("As many as requested", f"size of {name}/c", count, len(taken))
