@@ -140,17 +140,11 @@ UNCAUGHT: Final[dict[str, tuple[str, ...]]] = {
     "No view can show it: nothing reads a state file with such a range.": ("strict-ranges",),
 }
 
-_ON_NODES: Final = "It needs a real node: the model has no kernel, runtime or service manager."
-_MADE_UP: Final = "It needs a node. A made-up node fails it: tests/hil/"
+_NODE: Final = "The model has no kernel, runtime or service manager. A made-up node that is wrong "
 
 #: Scenarios by the reason why no miniature makes them fail.
 NEVER_FAILED: Final[dict[str, tuple[str, ...]]] = {
-    f"{_MADE_UP}test_subject_scenarios.py.": ("node/tasks-run-where-they-are-pinned",),
-    f"{_MADE_UP}test_pod_resources_scenarios.py.": (
-        "node/pod-resources-report-exclusive-cpus",
-        "node/pod-resources-report-the-shared-pool",
-    ),
-    _ON_NODES: (
+    f"{_NODE}fails it: tests/hil/test_wrong_nodes.py.": (
         "node/all-cpus-offline-lose-exclusivity",
         "node/cpu-upgrade-and-recovery",
         "node/daemon-reload-keeps-cpusets",
@@ -165,5 +159,10 @@ NEVER_FAILED: Final[dict[str, tuple[str, ...]]] = {
         "node/restart-repairs-a-cpuset-changed-by-hand",
         "node/runtime-restart-keeps-cpus",
         "node/start-with-a-cpu-offline-is-refused",
+        "node/tasks-run-where-they-are-pinned",
+    ),
+    f"{_NODE}at its socket fails it: tests/hil/test_pod_resources_scenarios.py.": (
+        "node/pod-resources-report-exclusive-cpus",
+        "node/pod-resources-report-the-shared-pool",
     ),
 }

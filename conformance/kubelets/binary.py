@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
+import platform
 import re
+import select
 import signal
 import subprocess
+import time
 from pathlib import Path
-from typing import Final
+from typing import IO, Final
 
 from conformance.kubelets.releases import Version
 from conformance.subject import SubjectSetupError, SubjectUsageError
@@ -16,6 +20,12 @@ from conformance.subject import SubjectSetupError, SubjectUsageError
 _ANSWER: Final = re.compile(r"Kubernetes (v(\d+)\.(\d+)\.(\d+)\S*)\s*", re.ASCII)
 #: Wrappers may have to start an interpreter first.
 _VERSION_PATIENCE: Final = 20.0
+#: How much of an answer is read; a version takes a line.
+_LONGEST_ANSWER: Final = 4096
+#: Architectures as ELF headers number them, by the names that kernels have for them.
+_ELF_MACHINES: Final = {
+    3: "i386", 21: "ppc64", 22: "s390x", 40: "arm", 62: "x86_64", 183: "aarch64", 243: "riscv64",
+}  # fmt: skip
 
 
 def program_at(target: str) -> Path:
@@ -59,17 +69,44 @@ def _run_for_version(path: Path) -> str:
             start_new_session=True,
         )
     except OSError as error:
-        raise SubjectUsageError(f"{path} cannot be executed: {error.strerror}") from error
+        why = _other_architecture(path) if error.errno == errno.ENOEXEC else ""
+        raise SubjectUsageError(f"{path} cannot be executed: {why or error.strerror}") from error
     with process:
         try:
-            output, _ = process.communicate(timeout=_VERSION_PATIENCE)
-        except subprocess.TimeoutExpired:
-            raise SubjectUsageError(
-                f"{path} is not a kubelet: no answer to --version in {_VERSION_PATIENCE:g} s"
-            ) from None
+            assert process.stdout is not None
+            return _first_of(process.stdout, path)
         finally:
             _kill_session(process.pid)
-    return output[:4096].decode(errors="replace")
+
+
+def _first_of(stream: IO[bytes], path: Path) -> str:
+    """What the program says until it ends, as far as a version may be long."""
+    said, deadline = b"", time.monotonic() + _VERSION_PATIENCE
+    while len(said) < _LONGEST_ANSWER:
+        ready, _, _ = select.select([stream], [], [], max(0.0, deadline - time.monotonic()))
+        if not ready:
+            raise SubjectUsageError(
+                f"{path} is not a kubelet: no answer to --version in {_VERSION_PATIENCE:g} s"
+            )
+        piece = os.read(stream.fileno(), _LONGEST_ANSWER)
+        if not piece:
+            break
+        said += piece
+    return said[:_LONGEST_ANSWER].decode(errors="replace")
+
+
+def _other_architecture(path: Path) -> str:
+    """For which architecture a program was built that this host cannot execute; ``""`` where the
+    file does not say."""
+    with path.open("rb") as stream:
+        head = stream.read(20)
+    if head[:4] != b"\x7fELF" or len(head) < 20:
+        return ""
+    number = int.from_bytes(head[18:20], "big" if head[5] == 2 else "little")
+    built_for = _ELF_MACHINES.get(number, f"machine {number}")
+    if built_for == platform.machine():
+        return ""
+    return f"it is built for {built_for}, and this host is {platform.machine()}"
 
 
 def _kill_session(leader: int) -> None:

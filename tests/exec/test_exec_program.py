@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import resource
 import select
 import signal
 import subprocess
@@ -42,6 +43,10 @@ MANNERS = [
     ("oversize", r"the program wrote a line of more than 16777216 bytes"),
     ("wrong-id", r"the program answered request 7, and 2 was asked"),
     ("error", r"the program refuses start: no such thing here"),
+    ("not-utf-8", r"the program wrote '.*', which is not an answer: "),
+    ("null", r"the program wrote 'null', which is not an answer: "),
+    ("nested", r"the program wrote '\[\[\[.*', which is not an answer: "),
+    ("huge-number", r"the program answered request 10000000000000000000, and 2 was asked"),
 ]
 
 
@@ -140,6 +145,64 @@ def test_chatter_on_standard_error_blocks_nothing(wrong: str) -> None:
     assert node.evidence().endswith("chatter\n")
     assert len(node.evidence()) <= 20_000
     subject.close()
+
+
+def test_an_answer_that_comes_twice_is_none_to_the_next_request(wrong: str) -> None:
+    """The first counts; the second has the id of what was asked before."""
+    subject = ExecSubject.open(f"{wrong} twice")
+    node = subject.node(topologies.machine("1s-1n-4c-smt1"), CONFIG)
+    with pytest.raises(SubjectLostError, match=r"the program answered request 2, and 3 was asked"):
+        node.do(Start())
+    subject.close()
+
+
+def test_an_answer_that_comes_late_is_waited_for(wrong: str) -> None:
+    """As long as its deadline has not passed."""
+    subject = ExecSubject.open(f"{wrong} late", patience=10.0)
+    node = subject.node(topologies.machine("1s-1n-4c-smt1"), CONFIG)
+    node.do(Start())
+    assert node.view().running
+    subject.close()
+
+
+def test_a_gigabyte_on_standard_error_is_read_and_forgotten(wrong: str) -> None:
+    """All but its end."""
+    subject = ExecSubject.open(f"{wrong} flood", patience=60.0)
+    node = subject.node(topologies.machine("1s-1n-4c-smt1"), CONFIG)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    node.do(Start())
+    assert node.view().running
+    assert len(node.evidence()) < 30_000
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 50_000  # KiB
+    subject.close()
+
+
+@pytest.mark.parametrize(
+    ("manner", "status"),
+    [
+        *((manner, 3) for manner, _ in MANNERS if manner != "close"),
+        *((f"{manner}-at-once", 3) for manner in ("exit", "garbage", "null", "not-utf-8", "old")),
+        ("twice", 3),
+        ("panic", 3),
+    ],
+)
+def test_a_run_ends_with_a_status_and_without_a_stack_trace(
+    wrong: str, manner: str, status: int
+) -> None:
+    """Nothing can be told of it, which is 3, with a line that says why."""
+    done = subprocess.run(
+        [
+            *(sys.executable, "-m", "pinproof", "run", "--subject", f"exec:{wrong} {manner}"),
+            *("--machine", "1s-1n-4c-smt1", "-n", "0", "-k", "pool/shrinks-and-grows"),
+        ],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == status, done.stdout + done.stderr
+    assert "Traceback" not in done.stdout + done.stderr
+    assert re.search("the program |panic: index out of range", done.stdout + done.stderr)
 
 
 def test_what_a_program_leaves_behind_is_killed_with_it(wrong: str) -> None:

@@ -5,17 +5,25 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import platform
+import resource
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
 import topologies
+from conformance.catalogue import find
 from conformance.checks import kubelet_text
+from conformance.judge import Case, judge
 from conformance.kubelets import binary as binary_module
+from conformance.oracle import ModelOracle
 from conformance.smoke import smoke
 from conformance.subject import (
     OF_REAL_NODES,
@@ -41,6 +49,7 @@ if sys.argv[1:] == ["--version"]:
     print("Kubernetes v1.36.4-fork.7+dirty"); sys.exit()
 {rest}
 """
+ORACLE = partial(ModelOracle, release="1.36")
 HANG = "import signal; signal.pause()"
 #: What a kubelet logs all day, as an error and as information.
 OF_SOMETHING_ELSE = (
@@ -78,6 +87,23 @@ def test_a_file_that_cannot_be_executed_is_refused(tmp_path: Path) -> None:
     assert "cannot be executed" in open_refused(path)
 
 
+@pytest.mark.parametrize(
+    ("order", "number", "built_for"),
+    [("little", 183, "aarch64"), ("big", 22, "s390x"), ("little", 9999, "machine 9999")],
+)
+def test_a_kubelet_of_another_architecture_says_so(
+    tmp_path: Path, order: Literal["little", "big"], number: int, built_for: str
+) -> None:
+    """An ELF header is enough to tell."""
+    path = tmp_path / "kubelet"
+    ident = b"\x7fELF\x02" + (b"\x01" if order == "little" else b"\x02") + bytes(10)
+    path.write_bytes(ident + (2).to_bytes(2, order) + number.to_bytes(2, order) + bytes(44))
+    path.chmod(0o755)
+    assert open_refused(path).endswith(
+        f"cannot be executed: it is built for {built_for}, and this host is {platform.machine()}"
+    )
+
+
 def test_a_missing_interpreter_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "kubelet"
     path.write_text("#!/no/such/interpreter\n")
@@ -105,6 +131,15 @@ def test_a_program_that_does_not_answer_is_no_kubelet(
 ) -> None:
     monkeypatch.setattr(binary_module, "_VERSION_PATIENCE", 0.5)
     assert "no answer to --version in 0.5 s" in open_refused(script(HANG))
+
+
+def test_a_program_that_floods_its_answer_is_no_kubelet(script: Script) -> None:
+    """Its answer is read as far as a version may be long, and it is ended."""
+    began = time.monotonic()
+    said = open_refused(script("while True: print('flood ' * 1000)"))
+    assert "it answered 'flood flood" in said
+    assert time.monotonic() - began < 10
+    assert len(said) < 300
 
 
 def test_a_release_older_than_the_oldest_is_refused(script: Script) -> None:
@@ -148,6 +183,48 @@ def test_a_kubelet_that_gives_up_at_once_is_a_view(script: Script, impatient: Pa
     assert (seen.error, seen.exit_status) == ("unknown flag: --config", 1)
     assert seen.state_file is None
     assert seen.pods == {}
+
+
+#: A gigabyte of long lines, and one of one line without an end.
+FLOOD = """
+import os
+piece = (b"I1121 09:54:57.2 25 kubelet.go:18] " + b"x" * 65000)[: 1 << 16]
+for _ in range((1 << 30) >> 16):
+    os.write(2, piece{end})
+"""
+
+
+@pytest.mark.parametrize("end", ["[:-1] + bytes([10])", ""], ids=["lines", "one line"])
+def test_a_kubelet_that_floods_its_log_is_read_to_its_end(script: Script, end: str) -> None:
+    """A gigabyte, of which the last lines are kept; why it gave up is known all the same."""
+    rest = FLOOD.format(end=end) + "sys.exit('\\nunknown flag: --config')"
+    opened = KubeletSubject.open(str(script(POSER.format(rest=rest))))
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    scenario = find("pool/shrinks-and-grows")
+    assert scenario is not None
+    case = Case(scenario, topologies.machine("1s-1n-4c-smt1"))
+    result = judge(case, opened, oracle=ORACLE, release="1.36").result
+    opened.close()
+    assert result.verdict == "fail"
+    assert "gave up with exit status 1: unknown flag: --config" in result.explanation
+    assert len(result.explanation) < 20_000
+    grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before  # KiB
+    assert grown < 100_000
+
+
+def test_a_kubelet_that_dies_in_the_middle_of_its_start_fails(script: Script) -> None:
+    """With the signal, and with the last lines of its log."""
+    rest = 'import os; print("about to die", file=sys.stderr, flush=True); os.kill(os.getpid(), 11)'
+    opened = KubeletSubject.open(str(script(POSER.format(rest=rest))))
+    scenario = find("pool/shrinks-and-grows")
+    assert scenario is not None
+    case = Case(scenario, topologies.machine("1s-1n-4c-smt1"))
+    result = judge(case, opened, oracle=ORACLE, release="1.36").result
+    opened.close()
+    assert result.verdict == "fail"
+    assert "killed by SIGSEGV" in " ".join(result.explanation.split())
+    assert "about to die" in result.explanation
+    assert "Traceback" not in result.explanation
 
 
 #: Asks for Docker, as cAdvisor does before anything else.

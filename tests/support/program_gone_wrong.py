@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from typing import Any
 
 LONGEST = 16 << 20
@@ -49,6 +50,24 @@ def misbehave(manner: str, answer: dict[str, Any]) -> None:
             signal.pause()
         case "wrong-id":
             print(json.dumps(answer | {"id": answer["id"] + 5}), flush=True)
+        case "twice":
+            print(json.dumps(answer), json.dumps(answer), sep="\n", flush=True)
+        case "late":
+            time.sleep(0.3)
+            print(json.dumps(answer), flush=True)
+        case "not-utf-8":
+            sys.stdout.buffer.write(b'{"id": \xff\xfe}\n')
+            sys.stdout.flush()
+        case "null":
+            print("null", flush=True)
+        case "nested":
+            print("[" * 100_000, flush=True)
+        case "huge-number":
+            print('{"id": 1' + "0" * 400 + "}", flush=True)
+        case "flood":
+            for _ in range((1 << 30) >> 16):
+                sys.stderr.write("x" * (1 << 16))
+            print(json.dumps(answer), flush=True)
         case "old":
             print(json.dumps(answer | {"protocol": 0}), flush=True)
         case "nameless":

@@ -137,7 +137,9 @@ class Program:
             shown = line[:80].decode(errors="replace")
             raise self._broken(f"wrote {shown!r}, which is not an answer: {error}") from error
         if answer.id != request.id:
-            raise self._broken(f"answered request {answer.id}, and {request.id} was asked")
+            raise self._broken(
+                f"answered request {str(answer.id)[:20]}, and {request.id} was asked"
+            )
         return answer
 
     def _broken(self, what: str) -> SubjectLostError:
