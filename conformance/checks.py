@@ -104,7 +104,12 @@ def _pod_differences(
     for name in sorted(expected.keys() | seen.keys()):
         want, have = expected.get(name), seen.get(name)
         if want != have:
-            yield Difference(what=f"pod {name}", expected=_pod_text(want), seen=_pod_text(have))
+            yield pod_difference(name, want, have)
+
+
+def pod_difference(name: str, expected: PodView | None, seen: PodView | None) -> Difference:
+    """Between what a kubelet ought to say of a pod and what it says."""
+    return Difference(what=f"pod {name}", expected=_pod_text(expected), seen=_pod_text(seen))
 
 
 def _pod_text(pod: PodView | None) -> str:

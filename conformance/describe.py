@@ -5,6 +5,7 @@ from __future__ import annotations
 from reference import CPUSet, CPUTopology
 from reference.pods.qos import qos_class
 from reference.steps import (
+    SIGKILLED,
     Apply,
     AskPodResources,
     AwaitCrashLoop,
@@ -22,6 +23,7 @@ from reference.steps import (
     PodResources,
     Reboot,
     RemoveState,
+    RestartPolicy,
     RestartRuntime,
     Spin,
     Start,
@@ -66,6 +68,8 @@ def _step_of_a_node(step: Step) -> str:
     match step:
         case TamperQuota(pod=pod, container=container, quota=quota):
             return f"give {pod}/{container} a CFS quota of {quota} us behind the kubelet's back"
+        case KillContainer(pod=pod, container=container, exit_code=code) if code != SIGKILLED:
+            return f"let container {pod}/{container} exit with code {code}"
         case KillContainer(pod=pod, container=container):
             return f"kill container {pod}/{container} (SIGKILL)"
         case Spin():
@@ -124,6 +128,8 @@ def pod_text(pod: Pod) -> str:
         return f"pod {pod.name} (in all nothing named; {inside})"
     if pod.resources is not None:
         inside = f"in all {_cpu_text(pod.resources)}; {inside}"
+    if pod.restart_policy is not RestartPolicy.ALWAYS:
+        inside += f"; restart policy {pod.restart_policy.value}"
     return f"{qos_class(pod)} pod {pod.name} ({inside})"
 
 

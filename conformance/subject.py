@@ -47,24 +47,25 @@ class Capability(Enum):
     START_ERROR = "see why the kubelet refuses to start"
     KERNEL = "see where the kernel runs a container's tasks"
     CONTAINERS = "kill a container behind the kubelet's back"
+    EXIT_CODES = "have a container exit with a code of its own, and stay ended"
     RUNTIME = "restart the container runtime"
     SERVICES = "let a service manager look after the kubelet"
     HOTPLUG = "take CPUs offline and bring them back"
     POD_RESOURCES = "ask the kubelet at its pod-resources socket"
 
 
-#: What takes a node with a kernel, a runtime and a service manager of its own, or that only such a
-#: node is asked (``hil``).
+#: What takes a node with a kernel and a service manager of its own, or that only such a node is
+#: asked (``hil``).
 OF_REAL_NODES: Final = frozenset(
     {
         Capability.KERNEL,
-        Capability.CONTAINERS,
-        Capability.RUNTIME,
         Capability.SERVICES,
         Capability.HOTPLUG,
         Capability.POD_RESOURCES,
     }
 )
+#: What takes a whole kubelet beside a container runtime; a CPU manager alone has it not (``exec``).
+OF_WHOLE_KUBELETS: Final = frozenset({Capability.RUNTIME})
 
 
 class SubjectError(Exception):

@@ -15,7 +15,7 @@ before, such as the CPUs of its first container, stays.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Set
+from collections.abc import Callable, Iterable, Mapping, Set
 from typing import TypeAlias
 
 from reference.behaviours import Behaviour
@@ -104,6 +104,7 @@ class Node:
         self._manifests: dict[str, Pod] = {}
         self._known: dict[str, Pod] = {}
         self._gone: set[str] = set()
+        self._ended: set[str] = set()
         self._state_file: str | None = None
         self._shown: tuple[CPUSet, dict[str, dict[str, CPUSet]]] = parse_leniently(None)
         self._runtime = Runtime()
@@ -169,10 +170,9 @@ class Node:
                 self._require_down(step)
             case AskPodResources():
                 self._running(step)
-            case (
-                KillContainer(pod=name, container=container)
-                | TamperQuota(pod=name, container=container)
-            ):
+            case KillContainer(pod=name, container=container, exit_code=code):
+                self._kill(step, name, container, code)
+            case TamperQuota(pod=name, container=container):
                 self._require_container(step, name, container)
             case Spin() | RestartRuntime() | DaemonReload():
                 pass  # nothing that decides CPUs
@@ -223,6 +223,8 @@ class Node:
     def _start(self) -> None:
         if self._kubelet is not None:
             raise IllegalStep("Start: the kubelet runs")
+        if self._ended:
+            raise NotModelled(f"Start with the manifest of a pod that has ended: {self._ended}")
         try:
             fresh = self._maker.started(self._info, self._config, self._state_file, self._runtime)
         except KubeletError as error:
@@ -230,7 +232,8 @@ class Node:
             self._exit_status = status(error, self._release)
             return
         try:
-            branches = branches_of(fresh, self._pods_by_file_name(), self._state_file)
+            pods = [self._decoded(self._manifests[name]) for name in _in_order(self._manifests)]
+            branches = branches_of(fresh, pods, self._state_file)
         except KubeletHangs:
             if len(self._manifests) > 1:  # whom it admitted before it hung is decided by chance
                 raise
@@ -309,9 +312,24 @@ class Node:
             raise IllegalStep(f"Delete: no pod {name}")
         pod = self._manifests.pop(name)
         self._gone.add(pod.uid)
+        self._ended.discard(name)
         if self._kubelet is not None and not self._hangs:
             self._kubelet.drop(name)
             self._save()
+
+    def _kill(self, step: Step, name: str, container: str, exit_code: int) -> None:
+        """Raises :class:`NotModelled` up to 1.17, where the new container has another id, so the
+        CPUs of both are in the state for a while (kubernetes/kubernetes#106549)."""
+        self._require_container(step, name, container)
+        kubelet = self._running(step)
+        if self._hangs or not has(self._release, Behaviour.KEYED_BY_POD):
+            raise NotModelled(f"KillContainer: {name}/{container} by release {self._release}")
+        pod = self._decoded(self._manifests[name])
+        (ended,) = (one for one in pod.containers if one.name == container)
+        kubelet.end_container(pod, ended, exit_code)
+        if kubelet.pods[name].phase is Phase.ENDED:
+            self._ended.add(name)
+        self._save()
 
     def _require_container(self, step: Step, name: str, container: str) -> str:
         """The uid of the pod in which it runs."""
@@ -338,10 +356,6 @@ class Node:
         if self._kubelet is not None:
             raise IllegalStep(f"{type(step).__name__}: the kubelet runs")
 
-    def _pods_by_file_name(self) -> list[Pod]:
-        names = sorted(self._manifests, key=lambda name: f"{name}.yaml".encode())
-        return [self._decoded(self._manifests[name]) for name in names]
-
     def _name(self, uid: str) -> str:
         known = self._known.get(uid)
         return uid if known is None else known.name
@@ -356,6 +370,11 @@ class Node:
         self._state_file = text
         kept = has(self._release, Behaviour.STATE_FILE)
         self._shown = parse_leniently(text if kept else None, release=self._release)
+
+
+def _in_order(names: Iterable[str]) -> list[str]:
+    """Pods by the names of their files."""
+    return sorted(names, key=lambda name: f"{name}.yaml".encode())
 
 
 def _require_known_outcome(kubelet: Kubelet, pod: Pod, gone: Set[str]) -> None:

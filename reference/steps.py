@@ -19,6 +19,9 @@ from typing import Final, TypeAlias
 
 from reference.cpuset import CPUSet
 
+#: The exit code of a container whose first process got SIGKILL, as runtimes report it.
+SIGKILLED: Final = 137
+
 _POD_NAMESPACE: Final = uuid.UUID("7ab0c1de-5d2f-5a39-9a6e-0d9d3c1b7f10")
 
 
@@ -28,6 +31,15 @@ class Kind(Enum):
     INIT = "init"
     SIDECAR = "sidecar"  # a restartable init container
     APP = "app"
+
+
+class RestartPolicy(Enum):
+    """Which containers of a pod are started again once they have ended (``spec.restartPolicy``).
+    Sidecars always are."""
+
+    ALWAYS = "Always"
+    ON_FAILURE = "OnFailure"  # those that ended with another exit code than 0
+    NEVER = "Never"
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +81,7 @@ class Pod:
     containers: tuple[Container, ...]
     uid: str = ""
     resources: PodResources | None = None
+    restart_policy: RestartPolicy = RestartPolicy.ALWAYS
 
     def __post_init__(self) -> None:
         if not self.uid:
@@ -177,10 +190,13 @@ class TamperQuota:
 
 @dataclass(frozen=True, slots=True)
 class KillContainer:
-    """Kill a running container's first process; the kubelet starts the container again."""
+    """End a running container behind the kubelet's back: its first process gets SIGKILL, or exits
+    with another ``exit_code``. The pod's restart policy decides whether the kubelet starts the
+    container again; a pod has ended with the last of its containers."""
 
     pod: str
     container: str
+    exit_code: int = SIGKILLED
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,6 +21,7 @@ class Phase(Enum):
     PENDING = "pending"
     RUNNING = "running"
     REJECTED = "rejected"  # refused at admission: the API's phase Failed, with a reason
+    ENDED = "ended"  # all containers have ended for good: phase Succeeded, or Failed and no reason
 
 
 @dataclass(frozen=True, slots=True)

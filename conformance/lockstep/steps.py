@@ -17,6 +17,7 @@ from conformance.waiting import Waiting
 from reference import CPUSet
 from reference.behaviours import Behaviour
 from reference.steps import (
+    SIGKILLED,
     Apply,
     AskPodResources,
     AwaitCrashLoop,
@@ -155,9 +156,10 @@ class Steps(Readings):
         """Change a running container's CFS quota behind the kubelet's back."""
         return self._take(TamperQuota(pod, container, quota))
 
-    def kill_container(self, pod: str, container: str = "c") -> View:
-        """Kill a container, and see it started again."""
-        return self._take(KillContainer(pod, container))
+    def kill_container(self, pod: str, container: str = "c", *, exit_code: int = SIGKILLED) -> View:
+        """Kill a container, or have it exit with another code, and see it started again if the
+        pod's restart policy says so."""
+        return self._take(KillContainer(pod, container, exit_code))
 
     def spin(self) -> View:
         """Let every container spin, and see where it runs."""

@@ -1,6 +1,7 @@
-"""What only a real node can show: its kernel, runtime and service manager.
+"""What a node shows beside its CPU manager: its kernel, runtime and service manager.
 
-These promises need a subject with a kernel of its own (``node:…``); on every other subject they are
+Promises about kernel and service manager need a real node (``node:…``); what a container runtime
+and a whole kubelet show, a kubelet in the loop shows as well. On every other subject they are
 skipped with what is missing. How much each does to a node follows from its capabilities
 (``pinproof probe`` tells).
 """
@@ -57,12 +58,17 @@ _MISMATCH = 'current set of available CPUs "{now}" doesn\'t match with CPUs in s
 
 
 def _promise_kept(node: LockstepNode, pod: str, held: CPUSet) -> None:
-    """The pod has its CPUs in the state file, in its cgroup, and for its tasks."""
+    """The pod has its CPUs in the state file, in its cgroup, and for its tasks where the subject
+    has a kernel of its own."""
     node.promise_cpus("The assignment stays", f"exclusive CPUs {pod}/c", held, node.taken(pod))
     node.promise_cpus("The cpuset stays", f"cpuset {pod}/c", held, node.cpuset(pod))
-    node.promise_cpus(
-        "The kernel keeps the tasks there", f"affinity {pod}/c", held, node.enforced(pod).allowed
-    )
+    if node.view.enforced:
+        node.promise_cpus(
+            "The kernel keeps the tasks there",
+            f"affinity {pod}/c",
+            held,
+            node.enforced(pod).allowed,
+        )
 
 
 @scenario(
@@ -152,7 +158,7 @@ def quota_changed_by_hand_stays(node: LockstepNode) -> None:
     "A container that is killed and started again keeps its exclusive CPUs",
     RESTARTING,
     needs=Needs(free=3),
-    capabilities=[*_SEES, Capability.CONTAINERS],
+    capabilities=[Capability.CPUSETS, Capability.CONTAINERS],
 )
 def killed_container_keeps_its_cpus(node: LockstepNode) -> None:
     """The state is kept by pod and container name, so the new container is the old one."""
@@ -163,10 +169,7 @@ def killed_container_keeps_its_cpus(node: LockstepNode) -> None:
     node.kill_container("a")
     _promise_kept(node, "a", held)
     node.promise_cpus(
-        "The others stay off",
-        "affinity shared/c",
-        node.cpus - held,
-        node.enforced("shared").allowed,
+        "The others stay off", "cpuset shared/c", node.cpus - held, node.cpuset("shared")
     )
 
 
@@ -194,7 +197,7 @@ def forced_deletion_leaks_nothing(node: LockstepNode) -> None:
     "Exclusive CPUs outlive a restart of the container runtime",
     KEP,
     needs=Needs(free=3),
-    capabilities=[*_SEES, Capability.RUNTIME],
+    capabilities=[Capability.CPUSETS, Capability.RUNTIME],
 )
 def runtime_restart_keeps_cpus(node: LockstepNode) -> None:
     """Containers go on running, and pods that come afterwards get their CPUs as ever."""

@@ -51,6 +51,7 @@ RISK_OF: Final = {
     Capability.START_ERROR: Risk.KUBELET_RESTART,
     Capability.KERNEL: Risk.READ_ONLY,
     Capability.CONTAINERS: Risk.PODS,
+    Capability.EXIT_CODES: Risk.PODS,
     Capability.RUNTIME: Risk.KUBELET_RESTART,
     Capability.SERVICES: Risk.KUBELET_RESTART,
     Capability.HOTPLUG: Risk.CPU_OFFLINE,

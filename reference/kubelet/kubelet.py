@@ -19,7 +19,7 @@ from reference.kubelet.container_manager import ContainerManager
 from reference.kubelet.runtime import Runtime
 from reference.pods.qos import as_judged, pod_milli_cpus, qos_class
 from reference.releases import NEWEST, AnyRelease, has
-from reference.steps import Kind, Pod
+from reference.steps import Container, Kind, Pod, RestartPolicy
 from reference.view import Phase, PodView
 
 __all__ = ["Kubelet", "Managers", "PodLifecycle"]
@@ -114,6 +114,23 @@ class PodLifecycle:
         self._running_on.pop(name, None)
         self.settle()
 
+    def end_container(self, pod: Pod, container: Container, exit_code: int) -> None:
+        """A container of an admitted pod has ended by itself. It is created again under the same
+        name if the pod's restart policy says so. A pod whose app containers have all ended is not
+        active any more, so what it holds is stale (``computePodActions``, ``kuberuntime``)."""
+        self.runtime.end(pod.uid, container.name)
+        if _restarts(pod, container, exit_code):
+            self._create(pod, container)
+        elif not self._has_running_app(pod):
+            del self._admitted[pod.name]
+            self.pods[pod.name] = PodView(Phase.ENDED, qos=self._qos(pod))
+        self.settle()
+
+    def _has_running_app(self, pod: Pod) -> bool:
+        """Sidecars are stopped once no app container runs."""
+        apps = (one for one in pod.containers if one.kind is Kind.APP)
+        return any(self.runtime.runs(pod.uid, one.name) for one in apps)
+
     def settle(self) -> None:
         """End the containers of pods that are not there, and go through a reconcile round."""
         wanted = {pod.uid for pod in self._admitted.values()}
@@ -141,12 +158,20 @@ class PodLifecycle:
 
     def _run(self, pod: Pod) -> None:
         for container in pod.containers:
-            if container.name in self.runtime.of(pod.uid):
-                continue
-            cpus = self._managers.start_container(pod.uid, container.name)
-            box = self.runtime.create(pod, container, cpus)
-            # What init containers do here ends at once.
-            box.running = container.kind is not Kind.INIT
+            if container.name not in self.runtime.of(pod.uid):
+                self._create(pod, container)
+
+    def _create(self, pod: Pod, container: Container) -> None:
+        cpus = self._managers.start_container(pod.uid, container.name)
+        box = self.runtime.create(pod, container, cpus)
+        # What init containers do here ends at once.
+        box.running = container.kind is not Kind.INIT
+
+
+def _restarts(pod: Pod, container: Container, exit_code: int) -> bool:
+    if container.kind is Kind.SIDECAR or pod.restart_policy is RestartPolicy.ALWAYS:
+        return True
+    return pod.restart_policy is RestartPolicy.ON_FAILURE and exit_code != 0
 
 
 class Kubelet(PodLifecycle):

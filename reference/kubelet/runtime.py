@@ -89,6 +89,10 @@ class Runtime:
         box = self.of(uid).get(container)
         return box is not None and box.running
 
+    def end(self, uid: str, container: str) -> None:
+        """A container ends by itself; it stays until it is created again or removed."""
+        self._boxes[uid][container].running = False
+
     def remove_pod(self, uid: str) -> None:
         """Stop and remove the containers of a pod."""
         self._boxes.pop(uid, None)

@@ -32,7 +32,7 @@ from conformance.subjects.stepping import SteppedNode
 from reference.cpumanager.state.state_checkpoint import parse_leniently
 from reference.cpumanager.state.state_mem import by_pod
 from reference.cpuset import CPUSet
-from reference.steps import Kind, KubeletConfig, Pod, Step
+from reference.steps import Kind, KubeletConfig, Pod, RestartPolicy, RestartRuntime, Step
 from reference.view import Phase, PodView, View
 from topologies import Machine
 
@@ -106,7 +106,10 @@ class KubeletNode(SteppedNode):
         """Carry the step out; see :class:`conformance.subject.NodeUnderTest`."""
         self._require_alive()
         self._process.watch()
-        self._carry_out(step)
+        if isinstance(step, RestartRuntime):
+            self._runtime.restart()
+        else:
+            self._carry_out(step)
 
     def _is_up(self) -> bool:
         return self._sandbox.running
@@ -140,9 +143,11 @@ class KubeletNode(SteppedNode):
         self._applied[pod.name] = pod
         self._sandbox.write(_manifest(pod.name), manifests.text(pod))
 
-    def _delete(self, name: str) -> None:
+    def _delete(self, name: str, force: bool) -> None:
         pod = self._applied.pop(name, None)
         self._sandbox.path(_manifest(name)).unlink(missing_ok=True)
+        if pod is not None and force:
+            self._runtime.drop_pod(pod.uid)
         if pod is not None:
             self._until(lambda: self._is_gone(pod), self._patience.effect)
 
@@ -164,8 +169,10 @@ class KubeletNode(SteppedNode):
         self._sandbox.write(STATE_FILE, text, mode=0o600)
 
     def _tamper(self, name: str, container: str, cpus: CPUSet) -> bool:
-        uid = self._applied[name].uid if name in self._applied else ""
-        return self._runtime.set_cpuset(uid, container, cpus)
+        return self._runtime.set_cpuset(_uid(self._applied.get(name)), container, cpus)
+
+    def _kill_container(self, name: str, container: str, exit_code: int) -> bool:
+        return self._runtime.end_container(_uid(self._applied.get(name)), container, exit_code)
 
     def _await_reconcile(self) -> None:
         """A round visits the containers that the kubelet knows to run, so it has to know them
@@ -205,7 +212,7 @@ class KubeletNode(SteppedNode):
         # Looked at the other way round, whatever has an effect here is here itself.
         pods = self._pods() if running else {}
         cpusets = self._runtime.cpusets()
-        text = self._state_text()
+        text = _text_at(self._sandbox.path(STATE_FILE))
         shared, entries = parse_leniently(text, release=self._release)
         return View(
             running=running,
@@ -258,20 +265,19 @@ class KubeletNode(SteppedNode):
         names = {pod.uid: pod.name for pod in self._applied.values()}
         names |= {uid: self._name(uid) for uid in seen}
         started = self._runtime.cpusets()
+        # A pod that is being terminated still counts as active, whatever its phase
+        # (``filterOutInactivePods``, ``kubelet_pods.go``); its sandbox is stopped at the end.
+        alive = self._runtime.ready_pods()
         return {
-            name: _pod_view(seen.get(uid), started.get(uid, {}), self._applied.get(name))
+            name: PodView(Phase.RUNNING, qos=view.qos)
+            if view.phase is Phase.ENDED and uid in alive
+            else view
             for uid, name in names.items()
+            for view in [_pod_view(seen.get(uid), started.get(uid, {}), self._applied.get(name))]
         }
 
     def _name(self, uid: str) -> str:
         return self._names.get(uid, uid)
-
-    def _state_text(self) -> str | None:
-        try:
-            data = self._sandbox.path(STATE_FILE).read_bytes()
-        except FileNotFoundError:
-            return None
-        return data.decode("utf-8", "surrogateescape")
 
     def evidence(self) -> str:
         """The kubelet's error lines and last lines, its last calls to the runtime, and whether it
@@ -292,6 +298,18 @@ class KubeletNode(SteppedNode):
         self._sandboxes.give_back(self._sandbox)
 
 
+def _uid(pod: Pod | None) -> str:
+    return pod.uid if pod is not None else ""
+
+
+def _text_at(path: Path) -> str | None:
+    try:
+        data = path.read_bytes()
+    except FileNotFoundError:
+        return None
+    return data.decode("utf-8", "surrogateescape")
+
+
 def _manifest(pod: str) -> str:
     return f"{kubelet_config.MANIFESTS}/{manifests.file_name(pod)}"
 
@@ -305,11 +323,16 @@ def _docker_at(path: Path) -> FakeDocker:
 
 def _pod_view(status: PodStatus | None, started: Collection[str], pod: Pod | None) -> PodView:
     """The kubelet's own phase follows the runtime by up to a second (its PLEG), so a pod runs as
-    soon as the runtime runs all of it."""
+    soon as the runtime runs all of it. Where containers may end for good, its word counts as
+    well."""
     if status is None:
         return PodView(Phase.PENDING)
-    if status.phase == "Failed":
+    if status.phase == "Failed" and status.reason:
         return PodView(Phase.REJECTED, status.reason, status.message, status.qos)
+    if status.phase in ("Failed", "Succeeded"):
+        return PodView(Phase.ENDED, qos=status.qos)
     wanted = {each.name for each in pod.containers if each.kind is not Kind.INIT} if pod else ()
-    runs = all(name in started for name in wanted) if wanted else status.phase == "Running"
+    runs = bool(wanted) and all(name in started for name in wanted)
+    if pod is None or pod.restart_policy is not RestartPolicy.ALWAYS:
+        runs = runs or status.phase == "Running"
     return PodView(Phase.RUNNING if runs else Phase.PENDING, qos=status.qos)

@@ -39,6 +39,7 @@ class FakeRuntime:
         self._lock = threading.Lock()
         self._store = Containers(bell.ring)
         self._handlers = handlers(self._store)
+        self._path = socket_path
         self._server = serve(self, socket_path)
 
     def close(self) -> None:
@@ -86,6 +87,11 @@ class FakeRuntime:
         with self._lock:
             return {sandbox.uid for sandbox in self._store.sandboxes.values()}
 
+    def ready_pods(self) -> set[str]:
+        """The uids of the pods whose sandbox was not stopped."""
+        with self._lock:
+            return {one.uid for one in self._store.sandboxes.values() if one.ready}
+
     def owner(self, container: str) -> tuple[str, str] | None:
         """Pod uid and name of the container of this id, though it be gone."""
         with self._lock:
@@ -98,17 +104,40 @@ class FakeRuntime:
 
     def set_cpuset(self, uid: str, name: str, cpus: CPUSet) -> bool:
         """Change a running container's cpuset behind the kubelet's back; whether it is there."""
+
+        def change(container: Container) -> None:
+            container.resources.cpuset_cpus = str(cpus)
+
+        return self._to_running(uid, name, change)
+
+    def end_container(self, uid: str, name: str, exit_code: int) -> bool:
+        """Have a running container end behind the kubelet's back; whether it is there."""
+        return self._to_running(uid, name, lambda container: container.exit(exit_code))
+
+    def drop_pod(self, uid: str) -> None:
+        """Remove a pod's sandboxes with their containers behind the kubelet's back."""
         with self._lock:
-            for container in self._store.running():
-                if (container.uid, container.name) == (uid, name):
-                    container.resources.cpuset_cpus = str(cpus)
-                    return True
-        return False
+            ours = [one.id for one in self._store.sandboxes.values() if one.uid == uid]
+            for sandbox in ours:
+                self._store.remove_sandbox(sandbox)
+
+    def restart(self) -> None:
+        """Stop serving, and serve again; containers go on running."""
+        self.close()
+        self._server = serve(self, self._path)
 
     def drop_everything(self) -> None:
         """What a reboot does: no container, no sandbox."""
         with self._lock:
             self._store.clear()
+
+    def _to_running(self, uid: str, name: str, do: Callable[[Container], None]) -> bool:
+        with self._lock:
+            for container in self._store.running():
+                if (container.uid, container.name) == (uid, name):
+                    do(container)
+                    return True
+        return False
 
     def _of_running(self, read: Callable[[Container], _T]) -> dict[str, dict[str, _T]]:
         found: dict[str, dict[str, _T]] = {}

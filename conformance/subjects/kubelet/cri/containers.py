@@ -63,6 +63,11 @@ class PodSandbox:
         """Of the pod."""
         return self.config.metadata.uid
 
+    @property
+    def ready(self) -> bool:
+        """Whether it was not stopped."""
+        return self.state == pb.PodSandboxState.SANDBOX_READY
+
 
 @dataclass(slots=True)
 class Container:

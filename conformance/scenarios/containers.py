@@ -1,0 +1,205 @@
+"""Containers that end while their kubelet runs: whose CPUs stay, and whose return."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from conformance.checks import pod_difference
+from conformance.lockstep import LockstepNode
+from conformance.needs import Needs
+from conformance.pods import best_effort, exclusive, guaranteed, guaranteed_of
+from conformance.scenario import Level, Source, scenario
+from conformance.scenarios.sources import SIDECARS, STALE_STATE
+from conformance.subject import Capability
+from reference import CPUSet
+from reference.steps import Kind, Pod, RestartPolicy
+from reference.view import Phase, PodView
+
+_ISSUES = "https://github.com/kubernetes/kubernetes"
+ENDED = Source(
+    "Pull request 52363: a pod that has ended gives its CPUs back", f"{_ISSUES}/pull/52363"
+)
+SHORT_PODS = Source(
+    "Issue 79159: pods of a Job fail although CPUs are free", f"{_ISSUES}/issues/79159"
+)
+RESTARTS = Source(
+    "Issue 90303: a container that was killed comes back on its CPUs", f"{_ISSUES}/issues/90303"
+)
+
+_KILLS = (Capability.CPUSETS, Capability.CONTAINERS)
+_EXITS = (Capability.CPUSETS, Capability.CONTAINERS, Capability.EXIT_CODES)
+
+
+def _never(pod: Pod) -> Pod:
+    return replace(pod, restart_policy=RestartPolicy.NEVER)
+
+
+def _promise_held(node: LockstepNode, pod: str, container: str, held: CPUSet) -> None:
+    owner = f"{pod}/{container}"
+    node.promise_cpus(
+        "It keeps its exclusive CPUs", f"exclusive CPUs {owner}", held, node.taken(pod, container)
+    )
+    node.promise_cpus("It runs on them again", f"cpuset {owner}", held, node.cpuset(pod, container))
+
+
+def _promise_runs(node: LockstepNode, pod: str, seen: PodView) -> None:
+    expected = replace(seen, phase=Phase.RUNNING, reason="", message="")
+    node.promise(expected == seen, "The next pod runs", pod_difference(pod, expected, seen))
+
+
+def _promise_returned(node: LockstepNode, pod: str, whole: CPUSet) -> None:
+    node.pass_admission()
+    node.promise_equal(
+        "The pod has ended", f"phase of pod {pod}", Phase.ENDED, node.view.pods[pod].phase
+    )
+    node.promise_cpus("Its CPUs are shared again", "shared pool", whole, node.view.shared_pool)
+
+
+@scenario(
+    "containers/killed-shared-container-gets-the-pool",
+    "A shared container that is killed comes back on the shared pool as it is by then",
+    RESTARTS,
+    needs=Needs(free=3),
+    capabilities=_KILLS,
+)
+def killed_shared_container_gets_the_pool(node: LockstepNode) -> None:
+    """It was created with more CPUs than the pool has now, and the kubelet creates it anew."""
+    node.boot()
+    node.apply(best_effort("shared"))
+    node.apply(guaranteed("a", 2))
+    pool = node.view.shared_pool
+    node.kill_container("shared")
+    node.promise_cpus("It runs on the pool", "cpuset shared/c", pool, node.cpuset("shared"))
+    node.promise_cpus("The pool is the same", "shared pool", pool, node.view.shared_pool)
+
+
+@scenario(
+    "containers/killed-sidecar-keeps-its-cpus",
+    "A sidecar that is killed comes back on its exclusive CPUs, and its pod's others keep theirs",
+    SIDECARS,
+    since="1.29",
+    needs=Needs(free=3),
+    capabilities=_KILLS,
+)
+def killed_sidecar_keeps_its_cpus(node: LockstepNode) -> None:
+    """Its app container goes on running meanwhile."""
+    node.boot()
+    sidecar = exclusive("sidecar", 1, kind=Kind.SIDECAR)
+    node.apply(guaranteed_of("a", [sidecar, exclusive("c", 1)]))
+    held, other = node.taken("a", "sidecar"), node.taken("a")
+    node.kill_container("a", "sidecar")
+    _promise_held(node, "a", "sidecar", held)
+    node.promise_cpus("The app container stays", "exclusive CPUs a/c", other, node.taken("a"))
+
+
+@scenario(
+    "containers/failed-container-comes-back-on-its-cpus",
+    "A container that fails comes back on its exclusive CPUs; when it succeeds they are shared",
+    RESTARTS,
+    needs=Needs(free=3),
+    capabilities=_EXITS,
+)
+def failed_container_comes_back(node: LockstepNode) -> None:
+    """Restart policy OnFailure: exit code 1 starts the container again, exit code 0 ends the
+    pod."""
+    node.boot()
+    node.apply(best_effort("shared"))
+    whole = node.view.shared_pool
+    node.apply(replace(guaranteed("a", 2), restart_policy=RestartPolicy.ON_FAILURE))
+    held = node.taken("a")
+    node.kill_container("a", exit_code=1)
+    _promise_held(node, "a", "c", held)
+    node.kill_container("a", exit_code=0)
+    _promise_returned(node, "a", whole)
+    node.promise_cpus("Who shares gets them", "cpuset shared/c", whole, node.cpuset("shared"))
+
+
+@scenario(
+    "containers/pod-keeps-its-cpus-until-it-ends",
+    "A container that has ended for good keeps its CPUs until the last one of its pod has ended",
+    STALE_STATE,
+    level=Level.EXTENDED,
+    needs=Needs(free=4),
+    capabilities=_EXITS,
+)
+def pod_keeps_its_cpus_until_it_ends(node: LockstepNode) -> None:
+    """The kubelet frees what no active pod names, and a pod is active while one of its containers
+    may run. So CPUs of a container that has ended stay idle until then."""
+    node.boot()
+    whole = node.view.shared_pool
+    node.apply(_never(guaranteed("a", 2, 1)))
+    held = node.taken("a", "c1")
+    node.kill_container("a", "c1", exit_code=0)
+    node.promise_cpus("The entry stays", "exclusive CPUs a/c1", held, node.taken("a", "c1"))
+    node.promise_equal(
+        "The pod runs on", "phase of pod a", Phase.RUNNING, node.view.pods["a"].phase
+    )
+    node.kill_container("a", "c2", exit_code=0)
+    _promise_returned(node, "a", whole)
+
+
+@scenario(
+    "containers/ended-pod-returns-its-cpus",
+    "CPUs of a pod that has ended for good are free for the next pod",
+    ENDED,
+    needs=Needs(free=2),
+    capabilities=[*_EXITS, Capability.REJECTIONS],
+)
+def ended_pod_returns_its_cpus(node: LockstepNode) -> None:
+    """Restart policy Never, and exit code 0. The manifest is still there. The next pod requests all
+    CPUs that the first one had, and the first one had all that were free."""
+    node.boot()
+    free = node.free
+    node.apply(_never(guaranteed("done", len(free))))
+    node.kill_container("done", exit_code=0)
+    node.await_reconcile()
+    status = node.apply(guaranteed("next", len(free)))
+    _promise_runs(node, "next", status)
+    node.promise_cpus("It has all the CPUs", "exclusive CPUs next/c", free, node.taken("next"))
+
+
+@scenario(
+    "containers/failed-pod-returns-its-cpus",
+    "CPUs of a pod that was killed for good return to the shared pool",
+    ENDED,
+    needs=Needs(free=2),
+    capabilities=_EXITS,
+)
+def failed_pod_returns_its_cpus(node: LockstepNode) -> None:
+    """Restart policy Never, and SIGKILL, which is exit code 137: the pod's phase is Failed, without
+    a reason."""
+    node.boot()
+    whole = node.view.shared_pool
+    node.apply(_never(guaranteed("a", 2)))
+    node.kill_container("a")
+    _promise_returned(node, "a", whole)
+
+
+@scenario(
+    "containers/short-pods-follow-one-another",
+    "Short pods that need all free CPUs are admitted one after the other, and none is rejected",
+    SHORT_PODS,
+    level=Level.EXTENDED,
+    needs=Needs(free=3),
+    capabilities=[*_EXITS, Capability.REJECTIONS],
+)
+def short_pods_follow_one_another(node: LockstepNode) -> None:
+    """As the pods of a Job do. Two pods fill the machine; each that ends makes room for the
+    next."""
+    node.boot()
+    total = len(node.free)
+    sizes = (total // 2, total - total // 2)
+    for round_ in range(1, 3):
+        for number, size in enumerate(sizes):
+            if round_ > 1:
+                node.kill_container(f"job{round_ - 1}-{number}", exit_code=0)
+                node.await_reconcile()
+            name = f"job{round_}-{number}"
+            status = node.apply(_never(guaranteed(name, size)))
+            _promise_runs(node, name, status)
+            node.promise_equal(
+                "It has as many CPUs as it requests",
+                f"CPUs of {name}/c",
+                size,
+                len(node.taken(name)),
+            )

@@ -1,0 +1,119 @@
+"""Kubelets that are wrong beside their choice of CPUs, each caught by the promise that it breaks,
+with the model as a witness and by the promise in words alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import pytest
+
+from conformance.catalogue import find
+from conformance.discovered import info_of
+from conformance.judge import Case, judge
+from conformance.oracle import ModelOracle
+from conformance.recording import PromisesOnly
+from conformance.results import Result
+from conformance.subjects.reference import ReferenceSubject
+from reference import NEWEST, CPUSet, Node
+from reference.cpumanager.cpu_manager import CPUManager
+from reference.steps import KubeletConfig
+from topologies import machine
+
+MACHINE = "2s-2n-8c-smt2"
+
+
+class LosesRestarted(CPUManager):
+    """A container that is created again has no CPUs of its own any more (issue 90303)."""
+
+    def add_container(self, uid: str, container: str) -> None:
+        if (uid, container) in self._known:
+            self.remove_container(uid, container)
+        super().add_container(uid, container)
+
+
+class FirstPool(CPUManager):
+    """Shared containers that come back get the pool that they were created with."""
+
+    def affinity(self, uid: str, container: str) -> CPUSet:
+        pools: dict[str, CPUSet] = self.__dict__.setdefault("pools", {})
+        own = super().affinity(uid, container)
+        return pools.setdefault(uid, own) if self.state.get(uid, container) is None else own
+
+
+class KeepsEnded(CPUManager):
+    """CPUs of pods that have ended stay taken (pull request 52363)."""
+
+    def remove_stale_state(self) -> None:
+        """Nothing is stale."""
+
+
+class FreesEachContainer(CPUManager):
+    """CPUs return with each container, whatever becomes of its pod."""
+
+    def reconcile(self, running: Callable[[str, str], bool]) -> list[tuple[str, str, CPUSet]]:
+        for uid, named in list(self.state.entries.items()):
+            for name in list(named):
+                if not running(uid, name):
+                    self.remove_container(uid, name)
+        return super().reconcile(running)
+
+
+@dataclass(frozen=True)
+class Broken:
+    """``manager``: what is wrong; ``says``: what must be read in the explanation."""
+
+    manager: type[CPUManager]
+    scenario: str
+    says: str
+    release: str = NEWEST
+
+
+BROKEN = [
+    Broken(LosesRestarted, "node/killed-container-keeps-its-cpus", "exclusive CPUs a/c"),
+    Broken(LosesRestarted, "containers/killed-sidecar-keeps-its-cpus", "exclusive CPUs a/sidecar"),
+    Broken(LosesRestarted, "containers/failed-container-comes-back-on-its-cpus", "a/c"),
+    Broken(FirstPool, "containers/killed-shared-container-gets-the-pool", "cpuset"),
+    Broken(KeepsEnded, "containers/failed-pod-returns-its-cpus", "Its CPUs are shared again"),
+    Broken(KeepsEnded, "containers/ended-pod-returns-its-cpus", "not enough cpus"),
+    Broken(KeepsEnded, "containers/short-pods-follow-one-another", "not enough cpus"),
+    Broken(KeepsEnded, "node/forced-deletion-leaks-nothing", "shared pool"),
+    Broken(FreesEachContainer, "containers/pod-keeps-its-cpus-until-it-ends", "a/c1"),
+]
+
+
+def _judged(broken: Broken, manager: type[CPUManager], *, model: bool) -> Result:
+    def make(
+        trees: Callable[[str], Mapping[str, str]], name: str, config: KubeletConfig, release: str
+    ) -> Node:
+        return Node(
+            trees, name, config, release=release, manager_factory=manager, discovering=info_of
+        )
+
+    def oracle(*args: object, **kwargs: object) -> ModelOracle | PromisesOnly:
+        if not model:
+            return PromisesOnly()
+        return ModelOracle(*args, release=broken.release, **kwargs)  # type: ignore[arg-type]
+
+    scenario = find(broken.scenario)
+    assert scenario is not None
+    subject = ReferenceSubject(release=broken.release, make=make)
+    case = Case(scenario, machine(MACHINE))
+    return judge(case, subject, oracle=oracle, release=broken.release).result
+
+
+@pytest.mark.parametrize("model", [True, False], ids=["model", "promise alone"])
+@pytest.mark.parametrize("broken", BROKEN, ids=lambda one: f"{one.manager.__name__}-{one.scenario}")
+def test_it_is_caught(broken: Broken, model: bool) -> None:
+    result = _judged(broken, broken.manager, model=model)
+    assert result.verdict == "fail", result.explanation
+    if not model:
+        assert broken.says in result.explanation
+
+
+@pytest.mark.parametrize("scenario", sorted({one.scenario for one in BROKEN}))
+def test_what_catches_it_passes_on_the_model(scenario: str) -> None:
+    """Or it would catch everybody."""
+    broken = next(one for one in BROKEN if one.scenario == scenario)
+    result = _judged(broken, CPUManager, model=True)
+    assert result.verdict == "pass", result.explanation
