@@ -17,7 +17,7 @@ from reference.pods.pod_level_resources import as_decoded, has_pod_level_resourc
 from reference.pods.qos import as_judged, exclusive_cpus, qos_class
 from reference.releases import AnyRelease, has
 from reference.steps import Kind, KubeletConfig, Pod
-from reference.view import Phase, PodView, View
+from reference.view import CFS, Phase, PodView, View
 
 EXCLUSIVE_TO_ONE: Final = "Exclusive CPUs belong to one container alone"
 POD_RESOURCES_AS_STATE_FILE: Final = "The kubelet reports the exclusive CPUs of its state file"
@@ -56,6 +56,8 @@ def differences(expected: View, seen: View, can: Collection[Capability]) -> list
         found += _state_differences(expected, seen)
     if Capability.CPUSETS in can:
         found += _set_differences("cpuset of the running container", expected.cpusets, seen.cpusets)
+    if Capability.CFS in can:
+        found += _cfs_differences(expected, seen)
     return found
 
 
@@ -165,6 +167,25 @@ def _flat(
         for pod, containers in sets.items()
         for container, cpus in containers.items()
     }
+
+
+def _cfs_differences(expected: View, seen: View) -> Iterator[Difference]:
+    """Of what the runtime was asked for; a kernel's own figures are rounded by its runtime."""
+    for pod, containers in expected.cfs.items():
+        for container, want in containers.items():
+            have = seen.cfs.get(pod, {}).get(container)
+            if have is None or have.shares is None or have == want:
+                continue
+            yield Difference(
+                what=f"CFS quota and shares of {pod}/{container}",
+                expected=_cfs_text(want),
+                seen=_cfs_text(have),
+            )
+
+
+def _cfs_text(cfs: CFS) -> str:
+    quota = "no quota" if cfs.quota is None else f"quota {cfs.quota} us"
+    return f"{quota}, {cfs.shares} shares"
 
 
 @dataclass(frozen=True, slots=True)

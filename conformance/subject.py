@@ -48,6 +48,7 @@ class Capability(Enum):
     KERNEL = "see where the kernel runs a container's tasks"
     CONTAINERS = "kill a container behind the kubelet's back"
     EXIT_CODES = "have a container exit with a code of its own, and stay ended"
+    CFS = "see the CFS quota of every running container"
     RUNTIME = "restart the container runtime"
     SERVICES = "let a service manager look after the kubelet"
     HOTPLUG = "take CPUs offline and bring them back"
@@ -65,7 +66,7 @@ OF_REAL_NODES: Final = frozenset(
     }
 )
 #: What takes a whole kubelet beside a container runtime; a CPU manager alone has it not (``exec``).
-OF_WHOLE_KUBELETS: Final = frozenset({Capability.RUNTIME})
+OF_WHOLE_KUBELETS: Final = frozenset({Capability.CFS, Capability.RUNTIME})
 
 
 class SubjectError(Exception):

@@ -172,8 +172,9 @@ class Node:
                 self._running(step)
             case KillContainer(pod=name, container=container, exit_code=code):
                 self._kill(step, name, container, code)
-            case TamperQuota(pod=name, container=container):
-                self._require_container(step, name, container)
+            case TamperQuota(pod=name, container=container, quota=quota):
+                uid = self._require_container(step, name, container)
+                self._runtime.set_quota(uid, container, quota)
             case Spin() | RestartRuntime() | DaemonReload():
                 pass  # nothing that decides CPUs
 
@@ -215,6 +216,7 @@ class Node:
             shared_pool=default,
             state_file=self._state_file,
             cpusets={self._name(uid): sets for uid, sets in self._runtime.running().items()},
+            cfs={self._name(uid): named for uid, named in self._runtime.cfs().items()},
             hangs=self._hangs,
         )
 

@@ -41,13 +41,22 @@ class Enforced:
 
     ``cpus``: the effective cpuset of its cgroup. ``allowed``: the CPUs that the scheduler may put
     any of its tasks on. ``ran_on``: where tasks were seen to run while they spun; empty unless
-    somebody looked. ``quota``: the CFS quota in microseconds of each period, ``None`` without one.
+    somebody looked.
     """
 
     cpus: CPUSet
     allowed: CPUSet
     ran_on: CPUSet = _NO_CPUS
-    quota: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CFS:
+    """How much processor time a running container may use. ``quota``: microseconds in each 100 ms,
+    ``None`` without a quota. ``shares``: its weight, 1024 for one CPU, as the runtime was asked for
+    it; ``None`` where only the kernel was asked."""
+
+    quota: int | None
+    shares: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +82,9 @@ class View:
     ``enforced``: by pod name, then container, what the kernel makes of it; empty where the subject
     has no kernel of its own. It is no part of what makes two views equal: the model has no kernel.
 
+    ``cfs``: by pod name, then container, the processor time of every running container, where it is
+    seen or modelled. No part of what makes two views equal.
+
     ``pod_resources``: by pod name, then container, the CPUs that the kubelet reports at its
     pod-resources socket (empty where it reports the container without a CPU); a pod that is
     gone may still be in it. ``None`` unless the last step was to ask. No part of what makes two
@@ -88,5 +100,6 @@ class View:
     state_file: str | None = None
     cpusets: Mapping[str, Mapping[str, CPUSet | None]] = field(default_factory=dict)
     enforced: Mapping[str, Mapping[str, Enforced]] = field(default_factory=dict, compare=False)
+    cfs: Mapping[str, Mapping[str, CFS]] = field(default_factory=dict, compare=False)
     pod_resources: Mapping[str, Mapping[str, CPUSet]] | None = field(default=None, compare=False)
     hangs: str = field(default="", compare=False)

@@ -116,6 +116,17 @@ class Readings:
         """What the kernel makes of a running container; nothing where none runs."""
         return self.view.enforced.get(pod, {}).get(container, Enforced(CPUSet(), CPUSet()))
 
+    def quota(self, pod: str, container: str = "c") -> int | None:
+        """The CFS quota of a running container in microseconds of each 100 ms; ``None`` where it
+        has none or does not run."""
+        seen = self.view.cfs.get(pod, {}).get(container)
+        return seen.quota if seen is not None else None
+
+    def shares(self, pod: str, container: str = "c") -> int | None:
+        """The CPU shares of a running container; ``None`` where they cannot be seen."""
+        seen = self.view.cfs.get(pod, {}).get(container)
+        return seen.shares if seen is not None else None
+
     @property
     def hangs(self) -> bool:
         """Whether the kubelet hangs, as the scenario has said it may (:meth:`expect_hang`)."""

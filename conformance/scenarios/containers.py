@@ -7,7 +7,7 @@ from dataclasses import replace
 from conformance.checks import pod_difference
 from conformance.lockstep import LockstepNode
 from conformance.needs import Needs
-from conformance.pods import best_effort, exclusive, guaranteed, guaranteed_of
+from conformance.pods import best_effort, burstable, exclusive, guaranteed, guaranteed_of
 from conformance.scenario import Level, Source, scenario
 from conformance.scenarios.sources import SIDECARS, STALE_STATE
 from conformance.subject import Capability
@@ -24,6 +24,15 @@ SHORT_PODS = Source(
 )
 RESTARTS = Source(
     "Issue 90303: a container that was killed comes back on its CPUs", f"{_ISSUES}/issues/90303"
+)
+
+QUOTAS = Source(
+    "Kubernetes documentation, Resource Management for Pods and Containers: a cpu limit is a quota",
+    "https://kubernetes.io/docs/concepts/configuration/manage-resources-containers/"
+    "#how-pods-with-resource-limits-are-run",
+)
+QUOTA_GATE = Source(
+    "Pull request 127525: feature gate DisableCPUQuotaWithExclusiveCPUs", f"{_ISSUES}/pull/127525"
 )
 
 _KILLS = (Capability.CPUSETS, Capability.CONTAINERS)
@@ -203,3 +212,58 @@ def short_pods_follow_one_another(node: LockstepNode) -> None:
                 size,
                 len(node.taken(name)),
             )
+
+
+@scenario(
+    "containers/limits-become-quotas",
+    "A container without exclusive CPUs has the CFS quota of its limit, also beside one that has",
+    QUOTAS,
+    needs=Needs(free=2),
+    capabilities=[Capability.CPUSETS, Capability.CFS],
+)
+def limits_become_quotas(node: LockstepNode) -> None:
+    """A fraction in a Guaranteed pod, a limit above the request, and no limit at all."""
+    node.boot()
+    node.apply(guaranteed("mixed", 1, "1500m"))
+    node.apply(burstable("b", request="100m", limit="500m"))
+    node.apply(best_effort("shared"))
+    for owner, quota in (("mixed/c2", 150_000), ("b/c", 50_000), ("shared/c", None)):
+        seen = node.quota(*owner.split("/"))
+        node.promise_equal("The quota is the limit", f"CFS quota of {owner}", quota, seen)
+
+
+@scenario(
+    "containers/shares-outlive-pool-changes",
+    "A container keeps its CFS quota and shares when its cpuset changes",
+    QUOTAS,
+    needs=Needs(free=3),
+    capabilities=[Capability.CPUSETS, Capability.CFS],
+)
+def shares_outlive_pool_changes(node: LockstepNode) -> None:
+    """An update of the cpuset says nothing of quota and shares, so they stay what the container
+    was created with."""
+    node.boot()
+    node.apply(burstable("b", request="100m", limit="500m"))
+    before, cpus = node.view.cfs["b"]["c"], node.cpuset("b")
+    node.apply(guaranteed("a", 2))
+    node.promise_cpus("Its cpuset follows", "cpuset b/c", cpus - node.taken("a"), node.cpuset("b"))
+    node.promise_equal("Quota and shares stay", "CFS of b/c", before, node.view.cfs["b"]["c"])
+    node.promise_equal("The quota is the limit", "CFS quota of b/c", 50_000, before.quota)
+
+
+@scenario(
+    "containers/gate-off-brings-quotas-back",
+    "With DisableCPUQuotaWithExclusiveCPUs off a container with exclusive CPUs has a CFS quota",
+    QUOTA_GATE,
+    level=Level.EXTENDED,
+    since="1.33",
+    until="1.36",
+    needs=Needs(free=2),
+    capabilities=[Capability.CPUSETS, Capability.CFS, Capability.CONFIGURE],
+)
+def gate_off_brings_quotas_back(node: LockstepNode) -> None:
+    """As up to 1.32. From 1.37 on the kubelet refuses to start with the gate off."""
+    gates = {"DisableCPUQuotaWithExclusiveCPUs": False}
+    node.boot(replace(node.default_config(), feature_gates=gates))
+    node.apply(guaranteed("a", 2))
+    node.promise_equal("It has one", "CFS quota of a/c", 200_000, node.quota("a"))

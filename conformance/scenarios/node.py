@@ -106,15 +106,15 @@ def tasks_run_where_they_are_pinned(node: LockstepNode) -> None:
     QUOTA,
     since="1.33",
     needs=Needs(free=2),
-    capabilities=_SEES,
+    capabilities=[Capability.CPUSETS, Capability.CFS],
 )
 def exclusive_cpus_have_no_quota(node: LockstepNode) -> None:
     """A quota throttles a container that uses all of its CPUs, for nothing."""
     node.boot()
     node.apply(guaranteed("a", 1))
     node.apply(burstable("b", request="100m", limit="500m"))
-    node.promise_equal("It has no quota", "CFS quota a/c", None, node.enforced("a").quota)
-    node.promise_equal("The other has", "CFS quota b/c", 50_000, node.enforced("b").quota)
+    node.promise_equal("It has no quota", "CFS quota a/c", None, node.quota("a"))
+    node.promise_equal("The other has", "CFS quota b/c", 50_000, node.quota("b"))
 
 
 @scenario(
@@ -124,13 +124,13 @@ def exclusive_cpus_have_no_quota(node: LockstepNode) -> None:
     level=Level.EXTENDED,
     until="1.32",
     needs=Needs(free=2),
-    capabilities=_SEES,
+    capabilities=[Capability.CPUSETS, Capability.CFS],
 )
 def exclusive_cpus_keep_their_quota(node: LockstepNode) -> None:
     """The documentation said otherwise for years."""
     node.boot()
     node.apply(guaranteed("a", 2))
-    node.promise_equal("It has one", "CFS quota a/c", 200_000, node.enforced("a").quota)
+    node.promise_equal("It has one", "CFS quota a/c", 200_000, node.quota("a"))
 
 
 @scenario(
@@ -139,7 +139,7 @@ def exclusive_cpus_keep_their_quota(node: LockstepNode) -> None:
     RECONCILE,
     level=Level.EXTENDED,
     needs=Needs(free=2),
-    capabilities=[*_SEES, Capability.TAMPER],
+    capabilities=[Capability.CPUSETS, Capability.CFS, Capability.TAMPER],
 )
 def quota_changed_by_hand_stays(node: LockstepNode) -> None:
     """The kubelet sends cpusets and nothing else, so such a quota throttles the container until its
@@ -149,7 +149,7 @@ def quota_changed_by_hand_stays(node: LockstepNode) -> None:
     held = node.taken("a")
     node.tamper_quota("a", "c", 20_000)
     node.await_reconcile()
-    node.promise_equal("It is still there", "CFS quota a/c", 20_000, node.enforced("a").quota)
+    node.promise_equal("It is still there", "CFS quota a/c", 20_000, node.quota("a"))
     _promise_kept(node, "a", held)
 
 

@@ -268,6 +268,7 @@ class RealNode:
             state_file=self._session.pod_source.as_stated(seen.state_file, self._config),
             cpusets=seen.cpusets,
             enforced=seen.enforced,
+            cfs=seen.cfs,
             pod_resources=self._pod_resources_by_pod(look.pod_resources, [*pods, *gone])
             if running and self._asking
             else None,

@@ -59,7 +59,7 @@ class CPUManager:
         self._always = not has(release, Behaviour.UPDATED_ON_CHANGE)
         self.last_admitted_stays = has(release, Behaviour.LAST_ADMITTED_STAYS)
         self._last_admitted: tuple[Pod, ...] = ()
-        self._feature_gates = dict(feature_gates or {})
+        self.feature_gates = dict(feature_gates or {})
         self._last_sent: dict[tuple[str, str], CPUSet] = {}
         self._known: set[tuple[str, str]] = set()
 
@@ -77,14 +77,14 @@ class CPUManager:
 
     def restore(self, state_file: str | None, containers: Mapping[str, tuple[str, str]]) -> State:
         """The state from the file; a fresh one where there is none."""
-        baselines = keeps_baselines(self._release, self._feature_gates)
+        baselines = keeps_baselines(self._release, self.feature_gates)
         if state_file is None:
             return State.fresh(self.policy.name, keeps_baselines=baselines)
         checkpoint = Checkpoint.loads(
             state_file,
             policy=self.policy.name,
             release=self._release,
-            feature_gates=self._feature_gates,
+            feature_gates=self.feature_gates,
             containers=containers,
         )
         return State.restored(checkpoint, keeps_baselines=baselines)
@@ -101,7 +101,7 @@ class CPUManager:
     def state_file(self) -> str:
         """The text of the state file as it would be written now."""
         return self.state.checkpoint().dumps(
-            release=self._release, feature_gates=self._feature_gates
+            release=self._release, feature_gates=self.feature_gates
         )
 
     def allocate(self, pod: Pod, container: Container, hint: Hint | None = None) -> None:
@@ -139,6 +139,10 @@ class CPUManager:
         The empty set asks for nothing."""
         own = self.state.get(uid, container)
         return self.state.default if own is None else own
+
+    def exclusive_cpus(self, uid: str, container: str) -> CPUSet:
+        """``GetExclusiveCPUs``: what others are told of a container: only CPUs of its own."""
+        return self.state.get(uid, container) or CPUSet()
 
     def add_container(self, uid: str, container: str) -> None:
         """``AddContainer``: a container is about to start; CPUs of its own count as sent."""

@@ -20,7 +20,7 @@ from reference.kubelet.runtime import Runtime
 from reference.pods.qos import as_judged, pod_milli_cpus, qos_class
 from reference.releases import NEWEST, AnyRelease, has
 from reference.steps import Container, Kind, Pod, RestartPolicy
-from reference.view import Phase, PodView
+from reference.view import CFS, Phase, PodView
 
 __all__ = ["Kubelet", "Managers", "PodLifecycle"]
 
@@ -40,6 +40,9 @@ class Managers(Protocol):
 
     def start_container(self, uid: str, container: str) -> CPUSet:
         """The CPUs that a container is created with; the empty set asks for nothing."""
+
+    def cfs(self, pod: Pod, container: Container) -> CFS | None:
+        """The processor time that a container is created with; ``None`` where nobody knows."""
 
     def reconcile(self, running: Callable[[str, str], bool]) -> list[tuple[str, str, CPUSet]]:
         """One reconcile round: the (pod uid, container, CPUs) that are sent to the runtime."""
@@ -164,6 +167,7 @@ class PodLifecycle:
     def _create(self, pod: Pod, container: Container) -> None:
         cpus = self._managers.start_container(pod.uid, container.name)
         box = self.runtime.create(pod, container, cpus)
+        box.cfs = self._managers.cfs(pod, container)
         # What init containers do here ends at once.
         box.running = container.kind is not Kind.INIT
 

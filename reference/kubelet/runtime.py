@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 
 from reference.cpuset import CPUSet
 from reference.steps import Container, Pod
+from reference.view import CFS
 
 __all__ = ["Runtime", "RuntimeContainer", "container_id"]
 
@@ -25,11 +26,13 @@ def container_id(uid: str, name: str, number: int) -> str:
 
 @dataclass(slots=True)
 class RuntimeContainer:
-    """One container; ``cpuset`` is ``None`` while none was asked for."""
+    """One container; ``cpuset`` is ``None`` while none was asked for, and ``cfs`` where it is not
+    modelled."""
 
     spec: Container
     cpuset: CPUSet | None
     id: str
+    cfs: CFS | None = None
     running: bool = True
 
 
@@ -88,6 +91,19 @@ class Runtime:
         """Whether there is such a container and it runs."""
         box = self.of(uid).get(container)
         return box is not None and box.running
+
+    def set_quota(self, uid: str, container: str, quota: int) -> None:
+        """Give a container a CFS quota."""
+        box = self._boxes[uid][container]
+        box.cfs = CFS(quota, box.cfs.shares if box.cfs else None)
+
+    def cfs(self) -> dict[str, dict[str, CFS]]:
+        """The processor time of every running container for which it is known, by pod uid, then
+        name."""
+        return {
+            uid: {name: box.cfs for name, box in boxes.items() if box.running and box.cfs}
+            for uid, boxes in self._boxes.items()
+        }
 
     def end(self, uid: str, container: str) -> None:
         """A container ends by itself; it stays until it is created again or removed."""

@@ -59,6 +59,20 @@ class FreesEachContainer(CPUManager):
         return super().reconcile(running)
 
 
+class KeepsQuotas(CPUManager):
+    """Whoever asks which container has CPUs of its own hears of none (issue 70585)."""
+
+    def exclusive_cpus(self, uid: str, container: str) -> CPUSet:
+        return CPUSet()
+
+
+class LiftsQuotas(CPUManager):
+    """Whoever asks which container has CPUs of its own hears of all."""
+
+    def exclusive_cpus(self, uid: str, container: str) -> CPUSet:
+        return self.affinity(uid, container)
+
+
 @dataclass(frozen=True)
 class Broken:
     """``manager``: what is wrong; ``says``: what must be read in the explanation."""
@@ -78,6 +92,10 @@ BROKEN = [
     Broken(KeepsEnded, "containers/ended-pod-returns-its-cpus", "not enough cpus"),
     Broken(KeepsEnded, "containers/short-pods-follow-one-another", "not enough cpus"),
     Broken(KeepsEnded, "node/forced-deletion-leaks-nothing", "shared pool"),
+    Broken(KeepsQuotas, "node/exclusive-cpus-have-no-quota", "CFS quota a/c"),
+    Broken(LiftsQuotas, "node/exclusive-cpus-have-no-quota", "CFS quota b/c"),
+    Broken(LiftsQuotas, "containers/limits-become-quotas", "CFS quota of mixed/c2"),
+    Broken(LiftsQuotas, "containers/shares-outlive-pool-changes", "CFS quota of b/c"),
     Broken(FreesEachContainer, "containers/pod-keeps-its-cpus-until-it-ends", "a/c1"),
 ]
 

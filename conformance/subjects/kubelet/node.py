@@ -32,7 +32,15 @@ from conformance.subjects.stepping import SteppedNode
 from reference.cpumanager.state.state_checkpoint import parse_leniently
 from reference.cpumanager.state.state_mem import by_pod
 from reference.cpuset import CPUSet
-from reference.steps import Kind, KubeletConfig, Pod, RestartPolicy, RestartRuntime, Step
+from reference.steps import (
+    Kind,
+    KubeletConfig,
+    Pod,
+    RestartPolicy,
+    RestartRuntime,
+    Step,
+    TamperQuota,
+)
 from reference.view import Phase, PodView, View
 from topologies import Machine
 
@@ -106,10 +114,15 @@ class KubeletNode(SteppedNode):
         """Carry the step out; see :class:`conformance.subject.NodeUnderTest`."""
         self._require_alive()
         self._process.watch()
-        if isinstance(step, RestartRuntime):
-            self._runtime.restart()
-        else:
-            self._carry_out(step)
+        match step:
+            case RestartRuntime():
+                self._runtime.restart()
+            case TamperQuota(pod=name, container=container, quota=quota):
+                uid = _uid(self._applied.get(name))
+                if not self._runtime.set_quota(uid, container, quota):
+                    raise SubjectLostError(f"no running container {name}/{container}")
+            case _:
+                self._carry_out(step)
 
     def _is_up(self) -> bool:
         return self._sandbox.running
@@ -223,6 +236,7 @@ class KubeletNode(SteppedNode):
             shared_pool=shared,
             state_file=text,
             cpusets={self._name(uid): sets for uid, sets in cpusets.items()},
+            cfs={self._name(uid): named for uid, named in self._runtime.cfs().items()},
             hangs=self._process.hangs,
         )
 

@@ -21,6 +21,7 @@ from conformance.subjects.kubelet.cri.containers import Call, Container, Contain
 from conformance.subjects.kubelet.cri.handlers import handlers, version
 from conformance.subjects.kubelet.cri.service import serve
 from reference.cpuset import CPUSet
+from reference.view import CFS
 
 _T = TypeVar("_T")
 
@@ -72,10 +73,10 @@ class FakeRuntime:
         was ever sent)."""
         return self._of_running(_cpuset)
 
-    def quotas(self) -> dict[str, dict[str, int]]:
-        """The CFS quota of every running container in microseconds, by pod uid and container name
-        (0: none was ever sent)."""
-        return self._of_running(lambda container: container.resources.cpu_quota)
+    def cfs(self) -> dict[str, dict[str, CFS]]:
+        """The processor time that was asked for, of every running container, by pod uid and
+        container name."""
+        return self._of_running(_cfs)
 
     def running_ids(self) -> dict[str, str]:
         """The running containers: id to pod uid."""
@@ -107,6 +108,14 @@ class FakeRuntime:
 
         def change(container: Container) -> None:
             container.resources.cpuset_cpus = str(cpus)
+
+        return self._to_running(uid, name, change)
+
+    def set_quota(self, uid: str, name: str, quota: int) -> bool:
+        """Change a running container's CFS quota behind the kubelet's back; whether it is there."""
+
+        def change(container: Container) -> None:
+            container.resources.cpu_quota = quota
 
         return self._to_running(uid, name, change)
 
@@ -145,6 +154,13 @@ class FakeRuntime:
             for container in self._store.running():
                 found.setdefault(container.uid, {})[container.name] = read(container)
         return found
+
+
+def _cfs(container: Container) -> CFS:
+    """A quota of 0 was never sent, and one of -1 lifts it. The period is 100 ms, since
+    ``cpuCFSQuotaPeriod`` is not set here."""
+    asked = container.resources
+    return CFS(asked.cpu_quota if asked.cpu_quota > 0 else None, asked.cpu_shares)
 
 
 def _cpuset(container: Container) -> CPUSet | None:
