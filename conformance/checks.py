@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Final
+from itertools import combinations
+from typing import Final, TypeVar
 
 from conformance.results import Difference
 from conformance.subject import Capability
@@ -24,6 +25,8 @@ POD_RESOURCES_AS_STATE_FILE: Final = "The kubelet reports the exclusive CPUs of 
 RESERVED_STAY: Final = "Reserved CPUs stay in the shared pool"
 
 _NO_CPUS: Final = CPUSet()
+_T = TypeVar("_T")
+_Cpus = TypeVar("_Cpus", CPUSet, CPUSet | None)
 #: The kubelet takes JSON texts from the Go release it was built with; only what precedes them is
 #: its own (docs/facts 7.5).
 _GO_JSON_TEXTS = ("json: ", "invalid character ", "unexpected end of JSON input")
@@ -142,31 +145,25 @@ def _file_text(text: str | None) -> str:
 
 def _set_differences(
     what: str,
-    expected: Mapping[str, Mapping[str, CPUSet | None]] | Mapping[str, Mapping[str, CPUSet]],
-    seen: Mapping[str, Mapping[str, CPUSet | None]] | Mapping[str, Mapping[str, CPUSet]],
+    expected: Mapping[str, Mapping[str, _Cpus]],
+    seen: Mapping[str, Mapping[str, _Cpus]],
 ) -> Iterator[Difference]:
-    want, have = _flat(expected), _flat(seen)
+    want = {f"{pod}/{container}": cpus for pod, container, cpus in _each(expected)}
+    have = {f"{pod}/{container}": cpus for pod, container, cpus in _each(seen)}
     for owner in sorted(want.keys() | have.keys()):
-        if owner not in have:
-            yield Difference(
-                what=f"{what} {owner}", expected=_cpus_text(want[owner]), seen="(no entry)"
-            )
-        elif owner not in want:
-            yield Difference(
-                what=f"{what} {owner}", expected="(no entry)", seen=_cpus_text(have[owner])
-            )
-        elif want[owner] != have[owner]:
-            yield cpu_difference(f"{what} {owner}", want[owner], have[owner])
+        if owner in want and owner in have:
+            if want[owner] != have[owner]:
+                yield cpu_difference(f"{what} {owner}", want[owner], have[owner])
+            continue
+        texts = [_cpus_text(one[owner]) if owner in one else "(no entry)" for one in (want, have)]
+        yield Difference(what=f"{what} {owner}", expected=texts[0], seen=texts[1])
 
 
-def _flat(
-    sets: Mapping[str, Mapping[str, CPUSet | None]] | Mapping[str, Mapping[str, CPUSet]],
-) -> dict[str, CPUSet | None]:
-    return {
-        f"{pod}/{container}": cpus
-        for pod, containers in sets.items()
-        for container, cpus in containers.items()
-    }
+def _each(sets: Mapping[str, Mapping[str, _T]]) -> Iterator[tuple[str, str, _T]]:
+    """Pod, container and what is said of it."""
+    for pod, containers in sets.items():
+        for container, value in containers.items():
+            yield pod, container, value
 
 
 def _cfs_differences(expected: View, seen: View) -> Iterator[Difference]:
@@ -238,9 +235,9 @@ def violations(view: View, situation: Situation) -> list[Violation]:
     in the state file and in every container's cpuset, and not to the shared pool, no CPU is lost,
     reserved CPUs stay in the pool, the pool is not empty, only whole CPUs of Guaranteed pods are
     exclusive, a running container's cpuset is what the state file says, and so are the exclusive
-    CPUs that the kubelet tells others of. Under a strict reservation the reserved CPUs are neither
-    exclusive nor in the pool, and nothing keeps the pool from becoming empty. Of 1.8 none can be
-    judged: it has no state file.
+    CPUs that the kubelet reports to others. Under a strict reservation the reserved CPUs are
+    neither exclusive nor in the pool, and nothing keeps the pool from becoming empty. Of 1.8 none
+    can be judged: it has no state file.
     """
     if not view.running or situation.config.policy != "static":
         return []
@@ -258,16 +255,13 @@ def violations(view: View, situation: Situation) -> list[Violation]:
 
 def _disjoint(view: View, situation: Situation) -> Iterator[Violation]:
     rule = EXCLUSIVE_TO_ONE
-    holders: list[tuple[str, str, CPUSet]] = []
-    for pod, containers in view.assignments.items():
-        for container, cpus in containers.items():
-            for other_pod, other, taken in holders:
-                if pod == other_pod and _share(situation.pods.get(pod), container, other):
-                    continue
-                if not cpus.isdisjoint(taken):
-                    what = f"exclusive CPUs {pod}/{container} and {other_pod}/{other}"
-                    yield Violation(rule, cpu_difference(what, CPUSet(), cpus & taken))
-            holders.append((pod, container, cpus))
+    pairs = combinations(_each(view.assignments), 2)
+    for (other_pod, other, taken), (pod, container, cpus) in pairs:
+        if pod == other_pod and _share(situation.pods.get(pod), container, other):
+            continue
+        if not cpus.isdisjoint(taken):
+            what = f"exclusive CPUs {pod}/{container} and {other_pod}/{other}"
+            yield Violation(rule, cpu_difference(what, CPUSet(), cpus & taken))
 
 
 def _share(pod: Pod | None, one: str, other: str) -> bool:
@@ -282,11 +276,9 @@ def _share(pod: Pod | None, one: str, other: str) -> bool:
 
 
 def _pool(view: View, situation: Situation) -> Iterator[Violation]:
+    of_pods = parse_pods_leniently(view.state_file, release=situation.release).values()
     taken = CPUSet()
-    for containers in view.assignments.values():
-        for cpus in containers.values():
-            taken |= cpus
-    for cpus in parse_pods_leniently(view.state_file, release=situation.release).values():
+    for cpus in (*of_pods, *(held for _, _, held in _each(view.assignments))):
         taken |= cpus
     pool = view.shared_pool
     if pool & taken:
@@ -358,17 +350,20 @@ def _qos(view: View, situation: Situation) -> Iterator[Violation]:
 
 def _applied(view: View, situation: Situation) -> Iterator[Violation]:
     rule = "A running container's cpuset is what the state file says"
-    for pod, containers in view.cpusets.items():
-        if pod not in situation.pods:
-            continue
-        if _may_run_on(view, pod, situation):
-            continue
-        for container, cpus in containers.items():
-            own = view.assignments.get(pod, {}).get(container, view.shared_pool)
-            if situation.strict and not own:
-                continue  # an empty pool is applied to no container; see _kept_off for what follows
-            if (pod, container) not in situation.tampered and cpus != own:
-                yield Violation(rule, cpu_difference(f"cpuset {pod}/{container}", own, cpus))
+    for pod, container, cpus in _judged_cpusets(view, situation):
+        own = view.assignments.get(pod, {}).get(container, view.shared_pool)
+        if situation.strict and not own:
+            continue  # an empty pool is applied to no container; see _kept_off for what follows
+        if cpus != own:
+            yield Violation(rule, cpu_difference(f"cpuset {pod}/{container}", own, cpus))
+
+
+def _judged_cpusets(view: View, situation: Situation) -> Iterator[tuple[str, str, CPUSet | None]]:
+    """Of running containers that the scenario has applied, and whose cpuset it has not changed."""
+    for pod, container, cpus in _each(view.cpusets):
+        tampered = (pod, container) in situation.tampered
+        if pod in situation.pods and not tampered and not _may_run_on(view, pod, situation):
+            yield pod, container, cpus
 
 
 def _may_run_on(view: View, pod: str, situation: Situation) -> bool:
@@ -381,25 +376,15 @@ def _may_run_on(view: View, pod: str, situation: Situation) -> bool:
 def _kept_off(view: View, situation: Situation) -> Iterator[Violation]:
     """No container's cpuset meets the exclusive CPUs of another, whatever the options; a container
     without a cpuset runs on every CPU."""
-    holders = [
-        (pod, container, cpus)
-        for pod, containers in view.assignments.items()
-        for container, cpus in containers.items()
-    ]
-    for pod, containers in view.cpusets.items():
-        for container, cpus in containers.items():
-            if pod not in situation.pods or (pod, container) in situation.tampered:
+    for pod, container, cpus in _judged_cpusets(view, situation):
+        for other_pod, other, held in _each(view.assignments):
+            same = pod == other_pod
+            if same and (container == other or _share(situation.pods[pod], container, other)):
                 continue
-            if _may_run_on(view, pod, situation):
-                continue
-            for other_pod, other, held in holders:
-                same = pod == other_pod
-                if same and (container == other or _share(situation.pods[pod], container, other)):
-                    continue
-                met = held if cpus is None else held & cpus
-                if met:
-                    what = f"cpuset {pod}/{container} and exclusive CPUs {other_pod}/{other}"
-                    yield Violation(EXCLUSIVE_TO_ONE, cpu_difference(what, CPUSet(), met))
+            met = held if cpus is None else held & cpus
+            if met:
+                what = f"cpuset {pod}/{container} and exclusive CPUs {other_pod}/{other}"
+                yield Violation(EXCLUSIVE_TO_ONE, cpu_difference(what, CPUSet(), met))
 
 
 def _enforced(view: View, situation: Situation) -> Iterator[Violation]:
@@ -407,31 +392,29 @@ def _enforced(view: View, situation: Situation) -> Iterator[Violation]:
     whose CPUs none is online runs on its parent's, by the kernel's own rule."""
     rule = "A container's tasks run on its cpuset and nowhere else"
     online = situation.cpus if situation.online is None else situation.online
-    for pod, containers in view.enforced.items():
+    for pod, container, kernel in _each(view.enforced):
         if pod not in situation.pods:
             continue
-        for container, kernel in containers.items():
-            own = view.cpusets.get(pod, {}).get(container)
-            wanted = online if own is None else own & online
-            if not wanted:
-                lost = kernel.cpus - online
-                if lost or not kernel.cpus:
-                    what = f"effective cpuset {pod}/{container}"
-                    yield Violation(rule, cpu_difference(what, kernel.cpus & online, kernel.cpus))
-                continue
-            for what, seen in (("effective cpuset", kernel.cpus), ("affinity", kernel.allowed)):
-                if seen != wanted:
-                    yield Violation(rule, cpu_difference(f"{what} {pod}/{container}", wanted, seen))
-            if not kernel.ran_on <= wanted:
-                what = f"CPUs that {pod}/{container} ran on"
-                yield Violation(rule, cpu_difference(what, wanted, kernel.ran_on))
+        own = view.cpusets.get(pod, {}).get(container)
+        wanted = online if own is None else own & online
+        if not wanted:
+            if kernel.cpus - online or not kernel.cpus:
+                what = f"effective cpuset {pod}/{container}"
+                yield Violation(rule, cpu_difference(what, kernel.cpus & online, kernel.cpus))
+            continue
+        for what, seen in (("effective cpuset", kernel.cpus), ("affinity", kernel.allowed)):
+            if seen != wanted:
+                yield Violation(rule, cpu_difference(f"{what} {pod}/{container}", wanted, seen))
+        if not kernel.ran_on <= wanted:
+            what = f"CPUs that {pod}/{container} ran on"
+            yield Violation(rule, cpu_difference(what, wanted, kernel.ran_on))
 
 
 def _pod_resources_violations(
     view: View, situation: Situation, reported: Mapping[str, Mapping[str, CPUSet]]
 ) -> Iterator[Violation]:
-    """What the kubelet tells at its pod-resources socket. Only of exclusive CPUs: what it tells of
-    containers that share hangs on the release, and of init containers it does not tell."""
+    """What the kubelet reports at its pod-resources socket, of exclusive CPUs alone: what it
+    reports of containers that share depends on the release; init containers it leaves out."""
     for pod, containers in view.assignments.items():
         applied = situation.pods.get(pod)
         if applied is None or has_pod_level_resources(applied):
@@ -457,8 +440,8 @@ def _pod_resources_violations(
 def pod_resources_difference(
     pod: str, container: str, expected: CPUSet, seen: CPUSet | None
 ) -> Difference:
-    """Between the CPUs that a kubelet ought to tell of a container and those that it does tell of;
-    ``None`` is a container of which it tells nothing."""
+    """Between the CPUs that a kubelet ought to report for a container and those that it reports;
+    ``None`` is a container that it does not report."""
     what = f"CPUs that the kubelet reports for {pod}/{container}"
     if seen is None:
         return Difference(what=what, expected=_cpus_text(expected), seen="(no entry)")

@@ -124,7 +124,7 @@ def pod_text(pod: Pod) -> str:
     """A pod as ``Guaranteed pod a (init c1: 2 CPUs; c2: 500m)``."""
     inside = "; ".join(_container_text(container) for container in pod.containers)
     if pod.resources == PodResources():
-        # Which class such a pod is of hangs on the release.
+        # Which class such a pod is of depends on the release.
         return f"pod {pod.name} (in all nothing named; {inside})"
     if pod.resources is not None:
         inside = f"in all {_cpu_text(pod.resources)}; {inside}"

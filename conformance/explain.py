@@ -43,36 +43,31 @@ def replay_command(story: Story) -> str:
 
 def explanation(story: Story, failure: Failure, *, evidence: str = "") -> str:
     """The whole story of a failure."""
-    lines = [
-        f"{story.scenario.id} on {story.machine}: the promise is broken",
-        "",
-        f"  promise   {story.scenario.title}",
-        f"            {story.scenario.source.text}",
-        f"            {story.scenario.source.url}",
-        f"  subject   {_subject_text(story.subject)}",
-        f"  machine   {story.machine}: {story.totals}",
-        "  steps",
-        *_numbered(story.steps),
-        f"  broken    {failure.rule}",
-        *_table(failure.differences),
-    ]
+    source = story.scenario.source
+    end = [f"  broken    {failure.rule}", *_table(failure.differences)]
     if story.witness:
-        lines.append(f"  judged by {story.witness}")
-    lines += ["  replay", f"    {replay_command(story)}"]
-    return "\n".join([*lines, *_log(evidence)])
+        end.append(f"  judged by {story.witness}")
+    return _whole(story, "the promise is broken", [source.text, source.url], end, evidence)
 
 
-def untold(story: Story, reason: str, *, evidence: str = "") -> str:
-    """The story of a scenario of which nothing can be said."""
+def undecided(story: Story, reason: str, *, evidence: str = "") -> str:
+    """The story of a scenario with the verdict ``unknown``."""
+    return _whole(story, "could not tell", [], [f"  reason    {reason}"], evidence)
+
+
+def _whole(
+    story: Story, what: str, source: Sequence[str], end: Sequence[str], evidence: str
+) -> str:
     lines = [
-        f"{story.scenario.id} on {story.machine}: could not tell",
+        f"{story.scenario.id} on {story.machine}: {what}",
         "",
         f"  promise   {story.scenario.title}",
+        *(f"            {line}" for line in source),
         f"  subject   {_subject_text(story.subject)}",
         f"  machine   {story.machine}: {story.totals}",
         "  steps",
         *(_numbered(story.steps) or ["    (none)"]),
-        f"  reason    {reason}",
+        *end,
         "  replay",
         f"    {replay_command(story)}",
     ]

@@ -11,7 +11,7 @@ from weakref import WeakKeyDictionary
 import msgspec.structs
 
 from conformance.discovered import architecture_of, contradiction, topology_of
-from conformance.explain import Story, explanation, replay_command, untold
+from conformance.explain import Story, explanation, replay_command, undecided
 from conformance.lockstep import (
     CouldNotTell,
     Divergence,
@@ -121,13 +121,13 @@ def _drive(case: Case, subject: Subject, node: LockstepNode, topology: CPUTopolo
         skipped = _result(case, subject, topology, Verdict.SKIP, str(error), node=node)
         return _with(skipped, unable=True)
     except (CouldNotTell, SubjectError) as error:
-        return _untold(case, subject, node, topology, str(error), error.evidence)
+        return _undecided(case, subject, node, topology, str(error), error.evidence)
     except Exception as error:  # a crashing check tells nothing of the subject
         where = "".join(traceback.format_exception(error)[-3:])
         reason = f"the harness broke: {type(error).__name__}: {error}"
-        return _untold(case, subject, node, topology, reason, where)
+        return _undecided(case, subject, node, topology, reason, where)
     if not node.history:
-        return _untold(case, subject, node, topology, "the scenario took no step", "")
+        return _undecided(case, subject, node, topology, "the scenario took no step", "")
     return _result(case, subject, topology, Verdict.PASS, "", node=node)
 
 
@@ -144,7 +144,7 @@ def _failed(
     )
 
 
-def _untold(
+def _undecided(
     case: Case,
     subject: Subject,
     node: LockstepNode,
@@ -154,7 +154,7 @@ def _untold(
 ) -> Result:
     return _with(
         _result(case, subject, topology, Verdict.UNKNOWN, reason, node=node),
-        explanation=untold(_story(case, subject, node), reason, evidence=evidence),
+        explanation=undecided(_story(case, subject, node), reason, evidence=evidence),
         evidence=evidence,
     )
 

@@ -75,9 +75,9 @@ class ModelOracle:
         return self._node.follow(seen, late=late)
 
     def _follow_repair(self, seen: View) -> bool:
-        """Nobody is accused of setting right what a hand has changed, though the release does not
-        owe it: a kubelet may send an update more than it has to, and systemd may write again what
-        the runtime told it (which hangs on its release)."""
+        """A kubelet may set right what was changed by hand, though its release does not owe it: it
+        may send an update more than it has to, and systemd may write again what the runtime asked
+        of it (which depends on its release)."""
         expected = self._node.view()
         for pod, container in self._tampered:
             right = expected.assignments.get(pod, {}).get(container, expected.shared_pool)

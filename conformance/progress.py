@@ -1,7 +1,7 @@
-"""How far a build is: said to whoever asked for it, and to those who wait for it elsewhere.
+"""How far a build is: said to the user who asked for it, and to processes that wait for it.
 
 The builder keeps a small file beside its lock: its process, since when it builds, and how far it
-is. Only who waits for the lock reads it, so what a dead builder left blocks and misleads nobody.
+is. Only a process that waits for the lock reads it, so what a dead builder left does no harm.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Final, TypeAlias
 
 Progress: TypeAlias = Callable[[str], None]
 
-#: Seconds between two counts that are said. Who prints lines takes fewer (:func:`now_and_then`).
+#: Seconds between two counts that are said. Printed lines are fewer (:func:`now_and_then`).
 _BETWEEN: Final = 1.0
 
 
@@ -68,7 +68,7 @@ class Builder:
         if isinstance(stage, Stage):
             said |= {"stage": stage.what, "done": stage.done, "total": stage.total}
         draft = self._place.with_name(f"{self._place.name}.new")
-        # Who waits has less to read then; the build itself goes on.
+        # A process that waits has less to read then; the build itself goes on.
         with contextlib.suppress(OSError):
             draft.write_text(json.dumps(said))
             draft.replace(self._place)

@@ -27,7 +27,7 @@ _ID: Final = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*/[a-z0-9]+(-[a-z0-9]+)*")
 
 
 class Level(Enum):
-    """Whether a conformant node must keep the promise, or it is told apart but not required."""
+    """Whether a conformant node must keep the promise, or it is reported but not required."""
 
     CORE = "core"
     EXTENDED = "extended"

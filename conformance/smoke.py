@@ -22,7 +22,7 @@ def smoke(subject: Subject) -> None:
     """Start the subject on four CPUs with one of them reserved, and close it again.
 
     A subject that has a test of its own (:class:`HasSmokeTest`) is asked instead.
-    Raises :class:`SubjectSetupError` where it does not come up: nothing can be told of it then.
+    Raises :class:`SubjectSetupError` where it does not come up, since it cannot be judged then.
     """
     if isinstance(subject, HasSmokeTest):
         subject.smoke()
@@ -45,7 +45,7 @@ def smoke(subject: Subject) -> None:
         )
     if not view.running:
         raise SubjectSetupError(
-            f"{subject.info.name} does not start on the simplest machine, so nothing can be told "
-            f"of it: exit status {view.exit_status}: {view.error or 'no error was logged'}",
+            f"{subject.info.name} does not start on the simplest machine, so it cannot be "
+            f"judged: exit status {view.exit_status}: {view.error or 'no error was logged'}",
             evidence=evidence,
         )

@@ -63,6 +63,7 @@ __all__ = [
 
 _MAX_CPU: Final = 63
 _NAMES: Final = ("a", "b", "c", "d", "app", "sidecar")
+_POD_NAMES: Final = st.integers(1, 99).map(lambda number: f"pod{number}")
 
 
 def releases(first: int = 18, last: int = LATEST) -> SearchStrategy[str]:
@@ -184,7 +185,7 @@ def containers(kind: Kind = Kind.APP) -> SearchStrategy[Container]:
 
 
 @st.composite
-def pods(draw: st.DrawFn, *, names: SearchStrategy[str] | None = None) -> Pod:
+def pods(draw: st.DrawFn, *, names: SearchStrategy[str] = _POD_NAMES) -> Pod:
     """Pods that a kubelet takes up, of any QoS class: some init containers and sidecars, then at
     least one app container, all of different names."""
     before = draw(st.lists(st.sampled_from([Kind.INIT, Kind.SIDECAR]), max_size=2))
@@ -195,24 +196,24 @@ def pods(draw: st.DrawFn, *, names: SearchStrategy[str] | None = None) -> Pod:
                   one.memory_limit, one.kind)
         for number, one in enumerate(parts)
     ]  # fmt: skip
-    return Pod(draw(_pod_names() if names is None else names), tuple(named))
+    return Pod(draw(names), tuple(named))
 
 
 @st.composite
 def guaranteed_pods(
-    draw: st.DrawFn, *, max_cpus: int = 8, names: SearchStrategy[str] | None = None
+    draw: st.DrawFn, *, max_cpus: int = 8, names: SearchStrategy[str] = _POD_NAMES
 ) -> Pod:
     """Pods whose containers all get exclusive CPUs."""
     wanted = draw(st.lists(st.integers(1, max_cpus).map(str), min_size=1, max_size=3))
     made = [
         Container(f"c{number}", cpus, cpus, "64Mi", "64Mi") for number, cpus in enumerate(wanted)
     ]
-    return Pod(draw(_pod_names() if names is None else names), tuple(made))
+    return Pod(draw(names), tuple(made))
 
 
 @st.composite
 def pod_level_pods(
-    draw: st.DrawFn, *, max_cpus: int = 8, names: SearchStrategy[str] | None = None
+    draw: st.DrawFn, *, max_cpus: int = 8, names: SearchStrategy[str] = _POD_NAMES
 ) -> Pod:
     """Guaranteed pods that ask for CPUs as a whole, with containers that ask for some of them and
     containers that ask for none. Not every one leaves the latter a CPU."""
@@ -227,12 +228,7 @@ def pod_level_pods(
         parts.append(Container(f"c{number}", cpu, cpu, memory, memory, kind))
     whole = str(max_cpus)
     resources = PodResources(whole, whole, "256Mi", "256Mi")
-    name = draw(_pod_names() if names is None else names)
-    return Pod(name, tuple(parts), resources=resources)
-
-
-def _pod_names() -> SearchStrategy[str]:
-    return st.integers(1, 99).map(lambda number: f"pod{number}")
+    return Pod(draw(names), tuple(parts), resources=resources)
 
 
 # -- settings ----------------------------------------------------------------------------------
@@ -301,7 +297,7 @@ def checkpoints(
 def steps(
     *, release: AnyRelease = f"1.{LATEST}", pod_names: tuple[str, ...] = ("p1", "p2", "p3")
 ) -> SearchStrategy[Step]:
-    """Any one step; whether a node can take it hangs on its state."""
+    """Any one step; whether a node can take it depends on its state."""
     names = st.sampled_from(pod_names)
     return st.one_of(
         st.sampled_from([Start(), Stop(), Stop(kill=True), Reboot(), RemoveState()]),

@@ -5,7 +5,7 @@ is one machine with one kubelet, driven by the steps of :mod:`reference.steps` a
 :class:`reference.view.View`. What a subject cannot do or cannot see is left out of its
 ``capabilities``; a scenario that needs it is skipped with the missing ones named.
 
-Who is at fault when something goes wrong is told by the exception:
+The exception says who is at fault when something goes wrong:
 
     SubjectError                what a subject may raise
     +-- SubjectSetupError       no node could be made: binary, sandbox, machine (status 3)

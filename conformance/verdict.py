@@ -37,8 +37,8 @@ def tally(verdicts: Iterable[Verdict]) -> dict[Verdict, int]:
 def exit_status(
     counts: Mapping[Verdict, int], *, floor: int = 1, idle: Collection[str] = ()
 ) -> ExitStatus:
-    """The status of a run: a broken promise outranks what could not be told, and that outranks
-    having run too little. Only passes and failures count against ``floor``, which is at least 1,
+    """The status of a run: a broken promise outranks ``unknown``, and that outranks having run
+    too little. Only passes and failures count against ``floor``, which is at least 1,
     so that green but empty is impossible; ``idle`` are the machines that were named and on
     which no scenario applied, and one of them is too little as well."""
     if counts.get(Verdict.FAIL, 0):

@@ -1,4 +1,4 @@
-"""What is known of kubelets, whoever starts them: releases, binaries, configuration, manifests."""
+"""What is known of kubelets: releases, binaries, configuration, manifests."""
 
 from conformance.kubelets.builder import Built, build, cached
 

@@ -16,7 +16,7 @@ from conformance.kubelets import releases
 from conformance.kubelets.releases import Minor
 from reference.steps import KubeletConfig
 
-#: Where the files lie that a kubelet gets from us, as it sees them.
+#: Where the files of a kubelet in a sandbox lie, as it sees them.
 AREA: Final = "/pinproof"
 CONFIG_FILE: Final = f"{AREA}/kubelet.yaml"
 MANIFESTS: Final = f"{AREA}/manifests"
@@ -53,8 +53,8 @@ def configuration(
 
 def basis(*, manifests: str, endpoint: str, reconcile_period: str) -> dict[str, Any]:
     """What every kubelet that is started from here has set: it reads static pods from the folder
-    ``manifests``, finds its runtime at ``endpoint``, and answers at :data:`PORT` of its own
-    loopback whoever asks."""
+    ``manifests``, finds its runtime at ``endpoint``, and answers every client at :data:`PORT`
+    of its own loopback."""
     return {
         **KIND,
         "staticPodPath": manifests,

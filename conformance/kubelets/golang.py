@@ -72,7 +72,7 @@ class Go:
         return output
 
     def build(self, arguments: Sequence[str], *, folder: Path, each: Callable[[str], None]) -> None:
-        """``go build -v ARGUMENTS``; ``each`` is told every package that is compiled, as it begins.
+        """``go build -v ARGUMENTS``; ``each`` gets every package that is compiled, as it begins.
         Packages that Go has compiled before are not named. Raises as :meth:`run`."""
         kept: list[str] = []
 

@@ -1,4 +1,4 @@
-"""What differs between kubelet releases, for whoever starts or builds one.
+"""What differs between kubelet releases, for starting and for building one.
 
 What belongs here: which release has which setting, and what a build of it needs. What never does:
 what its CPU manager does (``reference.releases``). Sources: the releases' own code and starts of

@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import IO, Any, Final, Protocol
 
 from conformance.kubelets import releases
+from conformance.kubelets.binary import digest_of
 from conformance.kubelets.golang import Go, GoError
 from conformance.kubelets.recipe import KUBERNETES, Recipe
 from conformance.kubelets.releases import Minor, Version
@@ -90,7 +91,7 @@ class Workshop:
         it is always built, which takes seconds where little was changed.
 
         Of a minor, the newest patch release that is known to build is taken; of one without, the
-        newest that can be had whole. ``progress`` is told each stage in a few words.
+        newest that can be had whole. ``progress`` gets each stage in a few words.
 
         Raises :class:`SubjectUsageError` where there can be no such release or checkout, and
         :class:`SubjectSetupError` where it cannot be built: no Go, no network, a missing module.
@@ -225,7 +226,7 @@ class Workshop:
     def _keep(self, go: Go, plan: Recipe, draft: Path, place: Path) -> Path:
         note = {
             "version": str(plan.version),
-            "digest": _digest(draft / self._name),
+            "digest": digest_of(draft / self._name),
             "go": go.version(),
         }
         (draft / f"{self._name}.json").write_text(json.dumps(note, indent=1) + "\n")
@@ -248,7 +249,7 @@ class Workshop:
     def _in_cache(self, version: Version) -> Built | None:
         """The program of this version, if it is there and is what was built."""
         built = self._read_note(self.cache() / f"{version}-{self._key(version)}")
-        return built if built is not None and _digest(built.path) == built.digest else None
+        return built if built is not None and digest_of(built.path) == built.digest else None
 
     def _read_note(self, folder: Path) -> Built | None:
         path = folder / self._name
@@ -274,7 +275,10 @@ class Workshop:
         with lock:
             last = ""
             while not _taken(lock):
-                last = _told(of_another(said, f"{self._name} {version}"), last, tell)
+                stage = of_another(said, f"{self._name} {version}")
+                if stage != last:
+                    tell(stage)
+                last = stage
                 time.sleep(_LOOK)
             said.unlink(missing_ok=True)  # of a builder that was killed
             try:
@@ -289,13 +293,6 @@ def _taken(lock: IO[str]) -> bool:
     except BlockingIOError:
         return False
     return True
-
-
-def _told(stage: str, last: str, tell: Progress) -> str:
-    """Say a stage that was not the last one said."""
-    if stage != last:
-        tell(stage)
-    return stage
 
 
 def _known(asked: Minor | Version) -> tuple[Version, ...]:
@@ -346,8 +343,3 @@ def _is_missing(module: Mapping[str, Any]) -> bool:
 
 def _files(plan: Recipe) -> dict[str, str]:
     return {"go.mod": plan.go_mod, **plan.sources}
-
-
-def _digest(path: Path) -> str:
-    with path.open("rb") as stream:
-        return f"sha256:{hashlib.file_digest(stream, 'sha256').hexdigest()}"

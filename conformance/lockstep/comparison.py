@@ -31,7 +31,7 @@ from reference.steps import Step
 from reference.view import Phase, View
 
 #: How many seconds a pod stays pending until a kubelet of which the model says that it hangs is
-#: taken to hang. A kubelet takes a pod up within 1.1 s. Nobody is accused by this alone.
+#: taken to hang. A kubelet takes a pod up within 1.1 s. This alone accuses no kubelet.
 _HANG_SHOWS: Final = 5.0
 
 
@@ -55,7 +55,7 @@ class Comparison:
     """``witness`` is who says what is expected; ``by_chance``: somewhere chance decided, and
     otherwise than the oracle had it; ``waited`` says of the last step that it was not waited for
     in full. ``may_hang`` and ``known_broken`` (rules) are known defects that the scenario itself
-    tells of. ``situation`` is asked for what the invariants hang on."""
+    states. ``situation`` is asked for what the invariants depend on."""
 
     def __init__(
         self,
@@ -184,7 +184,7 @@ class Comparison:
         return not _is_waiting(seen) and not self._violations(seen)
 
     def _hang_offence(self, step: Step, expected: View | None, seen: View) -> Offence | None:
-        """A kubelet that hangs breaks any promise, but where the scenario tells of just that."""
+        """A kubelet that hangs breaks any promise, unless the scenario states just that."""
         if self.may_hang and (expected is None or expected.hangs):
             return None
         answers = "answers"

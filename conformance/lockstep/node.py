@@ -12,18 +12,18 @@ class LockstepNode(Steps, Promises):
     that it takes and what it promises; and the defects that it expects."""
 
     def expect_lost(self, cpus: CPUSet) -> None:
-        """Expect that nobody will hold these CPUs from here on, not even the shared pool: a known
-        defect, that no invariant is to object to."""
+        """Expect that neither a container nor the shared pool will hold these CPUs from here on: a
+        known defect, that no invariant is to object to."""
         self._lost = cpus
 
     def expect_broken(self, *rules: str) -> None:
         """Do not object where these invariants are broken: a known defect, which the scenario and
-        the model tell of themselves."""
+        the model state themselves."""
         self._comparison.known_broken.update(rules)
 
     def expect_hang(self) -> None:
         """Do not object where the kubelet hangs from here on, if the model says that its release
-        does: a known defect, which the scenario tells of. That it answers is no offence either;
+        does: a known defect, which the scenario states. That it answers is no offence either;
         what it answers is then judged by the scenario's promises and the invariants."""
         self._comparison.may_hang = True
 

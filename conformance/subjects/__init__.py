@@ -12,7 +12,7 @@ from typing import Final, TypeAlias
 
 from conformance.subject import Subject, SubjectUsageError
 
-#: Is told, in words, what a subject is busy with while it is made ready.
+#: Gets, in words, what a subject is busy with while it is made ready.
 Progress: TypeAlias = Callable[[str], None]
 Maker: TypeAlias = Callable[[str, Progress], Subject]
 

@@ -98,7 +98,7 @@ class ForgetsInitContainers(StaticPolicy):
     """Makes its hints without the CPUs of init containers, which it then reuses."""
 
     def hints(self, state: State, pod: Pod, container: Container) -> list[Hint] | None:
-        """As if nobody had lent any."""
+        """As if none had been lent."""
         lent, self._reusable = self._reusable, ("", CPUSet())
         try:
             return super().hints(state, pod, container)
@@ -141,7 +141,7 @@ class SharesExclusiveCPUs(StaticPolicy):
     """Lets every container of a pod with CPUs as a whole run on all of them."""
 
     def allocate_pod(self, state: State, pod: Pod, hint: Hint | None = None) -> None:
-        """Takes the right ones, and deals them out to everybody."""
+        """Takes the right ones, and gives them to every container."""
         super().allocate_pod(state, pod, hint)
         if pod.uid in state.pod_entries:
             for name in list(state.entries[pod.uid]):

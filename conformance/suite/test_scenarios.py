@@ -10,7 +10,7 @@ from conformance.verdict import Verdict
 
 @pytest.mark.pinproof
 def test_scenario(pin_judgement: Judgement) -> None:
-    """The verdict, as pytest has it: what could not be told is a failure too."""
+    """The verdict, as pytest has it: ``unknown`` is a failure too."""
     result = pin_judgement.result
     verdict = Verdict(result.verdict)
     if verdict is Verdict.SKIP:

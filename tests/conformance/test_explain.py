@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from conformance.checks import cpu_difference
-from conformance.explain import Story, explanation, replay_command, untold
+from conformance.explain import Story, explanation, replay_command, undecided
 from conformance.results import Difference, Failure
 from conformance.scenario import Scenario, Source
 from conformance.subject import SubjectInfo
@@ -68,7 +68,7 @@ packing/whole-core on 1s-1n-4c-smt2: the promise is broken
 
 def test_what_could_not_be_told_says_why() -> None:
     """And never that a promise is broken."""
-    text = untold(STORY, "the kubelet hangs", evidence="last line")
+    text = undecided(STORY, "the kubelet hangs", evidence="last line")
     assert text.splitlines()[0] == "packing/whole-core on 1s-1n-4c-smt2: could not tell"
     assert "  reason    the kubelet hangs" in text
     assert "    last line" in text

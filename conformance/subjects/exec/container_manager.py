@@ -112,8 +112,8 @@ class RemoteContainerManager:
         return None
 
     def reconcile(self, running: Callable[[str, str], bool]) -> list[tuple[str, str, CPUSet]]:
-        """One round: the (pod uid, container, CPUs) that the program sends to the runtime. It is
-        told of every container of the runtime; what it sends to others is passed over."""
+        """One round: the (pod uid, container, CPUs) that the program sends to the runtime. It
+        gets every container of the runtime; what it sends to others is ignored."""
         request = wire.Reconcile(node=self._name, containers=self._containers())
         answer = cast(wire.ReconcileAnswer, self._ask([*self._removals(), request])[-1])
         return [

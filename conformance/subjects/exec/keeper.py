@@ -1,4 +1,4 @@
-"""Keeps a program that speaks the protocol: nothing of it outlives whoever asked for it.
+"""Keeps a program that speaks the protocol: nothing of it outlives the tester.
 
 What belongs here: one process between tester and program, run by path with nothing but the standard
 library. What never does: the protocol. Standard input and output are the program's own; the keeper

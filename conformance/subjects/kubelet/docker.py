@@ -4,7 +4,7 @@ What belongs here: the answers that let such a kubelet start at once. What never
 which are the container runtime's business.
 
 Before it does anything, cAdvisor wants to know where Docker keeps its files, whatever the container
-runtime is. Where nobody answers it asks five times, a second apart, and then takes a default. This
+runtime is. Without an answer it asks five times, a second apart, and then takes a default. This
 Docker answers with that default, and has no version, so that cAdvisor takes it for no runtime.
 Source: ``RootDir`` and ``ValidateInfo``, cAdvisor ``container/docker``, v0.37.5 to v0.43.1.
 """

@@ -165,7 +165,7 @@ class KubeletNode(SteppedNode):
             self._until(lambda: self._is_gone(pod), self._patience.effect)
 
     def _is_gone(self, pod: Pod) -> bool:
-        """Also true where the kubelet is down: then nobody takes the containers away. That it
+        """Also true where the kubelet is down: then it does not take the containers away. That it
         still lists the pod means that it has not seen the manifest go, and may yet start it."""
         if not self._is_up():
             return True
@@ -221,7 +221,7 @@ class KubeletNode(SteppedNode):
         """
         self._require_alive()
         running = self._is_up()
-        # The kubelet writes its state file, then speaks to the runtime, then tells of the pod.
+        # The kubelet writes its state file, then speaks to the runtime, then shows the pod.
         # Looked at the other way round, whatever has an effect here is here itself.
         pods = self._pods() if running else {}
         cpusets = self._runtime.cpusets()

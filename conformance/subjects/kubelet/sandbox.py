@@ -91,7 +91,7 @@ class Sandbox:
         return Path(f"/proc/self/fd/{self._root}{inside}")
 
     def write(self, inside: str, text: str, *, mode: int = 0o644) -> None:
-        """Put a file in place at once, so that nobody reads half of it. The name it has before
+        """Put a file in place at once, so that no process reads half of it. The name it has before
         begins with a dot: a kubelet overlooks such manifests."""
         path = self.path(inside)
         draft = path.with_name(f".{path.name}.draft")

@@ -62,7 +62,7 @@ class KubeletSubject:
         ahead: bool = False,
     ) -> KubeletSubject:
         """The subject that ``target`` names: a program's path, or a release (``1.36``,
-        ``1.36.4``), which is built where it has not been yet; ``progress`` is told how far.
+        ``1.36.4``), which is built where it has not been yet; ``progress`` gets how far that is.
 
         ``user_namespace`` puts nodes in a user namespace even where root needs none. ``ahead``
         makes the next node's sandbox while a node is used, and does not wait for the end of a

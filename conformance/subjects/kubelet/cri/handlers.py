@@ -84,62 +84,52 @@ def _image_fs_info(_: Message) -> Message:
     return pb.ImageFsInfoResponse(image_filesystems=[usage], container_filesystems=[usage])
 
 
+def _common(one: PodSandbox | Container) -> dict[str, Any]:
+    """What the status and the entry of a list have in common."""
+    return {
+        "id": one.id,
+        "metadata": one.config.metadata,
+        "state": one.state,
+        "created_at": one.created,
+        "labels": one.config.labels,
+        "annotations": one.config.annotations,
+    }
+
+
 def _sandbox_status(sandbox: PodSandbox) -> Message:
     # The namespace options have to come back as they went in: a kubelet that misses them takes
     # the sandbox for changed and makes it anew, for ever.
     options = sandbox.config.linux.security_context.namespace_options
     return pb.PodSandboxStatusResponse(
         status=pb.PodSandboxStatus(
-            id=sandbox.id,
-            metadata=sandbox.config.metadata,
-            state=sandbox.state,
-            created_at=sandbox.created,
+            **_common(sandbox),
             network=pb.PodSandboxNetworkStatus(ip="127.0.0.1"),
             linux=pb.LinuxPodSandboxStatus(namespaces=pb.Namespace(options=options)),
-            labels=sandbox.config.labels,
-            annotations=sandbox.config.annotations,
             runtime_handler=sandbox.handler,
         )
     )
 
 
 def _sandbox_list(request: pb.ListPodSandboxRequest, sandboxes: Iterable[PodSandbox]) -> Message:
-    wanted = request.filter
     return pb.ListPodSandboxResponse(
         items=[
-            pb.PodSandbox(
-                id=sandbox.id,
-                metadata=sandbox.config.metadata,
-                state=sandbox.state,
-                created_at=sandbox.created,
-                labels=sandbox.config.labels,
-                annotations=sandbox.config.annotations,
-                runtime_handler=sandbox.handler,
-            )
+            pb.PodSandbox(**_common(sandbox), runtime_handler=sandbox.handler)
             for sandbox in sandboxes
-            if _is_wanted(sandbox, wanted)
+            if _is_wanted(sandbox, request.filter)
         ]
     )
 
 
 def _container_status(container: Container) -> Message:
-    config = container.config
     return pb.ContainerStatusResponse(
         status=pb.ContainerStatus(
-            id=container.id,
-            metadata=config.metadata,
-            state=container.state,
-            created_at=container.created,
+            **_common(container),
+            **_image(container),
             started_at=container.started,
             finished_at=container.finished,
             exit_code=container.exit_code,
-            image=config.image,
-            image_ref=config.image.image,
-            image_id=config.image.image,
             reason=container.reason,
-            labels=config.labels,
-            annotations=config.annotations,
-            log_path=config.log_path,
+            log_path=container.config.log_path,
             resources=pb.ContainerResources(linux=container.resources),
         )
     )
@@ -150,21 +140,17 @@ def _container_list(request: pb.ListContainersRequest, containers: Iterable[Cont
     return pb.ListContainersResponse(
         containers=[
             pb.Container(
-                id=container.id,
-                pod_sandbox_id=container.sandbox.id,
-                metadata=container.config.metadata,
-                image=container.config.image,
-                image_ref=container.config.image.image,
-                image_id=container.config.image.image,
-                state=container.state,
-                created_at=container.created,
-                labels=container.config.labels,
-                annotations=container.config.annotations,
+                **_common(container), **_image(container), pod_sandbox_id=container.sandbox.id
             )
             for container in containers
             if _is_wanted(container, wanted) and wanted.pod_sandbox_id in ("", container.sandbox.id)
         ]
     )
+
+
+def _image(container: Container) -> dict[str, Any]:
+    image = container.config.image
+    return {"image": image, "image_ref": image.image, "image_id": image.image}
 
 
 def _is_wanted(

@@ -74,13 +74,13 @@ class CallError(Exception):
 
 
 class Listener(Protocol):
-    """Who answers, and who is told of what cannot be answered."""
+    """What answers calls, and notes those that are not served."""
 
     def answer(self, method: str, version: str, request: Message) -> Message:
         """Answer one call; raises :class:`CallError`."""
 
     def not_served(self, path: str) -> None:
-        """Note a call that nothing here serves."""
+        """Note a call that is not served."""
 
 
 if TYPE_CHECKING:  # generic only in its stubs

@@ -93,7 +93,7 @@ _CONTINUE: Final = 1
 #: ``struct seccomp_notif`` (id, pid, flags, nr, arch, ip, six arguments), and its answer.
 _REQUEST: Final = struct.Struct("=QIIiIQ6Q")
 _ANSWER: Final = struct.Struct("=QqiI")
-#: For folders that nobody sees, before they are made whole and after they are removed.
+#: For folders that a kubelet does not see, before they are made whole and after they are removed.
 _NUMBERS: Final = itertools.count(1)
 
 
