@@ -7,6 +7,7 @@ from reference.pods.qos import qos_class
 from reference.steps import (
     SIGKILLED,
     Apply,
+    AskAllocatable,
     AskPodResources,
     AwaitCrashLoop,
     AwaitReconcile,
@@ -74,8 +75,12 @@ def _step_of_a_node(step: Step) -> str:
             return f"kill container {pod}/{container} (SIGKILL)"
         case Spin():
             return "let every container spin, and watch where it runs"
-        case AskPodResources():
+        case AskPodResources(pod=""):
             return "ask the kubelet at its pod-resources socket"
+        case AskPodResources(pod=pod):
+            return f"ask the kubelet at its pod-resources socket for pod {pod}"
+        case AskAllocatable():
+            return "ask the kubelet at its pod-resources socket which CPUs pods could have"
         case RestartRuntime():
             return "restart the container runtime"
         case DaemonReload():

@@ -53,20 +53,23 @@ class Capability(Enum):
     SERVICES = "let a service manager look after the kubelet"
     HOTPLUG = "take CPUs offline and bring them back"
     POD_RESOURCES = "ask the kubelet at its pod-resources socket"
+    POD_RESOURCES_GET = "ask there for one pod, and for the CPUs that pods could have"
 
 
-#: What takes a node with a kernel and a service manager of its own, or that only such a node is
-#: asked (``hil``).
-OF_REAL_NODES: Final = frozenset(
+#: What takes a node with a kernel and a service manager of its own (``hil``).
+OF_REAL_NODES: Final = frozenset({Capability.KERNEL, Capability.SERVICES, Capability.HOTPLUG})
+#: What takes a whole kubelet beside a container runtime; a CPU manager alone has it not (``exec``).
+OF_WHOLE_KUBELETS: Final = frozenset(
     {
-        Capability.KERNEL,
-        Capability.SERVICES,
-        Capability.HOTPLUG,
+        Capability.CFS,
+        Capability.RUNTIME,
         Capability.POD_RESOURCES,
+        Capability.POD_RESOURCES_GET,
     }
 )
-#: What takes a whole kubelet beside a container runtime; a CPU manager alone has it not (``exec``).
-OF_WHOLE_KUBELETS: Final = frozenset({Capability.CFS, Capability.RUNTIME})
+#: What no real node can do (``hil``): what runs in its pods sleeps until it is killed, and its
+#: pod-resources socket is asked for the list of pods alone.
+NOT_OF_REAL_NODES: Final = frozenset({Capability.EXIT_CODES, Capability.POD_RESOURCES_GET})
 
 
 class SubjectError(Exception):

@@ -16,7 +16,7 @@ before, such as the CPUs of its first container, stays.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Set
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from reference.behaviours import Behaviour
 from reference.cpumanager.cpu_manager import CPUManager, make_policy
@@ -29,6 +29,7 @@ from reference.kubelet.configuration import require_modelled
 from reference.kubelet.exit import error_text, status
 from reference.kubelet.kubelet import Kubelet
 from reference.kubelet.outcomes import Branch, branches_of
+from reference.kubelet.pod_resources import PodResources, Refused
 from reference.kubelet.runtime import Runtime
 from reference.kubelet.startup import Maker, PolicyFactory
 from reference.machine.discovery import MachineInfo, discover
@@ -36,6 +37,7 @@ from reference.pods.pod_level_resources import as_decoded
 from reference.releases import NEWEST, AnyRelease, has, require_whole_node
 from reference.steps import (
     Apply,
+    AskAllocatable,
     AskPodResources,
     AwaitCrashLoop,
     AwaitReconcile,
@@ -62,6 +64,8 @@ from reference.topologymanager.topology_manager import TopologyManager
 from reference.view import Phase, PodView, View
 
 __all__ = ["Node"]
+
+_NOTHING_TOLD: Final = View(running=False)
 
 Trees: TypeAlias = Callable[[str], Mapping[str, str]]
 
@@ -112,6 +116,7 @@ class Node:
         self._errors: tuple[str, ...] = ()
         self._hangs = ""
         self._branches: list[Branch] = []
+        self._told = _NOTHING_TOLD
 
     @property
     def possible_errors(self) -> tuple[str, ...]:
@@ -125,6 +130,7 @@ class Node:
         A kubelet that hangs in a step is no error: the view says so.
         """
         branches, self._branches = self._branches, []
+        self._told = _NOTHING_TOLD
         try:
             self._do(step)
         except KubeletHangs as error:
@@ -168,8 +174,9 @@ class Node:
                 self._info = self._discover(self._trees(name), release=self._release)
             case AwaitCrashLoop():
                 self._require_down(step)
-            case AskPodResources():
-                self._running(step)
+            case AskPodResources() | AskAllocatable():
+                every = [self._decoded(self._manifests[one]) for one in _in_order(self._manifests)]
+                self._told = _answer(self._running(step).pod_resources(every), step)
             case KillContainer(pod=name, container=container, exit_code=code):
                 self._kill(step, name, container, code)
             case TamperQuota(pod=name, container=container, quota=quota):
@@ -217,6 +224,10 @@ class Node:
             state_file=self._state_file,
             cpusets={self._name(uid): sets for uid, sets in self._runtime.running().items()},
             cfs={self._name(uid): named for uid, named in self._runtime.cfs().items()},
+            pod_resources=self._told.pod_resources,
+            got_pod=self._told.got_pod,
+            allocatable=self._told.allocatable,
+            pod_resources_error=self._told.pod_resources_error,
             hangs=self._hangs,
         )
 
@@ -372,6 +383,19 @@ class Node:
         self._state_file = text
         kept = has(self._release, Behaviour.STATE_FILE)
         self._shown = parse_leniently(text if kept else None, release=self._release)
+
+
+def _answer(server: PodResources, step: AskPodResources | AskAllocatable) -> View:
+    """The part of a view that the step asks for. Pods go by their own names."""
+    match step:
+        case AskAllocatable():
+            return View(running=True, allocatable=server.manager.allocatable_cpus)
+        case AskPodResources(pod=""):
+            return View(running=True, pod_resources=server.listed())
+    try:
+        return View(running=True, got_pod=server.got(step.pod))
+    except Refused as error:
+        return View(running=True, pod_resources_error=str(error))
 
 
 def _in_order(names: Iterable[str]) -> list[str]:

@@ -206,7 +206,16 @@ class Spin:
 
 @dataclass(frozen=True, slots=True)
 class AskPodResources:
-    """Ask the running kubelet at its pod-resources socket which container has which CPUs."""
+    """Ask the running kubelet at its pod-resources socket which container has which CPUs: of every
+    pod (``List``), or of the pod of this name alone (``Get``), which need not be there."""
+
+    pod: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class AskAllocatable:
+    """Ask the running kubelet at its pod-resources socket which CPUs it could give to pods
+    (``GetAllocatableResources``)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,6 +264,7 @@ Step: TypeAlias = (
     | KillContainer
     | Spin
     | AskPodResources
+    | AskAllocatable
     | RestartRuntime
     | DaemonReload
     | AwaitCrashLoop

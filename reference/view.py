@@ -87,8 +87,11 @@ class View:
 
     ``pod_resources``: by pod name, then container, the CPUs that the kubelet reports at its
     pod-resources socket (empty where it reports the container without a CPU); a pod that is
-    gone may still be in it. ``None`` unless the last step was to ask. No part of what makes two
-    views equal either.
+    gone may still be in it. CPUs of a pod as a whole are under the container ``""``. ``None``
+    unless the last step was to ask. ``got_pod``: the same of one pod, where only that was asked
+    for. ``allocatable``: the CPUs that it reports there as those that pods could have, ``None``
+    unless the last step was to ask for them. ``pod_resources_error``: the text with which it
+    refused to answer. None of them is part of what makes two views equal.
     """
 
     running: bool
@@ -102,4 +105,7 @@ class View:
     enforced: Mapping[str, Mapping[str, Enforced]] = field(default_factory=dict, compare=False)
     cfs: Mapping[str, Mapping[str, CFS]] = field(default_factory=dict, compare=False)
     pod_resources: Mapping[str, Mapping[str, CPUSet]] | None = field(default=None, compare=False)
+    got_pod: Mapping[str, CPUSet] | None = field(default=None, compare=False)
+    allocatable: CPUSet | None = field(default=None, compare=False)
+    pod_resources_error: str = field(default="", compare=False)
     hangs: str = field(default="", compare=False)

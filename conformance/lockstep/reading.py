@@ -138,6 +138,10 @@ class Readings:
         for it."""
         return (self.view.pod_resources or {}).get(pod, {}).get(container)
 
+    def got_pod(self, container: str = "c") -> CPUSet | None:
+        """The same of the one pod that was asked for."""
+        return (self.view.got_pod or {}).get(container)
+
     def release_has(self, behaviour: Behaviour) -> bool:
         """Whether the release by which the node is judged has a named behaviour."""
         return has(self.release, behaviour)

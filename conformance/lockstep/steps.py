@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Protocol
+from typing import Final, Protocol
 from uuid import NAMESPACE_OID, uuid5
 
 from conformance.describe import config_text, step_text
@@ -19,6 +19,7 @@ from reference.behaviours import Behaviour
 from reference.steps import (
     SIGKILLED,
     Apply,
+    AskAllocatable,
     AskPodResources,
     AwaitCrashLoop,
     AwaitReconcile,
@@ -43,6 +44,8 @@ from reference.steps import (
 )
 from reference.view import Phase, PodView, View
 from topologies import Machine
+
+EVERY_POD: Final = AskPodResources()
 
 
 class OracleMaker(Protocol):
@@ -165,10 +168,10 @@ class Steps(Readings):
         """Let every container spin, and see where it runs."""
         return self._take(Spin())
 
-    def ask_pod_resources(self) -> View:
-        """Ask the kubelet at its pod-resources socket. Raises :class:`SubjectUnable` where it
-        cannot be asked."""
-        return self._take(AskPodResources())
+    def ask_pod_resources(self, step: AskPodResources | AskAllocatable = EVERY_POD) -> View:
+        """Ask the kubelet at its pod-resources socket, for every pod unless ``step`` says what
+        else. Raises :class:`SubjectUnable` where it cannot be asked."""
+        return self._take(step)
 
     def restart_runtime(self) -> View:
         """Restart the container runtime."""

@@ -57,6 +57,7 @@ RISK_OF: Final = {
     Capability.SERVICES: Risk.KUBELET_RESTART,
     Capability.HOTPLUG: Risk.CPU_OFFLINE,
     Capability.POD_RESOURCES: Risk.READ_ONLY,
+    Capability.POD_RESOURCES_GET: Risk.READ_ONLY,
 }
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from conformance.kubelets import klog
+from conformance.kubelets.pod_resources import by_own_names
 from hil.observation import ContainerObserved, Observation, PodResources
 from hil.pods import NoList, PodStatus, read_pods
 from reference import CPUSet
@@ -65,15 +66,11 @@ def cpus_by_pod(
     """What the kubelet tells of ``pods``, by their names. ``called``: by uid, namespace and name
     of each pod that was ever seen to run; a namespace that is not known (``""``) may be any."""
     names = {called[pod.uid]: pod.name for pod in pods if pod.uid in called}
-    found: dict[str, dict[str, CPUSet]] = {}
-    for (namespace, name), containers in pod_resources.pods.items():
-        ours = names.get((namespace, name), names.get(("", name)))
-        if ours is not None:
-            mine = found.setdefault(ours, {})
-            for container, cpus in containers.items():
-                shown = one_line(container)
-                mine[shown] = mine.get(shown, CPUSet()) | cpus
-    return found
+    found = by_own_names(pod_resources.pods, names)
+    return {
+        pod: {one_line(name): cpus for name, cpus in containers.items()}
+        for pod, containers in found.items()
+    }
 
 
 def _key(container: ContainerObserved) -> tuple[str, str]:

@@ -19,7 +19,7 @@ from reference.behaviours import Behaviour
 from reference.cpumanager.policy import Policy
 from reference.cpumanager.policy_none import new_none_policy
 from reference.cpumanager.policy_options import require_options_allowed
-from reference.cpumanager.policy_static import new_static_policy
+from reference.cpumanager.policy_static import StaticPolicy, new_static_policy
 from reference.cpumanager.state.state_checkpoint import Checkpoint, keeps_baselines
 from reference.cpumanager.state.state_mem import State
 from reference.cpuset import CPUSet
@@ -41,7 +41,7 @@ class CPUManager:
 
     ``sources_ready`` says whether all pod sources have been heard; until then nothing is stale.
     ``last_admitted_stays``: whether the pod admitted last counts as active, even when it was
-    refused."""
+    refused. ``allocatable_cpus``: what ``GetAllocatableCPUs`` answers once it has started."""
 
     def __init__(
         self,
@@ -59,6 +59,7 @@ class CPUManager:
         self._always = not has(release, Behaviour.UPDATED_ON_CHANGE)
         self.last_admitted_stays = has(release, Behaviour.LAST_ADMITTED_STAYS)
         self._last_admitted: tuple[Pod, ...] = ()
+        self.allocatable_cpus = CPUSet()
         self.feature_gates = dict(feature_gates or {})
         self._last_sent: dict[tuple[str, str], CPUSet] = {}
         self._known: set[tuple[str, str]] = set()
@@ -74,6 +75,14 @@ class CPUManager:
         self._known = set((containers or {}).values())
         self.state = self.restore(state_file, containers or {})
         self.policy.start(self.state)
+        self.allocatable_cpus = self._allocatable()
+
+    def _allocatable(self) -> CPUSet:
+        if not isinstance(self.policy, StaticPolicy):
+            return CPUSet()
+        if has(self._release, Behaviour.ALLOCATABLE_IS_WHOLE):
+            return self.policy.topology.cpus - self.policy.reserved
+        return self.policy.available(self.state)
 
     def restore(self, state_file: str | None, containers: Mapping[str, tuple[str, str]]) -> State:
         """The state from the file; a fresh one where there is none."""

@@ -16,6 +16,7 @@ from reference.cpuset import CPUSet
 from reference.errors import AllocationError, NotModelled, TopologyAffinityError
 from reference.kubelet.admission import Refusal, allocation_refusal, lack_of_cpus, refusal_of
 from reference.kubelet.container_manager import ContainerManager
+from reference.kubelet.pod_resources import PodResources
 from reference.kubelet.runtime import Runtime
 from reference.pods.qos import as_judged, pod_milli_cpus, qos_class
 from reference.releases import NEWEST, AnyRelease, has
@@ -194,6 +195,11 @@ class Kubelet(PodLifecycle):
         self._container_manager = container_manager
         self._cpu_manager = container_manager.cpu_manager
         self._saved = 0
+
+    def pod_resources(self, every: Sequence[Pod]) -> PodResources:
+        """What its pod-resources socket answers; ``every`` pod whose manifest is there."""
+        active = [*self._admitted.values()]
+        return PodResources(self._cpu_manager, active, every, self._release)
 
     def copy(self) -> Kubelet:
         """An independent copy, with a runtime of its own."""

@@ -17,6 +17,7 @@ from conformance.results import Result
 from conformance.subjects.reference import ReferenceSubject
 from reference import NEWEST, CPUSet, Node
 from reference.cpumanager.cpu_manager import CPUManager
+from reference.kubelet.pod_resources import PodResources
 from reference.steps import KubeletConfig
 from topologies import machine
 
@@ -73,14 +74,26 @@ class LiftsQuotas(CPUManager):
         return self.affinity(uid, container)
 
 
+class ReportsCPU0(CPUManager):
+    """Whoever asks which CPUs a container has of its own hears of CPU 0."""
+
+    def exclusive_cpus(self, uid: str, container: str) -> CPUSet:
+        return CPUSet([0])
+
+
 @dataclass(frozen=True)
 class Broken:
-    """``manager``: what is wrong; ``says``: what must be read in the explanation."""
+    """``wrong``: a CPU manager, or behaviours switched on or off; ``says``: what must be read in
+    the explanation."""
 
-    manager: type[CPUManager]
+    wrong: type[CPUManager] | str
     scenario: str
     says: str
     release: str = NEWEST
+
+    def __str__(self) -> str:
+        wrong = self.wrong if isinstance(self.wrong, str) else self.wrong.__name__
+        return f"{wrong}-{self.scenario}"
 
 
 BROKEN = [
@@ -97,15 +110,38 @@ BROKEN = [
     Broken(LiftsQuotas, "containers/limits-become-quotas", "CFS quota of mixed/c2"),
     Broken(LiftsQuotas, "containers/shares-outlive-pool-changes", "CFS quota of b/c"),
     Broken(FreesEachContainer, "containers/pod-keeps-its-cpus-until-it-ends", "a/c1"),
+    Broken("no-quota-on-exclusive-cpus", "node/exclusive-cpus-keep-their-quota", "a/c", "1.32"),
+    Broken(KeepsQuotas, "pod-resources/get-reports-one-pod", "CPUs that Get reports for a/c"),
+    Broken(KeepsQuotas, "pod-resources/restart-reports-the-same", "reports for a/c"),
+    Broken(KeepsQuotas, "node/pod-resources-report-exclusive-cpus", "reports for a/c"),
+    Broken(ReportsCPU0, "pod-resources/policy-none-reports-no-cpu", "reports for a/c"),
+    Broken("shared-pool-reported", "pod-resources/fractions-have-no-cpu", "for mixed/c2"),
+    Broken("shared-pool-reported", "pod-resources/get-reports-one-pod", "for shared/c"),
+    Broken("shared-pool-reported=off", "node/pod-resources-report-the-shared-pool", "s", "1.22"),
+    Broken("sidecars-reported=off", "pod-resources/sidecars-are-reported", "a/sidecar"),
+    Broken("active-pods-reported=off", "pod-resources/inactive-pods-are-left-out", "refused/c"),
+    Broken("allocatable-is-whole=off", "pod-resources/allocatable-is-all-but-reserved", "1,9"),
+    Broken("pod-resources-get", "pod-resources/get-is-off-by-default", "refused", "1.32"),
+    Broken("pod-resources-get=off", "pod-resources/get-reports-one-pod", "method disabled"),
+    Broken("pod-pools-reported=off", "pod-level/pool-is-reported-of-the-pod", "a/one", "1.37"),
+    Broken("pod-pools-reported", "pod-level/pool-is-reported-as-exclusive", "a/one", "1.36"),
 ]
 
 
-def _judged(broken: Broken, manager: type[CPUManager], *, model: bool) -> Result:
+def _judged(broken: Broken, wrong: type[CPUManager] | str, *, model: bool) -> Result:
+    manager = CPUManager if isinstance(wrong, str) else wrong
+    variant = wrong if isinstance(wrong, str) else ""
+
     def make(
         trees: Callable[[str], Mapping[str, str]], name: str, config: KubeletConfig, release: str
     ) -> Node:
         return Node(
-            trees, name, config, release=release, manager_factory=manager, discovering=info_of
+            trees,
+            name,
+            config,
+            release=f"{release}+{variant}" if variant else release,
+            manager_factory=manager,
+            discovering=info_of,
         )
 
     def oracle(*args: object, **kwargs: object) -> ModelOracle | PromisesOnly:
@@ -121,12 +157,23 @@ def _judged(broken: Broken, manager: type[CPUManager], *, model: bool) -> Result
 
 
 @pytest.mark.parametrize("model", [True, False], ids=["model", "promise alone"])
-@pytest.mark.parametrize("broken", BROKEN, ids=lambda one: f"{one.manager.__name__}-{one.scenario}")
+@pytest.mark.parametrize("broken", BROKEN, ids=str)
 def test_it_is_caught(broken: Broken, model: bool) -> None:
-    result = _judged(broken, broken.manager, model=model)
+    result = _judged(broken, broken.wrong, model=model)
     assert result.verdict == "fail", result.explanation
     if not model:
         assert broken.says in result.explanation
+
+
+def test_init_containers_that_are_reported_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every container is."""
+    monkeypatch.setattr(PodResources, "_is_reported", lambda self, container: True)
+    broken = Broken("", "pod-resources/init-containers-are-left-out", "a/init")
+    result = _judged(broken, broken.wrong, model=False)
+    assert result.verdict == "fail", result.explanation
+    assert broken.says in result.explanation
+    monkeypatch.undo()
+    assert _judged(broken, broken.wrong, model=False).verdict == "pass"
 
 
 @pytest.mark.parametrize("scenario", sorted({one.scenario for one in BROKEN}))

@@ -11,7 +11,13 @@ from types import ModuleType
 import pytest
 
 from conformance.catalogue import catalogue
-from conformance.subject import OF_REAL_NODES, OF_WHOLE_KUBELETS, Capability, SubjectUsageError
+from conformance.subject import (
+    NOT_OF_REAL_NODES,
+    OF_REAL_NODES,
+    OF_WHOLE_KUBELETS,
+    Capability,
+    SubjectUsageError,
+)
 from hil.inspection import CgroupFacts, NodeFacts
 from hil.safety import Risk
 from hil.safety.risk import RISK_OF
@@ -78,7 +84,7 @@ def test_every_capability_has_a_risk() -> None:
 def test_capabilities_follow_what_is_on_the_node(facts: NodeFacts) -> None:
     """Risk, a list of pods, cgroup version, a service manager, a way to boot it."""
     every = capabilities(facts, Risk.REBOOT, boots=True)
-    assert every == frozenset(Capability) - {Capability.EXIT_CODES}
+    assert every == frozenset(Capability) - NOT_OF_REAL_NODES
     assert capabilities(facts, Risk.REBOOT, boots=False) == every - {Capability.REBOOT}
     pods = capabilities(facts, Risk.PODS, boots=True)
     assert Capability.PODS in pods

@@ -24,7 +24,7 @@ from conformance.oracle import ModelOracle
 from conformance.pods import guaranteed
 from conformance.results import Result
 from conformance.scenario import Scenario
-from conformance.subject import Capability, SubjectInfo
+from conformance.subject import NOT_OF_REAL_NODES, Capability, SubjectInfo
 from hil.distributions import Distribution
 from hil.inspection.node import CgroupFacts, KubeletFacts, NodeFacts, RuntimeFacts
 from hil.observation import ContainerObserved, Level, Observation, ServiceState
@@ -379,7 +379,7 @@ class FakeSubject:
     def __init__(self, session: ModelMember) -> None:
         self.session = session
         self.info = SubjectInfo(name="node:fake", release=RELEASE)
-        self.capabilities = frozenset(Capability) - {Capability.EXIT_CODES}
+        self.capabilities = frozenset(Capability) - NOT_OF_REAL_NODES
         self.machines = (session.machine,)
 
     def salt(self) -> str:

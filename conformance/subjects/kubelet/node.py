@@ -8,17 +8,20 @@ process (:mod:`conformance.subjects.kubelet.process`), and what ought to come of
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
 import topologies
 from conformance.kubelets import configuration as kubelet_config
 from conformance.kubelets import manifests, releases
+from conformance.kubelets.pod_resources import NoCPUs, by_own_names
 from conformance.subject import SubjectLostError, SubjectSetupError
 from conformance.subjects.kubelet.clock import with_clock
 from conformance.subjects.kubelet.docker import FakeDocker
 from conformance.subjects.kubelet.endpoint import PodStatus
+from conformance.subjects.kubelet.pod_resources import PodResourcesClient, Refused
 from conformance.subjects.kubelet.process import (
     PATIENT,
     Binary,
@@ -33,6 +36,8 @@ from reference.cpumanager.state.state_checkpoint import parse_leniently
 from reference.cpumanager.state.state_mem import by_pod
 from reference.cpuset import CPUSet
 from reference.steps import (
+    AskAllocatable,
+    AskPodResources,
     Kind,
     KubeletConfig,
     Pod,
@@ -44,6 +49,8 @@ from reference.steps import (
 from reference.view import Phase, PodView, View
 from topologies import Machine
 
+POD_RESOURCES_SOCKET: Final = f"{STATE_DIR}/pod-resources/kubelet.sock"
+_NAMESPACE: Final = "default"
 STATE_FILE: Final = f"{STATE_DIR}/cpu_manager_state"
 
 
@@ -72,9 +79,11 @@ class KubeletNode(SteppedNode):
         self._applied: dict[str, Pod] = {}
         self._machines = 0
         self._closed = False
+        self._asked: AskPodResources | AskAllocatable | None = None
         self._sandboxes = sandboxes
         self._sandbox = sandboxes.take()
         self._until = self._sandbox.bell.until
+        self._pod_resources = PodResourcesClient(self._sandbox.path(POD_RESOURCES_SOCKET))
         try:
             self._runtime = FakeRuntime(
                 self._sandbox.path(kubelet_config.CRI_SOCKET), self._sandbox.bell
@@ -114,7 +123,10 @@ class KubeletNode(SteppedNode):
         """Carry the step out; see :class:`conformance.subject.NodeUnderTest`."""
         self._require_alive()
         self._process.watch()
+        self._asked = None
         match step:
+            case AskPodResources() | AskAllocatable():
+                self._asked = step
             case RestartRuntime():
                 self._runtime.restart()
             case TamperQuota(pod=name, container=container, quota=quota):
@@ -227,7 +239,7 @@ class KubeletNode(SteppedNode):
         cpusets = self._runtime.cpusets()
         text = _text_at(self._sandbox.path(STATE_FILE))
         shared, entries = parse_leniently(text, release=self._release)
-        return View(
+        seen = View(
             running=running,
             error="" if running else self._process.error,
             exit_status=None if running else self._process.exit_status,
@@ -239,6 +251,9 @@ class KubeletNode(SteppedNode):
             cfs={self._name(uid): named for uid, named in self._runtime.cfs().items()},
             hangs=self._process.hangs,
         )
+        if not running or self._asked is None:
+            return seen
+        return _with_answer(seen, self._asked, self._pod_resources, self._names.values())
 
     def settle(self, satisfied: Callable[[View], bool]) -> View:
         """Look until ``satisfied``, or until nothing more can come: the kubelet is down or known to
@@ -310,6 +325,31 @@ class KubeletNode(SteppedNode):
         if self._docker is not None:
             self._docker.close()
         self._sandboxes.give_back(self._sandbox)
+
+
+def _with_answer(
+    seen: View,
+    asked: AskPodResources | AskAllocatable,
+    client: PodResourcesClient,
+    pods: Iterable[str],
+) -> View:
+    """The view with what the kubelet answers to what it is asked at its pod-resources socket."""
+    called = {(_NAMESPACE, _called(name)): name for name in pods}
+    try:
+        match asked:
+            case AskAllocatable():
+                return replace(seen, allocatable=client.allocatable())
+            case AskPodResources(pod=""):
+                return replace(seen, pod_resources=by_own_names(client.listed(), called))
+        (got,) = client.of_pod(_NAMESPACE, _called(asked.pod)).values()
+        return replace(seen, got_pod=got)
+    except (Refused, NoCPUs) as error:
+        return replace(seen, pod_resources_error=str(error))
+
+
+def _called(pod: str) -> str:
+    """A static pod's own name: its node's is appended."""
+    return f"{pod}-{kubelet_config.NODE_NAME}"
 
 
 def _uid(pod: Pod | None) -> str:
