@@ -15,6 +15,7 @@ from reference.steps import (
     Container,
     DaemonReload,
     Delete,
+    FailUpdates,
     KillContainer,
     Kind,
     KubeletConfig,
@@ -81,6 +82,8 @@ def _step_of_a_node(step: Step) -> str:
             return f"ask the kubelet at its pod-resources socket for pod {pod}"
         case AskAllocatable():
             return "ask the kubelet at its pod-resources socket which CPUs pods could have"
+        case FailUpdates(times=times):
+            return f"let the container runtime refuse the next {times} updates"
         case RestartRuntime():
             return "restart the container runtime"
         case DaemonReload():

@@ -49,6 +49,7 @@ class Capability(Enum):
     CONTAINERS = "kill a container behind the kubelet's back"
     EXIT_CODES = "have a container exit with a code of its own, and stay ended"
     CFS = "see the CFS quota of every running container"
+    CALLS = "see and refuse what the kubelet asks of its container runtime"
     RUNTIME = "restart the container runtime"
     SERVICES = "let a service manager look after the kubelet"
     HOTPLUG = "take CPUs offline and bring them back"
@@ -61,15 +62,19 @@ OF_REAL_NODES: Final = frozenset({Capability.KERNEL, Capability.SERVICES, Capabi
 #: What takes a whole kubelet beside a container runtime; a CPU manager alone has it not (``exec``).
 OF_WHOLE_KUBELETS: Final = frozenset(
     {
+        Capability.CALLS,
         Capability.CFS,
         Capability.RUNTIME,
         Capability.POD_RESOURCES,
         Capability.POD_RESOURCES_GET,
     }
 )
-#: What no real node can do (``hil``): what runs in its pods sleeps until it is killed, and its
-#: pod-resources socket is asked for the list of pods alone.
-NOT_OF_REAL_NODES: Final = frozenset({Capability.EXIT_CODES, Capability.POD_RESOURCES_GET})
+#: What no real node can do (``hil``): what runs in its pods sleeps until it is killed, nothing
+#: stands between kubelet and runtime, and its pod-resources socket is asked for the list of pods
+#: alone.
+NOT_OF_REAL_NODES: Final = frozenset(
+    {Capability.EXIT_CODES, Capability.CALLS, Capability.POD_RESOURCES_GET}
+)
 
 
 class SubjectError(Exception):

@@ -44,6 +44,7 @@ from reference.steps import (
     Configure,
     DaemonReload,
     Delete,
+    FailUpdates,
     KillContainer,
     KubeletConfig,
     OfflineCPUs,
@@ -182,6 +183,8 @@ class Node:
             case TamperQuota(pod=name, container=container, quota=quota):
                 uid = self._require_container(step, name, container)
                 self._runtime.set_quota(uid, container, quota)
+            case FailUpdates(times=times):
+                self._runtime.refusals = times
             case Spin() | RestartRuntime() | DaemonReload():
                 pass  # nothing that decides CPUs
 
@@ -223,6 +226,7 @@ class Node:
             shared_pool=default,
             state_file=self._state_file,
             cpusets={self._name(uid): sets for uid, sets in self._runtime.running().items()},
+            asked={self._name(uid): named for uid, named in self._runtime.asked().items()},
             cfs={self._name(uid): named for uid, named in self._runtime.cfs().items()},
             pod_resources=self._told.pod_resources,
             got_pod=self._told.got_pod,

@@ -224,6 +224,13 @@ class RestartRuntime:
 
 
 @dataclass(frozen=True, slots=True)
+class FailUpdates:
+    """Let the runtime refuse the next ``times`` updates of any container's resources."""
+
+    times: int
+
+
+@dataclass(frozen=True, slots=True)
 class DaemonReload:
     """Let the service manager read its units again."""
 
@@ -266,6 +273,7 @@ Step: TypeAlias = (
     | AskPodResources
     | AskAllocatable
     | RestartRuntime
+    | FailUpdates
     | DaemonReload
     | AwaitCrashLoop
     | OfflineCPUs

@@ -60,6 +60,18 @@ class CFS:
 
 
 @dataclass(frozen=True, slots=True)
+class Asked:
+    """What the kubelet asked of its runtime for one running container. ``started_on``: the cpuset
+    that it was started with, ``None`` without one. ``entry``: its exclusive CPUs in the state file
+    at that moment, ``None`` where it had no entry. ``updates``: how often its cpuset was updated
+    since, refused updates left out."""
+
+    started_on: CPUSet | None
+    entry: CPUSet | None
+    updates: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class View:
     """A node at one moment.
 
@@ -85,6 +97,9 @@ class View:
     ``cfs``: by pod name, then container, the processor time of every running container, where it is
     seen or modelled. No part of what makes two views equal.
 
+    ``asked``: by pod name, then container, what was asked of the runtime for every running
+    container, where it is seen or modelled. No part of what makes two views equal.
+
     ``pod_resources``: by pod name, then container, the CPUs that the kubelet reports at its
     pod-resources socket (empty where it reports the container without a CPU); a pod that is
     gone may still be in it. CPUs of a pod as a whole are under the container ``""``. ``None``
@@ -104,6 +119,7 @@ class View:
     cpusets: Mapping[str, Mapping[str, CPUSet | None]] = field(default_factory=dict)
     enforced: Mapping[str, Mapping[str, Enforced]] = field(default_factory=dict, compare=False)
     cfs: Mapping[str, Mapping[str, CFS]] = field(default_factory=dict, compare=False)
+    asked: Mapping[str, Mapping[str, Asked]] = field(default_factory=dict, compare=False)
     pod_resources: Mapping[str, Mapping[str, CPUSet]] | None = field(default=None, compare=False)
     got_pod: Mapping[str, CPUSet] | None = field(default=None, compare=False)
     allocatable: CPUSet | None = field(default=None, compare=False)

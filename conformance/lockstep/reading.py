@@ -24,7 +24,7 @@ from reference.behaviours import Behaviour
 from reference.kubelet.configuration import reserved_cpus, reserving
 from reference.releases import has
 from reference.steps import KubeletConfig, Pod
-from reference.view import Enforced, View
+from reference.view import Asked, Enforced, View
 from topologies import Machine
 
 NODE_DOWN: Final = View(running=False)
@@ -126,6 +126,10 @@ class Readings:
         """The CPU shares of a running container; ``None`` where they cannot be seen."""
         seen = self.view.cfs.get(pod, {}).get(container)
         return seen.shares if seen is not None else None
+
+    def asked(self, pod: str, container: str = "c") -> Asked:
+        """What was asked of the runtime for a running container; nothing where none runs."""
+        return self.view.asked.get(pod, {}).get(container, Asked(None, None))
 
     @property
     def hangs(self) -> bool:

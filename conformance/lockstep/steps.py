@@ -26,6 +26,7 @@ from reference.steps import (
     Configure,
     DaemonReload,
     Delete,
+    FailUpdates,
     KillContainer,
     KubeletConfig,
     OfflineCPUs,
@@ -173,9 +174,9 @@ class Steps(Readings):
         else. Raises :class:`SubjectUnable` where it cannot be asked."""
         return self._take(step)
 
-    def restart_runtime(self) -> View:
-        """Restart the container runtime."""
-        return self._take(RestartRuntime())
+    def to_runtime(self, step: RestartRuntime | FailUpdates) -> View:
+        """Restart the container runtime, or let it refuse updates."""
+        return self._take(step)
 
     def daemon_reload(self) -> View:
         """Let the service manager read its units again."""

@@ -8,11 +8,12 @@ from conformance.checks import pod_difference
 from conformance.lockstep import LockstepNode
 from conformance.needs import Needs
 from conformance.pods import best_effort, burstable, exclusive, guaranteed, guaranteed_of
+from conformance.results import Difference
 from conformance.scenario import Level, Source, scenario
-from conformance.scenarios.sources import SIDECARS, STALE_STATE
+from conformance.scenarios.sources import EVERY_ROUND, SIDECARS, STALE_STATE
 from conformance.subject import Capability
 from reference import CPUSet
-from reference.steps import Kind, Pod, RestartPolicy
+from reference.steps import FailUpdates, Kind, Pod, RestartPolicy
 from reference.view import Phase, PodView
 
 _ISSUES = "https://github.com/kubernetes/kubernetes"
@@ -35,6 +36,15 @@ QUOTA_GATE = Source(
     "Pull request 127525: feature gate DisableCPUQuotaWithExclusiveCPUs", f"{_ISSUES}/pull/127525"
 )
 
+CREATE_FLOW = Source(
+    "Kubernetes 1.21: a container is created with its cpuset",
+    f"{_ISSUES}/blob/v1.21.4/pkg/kubelet/cm/internal_container_lifecycle_linux.go",
+)
+REFUSED_UPDATE = Source(
+    "Issue 66614: the update of a shared container fails with EBUSY", f"{_ISSUES}/issues/66614"
+)
+
+_CALLS = (Capability.CPUSETS, Capability.CALLS)
 _KILLS = (Capability.CPUSETS, Capability.CONTAINERS)
 _EXITS = (Capability.CPUSETS, Capability.CONTAINERS, Capability.EXIT_CODES)
 
@@ -267,3 +277,141 @@ def gate_off_brings_quotas_back(node: LockstepNode) -> None:
     node.boot(replace(node.default_config(), feature_gates=gates))
     node.apply(guaranteed("a", 2))
     node.promise_equal("It has one", "CFS quota of a/c", 200_000, node.quota("a"))
+
+
+@scenario(
+    "containers/start-on-their-cpus",
+    "Every container is started on its CPUs, and its entry is in the state file by then",
+    CREATE_FLOW,
+    needs=Needs(free=4),
+    capabilities=_CALLS,
+)
+def start_on_their_cpus(node: LockstepNode) -> None:
+    """A container that is started without a cpuset runs on all CPUs until a reconcile round, ten
+    seconds later by default. From 1.21 on the cpuset comes with the request to create the
+    container, before in an update between its creation and its start."""
+    node.boot()
+    node.apply(guaranteed("a", 2))
+    node.apply(best_effort("shared"))
+    node.apply(guaranteed("mixed", 1, "500m"))
+    for pod, container in (("a", "c"), ("mixed", "c1")):
+        held, asked = node.taken(pod, container), node.asked(pod, container)
+        owner = f"{pod}/{container}"
+        node.promise_cpus(
+            "It starts on its exclusive CPUs",
+            f"cpuset with which {owner} was started",
+            held,
+            asked.started_on or CPUSet(),
+        )
+        node.promise_cpus(
+            "The state file has them by then",
+            f"entry of {owner} when it was started",
+            held,
+            asked.entry or CPUSet(),
+        )
+    started = node.asked("shared").started_on or CPUSet()
+    what = "cpuset with which shared/c was started"
+    node.promise_cpus("It starts on the pool", what, node.cpus - node.taken("a"), started)
+    started = node.asked("mixed", "c2").started_on or CPUSet()
+    pool = node.view.shared_pool
+    node.promise_cpus("It starts on the pool", "cpuset of mixed/c2 at its start", pool, started)
+
+
+@scenario(
+    "containers/refused-update-is-tried-again",
+    "A shared container ends on the shared pool though the runtime refuses its first updates",
+    REFUSED_UPDATE,
+    since="1.22",
+    needs=Needs(free=3),
+    capabilities=_CALLS,
+)
+def refused_update_is_tried_again(node: LockstepNode) -> None:
+    """As with EBUSY, where the container has a cgroup of its own in its cgroup. The next rounds try
+    again, and until then it runs on CPUs that are exclusive to another. Up to 1.21 rounds in which
+    nothing changed would use the refusals up."""
+    node.boot()
+    node.apply(best_effort("shared"))
+    node.to_runtime(FailUpdates(3))
+    node.apply(guaranteed("a", 2))
+    node.promise_cpus(
+        "It ends on the pool", "cpuset shared/c", node.view.shared_pool, node.cpuset("shared")
+    )
+
+
+@scenario(
+    "containers/idle-rounds-update-nothing",
+    "A reconcile round that finds nothing changed updates no container",
+    EVERY_ROUND,
+    level=Level.EXTENDED,
+    since="1.22",
+    needs=Needs(free=3),
+    capabilities=_CALLS,
+)
+def idle_rounds_update_nothing(node: LockstepNode) -> None:
+    """Up to 1.21 every round updated every container."""
+    node.boot()
+    node.apply(best_effort("shared"))
+    node.apply(guaranteed("a", 2))
+    node.await_reconcile()
+    before = _updates(node)
+    node.await_reconcile()
+    node.promise_equal("Nothing was sent", "updates by container", before, _updates(node))
+
+
+@scenario(
+    "containers/idle-rounds-update-every-container",
+    "Up to 1.21 every reconcile round updates every container",
+    EVERY_ROUND,
+    level=Level.EXTENDED,
+    until="1.21",
+    needs=Needs(free=3),
+    capabilities=_CALLS,
+)
+def idle_rounds_update_every_container(node: LockstepNode) -> None:
+    """A defect that costs a call of the runtime for each container every ten seconds."""
+    node.boot()
+    node.apply(best_effort("shared"))
+    node.apply(guaranteed("a", 2))
+    before = _updates(node)
+    node.await_reconcile()
+    for owner, updates in _updates(node).items():
+        more = f"more than {before[owner]}"
+        node.promise(
+            updates > before[owner],
+            "It was updated again",
+            Difference(what=f"updates of {owner}", expected=more, seen=str(updates)),
+        )
+
+
+@scenario(
+    "containers/start-updates-each-container-once",
+    "A kubelet that starts sends each container that runs its CPUs once, and moves none",
+    EVERY_ROUND,
+    level=Level.EXTENDED,
+    since="1.22",
+    needs=Needs(free=3),
+    capabilities=[*_CALLS, Capability.RESTART],
+)
+def start_updates_each_container_once(node: LockstepNode) -> None:
+    """It does not know what its predecessor sent last."""
+    node.boot()
+    node.apply(best_effort("shared"))
+    node.apply(guaranteed("a", 2))
+    node.await_reconcile()
+    before, cpus = _updates(node), dict(node.view.cpusets)
+    node.kill()
+    node.start()
+    node.await_reconcile()
+    node.await_reconcile()
+    expected = {owner: updates + 1 for owner, updates in before.items()}
+    node.promise_equal("Each was sent its CPUs once", "updates", expected, _updates(node))
+    node.promise_equal("No container moved", "cpusets", cpus, dict(node.view.cpusets))
+
+
+def _updates(node: LockstepNode) -> dict[str, int]:
+    """How often each container's cpuset was updated."""
+    return {
+        f"{pod}/{name}": asked.updates
+        for pod, named in node.view.asked.items()
+        for name, asked in named.items()
+    }

@@ -23,7 +23,7 @@ from conformance.scenarios.sources import (
 )
 from conformance.subject import Capability
 from reference import CPUSet
-from reference.steps import KubeletConfig
+from reference.steps import KubeletConfig, RestartRuntime
 from reference.view import Phase
 
 _ISSUES = "https://github.com/kubernetes/kubernetes"
@@ -204,7 +204,7 @@ def runtime_restart_keeps_cpus(node: LockstepNode) -> None:
     node.boot()
     node.apply(guaranteed("a", 1))
     held = node.taken("a")
-    node.restart_runtime()
+    node.to_runtime(RestartRuntime())
     _promise_kept(node, "a", held)
     node.apply(guaranteed("b", 1))
     node.promise_equal("The next pod is pinned", "CPUs of b/c", 1, len(node.taken("b")))

@@ -52,6 +52,7 @@ RISK_OF: Final = {
     Capability.KERNEL: Risk.READ_ONLY,
     Capability.CONTAINERS: Risk.PODS,
     Capability.EXIT_CODES: Risk.PODS,
+    Capability.CALLS: Risk.PODS,
     Capability.CFS: Risk.READ_ONLY,
     Capability.RUNTIME: Risk.KUBELET_RESTART,
     Capability.SERVICES: Risk.KUBELET_RESTART,

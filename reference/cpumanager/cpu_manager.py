@@ -204,6 +204,10 @@ class CPUManager:
                     sent.append((*key, desired))
         return sent
 
+    def update_failed(self, uid: str, container: str) -> None:
+        """The runtime has refused what was sent last, so it does not count as sent."""
+        self._last_sent.pop((uid, container), None)
+
 
 def make_policy(
     topology: CPUTopology, config: KubeletConfig, *, release: AnyRelease = NEWEST

@@ -65,6 +65,14 @@ class ContainerManager:
         self.cpu_manager.add_container(uid, container)
         return cpus
 
+    def update_failed(self, uid: str, container: str) -> None:
+        """The runtime has refused what the last round sent to a container."""
+        self.cpu_manager.update_failed(uid, container)
+
+    def entry(self, uid: str, container: str) -> CPUSet | None:
+        """The exclusive CPUs of a container in the state; ``None`` without an entry."""
+        return self.cpu_manager.state.get(uid, container)
+
     def cfs(self, pod: Pod, container: Container) -> CFS | None:
         """The processor time that a container is created with. Not modelled where the pod has
         resources as a whole: its limit may count for its containers too."""

@@ -21,7 +21,7 @@ from reference.kubelet.runtime import Runtime
 from reference.pods.qos import as_judged, pod_milli_cpus, qos_class
 from reference.releases import NEWEST, AnyRelease, has
 from reference.steps import Container, Kind, Pod, RestartPolicy
-from reference.view import CFS, Phase, PodView
+from reference.view import CFS, Asked, Phase, PodView
 
 __all__ = ["Kubelet", "Managers", "PodLifecycle"]
 
@@ -41,6 +41,13 @@ class Managers(Protocol):
 
     def start_container(self, uid: str, container: str) -> CPUSet:
         """The CPUs that a container is created with; the empty set asks for nothing."""
+
+    def update_failed(self, uid: str, container: str) -> None:
+        """The runtime has refused what the last round sent to a container."""
+
+    def entry(self, uid: str, container: str) -> CPUSet | None:
+        """The exclusive CPUs of a container in the state; ``None`` without an entry, or where
+        nobody knows."""
 
     def cfs(self, pod: Pod, container: Container) -> CFS | None:
         """The processor time that a container is created with; ``None`` where nobody knows."""
@@ -142,8 +149,13 @@ class PodLifecycle:
         for uid in self.runtime.uids():
             if uid not in wanted:
                 self.runtime.remove_pod(uid)
-        for uid, container, cpus in self._managers.reconcile(self.runtime.runs):
-            self.runtime.update(uid, container, cpus)
+        refused = True
+        while refused:  # the next round tries again
+            refused = False
+            for uid, container, cpus in self._managers.reconcile(self.runtime.runs):
+                if not self.runtime.try_update(uid, container, cpus):
+                    refused = True
+                    self._managers.update_failed(uid, container)
 
     def _admit(self, pod: Pod) -> Refusal | None:
         """Why the pod is refused; ``None`` if it is not. CPUs come before the node predicates, so a
@@ -169,6 +181,7 @@ class PodLifecycle:
         cpus = self._managers.start_container(pod.uid, container.name)
         box = self.runtime.create(pod, container, cpus)
         box.cfs = self._managers.cfs(pod, container)
+        box.asked = Asked(cpus or None, self._managers.entry(pod.uid, container.name))
         # What init containers do here ends at once.
         box.running = container.kind is not Kind.INIT
 

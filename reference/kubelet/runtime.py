@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 from reference.cpuset import CPUSet
 from reference.steps import Container, Pod
-from reference.view import CFS
+from reference.view import CFS, Asked
 
 __all__ = ["Runtime", "RuntimeContainer", "container_id"]
 
@@ -33,15 +33,17 @@ class RuntimeContainer:
     cpuset: CPUSet | None
     id: str
     cfs: CFS | None = None
+    asked: Asked | None = None
     running: bool = True
 
 
 class Runtime:
-    """All containers, by pod uid, then name."""
+    """All containers, by pod uid, then name. ``refusals``: how many updates it will refuse."""
 
-    __slots__ = ("_boxes", "_made", "_owners")
+    __slots__ = ("_boxes", "_made", "_owners", "refusals")
 
     def __init__(self) -> None:
+        self.refusals = 0
         self._boxes: dict[str, dict[str, RuntimeContainer]] = {}
         self._made: Counter[tuple[str, str]] = Counter()
         self._owners: dict[str, tuple[str, str]] = {}
@@ -49,6 +51,7 @@ class Runtime:
     def copy(self) -> Runtime:
         """An independent copy."""
         twin = Runtime()
+        twin.refusals = self.refusals
         twin._boxes = {
             uid: {name: replace(box) for name, box in boxes.items()}
             for uid, boxes in self._boxes.items()
@@ -96,6 +99,25 @@ class Runtime:
         """Give a container a CFS quota."""
         box = self._boxes[uid][container]
         box.cfs = CFS(quota, box.cfs.shares if box.cfs else None)
+
+    def asked(self) -> dict[str, dict[str, Asked]]:
+        """What was asked for every running container for which it is known, by pod uid, then
+        name."""
+        return {
+            uid: {name: box.asked for name, box in boxes.items() if box.running and box.asked}
+            for uid, boxes in self._boxes.items()
+        }
+
+    def try_update(self, uid: str, container: str, cpuset: CPUSet) -> bool:
+        """Update the cpuset of a container, unless updates are refused; whether it was done."""
+        if self.refusals:
+            self.refusals -= 1
+            return False
+        self.update(uid, container, cpuset)
+        box = self._boxes[uid][container]
+        if box.asked:
+            box.asked = replace(box.asked, updates=box.asked.updates + 1)
+        return True
 
     def cfs(self) -> dict[str, dict[str, CFS]]:
         """The processor time of every running container for which it is known, by pod uid, then

@@ -74,6 +74,24 @@ class LiftsQuotas(CPUManager):
         return self.affinity(uid, container)
 
 
+class TriesOnce(CPUManager):
+    """An update that was refused counts as done."""
+
+    def update_failed(self, uid: str, container: str) -> None:
+        """Nothing is forgotten."""
+
+
+class CreatesWithout(CPUManager):
+    """Containers are created without a cpuset, and get theirs in the next round."""
+
+    def affinity(self, uid: str, container: str) -> CPUSet:
+        known = (uid, container) in self._known
+        return super().affinity(uid, container) if known else CPUSet()
+
+    def add_container(self, uid: str, container: str) -> None:
+        self._known.add((uid, container))
+
+
 class ReportsCPU0(CPUManager):
     """Whoever asks which CPUs a container has of its own hears of CPU 0."""
 
@@ -111,6 +129,13 @@ BROKEN = [
     Broken(LiftsQuotas, "containers/shares-outlive-pool-changes", "CFS quota of b/c"),
     Broken(FreesEachContainer, "containers/pod-keeps-its-cpus-until-it-ends", "a/c1"),
     Broken("no-quota-on-exclusive-cpus", "node/exclusive-cpus-keep-their-quota", "a/c", "1.32"),
+    Broken(TriesOnce, "containers/refused-update-is-tried-again", "cpuset shared/c"),
+    Broken(CreatesWithout, "containers/start-on-their-cpus", "with which a/c was started"),
+    Broken("updated-on-change=off", "containers/idle-rounds-update-nothing", "updates"),
+    Broken("updated-on-change=off", "containers/start-updates-each-container-once", "once"),
+    Broken(
+        "updated-on-change", "containers/idle-rounds-update-every-container", "updates of", "1.21"
+    ),
     Broken(KeepsQuotas, "pod-resources/get-reports-one-pod", "CPUs that Get reports for a/c"),
     Broken(KeepsQuotas, "pod-resources/restart-reports-the-same", "reports for a/c"),
     Broken(KeepsQuotas, "node/pod-resources-report-exclusive-cpus", "reports for a/c"),

@@ -107,6 +107,13 @@ class RemoteContainerManager:
         request = wire.Create(node=self._name, pod_uid=uid, container=container, container_id=own)
         return _cpus(cast(wire.CreateAnswer, self._ask([request])[0]).cpus)
 
+    def update_failed(self, uid: str, container: str) -> None:
+        """Updates are never refused here."""
+
+    def entry(self, uid: str, container: str) -> CPUSet | None:
+        """No program is asked for it."""
+        return None
+
     def cfs(self, pod: Pod, container: Container) -> CFS | None:
         """No program is asked for it."""
         return None

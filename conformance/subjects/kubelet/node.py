@@ -38,6 +38,7 @@ from reference.cpuset import CPUSet
 from reference.steps import (
     AskAllocatable,
     AskPodResources,
+    FailUpdates,
     Kind,
     KubeletConfig,
     Pod,
@@ -86,7 +87,9 @@ class KubeletNode(SteppedNode):
         self._pod_resources = PodResourcesClient(self._sandbox.path(POD_RESOURCES_SOCKET))
         try:
             self._runtime = FakeRuntime(
-                self._sandbox.path(kubelet_config.CRI_SOCKET), self._sandbox.bell
+                self._sandbox.path(kubelet_config.CRI_SOCKET),
+                self._sandbox.bell,
+                lambda: _text_at(self._sandbox.path(STATE_FILE)),
             )
         except OSError as error:
             sandboxes.give_back(self._sandbox)
@@ -127,6 +130,8 @@ class KubeletNode(SteppedNode):
         match step:
             case AskPodResources() | AskAllocatable():
                 self._asked = step
+            case FailUpdates(times=times):
+                self._runtime.refuse_updates(times)
             case RestartRuntime():
                 self._runtime.restart()
             case TamperQuota(pod=name, container=container, quota=quota):
@@ -248,6 +253,9 @@ class KubeletNode(SteppedNode):
             shared_pool=shared,
             state_file=text,
             cpusets={self._name(uid): sets for uid, sets in cpusets.items()},
+            asked={
+                self._name(uid): named for uid, named in self._runtime.asked(self._release).items()
+            },
             cfs={self._name(uid): named for uid, named in self._runtime.cfs().items()},
             hangs=self._process.hangs,
         )

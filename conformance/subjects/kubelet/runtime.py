@@ -20,8 +20,9 @@ from conformance.subjects.kubelet.cri import cri_pb2 as pb
 from conformance.subjects.kubelet.cri.containers import Call, Container, Containers
 from conformance.subjects.kubelet.cri.handlers import handlers, version
 from conformance.subjects.kubelet.cri.service import serve
+from reference.cpumanager.state.state_checkpoint import parse_leniently
 from reference.cpuset import CPUSet
-from reference.view import CFS
+from reference.view import CFS, Asked
 
 _T = TypeVar("_T")
 
@@ -29,16 +30,19 @@ _T = TypeVar("_T")
 class FakeRuntime:
     """RuntimeService and ImageService on a unix socket. It outlives kubelets.
 
+    ``state_file`` reads the CPU manager's state file, whose text is kept when a container starts.
     ``not_served_paths`` is what was asked for and is not served, ``called`` whether a kubelet ever
     called.
     """
 
-    def __init__(self, socket_path: Path, bell: Bell) -> None:
+    def __init__(
+        self, socket_path: Path, bell: Bell, state_file: Callable[[], str | None] = lambda: None
+    ) -> None:
         self.not_served_paths: set[str] = set()
         self.called = False
         self._bell = bell
         self._lock = threading.Lock()
-        self._store = Containers(bell.ring)
+        self._store = Containers(bell.ring, state_file)
         self._handlers = handlers(self._store)
         self._path = socket_path
         self._server = serve(self, socket_path)
@@ -102,6 +106,23 @@ class FakeRuntime:
         """The last ``number`` calls that changed something."""
         with self._lock:
             return list(self._store.calls)[-number:]
+
+    def asked(self, release: str) -> dict[str, dict[str, Asked]]:
+        """What was asked for every running container, by pod uid and container name; state files
+        are read as ``release`` does."""
+
+        def read(container: Container) -> Asked:
+            _, entries = parse_leniently(container.state_file, release=release)
+            entry = entries.get(container.uid, {}).get(container.name)
+            cpus = CPUSet.parse(container.started_on) if container.started_on else None
+            return Asked(cpus, entry, container.updates)
+
+        return self._of_running(read)
+
+    def refuse_updates(self, times: int) -> None:
+        """Refuse the next updates of any container's resources."""
+        with self._lock:
+            self._store.refusals = times
 
     def set_cpuset(self, uid: str, name: str, cpus: CPUSet) -> bool:
         """Change a running container's cpuset behind the kubelet's back; whether it is there."""
