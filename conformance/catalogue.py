@@ -21,7 +21,9 @@ from conformance.scenarios import allocation  # noqa: F401  # isort: skip
 from conformance.scenarios import combinations  # noqa: F401  # isort: skip
 from conformance.scenarios import config  # noqa: F401  # isort: skip
 from conformance.scenarios import topology  # noqa: F401  # isort: skip
+from conformance.scenarios import containers  # noqa: F401  # isort: skip
 from conformance.scenarios import node  # noqa: F401  # isort: skip
+from conformance.scenarios import pod_resources  # noqa: F401  # isort: skip
 from conformance.scenarios import pod_level  # noqa: F401  # isort: skip
 from conformance.scenarios import pod_level_mixes  # noqa: F401  # isort: skip
 from conformance.scenarios import uneven  # noqa: F401  # isort: skip

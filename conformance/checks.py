@@ -18,7 +18,7 @@ from reference.pods.pod_level_resources import as_decoded, has_pod_level_resourc
 from reference.pods.qos import as_judged, exclusive_cpus, qos_class
 from reference.releases import AnyRelease, has
 from reference.steps import Kind, KubeletConfig, Pod
-from reference.view import Phase, PodView, View
+from reference.view import CFS, Phase, PodView, View
 
 EVERY_CPU: Final = "Every CPU is either exclusive or in the shared pool"
 EXCLUSIVE_TO_ONE: Final = "Exclusive CPUs belong to one container alone"
@@ -60,6 +60,8 @@ def differences(expected: View, seen: View, can: Collection[Capability]) -> list
         found += _state_differences(expected, seen)
     if Capability.CPUSETS in can:
         found += _set_differences("cpuset of the running container", expected.cpusets, seen.cpusets)
+    if Capability.CFS in can:
+        found += _cfs_differences(expected, seen)
     return found
 
 
@@ -108,7 +110,12 @@ def _pod_differences(
     for name in sorted(expected.keys() | seen.keys()):
         want, have = expected.get(name), seen.get(name)
         if want != have:
-            yield Difference(what=f"pod {name}", expected=_pod_text(want), seen=_pod_text(have))
+            yield pod_difference(name, want, have)
+
+
+def pod_difference(name: str, expected: PodView | None, seen: PodView | None) -> Difference:
+    """Between what a kubelet ought to say of a pod and what it says."""
+    return Difference(what=f"pod {name}", expected=_pod_text(expected), seen=_pod_text(seen))
 
 
 def _pod_text(pod: PodView | None) -> str:
@@ -158,6 +165,25 @@ def _each(sets: Mapping[str, Mapping[str, _T]]) -> Iterator[tuple[str, str, _T]]
     for pod, containers in sets.items():
         for container, value in containers.items():
             yield pod, container, value
+
+
+def _cfs_differences(expected: View, seen: View) -> Iterator[Difference]:
+    """Of what the runtime was asked for; a kernel's own figures are rounded by its runtime."""
+    for pod, containers in expected.cfs.items():
+        for container, want in containers.items():
+            have = seen.cfs.get(pod, {}).get(container)
+            if have is None or have.shares is None or have == want:
+                continue
+            yield Difference(
+                what=f"CFS quota and shares of {pod}/{container}",
+                expected=_cfs_text(want),
+                seen=_cfs_text(have),
+            )
+
+
+def _cfs_text(cfs: CFS) -> str:
+    quota = "no quota" if cfs.quota is None else f"quota {cfs.quota} us"
+    return f"{quota}, {cfs.shares} shares"
 
 
 @dataclass(frozen=True, slots=True)

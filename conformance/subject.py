@@ -47,23 +47,33 @@ class Capability(Enum):
     START_ERROR = "see why the kubelet refuses to start"
     KERNEL = "see where the kernel runs a container's tasks"
     CONTAINERS = "kill a container behind the kubelet's back"
+    EXIT_CODES = "have a container exit with a code of its own, and stay ended"
+    CFS = "see the CFS quota of every running container"
+    CALLS = "see and refuse what the kubelet asks of its container runtime"
     RUNTIME = "restart the container runtime"
     SERVICES = "let a service manager look after the kubelet"
     HOTPLUG = "take CPUs offline and bring them back"
     POD_RESOURCES = "ask the kubelet at its pod-resources socket"
+    POD_RESOURCES_GET = "ask there for one pod, and for the CPUs that pods could have"
 
 
-#: What takes a node with a kernel, a runtime and a service manager of its own, or that only such a
-#: node is asked (``hil``).
-OF_REAL_NODES: Final = frozenset(
+#: What takes a node with a kernel and a service manager of its own (``hil``).
+OF_REAL_NODES: Final = frozenset({Capability.KERNEL, Capability.SERVICES, Capability.HOTPLUG})
+#: What takes a whole kubelet beside a container runtime; a CPU manager alone has it not (``exec``).
+OF_WHOLE_KUBELETS: Final = frozenset(
     {
-        Capability.KERNEL,
-        Capability.CONTAINERS,
+        Capability.CALLS,
+        Capability.CFS,
         Capability.RUNTIME,
-        Capability.SERVICES,
-        Capability.HOTPLUG,
         Capability.POD_RESOURCES,
+        Capability.POD_RESOURCES_GET,
     }
+)
+#: What no real node can do (``hil``): what runs in its pods sleeps until it is killed, nothing
+#: stands between kubelet and runtime, and its pod-resources socket is asked for the list of pods
+#: alone.
+NOT_OF_REAL_NODES: Final = frozenset(
+    {Capability.EXIT_CODES, Capability.CALLS, Capability.POD_RESOURCES_GET}
 )
 
 

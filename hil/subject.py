@@ -23,6 +23,7 @@ from typing import Final
 from urllib.parse import parse_qsl
 
 from conformance.subject import (
+    NOT_OF_REAL_NODES,
     Capability,
     CountsTrips,
     HasLargerMachines,
@@ -353,6 +354,7 @@ def capabilities(
     """What can be done with a node at this risk, by what is on it; ``server``: its pods come
     through an API server, which tells of rejections."""
     can = {one for one in Capability if RISK_OF.get(one, Risk.REBOOT) <= risk}
+    can -= NOT_OF_REAL_NODES
     if not Places.of(facts).pods_url and not server:
         can.discard(Capability.REJECTIONS)
     if facts.cgroup.version != 2:

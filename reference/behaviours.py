@@ -672,6 +672,39 @@ class Behaviour(Enum):
         "when it is gone or was refused.",
         _pr(103979),
     )  # fmt: skip
+    SHARED_POOL_REPORTED = Known(
+        Area.MANAGER, "1.20", "1.22",
+        "The pod-resources socket reports the shared pool for each shared container; later no CPU.",
+        _pr(97415),
+    )  # fmt: skip
+    SIDECARS_REPORTED = Known(
+        Area.MANAGER, "1.30", None,
+        "The pod-resources socket reports sidecars beside app containers.",
+        _code("v1.30.0", "apis/podresources/server_v1.go"),
+    )  # fmt: skip
+    ACTIVE_PODS_REPORTED = Known(
+        Area.MANAGER, "1.34", None,
+        "The pod-resources socket lists active pods; before, also those that were refused or have "
+        "ended, as long as their manifest is there.",
+        _code("v1.34.0", "apis/podresources/server_v1.go"),
+    )  # fmt: skip
+    POD_RESOURCES_GET = Known(
+        Area.MANAGER, "1.34", None,
+        "The pod-resources socket serves Get without a feature gate.",
+        _code("v1.34.0", "apis/podresources/server_v1.go"),
+    )  # fmt: skip
+    POD_POOLS_REPORTED = Known(
+        Area.MANAGER, "1.37", None,
+        "The pod-resources socket reports the CPUs of a pod as a whole, and none for its "
+        "containers that share them; 1.36 reports those as the containers' own.",
+        _pr(138738),
+    )  # fmt: skip
+    ALLOCATABLE_IS_WHOLE = Known(
+        Area.MANAGER, "1.26", None,
+        "GetAllocatableResources reports all CPUs but the reserved ones; before, those that were "
+        "free when the kubelet started.",
+        _pr(112913), backports=("1.23.17", "1.24.14"),
+    )  # fmt: skip
     STATIC_PODS_ARE_CRITICAL = Known(
         Area.MANAGER, "1.16", None,
         "A static pod that asks for more cpu than is left is refused for want of pods to put out "

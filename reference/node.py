@@ -15,8 +15,8 @@ before, such as the CPUs of its first container, stays.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Set
-from typing import TypeAlias
+from collections.abc import Callable, Iterable, Mapping, Set
+from typing import Final, TypeAlias
 
 from reference.behaviours import Behaviour
 from reference.cpumanager.cpu_manager import CPUManager, make_policy
@@ -29,6 +29,7 @@ from reference.kubelet.configuration import require_modelled
 from reference.kubelet.exit import error_text, status
 from reference.kubelet.kubelet import Kubelet
 from reference.kubelet.outcomes import Branch, branches_of
+from reference.kubelet.pod_resources import PodResources, Refused
 from reference.kubelet.runtime import Runtime
 from reference.kubelet.startup import Maker, PolicyFactory
 from reference.machine.discovery import discover
@@ -37,12 +38,14 @@ from reference.pods.pod_level_resources import as_decoded
 from reference.releases import NEWEST, AnyRelease, has, require_whole_node
 from reference.steps import (
     Apply,
+    AskAllocatable,
     AskPodResources,
     AwaitCrashLoop,
     AwaitReconcile,
     Configure,
     DaemonReload,
     Delete,
+    FailUpdates,
     KillContainer,
     KubeletConfig,
     OfflineCPUs,
@@ -61,6 +64,8 @@ from reference.steps import (
 )
 from reference.topologymanager.topology_manager import TopologyManager
 from reference.view import Phase, PodView, View
+
+_NOTHING_TOLD: Final = View(running=False)
 
 Trees: TypeAlias = Callable[[str], Mapping[str, str]]
 
@@ -103,6 +108,7 @@ class Node:
         self._manifests: dict[str, Pod] = {}
         self._known: dict[str, Pod] = {}
         self._gone: set[str] = set()
+        self._ended: set[str] = set()
         self._state_file: str | None = None
         self._shown: tuple[CPUSet, dict[str, dict[str, CPUSet]]] = parse_leniently(None)
         self._runtime = Runtime()
@@ -110,6 +116,7 @@ class Node:
         self._errors: tuple[str, ...] = ()
         self._hangs = ""
         self._branches: list[Branch] = []
+        self._told = _NOTHING_TOLD
 
     @property
     def possible_errors(self) -> tuple[str, ...]:
@@ -123,6 +130,7 @@ class Node:
         A kubelet that hangs in a step is no error: the view says so.
         """
         branches, self._branches = self._branches, []
+        self._told = _NOTHING_TOLD
         try:
             self._do(step)
         except KubeletHangs as error:
@@ -166,13 +174,16 @@ class Node:
                 self._info = self._discover(self._trees(name), release=self._release)
             case AwaitCrashLoop():
                 self._require_down(step)
-            case AskPodResources():
-                self._running(step)
-            case (
-                KillContainer(pod=name, container=container)
-                | TamperQuota(pod=name, container=container)
-            ):
-                self._require_container(step, name, container)
+            case AskPodResources() | AskAllocatable():
+                every = [self._decoded(self._manifests[one]) for one in _in_order(self._manifests)]
+                self._told = _answer(self._running(step).pod_resources(every), step)
+            case KillContainer(pod=name, container=container, exit_code=code):
+                self._kill(step, name, container, code)
+            case TamperQuota(pod=name, container=container, quota=quota):
+                uid = self._require_container(step, name, container)
+                self._runtime.set_quota(uid, container, quota)
+            case FailUpdates(times=times):
+                self._runtime.refusals = times
             case Spin() | RestartRuntime() | DaemonReload():
                 pass  # nothing that decides CPUs
 
@@ -214,6 +225,12 @@ class Node:
             shared_pool=default,
             state_file=self._state_file,
             cpusets={self._name(uid): sets for uid, sets in self._runtime.running().items()},
+            asked={self._name(uid): named for uid, named in self._runtime.asked().items()},
+            cfs={self._name(uid): named for uid, named in self._runtime.cfs().items()},
+            pod_resources=self._told.pod_resources,
+            got_pod=self._told.got_pod,
+            allocatable=self._told.allocatable,
+            pod_resources_error=self._told.pod_resources_error,
             hangs=self._hangs,
         )
 
@@ -222,6 +239,8 @@ class Node:
     def _start(self) -> None:
         if self._kubelet is not None:
             raise IllegalStep("Start: the kubelet runs")
+        if self._ended:
+            raise NotModelled(f"Start with the manifest of a pod that has ended: {self._ended}")
         try:
             fresh = self._maker.started(self._info, self._config, self._state_file, self._runtime)
         except KubeletError as error:
@@ -229,7 +248,8 @@ class Node:
             self._exit_status = status(error, self._release)
             return
         try:
-            branches = branches_of(fresh, self._pods_by_file_name(), self._state_file)
+            pods = [self._decoded(self._manifests[name]) for name in _in_order(self._manifests)]
+            branches = branches_of(fresh, pods, self._state_file)
         except KubeletHangs:
             if len(self._manifests) > 1:  # whom it admitted before it hung is decided by chance
                 raise
@@ -308,9 +328,24 @@ class Node:
             raise IllegalStep(f"Delete: no pod {name}")
         pod = self._manifests.pop(name)
         self._gone.add(pod.uid)
+        self._ended.discard(name)
         if self._kubelet is not None and not self._hangs:
             self._kubelet.drop(name)
             self._save()
+
+    def _kill(self, step: Step, name: str, container: str, exit_code: int) -> None:
+        """Raises :class:`NotModelled` up to 1.17, where the new container has another id, so the
+        CPUs of both are in the state for a while (kubernetes/kubernetes#106549)."""
+        self._require_container(step, name, container)
+        kubelet = self._running(step)
+        if self._hangs or not has(self._release, Behaviour.KEYED_BY_POD):
+            raise NotModelled(f"KillContainer: {name}/{container} by release {self._release}")
+        pod = self._decoded(self._manifests[name])
+        (ended,) = (one for one in pod.containers if one.name == container)
+        kubelet.end_container(pod, ended, exit_code)
+        if kubelet.pods[name].phase is Phase.ENDED:
+            self._ended.add(name)
+        self._save()
 
     def _require_container(self, step: Step, name: str, container: str) -> str:
         """The uid of the pod in which it runs."""
@@ -337,10 +372,6 @@ class Node:
         if self._kubelet is not None:
             raise IllegalStep(f"{type(step).__name__}: the kubelet runs")
 
-    def _pods_by_file_name(self) -> list[Pod]:
-        names = sorted(self._manifests, key=lambda name: f"{name}.yaml".encode())
-        return [self._decoded(self._manifests[name]) for name in names]
-
     def _name(self, uid: str) -> str:
         known = self._known.get(uid)
         return uid if known is None else known.name
@@ -355,6 +386,24 @@ class Node:
         self._state_file = text
         kept = has(self._release, Behaviour.STATE_FILE)
         self._shown = parse_leniently(text if kept else None, release=self._release)
+
+
+def _answer(server: PodResources, step: AskPodResources | AskAllocatable) -> View:
+    """The part of a view that the step asks for. Pods go by their own names."""
+    match step:
+        case AskAllocatable():
+            return View(running=True, allocatable=server.manager.allocatable_cpus)
+        case AskPodResources(pod=""):
+            return View(running=True, pod_resources=server.listed())
+    try:
+        return View(running=True, got_pod=server.got(step.pod))
+    except Refused as error:
+        return View(running=True, pod_resources_error=str(error))
+
+
+def _in_order(names: Iterable[str]) -> list[str]:
+    """Pods by the names of their files."""
+    return sorted(names, key=lambda name: f"{name}.yaml".encode())
 
 
 def _require_known_outcome(kubelet: Kubelet, pod: Pod, gone: Set[str]) -> None:

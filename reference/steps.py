@@ -15,14 +15,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import ClassVar, TypeAlias
+from typing import ClassVar, Final, TypeAlias
 
 from reference.cpuset import CPUSet
 from reference.pods.pod import Container as Container
 from reference.pods.pod import Kind as Kind
 from reference.pods.pod import Pod as Pod
 from reference.pods.pod import PodResources as PodResources
+from reference.pods.pod import RestartPolicy as RestartPolicy
 from reference.pods.qos import pod_text
+
+#: The exit code of a container whose first process got SIGKILL, as runtimes report it.
+SIGKILLED: Final = 137
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,14 +195,20 @@ class TamperQuota:
 
 @dataclass(frozen=True, slots=True)
 class KillContainer:
-    """Kill a running container's first process; the kubelet starts the container again."""
+    """End a running container behind the kubelet's back: its first process gets SIGKILL, or exits
+    with another ``exit_code``. The pod's restart policy decides whether the kubelet starts the
+    container again; a pod has ended with the last of its containers."""
 
     pod: str
     container: str
+    exit_code: int = SIGKILLED
 
     @property
     def sentence(self) -> str:
-        return f"kill container {self.pod}/{self.container} (SIGKILL)"
+        owner = f"{self.pod}/{self.container}"
+        if self.exit_code != SIGKILLED:
+            return f"let container {owner} exit with code {self.exit_code}"
+        return f"kill container {owner} (SIGKILL)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,9 +220,25 @@ class Spin:
 
 @dataclass(frozen=True, slots=True)
 class AskPodResources:
-    """Ask the running kubelet at its pod-resources socket which container has which CPUs."""
+    """Ask the running kubelet at its pod-resources socket which container has which CPUs: of every
+    pod (``List``), or of the pod of this name alone (``Get``), which need not be there."""
 
-    sentence: ClassVar[str] = "ask the kubelet at its pod-resources socket"
+    pod: str = ""
+
+    @property
+    def sentence(self) -> str:
+        asked = "ask the kubelet at its pod-resources socket"
+        return f"{asked} for pod {self.pod}" if self.pod else asked
+
+
+@dataclass(frozen=True, slots=True)
+class AskAllocatable:
+    """Ask the running kubelet at its pod-resources socket which CPUs it could give to pods
+    (``GetAllocatableResources``)."""
+
+    sentence: ClassVar[str] = (
+        "ask the kubelet at its pod-resources socket which CPUs pods could have"
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,6 +246,17 @@ class RestartRuntime:
     """Restart the container runtime under the kubelet. Containers go on running."""
 
     sentence: ClassVar[str] = "restart the container runtime"
+
+
+@dataclass(frozen=True, slots=True)
+class FailUpdates:
+    """Let the runtime refuse the next ``times`` updates of any container's resources."""
+
+    times: int
+
+    @property
+    def sentence(self) -> str:
+        return f"let the container runtime refuse the next {self.times} updates"
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,7 +312,9 @@ Step: TypeAlias = (
     | KillContainer
     | Spin
     | AskPodResources
+    | AskAllocatable
     | RestartRuntime
+    | FailUpdates
     | DaemonReload
     | AwaitCrashLoop
     | OfflineCPUs

@@ -21,6 +21,7 @@ class Phase(Enum):
     PENDING = "pending"
     RUNNING = "running"
     REJECTED = "rejected"  # refused at admission: the API's phase Failed, with a reason
+    ENDED = "ended"  # all containers have ended for good: phase Succeeded, or Failed and no reason
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,13 +41,34 @@ class Enforced:
 
     ``cpus``: the effective cpuset of its cgroup. ``allowed``: the CPUs that the scheduler may put
     any of its tasks on. ``ran_on``: where tasks were seen to run while they spun; empty unless
-    somebody looked. ``quota``: the CFS quota in microseconds of each period, ``None`` without one.
+    somebody looked.
     """
 
     cpus: CPUSet
     allowed: CPUSet
     ran_on: CPUSet = _NO_CPUS
-    quota: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CFS:
+    """How much processor time a running container may use. ``quota``: microseconds in each 100 ms,
+    ``None`` without a quota. ``shares``: its weight, 1024 for one CPU, as the runtime was asked for
+    it; ``None`` where only the kernel was asked."""
+
+    quota: int | None
+    shares: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What the kubelet asked of its runtime for one running container. ``started_on``: the cpuset
+    that it was started with, ``None`` without one. ``entry``: its exclusive CPUs in the state file
+    at that moment, ``None`` where it had no entry. ``updates``: how often its cpuset was updated
+    since, refused updates left out."""
+
+    started_on: CPUSet | None
+    entry: CPUSet | None
+    updates: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,10 +94,19 @@ class View:
     ``enforced``: by pod name, then container, what the kernel makes of it; empty where the subject
     has no kernel of its own. It is no part of what makes two views equal: the model has no kernel.
 
+    ``cfs``: by pod name, then container, the processor time of every running container, where it is
+    seen or modelled. No part of what makes two views equal.
+
+    ``asked``: by pod name, then container, what was asked of the runtime for every running
+    container, where it is seen or modelled. No part of what makes two views equal.
+
     ``pod_resources``: by pod name, then container, the CPUs that the kubelet reports at its
     pod-resources socket (empty where it reports the container without a CPU); a pod that is
-    gone may still be in it. ``None`` unless the last step was to ask. No part of what makes two
-    views equal either.
+    gone may still be in it. CPUs of a pod as a whole are under the container ``""``. ``None``
+    unless the last step was to ask. ``got_pod``: the same of one pod, where only that was asked
+    for. ``allocatable``: the CPUs that it reports there as those that pods could have, ``None``
+    unless the last step was to ask for them. ``pod_resources_error``: the text with which it
+    refused to answer. None of them is part of what makes two views equal.
     """
 
     running: bool
@@ -87,5 +118,10 @@ class View:
     state_file: str | None = None
     cpusets: Mapping[str, Mapping[str, CPUSet | None]] = field(default_factory=dict)
     enforced: Mapping[str, Mapping[str, Enforced]] = field(default_factory=dict, compare=False)
+    cfs: Mapping[str, Mapping[str, CFS]] = field(default_factory=dict, compare=False)
+    asked: Mapping[str, Mapping[str, Asked]] = field(default_factory=dict, compare=False)
     pod_resources: Mapping[str, Mapping[str, CPUSet]] | None = field(default=None, compare=False)
+    got_pod: Mapping[str, CPUSet] | None = field(default=None, compare=False)
+    allocatable: CPUSet | None = field(default=None, compare=False)
+    pod_resources_error: str = field(default="", compare=False)
     hangs: str = field(default="", compare=False)

@@ -40,7 +40,7 @@ def pod_spec(pod: Pod, program: Callable[[Container], Mapping[str, Any]]) -> dic
     apps = [_container(each, program) for each in pod.containers if each.kind is Kind.APP]
     spec: dict[str, Any] = {
         "hostNetwork": True,
-        "restartPolicy": "Always",
+        "restartPolicy": pod.restart_policy.value,
         "terminationGracePeriodSeconds": 0,
         "containers": apps,
     }

@@ -23,7 +23,7 @@ from reference.behaviours import Behaviour
 from reference.kubelet.configuration import reserved_cpus, reserving
 from reference.releases import has
 from reference.steps import KubeletConfig, Pod
-from reference.view import Enforced, View
+from reference.view import Asked, Enforced, View
 from topologies import Machine
 
 NODE_DOWN: Final = View(running=False)
@@ -115,6 +115,21 @@ class Readings:
         """What the kernel makes of a running container; nothing where none runs."""
         return self.view.enforced.get(pod, {}).get(container, Enforced(CPUSet(), CPUSet()))
 
+    def quota(self, pod: str, container: str = "c") -> int | None:
+        """The CFS quota of a running container in microseconds of each 100 ms; ``None`` where it
+        has none or does not run."""
+        seen = self.view.cfs.get(pod, {}).get(container)
+        return seen.quota if seen is not None else None
+
+    def shares(self, pod: str, container: str = "c") -> int | None:
+        """The CPU shares of a running container; ``None`` where they cannot be seen."""
+        seen = self.view.cfs.get(pod, {}).get(container)
+        return seen.shares if seen is not None else None
+
+    def asked(self, pod: str, container: str = "c") -> Asked:
+        """What was asked of the runtime for a running container; nothing where none runs."""
+        return self.view.asked.get(pod, {}).get(container, Asked(None, None))
+
     @property
     def hangs(self) -> bool:
         """Whether the kubelet hangs, as the scenario has said it may (:meth:`expect_hang`)."""
@@ -125,6 +140,10 @@ class Readings:
         socket; empty where it reports the container without a CPU, ``None`` where it has no entry
         for it."""
         return (self.view.pod_resources or {}).get(pod, {}).get(container)
+
+    def got_pod(self, container: str = "c") -> CPUSet | None:
+        """The same of the one pod that was asked for."""
+        return (self.view.got_pod or {}).get(container)
 
     def release_has(self, behaviour: Behaviour) -> bool:
         """Whether the release by which the node is judged has a named behaviour."""

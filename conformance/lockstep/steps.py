@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Protocol
+from typing import Final, Protocol
 from uuid import NAMESPACE_OID, uuid5
 
 from conformance.lockstep.outcome import Seen
@@ -16,13 +16,16 @@ from conformance.waiting import Waiting
 from reference import CPUSet
 from reference.behaviours import Behaviour
 from reference.steps import (
+    SIGKILLED,
     Apply,
+    AskAllocatable,
     AskPodResources,
     AwaitCrashLoop,
     AwaitReconcile,
     Configure,
     DaemonReload,
     Delete,
+    FailUpdates,
     KillContainer,
     KubeletConfig,
     OfflineCPUs,
@@ -41,6 +44,8 @@ from reference.steps import (
 )
 from reference.view import Phase, PodView, View
 from topologies import Machine
+
+EVERY_POD: Final = AskPodResources()
 
 
 class OracleMaker(Protocol):
@@ -154,22 +159,23 @@ class Steps(Readings):
         """Change a running container's CFS quota behind the kubelet's back."""
         return self._take(TamperQuota(pod, container, quota))
 
-    def kill_container(self, pod: str, container: str = "c") -> View:
-        """Kill a container, and see it started again."""
-        return self._take(KillContainer(pod, container))
+    def kill_container(self, pod: str, container: str = "c", *, exit_code: int = SIGKILLED) -> View:
+        """Kill a container, or have it exit with another code, and see it started again if the
+        pod's restart policy says so."""
+        return self._take(KillContainer(pod, container, exit_code))
 
     def spin(self) -> View:
         """Let every container spin, and see where it runs."""
         return self._take(Spin())
 
-    def ask_pod_resources(self) -> View:
-        """Ask the kubelet at its pod-resources socket. Raises :class:`SubjectUnable` where it
-        cannot be asked."""
-        return self._take(AskPodResources())
+    def ask_pod_resources(self, step: AskPodResources | AskAllocatable = EVERY_POD) -> View:
+        """Ask the kubelet at its pod-resources socket, for every pod unless ``step`` says what
+        else. Raises :class:`SubjectUnable` where it cannot be asked."""
+        return self._take(step)
 
-    def restart_runtime(self) -> View:
-        """Restart the container runtime."""
-        return self._take(RestartRuntime())
+    def to_runtime(self, step: RestartRuntime | FailUpdates) -> View:
+        """Restart the container runtime, or let it refuse updates."""
+        return self._take(step)
 
     def daemon_reload(self) -> View:
         """Let the service manager read its units again."""

@@ -1,6 +1,7 @@
-"""What only a real node can show: its kernel, runtime and service manager.
+"""What a node shows beside its CPU manager: its kernel, runtime and service manager.
 
-These promises need a subject with a kernel of its own (``node:…``); on every other subject they are
+Promises about kernel and service manager need a real node (``node:…``); what a container runtime
+and a whole kubelet show, a kubelet in the loop shows as well. On every other subject they are
 skipped with what is missing. How much each does to a node follows from its capabilities
 (``pinproof probe`` tells).
 """
@@ -22,7 +23,7 @@ from conformance.scenarios.sources import (
 )
 from conformance.subject import Capability
 from reference import CPUSet
-from reference.steps import KubeletConfig
+from reference.steps import KubeletConfig, RestartRuntime
 from reference.view import Phase
 
 _ISSUES = "https://github.com/kubernetes/kubernetes"
@@ -57,12 +58,17 @@ _MISMATCH = 'current set of available CPUs "{now}" doesn\'t match with CPUs in s
 
 
 def _promise_kept(node: LockstepNode, pod: str, held: CPUSet) -> None:
-    """The pod has its CPUs in the state file, in its cgroup, and for its tasks."""
+    """The pod has its CPUs in the state file, in its cgroup, and for its tasks where the subject
+    has a kernel of its own."""
     node.promise_cpus("The assignment stays", f"exclusive CPUs {pod}/c", held, node.taken(pod))
     node.promise_cpus("The cpuset stays", f"cpuset {pod}/c", held, node.cpuset(pod))
-    node.promise_cpus(
-        "The kernel keeps the tasks there", f"affinity {pod}/c", held, node.enforced(pod).allowed
-    )
+    if node.view.enforced:
+        node.promise_cpus(
+            "The kernel keeps the tasks there",
+            f"affinity {pod}/c",
+            held,
+            node.enforced(pod).allowed,
+        )
 
 
 @scenario(
@@ -102,15 +108,15 @@ def tasks_run_where_they_are_pinned(node: LockstepNode) -> None:
     QUOTA,
     since="1.33",
     needs=Needs(free=2),
-    capabilities=_SEES,
+    capabilities=[Capability.CPUSETS, Capability.CFS],
 )
 def exclusive_cpus_have_no_quota(node: LockstepNode) -> None:
     """A quota would throttle a container that uses all of its CPUs."""
     node.boot()
     node.apply(guaranteed("a", 1))
     node.apply(burstable("b", request="100m", limit="500m"))
-    node.promise_equal("It has no quota", "CFS quota a/c", None, node.enforced("a").quota)
-    node.promise_equal("The other has one", "CFS quota b/c", 50_000, node.enforced("b").quota)
+    node.promise_equal("It has no quota", "CFS quota a/c", None, node.quota("a"))
+    node.promise_equal("The other has one", "CFS quota b/c", 50_000, node.quota("b"))
 
 
 @scenario(
@@ -120,13 +126,13 @@ def exclusive_cpus_have_no_quota(node: LockstepNode) -> None:
     level=Level.EXTENDED,
     until="1.32",
     needs=Needs(free=2),
-    capabilities=_SEES,
+    capabilities=[Capability.CPUSETS, Capability.CFS],
 )
 def exclusive_cpus_keep_their_quota(node: LockstepNode) -> None:
     """The documentation said otherwise for years."""
     node.boot()
     node.apply(guaranteed("a", 2))
-    node.promise_equal("It has a quota", "CFS quota a/c", 200_000, node.enforced("a").quota)
+    node.promise_equal("It has a quota", "CFS quota a/c", 200_000, node.quota("a"))
 
 
 @scenario(
@@ -135,7 +141,7 @@ def exclusive_cpus_keep_their_quota(node: LockstepNode) -> None:
     RECONCILE,
     level=Level.EXTENDED,
     needs=Needs(free=2),
-    capabilities=[*_SEES, Capability.TAMPER],
+    capabilities=[Capability.CPUSETS, Capability.CFS, Capability.TAMPER],
 )
 def quota_changed_by_hand_stays(node: LockstepNode) -> None:
     """The kubelet sends cpusets and nothing else, so such a quota throttles the container until its
@@ -145,7 +151,7 @@ def quota_changed_by_hand_stays(node: LockstepNode) -> None:
     held = node.taken("a")
     node.tamper_quota("a", "c", 20_000)
     node.await_reconcile()
-    node.promise_equal("The quota stays", "CFS quota a/c", 20_000, node.enforced("a").quota)
+    node.promise_equal("The quota stays", "CFS quota a/c", 20_000, node.quota("a"))
     _promise_kept(node, "a", held)
 
 
@@ -154,7 +160,7 @@ def quota_changed_by_hand_stays(node: LockstepNode) -> None:
     "A container that is killed and started again keeps its exclusive CPUs",
     RESTARTING,
     needs=Needs(free=3),
-    capabilities=[*_SEES, Capability.CONTAINERS],
+    capabilities=[Capability.CPUSETS, Capability.CONTAINERS],
 )
 def killed_container_keeps_its_cpus(node: LockstepNode) -> None:
     """The state is kept by pod and container name, so it holds for the new container too."""
@@ -165,10 +171,7 @@ def killed_container_keeps_its_cpus(node: LockstepNode) -> None:
     node.kill_container("a")
     _promise_kept(node, "a", held)
     node.promise_cpus(
-        "The others stay off",
-        "affinity shared/c",
-        node.cpus - held,
-        node.enforced("shared").allowed,
+        "The others stay off", "cpuset shared/c", node.cpus - held, node.cpuset("shared")
     )
 
 
@@ -196,14 +199,14 @@ def forced_deletion_leaks_nothing(node: LockstepNode) -> None:
     "Exclusive CPUs outlive a restart of the container runtime",
     KEP,
     needs=Needs(free=3),
-    capabilities=[*_SEES, Capability.RUNTIME],
+    capabilities=[Capability.CPUSETS, Capability.RUNTIME],
 )
 def runtime_restart_keeps_cpus(node: LockstepNode) -> None:
     """Containers keep running, and later pods get their CPUs as before."""
     node.boot()
     node.apply(guaranteed("a", 1))
     held = node.taken("a")
-    node.restart_runtime()
+    node.to_runtime(RestartRuntime())
     _promise_kept(node, "a", held)
     node.apply(guaranteed("b", 1))
     node.promise_equal("The next pod is pinned", "CPUs of b/c", 1, len(node.taken("b")))

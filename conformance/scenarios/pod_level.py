@@ -28,12 +28,14 @@ from conformance.scenarios.sources import (
     POD_LEVEL_EMPTY,
     POD_LEVEL_LIMITS,
     POD_LEVEL_MANAGERS,
+    POD_LEVEL_POOL,
     POD_LEVEL_RESTART,
     POD_LEVEL_STATE,
 )
 from conformance.subject import Capability
 from reference import CPUSet
 from reference.behaviours import Behaviour
+from reference.kubelet.pod_resources import WHOLE_POD
 from reference.steps import Kind, PodResources
 from reference.view import Phase, PodView
 
@@ -498,3 +500,48 @@ def unequal_container_shares(node: LockstepNode) -> None:
         rest = node.cpuset("a", name)
         node.promise_equal("Both share the rest", f"size of cpuset a/{name}", 2, len(rest))
         node.promise_cpus("They are off the exclusive CPUs", f"a/{name}", CPUSet(), rest & main)
+
+
+# -- pod resources ------------------------------------------------------------------------------
+
+
+def _reported_pool(node: LockstepNode) -> CPUSet:
+    """The CPUs that container ``one`` shares with its pod, of which ``main`` has two alone."""
+    node.boot(managed(node))
+    node.apply(pod_of("a", 4, exclusive("main", 2), shared("one")))
+    node.ask_pod_resources()
+    return node.taken("a", "one")
+
+
+@scenario(
+    "pod-level/pool-is-reported-of-the-pod",
+    "CPUs that a pod's containers share are reported of the pod, and of none of its containers",
+    POD_LEVEL_POOL,
+    level=Level.EXTENDED,
+    since="1.37",
+    needs=ROOM,
+    capabilities=[Capability.CPUSETS, Capability.POD_RESOURCES],
+)
+def pod_pool_is_the_pods(node: LockstepNode) -> None:
+    """With feature gate PodLevelResourceManagers. The pod's CPUs are all of them, the exclusive
+    ones of its containers among them."""
+    pool, main = _reported_pool(node), node.taken("a", "main")
+    node.promise_pod_resources("The container has none of its own", "a", CPUSet(), "one")
+    node.promise_pod_resources("The other has", "a", main, "main")
+    node.promise_pod_resources("The pod has all", "a", pool | main, WHOLE_POD)
+
+
+@scenario(
+    "pod-level/pool-is-reported-as-exclusive",
+    "In 1.36 CPUs that a pod's containers share are reported as a container's own",
+    POD_LEVEL_POOL,
+    level=Level.EXTENDED,
+    since="1.36",
+    until="1.36",
+    needs=ROOM,
+    capabilities=[Capability.CPUSETS, Capability.POD_RESOURCES],
+)
+def pod_pool_passes_for_exclusive(node: LockstepNode) -> None:
+    """A defect, mended in 1.37: whoever reads it cannot tell them from exclusive CPUs."""
+    pool = _reported_pool(node)
+    node.promise_pod_resources("They are reported as its own", "a", pool, "one")

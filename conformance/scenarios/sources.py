@@ -139,6 +139,10 @@ POD_LEVEL_STATE: Final = Source(
     "Kubernetes 1.37: a state file with the CPUs of whole pods is read whatever the feature gate",
     f"{_ISSUES}/blob/v1.37.0/pkg/kubelet/cm/cpumanager/state/state_checkpoint.go",
 )
+POD_LEVEL_POOL: Final = Source(
+    "Pull request 138738: a container that shares its pod's CPUs has none of its own",
+    f"{_ISSUES}/pull/138738",
+)
 POD_LEVEL_RESTART: Final = Source(
     "Issue 140989: after a restart of the kubelet a pod's own pool is allocated again",
     f"{_ISSUES}/issues/140989",

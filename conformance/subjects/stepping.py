@@ -17,6 +17,7 @@ from reference.steps import (
     AwaitReconcile,
     Configure,
     Delete,
+    KillContainer,
     KubeletConfig,
     Pod,
     Reboot,
@@ -52,8 +53,8 @@ class SteppedNode(ABC):
                 self._config = config
             case Apply(pod=pod):
                 self._apply(pod)
-            case Delete(pod=name):
-                self._delete(name)
+            case Delete(pod=name, force=force):
+                self._delete(name, force)
             case RemoveState():
                 self._set_state(None)
             case WriteState(text=text):
@@ -65,6 +66,9 @@ class SteppedNode(ABC):
                     )
             case AwaitReconcile():
                 self._await_reconcile()
+            case KillContainer(pod=name, container=container, exit_code=code):
+                if not self._kill_container(name, container, code):
+                    raise SubjectLostError(f"no running container {name}/{container} to kill")
             case _:
                 raise SubjectLostError(f"the step {type(step).__name__} is not for this subject")
 
@@ -95,8 +99,8 @@ class SteppedNode(ABC):
         """Write the pod's manifest."""
 
     @abstractmethod
-    def _delete(self, name: str) -> None:
-        """Remove the pod's manifest where there is one."""
+    def _delete(self, name: str, force: bool) -> None:
+        """Remove the pod's manifest where there is one; by force: with its containers."""
 
     @abstractmethod
     def _set_state(self, text: str | None) -> None:
@@ -105,6 +109,10 @@ class SteppedNode(ABC):
     @abstractmethod
     def _tamper(self, name: str, container: str, cpus: CPUSet) -> bool:
         """Change a running container's cpuset; whether there is one."""
+
+    @abstractmethod
+    def _kill_container(self, name: str, container: str, exit_code: int) -> bool:
+        """End a running container with this exit code; whether there is one."""
 
     @abstractmethod
     def _await_reconcile(self) -> None:

@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final
 
 from hil.observation import ContainerObserved, Level, Observation, PodResources, ServiceState
 from reference import CPUSet
-from reference.pods.quantity import milli_value, quantity
 from reference.steps import Pod
-from reference.view import Phase, View
+from reference.view import CFS, Phase, View
 
 #: Above every pid that the kernel gives (``PID_MAX_LIMIT``).
 NO_PID: Final = 4194305
@@ -25,14 +24,13 @@ _PHASES: Final = {Phase.REJECTED: "Failed", Phase.RUNNING: "Running", Phase.PEND
 @dataclass(slots=True)
 class Assumed:
     """What a view does not have: ``online`` CPUs; ``starts`` and ``restarts`` of the kubelet's
-    unit; ``quotas`` that were written by hand, by uid and container; ``spun``: a look at it sees
-    containers run; ``asked``: a look at it asks at the pod-resources socket, where
-    ``reports_pool`` says that containers without exclusive CPUs have those of the pool."""
+    unit; ``spun``: a look at it sees containers run; ``asked``: a look at it asks at the
+    pod-resources socket, where ``reports_pool`` says that containers without exclusive CPUs have
+    those of the pool."""
 
     online: CPUSet
     starts: int = 0
     restarts: int = 0
-    quotas: dict[tuple[str, str], int] = field(default_factory=dict)
     spun: bool = False
     asked: bool = False
     reports_pool: bool = False
@@ -41,7 +39,7 @@ class Assumed:
         """The look at a node that is ``view``; ``pods`` are all that may be in it."""
         known = {pod.name: pod for pod in pods}
         containers = [
-            self._container(known[name], container, cpus, exclusive=name in view.assignments)
+            self._container(known[name], container, cpus, view.cfs.get(name, {}).get(container))
             for name, sets in view.cpusets.items()
             for container, cpus in sets.items()
             if name in known
@@ -82,14 +80,10 @@ class Assumed:
         )
 
     def _container(
-        self, pod: Pod, name: str, cpus: CPUSet | None, *, exclusive: bool
+        self, pod: Pod, name: str, cpus: CPUSet | None, cfs: CFS | None
     ) -> ContainerObserved:
         effective = (cpus or self.online) & self.online or self.online
-        limit = next((one.cpu_limit for one in pod.containers if one.name == name), None)
-        quota = None
-        if limit is not None and not exclusive:
-            quota = milli_value(quantity(limit)) * _PERIOD // 1000
-        quota = self.quotas.get((pod.uid, name), quota)
+        quota = cfs.quota if cfs is not None else None
         return ContainerObserved(
             id=f"{pod.name}-{name}",
             pid=NO_PID,

@@ -31,7 +31,6 @@ from reference.steps import (
     Spin,
     Start,
     Step,
-    TamperQuota,
 )
 from reference.view import View
 from topologies import Machine
@@ -123,8 +122,6 @@ class DryRunNode(RealNode):
                 assumed.online -= cpus
             case OnlineCPUs(cpus=cpus):
                 assumed.online |= cpus
-            case TamperQuota(pod=pod, container=container, quota=quota):
-                assumed.quotas[self._pods[pod].uid, container] = quota
 
     def _answer(self) -> Observation:
         return self._assumed.look(self._view_of_model, [*self._ever.values()])

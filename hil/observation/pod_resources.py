@@ -2,25 +2,19 @@
 
 What belongs here: one call, ``v1.PodResourcesLister/List``, as the bytes of a whole HTTP/2
 connection, both ways. Pure, and nothing that a node wrote is trusted. What never does: how the
-bytes reach the socket (:mod:`hil.observation.pod_resources_script`), and whose CPUs these ought to
-be.
+bytes reach the socket (:mod:`hil.observation.pod_resources_script`), what the message means
+(:mod:`conformance.kubelets.pod_resources`), and whose CPUs these ought to be.
 
 The call has no argument, so its bytes are the same for every node: preface, settings, windows that
 no answer fills, the request. Nobody on the node has to speak gRPC. The kubelet's server answers
 without waiting for acknowledgements (google.golang.org/grpc, ``internal/transport``), and what it
 wrote until its answer was whole is all that is read here.
-
-The socket is ``ROOT_DIR/pod-resources/kubelet.sock`` (``pkg/kubelet/kubelet.go``,
-``ListenAndServePodResources``), and has been there by default since 1.15. The service ``v1``, with
-CPUs, came in 1.20 (KEP 2043). Ids come in no order. Up to 1.22 a container without exclusive CPUs
-has those of the shared pool there, from 1.23 on none (pull request 97415). A sidecar is listed from
-1.30 on, any other init container never.
 """
 
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 from urllib.parse import unquote
@@ -39,7 +33,8 @@ from h2.events import (
 from h2.exceptions import ProtocolError
 from h2.settings import SettingCodes, Settings
 
-from hil.observation.pod_resources_pb2 import ListPodResourcesResponse
+from conformance.kubelets.pod_resources import LIST, CPUsByPod, NoCPUs, cpus_by_pod
+from conformance.kubelets.pod_resources_pb2 import ListPodResourcesResponse
 from reference import CPUSet
 from topologies.errors import one_line
 
@@ -55,7 +50,7 @@ _STREAM: Final = 1
 _HEADERS: Final = (
     (":method", "POST"),
     (":scheme", "http"),
-    (":path", "/v1.PodResourcesLister/List"),
+    (":path", LIST),
     (":authority", "localhost"),
     ("content-type", "application/grpc"),
     ("te", "trailers"),
@@ -65,8 +60,6 @@ _HEADERS: Final = (
 _PREFIX: Final = 5
 #: The type of an HTTP/2 server's first frame, and where in it that is.
 _SETTINGS, _TYPE = b"\4", slice(3, 4)
-#: ``NR_CPUS`` of no kernel is larger.
-_CPUS: Final = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,22 +162,12 @@ def _response(raw: bytes) -> tuple[bytes, dict[bytes, bytes]]:
     raise _Unreadable(f"the kubelet's answer is cut off after {len(raw)} bytes")
 
 
-def _pods(message: bytes) -> dict[tuple[str, str], dict[str, CPUSet]]:
+def _pods(message: bytes) -> CPUsByPod:
     try:
         answer = ListPodResourcesResponse.FromString(message)
     except DecodeError:
         raise _Unreadable("the kubelet's answer is not a list of pod resources") from None
-    found: dict[tuple[str, str], dict[str, CPUSet]] = {}
-    for pod in answer.pod_resources:
-        # A pod that ends and its successor may go by one name: nothing of either is lost.
-        containers = found.setdefault((pod.namespace, pod.name), {})
-        for one in pod.containers:
-            containers[one.name] = containers.get(one.name, CPUSet()) | _cpus(one.cpu_ids)
-    return found
-
-
-def _cpus(ids: Iterable[int]) -> CPUSet:
-    wrong = [cpu for cpu in ids if not 0 <= cpu < _CPUS]
-    if wrong:
-        raise _Unreadable(f"the kubelet reports a CPU {wrong[0]}")
-    return CPUSet(ids)
+    try:
+        return cpus_by_pod(answer.pod_resources)
+    except NoCPUs as error:
+        raise _Unreadable(str(error)) from error

@@ -51,10 +51,14 @@ RISK_OF: Final = {
     Capability.START_ERROR: Risk.KUBELET_RESTART,
     Capability.KERNEL: Risk.READ_ONLY,
     Capability.CONTAINERS: Risk.PODS,
+    Capability.EXIT_CODES: Risk.PODS,
+    Capability.CALLS: Risk.PODS,
+    Capability.CFS: Risk.READ_ONLY,
     Capability.RUNTIME: Risk.KUBELET_RESTART,
     Capability.SERVICES: Risk.KUBELET_RESTART,
     Capability.HOTPLUG: Risk.CPU_OFFLINE,
     Capability.POD_RESOURCES: Risk.READ_ONLY,
+    Capability.POD_RESOURCES_GET: Risk.READ_ONLY,
 }
 
 

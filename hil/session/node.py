@@ -105,7 +105,7 @@ class RealNode:
                 self._reboot(machine)
             case Spin():
                 self._act(Act(), spin=True)
-            case AskPodResources():
+            case AskPodResources(pod=""):
                 self._act(Act(ask=True))
             case AwaitReconcile():
                 self._act(Act(f"sleep {2 * self._session.reconcile_period + 1:g}"))

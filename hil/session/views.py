@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from conformance.kubelets import klog
+from conformance.kubelets.pod_resources import by_own_names
 from hil.observation import ContainerObserved, Observation, PodResources
 from hil.pods import NoList, PodStatus, read_pods
 from reference import CPUSet
 from reference.cpumanager.state.state_checkpoint import parse_leniently
 from reference.steps import Kind, Pod
-from reference.view import Enforced, Phase, PodView, View
+from reference.view import CFS, Enforced, Phase, PodView, View
 from topologies.errors import one_line
 
 _T = TypeVar("_T")
@@ -55,6 +56,7 @@ def view_of(
         state_file=look.state_file,
         cpusets=_by_pod(names, {_key(each): each.cpuset for each in ours}),
         enforced=_by_pod(names, {_key(each): _enforced(each) for each in ours}),
+        cfs=_by_pod(names, {_key(each): CFS(each.quota) for each in ours}),
     )
 
 
@@ -64,15 +66,11 @@ def cpus_by_pod(
     """What the kubelet tells of ``pods``, by their names. ``called``: by uid, namespace and name
     of each pod that was ever seen to run; a namespace that is not known (``""``) may be any."""
     names = {called[pod.uid]: pod.name for pod in pods if pod.uid in called}
-    found: dict[str, dict[str, CPUSet]] = {}
-    for (namespace, name), containers in pod_resources.pods.items():
-        ours = names.get((namespace, name), names.get(("", name)))
-        if ours is not None:
-            mine = found.setdefault(ours, {})
-            for container, cpus in containers.items():
-                shown = one_line(container)
-                mine[shown] = mine.get(shown, CPUSet()) | cpus
-    return found
+    found = by_own_names(pod_resources.pods, names)
+    return {
+        pod: {one_line(name): cpus for name, cpus in containers.items()}
+        for pod, containers in found.items()
+    }
 
 
 def _key(container: ContainerObserved) -> tuple[str, str]:
@@ -84,7 +82,6 @@ def _enforced(container: ContainerObserved) -> Enforced:
         cpus=container.effective,
         allowed=container.allowed,
         ran_on=container.ran_on,
-        quota=container.quota,
     )
 
 

@@ -19,7 +19,7 @@ from reference.behaviours import Behaviour
 from reference.cpumanager.policy import Policy
 from reference.cpumanager.policy_none import new_none_policy
 from reference.cpumanager.policy_options import require_options_allowed
-from reference.cpumanager.policy_static import new_static_policy
+from reference.cpumanager.policy_static import StaticPolicy, new_static_policy
 from reference.cpumanager.state.state_checkpoint import Checkpoint, keeps_baselines
 from reference.cpumanager.state.state_mem import State
 from reference.cpuset import CPUSet
@@ -40,7 +40,7 @@ class CPUManager:
 
     ``sources_ready`` says whether all pod sources have been heard; until then nothing is stale.
     ``last_admitted_stays``: whether the pod admitted last counts as active, even when it was
-    refused."""
+    refused. ``allocatable_cpus``: what ``GetAllocatableCPUs`` answers once it has started."""
 
     def __init__(
         self,
@@ -58,7 +58,8 @@ class CPUManager:
         self._always = not has(release, Behaviour.UPDATED_ON_CHANGE)
         self.last_admitted_stays = has(release, Behaviour.LAST_ADMITTED_STAYS)
         self._last_admitted: tuple[Pod, ...] = ()
-        self._feature_gates = dict(feature_gates or {})
+        self.allocatable_cpus = CPUSet()
+        self.feature_gates = dict(feature_gates or {})
         self._last_sent: dict[tuple[str, str], CPUSet] = {}
         self._known: set[tuple[str, str]] = set()
 
@@ -73,17 +74,25 @@ class CPUManager:
         self._known = set((containers or {}).values())
         self.state = self.restore(state_file, containers or {})
         self.policy.start(self.state)
+        self.allocatable_cpus = self._allocatable()
+
+    def _allocatable(self) -> CPUSet:
+        if not isinstance(self.policy, StaticPolicy):
+            return CPUSet()
+        if has(self._release, Behaviour.ALLOCATABLE_IS_WHOLE):
+            return self.policy.topology.cpus - self.policy.reserved
+        return self.policy.available(self.state)
 
     def restore(self, state_file: str | None, containers: Mapping[str, tuple[str, str]]) -> State:
         """The state from the file; a fresh one where there is none."""
-        baselines = keeps_baselines(self._release, self._feature_gates)
+        baselines = keeps_baselines(self._release, self.feature_gates)
         if state_file is None:
             return State.fresh(self.policy.name, keeps_baselines=baselines)
         checkpoint = Checkpoint.loads(
             state_file,
             policy=self.policy.name,
             release=self._release,
-            feature_gates=self._feature_gates,
+            feature_gates=self.feature_gates,
             containers=containers,
         )
         return State.restored(checkpoint, keeps_baselines=baselines)
@@ -100,7 +109,7 @@ class CPUManager:
     def state_file(self) -> str:
         """The text of the state file as it would be written now."""
         return self.state.checkpoint().dumps(
-            release=self._release, feature_gates=self._feature_gates
+            release=self._release, feature_gates=self.feature_gates
         )
 
     def allocate(self, pod: Pod, container: Container, hint: Hint | None = None) -> None:
@@ -138,6 +147,10 @@ class CPUManager:
         The empty set asks for nothing."""
         own = self.state.get(uid, container)
         return self.state.default if own is None else own
+
+    def exclusive_cpus(self, uid: str, container: str) -> CPUSet:
+        """``GetExclusiveCPUs``: what others are told of a container: only CPUs of its own."""
+        return self.state.get(uid, container) or CPUSet()
 
     def add_container(self, uid: str, container: str) -> None:
         """``AddContainer``: a container is about to start; CPUs of its own count as sent."""
@@ -189,6 +202,10 @@ class CPUManager:
                     self._last_sent[key] = desired
                     sent.append((*key, desired))
         return sent
+
+    def update_failed(self, uid: str, container: str) -> None:
+        """The runtime has refused what was sent last, so it does not count as sent."""
+        self._last_sent.pop((uid, container), None)
 
 
 def make_policy(

@@ -132,6 +132,7 @@ class KubeletByContainer(Kubelet):
             if container.name in self.runtime.of(pod.uid):
                 continue
             box = self.runtime.create(pod, container, CPUSet())
+            box.cfs = self._managers.cfs(pod, container)
             try:
                 cpus = self.by_container.add(pod, container, box.id)
             except AllocationError as error:

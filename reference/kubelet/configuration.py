@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import replace
-from typing import Final
 
 from reference.behaviours import Behaviour
 from reference.cpumanager.cpu_assignment import take_by_topology
@@ -20,13 +19,10 @@ from reference.machine.topology import CPUTopology
 from reference.releases import AnyRelease, Release, has
 from reference.steps import KubeletConfig
 
-#: Feature gates whose effect the model does not show.
-_OUTSIDE: Final = frozenset({"DisableCPUQuotaWithExclusiveCPUs"})
-
 
 def is_known_gate(name: str) -> bool:
     """Whether the model knows what a feature gate does to CPUs; it may be another release's."""
-    return name in GATES and name not in _OUTSIDE
+    return name in GATES
 
 
 def as_known(config: KubeletConfig, release: AnyRelease) -> KubeletConfig:
@@ -83,4 +79,4 @@ def _is_modelled(name: str, on: bool, release: AnyRelease) -> bool:
     Before 1.10 CPUManager is on, as the nodes here have it."""
     if name == "CPUManager":
         return on and not has(release, Behaviour.CPU_MANAGER_ON)
-    return name in GATES and name not in _OUTSIDE and stage_of(name, release) is not None
+    return name in GATES and stage_of(name, release) is not None

@@ -14,9 +14,11 @@ from reference.behaviours import Behaviour
 from reference.cpumanager.cpu_manager import CPUManager
 from reference.cpuset import CPUSet
 from reference.errors import AllocationError, TopologyAffinityError
-from reference.pods.pod import Pod
+from reference.kubelet.cpu_quota import cfs_quota, cfs_shares
+from reference.pods.pod import Container, Pod
 from reference.releases import AnyRelease, has
 from reference.topologymanager.topology_manager import TopologyManager
+from reference.view import CFS
 
 
 class ContainerManager:
@@ -60,6 +62,27 @@ class ContainerManager:
         cpus = self.cpu_manager.affinity(uid, container)
         self.cpu_manager.add_container(uid, container)
         return cpus
+
+    def update_failed(self, uid: str, container: str) -> None:
+        """The runtime has refused what the last round sent to a container."""
+        self.cpu_manager.update_failed(uid, container)
+
+    def entry(self, uid: str, container: str) -> CPUSet | None:
+        """The exclusive CPUs of a container in the state; ``None`` without an entry."""
+        return self.cpu_manager.state.get(uid, container)
+
+    def cfs(self, pod: Pod, container: Container) -> CFS | None:
+        """The processor time that a container is created with. Not modelled where the pod has
+        resources as a whole: its limit may count for its containers too."""
+        if pod.resources is not None:
+            return None
+        quota = cfs_quota(
+            container,
+            exclusive=bool(self.cpu_manager.exclusive_cpus(pod.uid, container.name)),
+            feature_gates=self.cpu_manager.feature_gates,
+            release=self._release,
+        )
+        return CFS(quota if quota > 0 else None, cfs_shares(container))
 
     def reconcile(self, running: Callable[[str, str], bool]) -> list[tuple[str, str, CPUSet]]:
         """One reconcile round once all pod sources have been heard: the (pod uid, container, CPUs)

@@ -16,11 +16,12 @@ from reference.cpuset import CPUSet
 from reference.errors import AllocationError, NotModelled, TopologyAffinityError
 from reference.kubelet.admission import Refusal, allocation_refusal, lack_of_cpus, refusal_of
 from reference.kubelet.container_manager import ContainerManager
+from reference.kubelet.pod_resources import PodResources
 from reference.kubelet.runtime import Runtime
-from reference.pods.pod import Kind, Pod
+from reference.pods.pod import Container, Kind, Pod, RestartPolicy
 from reference.pods.qos import as_judged, pod_milli_cpus, qos_class
 from reference.releases import NEWEST, AnyRelease, has
-from reference.view import Phase, PodView
+from reference.view import CFS, Asked, Phase, PodView
 
 _MAX_ORDERS: Final = 720
 
@@ -38,6 +39,16 @@ class Managers(Protocol):
 
     def start_container(self, uid: str, container: str) -> CPUSet:
         """The CPUs that a container is created with; the empty set asks for nothing."""
+
+    def update_failed(self, uid: str, container: str) -> None:
+        """The runtime has refused what the last round sent to a container."""
+
+    def entry(self, uid: str, container: str) -> CPUSet | None:
+        """The exclusive CPUs of a container in the state; ``None`` without an entry, or where
+        nobody knows."""
+
+    def cfs(self, pod: Pod, container: Container) -> CFS | None:
+        """The processor time that a container is created with; ``None`` where nobody knows."""
 
     def reconcile(self, running: Callable[[str, str], bool]) -> list[tuple[str, str, CPUSet]]:
         """One reconcile round: the (pod uid, container, CPUs) that are sent to the runtime."""
@@ -112,6 +123,23 @@ class PodLifecycle:
         self._running_on.pop(name, None)
         self.settle()
 
+    def end_container(self, pod: Pod, container: Container, exit_code: int) -> None:
+        """A container of an admitted pod has ended by itself. It is created again under the same
+        name if the pod's restart policy says so. A pod whose app containers have all ended is not
+        active any more, so what it holds is stale (``computePodActions``, ``kuberuntime``)."""
+        self.runtime.end(pod.uid, container.name)
+        if _restarts(pod, container, exit_code):
+            self._create(pod, container)
+        elif not self._has_running_app(pod):
+            del self._admitted[pod.name]
+            self.pods[pod.name] = PodView(Phase.ENDED, qos=self._qos(pod))
+        self.settle()
+
+    def _has_running_app(self, pod: Pod) -> bool:
+        """Sidecars are stopped once no app container runs."""
+        apps = (one for one in pod.containers if one.kind is Kind.APP)
+        return any(self.runtime.runs(pod.uid, one.name) for one in apps)
+
     def settle(self) -> None:
         """End the containers of pods that are not there, and go through a reconcile round."""
         wanted = {pod.uid for pod in self._admitted.values()}
@@ -119,8 +147,13 @@ class PodLifecycle:
         for uid in self.runtime.uids():
             if uid not in wanted:
                 self.runtime.remove_pod(uid)
-        for uid, container, cpus in self._managers.reconcile(self.runtime.runs):
-            self.runtime.update(uid, container, cpus)
+        refused = True
+        while refused:  # the next round tries again
+            refused = False
+            for uid, container, cpus in self._managers.reconcile(self.runtime.runs):
+                if not self.runtime.try_update(uid, container, cpus):
+                    refused = True
+                    self._managers.update_failed(uid, container)
 
     def _admit(self, pod: Pod) -> Refusal | None:
         """Why the pod is refused; ``None`` if it is not. CPUs come before the node predicates, so a
@@ -139,12 +172,22 @@ class PodLifecycle:
 
     def _run(self, pod: Pod) -> None:
         for container in pod.containers:
-            if container.name in self.runtime.of(pod.uid):
-                continue
-            cpus = self._managers.start_container(pod.uid, container.name)
-            box = self.runtime.create(pod, container, cpus)
-            # What init containers do here ends at once.
-            box.running = container.kind is not Kind.INIT
+            if container.name not in self.runtime.of(pod.uid):
+                self._create(pod, container)
+
+    def _create(self, pod: Pod, container: Container) -> None:
+        cpus = self._managers.start_container(pod.uid, container.name)
+        box = self.runtime.create(pod, container, cpus)
+        box.cfs = self._managers.cfs(pod, container)
+        box.asked = Asked(cpus or None, self._managers.entry(pod.uid, container.name))
+        # What init containers do here ends at once.
+        box.running = container.kind is not Kind.INIT
+
+
+def _restarts(pod: Pod, container: Container, exit_code: int) -> bool:
+    if container.kind is Kind.SIDECAR or pod.restart_policy is RestartPolicy.ALWAYS:
+        return True
+    return pod.restart_policy is RestartPolicy.ON_FAILURE and exit_code != 0
 
 
 class Kubelet(PodLifecycle):
@@ -163,6 +206,11 @@ class Kubelet(PodLifecycle):
         self._container_manager = container_manager
         self._cpu_manager = container_manager.cpu_manager
         self._saved = 0
+
+    def pod_resources(self, every: Sequence[Pod]) -> PodResources:
+        """What its pod-resources socket answers; ``every`` pod whose manifest is there."""
+        active = [*self._admitted.values()]
+        return PodResources(self._cpu_manager, active, every, self._release)
 
     def copy(self) -> Kubelet:
         """An independent copy, with a runtime of its own."""

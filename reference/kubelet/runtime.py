@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 
 from reference.cpuset import CPUSet
 from reference.pods.pod import Container, Pod
+from reference.view import CFS, Asked
 
 
 def container_id(uid: str, name: str, number: int) -> str:
@@ -23,20 +24,24 @@ def container_id(uid: str, name: str, number: int) -> str:
 
 @dataclass(slots=True)
 class RuntimeContainer:
-    """One container; ``cpuset`` is ``None`` while none was asked for."""
+    """One container; ``cpuset`` is ``None`` while none was asked for, and ``cfs`` where it is not
+    modelled."""
 
     spec: Container
     cpuset: CPUSet | None
     id: str
+    cfs: CFS | None = None
+    asked: Asked | None = None
     running: bool = True
 
 
 class Runtime:
-    """All containers, by pod uid, then name."""
+    """All containers, by pod uid, then name. ``refusals``: how many updates it will refuse."""
 
-    __slots__ = ("_boxes", "_made", "_owners")
+    __slots__ = ("_boxes", "_made", "_owners", "refusals")
 
     def __init__(self) -> None:
+        self.refusals = 0
         self._boxes: dict[str, dict[str, RuntimeContainer]] = {}
         self._made: Counter[tuple[str, str]] = Counter()
         self._owners: dict[str, tuple[str, str]] = {}
@@ -44,6 +49,7 @@ class Runtime:
     def copy(self) -> Runtime:
         """An independent copy."""
         twin = Runtime()
+        twin.refusals = self.refusals
         twin._boxes = {
             uid: {name: replace(box) for name, box in boxes.items()}
             for uid, boxes in self._boxes.items()
@@ -86,6 +92,42 @@ class Runtime:
         """Whether there is such a container and it runs."""
         box = self.of(uid).get(container)
         return box is not None and box.running
+
+    def set_quota(self, uid: str, container: str, quota: int) -> None:
+        """Give a container a CFS quota."""
+        box = self._boxes[uid][container]
+        box.cfs = CFS(quota, box.cfs.shares if box.cfs else None)
+
+    def asked(self) -> dict[str, dict[str, Asked]]:
+        """What was asked for every running container for which it is known, by pod uid, then
+        name."""
+        return {
+            uid: {name: box.asked for name, box in boxes.items() if box.running and box.asked}
+            for uid, boxes in self._boxes.items()
+        }
+
+    def try_update(self, uid: str, container: str, cpuset: CPUSet) -> bool:
+        """Update the cpuset of a container, unless updates are refused; whether it was done."""
+        if self.refusals:
+            self.refusals -= 1
+            return False
+        self.update(uid, container, cpuset)
+        box = self._boxes[uid][container]
+        if box.asked:
+            box.asked = replace(box.asked, updates=box.asked.updates + 1)
+        return True
+
+    def cfs(self) -> dict[str, dict[str, CFS]]:
+        """The processor time of every running container for which it is known, by pod uid, then
+        name."""
+        return {
+            uid: {name: box.cfs for name, box in boxes.items() if box.running and box.cfs}
+            for uid, boxes in self._boxes.items()
+        }
+
+    def end(self, uid: str, container: str) -> None:
+        """A container ends by itself; it stays until it is created again or removed."""
+        self._boxes[uid][container].running = False
 
     def remove_pod(self, uid: str) -> None:
         """Stop and remove the containers of a pod."""

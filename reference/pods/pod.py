@@ -14,6 +14,15 @@ from typing import Final
 _POD_NAMESPACE: Final = uuid.UUID("7ab0c1de-5d2f-5a39-9a6e-0d9d3c1b7f10")
 
 
+class RestartPolicy(Enum):
+    """Which containers of a pod are started again once they have ended (``spec.restartPolicy``).
+    Sidecars always are."""
+
+    ALWAYS = "Always"
+    ON_FAILURE = "OnFailure"  # those that ended with another exit code than 0
+    NEVER = "Never"
+
+
 class Kind(Enum):
     """What part of a pod a container is."""
 
@@ -81,6 +90,7 @@ class Pod:
     containers: tuple[Container, ...]
     uid: str = ""
     resources: PodResources | None = None
+    restart_policy: RestartPolicy = RestartPolicy.ALWAYS
 
     def __post_init__(self) -> None:
         if not self.uid:

@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import Final, TypeVar
 
 from reference.behaviours import Behaviour
-from reference.pods.pod import Container, Kind, Pod, PodResources
+from reference.pods.pod import Container, Kind, Pod, PodResources, RestartPolicy
 from reference.pods.quantity import milli_value, quantity, value
 from reference.releases import AnyRelease, has
 
@@ -116,10 +116,12 @@ def pod_text(pod: Pod) -> str:
     """A pod as ``Guaranteed pod a (init c1: 2 CPUs; c2: 500m)``."""
     inside = "; ".join(_container_text(container) for container in pod.containers)
     if pod.resources == PodResources():
-        # Which class such a pod is of hangs on the release.
+        # Which class such a pod is of depends on the release.
         return f"pod {pod.name} (in all nothing named; {inside})"
     if pod.resources is not None:
         inside = f"in all {_cpu_text(pod.resources)}; {inside}"
+    if pod.restart_policy is not RestartPolicy.ALWAYS:
+        inside += f"; restart policy {pod.restart_policy.value}"
     return f"{qos_class(pod)} pod {pod.name} ({inside})"
 
 

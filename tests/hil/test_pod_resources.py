@@ -25,9 +25,9 @@ from h2.events import DataReceived, RequestReceived, StreamEnded
 from hypothesis import given
 from hypothesis import strategies as st
 
+from conformance.kubelets import pod_resources_pb2 as pb
 from conformance.subjects.kubelet.cri.regenerate import regenerate
 from hil.observation import Places, look, marker, read_observation
-from hil.observation import pod_resources_pb2 as pb
 from hil.observation.pod_resources import LIMIT, PodResources, read_pod_resources, request
 from hil.observation.pod_resources_script import ask
 from reference import CPUSet
@@ -434,13 +434,14 @@ def test_two_pods_of_one_name_hide_nothing() -> None:
 
 
 def test_fields_of_later_releases_are_passed_over() -> None:
-    """Devices, memory, claims: whatever stands beside the CPUs."""
+    """Devices, memory, claims: whatever stands beside the CPUs. Those of the pod as a whole are
+    read."""
     container = pb.ContainerResources(name="c", cpu_ids=[4]).SerializeToString()
     container += b"\x12\x05\x0a\x03gpu" + b"\x22\x02\x10\x07" + b"\x98\x06\x01"
     pod = b"\x0a\x01a\x12\x01n" + b"\x1a" + bytes([len(container)]) + container + b"\x22\x01\x01"
     message = b"\x0a" + bytes([len(pod)]) + pod
     found = read_pod_resources(encoded(response(framed(message))))
-    assert found == PodResources({("n", "a"): {"c": CPUSet([4])}})
+    assert found == PodResources({("n", "a"): {"c": CPUSet([4]), "": CPUSet([1])}})
 
 
 @given(st.binary(max_size=200))

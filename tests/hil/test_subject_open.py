@@ -11,7 +11,13 @@ from types import ModuleType
 import pytest
 
 from conformance.catalogue import catalogue
-from conformance.subject import OF_REAL_NODES, Capability, SubjectUsageError
+from conformance.subject import (
+    NOT_OF_REAL_NODES,
+    OF_REAL_NODES,
+    OF_WHOLE_KUBELETS,
+    Capability,
+    SubjectUsageError,
+)
 from hil.inspection import CgroupFacts, NodeFacts
 from hil.safety import Risk
 from hil.safety.risk import RISK_OF
@@ -78,7 +84,7 @@ def test_every_capability_has_a_risk() -> None:
 def test_capabilities_follow_what_is_on_the_node(facts: NodeFacts) -> None:
     """Risk, a list of pods, cgroup version, a service manager, a way to boot it."""
     every = capabilities(facts, Risk.REBOOT, boots=True)
-    assert every == frozenset(Capability)
+    assert every == frozenset(Capability) - NOT_OF_REAL_NODES
     assert capabilities(facts, Risk.REBOOT, boots=False) == every - {Capability.REBOOT}
     pods = capabilities(facts, Risk.PODS, boots=True)
     assert Capability.PODS in pods
@@ -90,10 +96,11 @@ def test_capabilities_follow_what_is_on_the_node(facts: NodeFacts) -> None:
     assert Capability.REJECTIONS not in capabilities(silent, Risk.REBOOT, boots=True)
 
 
-def test_scenarios_of_nodes_need_a_node() -> None:
-    """No other subject is asked what only a kernel can answer."""
+def test_scenarios_of_nodes_need_more_than_a_cpu_manager() -> None:
+    """A kernel, a service manager, a runtime or a whole kubelet."""
     for one in catalogue():
-        if one.area == "node" and not one.capabilities & OF_REAL_NODES:
+        beyond = OF_REAL_NODES | OF_WHOLE_KUBELETS | {Capability.CONTAINERS}
+        if one.area == "node" and not one.capabilities & beyond:
             # The two that reboot or change the policy have a kernel's or a unit's part in them.
             pytest.fail(one.id)
 

@@ -24,7 +24,7 @@ from conformance.oracle import ModelOracle
 from conformance.pods import guaranteed
 from conformance.results import Result
 from conformance.scenario import Scenario
-from conformance.subject import Capability, SubjectInfo
+from conformance.subject import NOT_OF_REAL_NODES, Capability, SubjectInfo
 from hil.distributions import Distribution
 from hil.inspection.node import CgroupFacts, KubeletFacts, NodeFacts, RuntimeFacts
 from hil.observation import ContainerObserved, Level, Observation, ServiceState
@@ -51,6 +51,7 @@ from reference.steps import (
     Step,
     Stop,
     Tamper,
+    TamperQuota,
     WriteState,
 )
 from reference.view import Phase
@@ -163,7 +164,6 @@ class ModelMember(NodeSession):
         self.lose_at_start = lose_at_start
         self.acts: list[Act] = []
         self._online = CPUSet.parse("0-15")
-        self._quotas: dict[tuple[str, str], int] = {}
         self._node = self._make(self.own_config)
         self._config = self.own_config
         self._pods: dict[str, Pod] = {}
@@ -222,12 +222,14 @@ class ModelMember(NodeSession):
             self._tamper(uid, container, CPUSet.parse(cpus.strip("'")))
         for quota, path in re.findall(r"echo (\d+) 100000 >(\S+)/cpu\.max", script):
             uid, container = path.rsplit("/", 2)[-2:]
-            self._quotas[uid.removeprefix("pod"), container] = int(quota)
+            self._do(TamperQuota(self._name(uid), container, int(quota)))
         return self._look(spin=spin)
 
     def _tamper(self, uid: str, container: str, cpus: CPUSet) -> None:
-        name = next(pod.name for pod in self._pods.values() if f"pod{pod.uid}" == uid)
-        self._do(Tamper(name, container, cpus))
+        self._do(Tamper(self._name(uid), container, cpus))
+
+    def _name(self, folder: str) -> str:
+        return next(pod.name for pod in self._pods.values() if f"pod{pod.uid}" == folder)
 
     def _change(self, change: Change) -> None:
         match change:
@@ -316,10 +318,8 @@ class ModelMember(NodeSession):
         self, pod: Pod, container: str, cpus: CPUSet | None, spin: bool
     ) -> ContainerObserved:
         effective = (cpus or self._online) & self._online or self._online
-        exclusive = pod.name in self._node.view().assignments
-        limit = next(one.cpu_limit for one in pod.containers if one.name == container)
-        quota = None if exclusive or limit is None else int(float(_cpus(limit)) * 100_000)
-        quota = self._quotas.get((pod.uid, container), quota)
+        cfs = self._node.view().cfs.get(pod.name, {}).get(container)
+        quota = cfs.quota if cfs is not None else None
         return ContainerObserved(
             id=f"{pod.uid}-{container}",
             pid=7,
@@ -333,10 +333,6 @@ class ModelMember(NodeSession):
             tasks={7: effective},
             ran_on=CPUSet([min(effective)]) if spin else CPUSet(),
         )
-
-
-def _cpus(quantity: str) -> str:
-    return str(float(quantity[:-1]) / 1000) if quantity.endswith("m") else quantity
 
 
 def _log(error: str) -> str:
@@ -383,7 +379,7 @@ class FakeSubject:
     def __init__(self, session: ModelMember) -> None:
         self.session = session
         self.info = SubjectInfo(name="node:fake", release=RELEASE)
-        self.capabilities = frozenset(Capability)
+        self.capabilities = frozenset(Capability) - NOT_OF_REAL_NODES
         self.machines = (session.machine,)
 
     def salt(self) -> str:

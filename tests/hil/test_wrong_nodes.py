@@ -95,7 +95,8 @@ class PinsToOfflineCPUs(NODE.ModelMember):  # type: ignore[name-defined, misc]
     """A node that shows a container on CPUs that are offline."""
 
     def _truth(self, pod: Any, container: str, cpus: CPUSet | None, spin: bool) -> Any:
-        online, self._online = self._online, self._all()
+        online: CPUSet = self._online
+        self._online = self._all()
         try:
             return super()._truth(pod, container, cpus, spin)
         finally:

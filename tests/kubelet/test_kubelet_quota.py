@@ -14,6 +14,7 @@ from conformance.subjects.kubelet.node import KubeletNode
 from reference import CPUSet, Release
 from reference.kubelet.cpu_quota import NO_LIMIT, cfs_quota
 from reference.steps import Apply, Container, KubeletConfig, Pod, Start
+from reference.view import CFS
 
 CONFIG = KubeletConfig(reserved_system_cpus=CPUSet([0]))
 #: Whole CPUs, and a fraction beside them; a limit without Guaranteed; less than a thousandth.
@@ -37,20 +38,18 @@ _CACHED = [
 ]  # fmt: skip
 
 
-def _quotas(node: KubeletNode) -> dict[str, int]:
+def _seen(node: KubeletNode) -> dict[str, CFS]:
     node.do(Start())
     for pod in PODS:
         node.do(Apply(pod))
     names = {one.name for pod in PODS for one in pod.containers}
 
     def all_run(_: object) -> bool:
-        shown = node.runtime.quotas()
+        shown = node.runtime.cfs()
         return names == {name for named in shown.values() for name in named}
 
     node.settle(all_run)
-    return {
-        name: quota for named in node.runtime.quotas().values() for name, quota in named.items()
-    }
+    return {name: cfs for named in node.runtime.cfs().values() for name, cfs in named.items()}
 
 
 @pytest.mark.parametrize("path", _CACHED)
@@ -60,16 +59,21 @@ def test_the_quota_of_every_container(path: str) -> None:
     try:
         release = subject.info.release
         node = subject.node(topologies.machine("1s-1n-4c-smt2"), CONFIG)
-        seen = _quotas(node)
+        seen = _seen(node)
     finally:
         subject.close()
-    assert seen == {
+    asked = {
         one.name: cfs_quota(one, exclusive=one is WHOLE, release=release)
         for pod in PODS
         for one in pod.containers
     }
-    assert seen["whole"] == (NO_LIMIT if Release.parse(release).minor >= 33 else 200_000)
-    assert (seen["fraction"], seen["limited"], seen["none"]) == (150_000, 200_000, 0)
+    assert {name: cfs.quota for name, cfs in seen.items()} == {
+        name: quota if quota > 0 else None for name, quota in asked.items()
+    }
+    assert seen["whole"].quota == (None if Release.parse(release).minor >= 33 else 200_000)
+    assert [seen[name] for name in ("fraction", "limited", "tiny", "none")] == [
+        CFS(150_000, 1536), CFS(200_000, 1024), CFS(1000, 2), CFS(None, 2),
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,8 @@ from conformance.subjects.exec.program import Panicked, Program
 from reference import CPUSet, CPUSetParseError, MachineInfo
 from reference.errors import ConfigurationError, StateError, TopologyAffinityError
 from reference.kubelet.runtime import Runtime
-from reference.steps import KubeletConfig, Pod
+from reference.steps import Container, KubeletConfig, Pod
+from reference.view import CFS
 
 
 class RemoteContainerManager:
@@ -105,6 +106,17 @@ class RemoteContainerManager:
         own = self._ids[uid, container] = f"{self._name}-{self._created}"
         request = wire.Create(node=self._name, pod_uid=uid, container=container, container_id=own)
         return _cpus(cast(wire.CreateAnswer, self._ask([request])[0]).cpus)
+
+    def update_failed(self, uid: str, container: str) -> None:
+        """Updates are never refused here."""
+
+    def entry(self, uid: str, container: str) -> CPUSet | None:
+        """No program is asked for it."""
+        return None
+
+    def cfs(self, pod: Pod, container: Container) -> CFS | None:
+        """No program is asked for it."""
+        return None
 
     def reconcile(self, running: Callable[[str, str], bool]) -> list[tuple[str, str, CPUSet]]:
         """One round: the (pod uid, container, CPUs) that the program sends to the runtime. It

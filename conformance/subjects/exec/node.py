@@ -154,7 +154,8 @@ class ExecNode(SteppedNode):
         self._manifests[pod.name] = pod
         self._known[pod.uid] = pod
 
-    def _delete(self, name: str) -> None:
+    def _delete(self, name: str, force: bool) -> None:
+        # Containers are this process's own, so they are gone with the manifest either way.
         if self._manifests.pop(name, None) is not None and self._kubelet is not None:
             self._kubelet.drop(name)
 
@@ -166,6 +167,14 @@ class ExecNode(SteppedNode):
         if pod is None or not self._runtime.runs(pod.uid, container):
             return False
         self._runtime.update(pod.uid, container, cpus)
+        return True
+
+    def _kill_container(self, name: str, container: str, exit_code: int) -> bool:
+        pod = self._manifests.get(name)
+        if pod is None or self._kubelet is None or not self._runtime.runs(pod.uid, container):
+            return False
+        (ended,) = (one for one in pod.containers if one.name == container)
+        self._kubelet.end_container(pod, ended, exit_code)
         return True
 
     def _await_reconcile(self) -> None:

@@ -19,6 +19,7 @@ from conformance.kubelets import releases
 from conformance.kubelets.binary import digest_of
 from conformance.subject import (
     OF_REAL_NODES,
+    OF_WHOLE_KUBELETS,
     Capability,
     SubjectInfo,
     SubjectLostError,
@@ -41,7 +42,7 @@ class ExecSubject:
     gets a new one, and the nodes that it held are lost.
     """
 
-    capabilities = frozenset(Capability) - OF_REAL_NODES
+    capabilities = frozenset(Capability) - OF_REAL_NODES - OF_WHOLE_KUBELETS
 
     def __init__(self, name: str, command: Sequence[str], *, patience: float = PATIENCE) -> None:
         self._command = list(command)

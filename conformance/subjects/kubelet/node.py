@@ -8,17 +8,20 @@ process (:mod:`conformance.subjects.kubelet.process`), and what ought to come of
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
 import topologies
 from conformance.kubelets import configuration as kubelet_config
 from conformance.kubelets import manifests, releases
+from conformance.kubelets.pod_resources import NoCPUs, by_own_names
 from conformance.subject import SubjectLostError, SubjectSetupError
 from conformance.subjects.kubelet.clock import with_clock
 from conformance.subjects.kubelet.docker import FakeDocker
 from conformance.subjects.kubelet.endpoint import PodStatus
+from conformance.subjects.kubelet.pod_resources import PodResourcesClient, Refused
 from conformance.subjects.kubelet.process import (
     PATIENT,
     Binary,
@@ -32,10 +35,23 @@ from conformance.subjects.stepping import SteppedNode
 from reference.cpumanager.state.state_checkpoint import parse_leniently
 from reference.cpumanager.state.state_mem import by_pod
 from reference.cpuset import CPUSet
-from reference.steps import Kind, KubeletConfig, Pod, Step
+from reference.steps import (
+    AskAllocatable,
+    AskPodResources,
+    FailUpdates,
+    Kind,
+    KubeletConfig,
+    Pod,
+    RestartPolicy,
+    RestartRuntime,
+    Step,
+    TamperQuota,
+)
 from reference.view import Phase, PodView, View
 from topologies import Machine
 
+POD_RESOURCES_SOCKET: Final = f"{STATE_DIR}/pod-resources/kubelet.sock"
+_NAMESPACE: Final = "default"
 STATE_FILE: Final = f"{STATE_DIR}/cpu_manager_state"
 
 
@@ -64,12 +80,16 @@ class KubeletNode(SteppedNode):
         self._applied: dict[str, Pod] = {}
         self._machines = 0
         self._closed = False
+        self._asked: AskPodResources | AskAllocatable | None = None
         self._sandboxes = sandboxes
         self._sandbox = sandboxes.take()
         self._until = self._sandbox.bell.until
+        self._pod_resources = PodResourcesClient(self._sandbox.path(POD_RESOURCES_SOCKET))
         try:
             self._runtime = FakeRuntime(
-                self._sandbox.path(kubelet_config.CRI_SOCKET), self._sandbox.bell
+                self._sandbox.path(kubelet_config.CRI_SOCKET),
+                self._sandbox.bell,
+                lambda: _text_at(self._sandbox.path(STATE_FILE)),
             )
         except OSError as error:
             sandboxes.give_back(self._sandbox)
@@ -106,7 +126,20 @@ class KubeletNode(SteppedNode):
         """Carry the step out; see :class:`conformance.subject.NodeUnderTest`."""
         self._require_alive()
         self._process.watch()
-        self._carry_out(step)
+        self._asked = None
+        match step:
+            case AskPodResources() | AskAllocatable():
+                self._asked = step
+            case FailUpdates(times=times):
+                self._runtime.refuse_updates(times)
+            case RestartRuntime():
+                self._runtime.restart()
+            case TamperQuota(pod=name, container=container, quota=quota):
+                uid = _uid(self._applied.get(name))
+                if not self._runtime.set_quota(uid, container, quota):
+                    raise SubjectLostError(f"no running container {name}/{container}")
+            case _:
+                self._carry_out(step)
 
     def _is_up(self) -> bool:
         return self._sandbox.running
@@ -140,9 +173,11 @@ class KubeletNode(SteppedNode):
         self._applied[pod.name] = pod
         self._sandbox.write(_manifest(pod.name), manifests.text(pod))
 
-    def _delete(self, name: str) -> None:
+    def _delete(self, name: str, force: bool) -> None:
         pod = self._applied.pop(name, None)
         self._sandbox.path(_manifest(name)).unlink(missing_ok=True)
+        if pod is not None and force:
+            self._runtime.drop_pod(pod.uid)
         if pod is not None:
             self._until(lambda: self._is_gone(pod), self._patience.effect)
 
@@ -164,8 +199,10 @@ class KubeletNode(SteppedNode):
         self._sandbox.write(STATE_FILE, text, mode=0o600)
 
     def _tamper(self, name: str, container: str, cpus: CPUSet) -> bool:
-        uid = self._applied[name].uid if name in self._applied else ""
-        return self._runtime.set_cpuset(uid, container, cpus)
+        return self._runtime.set_cpuset(_uid(self._applied.get(name)), container, cpus)
+
+    def _kill_container(self, name: str, container: str, exit_code: int) -> bool:
+        return self._runtime.end_container(_uid(self._applied.get(name)), container, exit_code)
 
     def _await_reconcile(self) -> None:
         """A round visits the containers that the kubelet knows to run, so it has to know them
@@ -205,9 +242,9 @@ class KubeletNode(SteppedNode):
         # Looked at the other way round, whatever has an effect here is here itself.
         pods = self._pods() if running else {}
         cpusets = self._runtime.cpusets()
-        text = self._state_text()
+        text = _text_at(self._sandbox.path(STATE_FILE))
         shared, entries = parse_leniently(text, release=self._release)
-        return View(
+        seen = View(
             running=running,
             error="" if running else self._process.error,
             exit_status=None if running else self._process.exit_status,
@@ -216,8 +253,15 @@ class KubeletNode(SteppedNode):
             shared_pool=shared,
             state_file=text,
             cpusets={self._name(uid): sets for uid, sets in cpusets.items()},
+            asked={
+                self._name(uid): named for uid, named in self._runtime.asked(self._release).items()
+            },
+            cfs={self._name(uid): named for uid, named in self._runtime.cfs().items()},
             hangs=self._process.hangs,
         )
+        if not running or self._asked is None:
+            return seen
+        return _with_answer(seen, self._asked, self._pod_resources, self._names.values())
 
     def settle(self, satisfied: Callable[[View], bool]) -> View:
         """Look until ``satisfied``, or until nothing more can come: the kubelet is down or known to
@@ -258,20 +302,19 @@ class KubeletNode(SteppedNode):
         names = {pod.uid: pod.name for pod in self._applied.values()}
         names |= {uid: self._name(uid) for uid in seen}
         started = self._runtime.cpusets()
+        # A pod that is being terminated still counts as active, whatever its phase
+        # (``filterOutInactivePods``, ``kubelet_pods.go``); its sandbox is stopped at the end.
+        alive = self._runtime.ready_pods()
         return {
-            name: _pod_view(seen.get(uid), started.get(uid, {}), self._applied.get(name))
+            name: PodView(Phase.RUNNING, qos=view.qos)
+            if view.phase is Phase.ENDED and uid in alive
+            else view
             for uid, name in names.items()
+            for view in [_pod_view(seen.get(uid), started.get(uid, {}), self._applied.get(name))]
         }
 
     def _name(self, uid: str) -> str:
         return self._names.get(uid, uid)
-
-    def _state_text(self) -> str | None:
-        try:
-            data = self._sandbox.path(STATE_FILE).read_bytes()
-        except FileNotFoundError:
-            return None
-        return data.decode("utf-8", "surrogateescape")
 
     def evidence(self) -> str:
         """The kubelet's error lines and last lines, its last calls to the runtime, and whether it
@@ -292,6 +335,43 @@ class KubeletNode(SteppedNode):
         self._sandboxes.give_back(self._sandbox)
 
 
+def _with_answer(
+    seen: View,
+    asked: AskPodResources | AskAllocatable,
+    client: PodResourcesClient,
+    pods: Iterable[str],
+) -> View:
+    """The view with what the kubelet answers to what it is asked at its pod-resources socket."""
+    called = {(_NAMESPACE, _called(name)): name for name in pods}
+    try:
+        match asked:
+            case AskAllocatable():
+                return replace(seen, allocatable=client.allocatable())
+            case AskPodResources(pod=""):
+                return replace(seen, pod_resources=by_own_names(client.listed(), called))
+        (got,) = client.of_pod(_NAMESPACE, _called(asked.pod)).values()
+        return replace(seen, got_pod=got)
+    except (Refused, NoCPUs) as error:
+        return replace(seen, pod_resources_error=str(error))
+
+
+def _called(pod: str) -> str:
+    """A static pod's own name: its node's is appended."""
+    return f"{pod}-{kubelet_config.NODE_NAME}"
+
+
+def _uid(pod: Pod | None) -> str:
+    return pod.uid if pod is not None else ""
+
+
+def _text_at(path: Path) -> str | None:
+    try:
+        data = path.read_bytes()
+    except FileNotFoundError:
+        return None
+    return data.decode("utf-8", "surrogateescape")
+
+
 def _manifest(pod: str) -> str:
     return f"{kubelet_config.MANIFESTS}/{manifests.file_name(pod)}"
 
@@ -305,11 +385,16 @@ def _docker_at(path: Path) -> FakeDocker:
 
 def _pod_view(status: PodStatus | None, started: Collection[str], pod: Pod | None) -> PodView:
     """The kubelet's own phase follows the runtime by up to a second (its PLEG), so a pod runs as
-    soon as the runtime runs all of it."""
+    soon as the runtime runs all of it. Where containers may end for good, its word counts as
+    well."""
     if status is None:
         return PodView(Phase.PENDING)
-    if status.phase == "Failed":
+    if status.phase == "Failed" and status.reason:
         return PodView(Phase.REJECTED, status.reason, status.message, status.qos)
+    if status.phase in ("Failed", "Succeeded"):
+        return PodView(Phase.ENDED, qos=status.qos)
     wanted = {each.name for each in pod.containers if each.kind is not Kind.INIT} if pod else ()
-    runs = all(name in started for name in wanted) if wanted else status.phase == "Running"
+    runs = bool(wanted) and all(name in started for name in wanted)
+    if pod is None or pod.restart_policy is not RestartPolicy.ALWAYS:
+        runs = runs or status.phase == "Running"
     return PodView(Phase.RUNNING if runs else Phase.PENDING, qos=status.qos)

@@ -20,7 +20,9 @@ from conformance.subjects.kubelet.cri import cri_pb2 as pb
 from conformance.subjects.kubelet.cri.containers import Call, Container, Containers
 from conformance.subjects.kubelet.cri.handlers import handlers, version
 from conformance.subjects.kubelet.cri.service import serve
+from reference.cpumanager.state.state_checkpoint import parse_leniently
 from reference.cpuset import CPUSet
+from reference.view import CFS, Asked
 
 _T = TypeVar("_T")
 
@@ -28,17 +30,21 @@ _T = TypeVar("_T")
 class FakeRuntime:
     """RuntimeService and ImageService on a unix socket. It outlives kubelets.
 
+    ``state_file`` reads the CPU manager's state file, whose text is kept when a container starts.
     ``not_served_paths`` is what was asked for and is not served, ``called`` whether a kubelet ever
     called.
     """
 
-    def __init__(self, socket_path: Path, bell: Bell) -> None:
+    def __init__(
+        self, socket_path: Path, bell: Bell, state_file: Callable[[], str | None] = lambda: None
+    ) -> None:
         self.not_served_paths: set[str] = set()
         self.called = False
         self._bell = bell
         self._lock = threading.Lock()
-        self._store = Containers(bell.ring)
+        self._store = Containers(bell.ring, state_file)
         self._handlers = handlers(self._store)
+        self._path = socket_path
         self._server = serve(self, socket_path)
 
     def close(self) -> None:
@@ -71,10 +77,10 @@ class FakeRuntime:
         was ever sent)."""
         return self._of_running(_cpuset)
 
-    def quotas(self) -> dict[str, dict[str, int]]:
-        """The CFS quota of every running container in microseconds, by pod uid and container name
-        (0: none was ever sent)."""
-        return self._of_running(lambda container: container.resources.cpu_quota)
+    def cfs(self) -> dict[str, dict[str, CFS]]:
+        """The processor time that was asked for, of every running container, by pod uid and
+        container name."""
+        return self._of_running(_cfs)
 
     def running_ids(self) -> dict[str, str]:
         """The running containers: id to pod uid."""
@@ -86,6 +92,11 @@ class FakeRuntime:
         with self._lock:
             return {sandbox.uid for sandbox in self._store.sandboxes.values()}
 
+    def ready_pods(self) -> set[str]:
+        """The uids of the pods whose sandbox was not stopped."""
+        with self._lock:
+            return {one.uid for one in self._store.sandboxes.values() if one.ready}
+
     def owner(self, container: str) -> tuple[str, str] | None:
         """Pod uid and name of the container of this id, though it be gone."""
         with self._lock:
@@ -96,19 +107,67 @@ class FakeRuntime:
         with self._lock:
             return list(self._store.calls)[-number:]
 
+    def asked(self, release: str) -> dict[str, dict[str, Asked]]:
+        """What was asked for every running container, by pod uid and container name; state files
+        are read as ``release`` does."""
+
+        def read(container: Container) -> Asked:
+            _, entries = parse_leniently(container.state_file, release=release)
+            entry = entries.get(container.uid, {}).get(container.name)
+            cpus = CPUSet.parse(container.started_on) if container.started_on else None
+            return Asked(cpus, entry, container.updates)
+
+        return self._of_running(read)
+
+    def refuse_updates(self, times: int) -> None:
+        """Refuse the next updates of any container's resources."""
+        with self._lock:
+            self._store.refusals = times
+
     def set_cpuset(self, uid: str, name: str, cpus: CPUSet) -> bool:
         """Change a running container's cpuset behind the kubelet's back; whether it is there."""
+
+        def change(container: Container) -> None:
+            container.resources.cpuset_cpus = str(cpus)
+
+        return self._to_running(uid, name, change)
+
+    def set_quota(self, uid: str, name: str, quota: int) -> bool:
+        """Change a running container's CFS quota behind the kubelet's back; whether it is there."""
+
+        def change(container: Container) -> None:
+            container.resources.cpu_quota = quota
+
+        return self._to_running(uid, name, change)
+
+    def end_container(self, uid: str, name: str, exit_code: int) -> bool:
+        """Have a running container end behind the kubelet's back; whether it is there."""
+        return self._to_running(uid, name, lambda container: container.exit(exit_code))
+
+    def drop_pod(self, uid: str) -> None:
+        """Remove a pod's sandboxes with their containers behind the kubelet's back."""
         with self._lock:
-            for container in self._store.running():
-                if (container.uid, container.name) == (uid, name):
-                    container.resources.cpuset_cpus = str(cpus)
-                    return True
-        return False
+            ours = [one.id for one in self._store.sandboxes.values() if one.uid == uid]
+            for sandbox in ours:
+                self._store.remove_sandbox(sandbox)
+
+    def restart(self) -> None:
+        """Stop serving, and serve again; containers go on running."""
+        self.close()
+        self._server = serve(self, self._path)
 
     def drop_everything(self) -> None:
         """What a reboot does: no container, no sandbox."""
         with self._lock:
             self._store.clear()
+
+    def _to_running(self, uid: str, name: str, do: Callable[[Container], None]) -> bool:
+        with self._lock:
+            for container in self._store.running():
+                if (container.uid, container.name) == (uid, name):
+                    do(container)
+                    return True
+        return False
 
     def _of_running(self, read: Callable[[Container], _T]) -> dict[str, dict[str, _T]]:
         found: dict[str, dict[str, _T]] = {}
@@ -116,6 +175,13 @@ class FakeRuntime:
             for container in self._store.running():
                 found.setdefault(container.uid, {})[container.name] = read(container)
         return found
+
+
+def _cfs(container: Container) -> CFS:
+    """A quota of 0 was never sent, and one of -1 lifts it. The period is 100 ms, since
+    ``cpuCFSQuotaPeriod`` is not set here."""
+    asked = container.resources
+    return CFS(asked.cpu_quota if asked.cpu_quota > 0 else None, asked.cpu_shares)
 
 
 def _cpuset(container: Container) -> CPUSet | None:

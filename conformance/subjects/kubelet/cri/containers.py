@@ -63,11 +63,17 @@ class PodSandbox:
         """Of the pod."""
         return self.config.metadata.uid
 
+    @property
+    def ready(self) -> bool:
+        """Whether it was not stopped."""
+        return self.state == pb.PodSandboxState.SANDBOX_READY
+
 
 @dataclass(slots=True)
 class Container:
     """A container as it was asked for. Times are in nanoseconds since 1970, 0 for what has not
-    happened yet."""
+    happened yet. ``started_on`` and ``state_file``: its cpuset and the CPU manager's state file
+    when it was started; ``updates``: of its cpuset, since then."""
 
     id: str
     sandbox: PodSandbox
@@ -77,6 +83,9 @@ class Container:
     started: int = 0
     finished: int = 0
     exit_code: int = 0
+    started_on: str = ""
+    state_file: str | None = None
+    updates: int = 0
 
     @property
     def uid(self) -> str:
@@ -115,18 +124,21 @@ class Containers:
     """All sandboxes and containers of one runtime. ``calls`` are the last calls that changed
     something, oldest first; ``changed`` is called after each. ``sandboxes`` and ``containers`` are
     by id, and so are the ``owners``: pod uid and name of every container, of those that are gone
-    too.
+    too. ``refusals``: how many updates will be refused, as a runtime refuses them whose cgroup has
+    children of its own (EBUSY).
 
     What names a sandbox or container that is not there raises :class:`CallError`, except where CRI
     has the call succeed then.
     """
 
-    def __init__(self, changed: Callable[[], None]) -> None:
+    def __init__(self, changed: Callable[[], None], state_file: Callable[[], str | None]) -> None:
         self.calls: deque[Call] = deque(maxlen=1000)
         self.sandboxes: dict[str, PodSandbox] = {}
         self.containers: dict[str, Container] = {}
         self.owners: dict[str, tuple[str, str]] = {}
+        self.refusals = 0
         self._changed = changed
+        self._state_file = state_file
         self._numbers = itertools.count(1)
         self._made: Counter[tuple[str, str]] = Counter()
 
@@ -189,6 +201,8 @@ class Containers:
         """Have it run, or end at once where it is an init container."""
         container = self.container(container_id)
         container.state, container.started = _RUNNING, time.time_ns()
+        container.started_on, container.updates = container.resources.cpuset_cpus, 0
+        container.state_file = self._state_file()
         if container.config.image.image == EXIT_IMAGE:
             container.exit(0)
         self._note("StartContainer", container.sandbox, container)
@@ -209,7 +223,11 @@ class Containers:
         """Change what ``resources`` sets. A value of zero is not set, which is what CRI says."""
         container = self.container(container_id)
         _check_cpuset(resources.cpuset_cpus)
+        if self.refusals:
+            self.refusals -= 1
+            raise CallError(grpc.StatusCode.UNKNOWN, "device or resource busy")
         container.resources.MergeFrom(resources)
+        container.updates += bool(resources.cpuset_cpus)
         self._note("UpdateContainerResources", container.sandbox, container, resources)
 
     def _in(self, sandbox: PodSandbox) -> list[Container]:

@@ -1,0 +1,75 @@
+"""What the kubelet's pod-resources interface, service ``v1``, says: its calls, and CPUs as it
+names them.
+
+What belongs here: the names of the calls, and CPUs out of an answer's message. Nothing that a
+kubelet sent is trusted. What never does: how a call reaches the socket, and whose CPUs these ought
+to be.
+
+The socket is ``ROOT_DIR/pod-resources/kubelet.sock`` (``pkg/kubelet/kubelet.go``,
+``ListenAndServePodResources``), and has been there by default since 1.15. The service ``v1``, with
+CPUs, came in 1.20 (KEP 2043), ``GetAllocatableResources`` in 1.21 (by default in 1.23) and ``Get``
+in 1.27 (by default in 1.34). Ids come in no order. Up to 1.22 a container without exclusive CPUs
+has those of the shared pool there, from 1.23 on none (pull request 97415). A sidecar is listed from
+1.30 on, any other init container never.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Final, TypeAlias
+
+from conformance.kubelets import pod_resources_pb2 as pb
+from reference import CPUSet
+from reference.kubelet.pod_resources import WHOLE_POD
+
+LIST: Final = "/v1.PodResourcesLister/List"
+GET: Final = "/v1.PodResourcesLister/Get"
+ALLOCATABLE: Final = "/v1.PodResourcesLister/GetAllocatableResources"
+
+#: By pod (namespace and name, as the kubelet has them), then container; CPUs of the pod as a whole
+#: under ``""``.
+CPUsByPod: TypeAlias = dict[tuple[str, str], dict[str, CPUSet]]
+
+#: ``NR_CPUS`` of no kernel is larger.
+_CPUS: Final = 1 << 16
+
+
+class NoCPUs(Exception):
+    """An answer names a CPU that cannot be; ``str()`` says which."""
+
+
+def cpus_by_pod(pods: Iterable[pb.PodResources]) -> CPUsByPod:
+    """The CPUs of each pod. Raises :class:`NoCPUs`."""
+    found: CPUsByPod = {}
+    for pod in pods:
+        # A pod that ends and its successor may go by one name: nothing of either is lost.
+        containers = found.setdefault((pod.namespace, pod.name), {})
+        for one in pod.containers:
+            containers[one.name] = containers.get(one.name, CPUSet()) | cpus(one.cpu_ids)
+        if pod.cpu_ids:
+            containers[WHOLE_POD] = containers.get(WHOLE_POD, CPUSet()) | cpus(pod.cpu_ids)
+    return found
+
+
+def cpus(ids: Iterable[int]) -> CPUSet:
+    """The CPUs of these ids. Raises :class:`NoCPUs`."""
+    found = list(ids)
+    wrong = [cpu for cpu in found if not 0 <= cpu < _CPUS]
+    if wrong:
+        raise NoCPUs(f"the kubelet reports a CPU {wrong[0]}")
+    return CPUSet(found)
+
+
+def by_own_names(
+    told: Mapping[tuple[str, str], Mapping[str, CPUSet]], called: Mapping[tuple[str, str], str]
+) -> dict[str, dict[str, CPUSet]]:
+    """The CPUs of our pods by our names. ``called``: our name for a namespace and name; a namespace
+    that is not known (``""``) may be any."""
+    found: dict[str, dict[str, CPUSet]] = {}
+    for (namespace, name), containers in told.items():
+        ours = called.get((namespace, name), called.get(("", name)))
+        if ours is not None:
+            mine = found.setdefault(ours, {})
+            for container, cpus_of_it in containers.items():
+                mine[container] = mine.get(container, CPUSet()) | cpus_of_it
+    return found

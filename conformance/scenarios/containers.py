@@ -1,0 +1,417 @@
+"""Containers that end while their kubelet runs: whose CPUs stay, and whose return."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from conformance.checks import pod_difference
+from conformance.lockstep import LockstepNode
+from conformance.needs import Needs
+from conformance.pods import best_effort, burstable, exclusive, guaranteed, guaranteed_of
+from conformance.results import Difference
+from conformance.scenario import Level, Source, scenario
+from conformance.scenarios.sources import EVERY_ROUND, SIDECARS, STALE_STATE
+from conformance.subject import Capability
+from reference import CPUSet
+from reference.steps import FailUpdates, Kind, Pod, RestartPolicy
+from reference.view import Phase, PodView
+
+_ISSUES = "https://github.com/kubernetes/kubernetes"
+ENDED = Source(
+    "Pull request 52363: a pod that has ended gives its CPUs back", f"{_ISSUES}/pull/52363"
+)
+SHORT_PODS = Source(
+    "Issue 79159: pods of a Job fail although CPUs are free", f"{_ISSUES}/issues/79159"
+)
+RESTARTS = Source(
+    "Issue 90303: a container that was killed comes back on its CPUs", f"{_ISSUES}/issues/90303"
+)
+
+QUOTAS = Source(
+    "Kubernetes documentation, Resource Management for Pods and Containers: a cpu limit is a quota",
+    "https://kubernetes.io/docs/concepts/configuration/manage-resources-containers/"
+    "#how-pods-with-resource-limits-are-run",
+)
+QUOTA_GATE = Source(
+    "Pull request 127525: feature gate DisableCPUQuotaWithExclusiveCPUs", f"{_ISSUES}/pull/127525"
+)
+
+CREATE_FLOW = Source(
+    "Kubernetes 1.21: a container is created with its cpuset",
+    f"{_ISSUES}/blob/v1.21.4/pkg/kubelet/cm/internal_container_lifecycle_linux.go",
+)
+REFUSED_UPDATE = Source(
+    "Issue 66614: the update of a shared container fails with EBUSY", f"{_ISSUES}/issues/66614"
+)
+
+_CALLS = (Capability.CPUSETS, Capability.CALLS)
+_KILLS = (Capability.CPUSETS, Capability.CONTAINERS)
+_EXITS = (Capability.CPUSETS, Capability.CONTAINERS, Capability.EXIT_CODES)
+
+
+def _never(pod: Pod) -> Pod:
+    return replace(pod, restart_policy=RestartPolicy.NEVER)
+
+
+def _promise_held(node: LockstepNode, pod: str, container: str, held: CPUSet) -> None:
+    owner = f"{pod}/{container}"
+    node.promise_cpus(
+        "It keeps its exclusive CPUs", f"exclusive CPUs {owner}", held, node.taken(pod, container)
+    )
+    node.promise_cpus("It runs on them again", f"cpuset {owner}", held, node.cpuset(pod, container))
+
+
+def _promise_runs(node: LockstepNode, pod: str, seen: PodView) -> None:
+    expected = replace(seen, phase=Phase.RUNNING, reason="", message="")
+    node.promise(expected == seen, "The next pod runs", pod_difference(pod, expected, seen))
+
+
+def _promise_returned(node: LockstepNode, pod: str, whole: CPUSet) -> None:
+    node.pass_admission()
+    node.promise_equal(
+        "The pod has ended", f"phase of pod {pod}", Phase.ENDED, node.view.pods[pod].phase
+    )
+    node.promise_cpus("Its CPUs are shared again", "shared pool", whole, node.view.shared_pool)
+
+
+@scenario(
+    "containers/killed-shared-container-gets-the-pool",
+    "A shared container that is killed comes back on the shared pool as it is by then",
+    RESTARTS,
+    needs=Needs(free=3),
+    capabilities=_KILLS,
+)
+def killed_shared_container_gets_the_pool(node: LockstepNode) -> None:
+    """It was created with more CPUs than the pool has now, and the kubelet creates it anew."""
+    node.boot()
+    node.apply(best_effort("shared"))
+    node.apply(guaranteed("a", 2))
+    pool = node.view.shared_pool
+    node.kill_container("shared")
+    node.promise_cpus("It runs on the pool", "cpuset shared/c", pool, node.cpuset("shared"))
+    node.promise_cpus("The pool is the same", "shared pool", pool, node.view.shared_pool)
+
+
+@scenario(
+    "containers/killed-sidecar-keeps-its-cpus",
+    "A sidecar that is killed comes back on its exclusive CPUs, and its pod's others keep theirs",
+    SIDECARS,
+    since="1.29",
+    needs=Needs(free=3),
+    capabilities=_KILLS,
+)
+def killed_sidecar_keeps_its_cpus(node: LockstepNode) -> None:
+    """Its app container goes on running meanwhile."""
+    node.boot()
+    sidecar = exclusive("sidecar", 1, kind=Kind.SIDECAR)
+    node.apply(guaranteed_of("a", [sidecar, exclusive("c", 1)]))
+    held, other = node.taken("a", "sidecar"), node.taken("a")
+    node.kill_container("a", "sidecar")
+    _promise_held(node, "a", "sidecar", held)
+    node.promise_cpus("The app container stays", "exclusive CPUs a/c", other, node.taken("a"))
+
+
+@scenario(
+    "containers/failed-container-comes-back-on-its-cpus",
+    "A container that fails comes back on its exclusive CPUs; when it succeeds they are shared",
+    RESTARTS,
+    needs=Needs(free=3),
+    capabilities=_EXITS,
+)
+def failed_container_comes_back(node: LockstepNode) -> None:
+    """Restart policy OnFailure: exit code 1 starts the container again, exit code 0 ends the
+    pod."""
+    node.boot()
+    node.apply(best_effort("shared"))
+    whole = node.view.shared_pool
+    node.apply(replace(guaranteed("a", 2), restart_policy=RestartPolicy.ON_FAILURE))
+    held = node.taken("a")
+    node.kill_container("a", exit_code=1)
+    _promise_held(node, "a", "c", held)
+    node.kill_container("a", exit_code=0)
+    _promise_returned(node, "a", whole)
+    node.promise_cpus("Who shares gets them", "cpuset shared/c", whole, node.cpuset("shared"))
+
+
+@scenario(
+    "containers/pod-keeps-its-cpus-until-it-ends",
+    "A container that has ended for good keeps its CPUs until the last one of its pod has ended",
+    STALE_STATE,
+    level=Level.EXTENDED,
+    needs=Needs(free=4),
+    capabilities=_EXITS,
+)
+def pod_keeps_its_cpus_until_it_ends(node: LockstepNode) -> None:
+    """The kubelet frees what no active pod names, and a pod is active while one of its containers
+    may run. So CPUs of a container that has ended stay idle until then."""
+    node.boot()
+    whole = node.view.shared_pool
+    node.apply(_never(guaranteed("a", 2, 1)))
+    held = node.taken("a", "c1")
+    node.kill_container("a", "c1", exit_code=0)
+    node.promise_cpus("The entry stays", "exclusive CPUs a/c1", held, node.taken("a", "c1"))
+    node.promise_equal(
+        "The pod runs on", "phase of pod a", Phase.RUNNING, node.view.pods["a"].phase
+    )
+    node.kill_container("a", "c2", exit_code=0)
+    _promise_returned(node, "a", whole)
+
+
+@scenario(
+    "containers/ended-pod-returns-its-cpus",
+    "CPUs of a pod that has ended for good are free for the next pod",
+    ENDED,
+    needs=Needs(free=2),
+    capabilities=[*_EXITS, Capability.REJECTIONS],
+)
+def ended_pod_returns_its_cpus(node: LockstepNode) -> None:
+    """Restart policy Never, and exit code 0. The manifest is still there. The next pod requests all
+    CPUs that the first one had, and the first one had all that were free."""
+    node.boot()
+    free = node.free
+    node.apply(_never(guaranteed("done", len(free))))
+    node.kill_container("done", exit_code=0)
+    node.await_reconcile()
+    status = node.apply(guaranteed("next", len(free)))
+    _promise_runs(node, "next", status)
+    node.promise_cpus("It has all the CPUs", "exclusive CPUs next/c", free, node.taken("next"))
+
+
+@scenario(
+    "containers/failed-pod-returns-its-cpus",
+    "CPUs of a pod that was killed for good return to the shared pool",
+    ENDED,
+    needs=Needs(free=2),
+    capabilities=_EXITS,
+)
+def failed_pod_returns_its_cpus(node: LockstepNode) -> None:
+    """Restart policy Never, and SIGKILL, which is exit code 137: the pod's phase is Failed, without
+    a reason."""
+    node.boot()
+    whole = node.view.shared_pool
+    node.apply(_never(guaranteed("a", 2)))
+    node.kill_container("a")
+    _promise_returned(node, "a", whole)
+
+
+@scenario(
+    "containers/short-pods-follow-one-another",
+    "Short pods that need all free CPUs are admitted one after the other, and none is rejected",
+    SHORT_PODS,
+    level=Level.EXTENDED,
+    needs=Needs(free=3),
+    capabilities=[*_EXITS, Capability.REJECTIONS],
+)
+def short_pods_follow_one_another(node: LockstepNode) -> None:
+    """As the pods of a Job do. Two pods fill the machine; each that ends makes room for the
+    next."""
+    node.boot()
+    total = len(node.free)
+    sizes = (total // 2, total - total // 2)
+    for round_ in range(1, 3):
+        for number, size in enumerate(sizes):
+            if round_ > 1:
+                node.kill_container(f"job{round_ - 1}-{number}", exit_code=0)
+                node.await_reconcile()
+            name = f"job{round_}-{number}"
+            status = node.apply(_never(guaranteed(name, size)))
+            _promise_runs(node, name, status)
+            node.promise_equal(
+                "It has as many CPUs as it requests",
+                f"CPUs of {name}/c",
+                size,
+                len(node.taken(name)),
+            )
+
+
+@scenario(
+    "containers/limits-become-quotas",
+    "A container without exclusive CPUs has the CFS quota of its limit, also beside one that has",
+    QUOTAS,
+    needs=Needs(free=2),
+    capabilities=[Capability.CPUSETS, Capability.CFS],
+)
+def limits_become_quotas(node: LockstepNode) -> None:
+    """A fraction in a Guaranteed pod, a limit above the request, and no limit at all."""
+    node.boot()
+    node.apply(guaranteed("mixed", 1, "1500m"))
+    node.apply(burstable("b", request="100m", limit="500m"))
+    node.apply(best_effort("shared"))
+    for owner, quota in (("mixed/c2", 150_000), ("b/c", 50_000), ("shared/c", None)):
+        seen = node.quota(*owner.split("/"))
+        node.promise_equal("The quota is the limit", f"CFS quota of {owner}", quota, seen)
+
+
+@scenario(
+    "containers/shares-outlive-pool-changes",
+    "A container keeps its CFS quota and shares when its cpuset changes",
+    QUOTAS,
+    needs=Needs(free=3),
+    capabilities=[Capability.CPUSETS, Capability.CFS],
+)
+def shares_outlive_pool_changes(node: LockstepNode) -> None:
+    """An update of the cpuset says nothing of quota and shares, so they stay what the container
+    was created with."""
+    node.boot()
+    node.apply(burstable("b", request="100m", limit="500m"))
+    before, cpus = node.view.cfs["b"]["c"], node.cpuset("b")
+    node.apply(guaranteed("a", 2))
+    node.promise_cpus("Its cpuset follows", "cpuset b/c", cpus - node.taken("a"), node.cpuset("b"))
+    node.promise_equal("Quota and shares stay", "CFS of b/c", before, node.view.cfs["b"]["c"])
+    node.promise_equal("The quota is the limit", "CFS quota of b/c", 50_000, before.quota)
+
+
+@scenario(
+    "containers/gate-off-brings-quotas-back",
+    "With DisableCPUQuotaWithExclusiveCPUs off a container with exclusive CPUs has a CFS quota",
+    QUOTA_GATE,
+    level=Level.EXTENDED,
+    since="1.33",
+    until="1.36",
+    needs=Needs(free=2),
+    capabilities=[Capability.CPUSETS, Capability.CFS, Capability.CONFIGURE],
+)
+def gate_off_brings_quotas_back(node: LockstepNode) -> None:
+    """As up to 1.32. From 1.37 on the kubelet refuses to start with the gate off."""
+    gates = {"DisableCPUQuotaWithExclusiveCPUs": False}
+    node.boot(replace(node.default_config(), feature_gates=gates))
+    node.apply(guaranteed("a", 2))
+    node.promise_equal("It has one", "CFS quota of a/c", 200_000, node.quota("a"))
+
+
+@scenario(
+    "containers/start-on-their-cpus",
+    "Every container is started on its CPUs, and its entry is in the state file by then",
+    CREATE_FLOW,
+    needs=Needs(free=4),
+    capabilities=_CALLS,
+)
+def start_on_their_cpus(node: LockstepNode) -> None:
+    """A container that is started without a cpuset runs on all CPUs until a reconcile round, ten
+    seconds later by default. From 1.21 on the cpuset comes with the request to create the
+    container, before in an update between its creation and its start."""
+    node.boot()
+    node.apply(guaranteed("a", 2))
+    node.apply(best_effort("shared"))
+    node.apply(guaranteed("mixed", 1, "500m"))
+    for pod, container in (("a", "c"), ("mixed", "c1")):
+        held, asked = node.taken(pod, container), node.asked(pod, container)
+        owner = f"{pod}/{container}"
+        node.promise_cpus(
+            "It starts on its exclusive CPUs",
+            f"cpuset with which {owner} was started",
+            held,
+            asked.started_on or CPUSet(),
+        )
+        node.promise_cpus(
+            "The state file has them by then",
+            f"entry of {owner} when it was started",
+            held,
+            asked.entry or CPUSet(),
+        )
+    started = node.asked("shared").started_on or CPUSet()
+    what = "cpuset with which shared/c was started"
+    node.promise_cpus("It starts on the pool", what, node.cpus - node.taken("a"), started)
+    started = node.asked("mixed", "c2").started_on or CPUSet()
+    pool = node.view.shared_pool
+    node.promise_cpus("It starts on the pool", "cpuset of mixed/c2 at its start", pool, started)
+
+
+@scenario(
+    "containers/refused-update-is-tried-again",
+    "A shared container ends on the shared pool though the runtime refuses its first updates",
+    REFUSED_UPDATE,
+    since="1.22",
+    needs=Needs(free=3),
+    capabilities=_CALLS,
+)
+def refused_update_is_tried_again(node: LockstepNode) -> None:
+    """As with EBUSY, where the container has a cgroup of its own in its cgroup. The next rounds try
+    again, and until then it runs on CPUs that are exclusive to another. Up to 1.21 rounds in which
+    nothing changed would use the refusals up."""
+    node.boot()
+    node.apply(best_effort("shared"))
+    node.to_runtime(FailUpdates(3))
+    node.apply(guaranteed("a", 2))
+    node.promise_cpus(
+        "It ends on the pool", "cpuset shared/c", node.view.shared_pool, node.cpuset("shared")
+    )
+
+
+@scenario(
+    "containers/idle-rounds-update-nothing",
+    "A reconcile round that finds nothing changed updates no container",
+    EVERY_ROUND,
+    level=Level.EXTENDED,
+    since="1.22",
+    needs=Needs(free=3),
+    capabilities=_CALLS,
+)
+def idle_rounds_update_nothing(node: LockstepNode) -> None:
+    """Up to 1.21 every round updated every container."""
+    node.boot()
+    node.apply(best_effort("shared"))
+    node.apply(guaranteed("a", 2))
+    node.await_reconcile()
+    before = _updates(node)
+    node.await_reconcile()
+    node.promise_equal("Nothing was sent", "updates by container", before, _updates(node))
+
+
+@scenario(
+    "containers/idle-rounds-update-every-container",
+    "Up to 1.21 every reconcile round updates every container",
+    EVERY_ROUND,
+    level=Level.EXTENDED,
+    until="1.21",
+    needs=Needs(free=3),
+    capabilities=_CALLS,
+)
+def idle_rounds_update_every_container(node: LockstepNode) -> None:
+    """A defect that costs a call of the runtime for each container every ten seconds."""
+    node.boot()
+    node.apply(best_effort("shared"))
+    node.apply(guaranteed("a", 2))
+    before = _updates(node)
+    node.await_reconcile()
+    for owner, updates in _updates(node).items():
+        more = f"more than {before[owner]}"
+        node.promise(
+            updates > before[owner],
+            "It was updated again",
+            Difference(what=f"updates of {owner}", expected=more, seen=str(updates)),
+        )
+
+
+@scenario(
+    "containers/start-updates-each-container-once",
+    "A kubelet that starts sends each container that runs its CPUs once, and moves none",
+    EVERY_ROUND,
+    level=Level.EXTENDED,
+    since="1.22",
+    needs=Needs(free=3),
+    capabilities=[*_CALLS, Capability.RESTART],
+)
+def start_updates_each_container_once(node: LockstepNode) -> None:
+    """It does not know what its predecessor sent last."""
+    node.boot()
+    node.apply(best_effort("shared"))
+    node.apply(guaranteed("a", 2))
+    node.await_reconcile()
+    before, cpus = _updates(node), dict(node.view.cpusets)
+    node.kill()
+    node.start()
+    node.await_reconcile()
+    node.await_reconcile()
+    expected = {owner: updates + 1 for owner, updates in before.items()}
+    node.promise_equal("Each was sent its CPUs once", "updates", expected, _updates(node))
+    node.promise_equal("No container moved", "cpusets", cpus, dict(node.view.cpusets))
+
+
+def _updates(node: LockstepNode) -> dict[str, int]:
+    """How often each container's cpuset was updated."""
+    return {
+        f"{pod}/{name}": asked.updates
+        for pod, named in node.view.asked.items()
+        for name, asked in named.items()
+    }

@@ -1,0 +1,261 @@
+"""What a kubelet reports at its pod-resources socket."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from conformance.lockstep import LockstepNode
+from conformance.needs import Needs
+from conformance.pods import best_effort, exclusive, guaranteed, guaranteed_of
+from conformance.results import Difference
+from conformance.scenario import Level, Source, scenario
+from conformance.subject import Capability
+from reference import CPUSet
+from reference.steps import AskAllocatable, AskPodResources, Kind, KubeletConfig, RestartPolicy
+
+_ISSUES = "https://github.com/kubernetes/kubernetes"
+_PAGE = "https://kubernetes.io/docs/concepts/extend-kubernetes/compute-storage-net/device-plugins/"
+LIST = Source(
+    "Kubernetes documentation, Device Plugins: the List endpoint", f"{_PAGE}#grpc-endpoint-list"
+)
+GET = Source(
+    "Kubernetes documentation, Device Plugins: the Get endpoint", f"{_PAGE}#grpc-endpoint-get"
+)
+ALLOCATABLE = Source(
+    "Pull request 112913: GetAllocatableResources reports all CPUs but the reserved ones",
+    f"{_ISSUES}/pull/112913",
+)
+ACTIVE = Source(
+    "Feature gate KubeletPodResourcesListUseActivePods: List reports active pods",
+    f"{_ISSUES}/blob/v1.36.4/pkg/features/kube_features.go",
+)
+
+_ASKS = (Capability.CPUSETS, Capability.POD_RESOURCES)
+_GETS = (*_ASKS, Capability.POD_RESOURCES_GET)
+
+
+def _promise_not_listed(node: LockstepNode, rule: str, pod: str, container: str = "c") -> None:
+    seen = node.pod_resources(pod, container)
+    node.promise(
+        seen is None,
+        rule,
+        Difference(
+            what=f"CPUs that the kubelet reports for {pod}/{container}",
+            expected="(no entry)",
+            seen=f"an entry: {seen or '(none)'}",
+        ),
+    )
+
+
+def _promise_got(node: LockstepNode, rule: str, owner: str, expected: CPUSet) -> None:
+    """The answer to Get, just asked, names these CPUs for container ``c``."""
+    seen = node.got_pod()
+    shown = "(no entry)" if seen is None else str(seen) or "(none)"
+    node.promise(
+        seen == expected,
+        rule,
+        Difference(
+            what=f"CPUs that Get reports for {owner}",
+            expected=str(expected) or "(none)",
+            seen=node.view.pod_resources_error or shown,
+        ),
+    )
+
+
+def _promise_error(node: LockstepNode, rule: str, text: str) -> None:
+    seen = node.view.pod_resources_error
+    node.promise(
+        text in seen,
+        rule,
+        Difference(what="the kubelet's answer", expected=f"… {text} …", seen=seen or "no error"),
+    )
+
+
+@scenario(
+    "pod-resources/get-reports-one-pod",
+    "Get reports the exclusive CPUs of one pod, and an error for a pod that is not there",
+    GET,
+    level=Level.EXTENDED,
+    since="1.34",
+    needs=Needs(free=3),
+    capabilities=_GETS,
+)
+def get_reports_one_pod(node: LockstepNode) -> None:
+    """A pod that shares is there without a CPU."""
+    node.boot()
+    node.apply(guaranteed("a", 2))
+    node.apply(guaranteed("b", 1))
+    node.apply(best_effort("shared"))
+    for pod in ("a", "b"):
+        node.ask_pod_resources(AskPodResources(pod))
+        _promise_got(node, "It reports the exclusive CPUs", f"{pod}/c", node.taken(pod))
+    node.ask_pod_resources(AskPodResources("shared"))
+    _promise_got(node, "It reports no shared CPU", "shared/c", CPUSet())
+    node.ask_pod_resources(AskPodResources("absent"))
+    _promise_error(node, "A pod that is not there is an error", "not found")
+
+
+@scenario(
+    "pod-resources/get-is-off-by-default",
+    "Up to 1.33 the kubelet refuses Get unless a feature gate is on",
+    GET,
+    level=Level.EXTENDED,
+    since="1.27",
+    until="1.33",
+    needs=Needs(free=2),
+    capabilities=_GETS,
+)
+def get_is_off_by_default(node: LockstepNode) -> None:
+    """Feature gate KubeletPodResourcesGet, alpha. List answers all the same."""
+    node.boot()
+    node.apply(guaranteed("a", 1))
+    node.ask_pod_resources(AskPodResources("a"))
+    _promise_error(node, "Get is refused", "Get method disabled")
+    node.ask_pod_resources()
+    node.promise_pod_resources("List answers", "a", node.taken("a"))
+
+
+@scenario(
+    "pod-resources/allocatable-is-all-but-reserved",
+    "GetAllocatableResources reports all CPUs but the reserved ones, whatever is taken",
+    ALLOCATABLE,
+    level=Level.EXTENDED,
+    since="1.26",
+    needs=Needs(free=3),
+    capabilities=[*_GETS, Capability.RESTART],
+)
+def allocatable_is_all_but_reserved(node: LockstepNode) -> None:
+    """Also by a kubelet that starts while CPUs are taken. Up to 1.25 (before 1.23.17 and 1.24.14)
+    it reported those that were free when it started."""
+    node.boot()
+    expected = node.cpus - node.reserved
+    what = "CPUs that GetAllocatableResources reports"
+    node.ask_pod_resources(AskAllocatable())
+    node.promise_cpus("All are free", what, expected, node.view.allocatable or CPUSet())
+    node.apply(guaranteed("a", 2))
+    node.kill()
+    node.start()
+    node.ask_pod_resources(AskAllocatable())
+    node.promise_cpus("Two are taken", what, expected, node.view.allocatable or CPUSet())
+
+
+@scenario(
+    "pod-resources/policy-none-reports-no-cpu",
+    "Under policy none the pod-resources socket reports no CPU",
+    LIST,
+    level=Level.EXTENDED,
+    since="1.26",
+    capabilities=[*_GETS, Capability.CONFIGURE],
+)
+def policy_none_reports_no_cpu(node: LockstepNode) -> None:
+    """Neither of a Guaranteed pod, which is listed, nor as allocatable."""
+    reserved = node.default_config().reserved_system_cpus
+    node.boot(KubeletConfig(policy="none", reserved_system_cpus=reserved))
+    node.apply(guaranteed("a", 1))
+    node.ask_pod_resources()
+    node.promise_pod_resources("It has no CPU of its own", "a", CPUSet())
+    node.ask_pod_resources(AskAllocatable())
+    seen = node.view.allocatable
+    node.promise_equal("No CPU is managed", "allocatable CPUs", "(none)", str(seen) or "(none)")
+
+
+@scenario(
+    "pod-resources/init-containers-are-left-out",
+    "The pod-resources socket reports app containers, and no init container that has ended",
+    LIST,
+    level=Level.EXTENDED,
+    since="1.23",
+    needs=Needs(free=2),
+    capabilities=_ASKS,
+)
+def init_containers_are_left_out(node: LockstepNode) -> None:
+    """Though the init container still has an entry in the state file."""
+    node.boot()
+    init = exclusive("init", 1, kind=Kind.INIT)
+    node.apply(guaranteed_of("a", [init, exclusive("c", 1)]))
+    node.ask_pod_resources()
+    node.promise_pod_resources("The app container is reported", "a", node.taken("a"))
+    _promise_not_listed(node, "The init container is not", "a", "init")
+
+
+@scenario(
+    "pod-resources/sidecars-are-reported",
+    "The pod-resources socket reports the exclusive CPUs of a sidecar",
+    LIST,
+    level=Level.EXTENDED,
+    since="1.30",
+    needs=Needs(free=3),
+    capabilities=_ASKS,
+)
+def sidecars_are_reported(node: LockstepNode) -> None:
+    """Beside those of its pod's app container."""
+    node.boot()
+    sidecar = exclusive("sidecar", 1, kind=Kind.SIDECAR)
+    node.apply(guaranteed_of("a", [sidecar, exclusive("c", 2)]))
+    node.ask_pod_resources()
+    held = node.taken("a", "sidecar")
+    node.promise_pod_resources("The sidecar is reported", "a", held, "sidecar")
+    node.promise_pod_resources("The app container is reported", "a", node.taken("a"))
+
+
+@scenario(
+    "pod-resources/fractions-have-no-cpu",
+    "The pod-resources socket reports no CPU for a container that requests a fraction",
+    LIST,
+    level=Level.EXTENDED,
+    since="1.23",
+    needs=Needs(free=2),
+    capabilities=_ASKS,
+)
+def fractions_have_no_cpu(node: LockstepNode) -> None:
+    """Nor does it for the fraction beside a container with CPUs of its own."""
+    node.boot()
+    node.apply(guaranteed("mixed", 1, "500m"))
+    node.ask_pod_resources()
+    held = node.taken("mixed", "c1")
+    node.promise_pod_resources("Whole CPUs are reported", "mixed", held, "c1")
+    node.promise_pod_resources("A fraction has none", "mixed", CPUSet(), "c2")
+
+
+@scenario(
+    "pod-resources/restart-reports-the-same",
+    "A kubelet that was killed reports the same exclusive CPUs once it runs again",
+    LIST,
+    level=Level.EXTENDED,
+    since="1.23",
+    needs=Needs(free=3),
+    capabilities=[*_ASKS, Capability.RESTART],
+)
+def restart_reports_the_same(node: LockstepNode) -> None:
+    """It has them from its state file."""
+    node.boot()
+    node.apply(guaranteed("a", 1))
+    node.apply(guaranteed("b", 2))
+    held = {pod: node.taken(pod) for pod in ("a", "b")}
+    node.kill()
+    node.start()
+    node.ask_pod_resources()
+    for pod, cpus in held.items():
+        node.promise_pod_resources("It reports the CPUs of before", pod, cpus)
+
+
+@scenario(
+    "pod-resources/inactive-pods-are-left-out",
+    "The pod-resources socket reports neither a pod that was refused nor one that has ended",
+    ACTIVE,
+    level=Level.EXTENDED,
+    since="1.34",
+    needs=Needs(free=3),
+    capabilities=[*_ASKS, Capability.CONTAINERS, Capability.EXIT_CODES, Capability.REJECTIONS],
+)
+def inactive_pods_are_left_out(node: LockstepNode) -> None:
+    """Their manifests are still there. Up to 1.33 both were reported."""
+    node.boot()
+    node.apply(guaranteed("a", 1))
+    node.apply(guaranteed("refused", len(node.cpus)))
+    node.apply(replace(guaranteed("ended", 1), restart_policy=RestartPolicy.NEVER))
+    node.kill_container("ended", exit_code=0)
+    node.ask_pod_resources()
+    node.promise_pod_resources("The pod that runs is reported", "a", node.taken("a"))
+    _promise_not_listed(node, "The pod that was refused is not", "refused")
+    _promise_not_listed(node, "The pod that has ended is not", "ended")

@@ -1,0 +1,75 @@
+"""A client of one kubelet's pod-resources socket, by gRPC."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final, TypeVar
+
+import grpc
+from google.protobuf.message import Message
+
+from conformance.kubelets import pod_resources_pb2 as pb
+from conformance.kubelets.pod_resources import (
+    ALLOCATABLE,
+    GET,
+    LIST,
+    CPUsByPod,
+    cpus,
+    cpus_by_pod,
+)
+from conformance.subject import SubjectLostError
+from reference import CPUSet
+
+#: A kubelet answers in a millisecond.
+_PATIENCE: Final = 5.0
+#: No answer, or one that cannot be read.
+_LOST: Final = (
+    grpc.StatusCode.UNAVAILABLE,
+    grpc.StatusCode.DEADLINE_EXCEEDED,
+    grpc.StatusCode.INTERNAL,
+)
+_Answer = TypeVar("_Answer", bound=Message)
+
+
+class Refused(Exception):
+    """The kubelet answered with an error; ``str()`` is its text."""
+
+
+class PodResourcesClient:
+    """Asks at the socket ``path``; each question has a connection of its own, since kubelets come
+    and go. All methods raise :class:`Refused`, :class:`NoCPUs`, and :class:`SubjectLostError` where
+    nothing that can be read was answered."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def listed(self) -> CPUsByPod:
+        """The CPUs of every pod that the kubelet names (``List``)."""
+        answer = self._ask(LIST, pb.NoArguments(), pb.ListPodResourcesResponse)
+        return cpus_by_pod(answer.pod_resources)
+
+    def of_pod(self, namespace: str, name: str) -> CPUsByPod:
+        """The CPUs of one pod (``Get``)."""
+        asked = pb.GetPodResourcesRequest(pod_name=name, pod_namespace=namespace)
+        answer = self._ask(GET, asked, pb.GetPodResourcesResponse)
+        return cpus_by_pod([answer.pod_resources])
+
+    def allocatable(self) -> CPUSet:
+        """The CPUs that pods could have (``GetAllocatableResources``)."""
+        answer = self._ask(ALLOCATABLE, pb.NoArguments(), pb.AllocatableResourcesResponse)
+        return cpus(answer.cpu_ids)
+
+    def _ask(self, method: str, request: Message, kind: type[_Answer]) -> _Answer:
+        with grpc.insecure_channel(f"unix:{self._path}") as channel:
+            call = channel.unary_unary(
+                method,
+                request_serializer=lambda message: message.SerializeToString(),
+                response_deserializer=kind.FromString,
+            )
+            try:
+                answer: _Answer = call(request, timeout=_PATIENCE)
+                return answer
+            except grpc.RpcError as error:
+                if error.code() in _LOST:
+                    raise SubjectLostError(f"{method}: {error.details()}") from error
+                raise Refused(error.details()) from error

@@ -1,0 +1,72 @@
+"""What the kubelet tells at its pod-resources socket, service ``v1``: CPUs, and nothing else.
+
+What belongs here: which pods, containers and CPUs an answer names, by release. What never does: how
+it is asked. Source: ``pkg/kubelet/apis/podresources/server_v1.go``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from reference.behaviours import Behaviour
+from reference.cpumanager.cpu_manager import CPUManager
+from reference.cpuset import CPUSet
+from reference.pods.pod_level_resources import has_pod_level_resources, is_guaranteed_alone
+from reference.releases import AnyRelease, has
+from reference.steps import Container, Kind, Pod
+
+__all__ = ["WHOLE_POD", "PodResources", "Refused"]
+
+#: The name under which CPUs of a pod as a whole are reported.
+WHOLE_POD = ""
+
+
+class Refused(Exception):
+    """The call is answered with an error; ``str()`` is its text."""
+
+
+@dataclass(frozen=True, slots=True)
+class PodResources:
+    """What one kubelet answers: its CPU ``manager``, its ``active`` pods, and ``every`` pod whose
+    manifest is there."""
+
+    manager: CPUManager
+    active: Sequence[Pod]
+    every: Sequence[Pod]
+    release: AnyRelease
+
+    def listed(self) -> dict[str, dict[str, CPUSet]]:
+        """``List``: CPUs by pod, then container, those of a pod as a whole under
+        :data:`WHOLE_POD`. The empty set where a container is named without a CPU."""
+        active = has(self.release, Behaviour.ACTIVE_PODS_REPORTED)
+        return {pod.name: self._cpus(pod) for pod in (self.active if active else self.every)}
+
+    def got(self, name: str) -> dict[str, CPUSet]:
+        """``Get``: the same of one pod. Raises :class:`Refused`."""
+        if not has(self.release, Behaviour.POD_RESOURCES_GET):
+            raise Refused("PodResources API Get method disabled")
+        for pod in self.every:
+            if pod.name == name:
+                return self._cpus(pod)
+        raise Refused(f"pod {name} in namespace default not found")
+
+    def _cpus(self, pod: Pod) -> dict[str, CPUSet]:
+        found = {one.name: self._of(pod, one) for one in pod.containers if self._is_reported(one)}
+        whole = self.manager.state.pod_entries.get(pod.uid)
+        if whole and has(self.release, Behaviour.POD_POOLS_REPORTED):
+            found[WHOLE_POD] = whole
+        return found
+
+    def _is_reported(self, container: Container) -> bool:
+        if container.kind is Kind.SIDECAR:
+            return has(self.release, Behaviour.SIDECARS_REPORTED)
+        return container.kind is Kind.APP
+
+    def _of(self, pod: Pod, container: Container) -> CPUSet:
+        if has(self.release, Behaviour.SHARED_POOL_REPORTED):
+            return self.manager.affinity(pod.uid, container.name)
+        shares = has_pod_level_resources(pod) and not is_guaranteed_alone(container)
+        if shares and has(self.release, Behaviour.POD_POOLS_REPORTED):
+            return CPUSet()
+        return self.manager.exclusive_cpus(pod.uid, container.name)

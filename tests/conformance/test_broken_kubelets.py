@@ -1,0 +1,209 @@
+"""Kubelets that are wrong beside their choice of CPUs, each caught by the promise that it breaks,
+with the model as a witness and by the promise in words alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import pytest
+
+from conformance.catalogue import find
+from conformance.discovered import info_of
+from conformance.judge import Case, judge
+from conformance.oracle import ModelOracle
+from conformance.recording import PromisesOnly
+from conformance.results import Result
+from conformance.subjects.reference import ReferenceSubject
+from reference import NEWEST, CPUSet, Node
+from reference.cpumanager.cpu_manager import CPUManager
+from reference.kubelet.pod_resources import PodResources
+from reference.steps import KubeletConfig
+from topologies import machine
+
+MACHINE = "2s-2n-8c-smt2"
+
+
+class LosesRestarted(CPUManager):
+    """A container that is created again has no CPUs of its own any more (issue 90303)."""
+
+    def add_container(self, uid: str, container: str) -> None:
+        if (uid, container) in self._known:
+            self.remove_container(uid, container)
+        super().add_container(uid, container)
+
+
+class FirstPool(CPUManager):
+    """Shared containers that come back get the pool that they were created with."""
+
+    def affinity(self, uid: str, container: str) -> CPUSet:
+        pools: dict[str, CPUSet] = self.__dict__.setdefault("pools", {})
+        own = super().affinity(uid, container)
+        return pools.setdefault(uid, own) if self.state.get(uid, container) is None else own
+
+
+class KeepsEnded(CPUManager):
+    """CPUs of pods that have ended stay taken (pull request 52363)."""
+
+    def remove_stale_state(self) -> None:
+        """Nothing is stale."""
+
+
+class FreesEachContainer(CPUManager):
+    """CPUs return with each container, whatever becomes of its pod."""
+
+    def reconcile(self, running: Callable[[str, str], bool]) -> list[tuple[str, str, CPUSet]]:
+        for uid, named in list(self.state.entries.items()):
+            for name in list(named):
+                if not running(uid, name):
+                    self.remove_container(uid, name)
+        return super().reconcile(running)
+
+
+class KeepsQuotas(CPUManager):
+    """Whoever asks which container has CPUs of its own hears of none (issue 70585)."""
+
+    def exclusive_cpus(self, uid: str, container: str) -> CPUSet:
+        return CPUSet()
+
+
+class LiftsQuotas(CPUManager):
+    """Whoever asks which container has CPUs of its own hears of all."""
+
+    def exclusive_cpus(self, uid: str, container: str) -> CPUSet:
+        return self.affinity(uid, container)
+
+
+class TriesOnce(CPUManager):
+    """An update that was refused counts as done."""
+
+    def update_failed(self, uid: str, container: str) -> None:
+        """Nothing is forgotten."""
+
+
+class CreatesWithout(CPUManager):
+    """Containers are created without a cpuset, and get theirs in the next round."""
+
+    def affinity(self, uid: str, container: str) -> CPUSet:
+        known = (uid, container) in self._known
+        return super().affinity(uid, container) if known else CPUSet()
+
+    def add_container(self, uid: str, container: str) -> None:
+        self._known.add((uid, container))
+
+
+class ReportsCPU0(CPUManager):
+    """Whoever asks which CPUs a container has of its own hears of CPU 0."""
+
+    def exclusive_cpus(self, uid: str, container: str) -> CPUSet:
+        return CPUSet([0])
+
+
+@dataclass(frozen=True)
+class Broken:
+    """``wrong``: a CPU manager, or behaviours switched on or off; ``says``: what must be read in
+    the explanation."""
+
+    wrong: type[CPUManager] | str
+    scenario: str
+    says: str
+    release: str = NEWEST
+
+    def __str__(self) -> str:
+        wrong = self.wrong if isinstance(self.wrong, str) else self.wrong.__name__
+        return f"{wrong}-{self.scenario}"
+
+
+BROKEN = [
+    Broken(LosesRestarted, "node/killed-container-keeps-its-cpus", "exclusive CPUs a/c"),
+    Broken(LosesRestarted, "containers/killed-sidecar-keeps-its-cpus", "exclusive CPUs a/sidecar"),
+    Broken(LosesRestarted, "containers/failed-container-comes-back-on-its-cpus", "a/c"),
+    Broken(FirstPool, "containers/killed-shared-container-gets-the-pool", "cpuset"),
+    Broken(KeepsEnded, "containers/failed-pod-returns-its-cpus", "Its CPUs are shared again"),
+    Broken(KeepsEnded, "containers/ended-pod-returns-its-cpus", "not enough cpus"),
+    Broken(KeepsEnded, "containers/short-pods-follow-one-another", "not enough cpus"),
+    Broken(KeepsEnded, "node/forced-deletion-leaks-nothing", "shared pool"),
+    Broken(KeepsQuotas, "node/exclusive-cpus-have-no-quota", "CFS quota a/c"),
+    Broken(LiftsQuotas, "node/exclusive-cpus-have-no-quota", "CFS quota b/c"),
+    Broken(LiftsQuotas, "containers/limits-become-quotas", "CFS quota of mixed/c2"),
+    Broken(LiftsQuotas, "containers/shares-outlive-pool-changes", "CFS quota of b/c"),
+    Broken(FreesEachContainer, "containers/pod-keeps-its-cpus-until-it-ends", "a/c1"),
+    Broken("no-quota-on-exclusive-cpus", "node/exclusive-cpus-keep-their-quota", "a/c", "1.32"),
+    Broken(TriesOnce, "containers/refused-update-is-tried-again", "cpuset shared/c"),
+    Broken(CreatesWithout, "containers/start-on-their-cpus", "with which a/c was started"),
+    Broken("updated-on-change=off", "containers/idle-rounds-update-nothing", "updates"),
+    Broken("updated-on-change=off", "containers/start-updates-each-container-once", "once"),
+    Broken(
+        "updated-on-change", "containers/idle-rounds-update-every-container", "updates of", "1.21"
+    ),
+    Broken(KeepsQuotas, "pod-resources/get-reports-one-pod", "CPUs that Get reports for a/c"),
+    Broken(KeepsQuotas, "pod-resources/restart-reports-the-same", "reports for a/c"),
+    Broken(KeepsQuotas, "node/pod-resources-report-exclusive-cpus", "reports for a/c"),
+    Broken(ReportsCPU0, "pod-resources/policy-none-reports-no-cpu", "reports for a/c"),
+    Broken("shared-pool-reported", "pod-resources/fractions-have-no-cpu", "for mixed/c2"),
+    Broken("shared-pool-reported", "pod-resources/get-reports-one-pod", "for shared/c"),
+    Broken("shared-pool-reported=off", "node/pod-resources-report-the-shared-pool", "s", "1.22"),
+    Broken("sidecars-reported=off", "pod-resources/sidecars-are-reported", "a/sidecar"),
+    Broken("active-pods-reported=off", "pod-resources/inactive-pods-are-left-out", "refused/c"),
+    Broken("allocatable-is-whole=off", "pod-resources/allocatable-is-all-but-reserved", "1,9"),
+    Broken("pod-resources-get", "pod-resources/get-is-off-by-default", "refused", "1.32"),
+    Broken("pod-resources-get=off", "pod-resources/get-reports-one-pod", "method disabled"),
+    Broken("pod-pools-reported=off", "pod-level/pool-is-reported-of-the-pod", "a/one", "1.37"),
+    Broken("pod-pools-reported", "pod-level/pool-is-reported-as-exclusive", "a/one", "1.36"),
+]
+
+
+def _judged(broken: Broken, wrong: type[CPUManager] | str, *, model: bool) -> Result:
+    manager = CPUManager if isinstance(wrong, str) else wrong
+    variant = wrong if isinstance(wrong, str) else ""
+
+    def make(
+        trees: Callable[[str], Mapping[str, str]], name: str, config: KubeletConfig, release: str
+    ) -> Node:
+        return Node(
+            trees,
+            name,
+            config,
+            release=f"{release}+{variant}" if variant else release,
+            manager_factory=manager,
+            discovering=info_of,
+        )
+
+    def oracle(*args: object, **kwargs: object) -> ModelOracle | PromisesOnly:
+        if not model:
+            return PromisesOnly()
+        return ModelOracle(*args, release=broken.release, **kwargs)  # type: ignore[arg-type]
+
+    scenario = find(broken.scenario)
+    assert scenario is not None
+    subject = ReferenceSubject(release=broken.release, make=make)
+    case = Case(scenario, machine(MACHINE))
+    return judge(case, subject, oracle=oracle, release=broken.release).result
+
+
+@pytest.mark.parametrize("model", [True, False], ids=["model", "promise alone"])
+@pytest.mark.parametrize("broken", BROKEN, ids=str)
+def test_it_is_caught(broken: Broken, model: bool) -> None:
+    result = _judged(broken, broken.wrong, model=model)
+    assert result.verdict == "fail", result.explanation
+    if not model:
+        assert broken.says in result.explanation
+
+
+def test_init_containers_that_are_reported_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every container is."""
+    monkeypatch.setattr(PodResources, "_is_reported", lambda self, container: True)
+    broken = Broken("", "pod-resources/init-containers-are-left-out", "a/init")
+    result = _judged(broken, broken.wrong, model=False)
+    assert result.verdict == "fail", result.explanation
+    assert broken.says in result.explanation
+    monkeypatch.undo()
+    assert _judged(broken, broken.wrong, model=False).verdict == "pass"
+
+
+@pytest.mark.parametrize("scenario", sorted({one.scenario for one in BROKEN}))
+def test_what_catches_it_passes_on_the_model(scenario: str) -> None:
+    """Or it would catch everybody."""
+    broken = next(one for one in BROKEN if one.scenario == scenario)
+    result = _judged(broken, CPUManager, model=True)
+    assert result.verdict == "pass", result.explanation
