@@ -24,6 +24,8 @@ _FULL: Final = "full-pcpus-only"
 _UNCORE: Final = "prefer-align-cpus-by-uncorecache"
 #: Four NUMA nodes of eight cores with two CPUs each.
 _FOUR_NODES: Final = "1s-4n-32c-smt2"
+#: Eight NUMA nodes of 16 cores with two CPUs each, four in each of two sockets.
+_EIGHT_NODES: Final = "2s-8n-128c-smt2-l3x2"
 #: Eight uncore caches of four cores with two CPUs each.
 _EIGHT_CACHES: Final = "2s-2n-32c-smt2-l3x4"
 
@@ -67,6 +69,19 @@ def _distribute(
 def numa_distribution_evens_out_free_cpus(node: LockstepNode) -> None:
     """Any two of the four have room for half each. The last two have the most free CPUs."""
     _distribute(node, (6, 6, 8, 8), 12, (0, 0, 6, 6))
+
+
+@scenario(
+    "options/numa-distribution-stops-at-an-even-choice",
+    "Distribute-cpus-across-numa takes the NUMA nodes that leave all with equally many free CPUs",
+    ACROSS_NUMA,
+    since="1.23",
+    machine=_EIGHT_NODES,
+)
+def numa_distribution_stops_at_an_even_choice(node: LockstepNode) -> None:
+    """Two of each socket. Nothing can be more even, so the search ends there; other combinations
+    would come after it."""
+    _distribute(node, (7, 7, 32, 32) * 2, 100, (0, 0, 25, 25) * 2)
 
 
 @scenario(
