@@ -27,6 +27,10 @@ from conformance.scenarios import pod_resources  # noqa: F401  # isort: skip
 from conformance.scenarios import pod_level  # noqa: F401  # isort: skip
 from conformance.scenarios import pod_level_mixes  # noqa: F401  # isort: skip
 from conformance.scenarios import uneven  # noqa: F401  # isort: skip
+from conformance.scenarios import state_contents  # noqa: F401  # isort: skip
+from conformance.scenarios import values  # noqa: F401  # isort: skip
+from conformance.scenarios import choices  # noqa: F401  # isort: skip
+from conformance.scenarios import parts  # noqa: F401  # isort: skip
 from conformance.scenarios import announced  # noqa: F401  # isort: skip
 
 

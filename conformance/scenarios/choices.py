@@ -1,0 +1,252 @@
+"""Which NUMA nodes and uncore caches options of the static policy choose where several have room.
+
+All but some CPUs of a machine are reserved, so that each NUMA node or uncore cache has as many free
+CPUs as the scenario is about.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Final
+
+from conformance.lockstep import LockstepNode
+from conformance.pods import guaranteed
+from conformance.scenario import scenario
+from conformance.scenarios.aligning import aligning
+from conformance.scenarios.optional import promise_whole_cores, with_options
+from conformance.scenarios.sources import ACROSS_NUMA, BY_SOCKET, UNCORE_CACHE
+from reference import CPUSet
+
+_ACROSS_NUMA: Final = "distribute-cpus-across-numa"
+_FULL: Final = "full-pcpus-only"
+_UNCORE: Final = "prefer-align-cpus-by-uncorecache"
+#: Four NUMA nodes of eight cores with two CPUs each.
+_FOUR_NODES: Final = "1s-4n-32c-smt2"
+#: Eight NUMA nodes of 16 cores with two CPUs each, four in each of two sockets.
+_EIGHT_NODES: Final = "2s-8n-128c-smt2-l3x2"
+#: Eight uncore caches of four cores with two CPUs each.
+_EIGHT_CACHES: Final = "2s-2n-32c-smt2-l3x4"
+
+
+def _some_of(node: LockstepNode, masks: Mapping[int, int], free: Sequence[int]) -> CPUSet:
+    """So many CPUs of each of these NUMA nodes or uncore caches, core by core."""
+    found: list[int] = []
+    for mask, count in zip(masks.values(), free, strict=False):
+        cores = [core for core in node.topology.core_masks.values() if core & mask]
+        found += [cpu for core in cores for cpu in CPUSet.of_mask(core)][:count]
+    return CPUSet(found)
+
+
+def _shares(node: LockstepNode, masks: Mapping[int, int], cpus: CPUSet) -> list[int]:
+    """How many of these CPUs each NUMA node or uncore cache gives."""
+    return [len(cpus & CPUSet.of_mask(mask)) for mask in masks.values()]
+
+
+def _distribute(
+    node: LockstepNode, free: Sequence[int], request: int, expected: Sequence[int], *options: str
+) -> None:
+    """Of NUMA nodes with so many free CPUs each gives as many as expected."""
+    masks = node.topology.numa_masks
+    reserved = node.cpus - _some_of(node, masks, free)
+    node.boot(with_options(node, _ACROSS_NUMA, *options, reserved=reserved))
+    node.apply(guaranteed("a", request))
+    shares = _shares(node, masks, node.taken("a"))
+    node.promise_equal(
+        f"Of NUMA nodes with {list(free)} free CPUs each gives its share",
+        "CPUs of a/c in each NUMA node", list(expected), shares,
+    )  # fmt: skip
+
+
+@scenario(
+    "options/numa-distribution-evens-out-free-cpus",
+    "Of NUMA nodes that can share a request, those are taken that leave the rest most even",
+    ACROSS_NUMA,
+    since="1.23",
+    machine=_FOUR_NODES,
+)
+def numa_distribution_evens_out_free_cpus(node: LockstepNode) -> None:
+    """Any two of the four have room for half each. The last two have the most free CPUs."""
+    _distribute(node, (6, 6, 8, 8), 12, (0, 0, 6, 6))
+
+
+@scenario(
+    "options/numa-distribution-stops-at-an-even-choice",
+    "Distribute-cpus-across-numa takes the NUMA nodes that leave all with equally many free CPUs",
+    ACROSS_NUMA,
+    since="1.23",
+    machine=_EIGHT_NODES,
+)
+def numa_distribution_stops_at_an_even_choice(node: LockstepNode) -> None:
+    """Two of each socket. Nothing can be more even, so the search ends there; other combinations
+    would come after it."""
+    _distribute(node, (7, 7, 32, 32) * 2, 100, (0, 0, 25, 25) * 2)
+
+
+@scenario(
+    "options/numa-distribution-skips-small-nodes",
+    "A NUMA node that cannot give an even share has no part in a distributed request",
+    ACROSS_NUMA,
+    since="1.23",
+    machine=_FOUR_NODES,
+)
+def numa_distribution_skips_small_nodes(node: LockstepNode) -> None:
+    """The first two have twelve free CPUs between them, but the second has fewer than half."""
+    _distribute(node, (8, 4, 6, 6), 12, (6, 0, 6, 0))
+
+
+@scenario(
+    "options/numa-distribution-remainder-evens-out",
+    "The remainder of a distributed request is taken where that leaves free CPUs most even",
+    ACROSS_NUMA,
+    since="1.23",
+    machine=_FOUR_NODES,
+)
+def numa_distribution_remainder_evens_out(node: LockstepNode) -> None:
+    """Three NUMA nodes give three each. The two that remain come from the one with the most free
+    CPUs, and then every NUMA node has one free CPU."""
+    _distribute(node, (6, 4, 4, 1), 11, (5, 3, 3, 0))
+
+
+@scenario(
+    "options/numa-distribution-remainder-is-shared",
+    "The remainder of a distributed request is shared by the NUMA nodes that have CPUs left",
+    ACROSS_NUMA,
+    since="1.23",
+    machine=_FOUR_NODES,
+)
+def numa_distribution_remainder_is_shared(node: LockstepNode) -> None:
+    """Three NUMA nodes give four each, and the third has no more. The first two give one more
+    each."""
+    _distribute(node, (6, 6, 4, 1), 14, (5, 5, 4, 0))
+
+
+@scenario(
+    "options/numa-distribution-remainder-needs-room",
+    "A NUMA node with too few CPUs for the remainder of a request does not give it alone",
+    ACROSS_NUMA,
+    since="1.23",
+    machine=_FOUR_NODES,
+)
+def numa_distribution_remainder_needs_room(node: LockstepNode) -> None:
+    """Three NUMA nodes give four each, and two CPUs remain. The first has one CPU left."""
+    _distribute(node, (5, 6, 4, 1), 14, (5, 5, 4, 0))
+
+
+@scenario(
+    "options/numa-distribution-remaining-cores-even-out",
+    "Under full-pcpus-only the remainder of a distributed request consists of whole cores",
+    ACROSS_NUMA,
+    since="1.23",
+    machine=_FOUR_NODES,
+)
+def numa_distribution_remaining_cores_even_out(node: LockstepNode) -> None:
+    """Three NUMA nodes give three cores each. The two cores that remain come from the one with
+    the most free cores."""
+    _distribute(node, (12, 8, 8, 2), 22, (10, 6, 6, 0), _FULL)
+    promise_whole_cores(node, node.taken("a"))
+
+
+@scenario(
+    "options/numa-distribution-shares-remaining-cores",
+    "Under full-pcpus-only NUMA nodes that have cores left share the remainder of a request",
+    ACROSS_NUMA,
+    since="1.23",
+    machine=_FOUR_NODES,
+)
+def numa_distribution_shares_remaining_cores(node: LockstepNode) -> None:
+    """Three NUMA nodes give four cores each, and the third has no more. The first two give one
+    core more each."""
+    _distribute(node, (12, 12, 8, 2), 28, (10, 10, 8, 0), _FULL)
+    promise_whole_cores(node, node.taken("a"))
+
+
+@scenario(
+    "options/numa-distribution-counts-whole-cores",
+    "Under full-pcpus-only a free CPU whose sibling is reserved gives no NUMA node room",
+    ACROSS_NUMA,
+    since="1.23",
+    machine=_FOUR_NODES,
+)
+def numa_distribution_counts_whole_cores(node: LockstepNode) -> None:
+    """The first two NUMA nodes have six free CPUs between them, but only two whole cores. The
+    request is for three cores."""
+    _distribute(node, (3, 3, 4, 0), 6, (2, 0, 4, 0), _FULL)
+    promise_whole_cores(node, node.taken("a"))
+
+
+# -- prefer-align-cpus-by-uncorecache ------------------------------------------------------------
+
+
+def _align(
+    node: LockstepNode, free: Sequence[int], requests: Mapping[str, tuple[int, Sequence[int]]]
+) -> None:
+    """Of uncore caches with so many free CPUs each gives a pod as many as expected."""
+    masks = node.topology.uncore_masks
+    reserved = node.cpus - _some_of(node, masks, free)
+    node.boot(with_options(node, _UNCORE, reserved=reserved))
+    for pod, (request, expected) in requests.items():
+        node.apply(guaranteed(pod, request))
+        shares = _shares(node, masks, node.taken(pod))[: len(free)]
+        node.promise_equal(
+            f"Of uncore caches with {list(free)} CPUs each gives its share",
+            f"CPUs of {pod}/c in each uncore cache", list(expected), shares,
+        )  # fmt: skip
+
+
+@scenario(
+    "options/uncore-fills-the-fullest-cache",
+    "Of uncore caches that have room for a request, the one with the fewest free CPUs is taken",
+    UNCORE_CACHE,
+    since="1.32",
+    machine=_EIGHT_CACHES,
+)
+def uncore_fills_the_fullest_cache(node: LockstepNode) -> None:
+    """So larger requests find room, such as that of the second pod."""
+    _align(node, (8, 6, 4, 2), {"a": (4, (0, 0, 4, 0)), "b": (6, (0, 6, 0, 0))})
+
+
+@scenario(
+    "options/uncore-takes-whole-caches-first",
+    "A request larger than an uncore cache takes whole caches, and the rest from one more",
+    UNCORE_CACHE,
+    since="1.32",
+    machine=_EIGHT_CACHES,
+)
+def uncore_takes_whole_caches_first(node: LockstepNode) -> None:
+    """Eight CPUs of one cache and four of another. The first cache has too few."""
+    _align(node, (2, 8, 8, 4), {"a": (12, (0, 8, 0, 4)), "b": (6, (0, 0, 6, 0))})
+
+
+# -- align-by-socket -----------------------------------------------------------------------------
+
+
+@scenario(
+    "topology/align-by-socket-stays-in-the-socket",
+    "Under align-by-socket a request that fits a socket lies in it, though another is fuller",
+    BY_SOCKET,
+    since="1.25",
+    machine="2s-4n-64c-smt2",
+)
+def align_by_socket_stays_in_the_socket(node: LockstepNode) -> None:
+    """No NUMA node has room. The two of the first socket have it between them; the second socket
+    has fewer free CPUs, which packing alone would take first."""
+    aligned = aligning(node, "restricted")
+    gates = {**aligned.feature_gates, "CPUManagerPolicyAlphaOptions": True}
+    options = {"align-by-socket": "true"}
+    free = [0] * node.topology.num_numa_nodes
+    sockets = [
+        {node.topology.details[cpu].socket for cpu in CPUSet.of_mask(mask)}
+        for mask in node.topology.numa_masks.values()
+    ]
+    for place, socket in enumerate(sockets):
+        free[place] = 20 if socket == {0} else 4
+    reserved = node.cpus - _some_of(node, node.topology.numa_masks, free)
+    node.boot(replace(aligned, policy_options=options, feature_gates=gates,
+                      reserved_system_cpus=reserved))  # fmt: skip
+    node.apply(guaranteed("a", 24))
+    taken = node.taken("a")
+    node.promise_equal("It has its CPUs", "number of CPUs of a/c", 24, len(taken))
+    seen = Counter(node.topology.details[cpu].socket for cpu in taken)
+    node.promise_equal("They lie in the first socket", "sockets of a/c", [0], sorted(seen))

@@ -1,0 +1,192 @@
+"""What a pod's parts add up to: sidecars beside init containers, and parts of a pod's own CPUs."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from conformance.lockstep import LockstepNode
+from conformance.needs import Needs
+from conformance.pods import exclusive, guaranteed, guaranteed_of
+from conformance.scenario import scenario
+from conformance.scenarios.aligning import aligning
+from conformance.scenarios.optional import with_options
+from conformance.scenarios.pod_level_parts import ROOM, managed, pod_of, promise_running, shared
+from conformance.scenarios.sources import (
+    ACROSS_NUMA,
+    POD_LEVEL_MANAGERS,
+    SIDECARS_AND_HINTS,
+    TOPOLOGY_SCOPES,
+)
+from conformance.subject import Capability
+from reference import CPUSet
+from reference.behaviours import Behaviour
+from reference.steps import Kind
+from reference.view import Phase
+
+_NODES = Needs(numa_nodes=2, numa_cores=2, even=True)
+
+
+def _promise_rejected(node: LockstepNode, pod: str, reason: str) -> None:
+    status = node.view.pods[pod]
+    node.promise_equal("The pod is rejected", f"phase of pod {pod}", Phase.REJECTED, status.phase)
+    node.promise_equal("The reason is named", "reason", reason, status.reason)
+
+
+# -- what a pod asks for under scope pod ---------------------------------------------------------
+
+
+@scenario(
+    "topology/pod-scope-counts-init-beside-sidecars",
+    "Under scope pod an init container and the sidecars that run before it count together",
+    SIDECARS_AND_HINTS,
+    since="1.29",
+    needs=_NODES,
+    capabilities=[Capability.REJECTIONS],
+)
+def pod_scope_counts_init_beside_sidecars(node: LockstepNode) -> None:
+    """They run at the same time, and ask for one CPU more than a NUMA node has. With one CPU less
+    they fit the second NUMA node, where no CPU is reserved."""
+    node.boot(aligning(node, "single-numa-node", scope="pod"))
+    size = len(node.cpus) // node.topology.num_numa_nodes
+    for name, count in (("large", size), ("small", size - 1)):
+        sidecar = exclusive("proxy", 1, kind=Kind.SIDECAR)
+        setup = exclusive("setup", count, kind=Kind.INIT)
+        node.apply(guaranteed_of(name, [sidecar, setup, exclusive("main", 1)]))
+        if name == "large":
+            _promise_rejected(node, name, "TopologyAffinityError")
+            node.pass_admission()
+        else:
+            promise_running(node, name)
+    held = node.taken("small", "proxy") | node.taken("small", "main")
+    numa = len({node.topology.details[cpu].numa for cpu in held})
+    node.promise_equal("The pod lies in one NUMA node", "NUMA nodes of small", 1, numa)
+
+
+@scenario(
+    "topology/pod-scope-lacks-cpus",
+    "Under scope pod and best-effort a pod that asks for more than is free is refused",
+    TOPOLOGY_SCOPES,
+    since="1.20",
+    needs=_NODES,
+    capabilities=[Capability.REJECTIONS],
+)
+def pod_scope_lacks_cpus(node: LockstepNode) -> None:
+    """For lack of CPUs. The CPUs of its first container, which alone would fit, are freed."""
+    node.boot(aligning(node, "best-effort", scope="pod"))
+    whole = node.view.shared_pool
+    node.apply(guaranteed("a", 1, len(node.free)))
+    _promise_rejected(node, "a", "UnexpectedAdmissionError")
+    node.pass_admission()
+    node.promise_cpus("The pool is whole", "shared pool", whole, node.view.shared_pool)
+
+
+# -- distribute-cpus-across-numa and the Topology Manager ----------------------------------------
+
+
+@scenario(
+    "options/numa-distribution-lacks-cpus",
+    "Under distribute-cpus-across-numa a request for more than is free is refused",
+    ACROSS_NUMA,
+    since="1.23",
+    needs=_NODES,
+    capabilities=[Capability.REJECTIONS],
+)
+def numa_distribution_lacks_cpus(node: LockstepNode) -> None:
+    """By one CPU. A request for all that is free is admitted."""
+    node.boot(with_options(node, "distribute-cpus-across-numa"))
+    whole, free = node.view.shared_pool, node.free
+    node.apply(guaranteed("a", len(free) + 1))
+    _promise_rejected(node, "a", "UnexpectedAdmissionError")
+    node.promise_cpus("The pool is whole", "shared pool", whole, node.view.shared_pool)
+    node.pass_admission()
+    node.apply(guaranteed("b", len(free)))
+    node.promise_cpus("All that is free is given", "exclusive CPUs b/c", free, node.taken("b"))
+
+
+@scenario(
+    "options/numa-distribution-follows-the-hint",
+    "Under single-numa-node distribute-cpus-across-numa gives CPUs of one NUMA node",
+    ACROSS_NUMA,
+    since="1.23",
+    needs=_NODES,
+)
+def numa_distribution_follows_the_hint(node: LockstepNode) -> None:
+    """There is one NUMA node to distribute over."""
+    config = with_options(node, "distribute-cpus-across-numa")
+    aligned = aligning(node, "single-numa-node")
+    gates = {**aligned.feature_gates, **config.feature_gates}
+    node.boot(replace(aligned, policy_options=config.policy_options, feature_gates=gates))
+    size = len(node.cpus) // node.topology.num_numa_nodes
+    node.apply(guaranteed("a", size))
+    node.promise_equal("It has its CPUs", "number of CPUs of a/c", size, len(node.taken("a")))
+    numa = len({node.topology.details[cpu].numa for cpu in node.taken("a")})
+    node.promise_equal("They lie in one NUMA node", "NUMA nodes of a/c", 1, numa)
+
+
+# -- parts of a pod's own CPUs -------------------------------------------------------------------
+
+
+@scenario(
+    "pod-level/sidecar-shares-the-rest-of-its-pod",
+    "A sidecar without CPUs of its own runs on what its pod's exclusive containers leave",
+    POD_LEVEL_MANAGERS,
+    since="1.36",
+    needs=ROOM,
+    capabilities=[Capability.CPUSETS],
+)
+def sidecar_shares_the_rest_of_its_pod(node: LockstepNode) -> None:
+    """As the app containers without CPUs of their own do."""
+    node.boot(managed(node))
+    node.apply(
+        pod_of("a", 4, shared("proxy", kind=Kind.SIDECAR), exclusive("main", 2), shared("other"))
+    )
+    promise_running(node, "a")
+    rest = node.cpuset("a", "other")
+    node.promise_equal("Two CPUs are left", "size of cpuset a/other", 2, len(rest))
+    node.promise_cpus("The sidecar has them too", "cpuset a/proxy", rest, node.cpuset("a", "proxy"))
+    both = rest & node.taken("a", "main")
+    node.promise_cpus("They are not the exclusive ones", "a/main and rest", CPUSet(), both)
+
+
+@scenario(
+    "pod-level/init-containers-stay-off-sidecars",
+    "Of a pod's own CPUs an init container gets none that a sidecar before it has",
+    POD_LEVEL_MANAGERS,
+    since="1.36",
+    needs=ROOM,
+)
+def init_containers_stay_off_sidecars(node: LockstepNode) -> None:
+    """The sidecar runs beside it. The app container may have the init container's CPUs."""
+    node.boot(managed(node))
+    sidecar = exclusive("proxy", 1, kind=Kind.SIDECAR)
+    setup = exclusive("setup", 3, kind=Kind.INIT)
+    node.apply(pod_of("a", 4, sidecar, setup, exclusive("main", 2), shared("other")))
+    promise_running(node, "a")
+    proxy, ended = node.taken("a", "proxy"), node.taken("a", "setup")
+    node.promise_equal("Each has its CPUs", "CPUs of proxy and setup", (1, 3),
+                       (len(proxy), len(ended)))  # fmt: skip
+    node.promise_cpus("None is of both", "CPUs of proxy and setup", CPUSet(), proxy & ended)
+
+
+@scenario(
+    "pod-level/spare-cpus-outlast-a-restart",
+    "The kubelet starts again where a pod has CPUs that none of its containers has",
+    POD_LEVEL_MANAGERS,
+    since="1.36",
+    needs=ROOM,
+    capabilities=[Capability.RESTART],
+)
+def spare_cpus_outlast_a_restart(node: LockstepNode) -> None:
+    """The pod asks for one CPU more than its containers do. Up to 1.37 the kubelet then gives the
+    pod other CPUs, and loses the first ones (issue 140989)."""
+    node.boot(managed(node))
+    pool = node.view.shared_pool
+    node.apply(pod_of("a", 4, exclusive("main", 2), exclusive("other", 1)))
+    promise_running(node, "a")
+    given = pool - node.view.shared_pool
+    node.promise_equal("The pod has four CPUs", "CPUs that left the pool", 4, len(given))
+    node.kill()
+    if not node.release_has(Behaviour.POD_POOL_KEPT):
+        node.expect_lost(given)
+    node.start()
+    node.promise_running("The kubelet starts on its state file")

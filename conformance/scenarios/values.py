@@ -1,0 +1,94 @@
+"""Values of options that the kubelet refuses."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from conformance.lockstep import LockstepNode
+from conformance.scenario import scenario
+from conformance.scenarios.aligning import aligning
+from conformance.scenarios.optional import with_options
+from conformance.scenarios.sources import CLOSEST_NUMA, NUMA_LIMIT, TASK_PAGE
+from conformance.subject import Capability
+from reference.behaviours import Behaviour
+
+_CHANGES: Final = (Capability.START_ERROR, Capability.RESTART, Capability.CONFIGURE)
+
+#: With what each option of the static policy came, beside full-pcpus-only.
+_OPTIONS: Final = {
+    "distribute-cpus-across-numa": Behaviour.NUMA_DISTRIBUTION,
+    "align-by-socket": Behaviour.ALIGN_BY_SOCKET,
+    "distribute-cpus-across-cores": Behaviour.CORE_SPREADING,
+    "strict-cpu-reservation": Behaviour.STRICT_RESERVATION,
+    "prefer-align-cpus-by-uncorecache": Behaviour.UNCORE_ALIGNMENT,
+}
+
+
+@scenario(
+    "options/every-value-is-a-boolean",
+    "No option of the static policy takes a value that is not a boolean",
+    TASK_PAGE,
+    since="1.23",
+    capabilities=_CHANGES,
+)
+def every_value_is_a_boolean(node: LockstepNode) -> None:
+    """Each option that the release has keeps the kubelet from starting, and the error names it.
+    The words of a boolean are Go's: “TRUE” is one, “on” is not."""
+    options = [one for one, behaviour in _OPTIONS.items() if node.release_has(behaviour)]
+    node.boot(with_options(node, "full-pcpus-only", value="TRUE"))
+    node.promise_running("“TRUE” is a boolean")
+    node.stop()
+    for option in ("full-pcpus-only", *options):
+        node.configure(with_options(node, option, value="on"))
+        node.start()
+        node.promise_refusal(
+            f'bad value for option "{option}": strconv.ParseBool: parsing "on": invalid syntax'
+        )
+
+
+@scenario(
+    "topology/closest-takes-a-boolean",
+    "A value of prefer-closest-numa-nodes that is not a boolean keeps the kubelet from starting",
+    CLOSEST_NUMA,
+    since="1.26",
+    capabilities=[Capability.START_ERROR],
+)
+def closest_takes_a_boolean(node: LockstepNode) -> None:
+    """The error names the option and the value."""
+    closest = {"prefer-closest-numa-nodes": "on"}
+    node.boot(aligning(node, "restricted", options=closest))
+    node.promise_refusal(
+        'bad value for option "prefer-closest-numa-nodes": strconv.ParseBool: parsing "on": '
+        "invalid syntax"
+    )
+
+
+@scenario(
+    "topology/limit-takes-a-number",
+    "A value of max-allowable-numa-nodes that is not a number keeps the kubelet from starting",
+    NUMA_LIMIT,
+    since="1.31",
+    machine="1s-1n-4c-smt1",
+    capabilities=[Capability.START_ERROR],
+)
+def limit_takes_a_number(node: LockstepNode) -> None:
+    """The error names the option and the value."""
+    node.boot(aligning(node, "restricted", options={"max-allowable-numa-nodes": "ten"}))
+    node.promise_refusal(
+        'unable to convert policy option to integer "max-allowable-numa-nodes": strconv.Atoi: '
+        'parsing "ten": invalid syntax'
+    )
+
+
+@scenario(
+    "topology/limit-of-eight-is-the-usual-one",
+    "With max-allowable-numa-nodes of eight a kubelet starts, and not on nine NUMA nodes",
+    NUMA_LIMIT,
+    since="1.31",
+    machine="1s-1n-4c-smt1-mem8",
+    capabilities=[Capability.START_ERROR],
+)
+def limit_of_eight_is_the_usual_one(node: LockstepNode) -> None:
+    """Eight is the least that the option takes."""
+    node.boot(aligning(node, "restricted", options={"max-allowable-numa-nodes": "8"}))
+    node.promise_refusal("unsupported on machines with more than 8 NUMA Nodes")
