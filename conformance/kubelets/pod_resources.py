@@ -61,12 +61,12 @@ def cpus(ids: Iterable[int]) -> CPUSet:
 
 
 def by_own_names(
-    told: Mapping[tuple[str, str], Mapping[str, CPUSet]], called: Mapping[tuple[str, str], str]
+    reported: Mapping[tuple[str, str], Mapping[str, CPUSet]], called: Mapping[tuple[str, str], str]
 ) -> dict[str, dict[str, CPUSet]]:
     """The CPUs of our pods by our names. ``called``: our name for a namespace and name; a namespace
     that is not known (``""``) may be any."""
     found: dict[str, dict[str, CPUSet]] = {}
-    for (namespace, name), containers in told.items():
+    for (namespace, name), containers in reported.items():
         ours = called.get((namespace, name), called.get(("", name)))
         if ours is not None:
             mine = found.setdefault(ours, {})

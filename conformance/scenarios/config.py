@@ -168,7 +168,7 @@ def reservation_of_millionths(node: LockstepNode) -> None:
     since="1.18",
     capabilities=[Capability.START_ERROR],
 )
-def reservation_that_is_no_quantity(node: LockstepNode) -> None:
+def reservation_that_is_no_quantity_is_refused(node: LockstepNode) -> None:
     """From 1.27 on the error names the setting."""
     node.boot(KubeletConfig(system_reserved="two"))
     named = node.release_has(Behaviour.RESERVATION_FLAG_NAMED)

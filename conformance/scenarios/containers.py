@@ -118,7 +118,7 @@ def killed_sidecar_keeps_its_cpus(node: LockstepNode) -> None:
     needs=Needs(free=3),
     capabilities=_EXITS,
 )
-def failed_container_comes_back(node: LockstepNode) -> None:
+def failed_container_comes_back_on_its_cpus(node: LockstepNode) -> None:
     """Restart policy OnFailure: exit code 1 starts the container again, exit code 0 ends the
     pod."""
     node.boot()

@@ -115,7 +115,7 @@ def one_cpu_without_online_files(node: LockstepNode) -> None:
     since="1.22",
     machine=_GAPS,
 )
-def reserved_cpu_above_a_gap(node: LockstepNode) -> None:
+def highest_cpu_above_a_gap(node: LockstepNode) -> None:
     """Its id is higher than the number of CPUs."""
     highest = CPUSet([14])
     node.boot(KubeletConfig(reserved_system_cpus=highest))

@@ -196,7 +196,7 @@ def _promise_stage(node: LockstepNode, stage: str, option: str) -> None:
     until="1.31",
     capabilities=[Capability.START_ERROR],
 )
-def topology_options_need_their_gate(node: LockstepNode) -> None:
+def options_need_their_gate(node: LockstepNode) -> None:
     """It is off by default up to 1.27."""
     named = node.release_has(Behaviour.TOPOLOGY_OPTIONS_ON)
     gates = {"TopologyManagerPolicyOptions": False} if named else {}

@@ -522,7 +522,7 @@ def _reported_pool(node: LockstepNode) -> CPUSet:
     needs=ROOM,
     capabilities=[Capability.CPUSETS, Capability.POD_RESOURCES],
 )
-def pod_pool_is_the_pods(node: LockstepNode) -> None:
+def pool_is_reported_of_the_pod(node: LockstepNode) -> None:
     """With feature gate PodLevelResourceManagers. The pod's CPUs are all of them, the exclusive
     ones of its containers among them."""
     pool, main = _reported_pool(node), node.taken("a", "main")
@@ -541,7 +541,7 @@ def pod_pool_is_the_pods(node: LockstepNode) -> None:
     needs=ROOM,
     capabilities=[Capability.CPUSETS, Capability.POD_RESOURCES],
 )
-def pod_pool_passes_for_exclusive(node: LockstepNode) -> None:
+def pool_is_reported_as_exclusive(node: LockstepNode) -> None:
     """A defect, mended in 1.37: whoever reads it cannot tell them from exclusive CPUs."""
     pool = _reported_pool(node)
     node.promise_pod_resources("They are reported as its own", "a", pool, "one")

@@ -315,8 +315,8 @@ MINIATURES: Final[dict[str, Miniature]] = {
         None, "config/list-wins-over-amounts", settings=settings.adding_list_and_amounts
     ),
     # -- kubelets that lose track of what they gave -----------------------------------------------
-    "allocates-anew": Miniature(
-        None, "restart/keeps-assignments-beside-a-gap", manager=managers.AllocatesAnew
+    "allocates-again": Miniature(
+        None, "restart/keeps-assignments-beside-a-gap", manager=managers.AllocatesAgain
     ),
     "drops-init-entries": Miniature(
         None, "init/restart-keeps-init-entries", manager=managers.DropsInitEntries

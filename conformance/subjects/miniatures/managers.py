@@ -49,7 +49,7 @@ class PlainWords(TopologyManager):
         return affinity_error(NEWEST)
 
 
-class AllocatesAnew(CPUManager):
+class AllocatesAgain(CPUManager):
     """Reads its state file, and gives all CPUs back before it admits the pods again."""
 
     def restore(self, state_file: str | None, containers: Mapping[str, tuple[str, str]]) -> State:
