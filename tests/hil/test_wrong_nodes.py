@@ -94,6 +94,8 @@ class KeepsWhatIsLeft(NODE.ModelMember):  # type: ignore[name-defined, misc]
 class PinsToOfflineCPUs(NODE.ModelMember):  # type: ignore[name-defined, misc]
     """A node that shows a container on CPUs that are offline."""
 
+    _online: CPUSet
+
     def _truth(self, pod: Any, container: str, cpus: CPUSet | None, spin: bool) -> Any:
         online, self._online = self._online, self._all()
         try:
