@@ -8,6 +8,7 @@ lines are decoded against these types, and unknown fields are refused only by a 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import lru_cache
 from pathlib import Path
 from typing import Final, TypeAlias
 
@@ -124,13 +125,39 @@ class Footer(msgspec.Struct, tag="footer", tag_field="kind", kw_only=True, froze
 
 Record: TypeAlias = Header | Result | Footer
 
+
+class _Line(Result, tag="result", tag_field="kind", kw_only=True, frozen=True):
+    """A result of which the machine is not decoded yet."""
+
+    machine: msgspec.Raw  # type: ignore[assignment]
+
+
 _ENCODER: Final = msgspec.json.Encoder()
-_DECODER: Final[msgspec.json.Decoder[Record]] = msgspec.json.Decoder(Record)
+_DECODER: Final = msgspec.json.Decoder(Header | _Line | Footer)
+_MACHINE_DECODER: Final = msgspec.json.Decoder(MachineRecord)
 
 
 def encode(record: Record) -> bytes:
     """One line of the stream, without its newline."""
     return _ENCODER.encode(record)
+
+
+def decode(line: bytes | str) -> Record:
+    """The record of one line. Results of equal machines share one :class:`MachineRecord`.
+
+    Raises :class:`msgspec.DecodeError` or ``UnicodeDecodeError``.
+    """
+    record: Header | _Line | Footer = _DECODER.decode(line)
+    if not isinstance(record, _Line):
+        return record
+    values = msgspec.structs.asdict(record)
+    return Result(**{**values, "machine": _machine(bytes(record.machine))})
+
+
+@lru_cache(maxsize=256)
+def _machine(text: bytes) -> MachineRecord:
+    """Remembered, because the machines of a run are few, and the largest part of each line."""
+    return _MACHINE_DECODER.decode(text)
 
 
 def read(path: Path) -> Iterator[Record]:
@@ -157,7 +184,7 @@ def read(path: Path) -> Iterator[Record]:
 
 def _decode(line: bytes, path: Path, number: int) -> Record:
     try:
-        record = _DECODER.decode(line)
+        record = decode(line)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise ResultsError(f"{path}:{number}: not a record: {error}") from error
     if number == 1:

@@ -32,6 +32,11 @@ ALONE: Final = (
     *(f"--rootdir={SUITE}", "-c", "/dev/null", "--assert=plain"),
     *(word for name in ("logging", "unraisableexception") for word in ("-p", f"no:{name}")),
 )
+#: One report a case. Not where a plugin may wait for those of setup and teardown (``--junitxml``).
+BRIEF: Final = ("-p", "conformance.session.brief")
+_LEAVES_BRIEF: Final = re.compile(
+    r"-x|--exitfirst|--maxfail=\d+|-n=?(\d+|auto)|-n|\d+|auto|--lf|--last-failed|--ff|--failed-first"
+)
 #: How many cases of a subject there must be before a second process saves more than it costs,
 #: which is a second of processor time each. Other subjects are not known to bear it.
 PAYS_FROM: Final = {"reference": 1200, "miniature": 1200, "exec": 1200, "kubelet": 8}
@@ -99,6 +104,11 @@ def workers(subject: str, names: Collection[str], config: pytest.Config | None) 
     if _at_most(names, keyword) < least:
         return []
     return ["-n", str(min(cpus, MOST_WORKERS))]
+
+
+def brief(more: Iterable[str]) -> tuple[str, ...]:
+    """The plugin that makes one report a case, where ``more`` has nothing that may want others."""
+    return BRIEF if all(_LEAVES_BRIEF.fullmatch(word) for word in more) else ()
 
 
 def _takes_one(config: pytest.Config) -> bool:

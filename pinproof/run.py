@@ -120,6 +120,7 @@ def run(
         *([] if report else options.arguments(stream=stream)),
         *_appearance(verbose, console),
         *passing.workers(subject, cases, config),
+        *passing.brief(context.args),
         *more,
     ]
     status = int(pytest.main(arguments))

@@ -49,8 +49,10 @@ def document(run: Run) -> str:
 
 def _suites(run: Run) -> Iterator[ET.Element]:
     subject = line(run.header.subject.name)
-    for machine in run.machines:
-        results = [result for result in run.ordered if result.machine.name == machine]
+    by_machine: dict[str, list[Result]] = {machine: [] for machine in run.machines}
+    for result in run.ordered:
+        by_machine[result.machine.name].append(result)
+    for machine, results in by_machine.items():
         if results:
             yield _element(
                 TestSuite(

@@ -205,16 +205,14 @@ def _drawn(result: Result, budget: _Budget) -> tuple[tuple[tuple[str, str], ...]
 
 
 def _machine(run: Run, name: str, anchors: _Anchors, budget: _Budget) -> MachineEntry:
-    records = [result.machine for result in run.results if result.machine.name == name]
-    record = records[0] if records else None
+    results = run.by_machine[name]
+    record = results[0].machine if results else None
     picture = ""
     if record and drawable(record) and budget.left:
         picture = drawing.svg(record.cpus)
         picture = picture if budget.allows(len(picture)) else ""
     totals = _totals(record) if record else ""
-    judged = Counter(
-        line(one.witness) for one in run.results if one.machine.name == name and one.witness
-    )
+    judged = Counter(line(one.witness) for one in results if one.witness)
     witnesses = tuple(judged.most_common())
     return MachineEntry(anchors.make("machine", name), name, record, totals, picture, witnesses)
 
@@ -259,18 +257,18 @@ def _areas(
 
 
 def _row(anchor: str, results: list[Result], machines: Iterable[str], links: dict[int, str]) -> Row:
+    by_machine = defaultdict(list, _grouped((one.machine.name, one) for one in results))
     return Row(
         anchor=anchor,
         scenario=results[0],
         link=web_link(results[0].source_url),
-        cells=tuple(_cell(anchor, machine, results, links) for machine in machines),
+        cells=tuple(_cell(anchor, machine, by_machine[machine], links) for machine in machines),
         steps=next((result for result in reversed(results) if result.steps), None),
         skips=_named((_reason(one), one.machine.name) for one in _skipped(results)),
     )
 
 
-def _cell(anchor: str, machine: str, results: list[Result], links: dict[int, str]) -> Cell:
-    here = [result for result in results if result.machine.name == machine]
+def _cell(anchor: str, machine: str, here: list[Result], links: dict[int, str]) -> Cell:
     if not here:
         return Cell(machine, None)
     gravest = here[0]  # results come by gravity

@@ -67,6 +67,14 @@ class Run:
         return tuple(names)
 
     @cached_property
+    def by_machine(self) -> Mapping[str, tuple[Result, ...]]:
+        """The results as they came, by the machine's name: all of :attr:`machines`."""
+        groups: dict[str, list[Result]] = {name: [] for name in self.machines}
+        for result in self.results:
+            groups[result.machine.name].append(result)
+        return {name: tuple(results) for name, results in groups.items()}
+
+    @cached_property
     def idle(self) -> tuple[str, ...]:
         """The machines that were named and on which no scenario applied."""
         return tuple(map(line, self.footer.idle)) if self.footer else ()

@@ -71,8 +71,8 @@ def _counts(run: Run) -> Table:
     table.add_column("machine", overflow="fold")
     for verdict in Verdict:
         table.add_column(verdict.value, justify="right", no_wrap=True)
-    for machine in run.machines:
-        counts = tally(verdict_of(r) for r in run.results if r.machine.name == machine)
+    for machine, results in run.by_machine.items():
+        counts = tally(map(verdict_of, results))
         table.add_row(Text(line(machine)), *(_count(v, n) for v, n in counts.items()))
     if len(run.machines) > 1:
         table.add_section()

@@ -24,11 +24,10 @@ class Machine:
     @cached_property
     def digest(self) -> str:
         """``sha256:…`` over the sorted entries of the tree, so equal trees have equal digests."""
-        total = hashlib.sha256()
+        parts: list[bytes] = []
         for path in sorted(self.tree):
             text = self.tree[path]
             kind = b"link" if isinstance(text, Link) else b"file"
             for part in (path.encode(), kind, text.encode("utf-8", "surrogateescape")):
-                total.update(len(part).to_bytes(8, "big"))
-                total.update(part)
-        return "sha256:" + total.hexdigest()
+                parts += (len(part).to_bytes(8, "big"), part)
+        return "sha256:" + hashlib.sha256(b"".join(parts)).hexdigest()

@@ -12,6 +12,7 @@ from conformance.judge import Case, Judgement, judge
 from conformance.lockstep import OracleMaker
 from conformance.oracle import ModelOracle
 from conformance.recording import recorded, recorded_oracle
+from conformance.results import encode
 from conformance.session.subject import release_of
 from conformance.subject import Subject
 from conformance.verdict import Verdict
@@ -25,7 +26,7 @@ def judge_item(case: Case, subject: Subject, item: pytest.Item) -> Judgement:
     """Judge a case; its result travels to the controller as a property of the test."""
     release = release_of(item.config)
     judgement = judge(case, subject, oracle=_oracle(case, subject, release), release=release)
-    item.user_properties.append((PROPERTY, msgspec.json.encode(judgement.result).decode()))
+    item.user_properties.append((PROPERTY, encode(judgement.result).decode()))
     if item.config.getoption("--pin-record") and worth_recording(judgement):
         record = recorded(case.scenario.id, case.machine, judgement.history)
         item.user_properties.append((RECORDED, msgspec.json.encode(record).decode()))

@@ -22,7 +22,7 @@ from conformance.ending import ended_like_an_interrupt
 from conformance.judge import Case, unjudged
 from conformance.recording import RecordedCase, RecordingHeader
 from conformance.recording import write as write_recording
-from conformance.results import Result
+from conformance.results import Result, decode
 from conformance.session.judging import PROPERTY, RECORDED
 from conformance.session.selection import cases, named_machines
 from conformance.session.subject import close_subject, judged_by, round_trips, say, subject_of
@@ -93,7 +93,8 @@ class Run:
         properties = dict(report.user_properties)
         text = properties.get(PROPERTY)
         if text is not None and report.when == "call":
-            result = msgspec.json.decode(str(text), type=Result)
+            result = decode(str(text))
+            assert isinstance(result, Result)
             self._add(report.nodeid, result, getattr(report, "worker_id", ""))
             if RECORDED in properties:
                 case = msgspec.json.decode(str(properties[RECORDED]), type=RecordedCase)

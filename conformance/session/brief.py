@@ -1,0 +1,49 @@
+"""A plugin of pytest for ``pinproof run``: each case is called once and reported once.
+
+pytest sets an item up, calls it and tears it down, and makes a report of each. That costs more than
+judging a case of the model, and under xdist most of a run. Nothing reads those of a setup or a
+teardown here, because the suite's test has nothing to set up but its subject, which the session
+keeps. ``pinproof run`` loads this only where no other plugin was asked to read the reports.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from conformance.judge import Case
+from conformance.session.judging import judge_item
+from conformance.session.subject import subject_of
+
+
+def pytest_runtest_protocol(item: pytest.Item) -> bool | None:
+    """Call and report; other items than the suite's go pytest's own way."""
+    if _case_of(item) is None:
+        return None
+    call = pytest.CallInfo.from_call(
+        lambda: item.ihook.pytest_runtest_call(item=item),
+        when="call",
+        reraise=(pytest.exit.Exception, KeyboardInterrupt),
+    )
+    report = item.ihook.pytest_runtest_makereport(item=item, call=call)
+    item.ihook.pytest_runtest_logreport(report=report)
+    return True
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> object:
+    """Judge while pytest captures what is printed, and keep nothing of it."""
+    case = _case_of(pyfuncitem)
+    if case is None:
+        return (yield)
+    subject = subject_of(pyfuncitem.config)
+    pyfuncitem.funcargs["pin_judgement"] = judge_item(case, subject, pyfuncitem)
+    try:
+        return (yield)
+    finally:
+        pyfuncitem.funcargs.clear()
+
+
+def _case_of(item: pytest.Item) -> Case | None:
+    spec = vars(item).get("callspec")
+    found = spec.params.get("pin_case") if spec is not None else None
+    return found if isinstance(found, Case) else None
