@@ -8,6 +8,7 @@ from reference.steps import (
     SIGKILLED,
     Apply,
     AskAllocatable,
+    AskMetrics,
     AskPodResources,
     AwaitCrashLoop,
     AwaitReconcile,
@@ -80,6 +81,8 @@ def _step_of_a_node(step: Step) -> str:
             return "ask the kubelet at its pod-resources socket"
         case AskPodResources(pod=pod):
             return f"ask the kubelet at its pod-resources socket for pod {pod}"
+        case AskMetrics():
+            return "ask the kubelet for its metrics"
         case AskAllocatable():
             return "ask the kubelet at its pod-resources socket which CPUs pods could have"
         case FailUpdates(times=times):

@@ -219,6 +219,11 @@ class AskAllocatable:
 
 
 @dataclass(frozen=True, slots=True)
+class AskMetrics:
+    """Ask the running kubelet for its metrics."""
+
+
+@dataclass(frozen=True, slots=True)
 class RestartRuntime:
     """Restart the container runtime under the kubelet. Containers go on running."""
 
@@ -272,6 +277,7 @@ Step: TypeAlias = (
     | Spin
     | AskPodResources
     | AskAllocatable
+    | AskMetrics
     | RestartRuntime
     | FailUpdates
     | DaemonReload

@@ -462,11 +462,11 @@ def pod_resources_tell_the_same(node: LockstepNode) -> None:
     is the same as in the state file and in the cgroup. A container that shares is there without
     CPUs; of a pod that is deleted nothing is left."""
     node.boot()
-    node.ask_pod_resources()  # where it cannot be read, nothing else need be done
+    node.ask()  # where it cannot be read, nothing else need be done
     node.apply(best_effort("shared"))
     node.apply(guaranteed("a", 2))
     node.apply(guaranteed("b", 1))
-    node.ask_pod_resources()
+    node.ask()
     for pod in ("a", "b"):
         node.promise_pod_resources("It reports the exclusive CPUs", pod, node.taken(pod))
         node.promise_pod_resources("It reports the cpuset", pod, node.cpuset(pod))
@@ -474,7 +474,7 @@ def pod_resources_tell_the_same(node: LockstepNode) -> None:
     kept = node.taken("b")
     node.delete("a")
     node.pass_admission()
-    node.ask_pod_resources()
+    node.ask()
     node.promise_equal(
         "The entry goes with its pod",
         "CPUs that the kubelet reports for a/c",
@@ -497,9 +497,9 @@ def pod_resources_tell_the_same(node: LockstepNode) -> None:
 def pod_resources_tell_of_the_pool(node: LockstepNode) -> None:
     """Whoever read it could not tell an exclusive CPU from a shared one."""
     node.boot()
-    node.ask_pod_resources()
+    node.ask()
     node.apply(best_effort("shared"))
     node.apply(guaranteed("a", 1))
-    node.ask_pod_resources()
+    node.ask()
     node.promise_pod_resources("It reports the exclusive CPUs", "a", node.taken("a"))
     node.promise_pod_resources("It reports the shared pool", "shared", node.view.shared_pool)

@@ -528,7 +528,7 @@ def _reported_pool(node: LockstepNode) -> CPUSet:
     """The CPUs that container ``one`` shares with its pod, of which ``main`` has two alone."""
     node.boot(_config(node))
     node.apply(_pod("a", 4, exclusive("main", 2), _shared("one")))
-    node.ask_pod_resources()
+    node.ask()
     return node.taken("a", "one")
 
 
