@@ -50,6 +50,7 @@ class Capability(Enum):
     EXIT_CODES = "have a container exit with a code of its own, and stay ended"
     CFS = "see the CFS quota of every running container"
     CALLS = "see and refuse what the kubelet asks of its container runtime"
+    METRICS = "ask the kubelet for its metrics"
     RUNTIME = "restart the container runtime"
     SERVICES = "let a service manager look after the kubelet"
     HOTPLUG = "take CPUs offline and bring them back"
@@ -64,6 +65,7 @@ OF_WHOLE_KUBELETS: Final = frozenset(
     {
         Capability.CALLS,
         Capability.CFS,
+        Capability.METRICS,
         Capability.RUNTIME,
         Capability.POD_RESOURCES,
         Capability.POD_RESOURCES_GET,
@@ -73,7 +75,12 @@ OF_WHOLE_KUBELETS: Final = frozenset(
 #: stands between kubelet and runtime, and its pod-resources socket is asked for the list of pods
 #: alone.
 NOT_OF_REAL_NODES: Final = frozenset(
-    {Capability.EXIT_CODES, Capability.CALLS, Capability.POD_RESOURCES_GET}
+    {
+        Capability.EXIT_CODES,
+        Capability.CALLS,
+        Capability.METRICS,
+        Capability.POD_RESOURCES_GET,
+    }
 )
 
 

@@ -39,6 +39,7 @@ from reference.releases import NEWEST, AnyRelease, has, require_whole_node
 from reference.steps import (
     Apply,
     AskAllocatable,
+    AskMetrics,
     AskPodResources,
     AwaitCrashLoop,
     AwaitReconcile,
@@ -174,6 +175,9 @@ class Node:
                 self._info = self._discover(self._trees(name), release=self._release)
             case AwaitCrashLoop():
                 self._require_down(step)
+            case AskMetrics():
+                manager = self._running(step).pod_resources([]).manager
+                self._told = View(running=True, metrics=manager.metrics.by_name())
             case AskPodResources() | AskAllocatable():
                 every = [self._decoded(self._manifests[one]) for one in _in_order(self._manifests)]
                 self._told = _answer(self._running(step).pod_resources(every), step)
@@ -231,6 +235,7 @@ class Node:
             got_pod=self._told.got_pod,
             allocatable=self._told.allocatable,
             pod_resources_error=self._told.pod_resources_error,
+            metrics=self._told.metrics,
             hangs=self._hangs,
         )
 

@@ -242,6 +242,13 @@ class AskAllocatable:
 
 
 @dataclass(frozen=True, slots=True)
+class AskMetrics:
+    """Ask the running kubelet for its metrics."""
+
+    sentence: ClassVar[str] = "ask the kubelet for its metrics"
+
+
+@dataclass(frozen=True, slots=True)
 class RestartRuntime:
     """Restart the container runtime under the kubelet. Containers go on running."""
 
@@ -313,6 +320,7 @@ Step: TypeAlias = (
     | Spin
     | AskPodResources
     | AskAllocatable
+    | AskMetrics
     | RestartRuntime
     | FailUpdates
     | DaemonReload

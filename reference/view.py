@@ -106,7 +106,9 @@ class View:
     unless the last step was to ask. ``got_pod``: the same of one pod, where only that was asked
     for. ``allocatable``: the CPUs that it reports there as those that pods could have, ``None``
     unless the last step was to ask for them. ``pod_resources_error``: the text with which it
-    refused to answer. None of them is part of what makes two views equal.
+    refused to answer. ``metrics``: the CPU manager's metrics by name and labels, as they stand at
+    ``/metrics``; ``None`` unless the last step was to ask for them. None of these is part of what
+    makes two views equal.
     """
 
     running: bool
@@ -124,4 +126,5 @@ class View:
     got_pod: Mapping[str, CPUSet] | None = field(default=None, compare=False)
     allocatable: CPUSet | None = field(default=None, compare=False)
     pod_resources_error: str = field(default="", compare=False)
+    metrics: Mapping[str, float] | None = field(default=None, compare=False)
     hangs: str = field(default="", compare=False)

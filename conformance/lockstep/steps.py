@@ -19,6 +19,7 @@ from reference.steps import (
     SIGKILLED,
     Apply,
     AskAllocatable,
+    AskMetrics,
     AskPodResources,
     AwaitCrashLoop,
     AwaitReconcile,
@@ -168,9 +169,9 @@ class Steps(Readings):
         """Let every container spin, and see where it runs."""
         return self._take(Spin())
 
-    def ask_pod_resources(self, step: AskPodResources | AskAllocatable = EVERY_POD) -> View:
+    def ask(self, step: AskPodResources | AskAllocatable | AskMetrics = EVERY_POD) -> View:
         """Ask the kubelet at its pod-resources socket, for every pod unless ``step`` says what
-        else. Raises :class:`SubjectUnable` where it cannot be asked."""
+        else, or for its metrics. Raises :class:`SubjectUnable` where it cannot be asked."""
         return self._take(step)
 
     def to_runtime(self, step: RestartRuntime | FailUpdates) -> View:

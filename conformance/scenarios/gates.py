@@ -189,14 +189,14 @@ def _promise_stage(node: LockstepNode, stage: str, option: str) -> None:
 
 
 @scenario(
-    "topology/options-need-their-gate",
+    "topology/manager-options-need-their-gate",
     "Where feature gate TopologyManagerPolicyOptions is off, any option is refused",
     TOPOLOGY_PAGE,
     since="1.26",
     until="1.31",
     capabilities=[Capability.START_ERROR],
 )
-def options_need_their_gate(node: LockstepNode) -> None:
+def manager_options_need_their_gate(node: LockstepNode) -> None:
     """It is off by default up to 1.27."""
     named = node.release_has(Behaviour.TOPOLOGY_OPTIONS_ON)
     gates = {"TopologyManagerPolicyOptions": False} if named else {}

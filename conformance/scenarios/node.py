@@ -464,11 +464,11 @@ def pod_resources_report_exclusive_cpus(node: LockstepNode) -> None:
     the cgroup. A container in the shared pool is listed without CPUs, and a deleted pod is not
     listed."""
     node.boot()
-    node.ask_pod_resources()  # where it cannot be read, nothing else need be done
+    node.ask()  # where it cannot be read, nothing else need be done
     node.apply(best_effort("shared"))
     node.apply(guaranteed("a", 2))
     node.apply(guaranteed("b", 1))
-    node.ask_pod_resources()
+    node.ask()
     for pod in ("a", "b"):
         node.promise_pod_resources("It reports the exclusive CPUs", pod, node.taken(pod))
         node.promise_pod_resources("It reports the cpuset", pod, node.cpuset(pod))
@@ -476,7 +476,7 @@ def pod_resources_report_exclusive_cpus(node: LockstepNode) -> None:
     kept = node.taken("b")
     node.delete("a")
     node.pass_admission()
-    node.ask_pod_resources()
+    node.ask()
     node.promise_equal(
         "The entry goes with its pod",
         "CPUs that the kubelet reports for a/c",
@@ -499,9 +499,9 @@ def pod_resources_report_exclusive_cpus(node: LockstepNode) -> None:
 def pod_resources_report_the_shared_pool(node: LockstepNode) -> None:
     """A reader could not distinguish exclusive CPUs from shared ones."""
     node.boot()
-    node.ask_pod_resources()
+    node.ask()
     node.apply(best_effort("shared"))
     node.apply(guaranteed("a", 1))
-    node.ask_pod_resources()
+    node.ask()
     node.promise_pod_resources("It reports the exclusive CPUs", "a", node.taken("a"))
     node.promise_pod_resources("It reports the shared pool", "shared", node.view.shared_pool)

@@ -509,7 +509,7 @@ def _reported_pool(node: LockstepNode) -> CPUSet:
     """The CPUs that container ``one`` shares with its pod, of which ``main`` has two alone."""
     node.boot(managed(node))
     node.apply(pod_of("a", 4, exclusive("main", 2), shared("one")))
-    node.ask_pod_resources()
+    node.ask()
     return node.taken("a", "one")
 
 

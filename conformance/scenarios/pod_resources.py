@@ -87,11 +87,11 @@ def get_reports_one_pod(node: LockstepNode) -> None:
     node.apply(guaranteed("b", 1))
     node.apply(best_effort("shared"))
     for pod in ("a", "b"):
-        node.ask_pod_resources(AskPodResources(pod))
+        node.ask(AskPodResources(pod))
         _promise_got(node, "It reports the exclusive CPUs", f"{pod}/c", node.taken(pod))
-    node.ask_pod_resources(AskPodResources("shared"))
+    node.ask(AskPodResources("shared"))
     _promise_got(node, "It reports no shared CPU", "shared/c", CPUSet())
-    node.ask_pod_resources(AskPodResources("absent"))
+    node.ask(AskPodResources("absent"))
     _promise_error(node, "A pod that is not there is an error", "not found")
 
 
@@ -109,9 +109,9 @@ def get_is_off_by_default(node: LockstepNode) -> None:
     """Feature gate KubeletPodResourcesGet, alpha. List answers all the same."""
     node.boot()
     node.apply(guaranteed("a", 1))
-    node.ask_pod_resources(AskPodResources("a"))
+    node.ask(AskPodResources("a"))
     _promise_error(node, "Get is refused", "Get method disabled")
-    node.ask_pod_resources()
+    node.ask()
     node.promise_pod_resources("List answers", "a", node.taken("a"))
 
 
@@ -130,12 +130,12 @@ def allocatable_is_all_but_reserved(node: LockstepNode) -> None:
     node.boot()
     expected = node.cpus - node.reserved
     what = "CPUs that GetAllocatableResources reports"
-    node.ask_pod_resources(AskAllocatable())
+    node.ask(AskAllocatable())
     node.promise_cpus("All are free", what, expected, node.view.allocatable or CPUSet())
     node.apply(guaranteed("a", 2))
     node.kill()
     node.start()
-    node.ask_pod_resources(AskAllocatable())
+    node.ask(AskAllocatable())
     node.promise_cpus("Two are taken", what, expected, node.view.allocatable or CPUSet())
 
 
@@ -152,9 +152,9 @@ def policy_none_reports_no_cpu(node: LockstepNode) -> None:
     reserved = node.default_config().reserved_system_cpus
     node.boot(KubeletConfig(policy="none", reserved_system_cpus=reserved))
     node.apply(guaranteed("a", 1))
-    node.ask_pod_resources()
+    node.ask()
     node.promise_pod_resources("It has no CPU of its own", "a", CPUSet())
-    node.ask_pod_resources(AskAllocatable())
+    node.ask(AskAllocatable())
     seen = node.view.allocatable
     node.promise_equal("No CPU is managed", "allocatable CPUs", "(none)", str(seen) or "(none)")
 
@@ -173,7 +173,7 @@ def init_containers_are_left_out(node: LockstepNode) -> None:
     node.boot()
     init = exclusive("init", 1, kind=Kind.INIT)
     node.apply(guaranteed_of("a", [init, exclusive("c", 1)]))
-    node.ask_pod_resources()
+    node.ask()
     node.promise_pod_resources("The app container is reported", "a", node.taken("a"))
     _promise_not_listed(node, "The init container is not", "a", "init")
 
@@ -192,7 +192,7 @@ def sidecars_are_reported(node: LockstepNode) -> None:
     node.boot()
     sidecar = exclusive("sidecar", 1, kind=Kind.SIDECAR)
     node.apply(guaranteed_of("a", [sidecar, exclusive("c", 2)]))
-    node.ask_pod_resources()
+    node.ask()
     held = node.taken("a", "sidecar")
     node.promise_pod_resources("The sidecar is reported", "a", held, "sidecar")
     node.promise_pod_resources("The app container is reported", "a", node.taken("a"))
@@ -211,7 +211,7 @@ def fractions_have_no_cpu(node: LockstepNode) -> None:
     """Nor does it for the fraction beside a container with CPUs of its own."""
     node.boot()
     node.apply(guaranteed("mixed", 1, "500m"))
-    node.ask_pod_resources()
+    node.ask()
     held = node.taken("mixed", "c1")
     node.promise_pod_resources("Whole CPUs are reported", "mixed", held, "c1")
     node.promise_pod_resources("A fraction has none", "mixed", CPUSet(), "c2")
@@ -234,7 +234,7 @@ def restart_reports_the_same(node: LockstepNode) -> None:
     held = {pod: node.taken(pod) for pod in ("a", "b")}
     node.kill()
     node.start()
-    node.ask_pod_resources()
+    node.ask()
     for pod, cpus in held.items():
         node.promise_pod_resources("It reports the CPUs of before", pod, cpus)
 
@@ -255,7 +255,7 @@ def inactive_pods_are_left_out(node: LockstepNode) -> None:
     node.apply(guaranteed("refused", len(node.cpus)))
     node.apply(replace(guaranteed("ended", 1), restart_policy=RestartPolicy.NEVER))
     node.kill_container("ended", exit_code=0)
-    node.ask_pod_resources()
+    node.ask()
     node.promise_pod_resources("The pod that runs is reported", "a", node.taken("a"))
     _promise_not_listed(node, "The pod that was refused is not", "refused")
     _promise_not_listed(node, "The pod that has ended is not", "ended")

@@ -53,6 +53,7 @@ RISK_OF: Final = {
     Capability.CONTAINERS: Risk.PODS,
     Capability.EXIT_CODES: Risk.PODS,
     Capability.CALLS: Risk.PODS,
+    Capability.METRICS: Risk.READ_ONLY,
     Capability.CFS: Risk.READ_ONLY,
     Capability.RUNTIME: Risk.KUBELET_RESTART,
     Capability.SERVICES: Risk.KUBELET_RESTART,

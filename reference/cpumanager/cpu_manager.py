@@ -16,14 +16,15 @@ from collections.abc import Callable, Iterable, Mapping
 from copy import copy
 
 from reference.behaviours import Behaviour
+from reference.cpumanager.metrics import Metrics
 from reference.cpumanager.policy import Policy
 from reference.cpumanager.policy_none import new_none_policy
 from reference.cpumanager.policy_options import require_options_allowed
 from reference.cpumanager.policy_static import StaticPolicy, new_static_policy
 from reference.cpumanager.state.state_checkpoint import Checkpoint, keeps_baselines
-from reference.cpumanager.state.state_mem import State
+from reference.cpumanager.state.state_mem import State, assigned
 from reference.cpuset import CPUSet
-from reference.errors import ConfigurationError, NotModelled
+from reference.errors import AllocationError, ConfigurationError, NotModelled
 from reference.machine.topology import CPUTopology
 from reference.pods.pod import Container, Pod
 from reference.pods.quantity import QuantityTooWide, reserved_milli
@@ -40,7 +41,8 @@ class CPUManager:
 
     ``sources_ready`` says whether all pod sources have been heard; until then nothing is stale.
     ``last_admitted_stays``: whether the pod admitted last counts as active, even when it was
-    refused. ``allocatable_cpus``: what ``GetAllocatableCPUs`` answers once it has started."""
+    refused. ``metrics``: what it has counted; ``allocatable_cpus``: what ``GetAllocatableCPUs``
+    answers once it has started."""
 
     def __init__(
         self,
@@ -59,6 +61,7 @@ class CPUManager:
         self.last_admitted_stays = has(release, Behaviour.LAST_ADMITTED_STAYS)
         self._last_admitted: tuple[Pod, ...] = ()
         self.allocatable_cpus = CPUSet()
+        self.metrics = Metrics()
         self.feature_gates = dict(feature_gates or {})
         self._last_sent: dict[tuple[str, str], CPUSet] = {}
         self._known: set[tuple[str, str]] = set()
@@ -75,6 +78,9 @@ class CPUManager:
         self.state = self.restore(state_file, containers or {})
         self.policy.start(self.state)
         self.allocatable_cpus = self._allocatable()
+        if isinstance(self.policy, StaticPolicy):
+            held = assigned(self.state.entries)
+            self.metrics = Metrics(pool=len(self.policy.available(self.state)), exclusive=len(held))
 
     def _allocatable(self) -> CPUSet:
         if not isinstance(self.policy, StaticPolicy):
@@ -116,7 +122,23 @@ class CPUManager:
         """``Allocate``: admission of one container, near the NUMA nodes of ``hint`` (``None``:
         anywhere). Raises :class:`AllocationError`."""
         self.begin_admission(pod)
-        self.policy.allocate(self.state, pod, container, hint)
+        policy, owner = self.policy, (pod.uid, container.name)
+        counted = isinstance(policy, StaticPolicy) and policy.count(pod, container) > 0
+        before = self.state.get(*owner)
+        try:
+            policy.allocate(self.state, pod, container, hint)
+        except AllocationError:
+            if counted:
+                self.metrics = self._counted(0, failed=True)
+            raise
+        if counted:
+            taken = 0 if before is not None else len(self.exclusive_cpus(*owner))
+            self.metrics = self._counted(taken, failed=False)
+
+    def _counted(self, taken: int, *, failed: bool) -> Metrics:
+        policy = self.policy
+        whole = isinstance(policy, StaticPolicy) and policy.options.full_pcpus_only
+        return self.metrics.answered(taken=taken, failed=failed, whole_cores=whole)
 
     def allocate_pod(self, pod: Pod, hint: Hint | None = None) -> None:
         """``AllocatePod``: admission of a whole pod with pod-level resources, as
@@ -161,7 +183,9 @@ class CPUManager:
 
     def remove_container(self, uid: str, container: str) -> None:
         """``RemoveContainer``: forget a container and take its CPUs back."""
+        before = len(self.state.default)
         self.policy.remove_container(self.state, uid, container)
+        self.metrics = self.metrics.returned(len(self.state.default) - before)
         self._last_sent.pop((uid, container), None)
         self._known.discard((uid, container))
 

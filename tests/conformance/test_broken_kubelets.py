@@ -4,7 +4,7 @@ with the model as a witness and by the promise in words alone."""
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pytest
 
@@ -17,6 +17,7 @@ from conformance.results import Result
 from conformance.subjects.reference import ReferenceSubject
 from reference import NEWEST, CPUSet, Node
 from reference.cpumanager.cpu_manager import CPUManager
+from reference.cpumanager.metrics import Metrics
 from reference.kubelet.pod_resources import PodResources
 from reference.steps import KubeletConfig
 from topologies import machine
@@ -92,6 +93,30 @@ class CreatesWithout(CPUManager):
         self._known.add((uid, container))
 
 
+class CountsNothing(CPUManager):
+    """Requests for exclusive CPUs are not counted."""
+
+    def _counted(self, taken: int, *, failed: bool) -> Metrics:
+        return self.metrics
+
+
+class CountsErrorsAlone(CPUManager):
+    """A request that is refused counts as an error alone."""
+
+    def _counted(self, taken: int, *, failed: bool) -> Metrics:
+        counted = super()._counted(taken, failed=failed)
+        return replace(counted, requests=self.metrics.requests) if failed else counted
+
+
+class CountsLentOnce(CPUManager):
+    """What an init container has lent comes back twice, as it was counted twice."""
+
+    def remove_container(self, uid: str, container: str) -> None:
+        held, free = len(self.exclusive_cpus(uid, container)), len(self.state.default)
+        super().remove_container(uid, container)
+        self.metrics = self.metrics.returned(held - (len(self.state.default) - free))
+
+
 class ReportsCPU0(CPUManager):
     """Whoever asks which CPUs a container has of its own hears of CPU 0."""
 
@@ -129,6 +154,11 @@ BROKEN = [
     Broken(LiftsQuotas, "containers/shares-outlive-pool-changes", "CFS quota of b/c"),
     Broken(FreesEachContainer, "containers/pod-keeps-its-cpus-until-it-ends", "a/c1"),
     Broken("no-quota-on-exclusive-cpus", "node/exclusive-cpus-keep-their-quota", "a/c", "1.32"),
+    Broken(CountsNothing, "metrics/requests-are-counted", "Each container is counted"),
+    Broken(CountsNothing, "metrics/alignment-is-counted", "Whole cores are counted"),
+    Broken(CountsNothing, "metrics/gauges-follow-the-cpus", "Two are taken"),
+    Broken(CountsErrorsAlone, "metrics/refusals-are-counted", "pinning_requests_total"),
+    Broken(CountsLentOnce, "metrics/gauges-drift-over-init-containers", "counted too many"),
     Broken(TriesOnce, "containers/refused-update-is-tried-again", "cpuset shared/c"),
     Broken(CreatesWithout, "containers/start-on-their-cpus", "with which a/c was started"),
     Broken("updated-on-change=off", "containers/idle-rounds-update-nothing", "updates"),

@@ -1,4 +1,4 @@
-"""The kubelet's HTTP endpoint: what it says of its pods."""
+"""The kubelet's HTTP endpoint: what it says of its pods, and what it counts."""
 
 from __future__ import annotations
 
@@ -49,6 +49,18 @@ class Endpoint:
             return [_pod_status(item) for item in items]
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise NoAnswer(f"GET /pods: not understood: {error!r}") from error
+
+    def metrics(self) -> dict[str, float]:
+        """Every metric, by its name and labels; raises :class:`NoAnswer`."""
+        found = {}
+        for line in self._get("/metrics").decode(errors="replace").splitlines():
+            name, _, value = line.rpartition(" ")
+            if name and not name.startswith("#"):
+                try:
+                    found[name] = float(value)
+                except ValueError as error:
+                    raise NoAnswer(f"GET /metrics: not understood: {line[:200]!r}") from error
+        return found
 
     def _get(self, path: str) -> bytes:
         fresh = self._connection.sock is None

@@ -37,6 +37,7 @@ from reference.cpumanager.state.state_mem import by_pod
 from reference.cpuset import CPUSet
 from reference.steps import (
     AskAllocatable,
+    AskMetrics,
     AskPodResources,
     FailUpdates,
     Kind,
@@ -80,7 +81,7 @@ class KubeletNode(SteppedNode):
         self._applied: dict[str, Pod] = {}
         self._machines = 0
         self._closed = False
-        self._asked: AskPodResources | AskAllocatable | None = None
+        self._asked: AskPodResources | AskAllocatable | AskMetrics | None = None
         self._sandboxes = sandboxes
         self._sandbox = sandboxes.take()
         self._until = self._sandbox.bell.until
@@ -128,7 +129,7 @@ class KubeletNode(SteppedNode):
         self._process.watch()
         self._asked = None
         match step:
-            case AskPodResources() | AskAllocatable():
+            case AskPodResources() | AskAllocatable() | AskMetrics():
                 self._asked = step
             case FailUpdates(times=times):
                 self._runtime.refuse_updates(times)
@@ -261,6 +262,8 @@ class KubeletNode(SteppedNode):
         )
         if not running or self._asked is None:
             return seen
+        if isinstance(self._asked, AskMetrics):
+            return replace(seen, metrics=self._process.metrics())
         return _with_answer(seen, self._asked, self._pod_resources, self._names.values())
 
     def settle(self, satisfied: Callable[[View], bool]) -> View:

@@ -203,6 +203,13 @@ class KubeletProcess:
         self.silence = ""
         return answer
 
+    def metrics(self) -> dict[str, float]:
+        """What it counts. Raises :class:`SubjectLostError` where it does not answer."""
+        try:
+            return self._endpoint.metrics()
+        except NoAnswer as error:
+            raise SubjectLostError(str(error)) from error
+
     def note_hang(self, what: str, seconds: float) -> None:
         """Note that the kubelet did nothing for ``seconds``. Raises :class:`SubjectLostError` where
         it was given no processor."""

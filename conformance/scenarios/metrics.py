@@ -1,0 +1,144 @@
+"""What a kubelet counts of its CPU manager's work, at ``/metrics``."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from conformance.lockstep import LockstepNode
+from conformance.needs import Needs
+from conformance.pods import best_effort, exclusive, guaranteed, guaranteed_of
+from conformance.scenario import Level, Source, scenario
+from conformance.subject import Capability
+from reference.cpumanager.metrics import ALIGNED, ERRORS, EXCLUSIVE, MISALIGNED, POOL, REQUESTS
+from reference.steps import AskMetrics, Kind, KubeletConfig
+
+_ISSUES = "https://github.com/kubernetes/kubernetes"
+PINNING = Source(
+    "Kubernetes documentation, Kubernetes Metrics Reference: "
+    "kubelet_cpu_manager_pinning_requests_total",
+    "https://kubernetes.io/docs/reference/instrumentation/metrics/",
+)
+UPSTREAM = Source(
+    "Upstream's own tests of the CPU manager's metrics",
+    f"{_ISSUES}/blob/v1.37.0/test/e2e_node/cpu_manager_metrics_test.go",
+)
+DRIFT = Source(
+    "Issue 141262: the gauges drift where an app container reuses CPUs of an init container",
+    f"{_ISSUES}/issues/141262",
+)
+
+_ASKS = (Capability.METRICS,)
+
+
+def _promise_counts(node: LockstepNode, rule: str, expected: dict[str, int]) -> None:
+    """Promise these metrics of a kubelet that is asked now."""
+    seen = node.ask(AskMetrics()).metrics or {}
+    for name, value in expected.items():
+        node.promise_equal(rule, name, float(value), seen.get(name, "(no such metric)"))
+
+
+def _whole_cores(node: LockstepNode) -> KubeletConfig:
+    config = node.default_config()
+    return replace(config, policy_options={"full-pcpus-only": "true"})
+
+
+@scenario(
+    "metrics/requests-are-counted",
+    "The kubelet counts the requests for exclusive CPUs, and no shared container among them",
+    PINNING,
+    level=Level.EXTENDED,
+    since="1.26",
+    needs=Needs(free=3),
+    capabilities=_ASKS,
+)
+def requests_are_counted(node: LockstepNode) -> None:
+    """Once for each container, and no error while all can be met."""
+    node.boot()
+    _promise_counts(node, "A kubelet starts with none", {REQUESTS: 0, ERRORS: 0})
+    node.apply(best_effort("shared"))
+    node.apply(guaranteed("a", 1, 1))
+    _promise_counts(node, "Each container is counted", {REQUESTS: 2, ERRORS: 0})
+
+
+@scenario(
+    "metrics/refusals-are-counted",
+    "The kubelet counts a request that it refuses as a request and as an error",
+    UPSTREAM,
+    level=Level.EXTENDED,
+    since="1.26",
+    needs=Needs(free=4, smt=2, even=True),
+    capabilities=[*_ASKS, Capability.CONFIGURE],
+)
+def refusals_are_counted(node: LockstepNode) -> None:
+    """One CPU under full-pcpus-only, where a physical core has more. The next pod is met."""
+    node.boot(_whole_cores(node))
+    node.apply(guaranteed("odd", 1))
+    _promise_counts(node, "It is counted twice", {REQUESTS: 1, ERRORS: 1})
+    node.apply(guaranteed("even", node.topology.cpus_per_core))
+    _promise_counts(node, "The next is a request alone", {REQUESTS: 2, ERRORS: 1})
+
+
+@scenario(
+    "metrics/alignment-is-counted",
+    "Under full-pcpus-only the kubelet counts containers on whole physical cores, and refusals",
+    UPSTREAM,
+    level=Level.EXTENDED,
+    since="1.33",
+    needs=Needs(free=4, smt=2, even=True),
+    capabilities=[*_ASKS, Capability.CONFIGURE],
+)
+def alignment_is_counted(node: LockstepNode) -> None:
+    """Both counters are there from the start."""
+    node.boot(_whole_cores(node))
+    _promise_counts(node, "A kubelet starts with none", {ALIGNED: 0, MISALIGNED: 0})
+    node.apply(guaranteed("even", node.topology.cpus_per_core))
+    _promise_counts(node, "Whole cores are counted", {ALIGNED: 1, MISALIGNED: 0})
+    node.apply(guaranteed("odd", 1))
+    _promise_counts(node, "A refusal is counted", {ALIGNED: 1, MISALIGNED: 1})
+
+
+@scenario(
+    "metrics/gauges-follow-the-cpus",
+    "The gauges of the shared pool and of exclusive CPUs follow a pod, and return when it goes",
+    UPSTREAM,
+    level=Level.EXTENDED,
+    since="1.32",
+    needs=Needs(free=3),
+    capabilities=_ASKS,
+)
+def gauges_follow_the_cpus(node: LockstepNode) -> None:
+    """The pool is counted in thousandths of a CPU, and without the reserved CPUs."""
+    node.boot()
+    free = len(node.free)
+    before = {POOL: free * 1000, EXCLUSIVE: 0}
+    _promise_counts(node, "All are free", before)
+    node.apply(guaranteed("a", 2))
+    _promise_counts(node, "Two are taken", {POOL: (free - 2) * 1000, EXCLUSIVE: 2})
+    node.delete("a")
+    node.pass_admission()
+    node.await_reconcile()
+    _promise_counts(node, "All are free again", before)
+
+
+@scenario(
+    "metrics/gauges-drift-over-init-containers",
+    "Up to 1.37 the gauges count CPUs that an init container has lent as taken for ever",
+    DRIFT,
+    level=Level.EXTENDED,
+    since="1.32",
+    until="1.37",
+    needs=Needs(free=2),
+    capabilities=_ASKS,
+)
+def gauges_drift_over_init_containers(node: LockstepNode) -> None:
+    """A defect: they are counted for the init container and for the app container, and return
+    once. The state file is right all the while."""
+    node.boot()
+    free = len(node.free)
+    init = exclusive("init", 1, kind=Kind.INIT)
+    node.apply(guaranteed_of("a", [init, exclusive("c", 1)]))
+    node.delete("a")
+    node.pass_admission()
+    node.await_reconcile()
+    node.promise_equal("The pool is whole", "CPUs that are free", free, len(node.free))
+    _promise_counts(node, "One is counted too many", {POOL: (free - 1) * 1000, EXCLUSIVE: 1})

@@ -1,0 +1,60 @@
+"""What the CPU manager counts: its part of ``/metrics``.
+
+What belongs here: the numbers of the static policy, by the names of 1.32 to 1.37. What never does:
+how they are asked for. Source: ``policy_static.go``, ``pkg/kubelet/metrics/metrics.go``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+__all__ = ["ALIGNED", "ERRORS", "EXCLUSIVE", "MISALIGNED", "POOL", "REQUESTS", "Metrics"]
+
+REQUESTS = "kubelet_cpu_manager_pinning_requests_total"
+ERRORS = "kubelet_cpu_manager_pinning_errors_total"
+POOL = "kubelet_cpu_manager_shared_pool_size_millicores"
+EXCLUSIVE = "kubelet_cpu_manager_exclusive_cpu_allocation_count"
+_LABELS = '{boundary="physical_cpu",scope="container"}'
+ALIGNED = f"kubelet_container_aligned_compute_resources_count{_LABELS}"
+MISALIGNED = f"kubelet_container_aligned_compute_resources_failure_count{_LABELS}"
+
+
+@dataclass(frozen=True, slots=True)
+class Metrics:
+    """``pool`` in CPUs, without the reserved ones; ``aligned`` and ``misaligned`` count requests
+    under ``full-pcpus-only``."""
+
+    requests: int = 0
+    errors: int = 0
+    pool: int = 0
+    exclusive: int = 0
+    aligned: int = 0
+    misaligned: int = 0
+
+    def answered(self, *, taken: int, failed: bool, whole_cores: bool) -> Metrics:
+        """After a request for exclusive CPUs; ``taken`` is how many CPUs it was given anew. CPUs of
+        an init container that are given once more are counted once more."""
+        return replace(
+            self,
+            requests=self.requests + 1,
+            errors=self.errors + failed,
+            pool=self.pool - taken,
+            exclusive=self.exclusive + taken,
+            aligned=self.aligned + (whole_cores and not failed),
+            misaligned=self.misaligned + (whole_cores and failed),
+        )
+
+    def returned(self, cpus: int) -> Metrics:
+        """After so many CPUs have come back to the shared pool."""
+        return replace(self, pool=self.pool + cpus, exclusive=self.exclusive - cpus)
+
+    def by_name(self) -> dict[str, float]:
+        """As ``/metrics`` has them."""
+        return {
+            REQUESTS: self.requests,
+            ERRORS: self.errors,
+            POOL: self.pool * 1000,
+            EXCLUSIVE: self.exclusive,
+            ALIGNED: self.aligned,
+            MISALIGNED: self.misaligned,
+        }
