@@ -9,7 +9,7 @@ import pytest
 from reference.behaviours import Behaviour
 from reference.errors import NotModelled
 from reference.releases import (
-    LATEST,
+    ANNOUNCED,
     OLDEST,
     Release,
     behaviours,
@@ -18,7 +18,7 @@ from reference.releases import (
     newest_known,
 )
 
-MINORS = [Release(minor) for minor in range(OLDEST, LATEST + 1)]
+MINORS = [Release(minor) for minor in range(OLDEST, ANNOUNCED + 1)]
 
 
 @pytest.mark.parametrize(
