@@ -11,6 +11,7 @@ from conformance.scenarios.optional import with_options
 from conformance.scenarios.sources import CLOSEST_NUMA, NUMA_LIMIT, TASK_PAGE
 from conformance.subject import Capability
 from reference.behaviours import Behaviour
+from topologies import machine
 
 _CHANGES: Final = (Capability.START_ERROR, Capability.RESTART, Capability.CONFIGURE)
 
@@ -85,10 +86,15 @@ def limit_takes_a_number(node: LockstepNode) -> None:
     "With max-allowable-numa-nodes of eight a kubelet starts, and not on nine NUMA nodes",
     NUMA_LIMIT,
     since="1.31",
-    machine="1s-1n-4c-smt1-mem8",
-    capabilities=[Capability.START_ERROR],
+    machine="1s-1n-4c-smt1",
+    capabilities=[Capability.START_ERROR, Capability.RESTART, Capability.REBOOT],
 )
 def limit_of_eight_is_the_usual_one(node: LockstepNode) -> None:
     """Eight is the least that the option takes."""
-    node.boot(aligning(node, "restricted", options={"max-allowable-numa-nodes": "8"}))
+    config = aligning(node, "restricted", options={"max-allowable-numa-nodes": "8"})
+    node.boot(config)
+    node.promise_running("The kubelet starts on one NUMA node")
+    node.stop()
+    node.reboot(machine("1s-1n-4c-smt1-mem8"))
+    node.start()
     node.promise_refusal("unsupported on machines with more than 8 NUMA Nodes")
