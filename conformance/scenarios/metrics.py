@@ -8,8 +8,19 @@ from conformance.lockstep import LockstepNode
 from conformance.needs import Needs
 from conformance.pods import best_effort, exclusive, guaranteed, guaranteed_of
 from conformance.scenario import Level, Source, scenario
+from conformance.scenarios.aligning import aligning
 from conformance.subject import Capability
-from reference.cpumanager.metrics import ALIGNED, ERRORS, EXCLUSIVE, MISALIGNED, POOL, REQUESTS
+from reference.cpumanager.metrics import (
+    ADMISSION_ERRORS,
+    ADMISSIONS,
+    ALIGNED,
+    ERRORS,
+    EXCLUSIVE,
+    IN_ONE_CACHE,
+    MISALIGNED,
+    POOL,
+    REQUESTS,
+)
 from reference.steps import AskMetrics, Kind, KubeletConfig
 
 _ISSUES = "https://github.com/kubernetes/kubernetes"
@@ -21,6 +32,10 @@ PINNING = Source(
 UPSTREAM = Source(
     "Upstream's own tests of the CPU manager's metrics",
     f"{_ISSUES}/blob/v1.37.0/test/e2e_node/cpu_manager_metrics_test.go",
+)
+TOPOLOGY_UPSTREAM = Source(
+    "Upstream's own tests of the Topology Manager's metrics",
+    f"{_ISSUES}/blob/v1.37.0/test/e2e_node/topology_manager_metrics_test.go",
 )
 DRIFT = Source(
     "Issue 141262: the gauges drift where an app container reuses CPUs of an init container",
@@ -142,3 +157,42 @@ def gauges_drift_over_init_containers(node: LockstepNode) -> None:
     node.await_reconcile()
     node.promise_equal("The pool is whole", "CPUs that are free", free, len(node.free))
     _promise_counts(node, "One is counted too many", {POOL: (free - 1) * 1000, EXCLUSIVE: 1})
+
+
+@scenario(
+    "metrics/admissions-are-counted",
+    "The Topology Manager counts the pods that it is asked about, and those that it refuses",
+    TOPOLOGY_UPSTREAM,
+    level=Level.EXTENDED,
+    since="1.27",
+    needs=Needs(numa_nodes=2, numa_cores=2, even=True),
+    capabilities=[*_ASKS, Capability.CONFIGURE],
+)
+def admissions_are_counted(node: LockstepNode) -> None:
+    """Under single-numa-node, one CPU more than a NUMA node has is refused."""
+    node.boot(aligning(node, "single-numa-node"))
+    _promise_counts(node, "A kubelet starts with none", {ADMISSIONS: 0, ADMISSION_ERRORS: 0})
+    node.apply(guaranteed("fits", 1))
+    _promise_counts(node, "An admission is counted", {ADMISSIONS: 1, ADMISSION_ERRORS: 0})
+    node.apply(guaranteed("wide", len(node.cpus) // node.topology.num_numa_nodes + 1))
+    _promise_counts(node, "A refusal is both", {ADMISSIONS: 2, ADMISSION_ERRORS: 1})
+
+
+@scenario(
+    "metrics/uncore-caches-are-counted",
+    "The kubelet counts a container whose CPUs have one uncore cache, and none that spans several",
+    UPSTREAM,
+    level=Level.EXTENDED,
+    since="1.33",
+    needs=Needs(free=4, uncore_caches=2, even=True),
+    capabilities=_ASKS,
+)
+def uncore_caches_are_counted(node: LockstepNode) -> None:
+    """Whether or not prefer-align-cpus-by-uncorecache is on. One CPU has one cache; all that are
+    left have several."""
+    node.boot()
+    _promise_counts(node, "A kubelet starts with none", {IN_ONE_CACHE: 0})
+    node.apply(guaranteed("one", 1))
+    _promise_counts(node, "One cache is counted", {IN_ONE_CACHE: 1})
+    node.apply(guaranteed("rest", len(node.free)))
+    _promise_counts(node, "Several are not", {IN_ONE_CACHE: 1})

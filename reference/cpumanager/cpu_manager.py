@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from copy import copy
+from dataclasses import replace
 
 from reference.behaviours import Behaviour
 from reference.cpumanager.metrics import Metrics
@@ -132,8 +133,11 @@ class CPUManager:
                 self.metrics = self._counted(0, failed=True)
             raise
         if counted:
-            taken = 0 if before is not None else len(self.exclusive_cpus(*owner))
-            self.metrics = self._counted(taken, failed=False)
+            taken = CPUSet() if before is not None else self.exclusive_cpus(*owner)
+            self.metrics = self._counted(len(taken), failed=False)
+            if taken and isinstance(policy, StaticPolicy) and policy.is_in_one_cache(taken):
+                in_one_cache = self.metrics.in_one_cache + 1
+                self.metrics = replace(self.metrics, in_one_cache=in_one_cache)
 
     def _counted(self, taken: int, *, failed: bool) -> Metrics:
         policy = self.policy

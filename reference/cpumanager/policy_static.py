@@ -245,6 +245,10 @@ class StaticPolicy:
             return 0
         return exclusive_cpus(pod, container)
 
+    def is_in_one_cache(self, cpus: CPUSet) -> bool:
+        """Whether all these CPUs have one uncore cache."""
+        return len({self.topology.details[cpu].uncore for cpu in cpus}) == 1
+
     def available(self, state: State) -> CPUSet:
         """The CPUs that may be given away (``GetAvailableCPUs``)."""
         return state.default - self.reserved

@@ -18,6 +18,7 @@ from reference.kubelet.cpu_quota import cfs_quota, cfs_shares
 from reference.pods.pod import Container, Pod
 from reference.releases import AnyRelease, has
 from reference.topologymanager.topology_manager import TopologyManager
+from reference.topologymanager.validation import TopologyPolicy
 from reference.view import CFS
 
 
@@ -44,7 +45,18 @@ class ContainerManager:
         """Admission of a pod, which is active by then. What earlier containers got before a
         refusal stays theirs until it is stale. Raises :class:`AllocationError`,
         :class:`TopologyAffinityError`."""
-        self.topology_manager.admit(pod, self.cpu_manager)
+        manager = self.cpu_manager
+        try:
+            self.topology_manager.admit(pod, manager)
+        except TopologyAffinityError:
+            manager.metrics = manager.metrics.admitted(failed=True)
+            raise
+        except AllocationError:
+            # Policy none has a way of its own through admission, which counts no error.
+            failed = self.topology_manager.policy is not TopologyPolicy.NONE
+            manager.metrics = manager.metrics.admitted(failed=failed)
+            raise
+        manager.metrics = manager.metrics.admitted(failed=False)
 
     def resize(self, pod: Pod) -> None:
         """Admission of an in-place resize to ``pod``. From 1.37 on nothing is decided or taken;

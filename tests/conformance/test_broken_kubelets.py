@@ -18,6 +18,7 @@ from conformance.subjects.reference import ReferenceSubject
 from reference import NEWEST, CPUSet, Node
 from reference.cpumanager.cpu_manager import CPUManager
 from reference.cpumanager.metrics import Metrics
+from reference.cpumanager.policy_static import StaticPolicy
 from reference.kubelet.pod_resources import PodResources
 from reference.steps import KubeletConfig
 from topologies import machine
@@ -220,10 +221,41 @@ def test_it_is_caught(broken: Broken, model: bool) -> None:
         assert broken.says in result.explanation
 
 
-def test_init_containers_that_are_reported_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every container is."""
-    monkeypatch.setattr(PodResources, "_is_reported", lambda self, container: True)
-    broken = Broken("", "pod-resources/init-containers-are-left-out", "a/init")
+def _always(*_: object) -> bool:
+    return True
+
+
+def _unchanged(self: Metrics, *, failed: bool) -> Metrics:
+    return self
+
+
+@pytest.mark.parametrize(
+    ("where", "wrong", "scenario", "says"),
+    [
+        (
+            (PodResources, "_is_reported"), _always,
+            "pod-resources/init-containers-are-left-out", "a/init",
+        ),
+        (
+            (StaticPolicy, "is_in_one_cache"), _always,
+            "metrics/uncore-caches-are-counted", "Several are not",
+        ),
+        (
+            (Metrics, "admitted"), _unchanged,
+            "metrics/admissions-are-counted", "An admission is counted",
+        ),
+    ],
+)  # fmt: skip
+def test_a_part_that_is_wrong_is_caught(
+    where: tuple[type, str],
+    wrong: Callable[..., object],
+    scenario: str,
+    says: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Parts that no variant of the model replaces."""
+    monkeypatch.setattr(*where, wrong)
+    broken = Broken("", scenario, says)
     result = _judged(broken, broken.wrong, model=False)
     assert result.verdict == "fail", result.explanation
     assert broken.says in result.explanation
