@@ -50,6 +50,13 @@ UNCAUGHT: Final[dict[str, tuple[str, ...]]] = {
         "cpu-manager-on",
         "cpu-manager-on=off",
     ),
+    "No scenario says how the release on the other side of the change answers at the pod-resources "
+    "socket.": (
+        "active-pods-reported",
+        "allocatable-is-whole",
+        "shared-pool-reported",
+        "sidecars-reported",
+    ),
     "In this release nothing depends on it.": (
         "bad-state-panics",
         "cache-ids",
@@ -106,10 +113,6 @@ UNCAUGHT: Final[dict[str, tuple[str, ...]]] = {
         "resize-refused-for-cpu=off",
         "resize-refused=off",
     ),
-    "The model has no CFS quota; real nodes show it (node/exclusive-cpus-have-no-quota).": (
-        "no-quota-on-exclusive-cpus",
-        "no-quota-on-exclusive-cpus=off",
-    ),
     "The model does not know the feature gates of scenarios without it: the verdict is unknown.": (
         "option-maturity=off",
         "options-ungated=off",
@@ -128,10 +131,6 @@ UNCAUGHT: Final[dict[str, tuple[str, ...]]] = {
         "numa-floor-from-hint",
         "numa-floor-from-hint=off",
         "unequal-hints-not-preferred",
-    ),
-    "A kubelet that answers where its release hangs keeps the promise.": ("distribution-ends",),
-    "A kubelet that updates a container more often than it has to keeps the promise.": (
-        "updated-on-change=off",
     ),
     "Chance decides, and the scenarios allow both outcomes.": (
         "refused-may-run-on",

@@ -47,7 +47,8 @@ def page() -> str:
         "",
         "Kubernetes' node e2e tests of 1.37.0 that concern the CPU manager: "
         f"{len(tests)}, of which {equal} have an equal here. They need the hardware and "
-        "skip without it; a scenario runs on any captured machine. `python -m differential.upstream_tests` writes this page.",
+        "skip without it; a scenario runs on any captured machine. "
+        "`python -m differential.upstream_tests` writes this page.",
     ]
     for file, group in groupby(tests, key=lambda one: one.file):
         lines += ["", f"## {file}", "", "| upstream's test | here |", "| --- | --- |"]

@@ -65,6 +65,10 @@ def _container(
         shape["resources"] = resources
     if container.kind is Kind.SIDECAR:
         shape["restartPolicy"] = "Always"
+    if container.restarts_all_on:
+        codes = {"operator": "In", "values": list(container.restarts_all_on)}
+        shape["restartPolicy"] = "Never"
+        shape["restartPolicyRules"] = [{"action": "RestartAllContainers", "exitCodes": codes}]
     return shape
 
 

@@ -44,6 +44,11 @@ REFUSED_UPDATE = Source(
     "Issue 66614: the update of a shared container fails with EBUSY", f"{_ISSUES}/issues/66614"
 )
 
+RESTART_ALL = Source(
+    "Feature gate RestartAllContainersOnContainerExits: restart rules for all containers of a pod",
+    f"{_ISSUES}/blob/v1.36.4/pkg/features/kube_features.go",
+)
+
 _CALLS = (Capability.CPUSETS, Capability.CALLS)
 _KILLS = (Capability.CPUSETS, Capability.CONTAINERS)
 _EXITS = (Capability.CPUSETS, Capability.CONTAINERS, Capability.EXIT_CODES)
@@ -415,3 +420,24 @@ def _updates(node: LockstepNode) -> dict[str, int]:
         for pod, named in node.view.asked.items()
         for name, asked in named.items()
     }
+
+
+@scenario(
+    "containers/restart-rule-keeps-all-cpus",
+    "When a restart rule has all containers of a pod start again, each has the CPUs of before",
+    RESTART_ALL,
+    level=Level.EXTENDED,
+    since="1.36",
+    needs=Needs(free=4),
+    capabilities=_EXITS,
+)
+def restart_rule_keeps_all_cpus(node: LockstepNode) -> None:
+    """One container exits with the code that the rule names. The pod stays where it is, so its
+    entries do as well."""
+    node.boot()
+    main = replace(exclusive("main", 1), restarts_all_on=(42,))
+    node.apply(guaranteed_of("a", [main, exclusive("side", 2)]))
+    held = {name: node.taken("a", name) for name in ("main", "side")}
+    node.kill_container("a", "main", exit_code=42)
+    for name, cpus in held.items():
+        _promise_held(node, "a", name, cpus)

@@ -128,7 +128,10 @@ class PodLifecycle:
         name if the pod's restart policy says so. A pod whose app containers have all ended is not
         active any more, so what it holds is stale (``computePodActions``, ``kuberuntime``)."""
         self.runtime.end(pod.uid, container.name)
-        if _restarts(pod, container, exit_code):
+        if exit_code in container.restarts_all_on:
+            for one in pod.containers:
+                self._create(pod, one)
+        elif _restarts(pod, container, exit_code):
             self._create(pod, container)
         elif not self._has_running_app(pod):
             del self._admitted[pod.name]

@@ -37,6 +37,8 @@ class Container:
 
     Quantities are Kubernetes' own texts (``"2"``, ``"1500m"``, ``"64Mi"``); ``None`` leaves the
     entry out of the manifest. As in the API, a limit without a request is also the request.
+    ``restarts_all_on``: the exit codes with which it has all containers of its pod start again
+    (a restart rule with action RestartAllContainers, from 1.36 on by default).
     """
 
     name: str
@@ -45,6 +47,7 @@ class Container:
     memory_request: str | None = None
     memory_limit: str | None = None
     kind: Kind = Kind.APP
+    restarts_all_on: tuple[int, ...] = ()
 
     @property
     def requested_cpu(self) -> str | None:

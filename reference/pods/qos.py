@@ -127,7 +127,9 @@ def pod_text(pod: Pod) -> str:
 
 def _container_text(container: Container) -> str:
     kind = "" if container.kind is Kind.APP else f"{container.kind.value} "
-    return f"{kind}{container.name}: {_cpu_text(container)}"
+    codes = ", ".join(map(str, container.restarts_all_on))
+    rule = f", restarts all on exit code {codes}" if codes else ""
+    return f"{kind}{container.name}: {_cpu_text(container)}{rule}"
 
 
 def _cpu_text(owner: Container | PodResources) -> str:

@@ -144,6 +144,7 @@ BROKEN = [
     Broken(LosesRestarted, "node/killed-container-keeps-its-cpus", "exclusive CPUs a/c"),
     Broken(LosesRestarted, "containers/killed-sidecar-keeps-its-cpus", "exclusive CPUs a/sidecar"),
     Broken(LosesRestarted, "containers/failed-container-comes-back-on-its-cpus", "a/c"),
+    Broken(LosesRestarted, "containers/restart-rule-keeps-all-cpus", "exclusive CPUs a/main"),
     Broken(FirstPool, "containers/killed-shared-container-gets-the-pool", "cpuset"),
     Broken(KeepsEnded, "containers/failed-pod-returns-its-cpus", "Its CPUs are shared again"),
     Broken(KeepsEnded, "containers/ended-pod-returns-its-cpus", "not enough cpus"),
