@@ -217,6 +217,11 @@ MINIATURES: Final[dict[str, Miniature]] = {
     "ignores-bad-option-values": Miniature(
         None, "options/bad-value-is-refused", settings=settings.ignoring_bad_values
     ),
+    "ignores-bad-topology-values": Miniature(
+        None,
+        "topology/closest-takes-a-boolean",
+        settings=settings.ignoring_bad_topology_values,
+    ),
     "opens-option-gates": Miniature(
         None,
         "options/alpha-needs-its-gate",

@@ -44,6 +44,14 @@ def ignoring_bad_values(config: KubeletConfig) -> KubeletConfig:
     return replace(config, policy_options=good)
 
 
+def ignoring_bad_topology_values(config: KubeletConfig) -> KubeletConfig:
+    """Passes over a value of prefer-closest-numa-nodes that is not a boolean."""
+    options = dict(config.topology_manager_policy_options)
+    if parse_bool(options.get("prefer-closest-numa-nodes", "true")) is None:
+        del options["prefer-closest-numa-nodes"]
+    return replace(config, topology_manager_policy_options=options)
+
+
 def opening_the_gates(config: KubeletConfig) -> KubeletConfig:
     """Accepts alpha and beta policy options whatever their feature gates say."""
     if not config.policy_options:
