@@ -92,6 +92,8 @@ class NodeSession:
         self._present: KubeletConfig | None = self.own_config
         self._last: Observation | None = None
         self._process: Process | None = None
+        #: A scenario has put a file there that its release may not have written so.
+        self._state_is_written = False
         self._leaving: tuple[Pod, ...] = ()
 
     # ---- what is known --------------------------------------------------------------------
@@ -135,6 +137,8 @@ class NodeSession:
         """The look at a kubelet that is as a new one with this configuration; ``None`` where it
         has to be stopped and started for that. Raises :class:`SubjectUnable` where it may not be,
         and :class:`SubjectSetupError` where the node holds pinned pods of others."""
+        if self._state_is_written:
+            return None
         if config != self._present or self._last is None:
             if self.risk < Risk.KUBELET_RESTART and config != self.own_config:
                 raise SubjectUnable(
@@ -173,6 +177,7 @@ class NodeSession:
         stop = self.distribution.stop(self.facts)
         changes: tuple[Change, ...] = shaping
         if clean:
+            self._state_is_written = False
             staying = {pod.name for pod in pods}
             going = [pod for pod in self._leaving if pod.name not in staying]
             changes += self._without(going, force=True)
@@ -319,6 +324,8 @@ class NodeSession:
         # Beyond what the script waits by itself, a slow node needs time for the look.
         deadline = act.seconds + 120.0
         for change in act.changes:
+            if isinstance(change, WriteFile) and change.path == self.places.state_file:
+                self._state_is_written = True
             if isinstance(change, WriteFile) and change.path.startswith(self.places.manifests):
                 self._brought.add(change.path)
             if isinstance(change, SetOnline):

@@ -285,7 +285,7 @@ def test_a_run_does_not_read_the_callers_pytest_settings(pinproof: Command, tmp_
         (["--subject", "nothing"], 2, "unknown subject 'nothing'"),
         (["--subject", "reference:x"], 2, "takes nothing after it"),
         (["--subject", "miniature:none"], 2, "unknown miniature 'none'"),
-        (["--subject", "miniature:true-sizes=off"], 2, "every release is so"),
+        (["--subject", "miniature:uncore-best-fit=off"], 2, "every release is so"),
         (["--subject", "miniature:true-sizes", "--release", "1.5"], 2, "1.5"),
         (["--subject", "kubelet:/no/such/file"], 2, "/no/such/file"),
         (["--subject", "kubelet:/bin/true"], 2, "/bin/true"),

@@ -25,13 +25,14 @@ def pytest_sessionfinish(session):
 def _run(folder: Path, *more: str) -> tuple[str, list[Result]]:
     (folder / "counting.py").write_text(_COUNTS)
     stream = folder / "result.jsonl"
+    path = [str(folder), os.environ.get("PYTHONPATH", "")]
     ran = subprocess.run(
         [
             *(sys.executable, "-m", "pytest", *passing.ALONE, "-p", "no:cacheprovider"),
             *("-p", "counting", "-s", "--pin-machine=1s-1n-4c-smt2", "-k", "pool/"),
             *(f"--pin-stream={stream}", *more),
         ],
-        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(folder), *filter(None, sys.path)])},
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, path))},
         capture_output=True,
         text=True,
         check=False,

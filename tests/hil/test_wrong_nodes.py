@@ -17,6 +17,7 @@ import pytest
 
 from conformance.catalogue import catalogue, find
 from conformance.subjects.miniatures import miniature
+from differential.kill_exceptions import NEVER_FAILED
 from hil.observation import Observation
 from hil.session.scripts import Act
 from reference import CPUSet, Node
@@ -64,24 +65,6 @@ class Moves(NODE.ModelMember):  # type: ignore[name-defined, misc]
         return self._look(spin=spin)  # type: ignore[no-any-return]
 
 
-class QuotaForAll(NODE.ModelMember):  # type: ignore[name-defined, misc]
-    """A node whose kubelet asks for a quota for exclusive CPUs too."""
-
-    def _truth(self, pod: Any, container: str, cpus: CPUSet | None, spin: bool) -> Any:
-        self._quotas.setdefault((pod.uid, container), 100_000)
-        return super()._truth(pod, container, cpus, spin)
-
-
-class QuotaForgotten(NODE.ModelMember):  # type: ignore[name-defined, misc]
-    """A node on which a quota that was set by hand does not stay."""
-
-    def act(self, act: Act, *, spin: bool = False, log: bool = False) -> Observation:
-        super().act(act, spin=spin, log=log)
-        if "sleep" in act.script:
-            self._quotas.clear()
-        return self._look(spin=spin)  # type: ignore[no-any-return]
-
-
 class KeepsWhatIsLeft(NODE.ModelMember):  # type: ignore[name-defined, misc]
     """A node whose kernel takes an offline CPU out of every cpuset for good."""
 
@@ -124,9 +107,6 @@ WRONG: Final = {
     "node/tasks-run-where-they-are-pinned": partial(
         NODE.ModelMember, tamper_after=CPUSet([1, 2, 3])
     ),
-    "node/exclusive-cpus-have-no-quota": QuotaForAll,
-    "node/exclusive-cpus-keep-their-quota": NODE.ModelMember,  # which has none, in any release
-    "node/quota-changed-by-hand-stays": QuotaForgotten,
     "node/killed-container-keeps-its-cpus": partial(Moves, "kill -9 7"),
     "node/forced-deletion-leaks-nothing": partial(WithMiniature, "forgets-to-give-back"),
     "node/runtime-restart-keeps-cpus": partial(Moves, "containerd.service || exit 1"),
@@ -139,12 +119,12 @@ WRONG: Final = {
     "node/all-cpus-offline-lose-exclusivity": PinsToOfflineCPUs,
     "node/cpu-upgrade-and-recovery": partial(WithMiniature, "trusts-its-state"),
 }
-#: Asked at a socket that the neighbours' nodes do not have: ``test_pod_resources_scenarios.py``.
-OF_SOCKETS: Final = {one.id for one in catalogue() if "pod-resources" in one.id}
 
 
-def test_every_scenario_of_nodes_has_a_wrong_one() -> None:
-    assert set(WRONG) | OF_SOCKETS == {one.id for one in catalogue() if one.area == "node"}
+def test_every_scenario_that_no_miniature_fails_has_a_wrong_node() -> None:
+    never = {scenario for ids in NEVER_FAILED.values() for scenario in ids}
+    assert never <= set(WRONG)
+    assert set(WRONG) <= {one.id for one in catalogue() if one.area == "node"}
 
 
 @pytest.mark.parametrize("scenario", WRONG)
