@@ -33,10 +33,12 @@ def _run(folder: Path, *more: str) -> tuple[str, list[Result]]:
             *(f"--pin-stream={stream}", *more),
         ],
         env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, path))},
+        cwd=folder,
         capture_output=True,
         text=True,
         check=False,
     )
+    assert stream.exists(), ran.stdout + ran.stderr
     return ran.stdout, [one for one in read(stream) if isinstance(one, Result)]
 
 
