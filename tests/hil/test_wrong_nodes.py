@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib.util
 import sys
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from types import ModuleType
@@ -103,7 +104,7 @@ class StopsLooping(NODE.ModelMember):  # type: ignore[name-defined, misc]
 
 
 #: What makes each scenario fail; the release where it is not the newest.
-WRONG: Final = {
+WRONG: Final[dict[str, Callable[[], Any]]] = {
     "node/tasks-run-where-they-are-pinned": partial(
         NODE.ModelMember, tamper_after=CPUSet([1, 2, 3])
     ),
