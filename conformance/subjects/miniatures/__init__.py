@@ -138,9 +138,10 @@ MINIATURES: Final[dict[str, Miniature]] = {
         policies.RoundsThePodUp, "pod-level/odd-total-gets-nothing", machine=_TWO_NODES
     ),
     "keeps-its-pool": Miniature(
-        policies.KeepsItsPool,
+        None,
         "pod-level/restart-takes-another-pool",
         machine=_TWO_NODES,
+        overrides=("pod-pool-kept",),
         also=("pod-level/restart-refuses-a-shared-pool",),
     ),
     "pools-under-any-scope": Miniature(

@@ -180,19 +180,6 @@ class RoundsThePodUp(StaticPolicy):
         return -(-pod_milli_cpus(pod) // 1000)
 
 
-class KeepsItsPool(StaticPolicy):
-    """Leaves a pod the CPUs that it holds as a whole (what pull request 141041 is to do)."""
-
-    def pod_hints(self, state: State, pod: Pod) -> list[Hint] | None:
-        """No preference where it holds some."""
-        return None if pod.uid in state.pod_entries else super().pod_hints(state, pod)
-
-    def allocate_pod(self, state: State, pod: Pod, hint: Hint | None = None) -> None:
-        """Nothing more where it holds some."""
-        if pod.uid not in state.pod_entries:
-            super().allocate_pod(state, pod, hint)
-
-
 class PoolsUnderAnyScope(StaticPolicy):
     """Gives a pod CPUs as a whole whatever the Topology Manager's scope is."""
 
