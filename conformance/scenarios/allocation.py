@@ -55,17 +55,17 @@ def _promise_shares(node: LockstepNode, expected: list[int], cpus: CPUSet) -> No
 
 
 def _promise_numa_nodes(node: LockstepNode, expected: list[int]) -> None:
-    seen = sorted({node.topology.details[cpu].numa for cpu in node.taken("a")})
+    seen = node.topology.numa_node_ids(node.taken("a"))
     node.promise_equal(f"NUMA nodes of {node.taken('a')}", "NUMA nodes of a/c", expected, seen)
 
 
 def _promise_sockets(node: LockstepNode, expected: list[int]) -> None:
-    seen = sorted({node.topology.details[cpu].socket for cpu in node.taken("a")})
+    seen = node.topology.socket_ids(node.taken("a"))
     node.promise_equal(f"Sockets of {node.taken('a')}", "sockets of a/c", expected, seen)
 
 
 def _promise_caches(node: LockstepNode, expected: int) -> None:
-    seen = len({node.topology.details[cpu].uncore for cpu in node.taken("a")})
+    seen = len(node.topology.uncore_cache_ids(node.taken("a")))
     node.promise_equal(
         f"Uncore caches of {node.taken('a')}", "number of uncore caches of a/c", expected, seen
     )
@@ -179,7 +179,7 @@ def across_cores_takes_neighbours(node: LockstepNode) -> None:
     another here."""
     node.boot(with_options(node, "distribute-cpus-across-cores", reserved=CPUSet([0, 1])))
     node.apply(guaranteed("a", 2))
-    cores = {node.topology.details[cpu].core for cpu in node.taken("a")}
+    cores = node.topology.core_ids(node.taken("a"))
     expected = 2 if node.release_has(Behaviour.SPREAD_OVER_CORES) else 1
     node.promise_equal("So many cores are touched", "cores of a/c", expected, len(cores))
 

@@ -6,7 +6,6 @@ CPUs as the scenario is about.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final
@@ -236,17 +235,13 @@ def align_by_socket_stays_in_the_socket(node: LockstepNode) -> None:
     gates = {**aligned.feature_gates, "CPUManagerPolicyAlphaOptions": True}
     options = {"align-by-socket": "true"}
     free = [0] * node.topology.num_numa_nodes
-    sockets = [
-        {node.topology.details[cpu].socket for cpu in CPUSet.of_mask(mask)}
-        for mask in node.topology.numa_masks.values()
-    ]
-    for place, socket in enumerate(sockets):
-        free[place] = 20 if socket == {0} else 4
+    for place, mask in enumerate(node.topology.numa_masks.values()):
+        free[place] = 20 if node.topology.socket_ids(CPUSet.of_mask(mask)) == [0] else 4
     reserved = node.cpus - _some_of(node, node.topology.numa_masks, free)
     node.boot(replace(aligned, policy_options=options, feature_gates=gates,
                       reserved_system_cpus=reserved))  # fmt: skip
     node.apply(guaranteed("a", 24))
     taken = node.taken("a")
     node.promise_equal("It has its CPUs", "number of CPUs of a/c", 24, len(taken))
-    seen = Counter(node.topology.details[cpu].socket for cpu in taken)
-    node.promise_equal("They lie in the first socket", "sockets of a/c", [0], sorted(seen))
+    seen = node.topology.socket_ids(taken)
+    node.promise_equal("They lie in the first socket", "sockets of a/c", [0], seen)

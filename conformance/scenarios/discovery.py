@@ -39,7 +39,7 @@ def cores_of_two_packages_differ(node: LockstepNode) -> None:
     """Merged, they would be one core of four threads, and two CPUs would come from two sockets."""
     node.boot(KubeletConfig(reserved_system_cpus=CPUSet([0, 16])))
     node.apply(guaranteed("a", 2))
-    sockets = sorted({node.topology.details[cpu].socket for cpu in node.taken("a")})
+    sockets = node.topology.socket_ids(node.taken("a"))
     node.promise_equal("Two CPUs are one core", "sockets of a/c", 1, len(sockets))
     first = min(node.taken("a"), default=0)
     siblings = CPUSet([first, first + 16])

@@ -122,6 +122,5 @@ def single_cpus_share_a_core(node: LockstepNode) -> None:
     node.boot()
     node.apply(guaranteed("a", 1))
     node.apply(guaranteed("b", 1))
-    both = node.taken("a") | node.taken("b")
-    cores = {node.topology.details[cpu].core for cpu in both}
+    cores = node.topology.core_ids(node.taken("a") | node.taken("b"))
     node.promise_equal("Both CPUs are of one physical core", "cores in use", 1, len(cores))

@@ -58,7 +58,7 @@ def pod_scope_counts_init_beside_sidecars(node: LockstepNode) -> None:
         else:
             promise_running(node, name)
     held = node.taken("small", "proxy") | node.taken("small", "main")
-    numa = len({node.topology.details[cpu].numa for cpu in held})
+    numa = len(node.topology.numa_node_ids(held))
     node.promise_equal("The pod lies in one NUMA node", "NUMA nodes of small", 1, numa)
 
 
@@ -119,7 +119,7 @@ def numa_distribution_follows_the_hint(node: LockstepNode) -> None:
     size = len(node.cpus) // node.topology.num_numa_nodes
     node.apply(guaranteed("a", size))
     node.promise_equal("It has its CPUs", "number of CPUs of a/c", size, len(node.taken("a")))
-    numa = len({node.topology.details[cpu].numa for cpu in node.taken("a")})
+    numa = len(node.topology.numa_node_ids(node.taken("a")))
     node.promise_equal("They lie in one NUMA node", "NUMA nodes of a/c", 1, numa)
 
 

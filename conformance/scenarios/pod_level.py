@@ -143,7 +143,7 @@ def pod_scope_shares_one_pool(node: LockstepNode) -> None:
     node.promise_cpus(
         "The pool is without them", "pool", whole - main - rest, node.view.shared_pool
     )
-    numa = {node.topology.details[cpu].numa for cpu in main | rest}
+    numa = node.topology.numa_node_ids(main | rest)
     node.promise_equal("They lie in one NUMA node", "NUMA nodes of a", 1, len(numa))
 
 

@@ -83,14 +83,6 @@ def _first(node: LockstepNode) -> int:
     return min(node.topology.numa_masks)
 
 
-def _numa_nodes_of(node: LockstepNode, cpus: CPUSet) -> list[int]:
-    return sorted({node.topology.details[cpu].numa for cpu in cpus})
-
-
-def _sockets_of(node: LockstepNode, cpus: CPUSet) -> list[int]:
-    return sorted({node.topology.details[cpu].socket for cpu in cpus})
-
-
 def _too_large_for_the_first(node: LockstepNode) -> int:
     """One CPU more than is free in the least free NUMA node, so that to pack it is to split it."""
     return 1 + min(len(_free_in(node, numa)) for numa in node.topology.numa_masks)
@@ -114,7 +106,7 @@ def _scatter(node: LockstepNode) -> int:
 def _promise_within(
     node: LockstepNode, what: str, cpus: CPUSet, *, count: int, nodes: int = 1
 ) -> None:
-    numa = _numa_nodes_of(node, cpus)
+    numa = node.topology.numa_node_ids(cpus)
     node.promise_equal("It has its CPUs", f"number of CPUs of {what}", count, len(cpus))
     node.promise(
         len(numa) <= nodes,
@@ -337,7 +329,7 @@ def container_scope_lets_containers_differ(node: LockstepNode) -> None:
     _promise_within(node, "a/c1", one, count=len(one))
     _promise_within(node, "a/c2", two, count=1)
     node.promise(
-        _numa_nodes_of(node, one) != _numa_nodes_of(node, two),
+        node.topology.numa_node_ids(one) != node.topology.numa_node_ids(two),
         "They lie in different ones",
         Difference(what="NUMA nodes of a/c1 and a/c2", expected="two", seen="one"),
     )
@@ -603,7 +595,7 @@ def closest_numa_nodes(node: LockstepNode) -> None:
     node.apply(guaranteed("a", count))
     taken = node.taken("a")
     _promise_within(node, "a/c", taken, count=count, nodes=2)
-    node.promise_equal("Both lie in one socket", "sockets", 1, len(_sockets_of(node, taken)))
+    node.promise_equal("Both lie in one socket", "sockets", 1, len(node.topology.socket_ids(taken)))
 
 
 @scenario(
@@ -620,7 +612,7 @@ def each_pod_gets_close_numa_nodes(node: LockstepNode) -> None:
     for name in ("a", "b"):
         node.apply(guaranteed(name, count))
         _promise_within(node, f"{name}/c", node.taken(name), count=count, nodes=2)
-        sockets = len(_sockets_of(node, node.taken(name)))
+        sockets = len(node.topology.socket_ids(node.taken(name)))
         node.promise_equal("Both lie in one socket", f"sockets of {name}/c", 1, sockets)
 
 
@@ -643,7 +635,7 @@ def far_numa_nodes_where_close_ones_are_full(node: LockstepNode) -> None:
     count = size + 1
     _promise_running(node, "a", node.apply(guaranteed("a", count)))
     _promise_within(node, "a/c", node.taken("a"), count=count, nodes=2)
-    sockets = len(_sockets_of(node, node.taken("a")))
+    sockets = len(node.topology.socket_ids(node.taken("a")))
     node.promise_equal("They lie in two sockets", "sockets of a/c", 2, sockets)
 
 
@@ -663,7 +655,7 @@ def lowest_numa_nodes(node: LockstepNode) -> None:
         "It lies in the second and the third",
         "NUMA nodes of a/c",
         list(node.topology.numa_masks)[1:3],
-        _numa_nodes_of(node, node.taken("a")),
+        node.topology.numa_node_ids(node.taken("a")),
     )
 
 
@@ -686,7 +678,7 @@ def align_by_socket_widens_restricted(node: LockstepNode) -> None:
     _promise_running(node, "a", node.apply(guaranteed("a", size)))
     taken = node.taken("a")
     _promise_within(node, "a/c", taken, count=size, nodes=2)
-    node.promise_equal("They lie in one socket", "sockets", 1, len(_sockets_of(node, taken)))
+    node.promise_equal("They lie in one socket", "sockets", 1, len(node.topology.socket_ids(taken)))
 
 
 @scenario(
@@ -705,7 +697,7 @@ def align_by_socket_widens_the_hint(node: LockstepNode) -> None:
     _promise_running(node, "a", node.apply(guaranteed("a", count)))
     taken = node.taken("a")
     _promise_within(node, "a/c", taken, count=count, nodes=2)
-    node.promise_equal("They lie in one socket", "sockets", 1, len(_sockets_of(node, taken)))
+    node.promise_equal("They lie in one socket", "sockets", 1, len(node.topology.socket_ids(taken)))
 
 
 @scenario(

@@ -247,7 +247,7 @@ class StaticPolicy:
 
     def is_in_one_cache(self, cpus: CPUSet) -> bool:
         """Whether all these CPUs have one uncore cache."""
-        return len({self.topology.details[cpu].uncore for cpu in cpus}) == 1
+        return len(self.topology.uncore_cache_ids(cpus)) == 1
 
     def available(self, state: State) -> CPUSet:
         """The CPUs that may be given away (``GetAvailableCPUs``)."""

@@ -172,6 +172,22 @@ class CPUTopology:
         """``CPUsInUncoreCaches``: the CPUs of these; an unknown id has none."""
         return _union(self.uncore_masks, ids)
 
+    def numa_node_ids(self, cpus: CPUSet) -> list[int]:
+        """``KeepOnly(cpus).NUMANodes()``: the NUMA nodes of these CPUs, ascending."""
+        return _owners(self.numa_masks, cpus)
+
+    def socket_ids(self, cpus: CPUSet) -> list[int]:
+        """``KeepOnly(cpus).Sockets()``: the sockets of these CPUs, ascending."""
+        return _owners(self.socket_masks, cpus)
+
+    def core_ids(self, cpus: CPUSet) -> list[int]:
+        """``KeepOnly(cpus).Cores()``: the physical cores of these CPUs, ascending."""
+        return _owners(self.core_masks, cpus)
+
+    def uncore_cache_ids(self, cpus: CPUSet) -> list[int]:
+        """``KeepOnly(cpus).UncoreCaches()``: the uncore caches of these CPUs, ascending."""
+        return _owners(self.uncore_masks, cpus)
+
     @property
     def numa_nodes_inside_sockets(self) -> list[frozenset[int]]:
         """The NUMA nodes that lie in one socket, for each socket (``AreNUMANodesInSameSocket``)."""
@@ -211,6 +227,10 @@ def _units(masks: Mapping[int, int], parent: int) -> Units:
 
 def _nested(masks: Mapping[int, int], parents: Mapping[int, int]) -> dict[int, Units]:
     return {parent: _units(masks, mask) for parent, mask in parents.items()}
+
+
+def _owners(masks: Mapping[int, int], cpus: CPUSet) -> list[int]:
+    return [owner for owner, mask in masks.items() if mask & cpus.mask]
 
 
 def _union(masks: Mapping[int, int], ids: Iterable[int]) -> CPUSet:
