@@ -21,6 +21,16 @@ class Promises(Readings):
         """Promise that a set of CPUs is just this one."""
         self.promise(expected == seen, rule, cpu_difference(what, expected, seen))
 
+    def promise_on_pool(self, rule: str, pod: str, *containers: str) -> None:
+        """Promise that each of these containers runs on the whole shared pool."""
+        for container in containers:
+            self.promise_cpus(
+                rule,
+                f"cpuset {pod}/{container}",
+                self.view.shared_pool,
+                self.cpuset(pod, container),
+            )
+
     def promise_pod_resources(
         self, rule: str, pod: str, expected: CPUSet, container: str = "c"
     ) -> None:

@@ -17,16 +17,12 @@ from conformance.scenarios.sources import (
     POD_POOL_KEPT,
     UNEVEN_CORES,
 )
+from conformance.scenarios.uneven import promise_only_free
 from conformance.subject import Capability
 from reference import CPUSet
-from reference.steps import KubeletConfig
 
 _SINCE: Final = "1.38"
 _ACROSS_NUMA: Final = "distribute-cpus-across-numa"
-
-
-def _numa_nodes(node: LockstepNode, cpus: CPUSet) -> list[int]:
-    return sorted({node.topology.details[cpu].numa for cpu in cpus})
 
 
 @scenario(
@@ -38,14 +34,7 @@ def _numa_nodes(node: LockstepNode, cpus: CPUSet) -> list[int]:
 )
 def sizes_of_cores_are_respected(node: LockstepNode) -> None:
     """Whether a core is free is judged by its own size. No CPU twice, and no reserved one."""
-    node.boot(KubeletConfig(reserved_system_cpus=CPUSet([0])))
-    free = node.free
-    for name, count in (("a", 2), ("b", 1), ("c", 1)):
-        node.apply(guaranteed(name, count))
-        taken = node.taken(name)
-        node.promise_equal("As many as requested", f"size of {name}/c", count, len(taken))
-        node.promise_cpus("None that is not free", f"{name}/c", CPUSet(), taken - free)
-        free -= taken
+    promise_only_free(node, {"a": 2, "b": 1, "c": 1})
 
 
 @scenario(
@@ -79,7 +68,7 @@ def numa_distribution_keeps_its_choice(node: LockstepNode) -> None:
     """Of combinations that balance equally well, the first."""
     node.boot(with_options(node, _ACROSS_NUMA))
     node.apply(guaranteed("a", len(node.cpus) // 2))
-    seen = _numa_nodes(node, node.taken("a"))
+    seen = node.topology.numa_node_ids(node.taken("a"))
     node.promise_equal("The first four that are free", "NUMA nodes of a/c", [1, 2, 3, 4], seen)
 
 
@@ -94,7 +83,7 @@ def across_cores_spreads_whatever_the_numbers(node: LockstepNode) -> None:
     """A CPU of each core in turn."""
     node.boot(with_options(node, "distribute-cpus-across-cores", reserved=CPUSet([0, 1])))
     node.apply(guaranteed("a", 2))
-    cores = len({node.topology.details[cpu].core for cpu in node.taken("a")})
+    cores = len(node.topology.core_ids(node.taken("a")))
     node.promise_equal("Each CPU is of another core", "cores of a/c", 2, cores)
 
 

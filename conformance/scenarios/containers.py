@@ -338,9 +338,7 @@ def refused_update_is_tried_again(node: LockstepNode) -> None:
     node.apply(best_effort("shared"))
     node.to_runtime(FailUpdates(3))
     node.apply(guaranteed("a", 2))
-    node.promise_cpus(
-        "It ends on the pool", "cpuset shared/c", node.view.shared_pool, node.cpuset("shared")
-    )
+    node.promise_on_pool("It ends on the pool", "shared", "c")
 
 
 @scenario(

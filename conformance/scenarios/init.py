@@ -133,12 +133,12 @@ def sidecars_follow_the_pool(node: LockstepNode) -> None:
     """It is an init container that runs on."""
     node.boot()
     node.apply(Pod("shared", (Container("side", kind=Kind.SIDECAR), Container("main"))))
-    _promise_on_pool(node, "shared", "side", "main")
+    node.promise_on_pool("It runs on the whole pool", "shared", "side", "main")
     node.apply(guaranteed("a", 1))
-    _promise_on_pool(node, "shared", "side", "main")
+    node.promise_on_pool("It runs on the whole pool", "shared", "side", "main")
     node.delete("a")
     node.pass_admission()
-    _promise_on_pool(node, "shared", "side", "main")
+    node.promise_on_pool("It runs on the whole pool", "shared", "side", "main")
 
 
 @scenario(
@@ -162,13 +162,3 @@ def sidecars_keep_their_cpus_over_a_restart(node: LockstepNode) -> None:
     for name, held in (("side", side), ("main", main)):
         node.promise_cpus("Its entry is as before", f"a/{name}", held, node.taken("a", name))
         node.promise_cpus("It never moved", f"cpuset a/{name}", held, node.cpuset("a", name))
-
-
-def _promise_on_pool(node: LockstepNode, pod: str, *containers: str) -> None:
-    for name in containers:
-        node.promise_cpus(
-            "It runs on the whole pool",
-            f"cpuset {pod}/{name}",
-            node.view.shared_pool,
-            node.cpuset(pod, name),
-        )

@@ -181,12 +181,7 @@ def full_pcpus_ignores_shared_containers(node: LockstepNode) -> None:
         node.promise_equal("It runs", f"phase of pod {pod.name}", Phase.RUNNING, status.phase)
     promise_whole_cores(node, node.taken("a", "c1"))
     for pod_name, name in (("b", "c"), ("a", "c2")):
-        node.promise_cpus(
-            "It runs on the shared pool",
-            f"cpuset {pod_name}/{name}",
-            node.view.shared_pool,
-            node.cpuset(pod_name, name),
-        )
+        node.promise_on_pool("It runs on the shared pool", pod_name, name)
 
 
 @scenario(
@@ -209,7 +204,7 @@ def full_pcpus_splits_reserved_cores(node: LockstepNode) -> None:
     node.apply(guaranteed("a", per_core))
     taken = node.taken("a")
     node.promise_equal("It has its CPUs", "number of CPUs of a/c", per_core, len(taken))
-    touched = {node.topology.details[cpu].core for cpu in taken}
+    touched = node.topology.core_ids(taken)
     node.promise_equal("of as many cores", "cores of a/c", per_core, len(touched))
 
 
@@ -345,7 +340,7 @@ def across_cores_takes_one_thread_each(node: LockstepNode) -> None:
     # The first socket has a core less; a whole NUMA node or socket would be taken as such.
     request = max(1, node.topology.num_cores // max(node.topology.num_numa_nodes, sockets) - 1)
     node.apply(guaranteed("a", request))
-    cores = {node.topology.details[cpu].core for cpu in node.taken("a")}
+    cores = node.topology.core_ids(node.taken("a"))
     node.promise_equal("Each CPU is of another core", "cores touched", request, len(cores))
 
 
@@ -366,7 +361,7 @@ def uncore_alignment(node: LockstepNode) -> None:
     node.boot(with_options(node, "prefer-align-cpus-by-uncorecache"))
     for name, request in (("a", topology.cpus_per_uncore), ("b", topology.cpus_per_core)):
         node.apply(guaranteed(name, request))
-        caches = {topology.details[cpu].uncore for cpu in node.taken(name)}
+        caches = topology.uncore_cache_ids(node.taken(name))
         node.promise(
             len(caches) == 1,
             "The CPUs share one uncore cache",

@@ -4,6 +4,7 @@ containers, and pods that are not Guaranteed, under both scopes of the Topology 
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Final
 
 from conformance.lockstep import LockstepNode
 from conformance.pods import exclusive
@@ -23,22 +24,13 @@ from reference import CPUSet
 from reference.steps import Container, Kind, Pod, PodResources
 
 _CPUSETS = (Capability.CPUSETS,)
+_ON_POOL: Final = "It runs on the shared pool of the node"
 
 
 def _burstable(name: str, *containers: Container) -> Pod:
     """A pod that may use more CPU than it asks for."""
     whole = PodResources("4", "6", MEMORY, "512Mi")
     return Pod(name, containers, resources=whole)
-
-
-def _promise_on_pool(node: LockstepNode, pod: str, *containers: str) -> None:
-    for name in containers:
-        node.promise_cpus(
-            "It runs on the shared pool of the node",
-            f"cpuset {pod}/{name}",
-            node.view.shared_pool,
-            node.cpuset(pod, name),
-        )
 
 
 def _burstable_stays_shared(node: LockstepNode, scope: str) -> None:
@@ -49,8 +41,8 @@ def _burstable_stays_shared(node: LockstepNode, scope: str) -> None:
     node.apply(_burstable("b", shared("one"), shared("two")))
     promise_no_exclusive_cpus(node, "b")
     node.promise_cpus("No CPU is taken", "shared pool", whole, node.view.shared_pool)
-    _promise_on_pool(node, "a", "main", "side")
-    _promise_on_pool(node, "b", "one", "two")
+    node.promise_on_pool(_ON_POOL, "a", "main", "side")
+    node.promise_on_pool(_ON_POOL, "b", "one", "two")
 
 
 @scenario(
@@ -161,7 +153,7 @@ def container_scope_leaves_shared_pods_shared(node: LockstepNode) -> None:
     node.boot(managed(node, scope="container"))
     node.apply(pod_of("a", 2, shared("one"), shared("two")))
     promise_no_exclusive_cpus(node, "a")
-    _promise_on_pool(node, "a", "one", "two")
+    node.promise_on_pool(_ON_POOL, "a", "one", "two")
 
 
 @scenario(
@@ -180,7 +172,7 @@ def container_scope_needs_no_rest(node: LockstepNode) -> None:
     promise_running(node, "a")
     held = len(node.taken("a", "main"))
     node.promise_equal("The exclusive one has its CPUs", "number of CPUs of a/main", 2, held)
-    _promise_on_pool(node, "a", "side")
+    node.promise_on_pool(_ON_POOL, "a", "side")
 
 
 @scenario(
@@ -211,7 +203,7 @@ def container_scope_reuses_init_cpus(node: LockstepNode) -> None:
     node.promise_cpus("They are not the same", "CPUs of both", CPUSet(), main & proxy)
     node.promise_equal("The CPUs of the init container are reused", "CPUs of setup used again",
                        True, bool(setup & (main | proxy)))  # fmt: skip
-    _promise_on_pool(node, "a", "side")
+    node.promise_on_pool(_ON_POOL, "a", "side")
 
 
 @scenario(
@@ -229,4 +221,4 @@ def container_scope_leaves_unequal_containers_shared(node: LockstepNode) -> None
     node.apply(pod_of("a", 4, exclusive("main", 2), unequal))
     promise_running(node, "a")
     node.promise_equal("The other has its CPUs", "CPUs of a/main", 2, len(node.taken("a", "main")))
-    _promise_on_pool(node, "a", "side")
+    node.promise_on_pool(_ON_POOL, "a", "side")

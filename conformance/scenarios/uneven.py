@@ -8,6 +8,7 @@ promise (``--behaviour true-sizes=on``).
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 from conformance.checks import EXCLUSIVE_TO_ONE, RESERVED_STAY
@@ -24,6 +25,18 @@ _UNEVEN: Final = "1s-1n-4c-smt2-off7"
 _FIRST: Final = CPUSet([0])
 
 
+def promise_only_free(node: LockstepNode, requests: Mapping[str, int]) -> None:
+    """Start with CPU 0 reserved, and promise that each pod gets so many CPUs, all of them free."""
+    node.boot(KubeletConfig(reserved_system_cpus=_FIRST))
+    free = node.free
+    for name, count in requests.items():
+        node.apply(guaranteed(name, count))
+        taken = node.taken(name)
+        node.promise_equal("As many as requested", f"size of {name}/c", count, len(taken))
+        node.promise_cpus("Only free CPUs are taken", f"{name}/c", CPUSet(), taken - free)
+        free -= taken
+
+
 def _is_mended(node: LockstepNode) -> bool:
     return node.release_has(Behaviour.TRUE_SIZES)
 
@@ -38,14 +51,7 @@ def _is_mended(node: LockstepNode) -> bool:
 )
 def only_free_cpus_are_given(node: LockstepNode) -> None:
     """No CPU twice, and no reserved one."""
-    node.boot(KubeletConfig(reserved_system_cpus=_FIRST))
-    free = node.free
-    for name, count in (("a", 1), ("b", 1), ("c", 2)):
-        node.apply(guaranteed(name, count))
-        taken = node.taken(name)
-        node.promise_equal("As many as requested", f"size of {name}/c", count, len(taken))
-        node.promise_cpus("Only free CPUs are taken", f"{name}/c", CPUSet(), taken - free)
-        free -= taken
+    promise_only_free(node, {"a": 1, "b": 1, "c": 2})
 
 
 @scenario(
