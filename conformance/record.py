@@ -5,7 +5,7 @@
 Each release's kubelet runs every scenario on the machines of :data:`MACHINES` (about 20 minutes
 with two workers), and what was seen takes the place of ``conformance/recordings/RELEASE.jsonl.xz``.
 With ``--machine`` it runs on those machines alone, with ``--missing`` those scenarios alone that
-no machine has recorded, and adds to what is there. A run that did not
+no machine has recorded, where one of them applies, and adds to what is there. A run that did not
 end well replaces nothing: the exit status is its own, and its report says why.
 """
 
@@ -21,8 +21,13 @@ from pathlib import Path
 from typing import Final
 
 import conformance.suite
+import topologies
 from conformance.catalogue import catalogue
+from conformance.discovered import topology_of
+from conformance.judge import inapplicable
 from conformance.recording import SHIPPED, shipped
+from conformance.subjects.reference import ReferenceSubject
+from topologies import Machine
 
 #: Machines of all kinds that the catalogue's scenarios need, none too large to draw and read.
 MACHINES: Final = (
@@ -61,6 +66,27 @@ def unrecorded(release: str) -> list[str]:
     return [one.id for one in catalogue() if one.id not in known]
 
 
+def applying(machine: Machine, release: str) -> list[str]:
+    """The ids of the scenarios that the model of a release runs on this machine."""
+    topology, subject = topology_of(machine, release=release), ReferenceSubject()
+    return [
+        one.id
+        for one in catalogue()
+        if one.machine in ("", machine.name) and not inapplicable(one, topology, subject, release)
+    ]
+
+
+def missing_on(names: Sequence[str], release: str) -> dict[str, list[str]]:
+    """For each machine the scenarios that apply there and that no machine has recorded; machines
+    without any are left out."""
+    missing = set(unrecorded(release))
+    found = {
+        name: [one for one in applying(topologies.machine(name), release) if one in missing]
+        for name in names
+    }
+    return {name: ids for name, ids in found.items() if ids}
+
+
 def record(
     release: str, machines: Sequence[str], workers: int, scenarios: Sequence[str] = ()
 ) -> int:
@@ -87,10 +113,13 @@ def main(given: Sequence[str] | None = None) -> int:
     parser.add_argument("--missing", action="store_true", help="what no machine has recorded")
     asked = parser.parse_args(given)
     for release in asked.release:
-        missing = unrecorded(release) if asked.missing else []
-        if asked.missing and not missing:
-            continue
-        status = record(release, asked.machine, asked.workers, missing)
+        machines, ids = asked.machine, list[str]()
+        if asked.missing:
+            found = missing_on(machines or MACHINES, release)
+            if not found:
+                continue
+            machines, ids = list(found), sorted({one for some in found.values() for one in some})
+        status = record(release, machines, asked.workers, ids)
         if status:
             sys.stderr.write(f"{release}: not recorded: its run ended with status {status}\n")
             return status

@@ -9,12 +9,9 @@ from rich.console import Console
 from rich.table import Table
 
 import topologies
-from conformance.catalogue import catalogue
-from conformance.discovered import topology_of
-from conformance.judge import inapplicable
+from conformance.record import applying
 from conformance.recording import Recording, recorded_releases, shipped
 from conformance.subject import SubjectUsageError
-from conformance.subjects.reference import ReferenceSubject
 from pinproof.output import AsJson, print_json
 from topologies import Machine
 
@@ -59,7 +56,7 @@ def _of_machines(release: str) -> list[dict[str, str | int]]:
         {
             "machine": machine.name,
             "recorded": sum(at == digest for _, at in recording.cases),
-            "apply": _applying(machine, release),
+            "apply": len(applying(machine, release)),
         }
         for digest, machine in _machines().items()
         if any(at == digest for _, at in recording.cases)
@@ -78,13 +75,3 @@ def _machines() -> dict[str, Machine]:
     """The machines of the catalogue by digest."""
     found = (topologies.machine(name) for name in topologies.names())
     return {machine.digest: machine for machine in found}
-
-
-def _applying(machine: Machine, release: str) -> int:
-    """How many scenarios the model runs on this machine."""
-    topology, subject = topology_of(machine, release=release), ReferenceSubject()
-    return sum(
-        not inapplicable(one, topology, subject, release)
-        for one in catalogue()
-        if one.machine in ("", machine.name)
-    )

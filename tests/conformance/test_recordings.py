@@ -231,18 +231,22 @@ def _made(given: tuple[object, ...]) -> list[str]:
 
 def test_what_is_missing_is_recorded_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """``--missing``: a new scenario takes no hour."""
-    asked: list[tuple[str, list[str]]] = []
-    monkeypatch.setattr(record, "record", lambda release, _, __, ids: asked.append((release, ids)))
+    asked: list[tuple[str, list[str], list[str]]] = []
+    monkeypatch.setattr(
+        record,
+        "record",
+        lambda release, machines, _, ids: asked.append((release, machines, ids)),
+    )
     whole = shipped(NEWEST)
     assert whole is not None
-    gone = "qos/fraction-shares"
+    gone = "discovery/cores-of-two-packages-differ"
+    own = next(one.machine for one in catalogue() if one.id == gone)
     rest = [one for key, one in whole.cases.items() if key[0] != gone]
     monkeypatch.setattr(record, "shipped", lambda _: Recording(whole.header, rest))
     assert record.main(["--missing", NEWEST]) == 0
-    [(release, ids)] = asked
-    assert release == NEWEST
-    assert gone in ids
-    assert "qos/best-effort-shares" not in ids
+    assert asked == [(NEWEST, [own], [gone])]
+    assert record.main(["--missing", "--machine", "1s-1n-4c-smt2", NEWEST]) == 0
+    assert len(asked) == 1, "a machine where nothing is missing is left out"
     words = record.arguments(NEWEST, ["1s-1n-4c-smt2"], 2, Path("x"), ["a/b", "c/d"])
     assert words[-2:] == ["-k", "a/b or c/d"]
 
