@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import selectors
 import socket
+import threading
 import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
@@ -126,12 +127,16 @@ class SSHShell(BoundedShell["_Talk"]):
         import paramiko
 
         transport = self.connect()
+        over = _Deadline(transport, self._patience)
         try:
-            channel = transport.open_session(timeout=self._patience)
-            channel.exec_command(run.command(sudo=self._sudo))
+            with over:
+                channel = transport.open_session(timeout=self._patience)
+                channel.exec_command(run.command(sudo=self._sudo))
         except (paramiko.SSHException, EOFError, OSError) as error:
+            said = f"the connection broke: {one_line(str(error)) or 'it was closed'}"
+            late = f"the SSH server did not answer a request within {self._patience:g} s"
             with self._lock:
-                raise self._gone(self.name, f"the connection broke: {error}") from error
+                raise self._gone(self.name, late if over.passed else said) from error
         return _Talk(self.name, channel, stdin, limit)
 
     def _kill(self, run: Supervised, talk: _Talk) -> None:
@@ -142,12 +147,34 @@ class SSHShell(BoundedShell["_Talk"]):
         command = run.killing(bytes(talk.out), sudo=self._sudo)
         if not command or not transport.is_active():
             return
-        with contextlib.suppress(paramiko.SSHException, EOFError, OSError):
+        broken = contextlib.suppress(paramiko.SSHException, EOFError, OSError)
+        with broken, _Deadline(transport, 3 * _AFTER):
             channel = transport.open_session(timeout=_AFTER)
             channel.exec_command(command)
             channel.status_event.wait(_AFTER)
             channel.close()
             talk.channel.status_event.wait(_AFTER)
+
+
+class _Deadline:
+    """Closes a connection after so many seconds: for the answer to a request, and for room to
+    write, paramiko waits without a bound. ``passed``: it was closed so."""
+
+    def __init__(self, transport: paramiko.Transport, seconds: float) -> None:
+        self.passed = False
+        self._transport = transport
+        self._timer = threading.Timer(seconds, self._close)
+        self._timer.daemon = True
+
+    def _close(self) -> None:
+        self.passed = True
+        self._transport.close()
+
+    def __enter__(self) -> None:
+        self._timer.start()
+
+    def __exit__(self, *_: object) -> None:
+        self._timer.cancel()
 
 
 class _Talk:
@@ -173,7 +200,8 @@ class _Talk:
 
     def until(self, end: float) -> bool:
         """Whether it ended by itself, or with its connection."""
-        with selectors.DefaultSelector() as selector:
+        bounded = _Deadline(self.channel.get_transport(), end - time.monotonic() + _AFTER)
+        with bounded, selectors.DefaultSelector() as selector:
             selector.register(self.channel.fileno(), selectors.EVENT_READ)
             while not self._ended():
                 left = end - time.monotonic()
@@ -223,7 +251,7 @@ class _Talk:
             if not self._left:
                 self._sending = False
                 self.channel.shutdown_write()
-        except OSError:  # the other side reads no more
+        except (OSError, EOFError):  # the other side reads no more
             self._sending = False
 
     def close(self) -> None:

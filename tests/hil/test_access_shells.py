@@ -18,8 +18,10 @@ import pytest
 from hil.shell import NodeTimeout, NodeUnfit, NodeUnreachable, NodeUsageError, Shell
 from hil.transport import NodeAddress, connect, connected, ssh
 from hil.transport.local import LocalShell
+from hil.transport.route import route
 from hil.transport.supervised import Supervised
 from hil.transport.testinfra import host_of
+from tests.support.silent_server import Moment, silent_server
 from tests.support.sshd import NoSshd, OwnSshd, own_sshd
 
 
@@ -348,6 +350,9 @@ class LateChannel:
         data, self._data = self._data[:size], b""
         return data
 
+    def get_transport(self) -> None:
+        return None
+
     def shutdown_write(self) -> None:
         return
 
@@ -360,3 +365,17 @@ def test_the_last_of_the_output_may_come_after_the_exit_status(eof: bool) -> Non
     talk._heard -= 60.0
     assert talk.until(time.monotonic() + 10)
     assert (bytes(talk.out), talk.status) == (b"the last words", 0)
+
+
+@pytest.mark.parametrize("moment", ["banner", "login", "session", "command", "stdin"])
+def test_a_silent_server_is_given_up(tmp_path: Path, moment: Moment) -> None:
+    """Whatever it was asked last; and leaving takes no longer."""
+    began = time.monotonic()
+    with silent_server(tmp_path, moment) as address:
+        hops = route(address.url, identity=address.identity, known_hosts=address.known_hosts)
+        shell = ssh.SSHShell("node1", hops, patience=1.0)
+        with pytest.raises((NodeUnreachable, NodeTimeout), match="node1") as raised:
+            shell.run("cat", stdin=bytes(32 << 20), deadline=1.0)
+        shell.close()
+        assert "\n" not in str(raised.value)
+        assert time.monotonic() - began < 8
