@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import selectors
 import socket
-import threading
 import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
@@ -19,7 +18,7 @@ from hil.transport.bounded import BoundedShell
 from hil.transport.route import Hop
 from hil.transport.supervised import Supervised
 from topologies.capturing.errors import CaptureError
-from topologies.capturing.ssh_login import log_in, named_errors
+from topologies.capturing.ssh_login import Deadline, log_in, named_errors
 from topologies.errors import one_line
 
 if TYPE_CHECKING:
@@ -127,7 +126,7 @@ class SSHShell(BoundedShell["_Talk"]):
         import paramiko
 
         transport = self.connect()
-        over = _Deadline(transport, self._patience)
+        over = Deadline(transport, self._patience)
         try:
             with over:
                 channel = transport.open_session(timeout=self._patience)
@@ -148,33 +147,12 @@ class SSHShell(BoundedShell["_Talk"]):
         if not command or not transport.is_active():
             return
         broken = contextlib.suppress(paramiko.SSHException, EOFError, OSError)
-        with broken, _Deadline(transport, 3 * _AFTER):
+        with broken, Deadline(transport, 3 * _AFTER):
             channel = transport.open_session(timeout=_AFTER)
             channel.exec_command(command)
             channel.status_event.wait(_AFTER)
             channel.close()
             talk.channel.status_event.wait(_AFTER)
-
-
-class _Deadline:
-    """Closes a connection after so many seconds: for the answer to a request, and for room to
-    write, paramiko waits without a bound. ``passed``: it was closed so."""
-
-    def __init__(self, transport: paramiko.Transport, seconds: float) -> None:
-        self.passed = False
-        self._transport = transport
-        self._timer = threading.Timer(seconds, self._close)
-        self._timer.daemon = True
-
-    def _close(self) -> None:
-        self.passed = True
-        self._transport.close()
-
-    def __enter__(self) -> None:
-        self._timer.start()
-
-    def __exit__(self, *_: object) -> None:
-        self._timer.cancel()
 
 
 class _Talk:
@@ -200,7 +178,7 @@ class _Talk:
 
     def until(self, end: float) -> bool:
         """Whether it ended by itself, or with its connection."""
-        bounded = _Deadline(self.channel.get_transport(), end - time.monotonic() + _AFTER)
+        bounded = Deadline(self.channel.get_transport(), end - time.monotonic() + _AFTER)
         with bounded, selectors.DefaultSelector() as selector:
             selector.register(self.channel.fileno(), selectors.EVENT_READ)
             while not self._ended():

@@ -7,6 +7,7 @@ import shutil
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +17,7 @@ import pytest
 
 import topologies
 from reference import discover
+from tests.support.silent_server import Moment, silent_server
 from topologies.capturing import BadTarget, Capture, CaptureError, HostKeyError, capture_ssh
 from topologies.capturing.ssh import Address
 
@@ -234,11 +236,28 @@ def test_a_wrong_key_is_not_let_in(node: Node) -> None:
 def test_a_key_that_cannot_be_used_is_one_line(node: Node, tmp_path: Path) -> None:
     keygen(tmp_path / "locked", passphrase="secret words")
     (tmp_path / "none").write_text("no key\n")
-    for name in ("locked", "none", "missing"):
-        with pytest.raises(CaptureError) as caught:
+    for name, reason in (
+        ("locked", "the private key is encrypted"),
+        ("none", "this is no private key"),
+        ("missing", "No such file"),
+    ):
+        with pytest.raises(CaptureError, match=f"identity {tmp_path / name}: {reason}") as caught:
             node.capture(key=tmp_path / name)
         assert str(caught.value).isprintable()
         assert len(str(caught.value)) < 300
+
+
+@pytest.mark.parametrize(
+    ("moment", "reason"),
+    [("login", "authentication failed"), ("command", "the SSH server stopped answering")],
+)
+def test_a_silent_server_is_given_up(tmp_path: Path, moment: Moment, reason: str) -> None:
+    began = time.monotonic()
+    with silent_server(tmp_path, moment) as address:
+        key, known = address.identity[0], address.known_hosts
+        with pytest.raises(CaptureError, match=reason):
+            capture_ssh(address.url, key=key, known_hosts=known, deadline=1.5)
+    assert time.monotonic() - began < 8
 
 
 def test_nobody_listens_there(node: Node) -> None:

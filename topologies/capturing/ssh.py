@@ -20,7 +20,7 @@ from urllib.parse import SplitResult, urlsplit
 from topologies.capturing.captured import Capture, captured
 from topologies.capturing.errors import BadTarget, CaptureError
 from topologies.capturing.script import script
-from topologies.capturing.ssh_login import log_in, named_errors
+from topologies.capturing.ssh_login import Deadline, log_in, named_errors
 from topologies.capturing.stream import MAX_STREAM
 
 if TYPE_CHECKING:
@@ -128,14 +128,24 @@ def _connected(
 
 def _run(client: paramiko.SSHClient, address: Address, until: float) -> bytes:
     """Send the script, and take what it prints."""
+    import paramiko
+
     where = str(address)
     transport = client.get_transport()
     assert transport is not None
-    channel = transport.open_session(timeout=max(0.1, until - time.monotonic()))
-    channel.exec_command("exec /bin/sh -s")
-    channel.settimeout(max(0.1, until - time.monotonic()))
-    channel.sendall(script().encode())
-    channel.shutdown_write()
+    left = max(0.1, until - time.monotonic())
+    deadline = Deadline(transport, left)
+    try:
+        with deadline:
+            channel = transport.open_session(timeout=left)
+            channel.exec_command("exec /bin/sh -s")
+            channel.settimeout(left)
+            channel.sendall(script().encode())
+            channel.shutdown_write()
+    except (paramiko.SSHException, EOFError, OSError) as error:
+        if deadline.passed:
+            raise CaptureError(where, "the SSH server stopped answering") from error
+        raise
     data, aside = bytearray(), 0
     while True:
         left = until - time.monotonic()

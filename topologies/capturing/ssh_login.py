@@ -7,6 +7,7 @@ what runs on the host, and which hosts lie in between.
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -30,6 +31,27 @@ class Host(hostkeys.Named, Protocol):
     def port(self) -> int: ...
 
 
+class Deadline:
+    """Closes a connection after so many seconds: for the answer to a request, and for room to
+    write, paramiko waits without a bound. ``passed``: it was closed so."""
+
+    def __init__(self, transport: paramiko.Transport, seconds: float) -> None:
+        self.passed = False
+        self._transport = transport
+        self._timer = threading.Timer(seconds, self._close)
+        self._timer.daemon = True
+
+    def _close(self) -> None:
+        self.passed = True
+        self._transport.close()
+
+    def __enter__(self) -> None:
+        self._timer.start()
+
+    def __exit__(self, *_: object) -> None:
+        self._timer.cancel()
+
+
 def log_in(
     client: paramiko.SSHClient,
     address: Host,
@@ -40,11 +62,12 @@ def log_in(
     patience: float,
     through: paramiko.Channel | None = None,
 ) -> None:
-    """Connect ``client``. Without ``keys`` those of the agent and of ``~/.ssh`` are tried.
+    """Connect ``client``. Without ``keys`` (files) those of the agent and of ``~/.ssh`` are tried.
     ``patience`` bounds each part of the login, in seconds. ``through`` is a channel that leads to
     the host. Raises what :func:`named_errors` gives a name."""
     # Without a handler, what paramiko's thread logs of a torn connection would go to stderr.
     logging.getLogger("paramiko").addHandler(logging.NullHandler())
+    usable = [_private_key(address, path) for path in keys]
     if known_hosts.exists():
         client.load_host_keys(str(known_hosts))
     client.set_missing_host_key_policy(hostkeys.policy(address, known_hosts, accept_new))
@@ -52,8 +75,10 @@ def log_in(
         address.host,
         port=address.port,
         username=address.user,
-        # A list is fine with paramiko, not with its stubs.
-        key_filename=[str(path) for path in keys] or None,  # type: ignore[arg-type]
+        pkey=usable[0] if len(usable) == 1 else None,
+        # A list is fine with paramiko, not with its stubs. What it says of a key that failed is
+        # of the last type that it took the file for, so a single key goes as what it is.
+        key_filename=[str(path) for path in keys] if len(keys) > 1 else None,  # type: ignore[arg-type]
         allow_agent=not keys,
         look_for_keys=not keys,
         timeout=patience,
@@ -62,6 +87,23 @@ def log_in(
         channel_timeout=patience,
         sock=through,
     )
+
+
+def _private_key(address: Host, path: Path) -> paramiko.PKey:
+    """The key of a file; raises :class:`CaptureError`, which names the file."""
+    import paramiko
+    from cryptography.exceptions import UnsupportedAlgorithm
+    from paramiko.pkey import UnknownKeyType
+
+    try:
+        return paramiko.PKey.from_path(path)
+    except OSError as error:
+        reason = error.strerror or "it cannot be read"
+    except (TypeError, paramiko.PasswordRequiredException):
+        reason = "the private key is encrypted: add it to the SSH agent, and name no identity"
+    except (ValueError, paramiko.SSHException, UnsupportedAlgorithm, UnknownKeyType):
+        reason = "this is no private key that can be used"
+    raise CaptureError(str(address), f"identity {path}: {reason}")
 
 
 @contextmanager
