@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from functools import cached_property
 from typing import Any, Final
 
+from hil.answers import fraction, whole
 from hil.inspection.kubelet import environment_of
 from hil.inspection.node import CgroupFacts, Process, Unit
 from hil.inspection.script import Records
@@ -43,19 +44,19 @@ class HostAnswer:
     @property
     def uptime(self) -> float:
         """In seconds; 0 where it is not known."""
-        return _number(self.value("/proc/uptime").partition(" ")[0])
+        return fraction(self.value("/proc/uptime").partition(" ")[0])
 
     @property
     def systemd(self) -> int:
         """The version of the running systemd, 0 where there is none."""
         found = re.match(r"systemd (\d+)", self._records.text("systemd"))
-        return int(found[1]) if found and "/run/systemd/system" in self.places else 0
+        return whole(found[1]) if found and "/run/systemd/system" in self.places else 0
 
     @property
     def free(self) -> dict[str, int]:
         """Free bytes by mount point."""
         rows = [line.split() for line in self._records.lines("df")[1:]]
-        return {row[5]: int(row[3]) << 10 for row in rows if len(row) == 6 and row[3].isdigit()}
+        return {row[5]: whole(row[3]) << 10 for row in rows if len(row) == 6}
 
     @cached_property
     def units(self) -> dict[str, Unit]:
@@ -81,8 +82,8 @@ class HostAnswer:
             name=shown.get("Id", ""),
             active=shown.get("ActiveState", ""),
             sub=shown.get("SubState", ""),
-            pid=int(_number(shown.get("MainPID", ""))),
-            restarts=int(_number(shown.get("NRestarts", ""))),
+            pid=whole(shown.get("MainPID", "")),
+            restarts=whole(shown.get("NRestarts", "")),
             command=command[1].strip() if command else "",
             files=files,
             environment={**given, **later},
@@ -96,9 +97,9 @@ class HostAnswer:
             shown = dict(line.split("=", 1) for line in text.splitlines() if "=" in line)
             words = self._records.text(pid, "cmdline").rstrip("\0").split("\0")
             after = shown.get("stat", "").rpartition(")")[2].split()
-            started = _number(after[19]) / _TICKS if len(after) > 19 else self.uptime
+            started = fraction(after[19]) / _TICKS if len(after) > 19 else self.uptime
             process = Process(
-                pid=int(_number(pid)),
+                pid=whole(pid),
                 program=shown.get("exe", "") or words[0],
                 arguments=tuple(words[1:]),
                 cgroup=shown.get("cgroup", ""),
@@ -124,10 +125,3 @@ class HostAnswer:
         elif f"{mount}/kubepods" in self.places:
             seen = "cgroupfs"
         return CgroupFacts(version, seen or str(settings.get("cgroupDriver") or ""), cpuset, mount)
-
-
-def _number(text: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        return 0.0

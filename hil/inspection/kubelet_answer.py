@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Any, Final
 
 from conformance.kubelets.configuration import merged
+from hil.answers import whole
 from hil.inspection.host_answer import HostAnswer
 from hil.inspection.kubelet import deciding, document, microk8s_flags, rancher_flags, with_flags
 from hil.inspection.located_kubelet import LocatedKubelet
@@ -185,11 +186,11 @@ class KubeletAnswer:
         return self._older_than(self._host.uptime)
 
     def _older_than(self, seconds: float) -> Survival:
-        written = self._records.text(self._located.state_path, "mtime").strip()
-        now = self._records.text("now").strip()
-        if not (written.isdigit() and now.isdigit() and seconds):
+        written = whole(self._records.text(self._located.state_path, "mtime").strip())
+        now = whole(self._records.text("now").strip())
+        if not (written and now and seconds):
             return Survival.UNKNOWN
-        older = int(now) - int(written) > seconds + _SLACK
+        older = now - written > seconds + _SLACK
         return Survival.YES if older else Survival.UNKNOWN
 
     def _odd(self, text: str) -> None:

@@ -7,6 +7,7 @@ kubelet takes CPUs away from running shared containers in its reconcile rounds o
 
 from __future__ import annotations
 
+import math
 from shlex import quote
 
 from hil.isolation.noise import NotMeasured
@@ -43,7 +44,9 @@ def read_latency(text: str) -> float:
         words = line.split()
         if words[:1] == ["latency"] and len(words) == 5 and words[3] != words[4]:
             try:
-                return float(words[2]) - float(words[1])
+                latency = float(words[2]) - float(words[1])
             except ValueError:
                 break
+            if math.isfinite(latency):
+                return latency
     raise NotMeasured("the cpuset of the shared container did not change")

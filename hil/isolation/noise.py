@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -86,6 +87,8 @@ def _measured(name: str, own: list[list[str]], rows: list[list[str]]) -> Measure
         last = next(row for row in own if row[0] == "last")
         cpus = next(row[2] for row in own if row[0] == "cpus")
         begin, end = next((float(row[1]), float(row[2])) for row in rows if row[:1] == ["time"])
+        if not math.isfinite(end - begin):
+            raise ValueError("no time")
         waits = [int(row[2]) for row in own if row[0] in ("first", "sample", "last")]
         steps = [after - before for before, after in pairwise(waits)]
         return Measured(
@@ -96,5 +99,5 @@ def _measured(name: str, own: list[list[str]], rows: list[list[str]]) -> Measure
             involuntary=int(last[3]) - int(first[3]),
             seconds=end - begin,
         )
-    except (StopIteration, ValueError, IndexError) as error:
+    except (StopIteration, ValueError, IndexError, OverflowError) as error:
         raise NotMeasured(f"no measurement of {name} in the node's answer") from error

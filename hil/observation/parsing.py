@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from hil.answers import whole
 from hil.observation.pod_resources import read_pod_resources
 from hil.observation.seen import ContainerObserved, Level, Observation, Process, ServiceState
 from hil.shell import NodeUnfit
@@ -116,9 +117,9 @@ def _service(body: str) -> ServiceState:
     return ServiceState(
         active=values.get("ActiveState", ""),
         sub=values.get("SubState", ""),
-        pid=_number(values.get("MainPID", "0")),
-        restarts=_number(values.get("NRestarts", "0")),
-        exit_status=_number(status) if code not in ("", "0") else None,
+        pid=whole(values.get("MainPID", "0")),
+        restarts=whole(values.get("NRestarts", "0")),
+        exit_status=whole(status) if code not in ("", "0") else None,
         exit_code={"1": "exited", "2": "killed", "3": "dumped"}.get(code, ""),
         invocation=values.get("InvocationID", ""),
     )
@@ -126,11 +127,7 @@ def _service(body: str) -> ServiceState:
 
 def _ended(body: str) -> tuple[str, int] | None:
     code, _, status = body.strip().partition(" ")
-    return (code, _number(status)) if code else None
-
-
-def _number(text: str) -> int:
-    return int(text) if text.isascii() and text.isdecimal() else 0
+    return (code, whole(status)) if code else None
 
 
 def _names(body: str) -> dict[str, dict[str, str]]:
@@ -148,9 +145,9 @@ def _ran(body: str) -> dict[int, CPUSet]:
     found: dict[int, CPUSet] = {}
     for line in body.splitlines():
         words = line.split()
-        if len(words) == 2 and all(each.isdecimal() for each in words):
-            pid = int(words[0])
-            found[pid] = found.get(pid, CPUSet()) | CPUSet([int(words[1])])
+        if len(words) == 2:
+            pid = whole(words[0])
+            found[pid] = found.get(pid, CPUSet()) | _cpus(words[1])
     return found
 
 
@@ -171,15 +168,15 @@ def _container(
     in_path = _UID_IN_PATH.search(path)
     uid = next((known[key] for key in _UID_KEYS if key in known), "")
     uid = uid or (in_path[1].replace("_", "-") if in_path else "")
-    tasks = {int(one[1]): _cpus(one[2]) for one in map(_ALLOWED.match, lines) if one}
+    tasks = {whole(one[1]): _cpus(one[2]) for one in map(_ALLOWED.match, lines) if one}
     return ContainerObserved(
         id=folder.removesuffix("/userdata").rpartition("/")[2],
-        pid=_number(pid),
+        pid=whole(pid),
         uid=uid,
         name=name,
         levels=_levels(path, paths.get("cpu", ""), lines[2:]),
         tasks=tasks,
-        ran_on=ran.get(_number(pid), CPUSet()),
+        ran_on=ran.get(whole(pid), CPUSet()),
         pod=next((known[key] for key in _POD_KEYS if key in known), ""),
         namespace=next((known[key] for key in _NAMESPACE_KEYS if key in known), ""),
     )
@@ -244,7 +241,7 @@ def _quota(values: Mapping[str, str], folder: str) -> tuple[int | None, int]:
     both = values.get(f"{folder}/cpu.max")
     if both is not None:
         quota, _, period = both.partition(" ")
-        return (_number(quota) or None), (_number(period) or 100_000)
+        return (whole(quota) or None), (whole(period) or 100_000)
     quota = values.get(f"{folder}/cpu.cfs_quota_us", "")
     period = values.get(f"{folder}/cpu.cfs_period_us", "")
-    return (_number(quota) or None), (_number(period) or 100_000)
+    return (whole(quota) or None), (whole(period) or 100_000)

@@ -5,7 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
+
+from hil.answers import whole
+from topologies.errors import one_line
+
+#: RecursionError: lists within lists, by the thousand.
+_NOT_A_LIST: Final = (ValueError, KeyError, TypeError, AttributeError, RecursionError)
 
 
 class NoList(Exception):
@@ -35,8 +41,9 @@ def read_pods(text: str) -> list[PodStatus]:
     try:
         items = json.loads(text)["items"] or []
         return [_status(item) for item in items]
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise NoList(f"the list of pods is not understood: {error!r}") from error
+    except _NOT_A_LIST as error:
+        said = f"{type(error).__name__}: {one_line(str(error))}"
+        raise NoList(f"the list of pods is not understood: {said}") from error
 
 
 def _status(item: Mapping[str, Any]) -> PodStatus:
@@ -53,7 +60,9 @@ def _status(item: Mapping[str, Any]) -> PodStatus:
         reason=str(status.get("reason", "")),
         message=str(status.get("message", "")),
         qos=str(status.get("qosClass", "")),
-        restarts={str(each["name"]): int(each.get("restartCount", 0)) for each in containers},
+        restarts={
+            str(each["name"]): whole(str(each.get("restartCount", 0))) for each in containers
+        },
         container_ids={
             str(each["name"]): str(each["containerID"]).rpartition("//")[2]
             for each in containers

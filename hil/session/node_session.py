@@ -22,6 +22,7 @@ from shlex import quote
 import topologies
 from conformance.discovered import info_of
 from conformance.subject import SubjectLostError, SubjectSetupError, SubjectUnable
+from hil.answers import fraction
 from hil.distributions import Distribution
 from hil.inspection import NodeFacts, kubelet_of
 from hil.observation import Observation, Places, Process, look, marker, read_observation
@@ -229,7 +230,7 @@ class NodeSession:
         self._leaving = ()
         script = (
             'pin_none() { [ -z "$(pin_ours)" ] && pin_empty; }\n'
-            f"pin_empty() {{ ! grep -qsE '{_uids(pods)}' {self.places.state_file}; }}"
+            f"pin_empty() {{ ! grep -qsE {quote(_uids(pods))} {quote(self.places.state_file)}; }}"
         )
         changes = self._without(pods, force=False)
         return self.act(Act(script, changes, goal="pin_none", seconds=self.patience.effect))
@@ -388,4 +389,4 @@ def _seconds(text: str) -> float:
     part = r"(\d+\.?\d*|\.\d+)(ms|[smh])"
     if not re.fullmatch(f"(?:{part})+", text, re.ASCII):
         return 10.0
-    return sum(float(number) * units[unit] for number, unit in re.findall(part, text))
+    return sum(fraction(number) * units[unit] for number, unit in re.findall(part, text))
