@@ -238,7 +238,7 @@ def test_a_key_that_cannot_be_used_is_one_line(node: Node, tmp_path: Path) -> No
     (tmp_path / "none").write_text("no key\n")
     for name, reason in (
         ("locked", "the private key is encrypted"),
-        ("none", "this is no private key"),
+        ("none", "this is not a private key"),
         ("missing", "No such file"),
     ):
         with pytest.raises(CaptureError, match=f"identity {tmp_path / name}: {reason}") as caught:

@@ -102,7 +102,7 @@ def _private_key(address: Host, path: Path) -> paramiko.PKey:
     except (TypeError, paramiko.PasswordRequiredException):
         reason = "the private key is encrypted: add it to the SSH agent, and name no identity"
     except (ValueError, paramiko.SSHException, UnsupportedAlgorithm, UnknownKeyType):
-        reason = "this is no private key that can be used"
+        reason = "this is not a private key that can be used"
     raise CaptureError(str(address), f"identity {path}: {reason}")
 
 
