@@ -20,7 +20,7 @@ from hil.safety import Change, SetOnline
 from hil.session import scripts
 from hil.session.node_session import NodeSession, lost
 from hil.session.scripts import Act
-from hil.session.views import Refusal, cpus_by_pod, refusal, view_of
+from hil.session.views import Refusal, another_hand, cpus_by_pod, end_of, refusal, view_of
 from reference import CPUSet
 from reference.steps import (
     Apply,
@@ -246,10 +246,13 @@ class RealNode:
         if look is None:
             return View(running=False)
         running, refused = self._up, self._refused
-        if running and look.service.invocation != self._invocation and self._invocation:
-            running, refused = False, Refusal("the kubelet ended by itself", None)
-        elif running and not look.service.running:
-            running, refused = False, refusal(look)
+        if running:
+            meddled = another_hand(look.service, self._invocation)
+            if meddled:
+                raise SubjectLostError(f"{self._session.name}: {meddled}", evidence=look.log)
+            restarted = bool(self._invocation) and look.service.invocation != self._invocation
+            if restarted or not look.service.running:
+                running, refused = False, end_of(look)
         pods = [*self._pods.values()]
         gone = [pod for uid, pod in self._ever.items() if all(uid != one.uid for one in pods)]
         seen = view_of(look, [*pods, *gone], running=running, refused=refused)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from conformance.kubelets import klog
 from conformance.kubelets.pod_resources import by_own_names
-from hil.observation import ContainerObserved, Observation, PodResources
+from hil.observation import ContainerObserved, Observation, PodResources, ServiceState
 from hil.pods import NoList, PodStatus, read_pods
 from reference import CPUSet
 from reference.cpumanager.state.state_checkpoint import parse_leniently
@@ -36,6 +37,47 @@ def refusal(look: Observation) -> Refusal:
     if status is not None and code in ("killed", "dumped"):
         status += 128
     return Refusal(klog.gave_up_because(lines, errors), status)
+
+
+def end_of(look: Observation) -> Refusal:
+    """How a kubelet ended that had run. The signal comes first: an error line may have been the
+    last one for long, so it is called no more than that."""
+    found = refusal(look)
+    parts = [_ended(look.service) if look.service.exit_code != "exited" else ""]
+    parts += [f"its last error line: {found.error}" if found.error else ""]
+    return replace(found, error="; ".join(filter(None, parts)) or "it ended by itself")
+
+
+def another_hand(service: ServiceState, invocation: str) -> str:
+    """What somebody else did to a kubelet that was left running as ``invocation``; ``""`` where
+    nobody did.
+
+    systemd calls a unit inactive that was stopped or ended with success, and failed or activating
+    one that ended by itself. Of the restarts that it makes itself it counts each (``NRestarts``).
+    """
+    if service.active in ("inactive", "deactivating"):
+        ended = _ended(service)
+        seen = f"its unit is {service.active}{ended and f', {ended}'}"
+        return f"the kubelet was stopped by another hand: {seen}"
+    if invocation and service.invocation != invocation and not service.restarts:
+        return (
+            "the kubelet was restarted by another hand: its unit has a new invocation, and its "
+            "service manager did not restart it"
+        )
+    return ""
+
+
+def _ended(service: ServiceState) -> str:
+    """As ``it exited with status 1``, ``it was killed by SIGKILL``; ``""`` where nothing ended."""
+    if service.exit_status is None:
+        return ""
+    if service.exit_code == "exited":
+        return f"it exited with status {service.exit_status}"
+    try:
+        named = signal.Signals(service.exit_status).name
+    except ValueError:
+        named = f"signal {service.exit_status}"
+    return f"it was killed by {named}"
 
 
 def view_of(
