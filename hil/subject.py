@@ -243,7 +243,12 @@ class NodeSubject(
     def _lease(self, address: NodeAddress, shell: Shell, facts: NodeFacts) -> LeasedNode:
         options = self._options
         return lease_node(
-            address, shell, facts, risk=options.risk_on(address), image=options.image_on(address)
+            address,
+            shell,
+            facts,
+            risk=options.risk_on(address),
+            image=options.image_on(address),
+            say=self._progress,
         )
 
     @property

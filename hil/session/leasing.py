@@ -7,6 +7,7 @@ does: how anything is undone (:mod:`hil.safety`).
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
@@ -59,10 +60,17 @@ class LeasedNode:
 
 
 def lease_node(
-    address: NodeAddress, shell: Shell, facts: NodeFacts, *, risk: Risk, image: Image
+    address: NodeAddress,
+    shell: Shell,
+    facts: NodeFacts,
+    *,
+    risk: Risk,
+    image: Image,
+    say: Callable[[str], None] = lambda _: None,
 ) -> LeasedNode:
-    """Take a node for a run. Raises :class:`hil.shell.NodeUnfit`,
-    :class:`hil.safety.NodeBusy` and what the shell and an API server raise."""
+    """Take a node for a run; ``say`` gets what it is waited for. Raises
+    :class:`hil.shell.NodeUnfit`, :class:`hil.safety.NodeBusy` and what the shell and an API
+    server raise."""
     static = address.kubeconfig is None
     guarded = Guarded(shell, facts, risk, allow=address.allow, static_pods=static, settle=_SETTLE)
     with contextlib.ExitStack() as stack:
@@ -79,6 +87,7 @@ def lease_node(
             pod_source=pod_source,
             boot=booter(address, shell),
             spec=address.lab,
+            say=say,
         )
         stack.pop_all()
     return LeasedNode(session, guarded)

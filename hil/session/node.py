@@ -87,6 +87,7 @@ class RealNode:
         """Carry the step out; see :class:`conformance.subject.NodeUnderTest`."""
         if self._closed:
             raise SubjectLostError("the node is closed")
+        self._session.waiting.step = step.sentence
         self._asking = isinstance(step, AskPodResources)
         match step:
             case Start():

@@ -15,7 +15,7 @@ from __future__ import annotations
 import contextlib
 import re
 import uuid
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from shlex import quote
 
@@ -32,6 +32,7 @@ from hil.session import scripts
 from hil.session.booting import Boot, larger_spec
 from hil.session.executor import Executor
 from hil.session.scripts import Act
+from hil.session.waiting import Waiting
 from hil.shell import NodeError
 from reference import NEWEST, CPUSet
 from reference.cpumanager.cpu_manager import reserved_milli_cpus
@@ -56,7 +57,7 @@ class NodeSession:
     """A node with a kubelet whose policy is static, ours for a while.
 
     ``executor`` act on it; ``boot`` is ``None`` where it must not be booted again, ``spec`` what
-    the lab made it as (``""``: it is no node of the lab).
+    the lab made it as (``""``: it is no node of the lab). ``say`` gets what is waited for.
     """
 
     def __init__(
@@ -72,8 +73,10 @@ class NodeSession:
         patience: Patience | None = None,
         boot: Boot | None = None,
         spec: str = "",
+        say: Callable[[str], None] = lambda _: None,
     ) -> None:
         self.name = name
+        self.waiting = Waiting(name, say)
         self.facts = facts
         self.distribution = distribution
         self.risk = risk
@@ -332,7 +335,7 @@ class NodeSession:
             if isinstance(change, SetOnline):
                 one = CPUSet([change.cpu])
                 self._offline = self._offline - one if change.online else self._offline | one
-        with lost(self.name):
+        with lost(self.name), self.waiting.at_most(act.seconds):
             done = self._executor.act(script, *act.changes, deadline=deadline)
             seen = read_observation(done.text, mark)
             self._process = seen.process

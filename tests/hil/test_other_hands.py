@@ -6,16 +6,23 @@ manager shows what systemd shows (``systemctl show``, seen on a booted node).
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any, Final
 
 import pytest
 
 from conformance.catalogue import find
 from conformance.results import Result
+from conformance.subject import SubjectLostError
 from hil.observation import Observation
-from hil.session.node_session import Patience
+from hil.session.node import RealNode
+from hil.session.node_session import NodeSession, Patience
+from hil.session.waiting import Waiting
+from hil.shell import NodeTimeout
+from reference.steps import KubeletConfig, Start
 from tests.hil.test_wrong_nodes import NODE
 
 #: A line that kubelets write whatever ends them.
@@ -106,3 +113,34 @@ def test_a_kubelet_that_ends_by_itself_fails(shown: dict[str, Any], said: str) -
     result = judged(Meddled(**shown))
     assert result.verdict == "fail", result.explanation
     assert said in result.explanation
+
+
+def test_a_long_wait_is_said_with_its_step() -> None:
+    said: list[str] = []
+    waiting = Waiting("node1", said.append, first=0.05, next_=10.0)
+    waiting.step = "apply Guaranteed pod a (c: 2 CPU)"
+    with waiting.at_most(120.0):
+        time.sleep(0.3)
+    assert said == ["node1: waiting for “apply Guaranteed pod a (c: 2 CPU)”: 0 s, at most 120 s"]
+    with waiting.at_most(120.0):
+        pass
+    assert len(said) == 1
+
+
+def test_a_node_says_what_it_is_waited_for() -> None:
+    """Every step of a scenario, through the one door to the node."""
+    said: list[str] = []
+
+    class Slow(NODE.NoHands):  # type: ignore[name-defined, misc]
+        def act(self, script: str, *changes: Any, deadline: float) -> Any:
+            time.sleep(0.2)
+            raise NodeTimeout("it is slow")
+
+    session = NODE.ModelMember()
+    session.waiting = Waiting("fake", said.append, first=0.05)
+    session._executor = Slow()
+    node = RealNode(session, KubeletConfig(), None)
+    session.act = partial(NodeSession.act, session)
+    with pytest.raises(SubjectLostError):
+        node.do(Start())
+    assert said == ["fake: waiting for “start the kubelet”: 0 s, at most 200 s"]
