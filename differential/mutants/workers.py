@@ -58,6 +58,12 @@ class Workers:
         After ``until`` (of the monotonic clock) no case is begun."""
         yield from self._all(_hunt, [(*group, until) for group in groups], until)
 
+    def judged(
+        self, trials: Iterable[tuple[CaseName, tuple[str, ...]]]
+    ) -> Iterator[tuple[CaseName, tuple[str, ...], Said]]:
+        """What each case says with these faults on, as it is known."""
+        yield from self._all(_judged, list(trials), math.inf)
+
     def close(self) -> None:
         """End the processes."""
         self._pool.shutdown(cancel_futures=True)
@@ -90,6 +96,10 @@ def _reached(case: CaseName) -> tuple[CaseName, Said, Passed]:
     began = time.monotonic()
     said, numbers = _own[0].reached(case)
     return case, said, Passed(case, round(time.monotonic() - began, 3), numbers)
+
+
+def _judged(case: CaseName, on: tuple[str, ...]) -> tuple[CaseName, tuple[str, ...], Said]:
+    return case, on, _own[0].judge(case, on)
 
 
 def _hunt(numbers: Sequence[int], passed: Sequence[Passed], until: float) -> list[Outcome]:
