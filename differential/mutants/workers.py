@@ -34,9 +34,10 @@ _own: list[Witness] = []
 
 
 class Workers:
-    """``count`` processes with the program at ``path`` as a witness of the kind ``name``."""
+    """``count`` processes with the program at ``path`` as a witness of the kind ``name``;
+    ``niceness`` is added to this process's."""
 
-    def __init__(self, name: str, path: Path, count: int) -> None:
+    def __init__(self, name: str, path: Path, count: int, *, niceness: int = 10) -> None:
         self.name = name
         self._count = count
         # A forked process would share the threads of gRPC.
@@ -44,7 +45,7 @@ class Workers:
             count,
             mp_context=multiprocessing.get_context("spawn"),
             initializer=_begin,
-            initargs=(name, path),
+            initargs=(name, path, niceness),
         )
 
     def reached(self, cases: Iterable[CaseName]) -> Iterator[tuple[CaseName, Said, Passed]]:
@@ -86,9 +87,9 @@ class Workers:
                     raise SubjectSetupError(f"a {self.name} worker died: {error}") from error
 
 
-def _begin(name: str, path: Path) -> None:
+def _begin(name: str, path: Path, niceness: int) -> None:
     die_with_parent(signal.SIGKILL)
-    os.nice(10)
+    os.nice(niceness)
     _own.append(_WITNESSES[name](path))
 
 

@@ -74,7 +74,8 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
 def _run(chosen: Sequence[Fault], asked: argparse.Namespace) -> int:
     made = programs(_tell)
     path = made.kubelet(_tell) if asked.witness == "kubelet" else made.driver(_tell)
-    workers = Workers(asked.witness, path, asked.workers)
+    # A kubelet that is late gives no verdict, and there are few trials.
+    workers = Workers(asked.witness, path, asked.workers, niceness=0)
     try:
         return max(
             status
@@ -102,17 +103,18 @@ def _part(
 
 
 def _alone(chosen: Sequence[Fault], judges: Judges, *, keep: bool) -> ExitStatus:
-    rows: list[Tried] = []
-    for tried in trials.alone(chosen, judges):
-        rows.append(tried)
-        word = "caught" if tried.caught else "LIVES" if tried.told else "no verdict"
-        _tell(f"{word:10} {tried.fault} by {tried.case}: {seen.sentence(tried)}")
+    rows = trials.alone(chosen, judges, _tell_tried)
     if keep:
         seen.keep(known_faults(), rows)
     real = [one for one in chosen if not one.allowed]
     caught = sum(all(row.caught for row in rows if row.fault == one.name) for one in real)
     print(f"{caught} of {len(real)} named faults are caught by each scenario that must catch them")
     return _status(rows, unnamed=any(not one.caught_by for one in real))
+
+
+def _tell_tried(tried: Tried) -> None:
+    word = "caught" if tried.caught else "LIVES" if tried.told else "no verdict"
+    _tell(f"{word:10} {tried.fault} by {tried.case}: {seen.sentence(tried)}")
 
 
 def _status(rows: Iterable[Tried], *, unnamed: bool) -> ExitStatus:

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+import msgspec
+
 from conformance.kubelets.golang import Go
 from conformance.kubelets.releases import Version
 from conformance.kubelets.workshop import Workshop
@@ -66,8 +68,9 @@ def programs(progress: Progress | None = None) -> Programs:
 
 
 def key() -> str:
-    """Stands for the faults and their switch."""
-    parts = [faults.FAULTS.read_bytes(), faults.SWITCH_SOURCE.read_bytes()]
+    """Stands for the changes of the source and their switch."""
+    edits = [(one.name, one.edit) for one in faults.known_faults()]
+    parts = [msgspec.json.encode(edits), faults.SWITCH_SOURCE.read_bytes()]
     return hashlib.sha256(b"\0".join(parts)).hexdigest()[:12]
 
 

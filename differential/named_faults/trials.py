@@ -6,7 +6,7 @@ does: programs and processes, and what is printed.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Protocol, TypeAlias
 
 import msgspec
@@ -49,26 +49,29 @@ class Judges(Protocol):
     ) -> Iterator[tuple[CaseName, tuple[str, ...], Said]]: ...
 
 
-def alone(faults: Sequence[Fault], judges: Judges) -> Iterator[Tried]:
-    """Try each fault that is not allowed alone on each case that must catch it. A case that fails
-    is tried with none on, too: where that fails as well, nothing was told."""
+def alone(faults: Sequence[Fault], judges: Judges, tell: Callable[[Tried], None]) -> list[Tried]:
+    """Try each fault that is not allowed alone on each case that must catch it; ``tell`` gets each
+    as it is known. A case that fails is tried with none on, too, in the end: where that fails as
+    well, nothing was told."""
     trials = [(case, (one.name,)) for one in faults if not one.allowed for case in _cases(one)]
-    failed: list[Tried] = []
-    for tried in _tried(trials, judges):
-        if tried.caught:
-            failed.append(tried)
-        else:
-            yield tried
-    sound = {
-        case: said for case, _, said in judges.judged([(each, ()) for each in _distinct(failed)])
-    }
-    for tried in failed:
-        said = sound[tried.case]
-        if said.verdict == Verdict.PASS.value:
-            yield tried
-        else:
-            reason = f"with no fault on it does not pass now: {said.reason}"
-            yield Tried(tried.fault, tried.case, Verdict.UNKNOWN.value, reason)
+    tried: list[Tried] = []
+    for each in _tried(trials, judges):
+        tell(each)
+        tried.append(each)
+    unsound = dict(_unsound((each for each in tried if each.caught), judges))
+    for at, each in enumerate(tried):
+        if each.caught and each.case in unsound:
+            reason = f"with no fault on it does not pass now: {unsound[each.case]}"
+            tried[at] = Tried(each.fault, each.case, Verdict.UNKNOWN.value, reason)
+            tell(tried[at])
+    return tried
+
+
+def _unsound(tried: Iterable[Tried], judges: Judges) -> Iterator[tuple[CaseName, str]]:
+    """The cases that do not pass with no fault on, and why."""
+    for case, _, said in judges.judged([(each, ()) for each in _distinct(tried)]):
+        if said.verdict != Verdict.PASS.value:
+            yield case, said.reason
 
 
 def _distinct(tried: Iterable[Tried]) -> list[CaseName]:
@@ -90,12 +93,8 @@ def accused(faults: Sequence[Fault], cases: Iterable[CaseName], judges: Judges) 
     suspects = [case for case, said in together(faults, cases, judges) if is_caught(said)]
     single = [(case, (one.name,)) for case in suspects for one in faults]
     failed = [tried for tried in _tried(single, judges) if tried.caught]
-    sound = {
-        case
-        for case, _, said in judges.judged([(case, ()) for case in _distinct(failed)])
-        if said.verdict == Verdict.PASS.value
-    }
-    return [tried for tried in failed if tried.case in sound]
+    unsound = dict(_unsound(failed, judges))
+    return [tried for tried in failed if tried.case not in unsound]
 
 
 def _tried(trials: Iterable[Trial], judges: Judges) -> Iterator[Tried]:
