@@ -96,7 +96,7 @@ class Witness(Protocol):
     name: str
     wavers: bool
 
-    def judge(self, case: CaseName, on: On) -> Said:
+    def judge(self, case: CaseName, on: Sequence[int]) -> Said:
         """The verdict with these mutants on."""
 
     def reached(self, case: CaseName) -> tuple[Said, tuple[int, ...]]:

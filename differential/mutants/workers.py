@@ -22,15 +22,14 @@ from differential.mutants.witness import (
     KubeletWitness,
     Passed,
     Said,
-    Witness,
 )
 
 _T = TypeVar("_T")
-_WITNESSES: Final[dict[str, Callable[[Path], Witness]]] = {
+_WITNESSES: Final[dict[str, Callable[[Path], DriverWitness | KubeletWitness]]] = {
     "driver": DriverWitness,
     "kubelet": KubeletWitness,
 }
-_own: list[Witness] = []
+_own: list[DriverWitness | KubeletWitness] = []
 
 
 class Workers:

@@ -9,10 +9,13 @@ from typing import Final
 
 import msgspec
 
+from conformance.catalogue import find
 from differential.named_faults.faults import Fault
 from differential.named_faults.trials import Tried
 
 SEEN: Final = Path(__file__).with_name("seen.jsonl")
+#: How many characters of a sentence the page has.
+_MOST: Final = 400
 
 
 def read(path: Path = SEEN) -> list[Tried]:
@@ -40,8 +43,9 @@ def page(faults: Sequence[Fault], rows: Sequence[Tried]) -> str:
         "",
         "What an author of a fork breaks by accident, and the scenarios that say so. Each fault is "
         "a small change of the Go source of 1.36.4 (`differential/named_faults/faults.toml`); one "
-        "kubelet holds them all, each behind a switch. With that fault on, the scenarios below it "
-        "failed on this kubelet, and said what stands here. With none on, they passed.",
+        "kubelet holds them all, each behind a switch. With one fault on, the scenarios below it "
+        "failed on that kubelet: the title of each is its promise, and the quotation is how its "
+        "explanation begins. With no fault on they passed.",
         "",
         "    python -m differential.named_faults",
         "",
@@ -64,15 +68,20 @@ def page(faults: Sequence[Fault], rows: Sequence[Tried]) -> str:
 
 
 def _section(fault: Fault, rows: Sequence[Tried]) -> list[str]:
-    return [
-        f"## {fault.name}",
-        "",
-        fault.does,
-        "",
-        *(f"- `{row.case}`: {sentence(row)}" for row in rows),
-    ]
+    lines = [f"## {fault.name}", "", fault.does]
+    for row in rows:
+        scenario = find(row.case.scenario)
+        title = scenario.title if scenario is not None else ""
+        lines += ["", f"`{row.case}`: {title}.", "", f"> {_short(sentence(row))}"]
+    return lines
 
 
 def sentence(row: Tried) -> str:
     """What a scenario said, in one line: the promise, and what was seen in its place."""
     return f"{row.rule}: {row.seen}" if row.seen else row.rule
+
+
+def _short(text: str) -> str:
+    """On one line of the page, and not as Markdown."""
+    shown = text if len(text) <= _MOST else f"{text[:_MOST].rsplit(' ', 1)[0]} …"
+    return shown.replace("<", "&lt;").replace("*", "\\*").replace("\n", " ")
