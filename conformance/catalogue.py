@@ -32,6 +32,10 @@ from conformance.scenarios import state_contents  # noqa: F401  # isort: skip
 from conformance.scenarios import values  # noqa: F401  # isort: skip
 from conformance.scenarios import choices  # noqa: F401  # isort: skip
 from conformance.scenarios import parts  # noqa: F401  # isort: skip
+from conformance.scenarios import aligned_pods  # noqa: F401  # isort: skip
+from conformance.scenarios import quotas  # noqa: F401  # isort: skip
+from conformance.scenarios import reported  # noqa: F401  # isort: skip
+from conformance.scenarios import rounds  # noqa: F401  # isort: skip
 from conformance.scenarios import announced  # noqa: F401  # isort: skip
 
 

@@ -16,7 +16,7 @@ import platform
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, TypeAlias
 
 import msgspec
 
@@ -27,6 +27,7 @@ from conformance.discovered import architecture_of
 from conformance.judge import Case, judge
 from conformance.kubelets.binary import version_of
 from conformance.oracle import ModelOracle
+from conformance.results import Result
 from conformance.subject import (
     OF_REAL_NODES,
     NodeUnderTest,
@@ -77,10 +78,16 @@ class Passed(msgspec.Struct, frozen=True):
 
 
 class Said(msgspec.Struct, frozen=True):
-    """The verdict of a case, and the rule that was broken or why there is no verdict."""
+    """The verdict of a case, and the rule that was broken or why there is no verdict. ``seen``:
+    what was otherwise than it had to be, in one line."""
 
     verdict: str
     reason: str
+    seen: str = ""
+
+
+#: What is on: numbers of planted mutants, or names of faults.
+On: TypeAlias = Sequence[int] | Sequence[str]
 
 
 class Witness(Protocol):
@@ -108,10 +115,10 @@ class DriverWitness:
     def __init__(self, path: Path) -> None:
         # A subject takes the digest of its program, which is many MB, each time it is opened.
         self._command = ["/usr/bin/env", str(path)]
-        self._on: tuple[int, ...] = ()
+        self._on: tuple[int | str, ...] = ()
         self._subject: ExecSubject | None = None
 
-    def judge(self, case: CaseName, on: Sequence[int]) -> Said:
+    def judge(self, case: CaseName, on: On) -> Said:
         """See :class:`Witness`."""
         with _variables(_on(on)):
             if self._subject is None or self._on != tuple(on):
@@ -157,7 +164,7 @@ class KubeletWitness:
             facts={"architecture": platform.machine()},
         )
 
-    def judge(self, case: CaseName, on: Sequence[int]) -> Said:
+    def judge(self, case: CaseName, on: On) -> Said:
         """See :class:`Witness`."""
         with _variables(_on(on)):
             subject = self._open()
@@ -218,7 +225,12 @@ def _verdict(name: CaseName, subject: Subject) -> Said:
         return ModelOracle(*args, release=release, architecture=built_for, **kwargs)
 
     result = judge(name.case(), subject, oracle=oracle, release=release).result
-    return Said(result.verdict, result.reason)
+    return Said(result.verdict, result.reason, _seen(result))
+
+
+def _seen(result: Result) -> str:
+    differences = result.failure.differences if result.failure else []
+    return "; ".join(f"{one.what}: expected {one.expected}, seen {one.seen}" for one in differences)
 
 
 @contextlib.contextmanager
@@ -231,8 +243,8 @@ def _variables(values: dict[str, str]) -> Iterator[None]:
             del os.environ[name]
 
 
-def _on(numbers: Sequence[int]) -> dict[str, str]:
-    return {MUTANT: ",".join(map(str, numbers))}
+def _on(these: On) -> dict[str, str]:
+    return {MUTANT: ",".join(map(str, these))}
 
 
 def _numbers(text: str) -> tuple[int, ...]:

@@ -22,21 +22,21 @@ from differential.mutants.witness import (
     KubeletWitness,
     Passed,
     Said,
-    Witness,
 )
 
 _T = TypeVar("_T")
-_WITNESSES: Final[dict[str, Callable[[Path], Witness]]] = {
+_WITNESSES: Final[dict[str, Callable[[Path], DriverWitness | KubeletWitness]]] = {
     "driver": DriverWitness,
     "kubelet": KubeletWitness,
 }
-_own: list[Witness] = []
+_own: list[DriverWitness | KubeletWitness] = []
 
 
 class Workers:
-    """``count`` processes with the program at ``path`` as a witness of the kind ``name``."""
+    """``count`` processes with the program at ``path`` as a witness of the kind ``name``;
+    ``niceness`` is added to this process's."""
 
-    def __init__(self, name: str, path: Path, count: int) -> None:
+    def __init__(self, name: str, path: Path, count: int, *, niceness: int = 10) -> None:
         self.name = name
         self._count = count
         # A forked process would share the threads of gRPC.
@@ -44,7 +44,7 @@ class Workers:
             count,
             mp_context=multiprocessing.get_context("spawn"),
             initializer=_begin,
-            initargs=(name, path),
+            initargs=(name, path, niceness),
         )
 
     def reached(self, cases: Iterable[CaseName]) -> Iterator[tuple[CaseName, Said, Passed]]:
@@ -57,6 +57,12 @@ class Workers:
         """The outcomes of groups of mutants, each with the cases that reach it, as they are known.
         After ``until`` (of the monotonic clock) no case is begun."""
         yield from self._all(_hunt, [(*group, until) for group in groups], until)
+
+    def judged(
+        self, trials: Iterable[tuple[CaseName, tuple[str, ...]]]
+    ) -> Iterator[tuple[CaseName, tuple[str, ...], Said]]:
+        """What each case says with these faults on, as it is known."""
+        yield from self._all(_judged, list(trials), math.inf)
 
     def close(self) -> None:
         """End the processes."""
@@ -80,9 +86,9 @@ class Workers:
                     raise SubjectSetupError(f"a {self.name} worker died: {error}") from error
 
 
-def _begin(name: str, path: Path) -> None:
+def _begin(name: str, path: Path, niceness: int) -> None:
     die_with_parent(signal.SIGKILL)
-    os.nice(10)
+    os.nice(niceness)
     _own.append(_WITNESSES[name](path))
 
 
@@ -90,6 +96,10 @@ def _reached(case: CaseName) -> tuple[CaseName, Said, Passed]:
     began = time.monotonic()
     said, numbers = _own[0].reached(case)
     return case, said, Passed(case, round(time.monotonic() - began, 3), numbers)
+
+
+def _judged(case: CaseName, on: tuple[str, ...]) -> tuple[CaseName, tuple[str, ...], Said]:
+    return case, on, _own[0].judge(case, on)
 
 
 def _hunt(numbers: Sequence[int], passed: Sequence[Passed], until: float) -> list[Outcome]:

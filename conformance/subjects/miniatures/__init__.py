@@ -93,6 +93,11 @@ MINIATURES: Final[dict[str, Miniature]] = {
     "forgets-who-holds": Miniature(
         policies.ForgetsWhoHolds, "topology/restart-keeps-full-pods", machine=_TWO_NODES
     ),
+    "forgets-held-containers": Miniature(
+        policies.ForgetsHeldContainers,
+        "topology/restart-keeps-full-containers",
+        machine=_TWO_NODES,
+    ),
     "pins-pods-with-pod-level-resources": Miniature(
         policies.PinsPodsWithPodLevelResources,
         "pod-level/no-exclusive-cpus-by-default",
@@ -365,6 +370,11 @@ MINIATURES: Final[dict[str, Miniature]] = {
     ),
     "sums-without-sidecars": Miniature(
         policies.SumsWithoutSidecars, "topology/pod-scope-counts-sidecars", machine=_TWO_NODES
+    ),
+    "adds-up-init": Miniature(
+        policies.AddsUpInit,
+        "topology/pod-scope-counts-the-largest-init-container",
+        machine=_TWO_NODES,
     ),
     "deals-the-remainder-elsewhere": Miniature(
         policies.DealsTheRemainderElsewhere,

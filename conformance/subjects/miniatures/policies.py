@@ -117,6 +117,16 @@ class ForgetsWhoHolds(StaticPolicy):
         return super().pod_hints(blank, pod)
 
 
+class ForgetsHeldContainers(StaticPolicy):
+    """Makes its hints for a container that runs as for a new one."""
+
+    def hints(self, state: State, pod: Pod, container: Container) -> list[Hint] | None:
+        """Out of what is free."""
+        blank = state.copy()
+        blank.entries.pop(pod.uid, None)
+        return super().hints(blank, pod, container)
+
+
 class PinsPodsWithPodLevelResources(StaticPolicy):
     """Gives containers their CPUs whether or not pod-level resources count."""
 
@@ -289,6 +299,15 @@ class SumsWithoutSidecars(SumsWithoutInit):
     """Under scope pod, leaves sidecars out of what a pod needs."""
 
     left_out = Kind.SIDECAR
+
+
+class AddsUpInit(StaticPolicy):
+    """Under scope pod, asks for all init containers of a pod together."""
+
+    def total(self, pod: Pod, counts: Mapping[str, int]) -> int:
+        """The sum of them, or what runs later where that is more."""
+        together = sum(counts[one.name] for one in pod.containers if one.kind is Kind.INIT)
+        return max(together, super().total(pod, counts))
 
 
 class DealsTheRemainderElsewhere(StaticPolicy):

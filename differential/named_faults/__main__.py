@@ -1,0 +1,148 @@
+"""Faults that an author of a fork makes by accident, tried on a kubelet that holds them all.
+
+    python -m differential.named_faults [--only 'hint-*'] [--part alone] [--keep]
+    python -m differential.named_faults --page > docs/named-faults.md
+
+tries each fault alone on the scenarios that must catch it, all allowed changes at once on the whole
+catalogue, which must accuse none, and all faults at once, which must not be conformant.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterable, Sequence
+from fnmatch import fnmatchcase
+
+from conformance.subject import SubjectError, SubjectUsageError
+from conformance.verdict import ExitStatus, Verdict
+from differential.mutants.witness import CaseName, cases, is_caught
+from differential.mutants.workers import Workers
+from differential.named_faults import seen, trials
+from differential.named_faults.faults import MACHINE, Fault, known_faults
+from differential.named_faults.programs import programs
+from differential.named_faults.trials import Judges, Tried
+
+_PARTS = ("alone", "allowed", "together")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Exit status: 0 done, 1 a fault lives or an allowed change was accused, 2 wrong usage, 3 a
+    program could not be built or a scenario gave no verdict, 4 no fault was chosen."""
+    asked = _arguments(argv)
+    if asked.page:
+        sys.stdout.write(seen.page(known_faults(), seen.read()))
+        return ExitStatus.CONFORMANT
+    chosen = [
+        one
+        for one in known_faults()
+        if not asked.only or any(fnmatchcase(one.name, pattern) for pattern in asked.only)
+    ]
+    if not chosen:
+        _tell("named faults: none was chosen")
+        return ExitStatus.TOO_FEW
+    try:
+        return _run(chosen, asked)
+    except SubjectUsageError as error:
+        _tell(f"named faults: {error}")
+        return ExitStatus.USAGE
+    except SubjectError as error:
+        _tell(f"named faults: {error}")
+        return ExitStatus.COULD_NOT_TELL
+    except KeyboardInterrupt:
+        _tell("named faults: interrupted")
+        return ExitStatus.COULD_NOT_TELL
+
+
+def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="python -m differential.named_faults",
+        description=(__doc__ or "").split("\n\n", 1)[0],
+    )
+    parser.add_argument("--only", action="append", default=[], help="names, with * and ?")
+    parser.add_argument(
+        "--part", action="append", choices=_PARTS, default=[], help="all three by default"
+    )
+    parser.add_argument("-k", dest="scenarios", help="in the parts allowed and together: scenarios")
+    parser.add_argument("--witness", choices=["kubelet", "driver"], default="kubelet")
+    parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--keep", action="store_true", help="keep what was caught for the page")
+    parser.add_argument("--page", action="store_true", help="write docs/named-faults.md and end")
+    return parser.parse_args(argv)
+
+
+def _run(chosen: Sequence[Fault], asked: argparse.Namespace) -> int:
+    made = programs(_tell)
+    path = made.kubelet(_tell) if asked.witness == "kubelet" else made.driver(_tell)
+    # A kubelet that is late gives no verdict, and there are few trials.
+    workers = Workers(asked.witness, path, asked.workers, niceness=0)
+    try:
+        return max(
+            status
+            for part in asked.part or _PARTS
+            for status in [_part(part, chosen, workers, asked)]
+        )
+    finally:
+        workers.close()
+
+
+def _part(
+    part: str, chosen: Sequence[Fault], judges: Judges, asked: argparse.Namespace
+) -> ExitStatus:
+    if part == "alone":
+        return _alone(chosen, judges, keep=asked.keep)
+    wanted = [one for one in chosen if one.allowed == (part == "allowed")]
+    if not wanted:
+        return ExitStatus.CONFORMANT
+    every = [
+        one
+        for one in cases([MACHINE])
+        if not asked.scenarios or any(word in one.scenario for word in asked.scenarios.split(","))
+    ]
+    return (_allowed if part == "allowed" else _together)(wanted, every, judges)
+
+
+def _alone(chosen: Sequence[Fault], judges: Judges, *, keep: bool) -> ExitStatus:
+    rows = trials.alone(chosen, judges, _tell_tried)
+    if keep:
+        seen.keep(known_faults(), rows)
+    real = [one for one in chosen if not one.allowed]
+    caught = sum(all(row.caught for row in rows if row.fault == one.name) for one in real)
+    print(f"{caught} of {len(real)} named faults are caught by each scenario that must catch them")
+    return _status(rows, unnamed=any(not one.caught_by for one in real))
+
+
+def _tell_tried(tried: Tried) -> None:
+    word = "caught" if tried.caught else "LIVES" if tried.told else "no verdict"
+    _tell(f"{word:10} {tried.fault} by {tried.case}: {seen.sentence(tried)}")
+
+
+def _status(rows: Iterable[Tried], *, unnamed: bool) -> ExitStatus:
+    left = [row for row in rows if not row.caught]
+    if unnamed or any(row.told for row in left):
+        return ExitStatus.NOT_CONFORMANT
+    return ExitStatus.COULD_NOT_TELL if left else ExitStatus.CONFORMANT
+
+
+def _allowed(chosen: Sequence[Fault], every: Sequence[CaseName], judges: Judges) -> ExitStatus:
+    rows = trials.accused(chosen, every, judges)
+    for row in rows:
+        _tell(f"ACCUSED    {row.fault} by {row.case}: {seen.sentence(row)}")
+    print(f"{len(chosen)} allowed changes, {len(every)} cases: {len(rows)} accusations")
+    return ExitStatus.NOT_CONFORMANT if rows else ExitStatus.CONFORMANT
+
+
+def _together(chosen: Sequence[Fault], every: Sequence[CaseName], judges: Judges) -> ExitStatus:
+    said = list(trials.together(chosen, every, judges))
+    failed = sum(is_caught(each) for _, each in said)
+    passed = sum(each.verdict == Verdict.PASS.value for _, each in said)
+    print(f"{len(chosen)} faults at once: {failed} of {len(said)} cases fail, {passed} pass")
+    return ExitStatus.CONFORMANT if failed else ExitStatus.NOT_CONFORMANT
+
+
+def _tell(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,80 @@
+"""One kubelet and one driver of 1.36.4 that hold all named faults, built and kept.
+
+They are kept in ``$XDG_CACHE_HOME/pinproof/named-faults/VERSION/``: the changed module, and where
+the programs are. Where the list of faults has changed, they are made again: of the rest the Go
+toolchain keeps what it has compiled.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from conformance.kubelets.golang import Go
+from conformance.kubelets.releases import Version
+from conformance.kubelets.workshop import Workshop
+from conformance.progress import Progress
+from differential.mutants import planting
+from differential.mutants.programs import DRIVERS, KUBELETS
+from differential.named_faults import faults
+from topologies.user_cache import cache_folder
+
+#: The release whose source the faults are written for.
+RELEASE: Final = Version(1, 36, 4)
+
+
+@dataclass(frozen=True, slots=True)
+class Programs:
+    """What holds the named faults. ``folder``: the cache's."""
+
+    folder: Path
+
+    def kubelet(self, progress: Progress | None = None) -> Path:
+        """The kubelet, built where it has not been yet: minutes."""
+        return self._built(KUBELETS, progress)
+
+    def driver(self, progress: Progress | None = None) -> Path:
+        """The driver, built where it has not been yet."""
+        return self._built(DRIVERS, progress)
+
+    def _built(self, workshop: Workshop, progress: Progress | None) -> Path:
+        note = self.folder / f"{workshop.cache().name}.path"
+        path = Path(note.read_text()) if note.is_file() else None
+        if path is None or not path.is_file():
+            module = self.folder / "module"
+            path = workshop.build(str(RELEASE), replaced=module, progress=progress)
+            note.write_text(str(path))
+        return path
+
+
+def programs(progress: Progress | None = None) -> Programs:
+    """The programs with the faults as they are in the list. Raises
+    :class:`conformance.subject.SubjectSetupError` where the source has no place for a fault."""
+    folder = cache_folder("named-faults") / str(RELEASE)
+    note = folder / "key"
+    tell = progress or (lambda stage: None)
+    with KUBELETS.lock(RELEASE, tell):
+        if not note.is_file() or note.read_text() != key():
+            tell(f"planting named faults in {RELEASE}")
+            shutil.rmtree(folder, ignore_errors=True)
+            _plant(folder / "module")
+            note.write_text(key())
+    return Programs(folder)
+
+
+def key() -> str:
+    """Stands for the changes of the source and their switch."""
+    edits = [(one.name, one.edit) for one in faults.known_faults()]
+    parts = [msgspec.json.encode(edits), faults.SWITCH_SOURCE.read_bytes()]
+    return hashlib.sha256(b"\0".join(parts)).hexdigest()[:12]
+
+
+def _plant(folder: Path) -> None:
+    module = planting.module_folder(Go.find(), RELEASE)
+    sources = faults.sources(faults.known_faults(), lambda path: (module / path).read_text())
+    planting.copy_module(module, sources, folder)

@@ -1,0 +1,87 @@
+"""What the planted kubelet was seen to do: ``seen.jsonl``, a line for each fault on each scenario
+that must catch it, and the page made of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from conformance.catalogue import find
+from differential.named_faults.faults import Fault
+from differential.named_faults.trials import Tried
+
+SEEN: Final = Path(__file__).with_name("seen.jsonl")
+#: How many characters of a sentence the page has.
+_MOST: Final = 400
+
+
+def read(path: Path = SEEN) -> list[Tried]:
+    """The lines that are kept."""
+    if not path.is_file():
+        return []
+    return [msgspec.json.decode(line, type=Tried) for line in path.read_bytes().splitlines()]
+
+
+def keep(faults: Sequence[Fault], newer: Iterable[Tried], path: Path = SEEN) -> None:
+    """Put what was caught now in the place of what was kept of the same fault and scenario, in the
+    order of the list, without faults and scenarios that it does not name any more."""
+    rows = {(one.fault, one.case.scenario): one for one in read(path)}
+    rows.update({(one.fault, one.case.scenario): one for one in newer if one.caught})
+    wanted = [(one.name, by.partition("@")[0]) for one in faults for by in one.caught_by]
+    lines = [msgspec.json.encode(rows[each]) + b"\n" for each in wanted if each in rows]
+    path.write_bytes(b"".join(lines))
+
+
+def page(faults: Sequence[Fault], rows: Sequence[Tried]) -> str:
+    """docs/named-faults.md."""
+    real = [one for one in faults if not one.allowed]
+    lines = [
+        "# Named faults",
+        "",
+        "What an author of a fork breaks by accident, and the scenarios that say so. Each fault is "
+        "a small change of the Go source of 1.36.4 (`differential/named_faults/faults.toml`); one "
+        "kubelet holds them all, each behind a switch. With one fault on, the scenarios below it "
+        "failed on that kubelet: the title of each is its promise, and the quotation is how its "
+        "explanation begins. With no fault on they passed.",
+        "",
+        "    python -m differential.named_faults",
+        "",
+        "builds that kubelet, which takes minutes the first time, and tries them all again. "
+        "[mutants.md](mutants.md) is about faults that a program makes, thousands of them.",
+        "",
+        f"{len(real)} faults, {sum(one.allowed for one in faults)} changes that are allowed.",
+        "",
+    ]
+    for fault in real:
+        lines += [*_section(fault, [row for row in rows if row.fault == fault.name]), ""]
+    lines += [
+        "## Allowed",
+        "",
+        "These break no promise. The whole catalogue passes with them on.",
+        "",
+        *(f"- **{one.name}**: {one.does}" for one in faults if one.allowed),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _section(fault: Fault, rows: Sequence[Tried]) -> list[str]:
+    lines = [f"## {fault.name}", "", fault.does]
+    for row in rows:
+        scenario = find(row.case.scenario)
+        title = scenario.title if scenario is not None else ""
+        lines += ["", f"`{row.case}`: {title}.", "", f"> {_short(sentence(row))}"]
+    return lines
+
+
+def sentence(row: Tried) -> str:
+    """What a scenario said, in one line: the promise, and what was seen in its place."""
+    return f"{row.rule}: {row.seen}" if row.seen else row.rule
+
+
+def _short(text: str) -> str:
+    """On one line of the page, and not as Markdown."""
+    shown = text if len(text) <= _MOST else f"{text[:_MOST].rsplit(' ', 1)[0]} …"
+    return shown.replace("<", "&lt;").replace("*", "\\*").replace("\n", " ")
