@@ -27,7 +27,15 @@ from conformance.subject import SubjectError, SubjectUsageError
 from conformance.verdict import ExitStatus
 from differential.mutants import report
 from differential.mutants.equivalent import known_equivalents
-from differential.mutants.hunt import CAUGHT, NOT_REACHED, OPEN, SURVIVED, Outcome, reaching
+from differential.mutants.hunt import (
+    CAUGHT,
+    NOT_REACHED,
+    OPEN,
+    SURVIVED,
+    Outcome,
+    most_telling,
+    reaching,
+)
 from differential.mutants.ledger import Header, Ledger, Row
 from differential.mutants.planting import Mutant
 from differential.mutants.programs import Programs, programs
@@ -88,6 +96,7 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
         help="the only ones for the kubelet",
     )
     parser.add_argument("--group", type=int, default=12, help="mutants in a kubelet at once")
+    parser.add_argument("--cases", type=int, help="try each group on at most so many cases")
     parser.add_argument(
         "--minutes", type=float, default=math.inf, help="try mutants so long on each witness"
     )
@@ -228,7 +237,10 @@ class _Session:
         left = sorted(self._left())
         count = -(-len(left) // self.asked.group)
         groups = [left[first::count] for first in range(count)]
-        return [(group, reaching(group, passed)) for group in groups]
+        return [
+            (group, most_telling(group, reaching(group, passed))[: self.asked.cases])
+            for group in groups
+        ]
 
     def _passed(self, workers: Workers, machines: Sequence[str]) -> list[Passed]:
         return cases_that_pass(workers, cases(machines), self._reached(workers.name), _tell)
