@@ -26,7 +26,7 @@ import topologies
 from conformance.subject import SubjectError, SubjectUsageError
 from conformance.verdict import ExitStatus
 from differential.mutants import report
-from differential.mutants.equivalent import known_equivalents
+from differential.mutants.equivalent import known_equivalents, reason_of
 from differential.mutants.hunt import (
     CAUGHT,
     NOT_REACHED,
@@ -216,8 +216,10 @@ class _Session:
         return time.monotonic() + float(self.asked.minutes) * 60
 
     def _left(self) -> list[int]:
-        """What the driver was tried on, and left."""
-        rows = (self.ledger.rows.get(one.id) for one in self.chosen)
+        """What the driver was tried on, and left, but for what is known to be equivalent."""
+        known = known_equivalents()
+        asked = (one for one in self.chosen if reason_of(one, known) is None)
+        rows = (self.ledger.rows.get(one.id) for one in asked)
         return [row.mutant.number for row in rows if row and row.outcome.status == OPEN]
 
     def _out_of_reach(self, passed: Sequence[Passed]) -> list[Outcome]:
