@@ -32,6 +32,12 @@ from conformance.scenarios import state_contents  # noqa: F401  # isort: skip
 from conformance.scenarios import values  # noqa: F401  # isort: skip
 from conformance.scenarios import choices  # noqa: F401  # isort: skip
 from conformance.scenarios import parts  # noqa: F401  # isort: skip
+from conformance.scenarios import lent_cpus  # noqa: F401  # isort: skip
+from conformance.scenarios import small_sockets  # noqa: F401  # isort: skip
+from conformance.scenarios import hints  # noqa: F401  # isort: skip
+from conformance.scenarios import rounds  # noqa: F401  # isort: skip
+from conformance.scenarios import version_1  # noqa: F401  # isort: skip
+from conformance.scenarios import pod_level_edges  # noqa: F401  # isort: skip
 from conformance.scenarios import announced  # noqa: F401  # isort: skip
 
 

@@ -95,6 +95,9 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
         default=[],
         help="the only ones for the kubelet",
     )
+    parser.add_argument(
+        "--without", action="append", default=[], help="leave this scenario out, on both witnesses"
+    )
     parser.add_argument("--group", type=int, default=12, help="mutants in a kubelet at once")
     parser.add_argument("--cases", type=int, help="try each group on at most so many cases")
     parser.add_argument(
@@ -245,7 +248,8 @@ class _Session:
         ]
 
     def _passed(self, workers: Workers, machines: Sequence[str]) -> list[Passed]:
-        return cases_that_pass(workers, cases(machines), self._reached(workers.name), _tell)
+        wanted = [one for one in cases(machines) if one.scenario not in self.asked.without]
+        return cases_that_pass(workers, wanted, self._reached(workers.name), _tell)
 
     def _reached(self, witness: str) -> Path:
         return self._made.folder / f"reached-{witness}.jsonl"
