@@ -7,8 +7,15 @@ from typing import Final
 from conformance.lockstep import LockstepNode
 from conformance.pods import best_effort, burstable, exclusive, guaranteed
 from conformance.scenario import scenario
-from conformance.scenarios.pod_level_parts import ROOM, managed, pod_of, promise_running, shared
-from conformance.scenarios.sources import POD_LEVEL_MANAGERS
+from conformance.scenarios.pod_level_parts import (
+    ROOM,
+    managed,
+    pod_of,
+    promise_no_exclusive_cpus,
+    promise_running,
+    shared,
+)
+from conformance.scenarios.sources import POD_LEVEL, POD_LEVEL_MANAGERS
 from conformance.subject import Capability
 from reference.steps import Container, Kind
 from reference.view import Phase
@@ -99,3 +106,19 @@ def only_exclusive_containers_lose_quotas(node: LockstepNode) -> None:
     for owner, quota in expected.items():
         seen = node.quota(*owner.split("/"))
         node.promise_equal("As it shares or not", f"CFS quota of {owner}", quota, seen)
+
+
+@scenario(
+    "pod-level/containers-have-no-hint-by-default",
+    "By default a container of such a pod is admitted though it asks for more than a NUMA node has",
+    POD_LEVEL,
+    since="1.34",
+    needs=ROOM,
+)
+def containers_have_no_hint_by_default(node: LockstepNode) -> None:
+    """Under scope container single-numa-node admits it: without exclusive CPUs it has no
+    preference."""
+    node.boot(managed(node, "single-numa-node", scope="container", on=False))
+    count = len(node.cpus) // node.topology.num_numa_nodes + 1
+    node.apply(pod_of("a", count, exclusive("main", count)))
+    promise_no_exclusive_cpus(node, "a")
