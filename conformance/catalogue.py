@@ -36,6 +36,12 @@ from conformance.scenarios import aligned_pods  # noqa: F401  # isort: skip
 from conformance.scenarios import quotas  # noqa: F401  # isort: skip
 from conformance.scenarios import reported  # noqa: F401  # isort: skip
 from conformance.scenarios import rounds  # noqa: F401  # isort: skip
+from conformance.scenarios import lent_cpus  # noqa: F401  # isort: skip
+from conformance.scenarios import small_sockets  # noqa: F401  # isort: skip
+from conformance.scenarios import hints  # noqa: F401  # isort: skip
+from conformance.scenarios import version_1  # noqa: F401  # isort: skip
+from conformance.scenarios import pod_level_edges  # noqa: F401  # isort: skip
+from conformance.scenarios import more_metrics  # noqa: F401  # isort: skip
 from conformance.scenarios import announced  # noqa: F401  # isort: skip
 
 

@@ -45,7 +45,7 @@ DRIFT = Source(
 _ASKS = (Capability.METRICS,)
 
 
-def _promise_counts(node: LockstepNode, rule: str, expected: dict[str, int]) -> None:
+def promise_counts(node: LockstepNode, rule: str, expected: dict[str, int]) -> None:
     """Promise these metrics of a kubelet that is asked now."""
     seen = node.ask(AskMetrics()).metrics or {}
     for name, value in expected.items():
@@ -69,10 +69,10 @@ def _whole_cores(node: LockstepNode) -> KubeletConfig:
 def requests_are_counted(node: LockstepNode) -> None:
     """Once for each container, and no error while all can be met."""
     node.boot()
-    _promise_counts(node, "A kubelet starts with none", {REQUESTS: 0, ERRORS: 0})
+    promise_counts(node, "A kubelet starts with none", {REQUESTS: 0, ERRORS: 0})
     node.apply(best_effort("shared"))
     node.apply(guaranteed("a", 1, 1))
-    _promise_counts(node, "Each container is counted", {REQUESTS: 2, ERRORS: 0})
+    promise_counts(node, "Each container is counted", {REQUESTS: 2, ERRORS: 0})
 
 
 @scenario(
@@ -88,9 +88,9 @@ def refusals_are_counted(node: LockstepNode) -> None:
     """One CPU under full-pcpus-only, where a physical core has more. The next pod is met."""
     node.boot(_whole_cores(node))
     node.apply(guaranteed("odd", 1))
-    _promise_counts(node, "It is counted twice", {REQUESTS: 1, ERRORS: 1})
+    promise_counts(node, "It is counted twice", {REQUESTS: 1, ERRORS: 1})
     node.apply(guaranteed("even", node.topology.cpus_per_core))
-    _promise_counts(node, "The next is a request alone", {REQUESTS: 2, ERRORS: 1})
+    promise_counts(node, "The next is a request alone", {REQUESTS: 2, ERRORS: 1})
 
 
 @scenario(
@@ -105,11 +105,11 @@ def refusals_are_counted(node: LockstepNode) -> None:
 def alignment_is_counted(node: LockstepNode) -> None:
     """Both counters are there from the start."""
     node.boot(_whole_cores(node))
-    _promise_counts(node, "A kubelet starts with none", {ALIGNED: 0, MISALIGNED: 0})
+    promise_counts(node, "A kubelet starts with none", {ALIGNED: 0, MISALIGNED: 0})
     node.apply(guaranteed("even", node.topology.cpus_per_core))
-    _promise_counts(node, "Whole cores are counted", {ALIGNED: 1, MISALIGNED: 0})
+    promise_counts(node, "Whole cores are counted", {ALIGNED: 1, MISALIGNED: 0})
     node.apply(guaranteed("odd", 1))
-    _promise_counts(node, "A refusal is counted", {ALIGNED: 1, MISALIGNED: 1})
+    promise_counts(node, "A refusal is counted", {ALIGNED: 1, MISALIGNED: 1})
 
 
 @scenario(
@@ -126,13 +126,13 @@ def gauges_follow_the_cpus(node: LockstepNode) -> None:
     node.boot()
     free = len(node.free)
     before = {POOL: free * 1000, EXCLUSIVE: 0}
-    _promise_counts(node, "All are free", before)
+    promise_counts(node, "All are free", before)
     node.apply(guaranteed("a", 2))
-    _promise_counts(node, "Two are taken", {POOL: (free - 2) * 1000, EXCLUSIVE: 2})
+    promise_counts(node, "Two are taken", {POOL: (free - 2) * 1000, EXCLUSIVE: 2})
     node.delete("a")
     node.pass_admission()
     node.await_reconcile()
-    _promise_counts(node, "All are free again", before)
+    promise_counts(node, "All are free again", before)
 
 
 @scenario(
@@ -156,7 +156,7 @@ def gauges_drift_over_init_containers(node: LockstepNode) -> None:
     node.pass_admission()
     node.await_reconcile()
     node.promise_equal("The pool is whole", "CPUs that are free", free, len(node.free))
-    _promise_counts(node, "One is counted too many", {POOL: (free - 1) * 1000, EXCLUSIVE: 1})
+    promise_counts(node, "One is counted too many", {POOL: (free - 1) * 1000, EXCLUSIVE: 1})
 
 
 @scenario(
@@ -171,11 +171,11 @@ def gauges_drift_over_init_containers(node: LockstepNode) -> None:
 def admissions_are_counted(node: LockstepNode) -> None:
     """Under single-numa-node, one CPU more than a NUMA node has is refused."""
     node.boot(aligning(node, "single-numa-node"))
-    _promise_counts(node, "A kubelet starts with none", {ADMISSIONS: 0, ADMISSION_ERRORS: 0})
+    promise_counts(node, "A kubelet starts with none", {ADMISSIONS: 0, ADMISSION_ERRORS: 0})
     node.apply(guaranteed("fits", 1))
-    _promise_counts(node, "An admission is counted", {ADMISSIONS: 1, ADMISSION_ERRORS: 0})
+    promise_counts(node, "An admission is counted", {ADMISSIONS: 1, ADMISSION_ERRORS: 0})
     node.apply(guaranteed("wide", len(node.cpus) // node.topology.num_numa_nodes + 1))
-    _promise_counts(node, "A refusal is both", {ADMISSIONS: 2, ADMISSION_ERRORS: 1})
+    promise_counts(node, "A refusal is both", {ADMISSIONS: 2, ADMISSION_ERRORS: 1})
 
 
 @scenario(
@@ -191,8 +191,8 @@ def uncore_caches_are_counted(node: LockstepNode) -> None:
     """Whether or not prefer-align-cpus-by-uncorecache is on. One CPU has one cache; all that are
     left have several."""
     node.boot()
-    _promise_counts(node, "A kubelet starts with none", {IN_ONE_CACHE: 0})
+    promise_counts(node, "A kubelet starts with none", {IN_ONE_CACHE: 0})
     node.apply(guaranteed("one", 1))
-    _promise_counts(node, "One cache is counted", {IN_ONE_CACHE: 1})
+    promise_counts(node, "One cache is counted", {IN_ONE_CACHE: 1})
     node.apply(guaranteed("rest", len(node.free)))
-    _promise_counts(node, "Several are not", {IN_ONE_CACHE: 1})
+    promise_counts(node, "Several are not", {IN_ONE_CACHE: 1})

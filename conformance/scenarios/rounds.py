@@ -1,4 +1,4 @@
-"""What reconcile rounds leave as it is."""
+"""What reconcile rounds send to containers and free, and what they leave as it is."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from dataclasses import replace
 
 from conformance.lockstep import LockstepNode
 from conformance.needs import Needs
-from conformance.pods import guaranteed
+from conformance.pods import best_effort, guaranteed
 from conformance.scenario import Level, scenario
-from conformance.scenarios.containers import RESTARTS
+from conformance.scenarios.containers import REFUSED_UPDATE, RESTARTS
 from conformance.subject import Capability
-from reference.steps import RestartPolicy
+from reference.steps import FailUpdates, RestartPolicy
 
 
 @scenario(
@@ -32,3 +32,30 @@ def rounds_free_no_cpus_of_a_pod_that_runs(node: LockstepNode) -> None:
     node.await_reconcile()
     node.promise_cpus("The entry stays", "exclusive CPUs a/c1", held, node.taken("a", "c1"))
     node.promise_cpus("The pool is the same", "shared pool", pool, node.view.shared_pool)
+
+
+@scenario(
+    "containers/pod-that-comes-back-follows-the-pool",
+    "A shared container of a pod that is applied again follows the pool as at its first time",
+    REFUSED_UPDATE,
+    level=Level.EXTENDED,
+    since="1.22",
+    needs=Needs(free=3),
+    capabilities=[Capability.CPUSETS, Capability.CALLS],
+)
+def pod_that_comes_back_follows_the_pool(node: LockstepNode) -> None:
+    """A static pod comes back with the uid of before. It starts on a smaller pool, and the runtime
+    refuses the first updates; then the pool is what it was in the pod's first time. What was sent
+    to its container then counts no more."""
+    node.boot()
+    node.apply(best_effort("shared"))
+    node.await_reconcile()
+    node.delete("shared")
+    node.apply(guaranteed("a", 2))
+    node.to_runtime(FailUpdates(2))
+    node.apply(best_effort("shared"))
+    node.delete("a")
+    node.await_reconcile()
+    node.await_reconcile()
+    pool = node.view.shared_pool
+    node.promise_cpus("It ends on the pool", "cpuset shared/c", pool, node.cpuset("shared"))

@@ -24,13 +24,22 @@ import msgspec
 
 import topologies
 from conformance.subject import SubjectError, SubjectUsageError
-from conformance.verdict import ExitStatus, Verdict
+from conformance.verdict import ExitStatus
 from differential.mutants import report
-from differential.mutants.equivalent import known_equivalents
-from differential.mutants.hunt import CAUGHT, NOT_REACHED, OPEN, SURVIVED, Outcome, reaching
+from differential.mutants.equivalent import known_equivalents, reason_of
+from differential.mutants.hunt import (
+    CAUGHT,
+    NOT_REACHED,
+    OPEN,
+    SURVIVED,
+    Outcome,
+    most_telling,
+    reaching,
+)
 from differential.mutants.ledger import Header, Ledger, Row
 from differential.mutants.planting import Mutant
 from differential.mutants.programs import Programs, programs
+from differential.mutants.reach import cases_kept, cases_that_pass
 from differential.mutants.report import Score
 from differential.mutants.witness import Passed, cases, catalogue_digest
 from differential.mutants.workers import Workers
@@ -80,7 +89,17 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--cached-kubelet", action="store_true", help="use the kubelet only if it was built before"
     )
+    parser.add_argument(
+        "--scenario",
+        action="append",
+        default=[],
+        help="the only ones for the kubelet",
+    )
+    parser.add_argument(
+        "--without", action="append", default=[], help="leave this scenario out, on both witnesses"
+    )
     parser.add_argument("--group", type=int, default=12, help="mutants in a kubelet at once")
+    parser.add_argument("--cases", type=int, help="try each group on at most so many cases")
     parser.add_argument(
         "--minutes", type=float, default=math.inf, help="try mutants so long on each witness"
     )
@@ -183,12 +202,16 @@ class _Session:
             return
         workers = Workers("kubelet", path or self._made.kubelet(_tell), self.asked.workers)
         try:
-            passed = self._passed(workers, self._machines[:1])
-            self._note(self._out_of_reach(passed))
+            passed = self._more_than_the_driver(self._passed(workers, self._machines[:1]))
+            if self.asked.scenario:
+                passed = self._of_scenarios(passed)
+            else:
+                self._note(self._out_of_reach(passed))
             groups = self._groups(passed)
             _tell(f"{len(groups)} groups of at most {self.asked.group} mutants for the kubelet")
             for outcomes in workers.hunt(groups, self._until()):
-                self._note(outcomes)
+                # Other scenarios may still catch what these do not.
+                self._note([_open(one) for one in outcomes] if self.asked.scenario else outcomes)
         finally:
             workers.close()
 
@@ -196,8 +219,10 @@ class _Session:
         return time.monotonic() + float(self.asked.minutes) * 60
 
     def _left(self) -> list[int]:
-        """What the driver was tried on, and left."""
-        rows = (self.ledger.rows.get(one.id) for one in self.chosen)
+        """What the driver was tried on, and left, but for what is known to be equivalent."""
+        known = known_equivalents()
+        asked = (one for one in self.chosen if reason_of(one, known) is None)
+        rows = (self.ledger.rows.get(one.id) for one in asked)
         return [row.mutant.number for row in rows if row and row.outcome.status == OPEN]
 
     def _out_of_reach(self, passed: Sequence[Passed]) -> list[Outcome]:
@@ -217,32 +242,42 @@ class _Session:
         left = sorted(self._left())
         count = -(-len(left) // self.asked.group)
         groups = [left[first::count] for first in range(count)]
-        return [(group, reaching(group, passed)) for group in groups]
+        return [
+            (group, most_telling(group, reaching(group, passed))[: self.asked.cases])
+            for group in groups
+        ]
 
     def _passed(self, workers: Workers, machines: Sequence[str]) -> list[Passed]:
-        """The cases that the program passes with no mutant on, from the cache or tried now. Raises
-        :class:`SubjectError` where one fails: the program is not the released one then."""
-        name = f"reached-{workers.name}-{catalogue_digest()}-{'+'.join(machines)}.json"
-        kept = self._made.folder / name
-        if kept.is_file():
-            return msgspec.json.decode(kept.read_bytes(), type=list[Passed])
-        wanted = cases(machines)
-        passed: list[Passed] = []
-        wrong: list[str] = []
-        for number, (case, said, each) in enumerate(workers.reached(wanted), 1):
-            if said.verdict == Verdict.PASS.value:
-                passed.append(each)
-            elif said.verdict != Verdict.SKIP.value:
-                wrong.append(f"{case}: {said.verdict}: {said.reason}")
-            if number % 20 == 0:
-                _tell(f"{workers.name}: {number} of {len(wanted)} cases with no fault on")
-        if wrong:
-            raise SubjectError(
-                f"with no fault on the {workers.name} does not pass: {'; '.join(wrong)}"
+        wanted = [one for one in cases(machines) if one.scenario not in self.asked.without]
+        return cases_that_pass(workers, wanted, self._reached(workers.name), _tell)
+
+    def _reached(self, witness: str) -> Path:
+        return self._made.folder / f"reached-{witness}.jsonl"
+
+    def _more_than_the_driver(self, passed: Sequence[Passed]) -> list[Passed]:
+        """The kubelet's cases without the mutants that the driver was tried on in the same case,
+        and passed: it runs the same code, and the same promises are judged."""
+        known = cases_kept(cases(self._machines), self._reached("driver"))
+        on_driver = {each.case: set(each.reached) for each in known}
+        untold = {row.mutant.number for row in self.ledger.rows.values() if row.outcome.case}
+        return [
+            msgspec.structs.replace(
+                each,
+                reached=tuple(
+                    number
+                    for number in each.reached
+                    if number in untold or number not in on_driver.get(each.case, ())
+                ),
             )
-        _tell(f"{workers.name}: {len(passed)} cases pass with no fault on")
-        kept.write_bytes(msgspec.json.encode(passed))
-        return passed
+            for each in passed
+        ]
+
+    def _of_scenarios(self, passed: Sequence[Passed]) -> list[Passed]:
+        return [
+            each
+            for each in passed
+            if any(fnmatchcase(each.case.scenario, pattern) for pattern in self.asked.scenario)
+        ]
 
     def _note(self, outcomes: Sequence[Outcome]) -> None:
         rows = [Row(self._by_number[one.number], one) for one in outcomes]

@@ -3,12 +3,13 @@
 What belongs here: the order in which cases are tried on mutants, one by one or in groups. What
 never does: programs and processes.
 
-A case is only tried on the mutants whose places it reaches, quickest case first, and the first
-``fail`` ends it. On a slow witness mutants go in groups: a case that passes with a whole group on
-has caught none of them; one that does not is tried on halves until single mutants are found. Only
-what fails with one mutant alone on counts as caught, and where a busy host could make a case fail
-(``wavers``), only if the case passes right after with none on. Mutants of a group may hide one
-another, so a group can only make the score smaller.
+A case is only tried on the mutants whose places it reaches, and the first ``fail`` ends it. Cases
+that try most mutants a second come first: of a single mutant, the quickest. On a slow witness
+mutants go in groups: a case that passes with a whole group on has caught none of them; one that
+does not is tried on halves until single mutants are found. Only what fails with one mutant alone on
+counts as caught, and where a busy host could make a case fail (``wavers``), only if the case passes
+right after with none on. Mutants of a group may hide one another, so a group can only make the
+score smaller.
 """
 
 from __future__ import annotations
@@ -30,6 +31,10 @@ UNTOLD: Final = "timed out"
 NOT_REACHED: Final = "not reached"
 #: It survived the driver, and the kubelet has not been asked.
 OPEN: Final = "open"
+
+
+#: Seconds; what took less is not worth telling apart.
+_SHORTEST: Final = 0.01
 
 
 class Outcome(msgspec.Struct, frozen=True):
@@ -54,10 +59,11 @@ def hunt(number: int, passed: Iterable[Passed], witness: Witness) -> Outcome:
 def hunt_group(
     numbers: Sequence[int], passed: Iterable[Passed], witness: Witness, until: float = math.inf
 ) -> list[Outcome]:
-    """Try mutants together on every case that reaches any of them. After ``until`` (of the
-    monotonic clock) no case is begun, and what is left is still open."""
+    """Try mutants together on every case that reaches any of them: first those that try most
+    mutants a second. After ``until`` (of the monotonic clock) no case is begun, and what is left is
+    still open."""
     hunter = _Hunter(numbers, witness)
-    for each in sorted(passed, key=lambda one: one.seconds):
+    for each in most_telling(numbers, passed):
         if not hunter.left:
             break
         if time.monotonic() > until:
@@ -134,3 +140,13 @@ def reaching(numbers: Iterable[int], passed: Iterable[Passed]) -> list[Passed]:
     """The cases that reach any of these mutants."""
     wanted = set(numbers)
     return [each for each in passed if wanted & set(each.reached)]
+
+
+def most_telling(numbers: Iterable[int], passed: Iterable[Passed]) -> list[Passed]:
+    """Cases by how many of these mutants they try a second, most first."""
+    wanted = set(numbers)
+
+    def cost(each: Passed) -> float:
+        return max(each.seconds, _SHORTEST) / (len(wanted & set(each.reached)) or _SHORTEST)
+
+    return sorted(passed, key=cost)

@@ -35,10 +35,18 @@ SWITCH_IMPORTS: Final = ("cmp", "errors", "os", "strconv", "strings", "sync/atom
 _MANAGERS: Final = f"{KUBERNETES}/pkg/kubelet/cm"
 #: What of the container manager has to do with the admission of pods and with their CPUs.
 _OF_CONTAINER_MANAGER: Final = (
-    "^(PodHasExclusiveCPUs|ContainerHasExclusiveCPUs|InternalContainerLifecycle|GetResources|"
+    "^(PodHasExclusiveCPUs|ContainerHasExclusiveCPUs|InternalContainerLifecycle|"
     "GetAllocateResourcesPodAdmitHandler|GetAllocatableCPUs|GetCPUs|Admit|PreCreateContainer|"
     "PreStartContainer|PostStopContainer)$"
 )
+#: The admission of pods without the checks of a pod's operating system, supplemental groups and
+#: extended resources.
+_OF_PREDICATES: Final = (
+    "^(NewPredicateAdmitHandler|Admit|generalFilter|Error|GetReason|GetInsufficientAmount|"
+    "NewAdmissionFailureHandlerStub|HandleAdmissionFailure)$"
+)
+#: How a new pod is admitted. The rest of that package resizes pods in place.
+_OF_ALLOCATION: Final = "^(AddPod|AddPodAdmitHandlers|canAdmitPod|getAllocatedPods)$"
 
 
 class Mutant(msgspec.Struct, frozen=True):
@@ -97,8 +105,8 @@ AREAS: Final = (
         ("container_manager_linux", "internal_container_lifecycle"),
         _OF_CONTAINER_MANAGER,
     ),
-    _Area(f"{KUBERNETES}/pkg/kubelet/lifecycle", ("predicate", "admission")),
-    _Area(f"{KUBERNETES}/pkg/kubelet/allocation", ("allocation_manager", "handlers")),
+    _Area(f"{KUBERNETES}/pkg/kubelet/lifecycle", ("predicate", "admission"), _OF_PREDICATES),
+    _Area(f"{KUBERNETES}/pkg/kubelet/allocation", ("allocation_manager",), _OF_ALLOCATION),
 )
 
 

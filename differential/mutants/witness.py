@@ -10,9 +10,11 @@ kubelets are started with.
 from __future__ import annotations
 
 import contextlib
+import functools
 import hashlib
 import os
 import platform
+import sys
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
@@ -268,6 +270,23 @@ def catalogue_digest() -> str:
     folder = Path(conformance.scenarios.__file__).parent
     sources = [each.read_bytes() for each in sorted(folder.rglob("*.py"))]
     return hashlib.sha256(b"\0".join(sources)).hexdigest()[:12]
+
+
+def scenario_digest(scenario_id: str) -> str:
+    """Stands for one scenario and how it is judged: its module, and the modules of parts that
+    scenarios are made of."""
+    scenario = find(scenario_id)
+    assert scenario is not None, scenario_id
+    own = sys.modules[scenario.body.__module__].__file__
+    assert own is not None, scenario_id
+    return hashlib.sha256(b"\0".join([_parts(), Path(own).read_bytes()])).hexdigest()[:12]
+
+
+@functools.cache
+def _parts() -> bytes:
+    folder = Path(conformance.scenarios.__file__).parent
+    sources = [each.read_bytes() for each in sorted(folder.rglob("*.py"))]
+    return b"\0".join(source for source in sources if b"\n@scenario(" not in source)
 
 
 def is_caught(said: Said) -> bool:

@@ -12,6 +12,7 @@ somebody else changed is left alone; up to 1.21 it sent every container its CPUs
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from copy import copy
 from dataclasses import replace
@@ -63,6 +64,8 @@ class CPUManager:
         self._last_admitted: tuple[Pod, ...] = ()
         self.allocatable_cpus = CPUSet()
         self.metrics = Metrics()
+        #: How many containers were admitted one by one.
+        self.served = 0
         self.feature_gates = dict(feature_gates or {})
         self._last_sent: dict[tuple[str, str], CPUSet] = {}
         self._known: set[tuple[str, str]] = set()
@@ -82,6 +85,7 @@ class CPUManager:
         if isinstance(self.policy, StaticPolicy):
             held = assigned(self.state.entries)
             self.metrics = Metrics(pool=len(self.policy.available(self.state)), exclusive=len(held))
+            self._count_by_numa()
 
     def _allocatable(self) -> CPUSet:
         if not isinstance(self.policy, StaticPolicy):
@@ -138,17 +142,39 @@ class CPUManager:
             if taken and isinstance(policy, StaticPolicy) and policy.is_in_one_cache(taken):
                 in_one_cache = self.metrics.in_one_cache + 1
                 self.metrics = replace(self.metrics, in_one_cache=in_one_cache)
+            if taken:
+                self._count_by_numa()
+        self.served += 1
 
     def _counted(self, taken: int, *, failed: bool) -> Metrics:
         policy = self.policy
         whole = isinstance(policy, StaticPolicy) and policy.options.full_pcpus_only
         return self.metrics.answered(taken=taken, failed=failed, whole_cores=whole)
 
+    def _count_by_numa(self) -> None:
+        """``updateAllocationPerNUMAMetric``: of the NUMA nodes that have exclusive CPUs."""
+        if isinstance(self.policy, StaticPolicy):
+            details = self.policy.topology.details
+            held = assigned(self.state.entries)
+            counts = Counter(details[cpu].numa for cpu in held if cpu in details)
+            self.metrics = self.metrics.counted_by_numa(counts)
+
     def allocate_pod(self, pod: Pod, hint: Hint | None = None) -> None:
         """``AllocatePod``: admission of a whole pod with pod-level resources, as
         :meth:`allocate`."""
         self.begin_admission(pod)
-        self.policy.allocate_pod(self.state, pod, hint)
+        policy, before = self.policy, self.state.default
+        try:
+            policy.allocate_pod(self.state, pod, hint)
+        except AllocationError:
+            self.metrics = self.metrics.refused_whole()
+            raise
+        taken = before - self.state.default
+        if taken and isinstance(policy, StaticPolicy):
+            exclusive = sum(map(bool, policy.counts(pod).values()))
+            self.metrics = self.metrics.answered_whole(
+                taken=len(taken), exclusive=exclusive, containers=len(pod.containers)
+            )
 
     def hints(self, pod: Pod, container: Container) -> list[Hint] | None:
         """``GetTopologyHints``: where the container's CPUs could be. ``None``: no preference; an
@@ -190,6 +216,7 @@ class CPUManager:
         before = len(self.state.default)
         self.policy.remove_container(self.state, uid, container)
         self.metrics = self.metrics.returned(len(self.state.default) - before)
+        self._count_by_numa()
         self._last_sent.pop((uid, container), None)
         self._known.discard((uid, container))
 

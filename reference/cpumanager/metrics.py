@@ -6,19 +6,29 @@ for. Source: ``policy_static.go``, ``pkg/kubelet/metrics/metrics.go``.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 
 __all__ = [
     "ADMISSIONS",
     "ADMISSION_ERRORS",
+    "ADMISSION_TIMES",
     "ALIGNED",
+    "ALIGNED_CONTAINERS",
+    "ALIGNED_PODS",
     "ERRORS",
     "EXCLUSIVE",
     "IN_ONE_CACHE",
     "MISALIGNED",
+    "MISALIGNED_CONTAINERS",
+    "MISALIGNED_PODS",
+    "NODE_ALLOCATIONS",
+    "NODE_ERRORS",
+    "POD_ALLOCATIONS",
     "POOL",
     "REQUESTS",
     "Metrics",
+    "of_numa_node",
 ]
 
 REQUESTS = "kubelet_cpu_manager_pinning_requests_total"
@@ -35,13 +45,30 @@ IN_ONE_CACHE = (
 )
 ADMISSIONS = "kubelet_topology_manager_admission_requests_total"
 ADMISSION_ERRORS = "kubelet_topology_manager_admission_errors_total"
+ADMISSION_TIMES = "kubelet_topology_manager_admission_duration_ms_count"
+NODE_ALLOCATIONS = 'resource_manager_allocations_total{resource_name="cpu",source="node"}'
+NODE_ERRORS = 'resource_manager_allocation_errors_total{resource_name="cpu",source="node"}'
+POD_ALLOCATIONS = 'resource_manager_allocations_total{resource_name="cpu",source="pod"}'
+_BOUNDARY = "kubelet_container_aligned_compute_resources"
+ALIGNED_CONTAINERS = f'{_BOUNDARY}_count{{boundary="numa_node",scope="container"}}'
+MISALIGNED_CONTAINERS = f'{_BOUNDARY}_failure_count{{boundary="numa_node",scope="container"}}'
+ALIGNED_PODS = f'{_BOUNDARY}_count{{boundary="numa_node",scope="pod"}}'
+MISALIGNED_PODS = f'{_BOUNDARY}_failure_count{{boundary="numa_node",scope="pod"}}'
+
+
+def of_numa_node(numa: int) -> str:
+    """The gauge of a NUMA node's exclusive CPUs."""
+    return f'kubelet_cpu_manager_allocation_per_numa{{numa_node="{numa}"}}'
 
 
 @dataclass(frozen=True, slots=True)
 class Metrics:
     """``pool`` in CPUs, without the reserved ones; ``aligned`` and ``misaligned`` count requests
     under ``full-pcpus-only``, ``in_one_cache`` containers whose CPUs have one uncore cache,
-    ``admissions`` pods that the Topology Manager was asked about."""
+    ``admissions`` pods that the Topology Manager was asked about; the counts of NUMA nodes are
+    those under single-numa-node, by scope. ``per_numa`` keeps what was counted last of a NUMA node
+    that has no exclusive CPU any more, as the kubelet does. The allocations of a pod as a whole are
+    counted once for each of its containers, as up to 1.37."""
 
     requests: int = 0
     errors: int = 0
@@ -52,6 +79,14 @@ class Metrics:
     in_one_cache: int = 0
     admissions: int = 0
     admission_errors: int = 0
+    node_allocations: int = 0
+    node_errors: int = 0
+    pod_allocations: int = 0
+    aligned_containers: int = 0
+    misaligned_containers: int = 0
+    aligned_pods: int = 0
+    misaligned_pods: int = 0
+    per_numa: Mapping[int, int] = field(default_factory=dict)
 
     def answered(self, *, taken: int, failed: bool, whole_cores: bool) -> Metrics:
         """After a request for exclusive CPUs; ``taken`` is how many CPUs it was given anew. CPUs of
@@ -64,7 +99,38 @@ class Metrics:
             exclusive=self.exclusive + taken,
             aligned=self.aligned + (whole_cores and not failed),
             misaligned=self.misaligned + (whole_cores and failed),
+            node_allocations=self.node_allocations + bool(taken),
+            node_errors=self.node_errors + failed,
         )
+
+    def answered_whole(self, *, taken: int, exclusive: int, containers: int) -> Metrics:
+        """After a pod was given CPUs as a whole; ``exclusive`` of its containers asked for CPUs of
+        their own."""
+        return replace(
+            self,
+            requests=self.requests + exclusive,
+            pool=self.pool - taken,
+            exclusive=self.exclusive + taken,
+            pod_allocations=self.pod_allocations + containers,
+        )
+
+    def refused_whole(self) -> Metrics:
+        """After a pod was refused CPUs as a whole."""
+        return replace(self, errors=self.errors + 1)
+
+    def counted_by_numa(self, counts: Mapping[int, int]) -> Metrics:
+        """With the exclusive CPUs of the NUMA nodes that have any."""
+        return replace(self, per_numa={**self.per_numa, **counts})
+
+    def on_one_numa_node(self, *, scope: str, kept: int, missed: bool) -> Metrics:
+        """After single-numa-node has judged a pod under this scope: ``kept`` containers, or the
+        pod, are on one NUMA node, and one more could not be where it ``missed``."""
+        if scope == "pod":
+            aligned, misaligned = self.aligned_pods + (not missed), self.misaligned_pods + missed
+            return replace(self, aligned_pods=aligned, misaligned_pods=misaligned)
+        aligned = self.aligned_containers + kept
+        misaligned = self.misaligned_containers + missed
+        return replace(self, aligned_containers=aligned, misaligned_containers=misaligned)
 
     def admitted(self, *, failed: bool) -> Metrics:
         """After the Topology Manager was asked about a pod."""
@@ -87,4 +153,13 @@ class Metrics:
             IN_ONE_CACHE: self.in_one_cache,
             ADMISSIONS: self.admissions,
             ADMISSION_ERRORS: self.admission_errors,
+            ADMISSION_TIMES: self.admissions,
+            NODE_ALLOCATIONS: self.node_allocations,
+            NODE_ERRORS: self.node_errors,
+            POD_ALLOCATIONS: self.pod_allocations,
+            ALIGNED_CONTAINERS: self.aligned_containers,
+            MISALIGNED_CONTAINERS: self.misaligned_containers,
+            ALIGNED_PODS: self.aligned_pods,
+            MISALIGNED_PODS: self.misaligned_pods,
+            **{of_numa_node(numa): count for numa, count in self.per_numa.items()},
         }

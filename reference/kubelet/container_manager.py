@@ -46,17 +46,30 @@ class ContainerManager:
         refusal stays theirs until it is stale. Raises :class:`AllocationError`,
         :class:`TopologyAffinityError`."""
         manager = self.cpu_manager
+        before = manager.served
         try:
             self.topology_manager.admit(pod, manager)
         except TopologyAffinityError:
             manager.metrics = manager.metrics.admitted(failed=True)
+            self._count_alignment(manager.served - before, missed=True)
             raise
         except AllocationError:
             # Policy none has a way of its own through admission, which counts no error.
             failed = self.topology_manager.policy is not TopologyPolicy.NONE
             manager.metrics = manager.metrics.admitted(failed=failed)
+            if self.topology_manager.scope != "pod":
+                self._count_alignment(manager.served - before, missed=False)
             raise
         manager.metrics = manager.metrics.admitted(failed=False)
+        self._count_alignment(manager.served - before, missed=False)
+
+    def _count_alignment(self, kept: int, *, missed: bool) -> None:
+        """``IsAlignmentGuaranteed``: under single-numa-node alone."""
+        topology, manager = self.topology_manager, self.cpu_manager
+        if topology.policy is TopologyPolicy.SINGLE_NUMA_NODE:
+            manager.metrics = manager.metrics.on_one_numa_node(
+                scope=topology.scope, kept=kept, missed=missed
+            )
 
     def resize(self, pod: Pod) -> None:
         """Admission of an in-place resize to ``pod``. From 1.37 on nothing is decided or taken;

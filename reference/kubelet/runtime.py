@@ -67,6 +67,13 @@ class Runtime:
         box = self.of(uid).get(name)
         return owner if box is None or box.id == container else None
 
+    def owners(self) -> dict[str, tuple[str, str]]:
+        """Pod uid and name of the containers that there are, by id
+        (``buildContainerMapFromRuntime``, ``pkg/kubelet/cm/container_manager_linux.go``)."""
+        return {
+            box.id: (uid, name) for uid, boxes in self._boxes.items() for name, box in boxes.items()
+        }
+
     def of(self, uid: str) -> Mapping[str, RuntimeContainer]:
         """The containers of a pod, by name."""
         return self._boxes.get(uid, {})

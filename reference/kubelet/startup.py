@@ -61,7 +61,7 @@ class Maker:
         require_valid(config, self.release)
         require_capacity(info, config, self.release)
         manager = self._manager(info, config)
-        manager.cpu_manager.start(state_file)
+        manager.cpu_manager.start(state_file, runtime.owners())
         left = allocatable(info, config, self.release)
         kind = Kubelet if self._knows_pods else KubeletByContainer
         kubelet = kind(manager, runtime, left, release=self.release)

@@ -67,13 +67,16 @@ class FakeWorkers:
 
     hunted: ClassVar[list[tuple[str, tuple[int, ...]]]] = []
     verdict = "pass"
+    #: The one case that each tries.
+    case_of: ClassVar[dict[str, int]] = {"driver": 0, "kubelet": 1}
 
     def __init__(self, name: str, path: Path, count: int) -> None:
         self.name = name
         self.reaches, self.catches = REACHES[name], CATCHES[name]
+        self.case = self.case_of[name]
 
     def reached(self, cases: Iterable[CaseName]) -> Iterator[tuple[CaseName, Said, Passed]]:
-        for case in list(cases)[:1]:
+        for case in list(cases)[self.case : self.case + 1]:
             yield case, Said(self.verdict, "odd"), Passed(case, 0.1, tuple(self.reaches))
 
     def hunt(
@@ -118,6 +121,20 @@ def test_a_second_run_tries_only_what_the_first_left(ran: Path) -> None:
     FakeWorkers.hunted.clear()
     assert command.main(["1.36", "--resume", str(ran)]) == 0
     assert FakeWorkers.hunted == [("kubelet", (2, 3, 4))]
+
+
+def test_the_kubelet_is_not_tried_on_what_the_driver_passed_in_the_same_case(
+    ran: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(FakeWorkers, "case_of", {"driver": 0, "kubelet": 0})
+    assert command.main(["1.36", "--resume", str(ran)]) == 0
+    assert statuses(ran)[2] == SURVIVED
+    assert FakeWorkers.hunted[5:] == [("kubelet", (4,))]
+
+
+def test_what_chosen_scenarios_leave_is_open(ran: Path) -> None:
+    assert command.main(["1.36", "--resume", str(ran), "--scenario", "no/such"]) == 0
+    assert statuses(ran) == {1: CAUGHT, 2: OPEN, 3: OPEN, 4: OPEN, 5: OPEN}
 
 
 def test_no_time_leaves_everything_open(ran: Path) -> None:

@@ -202,6 +202,9 @@ func (p *planter) ifStatement(s *ast.IfStmt) {
 		return
 	}
 	p.statement(s.Init)
+	if s.Else == nil && p.onlyTalks(s.Body.List) {
+		return
+	}
 	if len(s.Body.List) > 0 && !p.onlyTalks(s.Body.List) {
 		made := p.mutant(s.Cond, "body-left-out", "if "+p.text(s.Cond), "if false")
 		p.wrap(s.Cond, "Never", "", made)
