@@ -23,8 +23,11 @@ from conformance.scenarios import config  # noqa: F401  # isort: skip
 from conformance.scenarios import topology  # noqa: F401  # isort: skip
 from conformance.scenarios import containers  # noqa: F401  # isort: skip
 from conformance.scenarios import node  # noqa: F401  # isort: skip
+from conformance.scenarios import quotas  # noqa: F401  # isort: skip
 from conformance.scenarios import pod_resources  # noqa: F401  # isort: skip
 from conformance.scenarios import metrics  # noqa: F401  # isort: skip
+from conformance.scenarios import pod_resources_more  # noqa: F401  # isort: skip
+from conformance.scenarios import counters  # noqa: F401  # isort: skip
 from conformance.scenarios import pod_level  # noqa: F401  # isort: skip
 from conformance.scenarios import pod_level_mixes  # noqa: F401  # isort: skip
 from conformance.scenarios import uneven  # noqa: F401  # isort: skip

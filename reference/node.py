@@ -29,7 +29,14 @@ from reference.kubelet.configuration import require_modelled
 from reference.kubelet.exit import error_text, status
 from reference.kubelet.kubelet import Kubelet
 from reference.kubelet.outcomes import Branch, branches_of
-from reference.kubelet.pod_resources import PodResources, Refused
+from reference.kubelet.pod_resources import (
+    ASKED_ALLOCATABLE,
+    ASKED_GET,
+    ASKED_LIST,
+    PodResources,
+    Refused,
+    flood_answers,
+)
 from reference.kubelet.runtime import Runtime
 from reference.kubelet.startup import Maker, PolicyFactory
 from reference.machine.discovery import discover
@@ -47,6 +54,7 @@ from reference.steps import (
     DaemonReload,
     Delete,
     FailUpdates,
+    FloodPodResources,
     KillContainer,
     KubeletConfig,
     OfflineCPUs,
@@ -176,11 +184,15 @@ class Node:
             case AwaitCrashLoop():
                 self._require_down(step)
             case AskMetrics():
-                manager = self._running(step).pod_resources([]).manager
-                self._told = View(running=True, metrics=manager.metrics.by_name())
+                self._told = View(running=True, metrics=self._running(step).metrics())
+            case FloodPodResources(times=times):
+                self._running(step)
+                answers = flood_answers(times, release=self._release)
+                self._told = View(running=True, flood_answers=answers)
             case AskPodResources() | AskAllocatable():
                 every = [self._decoded(self._manifests[one]) for one in _in_order(self._manifests)]
                 self._told = _answer(self._running(step).pod_resources(every), step)
+                self._running(step).note_request(_counter(step))
             case KillContainer(pod=name, container=container, exit_code=code):
                 self._kill(step, name, container, code)
             case TamperQuota(pod=name, container=container, quota=quota):
@@ -235,6 +247,7 @@ class Node:
             got_pod=self._told.got_pod,
             allocatable=self._told.allocatable,
             pod_resources_error=self._told.pod_resources_error,
+            flood_answers=self._told.flood_answers,
             metrics=self._told.metrics,
             hangs=self._hangs,
         )
@@ -404,6 +417,12 @@ def _answer(server: PodResources, step: AskPodResources | AskAllocatable) -> Vie
         return View(running=True, got_pod=server.got(step.pod))
     except Refused as error:
         return View(running=True, pod_resources_error=str(error))
+
+
+def _counter(step: AskPodResources | AskAllocatable) -> str:
+    if isinstance(step, AskAllocatable):
+        return ASKED_ALLOCATABLE
+    return ASKED_GET if step.pod else ASKED_LIST
 
 
 def _in_order(names: Iterable[str]) -> list[str]:

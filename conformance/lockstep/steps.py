@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Final, Protocol
+from typing import Final, Protocol, TypeAlias
 from uuid import NAMESPACE_OID, uuid5
 
 from conformance.lockstep.outcome import Seen
@@ -27,6 +27,7 @@ from reference.steps import (
     DaemonReload,
     Delete,
     FailUpdates,
+    FloodPodResources,
     KillContainer,
     KubeletConfig,
     OfflineCPUs,
@@ -46,6 +47,8 @@ from reference.steps import (
 from reference.view import Phase, PodView, View
 from topologies import Machine
 
+#: What a running kubelet can be asked.
+Question: TypeAlias = AskPodResources | AskAllocatable | FloodPodResources | AskMetrics
 EVERY_POD: Final = AskPodResources()
 
 
@@ -169,7 +172,7 @@ class Steps(Readings):
         """Let every container spin, and see where it runs."""
         return self._take(Spin())
 
-    def ask(self, step: AskPodResources | AskAllocatable | AskMetrics = EVERY_POD) -> View:
+    def ask(self, step: Question = EVERY_POD) -> View:
         """Ask the kubelet at its pod-resources socket, for every pod unless ``step`` says what
         else, or for its metrics. Raises :class:`SubjectUnable` where it cannot be asked."""
         return self._take(step)

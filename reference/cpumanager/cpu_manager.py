@@ -12,12 +12,18 @@ somebody else changed is left alone; up to 1.21 it sent every container its CPUs
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from copy import copy
 from dataclasses import replace
 
 from reference.behaviours import Behaviour
-from reference.cpumanager.metrics import Metrics
+from reference.cpumanager.metrics import (
+    EXCLUSIVE_OF_NODE,
+    EXCLUSIVE_OF_POD,
+    SHARED_BY_POD,
+    Metrics,
+)
 from reference.cpumanager.policy import Policy
 from reference.cpumanager.policy_none import new_none_policy
 from reference.cpumanager.policy_options import require_options_allowed
@@ -82,6 +88,7 @@ class CPUManager:
         if isinstance(self.policy, StaticPolicy):
             held = assigned(self.state.entries)
             self.metrics = Metrics(pool=len(self.policy.available(self.state)), exclusive=len(held))
+            self._spread(held)
 
     def _allocatable(self) -> CPUSet:
         if not isinstance(self.policy, StaticPolicy):
@@ -138,6 +145,16 @@ class CPUManager:
             if taken and isinstance(policy, StaticPolicy) and policy.is_in_one_cache(taken):
                 in_one_cache = self.metrics.in_one_cache + 1
                 self.metrics = replace(self.metrics, in_one_cache=in_one_cache)
+            if taken:
+                self.metrics = self.metrics.assigned("node", [EXCLUSIVE_OF_NODE])
+                self._spread(assigned(self.state.entries))
+
+    def _spread(self, held: CPUSet) -> None:
+        """These are all exclusive CPUs from now on."""
+        if isinstance(self.policy, StaticPolicy):
+            details = self.policy.topology.details
+            by_numa_node = Counter(details[cpu].numa for cpu in held if cpu in details)
+            self.metrics = self.metrics.spread(by_numa_node)
 
     def _counted(self, taken: int, *, failed: bool) -> Metrics:
         policy = self.policy
@@ -149,6 +166,11 @@ class CPUManager:
         :meth:`allocate`."""
         self.begin_admission(pod)
         self.policy.allocate_pod(self.state, pod, hint)
+        policy = self.policy
+        if isinstance(policy, StaticPolicy) and pod.uid in self.state.pod_entries:
+            given = [EXCLUSIVE_OF_POD if count else SHARED_BY_POD
+                     for count in policy.counts(pod).values()]  # fmt: skip
+            self.metrics = self.metrics.assigned("pod", given)
 
     def hints(self, pod: Pod, container: Container) -> list[Hint] | None:
         """``GetTopologyHints``: where the container's CPUs could be. ``None``: no preference; an
@@ -178,6 +200,16 @@ class CPUManager:
         """``GetExclusiveCPUs``: what others are told of a container: only CPUs of its own."""
         return self.state.get(uid, container) or CPUSet()
 
+    def isolates(self, pod: Pod, container: Container) -> bool:
+        """Whether a container has CPUs that no other container of its pod has either
+        (``GetResourceIsolationLevel``)."""
+        policy = self.policy
+        if not self.exclusive_cpus(pod.uid, container.name):
+            return False
+        if not isinstance(policy, StaticPolicy) or not policy.serves_whole(pod):
+            return True
+        return policy.count(pod, container) > 0
+
     def add_container(self, uid: str, container: str) -> None:
         """``AddContainer``: a container is about to start; CPUs of its own count as sent."""
         own = self.state.get(uid, container)
@@ -189,7 +221,10 @@ class CPUManager:
         """``RemoveContainer``: forget a container and take its CPUs back."""
         before = len(self.state.default)
         self.policy.remove_container(self.state, uid, container)
-        self.metrics = self.metrics.returned(len(self.state.default) - before)
+        freed = len(self.state.default) - before
+        self.metrics = self.metrics.returned(freed)
+        if freed:
+            self._spread(assigned(self.state.entries))
         self._last_sent.pop((uid, container), None)
         self._known.discard((uid, container))
 

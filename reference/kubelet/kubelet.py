@@ -6,6 +6,7 @@ every change. What never does: steps (``node``), or choosing CPUs (``cpumanager`
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import permutations
 from math import factorial
@@ -16,7 +17,7 @@ from reference.cpuset import CPUSet
 from reference.errors import AllocationError, NotModelled, TopologyAffinityError
 from reference.kubelet.admission import Refusal, allocation_refusal, lack_of_cpus, refusal_of
 from reference.kubelet.container_manager import ContainerManager
-from reference.kubelet.pod_resources import PodResources
+from reference.kubelet.pod_resources import ASKED, PodResources
 from reference.kubelet.runtime import Runtime
 from reference.pods.pod import Container, Kind, Pod, RestartPolicy
 from reference.pods.qos import as_judged, pod_milli_cpus, qos_class
@@ -209,6 +210,15 @@ class Kubelet(PodLifecycle):
         self._container_manager = container_manager
         self._cpu_manager = container_manager.cpu_manager
         self._saved = 0
+        self._asked: Counter[str] = Counter()
+
+    def note_request(self, counter: str) -> None:
+        """It is asked at its pod-resources socket."""
+        self._asked.update([ASKED, counter])
+
+    def metrics(self) -> dict[str, float]:
+        """Its metrics, by name and labels."""
+        return {**self._cpu_manager.metrics.by_name(), **self._asked}
 
     def pod_resources(self, every: Sequence[Pod]) -> PodResources:
         """What its pod-resources socket answers; ``every`` pod whose manifest is there."""
@@ -226,6 +236,7 @@ class Kubelet(PodLifecycle):
         twin.pods = dict(self.pods)
         twin._admitted = dict(self._admitted)
         twin._saved = self._saved
+        twin._asked = self._asked.copy()
         twin._running_on = dict(self._running_on)
         return twin
 

@@ -18,6 +18,7 @@ from reference.errors import DiscoveryError, InvalidConfiguration, NotModelled
 from reference.kubelet.before_1_18 import ContainerManagerByContainer, KubeletByContainer
 from reference.kubelet.configuration import as_known
 from reference.kubelet.container_manager import ContainerManager
+from reference.kubelet.cpu_quota import faults_of_period, quota_period
 from reference.kubelet.kubelet import Kubelet
 from reference.kubelet.runtime import Runtime
 from reference.machine.machineinfo import MachineInfo
@@ -82,7 +83,8 @@ class Maker:
             make = ManagerByContainer
         cpu_manager = make(policy, release=self.release, feature_gates=config.feature_gates)
         kind = ContainerManager if self._knows_pods else ContainerManagerByContainer
-        return kind(topology_manager, cpu_manager, release=self.release)
+        period = quota_period(config, release=self.release)
+        return kind(topology_manager, cpu_manager, release=self.release, period=period)
 
     def _topology(self, info: MachineInfo, config: KubeletConfig) -> CPUTopology:
         """The machine's topology; none where nobody asks for it, up to 1.31 under policy none."""
@@ -97,7 +99,8 @@ class Maker:
 
 def require_valid(config: KubeletConfig, release: AnyRelease) -> None:
     """What the kubelet refuses by a look at its settings. Raises :class:`InvalidConfiguration`."""
-    faults = faults_of_settings(config, release=release)
+    faults = faults_of_period(config, release=release)
+    faults += faults_of_settings(config, release=release)
     if faults:
         raise InvalidConfiguration(faults, wrapped=has(release, Behaviour.SETTINGS_LIST_VALUES))
 

@@ -40,6 +40,7 @@ from reference.steps import (
     AskMetrics,
     AskPodResources,
     FailUpdates,
+    FloodPodResources,
     Kind,
     KubeletConfig,
     Pod,
@@ -82,6 +83,7 @@ class KubeletNode(SteppedNode):
         self._machines = 0
         self._closed = False
         self._asked: AskPodResources | AskAllocatable | AskMetrics | None = None
+        self._flood: dict[str, int] | None = None
         self._sandboxes = sandboxes
         self._sandbox = sandboxes.take()
         self._until = self._sandbox.bell.until
@@ -127,10 +129,12 @@ class KubeletNode(SteppedNode):
         """Carry the step out; see :class:`conformance.subject.NodeUnderTest`."""
         self._require_alive()
         self._process.watch()
-        self._asked = None
+        self._asked, self._flood = None, None
         match step:
             case AskPodResources() | AskAllocatable() | AskMetrics():
                 self._asked = step
+            case FloodPodResources(times=times):
+                self._flood = self._pod_resources.flood(times)
             case FailUpdates(times=times):
                 self._runtime.refuse_updates(times)
             case RestartRuntime():
@@ -259,6 +263,7 @@ class KubeletNode(SteppedNode):
             },
             cfs={self._name(uid): named for uid, named in self._runtime.cfs().items()},
             hangs=self._process.hangs,
+            flood_answers=self._flood,
         )
         if not running or self._asked is None:
             return seen

@@ -386,6 +386,53 @@ MINIATURES: Final[dict[str, Miniature]] = {
         "options/strict-switched-off-refuses-its-file",
         also=("options/strict-refuses-an-older-file",),
     ),
+    # -- kubelets that are wrong about quotas, counters and the pod-resources socket ---------------
+    "ignores-the-quota-period": Miniature(
+        None,
+        "quotas/custom-period-is-used",
+        settings=settings.ignoring_the_quota_period,
+    ),
+    "lifts-quotas-of-pods": Miniature(
+        None,
+        "quotas/pod-scope-keeps-shared-quotas",
+        machine=_TWO_NODES,
+        also=(
+            "quotas/container-scope-keeps-shared-quotas",
+            "quotas/custom-period-spares-exclusive-cpus",
+        ),
+        manager=managers.LiftsQuotasOfPods,
+    ),
+    "returns-pools-early": Miniature(
+        None,
+        "pod-level/pool-outlives-one-container",
+        machine=_TWO_NODES,
+        manager=managers.ReturnsPoolsEarly,
+    ),
+    "counts-no-numa-node": Miniature(
+        None,
+        "metrics/numa-nodes-are-counted",
+        machine=_TWO_NODES,
+        also=(
+            "metrics/pod-scope-is-counted",
+            "metrics/container-scope-is-counted",
+        ),
+        manager=managers.CountsNoNUMANode,
+        release="1.37",
+    ),
+    "lists-active-pods-alone": Miniature(
+        None,
+        "pod-resources/every-pod-is-listed-on-request",
+        also=("pod-resources/ended-pods-are-listed-on-request",),
+        settings=settings.listing_active_pods,
+    ),
+    "reports-the-shared-pool": Miniature(
+        None,
+        "pod-resources/container-scope-reports-own-cpus",
+        machine=_TWO_NODES,
+        also=("pod-resources/every-pod-is-listed-on-request",),
+        overrides=("shared-pool-reported",),
+        release="1.37",
+    ),
     "pins-unequal-containers": Miniature(
         policies.PinsUnequalContainers,
         "pod-level/unequal-container-shares",
