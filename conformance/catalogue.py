@@ -23,6 +23,7 @@ from conformance.scenarios import config  # noqa: F401  # isort: skip
 from conformance.scenarios import topology  # noqa: F401  # isort: skip
 from conformance.scenarios import containers  # noqa: F401  # isort: skip
 from conformance.scenarios import node  # noqa: F401  # isort: skip
+from conformance.scenarios import crashes  # noqa: F401  # isort: skip
 from conformance.scenarios import quotas  # noqa: F401  # isort: skip
 from conformance.scenarios import pod_resources  # noqa: F401  # isort: skip
 from conformance.scenarios import metrics  # noqa: F401  # isort: skip

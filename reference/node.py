@@ -21,7 +21,7 @@ from typing import Final, TypeAlias
 from reference.behaviours import Behaviour
 from reference.cpumanager.cpu_manager import CPUManager, make_policy
 from reference.cpumanager.state.state_checkpoint import parse_leniently
-from reference.cpumanager.state.state_mem import by_pod
+from reference.cpumanager.state.state_mem import Crash, Killed, by_pod
 from reference.cpuset import CPUSet
 from reference.errors import IllegalStep, KubeletError, KubeletHangs, ModelError, NotModelled
 from reference.kubelet.admission import fault_of, fault_of_whole
@@ -55,6 +55,7 @@ from reference.steps import (
     Delete,
     FailUpdates,
     FloodPodResources,
+    KillAtRename,
     KillContainer,
     KubeletConfig,
     OfflineCPUs,
@@ -72,7 +73,7 @@ from reference.steps import (
     WriteState,
 )
 from reference.topologymanager.topology_manager import TopologyManager
-from reference.view import Phase, PodView, View
+from reference.view import Phase, PodView, Version, View
 
 _NOTHING_TOLD: Final = View(running=False)
 
@@ -126,6 +127,9 @@ class Node:
         self._hangs = ""
         self._branches: list[Branch] = []
         self._told = _NOTHING_TOLD
+        self._crash: Crash | None = None
+        self._versions: tuple[Version, ...] = ()
+        self._unended: Runtime | None = None
 
     @property
     def possible_errors(self) -> tuple[str, ...]:
@@ -139,7 +143,7 @@ class Node:
         A kubelet that hangs in a step is no error: the view says so.
         """
         branches, self._branches = self._branches, []
-        self._told = _NOTHING_TOLD
+        self._told, self._versions, self._unended = _NOTHING_TOLD, (), None
         try:
             self._do(step)
         except KubeletHangs as error:
@@ -155,7 +159,9 @@ class Node:
                 self._start()
             case Stop():
                 self._running(step)
-                self._kubelet, self._hangs = None, ""
+                self._kubelet, self._hangs, self._crash = None, "", None
+            case KillAtRename(number=number, after=after):
+                self._arm(Crash(number, after=after))
             case Reboot(machine=name):
                 self._reboot(step, name)
             case Configure(config=config):
@@ -212,7 +218,7 @@ class Node:
         takes that one. Returns whether ``seen`` is now :meth:`view`. Unless it is ``late``, what
         the kubelet may forget to do is not counted as forgotten.
         """
-        if self.view() == seen:
+        if self.view() == seen or self._follow_unended(seen):
             return True
         before = (self._kubelet, self._runtime, self._state_file, self._shown)
         for branch in self._branches:
@@ -222,6 +228,16 @@ class Node:
             if self.view() == seen:
                 return True
         self._kubelet, self._runtime, self._state_file, self._shown = before
+        return False
+
+    def _follow_unended(self, seen: View) -> bool:
+        """A kubelet that was killed while a pod went may not have ended its containers yet."""
+        if self._unended is None:
+            return False
+        self._runtime, self._unended = self._unended, self._runtime
+        if self.view() == seen:
+            return True
+        self._runtime, self._unended = self._unended, self._runtime
         return False
 
     @property
@@ -249,6 +265,7 @@ class Node:
             pod_resources_error=self._told.pod_resources_error,
             flood_answers=self._told.flood_answers,
             metrics=self._told.metrics,
+            versions=self._versions,
             hangs=self._hangs,
         )
 
@@ -259,8 +276,14 @@ class Node:
             raise IllegalStep("Start: the kubelet runs")
         if self._ended:
             raise NotModelled(f"Start with the manifest of a pod that has ended: {self._ended}")
+        crash, self._crash = self._crash, None
         try:
-            fresh = self._maker.started(self._info, self._config, self._state_file, self._runtime)
+            fresh = self._maker.started(
+                self._info, self._config, self._state_file, self._runtime, crash
+            )
+        except Killed as end:
+            self._die(end)
+            return
         except KubeletError as error:
             self._errors = tuple(error_text(error, one, self._release) for one in error.possible)
             self._exit_status = status(error, self._release)
@@ -268,6 +291,9 @@ class Node:
         try:
             pods = [self._decoded(self._manifests[name]) for name in _in_order(self._manifests)]
             branches = branches_of(fresh, pods, self._state_file)
+        except Killed as end:
+            self._die(end)
+            return
         except KubeletHangs:
             if len(self._manifests) > 1:  # whom it admitted before it hung is decided by chance
                 raise
@@ -275,6 +301,28 @@ class Node:
             return
         self._errors, self._branches = (), branches
         self._take(branches[0])
+
+    def _arm(self, crash: Crash) -> None:
+        """Raises :class:`NotModelled` up to 1.17, where CPUs are taken as a container starts."""
+        if not has(self._release, Behaviour.KEYED_BY_POD):
+            raise NotModelled(f"KillAtRename by release {self._release}")
+        if self._kubelet is None:
+            self._crash = crash
+        else:
+            self._kubelet.kill_at_write(crash)
+
+    def _die(self, end: Killed) -> None:
+        """The kubelet was killed at a write of the state file. What it had not begun it never
+        does; containers stay as they are."""
+        self._kubelet, self._errors, self._hangs = None, (), ""
+        if end.written is None:
+            return
+        self._versions = tuple(end.written.versions)
+        text = end.written.checkpoint().dumps(
+            release=self._release, feature_gates=self._config.feature_gates
+        )
+        if text != self._state_file:
+            self._write(text)
 
     def _hang_at_start(self, fresh: Kubelet) -> None:
         self._errors, self._gone = (), set()
@@ -285,6 +333,7 @@ class Node:
 
     def _take(self, branch: Branch) -> None:
         self._kubelet, text = branch
+        self._versions = self._kubelet.taken_versions()
         self._runtime = self._kubelet.runtime
         self._gone = set()
         if text != self._state_file:
@@ -317,6 +366,10 @@ class Node:
         kubelet = self._kubelet.copy()
         try:
             kubelet.take_up([self._decoded(pod)])
+        except Killed as end:
+            self._runtime = kubelet.runtime
+            self._die(end)
+            return
         except KubeletHangs as error:
             self._hangs = str(error)
         else:
@@ -325,7 +378,11 @@ class Node:
 
     def _settle(self) -> None:
         if self._kubelet is not None and not self._hangs:
-            self._kubelet.settle()
+            try:
+                self._kubelet.settle()
+            except Killed as end:
+                self._die(end)
+                return
             self._save()
 
     def _decoded(self, pod: Pod) -> Pod:
@@ -348,7 +405,13 @@ class Node:
         self._gone.add(pod.uid)
         self._ended.discard(name)
         if self._kubelet is not None and not self._hangs:
-            self._kubelet.drop(name)
+            before = self._runtime.copy()
+            try:
+                self._kubelet.drop(name)
+            except Killed as end:
+                self._die(end)
+                self._unended = before
+                return
             self._save()
 
     def _kill(self, step: Step, name: str, container: str, exit_code: int) -> None:
@@ -397,6 +460,7 @@ class Node:
     def _save(self) -> None:
         assert self._kubelet is not None
         text = self._kubelet.unsaved_state()
+        self._versions = self._kubelet.taken_versions()
         if text is not None:
             self._write(text)
 

@@ -100,6 +100,21 @@ class Stop:
 
 
 @dataclass(frozen=True, slots=True)
+class KillAtRename:
+    """Have the kubelet killed (SIGKILL) at the ``number``-th rename of its state file from now on:
+    just before it, or just ``after`` it. A kubelet writes each version of the file beside it and
+    renames it into place."""
+
+    number: int
+    after: bool = False
+
+    @property
+    def sentence(self) -> str:
+        when = "after" if self.after else "before"
+        return f"have the kubelet killed {when} rename {self.number} of its state file from now on"
+
+
+@dataclass(frozen=True, slots=True)
 class Reboot:
     """Boot the machine again, as ``machine`` (a name; ``""``: as it was). The kubelet is down
     until the next :class:`Start`; every container is gone; manifests and state file remain."""
@@ -326,6 +341,7 @@ class OnlineCPUs:
 Step: TypeAlias = (
     Start
     | Stop
+    | KillAtRename
     | Reboot
     | Configure
     | Apply

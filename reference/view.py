@@ -77,6 +77,14 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True)
+class Version:
+    """One version of the state file: the shared pool, and all CPUs of its entries."""
+
+    shared_pool: CPUSet
+    exclusive: CPUSet
+
+
+@dataclass(frozen=True, slots=True)
 class View:
     """A node at one moment.
 
@@ -114,7 +122,9 @@ class View:
     refused to answer. ``flood_answers``: how often it answered with which error (``""``: with
     none), ``None`` unless the last step was to ask many times at once. ``metrics``: the CPU
     manager's metrics by name and labels, as they stand at ``/metrics``; ``None`` unless the last
-    step was to ask for them. None of these is part of what makes two views equal.
+    step was to ask for them. ``versions``: every version of the state file that the last step
+    brought, oldest first; ``None`` where they cannot be seen. None of these is part of what makes
+    two views equal.
     """
 
     running: bool
@@ -134,4 +144,5 @@ class View:
     pod_resources_error: str = field(default="", compare=False)
     flood_answers: Mapping[str, int] | None = field(default=None, compare=False)
     metrics: Mapping[str, float] | None = field(default=None, compare=False)
+    versions: tuple[Version, ...] | None = field(default=None, compare=False)
     hangs: str = field(default="", compare=False)

@@ -28,6 +28,7 @@ from reference.steps import (
     Delete,
     FailUpdates,
     FloodPodResources,
+    KillAtRename,
     KillContainer,
     KubeletConfig,
     OfflineCPUs,
@@ -101,6 +102,11 @@ class Steps(Readings):
     def kill(self) -> View:
         """Stop the kubelet with SIGKILL."""
         return self._take(Stop(kill=True))
+
+    def kill_at_rename(self, number: int, *, after: bool = False) -> View:
+        """Have the kubelet killed just before the ``number``-th rename of its state file from now
+        on, or just ``after`` it."""
+        return self._take(KillAtRename(number, after))
 
     def apply(self, pod: Pod) -> PodView:
         """Apply a pod; what became of it. A subject whose kubelet remembers pods of earlier

@@ -82,7 +82,10 @@ class CPUManager:
         :class:`CheckpointError`, :class:`StateError`; afterwards the manager is of no use.
         """
         self._known = set((containers or {}).values())
-        self.state = self.restore(state_file, containers or {})
+        crash, self.state = self.state.crash, self.restore(state_file, containers or {})
+        self.state.crash = crash
+        if self.state.changes:
+            self.state.killed_at_birth()
         self.policy.start(self.state)
         self.allocatable_cpus = self._allocatable()
         if isinstance(self.policy, StaticPolicy):

@@ -118,6 +118,7 @@ class ContainerManager:
     def wants_cpus(self, pod: Pod) -> bool:
         """Whether admitting the pod takes CPUs that it does not hold yet."""
         trial = self.copy()
+        trial.cpu_manager.state.crash = None
         before = trial.cpu_manager.state.changes
         trial.cpu_manager.sources_ready = False  # so nothing stale goes meanwhile
         try:

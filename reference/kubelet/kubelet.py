@@ -13,6 +13,7 @@ from math import factorial
 from typing import Final, Protocol
 
 from reference.behaviours import Behaviour
+from reference.cpumanager.state.state_mem import Crash
 from reference.cpuset import CPUSet
 from reference.errors import AllocationError, NotModelled, TopologyAffinityError
 from reference.kubelet.admission import Refusal, allocation_refusal, lack_of_cpus, refusal_of
@@ -22,7 +23,7 @@ from reference.kubelet.runtime import Runtime
 from reference.pods.pod import Container, Kind, Pod, RestartPolicy
 from reference.pods.qos import as_judged, pod_milli_cpus, qos_class
 from reference.releases import NEWEST, AnyRelease, has
-from reference.view import CFS, Asked, Phase, PodView
+from reference.view import CFS, Asked, Phase, PodView, Version
 
 _MAX_ORDERS: Final = 720
 
@@ -278,6 +279,16 @@ class Kubelet(PodLifecycle):
             return []
         refused = (pod for pod in pods if self.pods[pod.name].phase is Phase.REJECTED)
         return [pod for pod in refused if before.running().get(pod.uid)]
+
+    def kill_at_write(self, crash: Crash) -> None:
+        """It is killed at a later write of its state file."""
+        self._cpu_manager.state.crash = crash
+
+    def taken_versions(self) -> tuple[Version, ...]:
+        """Every version of the state file since this was asked last."""
+        state = self._cpu_manager.state
+        versions, state.versions = tuple(state.versions), []
+        return versions
 
     def unsaved_state(self) -> str | None:
         """The text of the state file, if it has changed since this was asked last."""

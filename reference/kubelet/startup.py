@@ -14,6 +14,7 @@ from reference.behaviours import Behaviour
 from reference.cpumanager.before_1_18 import ManagerByContainer
 from reference.cpumanager.cpu_manager import CPUManager, require_settings, reserved_milli_cpus
 from reference.cpumanager.policy import Policy
+from reference.cpumanager.state.state_mem import Crash
 from reference.errors import DiscoveryError, InvalidConfiguration, NotModelled
 from reference.kubelet.before_1_18 import ContainerManagerByContainer, KubeletByContainer
 from reference.kubelet.configuration import as_known
@@ -53,8 +54,10 @@ class Maker:
         config: KubeletConfig,
         state_file: str | None,
         runtime: Runtime,
+        crash: Crash | None = None,
     ) -> Kubelet:
         """A kubelet that has started on this machine, over this state file, and knows of no pod.
+        ``crash``: the write at which it is killed; raises :class:`Killed`.
 
         Raises :class:`reference.errors.KubeletError` where it gives up, and :class:`NotModelled`.
         """
@@ -62,6 +65,7 @@ class Maker:
         require_valid(config, self.release)
         require_capacity(info, config, self.release)
         manager = self._manager(info, config)
+        manager.cpu_manager.state.crash = crash
         manager.cpu_manager.start(state_file)
         left = allocatable(info, config, self.release)
         kind = Kubelet if self._knows_pods else KubeletByContainer

@@ -33,7 +33,7 @@ from conformance.subjects.kubelet.sandbox import AREA, STATE_DIR, Sandbox
 from conformance.subjects.kubelet.sandboxes import Sandboxes
 from conformance.subjects.stepping import SteppedNode
 from reference.cpumanager.state.state_checkpoint import parse_leniently
-from reference.cpumanager.state.state_mem import by_pod
+from reference.cpumanager.state.state_mem import assigned, by_pod
 from reference.cpuset import CPUSet
 from reference.steps import (
     AskAllocatable,
@@ -41,6 +41,7 @@ from reference.steps import (
     AskPodResources,
     FailUpdates,
     FloodPodResources,
+    KillAtRename,
     Kind,
     KubeletConfig,
     Pod,
@@ -49,7 +50,7 @@ from reference.steps import (
     Step,
     TamperQuota,
 )
-from reference.view import Phase, PodView, View
+from reference.view import Phase, PodView, Version, View
 from topologies import Machine
 
 POD_RESOURCES_SOCKET: Final = f"{STATE_DIR}/pod-resources/kubelet.sock"
@@ -84,6 +85,7 @@ class KubeletNode(SteppedNode):
         self._closed = False
         self._asked: AskPodResources | AskAllocatable | AskMetrics | None = None
         self._flood: dict[str, int] | None = None
+        self._versions_before = 0
         self._sandboxes = sandboxes
         self._sandbox = sandboxes.take()
         self._until = self._sandbox.bell.until
@@ -130,9 +132,12 @@ class KubeletNode(SteppedNode):
         self._require_alive()
         self._process.watch()
         self._asked, self._flood = None, None
+        self._versions_before = self._sandbox.count_of_versions()
         match step:
             case AskPodResources() | AskAllocatable() | AskMetrics():
                 self._asked = step
+            case KillAtRename(number=number, after=after):
+                self._sandbox.kill_at_rename(number, after=after)
             case FloodPodResources(times=times):
                 self._flood = self._pod_resources.flood(times)
             case FailUpdates(times=times):
@@ -264,12 +269,20 @@ class KubeletNode(SteppedNode):
             cfs={self._name(uid): named for uid, named in self._runtime.cfs().items()},
             hangs=self._process.hangs,
             flood_answers=self._flood,
+            versions=self._versions(),
         )
         if not running or self._asked is None:
             return seen
         if isinstance(self._asked, AskMetrics):
             return replace(seen, metrics=self._process.metrics())
         return _with_answer(seen, self._asked, self._pod_resources, self._names.values())
+
+    def _versions(self) -> tuple[Version, ...]:
+        found = []
+        for text in self._sandbox.versions(self._versions_before):
+            pool, entries = parse_leniently(text, release=self._release)
+            found.append(Version(pool, assigned(entries)))
+        return tuple(found)
 
     def settle(self, satisfied: Callable[[View], bool]) -> View:
         """Look until ``satisfied``, or until nothing more can come: the kubelet is down or known to

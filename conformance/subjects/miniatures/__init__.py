@@ -68,7 +68,14 @@ _FOUR_NODES: Final = "2s-4n-64c-smt2"
 MINIATURES: Final[dict[str, Miniature]] = {
     "splits-cores": Miniature(policies.SplitsCores, "packing/whole-core"),
     "forgets-to-give-back": Miniature(policies.ForgetsToGiveBack, "pool/deletion-returns-cpus"),
-    "trusts-its-state": Miniature(policies.TrustsItsState, "machine/cpu-upgrade-incident"),
+    "trusts-its-state": Miniature(
+        policies.TrustsItsState,
+        "machine/cpu-upgrade-incident",
+        also=(
+            "crash/half-taken-cpus-stop-the-kubelet",
+            "crash/half-returned-cpus-stop-the-kubelet",
+        ),
+    ),
     "ignores-full-pcpus-only": Miniature(
         policies.IgnoresWholeCores, "options/full-pcpus-partial-core-is-rejected"
     ),
@@ -385,6 +392,23 @@ MINIATURES: Final[dict[str, Miniature]] = {
         policies.AcceptsAnyReservedCPUs,
         "options/strict-switched-off-refuses-its-file",
         also=("options/strict-refuses-an-older-file",),
+    ),
+    # -- kubelets that are killed at a write of their state file ----------------------------------
+    "loses-a-cpu-at-restarts": Miniature(
+        None,
+        "crash/before-a-pod-takes-cpus",
+        also=(
+            "crash/after-a-pod-is-entered",
+            "crash/before-cpus-return",
+            "crash/after-cpus-return",
+            "crash/during-the-first-start",
+        ),
+        manager=managers.LosesACPUAtRestarts,
+    ),
+    "enters-before-taking": Miniature(
+        policies.EntersBeforeTaking,
+        "crash/no-version-shares-an-exclusive-cpu",
+        also=("crash/half-taken-cpus-stop-the-kubelet",),
     ),
     # -- kubelets that are wrong about quotas, counters and the pod-resources socket ---------------
     "ignores-the-quota-period": Miniature(

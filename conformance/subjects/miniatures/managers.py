@@ -135,6 +135,17 @@ class UpdatesWhatShrinks(CPUManager):
         ]
 
 
+class LosesACPUAtRestarts(CPUManager):
+    """Reads its state file without the last CPU of the shared pool."""
+
+    def restore(self, state_file: str | None, containers: Mapping[str, tuple[str, str]]) -> State:
+        """What is not there cannot be lost."""
+        state = super().restore(state_file, containers)
+        if state.default:
+            state.default -= CPUSet([max(state.default)])
+        return state
+
+
 class LiftsQuotasOfPods(CPUManager):
     """Lifts the CFS quota of every container of a pod of which one has CPUs of its own."""
 
