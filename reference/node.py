@@ -161,7 +161,11 @@ class Node:
                 self._running(step)
                 self._kubelet, self._hangs, self._crash = None, "", None
             case KillAtRename(number=number, after=after):
-                self._arm(Crash(number, after=after))
+                if not has(self._release, Behaviour.KEYED_BY_POD):
+                    raise NotModelled(f"KillAtRename by release {self._release}")
+                self._crash = Crash(number, after=after)
+                if self._kubelet is not None:
+                    self._kubelet.kill_at_write(self._crash)
             case Reboot(machine=name):
                 self._reboot(step, name)
             case Configure(config=config):
@@ -218,8 +222,14 @@ class Node:
         takes that one. Returns whether ``seen`` is now :meth:`view`. Unless it is ``late``, what
         the kubelet may forget to do is not counted as forgotten.
         """
-        if self.view() == seen or self._follow_unended(seen):
+        if self.view() == seen:
             return True
+        if self._unended is not None:
+            # Killed while a pod went, it may not have ended the pod's containers yet.
+            self._runtime, self._unended = self._unended, self._runtime
+            if self.view() == seen:
+                return True
+            self._runtime, self._unended = self._unended, self._runtime
         before = (self._kubelet, self._runtime, self._state_file, self._shown)
         for branch in self._branches:
             if branch[0].forgets and not late:
@@ -228,16 +238,6 @@ class Node:
             if self.view() == seen:
                 return True
         self._kubelet, self._runtime, self._state_file, self._shown = before
-        return False
-
-    def _follow_unended(self, seen: View) -> bool:
-        """A kubelet that was killed while a pod went may not have ended its containers yet."""
-        if self._unended is None:
-            return False
-        self._runtime, self._unended = self._unended, self._runtime
-        if self.view() == seen:
-            return True
-        self._runtime, self._unended = self._unended, self._runtime
         return False
 
     @property
@@ -302,19 +302,10 @@ class Node:
         self._errors, self._branches = (), branches
         self._take(branches[0])
 
-    def _arm(self, crash: Crash) -> None:
-        """Raises :class:`NotModelled` up to 1.17, where CPUs are taken as a container starts."""
-        if not has(self._release, Behaviour.KEYED_BY_POD):
-            raise NotModelled(f"KillAtRename by release {self._release}")
-        if self._kubelet is None:
-            self._crash = crash
-        else:
-            self._kubelet.kill_at_write(crash)
-
     def _die(self, end: Killed) -> None:
         """The kubelet was killed at a write of the state file. What it had not begun it never
         does; containers stay as they are."""
-        self._kubelet, self._errors, self._hangs = None, (), ""
+        self._kubelet, self._errors, self._hangs, self._crash = None, (), "", None
         if end.written is None:
             return
         self._versions = tuple(end.written.versions)
@@ -353,7 +344,7 @@ class Node:
         fault = fault_of(pod) or fault_of_whole(self._decoded(pod))
         if fault:
             raise IllegalStep(f"Apply: pod {pod.name}: {fault}")
-        self._require_same_pod(pod)
+        _require_same_pod(self._known.get(pod.uid), pod)
         self._take_up(pod)
         self._manifests[pod.name] = pod
         self._known[pod.uid] = pod
@@ -387,16 +378,6 @@ class Node:
 
     def _decoded(self, pod: Pod) -> Pod:
         return as_decoded(pod, self._config.feature_gates, release=self._release)
-
-    def _require_same_pod(self, pod: Pod) -> None:
-        """Refuse a uid that comes back with other resources: the kubelet keeps those of a pod by
-        uid (``allocated_pods_state``) and takes the former pod's (seen on 1.36.4)."""
-        known = self._known.get(pod.uid)
-        if known is not None and (known.containers, known.resources) != (
-            pod.containers,
-            pod.resources,
-        ):
-            raise NotModelled(f"Apply: uid {pod.uid} was another pod's; give the pod a new one")
 
     def _delete(self, name: str) -> None:
         if name not in self._manifests:
@@ -492,6 +473,17 @@ def _counter(step: AskPodResources | AskAllocatable) -> str:
 def _in_order(names: Iterable[str]) -> list[str]:
     """Pods by the names of their files."""
     return sorted(names, key=lambda name: f"{name}.yaml".encode())
+
+
+def _require_same_pod(known: Pod | None, pod: Pod) -> None:
+    """Refuse a uid that comes back with other resources than those ``known`` by it: the kubelet
+    keeps those of a pod by uid (``allocated_pods_state``) and takes the former pod's (seen on
+    1.36.4)."""
+    if known is not None and (known.containers, known.resources) != (
+        pod.containers,
+        pod.resources,
+    ):
+        raise NotModelled(f"Apply: uid {pod.uid} was another pod's; give the pod a new one")
 
 
 def _require_known_outcome(kubelet: Kubelet, pod: Pod, gone: Set[str]) -> None:

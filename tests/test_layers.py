@@ -58,6 +58,7 @@ ROOMS: Final[dict[str, dict[str, tuple[str, ...]]]] = {
             "releases",
             "steps",
             "topologymanager",
+            "view",
         ),
         "kubelet": (
             "behaviours",

@@ -99,14 +99,9 @@ class Steps(Readings):
         """Stop the kubelet with SIGTERM."""
         return self._take(Stop())
 
-    def kill(self) -> View:
-        """Stop the kubelet with SIGKILL."""
-        return self._take(Stop(kill=True))
-
-    def kill_at_rename(self, number: int, *, after: bool = False) -> View:
-        """Have the kubelet killed just before the ``number``-th rename of its state file from now
-        on, or just ``after`` it."""
-        return self._take(KillAtRename(number, after))
+    def kill(self, *, at: KillAtRename | None = None) -> View:
+        """Stop the kubelet with SIGKILL: now, or ``at`` a later rename of its state file."""
+        return self._take(at or Stop(kill=True))
 
     def apply(self, pod: Pod) -> PodView:
         """Apply a pod; what became of it. A subject whose kubelet remembers pods of earlier

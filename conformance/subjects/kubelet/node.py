@@ -269,20 +269,13 @@ class KubeletNode(SteppedNode):
             cfs={self._name(uid): named for uid, named in self._runtime.cfs().items()},
             hangs=self._process.hangs,
             flood_answers=self._flood,
-            versions=self._versions(),
+            versions=_versions(self._sandbox.versions(self._versions_before), self._release),
         )
         if not running or self._asked is None:
             return seen
         if isinstance(self._asked, AskMetrics):
             return replace(seen, metrics=self._process.metrics())
         return _with_answer(seen, self._asked, self._pod_resources, self._names.values())
-
-    def _versions(self) -> tuple[Version, ...]:
-        found = []
-        for text in self._sandbox.versions(self._versions_before):
-            pool, entries = parse_leniently(text, release=self._release)
-            found.append(Version(pool, assigned(entries)))
-        return tuple(found)
 
     def settle(self, satisfied: Callable[[View], bool]) -> View:
         """Look until ``satisfied``, or until nothing more can come: the kubelet is down or known to
@@ -354,6 +347,11 @@ class KubeletNode(SteppedNode):
         if self._docker is not None:
             self._docker.close()
         self._sandboxes.give_back(self._sandbox)
+
+
+def _versions(texts: Iterable[str], release: str) -> tuple[Version, ...]:
+    read = (parse_leniently(text, release=release) for text in texts)
+    return tuple(Version(pool, assigned(entries)) for pool, entries in read)
 
 
 def _with_answer(
