@@ -23,8 +23,12 @@ from conformance.scenarios import config  # noqa: F401  # isort: skip
 from conformance.scenarios import topology  # noqa: F401  # isort: skip
 from conformance.scenarios import containers  # noqa: F401  # isort: skip
 from conformance.scenarios import node  # noqa: F401  # isort: skip
+from conformance.scenarios import crashes  # noqa: F401  # isort: skip
+from conformance.scenarios import quotas  # noqa: F401  # isort: skip
 from conformance.scenarios import pod_resources  # noqa: F401  # isort: skip
 from conformance.scenarios import metrics  # noqa: F401  # isort: skip
+from conformance.scenarios import pod_resources_more  # noqa: F401  # isort: skip
+from conformance.scenarios import counters  # noqa: F401  # isort: skip
 from conformance.scenarios import pod_level  # noqa: F401  # isort: skip
 from conformance.scenarios import pod_level_mixes  # noqa: F401  # isort: skip
 from conformance.scenarios import uneven  # noqa: F401  # isort: skip
@@ -33,7 +37,6 @@ from conformance.scenarios import values  # noqa: F401  # isort: skip
 from conformance.scenarios import choices  # noqa: F401  # isort: skip
 from conformance.scenarios import parts  # noqa: F401  # isort: skip
 from conformance.scenarios import aligned_pods  # noqa: F401  # isort: skip
-from conformance.scenarios import quotas  # noqa: F401  # isort: skip
 from conformance.scenarios import reported  # noqa: F401  # isort: skip
 from conformance.scenarios import rounds  # noqa: F401  # isort: skip
 from conformance.scenarios import lent_cpus  # noqa: F401  # isort: skip

@@ -18,7 +18,7 @@ from reference.pods.pod_level_resources import as_decoded, has_pod_level_resourc
 from reference.pods.qos import as_judged, exclusive_cpus, qos_class
 from reference.releases import AnyRelease, has
 from reference.steps import Kind, KubeletConfig, Pod
-from reference.view import CFS, Phase, PodView, View
+from reference.view import CFS, CFS_PERIOD, Phase, PodView, View
 
 EVERY_CPU: Final = "Every CPU is either exclusive or in the shared pool"
 EXCLUSIVE_TO_ONE: Final = "Exclusive CPUs belong to one container alone"
@@ -183,6 +183,8 @@ def _cfs_differences(expected: View, seen: View) -> Iterator[Difference]:
 
 def _cfs_text(cfs: CFS) -> str:
     quota = "no quota" if cfs.quota is None else f"quota {cfs.quota} us"
+    if cfs.period != CFS_PERIOD:
+        quota = f"{quota} in each {cfs.period} us"
     return f"{quota}, {cfs.shares} shares"
 
 

@@ -49,6 +49,7 @@ class Capability(Enum):
     CONTAINERS = "kill a container behind the kubelet's back"
     EXIT_CODES = "have a container exit with a code of its own, and stay ended"
     CFS = "see the CFS quota of every running container"
+    RENAMES = "see every version of the state file, and kill the kubelet at one"
     CALLS = "see and refuse what the kubelet asks of its container runtime"
     METRICS = "ask the kubelet for its metrics"
     RUNTIME = "restart the container runtime"
@@ -65,6 +66,7 @@ OF_WHOLE_KUBELETS: Final = frozenset(
     {
         Capability.CALLS,
         Capability.CFS,
+        Capability.RENAMES,
         Capability.METRICS,
         Capability.RUNTIME,
         Capability.POD_RESOURCES,
@@ -80,6 +82,7 @@ NOT_OF_REAL_NODES: Final = frozenset(
         Capability.CALLS,
         Capability.METRICS,
         Capability.POD_RESOURCES_GET,
+        Capability.RENAMES,
     }
 )
 

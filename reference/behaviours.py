@@ -677,6 +677,11 @@ class Behaviour(Enum):
         "The pod-resources socket reports the shared pool for each shared container; later no CPU.",
         _pr(97415),
     )  # fmt: skip
+    POD_RESOURCES_LIMITED = Known(
+        Area.MANAGER, "1.27", None,
+        "The pod-resources socket refuses calls beyond 100 a second, after ten at once.",
+        _code("v1.27.10", "apis/podresources/grpc/ratelimit.go"),
+    )  # fmt: skip
     SIDECARS_REPORTED = Known(
         Area.MANAGER, "1.30", None,
         "The pod-resources socket reports sidecars beside app containers.",
@@ -766,6 +771,13 @@ class Behaviour(Enum):
         "The machine's topology is discovered under policy none too, so a failure stops the "
         "kubelet there as well.",
         _code("v1.32.2", "cm/cpumanager/cpu_manager.go"),
+    )  # fmt: skip
+    CFS_PERIOD_GATED = Known(
+        Area.SETTINGS, "1.20", None,
+        "A kubelet with another cpuCFSQuotaPeriod than 100 ms does not start without feature gate "
+        "CustomCPUCFSQuotaPeriod (on by default from 1.36 on); before, the setting had no effect "
+        "without it.",
+        _code("v1.20.15", "apis/config/validation/validation.go"),
     )  # fmt: skip
     RESERVATION_FLAG_NAMED = Known(
         Area.SETTINGS, "1.27", None,

@@ -73,6 +73,8 @@ GATES: Final[Mapping[str, Gate]] = {
         ),
         refused_off_since=33,
     ),
+    # In 1.36 and 1.37 it is GA and can be turned off all the same (pull request 136339).
+    "CustomCPUCFSQuotaPeriod": Gate((Stage(12, ALPHA, False), Stage(36, BETA, True))),
     "DisableCPUQuotaWithExclusiveCPUs": Gate(
         (
             Stage(Behaviour.NO_QUOTA_ON_EXCLUSIVE_CPUS, BETA, True),
@@ -81,6 +83,9 @@ GATES: Final[Mapping[str, Gate]] = {
         refused_off_since=37,
     ),
     "InPlacePodVerticalScalingExclusiveCPUs": Gate((Stage(32, ALPHA, False),)),
+    "KubeletPodResourcesListUseActivePods": Gate(
+        (Stage(Behaviour.ACTIVE_PODS_REPORTED, _DEPRECATED, True),)
+    ),
     "KubeletInUserNamespace": Gate((Stage(22, ALPHA, False), Stage(37, BETA, True))),
     "PodLevelResourceManagers": Gate(
         (Stage(Behaviour.POD_LEVEL_MANAGERS, ALPHA, False), Stage(37, BETA, False)),

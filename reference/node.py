@@ -21,7 +21,7 @@ from typing import Final, TypeAlias
 from reference.behaviours import Behaviour
 from reference.cpumanager.cpu_manager import CPUManager, make_policy
 from reference.cpumanager.state.state_checkpoint import parse_leniently
-from reference.cpumanager.state.state_mem import by_pod
+from reference.cpumanager.state.state_mem import Crash, Killed, by_pod
 from reference.cpuset import CPUSet
 from reference.errors import IllegalStep, KubeletError, KubeletHangs, ModelError, NotModelled
 from reference.kubelet.admission import fault_of, fault_of_whole
@@ -29,7 +29,14 @@ from reference.kubelet.configuration import require_modelled
 from reference.kubelet.exit import error_text, status
 from reference.kubelet.kubelet import Kubelet
 from reference.kubelet.outcomes import Branch, branches_of
-from reference.kubelet.pod_resources import PodResources, Refused
+from reference.kubelet.pod_resources import (
+    ASKED_ALLOCATABLE,
+    ASKED_GET,
+    ASKED_LIST,
+    PodResources,
+    Refused,
+    flood_answers,
+)
 from reference.kubelet.runtime import Runtime
 from reference.kubelet.startup import Maker, PolicyFactory
 from reference.machine.discovery import discover
@@ -47,6 +54,8 @@ from reference.steps import (
     DaemonReload,
     Delete,
     FailUpdates,
+    FloodPodResources,
+    KillAtRename,
     KillContainer,
     KubeletConfig,
     OfflineCPUs,
@@ -64,7 +73,7 @@ from reference.steps import (
     WriteState,
 )
 from reference.topologymanager.topology_manager import TopologyManager
-from reference.view import Phase, PodView, View
+from reference.view import Phase, PodView, Version, View
 
 _NOTHING_TOLD: Final = View(running=False)
 
@@ -118,6 +127,9 @@ class Node:
         self._hangs = ""
         self._branches: list[Branch] = []
         self._told = _NOTHING_TOLD
+        self._crash: Crash | None = None
+        self._versions: tuple[Version, ...] = ()
+        self._unended: Runtime | None = None
 
     @property
     def possible_errors(self) -> tuple[str, ...]:
@@ -131,7 +143,7 @@ class Node:
         A kubelet that hangs in a step is no error: the view says so.
         """
         branches, self._branches = self._branches, []
-        self._told = _NOTHING_TOLD
+        self._told, self._versions, self._unended = _NOTHING_TOLD, (), None
         try:
             self._do(step)
         except KubeletHangs as error:
@@ -147,7 +159,13 @@ class Node:
                 self._start()
             case Stop():
                 self._running(step)
-                self._kubelet, self._hangs = None, ""
+                self._kubelet, self._hangs, self._crash = None, "", None
+            case KillAtRename(number=number, after=after):
+                if not has(self._release, Behaviour.KEYED_BY_POD):
+                    raise NotModelled(f"KillAtRename by release {self._release}")
+                self._crash = Crash(number, after=after)
+                if self._kubelet is not None:
+                    self._kubelet.kill_at_write(self._crash)
             case Reboot(machine=name):
                 self._reboot(step, name)
             case Configure(config=config):
@@ -176,11 +194,15 @@ class Node:
             case AwaitCrashLoop():
                 self._require_down(step)
             case AskMetrics():
-                manager = self._running(step).pod_resources([]).manager
-                self._told = View(running=True, metrics=manager.metrics.by_name())
+                self._told = View(running=True, metrics=self._running(step).metrics())
+            case FloodPodResources(times=times):
+                self._running(step)
+                answers = flood_answers(times, release=self._release)
+                self._told = View(running=True, flood_answers=answers)
             case AskPodResources() | AskAllocatable():
                 every = [self._decoded(self._manifests[one]) for one in _in_order(self._manifests)]
                 self._told = _answer(self._running(step).pod_resources(every), step)
+                self._running(step).note_request(_counter(step))
             case KillContainer(pod=name, container=container, exit_code=code):
                 self._kill(step, name, container, code)
             case TamperQuota(pod=name, container=container, quota=quota):
@@ -202,6 +224,12 @@ class Node:
         """
         if self.view() == seen:
             return True
+        if self._unended is not None:
+            # Killed while a pod went, it may not have ended the pod's containers yet.
+            self._runtime, self._unended = self._unended, self._runtime
+            if self.view() == seen:
+                return True
+            self._runtime, self._unended = self._unended, self._runtime
         before = (self._kubelet, self._runtime, self._state_file, self._shown)
         for branch in self._branches:
             if branch[0].forgets and not late:
@@ -235,7 +263,9 @@ class Node:
             got_pod=self._told.got_pod,
             allocatable=self._told.allocatable,
             pod_resources_error=self._told.pod_resources_error,
+            flood_answers=self._told.flood_answers,
             metrics=self._told.metrics,
+            versions=self._versions,
             hangs=self._hangs,
         )
 
@@ -246,8 +276,14 @@ class Node:
             raise IllegalStep("Start: the kubelet runs")
         if self._ended:
             raise NotModelled(f"Start with the manifest of a pod that has ended: {self._ended}")
+        crash, self._crash = self._crash, None
         try:
-            fresh = self._maker.started(self._info, self._config, self._state_file, self._runtime)
+            fresh = self._maker.started(
+                self._info, self._config, self._state_file, self._runtime, crash
+            )
+        except Killed as end:
+            self._die(end)
+            return
         except KubeletError as error:
             self._errors = tuple(error_text(error, one, self._release) for one in error.possible)
             self._exit_status = status(error, self._release)
@@ -255,6 +291,9 @@ class Node:
         try:
             pods = [self._decoded(self._manifests[name]) for name in _in_order(self._manifests)]
             branches = branches_of(fresh, pods, self._state_file)
+        except Killed as end:
+            self._die(end)
+            return
         except KubeletHangs:
             if len(self._manifests) > 1:  # whom it admitted before it hung is decided by chance
                 raise
@@ -262,6 +301,19 @@ class Node:
             return
         self._errors, self._branches = (), branches
         self._take(branches[0])
+
+    def _die(self, end: Killed) -> None:
+        """The kubelet was killed at a write of the state file. What it had not begun it never
+        does; containers stay as they are."""
+        self._kubelet, self._errors, self._hangs, self._crash = None, (), "", None
+        if end.written is None:
+            return
+        self._versions = tuple(end.written.versions)
+        text = end.written.checkpoint().dumps(
+            release=self._release, feature_gates=self._config.feature_gates
+        )
+        if text != self._state_file:
+            self._write(text)
 
     def _hang_at_start(self, fresh: Kubelet) -> None:
         self._errors, self._gone = (), set()
@@ -272,6 +324,7 @@ class Node:
 
     def _take(self, branch: Branch) -> None:
         self._kubelet, text = branch
+        self._versions = self._kubelet.taken_versions()
         self._runtime = self._kubelet.runtime
         self._gone = set()
         if text != self._state_file:
@@ -291,7 +344,7 @@ class Node:
         fault = fault_of(pod) or fault_of_whole(self._decoded(pod))
         if fault:
             raise IllegalStep(f"Apply: pod {pod.name}: {fault}")
-        self._require_same_pod(pod)
+        _require_same_pod(self._known.get(pod.uid), pod)
         self._take_up(pod)
         self._manifests[pod.name] = pod
         self._known[pod.uid] = pod
@@ -304,6 +357,10 @@ class Node:
         kubelet = self._kubelet.copy()
         try:
             kubelet.take_up([self._decoded(pod)])
+        except Killed as end:
+            self._runtime = kubelet.runtime
+            self._die(end)
+            return
         except KubeletHangs as error:
             self._hangs = str(error)
         else:
@@ -312,21 +369,15 @@ class Node:
 
     def _settle(self) -> None:
         if self._kubelet is not None and not self._hangs:
-            self._kubelet.settle()
+            try:
+                self._kubelet.settle()
+            except Killed as end:
+                self._die(end)
+                return
             self._save()
 
     def _decoded(self, pod: Pod) -> Pod:
         return as_decoded(pod, self._config.feature_gates, release=self._release)
-
-    def _require_same_pod(self, pod: Pod) -> None:
-        """Refuse a uid that comes back with other resources: the kubelet keeps those of a pod by
-        uid (``allocated_pods_state``) and takes the former pod's (seen on 1.36.4)."""
-        known = self._known.get(pod.uid)
-        if known is not None and (known.containers, known.resources) != (
-            pod.containers,
-            pod.resources,
-        ):
-            raise NotModelled(f"Apply: uid {pod.uid} was another pod's; give the pod a new one")
 
     def _delete(self, name: str) -> None:
         if name not in self._manifests:
@@ -335,7 +386,13 @@ class Node:
         self._gone.add(pod.uid)
         self._ended.discard(name)
         if self._kubelet is not None and not self._hangs:
-            self._kubelet.drop(name)
+            before = self._runtime.copy()
+            try:
+                self._kubelet.drop(name)
+            except Killed as end:
+                self._die(end)
+                self._unended = before
+                return
             self._save()
 
     def _kill(self, step: Step, name: str, container: str, exit_code: int) -> None:
@@ -384,6 +441,7 @@ class Node:
     def _save(self) -> None:
         assert self._kubelet is not None
         text = self._kubelet.unsaved_state()
+        self._versions = self._kubelet.taken_versions()
         if text is not None:
             self._write(text)
 
@@ -406,9 +464,26 @@ def _answer(server: PodResources, step: AskPodResources | AskAllocatable) -> Vie
         return View(running=True, pod_resources_error=str(error))
 
 
+def _counter(step: AskPodResources | AskAllocatable) -> str:
+    if isinstance(step, AskAllocatable):
+        return ASKED_ALLOCATABLE
+    return ASKED_GET if step.pod else ASKED_LIST
+
+
 def _in_order(names: Iterable[str]) -> list[str]:
     """Pods by the names of their files."""
     return sorted(names, key=lambda name: f"{name}.yaml".encode())
+
+
+def _require_same_pod(known: Pod | None, pod: Pod) -> None:
+    """Refuse a uid that comes back with other resources than those ``known`` by it: the kubelet
+    keeps those of a pod by uid (``allocated_pods_state``) and takes the former pod's (seen on
+    1.36.4)."""
+    if known is not None and (known.containers, known.resources) != (
+        pod.containers,
+        pod.resources,
+    ):
+        raise NotModelled(f"Apply: uid {pod.uid} was another pod's; give the pod a new one")
 
 
 def _require_known_outcome(kubelet: Kubelet, pod: Pod, gone: Set[str]) -> None:

@@ -24,6 +24,7 @@ from reference.pods.pod import Pod as Pod
 from reference.pods.pod import PodResources as PodResources
 from reference.pods.pod import RestartPolicy as RestartPolicy
 from reference.pods.qos import pod_text
+from reference.view import CFS_PERIOD
 
 #: The exit code of a container whose first process got SIGKILL, as runtimes report it.
 SIGKILLED: Final = 137
@@ -36,7 +37,7 @@ class KubeletConfig:
     ``reserved_system_cpus`` is ``reservedSystemCPUs`` (``None``: not set); ``system_reserved`` and
     ``kube_reserved`` are the cpu quantities of those maps (``None``: not set). A setting that a
     release does not know yet is not there for it: the Topology Manager's scope before 1.20, its
-    options before 1.26.
+    options before 1.26. ``cpu_cfs_quota_period`` is ``cpuCFSQuotaPeriod``, in microseconds.
     """
 
     policy: str = "static"
@@ -48,6 +49,7 @@ class KubeletConfig:
     topology_manager_policy: str = "none"
     topology_manager_scope: str = "container"
     topology_manager_policy_options: Mapping[str, str] = field(default_factory=dict)
+    cpu_cfs_quota_period: int = CFS_PERIOD
 
     def __str__(self) -> str:
         """As ``policy static, reservedSystemCPUs 0,4``: the policy, and what is not the default."""
@@ -62,9 +64,14 @@ class KubeletConfig:
                 *(f"{name} {value}" for name, value in named if value is not None),
                 *_listed("option", self.policy_options),
                 *self._topology_manager(),
+                *self._period(),
                 *_listed("gate", self.feature_gates),
             ]
         )
+
+    def _period(self) -> Iterator[str]:
+        if self.cpu_cfs_quota_period != CFS_PERIOD:
+            yield f"cpuCFSQuotaPeriod {self.cpu_cfs_quota_period} us"
 
     def _topology_manager(self) -> Iterator[str]:
         if self.topology_manager_policy != "none":
@@ -90,6 +97,21 @@ class Stop:
     @property
     def sentence(self) -> str:
         return "kill the kubelet (SIGKILL)" if self.kill else "stop the kubelet (SIGTERM)"
+
+
+@dataclass(frozen=True, slots=True)
+class KillAtRename:
+    """Have the kubelet killed (SIGKILL) at the ``number``-th rename of its state file from now on:
+    just before it, or just ``after`` it. A kubelet writes each version of the file beside it and
+    renames it into place."""
+
+    number: int
+    after: bool = False
+
+    @property
+    def sentence(self) -> str:
+        when = "after" if self.after else "before"
+        return f"have the kubelet killed {when} rename {self.number} of its state file from now on"
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,6 +264,18 @@ class AskAllocatable:
 
 
 @dataclass(frozen=True, slots=True)
+class FloodPodResources:
+    """Ask the running kubelet at its pod-resources socket for every pod, so many ``times`` at
+    once."""
+
+    times: int
+
+    @property
+    def sentence(self) -> str:
+        return f"ask the kubelet at its pod-resources socket {self.times} times at once"
+
+
+@dataclass(frozen=True, slots=True)
 class AskMetrics:
     """Ask the running kubelet for its metrics."""
 
@@ -307,6 +341,7 @@ class OnlineCPUs:
 Step: TypeAlias = (
     Start
     | Stop
+    | KillAtRename
     | Reboot
     | Configure
     | Apply
@@ -320,6 +355,7 @@ Step: TypeAlias = (
     | Spin
     | AskPodResources
     | AskAllocatable
+    | FloodPodResources
     | AskMetrics
     | RestartRuntime
     | FailUpdates

@@ -49,14 +49,19 @@ class Enforced:
     ran_on: CPUSet = _NO_CPUS
 
 
+#: The period of CFS quotas in microseconds, where nothing else is set.
+CFS_PERIOD: Final = 100_000
+
+
 @dataclass(frozen=True, slots=True)
 class CFS:
-    """How much processor time a running container may use. ``quota``: microseconds in each 100 ms,
-    ``None`` without a quota. ``shares``: its weight, 1024 for one CPU, as the runtime was asked for
-    it; ``None`` where only the kernel was asked."""
+    """How much processor time a running container may use. ``quota``: microseconds in each
+    ``period`` (microseconds too), ``None`` without a quota. ``shares``: its weight, 1024 for one
+    CPU, as the runtime was asked for it; ``None`` where only the kernel was asked."""
 
     quota: int | None
     shares: int | None = None
+    period: int = CFS_PERIOD
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +74,14 @@ class Asked:
     started_on: CPUSet | None
     entry: CPUSet | None
     updates: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """One version of the state file: the shared pool, and all CPUs of its entries."""
+
+    shared_pool: CPUSet
+    exclusive: CPUSet
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,9 +119,12 @@ class View:
     unless the last step was to ask. ``got_pod``: the same of one pod, where only that was asked
     for. ``allocatable``: the CPUs that it reports there as those that pods could have, ``None``
     unless the last step was to ask for them. ``pod_resources_error``: the text with which it
-    refused to answer. ``metrics``: the CPU manager's metrics by name and labels, as they stand at
-    ``/metrics``; ``None`` unless the last step was to ask for them. None of these is part of what
-    makes two views equal.
+    refused to answer. ``flood_answers``: how often it answered with which error (``""``: with
+    none), ``None`` unless the last step was to ask many times at once. ``metrics``: the CPU
+    manager's metrics by name and labels, as they stand at ``/metrics``; ``None`` unless the last
+    step was to ask for them. ``versions``: every version of the state file that the last step
+    brought, oldest first; ``None`` where they cannot be seen. None of these is part of what makes
+    two views equal.
     """
 
     running: bool
@@ -126,5 +142,7 @@ class View:
     got_pod: Mapping[str, CPUSet] | None = field(default=None, compare=False)
     allocatable: CPUSet | None = field(default=None, compare=False)
     pod_resources_error: str = field(default="", compare=False)
+    flood_answers: Mapping[str, int] | None = field(default=None, compare=False)
     metrics: Mapping[str, float] | None = field(default=None, compare=False)
+    versions: tuple[Version, ...] | None = field(default=None, compare=False)
     hangs: str = field(default="", compare=False)

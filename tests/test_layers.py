@@ -33,8 +33,8 @@ ROOMS: Final[dict[str, dict[str, tuple[str, ...]]]] = {
         "golang": ("errors",),
         "cpuset": ("behaviours", "golang", "releases"),
         "pods": ("behaviours", "errors", "feature_gates", "golang", "releases"),
-        "steps": ("cpuset", "pods"),
         "view": ("cpuset",),
+        "steps": ("cpuset", "pods", "view"),
         "machine": ("behaviours", "cpuset", "errors", "golang", "releases"),
         "topologymanager": (
             "behaviours",
@@ -58,6 +58,7 @@ ROOMS: Final[dict[str, dict[str, tuple[str, ...]]]] = {
             "releases",
             "steps",
             "topologymanager",
+            "view",
         ),
         "kubelet": (
             "behaviours",

@@ -15,6 +15,7 @@ from typing import Any, Final
 from conformance.kubelets import releases
 from conformance.kubelets.releases import Minor
 from reference.steps import KubeletConfig
+from reference.view import CFS_PERIOD
 
 #: Where the files of a kubelet in a sandbox lie, as it sees them.
 AREA: Final = "/pinproof"
@@ -95,7 +96,7 @@ def _of_sandbox() -> dict[str, Any]:
 def every_setting(config: KubeletConfig) -> dict[str, Any]:
     """The settings that decide CPUs, under their names in KubeletConfiguration; ``None`` for what
     is not to be set."""
-    reserved = config.reserved_system_cpus
+    reserved, period = config.reserved_system_cpus, config.cpu_cfs_quota_period
     return {
         "cpuManagerPolicy": config.policy,
         "reservedSystemCPUs": None if reserved is None else str(reserved),
@@ -105,6 +106,7 @@ def every_setting(config: KubeletConfig) -> dict[str, Any]:
         "topologyManagerPolicy": config.topology_manager_policy,
         "topologyManagerScope": config.topology_manager_scope,
         "topologyManagerPolicyOptions": dict(config.topology_manager_policy_options) or None,
+        "cpuCFSQuotaPeriod": None if period == CFS_PERIOD else f"{period / 1000:g}ms",
         "featureGates": dict(config.feature_gates),
     }
 

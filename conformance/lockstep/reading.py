@@ -116,7 +116,7 @@ class Readings:
         return self.view.enforced.get(pod, {}).get(container, Enforced(CPUSet(), CPUSet()))
 
     def quota(self, pod: str, container: str = "c") -> int | None:
-        """The CFS quota of a running container in microseconds of each 100 ms; ``None`` where it
+        """The CFS quota of a running container in microseconds of each period; ``None`` where it
         has none or does not run."""
         seen = self.view.cfs.get(pod, {}).get(container)
         return seen.quota if seen is not None else None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Final, Protocol
+from typing import Final, Protocol, TypeAlias
 from uuid import NAMESPACE_OID, uuid5
 
 from conformance.lockstep.outcome import Seen
@@ -27,6 +27,8 @@ from reference.steps import (
     DaemonReload,
     Delete,
     FailUpdates,
+    FloodPodResources,
+    KillAtRename,
     KillContainer,
     KubeletConfig,
     OfflineCPUs,
@@ -46,6 +48,8 @@ from reference.steps import (
 from reference.view import Phase, PodView, View
 from topologies import Machine
 
+#: What a running kubelet can be asked.
+Question: TypeAlias = AskPodResources | AskAllocatable | FloodPodResources | AskMetrics
 EVERY_POD: Final = AskPodResources()
 
 
@@ -95,9 +99,9 @@ class Steps(Readings):
         """Stop the kubelet with SIGTERM."""
         return self._take(Stop())
 
-    def kill(self) -> View:
-        """Stop the kubelet with SIGKILL."""
-        return self._take(Stop(kill=True))
+    def kill(self, *, at: KillAtRename | None = None) -> View:
+        """Stop the kubelet with SIGKILL: now, or ``at`` a later rename of its state file."""
+        return self._take(at or Stop(kill=True))
 
     def apply(self, pod: Pod) -> PodView:
         """Apply a pod; what became of it. A subject whose kubelet remembers pods of earlier
@@ -169,7 +173,7 @@ class Steps(Readings):
         """Let every container spin, and see where it runs."""
         return self._take(Spin())
 
-    def ask(self, step: AskPodResources | AskAllocatable | AskMetrics = EVERY_POD) -> View:
+    def ask(self, step: Question = EVERY_POD) -> View:
         """Ask the kubelet at its pod-resources socket, for every pod unless ``step`` says what
         else, or for its metrics. Raises :class:`SubjectUnable` where it cannot be asked."""
         return self._take(step)

@@ -1,4 +1,4 @@
-"""What a kubelet counts of NUMA nodes, of sources of CPUs and of pods with CPUs as a whole."""
+"""What a kubelet counts of sources of CPUs, of alignment, and of pods with CPUs as a whole."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Final
 from conformance.lockstep import LockstepNode
 from conformance.needs import Needs
 from conformance.pods import guaranteed
-from conformance.scenario import Level, Source, scenario
+from conformance.scenario import Level, scenario
 from conformance.scenarios.aligning import aligning
 from conformance.scenarios.metrics import TOPOLOGY_UPSTREAM, UPSTREAM, promise_counts
 from conformance.scenarios.pod_level_parts import ROOM, managed, pod_of, shared
@@ -27,48 +27,12 @@ from reference.cpumanager.metrics import (
     NODE_ERRORS,
     POD_ALLOCATIONS,
     POOL,
-    of_numa_node,
 )
 from reference.steps import AskMetrics
 
 _ASKS: Final = (Capability.METRICS,)
 _CONFIGURES: Final = (Capability.METRICS, Capability.CONFIGURE)
 _TWO_NODES: Final = Needs(numa_nodes=2, numa_cores=2, even=True)
-PER_NUMA: Final = Source(
-    "Pull request 127506: the kubelet reports exclusive CPUs by NUMA node",
-    "https://github.com/kubernetes/kubernetes/pull/127506",
-)
-
-
-def _by_numa(node: LockstepNode, *pods: str) -> dict[str, int]:
-    """The gauges of the NUMA nodes that these pods have CPUs of."""
-    counts: dict[str, int] = {}
-    for pod in pods:
-        for cpu in node.taken(pod):
-            name = of_numa_node(node.topology.details[cpu].numa)
-            counts[name] = counts.get(name, 0) + 1
-    return counts
-
-
-@scenario(
-    "metrics/numa-nodes-are-counted",
-    "The kubelet reports how many exclusive CPUs each NUMA node has, also after a restart",
-    PER_NUMA,
-    level=Level.EXTENDED,
-    since="1.36",
-    needs=_TWO_NODES,
-    capabilities=[*_ASKS, Capability.RESTART],
-)
-def numa_nodes_are_counted(node: LockstepNode) -> None:
-    """All containers of a NUMA node count together."""
-    node.boot()
-    node.apply(guaranteed("a", 1))
-    node.apply(guaranteed("b", len(node.cpus) // node.topology.num_numa_nodes))
-    promise_counts(node, "Both are counted", _by_numa(node, "a", "b"))
-    node.kill()
-    node.start()
-    promise_counts(node, "Both are counted at the start", _by_numa(node, "a", "b"))
-    promise_counts(node, "They are exclusive", {EXCLUSIVE: len(node.taken("a") | node.taken("b"))})
 
 
 @scenario(
@@ -77,12 +41,13 @@ def numa_nodes_are_counted(node: LockstepNode) -> None:
     POD_LEVEL_MANAGERS,
     level=Level.EXTENDED,
     since="1.36",
+    until="1.36",
     needs=Needs(free=4, smt=2, even=True),
     capabilities=_CONFIGURES,
 )
 def sources_are_counted(node: LockstepNode) -> None:
     """With feature gate PodLevelResourceManagers. One CPU under full-pcpus-only is refused, and the
-    Topology Manager counts that, too."""
+    Topology Manager counts that, too. From 1.37 on the counters have other names."""
     aligned = managed(node, scope="container")
     node.boot(replace(aligned, policy_options={"full-pcpus-only": "true"}))
     node.apply(guaranteed("even", node.topology.cpus_per_core))

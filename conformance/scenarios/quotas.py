@@ -1,13 +1,58 @@
-"""CFS quotas of containers with exclusive CPUs."""
+"""CFS quotas: beside exclusive CPUs, with another period than 100 ms, with pod-level resources."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Final
+
 from conformance.lockstep import LockstepNode
 from conformance.needs import Needs
-from conformance.pods import guaranteed
-from conformance.scenario import scenario
+from conformance.pods import burstable, exclusive, guaranteed
+from conformance.scenario import Level, Source, scenario
 from conformance.scenarios.containers import QUOTA_GATE
+from conformance.scenarios.pod_level_parts import ROOM, managed, pod_of, promise_running, shared
 from conformance.subject import Capability
+from reference.steps import Container, KubeletConfig
+from reference.view import CFS
+
+_KUBERNETES: Final = "https://github.com/kubernetes/kubernetes"
+PERIOD: Final = Source(
+    "Kubernetes documentation, Kubelet Configuration: cpuCFSQuotaPeriod",
+    "https://kubernetes.io/docs/reference/config-api/kubelet-config.v1beta1/",
+)
+PERIOD_GATE: Final = Source(
+    "Pull request 136339: feature gate CustomCPUCFSQuotaPeriod is on by default",
+    f"{_KUBERNETES}/pull/136339",
+)
+PERIOD_TESTS: Final = Source(
+    "Upstream's own tests of a non-default CPU CFS quota period",
+    f"{_KUBERNETES}/blob/v1.37.0/test/e2e_node/cpu_manager_test.go#L1895",
+)
+POD_LEVEL_TESTS: Final = Source(
+    "Upstream's own tests of CPU quotas of pods with pod-level resources",
+    f"{_KUBERNETES}/blob/v1.37.0/test/e2e_node/cpu_manager_test.go#L2869",
+)
+
+_SEES: Final = (Capability.CPUSETS, Capability.CFS)
+#: Microseconds.
+_HALF: Final = 50_000
+
+
+def _half_period(node: LockstepNode, *, gate: bool = True) -> KubeletConfig:
+    config = node.default_config()
+    gates = {**config.feature_gates, "CustomCPUCFSQuotaPeriod": True} if gate else {}
+    return replace(config, cpu_cfs_quota_period=_HALF, feature_gates=gates)
+
+
+def _promise_quota(node: LockstepNode, rule: str, owner: str, quota: int | None) -> None:
+    """Promise a quota in the period that is configured."""
+    pod, container = owner.split("/")
+    seen = node.view.cfs.get(pod, {}).get(container, CFS(None))
+    node.promise_equal(rule, f"CFS quota of {owner}", quota, seen.quota)
+    if quota is not None:
+        period = node.config.cpu_cfs_quota_period
+        what = f"period of the CFS quota of {owner} in microseconds"
+        node.promise_equal("It is of the configured period", what, period, seen.period)
 
 
 @scenario(
@@ -31,3 +76,126 @@ def quotas_end_at_exclusive_cpus(node: LockstepNode) -> None:
         "Who shares has the quota of its limit", "CFS quota of mixed/c2", 150_000,
         node.quota("mixed", "c2"),
     )  # fmt: skip
+
+
+@scenario(
+    "quotas/custom-period-is-used",
+    "With another cpuCFSQuotaPeriod quotas are of that period",
+    PERIOD_TESTS,
+    level=Level.EXTENDED,
+    needs=Needs(free=2),
+    capabilities=[*_SEES, Capability.CONFIGURE],
+)
+def custom_period_is_used(node: LockstepNode) -> None:
+    """In a Guaranteed pod and in a Burstable one."""
+    node.boot(_half_period(node))
+    node.apply(guaranteed("a", "500m"))
+    node.apply(burstable("b", request="100m", limit="500m"))
+    for owner in ("a/c", "b/c"):
+        _promise_quota(node, "Half a CPU is half of each period", owner, _HALF // 2)
+
+
+@scenario(
+    "quotas/custom-period-spares-exclusive-cpus",
+    "With another cpuCFSQuotaPeriod a container with exclusive CPUs has no CFS quota either",
+    PERIOD,
+    level=Level.EXTENDED,
+    since="1.33",
+    needs=Needs(free=3),
+    capabilities=[*_SEES, Capability.CONFIGURE],
+)
+def custom_period_spares_exclusive_cpus(node: LockstepNode) -> None:
+    """Up to 1.32 it has one. The fraction beside it keeps its own."""
+    node.boot(_half_period(node))
+    node.apply(guaranteed("a", 2, "1500m"))
+    _promise_quota(node, "It has no quota", "a/c1", None)
+    _promise_quota(node, "The fraction has one", "a/c2", _HALF * 3 // 2)
+
+
+@scenario(
+    "quotas/gateless-period-is-refused",
+    "Up to 1.35 another cpuCFSQuotaPeriod takes a feature gate for the kubelet to start",
+    PERIOD_GATE,
+    level=Level.EXTENDED,
+    since="1.20",
+    until="1.35",
+    capabilities=[Capability.START_ERROR, Capability.CONFIGURE],
+)
+def gateless_period_is_refused(node: LockstepNode) -> None:
+    """CustomCPUCFSQuotaPeriod, alpha up to there and on by default from 1.36 on."""
+    node.boot(_half_period(node, gate=False))
+    node.promise_refusal("cpuCFSQuotaPeriod", "requires feature gate CustomCPUCFSQuotaPeriod")
+
+
+@scenario(
+    "quotas/pod-scope-lifts-exclusive-quotas",
+    "Under scope pod an exclusive container of a pod with pod-level resources has no CFS quota",
+    POD_LEVEL_TESTS,
+    level=Level.EXTENDED,
+    since="1.36",
+    needs=ROOM,
+    capabilities=_SEES,
+)
+def pod_scope_lifts_exclusive_quotas(node: LockstepNode) -> None:
+    """Whether it has all CPUs of its pod or some of them."""
+    node.boot(managed(node))
+    node.apply(pod_of("whole", 1, exclusive("main", 1)))
+    node.apply(pod_of("parted", 3, exclusive("main", 2), shared("side")))
+    for pod in ("whole", "parted"):
+        promise_running(node, pod)
+        _promise_quota(node, "It has no quota", f"{pod}/main", None)
+
+
+@scenario(
+    "quotas/pod-scope-keeps-shared-quotas",
+    "Under scope pod a container that shares its pod's CPUs has the CFS quota of its limit",
+    POD_LEVEL_TESTS,
+    level=Level.EXTENDED,
+    since="1.36",
+    needs=ROOM,
+    capabilities=_SEES,
+)
+def pod_scope_keeps_shared_quotas(node: LockstepNode) -> None:
+    """Of its pod's limit where it has none itself."""
+    node.boot(managed(node))
+    limited = Container("limited", cpu_request="0", cpu_limit="1")
+    node.apply(pod_of("a", 3, exclusive("main", 1), limited, shared("side")))
+    promise_running(node, "a")
+    _promise_quota(node, "It has the quota of its limit", "a/limited", 100_000)
+    _promise_quota(node, "It has the quota of its pod", "a/side", 300_000)
+
+
+@scenario(
+    "quotas/container-scope-lifts-exclusive-quotas",
+    "Under scope container an exclusive container of a pod with pod-level resources has no quota",
+    POD_LEVEL_TESTS,
+    level=Level.EXTENDED,
+    since="1.36",
+    needs=ROOM,
+    capabilities=_SEES,
+)
+def container_scope_lifts_exclusive_quotas(node: LockstepNode) -> None:
+    """As any other container with exclusive CPUs."""
+    node.boot(managed(node, scope="container"))
+    node.apply(pod_of("a", 2, exclusive("main", 1), shared("side")))
+    promise_running(node, "a")
+    _promise_quota(node, "It has no quota", "a/main", None)
+
+
+@scenario(
+    "quotas/container-scope-keeps-shared-quotas",
+    "Under scope container the shared containers of a pod with pod-level resources have a quota",
+    POD_LEVEL_TESTS,
+    level=Level.EXTENDED,
+    since="1.36",
+    needs=ROOM,
+    capabilities=_SEES,
+)
+def container_scope_keeps_shared_quotas(node: LockstepNode) -> None:
+    """That of their own limit, or of their pod's where they have none."""
+    node.boot(managed(node, scope="container"))
+    limited = Container("limited", cpu_request="0", cpu_limit="1")
+    node.apply(pod_of("a", 3, exclusive("main", 1), limited, shared("side")))
+    promise_running(node, "a")
+    _promise_quota(node, "It has the quota of its limit", "a/limited", 100_000)
+    _promise_quota(node, "It has the quota of its pod", "a/side", 300_000)

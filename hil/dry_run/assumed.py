@@ -13,11 +13,10 @@ from typing import Any, Final
 from hil.observation import ContainerObserved, Level, Observation, PodResources, ServiceState
 from reference import CPUSet
 from reference.steps import Pod
-from reference.view import CFS, Phase, View
+from reference.view import CFS, CFS_PERIOD, Phase, View
 
 #: Above every pid that the kernel gives (``PID_MAX_LIMIT``).
 NO_PID: Final = 4194305
-_PERIOD: Final = 100_000
 _PHASES: Final = {Phase.REJECTED: "Failed", Phase.RUNNING: "Running", Phase.PENDING: "Pending"}
 
 
@@ -83,14 +82,14 @@ class Assumed:
         self, pod: Pod, name: str, cpus: CPUSet | None, cfs: CFS | None
     ) -> ContainerObserved:
         effective = (cpus or self.online) & self.online or self.online
-        quota = cfs.quota if cfs is not None else None
+        quota, period = (cfs.quota, cfs.period) if cfs is not None else (None, CFS_PERIOD)
         return ContainerObserved(
             id=f"{pod.name}-{name}",
             pid=NO_PID,
             uid=pod.uid,
             name=name,
             levels=(
-                Level(f"/kubepods/pod{pod.uid}/{name}", cpus, effective, quota, _PERIOD),
+                Level(f"/kubepods/pod{pod.uid}/{name}", cpus, effective, quota, period),
                 Level(f"/kubepods/pod{pod.uid}", CPUSet(), self.online),
                 Level("/", None, self.online),
             ),

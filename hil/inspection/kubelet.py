@@ -9,6 +9,7 @@ feature gates add up.
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
@@ -17,12 +18,14 @@ import yaml
 
 from reference import CPUSet, CPUSetParseError
 from reference.steps import KubeletConfig
+from reference.view import CFS_PERIOD
 
 #: Flags that are settings of the configuration file, too.
 FLAGS: Final = {
     "cgroup-driver": "cgroupDriver",
     "cgroup-root": "cgroupRoot",
     "container-runtime-endpoint": "containerRuntimeEndpoint",
+    "cpu-cfs-quota-period": "cpuCFSQuotaPeriod",
     "cpu-manager-policy": "cpuManagerPolicy",
     "cpu-manager-policy-options": "cpuManagerPolicyOptions",
     "cpu-manager-reconcile-period": "cpuManagerReconcilePeriod",
@@ -165,7 +168,16 @@ def deciding(settings: Mapping[str, Any]) -> KubeletConfig:
         topology_manager_scope=_text(settings, "topologyManagerScope")
         or default.topology_manager_scope,
         topology_manager_policy_options=_texts(settings, "topologyManagerPolicyOptions"),
+        cpu_cfs_quota_period=_microseconds(_text(settings, "cpuCFSQuotaPeriod")),
     )
+
+
+def _microseconds(text: str) -> int:
+    """A duration in one unit, as kubelets' own files have it."""
+    found = re.fullmatch(r"(\d+)(m?s)", text)
+    if not found:
+        return CFS_PERIOD
+    return int(found[1]) * (1000 if found[2] == "ms" else 1_000_000)
 
 
 def _text(settings: Mapping[str, Any], name: str) -> str:

@@ -11,6 +11,7 @@ from typing import Final
 
 from hil.observation.pod_resources import PodResources
 from reference import CPUSet
+from reference.view import CFS
 
 _NO_CPUS: Final = CPUSet()
 
@@ -74,12 +75,12 @@ class ContainerObserved:
         return union
 
     @property
-    def quota(self) -> int | None:
-        """Its CFS quota in microseconds of each 100 ms; ``None`` without one."""
+    def cfs(self) -> CFS:
+        """Its CFS quota and the period of that."""
         for level in self.own_levels:
             if level.quota is not None:
-                return level.quota * 100_000 // level.period
-        return None
+                return CFS(level.quota, period=level.period)
+        return CFS(None)
 
     @property
     def own_levels(self) -> tuple[Level, ...]:

@@ -14,7 +14,7 @@ from hil.pods import NoList, PodStatus, read_pods
 from reference import CPUSet
 from reference.cpumanager.state.state_checkpoint import parse_leniently
 from reference.steps import Kind, Pod
-from reference.view import CFS, Enforced, Phase, PodView, View
+from reference.view import Enforced, Phase, PodView, View
 from topologies.errors import one_line
 
 _T = TypeVar("_T")
@@ -98,7 +98,7 @@ def view_of(
         state_file=look.state_file,
         cpusets=_by_pod(names, {_key(each): each.cpuset for each in ours}),
         enforced=_by_pod(names, {_key(each): _enforced(each) for each in ours}),
-        cfs=_by_pod(names, {_key(each): CFS(each.quota) for each in ours}),
+        cfs=_by_pod(names, {_key(each): each.cfs for each in ours}),
     )
 
 

@@ -18,7 +18,12 @@ from copy import copy
 from dataclasses import replace
 
 from reference.behaviours import Behaviour
-from reference.cpumanager.metrics import Metrics
+from reference.cpumanager.metrics import (
+    EXCLUSIVE_OF_NODE,
+    EXCLUSIVE_OF_POD,
+    SHARED_BY_POD,
+    Metrics,
+)
 from reference.cpumanager.policy import Policy
 from reference.cpumanager.policy_none import new_none_policy
 from reference.cpumanager.policy_options import require_options_allowed
@@ -79,7 +84,10 @@ class CPUManager:
         :class:`CheckpointError`, :class:`StateError`; afterwards the manager is of no use.
         """
         self._known = set((containers or {}).values())
-        self.state = self.restore(state_file, containers or {})
+        crash, self.state = self.state.crash, self.restore(state_file, containers or {})
+        self.state.crash = crash
+        if self.state.changes:
+            self.state.killed_at_birth()
         self.policy.start(self.state)
         self.allocatable_cpus = self._allocatable()
         if isinstance(self.policy, StaticPolicy):
@@ -143,6 +151,7 @@ class CPUManager:
                 in_one_cache = self.metrics.in_one_cache + 1
                 self.metrics = replace(self.metrics, in_one_cache=in_one_cache)
             if taken:
+                self.metrics = self.metrics.assigned("node", [EXCLUSIVE_OF_NODE])
                 self._count_by_numa()
         self.served += 1
 
@@ -171,10 +180,10 @@ class CPUManager:
             raise
         taken = before - self.state.default
         if taken and isinstance(policy, StaticPolicy):
-            exclusive = sum(map(bool, policy.counts(pod).values()))
-            self.metrics = self.metrics.answered_whole(
-                taken=len(taken), exclusive=exclusive, containers=len(pod.containers)
-            )
+            counts = policy.counts(pod).values()
+            kinds = [EXCLUSIVE_OF_POD if count else SHARED_BY_POD for count in counts]
+            whole = self.metrics.answered_whole(taken=len(taken), exclusive=sum(map(bool, counts)))
+            self.metrics = whole.assigned("pod", kinds)
 
     def hints(self, pod: Pod, container: Container) -> list[Hint] | None:
         """``GetTopologyHints``: where the container's CPUs could be. ``None``: no preference; an
@@ -204,6 +213,16 @@ class CPUManager:
         """``GetExclusiveCPUs``: what others are told of a container: only CPUs of its own."""
         return self.state.get(uid, container) or CPUSet()
 
+    def isolates(self, pod: Pod, container: Container) -> bool:
+        """Whether a container has CPUs that no other container of its pod has either
+        (``GetResourceIsolationLevel``)."""
+        policy = self.policy
+        if not self.exclusive_cpus(pod.uid, container.name):
+            return False
+        if not isinstance(policy, StaticPolicy) or not policy.serves_whole(pod):
+            return True
+        return policy.count(pod, container) > 0
+
     def add_container(self, uid: str, container: str) -> None:
         """``AddContainer``: a container is about to start; CPUs of its own count as sent."""
         own = self.state.get(uid, container)
@@ -215,8 +234,10 @@ class CPUManager:
         """``RemoveContainer``: forget a container and take its CPUs back."""
         before = len(self.state.default)
         self.policy.remove_container(self.state, uid, container)
-        self.metrics = self.metrics.returned(len(self.state.default) - before)
-        self._count_by_numa()
+        freed = len(self.state.default) - before
+        self.metrics = self.metrics.returned(freed)
+        if freed:
+            self._count_by_numa()
         self._last_sent.pop((uid, container), None)
         self._known.discard((uid, container))
 

@@ -6,7 +6,8 @@ for. Source: ``policy_static.go``, ``pkg/kubelet/metrics/metrics.go``.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 __all__ = [
@@ -18,6 +19,8 @@ __all__ = [
     "ALIGNED_PODS",
     "ERRORS",
     "EXCLUSIVE",
+    "EXCLUSIVE_OF_NODE",
+    "EXCLUSIVE_OF_POD",
     "IN_ONE_CACHE",
     "MISALIGNED",
     "MISALIGNED_CONTAINERS",
@@ -27,7 +30,10 @@ __all__ = [
     "POD_ALLOCATIONS",
     "POOL",
     "REQUESTS",
+    "SHARED_BY_POD",
     "Metrics",
+    "allocations",
+    "assignments",
     "of_numa_node",
 ]
 
@@ -46,6 +52,10 @@ IN_ONE_CACHE = (
 ADMISSIONS = "kubelet_topology_manager_admission_requests_total"
 ADMISSION_ERRORS = "kubelet_topology_manager_admission_errors_total"
 ADMISSION_TIMES = "kubelet_topology_manager_admission_duration_ms_count"
+SHARED_BY_POD = "pod_shared"
+EXCLUSIVE_OF_POD = "pod_exclusive"
+EXCLUSIVE_OF_NODE = "node_exclusive"
+#: By their names of 1.36; :func:`allocations` has those from 1.37 on.
 NODE_ALLOCATIONS = 'resource_manager_allocations_total{resource_name="cpu",source="node"}'
 NODE_ERRORS = 'resource_manager_allocation_errors_total{resource_name="cpu",source="node"}'
 POD_ALLOCATIONS = 'resource_manager_allocations_total{resource_name="cpu",source="pod"}'
@@ -61,13 +71,27 @@ def of_numa_node(numa: int) -> str:
     return f'kubelet_cpu_manager_allocation_per_numa{{numa_node="{numa}"}}'
 
 
+def allocations(source: str) -> str:
+    """The counter of containers that were given CPUs out of those of their ``pod`` or of the
+    ``node``, by its name from 1.37 on."""
+    labels = f'{{resource_name="cpu",source="{source}"}}'
+    return f"kubelet_resource_manager_allocations_total{labels}"
+
+
+def assignments(kind: str) -> str:
+    """The counter of containers with CPUs of a kind, by its name from 1.37 on."""
+    labels = f'{{assignment_type="{kind}",resource_name="cpu"}}'
+    return f"kubelet_resource_manager_container_assignments_total{labels}"
+
+
 @dataclass(frozen=True, slots=True)
 class Metrics:
     """``pool`` in CPUs, without the reserved ones; ``aligned`` and ``misaligned`` count requests
     under ``full-pcpus-only``, ``in_one_cache`` containers whose CPUs have one uncore cache,
     ``admissions`` pods that the Topology Manager was asked about; the counts of NUMA nodes are
     those under single-numa-node, by scope. ``per_numa`` keeps what was counted last of a NUMA node
-    that has no exclusive CPU any more, as the kubelet does. The allocations of a pod as a whole are
+    that has no exclusive CPU any more, as the kubelet does. ``allocations`` and ``assignments``
+    count containers by the source and the kind of their CPUs: an allocation of a pod as a whole is
     counted once for each of its containers, as up to 1.37."""
 
     requests: int = 0
@@ -79,14 +103,14 @@ class Metrics:
     in_one_cache: int = 0
     admissions: int = 0
     admission_errors: int = 0
-    node_allocations: int = 0
     node_errors: int = 0
-    pod_allocations: int = 0
     aligned_containers: int = 0
     misaligned_containers: int = 0
     aligned_pods: int = 0
     misaligned_pods: int = 0
     per_numa: Mapping[int, int] = field(default_factory=dict)
+    allocations: Mapping[str, int] = field(default_factory=dict)
+    assignments: Mapping[str, int] = field(default_factory=dict)
 
     def answered(self, *, taken: int, failed: bool, whole_cores: bool) -> Metrics:
         """After a request for exclusive CPUs; ``taken`` is how many CPUs it was given anew. CPUs of
@@ -99,11 +123,10 @@ class Metrics:
             exclusive=self.exclusive + taken,
             aligned=self.aligned + (whole_cores and not failed),
             misaligned=self.misaligned + (whole_cores and failed),
-            node_allocations=self.node_allocations + bool(taken),
             node_errors=self.node_errors + failed,
         )
 
-    def answered_whole(self, *, taken: int, exclusive: int, containers: int) -> Metrics:
+    def answered_whole(self, *, taken: int, exclusive: int) -> Metrics:
         """After a pod was given CPUs as a whole; ``exclusive`` of its containers asked for CPUs of
         their own."""
         return replace(
@@ -111,7 +134,15 @@ class Metrics:
             requests=self.requests + exclusive,
             pool=self.pool - taken,
             exclusive=self.exclusive + taken,
-            pod_allocations=self.pod_allocations + containers,
+        )
+
+    def assigned(self, source: str, kinds: Iterable[str]) -> Metrics:
+        """After containers were given CPUs of these kinds out of those of the pod or node."""
+        counted = Counter(kinds)
+        return replace(
+            self,
+            allocations=Counter(self.allocations) + Counter({source: counted.total()}),
+            assignments=Counter(self.assignments) + counted,
         )
 
     def refused_whole(self) -> Metrics:
@@ -154,12 +185,14 @@ class Metrics:
             ADMISSIONS: self.admissions,
             ADMISSION_ERRORS: self.admission_errors,
             ADMISSION_TIMES: self.admissions,
-            NODE_ALLOCATIONS: self.node_allocations,
+            NODE_ALLOCATIONS: self.allocations.get("node", 0),
             NODE_ERRORS: self.node_errors,
-            POD_ALLOCATIONS: self.pod_allocations,
+            POD_ALLOCATIONS: self.allocations.get("pod", 0),
             ALIGNED_CONTAINERS: self.aligned_containers,
             MISALIGNED_CONTAINERS: self.misaligned_containers,
             ALIGNED_PODS: self.aligned_pods,
             MISALIGNED_PODS: self.misaligned_pods,
             **{of_numa_node(numa): count for numa, count in self.per_numa.items()},
+            **{allocations(source): count for source, count in self.allocations.items()},
+            **{assignments(kind): count for kind, count in self.assignments.items()},
         }

@@ -14,27 +14,39 @@ from reference.behaviours import Behaviour
 from reference.cpumanager.cpu_manager import CPUManager
 from reference.cpuset import CPUSet
 from reference.errors import AllocationError, TopologyAffinityError
-from reference.kubelet.cpu_quota import cfs_quota, cfs_shares
+from reference.kubelet.cpu_quota import cfs_quota, cfs_shares, with_limit_of
 from reference.pods.pod import Container, Pod
 from reference.releases import AnyRelease, has
 from reference.topologymanager.topology_manager import TopologyManager
 from reference.topologymanager.validation import TopologyPolicy
-from reference.view import CFS
+from reference.view import CFS, CFS_PERIOD
 
 
 class ContainerManager:
-    """``containerManagerImpl`` of one run of the kubelet."""
+    """``containerManagerImpl`` of one run of the kubelet, whose CFS quotas are of each ``period``
+    microseconds."""
 
     def __init__(
-        self, topology_manager: TopologyManager, cpu_manager: CPUManager, *, release: AnyRelease
+        self,
+        topology_manager: TopologyManager,
+        cpu_manager: CPUManager,
+        *,
+        release: AnyRelease,
+        period: int = CFS_PERIOD,
     ) -> None:
         self.topology_manager = topology_manager
         self.cpu_manager = cpu_manager
         self._release = release
+        self._period = period
 
     def copy(self) -> ContainerManager:
         """An independent copy; the Topology Manager remembers nothing."""
-        return type(self)(self.topology_manager, self.cpu_manager.copy(), release=self._release)
+        return type(self)(
+            self.topology_manager,
+            self.cpu_manager.copy(),
+            release=self._release,
+            period=self._period,
+        )
 
     def use_active_pods(self, active_pods: Callable[[], Iterable[Pod]]) -> None:
         """``Start`` passes on who says which pods are active, the one that is being admitted among
@@ -97,17 +109,18 @@ class ContainerManager:
         return self.cpu_manager.state.get(uid, container)
 
     def cfs(self, pod: Pod, container: Container) -> CFS | None:
-        """The processor time that a container is created with. Not modelled where the pod has
-        resources as a whole: its limit may count for its containers too."""
-        if pod.resources is not None:
-            return None
+        """The processor time that a container is created with (``ContainerHasExclusiveCPUs``: one
+        that shares CPUs of its pod has none of its own)."""
+        manager = self.cpu_manager
+        limited = with_limit_of(pod, container)
         quota = cfs_quota(
-            container,
-            exclusive=bool(self.cpu_manager.exclusive_cpus(pod.uid, container.name)),
-            feature_gates=self.cpu_manager.feature_gates,
+            limited,
+            exclusive=manager.isolates(pod, container),
+            feature_gates=manager.feature_gates,
+            period=self._period,
             release=self._release,
         )
-        return CFS(quota if quota > 0 else None, cfs_shares(container))
+        return CFS(quota if quota > 0 else None, cfs_shares(limited), self._period)
 
     def reconcile(self, running: Callable[[str, str], bool]) -> list[tuple[str, str, CPUSet]]:
         """One reconcile round once all pod sources have been heard: the (pod uid, container, CPUs)
@@ -118,6 +131,7 @@ class ContainerManager:
     def wants_cpus(self, pod: Pod) -> bool:
         """Whether admitting the pod takes CPUs that it does not hold yet."""
         trial = self.copy()
+        trial.cpu_manager.state.crash = None
         before = trial.cpu_manager.state.changes
         trial.cpu_manager.sources_ready = False  # so nothing stale goes meanwhile
         try:

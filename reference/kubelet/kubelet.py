@@ -6,22 +6,24 @@ every change. What never does: steps (``node``), or choosing CPUs (``cpumanager`
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import permutations
 from math import factorial
 from typing import Final, Protocol
 
 from reference.behaviours import Behaviour
+from reference.cpumanager.state.state_mem import Crash
 from reference.cpuset import CPUSet
 from reference.errors import AllocationError, NotModelled, TopologyAffinityError
 from reference.kubelet.admission import Refusal, allocation_refusal, lack_of_cpus, refusal_of
 from reference.kubelet.container_manager import ContainerManager
-from reference.kubelet.pod_resources import PodResources
+from reference.kubelet.pod_resources import ASKED, PodResources
 from reference.kubelet.runtime import Runtime
 from reference.pods.pod import Container, Kind, Pod, RestartPolicy
 from reference.pods.qos import as_judged, pod_milli_cpus, qos_class
 from reference.releases import NEWEST, AnyRelease, has
-from reference.view import CFS, Asked, Phase, PodView
+from reference.view import CFS, Asked, Phase, PodView, Version
 
 _MAX_ORDERS: Final = 720
 
@@ -209,6 +211,15 @@ class Kubelet(PodLifecycle):
         self._container_manager = container_manager
         self._cpu_manager = container_manager.cpu_manager
         self._saved = 0
+        self._asked: Counter[str] = Counter()
+
+    def note_request(self, counter: str) -> None:
+        """It is asked at its pod-resources socket."""
+        self._asked.update([ASKED, counter])
+
+    def metrics(self) -> dict[str, float]:
+        """Its metrics, by name and labels."""
+        return {**self._cpu_manager.metrics.by_name(), **self._asked}
 
     def pod_resources(self, every: Sequence[Pod]) -> PodResources:
         """What its pod-resources socket answers; ``every`` pod whose manifest is there."""
@@ -226,6 +237,7 @@ class Kubelet(PodLifecycle):
         twin.pods = dict(self.pods)
         twin._admitted = dict(self._admitted)
         twin._saved = self._saved
+        twin._asked = self._asked.copy()
         twin._running_on = dict(self._running_on)
         return twin
 
@@ -267,6 +279,16 @@ class Kubelet(PodLifecycle):
             return []
         refused = (pod for pod in pods if self.pods[pod.name].phase is Phase.REJECTED)
         return [pod for pod in refused if before.running().get(pod.uid)]
+
+    def kill_at_write(self, crash: Crash) -> None:
+        """It is killed at a later write of its state file."""
+        self._cpu_manager.state.crash = crash
+
+    def taken_versions(self) -> tuple[Version, ...]:
+        """Every version of the state file since this was asked last."""
+        state = self._cpu_manager.state
+        versions, state.versions = tuple(state.versions), []
+        return versions
 
     def unsaved_state(self) -> str | None:
         """The text of the state file, if it has changed since this was asked last."""

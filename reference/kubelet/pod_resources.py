@@ -12,14 +12,46 @@ from dataclasses import dataclass
 from reference.behaviours import Behaviour
 from reference.cpumanager.cpu_manager import CPUManager
 from reference.cpuset import CPUSet
+from reference.feature_gates import enabled
 from reference.pods.pod_level_resources import has_pod_level_resources, is_guaranteed_alone
 from reference.releases import AnyRelease, has
 from reference.steps import Container, Kind, Pod
 
-__all__ = ["WHOLE_POD", "PodResources", "Refused"]
+__all__ = [
+    "ASKED",
+    "ASKED_ALLOCATABLE",
+    "ASKED_GET",
+    "ASKED_LIST",
+    "BURST",
+    "CALLS_A_SECOND",
+    "OVER_THE_LIMIT",
+    "WHOLE_POD",
+    "PodResources",
+    "Refused",
+    "flood_answers",
+]
 
 #: The name under which CPUs of a pod as a whole are reported.
 WHOLE_POD = ""
+
+
+_VERSION = '{server_api_version="v1"}'
+#: The counters of calls at ``/metrics``: of all, and of each by its name.
+ASKED = f"kubelet_pod_resources_endpoint_requests_total{_VERSION}"
+ASKED_LIST = f"kubelet_pod_resources_endpoint_requests_list{_VERSION}"
+ASKED_ALLOCATABLE = f"kubelet_pod_resources_endpoint_requests_get_allocatable{_VERSION}"
+ASKED_GET = f"kubelet_pod_resources_endpoint_requests_get{_VERSION}"
+
+
+#: Calls that are answered at once, and in each second after that; and how others are refused.
+BURST, CALLS_A_SECOND = 10, 100
+OVER_THE_LIMIT = "rejected by rate limit"
+
+
+def flood_answers(times: int, *, release: AnyRelease) -> dict[str, int]:
+    """How so many calls at once are answered, by the error (``""``: none)."""
+    limited = has(release, Behaviour.POD_RESOURCES_LIMITED) and times > BURST
+    return {"": BURST, OVER_THE_LIMIT: times - BURST} if limited else {"": times}
 
 
 class Refused(Exception):
@@ -39,7 +71,8 @@ class PodResources:
     def listed(self) -> dict[str, dict[str, CPUSet]]:
         """``List``: CPUs by pod, then container, those of a pod as a whole under
         :data:`WHOLE_POD`. The empty set where a container is named without a CPU."""
-        active = has(self.release, Behaviour.ACTIVE_PODS_REPORTED)
+        gates = self.manager.feature_gates
+        active = enabled("KubeletPodResourcesListUseActivePods", gates, release=self.release)
         return {pod.name: self._cpus(pod) for pod in (self.active if active else self.every)}
 
     def got(self, name: str) -> dict[str, CPUSet]:

@@ -14,10 +14,12 @@ from reference.behaviours import Behaviour
 from reference.cpumanager.before_1_18 import ManagerByContainer
 from reference.cpumanager.cpu_manager import CPUManager, require_settings, reserved_milli_cpus
 from reference.cpumanager.policy import Policy
+from reference.cpumanager.state.state_mem import Crash
 from reference.errors import DiscoveryError, InvalidConfiguration, NotModelled
 from reference.kubelet.before_1_18 import ContainerManagerByContainer, KubeletByContainer
 from reference.kubelet.configuration import as_known
 from reference.kubelet.container_manager import ContainerManager
+from reference.kubelet.cpu_quota import faults_of_period, quota_period
 from reference.kubelet.kubelet import Kubelet
 from reference.kubelet.runtime import Runtime
 from reference.machine.machineinfo import MachineInfo
@@ -52,8 +54,10 @@ class Maker:
         config: KubeletConfig,
         state_file: str | None,
         runtime: Runtime,
+        crash: Crash | None = None,
     ) -> Kubelet:
         """A kubelet that has started on this machine, over this state file, and knows of no pod.
+        ``crash``: the write at which it is killed; raises :class:`Killed`.
 
         Raises :class:`reference.errors.KubeletError` where it gives up, and :class:`NotModelled`.
         """
@@ -61,6 +65,7 @@ class Maker:
         require_valid(config, self.release)
         require_capacity(info, config, self.release)
         manager = self._manager(info, config)
+        manager.cpu_manager.state.crash = crash
         manager.cpu_manager.start(state_file, runtime.owners())
         left = allocatable(info, config, self.release)
         kind = Kubelet if self._knows_pods else KubeletByContainer
@@ -82,7 +87,8 @@ class Maker:
             make = ManagerByContainer
         cpu_manager = make(policy, release=self.release, feature_gates=config.feature_gates)
         kind = ContainerManager if self._knows_pods else ContainerManagerByContainer
-        return kind(topology_manager, cpu_manager, release=self.release)
+        period = quota_period(config, release=self.release)
+        return kind(topology_manager, cpu_manager, release=self.release, period=period)
 
     def _topology(self, info: MachineInfo, config: KubeletConfig) -> CPUTopology:
         """The machine's topology; none where nobody asks for it, up to 1.31 under policy none."""
@@ -97,7 +103,8 @@ class Maker:
 
 def require_valid(config: KubeletConfig, release: AnyRelease) -> None:
     """What the kubelet refuses by a look at its settings. Raises :class:`InvalidConfiguration`."""
-    faults = faults_of_settings(config, release=release)
+    faults = faults_of_period(config, release=release)
+    faults += faults_of_settings(config, release=release)
     if faults:
         raise InvalidConfiguration(faults, wrapped=has(release, Behaviour.SETTINGS_LIST_VALUES))
 

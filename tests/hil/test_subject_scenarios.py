@@ -54,7 +54,7 @@ from reference.steps import (
     TamperQuota,
     WriteState,
 )
-from reference.view import Phase
+from reference.view import CFS_PERIOD, Phase
 
 SPEC: Final = "2s-2n-8c-smt2"
 RELEASE: Final = "1.36"
@@ -319,14 +319,14 @@ class ModelMember(NodeSession):
     ) -> ContainerObserved:
         effective = (cpus or self._online) & self._online or self._online
         cfs = self._node.view().cfs.get(pod.name, {}).get(container)
-        quota = cfs.quota if cfs is not None else None
+        quota, period = (cfs.quota, cfs.period) if cfs is not None else (None, CFS_PERIOD)
         return ContainerObserved(
             id=f"{pod.uid}-{container}",
             pid=7,
             uid=pod.uid,
             name=container,
             levels=(
-                Level(f"/kubepods/pod{pod.uid}/{container}", cpus, effective, quota),
+                Level(f"/kubepods/pod{pod.uid}/{container}", cpus, effective, quota, period),
                 Level(f"/kubepods/pod{pod.uid}", CPUSet(), self._online),
                 Level("/", None, self._online),
             ),

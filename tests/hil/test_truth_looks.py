@@ -10,6 +10,7 @@ from hil.observation import NotAnObservation, Places, look, read_observation
 from hil.observation.places import pods_url
 from hil.session.views import Refusal, refusal
 from reference import CPUSet
+from reference.view import CFS
 
 MARK: Final = "@@pin-0123456789abcdef"
 UID: Final = "a160faa7-14ad-54c3-ae98-386533a8703a"
@@ -80,17 +81,17 @@ def test_a_pinned_container_on_v2_with_systemd() -> None:
     assert seen.effective == CPUSet([2, 3])
     assert seen.allowed == CPUSet([2, 3])
     assert set(seen.tasks) == {1507, 1509}
-    assert seen.quota is None
+    assert seen.cfs == CFS(None)
     assert seen.levels[-1].cpus is None
     assert seen.levels[1].cpus == CPUSet()
 
 
-def test_a_quota_is_per_hundred_milliseconds() -> None:
-    """Whatever its period."""
+def test_a_quota_has_its_period() -> None:
+    """100 ms, unless the kubelet is configured otherwise."""
     path = f"{SLICE}/cri-containerd-{ID}.scope"
     body = v2(path, cpus="", effective="0-15", quota="25000 50000")
     (seen,) = read_observation(answer((1507, f"{TASKS}/{ID}", body)), MARK).containers
-    assert seen.quota == 50_000
+    assert seen.cfs == CFS(25_000, period=50_000)
     assert seen.cpuset is None
 
 
@@ -123,13 +124,13 @@ cpu {path}
 /proc/99/task/99/status:Cpus_allowed_list:\t4,12
 """
     (seen,) = read_observation(answer((99, f"{TASKS}/{ID}", body)), MARK).containers
-    assert (seen.uid, seen.quota) == (UID, None)
+    assert (seen.uid, seen.cfs) == (UID, CFS(None))
     assert seen.cpuset == seen.effective == seen.allowed == CPUSet([4, 12])
     assert seen.levels[-1].path == "/"
     assert seen.levels[-1].cpus == CPUSet.parse("0-15")
     limited = body.replace("quota_us:-1", "quota_us:50000")
     (seen,) = read_observation(answer((99, f"{TASKS}/{ID}", limited)), MARK).containers
-    assert seen.quota == 50_000
+    assert seen.cfs == CFS(50_000)
 
 
 def test_a_sandbox_is_no_container() -> None:

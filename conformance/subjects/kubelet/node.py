@@ -33,13 +33,15 @@ from conformance.subjects.kubelet.sandbox import AREA, STATE_DIR, Sandbox
 from conformance.subjects.kubelet.sandboxes import Sandboxes
 from conformance.subjects.stepping import SteppedNode
 from reference.cpumanager.state.state_checkpoint import parse_leniently
-from reference.cpumanager.state.state_mem import by_pod
+from reference.cpumanager.state.state_mem import assigned, by_pod
 from reference.cpuset import CPUSet
 from reference.steps import (
     AskAllocatable,
     AskMetrics,
     AskPodResources,
     FailUpdates,
+    FloodPodResources,
+    KillAtRename,
     Kind,
     KubeletConfig,
     Pod,
@@ -48,7 +50,7 @@ from reference.steps import (
     Step,
     TamperQuota,
 )
-from reference.view import Phase, PodView, View
+from reference.view import Phase, PodView, Version, View
 from topologies import Machine
 
 POD_RESOURCES_SOCKET: Final = f"{STATE_DIR}/pod-resources/kubelet.sock"
@@ -82,6 +84,8 @@ class KubeletNode(SteppedNode):
         self._machines = 0
         self._closed = False
         self._asked: AskPodResources | AskAllocatable | AskMetrics | None = None
+        self._flood: dict[str, int] | None = None
+        self._versions_before = 0
         self._sandboxes = sandboxes
         self._sandbox = sandboxes.take()
         self._until = self._sandbox.bell.until
@@ -127,10 +131,15 @@ class KubeletNode(SteppedNode):
         """Carry the step out; see :class:`conformance.subject.NodeUnderTest`."""
         self._require_alive()
         self._process.watch()
-        self._asked = None
+        self._asked, self._flood = None, None
+        self._versions_before = self._sandbox.count_of_versions()
         match step:
             case AskPodResources() | AskAllocatable() | AskMetrics():
                 self._asked = step
+            case KillAtRename(number=number, after=after):
+                self._sandbox.kill_at_rename(number, after=after)
+            case FloodPodResources(times=times):
+                self._flood = self._pod_resources.flood(times)
             case FailUpdates(times=times):
                 self._runtime.refuse_updates(times)
             case RestartRuntime():
@@ -259,6 +268,8 @@ class KubeletNode(SteppedNode):
             },
             cfs={self._name(uid): named for uid, named in self._runtime.cfs().items()},
             hangs=self._process.hangs,
+            flood_answers=self._flood,
+            versions=_versions(self._sandbox.versions(self._versions_before), self._release),
         )
         if not running or self._asked is None:
             return seen
@@ -336,6 +347,11 @@ class KubeletNode(SteppedNode):
         if self._docker is not None:
             self._docker.close()
         self._sandboxes.give_back(self._sandbox)
+
+
+def _versions(texts: Iterable[str], release: str) -> tuple[Version, ...]:
+    read = (parse_leniently(text, release=release) for text in texts)
+    return tuple(Version(pool, assigned(entries)) for pool, entries in read)
 
 
 def _with_answer(

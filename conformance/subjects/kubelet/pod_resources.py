@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from collections import Counter
 from pathlib import Path
 from typing import Final, TypeVar
 
@@ -19,6 +21,7 @@ from conformance.kubelets.pod_resources import (
 )
 from conformance.subject import SubjectLostError
 from reference import CPUSet
+from reference.kubelet.pod_resources import BURST, CALLS_A_SECOND
 
 #: A kubelet answers in a millisecond.
 _PATIENCE: Final = 5.0
@@ -59,6 +62,26 @@ class PodResourcesClient:
         answer = self._ask(ALLOCATABLE, pb.NoArguments(), pb.AllocatableResourcesResponse)
         return cpus(answer.cpu_ids)
 
+    def flood(self, times: int) -> dict[str, int]:
+        """Ask for every pod so many times at once: how many answers there were by their error
+        (``""``: none). Raises :class:`SubjectLostError` also where the calls took so long that a
+        limit on calls a second would have let all of them pass."""
+        began = time.monotonic()
+        with grpc.insecure_channel(f"unix:{self._path}") as channel:
+            call = channel.unary_unary(
+                LIST,
+                request_serializer=lambda message: message.SerializeToString(),
+                response_deserializer=pb.ListPodResourcesResponse.FromString,
+            )
+            asked = [call.future(pb.NoArguments(), timeout=_PATIENCE) for _ in range(times)]
+            answers = Counter(_error_of(one.exception()) for one in asked)
+        spent = time.monotonic() - began
+        if set(answers) == {""} and spent * CALLS_A_SECOND >= times - BURST:
+            raise SubjectLostError(
+                f"this host is too busy: {times} calls took {spent:.1f} s, which is under the limit"
+            )
+        return dict(answers)
+
     def _ask(self, method: str, request: Message, kind: type[_Answer]) -> _Answer:
         with grpc.insecure_channel(f"unix:{self._path}") as channel:
             call = channel.unary_unary(
@@ -73,3 +96,13 @@ class PodResourcesClient:
                 if error.code() in _LOST:
                     raise SubjectLostError(f"{method}: {error.details()}") from error
                 raise Refused(error.details()) from error
+
+
+def _error_of(error: BaseException | None) -> str:
+    """The text of the error with which a call ended; ``""`` without one. Raises
+    :class:`SubjectLostError` where there was no answer."""
+    if error is None:
+        return ""
+    if not isinstance(error, grpc.RpcError) or error.code() in _LOST:
+        raise SubjectLostError(f"{LIST}: {error}") from error
+    return str(error.details())

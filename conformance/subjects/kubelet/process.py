@@ -89,7 +89,7 @@ class KubeletProcess:
     @property
     def error(self) -> str:
         """Why the kubelet that does not run gave up; ``""`` where it was stopped."""
-        if self._stopped or self._sandbox.log is None:
+        if self._was_stopped or self._sandbox.log is None:
             return ""
         self._error = self._error or self._why_it_ended(self._sandbox.log)
         return self._error
@@ -99,9 +99,13 @@ class KubeletProcess:
         """Of the kubelet that does not run; 128 + the signal that it died of, as shells have it.
         ``None`` where it was stopped."""
         status = self._sandbox.exit_status
-        if self._stopped or status is None:
+        if self._was_stopped or status is None:
             return None
         return 128 - status if status < 0 else status
+
+    @property
+    def _was_stopped(self) -> bool:
+        return self._stopped or self._sandbox.killed_at_rename
 
     # --- start and stop ----------------------------------------------------------------------
 

@@ -22,7 +22,7 @@ from conformance.subjects.kubelet.cri.handlers import handlers, version
 from conformance.subjects.kubelet.cri.service import serve
 from reference.cpumanager.state.state_checkpoint import parse_leniently
 from reference.cpuset import CPUSet
-from reference.view import CFS, Asked
+from reference.view import CFS, CFS_PERIOD, Asked
 
 _T = TypeVar("_T")
 
@@ -178,10 +178,10 @@ class FakeRuntime:
 
 
 def _cfs(container: Container) -> CFS:
-    """A quota of 0 was never sent, and one of -1 lifts it. The period is 100 ms, since
-    ``cpuCFSQuotaPeriod`` is not set here."""
+    """A quota of 0 was never sent, and one of -1 lifts it."""
     asked = container.resources
-    return CFS(asked.cpu_quota if asked.cpu_quota > 0 else None, asked.cpu_shares)
+    quota = asked.cpu_quota if asked.cpu_quota > 0 else None
+    return CFS(quota, asked.cpu_shares, asked.cpu_period or CFS_PERIOD)
 
 
 def _cpuset(container: Container) -> CPUSet | None:

@@ -38,7 +38,8 @@ class Sandbox:
     Making one only begins it: :meth:`await_birth` comes before anything else but :meth:`close`.
     ``user_namespace`` asks for a user namespace even where there is no need of one; the attribute
     of that name says whether there is one. ``own_cgroups`` asks for a cgroup file system of its
-    own, and the attribute says whether it could be made. ``lost``: whether the sandbox ended, asked
+    own, and the attribute says whether it could be made. ``killed_at_rename``: whether the last
+    kubelet ended as :meth:`kill_at_rename` had asked. ``lost``: whether the sandbox ended, asked
     to or not.
     """
 
@@ -48,6 +49,7 @@ class Sandbox:
         self.log: Log | None = None
         self.exit_status: int | None = None
         self.lost = False
+        self.killed_at_rename = False
         self.bell = bell
         self._running = False
         self._answers: queue.SimpleQueue[tuple[dict[str, Any], list[int]]] = queue.SimpleQueue()
@@ -102,7 +104,7 @@ class Sandbox:
     def start(self, argv: Sequence[str], env: Mapping[str, str]) -> None:
         """Start a kubelet; raises :class:`SubjectLostError` where it cannot be executed."""
         ours, theirs = os.pipe()
-        self.exit_status, self._running = None, True
+        self.exit_status, self._running, self.killed_at_rename = None, True, False
         self.log = Log(os.fdopen(ours, "rb"), self.bell.ring)
         try:
             self._ask({"do": "start", "argv": list(argv), "env": dict(env)}, [theirs])
@@ -119,6 +121,22 @@ class Sandbox:
     def kill(self) -> None:
         """SIGKILL to everything that was started in the sandbox."""
         self._ask({"do": "kill"})
+
+    def kill_at_rename(self, number: int, *, after: bool) -> None:
+        """SIGKILL to everything just before the ``number``-th rename of the state file from now
+        on, or just ``after`` it; 0: at none. Raises :class:`SubjectLostError`."""
+        self._ask({"do": "kill at rename", "number": number, "after": after})
+
+    def versions(self, beyond: int = 0) -> list[str]:
+        """Every version of the state file that was renamed into place, oldest first, without the
+        first ``beyond``."""
+        kept = self.path(inside.VERSIONS)
+        numbers = range(beyond + 1, self.count_of_versions() + 1)
+        return [(kept / str(one)).read_text(errors="surrogateescape") for one in numbers]
+
+    def count_of_versions(self) -> int:
+        """How many versions of the state file were renamed into place."""
+        return sum(1 for _ in self.path(inside.VERSIONS).iterdir())
 
     def bind_machine(self, folder: str) -> None:
         """Make the tree in ``folder`` (a path inside) the hardware that kubelets see."""
@@ -173,6 +191,7 @@ class Sandbox:
                 os.set_inheritable(descriptor, False)
             message = json.loads(data)
             if message.get("event") == "exited":
+                self.killed_at_rename = message["at_rename"]
                 self._note_exit(message["status"])
             else:
                 self._answers.put((message, descriptors))

@@ -18,6 +18,7 @@ from conformance.subject import (
     SubjectUsageError,
 )
 from conformance.subjects.kubelet.bell import Bell
+from conformance.subjects.kubelet.inside import calls
 from conformance.subjects.kubelet.node import KubeletNode
 from conformance.subjects.kubelet.process import PATIENT, Binary, Patience
 from conformance.subjects.kubelet.sandbox import Sandbox
@@ -39,7 +40,8 @@ class KubeletSubject:
         ahead: bool = False,
     ) -> None:
         self.info = info
-        self.capabilities = frozenset(Capability) - OF_REAL_NODES
+        beyond = set() if calls.can_be_heard() else {Capability.RENAMES}
+        self.capabilities = frozenset(Capability) - OF_REAL_NODES - beyond
         self._binary = binary
         self._patience = patience
         make = partial(

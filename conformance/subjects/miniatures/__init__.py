@@ -68,7 +68,14 @@ _FOUR_NODES: Final = "2s-4n-64c-smt2"
 MINIATURES: Final[dict[str, Miniature]] = {
     "splits-cores": Miniature(policies.SplitsCores, "packing/whole-core"),
     "forgets-to-give-back": Miniature(policies.ForgetsToGiveBack, "pool/deletion-returns-cpus"),
-    "trusts-its-state": Miniature(policies.TrustsItsState, "machine/cpu-upgrade-incident"),
+    "trusts-its-state": Miniature(
+        policies.TrustsItsState,
+        "machine/cpu-upgrade-incident",
+        also=(
+            "crash/half-taken-cpus-stop-the-kubelet",
+            "crash/half-returned-cpus-stop-the-kubelet",
+        ),
+    ),
     "ignores-full-pcpus-only": Miniature(
         policies.IgnoresWholeCores, "options/full-pcpus-partial-core-is-rejected"
     ),
@@ -396,6 +403,70 @@ MINIATURES: Final[dict[str, Miniature]] = {
         policies.AcceptsAnyReservedCPUs,
         "options/strict-switched-off-refuses-its-file",
         also=("options/strict-refuses-an-older-file",),
+    ),
+    # -- kubelets that are killed at a write of their state file ----------------------------------
+    "loses-a-cpu-at-restarts": Miniature(
+        None,
+        "crash/before-a-pod-takes-cpus",
+        also=(
+            "crash/after-a-pod-is-entered",
+            "crash/before-cpus-return",
+            "crash/after-cpus-return",
+            "crash/during-the-first-start",
+        ),
+        manager=managers.LosesACPUAtRestarts,
+    ),
+    "enters-before-taking": Miniature(
+        policies.EntersBeforeTaking,
+        "crash/no-version-shares-an-exclusive-cpu",
+        also=("crash/half-taken-cpus-stop-the-kubelet",),
+    ),
+    # -- kubelets that are wrong about quotas, counters and the pod-resources socket ---------------
+    "ignores-the-quota-period": Miniature(
+        None,
+        "quotas/custom-period-is-used",
+        settings=settings.ignoring_the_quota_period,
+    ),
+    "lifts-quotas-of-pods": Miniature(
+        None,
+        "quotas/pod-scope-keeps-shared-quotas",
+        machine=_TWO_NODES,
+        also=(
+            "quotas/container-scope-keeps-shared-quotas",
+            "quotas/custom-period-spares-exclusive-cpus",
+        ),
+        manager=managers.LiftsQuotasOfPods,
+    ),
+    "returns-pools-early": Miniature(
+        None,
+        "pod-level/pool-outlives-one-container",
+        machine=_TWO_NODES,
+        manager=managers.ReturnsPoolsEarly,
+    ),
+    "counts-no-numa-node": Miniature(
+        None,
+        "metrics/numa-nodes-are-counted",
+        machine=_TWO_NODES,
+        also=(
+            "metrics/pod-scope-is-counted",
+            "metrics/container-scope-is-counted",
+        ),
+        manager=managers.CountsNoNUMANode,
+        release="1.37",
+    ),
+    "lists-active-pods-alone": Miniature(
+        None,
+        "pod-resources/every-pod-is-listed-on-request",
+        also=("pod-resources/ended-pods-are-listed-on-request",),
+        settings=settings.listing_active_pods,
+    ),
+    "reports-the-shared-pool": Miniature(
+        None,
+        "pod-resources/container-scope-reports-own-cpus",
+        machine=_TWO_NODES,
+        also=("pod-resources/every-pod-is-listed-on-request",),
+        overrides=("shared-pool-reported",),
+        release="1.37",
     ),
     "pins-unequal-containers": Miniature(
         policies.PinsUnequalContainers,

@@ -7,6 +7,7 @@ overridden. What never does: which scenario catches them (the package).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 
 from reference import NEWEST, CPUManager, CPUSet
 from reference.cpumanager.before_1_18 import ManagerByContainer
@@ -132,6 +133,53 @@ class UpdatesWhatShrinks(CPUManager):
             for uid, name, cpus in sent
             if not cpus > before.get((uid, name), everything)
         ]
+
+
+class LosesACPUAtRestarts(CPUManager):
+    """Reads its state file without the last CPU of the shared pool."""
+
+    def restore(self, state_file: str | None, containers: Mapping[str, tuple[str, str]]) -> State:
+        """What is not there cannot be lost."""
+        state = super().restore(state_file, containers)
+        if state.default:
+            state.default -= CPUSet([max(state.default)])
+        return state
+
+
+class LiftsQuotasOfPods(CPUManager):
+    """Lifts the CFS quota of every container of a pod of which one has CPUs of its own."""
+
+    def isolates(self, pod: Pod, container: Container) -> bool:
+        """Its siblings count too."""
+        return any(super(LiftsQuotasOfPods, self).isolates(pod, one) for one in pod.containers)
+
+
+class ReturnsPoolsEarly(CPUManager):
+    """Takes the CPUs of a pod as a whole back once one of its containers has ended."""
+
+    def reconcile(self, running: Callable[[str, str], bool]) -> list[tuple[str, str, CPUSet]]:
+        """An app container that has ended is removed, and so are its pod's others."""
+        for pod in self.active_pods():
+            apps = [one for one in pod.containers if one.kind is Kind.APP]
+            some = [one for one in apps if running(pod.uid, one.name)]
+            if some and len(some) < len(apps) and pod.uid in self.state.pod_entries:
+                for one in pod.containers:
+                    self.remove_container(pod.uid, one.name)
+        return super().reconcile(running)
+
+
+class CountsNoNUMANode(CPUManager):
+    """Never counts exclusive CPUs by NUMA node, nor containers by the source of their CPUs."""
+
+    def allocate(self, pod: Pod, container: Container, hint: Hint | None = None) -> None:
+        """The other counters are right."""
+        super().allocate(pod, container, hint)
+        self.metrics = replace(self.metrics, per_numa={}, allocations={}, assignments={})
+
+    def allocate_pod(self, pod: Pod, hint: Hint | None = None) -> None:
+        """The other counters are right."""
+        super().allocate_pod(pod, hint)
+        self.metrics = replace(self.metrics, per_numa={}, allocations={}, assignments={})
 
 
 class HintsBeforeTaking(TopologyManager):

@@ -366,3 +366,19 @@ class AcceptsAnyReservedCPUs(StaticPolicy):
 
     def _validate_reserved(self, default: CPUSet) -> None:
         """Nothing is compared."""
+
+
+class EntersBeforeTaking(StaticPolicy):
+    """Writes a container's entry before it takes the CPUs from the shared pool."""
+
+    def allocate(
+        self, state: State, pod: Pod, container: Container, hint: Hint | None = None
+    ) -> None:
+        """What is there in the end is right."""
+        trial = state.copy()
+        trial.crash = None
+        super().allocate(trial, pod, container, hint)
+        taken = trial.get(pod.uid, container.name)
+        if taken is not None and state.get(pod.uid, container.name) is None:
+            state.set(pod.uid, container.name, taken)
+            state.set_default(trial.default)

@@ -21,6 +21,7 @@ from reference.golang.strconv import parse_bool
 from reference.releases import AnyRelease
 from reference.steps import KubeletConfig
 from reference.topologymanager.validation import TopologyPolicy
+from reference.view import CFS_PERIOD
 
 #: The configuration that a kubelet acts on.
 Reading = Callable[[KubeletConfig], KubeletConfig]
@@ -133,6 +134,18 @@ def adding_list_and_amounts(config: KubeletConfig) -> KubeletConfig:
     if not listed or not (more := -(-reserved_milli_cpus(amounts) // 1000)):
         return config
     return replace(amounts, system_reserved=str(len(listed) + more), kube_reserved=None)
+
+
+def ignoring_the_quota_period(config: KubeletConfig) -> KubeletConfig:
+    """Asks for CFS quotas of 100 ms whatever cpuCFSQuotaPeriod is."""
+    return replace(config, cpu_cfs_quota_period=CFS_PERIOD)
+
+
+def listing_active_pods(config: KubeletConfig) -> KubeletConfig:
+    """Lists active pods alone at its pod-resources socket though the feature gate is off."""
+    gates = {**config.feature_gates}
+    gates.pop("KubeletPodResourcesListUseActivePods", None)
+    return replace(config, feature_gates=gates)
 
 
 def without_reservation(

@@ -3,28 +3,54 @@
 What belongs here: the state in memory and the fact that each change of it rewrites the file. What
 never does: a decision. Source: ``state_checkpoint.go``, ``state_mem.go``, 1.36 and 1.37.
 
-The kubelet writes the whole file at each single change. Only the last text of a step can be seen,
-so here changes are counted and the text is made when it is asked for.
+The kubelet writes the whole file at each single change, and may be killed at any write. The text
+is made when it is asked for.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from reference.cpumanager.state.state_checkpoint import Checkpoint, Entries
 from reference.cpuset import CPUSet
+from reference.view import Version
+
+
+class Crash:
+    """The kubelet is killed at the ``number``-th write from now on, before or ``after`` it."""
+
+    __slots__ = ("after", "left")
+
+    def __init__(self, number: int, *, after: bool) -> None:
+        self.left = number
+        self.after = after
+
+    def copy(self) -> Crash:
+        """An independent copy."""
+        return Crash(self.left, after=self.after)
+
+
+class Killed(Exception):
+    """The kubelet was killed at a write; ``written`` is the state whose file lies there, ``None``
+    where it has not written one."""
+
+    def __init__(self, written: State | None) -> None:
+        super().__init__("killed at a write of the state file")
+        self.written = written
 
 
 class State:
     """``stateMemory``. ``default``: the shared pool. ``entries``: exclusive CPUs by pod uid, then
     container. ``pod_entries``: CPUs of whole pods by uid. ``baselines``: what each container of
     ``entries`` was given first, if ``keeps_baselines`` (1.37, feature gate
-    InPlacePodVerticalScalingExclusiveCPUs). ``changes`` counts the writes; read the others freely,
-    change them by the methods."""
+    InPlacePodVerticalScalingExclusiveCPUs). ``changes`` counts the writes, ``versions`` has each
+    since they were last taken away, ``crash`` says at which the kubelet is killed. Read the others
+    freely, change them by the methods, which raise :class:`Killed`."""
 
     __slots__ = (
-        "baselines", "changes", "default", "entries", "keeps_baselines", "pod_entries",
-        "policy_name",
+        "baselines", "changes", "crash", "default", "entries", "keeps_baselines", "pod_entries",
+        "policy_name", "versions",
     )  # fmt: skip
 
     def __init__(self, policy_name: str, *, keeps_baselines: bool = False) -> None:
@@ -35,6 +61,8 @@ class State:
         self.baselines: dict[str, dict[str, CPUSet]] = {}
         self.keeps_baselines = keeps_baselines
         self.changes = 0
+        self.versions: list[Version] = []
+        self.crash: Crash | None = None
 
     @classmethod
     def restored(cls, checkpoint: Checkpoint, *, keeps_baselines: bool = False) -> State:
@@ -51,12 +79,42 @@ class State:
         """``NewMemoryState``: the state of a kubelet that found no file; it is written at once."""
         state = cls(policy_name, keeps_baselines=keeps_baselines)
         state.changes = 1
+        state.versions.append(Version(CPUSet(), CPUSet()))
         return state
+
+    def killed_at_birth(self) -> None:
+        """A fresh state has been written. Raises :class:`Killed`."""
+        with self._written(None):
+            pass
+        self.changes -= 1  # it is counted already, and so is its version
+        self.versions.pop()
+
+    @contextmanager
+    def _change(self) -> Iterator[None]:
+        """A change, and the write that follows."""
+        before = self.copy() if self.crash is not None and self.crash.left == 1 else None
+        with self._written(before):
+            yield
+
+    @contextmanager
+    def _written(self, before: State | None) -> Iterator[None]:
+        yield
+        crash = self.crash
+        if crash is not None:
+            crash.left -= 1
+            if not crash.left and not crash.after:
+                raise Killed(before)
+        self.changes += 1
+        self.versions.append(Version(self.default, assigned(self.entries)))
+        if crash is not None and not crash.left:
+            raise Killed(self)
 
     def copy(self) -> State:
         """An independent copy."""
         twin = State.restored(self.checkpoint(), keeps_baselines=self.keeps_baselines)
         twin.changes = self.changes
+        twin.versions = list(self.versions)
+        twin.crash = self.crash.copy() if self.crash is not None else None
         return twin
 
     def checkpoint(self) -> Checkpoint:
@@ -71,42 +129,42 @@ class State:
 
     def set_default(self, cpus: CPUSet) -> None:
         """``SetDefaultCPUSet``: replace the shared pool."""
-        self.default = cpus
-        self.changes += 1
+        with self._change():
+            self.default = cpus
 
     def set(self, uid: str, container: str, cpus: CPUSet) -> None:
         """``SetCPUSet``: enter a container's exclusive CPUs. Its baseline is what was entered
         first."""
-        self.entries.setdefault(uid, {})[container] = cpus
-        if self.keeps_baselines:
-            self.baselines.setdefault(uid, {}).setdefault(container, cpus)
-        self.changes += 1
+        with self._change():
+            self.entries.setdefault(uid, {})[container] = cpus
+            if self.keeps_baselines:
+                self.baselines.setdefault(uid, {}).setdefault(container, cpus)
 
     def delete(self, uid: str, container: str) -> None:
         """``Delete``: drop a container's entry with its baseline, and the pod's with its last."""
-        for held in (self.entries, self.baselines):
-            named = held.get(uid)
-            if named is not None:
-                named.pop(container, None)
-                if not named:
-                    del held[uid]
-        self.changes += 1
+        with self._change():
+            for held in (self.entries, self.baselines):
+                named = held.get(uid)
+                if named is not None:
+                    named.pop(container, None)
+                    if not named:
+                        del held[uid]
 
     def set_pod(self, uid: str, cpus: CPUSet) -> None:
         """``SetPodCPUSet``: enter the CPUs of a whole pod."""
-        self.pod_entries[uid] = cpus
-        self.changes += 1
+        with self._change():
+            self.pod_entries[uid] = cpus
 
     def delete_pod(self, uid: str) -> None:
         """``DeletePod``: drop the CPUs of a whole pod; those of its containers stay."""
-        self.pod_entries.pop(uid, None)
-        self.changes += 1
+        with self._change():
+            self.pod_entries.pop(uid, None)
 
     def clear(self) -> None:
         """``ClearState``: forget everything."""
-        self.default = CPUSet()
-        self.entries, self.pod_entries, self.baselines = {}, {}, {}
-        self.changes += 1
+        with self._change():
+            self.default = CPUSet()
+            self.entries, self.pod_entries, self.baselines = {}, {}, {}
 
 
 def assigned(entries: Entries) -> CPUSet:

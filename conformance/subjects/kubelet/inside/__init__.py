@@ -14,6 +14,9 @@ from typing import Final
 AREA: Final = "/pinproof"
 STATE_DIR: Final = "/var/lib/kubelet"
 CGROUPS: Final = "/sys/fs/cgroup"
+#: The CPU manager's state file, and where every version of it is kept, by its number.
+STATE_FILE: Final = f"{STATE_DIR}/cpu_manager_state"
+VERSIONS: Final = f"{AREA}/versions"
 
 #: What ``python -I -S -c`` has to run, before the arguments of ``init.main``. The packages around
 #: this one are put in place empty: executing them would import all that the runner needs.

@@ -7,8 +7,9 @@ is pid 1 of the pid namespace, and everything else in there is a kubelet or was 
 parent dies; the kernel then kills what is left in the pid namespace, and with the last process
 the mounts, the tmpfs and the network vanish. Nothing has to be cleaned up by anybody.
 
-Messages are JSON objects. ``{"do": "start" | "terminate" | "kill" | "machine" | "socket", …}`` is
-answered by ``{"ok": true}`` (``socket``: with the descriptor) or ``{"error": text}``;
+Messages are JSON objects. ``{"do": "start" | "terminate" | "kill" | "kill at rename" | "machine" |
+"socket", …}`` is answered by ``{"ok": true}`` (``socket``: with the descriptor) or
+``{"error": text}``;
 ``{"event": "ready", …}`` and ``{"event": "exited", "status": n}`` come by themselves.
 """
 
@@ -23,7 +24,7 @@ import socket
 from collections.abc import Iterable
 from typing import NoReturn
 
-from conformance.subjects.kubelet.inside import cgroups, namespaces, root
+from conformance.subjects.kubelet.inside import calls, cgroups, namespaces, renames, root
 from conformance.subjects.kubelet.inside.syscalls import die_with_parent
 
 
@@ -34,6 +35,8 @@ class Init:
         self._control = control
         self._runner = runner
         self._own_cgroups = own_cgroups
+        self._renames = renames.Renames(self._kill_all)
+        self._hears = calls.can_be_heard()
         self._kubelet = 0
         self._status: int | None = None
         self._calls: int | None = None
@@ -90,6 +93,10 @@ class Init:
                     os.killpg(self._kubelet, signal.SIGTERM)
             case {"do": "kill"}:
                 self._kill_all()
+            case {"do": "kill at rename", "number": int(number), "after": bool(after)}:
+                if not self._hears:
+                    raise OSError(errno.ENOSYS, "this kernel has no seccomp notifications")
+                self._renames.arm(number, after=after)
             case {"do": "machine", "folder": str(folder)}:
                 root.bind_machine(folder)
                 if self._own_cgroups:
@@ -104,6 +111,7 @@ class Init:
         if self._kubelet:
             raise OSError(errno.EBUSY, "a kubelet is running")
         self._status = None
+        self._renames.begin()
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with ours:
             with theirs:
@@ -115,7 +123,7 @@ class Init:
     def _learn(self, child: socket.socket) -> None:
         """What became of the child: first the descriptor of its calls, then the error that kept
         it from executing, or the end of the socket when it did."""
-        if self._own_cgroups:
+        if self._hears:
             _, descriptors, _, _ = socket.recv_fds(child, 16, 1)
             for descriptor in descriptors:
                 os.set_inheritable(descriptor, False)
@@ -137,8 +145,9 @@ class Init:
             os.dup2(os.open("/dev/null", os.O_RDONLY), 0)
             os.dup2(log, 1)
             os.dup2(log, 2)
-            if self._own_cgroups:
-                socket.send_fds(parent, [b"calls"], [cgroups.filter_calls()])
+            if self._hears:
+                heard = (*renames.CALLS, *(cgroups.CALLS if self._own_cgroups else ()))
+                socket.send_fds(parent, [b"calls"], [calls.filter_calls(heard)])
             os.execve(argv[0], argv, env)  # noqa: S606
         except OSError as error:
             parent.send(str(error.errno).encode())
@@ -152,10 +161,15 @@ class Init:
     def _serve_call(self, happened: int) -> None:
         if self._calls is None:
             return
-        if not happened & select.POLLIN or not cgroups.serve(self._calls):
+        if not happened & select.POLLIN or not calls.serve(self._calls, self._answer):
             self._poll.unregister(self._calls)
             os.close(self._calls)
             self._calls = None
+
+    def _answer(self, call: int, pid: int, arguments: list[int]) -> int | None:
+        known = calls.numbers()
+        by = self._renames if call in [known.get(name) for name in renames.CALLS] else cgroups
+        return by.carry_out(call, pid, arguments)
 
     def _kill_all(self) -> None:
         """SIGKILL to everything in the pid namespace but this process, whatever session it is
@@ -178,7 +192,9 @@ class Init:
                 self._kill_all()
         if self._status is not None and self._kubelet:
             self._kubelet = 0
-            self.tell({"event": "exited", "status": self._status})
+            killed = self._renames.killed
+            self._renames.arm(0, after=False)
+            self.tell({"event": "exited", "status": self._status, "at_rename": killed})
 
 
 def _pid_1(control: socket.socket, runner: int | None, *, user: bool, own_cgroups: bool) -> None:
@@ -221,7 +237,7 @@ def main(argv: list[str]) -> int:
     child = os.fork()
     if child == 0:
         try:
-            own_cgroups = "cgroups" in argv and cgroups.can_be_made()
+            own_cgroups = "cgroups" in argv and calls.can_be_heard()
             _pid_1(control, runner, user=user, own_cgroups=own_cgroups)
         finally:
             os._exit(0)

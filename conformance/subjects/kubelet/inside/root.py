@@ -61,7 +61,7 @@ def build(*, own_cgroups: bool) -> None:
     for hole in holes:
         Path(hole).mkdir(parents=True, exist_ok=True)
     _mount_proc()
-    for folder in ("tmp", "manifests", "machines"):
+    for folder in ("tmp", "manifests", "machines", "versions"):
         Path(AREA, folder).mkdir()
     unmount(_HOST)
     Path(_HOST).rmdir()

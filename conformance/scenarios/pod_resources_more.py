@@ -1,0 +1,176 @@
+"""What a kubelet reports at its pod-resources socket of pods that are not active, of pods with
+pod-level resources, and to a client that asks too often."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+from conformance.lockstep import LockstepNode
+from conformance.needs import Needs
+from conformance.pods import exclusive, guaranteed
+from conformance.results import Difference
+from conformance.scenario import Level, Source, scenario
+from conformance.scenarios.pod_level_parts import ROOM, managed, pod_of, promise_running, shared
+from conformance.subject import Capability
+from reference import CPUSet
+from reference.kubelet.pod_resources import BURST, OVER_THE_LIMIT, WHOLE_POD
+from reference.steps import AskPodResources, FloodPodResources, KubeletConfig, Pod, RestartPolicy
+
+_TESTS: Final = "https://github.com/kubernetes/kubernetes/blob/v1.37.0/test/e2e_node"
+EVERY_POD: Final = Source(
+    "Upstream's own tests of List with feature gate KubeletPodResourcesListUseActivePods off",
+    f"{_TESTS}/podresources_test.go#L1681",
+)
+RATE_LIMIT: Final = Source(
+    "Pull request 116459: the pod-resources socket has a limit on calls a second",
+    "https://github.com/kubernetes/kubernetes/pull/116459",
+)
+POD_LEVEL: Final = Source(
+    "Upstream's own tests of the pod resources of pods with pod-level resources",
+    f"{_TESTS}/podresources_test.go#L2547",
+)
+OUTLIVES: Final = Source(
+    "Upstream's own test: a pod's shared pool stays while one of its containers runs",
+    f"{_TESTS}/cpu_manager_test.go#L2717",
+)
+
+_ASKS: Final = (Capability.CPUSETS, Capability.POD_RESOURCES)
+_ENDS: Final = (Capability.CONTAINERS, Capability.EXIT_CODES)
+_CALLS: Final = 200
+
+
+def _of_every_pod(node: LockstepNode) -> KubeletConfig:
+    config = node.default_config()
+    gates = {**config.feature_gates, "KubeletPodResourcesListUseActivePods": False}
+    return replace(config, feature_gates=gates)
+
+
+def _short(name: str, cpus: int | str) -> Pod:
+    """A Guaranteed pod that is not started again when it has ended."""
+    return replace(guaranteed(name, cpus), restart_policy=RestartPolicy.NEVER)
+
+
+@scenario(
+    "pod-resources/every-pod-is-listed-on-request",
+    "With KubeletPodResourcesListUseActivePods off List names refused and ended pods too",
+    EVERY_POD,
+    level=Level.EXTENDED,
+    since="1.34",
+    needs=Needs(free=3),
+    capabilities=[*_ASKS, *_ENDS, Capability.REJECTIONS, Capability.CONFIGURE],
+)
+def every_pod_is_listed_on_request(node: LockstepNode) -> None:
+    """As up to 1.33. Only the pod that runs has CPUs there."""
+    node.boot(_of_every_pod(node))
+    node.apply(guaranteed("a", 1))
+    node.apply(guaranteed("fraction", "500m"))
+    node.apply(guaranteed("refused", len(node.cpus)))
+    node.apply(_short("ended", 1))
+    node.kill_container("ended", exit_code=0)
+    node.ask()
+    node.promise_pod_resources("The pod that runs has its CPUs", "a", node.taken("a"))
+    for pod in ("fraction", "refused", "ended"):
+        node.promise_pod_resources("It is listed without a CPU", pod, CPUSet())
+
+
+@scenario(
+    "pod-resources/ended-pods-are-listed-on-request",
+    "With KubeletPodResourcesListUseActivePods off List names pods that have ended, without CPUs",
+    EVERY_POD,
+    level=Level.EXTENDED,
+    since="1.34",
+    needs=Needs(free=4),
+    capabilities=[*_ASKS, *_ENDS, Capability.CONFIGURE],
+)
+def ended_pods_are_listed_on_request(node: LockstepNode) -> None:
+    """One pod, then three more; one of them had a fraction of a CPU. All have ended."""
+    node.boot(_of_every_pod(node))
+    ended: list[str] = []
+    for pods in ([_short("one", 1)], [_short("two", 1), _short("b", 1), _short("c", "200m")]):
+        for pod in pods:
+            node.apply(pod)
+        for pod in pods:
+            node.kill_container(pod.name, exit_code=0)
+        ended += [pod.name for pod in pods]
+        node.ask()
+        for name in ended:
+            node.promise_pod_resources("It is listed without a CPU", name, CPUSet())
+
+
+@scenario(
+    "pod-resources/too-many-calls-are-refused",
+    "The pod-resources socket refuses most of two hundred calls at once",
+    RATE_LIMIT,
+    level=Level.EXTENDED,
+    since="1.27",
+    capabilities=[*_ASKS, Capability.POD_RESOURCES_GET],
+)
+def too_many_calls_are_refused(node: LockstepNode) -> None:
+    """Ten at once and a hundred a second are answered. It answers again when the client waits."""
+    node.boot()
+    answers = node.ask(FloodPodResources(_CALLS)).flood_answers or {}
+    answered, refused = answers.get("", 0), answers.get(OVER_THE_LIMIT, 0)
+    node.promise(
+        answered >= BURST,
+        "The first calls are answered",
+        Difference(what="calls that are answered", expected=f"{BURST} or more", seen=str(answered)),
+    )
+    node.promise(
+        refused > 0,
+        "A limit on calls is kept",
+        Difference(what=f"calls refused: {OVER_THE_LIMIT}", expected="some", seen="none"),
+    )
+    node.promise_equal("Nothing else is answered", "answers", _CALLS, answered + refused)
+
+
+@scenario(
+    "pod-resources/container-scope-reports-own-cpus",
+    "Under scope container a pod with pod-level resources is reported by its containers' CPUs",
+    POD_LEVEL,
+    level=Level.EXTENDED,
+    since="1.36",
+    needs=ROOM,
+    capabilities=[*_ASKS, Capability.POD_RESOURCES_GET],
+)
+def container_scope_reports_own_cpus(node: LockstepNode) -> None:
+    """The pod as a whole has none, and a container that shares has none. Get and List agree."""
+    node.boot(managed(node, scope="container"))
+    node.apply(pod_of("a", 2, exclusive("main", 1), shared("side")))
+    promise_running(node, "a")
+    node.ask(AskPodResources("a"))
+    got = {name: str(cpus) for name, cpus in (node.view.got_pod or {}).items()}
+    expected = {"main": str(node.taken("a", "main")), "side": ""}
+    node.promise_equal("Get reports the exclusive container's", "CPUs of a", expected, got)
+    node.ask()
+    node.promise_pod_resources("List reports the same", "a", node.taken("a", "main"), "main")
+    node.promise_pod_resources("List reports the same", "a", CPUSet(), "side")
+    whole = node.pod_resources("a", WHOLE_POD)
+    node.promise_equal("The pod as a whole has none", "CPUs of the whole pod", None, whole)
+
+
+@scenario(
+    "pod-level/pool-outlives-one-container",
+    "A pod keeps its shared pool while one of its containers runs",
+    OUTLIVES,
+    level=Level.EXTENDED,
+    since="1.36",
+    needs=ROOM,
+    capabilities=[Capability.CPUSETS, *_ENDS],
+)
+def pool_outlives_one_container(node: LockstepNode) -> None:
+    """Another pod is given none of these CPUs. They return with the last container."""
+    node.boot(managed(node))
+    whole = node.view.shared_pool
+    pod = pod_of("a", 2, shared("short"), shared("long"))
+    node.apply(replace(pod, restart_policy=RestartPolicy.NEVER))
+    held = node.taken("a", "long")
+    node.kill_container("a", "short", exit_code=0)
+    node.await_reconcile()
+    node.apply(pod_of("b", 1, exclusive("c", 1)))
+    node.promise_equal("The pool has its size", "CPUs of a/long", 2, len(node.cpuset("a", "long")))
+    node.promise_cpus("The container stays on the pool", "a/long", held, node.cpuset("a", "long"))
+    node.promise_cpus("No other pod has them", "a and b", CPUSet(), held & node.taken("b"))
+    node.delete("b")
+    node.kill_container("a", "long", exit_code=0)
+    node.promise_cpus("They return", "shared pool", whole, node.view.shared_pool)

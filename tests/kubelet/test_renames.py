@@ -1,0 +1,140 @@
+"""A kubelet is killed at the rename of its state file that was asked for, and at no other call."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+import topologies
+from conformance.catalogue import find
+from conformance.judge import Case, judge
+from conformance.kubelets import cached
+from conformance.oracle import ModelOracle
+from conformance.subject import SubjectSetupError
+from conformance.subjects.kubelet import KubeletSubject
+from conformance.subjects.kubelet.bell import Bell
+from conformance.subjects.kubelet.inside import STATE_FILE, calls
+from conformance.subjects.kubelet.process import Patience
+from conformance.subjects.kubelet.sandbox import Sandbox
+from reference import CPUSet
+from reference.steps import Apply, Container, KillAtRename, KubeletConfig, Pod, Start
+
+Script = Callable[[str], Path]
+
+#: Writes version 1 to 3 of a state file, as a kubelet does, and other files between them.
+WRITER = (
+    "import os\n"
+    "for number in range(1, 4):\n"
+    "    for name in ('other', 'cpu_manager_state'):\n"
+    "        open(f'/var/lib/kubelet/.{name}', 'w').write(str(number))\n"
+    "        os.rename(f'/var/lib/kubelet/.{name}', f'/var/lib/kubelet/{name}')\n"
+    "    print('wrote', number, flush=True)\n"
+)
+
+
+@pytest.fixture
+def sandbox() -> Iterator[Sandbox]:
+    if not calls.can_be_heard():
+        pytest.skip("NO KILL AT A RENAME: this kernel or architecture lacks seccomp's notifier")
+    made = Sandbox(Bell())
+    try:
+        made.await_birth()
+    except SubjectSetupError as error:
+        pytest.skip(f"NO SANDBOX ON THIS MACHINE: {error}")
+    yield made
+    made.close()
+
+
+def _run(sandbox: Sandbox, program: Path) -> list[str]:
+    sandbox.start([str(program)], os.environ)
+    assert sandbox.bell.until(lambda: not sandbox.running, 30)
+    assert sandbox.log is not None
+    return sandbox.log.excerpt(tail=10).splitlines()
+
+
+@pytest.mark.parametrize(
+    ("number", "after", "said", "kept"),
+    [
+        (1, False, 0, []),
+        (1, True, 0, ["1"]),
+        (2, False, 1, ["1"]),
+        (2, True, 1, ["1", "2"]),
+        (3, True, 2, ["1", "2", "3"]),
+    ],
+)
+def test_it_is_killed_there(
+    sandbox: Sandbox, script: Script, number: int, after: bool, said: int, kept: list[str]
+) -> None:
+    """Before the rename the file is the version before, after it the version itself."""
+    sandbox.kill_at_rename(number, after=after)
+    assert len(_run(sandbox, script(WRITER))) == said
+    assert sandbox.exit_status == -9
+    assert sandbox.killed_at_rename
+    assert sandbox.versions() == kept
+    state = sandbox.path(STATE_FILE)
+    assert (state.read_text() if state.exists() else None) == (kept[-1] if kept else None)
+
+
+def test_a_rename_that_never_comes_is_waited_for_by_nobody(
+    sandbox: Sandbox, script: Script
+) -> None:
+    """The program ends by itself, and the next one is not killed."""
+    sandbox.kill_at_rename(4, after=False)
+    for before in (0, 3):
+        assert len(_run(sandbox, script(WRITER))) == 3
+        assert sandbox.exit_status == 0
+        assert not sandbox.killed_at_rename
+        assert sandbox.versions(before) == ["1", "2", "3"]
+
+
+_CACHED = [pytest.param(str(one.path), id=one.version) for one in cached()[:1]] or [
+    pytest.param(
+        "",
+        id="no kubelet",
+        marks=pytest.mark.skip(
+            "NO REAL KUBELET, so this is NOT TESTED: run `pinproof kubelet build 1.36`"
+        ),
+    )
+]
+
+
+@pytest.mark.parametrize("path", _CACHED)
+def test_a_kubelet_that_does_not_write_so_often_runs_on(path: str) -> None:
+    """The step returns, and the view says that it runs."""
+    subject = KubeletSubject.open(path)
+    try:
+        config = KubeletConfig(reserved_system_cpus=CPUSet([0]))
+        node = subject.node(topologies.machine("1s-1n-4c-smt2"), config)
+        for step in (Start(), KillAtRename(9), Apply(Pod("a", (Container("c"),)))):
+            node.do(step)
+        seen = node.settle(lambda view: bool(view.cpusets))
+        assert seen.running
+        assert seen.versions == ()
+    finally:
+        subject.close()
+
+
+@pytest.mark.parametrize("path", _CACHED)
+def test_a_scenario_fails_where_nothing_is_written(
+    path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The verdict says that the kubelet runs where it should have been killed."""
+    subject = KubeletSubject.open(path, patience=Patience(effect=4.0))
+    monkeypatch.setattr(Sandbox, "kill_at_rename", lambda *_, **__: None)
+    scenario = find("crash/before-a-pod-takes-cpus")
+    assert scenario is not None
+    try:
+        case = Case(scenario, topologies.machine("1s-1n-4c-smt2"))
+        release = subject.info.release
+        oracle = partial(ModelOracle, release=release)
+        result = judge(case, subject, oracle=oracle, release=release).result
+    finally:
+        subject.close()
+    assert result.verdict == "fail", result.explanation
+    assert result.failure is not None
+    first = result.failure.differences[0]
+    assert (first.what, first.expected, first.seen) == ("kubelet", "down", "runs")
