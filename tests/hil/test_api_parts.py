@@ -19,7 +19,7 @@ from hil.pods import Image, StaticPods, manifest, read_pods, refuse_if_crowded, 
 from hil.pods.apiserver import node_name
 from hil.pods.apiserver.sameness import changes
 from hil.pods.apiserver.space import label_of
-from hil.pods.uids import renamed
+from conformance.kubelets.uids import renamed
 from hil.safety import RemoveFile, WriteFile
 from hil.shell import NodeUnfit, NodeUsageError
 from hil.transport import nodes

@@ -21,7 +21,8 @@ class NoAnswer(Exception):
 @dataclass(frozen=True, slots=True)
 class PodStatus:
     """A pod as ``GET /pods`` shows it. ``phase``, ``reason``, ``message`` and ``qos`` are the
-    API's, unchanged; ``running`` are the ids of its containers that the kubelet knows to run."""
+    API's, unchanged; ``running`` are the ids of its containers that the kubelet knows to run;
+    ``resize`` says why a resize in place is not granted, or that it is on its way."""
 
     uid: str
     name: str
@@ -30,6 +31,7 @@ class PodStatus:
     message: str
     qos: str
     running: frozenset[str]
+    resize: str = ""
 
 
 class Endpoint:
@@ -107,6 +109,7 @@ def _pod_status(item: Mapping[str, Any]) -> PodStatus:
     containers = [
         *(status.get("initContainerStatuses") or ()),
         *(status.get("containerStatuses") or ()),
+        *(status.get("ephemeralContainerStatuses") or ()),
     ]
     return PodStatus(
         uid=metadata["uid"],
@@ -120,4 +123,16 @@ def _pod_status(item: Mapping[str, Any]) -> PodStatus:
             for each in containers
             if "running" in (each.get("state") or {})
         ),
+        resize=_resize(item, status),
     )
+
+
+def _resize(item: Mapping[str, Any], status: Mapping[str, Any]) -> str:
+    """From 1.33 on conditions say it, before ``status.resize`` did, without a reason."""
+    for condition in status.get("conditions") or ():
+        if condition["type"] == "PodResizePending":
+            return f"{condition.get('reason', '')}: {condition.get('message', '')}"
+    seen = status.get("observedGeneration")
+    if seen is not None and seen < item["metadata"].get("generation", 0):
+        return "not seen yet"
+    return str(status.get("resize", ""))

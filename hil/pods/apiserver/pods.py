@@ -20,7 +20,7 @@ from hil.pods.apiserver.sameness import changes
 from hil.pods.apiserver.server import Server, metadata
 from hil.pods.manifests import Image, manifest
 from hil.pods.statuses import NoList, PodStatus, read_pods
-from hil.pods.uids import renamed
+from conformance.kubelets.uids import renamed
 from hil.shell import NodeUnfit, NodeUsageError
 from reference.releases import AnyRelease
 from reference.steps import Pod
