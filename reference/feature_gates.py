@@ -80,6 +80,10 @@ GATES: Final[Mapping[str, Gate]] = {
         ),
         refused_off_since=37,
     ),
+    "InPlacePodVerticalScaling": Gate(
+        (Stage(27, ALPHA, False), Stage(33, BETA, True), Stage(35, GA, True)),
+        refused_off_since=35,
+    ),
     "InPlacePodVerticalScalingExclusiveCPUs": Gate((Stage(32, ALPHA, False),)),
     "KubeletInUserNamespace": Gate((Stage(22, ALPHA, False), Stage(37, BETA, True))),
     "PodLevelResourceManagers": Gate(

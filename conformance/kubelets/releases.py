@@ -80,7 +80,7 @@ REMOTE_FLAG_UNTIL: Final = Minor(1, 23)
 #: five seconds for it: :mod:`conformance.subjects.kubelet.docker`.
 ASKS_FOR_DOCKER: Final = (Minor(1, 19), Minor(1, 23))
 #: From here on a pod needs a cgroup of its own: :mod:`conformance.subjects.kubelet.inside.cgroups`.
-POD_CGROUPS_SINCE: Final = Minor(1, 33)
+POD_CGROUPS_SINCE: Final = Minor(1, 32)
 
 
 def asks_for_docker(release: Minor) -> bool:

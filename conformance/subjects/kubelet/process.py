@@ -57,8 +57,8 @@ class KubeletProcess:
     ``certificates`` is filled with those that the first kubelet makes for itself, and given to the
     next one: making an RSA key is a third of a kubelet's start. ``hangs`` says in what way the
     kubelet hangs (``""``: it is not known to), ``node_in_cluster`` is that of
-    :func:`~conformance.kubelets.configuration.arguments`, ``silence`` why it did not answer when it was last
-    asked (``""``: it did).
+    :func:`~conformance.kubelets.configuration.arguments`, ``silence`` why it did not answer when it
+    was last asked (``""``: it did).
     """
 
     def __init__(

@@ -132,5 +132,3 @@ class APIPods:
         form: str = "application/json",
     ) -> dict[str, Any]:
         return self._server.ask(method, path, body, form=form)
-
-

@@ -36,13 +36,13 @@ _ANSWER: Final = 15.0
 #: A look costs nothing while nobody listens yet.
 _LOOK: Final = 0.05
 #: A sandbox runs one program, and ends what that has started with it.
-_BOTH: Final = """\
+_BOTH: Final = f"""\
 cd "$1" && "$2" --data-dir=etcd --unsafe-no-fsync --log-level=error \
-  --listen-client-urls={etcd} --advertise-client-urls={etcd} \
-  --listen-peer-urls={peer} --initial-advertise-peer-urls={peer} \
-  --initial-cluster=default={peer} &
+  --listen-client-urls={_ETCD} --advertise-client-urls={_ETCD} \
+  --listen-peer-urls={_PEER} --initial-advertise-peer-urls={_PEER} \
+  --initial-cluster=default={_PEER} &
 shift 2 && exec "$@"
-""".format(etcd=_ETCD, peer=_PEER)
+"""
 
 
 class APIServer:
@@ -120,7 +120,9 @@ class APIServer:
         connection.sock = ssl._create_unverified_context().wrap_socket(self.connect())  # noqa: S323
         headers = {"Authorization": f"Bearer {self.token}", "Content-Type": form}
         try:
-            connection.request(method, path, json.dumps(body) if body is not None else None, headers)
+            connection.request(
+                method, path, json.dumps(body) if body is not None else None, headers
+            )
             response = connection.getresponse()
             return response.status, dict(json.loads(response.read()))
         finally:
