@@ -216,11 +216,10 @@ class HasSmokeTest(Protocol):
 
 @runtime_checkable
 class LacksPrograms(Protocol):
-    """A subject that could show more were other programs installed on this host."""
+    """A subject that could do more were other programs installed on this host."""
 
-    @property
-    def lacking(self) -> str:
-        """What is not tested, and what to install; ``""``: nothing."""
+    lacking: Mapping[Capability, str]
+    """By what it cannot do, what to install."""
 
 
 @runtime_checkable

@@ -31,8 +31,7 @@ from topologies import Machine
 class KubeletSubject:
     """An unmodified kubelet, started on any machine (:class:`conformance.subject.Subject`).
 
-    ``lacking``: what it cannot show for want of a program on this host, and how to get that
-    (``""``: nothing)."""
+    ``lacking``: by what it cannot do for want of a program on this host, how to get that."""
 
     def __init__(
         self,
@@ -45,13 +44,13 @@ class KubeletSubject:
     ) -> None:
         self.info = info
         self.capabilities = frozenset(Capability) - OF_REAL_NODES
-        self.lacking = ""
+        self.lacking: dict[Capability, str] = {}
         self._api_server: APIServer | None = None
         try:
             self._api_server = APIServer(apiservers.find(), user_namespace=user_namespace)
         except SubjectSetupError as error:
             self.capabilities -= {Capability.API_SERVER}
-            self.lacking = f"pods that come through an API server: {error}"
+            self.lacking[Capability.API_SERVER] = str(error)
         self._binary = binary
         self._patience = patience
         make = partial(
