@@ -256,7 +256,7 @@ class Node:
     def _start(self) -> None:
         if self._kubelet is not None:
             raise IllegalStep("Start: the kubelet runs")
-        if self._in_cluster.undecided and not has(self._release, Behaviour.RESIZE_REFUSED_FOR_CPU):
+        if self._in_cluster.wanted and not has(self._release, Behaviour.RESIZE_REFUSED_FOR_CPU):
             raise NotModelled(f"Start by release {self._release} with a resize that is pending")
         if self._ended:
             raise NotModelled(f"Start with the manifest of a pod that has ended: {self._ended}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
 from conformance.checks import EXCLUSIVE_TO_ONE
@@ -10,6 +11,8 @@ from conformance.needs import Needs
 from conformance.pods import best_effort, guaranteed
 from conformance.scenario import Level, Source, scenario
 from conformance.scenarios.in_cluster import API_SERVER, in_cluster
+from conformance.scenarios.pod_level_parts import ROOM, pod_of, shared
+from conformance.scenarios.sources import POD_LEVEL_MANAGERS
 from conformance.subject import Capability
 from reference import CPUSet
 
@@ -141,3 +144,24 @@ def pool_changes_pass_it_by(node: LockstepNode) -> None:
     node.promise_cpus(
         "The ephemeral container stays as it was", "cpuset s/debug", pool, node.cpuset("s", "debug")
     )
+
+
+@scenario(
+    "ephemeral/beside-a-pod-pool",
+    "An ephemeral container in a pod with CPUs as a whole runs outside of them, in the shared pool",
+    POD_LEVEL_MANAGERS,
+    level=Level.EXTENDED,
+    since="1.36",
+    needs=ROOM,
+    capabilities=API_SERVER,
+)
+def beside_a_pod_pool(node: LockstepNode) -> None:
+    """The pod's containers share the CPUs that it has as a whole. An ephemeral container is none of
+    those that the pod's CPUs were allocated for: it runs in the shared pool of the node."""
+    gates = {"PodLevelResourceManagers": True}
+    node.boot(replace(in_cluster(node, gates=gates), topology_manager_scope="pod"))
+    node.apply(pod_of("a", 2, shared("main")))
+    pool, text = node.view.shared_pool, node.view.state_file
+    node.add_ephemeral("a", "debug")
+    _promise_shared(node, "a", pool)
+    node.promise_equal("The state file stays", "state file", text, node.view.state_file)

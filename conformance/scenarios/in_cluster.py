@@ -13,17 +13,25 @@ from reference.releases import Release
 from reference.steps import Container, KubeletConfig, Pod
 
 API_SERVER: Final = (Capability.API_SERVER, Capability.CPUSETS)
+NO_GATES: Final[Mapping[str, bool]] = {}
 _ON_BY_DEFAULT: Final = Release.parse("1.33")
 
 
-def in_cluster(node: LockstepNode, **gates: bool) -> KubeletConfig:
-    """The node's configuration, with an API server, these feature gates, and resizes in place
-    enabled."""
-    given: Mapping[str, bool] = gates
+def in_cluster(
+    node: LockstepNode, *, topology_manager: str = "none", gates: Mapping[str, bool] = NO_GATES
+) -> KubeletConfig:
+    """The node's configuration, with an API server, this Topology Manager policy, these feature
+    gates, and resizes in place enabled."""
+    given = gates
     if Release.parse(node.release).minor < _ON_BY_DEFAULT.minor:
         given = {RESIZE_GATE: True, **gates}
     config = node.default_config()
-    return replace(config, api_server=True, feature_gates={**config.feature_gates, **given})
+    return replace(
+        config,
+        api_server=True,
+        feature_gates={**config.feature_gates, **given},
+        topology_manager_policy=topology_manager,
+    )
 
 
 def with_memory(pod: Pod, memory: str) -> Pod:

@@ -15,6 +15,7 @@ from conformance.scenario import Level, Source, scenario
 from conformance.scenarios.in_cluster import API_SERVER, in_cluster, with_memory
 from conformance.subject import Capability
 from reference import CPUSet
+from reference.behaviours import Behaviour
 from reference.view import Phase, PodView
 
 _ISSUE: Final = "https://github.com/kubernetes/kubernetes/issues/"
@@ -31,7 +32,7 @@ _IN_PLACE: Final = Source(
     "https://github.com/kubernetes/enhancements/tree/master/keps/sig-node/"
     "1287-in-place-update-pod-resources",
 )
-_GATE: Final = "InPlacePodVerticalScalingExclusiveCPUs"
+_LET_THROUGH: Final = {"InPlacePodVerticalScalingExclusiveCPUs": True}
 _AS_REQUESTED: Final = (
     "Only whole CPUs of a Guaranteed pod's containers are exclusive, as many as requested"
 )
@@ -66,7 +67,7 @@ def _promise_unmoved(node: LockstepNode, pod: str, cpus: CPUSet, pool: CPUSet) -
     needs=Needs(free=3),
     capabilities=API_SERVER,
 )
-def more_is_infeasible(node: LockstepNode) -> None:
+def exclusive_cpus_infeasible(node: LockstepNode) -> None:
     """Asked for one CPU more, the kubelet reports the resize as infeasible. The pod keeps its CPUs,
     its entry in the state file and its cpuset, and so does the shared pool."""
     node.boot(in_cluster(node))
@@ -86,7 +87,7 @@ def more_is_infeasible(node: LockstepNode) -> None:
     needs=Needs(free=3),
     capabilities=API_SERVER,
 )
-def fewer_is_infeasible(node: LockstepNode) -> None:
+def fewer_cpus_infeasible(node: LockstepNode) -> None:
     """Asked for one CPU fewer, the kubelet reports the resize as infeasible: no CPU is released,
     and the next pod gets others. Deleted, the pod gives back all that it had."""
     node.boot(in_cluster(node))
@@ -113,10 +114,11 @@ def fewer_is_infeasible(node: LockstepNode) -> None:
     needs=Needs(free=3),
     capabilities=(*API_SERVER, Capability.RESTART),
 )
-def infeasible_restarts(node: LockstepNode) -> None:
+def infeasible_over_a_restart(node: LockstepNode) -> None:
     """The API server keeps the size that was refused. A kubelet that starts again admits the pod
-    with the size that it had allocated (its checkpoint), so the pod keeps its CPUs."""
-    node.boot(in_cluster(node))
+    with the size that it had allocated (its checkpoint), so the pod keeps its CPUs. The Topology
+    Manager, here restricted, would refuse CPUs of another number than is asked for."""
+    node.boot(in_cluster(node, topology_manager="restricted"))
     node.apply(guaranteed("a", 2))
     cpus, pool = node.taken("a"), node.view.shared_pool
     node.resize(guaranteed("a", 3))
@@ -135,10 +137,11 @@ def infeasible_restarts(node: LockstepNode) -> None:
     needs=Needs(free=3),
     capabilities=(*API_SERVER, Capability.RESTART),
 )
-def resized_while_down(node: LockstepNode) -> None:
+def while_the_kubelet_is_down(node: LockstepNode) -> None:
     """The kubelet that starts finds another size at the API server than in its checkpoint. It
-    admits the pod with the size of the checkpoint: same CPUs, same cpuset, same pool."""
-    node.boot(in_cluster(node))
+    admits the pod with the size of the checkpoint: same CPUs, same cpuset, same pool. The Topology
+    Manager, here restricted, would refuse CPUs of another number than is asked for."""
+    node.boot(in_cluster(node, topology_manager="restricted"))
     node.apply(guaranteed("a", 2))
     cpus, pool = node.taken("a"), node.view.shared_pool
     node.stop()
@@ -157,7 +160,7 @@ def resized_while_down(node: LockstepNode) -> None:
     needs=Needs(free=2),
     capabilities=(*API_SERVER, Capability.RESTART),
 )
-def memory_alone(node: LockstepNode) -> None:
+def memory_of_exclusive_cpus(node: LockstepNode) -> None:
     """From 1.34 on the static policy stands against a resize only where a cpu request changes. More
     memory is granted; CPUs, cpuset and shared pool stay, over a restart too."""
     node.boot(in_cluster(node))
@@ -181,7 +184,7 @@ def memory_alone(node: LockstepNode) -> None:
     needs=Needs(free=2),
     capabilities=API_SERVER,
 )
-def memory_refused(node: LockstepNode) -> None:
+def memory_infeasible_too(node: LockstepNode) -> None:
     """The static policy stands against any resize of a Guaranteed pod, also where its cpu request
     stays. CPUs, cpuset and shared pool stay."""
     node.boot(in_cluster(node))
@@ -200,7 +203,7 @@ def memory_refused(node: LockstepNode) -> None:
     needs=Needs(free=3),
     capabilities=API_SERVER,
 )
-def shared_stays(node: LockstepNode) -> None:
+def shared_containers_stay_shared(node: LockstepNode) -> None:
     """Its request changes from a fraction to a whole number of CPUs, and is granted. It gets no
     exclusive CPU, its cpuset stays the shared pool, and the CPUs of others stay theirs."""
     node.boot(in_cluster(node))
@@ -223,7 +226,7 @@ def shared_stays(node: LockstepNode) -> None:
     needs=Needs(free=3),
     capabilities=API_SERVER,
 )
-def beyond_the_node(node: LockstepNode) -> None:
+def beyond_the_node_waits(node: LockstepNode) -> None:
     """A Burstable pod asks for every CPU that the node gives to pods while another holds exclusive
     CPUs: deferred, and no CPU moves. Once the other pod is gone it is granted, and its cpuset is
     the shared pool with the CPUs that came back."""
@@ -245,18 +248,20 @@ def beyond_the_node(node: LockstepNode) -> None:
 
 @scenario(
     "resize/granted-without-cpus",
-    "With InPlacePodVerticalScalingExclusiveCPUs a resize is granted, and the CPUs do not follow",
+    "Where the kubelet grants a Guaranteed pod another size, its exclusive CPUs do not follow",
     _NOT_MOVED,
     level=Level.EXTENDED,
-    since="1.32",
+    since="1.27",
     until="1.37",
     needs=Needs(free=3),
     capabilities=(*API_SERVER, Capability.RESTART),
 )
 def granted_without_cpus(node: LockstepNode) -> None:
-    """A known defect of every release with the gate: the pod that has 2 exclusive CPUs is granted
-    3, and keeps 2, also when the kubelet starts again. The pool loses nothing."""
-    node.boot(in_cluster(node, **{_GATE: True}))
+    """A known defect up to 1.31, and from 1.32 on with feature gate
+    InPlacePodVerticalScalingExclusiveCPUs: the pod that has 2 exclusive CPUs is granted 3, and
+    keeps 2, also when the kubelet starts again. The pool loses nothing."""
+    gates = _LET_THROUGH if node.release_has(Behaviour.RESIZE_REFUSED) else {}
+    node.boot(in_cluster(node, gates=gates))
     node.apply(guaranteed("a", 2))
     cpus, pool = node.taken("a"), node.view.shared_pool
     node.expect_broken(_AS_REQUESTED)
@@ -268,3 +273,55 @@ def granted_without_cpus(node: LockstepNode) -> None:
     _promise_unmoved(node, "a", cpus, pool)
     node.delete("a")
     node.promise_cpus("All CPUs come back", "shared pool", pool | cpus, node.view.shared_pool)
+
+
+@scenario(
+    "resize/restricted-defers-another-number",
+    "Up to 1.36 a resize that is let through is deferred by the Topology Manager, if restricted",
+    _NOT_MOVED,
+    level=Level.EXTENDED,
+    since="1.32",
+    until="1.36",
+    needs=Needs(free=3),
+    capabilities=API_SERVER,
+)
+def restricted_defers_another_number(node: LockstepNode) -> None:
+    """With feature gate InPlacePodVerticalScalingExclusiveCPUs the resize is admitted like a pod.
+    CPUs of another number than is asked for are no hint, so the policy restricted refuses, and the
+    resize waits. No CPU moves."""
+    node.boot(in_cluster(node, topology_manager="restricted", gates=_LET_THROUGH))
+    node.apply(guaranteed("a", 2))
+    cpus, pool = node.taken("a"), node.view.shared_pool
+    _promise_pending(node, node.resize(guaranteed("a", 3)), _DEFERRED)
+    _promise_unmoved(node, "a", cpus, pool)
+
+
+@scenario(
+    "resize/granted-then-rejected-at-a-start",
+    "In 1.37 a pod that was granted another number of CPUs is rejected when the kubelet restarts",
+    _NOT_MOVED,
+    level=Level.EXTENDED,
+    since="1.37",
+    until="1.37",
+    needs=Needs(free=3),
+    capabilities=(*API_SERVER, Capability.RESTART, Capability.REJECTIONS),
+)
+def granted_then_rejected_at_a_start(node: LockstepNode) -> None:
+    """A known defect: with feature gate InPlacePodVerticalScalingExclusiveCPUs the static policy
+    leaves the resize alone, so it is granted and the CPUs stay. The kubelet that starts again finds
+    CPUs of another number than its checkpoint has. Under Topology Manager policy restricted it
+    rejects the pod, which ran, and its CPUs come back."""
+    node.boot(in_cluster(node, topology_manager="restricted", gates=_LET_THROUGH))
+    every = node.view.shared_pool
+    node.apply(guaranteed("a", 2))
+    cpus = node.taken("a")
+    node.expect_broken(_AS_REQUESTED)
+    pod = node.resize(guaranteed("a", 3))
+    node.promise_equal("The resize is granted", "why the resize is pending", "", pod.resize)
+    _promise_unmoved(node, "a", cpus, every - cpus)
+    node.kill()
+    node.start()
+    node.promise_equal(
+        "The kubelet rejects the pod", "phase of a", Phase.REJECTED, node.view.pods["a"].phase
+    )
+    node.promise_cpus("Its CPUs come back", "shared pool", every, node.view.shared_pool)

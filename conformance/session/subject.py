@@ -47,7 +47,6 @@ def say(config: pytest.Config) -> Callable[[str], None]:
 
     def write(stage: str) -> None:
         if reporter is not None:
-            reporter.ensure_newline()
             reporter.write_line(f"pinproof: {one_line(stage)}")
 
     return now_and_then(write)

@@ -36,9 +36,9 @@ class PodsInCluster:
         self._ephemeral: set[tuple[str, str]] = set()
 
     @property
-    def undecided(self) -> bool:
-        """Whether some resize has not been granted."""
-        return bool(self._wanted)
+    def wanted(self) -> Mapping[str, Pod]:
+        """The pods as they were asked for, by name, where that has not been granted."""
+        return self._wanted
 
     @property
     def has_ephemeral(self) -> bool:
