@@ -12,6 +12,8 @@ from typing import Any, Final
 #: A kubelet answers in a millisecond; one whose locks are held never does.
 _PATIENCE: Final = 2.0
 _LARGEST: Final = 32 << 20
+#: What :attr:`PodStatus.resize` is before the kubelet has decided.
+NOT_SEEN: Final = "not seen yet"
 
 
 class NoAnswer(Exception):
@@ -22,7 +24,8 @@ class NoAnswer(Exception):
 class PodStatus:
     """A pod as ``GET /pods`` shows it. ``phase``, ``reason``, ``message`` and ``qos`` are the
     API's, unchanged; ``running`` are the ids of its containers that the kubelet knows to run;
-    ``resize`` says why a resize in place is not granted, or that it is on its way."""
+    ``resize`` says why a resize in place is not granted, or that it is on its way; ``generation``
+    is that of the specification that the kubelet knows."""
 
     uid: str
     name: str
@@ -32,6 +35,7 @@ class PodStatus:
     qos: str
     running: frozenset[str]
     resize: str = ""
+    generation: int = 0
 
 
 class Endpoint:
@@ -124,6 +128,7 @@ def _pod_status(item: Mapping[str, Any]) -> PodStatus:
             if "running" in (each.get("state") or {})
         ),
         resize=_resize(item, status),
+        generation=metadata.get("generation", 0),
     )
 
 
@@ -134,5 +139,5 @@ def _resize(item: Mapping[str, Any], status: Mapping[str, Any]) -> str:
             return f"{condition.get('reason', '')}: {condition.get('message', '')}"
     seen = status.get("observedGeneration")
     if seen is not None and seen < item["metadata"].get("generation", 0):
-        return "not seen yet"
+        return NOT_SEEN
     return str(status.get("resize", ""))

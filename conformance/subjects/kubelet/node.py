@@ -21,7 +21,7 @@ from conformance.subject import SubjectLostError, SubjectSetupError
 from conformance.subjects.kubelet.apiserver import APIPods, APIServer
 from conformance.subjects.kubelet.clock import with_clock
 from conformance.subjects.kubelet.docker import FakeDocker
-from conformance.subjects.kubelet.endpoint import PodStatus
+from conformance.subjects.kubelet.endpoint import NOT_SEEN, PodStatus
 from conformance.subjects.kubelet.pod_resources import PodResourcesClient, Refused
 from conformance.subjects.kubelet.process import (
     PATIENT,
@@ -337,7 +337,7 @@ class KubeletNode(SteppedNode):
         return ""
 
     def _pods(self) -> dict[str, PodView]:
-        seen = {status.uid: status for status in self._process.pods()}
+        seen = {status.uid: self._with_resize(status) for status in self._process.pods()}
         names = {pod.uid: pod.name for pod in self._applied.values()}
         names |= {uid: self._name(uid) for uid in seen}
         started = self._runtime.cpusets()
@@ -351,6 +351,11 @@ class KubeletNode(SteppedNode):
             for uid, name in names.items()
             for view in [_pod_view(seen.get(uid), started.get(uid, {}), self._applied.get(name))]
         }
+
+    def _with_resize(self, status: PodStatus) -> PodStatus:
+        """That the kubelet says nothing of a resize of which it has not heard yet is no answer."""
+        asked = self._api.generations.get(status.uid, 0) if self._api is not None else 0
+        return replace(status, resize=NOT_SEEN) if status.generation < asked else status
 
     def _as_stated(self, text: str | None) -> str | None:
         if self._api is None:

@@ -24,7 +24,8 @@ _GRACE: Final = 1
 
 class APIPods:
     """Pods of the node ``name``, whose kubelet is in ``sandbox``. ``uids``: by the uid that a pod
-    was stated with, the one that the server gave it.
+    was stated with, the one that the server gave it. ``generations``: by the uid that the server
+    gave, the generation of the specification that was asked for last with a resize.
 
     Every method raises :class:`SubjectLostError` where the server refuses or does not answer.
     """
@@ -34,6 +35,7 @@ class APIPods:
         self._server = server
         self.name = server.fresh_name()
         self.uids: dict[str, str] = {}
+        self.generations: dict[str, int] = {}
         listener = sandbox.socket()
         listener.bind(("127.0.0.1", PORT))
         self._bridge = Bridge(listener, server.connect)
@@ -97,7 +99,9 @@ class APIPods:
             for kind in ("containers", "initContainers")
             if kind in stated
         }
-        self._ask("PATCH", f"{self._path(pod.name)}/resize", {"spec": patch}, form=_PATCH)
+        path = f"{self._path(pod.name)}/resize"
+        made = self._ask("PATCH", path, {"spec": patch}, form=_PATCH)["metadata"]
+        self.generations[made["uid"]] = made["generation"]
 
     def add_ephemeral(self, pod: str, container: str) -> None:
         """Add an ephemeral container to a pod that is there."""
