@@ -6,7 +6,7 @@ import http.client
 import json
 import socket
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 #: A kubelet answers in a millisecond; one whose locks are held never does.
@@ -24,8 +24,8 @@ class NoAnswer(Exception):
 class PodStatus:
     """A pod as ``GET /pods`` shows it. ``phase``, ``reason``, ``message`` and ``qos`` are the
     API's, unchanged; ``running`` are the ids of its containers that the kubelet knows to run;
-    ``resize`` says why a resize in place is not granted, or that it is on its way; ``generation``
-    is that of the specification that the kubelet knows."""
+    ``resize`` says why a resize in place is not granted, or that it is on its way; ``resources``
+    are those that its containers are to have by all that the kubelet knows, by name."""
 
     uid: str
     name: str
@@ -35,7 +35,7 @@ class PodStatus:
     qos: str
     running: frozenset[str]
     resize: str = ""
-    generation: int = 0
+    resources: Mapping[str, Any] = field(default_factory=dict)
 
 
 class Endpoint:
@@ -128,8 +128,16 @@ def _pod_status(item: Mapping[str, Any]) -> PodStatus:
             if "running" in (each.get("state") or {})
         ),
         resize=_resize(item, status),
-        generation=metadata.get("generation", 0),
+        resources=resources_of(item),
     )
+
+
+def resources_of(item: Mapping[str, Any]) -> dict[str, Any]:
+    """What the containers of a pod ask for, by name. (Up to 1.32 a kubelet takes over no other
+    ``metadata.generation`` of a pod that it knows.)"""
+    spec = item.get("spec") or {}
+    containers = [*(spec.get("initContainers") or ()), *(spec.get("containers") or ())]
+    return {one["name"]: one.get("resources", {}) for one in containers}
 
 
 def _resize(item: Mapping[str, Any], status: Mapping[str, Any]) -> str:

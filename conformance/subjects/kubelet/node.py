@@ -354,8 +354,9 @@ class KubeletNode(SteppedNode):
 
     def _with_resize(self, status: PodStatus) -> PodStatus:
         """That the kubelet says nothing of a resize of which it has not heard yet is no answer."""
-        asked = self._api.generations.get(status.uid, 0) if self._api is not None else 0
-        return replace(status, resize=NOT_SEEN) if status.generation < asked else status
+        asked = self._api.asked.get(status.uid) if self._api is not None else None
+        heard = asked is None or asked == status.resources
+        return status if heard else replace(status, resize=NOT_SEEN)
 
     def _as_stated(self, text: str | None) -> str | None:
         if self._api is None:

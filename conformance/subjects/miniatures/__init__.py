@@ -35,7 +35,8 @@ class Miniature:
     """A wrong policy, CPU manager, Topology Manager, reading of the configuration (``settings``),
     maker of a policy (``making``), node (``node``) or release (``overrides``: behaviours that it
     has, or ``=off`` has not), and the scenario that is bound to catch it, on this machine and in
-    this release; ``also`` are others that do. Of a behaviour that is switched no scenario is bound to."""
+    this release; ``also`` are others that do. Of a behaviour that is switched no scenario is bound
+    to."""
 
     policy: Callable[..., StaticPolicy] | None
     caught_by: str

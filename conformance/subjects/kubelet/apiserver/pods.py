@@ -14,6 +14,7 @@ from conformance.kubelets import manifests
 from conformance.kubelets.uids import renamed
 from conformance.subjects.kubelet.apiserver.bridge import Bridge
 from conformance.subjects.kubelet.apiserver.server import PORT, APIServer
+from conformance.subjects.kubelet.endpoint import resources_of
 from conformance.subjects.kubelet.sandbox import Sandbox
 from reference.steps import Pod
 
@@ -24,8 +25,8 @@ _GRACE: Final = 1
 
 class APIPods:
     """Pods of the node ``name``, whose kubelet is in ``sandbox``. ``uids``: by the uid that a pod
-    was stated with, the one that the server gave it. ``generations``: by the uid that the server
-    gave, the generation of the specification that was asked for last with a resize.
+    was stated with, the one that the server gave it. ``asked``: by the uid that the server gave,
+    the resources that were asked for last with a resize, by container.
 
     Every method raises :class:`SubjectLostError` where the server refuses or does not answer.
     """
@@ -35,7 +36,7 @@ class APIPods:
         self._server = server
         self.name = server.fresh_name()
         self.uids: dict[str, str] = {}
-        self.generations: dict[str, int] = {}
+        self.asked: dict[str, dict[str, Any]] = {}
         listener = sandbox.socket()
         listener.bind(("127.0.0.1", PORT))
         self._bridge = Bridge(listener, server.connect)
@@ -100,8 +101,8 @@ class APIPods:
             if kind in stated
         }
         path = f"{self._path(pod.name)}/resize"
-        made = self._ask("PATCH", path, {"spec": patch}, form=_PATCH)["metadata"]
-        self.generations[made["uid"]] = made["generation"]
+        made = self._ask("PATCH", path, {"spec": patch}, form=_PATCH)
+        self.asked[made["metadata"]["uid"]] = resources_of(made)
 
     def add_ephemeral(self, pod: str, container: str) -> None:
         """Add an ephemeral container to a pod that is there."""
