@@ -280,7 +280,7 @@ def granted_without_cpus(node: LockstepNode) -> None:
     "Up to 1.36 a resize that is let through is deferred by the Topology Manager, if restricted",
     _NOT_MOVED,
     level=Level.EXTENDED,
-    since="1.32",
+    since="1.35",
     until="1.36",
     needs=Needs(free=3),
     capabilities=API_SERVER,

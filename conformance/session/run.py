@@ -31,6 +31,7 @@ from conformance.session.subject import (
     not_tested,
     round_trips,
     say,
+    say_on_its_own,
     subject_of,
 )
 from conformance.stream import StreamWriter
@@ -135,7 +136,7 @@ class Run:
         self.learn_not_restored(close_subject(self._config))
         self._signals.close()
         for line in not_tested(self._config, self._unable):
-            say(self._config)(line)
+            say_on_its_own(self._config, line)
         for line in round_trips(self._config):
             say(self._config)(line)
         if self._writer is None:

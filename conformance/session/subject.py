@@ -52,6 +52,13 @@ def say(config: pytest.Config) -> Callable[[str], None]:
     return now_and_then(write)
 
 
+def say_on_its_own(config: pytest.Config, line: str) -> None:
+    """Write a line that no progress stands before."""
+    reporter = config.pluginmanager.get_plugin("terminalreporter")
+    if reporter is not None:
+        reporter.write(f"\npinproof: {one_line(line)}\n")
+
+
 def release_of(config: pytest.Config) -> str:
     """The release by whose behaviour the run judges, with the overrides that were given. Raises
     ``ValueError`` for what is no release or behaviour."""

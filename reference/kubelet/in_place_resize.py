@@ -21,7 +21,7 @@ from reference.behaviours import Behaviour
 from reference.feature_gates import enabled
 from reference.pods.pod import Kind, Pod
 from reference.pods.qos import GUARANTEED, cpu_request, qos_class
-from reference.releases import NEWEST, AnyRelease, Release, has
+from reference.releases import NEWEST, AnyRelease, has, minor_of
 
 RESIZE_GATE: Final = "InPlacePodVerticalScaling"
 _CONDITIONS_SINCE: Final = 33
@@ -51,8 +51,7 @@ def resize_refusal(
 def pending(reason: str, text: str, release: AnyRelease) -> str:
     """Why a resize has not been granted, as its pod shows it: up to 1.32 as ``status.resize``, then
     as a condition, which has a message."""
-    conditions = Release.parse(release) if isinstance(release, str) else release
-    return f"{reason}: {text}" if conditions.minor >= _CONDITIONS_SINCE else reason
+    return f"{reason}: {text}" if minor_of(release) >= _CONDITIONS_SINCE else reason
 
 
 def _changes_cpu(before: Pod, after: Pod) -> bool:

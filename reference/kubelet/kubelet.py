@@ -26,10 +26,13 @@ from reference.kubelet.pod_resources import PodResources
 from reference.kubelet.runtime import Runtime
 from reference.pods.pod import Container, Kind, Pod, RestartPolicy
 from reference.pods.qos import as_judged, pod_milli_cpus, qos_class
-from reference.releases import NEWEST, AnyRelease, has
+from reference.releases import NEWEST, AnyRelease, has, minor_of
 from reference.view import CFS, Asked, Phase, PodView
 
 _MAX_ORDERS: Final = 720
+#: Up to here the static policy goes by ``status.allocatedResources``, which a resize that is being
+#: admitted has not changed yet (``guaranteedCPUs``, ``policy_static.go``; seen on 1.32.2).
+_SIZED_BY_STATUS_UNTIL: Final = 34
 
 
 class Managers(Protocol):
@@ -249,7 +252,8 @@ class Kubelet(PodLifecycle):
         before, self._being_admitted = self._admitted.pop(pod.name), (pod,)
         granted = False
         try:
-            self._container_manager.resize(pod)
+            by_status = minor_of(self._release) <= _SIZED_BY_STATUS_UNTIL
+            self._container_manager.resize(before if by_status else pod)
             text = shortage(pod, others, self._allocatable)
             granted = not text
         except (AllocationError, TopologyAffinityError) as error:

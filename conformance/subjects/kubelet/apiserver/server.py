@@ -60,11 +60,16 @@ class APIServer:
         self._numbers = itertools.count(1)
         self._starting = threading.Lock()
 
+    @property
+    def running(self) -> bool:
+        """Whether it runs. Its end is known at once."""
+        return self._sandbox is not None and self._sandbox.running
+
     def start(self) -> None:
         """Start it where it does not run, and wait until it serves. Raises
         :class:`SubjectSetupError`."""
         with self._starting:
-            if self._sandbox is None or not self._sandbox.running:
+            if not self.running:
                 self.close()
                 self._start()
 
@@ -167,7 +172,7 @@ class APIServer:
 
     def _serves_or_ended(self) -> bool:
         """It serves once it has made what it makes by itself."""
-        if self._sandbox is None or not self._sandbox.running:
+        if not self.running:
             return True
         try:
             self.ask("GET", "/api/v1/namespaces/default")
