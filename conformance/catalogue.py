@@ -46,6 +46,8 @@ from conformance.scenarios import version_1  # noqa: F401  # isort: skip
 from conformance.scenarios import pod_level_edges  # noqa: F401  # isort: skip
 from conformance.scenarios import more_metrics  # noqa: F401  # isort: skip
 from conformance.scenarios import announced  # noqa: F401  # isort: skip
+from conformance.scenarios import resize  # noqa: F401  # isort: skip
+from conformance.scenarios import ephemeral  # noqa: F401  # isort: skip
 
 
 def catalogue() -> tuple[Scenario, ...]:

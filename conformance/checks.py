@@ -122,6 +122,7 @@ def _pod_text(pod: PodView | None) -> str:
     if pod is None:
         return "(not there)"
     text = f"{pod.phase.value}, {pod.qos}" if pod.qos else pod.phase.value
+    text += f", resize {pod.resize}" if pod.resize else ""
     return f"{text}: {pod.reason}: {pod.message}" if pod.reason or pod.message else text
 
 

@@ -23,7 +23,7 @@ from conformance.lockstep import (
 from conformance.needs import DoesNotApply
 from conformance.results import Failure, Result
 from conformance.scenario import Scenario
-from conformance.subject import Subject, SubjectError, SubjectUnable
+from conformance.subject import LacksPrograms, Subject, SubjectError, SubjectUnable
 from conformance.verdict import Verdict
 from conformance.waiting import Waiting
 from reference import CPUTopology, DiscoveryError, Release
@@ -106,7 +106,11 @@ def inapplicable(scenario: Scenario, topology: CPUTopology, subject: Subject, re
 
 
 def _unable(scenario: Scenario, subject: Subject) -> str:
-    unable = sorted(one.value for one in scenario.capabilities - subject.capabilities)
+    get = subject.lacking if isinstance(subject, LacksPrograms) else {}
+    unable = sorted(
+        f"{one.value}: {get[one]}" if one in get else one.value
+        for one in scenario.capabilities - subject.capabilities
+    )
     return f"the subject cannot {'; '.join(unable)}" if unable else ""
 
 

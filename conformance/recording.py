@@ -51,6 +51,7 @@ class RecordedPod(msgspec.Struct, frozen=True, omit_defaults=True):
     qos: str = ""
     reason: str = ""
     message: str = ""
+    resize: str = ""
 
 
 class RecordedStep(msgspec.Struct, frozen=True, omit_defaults=True):

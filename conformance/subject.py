@@ -55,6 +55,7 @@ class Capability(Enum):
     RUNTIME = "restart the container runtime"
     SERVICES = "let a service manager look after the kubelet"
     HOTPLUG = "take CPUs offline and bring them back"
+    API_SERVER = "give the kubelet an API server"
     POD_RESOURCES = "ask the kubelet at its pod-resources socket"
     POD_RESOURCES_GET = "ask there for one pod, and for the CPUs that pods could have"
 
@@ -69,18 +70,20 @@ OF_WHOLE_KUBELETS: Final = frozenset(
         Capability.RENAMES,
         Capability.METRICS,
         Capability.RUNTIME,
+        Capability.API_SERVER,
         Capability.POD_RESOURCES,
         Capability.POD_RESOURCES_GET,
     }
 )
 #: What no real node can do (``hil``): what runs in its pods sleeps until it is killed, nothing
-#: stands between kubelet and runtime, and its pod-resources socket is asked for the list of pods
-#: alone.
+#: stands between kubelet and runtime, its pods are not resized in place, and its pod-resources
+#: socket is asked for the list of pods alone.
 NOT_OF_REAL_NODES: Final = frozenset(
     {
         Capability.EXIT_CODES,
         Capability.CALLS,
         Capability.METRICS,
+        Capability.API_SERVER,
         Capability.POD_RESOURCES_GET,
         Capability.RENAMES,
     }
@@ -212,6 +215,14 @@ class HasSmokeTest(Protocol):
 
     def smoke(self) -> None:
         """Change nothing. Raises :class:`SubjectSetupError` where it is not fit."""
+
+
+@runtime_checkable
+class LacksPrograms(Protocol):
+    """A subject that could do more were other programs installed on this host."""
+
+    lacking: Mapping[Capability, str]
+    """By what it cannot do, what to install."""
 
 
 @runtime_checkable

@@ -106,14 +106,6 @@ UNCAUGHT: Final[dict[str, tuple[str, ...]]] = {
         "shared-cpus-stay-taken",
         "shared-cpus-stay-taken=off",
     ),
-    "No step resizes a pod in place.": (
-        "resize-left-alone",
-        "resize-left-alone=off",
-        "resize-refused",
-        "resize-refused-for-cpu",
-        "resize-refused-for-cpu=off",
-        "resize-refused=off",
-    ),
     "The model does not know the feature gates of scenarios without it: the verdict is unknown.": (
         "option-maturity=off",
         "options-ungated=off",

@@ -121,6 +121,11 @@ COMMANDS: Final = {
         "Capture a machine: this host, a node over SSH, or one that QEMU boots a kernel on.",
         "pinproof capture ssh://root@node7 -o node7.tar.xz",
     ),
+    "apiserver": Lazy(
+        "pinproof.apiservers",
+        "app",
+        "Build and list API servers, before which subject kubelet: shows resizes in place.",
+    ),
     "kubelet": Lazy("pinproof.kubelets", "app", "Build and list real kubelets."),
     "driver": Lazy(
         "pinproof.drivers",

@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import Final, NamedTuple, TypeAlias
 
 from reference.behaviours import Behaviour
-from reference.releases import NEWEST, AnyRelease, Release, has
+from reference.releases import NEWEST, AnyRelease, has, minor_of
 
 
 class Maturity(Enum):
@@ -81,6 +81,10 @@ GATES: Final[Mapping[str, Gate]] = {
             Stage(36, _DEPRECATED, True),
         ),
         refused_off_since=37,
+    ),
+    "InPlacePodVerticalScaling": Gate(
+        (Stage(27, ALPHA, False), Stage(33, BETA, True), Stage(35, GA, True)),
+        refused_off_since=35,
     ),
     "InPlacePodVerticalScalingExclusiveCPUs": Gate((Stage(32, ALPHA, False),)),
     "KubeletPodResourcesListUseActivePods": Gate(
@@ -151,7 +155,7 @@ def readiness(stages: Stages, release: AnyRelease) -> Maturity | None:
 def refusal(name: str, on: bool, release: AnyRelease) -> str:
     """Why a kubelet of this release panics over the value of a gate that it has known; ``""`` if
     it does not."""
-    gate, minor = GATES[name], _minor(release)
+    gate, minor = GATES[name], minor_of(release)
     if gate.last is not None and minor > gate.last:
         return f"feature gate {name}: {release} has removed it, and panics"
     if not on and gate.refused_off_since is not None and minor >= gate.refused_off_since:
@@ -160,8 +164,4 @@ def refusal(name: str, on: bool, release: AnyRelease) -> str:
 
 
 def _reached(since: int | Behaviour, release: AnyRelease) -> bool:
-    return has(release, since) if isinstance(since, Behaviour) else _minor(release) >= since
-
-
-def _minor(release: AnyRelease) -> int:
-    return (Release.parse(release) if isinstance(release, str) else release).minor
+    return has(release, since) if isinstance(since, Behaviour) else minor_of(release) >= since

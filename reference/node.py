@@ -27,6 +27,7 @@ from reference.errors import IllegalStep, KubeletError, KubeletHangs, ModelError
 from reference.kubelet.admission import fault_of, fault_of_whole
 from reference.kubelet.configuration import require_modelled
 from reference.kubelet.exit import error_text, status
+from reference.kubelet.in_cluster import PodsInCluster
 from reference.kubelet.kubelet import Kubelet
 from reference.kubelet.outcomes import Branch, branches_of
 from reference.kubelet.pod_resources import (
@@ -44,6 +45,7 @@ from reference.machine.machineinfo import MachineInfo
 from reference.pods.pod_level_resources import as_decoded
 from reference.releases import NEWEST, AnyRelease, has, require_whole_node
 from reference.steps import (
+    AddEphemeral,
     Apply,
     AskAllocatable,
     AskMetrics,
@@ -63,6 +65,7 @@ from reference.steps import (
     Pod,
     Reboot,
     RemoveState,
+    Resize,
     RestartRuntime,
     Spin,
     Start,
@@ -119,6 +122,7 @@ class Node:
         self._known: dict[str, Pod] = {}
         self._gone: set[str] = set()
         self._ended: set[str] = set()
+        self._in_cluster = PodsInCluster(release)
         self._state_file: str | None = None
         self._shown: tuple[CPUSet, dict[str, dict[str, CPUSet]]] = parse_leniently(None)
         self._runtime = Runtime()
@@ -171,11 +175,19 @@ class Node:
             case Configure(config=config):
                 self._require_down(step)
                 require_modelled(config, self._release)
+                if config.api_server != self._config.api_server:
+                    raise IllegalStep("Configure: a node has an API server from its first boot on")
                 self._config = config
             case Apply(pod=pod):
                 self._apply(pod)
             case Delete(pod=name):
                 self._delete(name)
+            case Resize(pod=pod):
+                self._resize(pod)
+            case AddEphemeral(pod=name, container=container):
+                pod = self._require_in_api(step, name)
+                running = self._running(step)
+                self._in_cluster.add_ephemeral(pod, container, self._config, running)
             case RemoveState():
                 self._require_down(step)
                 self._write(None)
@@ -274,6 +286,8 @@ class Node:
     def _start(self) -> None:
         if self._kubelet is not None:
             raise IllegalStep("Start: the kubelet runs")
+        if self._in_cluster.wanted and not has(self._release, Behaviour.RESIZE_REFUSED_FOR_CPU):
+            raise NotModelled(f"Start by release {self._release} with a resize that is pending")
         if self._ended:
             raise NotModelled(f"Start with the manifest of a pod that has ended: {self._ended}")
         crash, self._crash = self._crash, None
@@ -332,6 +346,8 @@ class Node:
 
     def _reboot(self, step: Step, name: str) -> None:
         self._require_down(step)
+        if self._in_cluster.has_ephemeral:
+            raise NotModelled("Reboot of a node with ephemeral containers")
         if name:
             self._info = self._discover(self._trees(name), release=self._release)
         self._runtime.clear()
@@ -385,6 +401,7 @@ class Node:
         pod = self._manifests.pop(name)
         self._gone.add(pod.uid)
         self._ended.discard(name)
+        self._in_cluster.forget(name)
         if self._kubelet is not None and not self._hangs:
             before = self._runtime.copy()
             try:
@@ -393,7 +410,30 @@ class Node:
                 self._die(end)
                 self._unended = before
                 return
+            again = self._in_cluster.retry(self._manifests, self._config, self._kubelet)
+            self._granted(again)
+
+    def _resize(self, pod: Pod) -> None:
+        before = self._require_in_api(Resize(pod), pod.name)
+        self._granted(self._in_cluster.resize(before, pod, self._config, self._answering))
+
+    def _granted(self, pods: Iterable[Pod]) -> None:
+        for pod in pods:
+            self._manifests[pod.name] = self._known[pod.uid] = pod
+        if self._kubelet is not None:
             self._save()
+
+    @property
+    def _answering(self) -> Kubelet | None:
+        return None if self._hangs else self._kubelet
+
+    def _require_in_api(self, step: Step, name: str) -> Pod:
+        if not self._config.api_server:
+            raise IllegalStep(f"{type(step).__name__}: the pods of this node are manifests")
+        pod = self._manifests.get(name)
+        if pod is None:
+            raise IllegalStep(f"{type(step).__name__}: no pod {name}")
+        return pod
 
     def _kill(self, step: Step, name: str, container: str, exit_code: int) -> None:
         """Raises :class:`NotModelled` up to 1.17, where the new container has another id, so the
@@ -403,6 +443,9 @@ class Node:
         if self._hangs or not has(self._release, Behaviour.KEYED_BY_POD):
             raise NotModelled(f"KillContainer: {name}/{container} by release {self._release}")
         pod = self._decoded(self._manifests[name])
+        if self._in_cluster.is_ephemeral(name, container):
+            kubelet.end_ephemeral(pod.uid, container)
+            return
         (ended,) = (one for one in pod.containers if one.name == container)
         kubelet.end_container(pod, ended, exit_code)
         if kubelet.pods[name].phase is Phase.ENDED:
@@ -423,7 +466,8 @@ class Node:
         if self._kubelet is None:
             return {}
         waiting = self._manifests if self._hangs else ()
-        return {**{name: PodView(Phase.PENDING) for name in waiting}, **self._kubelet.pods}
+        pods = {**{name: PodView(Phase.PENDING) for name in waiting}, **self._kubelet.pods}
+        return self._in_cluster.shown(pods) if self._config.api_server else pods
 
     def _running(self, step: Step) -> Kubelet:
         if self._kubelet is None:

@@ -112,6 +112,11 @@ def has(release: AnyRelease, behaviour: Behaviour) -> bool:
     return behaviour in behaviours(release)
 
 
+def minor_of(release: AnyRelease) -> int:
+    """The number of its minor."""
+    return (Release.parse(release) if isinstance(release, str) else release).minor
+
+
 @dataclass(frozen=True, slots=True)
 class Change:
     """A behaviour that one of two releases has and the other has not; ``gained`` by the second."""

@@ -38,6 +38,8 @@ class KubeletConfig:
     ``kube_reserved`` are the cpu quantities of those maps (``None``: not set). A setting that a
     release does not know yet is not there for it: the Topology Manager's scope before 1.20, its
     options before 1.26. ``cpu_cfs_quota_period`` is ``cpuCFSQuotaPeriod``, in microseconds.
+    ``api_server``: the kubelet belongs to a cluster, and its pods come from the API server instead
+    of manifests; a node keeps that.
     """
 
     policy: str = "static"
@@ -50,6 +52,7 @@ class KubeletConfig:
     topology_manager_scope: str = "container"
     topology_manager_policy_options: Mapping[str, str] = field(default_factory=dict)
     cpu_cfs_quota_period: int = CFS_PERIOD
+    api_server: bool = False
 
     def __str__(self) -> str:
         """As ``policy static, reservedSystemCPUs 0,4``: the policy, and what is not the default."""
@@ -66,6 +69,7 @@ class KubeletConfig:
                 *self._topology_manager(),
                 *self._period(),
                 *_listed("gate", self.feature_gates),
+                *(["pods from an API server"] if self.api_server else []),
             ]
         )
 
@@ -159,6 +163,30 @@ class Delete:
     @property
     def sentence(self) -> str:
         return f"delete pod {self.pod} by force" if self.force else f"delete pod {self.pod}"
+
+
+@dataclass(frozen=True, slots=True)
+class Resize:
+    """Give a pod from the API server other resources, in place: those of ``pod``, which has its
+    name and uid."""
+
+    pod: Pod
+
+    @property
+    def sentence(self) -> str:
+        return f"resize in place to {pod_text(self.pod)}"
+
+
+@dataclass(frozen=True, slots=True)
+class AddEphemeral:
+    """Add an ephemeral container to a pod from the API server; it runs until it is killed."""
+
+    pod: str
+    container: str
+
+    @property
+    def sentence(self) -> str:
+        return f"add ephemeral container {self.container} to pod {self.pod}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -346,6 +374,8 @@ Step: TypeAlias = (
     | Configure
     | Apply
     | Delete
+    | Resize
+    | AddEphemeral
     | RemoveState
     | WriteState
     | Tamper

@@ -27,12 +27,15 @@ class Phase(Enum):
 @dataclass(frozen=True, slots=True)
 class PodView:
     """One pod: ``reason`` and ``message`` are the API's ``status.reason`` and ``.message`` of a
-    rejected pod, whole and unchanged (``""`` otherwise); ``qos`` is ``status.qosClass``."""
+    rejected pod, whole and unchanged (``""`` otherwise); ``qos`` is ``status.qosClass``.
+    ``resize`` is why a resize in place has not been granted, as ``Infeasible: …`` or
+    ``Deferred: …`` (``""``: none was asked for, or it was granted)."""
 
     phase: Phase
     reason: str = ""
     message: str = ""
     qos: str = ""
+    resize: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,6 +25,7 @@ CRI_SOCKET: Final = f"{AREA}/cri.sock"
 DOCKER_SOCKET: Final = f"{AREA}/docker.sock"
 TEMPORARY: Final = f"{AREA}/tmp"  # noqa: S108  - inside the sandbox
 CERTIFICATES: Final = f"{AREA}/certificates"
+KUBECONFIG: Final = f"{AREA}/kubeconfig"
 NODE_NAME: Final = "pinproof"
 #: The port without TLS; the address is the sandbox's own loopback.
 PORT: Final = 10255
@@ -157,16 +158,19 @@ def file_text(settings: Mapping[str, Any]) -> str:
     return json.dumps(settings, indent=1) + "\n"
 
 
-def arguments(release: Minor, binary: str) -> list[str]:
-    """The command line that goes with the configuration file."""
+def arguments(release: Minor, binary: str, *, node_in_cluster: str = "") -> list[str]:
+    """The command line that goes with the configuration file. ``node_in_cluster``: the kubelet is
+    this node of a cluster, whose kubeconfig is at :data:`KUBECONFIG`."""
     argv = [
         binary,
         f"--config={CONFIG_FILE}",
-        f"--hostname-override={NODE_NAME}",
+        f"--hostname-override={node_in_cluster or NODE_NAME}",
         f"--cert-dir={CERTIFICATES}",
         "--v=2",
     ]
     argv += releases.runtime_flags(release, f"unix://{CRI_SOCKET}")
+    if node_in_cluster:
+        argv.append(f"--kubeconfig={KUBECONFIG}")
     if releases.asks_for_docker(release):
         argv.append(f"--docker=unix://{DOCKER_SOCKET}")
     return argv

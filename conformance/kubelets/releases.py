@@ -79,8 +79,9 @@ REMOTE_FLAG_UNTIL: Final = Minor(1, 23)
 #: From the first to the last of them a kubelet asks for Docker before it does anything, and waits
 #: five seconds for it: :mod:`conformance.subjects.kubelet.docker`.
 ASKS_FOR_DOCKER: Final = (Minor(1, 19), Minor(1, 23))
-#: From here on a pod needs a cgroup of its own: :mod:`conformance.subjects.kubelet.inside.cgroups`.
-POD_CGROUPS_SINCE: Final = Minor(1, 33)
+#: From here on (1.33, and where resizes in place are enabled) a pod needs a cgroup of its own:
+#: :mod:`conformance.subjects.kubelet.inside.cgroups`.
+POD_CGROUPS_SINCE: Final = Minor(1, 27)
 
 
 def asks_for_docker(release: Minor) -> bool:

@@ -17,6 +17,7 @@ from reference import CPUSet
 from reference.behaviours import Behaviour
 from reference.steps import (
     SIGKILLED,
+    AddEphemeral,
     Apply,
     AskAllocatable,
     AskMetrics,
@@ -36,6 +37,7 @@ from reference.steps import (
     Pod,
     Reboot,
     RemoveState,
+    Resize,
     RestartRuntime,
     Spin,
     Start,
@@ -114,6 +116,16 @@ class Steps(Readings):
     def delete(self, pod: str, *, force: bool = False) -> View:
         """Delete a pod, perhaps by force, and see its CPUs return."""
         return self._take(Delete(pod, force))
+
+    def resize(self, pod: Pod) -> PodView:
+        """Ask for the resources of ``pod`` in place of those that a pod of its name has; what
+        became of it."""
+        view = self._take(Resize(replace(pod, uid=self._pods[pod.name].uid)))
+        return view.pods.get(pod.name, PodView(Phase.PENDING))
+
+    def add_ephemeral(self, pod: str, container: str) -> View:
+        """Add an ephemeral container to a running pod."""
+        return self._take(AddEphemeral(pod, container))
 
     def reboot(self, machine: Machine | None = None) -> View:
         """Boot the machine again, perhaps as another one; the kubelet is down."""
@@ -200,6 +212,8 @@ class Steps(Readings):
             self._machines.discover()
         expected, seen = self._comparison.walk(self._node, step)
         self.view = seen
+        if isinstance(step, Resize) and _is_granted(step, seen):
+            self._pods[step.pod.name] = step.pod
         self.history.append(Seen(self.steps[-1], seen))
         if isinstance(step, Start):
             self._started(seen)
@@ -213,3 +227,8 @@ class Steps(Readings):
         self._tampered.clear()  # the kubelet sends every container its cpuset anew
         if seen.error:
             self.kubelet_errors.append(f"exit status {seen.exit_status}: {seen.error}")
+
+
+def _is_granted(step: Resize, seen: View) -> bool:
+    """A kubelet that is down grants nothing."""
+    return seen.running and not seen.pods.get(step.pod.name, PodView(Phase.PENDING)).resize

@@ -25,7 +25,15 @@ from conformance.recording import write as write_recording
 from conformance.results import Result, decode
 from conformance.session.judging import PROPERTY, RECORDED
 from conformance.session.selection import cases, named_machines
-from conformance.session.subject import close_subject, judged_by, round_trips, say, subject_of
+from conformance.session.subject import (
+    close_subject,
+    judged_by,
+    not_tested,
+    round_trips,
+    say,
+    say_on_its_own,
+    subject_of,
+)
 from conformance.stream import StreamWriter
 from conformance.verdict import ExitStatus, Verdict, exit_status
 
@@ -45,6 +53,7 @@ class Run:
         self._named: set[str] = set()
         self._applied: set[str] = set()
         self._by_id: dict[str, Case] = {}
+        self._unable: set[str] = set()
         self._directory: Path | None = None
         self._not_restored: list[str] = []
         self._signals = contextlib.ExitStack()
@@ -106,6 +115,8 @@ class Run:
         assert self._writer is not None
         self._reported.add(nodeid)
         self._counts[Verdict(result.verdict)] += 1
+        if result.unable:
+            self._unable.add(result.scenario)
         if result.verdict != Verdict.SKIP.value:
             self._applied.add(result.machine.name)
         self._writer.add(msgspec.structs.replace(result, worker=worker or ""))
@@ -124,6 +135,8 @@ class Run:
         """End the stream; the run's exit status is pytest's."""
         self.learn_not_restored(close_subject(self._config))
         self._signals.close()
+        for line in not_tested(self._config, self._unable):
+            say_on_its_own(self._config, line)
         for line in round_trips(self._config):
             say(self._config)(line)
         if self._writer is None:

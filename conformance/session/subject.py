@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Final
 
 import pytest
 
+from conformance.catalogue import find
 from conformance.progress import now_and_then
 from conformance.smoke import smoke
-from conformance.subject import CountsTrips, Subject, SubjectNotRestored
+from conformance.subject import CountsTrips, LacksPrograms, Subject, SubjectNotRestored
 from conformance.subjects import open_subject
 from conformance.subjects.reference import ReferenceSubject
 from reference.releases import Release, newest_known
@@ -51,6 +52,13 @@ def say(config: pytest.Config) -> Callable[[str], None]:
     return now_and_then(write)
 
 
+def say_on_its_own(config: pytest.Config, line: str) -> None:
+    """Write a line that no progress stands before."""
+    reporter = config.pluginmanager.get_plugin("terminalreporter")
+    if reporter is not None:
+        reporter.write(f"\npinproof: {one_line(line)}\n")
+
+
 def release_of(config: pytest.Config) -> str:
     """The release by whose behaviour the run judges, with the overrides that were given. Raises
     ``ValueError`` for what is no release or behaviour."""
@@ -80,6 +88,20 @@ def close_subject(config: pytest.Config) -> str:
         except SubjectNotRestored as error:
             return str(error)
     return ""
+
+
+def not_tested(config: pytest.Config, skipped: Iterable[str]) -> list[str]:
+    """What these skipped scenarios say of programs that this host lacks: a line for each."""
+    subject: object = config.stash.get(SUBJECT_KEY, None)
+    if not isinstance(subject, LacksPrograms):
+        return []
+    asked = [one for name in skipped if (one := find(name)) is not None]
+    lines = []
+    for capability, how in subject.lacking.items():
+        count = sum(capability in one.capabilities for one in asked)
+        if count:
+            lines.append(f"NOT TESTED: {count} scenarios that need to {capability.value}: {how}")
+    return lines
 
 
 def round_trips(config: pytest.Config) -> list[str]:

@@ -118,22 +118,31 @@ def refusal_of(error: TopologyAffinityError, release: AnyRelease) -> Refusal:
     return refusal(error.reason, str(error), release)
 
 
-def lack_of_cpus(
-    pod: Pod, admitted: Iterable[Pod], allocatable: int, release: AnyRelease
-) -> Refusal | None:
-    """Of a static pod that asks for more cpu than is left, ``None`` otherwise.
-
-    ``allocatable``: of the node, in thousandths; ``admitted``: the other active pods. A static
-    pod is critical, so the kubelet looks for pods to put out in its favour and finds none, since
-    the others are critical as well. Up to 1.15 it is like any other.
-    """
+def shortage(pod: Pod, admitted: Iterable[Pod], allocatable: int) -> str:
+    """In the kubelet's words, that a pod asks for more cpu than is left; ``""`` otherwise.
+    ``allocatable``: of the node, in thousandths; ``admitted``: the other active pods."""
     request, used = pod_milli_cpus(pod), sum(map(pod_milli_cpus, admitted))
-    missing = request - (allocatable - used)
-    if not request or missing <= 0:
+    if not request or request + used <= allocatable:
+        return ""
+    text = f"requested: {request}, used: {used}, capacity: {allocatable}"
+    return f"Node didn't have enough resource: cpu, {text}"
+
+
+def lack_of_cpus(
+    pod: Pod, admitted: Iterable[Pod], allocatable: int, release: AnyRelease, *, static: bool = True
+) -> Refusal | None:
+    """Of a pod that asks for more cpu than is left, ``None`` otherwise; see :func:`shortage`.
+
+    A static pod is critical, so the kubelet looks for pods to put out in its favour and finds none,
+    since the others are critical as well. Up to 1.15 it is like any other.
+    """
+    others = list(admitted)
+    text = shortage(pod, others, allocatable)
+    if not text:
         return None
-    if not has(release, Behaviour.STATIC_PODS_ARE_CRITICAL):
-        text = f"requested: {request}, used: {used}, capacity: {allocatable}"
-        return refusal("OutOfcpu", f"Node didn't have enough resource: cpu, {text}", release)
+    if not static or not has(release, Behaviour.STATIC_PODS_ARE_CRITICAL):
+        return refusal("OutOfcpu", text, release)
+    missing = pod_milli_cpus(pod) - (allocatable - sum(map(pod_milli_cpus, others)))
     return refusal(
         _UNEXPECTED,
         "Unexpected error while attempting to recover from admission failure: "

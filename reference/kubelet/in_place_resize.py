@@ -1,13 +1,13 @@
 """In-place resize: whether a pod under the static policy may be given other requests while it runs.
 
 What belongs here: who is refused, and in which words. What never does: what the CPU manager does
-with a resize that is let through (:meth:`reference.CPUManager.resize`), or when a resize is tried
-again.
+with a resize that is let through
+(:meth:`reference.kubelet.container_manager.ContainerManager.resize`), or when one is tried again.
 
 Up to 1.31 nobody asks. From 1.32 on a Guaranteed pod is refused, as its CPUs would not follow its
 request; from 1.34 on only where a cpu request changes. Feature gate
 InPlacePodVerticalScalingExclusiveCPUs lifts the refusal, and moves no CPUs.
-A resize comes through the API server, so no static pod has one: this is modelled from the sources.
+A resize comes through the API server, so no static pod has one.
 Source: ``canResizePod`` (``kubelet.go`` 1.32 and 1.33, ``allocation/allocation_manager.go`` 1.34
 and 1.35, ``allocation/handlers.go`` 1.36 and 1.37).
 """
@@ -21,8 +21,10 @@ from reference.behaviours import Behaviour
 from reference.feature_gates import enabled
 from reference.pods.pod import Kind, Pod
 from reference.pods.qos import GUARANTEED, cpu_request, qos_class
-from reference.releases import NEWEST, AnyRelease, has
+from reference.releases import NEWEST, AnyRelease, has, minor_of
 
+RESIZE_GATE: Final = "InPlacePodVerticalScaling"
+_CONDITIONS_SINCE: Final = 33
 _GATE: Final = "InPlacePodVerticalScalingExclusiveCPUs"
 
 
@@ -44,6 +46,12 @@ def resize_refusal(
     if not has(release, Behaviour.RESIZE_REFUSED_FOR_CPU):
         return f"{text} static policy"
     return f'{text} policy "static"' if _changes_cpu(before, after) else ""
+
+
+def pending(reason: str, text: str, release: AnyRelease) -> str:
+    """Why a resize has not been granted, as its pod shows it: up to 1.32 as ``status.resize``, then
+    as a condition, which has a message."""
+    return f"{reason}: {text}" if minor_of(release) >= _CONDITIONS_SINCE else reason
 
 
 def _changes_cpu(before: Pod, after: Pod) -> bool:

@@ -16,16 +16,25 @@ from reference.behaviours import Behaviour
 from reference.cpumanager.state.state_mem import Crash
 from reference.cpuset import CPUSet
 from reference.errors import AllocationError, NotModelled, TopologyAffinityError
-from reference.kubelet.admission import Refusal, allocation_refusal, lack_of_cpus, refusal_of
+from reference.kubelet.admission import (
+    Refusal,
+    allocation_refusal,
+    lack_of_cpus,
+    refusal_of,
+    shortage,
+)
 from reference.kubelet.container_manager import ContainerManager
 from reference.kubelet.pod_resources import ASKED, PodResources
 from reference.kubelet.runtime import Runtime
 from reference.pods.pod import Container, Kind, Pod, RestartPolicy
 from reference.pods.qos import as_judged, pod_milli_cpus, qos_class
-from reference.releases import NEWEST, AnyRelease, has
+from reference.releases import NEWEST, AnyRelease, has, minor_of
 from reference.view import CFS, Asked, Phase, PodView, Version
 
 _MAX_ORDERS: Final = 720
+#: Up to here the static policy goes by ``status.allocatedResources``, which a resize that is being
+#: admitted has not changed yet (``guaranteedCPUs``, ``policy_static.go``; seen on 1.32.2).
+_SIZED_BY_STATUS_UNTIL: Final = 34
 
 
 class Managers(Protocol):
@@ -58,7 +67,8 @@ class Managers(Protocol):
 
 class PodLifecycle:
     """The pods of one run of the kubelet, from their admission to their end. ``pods``: what it says
-    of each, by name. ``allocatable``: the cpu that pods may ask for, in thousandths."""
+    of each, by name. ``allocatable``: the cpu that pods may ask for, in thousandths.
+    ``static_pods``: they come from manifests, not from an API server."""
 
     def __init__(
         self,
@@ -67,6 +77,7 @@ class PodLifecycle:
         allocatable: int,
         *,
         release: AnyRelease = NEWEST,
+        static_pods: bool = True,
     ) -> None:
         self.pods: dict[str, PodView] = {}
         self.runtime = runtime
@@ -76,6 +87,7 @@ class PodLifecycle:
         self._being_admitted: tuple[Pod, ...] = ()
         self._allocatable = allocatable
         self._release = release
+        self._static_pods = static_pods
         self._names_qos = has(release, Behaviour.REJECTED_PODS_HAVE_QOS)
         self._names_qos_at_end = has(release, Behaviour.ENDED_PODS_HAVE_QOS)
         self._running_on: dict[str, str] = {}
@@ -173,7 +185,7 @@ class PodLifecycle:
             return allocation_refusal(error, self._release)
         finally:
             self._being_admitted = ()
-        return lack_of_cpus(pod, others, self._allocatable, self._release)
+        return lack_of_cpus(pod, others, self._allocatable, self._release, static=self._static_pods)
 
     def _run(self, pod: Pod) -> None:
         for container in pod.containers:
@@ -206,8 +218,11 @@ class Kubelet(PodLifecycle):
         allocatable: int,
         *,
         release: AnyRelease = NEWEST,
+        static_pods: bool = True,
     ) -> None:
-        super().__init__(container_manager, runtime, allocatable, release=release)
+        super().__init__(
+            container_manager, runtime, allocatable, release=release, static_pods=static_pods
+        )
         self._container_manager = container_manager
         self._cpu_manager = container_manager.cpu_manager
         self._saved = 0
@@ -233,6 +248,7 @@ class Kubelet(PodLifecycle):
             self.runtime.copy(),
             self._allocatable,
             release=self._release,
+            static_pods=self._static_pods,
         )
         twin.pods = dict(self.pods)
         twin._admitted = dict(self._admitted)
@@ -240,6 +256,44 @@ class Kubelet(PodLifecycle):
         twin._asked = self._asked.copy()
         twin._running_on = dict(self._running_on)
         return twin
+
+    def resize(self, pod: Pod) -> str:
+        """Give an admitted pod other resources in place; why that has to wait, or ``""``. Whether
+        it is infeasible was asked before (:func:`reference.kubelet.in_place_resize.refusal`)."""
+        others = [one for one in self._admitted.values() if one.uid != pod.uid]
+        before, self._being_admitted = self._admitted.pop(pod.name), (pod,)
+        granted = False
+        try:
+            by_status = minor_of(self._release) <= _SIZED_BY_STATUS_UNTIL
+            self._container_manager.resize(before if by_status else pod)
+            text = shortage(pod, others, self._allocatable)
+            granted = not text
+        except (AllocationError, TopologyAffinityError) as error:
+            text = str(error)
+        finally:
+            self._being_admitted = ()
+            self._admitted[pod.name] = pod if granted else before
+        if granted:
+            self._apply_resources(pod)
+        self.settle()
+        return text
+
+    def _apply_resources(self, pod: Pod) -> None:
+        for one in pod.containers:
+            if self.runtime.runs(pod.uid, one.name):
+                self.runtime.set_cfs(pod.uid, one.name, self._container_manager.cfs(pod, one))
+
+    def add_ephemeral(self, pod: Pod, container: Container) -> None:
+        """Start an ephemeral container in an admitted pod. It is no part of what the managers know
+        of the pod: no allocation, and no reconcile round comes to it
+        (``policy_static.go``, ``reconcileState``)."""
+        self._create(pod, container)
+        self.settle()
+
+    def end_ephemeral(self, uid: str, container: str) -> None:
+        """An ephemeral container has ended; it is never started again."""
+        self.runtime.end(uid, container)
+        self.settle()
 
     def begin(self) -> None:
         """What the kubelet does once it has started, before it hears of any pod: nothing that can

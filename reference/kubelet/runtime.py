@@ -105,6 +105,10 @@ class Runtime:
         box = self._boxes[uid][container]
         box.cfs = CFS(quota, box.cfs.shares if box.cfs else None)
 
+    def set_cfs(self, uid: str, container: str, cfs: CFS | None) -> None:
+        """Change the processor time of a container."""
+        self._boxes[uid][container].cfs = cfs
+
     def asked(self) -> dict[str, dict[str, Asked]]:
         """What was asked for every running container for which it is known, by pod uid, then
         name."""

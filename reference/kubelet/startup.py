@@ -69,7 +69,9 @@ class Maker:
         manager.cpu_manager.start(state_file, runtime.owners())
         left = allocatable(info, config, self.release)
         kind = Kubelet if self._knows_pods else KubeletByContainer
-        kubelet = kind(manager, runtime, left, release=self.release)
+        kubelet = kind(
+            manager, runtime, left, release=self.release, static_pods=not config.api_server
+        )
         kubelet.begin()
         return kubelet
 

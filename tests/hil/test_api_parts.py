@@ -13,13 +13,13 @@ from urllib.parse import parse_qsl
 import pytest
 
 import topologies
+from conformance.kubelets.uids import renamed
 from conformance.pods import best_effort, exclusive, guaranteed, guaranteed_of
 from hil.inspection import NodeFacts
 from hil.pods import Image, StaticPods, manifest, read_pods, refuse_if_crowded, text
 from hil.pods.apiserver import node_name
 from hil.pods.apiserver.sameness import changes
 from hil.pods.apiserver.space import label_of
-from hil.pods.uids import renamed
 from hil.safety import RemoveFile, WriteFile
 from hil.shell import NodeUnfit, NodeUsageError
 from hil.transport import nodes

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from conformance.catalogue import catalogue
+from conformance.kubelets.uids import renamed
 from conformance.scenario import Scenario
-from hil.pods.uids import renamed
 from hil.safety import Change
 from reference.steps import Apply, Delete, KubeletConfig, Pod
 

@@ -13,6 +13,8 @@ from pathlib import Path
 import pytest
 
 import topologies
+from conformance.kubelets import apiservers
+from conformance.subject import SubjectSetupError
 from conformance.subjects.kubelet import KubeletSubject
 from conformance.subjects.kubelet.node import KubeletNode
 from conformance.subjects.kubelet.process import Patience
@@ -44,6 +46,15 @@ def make_node(subject: KubeletSubject) -> Iterator[NodeMaker]:
     yield make
     for node in made:
         node.close()
+
+
+@pytest.fixture(scope="session")
+def needs_api_server() -> None:
+    """Skips where there is no API server on this host."""
+    try:
+        apiservers.find()
+    except SubjectSetupError as error:
+        pytest.skip(f"NO REAL API SERVER, so this is NOT TESTED: {error}")
 
 
 @pytest.fixture

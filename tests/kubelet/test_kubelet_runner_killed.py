@@ -32,7 +32,8 @@ def reached(stage):
 
 reached("begun")
 subject = KubeletSubject.open(sys.argv[1], ahead=True)
-node = subject.node(topologies.machine("1s-1n-8c-smt1"), KubeletConfig(system_reserved="1"))
+config = KubeletConfig(system_reserved="1", api_server="with an API server" in sys.argv)
+node = subject.node(topologies.machine("1s-1n-8c-smt1"), config)
 reached("made")
 node.do(Start())
 reached("started")
@@ -46,7 +47,7 @@ node.do(Start())
 reached("started again")
 node.close()
 reached("closed")
-node = subject.node(topologies.machine("1s-1n-8c-smt1"), KubeletConfig(system_reserved="1"))
+node = subject.node(topologies.machine("1s-1n-8c-smt1"), config)
 reached("made again")
 sys.stdin.read()
 """
@@ -83,10 +84,12 @@ def leftovers() -> dict[str, object]:
     }
 
 
-def kill_at(stage: str, kubelet: str, delay: float) -> None:
+def kill_at(
+    stage: str, kubelet: str, delay: float, *words: str, sign: int = signal.SIGKILL
+) -> None:
     mark = uuid.uuid4().hex
     runner = subprocess.Popen(
-        [sys.executable, "-c", RUNNER, kubelet],
+        [sys.executable, "-c", RUNNER, kubelet, *words],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
@@ -101,8 +104,8 @@ def kill_at(stage: str, kubelet: str, delay: float) -> None:
         try:
             runner.wait(delay)  # somewhere between this stage and the next
         except subprocess.TimeoutExpired:
-            runner.send_signal(signal.SIGKILL)
-    assert runner.returncode == -signal.SIGKILL
+            runner.send_signal(sign)
+    assert runner.returncode in (-sign, 1)  # 1: Python's own end after Ctrl-C
     for pid in marked(mark):
         wait_for_the_end(pid)
     assert list(marked(mark)) == []
@@ -115,13 +118,34 @@ def test_a_killed_runner_leaves_nothing(kubelet_path: str, stage: str) -> None:
     assert leftovers() == before
 
 
+@pytest.mark.parametrize("sign", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("stage", ["begun", "made", "applied"])
+def test_no_api_server_is_left(
+    kubelet_path: str, needs_api_server: None, stage: str, sign: int
+) -> None:
+    """Neither etcd nor the API server, however early the runner ends."""
+    before = leftovers()
+    kill_at(stage, kubelet_path, random.uniform(0, 1.0), "with an API server", sign=sign)
+    assert leftovers() == before
+
+
+def test_an_api_server_ends_with_an_exit_without_closing(
+    kubelet_path: str, needs_api_server: None
+) -> None:
+    exit_without_closing(kubelet_path, "", "with an API server")
+
+
 @pytest.mark.parametrize("end", ["", "raise KeyboardInterrupt"])
 def test_an_exit_without_closing_waits_until_nothing_is_left(kubelet_path: str, end: str) -> None:
+    exit_without_closing(kubelet_path, end)
+
+
+def exit_without_closing(kubelet_path: str, end: str, *words: str) -> None:
     mark = uuid.uuid4().hex
     program = f"{RUNNER.replace('sys.stdin.read()', '')}\n{end}"
     before = leftovers()
     subprocess.run(
-        [sys.executable, "-c", program, kubelet_path],
+        [sys.executable, "-c", program, kubelet_path, *words],
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
         cwd=ROOT,

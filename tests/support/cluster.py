@@ -5,7 +5,7 @@ There is no controller and no kubelet behind it. What a controller would do to n
 here by a thread: what is in one that was deleted goes, then the namespace. What a kubelet would do
 to pods is done by whoever asks (:meth:`Cluster.confirm`, :meth:`Cluster.report`).
 
-Needs ``etcd`` (Debian: etcd-server) and a kube-apiserver (``python -m tests.support.apiservers``).
+Needs ``etcd`` (Debian: etcd-server) and a kube-apiserver (``pinproof apiserver build``).
 """
 
 from __future__ import annotations
@@ -14,8 +14,6 @@ import contextlib
 import datetime
 import ipaddress
 import json
-import os
-import shutil
 import socket
 import subprocess
 import sys
@@ -30,7 +28,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from tests.support.apiservers import VERSION, WORKSHOP
+from conformance.kubelets.apiservers import find
+from conformance.subject import SubjectSetupError
 
 _PATIENCE: Final = 240.0
 _DIE_WITH_PARENT: Final = (
@@ -132,17 +131,18 @@ class Cluster:
 
     def __init__(self, folder: Path) -> None:
         """Raises :class:`NoCluster`."""
-        etcd, apiserver = shutil.which("etcd"), _apiserver()
-        if etcd is None:
-            raise NoCluster("etcd is not installed (Debian: etcd-server)")
+        try:
+            programs = find()
+        except SubjectSetupError as error:
+            raise NoCluster(str(error)) from error
         folder.mkdir(parents=True, exist_ok=True)
         self.folder = folder
         self.authority = Authority(folder, "authority")
         self._running: list[subprocess.Popen[bytes]] = []
         self._over = threading.Event()
         try:
-            store = self._etcd(etcd)
-            self.url = self._apiserver(apiserver, store)
+            store = self._etcd(str(programs.etcd))
+            self.url = self._apiserver(programs.apiserver, store)
             self.admin_kubeconfig = self.kubeconfig("admin", "system:masters")
             self.admin = self._client(self.admin_kubeconfig)
             self._await_ready()
@@ -271,18 +271,6 @@ class Cluster:
         for one in reversed(self._running):
             one.kill()
             one.wait()
-
-
-def _apiserver() -> Path:
-    """``PINPROOF_APISERVER``, else one out of the cache."""
-    named = os.environ.get("PINPROOF_APISERVER")
-    found = Path(named) if named else WORKSHOP.ready(VERSION)
-    if found is None:
-        raise NoCluster(
-            "there is no kube-apiserver: set PINPROOF_APISERVER to one, or run "
-            f"`python -m tests.support.apiservers {VERSION}`"
-        )
-    return found
 
 
 #: What the API wants a node to say of itself.

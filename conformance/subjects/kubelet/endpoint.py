@@ -6,12 +6,14 @@ import http.client
 import json
 import socket
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 #: A kubelet answers in a millisecond; one whose locks are held never does.
 _PATIENCE: Final = 2.0
 _LARGEST: Final = 32 << 20
+#: What :attr:`PodStatus.resize` is before the kubelet has decided.
+NOT_SEEN: Final = "not seen yet"
 
 
 class NoAnswer(Exception):
@@ -21,7 +23,9 @@ class NoAnswer(Exception):
 @dataclass(frozen=True, slots=True)
 class PodStatus:
     """A pod as ``GET /pods`` shows it. ``phase``, ``reason``, ``message`` and ``qos`` are the
-    API's, unchanged; ``running`` are the ids of its containers that the kubelet knows to run."""
+    API's, unchanged; ``running`` are the ids of its containers that the kubelet knows to run;
+    ``resize`` says why a resize in place is not granted, or that it is on its way; ``resources``
+    are those that its containers are to have by all that the kubelet knows, by name."""
 
     uid: str
     name: str
@@ -30,6 +34,8 @@ class PodStatus:
     message: str
     qos: str
     running: frozenset[str]
+    resize: str = ""
+    resources: Mapping[str, Any] = field(default_factory=dict)
 
 
 class Endpoint:
@@ -107,6 +113,7 @@ def _pod_status(item: Mapping[str, Any]) -> PodStatus:
     containers = [
         *(status.get("initContainerStatuses") or ()),
         *(status.get("containerStatuses") or ()),
+        *(status.get("ephemeralContainerStatuses") or ()),
     ]
     return PodStatus(
         uid=metadata["uid"],
@@ -120,4 +127,25 @@ def _pod_status(item: Mapping[str, Any]) -> PodStatus:
             for each in containers
             if "running" in (each.get("state") or {})
         ),
+        resize=_resize(item, status),
+        resources=resources_of(item),
     )
+
+
+def resources_of(item: Mapping[str, Any]) -> dict[str, Any]:
+    """What the containers of a pod ask for, by name. (Up to 1.32 a kubelet takes over no other
+    ``metadata.generation`` of a pod that it knows.)"""
+    spec = item.get("spec") or {}
+    containers = [*(spec.get("initContainers") or ()), *(spec.get("containers") or ())]
+    return {one["name"]: one.get("resources", {}) for one in containers}
+
+
+def _resize(item: Mapping[str, Any], status: Mapping[str, Any]) -> str:
+    """From 1.33 on conditions say it, before ``status.resize`` did, without a reason."""
+    for condition in status.get("conditions") or ():
+        if condition["type"] == "PodResizePending":
+            return f"{condition.get('reason', '')}: {condition.get('message', '')}"
+    seen = status.get("observedGeneration")
+    if seen is not None and seen < item["metadata"].get("generation", 0):
+        return NOT_SEEN
+    return str(status.get("resize", ""))

@@ -18,9 +18,10 @@ from conformance.kubelets import configuration as kubelet_config
 from conformance.kubelets import manifests, releases
 from conformance.kubelets.pod_resources import NoCPUs, by_own_names
 from conformance.subject import SubjectLostError, SubjectSetupError
+from conformance.subjects.kubelet.apiserver import APIPods, APIServer
 from conformance.subjects.kubelet.clock import with_clock
 from conformance.subjects.kubelet.docker import FakeDocker
-from conformance.subjects.kubelet.endpoint import PodStatus
+from conformance.subjects.kubelet.endpoint import NOT_SEEN, PodStatus
 from conformance.subjects.kubelet.pod_resources import PodResourcesClient, Refused
 from conformance.subjects.kubelet.process import (
     PATIENT,
@@ -36,6 +37,7 @@ from reference.cpumanager.state.state_checkpoint import parse_leniently
 from reference.cpumanager.state.state_mem import assigned, by_pod
 from reference.cpuset import CPUSet
 from reference.steps import (
+    AddEphemeral,
     AskAllocatable,
     AskMetrics,
     AskPodResources,
@@ -45,6 +47,7 @@ from reference.steps import (
     Kind,
     KubeletConfig,
     Pod,
+    Resize,
     RestartPolicy,
     RestartRuntime,
     Step,
@@ -62,7 +65,8 @@ class KubeletNode(SteppedNode):
     """A node under test (:class:`conformance.subject.NodeUnderTest`) around a real kubelet.
 
     ``sandboxes`` has the sandbox, and gets it back when the node is closed. ``certificates`` are
-    those of :class:`~conformance.subjects.kubelet.process.KubeletProcess`.
+    those of :class:`~conformance.subjects.kubelet.process.KubeletProcess`. Its pods come from
+    ``api_server`` where the configuration says so, else from manifests.
     """
 
     def __init__(
@@ -75,6 +79,7 @@ class KubeletNode(SteppedNode):
         machines: Callable[[str], Machine] = topologies.machine,
         certificates: dict[str, bytes] | None = None,
         patience: Patience = PATIENT,
+        api_server: APIServer | None = None,
     ) -> None:
         super().__init__(config, machines)
         self._release = str(binary.release)
@@ -99,12 +104,14 @@ class KubeletNode(SteppedNode):
         except OSError as error:
             sandboxes.give_back(self._sandbox)
             raise SubjectSetupError(f"no container runtime: {error}") from error
+        self._api = self._join(api_server) if config.api_server else None
         self._process = KubeletProcess(
             binary,
             self._sandbox,
             self._runtime,
             certificates={} if certificates is None else certificates,
             patience=patience,
+            node_in_cluster="" if self._api is None else self._api.name,
         )
         self._docker: FakeDocker | None = None
         try:
@@ -114,6 +121,18 @@ class KubeletNode(SteppedNode):
         except SubjectLostError as error:
             self.close()
             raise SubjectSetupError(str(error)) from error
+
+    def _join(self, api_server: APIServer | None) -> APIPods:
+        try:
+            if api_server is None:
+                raise SubjectSetupError("there is no API server")
+            pods = APIPods(api_server, self._sandbox)
+            self._sandbox.write(kubelet_config.KUBECONFIG, pods.kubeconfig(), mode=0o600)
+        except (SubjectSetupError, SubjectLostError, OSError) as error:
+            self._runtime.close()
+            self._sandboxes.give_back(self._sandbox)
+            raise SubjectSetupError(f"no API server: {error}") from error
+        return pods
 
     @property
     def sandbox(self) -> Sandbox:
@@ -144,12 +163,21 @@ class KubeletNode(SteppedNode):
                 self._runtime.refuse_updates(times)
             case RestartRuntime():
                 self._runtime.restart()
+            case Resize(pod=pod):
+                self._through_api(step).resize(pod)
+            case AddEphemeral(pod=name, container=container):
+                self._through_api(step).add_ephemeral(name, container)
             case TamperQuota(pod=name, container=container, quota=quota):
                 uid = _uid(self._applied.get(name))
                 if not self._runtime.set_quota(uid, container, quota):
                     raise SubjectLostError(f"no running container {name}/{container}")
             case _:
                 self._carry_out(step)
+
+    def _through_api(self, step: Step) -> APIPods:
+        if self._api is None:
+            raise SubjectLostError(f"{type(step).__name__}: the pods of this node are manifests")
+        return self._api
 
     def _is_up(self) -> bool:
         return self._sandbox.running
@@ -179,13 +207,19 @@ class KubeletNode(SteppedNode):
         self._sandbox.bind_machine(folder)
 
     def _apply(self, pod: Pod) -> None:
+        if self._api is not None:
+            pod = replace(pod, uid=self._api.create(pod))
         self._names[pod.uid] = pod.name
         self._applied[pod.name] = pod
-        self._sandbox.write(_manifest(pod.name), manifests.text(pod))
+        if self._api is None:
+            self._sandbox.write(_manifest(pod.name), manifests.text(pod))
 
     def _delete(self, name: str, force: bool) -> None:
         pod = self._applied.pop(name, None)
-        self._sandbox.path(_manifest(name)).unlink(missing_ok=True)
+        if self._api is None:
+            self._sandbox.path(_manifest(name)).unlink(missing_ok=True)
+        elif pod is not None:  # a kubelet that is down would find a pod that is being deleted
+            self._api.delete(name, force=force or not self._is_up())
         if pod is not None and force:
             self._runtime.drop_pod(pod.uid)
         if pod is not None:
@@ -205,6 +239,8 @@ class KubeletNode(SteppedNode):
         if text is None:
             path.unlink(missing_ok=True)
             return
+        if self._api is not None:
+            text = self._api.as_given(text, self._release, self._config.feature_gates)
         path.parent.mkdir(parents=True, exist_ok=True)
         self._sandbox.write(STATE_FILE, text, mode=0o600)
 
@@ -261,7 +297,7 @@ class KubeletNode(SteppedNode):
             pods=pods,
             assignments=by_pod(entries, self._runtime.owner, self._name),
             shared_pool=shared,
-            state_file=text,
+            state_file=self._as_stated(text),
             cpusets={self._name(uid): sets for uid, sets in cpusets.items()},
             asked={
                 self._name(uid): named for uid, named in self._runtime.asked(self._release).items()
@@ -312,7 +348,7 @@ class KubeletNode(SteppedNode):
         return ""
 
     def _pods(self) -> dict[str, PodView]:
-        seen = {status.uid: status for status in self._process.pods()}
+        seen = {status.uid: self._with_resize(status) for status in self._process.pods()}
         names = {pod.uid: pod.name for pod in self._applied.values()}
         names |= {uid: self._name(uid) for uid in seen}
         started = self._runtime.cpusets()
@@ -326,6 +362,17 @@ class KubeletNode(SteppedNode):
             for uid, name in names.items()
             for view in [_pod_view(seen.get(uid), started.get(uid, {}), self._applied.get(name))]
         }
+
+    def _with_resize(self, status: PodStatus) -> PodStatus:
+        """That the kubelet says nothing of a resize of which it has not heard yet is no answer."""
+        asked = self._api.asked.get(status.uid) if self._api is not None else None
+        heard = asked is None or asked == status.resources
+        return status if heard else replace(status, resize=NOT_SEEN)
+
+    def _as_stated(self, text: str | None) -> str | None:
+        if self._api is None:
+            return text
+        return self._api.as_stated(text, self._release, self._config.feature_gates)
 
     def _name(self, uid: str) -> str:
         return self._names.get(uid, uid)
@@ -342,6 +389,8 @@ class KubeletNode(SteppedNode):
             return
         self._closed = True
         self._process.close()
+        if self._api is not None:
+            self._api.close()
         self._sandbox.end()
         self._runtime.close()
         if self._docker is not None:
@@ -416,4 +465,5 @@ def _pod_view(status: PodStatus | None, started: Collection[str], pod: Pod | Non
     runs = bool(wanted) and all(name in started for name in wanted)
     if pod is None or pod.restart_policy is not RestartPolicy.ALWAYS:
         runs = runs or status.phase == "Running"
-    return PodView(Phase.RUNNING if runs else Phase.PENDING, qos=status.qos)
+    phase = Phase.RUNNING if runs else Phase.PENDING
+    return PodView(phase, qos=status.qos, resize=status.resize)

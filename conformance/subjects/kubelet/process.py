@@ -56,8 +56,9 @@ class KubeletProcess:
 
     ``certificates`` is filled with those that the first kubelet makes for itself, and given to the
     next one: making an RSA key is a third of a kubelet's start. ``hangs`` says in what way the
-    kubelet hangs (``""``: it is not known to), ``silence`` why it did not answer when it was last
-    asked (``""``: it did).
+    kubelet hangs (``""``: it is not known to), ``node_in_cluster`` is that of
+    :func:`~conformance.kubelets.configuration.arguments`, ``silence`` why it did not answer when it
+    was last asked (``""``: it did).
     """
 
     def __init__(
@@ -68,6 +69,7 @@ class KubeletProcess:
         *,
         certificates: dict[str, bytes],
         patience: Patience,
+        node_in_cluster: str = "",
     ) -> None:
         self.hangs = ""
         self.silence = ""
@@ -76,6 +78,7 @@ class KubeletProcess:
         self._runtime = runtime
         self._certificates = certificates
         self._patience = patience
+        self._node_in_cluster = node_in_cluster
         self._endpoint = Endpoint(sandbox.socket, kubelet_config.PORT)
         self._used = ProcessorTime()
         self._stopped = True
@@ -122,7 +125,9 @@ class KubeletProcess:
             own_cgroups=self._sandbox.own_cgroups,
         )
         self._sandbox.write(kubelet_config.CONFIG_FILE, kubelet_config.file_text(settings))
-        argv = kubelet_config.arguments(release, str(self._binary.path))
+        argv = kubelet_config.arguments(
+            release, str(self._binary.path), node_in_cluster=self._node_in_cluster
+        )
         self._error, self.hangs, self._stopped = "", "", False
         self._runtime.called = False
         self._runtime.not_served_paths.clear()

@@ -9,14 +9,16 @@ from pathlib import Path
 from weakref import WeakSet
 
 import topologies
-from conformance.kubelets import builder, releases
+from conformance.kubelets import apiservers, builder, releases
 from conformance.kubelets.binary import digest_of, program_at, version_of
 from conformance.subject import (
     OF_REAL_NODES,
     Capability,
     SubjectInfo,
+    SubjectSetupError,
     SubjectUsageError,
 )
+from conformance.subjects.kubelet.apiserver import APIServer
 from conformance.subjects.kubelet.bell import Bell
 from conformance.subjects.kubelet.inside import calls
 from conformance.subjects.kubelet.node import KubeletNode
@@ -28,7 +30,9 @@ from topologies import Machine
 
 
 class KubeletSubject:
-    """An unmodified kubelet, started on any machine (:class:`conformance.subject.Subject`)."""
+    """An unmodified kubelet, started on any machine (:class:`conformance.subject.Subject`).
+
+    ``lacking``: by what it cannot do for want of a program on this host, how to get that."""
 
     def __init__(
         self,
@@ -42,6 +46,13 @@ class KubeletSubject:
         self.info = info
         beyond = set() if calls.can_be_heard() else {Capability.RENAMES}
         self.capabilities = frozenset(Capability) - OF_REAL_NODES - beyond
+        self.lacking: dict[Capability, str] = {}
+        self._api_server: APIServer | None = None
+        try:
+            self._api_server = APIServer(apiservers.find(), user_namespace=user_namespace)
+        except SubjectSetupError as error:
+            self.capabilities -= {Capability.API_SERVER}
+            self.lacking[Capability.API_SERVER] = str(error)
         self._binary = binary
         self._patience = patience
         make = partial(
@@ -109,6 +120,7 @@ class KubeletSubject:
             machines=machines,
             certificates=self._certificates,
             patience=self._patience,
+            api_server=self._api_server,
         )
         self._nodes.add(node)
         return node
@@ -118,4 +130,6 @@ class KubeletSubject:
         :class:`SubjectNotRestored`. May be called twice."""
         for node in list(self._nodes):
             node.close()
+        if self._api_server is not None:
+            self._api_server.close()
         self._sandboxes.close()

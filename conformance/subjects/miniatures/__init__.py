@@ -9,7 +9,7 @@ can make fail has never been seen to fail.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from difflib import get_close_matches
 from functools import partial
 from typing import Final
@@ -26,16 +26,17 @@ from reference.cpumanager.policy import Policy
 from reference.cpumanager.policy_static import StaticPolicy
 from reference.kubelet.startup import PolicyFactory
 from reference.releases import AnyRelease
-from reference.steps import Configure, KubeletConfig, Step
+from reference.steps import Configure, KubeletConfig, Start, Step
 from reference.topologymanager.topology_manager import TopologyManager
 
 
 @dataclass(frozen=True, slots=True)
 class Miniature:
     """A wrong policy, CPU manager, Topology Manager, reading of the configuration (``settings``),
-    maker of a policy (``making``) or release (``overrides``: behaviours that it has, or ``=off``
-    has not), and the scenario that is bound to catch it, on this machine and in this release;
-    ``also`` are others that do. Of a behaviour that is switched no scenario is bound to."""
+    maker of a policy (``making``), node (``node``) or release (``overrides``: behaviours that it
+    has, or ``=off`` has not), and the scenario that is bound to catch it, on this machine and in
+    this release; ``also`` are others that do. Of a behaviour that is switched no scenario is bound
+    to."""
 
     policy: Callable[..., StaticPolicy] | None
     caught_by: str
@@ -45,6 +46,7 @@ class Miniature:
     topology_manager: Callable[..., TopologyManager] = TopologyManager
     settings: settings.Reading | None = None
     making: PolicyFactory = make_policy
+    node: type[Reader] = field(default_factory=lambda: Reader)
     overrides: tuple[str, ...] = ()
     release: str = NEWEST
 
@@ -58,8 +60,30 @@ class Miniature:
             made += (self.topology_manager,)
         if self.making is not make_policy:
             made += (self.making,)
+        if self.node is not Reader:
+            made += (self.node,)
         lines = [" ".join((one.__doc__ or "").split("\n\n")[0].split()) for one in made if one]
         return " ".join([*lines, *(switch(one).says for one in self.overrides)])
+
+
+class Reader(Node):
+    """A node whose kubelet acts on another configuration than it is given."""
+
+    reading: settings.Reading
+
+    def do(self, step: Step) -> None:
+        """Read each configuration that comes later, too."""
+        super().do(Configure(self.reading(step.config)) if isinstance(step, Configure) else step)
+
+
+class ForgetsAllocations(Reader):
+    """Admits pods at a start with the size that was asked for last, though it was refused."""
+
+    def do(self, step: Step) -> None:
+        """It keeps no checkpoint of what it has allocated."""
+        if isinstance(step, Start):
+            self._granted(self._in_cluster.wanted.values())
+        super().do(step)
 
 
 _TWO_NODES: Final = "2s-2n-16c-smt2"
@@ -468,6 +492,56 @@ MINIATURES: Final[dict[str, Miniature]] = {
         overrides=("shared-pool-reported",),
         release="1.37",
     ),
+    # -- kubelets of a cluster: resizes in place, ephemeral containers ----------------------------
+    "forgets-allocations": Miniature(
+        None,
+        "resize/infeasible-over-a-restart",
+        also=("resize/while-the-kubelet-is-down",),
+        node=ForgetsAllocations,
+    ),
+    "resizes-any-pod": Miniature(
+        None,
+        "resize/exclusive-cpus-infeasible",
+        also=("resize/fewer-cpus-infeasible", "resize/memory-infeasible-too"),
+        overrides=("resize-refused=off",),
+        release="1.32",
+    ),
+    "refuses-more-memory": Miniature(
+        None,
+        "resize/memory-of-exclusive-cpus",
+        overrides=("resize-refused-for-cpu=off",),
+        release="1.34",
+    ),
+    "leaves-resizes-alone": Miniature(
+        None,
+        "resize/restricted-defers-another-number",
+        overrides=("resize-left-alone",),
+    ),
+    "admits-resizes-as-pods": Miniature(
+        None,
+        "resize/granted-then-rejected-at-a-start",
+        overrides=("resize-left-alone=off",),
+        release="1.37",
+    ),
+    "pins-whole-requests": Miniature(
+        policies.PinsWholeRequests, "resize/shared-containers-stay-shared"
+    ),
+    "lends-to-ephemeral": Miniature(
+        None,
+        "ephemeral/beside-exclusive-cpus",
+        also=("ephemeral/over-a-restart", "ephemeral/in-a-shared-pod"),
+        manager=managers.LendsToEphemeral,
+    ),
+    "starts-ephemeral-anywhere": Miniature(
+        None,
+        "ephemeral/in-a-shared-pod",
+        machine=_TWO_NODES,
+        also=("ephemeral/beside-a-pod-pool",),
+        manager=managers.StartsAnywhere,
+    ),
+    "visits-ephemeral": Miniature(
+        None, "ephemeral/pool-changes-pass-it-by", manager=managers.VisitsEphemeral
+    ),
     "pins-unequal-containers": Miniature(
         policies.PinsUnequalContainers,
         "pod-level/unequal-container-shares",
@@ -522,16 +596,6 @@ def _switched(name: str) -> Miniature | None:
     return Miniature(None, "", overrides=(name,), release=default_release(chosen))
 
 
-class _Reader(Node):
-    """A node whose kubelet acts on another configuration than it is given."""
-
-    reading: settings.Reading
-
-    def do(self, step: Step) -> None:
-        """Read each configuration that comes later, too."""
-        super().do(Configure(self.reading(step.config)) if isinstance(step, Configure) else step)
-
-
 def _node(
     wrong: Miniature,
     trees: Callable[[str], Mapping[str, str]],
@@ -552,7 +616,7 @@ def _node(
         )
 
     reading = wrong.settings or _as_given
-    node = _Reader(
+    node = wrong.node(
         trees,
         machine,
         reading(config),

@@ -120,6 +120,41 @@ class UpdatesNoSidecars(NeverUpdates):
         return [one for one in containers if one.kind is Kind.APP]
 
 
+def _listed(manager: CPUManager) -> set[tuple[str, str]]:
+    """Pod uid and name of every container but the ephemeral ones."""
+    return {(pod.uid, one.name) for pod in manager.active_pods() for one in pod.containers}
+
+
+class LendsToEphemeral(CPUManager):
+    """Starts ephemeral containers on the exclusive CPUs of their pod."""
+
+    def affinity(self, uid: str, container: str) -> CPUSet:
+        """Nothing else is other."""
+        if (uid, container) in _listed(self):
+            return super().affinity(uid, container)
+        return assigned({uid: self.state.entries.get(uid, {})})
+
+
+class StartsAnywhere(CPUManager):
+    """Starts ephemeral containers without a cpuset."""
+
+    def affinity(self, uid: str, container: str) -> CPUSet:
+        """The empty set asks for nothing."""
+        if (uid, container) in _listed(self):
+            return super().affinity(uid, container)
+        return CPUSet()
+
+
+class VisitsEphemeral(CPUManager):
+    """Sends ephemeral containers the changes of the shared pool too."""
+
+    def reconcile(self, running: Callable[[str, str], bool]) -> list[tuple[str, str, CPUSet]]:
+        """Every container that it has started, and that runs."""
+        sent = super().reconcile(running)
+        others = [key for key in sorted(self._known - _listed(self)) if running(*key)]
+        return [*sent, *((*key, self.affinity(*key)) for key in others)]
+
+
 class UpdatesWhatShrinks(CPUManager):
     """Sends a container its CPUs when it loses some, and not when it gains some."""
 

@@ -13,7 +13,7 @@ from reference import CPUSet
 from reference.cpumanager.policy_static import StaticPolicy
 from reference.cpumanager.state.state_mem import State
 from reference.errors import AllocationHangs, NotEnoughCPUs, SMTAlignmentError
-from reference.pods.qos import exclusive_cpus, pod_milli_cpus
+from reference.pods.qos import cpu_request, exclusive_cpus, pod_milli_cpus
 from reference.steps import Container, Kind, Pod
 from reference.topologymanager.hint import Hint
 
@@ -339,6 +339,15 @@ class IgnoresSocketsNearHints(StaticPolicy):
             return super().take_near(available, count, hint)
         finally:
             self.options = options
+
+
+class PinsWholeRequests(StaticPolicy):
+    """Gives CPUs to any container that requests a whole number of them, whatever its QoS class."""
+
+    def count(self, pod: Pod, container: Container) -> int:
+        """By the request alone."""
+        request = cpu_request(container)
+        return int(request) if request and request % 1 == 0 else super().count(pod, container)
 
 
 class PinsUnequalContainers(StaticPolicy):

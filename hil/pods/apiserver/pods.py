@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
+from conformance.kubelets.uids import renamed
 from hil.inspection import NodeFacts
 from hil.pods.apiserver import space
 from hil.pods.apiserver.errors import Refused
@@ -20,7 +21,6 @@ from hil.pods.apiserver.sameness import changes
 from hil.pods.apiserver.server import Server, metadata
 from hil.pods.manifests import Image, manifest
 from hil.pods.statuses import NoList, PodStatus, read_pods
-from hil.pods.uids import renamed
 from hil.shell import NodeUnfit, NodeUsageError
 from reference.releases import AnyRelease
 from reference.steps import Pod

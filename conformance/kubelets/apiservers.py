@@ -1,0 +1,91 @@
+"""kube-apiservers of released versions, built from the Go module and kept.
+
+Pods come through one where static pods do not do: a resize in place, an ephemeral container. They
+are kept in ``$XDG_CACHE_HOME/pinproof/apiservers``, as kubelets are in ``kubelets``.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from conformance.kubelets.recipe import Recipe, flags, go_mod
+from conformance.kubelets.releases import Minor, Version
+from conformance.kubelets.workshop import Built, Workshop
+from conformance.progress import Progress
+from conformance.subject import SubjectSetupError
+
+__all__ = ["VERSION", "WORKSHOP", "Built", "Programs", "build", "cached", "find"]
+
+#: The release before which every kubelet is run: an API server may be newer than its kubelets.
+VERSION: Final = "1.36.4"
+#: The first whose main function is as below.
+_OLDEST: Final = Minor(1, 26)
+
+#: As ``cmd/kube-apiserver/apiserver.go`` has it (1.36).
+_MAIN: Final = """\
+package main
+
+import (
+	"os"
+
+	"k8s.io/component-base/cli"
+	_ "k8s.io/component-base/logs/json/register"
+	_ "k8s.io/component-base/metrics/prometheus/version"
+	"k8s.io/kubernetes/cmd/kube-apiserver/app"
+)
+
+func main() {
+	os.Exit(cli.Run(app.NewAPIServerCommand()))
+}
+"""
+
+
+def recipe(version: Version, theirs: str, replaced: Path | None = None) -> Recipe:
+    """The recipe for the kube-apiserver of a release, whose own ``go.mod`` is ``theirs``."""
+    made = go_mod("apiserver", version, theirs, replaced)
+    return Recipe(version, made, {"main.go": _MAIN}, flags(version))
+
+
+WORKSHOP: Final = Workshop("apiserver", _OLDEST, recipe)
+
+
+def build(target: str, *, progress: Progress | None = None) -> Path:
+    """The kube-apiserver of the release ``target``; raises as :meth:`Workshop.build`."""
+    return WORKSHOP.build(target, progress=progress)
+
+
+def cached() -> list[Built]:
+    """The kube-apiservers in the cache, newest release first."""
+    return WORKSHOP.cached()
+
+
+@dataclass(frozen=True, slots=True)
+class Programs:
+    """What an API server is run from."""
+
+    etcd: Path
+    apiserver: Path
+
+
+def find() -> Programs:
+    """``etcd`` on PATH, and the kube-apiserver that ``PINPROOF_APISERVER`` names, else the one in
+    the cache. Raises :class:`SubjectSetupError`, which says how to get what is missing."""
+    etcd = shutil.which("etcd")
+    named = os.environ.get("PINPROOF_APISERVER")
+    apiserver = Path(named).absolute() if named else WORKSHOP.ready(VERSION)
+    missing = []
+    if etcd is None:
+        missing.append("etcd is not on PATH (Debian: etcd-server)")
+    if apiserver is None:
+        missing.append(
+            "there is no kube-apiserver (pinproof apiserver build 1.36, or PINPROOF_APISERVER)"
+        )
+    elif not os.access(apiserver, os.X_OK):
+        missing.append(f"{apiserver} is no program (PINPROOF_APISERVER)")
+    if missing or etcd is None or apiserver is None:
+        raise SubjectSetupError("; ".join(missing))
+    return Programs(Path(etcd).absolute(), apiserver)

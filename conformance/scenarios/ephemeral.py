@@ -1,0 +1,167 @@
+"""Ephemeral containers: they run beside the containers of a pod, and have no CPUs of their own."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+from conformance.checks import EXCLUSIVE_TO_ONE
+from conformance.lockstep import LockstepNode
+from conformance.needs import Needs
+from conformance.pods import best_effort, guaranteed
+from conformance.scenario import Level, Source, scenario
+from conformance.scenarios.in_cluster import API_SERVER, in_cluster
+from conformance.scenarios.pod_level_parts import ROOM, pod_of, shared
+from conformance.scenarios.sources import POD_LEVEL_MANAGERS
+from conformance.subject import Capability
+from reference import CPUSet
+
+_SHARED: Final = Source(
+    "Documentation: Control CPU Management Policies on the Node",
+    "https://kubernetes.io/docs/tasks/administer-cluster/cpu-management-policies/",
+)
+_NOT_VISITED: Final = Source(
+    "Source: reconcileState, which goes through init containers and containers alone (1.36)",
+    "https://github.com/kubernetes/kubernetes/blob/v1.36.4/pkg/kubelet/cm/cpumanager/"
+    "cpu_manager.go",
+)
+_AS_STATE_FILE: Final = "A running container's cpuset is what the state file says"
+
+
+def _promise_shared(node: LockstepNode, pod: str, pool: CPUSet) -> None:
+    node.promise_cpus(
+        "The ephemeral container runs in the shared pool",
+        f"cpuset {pod}/debug",
+        pool,
+        node.cpuset(pod, "debug"),
+    )
+
+
+@scenario(
+    "ephemeral/beside-exclusive-cpus",
+    "An ephemeral container in a pod with exclusive CPUs runs in the shared pool",
+    _SHARED,
+    level=Level.EXTENDED,
+    since="1.32",
+    needs=Needs(free=2),
+    capabilities=(*API_SERVER, Capability.CONTAINERS, Capability.EXIT_CODES),
+)
+def beside_exclusive_cpus(node: LockstepNode) -> None:
+    """It cannot ask for CPUs, so it runs where every container without CPUs of its own runs, and
+    not on those of its pod. The state file does not know it. Its end releases nothing, and it is
+    not started again."""
+    node.boot(in_cluster(node))
+    node.apply(guaranteed("a", 2))
+    cpus, pool, text = node.taken("a"), node.view.shared_pool, node.view.state_file
+    node.add_ephemeral("a", "debug")
+    node.promise_cpus(
+        "It runs in the shared pool", "cpuset a/debug", pool, node.cpuset("a", "debug")
+    )
+    node.promise_cpus("The pod keeps its CPUs", "exclusive CPUs a/c", cpus, node.taken("a"))
+    node.promise_equal("The state file stays", "state file", text, node.view.state_file)
+    node.kill_container("a", "debug", exit_code=0)
+    node.promise_cpus("The pod keeps its CPUs", "exclusive CPUs a/c", cpus, node.taken("a"))
+    node.promise_equal("The state file stays", "state file", text, node.view.state_file)
+    node.promise_cpus(
+        "The ephemeral container is gone", "cpuset a/debug", CPUSet(), node.cpuset("a", "debug")
+    )
+
+
+@scenario(
+    "ephemeral/over-a-restart",
+    "A pod with an ephemeral container keeps its exclusive CPUs over a restart",
+    _SHARED,
+    level=Level.EXTENDED,
+    since="1.32",
+    needs=Needs(free=2),
+    capabilities=(*API_SERVER, Capability.RESTART),
+)
+def over_a_restart(node: LockstepNode) -> None:
+    """The kubelet that starts again finds a container that its state file does not know. The pod
+    keeps its CPUs, and the ephemeral container stays off them."""
+    node.boot(in_cluster(node))
+    node.apply(guaranteed("a", 2))
+    cpus, pool = node.taken("a"), node.view.shared_pool
+    node.add_ephemeral("a", "debug")
+    node.kill()
+    node.start()
+    node.await_reconcile()
+    node.promise_cpus("The pod keeps its CPUs", "exclusive CPUs a/c", cpus, node.taken("a"))
+    node.promise_cpus(
+        "It runs in the shared pool", "cpuset a/debug", pool, node.cpuset("a", "debug")
+    )
+
+
+@scenario(
+    "ephemeral/in-a-shared-pod",
+    "An ephemeral container in a pod without exclusive CPUs runs in the shared pool as it is",
+    _SHARED,
+    level=Level.EXTENDED,
+    since="1.32",
+    needs=Needs(free=2),
+    capabilities=API_SERVER,
+)
+def in_a_shared_pod(node: LockstepNode) -> None:
+    """It starts on the shared pool that another pod's exclusive CPUs have left."""
+    node.boot(in_cluster(node))
+    node.apply(best_effort("s"))
+    node.apply(guaranteed("a", 2))
+    pool = node.view.shared_pool
+    node.add_ephemeral("s", "debug")
+    node.promise_cpus(
+        "It runs in the shared pool", "cpuset s/debug", pool, node.cpuset("s", "debug")
+    )
+
+
+@scenario(
+    "ephemeral/pool-changes-pass-it-by",
+    "An ephemeral container keeps the cpuset that it started with when the shared pool shrinks",
+    _NOT_VISITED,
+    level=Level.EXTENDED,
+    since="1.32",
+    needs=Needs(free=3),
+    capabilities=API_SERVER,
+)
+def pool_changes_pass_it_by(node: LockstepNode) -> None:
+    """A known defect: no reconcile round comes to ephemeral containers. One that is there when a
+    pod gets exclusive CPUs may run on these as well; the pod's own entry and cpuset are right."""
+    node.boot(in_cluster(node))
+    node.apply(best_effort("s"))
+    node.add_ephemeral("s", "debug")
+    pool = node.view.shared_pool
+    node.expect_broken(EXCLUSIVE_TO_ONE, _AS_STATE_FILE)
+    node.apply(guaranteed("a", 2))
+    node.await_reconcile()
+    node.promise_cpus(
+        "The pod gets exclusive CPUs", "cpuset a/c", node.taken("a"), node.cpuset("a")
+    )
+    node.promise_cpus(
+        "The other container of its pod follows the pool",
+        "cpuset s/c",
+        node.view.shared_pool,
+        node.cpuset("s"),
+    )
+    node.promise_cpus(
+        "The ephemeral container stays as it was", "cpuset s/debug", pool, node.cpuset("s", "debug")
+    )
+
+
+@scenario(
+    "ephemeral/beside-a-pod-pool",
+    "An ephemeral container in a pod with CPUs as a whole runs outside of them, in the shared pool",
+    POD_LEVEL_MANAGERS,
+    level=Level.EXTENDED,
+    since="1.36",
+    needs=ROOM,
+    capabilities=API_SERVER,
+)
+def beside_a_pod_pool(node: LockstepNode) -> None:
+    """The pod's containers share the CPUs that it has as a whole. An ephemeral container is none of
+    those that the pod's CPUs were allocated for: it runs in the shared pool of the node."""
+    gates = {"PodLevelResourceManagers": True}
+    node.boot(replace(in_cluster(node, gates=gates), topology_manager_scope="pod"))
+    node.apply(pod_of("a", 2, shared("main")))
+    pool, text = node.view.shared_pool, node.view.state_file
+    node.add_ephemeral("a", "debug")
+    _promise_shared(node, "a", pool)
+    node.promise_equal("The state file stays", "state file", text, node.view.state_file)

@@ -1,0 +1,139 @@
+"""The pods of one node that come through the API server.
+
+What belongs here: what each step on a pod asks of the API. What never does: what the kubelet makes
+of it, and how a request is sent (:mod:`conformance.subjects.kubelet.apiserver.server`).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, Final
+
+from conformance.kubelets import manifests
+from conformance.kubelets.uids import renamed
+from conformance.subjects.kubelet.apiserver.bridge import Bridge
+from conformance.subjects.kubelet.apiserver.server import PORT, APIServer
+from conformance.subjects.kubelet.endpoint import resources_of
+from conformance.subjects.kubelet.sandbox import Sandbox
+from reference.steps import Pod
+
+_PATCH: Final = "application/strategic-merge-patch+json"
+#: A grace of zero would have the server forget the pod before its kubelet has ended it.
+_GRACE: Final = 1
+
+
+class APIPods:
+    """Pods of the node ``name``, whose kubelet is in ``sandbox``. ``uids``: by the uid that a pod
+    was stated with, the one that the server gave it. ``asked``: by the uid that the server gave,
+    the resources that were asked for last with a resize, by container.
+
+    Every method raises :class:`SubjectLostError` where the server refuses or does not answer.
+    """
+
+    def __init__(self, server: APIServer, sandbox: Sandbox) -> None:
+        server.start()
+        self._server = server
+        self.name = server.fresh_name()
+        self.uids: dict[str, str] = {}
+        self.asked: dict[str, dict[str, Any]] = {}
+        listener = sandbox.socket()
+        listener.bind(("127.0.0.1", PORT))
+        self._bridge = Bridge(listener, server.connect)
+        self._ask(
+            "POST",
+            "/api/v1/namespaces",
+            {"metadata": {"name": self.name}},
+        )
+
+    def close(self) -> None:
+        """Let no kubelet reach the server through this node's port. What is left there ends with
+        the server."""
+        self._bridge.close()
+
+    @property
+    def namespace(self) -> str:
+        """The namespace of the pods; no other node has it."""
+        return self.name
+
+    def kubeconfig(self) -> str:
+        """For the kubelet (JSON, which is YAML)."""
+        cluster = {"server": f"https://127.0.0.1:{PORT}", "insecure-skip-tls-verify": True}
+        content = {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "current-context": "pinproof",
+            "clusters": [{"name": "pinproof", "cluster": cluster}],
+            "users": [{"name": "pinproof", "user": {"token": self._server.token}}],
+            "contexts": [
+                {"name": "pinproof", "context": {"cluster": "pinproof", "user": "pinproof"}}
+            ],
+        }
+        return json.dumps(content, indent=1) + "\n"
+
+    def create(self, pod: Pod) -> str:
+        """Create the pod on the node, past any scheduler; its uid."""
+        made = manifests.manifest(pod)
+        del made["metadata"]["uid"]
+        made["metadata"]["namespace"] = self.namespace
+        made["spec"] |= {
+            "nodeName": self.name,
+            "terminationGracePeriodSeconds": _GRACE,
+            "tolerations": [{"operator": "Exists"}],
+        }
+        answer = self._ask("POST", self._path(), made)
+        self.uids[pod.uid] = uid = str(answer["metadata"]["uid"])
+        return uid
+
+    def delete(self, name: str, *, force: bool) -> None:
+        """Delete the pod; by force: at once, whatever its kubelet does."""
+        grace = {"gracePeriodSeconds": 0} if force else None
+        self._ask("DELETE", self._path(name), grace)
+
+    def resize(self, pod: Pod) -> None:
+        """Give a pod that is there the resources of ``pod``."""
+        stated = manifests.manifest(pod)["spec"]
+        patch = {
+            kind: [
+                {"name": one["name"], "resources": one.get("resources", {})} for one in stated[kind]
+            ]
+            for kind in ("containers", "initContainers")
+            if kind in stated
+        }
+        path = f"{self._path(pod.name)}/resize"
+        made = self._ask("PATCH", path, {"spec": patch}, form=_PATCH)
+        self.asked[made["metadata"]["uid"]] = resources_of(made)
+
+    def add_ephemeral(self, pod: str, container: str) -> None:
+        """Add an ephemeral container to a pod that is there."""
+        made = {
+            "name": container,
+            "image": manifests.PAUSE_IMAGE,
+            "imagePullPolicy": "IfNotPresent",
+            "terminationMessagePolicy": "File",
+        }
+        patch = {"spec": {"ephemeralContainers": [made]}}
+        self._ask("PATCH", f"{self._path(pod)}/ephemeralcontainers", patch, form=_PATCH)
+
+    def as_stated(self, text: str | None, release: str, gates: Mapping[str, bool]) -> str | None:
+        """A state file as it would be had the pods the uids that they were stated with."""
+        stated = {given: own for own, given in self.uids.items()}
+        return text and renamed(text, stated, release=release, feature_gates=gates)
+
+    def as_given(self, text: str, release: str, gates: Mapping[str, bool]) -> str:
+        """A state file that speaks of pods by the uids that they were stated with, for the node."""
+        return renamed(text, self.uids, release=release, feature_gates=gates)
+
+    def _path(self, pod: str = "") -> str:
+        pods = f"/api/v1/namespaces/{self.namespace}/pods"
+        return f"{pods}/{pod}" if pod else pods
+
+    def _ask(
+        self,
+        method: str,
+        path: str,
+        body: Mapping[str, Any] | None = None,
+        *,
+        form: str = "application/json",
+    ) -> dict[str, Any]:
+        return self._server.ask(method, path, body, form=form)

@@ -1,0 +1,181 @@
+"""The API server as programs in a sandbox, and requests to it.
+
+What belongs here: starting both programs, waiting for them, and one request in JSON. What never
+does: nodes and pods (:mod:`conformance.subjects.kubelet.apiserver.pods`).
+"""
+
+from __future__ import annotations
+
+import http.client
+import itertools
+import json
+import os
+import secrets
+import socket
+import ssl
+import threading
+from collections.abc import Mapping
+from http import HTTPStatus
+from typing import Any, Final
+
+from conformance.kubelets.apiservers import Programs
+from conformance.subject import SubjectLostError, SubjectSetupError
+from conformance.subjects.kubelet.bell import Bell
+from conformance.subjects.kubelet.sandbox import AREA, Sandbox
+
+PORT: Final = 6443
+_ETCD: Final = "http://127.0.0.1:2379"
+_PEER: Final = "http://127.0.0.1:2380"
+_TOKENS: Final = f"{AREA}/tokens.csv"
+#: A certificate that the API server makes for itself at its start; accounts are signed with its
+#: key, because a key has to be named and no pod here has an account.
+_CERTIFICATES: Final = f"{AREA}/certificates"
+#: It takes 3 s; a busy machine is no reason to give up.
+_PATIENCE: Final = 90.0
+_ANSWER: Final = 15.0
+#: A look costs nothing while nobody listens yet.
+_LOOK: Final = 0.05
+#: A sandbox runs one program, and ends what that has started with it.
+_BOTH: Final = f"""\
+cd "$1" && "$2" --data-dir=etcd --unsafe-no-fsync --log-level=error \
+  --listen-client-urls={_ETCD} --advertise-client-urls={_ETCD} \
+  --listen-peer-urls={_PEER} --initial-advertise-peer-urls={_PEER} \
+  --initial-cluster=default={_PEER} &
+shift 2 && exec "$@"
+"""
+
+
+class APIServer:
+    """Started with the first request for it. ``token`` is that of a user with every right; nobody
+    outside of the run's sandboxes reaches the port.
+
+    ``user_namespace`` is that of :class:`Sandbox`.
+    """
+
+    def __init__(self, programs: Programs, *, user_namespace: bool = False) -> None:
+        self.token = secrets.token_hex(16)
+        self._programs = programs
+        self._user_namespace = user_namespace
+        self._sandbox: Sandbox | None = None
+        self._numbers = itertools.count(1)
+        self._starting = threading.Lock()
+
+    @property
+    def running(self) -> bool:
+        """Whether it runs. Its end is known at once."""
+        return self._sandbox is not None and self._sandbox.running
+
+    def start(self) -> None:
+        """Start it where it does not run, and wait until it serves. Raises
+        :class:`SubjectSetupError`."""
+        with self._starting:
+            if not self.running:
+                self.close()
+                self._start()
+
+    def close(self) -> None:
+        """End it, and wait until nothing of it is left. May be called twice."""
+        sandbox, self._sandbox = self._sandbox, None
+        if sandbox is not None:
+            sandbox.close()
+
+    def fresh_name(self) -> str:
+        """A name for a node that this API server has not known."""
+        return f"pinproof-{next(self._numbers)}"
+
+    def connect(self) -> socket.socket:
+        """A connection to it, on which TLS has not begun. Raises ``OSError``,
+        :class:`SubjectLostError`."""
+        if self._sandbox is None:
+            raise SubjectLostError("the API server was ended")
+        made = self._sandbox.socket()
+        try:
+            made.settimeout(_ANSWER)
+            made.connect(("127.0.0.1", PORT))
+        except OSError:
+            made.close()
+            raise
+        return made
+
+    def ask(
+        self,
+        method: str,
+        path: str,
+        body: Mapping[str, Any] | None = None,
+        *,
+        form: str = "application/json",
+    ) -> dict[str, Any]:
+        """One request; ``form`` is the body's. Raises :class:`SubjectLostError` where it is refused
+        or not answered."""
+        try:
+            status, answer = self._answer(method, path, body, form)
+        except (OSError, http.client.HTTPException, ValueError) as error:
+            raise SubjectLostError(f"the API server does not answer: {error}") from error
+        if status >= HTTPStatus.BAD_REQUEST:
+            raise SubjectLostError(
+                f"the API server refuses {method} {path}: {answer.get('message', status)}"
+            )
+        return answer
+
+    def _answer(
+        self, method: str, path: str, body: Mapping[str, Any] | None, form: str
+    ) -> tuple[int, dict[str, Any]]:
+        connection = http.client.HTTPConnection("127.0.0.1", PORT, timeout=_ANSWER)
+        # Its certificate is made at its start, and it is alone in its network.
+        connection.sock = ssl._create_unverified_context().wrap_socket(self.connect())  # noqa: S323
+        headers = {"Authorization": f"Bearer {self.token}", "Content-Type": form}
+        try:
+            connection.request(
+                method, path, json.dumps(body) if body is not None else None, headers
+            )
+            response = connection.getresponse()
+            return response.status, dict(json.loads(response.read()))
+        finally:
+            connection.close()
+
+    def _start(self) -> None:
+        sandbox = Sandbox(Bell(), user_namespace=self._user_namespace)
+        sandbox.await_birth()
+        self._sandbox = sandbox
+        try:
+            sandbox.write(_TOKENS, f'{self.token},pinproof,pinproof,"system:masters"\n', mode=0o600)
+            argv = ["/bin/sh", "-c", _BOTH, "sh", AREA, str(self._programs.etcd), *self._command()]
+            sandbox.start(argv, dict(os.environ))
+            up = sandbox.bell.until(self._serves_or_ended, _PATIENCE, slowest=_LOOK)
+        except BaseException:
+            self.close()
+            raise
+        if not up or not sandbox.running:
+            why = sandbox.log.gave_up_because() if sandbox.log is not None else ""
+            self.close()
+            raise SubjectSetupError(f"the API server does not start: {why or 'no reason given'}")
+
+    def _command(self) -> list[str]:
+        key = f"{_CERTIFICATES}/apiserver.key"
+        return [
+            str(self._programs.apiserver),
+            f"--etcd-servers={_ETCD}",
+            "--bind-address=127.0.0.1",
+            "--advertise-address=10.0.0.1",  # the sandbox has no route that it could be read off
+            f"--secure-port={PORT}",
+            f"--cert-dir={_CERTIFICATES}",
+            f"--token-auth-file={_TOKENS}",
+            "--authorization-mode=AlwaysAllow",
+            "--service-account-issuer=https://pinproof.invalid",
+            f"--service-account-key-file={key}",
+            f"--service-account-signing-key-file={key}",
+            "--service-cluster-ip-range=10.0.0.0/24",
+            "--endpoint-reconciler-type=none",
+            # Accounts are made by a controller, and there is none.
+            "--disable-admission-plugins=ServiceAccount",
+        ]
+
+    def _serves_or_ended(self) -> bool:
+        """It serves once it has made what it makes by itself."""
+        if not self.running:
+            return True
+        try:
+            self.ask("GET", "/api/v1/namespaces/default")
+        except SubjectLostError:
+            return False
+        return True

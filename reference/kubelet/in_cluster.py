@@ -1,0 +1,135 @@
+"""What can happen to pods that come through an API server alone: other resources in place, and
+ephemeral containers.
+
+What belongs here: what was asked of each pod, what has been granted, and when that is decided. What
+never does: which resize is infeasible (``in_place_resize``), and what the managers do with one
+(``container_manager``).
+Source: ``pkg/kubelet/allocation/allocation_manager.go`` (1.36).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from reference.errors import IllegalStep, NotModelled
+from reference.feature_gates import enabled
+from reference.kubelet.admission import fault_of, fault_of_whole
+from reference.kubelet.in_place_resize import RESIZE_GATE, pending, resize_refusal
+from reference.kubelet.kubelet import Kubelet
+from reference.pods.pod import Container, Pod
+from reference.pods.pod_level_resources import as_decoded
+from reference.pods.qos import qos_class
+from reference.releases import AnyRelease
+from reference.steps import KubeletConfig
+from reference.view import Phase, PodView
+
+
+class PodsInCluster:
+    """Of the pods of a node that belongs to a cluster: the resizes that were not granted, and the
+    ephemeral containers. It is the API server's, so it outlives the kubelet."""
+
+    def __init__(self, release: AnyRelease) -> None:
+        self._release = release
+        self._wanted: dict[str, Pod] = {}
+        self._why: dict[str, str] = {}
+        self._ephemeral: set[tuple[str, str]] = set()
+
+    @property
+    def wanted(self) -> Mapping[str, Pod]:
+        """The pods as they were asked for, by name, where that has not been granted."""
+        return self._wanted
+
+    @property
+    def has_ephemeral(self) -> bool:
+        """Whether some pod has an ephemeral container."""
+        return bool(self._ephemeral)
+
+    def is_ephemeral(self, pod: str, container: str) -> bool:
+        """Whether this is an ephemeral container."""
+        return (pod, container) in self._ephemeral
+
+    def forget(self, name: str) -> None:
+        """The pod is gone."""
+        self._wanted.pop(name, None)
+        self._why.pop(name, None)
+        self._ephemeral = {one for one in self._ephemeral if one[0] != name}
+
+    def shown(self, pods: Mapping[str, PodView]) -> dict[str, PodView]:
+        """The pods, with why their resizes were not granted."""
+        return {name: replace(view, resize=self._why.get(name, "")) for name, view in pods.items()}
+
+    # -- resizes ---------------------------------------------------------------------------------
+
+    def resize(
+        self, before: Pod, pod: Pod, config: KubeletConfig, kubelet: Kubelet | None
+    ) -> list[Pod]:
+        """Ask for other resources of a pod that has those of ``before``; the pods that have other
+        ones now. What is asked for while the kubelet is down is not decided when it starts, but
+        30 s later, or when a pod is deleted (``RetryPendingResizes``; seen on 1.36.4). Raises
+        :class:`IllegalStep`, :class:`NotModelled`."""
+        self._require_legal(before, pod, config)
+        self._wanted[pod.name] = pod
+        if kubelet is None or not self._decide(before, pod, config, kubelet):
+            return []
+        return [pod]
+
+    def retry(self, pods: Mapping[str, Pod], config: KubeletConfig, kubelet: Kubelet) -> list[Pod]:
+        """Ask again for what had to wait; the pods that have other resources now. What is
+        infeasible stays so until another size is asked for."""
+        waiting = [
+            pod
+            for name, pod in self._wanted.items()
+            if not self._why.get(name, "").startswith("Infeasible")
+        ]
+        return [pod for pod in waiting if self._decide(pods[pod.name], pod, config, kubelet)]
+
+    def _decide(self, before: Pod, pod: Pod, config: KubeletConfig, kubelet: Kubelet) -> bool:
+        gates = config.feature_gates
+        infeasible = resize_refusal(
+            before, pod, policy=config.policy, feature_gates=gates, release=self._release
+        )
+        text = infeasible or kubelet.resize(as_decoded(pod, gates, release=self._release))
+        if text:
+            reason = "Infeasible" if infeasible else "Deferred"
+            self._why[pod.name] = pending(reason, text, self._release)
+            return False
+        del self._wanted[pod.name]
+        self._why.pop(pod.name, None)
+        return True
+
+    def _require_legal(self, before: Pod, pod: Pod, config: KubeletConfig) -> None:
+        if not enabled(RESIZE_GATE, config.feature_gates, release=self._release):
+            raise NotModelled(f"Resize: {self._release} without feature gate {RESIZE_GATE}")
+        if _without_resources(before) != _without_resources(pod):
+            raise IllegalStep(f"Resize: pod {pod.name} differs in more than its resources")
+        if qos_class(pod) != qos_class(before):
+            raise IllegalStep(f"Resize: pod {pod.name} would be of another QoS class")
+        decoded = as_decoded(pod, config.feature_gates, release=self._release)
+        fault = fault_of(pod) or fault_of_whole(decoded)
+        if fault:
+            raise IllegalStep(f"Resize: pod {pod.name}: {fault}")
+
+    # -- ephemeral containers --------------------------------------------------------------------
+
+    def add_ephemeral(
+        self, pod: Pod, container: str, config: KubeletConfig, kubelet: Kubelet
+    ) -> None:
+        """Start an ephemeral container in a pod. Raises :class:`IllegalStep`,
+        :class:`NotModelled`."""
+        names = {one.name for one in pod.containers}
+        if container in names or self.is_ephemeral(pod.name, container):
+            raise IllegalStep(f"AddEphemeral: pod {pod.name} has a container {container}")
+        if kubelet.pods[pod.name].phase is not Phase.RUNNING:
+            raise NotModelled(f"AddEphemeral: pod {pod.name} does not run")
+        self._ephemeral.add((pod.name, container))
+        decoded = as_decoded(pod, config.feature_gates, release=self._release)
+        kubelet.add_ephemeral(decoded, Container(container))
+
+
+def _without_resources(pod: Pod) -> Pod:
+    containers = tuple(
+        Container(one.name, kind=one.kind, restarts_all_on=one.restarts_all_on)
+        for one in pod.containers
+    )
+    return replace(pod, containers=containers, resources=None)

@@ -1,0 +1,189 @@
+"""Kubelets before an API server: pods, resizes and ephemeral containers that come through it, and
+what is said where it is absent or breaks."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+import topologies
+from conformance.kubelets import apiservers
+from conformance.pods import burstable, guaranteed
+from conformance.subject import Capability, SubjectLostError, SubjectSetupError
+from conformance.subjects.kubelet import KubeletSubject
+from conformance.subjects.kubelet.apiserver import APIServer
+from conformance.subjects.kubelet.node import KubeletNode
+from reference.steps import AddEphemeral, Apply, Delete, Resize, Start
+from reference.view import Phase, View
+from tests.kubelet.conftest import CONFIG, MACHINE, NodeMaker
+
+ROOT = Path(__file__).parents[2]
+IN_CLUSTER = replace(CONFIG, api_server=True)
+
+
+def runs(name: str) -> Callable[[View], bool]:
+    return lambda view: view.pods[name].phase is Phase.RUNNING
+
+
+@pytest.fixture
+def node(needs_api_server: None, make_node: NodeMaker) -> KubeletNode:
+    made = make_node(IN_CLUSTER)
+    made.do(Start())
+    return made
+
+
+def test_a_pod_comes_through_the_api_server(node: KubeletNode) -> None:
+    """With a uid of the server's; the state file is shown under the uid that it was stated with."""
+    pod = guaranteed("a", 2)
+    node.do(Apply(pod))
+    view = node.settle(runs("a"))
+    assert view.pods["a"].phase is Phase.RUNNING
+    assert len(view.assignments["a"]["c"]) == 2
+    assert view.cpusets["a"]["c"] == view.assignments["a"]["c"]
+    assert view.state_file is not None
+    assert pod.uid in view.state_file
+    assert pod.uid not in (node.sandbox.path("/var/lib/kubelet/cpu_manager_state")).read_text()
+    node.do(Delete("a"))
+    view = node.settle(lambda view: not view.assignments)
+    assert (view.assignments, view.pods) == ({}, {})
+
+
+def test_two_nodes_of_one_server_have_pods_of_one_name(
+    node: KubeletNode, make_node: NodeMaker
+) -> None:
+    other = make_node(IN_CLUSTER)
+    other.do(Start())
+    node.do(Apply(guaranteed("a", 2)))
+    other.do(Apply(guaranteed("a", 3)))
+    assert len(node.settle(runs("a")).assignments["a"]["c"]) == 2
+    assert len(other.settle(runs("a")).assignments["a"]["c"]) == 3
+
+
+def test_a_resize_is_pending_until_the_kubelet_has_heard_of_it(node: KubeletNode) -> None:
+    node.do(Apply(burstable("b", request="1", limit="2")))
+    node.settle(runs("b"))
+    node.do(Resize(burstable("b", request="1500m", limit="2")))
+    assert node.view().pods["b"].resize or node.view().cfs["b"]["c"].shares == 1536
+    view = node.settle(lambda view: not view.pods["b"].resize)
+    assert view.cfs["b"]["c"].shares == 1536
+    assert view.pods["b"].resize == ""
+
+
+def test_what_the_server_refuses_is_lost(node: KubeletNode) -> None:
+    """And its own words are passed on, in one line."""
+    with pytest.raises(SubjectLostError, match='pods "none" not found') as caught:
+        node.do(AddEphemeral("none", "debug"))
+    assert "\n" not in str(caught.value)
+
+
+def test_manifests_are_not_resized(make_node: NodeMaker) -> None:
+    node = make_node()
+    with pytest.raises(SubjectLostError, match="Resize: the pods of this node are manifests"):
+        node.do(Resize(guaranteed("a", 2)))
+
+
+def test_a_server_that_dies_is_no_verdict_and_is_started_again(
+    kubelet_path: str, needs_api_server: None
+) -> None:
+    subject = KubeletSubject.open(kubelet_path)
+    machine = topologies.machine(MACHINE)
+    try:
+        node = subject.node(machine, IN_CLUSTER)
+        server = subject._api_server
+        assert server is not None
+        assert server._sandbox is not None
+        server._sandbox.kill()
+        assert server._sandbox.bell.until(lambda: not server.running, 30)
+        with pytest.raises(SubjectLostError, match="the API server does not answer"):
+            node.do(Apply(guaranteed("a", 1)))
+        node.close()
+        again = subject.node(machine, IN_CLUSTER)
+        again.do(Start())
+        again.do(Apply(guaranteed("a", 1)))
+        assert again.settle(runs("a")).pods["a"].phase is Phase.RUNNING
+    finally:
+        subject.close()
+    assert not server.running
+
+
+# -- what is absent ------------------------------------------------------------------------------
+
+
+def programs(folder: Path, apiserver: str) -> apiservers.Programs:
+    for name, text in (("etcd", "exec sleep 60"), ("apiserver", apiserver)):
+        (folder / name).write_text(f"#!/bin/sh\n{text}\n")
+        (folder / name).chmod(0o755)
+    return apiservers.Programs(folder / "etcd", folder / "apiserver")
+
+
+def test_a_server_that_does_not_start_says_why(tmp_path: Path) -> None:
+    said = 'E1122 20:11:43.994408       2 run.go:72] "command failed" err="no such flag"'
+    server = APIServer(programs(tmp_path, f"echo '{said}'; exit 1"))
+    with pytest.raises(SubjectSetupError, match="the API server does not start: no such flag"):
+        server.start()
+    assert not server.running
+
+
+def test_what_is_missing_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Both at once, and how to get them."""
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.delenv("PINPROOF_APISERVER", raising=False)
+    with pytest.raises(SubjectSetupError) as caught:
+        apiservers.find()
+    assert str(caught.value) == (
+        "etcd is not on PATH (Debian: etcd-server); "
+        "there is no kube-apiserver (pinproof apiserver build 1.36, or PINPROOF_APISERVER)"
+    )
+    monkeypatch.setenv("PINPROOF_APISERVER", str(tmp_path / "none"))
+    with pytest.raises(SubjectSetupError, match="/none is no program"):
+        apiservers.find()
+
+
+def test_a_program_that_is_named_is_taken(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    made = programs(tmp_path, "exit 1")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setenv("PINPROOF_APISERVER", str(made.apiserver))
+    assert apiservers.find() == made
+
+
+def test_without_a_server_the_subject_cannot_give_one(
+    kubelet_path: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    subject = KubeletSubject.open(kubelet_path)
+    try:
+        assert Capability.API_SERVER not in subject.capabilities
+        assert "etcd is not on PATH" in subject.lacking[Capability.API_SERVER]
+        with pytest.raises(SubjectSetupError, match="there is no API server"):
+            subject.node(topologies.machine(MACHINE), IN_CLUSTER)
+    finally:
+        subject.close()
+
+
+def test_a_run_says_loudly_what_it_did_not_test(kubelet_path: str, tmp_path: Path) -> None:
+    """One line; the other scenarios are judged, and the run is conformant."""
+    keyword = "resize/exclusive-cpus-infeasible or ephemeral/in-a or qos/best-effort-shares"
+    run = subprocess.run(
+        [
+            *(sys.executable, "-m", "pinproof", "run", "--subject", f"kubelet:{kubelet_path}"),
+            *("--machine", "1s-1n-4c-smt2", "-k", keyword),
+        ],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        env={**os.environ, "PATH": str(tmp_path)},
+        check=False,
+    )
+    said = run.stdout + run.stderr
+    (loud,) = [line for line in said.splitlines() if "NOT TESTED" in line]
+    assert "2 scenarios that need to give the kubelet an API server: etcd is not on PATH" in loud
+    assert loud.startswith("pinproof: ")
+    assert "2 skipped" in said
+    assert run.returncode == 0, said
