@@ -56,6 +56,7 @@ class Capability(Enum):
     HOTPLUG = "take CPUs offline and bring them back"
     POD_RESOURCES = "ask the kubelet at its pod-resources socket"
     POD_RESOURCES_GET = "ask there for one pod, and for the CPUs that pods could have"
+    DEVICES = "give the node devices by a device plugin"
 
 
 #: What takes a node with a kernel and a service manager of its own (``hil``).
@@ -69,17 +70,19 @@ OF_WHOLE_KUBELETS: Final = frozenset(
         Capability.RUNTIME,
         Capability.POD_RESOURCES,
         Capability.POD_RESOURCES_GET,
+        Capability.DEVICES,
     }
 )
 #: What no real node can do (``hil``): what runs in its pods sleeps until it is killed, nothing
-#: stands between kubelet and runtime, and its pod-resources socket is asked for the list of pods
-#: alone.
+#: stands between kubelet and runtime, its pod-resources socket is asked for the list of pods alone,
+#: and no device plugin is started on it.
 NOT_OF_REAL_NODES: Final = frozenset(
     {
         Capability.EXIT_CODES,
         Capability.CALLS,
         Capability.METRICS,
         Capability.POD_RESOURCES_GET,
+        Capability.DEVICES,
     }
 )
 

@@ -23,13 +23,15 @@ from reference.cpumanager.cpu_manager import CPUManager, make_policy
 from reference.cpumanager.state.state_checkpoint import parse_leniently
 from reference.cpumanager.state.state_mem import by_pod
 from reference.cpuset import CPUSet
+from reference.devicemanager.manager import DeviceManager
+from reference.devicemanager.pod_devices import PodDevices
 from reference.errors import IllegalStep, KubeletError, KubeletHangs, ModelError, NotModelled
 from reference.kubelet.admission import fault_of, fault_of_whole
 from reference.kubelet.configuration import require_modelled
 from reference.kubelet.exit import error_text, status
 from reference.kubelet.kubelet import Kubelet
 from reference.kubelet.outcomes import Branch, branches_of
-from reference.kubelet.pod_resources import PodResources, Refused
+from reference.kubelet.pod_resources import PodResources, Refused, reported
 from reference.kubelet.runtime import Runtime
 from reference.kubelet.startup import Maker, PolicyFactory
 from reference.machine.discovery import discover
@@ -53,6 +55,7 @@ from reference.steps import (
     OnlineCPUs,
     Pod,
     Reboot,
+    RegisterDevices,
     RemoveState,
     RestartRuntime,
     Spin,
@@ -78,7 +81,8 @@ class Node:
     variants replace a part: ``policy_factory`` makes the policy (a subclass of ``StaticPolicy``
     with one method overridden), ``manager_factory`` the CPU manager (a subclass of ``CPUManager``,
     whose ``restore``, ``remove_stale_state`` and ``reconcile`` are the kubelet's own steps),
-    ``topology_manager_factory`` the Topology Manager.
+    ``topology_manager_factory`` the Topology Manager, ``device_manager_factory`` the device
+    manager.
 
     ``discovering`` may remember what :func:`reference.discover` found on a tree before.
 
@@ -95,6 +99,7 @@ class Node:
         policy_factory: PolicyFactory = make_policy,
         manager_factory: Callable[..., CPUManager] = CPUManager,
         topology_manager_factory: Callable[..., TopologyManager] = TopologyManager,
+        device_manager_factory: Callable[..., DeviceManager] = DeviceManager,
         discovering: Callable[..., MachineInfo] = discover,
     ) -> None:
         require_whole_node(release)
@@ -105,7 +110,14 @@ class Node:
         self._config = config
         self._release = release
         self._exit_status = 1
-        self._maker = Maker(release, policy_factory, manager_factory, topology_manager_factory)
+        self._maker = Maker(
+            release,
+            policy_factory,
+            manager_factory,
+            topology_manager_factory,
+            device_manager_factory,
+        )
+        self._devices = PodDevices()
         self._manifests: dict[str, Pod] = {}
         self._known: dict[str, Pod] = {}
         self._gone: set[str] = set()
@@ -146,7 +158,7 @@ class Node:
             case Start():
                 self._start()
             case Stop():
-                self._running(step)
+                self._devices = self._running(step).device_manager.pod_devices
                 self._kubelet, self._hangs = None, ""
             case Reboot(machine=name):
                 self._reboot(step, name)
@@ -186,6 +198,10 @@ class Node:
             case TamperQuota(pod=name, container=container, quota=quota):
                 uid = self._require_container(step, name, container)
                 self._runtime.set_quota(uid, container, quota)
+            case RegisterDevices(resource=resource, devices=devices):
+                kubelet = self._running(step)
+                _require_devices_modelled(self._release)
+                kubelet.device_manager.register(resource, devices)
             case FailUpdates(times=times):
                 self._runtime.refusals = times
             case Spin() | RestartRuntime() | DaemonReload():
@@ -235,6 +251,8 @@ class Node:
             got_pod=self._told.got_pod,
             allocatable=self._told.allocatable,
             pod_resources_error=self._told.pod_resources_error,
+            devices=self._told.devices,
+            allocatable_devices=self._told.allocatable_devices,
             metrics=self._told.metrics,
             hangs=self._hangs,
         )
@@ -247,7 +265,9 @@ class Node:
         if self._ended:
             raise NotModelled(f"Start with the manifest of a pod that has ended: {self._ended}")
         try:
-            fresh = self._maker.started(self._info, self._config, self._state_file, self._runtime)
+            fresh = self._maker.started(
+                self._info, self._config, self._state_file, self._runtime, self._devices
+            )
         except KubeletError as error:
             self._errors = tuple(error_text(error, one, self._release) for one in error.possible)
             self._exit_status = status(error, self._release)
@@ -397,13 +417,25 @@ def _answer(server: PodResources, step: AskPodResources | AskAllocatable) -> Vie
     """The part of a view that the step asks for. Pods go by their own names."""
     match step:
         case AskAllocatable():
-            return View(running=True, allocatable=server.manager.allocatable_cpus)
+            return View(
+                running=True,
+                allocatable=server.manager.allocatable_cpus,
+                allocatable_devices=reported(server.device_manager.healthy_devices()),
+            )
         case AskPodResources(pod=""):
-            return View(running=True, pod_resources=server.listed())
+            return View(
+                running=True, pod_resources=server.listed(), devices=server.listed_devices()
+            )
     try:
         return View(running=True, got_pod=server.got(step.pod))
     except Refused as error:
         return View(running=True, pod_resources_error=str(error))
+
+
+def _require_devices_modelled(release: AnyRelease) -> None:
+    """Up to 1.19 nothing but Go's map order decides which devices a container gets."""
+    if not has(release, Behaviour.TOPOLOGY_SCOPE):
+        raise NotModelled(f"RegisterDevices: devices of release {release}")
 
 
 def _in_order(names: Iterable[str]) -> list[str]:

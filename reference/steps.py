@@ -267,6 +267,36 @@ class FailUpdates:
 
 
 @dataclass(frozen=True, slots=True)
+class Device:
+    """One device that a plugin serves. ``numa_nodes``: the ids of those that it is near to, none
+    where it says nothing of them."""
+
+    id: str
+    numa_nodes: tuple[int, ...] = ()
+
+    def __str__(self) -> str:
+        """As ``d0 on NUMA node 1``."""
+        if not self.numa_nodes:
+            return self.id
+        noun = "NUMA node" if len(self.numa_nodes) == 1 else "NUMA nodes"
+        return f"{self.id} on {noun} {CPUSet(self.numa_nodes)}"
+
+
+@dataclass(frozen=True, slots=True)
+class RegisterDevices:
+    """Start a device plugin for a resource at the running kubelet, in place of one that there may
+    be, and wait until the kubelet knows its devices. They are healthy. Where several would do, the
+    plugin prefers those whose ids come first. It ends with the kubelet."""
+
+    resource: str
+    devices: tuple[Device, ...]
+
+    @property
+    def sentence(self) -> str:
+        return f"register the devices {', '.join(map(str, self.devices))} as {self.resource}"
+
+
+@dataclass(frozen=True, slots=True)
 class DaemonReload:
     """Let the service manager read its units again."""
 
@@ -323,6 +353,7 @@ Step: TypeAlias = (
     | AskMetrics
     | RestartRuntime
     | FailUpdates
+    | RegisterDevices
     | DaemonReload
     | AwaitCrashLoop
     | OfflineCPUs

@@ -71,6 +71,16 @@ class Asked:
     updates: int = 0
 
 
+@dataclass(frozen=True, slots=True, order=True)
+class HeldDevice:
+    """A device as the kubelet reports it at its pod-resources socket; ``numa_nodes`` by rising
+    id."""
+
+    resource: str
+    id: str
+    numa_nodes: tuple[int, ...] = ()
+
+
 @dataclass(frozen=True, slots=True)
 class View:
     """A node at one moment.
@@ -106,7 +116,9 @@ class View:
     unless the last step was to ask. ``got_pod``: the same of one pod, where only that was asked
     for. ``allocatable``: the CPUs that it reports there as those that pods could have, ``None``
     unless the last step was to ask for them. ``pod_resources_error``: the text with which it
-    refused to answer. ``metrics``: the CPU manager's metrics by name and labels, as they stand at
+    refused to answer. ``devices``: by pod name, then container, the devices that it reports there,
+    with ``pod_resources``; ``allocatable_devices``: those that pods could have, with
+    ``allocatable``. ``metrics``: the CPU manager's metrics by name and labels, as they stand at
     ``/metrics``; ``None`` unless the last step was to ask for them. None of these is part of what
     makes two views equal.
     """
@@ -126,5 +138,9 @@ class View:
     got_pod: Mapping[str, CPUSet] | None = field(default=None, compare=False)
     allocatable: CPUSet | None = field(default=None, compare=False)
     pod_resources_error: str = field(default="", compare=False)
+    devices: Mapping[str, Mapping[str, frozenset[HeldDevice]]] = field(
+        default_factory=dict, compare=False
+    )
+    allocatable_devices: frozenset[HeldDevice] = field(default=frozenset(), compare=False)
     metrics: Mapping[str, float] | None = field(default=None, compare=False)
     hangs: str = field(default="", compare=False)

@@ -1,8 +1,7 @@
-"""The container manager: it owns the Topology Manager and the manager that gives it hints.
+"""The container manager: it owns the Topology Manager and the managers that give it hints.
 
 What belongs here: who is asked when a pod is admitted or resized, when a container is created, and
-in a reconcile round. What never does: what they answer. Devices, memory and others have no
-preference here, so the CPU manager is the only one.
+in a reconcile round. What never does: what they answer.
 Source: ``containerManagerImpl``, ``pkg/kubelet/cm/container_manager_linux.go``.
 """
 
@@ -13,11 +12,12 @@ from collections.abc import Callable, Iterable
 from reference.behaviours import Behaviour
 from reference.cpumanager.cpu_manager import CPUManager
 from reference.cpuset import CPUSet
+from reference.devicemanager.manager import DeviceManager
 from reference.errors import AllocationError, TopologyAffinityError
 from reference.kubelet.cpu_quota import cfs_quota, cfs_shares
 from reference.pods.pod import Container, Pod
 from reference.releases import AnyRelease, has
-from reference.topologymanager.topology_manager import TopologyManager
+from reference.topologymanager.topology_manager import HintProvider, TopologyManager
 from reference.topologymanager.validation import TopologyPolicy
 from reference.view import CFS
 
@@ -26,20 +26,32 @@ class ContainerManager:
     """``containerManagerImpl`` of one run of the kubelet."""
 
     def __init__(
-        self, topology_manager: TopologyManager, cpu_manager: CPUManager, *, release: AnyRelease
+        self,
+        topology_manager: TopologyManager,
+        cpu_manager: CPUManager,
+        device_manager: DeviceManager | None = None,
+        *,
+        release: AnyRelease,
     ) -> None:
         self.topology_manager = topology_manager
         self.cpu_manager = cpu_manager
+        self.device_manager = device_manager or DeviceManager(release=release)
         self._release = release
 
     def copy(self) -> ContainerManager:
         """An independent copy; the Topology Manager remembers nothing."""
-        return type(self)(self.topology_manager, self.cpu_manager.copy(), release=self._release)
+        managers = (self.cpu_manager.copy(), self.device_manager.copy())
+        return type(self)(self.topology_manager, *managers, release=self._release)
+
+    @property
+    def hint_providers(self) -> list[HintProvider]:
+        """Who is asked for hints and hands something out, in this order."""
+        return [*self.device_manager.of_each_resource(), self.cpu_manager]
 
     def use_active_pods(self, active_pods: Callable[[], Iterable[Pod]]) -> None:
         """``Start`` passes on who says which pods are active, the one that is being admitted among
         them (``ActivePodsFunc``)."""
-        self.cpu_manager.active_pods = active_pods
+        self.cpu_manager.active_pods = self.device_manager.active_pods = active_pods
 
     def admit(self, pod: Pod) -> None:
         """Admission of a pod, which is active by then. What earlier containers got before a
@@ -47,7 +59,7 @@ class ContainerManager:
         :class:`TopologyAffinityError`."""
         manager = self.cpu_manager
         try:
-            self.topology_manager.admit(pod, manager)
+            self.topology_manager.admit(pod, *self.hint_providers)
         except TopologyAffinityError:
             manager.metrics = manager.metrics.admitted(failed=True)
             raise
@@ -99,14 +111,15 @@ class ContainerManager:
     def reconcile(self, running: Callable[[str, str], bool]) -> list[tuple[str, str, CPUSet]]:
         """One reconcile round once all pod sources have been heard: the (pod uid, container, CPUs)
         that are sent to the runtime, in order. ``running``: whether a container of a pod runs."""
-        self.cpu_manager.sources_ready = True
+        self.cpu_manager.sources_ready = self.device_manager.sources_ready = True
         return self.cpu_manager.reconcile(running)
 
     def wants_cpus(self, pod: Pod) -> bool:
         """Whether admitting the pod takes CPUs that it does not hold yet."""
         trial = self.copy()
         before = trial.cpu_manager.state.changes
-        trial.cpu_manager.sources_ready = False  # so nothing stale goes meanwhile
+        # So nothing stale goes meanwhile.
+        trial.cpu_manager.sources_ready = trial.device_manager.sources_ready = False
         try:
             trial.admit(pod)
         except (AllocationError, TopologyAffinityError):

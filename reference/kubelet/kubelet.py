@@ -13,6 +13,7 @@ from typing import Final, Protocol
 
 from reference.behaviours import Behaviour
 from reference.cpuset import CPUSet
+from reference.devicemanager.manager import DeviceManager
 from reference.errors import AllocationError, NotModelled, TopologyAffinityError
 from reference.kubelet.admission import Refusal, allocation_refusal, lack_of_cpus, refusal_of
 from reference.kubelet.container_manager import ContainerManager
@@ -213,7 +214,13 @@ class Kubelet(PodLifecycle):
     def pod_resources(self, every: Sequence[Pod]) -> PodResources:
         """What its pod-resources socket answers; ``every`` pod whose manifest is there."""
         active = [*self._admitted.values()]
-        return PodResources(self._cpu_manager, active, every, self._release)
+        devices = self._container_manager.device_manager
+        return PodResources(self._cpu_manager, devices, active, every, self._release)
+
+    @property
+    def device_manager(self) -> DeviceManager:
+        """Its device manager."""
+        return self._container_manager.device_manager
 
     def copy(self) -> Kubelet:
         """An independent copy, with a runtime of its own."""

@@ -14,6 +14,8 @@ from reference.behaviours import Behaviour
 from reference.cpumanager.before_1_18 import ManagerByContainer
 from reference.cpumanager.cpu_manager import CPUManager, require_settings, reserved_milli_cpus
 from reference.cpumanager.policy import Policy
+from reference.devicemanager.manager import DeviceManager
+from reference.devicemanager.pod_devices import PodDevices
 from reference.errors import DiscoveryError, InvalidConfiguration, NotModelled
 from reference.kubelet.before_1_18 import ContainerManagerByContainer, KubeletByContainer
 from reference.kubelet.configuration import as_known
@@ -45,6 +47,7 @@ class Maker:
     policy_factory: PolicyFactory
     manager_factory: Callable[..., CPUManager]
     topology_manager_factory: Callable[..., TopologyManager] = TopologyManager
+    device_manager_factory: Callable[..., DeviceManager] = DeviceManager
 
     def started(
         self,
@@ -52,8 +55,10 @@ class Maker:
         config: KubeletConfig,
         state_file: str | None,
         runtime: Runtime,
+        devices: PodDevices | None = None,
     ) -> Kubelet:
-        """A kubelet that has started on this machine, over this state file, and knows of no pod.
+        """A kubelet that has started on this machine, over this state file and this checkpoint of
+        the device manager, and knows of no pod.
 
         Raises :class:`reference.errors.KubeletError` where it gives up, and :class:`NotModelled`.
         """
@@ -62,6 +67,9 @@ class Maker:
         require_capacity(info, config, self.release)
         manager = self._manager(info, config)
         manager.cpu_manager.start(state_file)
+        manager.device_manager = self.device_manager_factory(
+            info.numa_node_ids, release=self.release, kept=devices, running=_running(runtime)
+        )
         left = allocatable(info, config, self.release)
         kind = Kubelet if self._knows_pods else KubeletByContainer
         kubelet = kind(manager, runtime, left, release=self.release)
@@ -93,6 +101,10 @@ class Maker:
             return info.cpu_topology()
         except DiscoveryError:
             return CPUTopology.of({})
+
+
+def _running(runtime: Runtime) -> set[tuple[str, str]]:
+    return {(uid, name) for uid, boxes in runtime.running().items() for name in boxes}
 
 
 def require_valid(config: KubeletConfig, release: AnyRelease) -> None:
