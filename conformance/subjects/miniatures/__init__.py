@@ -16,7 +16,7 @@ from typing import Final
 
 from conformance.discovered import info_of
 from conformance.subject import SubjectUsageError
-from conformance.subjects.miniatures import managers, policies, settings
+from conformance.subjects.miniatures import devices, managers, policies, settings
 from conformance.subjects.miniatures.switched import default_release, has_switched, switch
 from conformance.subjects.reference import ReferenceSubject
 from reference import NEWEST, CPUManager, CPUTopology, Node, NotModelled
@@ -24,6 +24,7 @@ from reference.behaviours import Behaviour
 from reference.cpumanager.cpu_manager import make_policy
 from reference.cpumanager.policy import Policy
 from reference.cpumanager.policy_static import StaticPolicy
+from reference.devicemanager.manager import DeviceManager
 from reference.kubelet.startup import PolicyFactory
 from reference.releases import AnyRelease
 from reference.steps import Configure, KubeletConfig, Step
@@ -32,10 +33,11 @@ from reference.topologymanager.topology_manager import TopologyManager
 
 @dataclass(frozen=True, slots=True)
 class Miniature:
-    """A wrong policy, CPU manager, Topology Manager, reading of the configuration (``settings``),
-    maker of a policy (``making``) or release (``overrides``: behaviours that it has, or ``=off``
-    has not), and the scenario that is bound to catch it, on this machine and in this release;
-    ``also`` are others that do. Of a behaviour that is switched no scenario is bound to."""
+    """A wrong policy, CPU manager, Topology Manager, device manager, reading of the configuration
+    (``settings``), maker of a policy (``making``) or release (``overrides``: behaviours that it
+    has, or ``=off`` has not), and the scenario that is bound to catch it, on this machine and in
+    this release; ``also`` are others that do. Of a behaviour that is switched no scenario is bound
+    to."""
 
     policy: Callable[..., StaticPolicy] | None
     caught_by: str
@@ -43,6 +45,7 @@ class Miniature:
     also: tuple[str, ...] = ()
     manager: Callable[..., CPUManager] = CPUManager
     topology_manager: Callable[..., TopologyManager] = TopologyManager
+    device_manager: Callable[..., DeviceManager] = DeviceManager
     settings: settings.Reading | None = None
     making: PolicyFactory = make_policy
     overrides: tuple[str, ...] = ()
@@ -56,6 +59,8 @@ class Miniature:
             made += (self.manager,)
         if self.topology_manager is not TopologyManager:
             made += (self.topology_manager,)
+        if self.device_manager is not DeviceManager:
+            made += (self.device_manager,)
         if self.making is not make_policy:
             made += (self.making,)
         lines = [" ".join((one.__doc__ or "").split("\n\n")[0].split()) for one in made if one]
@@ -391,6 +396,104 @@ MINIATURES: Final[dict[str, Miniature]] = {
         "pod-level/unequal-container-shares",
         machine=_TWO_NODES,
     ),
+    # -- kubelets that are wrong about devices ----------------------------------------------------
+    "ignores-device-hints": Miniature(
+        None,
+        "devices/single-numa-node-follows-a-device",
+        machine=_TWO_NODES,
+        also=(
+            "devices/restricted-follows-a-device",
+            "devices/best-effort-follows-a-device",
+            "devices/single-numa-node-refuses-without-room",
+            "devices/restricted-refuses-without-room",
+            "devices/two-far-apart-are-refused",
+            "devices/deletion-returns-a-device",
+            "devices/init-device-is-used-again",
+        ),
+        device_manager=devices.IgnoresDeviceHints,
+    ),
+    "asks-the-first-provider": Miniature(
+        None,
+        "devices/two-resources-agree",
+        machine=_TWO_NODES,
+        also=("devices/two-far-apart-are-refused",),
+        topology_manager=devices.AsksTheFirstProvider,
+    ),
+    "binds-by-every-device": Miniature(
+        None,
+        "devices/without-numa-nodes-do-not-bind",
+        machine=_TWO_NODES,
+        device_manager=devices.BindsByEveryDevice,
+    ),
+    "aligns-under-none": Miniature(
+        None,
+        "devices/none-does-not-align",
+        machine=_TWO_NODES,
+        topology_manager=devices.AlignsUnderNone,
+    ),
+    "admits-without-room": Miniature(
+        None,
+        "devices/single-numa-node-refuses-without-room",
+        machine=_TWO_NODES,
+        also=("devices/restricted-refuses-without-room", "devices/two-far-apart-are-refused"),
+        topology_manager=devices.AdmitsWithoutRoom,
+    ),
+    "refuses-without-room": Miniature(
+        None,
+        "devices/best-effort-runs-without-room",
+        machine=_TWO_NODES,
+        topology_manager=devices.RefusesWithoutRoom,
+    ),
+    "asks-for-the-first-container": Miniature(
+        None,
+        "devices/pod-scope-follows-any-container",
+        machine=_TWO_NODES,
+        device_manager=devices.AsksForTheFirstContainer,
+    ),
+    "binds-every-container": Miniature(
+        None,
+        "devices/container-scope-follows-its-own",
+        machine=_TWO_NODES,
+        device_manager=devices.BindsEveryContainer,
+    ),
+    "lends-no-init-devices": Miniature(
+        None,
+        "devices/init-device-is-used-again",
+        machine=_TWO_NODES,
+        device_manager=devices.LendsNoInitDevices,
+    ),
+    "gives-devices-twice": Miniature(
+        None,
+        "devices/more-than-free-are-refused",
+        machine=_TWO_NODES,
+        also=("devices/restart-keeps-the-device",),
+        device_manager=devices.GivesDevicesTwice,
+    ),
+    "keeps-devices-of-the-dead": Miniature(
+        None,
+        "devices/deletion-returns-a-device",
+        machine=_TWO_NODES,
+        device_manager=devices.KeepsDevicesOfTheDead,
+    ),
+    "forgets-devices": Miniature(
+        None,
+        "devices/restart-keeps-the-device",
+        machine=_TWO_NODES,
+        also=("devices/list-has-devices-beside-cpus",),
+        device_manager=devices.ForgetsDevices,
+    ),
+    "refuses-late-devices": Miniature(
+        None,
+        "devices/restart-keeps-cpus",
+        machine=_TWO_NODES,
+        device_manager=devices.RefusesLateDevices,
+    ),
+    "reports-free-devices-alone": Miniature(
+        None,
+        "devices/allocatable-are-reported",
+        machine=_TWO_NODES,
+        device_manager=devices.ReportsFreeDevicesAlone,
+    ),
 }
 
 
@@ -478,6 +581,7 @@ def _node(
         policy_factory=policy,
         manager_factory=wrong.manager,
         topology_manager_factory=wrong.topology_manager,
+        device_manager_factory=wrong.device_manager,
         discovering=info_of,
     )
     node.reading = reading
