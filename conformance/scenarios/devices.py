@@ -8,6 +8,7 @@ from another.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
 from typing import Final
 
@@ -154,8 +155,20 @@ def _promise_refused(node: LockstepNode, status: PodView, reason: str, text: str
     )
 
 
-def _promise_devices(node: LockstepNode, what: str, seen: object, *expected: HeldDevice) -> None:
-    node.promise_equal("The devices are reported", what, set(expected), seen)
+def _promise_devices(
+    node: LockstepNode, what: str, seen: Collection[HeldDevice] | None, *expected: HeldDevice
+) -> None:
+    shown = {_named(one) for one in seen or ()}
+    node.promise_equal(
+        "The devices are reported",
+        what,
+        ", ".join(sorted(map(_named, expected))) or "(none)",
+        ", ".join(sorted(shown)) or "(none)",
+    )
+
+
+def _named(one: HeldDevice) -> str:
+    return f"{one.resource} {Device(one.id, one.numa_nodes)}"
 
 
 # -- a device pulls CPUs ---------------------------------------------------------------------------
@@ -252,8 +265,9 @@ def two_resources_agree(node: LockstepNode) -> None:
     """One resource has devices near to the first and the last NUMA node, the other one near to the
     last alone."""
     far = _far(node)
-    _boot(node, _RESTRICTED, *_near(_first(node)), *_near(far))
-    _register(node, *_near(far, named="gpu"), resource=GPU)
+    _boot(node, _RESTRICTED)
+    both = (*_near(_first(node), named="gpu"), *_near(far, named="gpu"))
+    _register(node, *both, resource=GPU)
     pod = guaranteed_of("a", [_with(_with(exclusive("c", 2)), resource=GPU)])
     _promise_phase(node, "a", node.apply(pod), Phase.RUNNING)
     _promise_lies_in(node, far, "a", 2)
@@ -517,6 +531,7 @@ def late_plugin_after_a_reboot_is_refused(node: LockstepNode) -> None:
     """Its CPUs return. Up to 1.24 it ran, though nobody knew whether its device was there."""
     text = f"no healthy devices present; cannot allocate unhealthy devices {NIC}"
     _promise_refused(node, _reboot(node), "UnexpectedAdmissionError", text)
+    node.pass_admission()
     node.promise_cpus("Its CPUs return", "CPUs of a/c", CPUSet(), node.taken("a"))
 
 
@@ -603,6 +618,33 @@ def allocatable_are_reported(node: LockstepNode) -> None:
     expected = [HeldDevice(NIC, one.id, (far,)) for one in _near(far, 2)]
     seen = node.ask(AskAllocatable()).allocatable_devices
     _promise_devices(node, "devices that pods could have", seen, *expected, HeldDevice(GPU, "gpu"))
+
+
+@scenario(
+    "devices/policy-none-reports-devices-alone",
+    "Under CPU manager policy none the pod-resources socket reports devices and no CPU",
+    LIST,
+    level=Level.EXTENDED,
+    since="1.23",
+    needs=_NODES,
+    capabilities=(
+        *_SEEN,
+        Capability.CONFIGURE,
+        Capability.POD_RESOURCES,
+        Capability.POD_RESOURCES_GET,
+    ),
+)
+def policy_none_reports_devices_alone(node: LockstepNode) -> None:
+    """Those that pods could have, one of which is taken."""
+    reserved = node.default_config().reserved_system_cpus
+    node.boot(KubeletConfig(policy="none", reserved_system_cpus=reserved))
+    far = _far(node)
+    _register(node, *_near(far, 2))
+    node.apply(_pod("a", 1))
+    seen = node.ask(AskAllocatable())
+    expected = [HeldDevice(NIC, one.id, (far,)) for one in _near(far, 2)]
+    _promise_devices(node, "devices that pods could have", seen.allocatable_devices, *expected)
+    node.promise_cpus("No CPU", "CPUs that pods could have", CPUSet(), seen.allocatable or CPUSet())
 
 
 # -- devices on many NUMA nodes --------------------------------------------------------------------

@@ -488,10 +488,18 @@ MINIATURES: Final[dict[str, Miniature]] = {
         machine=_TWO_NODES,
         device_manager=devices.RefusesLateDevices,
     ),
+    "checks-late-devices": Miniature(
+        None,
+        "devices/late-plugin-after-a-reboot-is-not-checked",
+        machine=_TWO_NODES,
+        overrides=("devices-checked-at-restart",),
+        release="1.22",
+    ),
     "reports-free-devices-alone": Miniature(
         None,
         "devices/allocatable-are-reported",
         machine=_TWO_NODES,
+        also=("devices/policy-none-reports-devices-alone",),
         device_manager=devices.ReportsFreeDevicesAlone,
     ),
 }

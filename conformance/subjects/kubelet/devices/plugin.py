@@ -56,10 +56,8 @@ class DevicePlugin:
         self._ids = {one.id for one in devices}
         self._ended = threading.Event()
         (folder / self._socket).unlink(missing_ok=True)
-        self._server = grpc.server(
-            ThreadPoolExecutor(max_workers=4, thread_name_prefix="device-plugin"),
-            handlers=[_Calls(self._calls())],
-        )
+        self._threads = ThreadPoolExecutor(max_workers=4, thread_name_prefix="device-plugin")
+        self._server = grpc.server(self._threads, handlers=[_Calls(self._calls())])
         try:
             self._server.add_insecure_port(f"unix:{folder / self._socket}")
         except RuntimeError as error:
@@ -70,6 +68,7 @@ class DevicePlugin:
         """Serve no more. May be called twice."""
         self._ended.set()
         self._server.stop(None).wait()
+        self._threads.shutdown()
 
     def register(self, until: Wait, seconds: float) -> None:
         """Register at the kubelet, and wait ``until`` its checkpoint has the devices, up to so many
