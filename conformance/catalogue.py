@@ -34,6 +34,7 @@ from conformance.scenarios import choices  # noqa: F401  # isort: skip
 from conformance.scenarios import parts  # noqa: F401  # isort: skip
 from conformance.scenarios import announced  # noqa: F401  # isort: skip
 from conformance.scenarios import devices  # noqa: F401  # isort: skip
+from conformance.scenarios import memory  # noqa: F401  # isort: skip
 
 
 def catalogue() -> tuple[Scenario, ...]:

@@ -57,6 +57,7 @@ class Capability(Enum):
     POD_RESOURCES = "ask the kubelet at its pod-resources socket"
     POD_RESOURCES_GET = "ask there for one pod, and for the CPUs that pods could have"
     DEVICES = "give the node devices by a device plugin"
+    MEMORY = "run the static memory manager on NUMA nodes with memory of any size"
 
 
 #: What takes a node with a kernel and a service manager of its own (``hil``).
@@ -71,11 +72,12 @@ OF_WHOLE_KUBELETS: Final = frozenset(
         Capability.POD_RESOURCES,
         Capability.POD_RESOURCES_GET,
         Capability.DEVICES,
+        Capability.MEMORY,
     }
 )
 #: What no real node can do (``hil``): what runs in its pods sleeps until it is killed, nothing
 #: stands between kubelet and runtime, its pod-resources socket is asked for the list of pods alone,
-#: and no device plugin is started on it.
+#: no device plugin is started on it, and its NUMA nodes have the memory that they have.
 NOT_OF_REAL_NODES: Final = frozenset(
     {
         Capability.EXIT_CODES,
@@ -83,6 +85,7 @@ NOT_OF_REAL_NODES: Final = frozenset(
         Capability.METRICS,
         Capability.POD_RESOURCES_GET,
         Capability.DEVICES,
+        Capability.MEMORY,
     }
 )
 

@@ -99,6 +99,13 @@ class DeviceError(AllocationError):
     """Devices could not be handed out (``devicesToAllocate``)."""
 
 
+class MemoryManagerError(AllocationError):
+    """Memory could not be handed out (``memorymanager/policy_static.go``)."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(f"[memorymanager] {text}")
+
+
 class ConfigurationError(KubeletError):
     """The settings, or the settings on this machine, are refused."""
 

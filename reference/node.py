@@ -36,6 +36,8 @@ from reference.kubelet.runtime import Runtime
 from reference.kubelet.startup import Maker, PolicyFactory
 from reference.machine.discovery import discover
 from reference.machine.machineinfo import MachineInfo
+from reference.memorymanager.policy_static import MemoryManager
+from reference.memorymanager.state import State as MemoryState
 from reference.pods.pod_level_resources import as_decoded
 from reference.releases import NEWEST, AnyRelease, has, require_whole_node
 from reference.steps import (
@@ -82,7 +84,7 @@ class Node:
     with one method overridden), ``manager_factory`` the CPU manager (a subclass of ``CPUManager``,
     whose ``restore``, ``remove_stale_state`` and ``reconcile`` are the kubelet's own steps),
     ``topology_manager_factory`` the Topology Manager, ``device_manager_factory`` the device
-    manager.
+    manager, ``memory_manager_factory`` the memory manager.
 
     ``discovering`` may remember what :func:`reference.discover` found on a tree before.
 
@@ -100,6 +102,7 @@ class Node:
         manager_factory: Callable[..., CPUManager] = CPUManager,
         topology_manager_factory: Callable[..., TopologyManager] = TopologyManager,
         device_manager_factory: Callable[..., DeviceManager] = DeviceManager,
+        memory_manager_factory: Callable[..., MemoryManager] = MemoryManager,
         discovering: Callable[..., MachineInfo] = discover,
     ) -> None:
         require_whole_node(release)
@@ -116,8 +119,10 @@ class Node:
             manager_factory,
             topology_manager_factory,
             device_manager_factory,
+            memory_manager_factory,
         )
         self._devices = PodDevices()
+        self._memory: MemoryState | None = None
         self._manifests: dict[str, Pod] = {}
         self._known: dict[str, Pod] = {}
         self._gone: set[str] = set()
@@ -158,7 +163,9 @@ class Node:
             case Start():
                 self._start()
             case Stop():
-                self._devices = self._running(step).device_manager.pod_devices
+                kubelet = self._running(step)
+                self._devices = kubelet.device_manager.pod_devices
+                self._memory = kubelet.memory
                 self._kubelet, self._hangs = None, ""
             case Reboot(machine=name):
                 self._reboot(step, name)
@@ -266,7 +273,12 @@ class Node:
             raise NotModelled(f"Start with the manifest of a pod that has ended: {self._ended}")
         try:
             fresh = self._maker.started(
-                self._info, self._config, self._state_file, self._runtime, self._devices
+                self._info,
+                self._config,
+                self._state_file,
+                self._runtime,
+                self._devices,
+                self._memory,
             )
         except KubeletError as error:
             self._errors = tuple(error_text(error, one, self._release) for one in error.possible)

@@ -37,6 +37,9 @@ class KubeletConfig:
     ``kube_reserved`` are the cpu quantities of those maps (``None``: not set). A setting that a
     release does not know yet is not there for it: the Topology Manager's scope before 1.20, its
     options before 1.26.
+
+    ``reserved_memory`` is ``reservedMemory``, the quantity of ordinary memory by NUMA node. The
+    reservation of the whole node is as large as all of them together.
     """
 
     policy: str = "static"
@@ -48,6 +51,8 @@ class KubeletConfig:
     topology_manager_policy: str = "none"
     topology_manager_scope: str = "container"
     topology_manager_policy_options: Mapping[str, str] = field(default_factory=dict)
+    memory_manager_policy: str = "None"
+    reserved_memory: Mapping[int, str] = field(default_factory=dict)
 
     def __str__(self) -> str:
         """As ``policy static, reservedSystemCPUs 0,4``: the policy, and what is not the default."""
@@ -72,6 +77,10 @@ class KubeletConfig:
         if self.topology_manager_scope != "container":
             yield f"Topology Manager scope {self.topology_manager_scope}"
         yield from _listed("Topology Manager option", self.topology_manager_policy_options)
+        if self.memory_manager_policy != "None":
+            yield f"memory manager {self.memory_manager_policy}"
+        for node, amount in sorted(self.reserved_memory.items()):
+            yield f"reservedMemory {amount} in NUMA node {node}"
 
 
 @dataclass(frozen=True, slots=True)

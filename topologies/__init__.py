@@ -18,7 +18,7 @@ from topologies.errors import (
     UnknownMachine,
     UnwritableMachine,
 )
-from topologies.finding import find, load, machine, names, offline, search, whole
+from topologies.finding import find, load, machine, names, offline, search, whole, with_memory
 from topologies.hotplug import without_cpus
 from topologies.importing import Completed, Note, NoteKind, complete
 from topologies.linting import Finding, lint
@@ -60,6 +60,7 @@ __all__ = [
     "read_tree",
     "search",
     "whole",
+    "with_memory",
     "without_cpus",
     "write",
 ]

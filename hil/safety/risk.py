@@ -61,6 +61,7 @@ RISK_OF: Final = {
     Capability.POD_RESOURCES: Risk.READ_ONLY,
     Capability.POD_RESOURCES_GET: Risk.READ_ONLY,
     Capability.DEVICES: Risk.PODS,
+    Capability.MEMORY: Risk.KUBELET_RESTART,
 }
 
 

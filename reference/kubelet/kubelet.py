@@ -19,6 +19,7 @@ from reference.kubelet.admission import Refusal, allocation_refusal, lack_of_cpu
 from reference.kubelet.container_manager import ContainerManager
 from reference.kubelet.pod_resources import PodResources
 from reference.kubelet.runtime import Runtime
+from reference.memorymanager.state import State as MemoryState
 from reference.pods.pod import Container, Kind, Pod, RestartPolicy
 from reference.pods.qos import as_judged, pod_milli_cpus, qos_class
 from reference.releases import NEWEST, AnyRelease, has
@@ -221,6 +222,12 @@ class Kubelet(PodLifecycle):
     def device_manager(self) -> DeviceManager:
         """Its device manager."""
         return self._container_manager.device_manager
+
+    @property
+    def memory(self) -> MemoryState | None:
+        """What its memory manager knows; ``None`` under policy None."""
+        manager = self._container_manager.memory_manager
+        return manager.state if manager else None
 
     def copy(self) -> Kubelet:
         """An independent copy, with a runtime of its own."""

@@ -24,6 +24,9 @@ from reference.kubelet.kubelet import Kubelet
 from reference.kubelet.runtime import Runtime
 from reference.machine.machineinfo import MachineInfo
 from reference.machine.topology import CPUTopology
+from reference.memorymanager.policy_static import MemoryManager, default_machine_state
+from reference.memorymanager.state import State as MemoryState
+from reference.memorymanager.state import same_machine
 from reference.releases import AnyRelease, has
 from reference.steps import KubeletConfig
 from reference.topologymanager.topology_manager import TopologyManager
@@ -48,6 +51,7 @@ class Maker:
     manager_factory: Callable[..., CPUManager]
     topology_manager_factory: Callable[..., TopologyManager] = TopologyManager
     device_manager_factory: Callable[..., DeviceManager] = DeviceManager
+    memory_manager_factory: Callable[..., MemoryManager] = MemoryManager
 
     def started(
         self,
@@ -56,9 +60,10 @@ class Maker:
         state_file: str | None,
         runtime: Runtime,
         devices: PodDevices | None = None,
+        memory: MemoryState | None = None,
     ) -> Kubelet:
-        """A kubelet that has started on this machine, over this state file and this checkpoint of
-        the device manager, and knows of no pod.
+        """A kubelet that has started on this machine, over this state file and what its device
+        manager and its memory manager have kept, and knows of no pod.
 
         Raises :class:`reference.errors.KubeletError` where it gives up, and :class:`NotModelled`.
         """
@@ -70,11 +75,27 @@ class Maker:
         manager.device_manager = self.device_manager_factory(
             info.numa_node_ids, release=self.release, kept=devices, running=_running(runtime)
         )
+        manager.memory_manager = self._memory_manager(info, config, memory)
         left = allocatable(info, config, self.release)
         kind = Kubelet if self._knows_pods else KubeletByContainer
         kubelet = kind(manager, runtime, left, release=self.release)
         kubelet.begin()
         return kubelet
+
+    def _memory_manager(
+        self, info: MachineInfo, config: KubeletConfig, kept: MemoryState | None
+    ) -> MemoryManager | None:
+        """``None`` under policy None. Raises :class:`NotModelled` where the policy changes, or
+        where machine or reservation have changed."""
+        if config.memory_manager_policy == "None":
+            if kept is not None:
+                raise NotModelled("memory manager None over the state of another policy")
+            return None
+        memory = {node.node_id: node.memory for node in info.nodes}
+        fresh = default_machine_state(memory, config.reserved_memory)
+        if kept is not None and not same_machine(kept, fresh):
+            raise NotModelled("memory manager Static over the state of another machine")
+        return self.memory_manager_factory(kept.copy() if kept else fresh, release=self.release)
 
     @property
     def _knows_pods(self) -> bool:
