@@ -431,14 +431,17 @@ def restart_keeps_cpus(node: LockstepNode) -> None:
     capabilities=_RESTARTED,
 )
 def restart_keeps_memory(node: LockstepNode) -> None:
-    """So the CPUs of the next pod lie in another NUMA node."""
+    """That pod has no CPUs of its own, and its memory is in the last NUMA node. It could move to
+    the first one, where another pod was deleted. The CPUs of the next pod lie there."""
     first, far = _first(node), _far(node)
     _boot(node, _SINGLE, roomy=[first, far])
-    node.apply(_pod("before", 100))
+    node.apply(_pod("gap", 100))
+    node.apply(guaranteed_of("shares", [_with(exclusive("c", "500m"), 100)]))
+    node.delete("gap")
     node.kill()
     node.start()
     _promise_phase(node, "a", node.apply(_pod("a", 100)), Phase.RUNNING)
-    _promise_lies_in(node, far, "a", 1)
+    _promise_lies_in(node, first, "a", 1)
 
 
 @scenario(

@@ -16,7 +16,7 @@ from typing import Final
 
 from conformance.discovered import info_of
 from conformance.subject import SubjectUsageError
-from conformance.subjects.miniatures import devices, managers, policies, settings
+from conformance.subjects.miniatures import devices, managers, memory, policies, settings
 from conformance.subjects.miniatures.switched import default_release, has_switched, switch
 from conformance.subjects.reference import ReferenceSubject
 from reference import NEWEST, CPUManager, CPUTopology, Node, NotModelled
@@ -26,6 +26,7 @@ from reference.cpumanager.policy import Policy
 from reference.cpumanager.policy_static import StaticPolicy
 from reference.devicemanager.manager import DeviceManager
 from reference.kubelet.startup import PolicyFactory
+from reference.memorymanager.policy_static import MemoryManager
 from reference.releases import AnyRelease
 from reference.steps import Configure, KubeletConfig, Step
 from reference.topologymanager.topology_manager import TopologyManager
@@ -33,11 +34,11 @@ from reference.topologymanager.topology_manager import TopologyManager
 
 @dataclass(frozen=True, slots=True)
 class Miniature:
-    """A wrong policy, CPU manager, Topology Manager, device manager, reading of the configuration
-    (``settings``), maker of a policy (``making``) or release (``overrides``: behaviours that it
-    has, or ``=off`` has not), and the scenario that is bound to catch it, on this machine and in
-    this release; ``also`` are others that do. Of a behaviour that is switched no scenario is bound
-    to."""
+    """A wrong policy, CPU manager, Topology Manager, device manager, memory manager, reading of the
+    configuration (``settings``), maker of a policy (``making``) or release (``overrides``:
+    behaviours that it has, or ``=off`` has not), and the scenario that is bound to catch it, on
+    this machine and in this release; ``also`` are others that do. Of a behaviour that is switched
+    no scenario is bound to."""
 
     policy: Callable[..., StaticPolicy] | None
     caught_by: str
@@ -46,6 +47,7 @@ class Miniature:
     manager: Callable[..., CPUManager] = CPUManager
     topology_manager: Callable[..., TopologyManager] = TopologyManager
     device_manager: Callable[..., DeviceManager] = DeviceManager
+    memory_manager: Callable[..., MemoryManager] = MemoryManager
     settings: settings.Reading | None = None
     making: PolicyFactory = make_policy
     overrides: tuple[str, ...] = ()
@@ -61,6 +63,8 @@ class Miniature:
             made += (self.topology_manager,)
         if self.device_manager is not DeviceManager:
             made += (self.device_manager,)
+        if self.memory_manager is not MemoryManager:
+            made += (self.memory_manager,)
         if self.making is not make_policy:
             made += (self.making,)
         lines = [" ".join((one.__doc__ or "").split("\n\n")[0].split()) for one in made if one]
@@ -502,6 +506,86 @@ MINIATURES: Final[dict[str, Miniature]] = {
         also=("devices/policy-none-reports-devices-alone",),
         device_manager=devices.ReportsFreeDevicesAlone,
     ),
+    # -- kubelets that are wrong about memory -----------------------------------------------------
+    "ignores-memory-hints": Miniature(
+        None,
+        "memory/single-numa-node-follows-memory",
+        machine=_TWO_NODES,
+        also=(
+            "memory/restricted-follows-memory",
+            "memory/best-effort-follows-memory",
+            "memory/full-numa-node-is-passed-over",
+            "memory/pod-scope-counts-every-container",
+            "memory/device-elsewhere-is-refused",
+            "memory/restart-keeps-cpus",
+            "memory/single-numa-node-refuses-too-large",
+        ),
+        memory_manager=memory.IgnoresMemoryHints,
+    ),
+    "manages-memory-always": Miniature(
+        None,
+        "memory/policy-none-does-not-align",
+        machine=_TWO_NODES,
+        settings=memory.managing_memory_always,
+    ),
+    "counts-burstable-pods": Miniature(
+        None,
+        "memory/burstable-pods-do-not-count",
+        machine=_TWO_NODES,
+        memory_manager=memory.CountsBurstablePods,
+    ),
+    "never-refuses-memory": Miniature(
+        None,
+        "memory/more-than-all-is-refused",
+        machine=_TWO_NODES,
+        also=(
+            "memory/lack-without-alignment-is-refused",
+            "memory/restart-refuses-ended-init-container",
+        ),
+        memory_manager=memory.NeverRefusesMemory,
+    ),
+    "refuses-what-is-not-aligned": Miniature(
+        None,
+        "memory/best-effort-runs-too-large",
+        machine=_TWO_NODES,
+        topology_manager=devices.RefusesWithoutRoom,
+    ),
+    "counts-memory-of-the-first-container": Miniature(
+        None,
+        "memory/pod-scope-counts-every-container",
+        machine=_TWO_NODES,
+        memory_manager=memory.AsksForTheFirstContainer,
+    ),
+    "binds-memory-of-every-container": Miniature(
+        None,
+        "memory/container-scope-parts-containers",
+        machine=_TWO_NODES,
+        memory_manager=memory.BindsEveryContainer,
+    ),
+    "lends-no-init-memory": Miniature(
+        None,
+        "memory/init-memory-is-used-again",
+        machine=_TWO_NODES,
+        memory_manager=memory.LendsNoInitMemory,
+    ),
+    "keeps-memory-of-the-dead": Miniature(
+        None,
+        "memory/deletion-returns-memory",
+        machine=_TWO_NODES,
+        memory_manager=memory.KeepsMemoryOfTheDead,
+    ),
+    "forgets-memory": Miniature(
+        None,
+        "memory/restart-keeps-memory",
+        machine=_TWO_NODES,
+        memory_manager=memory.ForgetsMemory,
+    ),
+    "keeps-ended-init-containers": Miniature(
+        None,
+        "memory/restart-refuses-ended-init-container",
+        machine=_TWO_NODES,
+        memory_manager=memory.KeepsEndedInitContainers,
+    ),
 }
 
 
@@ -590,6 +674,7 @@ def _node(
         manager_factory=wrong.manager,
         topology_manager_factory=wrong.topology_manager,
         device_manager_factory=wrong.device_manager,
+        memory_manager_factory=wrong.memory_manager,
         discovering=info_of,
     )
     node.reading = reading
