@@ -741,7 +741,7 @@ class Behaviour(Enum):
         _code("v1.22.17", "kubelet.go"),
     )  # fmt: skip
     REFUSED_MAY_RUN_ON = Known(
-        Area.MANAGER, "1.22", "1.22",
+        Area.MANAGER, "1.22", "1.26",
         "A pod refused at a start while its containers still run may keep them, with their cpuset, "
         "and its CPUs are given back all the same: no pod worker ends them where the sync loop "
         "hears of them before it knows the pod, or where another request for the pods comes in "
