@@ -103,6 +103,23 @@ NAMES: Final[dict[str, dict[str, str]]] = {
             generateDeviceTopologyHints deviceHasTopologyAlignment deviceNUMANodes
         """,
     },
+    "memorymanager/memory_manager.go": {
+        "memorymanager/policy_static.py": "manager AddContainer removeStaleState",
+    },
+    "memorymanager/policy_static.go": {
+        "memorymanager/policy_static.py": """
+            staticPolicy Allocate AllocatePod GetTopologyHints GetPodTopologyHints calculateHints
+            regenerateHints getDefaultHint extendTopologyManagerHint findBestHint
+            isAffinityViolatingNUMAAllocations updatePodReusableMemory
+            updateInitContainersMemoryBlocks getDefaultMachineState
+        """,
+        "memorymanager/state.py": """
+            updateMachineState RemoveContainer releaseMemory areMachineStatesEqual
+        """,
+    },
+    "memorymanager/state/state.go": {
+        "memorymanager/state.py": "Block NUMANodeState MemoryTable GetMemoryBlocks SetMemoryBlocks",
+    },
     "topologymanager/topology_manager.go": {
         "topologymanager/topology_manager.py": "manager NewManager Admit TopologyAffinityError",
         "topologymanager/hint.py": "TopologyHint",
