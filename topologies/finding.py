@@ -115,14 +115,14 @@ def offline(machine: Machine, cpus: Iterable[int]) -> Machine:
 
 def with_memory(machine: Machine, mebibytes: int) -> Machine:
     """``machine`` with so much memory in each NUMA node and without huge pages, under a name that
-    says so: ``NAME-mem256``."""
+    says so: ``NAME-256mib``."""
     tree = {path: machine.tree[path] for path in machine.tree if not _HUGE_PAGES.match(path)}
     for path in machine.tree:
         if match := _NODE_CPUS.fullmatch(path):
             text = f"Node {match[2]} MemTotal: {mebibytes * 1024} kB\n"
             tree[f"{match[1]}/meminfo"] = text
     source = f"{machine.source}, with other memory" if machine.source else ""
-    name = f"{machine.name}-mem{mebibytes}"
+    name = f"{machine.name}-{mebibytes}mib"
     return Machine(name=name, tree=Tree(tree), shape=machine.shape, source=source)
 
 

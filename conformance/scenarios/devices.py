@@ -697,3 +697,38 @@ def distribution_shrinks_the_hint(node: LockstepNode) -> None:
 def distribution_reaches_every_device(node: LockstepNode) -> None:
     """Four devices, each near to another NUMA node, and CPUs that one NUMA node could hold."""
     node.promise_equal("They lie in all", "number of NUMA nodes of a/c", 4, len(_spread(node)))
+
+
+# -- hints of many resources -----------------------------------------------------------------------
+
+MERGE: Final = Source(
+    "Issue 131738: merging the hints of four resources on eight NUMA nodes takes 21 minutes",
+    f"{_ISSUES}/issues/131738",
+)
+
+
+@scenario(
+    "devices/four-resources-on-eight-nodes-may-hang",
+    "A known defect: CPUs and devices of three resources on eight NUMA nodes may hang the kubelet",
+    MERGE,
+    level=Level.EXTENDED,
+    since="1.20",
+    capabilities=_SEEN,
+    machine="qemu-8s-8n-16c-smt1",
+)
+def four_resources_on_eight_nodes_may_hang(node: LockstepNode) -> None:
+    """The machine has eight NUMA nodes with a device of each resource, so that each has 255 hints.
+    A kubelet merges every combination, more than four thousand million of them; one that answers
+    gives the container its CPU."""
+    node.boot(replace(aligning(node, _BEST_EFFORT), policy_options={}))
+    container = exclusive("c", 1)
+    for named in ("nic", "gpu", "fpga"):
+        resource = f"pinproof.invalid/{named}"
+        devices = [Device(f"{named}-{numa}", (numa,)) for numa in node.topology.numa_masks]
+        _register(node, *devices, resource=resource)
+        container = _with(container, resource=resource)
+    node.expect_hang()
+    status = node.apply(guaranteed_of("a", [container]))
+    if not node.hangs:
+        _promise_phase(node, "a", status, Phase.RUNNING)
+        node.promise_equal("It has its CPU", "number of CPUs of a/c", 1, len(node.taken("a")))

@@ -205,10 +205,10 @@ CONFIG = KubeletConfig(
 
 def node(config: KubeletConfig = CONFIG, *, release: str = "1.36") -> Node:
     def tree(name: str) -> topologies.Tree:
-        base, _, size = name.partition("-mem")
+        base, _, size = name.removesuffix("mib").rpartition("-")
         return topologies.with_memory(topologies.machine(base), int(size)).tree
 
-    made = Node(tree, "2s-2n-16c-smt2-mem128", config, release=release)
+    made = Node(tree, "2s-2n-16c-smt2-128mib", config, release=release)
     made.do(Start())
     return made
 
@@ -231,7 +231,7 @@ def test_memory_is_taken_kept_and_returned() -> None:
 def test_a_reboot_with_other_memory_is_not_modelled() -> None:
     made = node()
     made.do(Stop())
-    made.do(Reboot("2s-2n-16c-smt2-mem256"))
+    made.do(Reboot("2s-2n-16c-smt2-256mib"))
     with pytest.raises(NotModelled, match="state of another machine"):
         made.do(Start())
 

@@ -13,7 +13,7 @@ def test_every_numa_node_has_so_much_memory() -> None:
     pages = "sys/devices/system/node/node0/hugepages/hugepages-2048kB/nr_hugepages"
     before = topologies.Machine("m", Tree({**before.tree, pages: "7\n"}), "", "", "a source")
     after = with_memory(before, 256)
-    assert after.name == "m-mem256"
+    assert after.name == "m-256mib"
     assert after.source == "a source, with other memory"
     info = discover(after.tree)
     assert [node.memory for node in info.nodes] == [256 << 20] * 4

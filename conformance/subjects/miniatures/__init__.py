@@ -506,6 +506,11 @@ MINIATURES: Final[dict[str, Miniature]] = {
         also=("devices/policy-none-reports-devices-alone",),
         device_manager=devices.ReportsFreeDevicesAlone,
     ),
+    "refuses-many-resources": Miniature(
+        None,
+        "devices/four-resources-on-eight-nodes-may-hang",
+        topology_manager=devices.RefusesManyResources,
+    ),
     # -- kubelets that are wrong about memory -----------------------------------------------------
     "ignores-memory-hints": Miniature(
         None,

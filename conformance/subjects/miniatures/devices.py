@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from typing import Final
 
 from reference.devicemanager.manager import DeviceManager
 from reference.devicemanager.pod_devices import Held, PodDevices
@@ -16,7 +17,13 @@ from reference.pods.pod import Container, Pod
 from reference.releases import AnyRelease
 from reference.steps import Device
 from reference.topologymanager.hint import ANY, Hint
-from reference.topologymanager.topology_manager import HintProvider, TopologyManager
+from reference.topologymanager.topology_manager import (
+    HintProvider,
+    TopologyManager,
+    affinity_error,
+)
+
+_MANY: Final = 4
 
 
 class IgnoresDeviceHints(DeviceManager):
@@ -148,6 +155,16 @@ class AdmitsWithoutRoom(TopologyManager):
             return super()._affinity(pod, every)
         except TopologyAffinityError:
             return None
+
+
+class RefusesManyResources(TopologyManager):
+    """Refuses what has hints of four resources, instead of merging them."""
+
+    def merged(self, every: Sequence[list[Hint] | None]) -> Hint:
+        """None is good enough, and best-effort takes no CPUs either."""
+        if len(every) >= _MANY:
+            raise affinity_error(self._release)
+        return super().merged(every)
 
 
 class RefusesWithoutRoom(TopologyManager):
