@@ -368,6 +368,26 @@ def best_effort_takes_what_is_near(node: LockstepNode) -> None:
     node.promise_equal("It has the CPU that is near", "CPUs near to the device", 1, len(near))
 
 
+@scenario(
+    "devices/best-effort-takes-the-first-node",
+    "Up to 1.35 best-effort takes CPUs of the first NUMA node where too few are near the device",
+    DEVICE_NODES,
+    level=Level.EXTENDED,
+    since=_SINCE,
+    until="1.35",
+    needs=_NODES,
+    capabilities=_SEEN,
+)
+def best_effort_takes_the_first_node(node: LockstepNode) -> None:
+    """Two CPUs, where one near to the device is left. A hint of the device names other NUMA nodes
+    beside its own, so that of two equally narrow choices the first one wins."""
+    _boot(node, _BEST_EFFORT)
+    _fill_far(node, left=1)
+    _promise_phase(node, "a", node.apply(_pod("a", 2)), Phase.RUNNING)
+    near = node.taken("a") & _in(node, _far(node))
+    node.promise_cpus("It has no CPU near to the device", "CPUs near to it", CPUSet(), near)
+
+
 # -- several containers ----------------------------------------------------------------------------
 
 
@@ -553,7 +573,7 @@ def late_plugin_after_a_reboot_is_not_checked(node: LockstepNode) -> None:
 
 @scenario(
     "devices/restart-refuses-ended-init-container",
-    "A known defect: a restarted kubelet refuses a running pod whose init container had a device",
+    "A restarted kubelet refuses a running pod whose init container had a device",
     INIT_RESTART,
     level=Level.EXTENDED,
     since="1.25",
@@ -561,8 +581,8 @@ def late_plugin_after_a_reboot_is_not_checked(node: LockstepNode) -> None:
     capabilities=(*_REFUSED, Capability.RESTART),
 )
 def restart_refuses_ended_init_container(node: LockstepNode) -> None:
-    """The init container has ended, so it does not run, and the device plugin has not registered
-    again when the pod is admitted. 1.37 has the defect as well; no release mends it."""
+    """A known defect: the init container has ended, so it does not run, and the device plugin has
+    not registered again when the pod is admitted. No release mends it."""
     _boot(node, _SINGLE)
     init = _with(exclusive("init", 1, kind=Kind.INIT))
     pod = guaranteed_of("a", [init, _with(exclusive("c", 1))])
@@ -672,7 +692,7 @@ def _spread(node: LockstepNode) -> list[int]:
 
 @scenario(
     "devices/distribution-shrinks-the-hint",
-    "A known defect: distribute-cpus-across-numa takes fewer NUMA nodes than the devices lie in",
+    "Up to 1.37 distribute-cpus-across-numa takes fewer NUMA nodes than the devices lie in",
     SHRUNK,
     level=Level.EXTENDED,
     since="1.23",
@@ -681,7 +701,9 @@ def _spread(node: LockstepNode) -> list[int]:
     machine=_FOUR,
 )
 def distribution_shrinks_the_hint(node: LockstepNode) -> None:
-    """Four devices, each near to another NUMA node, and CPUs that one NUMA node could hold."""
+    """A known defect: the CPU manager takes the fewest NUMA nodes of those that the Topology
+    Manager chose. There are four devices, each near to another NUMA node, and CPUs that one NUMA
+    node could hold."""
     node.promise_equal("They lie in one", "number of NUMA nodes of a/c", 1, len(_spread(node)))
 
 
@@ -709,7 +731,7 @@ MERGE: Final = Source(
 
 @scenario(
     "devices/four-resources-on-eight-nodes-may-hang",
-    "A known defect: CPUs and devices of three resources on eight NUMA nodes may hang the kubelet",
+    "CPUs and devices of three resources on eight NUMA nodes may hang the kubelet",
     MERGE,
     level=Level.EXTENDED,
     since="1.20",
@@ -717,9 +739,9 @@ MERGE: Final = Source(
     machine="qemu-8s-8n-16c-smt1",
 )
 def four_resources_on_eight_nodes_may_hang(node: LockstepNode) -> None:
-    """The machine has eight NUMA nodes with a device of each resource, so that each has 255 hints.
-    A kubelet merges every combination, more than four thousand million of them; one that answers
-    gives the container its CPU."""
+    """A known defect: the kubelet merges every combination of hints. Each resource has a device in
+    each of eight NUMA nodes, so 255 hints, which makes more than four thousand million
+    combinations. A kubelet that answers gives the container its CPU."""
     node.boot(replace(aligning(node, _BEST_EFFORT), policy_options={}))
     container = exclusive("c", 1)
     for named in ("nic", "gpu", "fpga"):

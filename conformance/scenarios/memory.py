@@ -446,7 +446,7 @@ def restart_keeps_memory(node: LockstepNode) -> None:
 
 @scenario(
     "memory/restart-refuses-ended-init-container",
-    "A known defect: a restarted kubelet refuses a running pod whose init container had memory",
+    "A restarted kubelet refuses a running pod whose init container had memory",
     INIT_RESTART,
     level=Level.EXTENDED,
     since=_SINCE,
@@ -454,8 +454,8 @@ def restart_keeps_memory(node: LockstepNode) -> None:
     capabilities=(*_REFUSED, Capability.RESTART),
 )
 def restart_refuses_ended_init_container(node: LockstepNode) -> None:
-    """The memory manager has forgotten the init container, and asks for its memory once more,
-    beside what the app container holds. 1.37 has the defect as well; no release mends it."""
+    """A known defect: the memory manager has forgotten the init container, and asks for its memory
+    once more, beside what the app container holds. No release mends it."""
     _boot(node, _SINGLE, roomy=[_first(node)])
     _promise_phase(node, "a", node.apply(_with_init("a")), Phase.RUNNING)
     node.kill()
