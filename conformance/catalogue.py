@@ -48,6 +48,8 @@ from conformance.scenarios import more_metrics  # noqa: F401  # isort: skip
 from conformance.scenarios import announced  # noqa: F401  # isort: skip
 from conformance.scenarios import resize  # noqa: F401  # isort: skip
 from conformance.scenarios import ephemeral  # noqa: F401  # isort: skip
+from conformance.scenarios import devices  # noqa: F401  # isort: skip
+from conformance.scenarios import memory  # noqa: F401  # isort: skip
 
 
 def catalogue() -> tuple[Scenario, ...]:

@@ -58,6 +58,8 @@ class Capability(Enum):
     API_SERVER = "give the kubelet an API server"
     POD_RESOURCES = "ask the kubelet at its pod-resources socket"
     POD_RESOURCES_GET = "ask there for one pod, and for the CPUs that pods could have"
+    DEVICES = "give the node devices by a device plugin"
+    MEMORY = "run the static memory manager on NUMA nodes with memory of any size"
 
 
 #: What takes a node with a kernel and a service manager of its own (``hil``).
@@ -73,11 +75,14 @@ OF_WHOLE_KUBELETS: Final = frozenset(
         Capability.API_SERVER,
         Capability.POD_RESOURCES,
         Capability.POD_RESOURCES_GET,
+        Capability.DEVICES,
+        Capability.MEMORY,
     }
 )
 #: What no real node can do (``hil``): what runs in its pods sleeps until it is killed, nothing
-#: stands between kubelet and runtime, its pods are not resized in place, and its pod-resources
-#: socket is asked for the list of pods alone.
+#: stands between kubelet and runtime, its pods are not resized in place, its pod-resources socket
+#: is asked for the list of pods alone, no device plugin is started on it, and its NUMA nodes have
+#: the memory that they have.
 NOT_OF_REAL_NODES: Final = frozenset(
     {
         Capability.EXIT_CODES,
@@ -86,6 +91,8 @@ NOT_OF_REAL_NODES: Final = frozenset(
         Capability.API_SERVER,
         Capability.POD_RESOURCES_GET,
         Capability.RENAMES,
+        Capability.DEVICES,
+        Capability.MEMORY,
     }
 )
 

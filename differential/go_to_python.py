@@ -87,6 +87,39 @@ NAMES: Final[dict[str, dict[str, str]]] = {
         "machine/machineinfo.py": "Discover getUniqueCoreID getUncoreCacheID",
         "cpumanager/cpu_assignment.py": "CoresNeededInUncoreCache",
     },
+    "devicemanager/manager.go": {
+        "devicemanager/manager.py": """
+            ManagerImpl UpdateAllocatedDevices GetAllocatableDevices getAvailableDevices Allocate
+            AllocatePod devicesToAllocate filterByAffinity isDevicePluginResource
+            genericDeviceUpdateCallback
+        """,
+    },
+    "devicemanager/pod_devices.go": {
+        "devicemanager/pod_devices.py": "podDevices containerDevices insert devices delete",
+    },
+    "devicemanager/topology_hints.go": {
+        "devicemanager/manager.py": "GetTopologyHints GetPodTopologyHints getPodDeviceRequest",
+        "devicemanager/topology_hints.py": """
+            generateDeviceTopologyHints deviceHasTopologyAlignment deviceNUMANodes
+        """,
+    },
+    "memorymanager/memory_manager.go": {
+        "memorymanager/policy_static.py": "manager AddContainer removeStaleState",
+    },
+    "memorymanager/policy_static.go": {
+        "memorymanager/policy_static.py": """
+            staticPolicy Allocate AllocatePod GetTopologyHints GetPodTopologyHints calculateHints
+            regenerateHints getDefaultHint extendTopologyManagerHint findBestHint
+            isAffinityViolatingNUMAAllocations updatePodReusableMemory
+            updateInitContainersMemoryBlocks getDefaultMachineState
+        """,
+        "memorymanager/state.py": """
+            updateMachineState RemoveContainer releaseMemory areMachineStatesEqual
+        """,
+    },
+    "memorymanager/state/state.go": {
+        "memorymanager/state.py": "Block NUMANodeState MemoryTable GetMemoryBlocks SetMemoryBlocks",
+    },
     "topologymanager/topology_manager.go": {
         "topologymanager/topology_manager.py": "manager NewManager Admit TopologyAffinityError",
         "topologymanager/hint.py": "TopologyHint",

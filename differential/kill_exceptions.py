@@ -120,11 +120,6 @@ UNCAUGHT: Final[dict[str, tuple[str, ...]]] = {
     ),
     "The fix is not released, and the model cannot say which CPUs it takes: the verdict is "
     "unknown.": ("uncore-best-fit",),
-    "It shows where hints of several resources meet, and no step has devices or memory.": (
-        "numa-floor-from-hint",
-        "numa-floor-from-hint=off",
-        "unequal-hints-not-preferred",
-    ),
     "A kubelet that answers where its release hangs keeps the promise.": ("distribution-ends",),
     "Chance decides, and the scenarios allow both outcomes.": (
         "refused-may-run-on",

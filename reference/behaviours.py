@@ -544,6 +544,18 @@ class Behaviour(Enum):
         "An option whose maturity is not enabled is refused in lower case.",
         _code("v1.33.6", "cm/topologymanager/policy_options.go"),
     )  # fmt: skip
+    DEVICES_CHECKED_AT_RESTART = Known(
+        Area.HINTS, "1.28", None,
+        "A kubelet that starts refuses a container whose devices are not registered again, unless "
+        "it was running; before, it kept its devices unchecked.",
+        _issue(109595), backports=("1.25.14", "1.26.15", "1.27.16"),
+    )  # fmt: skip
+    DEVICE_HINTS_ON_DEVICE_NODES = Known(
+        Area.HINTS, "1.36", None,
+        "The device manager gives hints for NUMA nodes that have a device of the resource; before, "
+        "for all sets of NUMA nodes that include one.",
+        _pr(138244),
+    )  # fmt: skip
     NUMA_LIMIT_OPTION_STABLE = Known(
         Area.HINTS, "1.35", None,
         "max-allowable-numa-nodes is stable.",
@@ -734,7 +746,7 @@ class Behaviour(Enum):
         _code("v1.22.17", "kubelet.go"),
     )  # fmt: skip
     REFUSED_MAY_RUN_ON = Known(
-        Area.MANAGER, "1.22", "1.22",
+        Area.MANAGER, "1.22", "1.26",
         "A pod refused at a start while its containers still run may keep them, with their cpuset, "
         "and its CPUs are given back all the same: no pod worker ends them where the sync loop "
         "hears of them before it knows the pod, or where another request for the pods comes in "

@@ -49,7 +49,7 @@ class DiscoveryError(KubeletError):
 
 
 class AllocationError(KubeletError):
-    """CPUs could not be handed out (``takeByTopology``)."""
+    """CPUs (``takeByTopology``) or something else could not be handed out."""
 
 
 class NotEnoughCPUs(AllocationError):
@@ -93,6 +93,17 @@ class EmptyPodSharedPoolError(AllocationError):
     ``status.reason``."""
 
     reason: Final = "EmptyPodSharedPoolError"
+
+
+class DeviceError(AllocationError):
+    """Devices could not be handed out (``devicesToAllocate``)."""
+
+
+class MemoryManagerError(AllocationError):
+    """Memory could not be handed out (``memorymanager/policy_static.go``)."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(f"[memorymanager] {text}")
 
 
 class ConfigurationError(KubeletError):

@@ -23,6 +23,8 @@ from reference.cpumanager.cpu_manager import CPUManager, make_policy
 from reference.cpumanager.state.state_checkpoint import parse_leniently
 from reference.cpumanager.state.state_mem import Crash, Killed, by_pod
 from reference.cpuset import CPUSet
+from reference.devicemanager.manager import DeviceManager
+from reference.devicemanager.pod_devices import PodDevices
 from reference.errors import IllegalStep, KubeletError, KubeletHangs, ModelError, NotModelled
 from reference.kubelet.admission import fault_of, fault_of_whole
 from reference.kubelet.configuration import require_modelled
@@ -37,11 +39,14 @@ from reference.kubelet.pod_resources import (
     PodResources,
     Refused,
     flood_answers,
+    reported,
 )
 from reference.kubelet.runtime import Runtime
 from reference.kubelet.startup import Maker, PolicyFactory
 from reference.machine.discovery import discover
 from reference.machine.machineinfo import MachineInfo
+from reference.memorymanager.policy_static import MemoryManager
+from reference.memorymanager.state import State as MemoryState
 from reference.pods.pod_level_resources import as_decoded
 from reference.releases import NEWEST, AnyRelease, has, require_whole_node
 from reference.steps import (
@@ -64,6 +69,7 @@ from reference.steps import (
     OnlineCPUs,
     Pod,
     Reboot,
+    RegisterDevices,
     RemoveState,
     Resize,
     RestartRuntime,
@@ -90,7 +96,8 @@ class Node:
     variants replace a part: ``policy_factory`` makes the policy (a subclass of ``StaticPolicy``
     with one method overridden), ``manager_factory`` the CPU manager (a subclass of ``CPUManager``,
     whose ``restore``, ``remove_stale_state`` and ``reconcile`` are the kubelet's own steps),
-    ``topology_manager_factory`` the Topology Manager.
+    ``topology_manager_factory`` the Topology Manager, ``device_manager_factory`` the device
+    manager, ``memory_manager_factory`` the memory manager.
 
     ``discovering`` may remember what :func:`reference.discover` found on a tree before.
 
@@ -107,6 +114,8 @@ class Node:
         policy_factory: PolicyFactory = make_policy,
         manager_factory: Callable[..., CPUManager] = CPUManager,
         topology_manager_factory: Callable[..., TopologyManager] = TopologyManager,
+        device_manager_factory: Callable[..., DeviceManager] = DeviceManager,
+        memory_manager_factory: Callable[..., MemoryManager] = MemoryManager,
         discovering: Callable[..., MachineInfo] = discover,
     ) -> None:
         require_whole_node(release)
@@ -117,7 +126,16 @@ class Node:
         self._config = config
         self._release = release
         self._exit_status = 1
-        self._maker = Maker(release, policy_factory, manager_factory, topology_manager_factory)
+        self._maker = Maker(
+            release,
+            policy_factory,
+            manager_factory,
+            topology_manager_factory,
+            device_manager_factory,
+            memory_manager_factory,
+        )
+        self._devices = PodDevices()
+        self._memory: MemoryState | None = None
         self._manifests: dict[str, Pod] = {}
         self._known: dict[str, Pod] = {}
         self._gone: set[str] = set()
@@ -162,7 +180,7 @@ class Node:
             case Start():
                 self._start()
             case Stop():
-                self._running(step)
+                self._keep(self._running(step))
                 self._kubelet, self._hangs, self._crash = None, "", None
             case KillAtRename(number=number, after=after):
                 if not has(self._release, Behaviour.KEYED_BY_POD):
@@ -220,6 +238,10 @@ class Node:
             case TamperQuota(pod=name, container=container, quota=quota):
                 uid = self._require_container(step, name, container)
                 self._runtime.set_quota(uid, container, quota)
+            case RegisterDevices(resource=resource, devices=devices):
+                kubelet = self._running(step)
+                _require_devices_modelled(self._release)
+                kubelet.device_manager.register(resource, devices)
             case FailUpdates(times=times):
                 self._runtime.refusals = times
             case Spin() | RestartRuntime() | DaemonReload():
@@ -276,6 +298,8 @@ class Node:
             allocatable=self._told.allocatable,
             pod_resources_error=self._told.pod_resources_error,
             flood_answers=self._told.flood_answers,
+            devices=self._told.devices,
+            allocatable_devices=self._told.allocatable_devices,
             metrics=self._told.metrics,
             versions=self._versions,
             hangs=self._hangs,
@@ -293,7 +317,13 @@ class Node:
         crash, self._crash = self._crash, None
         try:
             fresh = self._maker.started(
-                self._info, self._config, self._state_file, self._runtime, crash
+                self._info,
+                self._config,
+                self._state_file,
+                self._runtime,
+                self._devices,
+                self._memory,
+                crash,
             )
         except Killed as end:
             self._die(end)
@@ -316,9 +346,16 @@ class Node:
         self._errors, self._branches = (), branches
         self._take(branches[0])
 
+    def _keep(self, kubelet: Kubelet) -> None:
+        """What the other managers have in files of their own outlives the kubelet."""
+        self._devices = kubelet.device_manager.pod_devices
+        self._memory = kubelet.memory
+
     def _die(self, end: Killed) -> None:
         """The kubelet was killed at a write of the state file. What it had not begun it never
         does; containers stay as they are."""
+        if self._kubelet is not None:
+            self._keep(self._kubelet)
         self._kubelet, self._errors, self._hangs, self._crash = None, (), "", None
         if end.written is None:
             return
@@ -499,9 +536,15 @@ def _answer(server: PodResources, step: AskPodResources | AskAllocatable) -> Vie
     """The part of a view that the step asks for. Pods go by their own names."""
     match step:
         case AskAllocatable():
-            return View(running=True, allocatable=server.manager.allocatable_cpus)
+            return View(
+                running=True,
+                allocatable=server.manager.allocatable_cpus,
+                allocatable_devices=reported(server.device_manager.healthy_devices()),
+            )
         case AskPodResources(pod=""):
-            return View(running=True, pod_resources=server.listed())
+            return View(
+                running=True, pod_resources=server.listed(), devices=server.listed_devices()
+            )
     try:
         return View(running=True, got_pod=server.got(step.pod))
     except Refused as error:
@@ -512,6 +555,12 @@ def _counter(step: AskPodResources | AskAllocatable) -> str:
     if isinstance(step, AskAllocatable):
         return ASKED_ALLOCATABLE
     return ASKED_GET if step.pod else ASKED_LIST
+
+
+def _require_devices_modelled(release: AnyRelease) -> None:
+    """Up to 1.19 nothing but Go's map order decides which devices a container gets."""
+    if not has(release, Behaviour.TOPOLOGY_SCOPE):
+        raise NotModelled(f"RegisterDevices: devices of release {release}")
 
 
 def _in_order(names: Iterable[str]) -> list[str]:

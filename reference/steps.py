@@ -40,6 +40,9 @@ class KubeletConfig:
     options before 1.26. ``cpu_cfs_quota_period`` is ``cpuCFSQuotaPeriod``, in microseconds.
     ``api_server``: the kubelet belongs to a cluster, and its pods come from the API server instead
     of manifests; a node keeps that.
+
+    ``reserved_memory`` is ``reservedMemory``, the quantity of ordinary memory by NUMA node. The
+    reservation of the whole node is as large as all of them together.
     """
 
     policy: str = "static"
@@ -53,6 +56,8 @@ class KubeletConfig:
     topology_manager_policy_options: Mapping[str, str] = field(default_factory=dict)
     cpu_cfs_quota_period: int = CFS_PERIOD
     api_server: bool = False
+    memory_manager_policy: str = "None"
+    reserved_memory: Mapping[int, str] = field(default_factory=dict)
 
     def __str__(self) -> str:
         """As ``policy static, reservedSystemCPUs 0,4``: the policy, and what is not the default."""
@@ -83,6 +88,10 @@ class KubeletConfig:
         if self.topology_manager_scope != "container":
             yield f"Topology Manager scope {self.topology_manager_scope}"
         yield from _listed("Topology Manager option", self.topology_manager_policy_options)
+        if self.memory_manager_policy != "None":
+            yield f"memory manager {self.memory_manager_policy}"
+        for node, amount in sorted(self.reserved_memory.items()):
+            yield f"reservedMemory {amount} in NUMA node {node}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -329,6 +338,36 @@ class FailUpdates:
 
 
 @dataclass(frozen=True, slots=True)
+class Device:
+    """One device that a plugin serves. ``numa_nodes``: the ids of those that it is near to, none
+    where it says nothing of them."""
+
+    id: str
+    numa_nodes: tuple[int, ...] = ()
+
+    def __str__(self) -> str:
+        """As ``d0 on NUMA node 1``."""
+        if not self.numa_nodes:
+            return self.id
+        noun = "NUMA node" if len(self.numa_nodes) == 1 else "NUMA nodes"
+        return f"{self.id} on {noun} {CPUSet(self.numa_nodes)}"
+
+
+@dataclass(frozen=True, slots=True)
+class RegisterDevices:
+    """Start a device plugin for a resource at the running kubelet, in place of one that there may
+    be, and wait until the kubelet knows its devices. They are healthy. Where several would do, the
+    plugin prefers those whose ids come first. It ends with the kubelet."""
+
+    resource: str
+    devices: tuple[Device, ...]
+
+    @property
+    def sentence(self) -> str:
+        return f"register the devices {', '.join(map(str, self.devices))} as {self.resource}"
+
+
+@dataclass(frozen=True, slots=True)
 class DaemonReload:
     """Let the service manager read its units again."""
 
@@ -389,6 +428,7 @@ Step: TypeAlias = (
     | AskMetrics
     | RestartRuntime
     | FailUpdates
+    | RegisterDevices
     | DaemonReload
     | AwaitCrashLoop
     | OfflineCPUs

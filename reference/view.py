@@ -79,6 +79,16 @@ class Asked:
     updates: int = 0
 
 
+@dataclass(frozen=True, slots=True, order=True)
+class HeldDevice:
+    """A device as the kubelet reports it at its pod-resources socket; ``numa_nodes`` by rising
+    id."""
+
+    resource: str
+    id: str
+    numa_nodes: tuple[int, ...] = ()
+
+
 @dataclass(frozen=True, slots=True)
 class Version:
     """One version of the state file: the shared pool, and all CPUs of its entries."""
@@ -123,7 +133,9 @@ class View:
     for. ``allocatable``: the CPUs that it reports there as those that pods could have, ``None``
     unless the last step was to ask for them. ``pod_resources_error``: the text with which it
     refused to answer. ``flood_answers``: how often it answered with which error (``""``: with
-    none), ``None`` unless the last step was to ask many times at once. ``metrics``: the CPU
+    none), ``None`` unless the last step was to ask many times at once. ``devices``: by pod name,
+    then container, the devices that it reports there, with ``pod_resources``;
+    ``allocatable_devices``: those that pods could have, with ``allocatable``. ``metrics``: the CPU
     manager's metrics by name and labels, as they stand at ``/metrics``; ``None`` unless the last
     step was to ask for them. ``versions``: every version of the state file that the last step
     brought, oldest first; ``None`` where they cannot be seen. None of these is part of what makes
@@ -146,6 +158,10 @@ class View:
     allocatable: CPUSet | None = field(default=None, compare=False)
     pod_resources_error: str = field(default="", compare=False)
     flood_answers: Mapping[str, int] | None = field(default=None, compare=False)
+    devices: Mapping[str, Mapping[str, frozenset[HeldDevice]]] = field(
+        default_factory=dict, compare=False
+    )
+    allocatable_devices: frozenset[HeldDevice] = field(default=frozenset(), compare=False)
     metrics: Mapping[str, float] | None = field(default=None, compare=False)
     versions: tuple[Version, ...] | None = field(default=None, compare=False)
     hangs: str = field(default="", compare=False)

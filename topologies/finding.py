@@ -33,6 +33,9 @@ MACHINES_VARIABLE: Final = "PINPROOF_MACHINES"
 #: What :func:`offline` puts after a name.
 _OFFLINE: Final = re.compile(r"-off[0-9][0-9,-]*$", re.ASCII)
 
+_NODE_CPUS: Final = re.compile(r"(sys/devices/system/node/node([0-9]+))/cpulist", re.ASCII)
+_HUGE_PAGES: Final = re.compile(r"sys/devices/system/node/node[0-9]+/hugepages(/|$)", re.ASCII)
+
 
 def load(path_or_name: str | os.PathLike[str], *, check: bool = True) -> Tree:
     """The tree of :func:`machine`; with ``check=False`` also one without ``cpu/online``."""
@@ -108,6 +111,19 @@ def offline(machine: Machine, cpus: Iterable[int]) -> Machine:
     name = shape if described else f"{machine.name}-off{format_list(bits(wanted))}"
     source = f"{machine.source}, with CPUs taken offline" if machine.source else ""
     return Machine(name=name, tree=tree, shape=shape, source=source)
+
+
+def with_memory(machine: Machine, mebibytes: int) -> Machine:
+    """``machine`` with so much memory in each NUMA node and without huge pages, under a name that
+    says so: ``NAME-256mib``."""
+    tree = {path: machine.tree[path] for path in machine.tree if not _HUGE_PAGES.match(path)}
+    for path in machine.tree:
+        if match := _NODE_CPUS.fullmatch(path):
+            text = f"Node {match[2]} MemTotal: {mebibytes * 1024} kB\n"
+            tree[f"{match[1]}/meminfo"] = text
+    source = f"{machine.source}, with other memory" if machine.source else ""
+    name = f"{machine.name}-{mebibytes}mib"
+    return Machine(name=name, tree=Tree(tree), shape=machine.shape, source=source)
 
 
 def whole(name: str) -> str:

@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from conformance.kubelets import releases
 from conformance.kubelets.releases import Minor
+from reference.pods.quantity import quantity, value
 from reference.steps import KubeletConfig
 from reference.view import CFS_PERIOD
 
@@ -47,6 +48,7 @@ def configuration(
         reconcile_period=f"{round(RECONCILE_PERIOD * 1000)}ms",
     )
     made |= _of_sandbox() | settings_of(config)
+    _reserve_memory(made, config)
     made["cgroupsPerQOS"] = own_cgroups
     if user_namespace:
         made["featureGates"] = {**config.feature_gates, "KubeletInUserNamespace": True}
@@ -92,6 +94,21 @@ def _of_sandbox() -> dict[str, Any]:
         "fileCheckFrequency": "1s",
         "syncFrequency": "1s",
     }
+
+
+def _reserve_memory(made: dict[str, Any], config: KubeletConfig) -> None:
+    """Add the memory manager's settings. The reservations of all NUMA nodes are to be just what the
+    kubelet reserves of the whole node: the system's reservation and the eviction threshold."""
+    if config.memory_manager_policy == "None":
+        return
+    reserved = {node: value(quantity(text)) for node, text in config.reserved_memory.items()}
+    threshold = value(quantity(made["evictionHard"]["memory.available"]))
+    made["memoryManagerPolicy"] = config.memory_manager_policy
+    made["reservedMemory"] = [
+        {"numaNode": node, "limits": {"memory": str(size)}} for node, size in reserved.items()
+    ]
+    amounts = made.get("systemReserved", {})
+    made["systemReserved"] = {**amounts, "memory": str(sum(reserved.values()) - threshold)}
 
 
 def every_setting(config: KubeletConfig) -> dict[str, Any]:
@@ -142,14 +159,14 @@ def in_form_of(
 def merged(base: Mapping[str, Any], patch: Mapping[str, Any]) -> dict[str, Any]:
     """A JSON merge patch (RFC 7386), which a drop-in is: ``null`` takes away."""
     result = dict(base)
-    for key, value in patch.items():
-        if value is None:
+    for key, wanted in patch.items():
+        if wanted is None:
             result.pop(key, None)
-        elif isinstance(value, Mapping):
+        elif isinstance(wanted, Mapping):
             earlier = result.get(key)
-            result[key] = merged(earlier if isinstance(earlier, Mapping) else {}, value)
+            result[key] = merged(earlier if isinstance(earlier, Mapping) else {}, wanted)
         else:
-            result[key] = value
+            result[key] = wanted
     return result
 
 

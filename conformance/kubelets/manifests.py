@@ -60,7 +60,7 @@ def _container(
 ) -> dict[str, Any]:
     shape: dict[str, Any] = {"name": container.name, "image": "", "imagePullPolicy": "IfNotPresent"}
     shape |= program(container)
-    resources = _resources(container)
+    resources = _with_devices(_resources(container), container)
     if resources:
         shape["resources"] = resources
     if container.kind is Kind.SIDECAR:
@@ -70,6 +70,14 @@ def _container(
         shape["restartPolicy"] = "Never"
         shape["restartPolicyRules"] = [{"action": "RestartAllContainers", "exitCodes": codes}]
     return shape
+
+
+def _with_devices(resources: dict[str, dict[str, str]], container: Container) -> dict[str, Any]:
+    """Devices are requests and limits alike."""
+    counts = {resource: str(count) for resource, count in container.devices}
+    if not counts:
+        return resources
+    return {what: resources.get(what, {}) | counts for what in ("requests", "limits")}
 
 
 def _resources(owner: Container | PodResources) -> dict[str, dict[str, str]]:

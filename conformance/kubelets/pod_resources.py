@@ -1,9 +1,9 @@
-"""What the kubelet's pod-resources interface, service ``v1``, says: its calls, and CPUs as it
-names them.
+"""What the kubelet's pod-resources interface, service ``v1``, says: its calls, and CPUs and devices
+as it names them.
 
-What belongs here: the names of the calls, and CPUs out of an answer's message. Nothing that a
-kubelet sent is trusted. What never does: how a call reaches the socket, and whose CPUs these ought
-to be.
+What belongs here: the names of the calls, and CPUs and devices out of an answer's message. Nothing
+that a kubelet sent is trusted. What never does: how a call reaches the socket, and whose CPUs these
+ought to be.
 
 The socket is ``ROOT_DIR/pod-resources/kubelet.sock`` (``pkg/kubelet/kubelet.go``,
 ``ListenAndServePodResources``), and has been there by default since 1.15. The service ``v1``, with
@@ -16,11 +16,12 @@ has those of the shared pool there, from 1.23 on none (pull request 97415). A si
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Final, TypeAlias
+from typing import Final, TypeAlias, TypeVar
 
 from conformance.kubelets import pod_resources_pb2 as pb
 from reference import CPUSet
 from reference.kubelet.pod_resources import WHOLE_POD
+from reference.view import HeldDevice
 
 LIST: Final = "/v1.PodResourcesLister/List"
 GET: Final = "/v1.PodResourcesLister/Get"
@@ -29,6 +30,10 @@ ALLOCATABLE: Final = "/v1.PodResourcesLister/GetAllocatableResources"
 #: By pod (namespace and name, as the kubelet has them), then container; CPUs of the pod as a whole
 #: under ``""``.
 CPUsByPod: TypeAlias = dict[tuple[str, str], dict[str, CPUSet]]
+
+DevicesByPod: TypeAlias = dict[tuple[str, str], dict[str, frozenset[HeldDevice]]]
+
+_Set = TypeVar("_Set", CPUSet, frozenset[HeldDevice])
 
 #: ``NR_CPUS`` of no kernel is larger.
 _CPUS: Final = 1 << 16
@@ -60,16 +65,37 @@ def cpus(ids: Iterable[int]) -> CPUSet:
     return CPUSet(found)
 
 
+def devices_by_pod(pods: Iterable[pb.PodResources]) -> DevicesByPod:
+    """The devices of each pod."""
+    found: DevicesByPod = {}
+    for pod in pods:
+        containers = found.setdefault((pod.namespace, pod.name), {})
+        for one in pod.containers:
+            containers[one.name] = containers.get(one.name, frozenset()) | devices(one.devices)
+    return found
+
+
+def devices(given: Iterable[pb.ContainerDevices]) -> frozenset[HeldDevice]:
+    """The devices of these entries. A kubelet may name a device in several, one for each of its
+    NUMA nodes."""
+    nodes: dict[tuple[str, str], set[int]] = {}
+    for entry in given:
+        for one in entry.device_ids:
+            ids = nodes.setdefault((entry.resource_name, one), set())
+            ids.update(node.ID for node in entry.topology.nodes)
+    return frozenset(HeldDevice(*name, tuple(sorted(ids))) for name, ids in nodes.items())
+
+
 def by_own_names(
-    reported: Mapping[tuple[str, str], Mapping[str, CPUSet]], called: Mapping[tuple[str, str], str]
-) -> dict[str, dict[str, CPUSet]]:
-    """The CPUs of our pods by our names. ``called``: our name for a namespace and name; a namespace
+    reported: Mapping[tuple[str, str], Mapping[str, _Set]], called: Mapping[tuple[str, str], str]
+) -> dict[str, dict[str, _Set]]:
+    """What our pods have, by our names. ``called``: our name for a namespace and name; a namespace
     that is not known (``""``) may be any."""
-    found: dict[str, dict[str, CPUSet]] = {}
+    found: dict[str, dict[str, _Set]] = {}
     for (namespace, name), containers in reported.items():
         ours = called.get((namespace, name), called.get(("", name)))
         if ours is not None:
             mine = found.setdefault(ours, {})
-            for container, cpus_of_it in containers.items():
-                mine[container] = mine.get(container, CPUSet()) | cpus_of_it
+            for container, held in containers.items():
+                mine[container] = mine[container] | held if container in mine else held
     return found

@@ -24,25 +24,31 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x13pod_resources.proto\x12\x15pinproof.podresources\"3\n\x12\x43ontainerResources\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0f\n\x07\x63pu_ids\x18\x03 \x03(\x03\"\x7f\n\x0cPodResources\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x11\n\tnamespace\x18\x02 \x01(\t\x12=\n\ncontainers\x18\x03 \x03(\x0b\x32).pinproof.podresources.ContainerResources\x12\x0f\n\x07\x63pu_ids\x18\x04 \x03(\x03\"\r\n\x0bNoArguments\"V\n\x18ListPodResourcesResponse\x12:\n\rpod_resources\x18\x01 \x03(\x0b\x32#.pinproof.podresources.PodResources\"A\n\x16GetPodResourcesRequest\x12\x10\n\x08pod_name\x18\x01 \x01(\t\x12\x15\n\rpod_namespace\x18\x02 \x01(\t\"U\n\x17GetPodResourcesResponse\x12:\n\rpod_resources\x18\x01 \x01(\x0b\x32#.pinproof.podresources.PodResources\"/\n\x1c\x41llocatableResourcesResponse\x12\x0f\n\x07\x63pu_ids\x18\x02 \x03(\x03\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x13pod_resources.proto\x12\x15pinproof.podresources\"\x16\n\x08NUMANode\x12\n\n\x02ID\x18\x01 \x01(\x03\">\n\x0cTopologyInfo\x12.\n\x05nodes\x18\x01 \x03(\x0b\x32\x1f.pinproof.podresources.NUMANode\"t\n\x10\x43ontainerDevices\x12\x15\n\rresource_name\x18\x01 \x01(\t\x12\x12\n\ndevice_ids\x18\x02 \x03(\t\x12\x35\n\x08topology\x18\x03 \x01(\x0b\x32#.pinproof.podresources.TopologyInfo\"m\n\x12\x43ontainerResources\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x38\n\x07\x64\x65vices\x18\x02 \x03(\x0b\x32\'.pinproof.podresources.ContainerDevices\x12\x0f\n\x07\x63pu_ids\x18\x03 \x03(\x03\"\x7f\n\x0cPodResources\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x11\n\tnamespace\x18\x02 \x01(\t\x12=\n\ncontainers\x18\x03 \x03(\x0b\x32).pinproof.podresources.ContainerResources\x12\x0f\n\x07\x63pu_ids\x18\x04 \x03(\x03\"\r\n\x0bNoArguments\"V\n\x18ListPodResourcesResponse\x12:\n\rpod_resources\x18\x01 \x03(\x0b\x32#.pinproof.podresources.PodResources\"A\n\x16GetPodResourcesRequest\x12\x10\n\x08pod_name\x18\x01 \x01(\t\x12\x15\n\rpod_namespace\x18\x02 \x01(\t\"U\n\x17GetPodResourcesResponse\x12:\n\rpod_resources\x18\x01 \x01(\x0b\x32#.pinproof.podresources.PodResources\"i\n\x1c\x41llocatableResourcesResponse\x12\x38\n\x07\x64\x65vices\x18\x01 \x03(\x0b\x32\'.pinproof.podresources.ContainerDevices\x12\x0f\n\x07\x63pu_ids\x18\x02 \x03(\x03\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'pod_resources_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_CONTAINERRESOURCES']._serialized_start=46
-  _globals['_CONTAINERRESOURCES']._serialized_end=97
-  _globals['_PODRESOURCES']._serialized_start=99
-  _globals['_PODRESOURCES']._serialized_end=226
-  _globals['_NOARGUMENTS']._serialized_start=228
-  _globals['_NOARGUMENTS']._serialized_end=241
-  _globals['_LISTPODRESOURCESRESPONSE']._serialized_start=243
-  _globals['_LISTPODRESOURCESRESPONSE']._serialized_end=329
-  _globals['_GETPODRESOURCESREQUEST']._serialized_start=331
-  _globals['_GETPODRESOURCESREQUEST']._serialized_end=396
-  _globals['_GETPODRESOURCESRESPONSE']._serialized_start=398
-  _globals['_GETPODRESOURCESRESPONSE']._serialized_end=483
-  _globals['_ALLOCATABLERESOURCESRESPONSE']._serialized_start=485
-  _globals['_ALLOCATABLERESOURCESRESPONSE']._serialized_end=532
+  _globals['_NUMANODE']._serialized_start=46
+  _globals['_NUMANODE']._serialized_end=68
+  _globals['_TOPOLOGYINFO']._serialized_start=70
+  _globals['_TOPOLOGYINFO']._serialized_end=132
+  _globals['_CONTAINERDEVICES']._serialized_start=134
+  _globals['_CONTAINERDEVICES']._serialized_end=250
+  _globals['_CONTAINERRESOURCES']._serialized_start=252
+  _globals['_CONTAINERRESOURCES']._serialized_end=361
+  _globals['_PODRESOURCES']._serialized_start=363
+  _globals['_PODRESOURCES']._serialized_end=490
+  _globals['_NOARGUMENTS']._serialized_start=492
+  _globals['_NOARGUMENTS']._serialized_end=505
+  _globals['_LISTPODRESOURCESRESPONSE']._serialized_start=507
+  _globals['_LISTPODRESOURCESRESPONSE']._serialized_end=593
+  _globals['_GETPODRESOURCESREQUEST']._serialized_start=595
+  _globals['_GETPODRESOURCESREQUEST']._serialized_end=660
+  _globals['_GETPODRESOURCESRESPONSE']._serialized_start=662
+  _globals['_GETPODRESOURCESRESPONSE']._serialized_end=747
+  _globals['_ALLOCATABLERESOURCESRESPONSE']._serialized_start=749
+  _globals['_ALLOCATABLERESOURCESRESPONSE']._serialized_end=854
 # @@protoc_insertion_point(module_scope)

@@ -36,6 +36,7 @@ from reference.steps import (
     OnlineCPUs,
     Pod,
     Reboot,
+    RegisterDevices,
     RemoveState,
     Resize,
     RestartRuntime,
@@ -190,8 +191,9 @@ class Steps(Readings):
         else, or for its metrics. Raises :class:`SubjectUnable` where it cannot be asked."""
         return self._take(step)
 
-    def to_runtime(self, step: RestartRuntime | FailUpdates) -> View:
-        """Restart the container runtime, or let it refuse updates."""
+    def to_runtime(self, step: RestartRuntime | FailUpdates | RegisterDevices) -> View:
+        """Restart the container runtime, let it refuse updates, or start a device plugin, which
+        ends with the kubelet."""
         return self._take(step)
 
     def daemon_reload(self) -> View:

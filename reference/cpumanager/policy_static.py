@@ -232,7 +232,8 @@ class StaticPolicy:
         if hint is None:
             return self.take(available, count)
         near = aligned(self.topology, available, hint, align_by_socket=self.options.align_by_socket)
-        taken = self.take(near, min(count, len(near)))
+        nodes = 0 if hint.nodes is None else hint.nodes.bit_count()
+        taken = self.take(near, min(count, len(near)), nodes)
         return taken | self.take(available - taken, count - len(taken))
 
     def count(self, pod: Pod, container: Container) -> int:
@@ -267,11 +268,11 @@ class StaticPolicy:
             named = free > 0 or has(self.release, Behaviour.WHOLE_CORES_LEFT_ALWAYS_NAMED)
             raise SMTAlignmentError(count, per_core, free=free if named else None)
 
-    def take(self, available: CPUSet, count: int) -> CPUSet:
-        """``takeByTopology``: choose ``count`` CPUs out of ``available``. Raises
-        :class:`AllocationError`, and :class:`KubeletHangs` where the kubelet would search for
-        ever."""
-        return _take(self.topology, available, count, self.options, self.release)
+    def take(self, available: CPUSet, count: int, hint_nodes: int = 0) -> CPUSet:
+        """``takeByTopology``: choose ``count`` CPUs out of ``available``, for a hint with so many
+        NUMA nodes. Raises :class:`AllocationError`, and :class:`KubeletHangs` where the kubelet
+        would search for ever."""
+        return _take(self.topology, available, count, self.options, self.release, hint_nodes)
 
     def reusable(self, pod: Pod) -> CPUSet:
         """CPUs of the pod's init containers. Only the pod handled last has any."""
@@ -361,6 +362,7 @@ def _take(
     count: int,
     options: StaticOptions,
     release: AnyRelease,
+    hint_nodes: int = 0,
 ) -> CPUSet:
     return take_by_topology(
         topology,
@@ -370,6 +372,7 @@ def _take(
         strategy=options.strategy,
         group_size=options.group_size(topology),
         align_by_socket=options.align_by_socket,
+        hint_nodes=hint_nodes,
     )
 
 

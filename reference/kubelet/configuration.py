@@ -62,6 +62,12 @@ def reserved_cpus(
 
 def require_modelled(config: KubeletConfig, release: AnyRelease) -> None:
     """Raise :class:`NotModelled` where a setting lies outside of the model."""
+    if config.memory_manager_policy not in ("None", "Static"):
+        raise NotModelled(f"memory manager policy {config.memory_manager_policy}")
+    if config.memory_manager_policy != "None" and not config.reserved_memory:
+        raise NotModelled("memory manager policy Static without reserved memory")
+    if config.memory_manager_policy != "None" and not has(release, Behaviour.TOPOLOGY_OPTIONS):
+        raise NotModelled(f"the memory manager of {release}; the model has it from 1.26 on")
     gates = config.feature_gates
     unknown = [name for name in gates if not _is_modelled(name, gates[name], release)]
     if unknown:

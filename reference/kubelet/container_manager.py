@@ -1,8 +1,7 @@
-"""The container manager: it owns the Topology Manager and the manager that gives it hints.
+"""The container manager: it owns the Topology Manager and the managers that give it hints.
 
 What belongs here: who is asked when a pod is admitted or resized, when a container is created, and
-in a reconcile round. What never does: what they answer. Devices, memory and others have no
-preference here, so the CPU manager is the only one.
+in a reconcile round. What never does: what they answer.
 Source: ``containerManagerImpl``, ``pkg/kubelet/cm/container_manager_linux.go``.
 """
 
@@ -13,11 +12,13 @@ from collections.abc import Callable, Iterable
 from reference.behaviours import Behaviour
 from reference.cpumanager.cpu_manager import CPUManager
 from reference.cpuset import CPUSet
+from reference.devicemanager.manager import DeviceManager
 from reference.errors import AllocationError, TopologyAffinityError
 from reference.kubelet.cpu_quota import cfs_quota, cfs_shares, with_limit_of
+from reference.memorymanager.policy_static import MemoryManager
 from reference.pods.pod import Container, Pod
 from reference.releases import AnyRelease, has
-from reference.topologymanager.topology_manager import TopologyManager
+from reference.topologymanager.topology_manager import HintProvider, TopologyManager
 from reference.topologymanager.validation import TopologyPolicy
 from reference.view import CFS, CFS_PERIOD
 
@@ -30,28 +31,43 @@ class ContainerManager:
         self,
         topology_manager: TopologyManager,
         cpu_manager: CPUManager,
+        device_manager: DeviceManager | None = None,
+        memory_manager: MemoryManager | None = None,
         *,
         release: AnyRelease,
         period: int = CFS_PERIOD,
     ) -> None:
         self.topology_manager = topology_manager
         self.cpu_manager = cpu_manager
+        self.device_manager = device_manager or DeviceManager(release=release)
+        self.memory_manager = memory_manager
         self._release = release
         self._period = period
 
     def copy(self) -> ContainerManager:
         """An independent copy; the Topology Manager remembers nothing."""
+        memory = self.memory_manager
         return type(self)(
             self.topology_manager,
             self.cpu_manager.copy(),
+            self.device_manager.copy(),
+            memory.copy() if memory else None,
             release=self._release,
             period=self._period,
         )
 
+    @property
+    def hint_providers(self) -> list[HintProvider]:
+        """Who is asked for hints and hands something out, in this order."""
+        providers: list[HintProvider] = [*self.device_manager.of_each_resource(), self.cpu_manager]
+        return [*providers, self.memory_manager] if self.memory_manager else providers
+
     def use_active_pods(self, active_pods: Callable[[], Iterable[Pod]]) -> None:
         """``Start`` passes on who says which pods are active, the one that is being admitted among
         them (``ActivePodsFunc``)."""
-        self.cpu_manager.active_pods = active_pods
+        self.cpu_manager.active_pods = self.device_manager.active_pods = active_pods
+        if self.memory_manager:
+            self.memory_manager.active_pods = active_pods
 
     def admit(self, pod: Pod) -> None:
         """Admission of a pod, which is active by then. What earlier containers got before a
@@ -60,7 +76,7 @@ class ContainerManager:
         manager = self.cpu_manager
         before = manager.served
         try:
-            self.topology_manager.admit(pod, manager)
+            self.topology_manager.admit(pod, *self.hint_providers)
         except TopologyAffinityError:
             manager.metrics = manager.metrics.admitted(failed=True)
             self._count_alignment(manager.served - before, missed=True)
@@ -98,6 +114,8 @@ class ContainerManager:
         ``pkg/kubelet/cm/internal_container_lifecycle_linux.go``)."""
         cpus = self.cpu_manager.affinity(uid, container)
         self.cpu_manager.add_container(uid, container)
+        if self.memory_manager:
+            self.memory_manager.add_container(uid, container)
         return cpus
 
     def update_failed(self, uid: str, container: str) -> None:
@@ -125,17 +143,25 @@ class ContainerManager:
     def reconcile(self, running: Callable[[str, str], bool]) -> list[tuple[str, str, CPUSet]]:
         """One reconcile round once all pod sources have been heard: the (pod uid, container, CPUs)
         that are sent to the runtime, in order. ``running``: whether a container of a pod runs."""
-        self.cpu_manager.sources_ready = True
+        self._note_sources(ready=True)
         return self.cpu_manager.reconcile(running)
 
+    def _note_sources(self, *, ready: bool) -> None:
+        """Tell every manager whether all pod sources have been heard."""
+        self.cpu_manager.sources_ready = self.device_manager.sources_ready = ready
+        if self.memory_manager:
+            self.memory_manager.sources_ready = ready
+
     def wants_cpus(self, pod: Pod) -> bool:
-        """Whether admitting the pod takes CPUs that it does not hold yet."""
+        """Whether admitting the pod takes CPUs or memory that it does not hold yet."""
         trial = self.copy()
         trial.cpu_manager.state.crash = None
         before = trial.cpu_manager.state.changes
-        trial.cpu_manager.sources_ready = False  # so nothing stale goes meanwhile
+        memory = trial.memory_manager.state.copy() if trial.memory_manager else None
+        trial._note_sources(ready=False)  # so nothing stale goes meanwhile
         try:
             trial.admit(pod)
         except (AllocationError, TopologyAffinityError):
             return True
-        return trial.cpu_manager.state.changes != before
+        taken = trial.memory_manager.state if trial.memory_manager else None
+        return trial.cpu_manager.state.changes != before or memory != taken

@@ -15,6 +15,7 @@ from typing import Final, Protocol
 from reference.behaviours import Behaviour
 from reference.cpumanager.state.state_mem import Crash
 from reference.cpuset import CPUSet
+from reference.devicemanager.manager import DeviceManager
 from reference.errors import AllocationError, NotModelled, TopologyAffinityError
 from reference.kubelet.admission import (
     Refusal,
@@ -26,6 +27,7 @@ from reference.kubelet.admission import (
 from reference.kubelet.container_manager import ContainerManager
 from reference.kubelet.pod_resources import ASKED, PodResources
 from reference.kubelet.runtime import Runtime
+from reference.memorymanager.state import State as MemoryState
 from reference.pods.pod import Container, Kind, Pod, RestartPolicy
 from reference.pods.qos import as_judged, pod_milli_cpus, qos_class
 from reference.releases import NEWEST, AnyRelease, has, minor_of
@@ -239,7 +241,19 @@ class Kubelet(PodLifecycle):
     def pod_resources(self, every: Sequence[Pod]) -> PodResources:
         """What its pod-resources socket answers; ``every`` pod whose manifest is there."""
         active = [*self._admitted.values()]
-        return PodResources(self._cpu_manager, active, every, self._release)
+        devices = self._container_manager.device_manager
+        return PodResources(self._cpu_manager, devices, active, every, self._release)
+
+    @property
+    def device_manager(self) -> DeviceManager:
+        """Its device manager."""
+        return self._container_manager.device_manager
+
+    @property
+    def memory(self) -> MemoryState | None:
+        """What its memory manager knows; ``None`` under policy None."""
+        manager = self._container_manager.memory_manager
+        return manager.state if manager else None
 
     def copy(self) -> Kubelet:
         """An independent copy, with a runtime of its own."""

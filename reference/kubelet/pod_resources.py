@@ -1,21 +1,24 @@
-"""What the kubelet tells at its pod-resources socket, service ``v1``: CPUs, and nothing else.
+"""What the kubelet tells at its pod-resources socket, service ``v1``: CPUs and devices.
 
-What belongs here: which pods, containers and CPUs an answer names, by release. What never does: how
-it is asked. Source: ``pkg/kubelet/apis/podresources/server_v1.go``.
+What belongs here: which pods, containers, CPUs and devices an answer names, by release. What never
+does: how it is asked. Source: ``pkg/kubelet/apis/podresources/server_v1.go``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from reference.behaviours import Behaviour
 from reference.cpumanager.cpu_manager import CPUManager
 from reference.cpuset import CPUSet
+from reference.devicemanager.manager import DeviceManager
+from reference.devicemanager.pod_devices import Held
 from reference.feature_gates import enabled
 from reference.pods.pod_level_resources import has_pod_level_resources, is_guaranteed_alone
 from reference.releases import AnyRelease, has
 from reference.steps import Container, Kind, Pod
+from reference.view import HeldDevice
 
 __all__ = [
     "ASKED",
@@ -60,10 +63,11 @@ class Refused(Exception):
 
 @dataclass(frozen=True, slots=True)
 class PodResources:
-    """What one kubelet answers: its CPU ``manager``, its ``active`` pods, and ``every`` pod whose
-    manifest is there."""
+    """What one kubelet answers: its CPU ``manager`` and device manager, its ``active`` pods, and
+    ``every`` pod whose manifest is there."""
 
     manager: CPUManager
+    device_manager: DeviceManager
     active: Sequence[Pod]
     every: Sequence[Pod]
     release: AnyRelease
@@ -71,9 +75,25 @@ class PodResources:
     def listed(self) -> dict[str, dict[str, CPUSet]]:
         """``List``: CPUs by pod, then container, those of a pod as a whole under
         :data:`WHOLE_POD`. The empty set where a container is named without a CPU."""
+        return {pod.name: self._cpus(pod) for pod in self._listed}
+
+    def listed_devices(self) -> dict[str, dict[str, frozenset[HeldDevice]]]:
+        """``List``: the devices of the same containers."""
+        self.device_manager.update_allocated_devices()
+        return {
+            pod.name: {
+                one.name: reported(held_by(self.device_manager, pod.uid, one.name))
+                for one in pod.containers
+                if self._is_reported(one)
+            }
+            for pod in self._listed
+        }
+
+    @property
+    def _listed(self) -> Sequence[Pod]:
         gates = self.manager.feature_gates
         active = enabled("KubeletPodResourcesListUseActivePods", gates, release=self.release)
-        return {pod.name: self._cpus(pod) for pod in (self.active if active else self.every)}
+        return self.active if active else self.every
 
     def got(self, name: str) -> dict[str, CPUSet]:
         """``Get``: the same of one pod. Raises :class:`Refused`."""
@@ -103,3 +123,17 @@ class PodResources:
         if shares and has(self.release, Behaviour.POD_POOLS_REPORTED):
             return CPUSet()
         return self.manager.exclusive_cpus(pod.uid, container.name)
+
+
+def held_by(manager: DeviceManager, uid: str, container: str) -> Mapping[str, Held]:
+    """The devices of a container, by resource (``GetDevices``)."""
+    return manager.pod_devices.held.get(uid, {}).get(container, {})
+
+
+def reported(devices: Mapping[str, Held]) -> frozenset[HeldDevice]:
+    """Devices by resource as an answer has them."""
+    return frozenset(
+        HeldDevice(resource, one.id, tuple(sorted(one.numa_nodes)))
+        for resource, held in devices.items()
+        for one in held.values()
+    )

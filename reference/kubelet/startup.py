@@ -15,6 +15,8 @@ from reference.cpumanager.before_1_18 import ManagerByContainer
 from reference.cpumanager.cpu_manager import CPUManager, require_settings, reserved_milli_cpus
 from reference.cpumanager.policy import Policy
 from reference.cpumanager.state.state_mem import Crash
+from reference.devicemanager.manager import DeviceManager
+from reference.devicemanager.pod_devices import PodDevices
 from reference.errors import DiscoveryError, InvalidConfiguration, NotModelled
 from reference.kubelet.before_1_18 import ContainerManagerByContainer, KubeletByContainer
 from reference.kubelet.configuration import as_known
@@ -24,6 +26,9 @@ from reference.kubelet.kubelet import Kubelet
 from reference.kubelet.runtime import Runtime
 from reference.machine.machineinfo import MachineInfo
 from reference.machine.topology import CPUTopology
+from reference.memorymanager.policy_static import MemoryManager, default_machine_state
+from reference.memorymanager.state import State as MemoryState
+from reference.memorymanager.state import same_machine
 from reference.releases import AnyRelease, has
 from reference.steps import KubeletConfig
 from reference.topologymanager.topology_manager import TopologyManager
@@ -47,6 +52,8 @@ class Maker:
     policy_factory: PolicyFactory
     manager_factory: Callable[..., CPUManager]
     topology_manager_factory: Callable[..., TopologyManager] = TopologyManager
+    device_manager_factory: Callable[..., DeviceManager] = DeviceManager
+    memory_manager_factory: Callable[..., MemoryManager] = MemoryManager
 
     def started(
         self,
@@ -54,10 +61,13 @@ class Maker:
         config: KubeletConfig,
         state_file: str | None,
         runtime: Runtime,
+        devices: PodDevices | None = None,
+        memory: MemoryState | None = None,
         crash: Crash | None = None,
     ) -> Kubelet:
-        """A kubelet that has started on this machine, over this state file, and knows of no pod.
-        ``crash``: the write at which it is killed; raises :class:`Killed`.
+        """A kubelet that has started on this machine, over this state file and what its device
+        manager and its memory manager have kept, and knows of no pod. ``crash``: the write at which
+        it is killed; raises :class:`Killed`.
 
         Raises :class:`reference.errors.KubeletError` where it gives up, and :class:`NotModelled`.
         """
@@ -67,6 +77,10 @@ class Maker:
         manager = self._manager(info, config)
         manager.cpu_manager.state.crash = crash
         manager.cpu_manager.start(state_file, runtime.owners())
+        manager.device_manager = self.device_manager_factory(
+            info.numa_node_ids, release=self.release, kept=devices, running=_running(runtime)
+        )
+        manager.memory_manager = self._memory_manager(info, config, memory)
         left = allocatable(info, config, self.release)
         kind = Kubelet if self._knows_pods else KubeletByContainer
         kubelet = kind(
@@ -74,6 +88,21 @@ class Maker:
         )
         kubelet.begin()
         return kubelet
+
+    def _memory_manager(
+        self, info: MachineInfo, config: KubeletConfig, kept: MemoryState | None
+    ) -> MemoryManager | None:
+        """``None`` under policy None. Raises :class:`NotModelled` where the policy changes, or
+        where machine or reservation have changed."""
+        if config.memory_manager_policy == "None":
+            if kept is not None:
+                raise NotModelled("memory manager None over the state of another policy")
+            return None
+        memory = {node.node_id: node.memory for node in info.nodes}
+        fresh = default_machine_state(memory, config.reserved_memory)
+        if kept is not None and not same_machine(kept, fresh):
+            raise NotModelled("memory manager Static over the state of another machine")
+        return self.memory_manager_factory(kept.copy() if kept else fresh, release=self.release)
 
     @property
     def _knows_pods(self) -> bool:
@@ -101,6 +130,10 @@ class Maker:
             return info.cpu_topology()
         except DiscoveryError:
             return CPUTopology.of({})
+
+
+def _running(runtime: Runtime) -> set[tuple[str, str]]:
+    return {(uid, name) for uid, boxes in runtime.running().items() for name in boxes}
 
 
 def require_valid(config: KubeletConfig, release: AnyRelease) -> None:

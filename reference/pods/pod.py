@@ -38,7 +38,8 @@ class Container:
     Quantities are Kubernetes' own texts (``"2"``, ``"1500m"``, ``"64Mi"``); ``None`` leaves the
     entry out of the manifest. As in the API, a limit without a request is also the request.
     ``restarts_all_on``: the exit codes with which it has all containers of its pod start again
-    (a restart rule with action RestartAllContainers, from 1.36 on by default).
+    (a restart rule with action RestartAllContainers, from 1.36 on by default). ``devices``: how
+    many it requests of each resource that a device plugin serves, by the resource's name.
     """
 
     name: str
@@ -48,6 +49,7 @@ class Container:
     memory_limit: str | None = None
     kind: Kind = Kind.APP
     restarts_all_on: tuple[int, ...] = ()
+    devices: tuple[tuple[str, int], ...] = ()
 
     @property
     def requested_cpu(self) -> str | None:

@@ -129,7 +129,8 @@ def _container_text(container: Container) -> str:
     kind = "" if container.kind is Kind.APP else f"{container.kind.value} "
     codes = ", ".join(map(str, container.restarts_all_on))
     rule = f", restarts all on exit code {codes}" if codes else ""
-    return f"{kind}{container.name}: {_cpu_text(container)}{rule}"
+    devices = "".join(f", {count} {resource}" for resource, count in container.devices)
+    return f"{kind}{container.name}: {_cpu_text(container)}{devices}{rule}"
 
 
 def _cpu_text(owner: Container | PodResources) -> str:

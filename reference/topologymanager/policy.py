@@ -15,12 +15,37 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import product
+from math import prod
+from typing import Final
 
 from reference.behaviours import Behaviour
-from reference.errors import NotModelled
+from reference.errors import KubeletHangs, NotModelled
 from reference.releases import NEWEST, AnyRelease, has
 from reference.topologymanager.hint import ANY, Hint
+
+#: More combinations keep a kubelet busy for minutes: 255 to the fourth for 21 of them
+#: (kubernetes/kubernetes#131738).
+_ENDLESS: Final = 10**9
+
+
+@dataclass(frozen=True, slots=True)
+class _Candidate:
+    """What some resources allow together. ``given``: the nodes of their hints as long as these are
+    equal, :data:`ANY` as long as none names any."""
+
+    nodes: int
+    preferred: bool
+    given: int | None
+
+    def merged(self, hint: Hint, *, equal_only: bool) -> _Candidate:
+        """With one resource more; under ``equal_only`` unequal hints are not preferred."""
+        preferred = self.preferred and hint.preferred
+        if hint.nodes is ANY:
+            return _Candidate(self.nodes, preferred, self.given)
+        unequal = self.given is not ANY and self.given != hint.nodes
+        if unequal and equal_only:
+            preferred = False
+        return _Candidate(self.nodes & hint.nodes, preferred, 0 if unequal else hint.nodes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,18 +83,18 @@ class Merger:
         return best
 
     def _candidates(self, lists: Sequence[Sequence[Hint]]) -> Iterator[Hint]:
-        """``iterateAllProviderTopologyHints``, each with ``mergePermutation``."""
+        """``iterateAllProviderTopologyHints``, each with ``mergePermutation``; those that are equal
+        once. A kubelet goes through all of them. Raises :class:`KubeletHangs`."""
+        count = prod(map(len, lists))
+        if count > _ENDLESS:
+            raise KubeletHangs(f"it merges {count} combinations of hints")
         equal_only = has(self.release, Behaviour.UNEQUAL_HINTS_NOT_PREFERRED)
-        for chosen in product(*lists):
-            given = [one.nodes for one in chosen if one.nodes is not ANY]
-            nodes = self.every
-            for each in given:
-                nodes &= each
-            preferred = all(one.preferred for one in chosen)
-            if equal_only and len(set(given)) > 1:
-                preferred = False
-            if nodes:
-                yield Hint(nodes, preferred)
+        found = {_Candidate(self.every, preferred=True, given=ANY)}
+        for hints in lists:
+            found = {one.merged(hint, equal_only=equal_only) for one in found for hint in hints}
+        for one in found:
+            if one.nodes:
+                yield Hint(one.nodes, one.preferred)
 
     def _better(self, candidate: Hint, current: Hint, needed: int) -> bool:
         """``compare``: whether ``candidate`` replaces ``current``; ``needed``: how many nodes the

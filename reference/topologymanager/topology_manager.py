@@ -5,13 +5,15 @@ scopes, and whom it admits. What never does: hints (``cpumanager``), how they ar
 (``policy``), or the CPUs themselves (``cpumanager``).
 
 At admission it asks for the hints of each container, or under scope ``pod`` of the whole pod,
-makes one of them, refuses the pod if its policy says so, and has the CPUs allocated with the nodes
-chosen. Devices, memory and others have no preference here: only CPUs count.
+makes one of them, refuses the pod if its policy says so, and has every provider allocate with the
+nodes chosen. Whoever hands out a resource is a *hint provider*: the CPU manager, and the device
+manager for each of its resources. What has no preference does not count.
 Source: ``pkg/kubelet/cm/topologymanager``, ``pkg/kubelet/apis/config/validation``, 1.16 to 1.37.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final, Protocol
 
 from reference.behaviours import Behaviour
@@ -46,7 +48,7 @@ _NODE_IDS: Final = range(64)
 
 
 class HintProvider(Protocol):
-    """``HintProvider``: who hands out what the Topology Manager aligns, here the CPU manager."""
+    """``HintProvider``: who hands out one resource that the Topology Manager aligns."""
 
     def hints(self, pod: Pod, container: Container) -> list[Hint] | None:
         """For a container. ``None``: no preference; an empty list: impossible."""
@@ -112,49 +114,52 @@ class TopologyManager:
     def _spares_none(self, behaviour: Behaviour) -> bool:
         return self.policy is TopologyPolicy.NONE and has(self._release, behaviour)
 
-    def admit(self, pod: Pod, provider: HintProvider) -> None:
+    def admit(self, pod: Pod, *providers: HintProvider) -> None:
         """``Admit`` of ``containerScope`` (``admitUsingContainerResources``) and of ``podScope``
-        (``admitUsingPodResources``): have the pod's CPUs handed out, its init containers first
-        (1.18 and later).
+        (``admitUsingPodResources``): have what the pod requests handed out by each of the
+        ``providers`` in turn, to its init containers first (1.18 and later).
 
-        Raises :class:`TopologyAffinityError`, and what the provider raises; what earlier
+        Raises :class:`TopologyAffinityError`, and what a provider raises; what earlier
         containers of the pod got by then stays with them.
         """
         if self.policy is TopologyPolicy.NONE or self.scope != "pod":
             for container in pod.containers:
-                hint = self._container_affinity(pod, container, provider)
-                provider.allocate(pod, container, hint)
+                hint = self._container_affinity(pod, container, providers)
+                for one in providers:
+                    one.allocate(pod, container, hint)
             return
-        whole = self._affinity(pod, provider.pod_hints(pod))
+        whole = self._affinity(pod, [one.pod_hints(pod) for one in providers])
         if self._is_served_whole(pod):
-            provider.allocate_pod(pod, whole)
+            for one in providers:
+                one.allocate_pod(pod, whole)
             return
         for container in pod.containers:
-            provider.allocate(pod, container, whole)
+            for one in providers:
+                one.allocate(pod, container, whole)
 
     def _is_served_whole(self, pod: Pod) -> bool:
         return self._serves_whole_pods and has_pod_level_resources(pod)
 
-    def affinities(self, pod: Pod, provider: HintProvider) -> dict[str, Hint | None]:
+    def affinities(self, pod: Pod, *providers: HintProvider) -> dict[str, Hint | None]:
         """What each container is to be given from, by its name (up to 1.17, where CPUs are handed
         out later, and no container's hints know of the others'). Raises
         :class:`TopologyAffinityError`."""
         return {
-            container.name: self._container_affinity(pod, container, provider)
+            container.name: self._container_affinity(pod, container, providers)
             for container in pod.containers
         }
 
     def _container_affinity(
-        self, pod: Pod, container: Container, provider: HintProvider
+        self, pod: Pod, container: Container, providers: Sequence[HintProvider]
     ) -> Hint | None:
         if self.policy is TopologyPolicy.NONE:
             return None
-        return self._affinity(pod, provider.hints(pod, container))
+        return self._affinity(pod, [one.hints(pod, container) for one in providers])
 
-    def _affinity(self, pod: Pod, hints: list[Hint] | None) -> Hint | None:
-        """``calculateAffinity`` and ``canAdmitPodResult``: the nodes for these hints; ``None`` for
-        any. Raises :class:`TopologyAffinityError`."""
-        best = self.merged(hints)
+    def _affinity(self, pod: Pod, every: Sequence[list[Hint] | None]) -> Hint | None:
+        """``calculateAffinity`` and ``canAdmitPodResult``: the nodes for the hints of every
+        resource; ``None`` for any. Raises :class:`TopologyAffinityError`."""
+        best = self.merged(every)
         if not best.preferred and self.policy is not TopologyPolicy.BEST_EFFORT:
             raise self.refusal(pod)
         return None if best.nodes is ANY else best
@@ -166,18 +171,17 @@ class TopologyManager:
             return TopologyAffinityError(_POD_LEVEL_TEXTS[self.scope])
         return affinity_error(self._release)
 
-    def merged(self, hints: list[Hint] | None) -> Hint:
-        """``Merge``: the one hint that the policy makes of these (``filterProvidersHints``)."""
-        given = hints
-        if not given:
-            given = [Hint(ANY, preferred=hints is None)]
+    def merged(self, every: Sequence[list[Hint] | None]) -> Hint:
+        """``Merge``: the one hint that the policy makes of those of every resource
+        (``filterProvidersHints``)."""
+        given = [hints or [Hint(ANY, preferred=hints is None)] for hints in every]
         if self.policy is not TopologyPolicy.SINGLE_NUMA_NODE:
-            return self._merger.merge([given])
-        best = self._merger.merge([[one for one in given if _is_single(one)]])
-        every = self._merger.every
-        if not has(self._release, Behaviour.SINGLE_NUMA_SPARES_THE_REST) and every.bit_count() > 1:
-            return Hint(every, preferred=False)  # everybody has a resource without preference
-        return Hint(ANY, best.preferred) if best.nodes == every else best
+            return self._merger.merge(given)
+        best = self._merger.merge([list(filter(_is_single, hints)) for hints in given])
+        nodes = self._merger.every
+        if not has(self._release, Behaviour.SINGLE_NUMA_SPARES_THE_REST) and nodes.bit_count() > 1:
+            return Hint(nodes, preferred=False)  # everybody has a resource without preference
+        return Hint(ANY, best.preferred) if best.nodes == nodes else best
 
 
 def _is_single(hint: Hint) -> bool:

@@ -287,14 +287,14 @@ def test_containers_that_may_share_with_their_pod_are_not_accused() -> None:
 
 
 def test_what_a_release_may_forget_to_end_is_not_accused() -> None:
-    """Containers of a pod that a 1.22 refuses at its start (behaviour ``REFUSED_MAY_RUN_ON``)."""
+    """Containers of a pod that a 1.26 refuses at its start (behaviour ``REFUSED_MAY_RUN_ON``)."""
     view = replace(
         GOOD,
         pods={**GOOD.pods, "s": PodView(Phase.REJECTED, "R", "M")},
         cpusets={**GOOD.cpusets, "s": {"c": cpus("1-2")}},
     )
-    assert violations(view, replace(SITUATION, release="1.22")) == []
-    assert len(violations(view, replace(SITUATION, release="1.23"))) == 2
+    assert violations(view, replace(SITUATION, release="1.26")) == []
+    assert len(violations(view, replace(SITUATION, release="1.27"))) == 2
 
 
 @pytest.mark.parametrize(

@@ -32,6 +32,30 @@ def test_what_decides_cpus_arrives_unchanged() -> None:
     assert settings["featureGates"] == {"CPUManagerPolicyAlphaOptions": True}
 
 
+def test_memory_of_numa_nodes_is_reserved_of_the_whole_node_too() -> None:
+    """The kubelet refuses other sums than system reservation and eviction threshold together."""
+    config = KubeletConfig(
+        system_reserved="1", memory_manager_policy="Static", reserved_memory={0: "96Mi", 1: "1Mi"}
+    )
+    settings = configuration(NEW, config, user_namespace=False)
+    assert settings["memoryManagerPolicy"] == "Static"
+    assert settings["reservedMemory"] == [
+        {"numaNode": 0, "limits": {"memory": str(96 << 20)}},
+        {"numaNode": 1, "limits": {"memory": str(1 << 20)}},
+    ]
+    assert settings["systemReserved"] == {"cpu": "1", "memory": str(96 << 20)}
+    assert settings["evictionHard"] == {"memory.available": "1Mi"}
+    none = configuration(NEW, KubeletConfig(reserved_memory={0: "1Mi"}), user_namespace=False)
+    assert not {"memoryManagerPolicy", "reservedMemory", "systemReserved"} & none.keys()
+
+
+def test_a_container_requests_devices_as_it_is_limited_to_them() -> None:
+    one = Container("c", "1", "1", devices=(("pinproof.invalid/nic", 2),))
+    (shape,) = manifests.manifest(Pod("a", (one,)))["spec"]["containers"]
+    amounts = {"cpu": "1", "pinproof.invalid/nic": "2"}
+    assert shape["resources"] == {"requests": amounts, "limits": amounts}
+
+
 def test_what_is_not_set_is_left_out() -> None:
     settings = configuration(NEW, KubeletConfig(policy="none"), user_namespace=False)
     absent = {"reservedSystemCPUs", "systemReserved", "kubeReserved", "featureGates"}

@@ -340,10 +340,10 @@ def test_a_pod_of_which_the_second_container_hangs_keeps_what_its_first_was_give
     ).dumps()
 
     class HangsAtTwo(StaticPolicy):
-        def take(self, available: CPUSet, count: int) -> CPUSet:
+        def take(self, available: CPUSet, count: int, hint_nodes: int = 0) -> CPUSet:
             if count == 2:
                 raise KubeletHangs("for ever")
-            return super().take(available, count)
+            return super().take(available, count, hint_nodes)
 
     one = Node(
         lambda name: topologies.machine(name).tree,

@@ -20,10 +20,12 @@ from conformance.kubelets.pod_resources import NoCPUs, by_own_names
 from conformance.subject import SubjectLostError, SubjectSetupError
 from conformance.subjects.kubelet.apiserver import APIPods, APIServer
 from conformance.subjects.kubelet.clock import with_clock
+from conformance.subjects.kubelet.devices.plugin import DevicePlugins
 from conformance.subjects.kubelet.docker import FakeDocker
 from conformance.subjects.kubelet.endpoint import NOT_SEEN, PodStatus
 from conformance.subjects.kubelet.pod_resources import PodResourcesClient, Refused
 from conformance.subjects.kubelet.process import (
+    DEVICE_SOCKET,
     PATIENT,
     Binary,
     KubeletProcess,
@@ -47,6 +49,7 @@ from reference.steps import (
     Kind,
     KubeletConfig,
     Pod,
+    RegisterDevices,
     Resize,
     RestartPolicy,
     RestartRuntime,
@@ -94,6 +97,9 @@ class KubeletNode(SteppedNode):
         self._sandboxes = sandboxes
         self._sandbox = sandboxes.take()
         self._until = self._sandbox.bell.until
+        self._plugins = DevicePlugins(
+            lambda: self._sandbox.path(DEVICE_SOCKET).parent, self._until, patience.effect
+        )
         self._pod_resources = PodResourcesClient(self._sandbox.path(POD_RESOURCES_SOCKET))
         try:
             self._runtime = FakeRuntime(
@@ -159,6 +165,10 @@ class KubeletNode(SteppedNode):
                 self._sandbox.kill_at_rename(number, after=after)
             case FloodPodResources(times=times):
                 self._flood = self._pod_resources.flood(times)
+            case RegisterDevices(resource=resource, devices=devices):
+                if not self._is_up():
+                    raise SubjectLostError("RegisterDevices: the kubelet does not run")
+                self._plugins.register(resource, devices)
             case FailUpdates(times=times):
                 self._runtime.refuse_updates(times)
             case RestartRuntime():
@@ -189,6 +199,7 @@ class KubeletNode(SteppedNode):
     def _stop(self, kill: bool) -> None:
         if self._is_up():
             self._process.stop(kill)
+        self._plugins.close()
 
     def _reboot(self, machine: Machine | None) -> None:
         if machine is not None:
@@ -392,6 +403,7 @@ class KubeletNode(SteppedNode):
         if self._api is not None:
             self._api.close()
         self._sandbox.end()
+        self._plugins.close()
         self._runtime.close()
         if self._docker is not None:
             self._docker.close()
@@ -414,9 +426,15 @@ def _with_answer(
     try:
         match asked:
             case AskAllocatable():
-                return replace(seen, allocatable=client.allocatable())
+                cpus, devices = client.allocatable()
+                return replace(seen, allocatable=cpus, allocatable_devices=devices)
             case AskPodResources(pod=""):
-                return replace(seen, pod_resources=by_own_names(client.listed(), called))
+                listed, held = client.listed()
+                return replace(
+                    seen,
+                    pod_resources=by_own_names(listed, called),
+                    devices=by_own_names(held, called),
+                )
         (got,) = client.of_pod(_NAMESPACE, _called(asked.pod)).values()
         return replace(seen, got_pod=got)
     except (Refused, NoCPUs) as error:

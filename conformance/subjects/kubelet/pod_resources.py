@@ -16,12 +16,16 @@ from conformance.kubelets.pod_resources import (
     GET,
     LIST,
     CPUsByPod,
+    DevicesByPod,
     cpus,
     cpus_by_pod,
+    devices,
+    devices_by_pod,
 )
 from conformance.subject import SubjectLostError
 from reference import CPUSet
 from reference.kubelet.pod_resources import BURST, CALLS_A_SECOND
+from reference.view import HeldDevice
 
 #: A kubelet answers in a millisecond.
 _PATIENCE: Final = 5.0
@@ -46,10 +50,10 @@ class PodResourcesClient:
     def __init__(self, path: Path) -> None:
         self._path = path
 
-    def listed(self) -> CPUsByPod:
-        """The CPUs of every pod that the kubelet names (``List``)."""
+    def listed(self) -> tuple[CPUsByPod, DevicesByPod]:
+        """The CPUs and the devices of every pod that the kubelet names (``List``)."""
         answer = self._ask(LIST, pb.NoArguments(), pb.ListPodResourcesResponse)
-        return cpus_by_pod(answer.pod_resources)
+        return cpus_by_pod(answer.pod_resources), devices_by_pod(answer.pod_resources)
 
     def of_pod(self, namespace: str, name: str) -> CPUsByPod:
         """The CPUs of one pod (``Get``)."""
@@ -57,10 +61,10 @@ class PodResourcesClient:
         answer = self._ask(GET, asked, pb.GetPodResourcesResponse)
         return cpus_by_pod([answer.pod_resources])
 
-    def allocatable(self) -> CPUSet:
-        """The CPUs that pods could have (``GetAllocatableResources``)."""
+    def allocatable(self) -> tuple[CPUSet, frozenset[HeldDevice]]:
+        """The CPUs and devices that pods could have (``GetAllocatableResources``)."""
         answer = self._ask(ALLOCATABLE, pb.NoArguments(), pb.AllocatableResourcesResponse)
-        return cpus(answer.cpu_ids)
+        return cpus(answer.cpu_ids), devices(answer.devices)
 
     def flood(self, times: int) -> dict[str, int]:
         """Ask for every pod so many times at once: how many answers there were by their error

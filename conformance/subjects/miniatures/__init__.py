@@ -16,7 +16,7 @@ from typing import Final
 
 from conformance.discovered import info_of
 from conformance.subject import SubjectUsageError
-from conformance.subjects.miniatures import managers, policies, settings
+from conformance.subjects.miniatures import devices, managers, memory, policies, settings
 from conformance.subjects.miniatures.switched import default_release, has_switched, switch
 from conformance.subjects.reference import ReferenceSubject
 from reference import NEWEST, CPUManager, CPUTopology, Node, NotModelled
@@ -24,7 +24,9 @@ from reference.behaviours import Behaviour
 from reference.cpumanager.cpu_manager import make_policy
 from reference.cpumanager.policy import Policy
 from reference.cpumanager.policy_static import StaticPolicy
+from reference.devicemanager.manager import DeviceManager
 from reference.kubelet.startup import PolicyFactory
+from reference.memorymanager.policy_static import MemoryManager
 from reference.releases import AnyRelease
 from reference.steps import Configure, KubeletConfig, Start, Step
 from reference.topologymanager.topology_manager import TopologyManager
@@ -32,11 +34,11 @@ from reference.topologymanager.topology_manager import TopologyManager
 
 @dataclass(frozen=True, slots=True)
 class Miniature:
-    """A wrong policy, CPU manager, Topology Manager, reading of the configuration (``settings``),
-    maker of a policy (``making``), node (``node``) or release (``overrides``: behaviours that it
-    has, or ``=off`` has not), and the scenario that is bound to catch it, on this machine and in
-    this release; ``also`` are others that do. Of a behaviour that is switched no scenario is bound
-    to."""
+    """A wrong policy, CPU manager, Topology Manager, device manager, memory manager, reading of the
+    configuration (``settings``), maker of a policy (``making``), node (``node``) or release
+    (``overrides``: behaviours that it has, or ``=off`` has not), and the scenario that is bound to
+    catch it, on this machine and in this release; ``also`` are others that do. Of a behaviour that
+    is switched no scenario is bound to."""
 
     policy: Callable[..., StaticPolicy] | None
     caught_by: str
@@ -44,6 +46,8 @@ class Miniature:
     also: tuple[str, ...] = ()
     manager: Callable[..., CPUManager] = CPUManager
     topology_manager: Callable[..., TopologyManager] = TopologyManager
+    device_manager: Callable[..., DeviceManager] = DeviceManager
+    memory_manager: Callable[..., MemoryManager] = MemoryManager
     settings: settings.Reading | None = None
     making: PolicyFactory = make_policy
     node: type[Reader] = field(default_factory=lambda: Reader)
@@ -58,6 +62,10 @@ class Miniature:
             made += (self.manager,)
         if self.topology_manager is not TopologyManager:
             made += (self.topology_manager,)
+        if self.device_manager is not DeviceManager:
+            made += (self.device_manager,)
+        if self.memory_manager is not MemoryManager:
+            made += (self.memory_manager,)
         if self.making is not make_policy:
             made += (self.making,)
         if self.node is not Reader:
@@ -547,6 +555,197 @@ MINIATURES: Final[dict[str, Miniature]] = {
         "pod-level/unequal-container-shares",
         machine=_TWO_NODES,
     ),
+    # -- kubelets that are wrong about devices ----------------------------------------------------
+    "ignores-device-hints": Miniature(
+        None,
+        "devices/single-numa-node-follows-a-device",
+        machine=_TWO_NODES,
+        also=(
+            "devices/restricted-follows-a-device",
+            "devices/best-effort-follows-a-device",
+            "devices/single-numa-node-refuses-without-room",
+            "devices/restricted-refuses-without-room",
+            "devices/two-far-apart-are-refused",
+            "devices/deletion-returns-a-device",
+            "devices/init-device-is-used-again",
+        ),
+        device_manager=devices.IgnoresDeviceHints,
+    ),
+    "asks-the-first-provider": Miniature(
+        None,
+        "devices/two-resources-agree",
+        machine=_TWO_NODES,
+        also=("devices/two-far-apart-are-refused",),
+        topology_manager=devices.AsksTheFirstProvider,
+    ),
+    "binds-by-every-device": Miniature(
+        None,
+        "devices/without-numa-nodes-do-not-bind",
+        machine=_TWO_NODES,
+        device_manager=devices.BindsByEveryDevice,
+    ),
+    "aligns-under-none": Miniature(
+        None,
+        "devices/none-does-not-align",
+        machine=_TWO_NODES,
+        topology_manager=devices.AlignsUnderNone,
+    ),
+    "admits-without-room": Miniature(
+        None,
+        "devices/single-numa-node-refuses-without-room",
+        machine=_TWO_NODES,
+        also=("devices/restricted-refuses-without-room", "devices/two-far-apart-are-refused"),
+        topology_manager=devices.AdmitsWithoutRoom,
+    ),
+    "refuses-without-room": Miniature(
+        None,
+        "devices/best-effort-runs-without-room",
+        machine=_TWO_NODES,
+        topology_manager=devices.RefusesWithoutRoom,
+    ),
+    "asks-for-the-first-container": Miniature(
+        None,
+        "devices/pod-scope-follows-any-container",
+        machine=_TWO_NODES,
+        device_manager=devices.AsksForTheFirstContainer,
+    ),
+    "binds-every-container": Miniature(
+        None,
+        "devices/container-scope-follows-its-own",
+        machine=_TWO_NODES,
+        device_manager=devices.BindsEveryContainer,
+    ),
+    "lends-no-init-devices": Miniature(
+        None,
+        "devices/init-device-is-used-again",
+        machine=_TWO_NODES,
+        device_manager=devices.LendsNoInitDevices,
+    ),
+    "gives-devices-twice": Miniature(
+        None,
+        "devices/more-than-free-are-refused",
+        machine=_TWO_NODES,
+        also=("devices/restart-keeps-the-device",),
+        device_manager=devices.GivesDevicesTwice,
+    ),
+    "keeps-devices-of-the-dead": Miniature(
+        None,
+        "devices/deletion-returns-a-device",
+        machine=_TWO_NODES,
+        device_manager=devices.KeepsDevicesOfTheDead,
+    ),
+    "forgets-devices": Miniature(
+        None,
+        "devices/restart-keeps-the-device",
+        machine=_TWO_NODES,
+        also=("devices/list-has-devices-beside-cpus",),
+        device_manager=devices.ForgetsDevices,
+    ),
+    "refuses-late-devices": Miniature(
+        None,
+        "devices/restart-keeps-cpus",
+        machine=_TWO_NODES,
+        device_manager=devices.RefusesLateDevices,
+    ),
+    "checks-late-devices": Miniature(
+        None,
+        "devices/late-plugin-after-a-reboot-is-not-checked",
+        machine=_TWO_NODES,
+        overrides=("devices-checked-at-restart",),
+        release="1.22",
+    ),
+    "reports-free-devices-alone": Miniature(
+        None,
+        "devices/allocatable-are-reported",
+        machine=_TWO_NODES,
+        also=("devices/policy-none-reports-devices-alone",),
+        device_manager=devices.ReportsFreeDevicesAlone,
+    ),
+    "refuses-many-resources": Miniature(
+        None,
+        "devices/four-resources-on-eight-nodes-may-hang",
+        topology_manager=devices.RefusesManyResources,
+    ),
+    # -- kubelets that are wrong about memory -----------------------------------------------------
+    "ignores-memory-hints": Miniature(
+        None,
+        "memory/single-numa-node-follows-memory",
+        machine=_TWO_NODES,
+        also=(
+            "memory/restricted-follows-memory",
+            "memory/best-effort-follows-memory",
+            "memory/full-numa-node-is-passed-over",
+            "memory/pod-scope-counts-every-container",
+            "memory/device-elsewhere-is-refused",
+            "memory/restart-keeps-cpus",
+            "memory/single-numa-node-refuses-too-large",
+        ),
+        memory_manager=memory.IgnoresMemoryHints,
+    ),
+    "manages-memory-always": Miniature(
+        None,
+        "memory/policy-none-does-not-align",
+        machine=_TWO_NODES,
+        settings=memory.managing_memory_always,
+    ),
+    "counts-burstable-pods": Miniature(
+        None,
+        "memory/burstable-pods-do-not-count",
+        machine=_TWO_NODES,
+        memory_manager=memory.CountsBurstablePods,
+    ),
+    "never-refuses-memory": Miniature(
+        None,
+        "memory/more-than-all-is-refused",
+        machine=_TWO_NODES,
+        also=(
+            "memory/lack-without-alignment-is-refused",
+            "memory/restart-refuses-ended-init-container",
+        ),
+        memory_manager=memory.NeverRefusesMemory,
+    ),
+    "refuses-what-is-not-aligned": Miniature(
+        None,
+        "memory/best-effort-runs-too-large",
+        machine=_TWO_NODES,
+        topology_manager=devices.RefusesWithoutRoom,
+    ),
+    "counts-memory-of-the-first-container": Miniature(
+        None,
+        "memory/pod-scope-counts-every-container",
+        machine=_TWO_NODES,
+        memory_manager=memory.AsksForTheFirstContainer,
+    ),
+    "binds-memory-of-every-container": Miniature(
+        None,
+        "memory/container-scope-parts-containers",
+        machine=_TWO_NODES,
+        memory_manager=memory.BindsEveryContainer,
+    ),
+    "lends-no-init-memory": Miniature(
+        None,
+        "memory/init-memory-is-used-again",
+        machine=_TWO_NODES,
+        memory_manager=memory.LendsNoInitMemory,
+    ),
+    "keeps-memory-of-the-dead": Miniature(
+        None,
+        "memory/deletion-returns-memory",
+        machine=_TWO_NODES,
+        memory_manager=memory.KeepsMemoryOfTheDead,
+    ),
+    "forgets-memory": Miniature(
+        None,
+        "memory/restart-keeps-memory",
+        machine=_TWO_NODES,
+        memory_manager=memory.ForgetsMemory,
+    ),
+    "keeps-ended-init-containers": Miniature(
+        None,
+        "memory/restart-refuses-ended-init-container",
+        machine=_TWO_NODES,
+        memory_manager=memory.KeepsEndedInitContainers,
+    ),
 }
 
 
@@ -624,6 +823,8 @@ def _node(
         policy_factory=policy,
         manager_factory=wrong.manager,
         topology_manager_factory=wrong.topology_manager,
+        device_manager_factory=wrong.device_manager,
+        memory_manager_factory=wrong.memory_manager,
         discovering=info_of,
     )
     node.reading = reading

@@ -220,14 +220,15 @@ class CountsNoNUMANode(CPUManager):
 class HintsBeforeTaking(TopologyManager):
     """Decides on the NUMA nodes of all containers of a pod before the first takes its CPUs."""
 
-    def admit(self, pod: Pod, provider: HintProvider) -> None:
+    def admit(self, pod: Pod, *providers: HintProvider) -> None:
         """Under scope container; what an earlier container takes is not counted."""
         if self.scope == "pod":
-            super().admit(pod, provider)
+            super().admit(pod, *providers)
             return
-        near = self.affinities(pod, provider)
+        near = self.affinities(pod, *providers)
         for container in pod.containers:
-            provider.allocate(pod, container, near[container.name])
+            for one in providers:
+                one.allocate(pod, container, near[container.name])
 
 
 class AcceptsAnyNumberOfNodes(TopologyManager):

@@ -21,9 +21,9 @@ from reference.topologymanager.hint import Hint
 class SplitsCores(StaticPolicy):
     """Takes the lowest CPUs and never looks at cores, sockets or NUMA nodes."""
 
-    def take(self, available: CPUSet, count: int) -> CPUSet:
+    def take(self, available: CPUSet, count: int, hint_nodes: int = 0) -> CPUSet:
         """Refuses like the real one, and then counts off."""
-        super().take(available, count)
+        super().take(available, count, hint_nodes)
         return CPUSet(list(available)[:count])
 
 
@@ -64,10 +64,10 @@ class HangsOverOddRequests(StaticPolicy):
 class EndsWithHalfCores(StaticPolicy):
     """Where its search for whole cores has no end, takes the lowest CPUs."""
 
-    def take(self, available: CPUSet, count: int) -> CPUSet:
+    def take(self, available: CPUSet, count: int, hint_nodes: int = 0) -> CPUSet:
         """Answers always."""
         try:
-            return super().take(available, count)
+            return super().take(available, count, hint_nodes)
         except AllocationHangs:
             return CPUSet(list(available)[:count])
 
@@ -226,11 +226,11 @@ class GivesReservedAway(StaticPolicy):
 class KeepsACPUShared(StaticPolicy):
     """Refuses a request that takes the pool's last CPU (what pull request 141197 is to do)."""
 
-    def take(self, available: CPUSet, count: int) -> CPUSet:
+    def take(self, available: CPUSet, count: int, hint_nodes: int = 0) -> CPUSet:
         """As if one CPU less were free."""
         if count >= len(available):
             raise NotEnoughCPUs(count, len(available) - 1)
-        return super().take(available, count)
+        return super().take(available, count, hint_nodes)
 
 
 class LendsInitCPUsTwice(StaticPolicy):
@@ -313,9 +313,9 @@ class AddsUpInit(StaticPolicy):
 class DealsTheRemainderElsewhere(StaticPolicy):
     """Deals what cannot be spread evenly to a NUMA node that gives nothing else."""
 
-    def take(self, available: CPUSet, count: int) -> CPUSet:
+    def take(self, available: CPUSet, count: int, hint_nodes: int = 0) -> CPUSet:
         """The even part as it was."""
-        taken = super().take(available, count)
+        taken = super().take(available, count, hint_nodes)
         if not self.options.distribute_across_numa:
             return taken
         parts = {

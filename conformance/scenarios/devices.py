@@ -1,0 +1,756 @@
+"""Devices beside CPUs: on which NUMA nodes the CPUs of a container lie that requests devices as
+well, and what a restart leaves of it.
+
+The devices are those of a plugin that starts for the scenario, and are called after the NUMA node
+that they are near to. The *far* NUMA node is the last one that has CPUs; CPUs alone would be taken
+from another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import replace
+from typing import Final
+
+from conformance.lockstep import LockstepNode
+from conformance.needs import Needs
+from conformance.pods import exclusive, guaranteed, guaranteed_of
+from conformance.results import Difference
+from conformance.scenario import Level, Source, scenario
+from conformance.scenarios.aligning import aligning
+from conformance.scenarios.optional import with_options
+from conformance.scenarios.sources import TOPOLOGY_POLICIES, TOPOLOGY_SCOPES
+from conformance.subject import Capability
+from reference import CPUSet
+from reference.steps import (
+    AskAllocatable,
+    Container,
+    Device,
+    Kind,
+    KubeletConfig,
+    Pod,
+    RegisterDevices,
+)
+from reference.view import HeldDevice, Phase, PodView
+
+_ISSUES: Final = "https://github.com/kubernetes/kubernetes"
+_PAGE: Final = (
+    "https://kubernetes.io/docs/concepts/extend-kubernetes/compute-storage-net/device-plugins/"
+)
+INTEGRATION: Final = Source(
+    "Kubernetes documentation, Device Plugins: integration with the Topology Manager",
+    f"{_PAGE}#device-plugin-integration-with-the-topology-manager",
+)
+LIST: Final = Source(
+    "Kubernetes documentation, Device Plugins: the List endpoint", f"{_PAGE}#grpc-endpoint-list"
+)
+RESTART: Final = Source(
+    "Issue 118559: running pods with devices are terminated if the kubelet is restarted",
+    f"{_ISSUES}/issues/118559",
+)
+UNCHECKED: Final = Source(
+    "Issue 109595: the device manager recovers devices that are not there after a node restart",
+    f"{_ISSUES}/issues/109595",
+)
+INIT_RESTART: Final = Source(
+    "Issue 138446: a kubelet restart refuses pods with devices in init and app containers",
+    f"{_ISSUES}/issues/138446",
+)
+REUSE: Final = Source(
+    "Issue 56022: devices of init containers are used again by app containers",
+    f"{_ISSUES}/issues/56022",
+)
+SHRUNK: Final = Source(
+    "Issue 139430: the CPU manager shrinks the Topology Manager's choice of NUMA nodes",
+    f"{_ISSUES}/issues/139430",
+)
+DEVICE_NODES: Final = Source(
+    "Pull request 138244: device hints name NUMA nodes that have devices",
+    f"{_ISSUES}/pull/138244",
+)
+ALLOCATE: Final = Source(
+    "Kubernetes documentation, Device Plugins: device plugin implementation",
+    f"{_PAGE}#device-plugin-implementation",
+)
+
+NIC: Final = "pinproof.invalid/nic"
+GPU: Final = "pinproof.invalid/gpu"
+
+_SINGLE: Final = "single-numa-node"
+_RESTRICTED: Final = "restricted"
+_BEST_EFFORT: Final = "best-effort"
+_SINCE: Final = "1.20"
+_NODES: Final = Needs(numa_nodes=2, numa_cores=2, even=True)
+_SEEN: Final = (Capability.DEVICES, Capability.CPUSETS)
+_REFUSED: Final = (*_SEEN, Capability.REJECTIONS)
+_RESTARTED: Final = (*_SEEN, Capability.RESTART)
+
+
+# -- what a scenario says and reads ----------------------------------------------------------------
+
+
+def _far(node: LockstepNode) -> int:
+    return max(node.topology.numa_masks)
+
+
+def _first(node: LockstepNode) -> int:
+    return min(node.topology.numa_masks)
+
+
+def _in(node: LockstepNode, numa: int) -> CPUSet:
+    return node.topology.cpus_in_numa_nodes(numa)
+
+
+def _near(numa: int, count: int = 1, *, named: str = "nic") -> tuple[Device, ...]:
+    return tuple(Device(f"{named}-{numa}-{number}", (numa,)) for number in range(count))
+
+
+def _register(node: LockstepNode, *devices: Device, resource: str = NIC) -> None:
+    node.to_runtime(RegisterDevices(resource, devices))
+
+
+def _with(container: Container, count: int = 1, *, resource: str = NIC) -> Container:
+    return replace(container, devices=(*container.devices, (resource, count)))
+
+
+def _pod(name: str, cpus: int, count: int = 1) -> Pod:
+    """A Guaranteed pod with a container ``c`` that requests so many devices."""
+    return guaranteed_of(name, [_with(exclusive("c", cpus), count)])
+
+
+def _boot(node: LockstepNode, policy: str, *devices: Device, scope: str = "container") -> None:
+    """Align by the policy, and register the devices, or two that are near to the far NUMA node."""
+    node.boot(replace(aligning(node, policy, scope=scope), policy_options={}))
+    _register(node, *(devices or _near(_far(node), 2)))
+
+
+# -- promises --------------------------------------------------------------------------------------
+
+
+def _promise_lies_in(node: LockstepNode, numa: int, pod: str, count: int, name: str = "c") -> None:
+    cpus = node.taken(pod, name)
+    node.promise_equal("It has its CPUs", f"number of CPUs of {pod}/{name}", count, len(cpus))
+    node.promise(
+        cpus <= _in(node, numa),
+        "The CPUs lie in the NUMA node of the device",
+        Difference(
+            what=f"CPUs of {pod}/{name}",
+            expected=f"CPUs of NUMA node {numa}: {_in(node, numa)}",
+            seen=str(cpus),
+        ),
+    )
+
+
+def _promise_phase(node: LockstepNode, pod: str, status: PodView, phase: Phase) -> None:
+    node.promise_equal(f"The pod is {phase.value}", f"phase of pod {pod}", phase, status.phase)
+
+
+def _promise_refused(node: LockstepNode, status: PodView, reason: str, text: str = "") -> None:
+    _promise_phase(node, "a", status, Phase.REJECTED)
+    node.promise_equal("The reason is named", "reason", reason, status.reason)
+    node.promise(
+        text in status.message,
+        "The message says why",
+        Difference(what="message", expected=f"… {text} …", seen=status.message),
+    )
+
+
+def _promise_devices(
+    node: LockstepNode, what: str, seen: Collection[HeldDevice] | None, *expected: HeldDevice
+) -> None:
+    shown = {_named(one) for one in seen or ()}
+    node.promise_equal(
+        "The devices are reported",
+        what,
+        ", ".join(sorted(map(_named, expected))) or "(none)",
+        ", ".join(sorted(shown)) or "(none)",
+    )
+
+
+def _named(one: HeldDevice) -> str:
+    return f"{one.resource} {Device(one.id, one.numa_nodes)}"
+
+
+# -- a device pulls CPUs ---------------------------------------------------------------------------
+
+
+def _follows(node: LockstepNode, policy: str) -> None:
+    _boot(node, policy)
+    _promise_phase(node, "a", node.apply(_pod("a", 2)), Phase.RUNNING)
+    _promise_lies_in(node, _far(node), "a", 2)
+
+
+@scenario(
+    "devices/single-numa-node-follows-a-device",
+    "Under single-numa-node a container's CPUs lie in the NUMA node of its device",
+    TOPOLOGY_POLICIES,
+    since=_SINCE,
+    needs=_NODES,
+    capabilities=_SEEN,
+)
+def single_numa_node_follows_a_device(node: LockstepNode) -> None:
+    """The device is near to the last NUMA node; CPUs alone would lie in another."""
+    _follows(node, _SINGLE)
+
+
+@scenario(
+    "devices/restricted-follows-a-device",
+    "Under restricted a container's CPUs lie in the NUMA node of its device",
+    TOPOLOGY_POLICIES,
+    since=_SINCE,
+    needs=_NODES,
+    capabilities=_SEEN,
+)
+def restricted_follows_a_device(node: LockstepNode) -> None:
+    """The device is near to the last NUMA node; CPUs alone would lie in another."""
+    _follows(node, _RESTRICTED)
+
+
+@scenario(
+    "devices/best-effort-follows-a-device",
+    "Under best-effort a container's CPUs lie in the NUMA node of its device",
+    TOPOLOGY_POLICIES,
+    since=_SINCE,
+    needs=_NODES,
+    capabilities=_SEEN,
+)
+def best_effort_follows_a_device(node: LockstepNode) -> None:
+    """The device is near to the last NUMA node; CPUs alone would lie in another."""
+    _follows(node, _BEST_EFFORT)
+
+
+@scenario(
+    "devices/none-does-not-align",
+    "Under Topology Manager policy none a device does not change where a container's CPUs lie",
+    TOPOLOGY_POLICIES,
+    since=_SINCE,
+    needs=_NODES,
+    capabilities=_SEEN,
+)
+def none_does_not_align(node: LockstepNode) -> None:
+    """The pod has the CPUs that a pod without a device would have."""
+    _boot(node, "none")
+    node.apply(guaranteed("plain", 2))
+    expected = node.taken("plain")
+    node.delete("plain")
+    node.pass_admission()
+    _promise_phase(node, "a", node.apply(_pod("a", 2)), Phase.RUNNING)
+    node.promise_cpus("It has those CPUs", "CPUs of a/c", expected, node.taken("a"))
+
+
+@scenario(
+    "devices/without-numa-nodes-do-not-bind",
+    "A device that says nothing of NUMA nodes does not change where a container's CPUs lie",
+    INTEGRATION,
+    since=_SINCE,
+    needs=_NODES,
+    capabilities=_SEEN,
+)
+def without_numa_nodes_do_not_bind(node: LockstepNode) -> None:
+    """Under single-numa-node the CPUs lie in the first NUMA node that has room for them."""
+    _boot(node, _SINGLE, Device("nic-0"), Device("nic-1"))
+    _promise_phase(node, "a", node.apply(_pod("a", 1)), Phase.RUNNING)
+    _promise_lies_in(node, _first(node), "a", 1)
+
+
+@scenario(
+    "devices/two-resources-agree",
+    "Under restricted CPUs and devices of two resources lie in the NUMA node that all have",
+    INTEGRATION,
+    since=_SINCE,
+    needs=_NODES,
+    capabilities=_SEEN,
+)
+def two_resources_agree(node: LockstepNode) -> None:
+    """One resource has devices near to the first and the last NUMA node, the other one near to the
+    last alone."""
+    far = _far(node)
+    _boot(node, _RESTRICTED)
+    both = (*_near(_first(node), named="gpu"), *_near(far, named="gpu"))
+    _register(node, *both, resource=GPU)
+    pod = guaranteed_of("a", [_with(_with(exclusive("c", 2)), resource=GPU)])
+    _promise_phase(node, "a", node.apply(pod), Phase.RUNNING)
+    _promise_lies_in(node, far, "a", 2)
+
+
+@scenario(
+    "devices/two-far-apart-are-refused",
+    "Under single-numa-node devices of two resources in different NUMA nodes are refused",
+    INTEGRATION,
+    since=_SINCE,
+    needs=_NODES,
+    capabilities=_REFUSED,
+)
+def two_far_apart_are_refused(node: LockstepNode) -> None:
+    """Though each NUMA node has CPUs."""
+    _boot(node, _SINGLE, *_near(_first(node)))
+    _register(node, *_near(_far(node), named="gpu"), resource=GPU)
+    pod = guaranteed_of("a", [_with(_with(exclusive("c", 1)), resource=GPU)])
+    _promise_refused(node, node.apply(pod), "TopologyAffinityError")
+
+
+# -- no room near the device -----------------------------------------------------------------------
+
+
+def _fill_far(node: LockstepNode, left: int = 0) -> None:
+    """Leave so many CPUs in the far NUMA node, with one device still free."""
+    far = _far(node)
+    size = len(node.free & _in(node, far)) - left
+    _promise_phase(node, "fills", node.apply(_pod("fills", size)), Phase.RUNNING)
+    _promise_lies_in(node, far, "fills", size)
+
+
+@scenario(
+    "devices/single-numa-node-refuses-without-room",
+    "Under single-numa-node a container is refused whose device's NUMA node has no CPU left",
+    TOPOLOGY_POLICIES,
+    since=_SINCE,
+    needs=_NODES,
+    capabilities=_REFUSED,
+)
+def single_numa_node_refuses_without_room(node: LockstepNode) -> None:
+    """Other NUMA nodes have free CPUs. The pool stays as it is."""
+    _boot(node, _SINGLE)
+    _fill_far(node)
+    pool = node.view.shared_pool
+    status = node.apply(_pod("a", 1))
+    _promise_refused(node, status, "TopologyAffinityError", "with Topology locality")
+    node.promise_cpus("No CPU is taken", "shared pool", pool, node.view.shared_pool)
+
+
+@scenario(
+    "devices/restricted-refuses-without-room",
+    "Under restricted a container is refused whose device's NUMA node has no CPU left",
+    TOPOLOGY_POLICIES,
+    since=_SINCE,
+    needs=_NODES,
+    capabilities=_REFUSED,
+)
+def restricted_refuses_without_room(node: LockstepNode) -> None:
+    """One NUMA node could hold CPUs and device, were the machine empty."""
+    _boot(node, _RESTRICTED)
+    _fill_far(node)
+    status = node.apply(_pod("a", 1))
+    _promise_refused(node, status, "TopologyAffinityError", "with Topology locality")
+
+
+@scenario(
+    "devices/best-effort-runs-without-room",
+    "Under best-effort a container runs whose device's NUMA node has no CPU left",
+    TOPOLOGY_POLICIES,
+    since=_SINCE,
+    needs=_NODES,
+    capabilities=_SEEN,
+)
+def best_effort_runs_without_room(node: LockstepNode) -> None:
+    """Its CPU lies in another NUMA node."""
+    _boot(node, _BEST_EFFORT)
+    _fill_far(node)
+    _promise_phase(node, "a", node.apply(_pod("a", 1)), Phase.RUNNING)
+    node.promise_equal("It has its CPU", "number of CPUs of a/c", 1, len(node.taken("a")))
+
+
+@scenario(
+    "devices/best-effort-takes-what-is-near",
+    "From 1.36 on best-effort takes the CPUs near to the device first where they are too few",
+    DEVICE_NODES,
+    level=Level.EXTENDED,
+    since="1.36",
+    needs=_NODES,
+    capabilities=_SEEN,
+)
+def best_effort_takes_what_is_near(node: LockstepNode) -> None:
+    """One of two CPUs. No hint of the device names another NUMA node than its own."""
+    _boot(node, _BEST_EFFORT)
+    _fill_far(node, left=1)
+    _promise_phase(node, "a", node.apply(_pod("a", 2)), Phase.RUNNING)
+    near = node.taken("a") & _in(node, _far(node))
+    node.promise_equal("It has the CPU that is near", "CPUs near to the device", 1, len(near))
+
+
+@scenario(
+    "devices/best-effort-takes-the-first-node",
+    "Up to 1.35 best-effort takes CPUs of the first NUMA node where too few are near the device",
+    DEVICE_NODES,
+    level=Level.EXTENDED,
+    since=_SINCE,
+    until="1.35",
+    needs=_NODES,
+    capabilities=_SEEN,
+)
+def best_effort_takes_the_first_node(node: LockstepNode) -> None:
+    """Two CPUs, where one near to the device is left. A hint of the device names other NUMA nodes
+    beside its own, so that of two equally narrow choices the first one wins."""
+    _boot(node, _BEST_EFFORT)
+    _fill_far(node, left=1)
+    _promise_phase(node, "a", node.apply(_pod("a", 2)), Phase.RUNNING)
+    near = node.taken("a") & _in(node, _far(node))
+    node.promise_cpus("It has no CPU near to the device", "CPUs near to it", CPUSet(), near)
+
+
+# -- several containers ----------------------------------------------------------------------------
+
+
+@scenario(
+    "devices/pod-scope-follows-any-container",
+    "Under scope pod all containers lie in the NUMA node of the device that one of them requests",
+    TOPOLOGY_SCOPES,
+    since=_SINCE,
+    needs=_NODES,
+    capabilities=_SEEN,
+)
+def pod_scope_follows_any_container(node: LockstepNode) -> None:
+    """The second container requests the device."""
+    _boot(node, _SINGLE, scope="pod")
+    pod = guaranteed_of("a", [exclusive("c1", 1), _with(exclusive("c2", 1))])
+    _promise_phase(node, "a", node.apply(pod), Phase.RUNNING)
+    for name in ("c1", "c2"):
+        _promise_lies_in(node, _far(node), "a", 1, name)
+
+
+@scenario(
+    "devices/container-scope-follows-its-own",
+    "Under scope container a device decides for the container that requests it and for no other",
+    TOPOLOGY_SCOPES,
+    since=_SINCE,
+    needs=_NODES,
+    capabilities=_SEEN,
+)
+def container_scope_follows_its_own(node: LockstepNode) -> None:
+    """The first container lies in the first NUMA node, the second one with its device."""
+    _boot(node, _SINGLE)
+    pod = guaranteed_of("a", [exclusive("c1", 1), _with(exclusive("c2", 1))])
+    _promise_phase(node, "a", node.apply(pod), Phase.RUNNING)
+    _promise_lies_in(node, _first(node), "a", 1, "c1")
+    _promise_lies_in(node, _far(node), "a", 1, "c2")
+
+
+@scenario(
+    "devices/init-device-is-used-again",
+    "An app container uses the device of its pod's init container again, and the CPUs beside it",
+    REUSE,
+    since=_SINCE,
+    needs=_NODES,
+    capabilities=_SEEN,
+)
+def init_device_is_used_again(node: LockstepNode) -> None:
+    """There is one device, and both containers request one."""
+    _boot(node, _SINGLE, *_near(_far(node)))
+    init = _with(exclusive("init", 1, kind=Kind.INIT))
+    pod = guaranteed_of("a", [init, _with(exclusive("c", 1))])
+    _promise_phase(node, "a", node.apply(pod), Phase.RUNNING)
+    _promise_lies_in(node, _far(node), "a", 1)
+    node.promise_cpus("It has its CPU", "a/c", node.taken("a", "init"), node.taken("a"))
+
+
+# -- how many there are ----------------------------------------------------------------------------
+
+
+@scenario(
+    "devices/more-than-free-are-refused",
+    "A container that requests more devices than are free is refused, and takes no CPU",
+    ALLOCATE,
+    since=_SINCE,
+    needs=_NODES,
+    capabilities=_REFUSED,
+)
+def more_than_free_are_refused(node: LockstepNode) -> None:
+    """Under Topology Manager policy none, so that the device manager says why."""
+    _boot(node, "none")
+    node.apply(_pod("before", 1))
+    pool = node.view.shared_pool
+    text = f"requested number of devices unavailable for {NIC}. Requested: 2, Available: 1"
+    _promise_refused(node, node.apply(_pod("a", 1, count=2)), "UnexpectedAdmissionError", text)
+    node.promise_cpus("No CPU is taken", "shared pool", pool, node.view.shared_pool)
+
+
+@scenario(
+    "devices/deletion-returns-a-device",
+    "The device of a deleted pod serves the next pod, with CPUs beside it",
+    ALLOCATE,
+    since=_SINCE,
+    needs=_NODES,
+    capabilities=_SEEN,
+)
+def deletion_returns_a_device(node: LockstepNode) -> None:
+    """There is one device."""
+    _boot(node, _SINGLE, *_near(_far(node)))
+    node.apply(_pod("before", 1))
+    node.delete("before")
+    node.pass_admission()
+    _promise_phase(node, "a", node.apply(_pod("a", 1)), Phase.RUNNING)
+    _promise_lies_in(node, _far(node), "a", 1)
+
+
+# -- restarts --------------------------------------------------------------------------------------
+
+
+@scenario(
+    "devices/restart-keeps-cpus",
+    "A running pod keeps its CPUs over a restart, before and after its device plugin registers",
+    RESTART,
+    since=_SINCE,
+    needs=_NODES,
+    capabilities=_RESTARTED,
+)
+def restart_keeps_cpus(node: LockstepNode) -> None:
+    """A pod without a device before it leaves a gap in the first NUMA node, which it could move
+    to."""
+    _boot(node, _SINGLE)
+    node.apply(guaranteed("gap", 1))
+    node.apply(_pod("a", 1))
+    held = node.taken("a")
+    node.delete("gap")
+    node.kill()
+    status = node.start().pods["a"]
+    _promise_phase(node, "a", status, Phase.RUNNING)
+    node.promise_cpus("It has its CPUs before", "CPUs of a/c", held, node.taken("a"))
+    _register(node, *_near(_far(node), 2))
+    node.promise_cpus("It has its CPUs afterwards", "CPUs of a/c", held, node.taken("a"))
+    _promise_phase(node, "b", node.apply(_pod("b", 1)), Phase.RUNNING)
+    _promise_lies_in(node, _far(node), "b", 1)
+
+
+@scenario(
+    "devices/restart-keeps-the-device",
+    "After a restart of the kubelet a running pod's device is given to no other pod",
+    RESTART,
+    since=_SINCE,
+    needs=_NODES,
+    capabilities=(*_REFUSED, Capability.RESTART),
+)
+def restart_keeps_the_device(node: LockstepNode) -> None:
+    """There is one device. The kubelet has it in its checkpoint."""
+    _boot(node, _SINGLE, *_near(_far(node)))
+    node.apply(_pod("before", 1))
+    node.kill()
+    node.start()
+    _register(node, *_near(_far(node)))
+    _promise_refused(node, node.apply(_pod("a", 1)), "TopologyAffinityError")
+
+
+def _reboot(node: LockstepNode) -> PodView:
+    """A pod with a device, on a machine that is booted again; its plugin is late."""
+    _boot(node, _SINGLE)
+    node.apply(_pod("a", 1))
+    node.stop()
+    node.reboot()
+    return node.start().pods["a"]
+
+
+@scenario(
+    "devices/late-plugin-after-a-reboot-is-refused",
+    "From 1.25 on a pod is refused after a reboot as long as its device plugin has not registered",
+    UNCHECKED,
+    level=Level.EXTENDED,
+    since="1.25",
+    needs=_NODES,
+    capabilities=(*_REFUSED, Capability.RESTART, Capability.REBOOT),
+)
+def late_plugin_after_a_reboot_is_refused(node: LockstepNode) -> None:
+    """Its CPUs return. Up to 1.24 it ran, though nobody knew whether its device was there."""
+    text = f"no healthy devices present; cannot allocate unhealthy devices {NIC}"
+    _promise_refused(node, _reboot(node), "UnexpectedAdmissionError", text)
+    node.pass_admission()
+    node.promise_cpus("Its CPUs return", "CPUs of a/c", CPUSet(), node.taken("a"))
+
+
+@scenario(
+    "devices/late-plugin-after-a-reboot-is-not-checked",
+    "Up to 1.24 a pod runs on its CPUs after a reboot, though its device plugin has not registered",
+    UNCHECKED,
+    level=Level.EXTENDED,
+    since=_SINCE,
+    until="1.24",
+    needs=_NODES,
+    capabilities=(*_RESTARTED, Capability.REBOOT),
+)
+def late_plugin_after_a_reboot_is_not_checked(node: LockstepNode) -> None:
+    """The kubelet's checkpoint has the device."""
+    _promise_phase(node, "a", _reboot(node), Phase.RUNNING)
+    _promise_lies_in(node, _far(node), "a", 1)
+
+
+@scenario(
+    "devices/restart-refuses-ended-init-container",
+    "A restarted kubelet refuses a running pod whose init container had a device",
+    INIT_RESTART,
+    level=Level.EXTENDED,
+    since="1.25",
+    needs=_NODES,
+    capabilities=(*_REFUSED, Capability.RESTART),
+)
+def restart_refuses_ended_init_container(node: LockstepNode) -> None:
+    """A known defect: the init container has ended, so it does not run, and the device plugin has
+    not registered again when the pod is admitted. No release mends it."""
+    _boot(node, _SINGLE)
+    init = _with(exclusive("init", 1, kind=Kind.INIT))
+    pod = guaranteed_of("a", [init, _with(exclusive("c", 1))])
+    _promise_phase(node, "a", node.apply(pod), Phase.RUNNING)
+    node.kill()
+    text = f"no healthy devices present; cannot allocate unhealthy devices {NIC}"
+    _promise_refused(node, node.start().pods["a"], "UnexpectedAdmissionError", text)
+
+
+# -- what is reported ------------------------------------------------------------------------------
+
+
+@scenario(
+    "devices/list-has-devices-beside-cpus",
+    "The pod-resources socket reports a container's device with its NUMA node beside its CPUs",
+    LIST,
+    since="1.23",
+    needs=_NODES,
+    capabilities=(*_RESTARTED, Capability.POD_RESOURCES),
+)
+def list_has_devices_beside_cpus(node: LockstepNode) -> None:
+    """A container without a device has none, and a restart changes nothing of it."""
+    _boot(node, _SINGLE)
+    far = _far(node)
+    node.apply(_pod("a", 1))
+    node.apply(guaranteed("plain", 1))
+    for restarted in (False, True):
+        if restarted:
+            node.kill()
+            node.start()
+            _register(node, *_near(far, 2))
+        listed = node.ask().devices
+        held = HeldDevice(NIC, _near(far)[0].id, (far,))
+        _promise_devices(node, "devices of a/c", listed.get("a", {}).get("c"), held)
+        _promise_devices(node, "devices of plain/c", listed.get("plain", {}).get("c"))
+        node.promise_pod_resources("The CPUs are reported", "a", node.taken("a"))
+
+
+@scenario(
+    "devices/allocatable-are-reported",
+    "GetAllocatableResources reports every device with its NUMA node, taken or not",
+    LIST,
+    since="1.23",
+    needs=_NODES,
+    capabilities=(*_SEEN, Capability.POD_RESOURCES, Capability.POD_RESOURCES_GET),
+)
+def allocatable_are_reported(node: LockstepNode) -> None:
+    """One of two is taken. A device that names no NUMA node has none there."""
+    far = _far(node)
+    _boot(node, _SINGLE, *_near(far, 2))
+    _register(node, Device("gpu"), resource=GPU)
+    node.apply(_pod("a", 1))
+    expected = [HeldDevice(NIC, one.id, (far,)) for one in _near(far, 2)]
+    seen = node.ask(AskAllocatable()).allocatable_devices
+    _promise_devices(node, "devices that pods could have", seen, *expected, HeldDevice(GPU, "gpu"))
+
+
+@scenario(
+    "devices/policy-none-reports-devices-alone",
+    "Under CPU manager policy none the pod-resources socket reports devices and no CPU",
+    LIST,
+    level=Level.EXTENDED,
+    since="1.23",
+    needs=_NODES,
+    capabilities=(
+        *_SEEN,
+        Capability.CONFIGURE,
+        Capability.POD_RESOURCES,
+        Capability.POD_RESOURCES_GET,
+    ),
+)
+def policy_none_reports_devices_alone(node: LockstepNode) -> None:
+    """Those that pods could have, one of which is taken."""
+    reserved = node.default_config().reserved_system_cpus
+    node.boot(KubeletConfig(policy="none", reserved_system_cpus=reserved))
+    far = _far(node)
+    _register(node, *_near(far, 2))
+    node.apply(_pod("a", 1))
+    seen = node.ask(AskAllocatable())
+    expected = [HeldDevice(NIC, one.id, (far,)) for one in _near(far, 2)]
+    _promise_devices(node, "devices that pods could have", seen.allocatable_devices, *expected)
+    node.promise_cpus("No CPU", "CPUs that pods could have", CPUSet(), seen.allocatable or CPUSet())
+
+
+# -- devices on many NUMA nodes --------------------------------------------------------------------
+
+_FOUR: Final = "2s-4n-64c-smt2"
+
+
+def _spread(node: LockstepNode) -> list[int]:
+    """The NUMA nodes of eight CPUs beside four devices, each near to another NUMA node."""
+    spreading = with_options(node, "distribute-cpus-across-numa")
+    aligned = aligning(node, _BEST_EFFORT)
+    node.boot(
+        KubeletConfig(
+            reserved_system_cpus=spreading.reserved_system_cpus,
+            policy_options=spreading.policy_options,
+            feature_gates={**spreading.feature_gates, **aligned.feature_gates},
+            topology_manager_policy=aligned.topology_manager_policy,
+        )
+    )
+    _register(node, *(Device(f"nic-{numa}", (numa,)) for numa in node.topology.numa_masks))
+    _promise_phase(node, "a", node.apply(_pod("a", 8, count=4)), Phase.RUNNING)
+    node.promise_equal("It has its CPUs", "number of CPUs of a/c", 8, len(node.taken("a")))
+    return sorted({node.topology.details[cpu].numa for cpu in node.taken("a")})
+
+
+@scenario(
+    "devices/distribution-shrinks-the-hint",
+    "Up to 1.37 distribute-cpus-across-numa takes fewer NUMA nodes than the devices lie in",
+    SHRUNK,
+    level=Level.EXTENDED,
+    since="1.23",
+    until="1.37",
+    capabilities=_SEEN,
+    machine=_FOUR,
+)
+def distribution_shrinks_the_hint(node: LockstepNode) -> None:
+    """A known defect: the CPU manager takes the fewest NUMA nodes of those that the Topology
+    Manager chose. There are four devices, each near to another NUMA node, and CPUs that one NUMA
+    node could hold."""
+    node.promise_equal("They lie in one", "number of NUMA nodes of a/c", 1, len(_spread(node)))
+
+
+@scenario(
+    "devices/distribution-reaches-every-device",
+    "From 1.38 on distribute-cpus-across-numa takes CPUs from every NUMA node that devices lie in",
+    SHRUNK,
+    level=Level.EXTENDED,
+    since="1.38",
+    capabilities=_SEEN,
+    machine=_FOUR,
+)
+def distribution_reaches_every_device(node: LockstepNode) -> None:
+    """Four devices, each near to another NUMA node, and CPUs that one NUMA node could hold."""
+    node.promise_equal("They lie in all", "number of NUMA nodes of a/c", 4, len(_spread(node)))
+
+
+# -- hints of many resources -----------------------------------------------------------------------
+
+MERGE: Final = Source(
+    "Issue 131738: merging the hints of four resources on eight NUMA nodes takes 21 minutes",
+    f"{_ISSUES}/issues/131738",
+)
+
+
+@scenario(
+    "devices/four-resources-on-eight-nodes-may-hang",
+    "CPUs and devices of three resources on eight NUMA nodes may hang the kubelet",
+    MERGE,
+    level=Level.EXTENDED,
+    since="1.20",
+    capabilities=_SEEN,
+    machine="qemu-8s-8n-16c-smt1",
+)
+def four_resources_on_eight_nodes_may_hang(node: LockstepNode) -> None:
+    """A known defect: the kubelet merges every combination of hints. Each resource has a device in
+    each of eight NUMA nodes, so 255 hints, which makes more than four thousand million
+    combinations. A kubelet that answers gives the container its CPU."""
+    node.boot(replace(aligning(node, _BEST_EFFORT), policy_options={}))
+    container = exclusive("c", 1)
+    for named in ("nic", "gpu", "fpga"):
+        resource = f"pinproof.invalid/{named}"
+        devices = [Device(f"{named}-{numa}", (numa,)) for numa in node.topology.numa_masks]
+        _register(node, *devices, resource=resource)
+        container = _with(container, resource=resource)
+    node.expect_hang()
+    status = node.apply(guaranteed_of("a", [container]))
+    if not node.hangs:
+        _promise_phase(node, "a", status, Phase.RUNNING)
+        node.promise_equal("It has its CPU", "number of CPUs of a/c", 1, len(node.taken("a")))

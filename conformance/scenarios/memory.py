@@ -1,0 +1,466 @@
+"""The static memory manager beside the CPU manager: on which NUMA nodes a container's CPUs lie
+whose memory fits some NUMA nodes only, and what a restart leaves of it.
+
+Every NUMA node of the machine has 128 MiB here. A NUMA node is *tight* where 96 MiB of it are
+reserved, so that a pod of 64 MiB does not fit. The *far* NUMA node is the last one that has CPUs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import replace
+from typing import Final
+
+from conformance.lockstep import LockstepNode
+from conformance.needs import Needs
+from conformance.pods import burstable, exclusive, guaranteed, guaranteed_of
+from conformance.results import Difference
+from conformance.scenario import Level, Source, scenario
+from conformance.scenarios.aligning import aligning
+from conformance.subject import Capability
+from reference import CPUSet
+from reference.steps import Container, Device, Kind, Pod, RegisterDevices
+from reference.view import Phase, PodView
+from topologies import with_memory
+
+_ISSUES: Final = "https://github.com/kubernetes/kubernetes"
+_PAGE: Final = "https://kubernetes.io/docs/tasks/administer-cluster/memory-manager/"
+_KEP: Final = (
+    "https://github.com/kubernetes/enhancements/tree/master/keps/sig-node/1769-memory-manager"
+)
+MANAGER: Final = Source("Kubernetes documentation, Utilizing the NUMA-aware Memory Manager", _PAGE)
+STATIC: Final = Source(
+    "Kubernetes documentation, Utilizing the NUMA-aware Memory Manager: Static policy",
+    f"{_PAGE}#policy-static",
+)
+GROUPS: Final = Source("KEP-1769: Memory Manager", _KEP)
+REUSE: Final = Source(
+    "Issue 100838: the memory manager uses memory of init containers again",
+    f"{_ISSUES}/issues/100838",
+)
+INIT_RESTART: Final = Source(
+    "Issue 123971: a kubelet restart refuses pods with init containers under the memory manager",
+    f"{_ISSUES}/issues/123971",
+)
+
+_SINGLE: Final = "single-numa-node"
+_RESTRICTED: Final = "restricted"
+_BEST_EFFORT: Final = "best-effort"
+_SINCE: Final = "1.26"
+_NODES: Final = Needs(numa_nodes=2, numa_cores=2, even=True)
+_SEEN: Final = (Capability.MEMORY, Capability.CPUSETS)
+_REFUSED: Final = (*_SEEN, Capability.REJECTIONS)
+_RESTARTED: Final = (*_SEEN, Capability.RESTART)
+
+_MIB_OF_A_NODE: Final = 128
+_TIGHT: Final = "96Mi"
+_ROOMY: Final = "1Mi"
+
+
+# -- what a scenario says and reads ----------------------------------------------------------------
+
+
+def _far(node: LockstepNode) -> int:
+    return max(node.topology.numa_masks)
+
+
+def _first(node: LockstepNode) -> int:
+    return min(node.topology.numa_masks)
+
+
+def _boot(
+    node: LockstepNode,
+    policy: str,
+    *,
+    roomy: Collection[int] | None = None,
+    scope: str = "container",
+    manager: str = "Static",
+) -> None:
+    """Align by the policy, with room in these NUMA nodes alone, or in all of them."""
+    reserved = {
+        numa: _ROOMY if roomy is None or numa in roomy else _TIGHT for numa in node.numa_nodes
+    }
+    config = replace(
+        aligning(node, policy, scope=scope),
+        policy_options={},
+        memory_manager_policy=manager,
+        reserved_memory=reserved,
+    )
+    node.boot(config, machine=with_memory(node.machine, _MIB_OF_A_NODE))
+
+
+def _with(container: Container, mebibytes: int) -> Container:
+    text = f"{mebibytes}Mi"
+    return replace(container, memory_request=text, memory_limit=text)
+
+
+def _pod(name: str, mebibytes: int, cpus: int = 1) -> Pod:
+    return guaranteed_of(name, [_with(exclusive("c", cpus), mebibytes)])
+
+
+# -- promises --------------------------------------------------------------------------------------
+
+
+def _promise_lies_in(node: LockstepNode, numa: int, pod: str, count: int, name: str = "c") -> None:
+    cpus, inside = node.taken(pod, name), node.topology.cpus_in_numa_nodes(numa)
+    node.promise_equal("It has its CPUs", f"number of CPUs of {pod}/{name}", count, len(cpus))
+    node.promise(
+        cpus <= inside,
+        "The CPUs lie in the NUMA node of the memory",
+        Difference(
+            what=f"CPUs of {pod}/{name}",
+            expected=f"CPUs of NUMA node {numa}: {inside}",
+            seen=str(cpus),
+        ),
+    )
+
+
+def _promise_phase(node: LockstepNode, pod: str, status: PodView, phase: Phase) -> None:
+    node.promise_equal(f"The pod is {phase.value}", f"phase of pod {pod}", phase, status.phase)
+
+
+def _promise_refused(node: LockstepNode, status: PodView, reason: str, text: str = "") -> None:
+    _promise_phase(node, "a", status, Phase.REJECTED)
+    node.promise_equal("The reason is named", "reason", reason, status.reason)
+    node.promise(
+        text in status.message,
+        "The message says why",
+        Difference(what="message", expected=f"… {text} …", seen=status.message),
+    )
+
+
+# -- memory pulls CPUs -----------------------------------------------------------------------------
+
+
+def _follows(node: LockstepNode, policy: str) -> None:
+    _boot(node, policy, roomy=[_far(node)])
+    _promise_phase(node, "a", node.apply(guaranteed("a", 2)), Phase.RUNNING)
+    _promise_lies_in(node, _far(node), "a", 2)
+
+
+@scenario(
+    "memory/single-numa-node-follows-memory",
+    "Under single-numa-node a container's CPUs lie in the NUMA node that has room for its memory",
+    STATIC,
+    since=_SINCE,
+    needs=_NODES,
+    capabilities=_SEEN,
+)
+def single_numa_node_follows_memory(node: LockstepNode) -> None:
+    """The last NUMA node has room; CPUs alone would lie in another."""
+    _follows(node, _SINGLE)
+
+
+@scenario(
+    "memory/restricted-follows-memory",
+    "Under restricted a container's CPUs lie in the NUMA node that has room for its memory",
+    STATIC,
+    since=_SINCE,
+    needs=_NODES,
+    capabilities=_SEEN,
+)
+def restricted_follows_memory(node: LockstepNode) -> None:
+    """The last NUMA node has room; CPUs alone would lie in another."""
+    _follows(node, _RESTRICTED)
+
+
+@scenario(
+    "memory/best-effort-follows-memory",
+    "Under best-effort a container's CPUs lie in the NUMA node that has room for its memory",
+    STATIC,
+    since=_SINCE,
+    needs=_NODES,
+    capabilities=_SEEN,
+)
+def best_effort_follows_memory(node: LockstepNode) -> None:
+    """The last NUMA node has room; CPUs alone would lie in another."""
+    _follows(node, _BEST_EFFORT)
+
+
+@scenario(
+    "memory/policy-none-does-not-align",
+    "Under memory manager policy None the memory of NUMA nodes does not decide where CPUs lie",
+    MANAGER,
+    since=_SINCE,
+    needs=_NODES,
+    capabilities=_SEEN,
+)
+def policy_none_does_not_align(node: LockstepNode) -> None:
+    """The pod's memory fits the last NUMA node alone, and its CPU lies in the first."""
+    _boot(node, _SINGLE, roomy=[_far(node)], manager="None")
+    _promise_phase(node, "a", node.apply(guaranteed("a", 1)), Phase.RUNNING)
+    _promise_lies_in(node, _first(node), "a", 1)
+
+
+@scenario(
+    "memory/full-numa-node-is-passed-over",
+    "Under single-numa-node CPUs lie in a NUMA node that has memory left, though others have CPUs",
+    STATIC,
+    since=_SINCE,
+    needs=_NODES,
+    capabilities=_SEEN,
+)
+def full_numa_node_is_passed_over(node: LockstepNode) -> None:
+    """The first pod leaves too little memory in the first NUMA node for the second."""
+    first, far = _first(node), _far(node)
+    _boot(node, _SINGLE, roomy=[first, far])
+    for pod, numa in (("before", first), ("a", far)):
+        _promise_phase(node, pod, node.apply(_pod(pod, 100)), Phase.RUNNING)
+        _promise_lies_in(node, numa, pod, 1)
+
+
+@scenario(
+    "memory/burstable-pods-do-not-count",
+    "The memory of a pod that is not Guaranteed does not decide where others lie",
+    STATIC,
+    since=_SINCE,
+    needs=_NODES,
+    capabilities=_SEEN,
+)
+def burstable_pods_do_not_count(node: LockstepNode) -> None:
+    """Two such pods request more memory than the first NUMA node has."""
+    _boot(node, _SINGLE)
+    for name in ("one", "two"):
+        _promise_phase(node, name, node.apply(burstable(name, request="500m")), Phase.RUNNING)
+    _promise_phase(node, "a", node.apply(_pod("a", 100)), Phase.RUNNING)
+    _promise_lies_in(node, _first(node), "a", 1)
+
+
+# -- no room ---------------------------------------------------------------------------------------
+
+
+@scenario(
+    "memory/single-numa-node-refuses-too-large",
+    "Under single-numa-node a container is refused whose memory needs two NUMA nodes",
+    STATIC,
+    since=_SINCE,
+    needs=_NODES,
+    capabilities=_REFUSED,
+)
+def single_numa_node_refuses_too_large(node: LockstepNode) -> None:
+    """Each NUMA node has CPUs. No CPU is taken."""
+    _boot(node, _SINGLE)
+    pool = node.view.shared_pool
+    text = "with Topology locality"
+    _promise_refused(node, node.apply(_pod("a", 150)), "TopologyAffinityError", text)
+    node.promise_cpus("No CPU is taken", "shared pool", pool, node.view.shared_pool)
+
+
+@scenario(
+    "memory/best-effort-runs-too-large",
+    "Under best-effort a container runs whose memory needs two NUMA nodes",
+    STATIC,
+    since=_SINCE,
+    needs=_NODES,
+    capabilities=_SEEN,
+)
+def best_effort_runs_too_large(node: LockstepNode) -> None:
+    """It has its CPU."""
+    _boot(node, _BEST_EFFORT)
+    _promise_phase(node, "a", node.apply(_pod("a", 150)), Phase.RUNNING)
+    node.promise_equal("It has its CPU", "number of CPUs of a/c", 1, len(node.taken("a")))
+
+
+def _refuses_all(node: LockstepNode, policy: str, text: str) -> None:
+    _boot(node, policy)
+    pool = node.view.shared_pool
+    size = _MIB_OF_A_NODE * (len(node.numa_nodes) + 1)
+    _promise_refused(node, node.apply(_pod("a", size)), "UnexpectedAdmissionError", text)
+    node.pass_admission()
+    node.promise_cpus("No CPU stays taken", "shared pool", pool, node.view.shared_pool)
+
+
+@scenario(
+    "memory/more-than-all-is-refused",
+    "A container is refused whose memory no NUMA nodes have, and its CPUs return",
+    STATIC,
+    since=_SINCE,
+    needs=_NODES,
+    capabilities=_REFUSED,
+)
+def more_than_all_is_refused(node: LockstepNode) -> None:
+    """The memory manager has no hint then, so the Topology Manager does not object; it refuses
+    when it is to hand memory out."""
+    text = "[memorymanager] failed to find NUMA nodes to extend the current topology hint"
+    _refuses_all(node, _SINGLE, text)
+
+
+@scenario(
+    "memory/lack-without-alignment-is-refused",
+    "Under Topology Manager policy none a container is refused whose memory no NUMA nodes have",
+    STATIC,
+    since=_SINCE,
+    needs=_NODES,
+    capabilities=_REFUSED,
+)
+def lack_without_alignment_is_refused(node: LockstepNode) -> None:
+    """The text differs from that under other policies. Its CPUs return."""
+    _refuses_all(node, "none", "[memorymanager] failed to get the default NUMA affinity")
+
+
+# -- several containers ----------------------------------------------------------------------------
+
+
+def _two_of_64(name: str) -> Pod:
+    """Two containers of 64 MiB each: one MiB more than a NUMA node has."""
+    return guaranteed(name, 1, 1)
+
+
+@scenario(
+    "memory/pod-scope-counts-every-container",
+    "Under scope pod a pod is refused whose containers together need more memory than a NUMA node",
+    STATIC,
+    since=_SINCE,
+    needs=_NODES,
+    capabilities=_REFUSED,
+)
+def pod_scope_counts_every_container(node: LockstepNode) -> None:
+    """Each of them alone would fit."""
+    _boot(node, _SINGLE, scope="pod")
+    _promise_refused(node, node.apply(_two_of_64("a")), "TopologyAffinityError")
+
+
+@scenario(
+    "memory/container-scope-parts-containers",
+    "Under scope container each container lies in a NUMA node that has room for its memory",
+    STATIC,
+    since=_SINCE,
+    needs=_NODES,
+    capabilities=_SEEN,
+)
+def container_scope_parts_containers(node: LockstepNode) -> None:
+    """The first NUMA node has room for one of two."""
+    first, far = _first(node), _far(node)
+    _boot(node, _SINGLE, roomy=[first, far])
+    _promise_phase(node, "a", node.apply(_two_of_64("a")), Phase.RUNNING)
+    _promise_lies_in(node, first, "a", 1, "c1")
+    _promise_lies_in(node, far, "a", 1, "c2")
+
+
+def _with_init(name: str) -> Pod:
+    """An init container and an app container of 100 MiB each."""
+    init = _with(exclusive("init", 1, kind=Kind.INIT), 100)
+    return guaranteed_of(name, [init, _with(exclusive("c", 1), 100)])
+
+
+@scenario(
+    "memory/init-memory-is-used-again",
+    "An app container uses the memory of its pod's init container again, and the CPUs beside it",
+    REUSE,
+    since=_SINCE,
+    needs=_NODES,
+    capabilities=_SEEN,
+)
+def init_memory_is_used_again(node: LockstepNode) -> None:
+    """No NUMA node has room for both."""
+    _boot(node, _SINGLE, roomy=[_far(node)])
+    _promise_phase(node, "a", node.apply(_with_init("a")), Phase.RUNNING)
+    _promise_lies_in(node, _far(node), "a", 1)
+    node.promise_cpus("It has its CPU", "a/c", node.taken("a", "init"), node.taken("a"))
+
+
+@scenario(
+    "memory/device-elsewhere-is-refused",
+    "Under single-numa-node a container is refused whose memory and device lie in two NUMA nodes",
+    MANAGER,
+    since=_SINCE,
+    needs=_NODES,
+    capabilities=(*_REFUSED, Capability.DEVICES),
+)
+def device_elsewhere_is_refused(node: LockstepNode) -> None:
+    """Each NUMA node has CPUs. The same pod without a device runs where its memory fits."""
+    first, far = _first(node), _far(node)
+    _boot(node, _SINGLE, roomy=[first])
+    nic = "pinproof.invalid/nic"
+    node.to_runtime(RegisterDevices(nic, (Device("nic-0", (far,)),)))
+    pod = guaranteed_of("a", [replace(exclusive("c", 1), devices=((nic, 1),))])
+    _promise_refused(node, node.apply(pod), "TopologyAffinityError")
+    _promise_phase(node, "plain", node.apply(guaranteed("plain", 1)), Phase.RUNNING)
+    _promise_lies_in(node, first, "plain", 1)
+
+
+# -- coming and going ------------------------------------------------------------------------------
+
+
+@scenario(
+    "memory/deletion-returns-memory",
+    "The memory of a deleted pod serves the next pod, with CPUs beside it",
+    STATIC,
+    since=_SINCE,
+    needs=_NODES,
+    capabilities=_SEEN,
+)
+def deletion_returns_memory(node: LockstepNode) -> None:
+    """One NUMA node has room for one of them."""
+    _boot(node, _SINGLE, roomy=[_far(node)])
+    node.apply(_pod("before", 100))
+    node.delete("before")
+    node.pass_admission()
+    _promise_phase(node, "a", node.apply(_pod("a", 100)), Phase.RUNNING)
+    _promise_lies_in(node, _far(node), "a", 1)
+
+
+@scenario(
+    "memory/restart-keeps-cpus",
+    "A running pod with memory of its own keeps its CPUs over a restart of the kubelet",
+    STATIC,
+    since=_SINCE,
+    needs=_NODES,
+    capabilities=_RESTARTED,
+)
+def restart_keeps_cpus(node: LockstepNode) -> None:
+    """Another pod was deleted before it, so there is a NUMA node with a lower id and room."""
+    first, far = _first(node), _far(node)
+    _boot(node, _SINGLE, roomy=[first, far])
+    node.apply(_pod("gap", 100))
+    node.apply(_pod("a", 100))
+    _promise_lies_in(node, far, "a", 1)
+    held = node.taken("a")
+    node.delete("gap")
+    node.kill()
+    _promise_phase(node, "a", node.start().pods["a"], Phase.RUNNING)
+    node.promise_cpus("It has its CPUs", "CPUs of a/c", held, node.taken("a"))
+
+
+@scenario(
+    "memory/restart-keeps-memory",
+    "After a restart of the kubelet a running pod's memory is given to no other pod",
+    STATIC,
+    since=_SINCE,
+    needs=_NODES,
+    capabilities=_RESTARTED,
+)
+def restart_keeps_memory(node: LockstepNode) -> None:
+    """That pod has no CPUs of its own, and its memory is in the last NUMA node. It could move to
+    the first one, where another pod was deleted. The CPUs of the next pod lie there."""
+    first, far = _first(node), _far(node)
+    _boot(node, _SINGLE, roomy=[first, far])
+    node.apply(_pod("gap", 100))
+    node.apply(guaranteed_of("shares", [_with(exclusive("c", "500m"), 100)]))
+    node.delete("gap")
+    node.kill()
+    node.start()
+    _promise_phase(node, "a", node.apply(_pod("a", 100)), Phase.RUNNING)
+    _promise_lies_in(node, first, "a", 1)
+
+
+@scenario(
+    "memory/restart-refuses-ended-init-container",
+    "A restarted kubelet refuses a running pod whose init container had memory",
+    INIT_RESTART,
+    level=Level.EXTENDED,
+    since=_SINCE,
+    needs=_NODES,
+    capabilities=(*_REFUSED, Capability.RESTART),
+)
+def restart_refuses_ended_init_container(node: LockstepNode) -> None:
+    """A known defect: the memory manager has forgotten the init container, and asks for its memory
+    once more, beside what the app container holds. No release mends it."""
+    _boot(node, _SINGLE, roomy=[_first(node)])
+    _promise_phase(node, "a", node.apply(_with_init("a")), Phase.RUNNING)
+    node.kill()
+    status = node.start().pods["a"]
+    text = "[memorymanager] failed to find NUMA nodes to extend the current topology hint"
+    _promise_refused(node, status, "UnexpectedAdmissionError", text)
+    node.pass_admission()
+    node.promise_cpus("Its CPUs return", "CPUs of a/c", CPUSet(), node.taken("a"))

@@ -1,0 +1,1 @@
+"""A device plugin for a kubelet in the loop: its messages, and the plugin itself."""

@@ -1,0 +1,215 @@
+"""A device plugin for a kubelet in the loop.
+
+What belongs here: the plugin's calls, by gRPC, and its registration. What never does: which kubelet
+it registers at and when, and what becomes of its devices.
+
+The plugin is no process: it is served by the runner on a socket in the sandbox, so it ends with the
+runner at the latest. The kubelet removes the socket when it starts, so a plugin serves one kubelet.
+Where the kubelet may choose, the plugin prefers the lowest ids.
+Source: k8s.io/kubelet, ``pkg/apis/deviceplugin/v1beta1``.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+from collections.abc import Callable, Collection, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+import grpc
+from google.protobuf.message import Message
+
+from conformance.subject import SubjectLostError
+from conformance.subjects.kubelet.devices import device_plugin_pb2 as pb
+from reference.steps import Device
+
+VERSION: Final = "v1beta1"
+HEALTHY: Final = "Healthy"
+REGISTER: Final = "/v1beta1.Registration/Register"
+_SERVICE: Final = "/v1beta1.DevicePlugin/"
+_CHECKPOINT: Final = "kubelet_internal_checkpoint"
+#: A kubelet answers in milliseconds; it dials the plugin meanwhile.
+_PATIENCE: Final = 10.0
+_OPTIONS: Final = pb.DevicePluginOptions(get_preferred_allocation_available=True)
+
+#: Waits until something is true, up to so many seconds; whether it is.
+Wait: TypeAlias = Callable[[Callable[[], bool], float], bool]
+
+if TYPE_CHECKING:  # generic only in its stubs
+    _Generic: TypeAlias = grpc.GenericRpcHandler[Any, Any]
+else:
+    _Generic = grpc.GenericRpcHandler
+
+
+class DevicePlugin:
+    """Serves ``devices`` as ``resource`` on a socket in ``folder``, from now on until
+    :meth:`close`. Raises ``OSError`` where it cannot listen."""
+
+    def __init__(self, folder: Path, resource: str, devices: Sequence[Device]) -> None:
+        self._folder = folder
+        self._resource = resource
+        self._socket = re.sub(r"\W", "-", resource) + ".sock"
+        self._listed = pb.ListAndWatchResponse(devices=map(_listed, devices))
+        self._ids = {one.id for one in devices}
+        self._ended = threading.Event()
+        (folder / self._socket).unlink(missing_ok=True)
+        self._threads = ThreadPoolExecutor(max_workers=4, thread_name_prefix="device-plugin")
+        self._server = grpc.server(self._threads, handlers=[_Calls(self._calls())])
+        try:
+            self._server.add_insecure_port(f"unix:{folder / self._socket}")
+        except RuntimeError as error:
+            raise OSError(f"cannot listen on {self._socket}: {error}") from error
+        self._server.start()
+
+    def close(self) -> None:
+        """Serve no more. May be called twice."""
+        self._ended.set()
+        self._server.stop(None).wait()
+        self._threads.shutdown()
+
+    def register(self, until: Wait, seconds: float) -> None:
+        """Register at the kubelet, and wait ``until`` its checkpoint has the devices, up to so many
+        ``seconds``. Raises :class:`SubjectLostError` where the kubelet refuses or does not get as
+        far."""
+        before = self._written()
+        self._ask_kubelet()
+
+        def known() -> bool:
+            return self._written() != before and self._registered() == self._ids
+
+        if not until(known, seconds):
+            raise SubjectLostError(
+                f"the kubelet did not take up the devices of {self._resource} in {seconds:g} s"
+            )
+
+    def _ask_kubelet(self) -> None:
+        request = pb.RegisterRequest(
+            version=VERSION,
+            endpoint=self._socket,
+            resource_name=self._resource,
+            options=_OPTIONS,
+        )
+        with grpc.insecure_channel(f"unix:{self._folder / 'kubelet.sock'}") as channel:
+            call = channel.unary_unary(
+                REGISTER,
+                request_serializer=_serialized,
+                response_deserializer=pb.Empty.FromString,
+            )
+            try:
+                call(request, timeout=_PATIENCE)
+            except grpc.RpcError as error:
+                raise SubjectLostError(
+                    f"the kubelet did not register the device plugin of {self._resource}: "
+                    f"{error.details()}"
+                ) from error
+
+    def _written(self) -> tuple[int, int] | None:
+        """What is different for each checkpoint that the kubelet writes: it replaces the file."""
+        try:
+            status = (self._folder / _CHECKPOINT).stat()
+        except FileNotFoundError:
+            return None
+        return status.st_ino, status.st_mtime_ns
+
+    def _registered(self) -> Collection[str]:
+        """The ids of the healthy devices that the kubelet has noted down."""
+        try:
+            text = (self._folder / _CHECKPOINT).read_text()
+            found = json.loads(text)["Data"]["RegisteredDevices"]
+            return set(found.get(self._resource) or ())
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+            return ()
+
+    # --- what a kubelet asks -----------------------------------------------------------------
+
+    def _calls(self) -> dict[str, grpc.RpcMethodHandler[Any, Any]]:
+        return {
+            "GetDevicePluginOptions": _unary(pb.Empty, lambda _: _OPTIONS),
+            "ListAndWatch": grpc.unary_stream_rpc_method_handler(
+                self._list_and_watch, pb.Empty.FromString, _serialized
+            ),
+            "GetPreferredAllocation": _unary(pb.PreferredAllocationRequest, _preferred),
+            "Allocate": _unary(pb.AllocateRequest, _allocated),
+            "PreStartContainer": _unary(pb.Empty, lambda _: pb.Empty()),
+        }
+
+    def _list_and_watch(
+        self, _: Message, context: grpc.ServicerContext
+    ) -> Iterator[pb.ListAndWatchResponse]:
+        context.add_callback(self._ended.set)
+        yield self._listed
+        self._ended.wait()
+
+
+class DevicePlugins:
+    """The plugins of one node, one for each resource. ``folder`` says where the kubelet's socket
+    for plugins is, ``until`` waits for the kubelet up to ``seconds``."""
+
+    def __init__(self, folder: Callable[[], Path], until: Wait, seconds: float) -> None:
+        self._folder = folder
+        self._until = until
+        self._seconds = seconds
+        self._plugins: dict[str, DevicePlugin] = {}
+
+    def register(self, resource: str, devices: Sequence[Device]) -> None:
+        """Start a plugin in place of an earlier one of this resource, and register it. Raises
+        :class:`SubjectLostError`."""
+        earlier = self._plugins.pop(resource, None)
+        if earlier is not None:
+            earlier.close()
+        try:
+            plugin = self._plugins[resource] = DevicePlugin(self._folder(), resource, devices)
+        except OSError as error:
+            raise SubjectLostError(f"no device plugin: {error}") from error
+        plugin.register(self._until, self._seconds)
+
+    def close(self) -> None:
+        """End all of them. May be called twice."""
+        while self._plugins:
+            self._plugins.popitem()[1].close()
+
+
+class _Calls(_Generic):
+    def __init__(self, calls: dict[str, grpc.RpcMethodHandler[Any, Any]]) -> None:
+        self._calls = calls
+
+    def service(self, details: grpc.HandlerCallDetails) -> grpc.RpcMethodHandler[Any, Any] | None:
+        return self._calls.get(str(details.method).removeprefix(_SERVICE))
+
+
+def _unary(
+    request: type[Message], answer: Callable[[Any], Message]
+) -> grpc.RpcMethodHandler[Any, Any]:
+    return grpc.unary_unary_rpc_method_handler(
+        lambda message, _: answer(message), request.FromString, _serialized
+    )
+
+
+def _serialized(message: Message) -> bytes:
+    return message.SerializeToString()
+
+
+def _listed(device: Device) -> pb.Device:
+    near = [pb.NUMANode(ID=node) for node in device.numa_nodes]
+    topology = pb.TopologyInfo(nodes=near) if near else None
+    return pb.Device(ID=device.id, health=HEALTHY, topology=topology)
+
+
+def _preferred(request: pb.PreferredAllocationRequest) -> pb.PreferredAllocationResponse:
+    """The lowest ids beside those that must be included."""
+    answers = []
+    for one in request.container_requests:
+        must = set(one.must_include_deviceIDs)
+        others = sorted(set(one.available_deviceIDs) - must)
+        ids = [*sorted(must), *others][: one.allocation_size]
+        answers.append(pb.ContainerPreferredAllocationResponse(deviceIDs=ids))
+    return pb.PreferredAllocationResponse(container_responses=answers)
+
+
+def _allocated(request: pb.AllocateRequest) -> pb.AllocateResponse:
+    """Nothing is to be mounted or set."""
+    answers = [pb.ContainerAllocateResponse() for _ in request.container_requests]
+    return pb.AllocateResponse(container_responses=answers)

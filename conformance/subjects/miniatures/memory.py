@@ -1,0 +1,98 @@
+"""Memory managers that are wrong in one way each.
+
+What belongs here: subclasses of the model's memory manager with one step overridden. What never
+does: which scenario catches them (the package).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from reference.errors import MemoryManagerError
+from reference.memorymanager.policy_static import MemoryManager
+from reference.memorymanager.state import Block, State
+from reference.pods.pod import Container, Pod
+from reference.releases import AnyRelease
+from reference.steps import KubeletConfig
+from reference.topologymanager.hint import Hint
+
+
+class IgnoresMemoryHints(MemoryManager):
+    """Hands memory out and gives the Topology Manager no hint."""
+
+    def _hints(self, pod: Pod, held: Block | None, requested: int) -> list[Hint] | None:
+        """No preference."""
+        return None
+
+
+class CountsBurstablePods(MemoryManager):
+    """Gives memory of their own to pods that are not Guaranteed too."""
+
+    def _serves(self, pod: Pod) -> bool:
+        """Every pod."""
+        return True
+
+
+class NeverRefusesMemory(MemoryManager):
+    """Admits what it has no memory for."""
+
+    def allocate(self, pod: Pod, container: Container, hint: Hint | None) -> None:
+        """An error is passed over."""
+        try:
+            super().allocate(pod, container, hint)
+        except MemoryManagerError:
+            return
+
+
+class AsksForTheFirstContainer(MemoryManager):
+    """Under scope pod, counts the memory of a pod's first container alone."""
+
+    def pod_hints(self, pod: Pod) -> list[Hint] | None:
+        """As of a pod with one container."""
+        return super().pod_hints(replace(pod, containers=pod.containers[:1]))
+
+
+class BindsEveryContainer(MemoryManager):
+    """Gives each container of a pod the hints of the memory of all of them."""
+
+    def hints(self, pod: Pod, container: Container) -> list[Hint] | None:
+        """As of the whole pod."""
+        return self.pod_hints(pod)
+
+
+class LendsNoInitMemory(MemoryManager):
+    """Keeps the memory of an init container from its pod's other containers."""
+
+    def _update_reusable(self, pod: Pod, container: Container, block: Block) -> None:
+        """Nothing is used again."""
+
+
+class KeepsMemoryOfTheDead(MemoryManager):
+    """Never takes back the memory of a deleted pod."""
+
+    def remove_stale_state(self) -> None:
+        """Nothing is stale."""
+
+
+class ForgetsMemory(MemoryManager):
+    """Starts with every NUMA node free."""
+
+    def __init__(self, state: State, *, release: AnyRelease) -> None:
+        fresh = state.copy()
+        for uid, named in state.blocks.items():
+            for name in named:
+                fresh.remove(uid, name)
+        super().__init__(fresh, release=release)
+
+
+class KeepsEndedInitContainers(MemoryManager):
+    """Keeps the entry of an init container that has ended."""
+
+    def add_container(self, uid: str, container: str) -> None:
+        """Nothing is removed."""
+
+
+def managing_memory_always(config: KubeletConfig) -> KubeletConfig:
+    """Has the static memory manager under policy None too, where memory is reserved."""
+    policy = "Static" if config.reserved_memory else config.memory_manager_policy
+    return replace(config, memory_manager_policy=policy)

@@ -1,0 +1,1 @@
+"""The device manager: ``pkg/kubelet/cm/devicemanager``."""

@@ -1,0 +1,249 @@
+"""The device manager: which devices there are, and who holds them.
+
+What belongs here: registration, admission of containers that request devices, and what a restart
+leaves. What never does: the plugin, which is asked for nothing but its preference, and CPUs.
+Source: ``devicemanager/manager.go``, 1.20 to 1.37.
+
+A kubelet that starts knows from its checkpoint who holds which devices, but no device is healthy
+until its plugin has registered again. From 1.28 on (and in late patches of 1.25 to 1.27) a
+container that was not running when the kubelet started is then refused; before, it kept its devices
+unchecked (kubernetes/kubernetes#109595, #118559).
+
+Where a kubelet may choose among several devices, Go's map order would decide. The plugin's
+preference (``GetPreferredAllocation``) takes its place: the lowest ids.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from copy import copy
+
+from reference.behaviours import Behaviour
+from reference.devicemanager.pod_devices import Held, PodDevices
+from reference.devicemanager.topology_hints import (
+    device_has_topology_alignment,
+    generate_device_topology_hints,
+)
+from reference.errors import DeviceError, NotModelled
+from reference.pods.pod import Container, Kind, Pod
+from reference.releases import AnyRelease, has
+from reference.steps import Device
+from reference.topologymanager.hint import ANY, Hint
+
+
+class DeviceManager:
+    """``ManagerImpl`` of one run of the kubelet.
+
+    ``numa_nodes``: those of the machine. ``kept``: what the checkpoint has. ``running``: the (pod
+    uid, container) that ran when the kubelet started. ``active_pods`` and ``sources_ready`` as
+    :class:`reference.cpumanager.cpu_manager.CPUManager` has them.
+    """
+
+    def __init__(
+        self,
+        numa_nodes: Sequence[int] = (),
+        *,
+        release: AnyRelease,
+        kept: PodDevices | None = None,
+        running: Collection[tuple[str, str]] = (),
+    ) -> None:
+        self.active_pods: Callable[[], Iterable[Pod]] = tuple
+        self.sources_ready = False
+        self.pod_devices = PodDevices() if kept is None else kept.copy()
+        self._numa_nodes = tuple(numa_nodes)
+        self._running = frozenset(running)
+        self._release = release
+        self._last_admitted: tuple[Pod, ...] = ()
+        self._all_devices: dict[str, Mapping[str, Device]] = {}
+        self._to_reuse: dict[tuple[str, str], set[str]] = {}
+
+    def copy(self) -> DeviceManager:
+        """An independent copy."""
+        twin = copy(self)
+        twin.pod_devices = self.pod_devices.copy()
+        twin._all_devices = dict(self._all_devices)
+        twin._to_reuse = {key: set(ids) for key, ids in self._to_reuse.items()}
+        return twin
+
+    def register(self, resource: str, devices: Iterable[Device]) -> None:
+        """A plugin has registered and named its devices (``genericDeviceUpdateCallback``); all are
+        healthy. Where an id comes twice, the later one counts."""
+        self.pod_devices.resources.add(resource)
+        self._all_devices[resource] = {one.id: one for one in devices}
+
+    def of_each_resource(self) -> list[DevicesOf]:
+        """A hint provider for each resource that the kubelet knows (``isDevicePluginResource``)."""
+        return [DevicesOf(self, each) for each in sorted(self.pod_devices.resources)]
+
+    def healthy_devices(self) -> dict[str, Held]:
+        """``GetAllocatableDevices``: the healthy ones by resource."""
+        return {resource: held for resource, held in self._all_devices.items() if held}
+
+    def update_allocated_devices(self) -> None:
+        """``UpdateAllocatedDevices``: forget what pods held that are not active any more."""
+        if self.sources_ready:
+            active = (*self.active_pods(), *self._last_admitted)
+            self.pod_devices.keep_only({pod.uid for pod in active})
+
+    # -- one resource ----------------------------------------------------------------------------
+
+    def topology_hints(self, pod: Pod, container: Container, resource: str) -> list[Hint] | None:
+        """``GetTopologyHints``."""
+        self._begin(pod)
+        requested = dict(container.devices).get(resource)
+        if requested is None:
+            return None
+        held = self.pod_devices.container_devices(pod.uid, container.name, resource)
+        reusable = self._to_reuse.get((pod.uid, resource), set())
+        return self._hints(resource, requested, held, reusable)
+
+    def pod_topology_hints(self, pod: Pod, resource: str) -> list[Hint] | None:
+        """``GetPodTopologyHints``. Raises :class:`NotModelled` for a sidecar that requests
+        devices: releases differ in how they count it."""
+        self._begin(pod)
+        requested = _pod_device_request(pod, resource)
+        if requested is None:
+            return None
+        return self._hints(resource, requested, self.pod_devices.pod_devices(pod.uid, resource), ())
+
+    def _hints(
+        self, resource: str, requested: int, held: Held | None, reusable: Collection[str]
+    ) -> list[Hint] | None:
+        every = self._all_devices.get(resource, {})
+        if not device_has_topology_alignment(every):
+            return None
+        available: Collection[str] = self._available_devices(resource)
+        if held:
+            available, reusable = held, ()
+            if len(held) != requested:
+                return []
+        elif len({*available, *reusable}) < requested:
+            return []
+        return generate_device_topology_hints(
+            every, available, reusable, requested, self._numa_nodes, release=self._release
+        )
+
+    def _available_devices(self, resource: str) -> set[str]:
+        """``getAvailableDevices``: healthy, and nobody's."""
+        return {*self._all_devices.get(resource, ())} - self.pod_devices.devices(resource)
+
+    def allocate(self, pod: Pod, container: Container, resource: str, hint: Hint | None) -> None:
+        """``Allocate``: devices of one resource, first those near to the hint's NUMA nodes. What
+        an init container gets, its pod's later containers use again. Raises
+        :class:`DeviceError`."""
+        self._begin(pod)
+        key = (pod.uid, resource)
+        self._to_reuse = {own: ids for own, ids in self._to_reuse.items() if own[0] == pod.uid}
+        reusable = self._to_reuse.setdefault(key, set())
+        requested = dict(container.devices).get(resource)
+        if requested is not None:
+            chosen = self._devices_to_allocate(pod, container, resource, requested, reusable, hint)
+            if chosen:
+                devices = {one: self._all_devices[resource][one] for one in chosen}
+                self.pod_devices.insert(pod.uid, container.name, resource, devices)
+        held = self.pod_devices.container_devices(pod.uid, container.name, resource) or {}
+        if container.kind is Kind.INIT:
+            reusable.update(held)
+        else:
+            reusable.difference_update(held)
+
+    def _devices_to_allocate(
+        self,
+        pod: Pod,
+        container: Container,
+        resource: str,
+        required: int,
+        reusable: Collection[str],
+        hint: Hint | None,
+    ) -> list[str]:
+        """``devicesToAllocate``: none where nothing is to be done."""
+        held = self.pod_devices.container_devices(pod.uid, container.name, resource)
+        if held is not None and len(held) != required:
+            raise DeviceError(
+                f'pod "{pod.uid}" container "{container.name}" changed request for resource '
+                f'"{resource}" from {len(held)} to {required}'
+            )
+        if has(self._release, Behaviour.DEVICES_CHECKED_AT_RESTART):
+            if not self.sources_ready and (pod.uid, container.name) in self._running:
+                return []
+            self._require_healthy(resource, held or {})
+        if held is not None or not required:
+            return []
+        chosen = sorted(reusable)[:required]
+        needed = required - len(chosen)
+        if not needed:
+            return chosen
+        available = self._available_devices(resource) - set(chosen)
+        if len(available) < needed:
+            raise DeviceError(
+                f"requested number of devices unavailable for {resource}. Requested: {needed}, "
+                f"Available: {len(available)}"
+            )
+        near = self._filter_by_affinity(resource, available, hint)
+        in_order = [*sorted(near), *sorted(available - near)]
+        return chosen + in_order[:needed]
+
+    def _require_healthy(self, resource: str, held: Held) -> None:
+        healthy = self._all_devices.get(resource, {})
+        ending = f"; cannot allocate unhealthy devices {resource}"
+        if not healthy:
+            raise DeviceError(f"no healthy devices present{ending}")
+        if not held.keys() <= healthy.keys():
+            raise DeviceError(f"previously allocated devices are no longer healthy{ending}")
+
+    def _filter_by_affinity(
+        self, resource: str, available: Collection[str], hint: Hint | None
+    ) -> set[str]:
+        """``filterByAffinity``: those near to one of the hint's NUMA nodes."""
+        nodes = None if hint is None else hint.nodes
+        if nodes is ANY:
+            return set()
+        every = self._all_devices[resource]
+        return {
+            one for one in available if any(nodes >> node & 1 for node in every[one].numa_nodes)
+        }
+
+    def _begin(self, pod: Pod) -> None:
+        if has(self._release, Behaviour.LAST_ADMITTED_STAYS):
+            self._last_admitted = (pod,)
+        self.update_allocated_devices()
+
+
+class DevicesOf:
+    """The devices of one resource as a hint provider of the Topology Manager."""
+
+    def __init__(self, manager: DeviceManager, resource: str) -> None:
+        self._manager = manager
+        self._resource = resource
+
+    def hints(self, pod: Pod, container: Container) -> list[Hint] | None:
+        """For a container; ``None`` where it requests none, or none says where it is."""
+        return self._manager.topology_hints(pod, container, self._resource)
+
+    def pod_hints(self, pod: Pod) -> list[Hint] | None:
+        """The same for a whole pod."""
+        return self._manager.pod_topology_hints(pod, self._resource)
+
+    def allocate(self, pod: Pod, container: Container, hint: Hint | None) -> None:
+        """Hand devices out. Raises :class:`DeviceError`."""
+        self._manager.allocate(pod, container, self._resource, hint)
+
+    def allocate_pod(self, pod: Pod, hint: Hint | None) -> None:
+        """``AllocatePod``: a pod that gets its CPUs as a whole gets no devices."""
+
+
+def _pod_device_request(pod: Pod, resource: str) -> int | None:
+    """``getPodDeviceRequest``: those of the app containers together, or of the init container that
+    requests most."""
+    counts = [
+        (one.kind, count)
+        for one in pod.containers
+        for name, count in one.devices
+        if name == resource
+    ]
+    if not counts:
+        return None
+    if any(kind is Kind.SIDECAR for kind, _ in counts):
+        raise NotModelled(f"pod {pod.name}: devices of a sidecar under scope pod")
+    apps = sum(count for kind, count in counts if kind is Kind.APP)
+    return max([apps, *(count for kind, count in counts if kind is Kind.INIT)])

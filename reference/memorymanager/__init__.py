@@ -1,0 +1,1 @@
+"""The memory manager: ``pkg/kubelet/cm/memorymanager``."""

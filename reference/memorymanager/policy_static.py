@@ -1,0 +1,255 @@
+"""The memory manager's policy Static: on which NUMA nodes a Guaranteed pod's memory lies.
+
+What belongs here: hints, and who gets memory of which NUMA nodes. What never does: arithmetic of
+memory (``state``).
+
+A NUMA node from which memory is handed out alone serves no request for several, and the other way
+round. A request that no set of NUMA nodes holds gets no hint, so the Topology Manager does not
+object, and the memory manager refuses it afterwards. The entry of an init container is removed as
+soon as a later container starts, so a kubelet that starts takes memory for it again
+(kubernetes/kubernetes#123971).
+Source: ``memorymanager/policy_static.go``, ``memory_manager.go``, 1.26 to 1.37.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from copy import copy
+from itertools import combinations
+from typing import Final
+
+from reference.behaviours import Behaviour
+from reference.errors import MemoryManagerError, NotModelled
+from reference.memorymanager.state import Block, NodeState, State, ids
+from reference.pods.pod import Container, Kind, Pod
+from reference.pods.pod_level_resources import has_pod_level_resources
+from reference.pods.qos import GUARANTEED, memory_request, qos_class, total_request
+from reference.pods.quantity import quantity, value
+from reference.releases import AnyRelease, has
+from reference.topologymanager.hint import ANY, Hint
+
+#: A kubelet looks at every set of NUMA nodes. Beyond this many nodes it works for hours.
+_MAX_NUMA_NODES: Final = 20
+
+
+def default_machine_state(memory: Mapping[int, int], reserved: Mapping[int, str]) -> State:
+    """``getDefaultMachineState``: nothing handed out. ``memory``: the bytes of each NUMA node;
+    ``reserved``: how much is kept of it, as quantities."""
+    machine = {}
+    for node, size in memory.items():
+        left = size - value(quantity(reserved.get(node, "0")))
+        if left < 0:
+            raise NotModelled(f"more memory reserved in NUMA node {node} than it has")
+        machine[node] = NodeState(left, left, 1 << node)
+    return State(machine)
+
+
+class MemoryManager:
+    """``manager`` with ``staticPolicy``, of one run of the kubelet: a hint provider of the Topology
+    Manager. ``active_pods`` and ``sources_ready`` as
+    :class:`reference.cpumanager.cpu_manager.CPUManager` has them."""
+
+    def __init__(self, state: State, *, release: AnyRelease) -> None:
+        self.state = state
+        self.active_pods: Callable[[], Iterable[Pod]] = tuple
+        self.sources_ready = False
+        self._release = release
+        self._last_admitted: tuple[Pod, ...] = ()
+        self._reusable: dict[tuple[str, int], int] = {}
+
+    def copy(self) -> MemoryManager:
+        """An independent copy."""
+        twin = copy(self)
+        twin.state = self.state.copy()
+        twin._reusable = dict(self._reusable)
+        return twin
+
+    def add_container(self, uid: str, container: str) -> None:
+        """``AddContainer``: a container is about to start, so the init containers before it have
+        ended and lose their entries."""
+        pods = (pod for pod in self.active_pods() if pod.uid == uid)
+        for one in next((pod.containers for pod in pods), ()):
+            if one.name == container:
+                return
+            if one.kind is Kind.INIT:
+                self.state.remove(uid, one.name)
+
+    def remove_stale_state(self) -> None:
+        """``removeStaleState``: forget pods that are not active."""
+        if not self.sources_ready:
+            return
+        active = {pod.uid for pod in (*self.active_pods(), *self._last_admitted)}
+        for uid in set(self.state.blocks) - active:
+            for name in list(self.state.blocks[uid]):
+                self.state.remove(uid, name)
+
+    # -- a hint provider -------------------------------------------------------------------------
+
+    def hints(self, pod: Pod, container: Container) -> list[Hint] | None:
+        """``GetTopologyHints``: where the container's memory could be; ``None`` without a
+        preference, or where it can be nowhere."""
+        self._begin(pod)
+        if not self._serves(pod):
+            return None
+        return self._hints(pod, self.state.get(pod.uid, container.name), _requested(container))
+
+    def pod_hints(self, pod: Pod) -> list[Hint] | None:
+        """``GetPodTopologyHints``: the same for a whole pod. What its first container with an entry
+        holds is compared with what the whole pod requests (kubernetes/kubernetes#141069)."""
+        self._begin(pod)
+        if not self._serves(pod):
+            return None
+        blocks = (self.state.get(pod.uid, one.name) for one in pod.containers)
+        held = next(filter(None, blocks), None)
+        return self._hints(pod, held, total_request(pod, _requested))
+
+    def _hints(self, pod: Pod, held: Block | None, requested: int) -> list[Hint] | None:
+        """``regenerateHints`` for what is held already."""
+        if held is None:
+            return self.calculate_hints(pod, requested) or None
+        if held.size != requested:
+            return None
+        return [Hint(held.nodes, preferred=True)]
+
+    def allocate(self, pod: Pod, container: Container, hint: Hint | None) -> None:
+        """``Allocate``. Raises :class:`MemoryManagerError`."""
+        self._begin(pod)
+        if not self._serves(pod):
+            return
+        held = self.state.get(pod.uid, container.name)
+        if held is not None:
+            self._update_reusable(pod, container, held)
+            return
+        requested = _requested(container)
+        nodes = self._nodes_for(pod, requested, hint)
+        block = Block(nodes, requested)
+        reusable = self._reusable.get((pod.uid, nodes), 0)
+        self.state.take(nodes, max(requested - reusable, 0))
+        self._update_reusable(pod, container, block)
+        self.state.set(pod.uid, container.name, block)
+        self._update_init_containers(pod, container, block)
+
+    def allocate_pod(self, pod: Pod, hint: Hint | None) -> None:
+        """``AllocatePod``. Raises :class:`NotModelled`."""
+        self._serves(pod)
+
+    # -- parts -----------------------------------------------------------------------------------
+
+    def calculate_hints(self, pod: Pod, requested: int) -> list[Hint]:
+        """``calculateHints``: every set of NUMA nodes that holds the request now; preferred with as
+        few as could hold it were nothing handed out."""
+        machine, least = self.state.machine, len(self.state.machine)
+        found = []
+        for nodes in self._masks():
+            states = self.state.of(nodes)
+            if sum(one.allocatable for one in states) < requested:
+                continue
+            least = min(least, nodes.bit_count())
+            single = nodes.bit_count() == 1
+            if single and states[0].cells.bit_count() > 1:
+                continue
+            if not single and self._mixes(nodes):
+                continue
+            free = sum(machine[node].free for node in ids(nodes))
+            if free + self._reusable.get((pod.uid, nodes), 0) >= requested:
+                found.append(nodes)
+        return [Hint(nodes, nodes.bit_count() == least) for nodes in found]
+
+    def _mixes(self, nodes: int) -> bool:
+        """Whether some of several NUMA nodes serve requests alone or in another group
+        (``isAffinityViolatingNUMAAllocations``)."""
+        return any(
+            one.assignments and (one.cells.bit_count() == 1 or one.cells != nodes)
+            for one in self.state.of(nodes)
+        )
+
+    def _masks(self) -> Iterator[int]:
+        """``IterateBitMasks``: every set of NUMA nodes, the smallest first."""
+        nodes = sorted(self.state.machine)
+        if len(nodes) > _MAX_NUMA_NODES:
+            raise NotModelled(
+                f"memory hints on {len(nodes)} NUMA nodes: the model goes up to {_MAX_NUMA_NODES}"
+            )
+        for size in range(1, len(nodes) + 1):
+            for chosen in combinations(nodes, size):
+                yield sum(1 << node for node in chosen)
+
+    def _nodes_for(self, pod: Pod, requested: int, hint: Hint | None) -> int:
+        """The NUMA nodes of the hint, or more where they do not hold the request
+        (``getDefaultHint``, ``extendTopologyManagerHint``)."""
+        every = self.calculate_hints(pod, requested)
+        if hint is None or hint.nodes is ANY:
+            if not every:
+                raise MemoryManagerError(
+                    "failed to get the default NUMA affinity, no NUMA nodes with enough memory is "
+                    "available"
+                )
+            best = _best(every)
+        else:
+            best = hint
+        nodes = best.nodes or 0
+        if sum(one.free for one in self.state.of(nodes)) < requested:
+            wider = [one for one in every if one.nodes is not None and nodes & ~one.nodes == 0]
+            if not wider:
+                raise MemoryManagerError(
+                    "failed to find NUMA nodes to extend the current topology hint"
+                )
+            extended = _best(wider)
+            if best.preferred and not extended.preferred:
+                raise MemoryManagerError("failed to find the extended preferred hint")
+            nodes = extended.nodes or 0
+        if nodes.bit_count() > 1 and self._mixes(nodes):
+            self._refuse_mixing()
+        return nodes
+
+    def _refuse_mixing(self) -> None:
+        if not has(self._release, Behaviour.TOPOLOGY_OPTIONS_STABLE):
+            raise NotModelled("memory of NUMA nodes that serve other requests, before 1.32")
+        raise MemoryManagerError("preferred hint violates NUMA node allocation")
+
+    def _update_reusable(self, pod: Pod, container: Container, block: Block) -> None:
+        """``updatePodReusableMemory``: what init containers leave to their pod."""
+        self._reusable = {key: size for key, size in self._reusable.items() if key[0] == pod.uid}
+        key = (pod.uid, block.nodes)
+        left = self._reusable.get(key, 0)
+        if container.kind is Kind.INIT:
+            self._reusable[key] = max(left, block.size)
+        else:
+            self._reusable[key] = max(left - block.size, 0)
+
+    def _update_init_containers(self, pod: Pod, container: Container, block: Block) -> None:
+        """``updateInitContainersMemoryBlocks``: what is used again counts for its new owner."""
+        size = block.size
+        for one in pod.containers:
+            if one.name == container.name:
+                return
+            held = self.state.get(pod.uid, one.name)
+            if one.kind is Kind.INIT and held is not None and held.nodes == block.nodes:
+                given = min(size, held.size)
+                self.state.set(pod.uid, one.name, Block(held.nodes, held.size - given))
+                size -= given
+
+    def _serves(self, pod: Pod) -> bool:
+        """Whether a pod gets memory of its own. Raises :class:`NotModelled`."""
+        if has_pod_level_resources(pod):
+            raise NotModelled(f"pod {pod.name}: pod-level resources under memory manager Static")
+        return qos_class(pod) == GUARANTEED
+
+    def _begin(self, pod: Pod) -> None:
+        if has(self._release, Behaviour.LAST_ADMITTED_STAYS):
+            self._last_admitted = (pod,)
+        self.remove_stale_state()
+
+
+def _requested(container: Container) -> int:
+    return value(memory_request(container))
+
+
+def _best(hints: Iterable[Hint]) -> Hint:
+    """``findBestHint``: a preferred one, then the one with the fewest and lowest NUMA nodes."""
+
+    def order(one: Hint) -> tuple[bool, int, int]:
+        nodes = one.nodes or 0
+        return (not one.preferred, nodes.bit_count(), nodes)
+
+    return min(hints, key=order)

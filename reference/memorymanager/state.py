@@ -1,0 +1,99 @@
+"""What the memory manager knows: the memory of each NUMA node, and who holds how much of it.
+
+What belongs here: taking memory and giving it back. What never does: on which NUMA nodes
+(``policy_static``). Sources: ``memorymanager/state``, ``policy_static.go`` (``updateMachineState``,
+``releaseMemory``), 1.26 to 1.37. Huge pages are not modelled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """``Block``: so many bytes of a container in these NUMA nodes, a bit for each."""
+
+    nodes: int
+    size: int
+
+
+@dataclass(slots=True)
+class NodeState:
+    """``NUMANodeState`` and its ``MemoryTable``, in bytes. ``cells``: the NUMA nodes, a bit for
+    each, that memory is handed out from together with this one; just its own where it is handed out
+    alone, or not at all."""
+
+    allocatable: int
+    free: int
+    cells: int
+    reserved: int = 0
+    assignments: int = 0
+
+
+@dataclass(slots=True)
+class State:
+    """``machine``: by NUMA node. ``blocks``: by pod uid, then container."""
+
+    machine: dict[int, NodeState]
+    blocks: dict[str, dict[str, Block]] = field(default_factory=dict)
+
+    def copy(self) -> State:
+        """An independent copy."""
+        machine = {node: replace(each) for node, each in self.machine.items()}
+        return State(machine, {uid: dict(named) for uid, named in self.blocks.items()})
+
+    def get(self, uid: str, container: str) -> Block | None:
+        """``GetMemoryBlocks``."""
+        return self.blocks.get(uid, {}).get(container)
+
+    def set(self, uid: str, container: str, block: Block) -> None:
+        """``SetMemoryBlocks``."""
+        self.blocks.setdefault(uid, {})[container] = block
+
+    def take(self, nodes: int, size: int) -> None:
+        """``updateMachineState``: one NUMA node after the other gives what it has free."""
+        for each in self.of(nodes):
+            each.assignments += 1
+            each.cells = nodes
+            given = min(size, each.free)
+            each.free -= given
+            each.reserved += given
+            size -= given
+
+    def remove(self, uid: str, container: str) -> None:
+        """``RemoveContainer``: forget a container, and give its memory back (``releaseMemory``)."""
+        block = self.blocks.get(uid, {}).pop(container, None)
+        if block is None:
+            return
+        if not self.blocks[uid]:
+            del self.blocks[uid]
+        size = block.size
+        for node in ids(block.nodes):
+            each = self.machine[node]
+            each.assignments -= 1
+            if not each.assignments:
+                each.cells = 1 << node
+            given = min(size, each.reserved)
+            each.free += given
+            each.reserved -= given
+            size -= given
+
+    def of(self, nodes: int) -> list[NodeState]:
+        """The NUMA nodes of a set, by rising id."""
+        return [self.machine[node] for node in ids(nodes)]
+
+
+def ids(nodes: int) -> Iterable[int]:
+    """The NUMA nodes of a set, by rising id."""
+    return [node for node in range(nodes.bit_length()) if nodes >> node & 1]
+
+
+def same_machine(one: State, other: State) -> bool:
+    """Whether both have the same NUMA nodes with as much memory to hand out
+    (``areMachineStatesEqual``)."""
+    sizes = [
+        {node: each.allocatable for node, each in state.machine.items()} for state in (one, other)
+    ]
+    return sizes[0] == sizes[1]

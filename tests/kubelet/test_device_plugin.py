@@ -1,0 +1,222 @@
+"""The device plugin of kubelets in the loop: registration, what goes wrong with it, and its end."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+
+from conformance.subject import SubjectLostError
+from conformance.subjects.kubelet.cri.regenerate import regenerate
+from conformance.subjects.kubelet.devices import device_plugin_pb2 as pb
+from conformance.subjects.kubelet.devices.plugin import DevicePlugin, DevicePlugins
+from conformance.subjects.kubelet.node import KubeletNode
+from reference.steps import Apply, Container, Device, Pod, RegisterDevices, Start, Stop
+
+NIC = "pinproof.invalid/nic"
+DEVICES = (Device("d0", (0,)), Device("d1", (1,)), Device("d2"))
+OF_PLUGIN = "device-plugin"
+
+
+def until(done: Callable[[], bool], seconds: float) -> bool:
+    """Looks again and again."""
+    deadline = time.monotonic() + seconds
+    while not done():
+        if time.monotonic() >= deadline:
+            return False
+        time.sleep(0.01)
+    return True
+
+
+class FakeKubelet(grpc.GenericRpcHandler):  # type: ignore[type-arg]
+    """Answers registrations in a folder, and writes such a checkpoint (``None``: none)."""
+
+    def __init__(self, folder: Path, *, refuses: str = "", checkpoint: object = None) -> None:
+        self.asked: list[pb.RegisterRequest] = []
+        self._folder, self._refuses, self._checkpoint = folder, refuses, checkpoint
+        self.server = grpc.server(ThreadPoolExecutor(2), handlers=[self])
+        self.server.add_insecure_port(f"unix:{folder}/kubelet.sock")
+        self.server.start()
+
+    def service(self, details: grpc.HandlerCallDetails) -> grpc.RpcMethodHandler[Any, Any] | None:
+        """One method."""
+
+        def register(request: pb.RegisterRequest, context: grpc.ServicerContext) -> pb.Empty:
+            self.asked.append(request)
+            if self._refuses:
+                context.abort(grpc.StatusCode.INVALID_ARGUMENT, self._refuses)
+            if self._checkpoint is not None:
+                file = self._folder / "kubelet_internal_checkpoint"
+                file.write_text(json.dumps(self._checkpoint))
+            return pb.Empty()
+
+        if details.method != "/v1beta1.Registration/Register":
+            return None
+        return grpc.unary_unary_rpc_method_handler(
+            register, pb.RegisterRequest.FromString, lambda answer: answer.SerializeToString()
+        )
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    """Short enough for a socket's name."""
+    path = Path(f"/tmp/pinproof-devices-{os.getpid()}")
+    path.mkdir()
+    yield path
+    for each in path.iterdir():
+        each.unlink()
+    path.rmdir()
+
+
+def registered(folder: Path, seconds: float = 0.3) -> None:
+    plugins = DevicePlugins(lambda: folder, until, seconds)
+    try:
+        plugins.register(NIC, DEVICES)
+    finally:
+        plugins.close()
+        assert not plugin_threads()
+
+
+def plugin_threads() -> list[str]:
+    return [one.name for one in threading.enumerate() if one.name.startswith(OF_PLUGIN)]
+
+
+def data(*ids: str) -> object:
+    return {"Data": {"RegisteredDevices": {NIC: list(ids)}}, "Checksum": 1}
+
+
+def test_a_kubelet_that_notes_the_devices_down_has_them(folder: Path) -> None:
+    kubelet = FakeKubelet(folder, checkpoint=data("d2", "d0", "d1"))
+    registered(folder)
+    (request,) = kubelet.asked
+    assert (request.version, request.resource_name) == ("v1beta1", NIC)
+    assert request.options.get_preferred_allocation_available
+    kubelet.server.stop(None).wait()
+
+
+@pytest.mark.parametrize(
+    "checkpoint", [None, data("d0"), {"Data": {}}, {"Data": 7}, [], "text"], ids=str
+)
+def test_devices_that_the_kubelet_never_notes_down_are_lost(
+    folder: Path, checkpoint: object
+) -> None:
+    """Also where an earlier checkpoint has them."""
+    (folder / "kubelet_internal_checkpoint").write_text(json.dumps(data("d0", "d1", "d2")))
+    kubelet = FakeKubelet(folder, checkpoint=checkpoint)
+    with pytest.raises(SubjectLostError, match=r"did not take up the devices of .*/nic in 0\.3 s"):
+        registered(folder)
+    kubelet.server.stop(None).wait()
+
+
+def test_a_registration_that_is_refused_is_lost(folder: Path) -> None:
+    kubelet = FakeKubelet(folder, refuses="no such name")
+    with pytest.raises(SubjectLostError, match=r"did not register .*no such"):
+        registered(folder)
+    kubelet.server.stop(None).wait()
+
+
+def test_a_kubelet_that_is_not_there_is_lost(folder: Path) -> None:
+    with pytest.raises(SubjectLostError, match="did not register the device plugin of"):
+        registered(folder)
+
+
+def test_a_folder_that_is_not_there_is_lost(folder: Path) -> None:
+    with pytest.raises(SubjectLostError, match="no device plugin"):
+        registered(folder / "missing")
+
+
+def test_the_plugin_tells_its_devices_and_prefers_the_lowest_ids(folder: Path) -> None:
+    plugin = DevicePlugin(folder, NIC, DEVICES)
+    with grpc.insecure_channel(f"unix:{folder}/pinproof-invalid-nic.sock") as channel:
+
+        def ask(method: str, request: Any, answer: Any) -> Any:
+            return channel.unary_unary(
+                f"/v1beta1.DevicePlugin/{method}",
+                request_serializer=lambda message: message.SerializeToString(),
+                response_deserializer=answer.FromString,
+            )(request, timeout=5)
+
+        stream = channel.unary_stream(
+            "/v1beta1.DevicePlugin/ListAndWatch",
+            request_serializer=lambda message: message.SerializeToString(),
+            response_deserializer=pb.ListAndWatchResponse.FromString,
+        )(pb.Empty(), timeout=5)
+        listed = next(iter(stream)).devices
+        told = {one.ID: [node.ID for node in one.topology.nodes] for one in listed}
+        assert told == {"d0": [0], "d1": [1], "d2": []}
+        assert {one.health for one in listed} == {"Healthy"}
+        assert not listed[2].HasField("topology")
+        wanted = pb.ContainerPreferredAllocationRequest(
+            available_deviceIDs=["d2", "d1", "d0"],
+            must_include_deviceIDs=["d2"],
+            allocation_size=2,
+        )
+        preferred = ask(
+            "GetPreferredAllocation",
+            pb.PreferredAllocationRequest(container_requests=[wanted]),
+            pb.PreferredAllocationResponse,
+        )
+        assert [list(one.deviceIDs) for one in preferred.container_responses] == [["d2", "d0"]]
+        asked = pb.AllocateRequest(
+            container_requests=[pb.ContainerAllocateRequest(devices_ids=["d0"])]
+        )
+        assert len(ask("Allocate", asked, pb.AllocateResponse).container_responses) == 1
+        plugin.close()
+        with pytest.raises((grpc.RpcError, StopIteration)):
+            next(iter(stream))
+    plugin.close()
+    assert not plugin_threads()
+
+
+def test_the_committed_messages_are_those_of_the_proto_file(tmp_path: Path) -> None:
+    if importlib.util.find_spec("grpc_tools") is None:
+        pytest.skip("NOT TESTED: grpcio-tools is not installed: cannot compare with the proto file")
+    committed = Path(pb.__file__).parent
+    regenerate(tmp_path, committed / "device_plugin.proto")
+    for name in ("device_plugin_pb2.py", "device_plugin_pb2.pyi"):
+        assert (tmp_path / name).read_text() == (committed / name).read_text(), name
+
+
+# ---- at a real kubelet ---------------------------------------------------------------------------
+
+
+def test_nothing_of_a_plugin_is_left(make_node: Callable[[], KubeletNode]) -> None:
+    """It ends with the kubelet, and with the node. The next kubelet gets a plugin of its own."""
+    node = make_node()
+    node.do(Start())
+    node.do(RegisterDevices(NIC, DEVICES))
+    assert plugin_threads()
+    node.do(Stop(kill=True))
+    assert not plugin_threads()
+    node.do(Start())
+    node.do(RegisterDevices(NIC, DEVICES))
+    node.do(RegisterDevices(NIC, DEVICES[:1]))
+    pod = Pod("a", (Container("c", "1", "1", "64Mi", "64Mi", devices=((NIC, 1),)),))
+    node.do(Apply(pod))
+    assert node.settle(lambda view: bool(view.cpusets.get("a"))).assignments["a"]
+    node.close()
+    assert not plugin_threads()
+
+
+def test_a_kubelet_refuses_a_resource_without_a_domain(
+    make_node: Callable[[], KubeletNode],
+) -> None:
+    node = make_node()
+    node.do(Start())
+    with pytest.raises(SubjectLostError, match="did not register the device plugin of nic"):
+        node.do(RegisterDevices("nic", DEVICES))
+
+
+def test_a_kubelet_that_is_down_gets_no_plugin(make_node: Callable[[], KubeletNode]) -> None:
+    with pytest.raises(SubjectLostError, match="the kubelet does not run"):
+        make_node().do(RegisterDevices(NIC, DEVICES))
+    assert not plugin_threads()

@@ -1,0 +1,264 @@
+"""The memory manager of the model: hints, who gets memory where, and what is left of it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+import topologies
+from reference import CPUSet, Node, NotModelled
+from reference.errors import MemoryManagerError
+from reference.memorymanager.policy_static import MemoryManager, default_machine_state
+from reference.memorymanager.state import Block, State
+from reference.steps import (
+    Apply,
+    Configure,
+    Container,
+    Delete,
+    Kind,
+    KubeletConfig,
+    Pod,
+    PodResources,
+    Reboot,
+    Start,
+    Stop,
+)
+from reference.topologymanager.hint import ANY, Hint
+from reference.view import Phase
+
+MIB = 1 << 20
+
+
+def container(name: str, mib: int, *, kind: Kind = Kind.APP, cpus: str = "1") -> Container:
+    return Container(name, cpus, cpus, f"{mib}Mi", f"{mib}Mi", kind=kind)
+
+
+def pod(name: str, *mib: int) -> Pod:
+    return Pod(name, tuple(container(f"c{at}", size) for at, size in enumerate(mib, 1)))
+
+
+def manager(*mib: int, release: str = "1.36") -> MemoryManager:
+    """With so much memory in each NUMA node."""
+    memory = {node: size * MIB for node, size in enumerate(mib)}
+    return MemoryManager(default_machine_state(memory, {}), release=release)
+
+
+def hints(made: MemoryManager, asked: Pod) -> list[str] | None:
+    found = made.hints(asked, asked.containers[0])
+    return None if found is None else [str(one) for one in found]
+
+
+def free(made: MemoryManager) -> list[int]:
+    return [each.free // MIB for each in made.state.machine.values()]
+
+
+def take(made: MemoryManager, asked: Pod, nodes: int | None, *, preferred: bool = True) -> None:
+    for one in asked.containers:
+        made.allocate(asked, one, None if nodes is None else Hint(nodes, preferred))
+
+
+def test_a_reservation_is_kept_from_its_numa_node() -> None:
+    state = default_machine_state({0: 128 * MIB, 1: 128 * MIB}, {0: "96Mi"})
+    assert [each.allocatable // MIB for each in state.machine.values()] == [32, 128]
+    with pytest.raises(NotModelled, match="more memory reserved in NUMA node 0 than it has"):
+        default_machine_state({0: MIB}, {0: "2Mi"})
+
+
+def test_a_hint_is_preferred_by_what_an_empty_machine_could_do() -> None:
+    """Of groups only NUMA nodes that serve nobody can be made."""
+    made = manager(100, 100)
+    assert hints(made, pod("a", 60)) == ["0 preferred", "1 preferred", "0-1"]
+    assert hints(made, pod("a", 150)) == ["0-1 preferred"]
+    take(made, pod("b", 60), 0b01)
+    assert hints(made, pod("a", 60)) == ["1 preferred"]
+    assert hints(made, pod("a", 150)) is None
+
+
+def test_a_group_serves_no_request_of_one_node() -> None:
+    """And the other way round (``Cells``)."""
+    made = manager(100, 100, 100)
+    take(made, pod("wide", 150), 0b011)
+    assert free(made) == [0, 50, 100]
+    assert hints(made, pod("a", 20)) == ["2 preferred", "0-1"]
+    assert hints(made, pod("a", 60)) == ["2 preferred"]
+    made.sources_ready = True  # and no pod is active
+    single = ["0 preferred", "1 preferred", "2 preferred"]
+    assert hints(made, pod("a", 20)) == [*single, "0-1", "0,2", "1-2", "0-2"]
+    assert free(made) == [100, 100, 100]
+
+
+def test_a_pod_that_is_not_guaranteed_has_no_preference() -> None:
+    made = manager(100)
+    shared = Pod("a", (Container("c", memory_request="64Mi"),))
+    assert hints(made, shared) is None
+    take(made, shared, 0b1)
+    assert made.state.blocks == {}
+    whole = replace(pod("b", 1), resources=PodResources("1", "1", "1Mi", "1Mi"))
+    with pytest.raises(NotModelled, match="pod-level resources under memory manager Static"):
+        made.hints(whole, whole.containers[0])
+
+
+@pytest.mark.parametrize(
+    ("nodes", "text"),
+    [
+        (0b01, "failed to find NUMA nodes to extend the current topology hint"),
+        (None, "failed to get the default NUMA affinity, no NUMA nodes with enough memory"),
+    ],
+)
+def test_what_fits_nowhere_is_refused_when_it_is_taken(nodes: int | None, text: str) -> None:
+    """No hint at all is no preference to the Topology Manager."""
+    made = manager(100, 100)
+    assert hints(made, pod("a", 300)) is None
+    with pytest.raises(MemoryManagerError, match=rf"^\[memorymanager\] {text}"):
+        take(made, pod("a", 300), nodes)
+
+
+def test_a_hint_that_is_too_small_is_extended() -> None:
+    """Where the others' hints are narrower than memory needs, and not where a preferred one was."""
+    made = manager(100, 100)
+    take(made, pod("a", 150), 0b01, preferred=False)
+    assert made.state.get(pod("a").uid, "c1") == Block(0b11, 150 * MIB)
+    other = manager(200, 100)
+    take(other, pod("b", 150), 0b01)
+    with pytest.raises(MemoryManagerError, match="failed to find NUMA nodes to extend"):
+        take(other, pod("c", 120), 0b01)
+
+
+def test_a_group_of_nodes_that_serve_others_is_refused() -> None:
+    """From 1.32 on; what 1.26 does with it is not modelled."""
+    for release in ("1.26", "1.36"):
+        made = manager(100, 100, release=release)
+        take(made, pod("a", 10), 0b01)
+        expected = NotModelled if release == "1.26" else MemoryManagerError
+        with pytest.raises(expected, match="NUMA node"):
+            take(made, pod("b", 20), 0b11, preferred=False)
+
+
+def test_init_memory_is_used_again_and_counts_for_its_new_owner() -> None:
+    made = manager(100)
+    init, side = container("init", 60, kind=Kind.INIT), container("s", 30, kind=Kind.SIDECAR)
+    take(made, Pod("a", (init, side, container("c", 50))), 0b1)
+    uid = pod("a").uid
+    sizes = {name: block.size // MIB for name, block in made.state.blocks[uid].items()}
+    assert sizes == {"init": 0, "s": 30, "c": 50}
+    assert free(made) == [20]
+
+
+def test_an_init_container_is_forgotten_once_the_next_one_starts() -> None:
+    """``AddContainer``; so a kubelet that starts takes its memory once more (#123971)."""
+    made = manager(100)
+    init = container("init", 60, kind=Kind.INIT)
+    both = Pod("a", (init, container("c", 60)))
+    made.active_pods = lambda: [both]
+    take(made, both, 0b1)
+    made.add_container(both.uid, "init")
+    assert set(made.state.blocks[both.uid]) == {"init", "c"}
+    made.add_container(both.uid, "c")
+    assert set(made.state.blocks[both.uid]) == {"c"}
+    assert free(made) == [40]
+    again = MemoryManager(made.state.copy(), release="1.36")
+    with pytest.raises(MemoryManagerError, match="extend"):
+        again.allocate(both, init, Hint(0b1, preferred=True))
+    again.allocate(both, both.containers[1], Hint(0b1, preferred=True))
+
+
+def test_hints_are_made_again_for_what_is_held() -> None:
+    """Of another size than requested, there is none; of a whole pod its first container's block
+    counts (#141069)."""
+    made = manager(100, 100)
+    one, two = pod("a", 60), pod("b", 30, 30)
+    take(made, one, 0b10)
+    take(made, two, 0b01)
+    assert hints(made, one) == ["1 preferred"]
+    assert hints(made, replace(one, containers=(container("c1", 50),))) is None
+    assert made.pod_hints(one) == [Hint(0b10, preferred=True)]
+    assert made.pod_hints(two) is None
+
+
+def test_the_policy_takes_any_hint_without_nodes() -> None:
+    made = manager(10, 100)
+    made.allocate(pod("a", 60), pod("a", 60).containers[0], Hint(ANY, preferred=True))
+    assert free(made) == [10, 40]
+
+
+def test_too_many_nodes_are_not_modelled() -> None:
+    with pytest.raises(NotModelled, match="memory hints on 21 NUMA nodes"):
+        hints(manager(*[1] * 21), pod("a", 1))
+
+
+def test_removing_twice_changes_nothing() -> None:
+    state = State({})
+    state.remove("nobody", "c")
+    assert state == State({})
+
+
+# ---- a whole node --------------------------------------------------------------------------------
+
+CONFIG = KubeletConfig(
+    reserved_system_cpus=CPUSet([0]),
+    topology_manager_policy="single-numa-node",
+    memory_manager_policy="Static",
+    reserved_memory={0: "1Mi", 1: "1Mi"},
+)
+
+
+def node(config: KubeletConfig = CONFIG, *, release: str = "1.36") -> Node:
+    def tree(name: str) -> topologies.Tree:
+        base, _, size = name.removesuffix("mib").rpartition("-")
+        return topologies.with_memory(topologies.machine(base), int(size)).tree
+
+    made = Node(tree, "2s-2n-16c-smt2-128mib", config, release=release)
+    made.do(Start())
+    return made
+
+
+def test_memory_is_taken_kept_and_returned() -> None:
+    made = node()
+    for name in ("a", "b", "c"):
+        made.do(Apply(pod(name, 100)))
+    pods = made.view().pods
+    assert [pods[name].phase for name in "abc"] == [Phase.RUNNING, Phase.RUNNING, Phase.REJECTED]
+    assert made.view().assignments["b"] == {"c1": CPUSet([8])}
+    made.do(Stop(kill=True))
+    made.do(Delete("c"))
+    made.do(Start())
+    made.do(Delete("a"))
+    made.do(Apply(pod("d", 100)))
+    assert made.view().assignments["d"] == {"c1": CPUSet([16])}
+
+
+def test_a_reboot_with_other_memory_is_not_modelled() -> None:
+    made = node()
+    made.do(Stop())
+    made.do(Reboot("2s-2n-16c-smt2-256mib"))
+    with pytest.raises(NotModelled, match="state of another machine"):
+        made.do(Start())
+
+
+def test_another_policy_over_an_old_state_is_not_modelled() -> None:
+    made = node()
+    made.do(Stop())
+    made.do(Configure(replace(CONFIG, memory_manager_policy="None")))
+    with pytest.raises(NotModelled, match="memory manager None over the state"):
+        made.do(Start())
+
+
+@pytest.mark.parametrize(
+    ("change", "release", "text"),
+    [
+        ({"memory_manager_policy": "BestEffort"}, "1.36", "memory manager policy BestEffort"),
+        ({"reserved_memory": {}}, "1.36", "Static without reserved memory"),
+        ({}, "1.25", r"the memory manager of 1\.25"),
+    ],
+)
+def test_what_lies_outside_of_the_model(change: dict[str, object], release: str, text: str) -> None:
+    with pytest.raises(NotModelled, match=text):
+        node(replace(CONFIG, **change), release=release)  # type: ignore[arg-type]
+
+
+def test_the_configuration_names_the_memory() -> None:
+    assert str(CONFIG).endswith(
+        "memory manager Static, reservedMemory 1Mi in NUMA node 0, reservedMemory 1Mi in NUMA "
+        "node 1"
+    )
