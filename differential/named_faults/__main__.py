@@ -10,13 +10,15 @@ catalogue, which must accuse none, and all faults at once, which must not be con
 from __future__ import annotations
 
 import argparse
+import itertools
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from fnmatch import fnmatchcase
+from functools import partial
 
 from conformance.subject import SubjectError, SubjectUsageError
 from conformance.verdict import ExitStatus, Verdict
-from differential.mutants.witness import CaseName, cases, is_caught
+from differential.mutants.witness import CaseName, Said, cases, is_caught
 from differential.mutants.workers import Workers
 from differential.named_faults import seen, trials
 from differential.named_faults.faults import MACHINE, Fault, known_faults
@@ -24,6 +26,8 @@ from differential.named_faults.programs import programs
 from differential.named_faults.trials import Judges, Tried
 
 _PARTS = ("alone", "allowed", "together")
+#: How many cases have to fail with all faults on.
+_ENOUGH = 10
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -64,7 +68,12 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
         "--part", action="append", choices=_PARTS, default=[], help="all three by default"
     )
     parser.add_argument("-k", dest="scenarios", help="in the parts allowed and together: scenarios")
-    parser.add_argument("--witness", choices=["kubelet", "driver"], default="kubelet")
+    parser.add_argument(
+        "--witness",
+        choices=["kubelet", "driver"],
+        default="kubelet",
+        help="the driver shows some of the faults, in seconds",
+    )
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--keep", action="store_true", help="keep what was caught for the page")
     parser.add_argument("--page", action="store_true", help="write docs/named-faults.md and end")
@@ -90,7 +99,7 @@ def _part(
     part: str, chosen: Sequence[Fault], judges: Judges, asked: argparse.Namespace
 ) -> ExitStatus:
     if part == "alone":
-        return _alone(chosen, judges, keep=asked.keep)
+        return _alone(chosen, judges, asked)
     wanted = [one for one in chosen if one.allowed == (part == "allowed")]
     if not wanted:
         return ExitStatus.CONFORMANT
@@ -102,10 +111,13 @@ def _part(
     return (_allowed if part == "allowed" else _together)(wanted, every, judges)
 
 
-def _alone(chosen: Sequence[Fault], judges: Judges, *, keep: bool) -> ExitStatus:
+def _alone(chosen: Sequence[Fault], judges: Judges, asked: argparse.Namespace) -> ExitStatus:
+    on_driver = asked.witness == "driver"
+    if on_driver and not asked.keep:
+        chosen = seen.for_driver(chosen, seen.read())
     rows = trials.alone(chosen, judges, _tell_tried)
-    if keep:
-        seen.keep(known_faults(), rows)
+    if asked.keep:
+        (seen.keep_driver if on_driver else partial(seen.keep, known_faults()))(rows)
     real = [one for one in chosen if not one.allowed]
     caught = sum(all(row.caught for row in rows if row.fault == one.name) for one in real)
     print(f"{caught} of {len(real)} named faults are caught by each scenario that must catch them")
@@ -125,7 +137,7 @@ def _status(rows: Iterable[Tried], *, unnamed: bool) -> ExitStatus:
 
 
 def _allowed(chosen: Sequence[Fault], every: Sequence[CaseName], judges: Judges) -> ExitStatus:
-    rows = trials.accused(chosen, every, judges)
+    rows = trials.accused(chosen, every, judges, _progress(len(every)))
     for row in rows:
         _tell(f"ACCUSED    {row.fault} by {row.case}: {seen.sentence(row)}")
     print(f"{len(chosen)} allowed changes, {len(every)} cases: {len(rows)} accusations")
@@ -133,11 +145,28 @@ def _allowed(chosen: Sequence[Fault], every: Sequence[CaseName], judges: Judges)
 
 
 def _together(chosen: Sequence[Fault], every: Sequence[CaseName], judges: Judges) -> ExitStatus:
-    said = list(trials.together(chosen, every, judges))
-    failed = sum(is_caught(each) for _, each in said)
-    passed = sum(each.verdict == Verdict.PASS.value for _, each in said)
-    print(f"{len(chosen)} faults at once: {failed} of {len(said)} cases fail, {passed} pass")
+    """Ten cases that fail are enough."""
+    failed: list[CaseName] = []
+    tried = 0
+    for case, said in trials.together(chosen, every, judges):
+        tried += 1
+        if is_caught(said):
+            failed.append(case)
+        if len(failed) == _ENOUGH:
+            break
+    print(f"{len(chosen)} faults at once: {len(failed)} of the first {tried} cases fail")
     return ExitStatus.CONFORMANT if failed else ExitStatus.NOT_CONFORMANT
+
+
+def _progress(total: int) -> Callable[[CaseName, Said], None]:
+    done = itertools.count(1)
+
+    def tell(case: CaseName, said: Said) -> None:
+        number = next(done)
+        if said.verdict not in (Verdict.PASS.value, Verdict.SKIP.value) or number % 20 == 0:
+            _tell(f"{number} of {total} cases: {case}: {said.verdict} {said.reason}")
+
+    return tell
 
 
 def _tell(line: str) -> None:

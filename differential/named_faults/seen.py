@@ -26,13 +26,48 @@ def read(path: Path = SEEN) -> list[Tried]:
 
 
 def keep(faults: Sequence[Fault], newer: Iterable[Tried], path: Path = SEEN) -> None:
-    """Put what was caught now in the place of what was kept of the same fault and scenario, in the
-    order of the list, without faults and scenarios that it does not name any more."""
-    rows = {(one.fault, one.case.scenario): one for one in read(path)}
-    rows.update({(one.fault, one.case.scenario): one for one in newer if one.caught})
+    """Put what the kubelet was caught at now in the place of what was kept of the same fault and
+    scenario, in the order of the list, without what the list does not name any more."""
+    rows = {_key(one): one for one in read(path)}
+    for one in newer:
+        if one.caught:
+            driver = _key(one) in rows and rows[_key(one)].driver
+            rows[_key(one)] = msgspec.structs.replace(one, driver=driver)
     wanted = [(one.name, by.partition("@")[0]) for one in faults for by in one.caught_by]
-    lines = [msgspec.json.encode(rows[each]) + b"\n" for each in wanted if each in rows]
-    path.write_bytes(b"".join(lines))
+    _write([rows[each] for each in wanted if each in rows], path)
+
+
+def keep_driver(newer: Iterable[Tried], path: Path = SEEN) -> None:
+    """Keep beside what the kubelet was caught at whether the driver was, too."""
+    caught = {_key(one): one.caught for one in newer}
+    rows = read(path)
+    _write(
+        [msgspec.structs.replace(one, driver=caught.get(_key(one), one.driver)) for one in rows],
+        path,
+    )
+
+
+def for_driver(faults: Sequence[Fault], rows: Iterable[Tried]) -> list[Fault]:
+    """The faults that the driver can show, with the scenarios that fail on it alone."""
+    shown = {_key(one) for one in rows if one.driver}
+    kept = [
+        msgspec.structs.replace(
+            one,
+            caught_by=tuple(
+                by for by in one.caught_by if (one.name, by.partition("@")[0]) in shown
+            ),
+        )
+        for one in faults
+    ]
+    return [one for one in kept if one.caught_by or one.allowed]
+
+
+def _key(row: Tried) -> tuple[str, str]:
+    return row.fault, row.case.scenario
+
+
+def _write(rows: Iterable[Tried], path: Path) -> None:
+    path.write_bytes(b"".join(msgspec.json.encode(row) + b"\n" for row in rows))
 
 
 def page(faults: Sequence[Fault], rows: Sequence[Tried]) -> str:

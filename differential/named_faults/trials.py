@@ -19,13 +19,14 @@ from differential.named_faults.faults import Fault
 
 class Tried(msgspec.Struct, frozen=True):
     """One fault on one case: the verdict, the rule that was broken or why there is no verdict, and
-    what was otherwise than it had to be."""
+    what was otherwise than it had to be. ``driver``: the case fails on the driver as well."""
 
     fault: str
     case: CaseName
     verdict: str
     rule: str
     seen: str = ""
+    driver: bool = False
 
     @property
     def caught(self) -> bool:
@@ -87,10 +88,19 @@ def together(
         yield case, said
 
 
-def accused(faults: Sequence[Fault], cases: Iterable[CaseName], judges: Judges) -> list[Tried]:
+def accused(
+    faults: Sequence[Fault],
+    cases: Iterable[CaseName],
+    judges: Judges,
+    tell: Callable[[CaseName, Said], None],
+) -> list[Tried]:
     """Of allowed changes, tried all at once on every case: those that a case fails for alone, and
-    not with none on."""
-    suspects = [case for case, said in together(faults, cases, judges) if is_caught(said)]
+    not with none on. ``tell`` gets each case as it is known."""
+    suspects: list[CaseName] = []
+    for case, said in together(faults, cases, judges):
+        tell(case, said)
+        if is_caught(said):
+            suspects.append(case)
     single = [(case, (one.name,)) for case in suspects for one in faults]
     failed = [tried for tried in _tried(single, judges) if tried.caught]
     unsound = dict(_unsound(failed, judges))

@@ -141,11 +141,15 @@ def test_a_scenario_that_fails_without_a_fault_catches_none() -> None:
 CASES: Final = [CaseName(FIRST, "m"), CaseName(SECOND, "m")]
 
 
+def accused(judges: Judges) -> list[Tried]:
+    return trials.accused(FAULTS[2:], CASES, judges, lambda case, said: None)
+
+
 def test_an_allowed_change_that_a_scenario_fails_for_is_accused() -> None:
-    (row,) = trials.accused(FAULTS[2:], CASES, Judges({"harmless": {SECOND}}))
+    (row,) = accused(Judges({"harmless": {SECOND}}))
     assert (row.fault, row.case.scenario) == ("harmless", SECOND)
-    assert trials.accused(FAULTS[2:], CASES, Judges({})) == []
-    assert trials.accused(FAULTS[2:], CASES, Judges({"harmless": {SECOND}}, [SECOND])) == []
+    assert accused(Judges({})) == []
+    assert accused(Judges({"harmless": {SECOND}}, [SECOND])) == []
 
 
 # -- the command ---------------------------------------------------------------------------------
@@ -184,7 +188,7 @@ def test_exit_status_0_where_all_is_caught_and_nothing_accused(
     shown = capsys.readouterr()
     assert "2 of 2 named faults are caught" in shown.out
     assert "1 allowed changes" in shown.out
-    assert "2 faults at once: 2 of" in shown.out
+    assert "2 faults at once: 2 of the first" in shown.out
     assert f"caught     bad by {FIRST}@2s-2n-8c-smt2: a rule: CPUs: expected 1" in shown.err
 
 
@@ -230,6 +234,19 @@ def test_what_was_seen_is_kept_in_the_order_of_the_list(tmp_path: Path) -> None:
         ("bad", "a rule"),
         ("worse", "another rule"),
     ]
+
+
+def test_the_driver_is_tried_on_what_it_was_seen_to_show(tmp_path: Path) -> None:
+    path = tmp_path / "seen.jsonl"
+    first, second = CaseName(FIRST, "m"), CaseName(SECOND, "m")
+    rows = [Tried("worse", first, "fail", "a rule"), Tried("worse", second, "fail", "a rule")]
+    seen.keep(FAULTS, rows, path)
+    assert seen.for_driver(FAULTS[:2], seen.read(path)) == []
+    seen.keep_driver([Tried("worse", first, "skip", ""), Tried("worse", second, "fail", "")], path)
+    (shown,) = seen.for_driver(FAULTS[:2], seen.read(path))
+    assert (shown.name, shown.caught_by) == ("worse", (SECOND,))
+    seen.keep(FAULTS, rows, path)  # the kubelet again
+    assert [row.driver for row in seen.read(path)] == [False, True]
 
 
 def test_every_fault_was_seen_to_be_caught_by_each_of_its_scenarios() -> None:
