@@ -44,6 +44,7 @@ from conformance.scenarios import small_sockets  # noqa: F401  # isort: skip
 from conformance.scenarios import hints  # noqa: F401  # isort: skip
 from conformance.scenarios import version_1  # noqa: F401  # isort: skip
 from conformance.scenarios import pod_level_edges  # noqa: F401  # isort: skip
+from conformance.scenarios import refusals  # noqa: F401  # isort: skip
 from conformance.scenarios import more_metrics  # noqa: F401  # isort: skip
 from conformance.scenarios import announced  # noqa: F401  # isort: skip
 from conformance.scenarios import resize  # noqa: F401  # isort: skip

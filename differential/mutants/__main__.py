@@ -93,7 +93,7 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
         "--scenario",
         action="append",
         default=[],
-        help="the only ones for the kubelet",
+        help="try these scenarios only",
     )
     parser.add_argument(
         "--without", action="append", default=[], help="leave this scenario out, on both witnesses"
@@ -185,7 +185,7 @@ class _Session:
         """Try each mutant that was not tried yet on the driver."""
         workers = Workers("driver", self._made.driver(_tell), self.asked.workers)
         try:
-            passed = self._passed(workers, self._machines)
+            passed = self._of_scenarios(self._passed(workers, self._machines))
             todo = [one.number for one in self.chosen if one.id not in self.ledger.rows]
             groups = [([number], reaching([number], passed)) for number in todo]
             for outcomes in workers.hunt(groups, self._until()):
@@ -276,7 +276,8 @@ class _Session:
         return [
             each
             for each in passed
-            if any(fnmatchcase(each.case.scenario, pattern) for pattern in self.asked.scenario)
+            if not self.asked.scenario
+            or any(fnmatchcase(each.case.scenario, pattern) for pattern in self.asked.scenario)
         ]
 
     def _note(self, outcomes: Sequence[Outcome]) -> None:
