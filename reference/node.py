@@ -201,11 +201,16 @@ class Node:
             case Delete(pod=name):
                 self._delete(name)
             case Resize(pod=pod):
-                self._resize(pod)
+                self._in_cluster.require(step, pod.name, self._manifests, self._config)
+                answering = None if self._hangs else self._kubelet
+                self._in_cluster.resize(self._manifests, pod, self._config, answering)
+                if answering is not None:
+                    self._save()
             case AddEphemeral(pod=name, container=container):
-                pod = self._require_in_api(step, name)
-                running = self._running(step)
+                self._in_cluster.require(step, name, self._manifests, self._config)
+                pod, running = self._manifests[name], self._running(step)
                 self._in_cluster.add_ephemeral(pod, container, self._config, running)
+                self._save()
             case RemoveState():
                 self._require_down(step)
                 self._write(None)
@@ -447,30 +452,8 @@ class Node:
                 self._die(end)
                 self._unended = before
                 return
-            again = self._in_cluster.retry(self._manifests, self._config, self._kubelet)
-            self._granted(again)
-
-    def _resize(self, pod: Pod) -> None:
-        before = self._require_in_api(Resize(pod), pod.name)
-        self._granted(self._in_cluster.resize(before, pod, self._config, self._answering))
-
-    def _granted(self, pods: Iterable[Pod]) -> None:
-        for pod in pods:
-            self._manifests[pod.name] = self._known[pod.uid] = pod
-        if self._kubelet is not None:
+            self._in_cluster.retry(self._manifests, self._config, self._kubelet)
             self._save()
-
-    @property
-    def _answering(self) -> Kubelet | None:
-        return None if self._hangs else self._kubelet
-
-    def _require_in_api(self, step: Step, name: str) -> Pod:
-        if not self._config.api_server:
-            raise IllegalStep(f"{type(step).__name__}: the pods of this node are manifests")
-        pod = self._manifests.get(name)
-        if pod is None:
-            raise IllegalStep(f"{type(step).__name__}: no pod {name}")
-        return pod
 
     def _kill(self, step: Step, name: str, container: str, exit_code: int) -> None:
         """Raises :class:`NotModelled` up to 1.17, where the new container has another id, so the

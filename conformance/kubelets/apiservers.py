@@ -85,7 +85,7 @@ def find() -> Programs:
             "there is no kube-apiserver (pinproof apiserver build 1.36, or PINPROOF_APISERVER)"
         )
     elif not os.access(apiserver, os.X_OK):
-        missing.append(f"{apiserver} is no program (PINPROOF_APISERVER)")
+        missing.append(f"{apiserver} cannot be executed (PINPROOF_APISERVER)")
     if missing or etcd is None or apiserver is None:
         raise SubjectSetupError("; ".join(missing))
     return Programs(Path(etcd).absolute(), apiserver)

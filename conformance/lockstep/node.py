@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from conformance.lockstep.in_cluster import ClusterSteps
 from conformance.lockstep.promises import Promises
-from conformance.lockstep.steps import Steps
 from reference import CPUSet
 
 
-class LockstepNode(Steps, Promises):
+class LockstepNode(ClusterSteps, Promises):
     """A node under test beside its oracle: what a scenario reads (:class:`Readings`), the steps
     that it takes and what it promises; and the defects that it expects."""
 

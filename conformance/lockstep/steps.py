@@ -17,7 +17,6 @@ from reference import CPUSet
 from reference.behaviours import Behaviour
 from reference.steps import (
     SIGKILLED,
-    AddEphemeral,
     Apply,
     AskAllocatable,
     AskMetrics,
@@ -117,16 +116,6 @@ class Steps(Readings):
     def delete(self, pod: str, *, force: bool = False) -> View:
         """Delete a pod, perhaps by force, and see its CPUs return."""
         return self._take(Delete(pod, force))
-
-    def resize(self, pod: Pod) -> PodView:
-        """Ask for the resources of ``pod`` in place of those that a pod of its name has; what
-        became of it."""
-        view = self._take(Resize(replace(pod, uid=self._pods[pod.name].uid)))
-        return view.pods.get(pod.name, PodView(Phase.PENDING))
-
-    def add_ephemeral(self, pod: str, container: str) -> View:
-        """Add an ephemeral container to a running pod."""
-        return self._take(AddEphemeral(pod, container))
 
     def reboot(self, machine: Machine | None = None) -> View:
         """Boot the machine again, perhaps as another one; the kubelet is down."""

@@ -9,8 +9,9 @@ Source: ``pkg/kubelet/allocation/allocation_manager.go`` (1.36).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, MutableMapping
 from dataclasses import replace
+from typing import TypeAlias
 
 from reference.errors import IllegalStep, NotModelled
 from reference.feature_gates import enabled
@@ -21,8 +22,11 @@ from reference.pods.pod import Container, Pod
 from reference.pods.pod_level_resources import as_decoded
 from reference.pods.qos import qos_class
 from reference.releases import AnyRelease
-from reference.steps import KubeletConfig
+from reference.steps import KubeletConfig, Step
 from reference.view import Phase, PodView
+
+#: The pods of a node by name, with the resources that they have been granted.
+Pods: TypeAlias = MutableMapping[str, Pod]
 
 
 class PodsInCluster:
@@ -61,42 +65,44 @@ class PodsInCluster:
 
     # -- resizes ---------------------------------------------------------------------------------
 
-    def resize(
-        self, before: Pod, pod: Pod, config: KubeletConfig, kubelet: Kubelet | None
-    ) -> list[Pod]:
-        """Ask for other resources of a pod that has those of ``before``; the pods that have other
-        ones now. What is asked for while the kubelet is down is not decided when it starts, but
-        30 s later, or when a pod is deleted (``RetryPendingResizes``; seen on 1.36.4). Raises
-        :class:`IllegalStep`, :class:`NotModelled`."""
-        self._require_legal(before, pod, config)
+    def require(
+        self, step: Step, name: str, pods: Mapping[str, Pod], config: KubeletConfig
+    ) -> None:
+        """Raise :class:`IllegalStep` where there is no such pod, or no API server."""
+        if not config.api_server:
+            raise IllegalStep(f"{type(step).__name__}: the pods of this node are manifests")
+        if name not in pods:
+            raise IllegalStep(f"{type(step).__name__}: no pod {name}")
+
+    def resize(self, pods: Pods, pod: Pod, config: KubeletConfig, kubelet: Kubelet | None) -> None:
+        """Ask for the resources of ``pod``; granted, it is in ``pods``. What is asked for while the
+        kubelet is down is not decided when it starts, but 30 s later, or when a pod is deleted
+        (``RetryPendingResizes``; seen on 1.36.4). Raises :class:`IllegalStep`,
+        :class:`NotModelled`."""
+        self._require_legal(pods[pod.name], pod, config)
         self._wanted[pod.name] = pod
-        if kubelet is None or not self._decide(before, pod, config, kubelet):
-            return []
-        return [pod]
+        if kubelet is not None:
+            self._decide(pods, pod, config, kubelet)
 
-    def retry(self, pods: Mapping[str, Pod], config: KubeletConfig, kubelet: Kubelet) -> list[Pod]:
-        """Ask again for what had to wait; the pods that have other resources now. What is
-        infeasible stays so until another size is asked for."""
-        waiting = [
-            pod
-            for name, pod in self._wanted.items()
-            if not self._why.get(name, "").startswith("Infeasible")
-        ]
-        return [pod for pod in waiting if self._decide(pods[pod.name], pod, config, kubelet)]
+    def retry(self, pods: Pods, config: KubeletConfig, kubelet: Kubelet) -> None:
+        """Ask again for what had to wait. What is infeasible stays so until another size is asked
+        for."""
+        for name, pod in list(self._wanted.items()):
+            if not self._why.get(name, "").startswith("Infeasible"):
+                self._decide(pods, pod, config, kubelet)
 
-    def _decide(self, before: Pod, pod: Pod, config: KubeletConfig, kubelet: Kubelet) -> bool:
-        gates = config.feature_gates
+    def _decide(self, pods: Pods, pod: Pod, config: KubeletConfig, kubelet: Kubelet) -> None:
+        name, gates = pod.name, config.feature_gates
         infeasible = resize_refusal(
-            before, pod, policy=config.policy, feature_gates=gates, release=self._release
+            pods[name], pod, policy=config.policy, feature_gates=gates, release=self._release
         )
         text = infeasible or kubelet.resize(as_decoded(pod, gates, release=self._release))
         if text:
             reason = "Infeasible" if infeasible else "Deferred"
-            self._why[pod.name] = pending(reason, text, self._release)
-            return False
-        del self._wanted[pod.name]
-        self._why.pop(pod.name, None)
-        return True
+            self._why[name] = pending(reason, text, self._release)
+            return
+        pods[name] = self._wanted.pop(name)
+        self._why.pop(name, None)
 
     def _require_legal(self, before: Pod, pod: Pod, config: KubeletConfig) -> None:
         if not enabled(RESIZE_GATE, config.feature_gates, release=self._release):

@@ -142,7 +142,7 @@ def test_what_is_missing_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
         "there is no kube-apiserver (pinproof apiserver build 1.36, or PINPROOF_APISERVER)"
     )
     monkeypatch.setenv("PINPROOF_APISERVER", str(tmp_path / "none"))
-    with pytest.raises(SubjectSetupError, match="/none is no program"):
+    with pytest.raises(SubjectSetupError, match="/none cannot be executed"):
         apiservers.find()
 
 

@@ -110,7 +110,12 @@ class KubeletNode(SteppedNode):
         except OSError as error:
             sandboxes.give_back(self._sandbox)
             raise SubjectSetupError(f"no container runtime: {error}") from error
-        self._api = self._join(api_server) if config.api_server else None
+        try:
+            self._api = _joined(api_server, self._sandbox) if config.api_server else None
+        except SubjectSetupError:
+            self._runtime.close()
+            sandboxes.give_back(self._sandbox)
+            raise
         self._process = KubeletProcess(
             binary,
             self._sandbox,
@@ -127,18 +132,6 @@ class KubeletNode(SteppedNode):
         except SubjectLostError as error:
             self.close()
             raise SubjectSetupError(str(error)) from error
-
-    def _join(self, api_server: APIServer | None) -> APIPods:
-        try:
-            if api_server is None:
-                raise SubjectSetupError("there is no API server")
-            pods = APIPods(api_server, self._sandbox)
-            self._sandbox.write(kubelet_config.KUBECONFIG, pods.kubeconfig(), mode=0o600)
-        except (SubjectSetupError, SubjectLostError, OSError) as error:
-            self._runtime.close()
-            self._sandboxes.give_back(self._sandbox)
-            raise SubjectSetupError(f"no API server: {error}") from error
-        return pods
 
     @property
     def sandbox(self) -> Sandbox:
@@ -174,20 +167,15 @@ class KubeletNode(SteppedNode):
             case RestartRuntime():
                 self._runtime.restart()
             case Resize(pod=pod):
-                self._through_api(step).resize(pod)
+                _required(self._api, step).resize(pod)
             case AddEphemeral(pod=name, container=container):
-                self._through_api(step).add_ephemeral(name, container)
+                _required(self._api, step).add_ephemeral(name, container)
             case TamperQuota(pod=name, container=container, quota=quota):
                 uid = _uid(self._applied.get(name))
                 if not self._runtime.set_quota(uid, container, quota):
                     raise SubjectLostError(f"no running container {name}/{container}")
             case _:
                 self._carry_out(step)
-
-    def _through_api(self, step: Step) -> APIPods:
-        if self._api is None:
-            raise SubjectLostError(f"{type(step).__name__}: the pods of this node are manifests")
-        return self._api
 
     def _is_up(self) -> bool:
         return self._sandbox.running
@@ -301,6 +289,8 @@ class KubeletNode(SteppedNode):
         cpusets = self._runtime.cpusets()
         text = _text_at(self._sandbox.path(STATE_FILE))
         shared, entries = parse_leniently(text, release=self._release)
+        if self._api is not None:
+            text = self._api.as_stated(text, self._release, self._config.feature_gates)
         seen = View(
             running=running,
             error="" if running else self._process.error,
@@ -308,7 +298,7 @@ class KubeletNode(SteppedNode):
             pods=pods,
             assignments=by_pod(entries, self._runtime.owner, self._name),
             shared_pool=shared,
-            state_file=self._as_stated(text),
+            state_file=text,
             cpusets={self._name(uid): sets for uid, sets in cpusets.items()},
             asked={
                 self._name(uid): named for uid, named in self._runtime.asked(self._release).items()
@@ -359,7 +349,7 @@ class KubeletNode(SteppedNode):
         return ""
 
     def _pods(self) -> dict[str, PodView]:
-        seen = {status.uid: self._with_resize(status) for status in self._process.pods()}
+        seen = {status.uid: _with_resize(self._api, status) for status in self._process.pods()}
         names = {pod.uid: pod.name for pod in self._applied.values()}
         names |= {uid: self._name(uid) for uid in seen}
         started = self._runtime.cpusets()
@@ -373,17 +363,6 @@ class KubeletNode(SteppedNode):
             for uid, name in names.items()
             for view in [_pod_view(seen.get(uid), started.get(uid, {}), self._applied.get(name))]
         }
-
-    def _with_resize(self, status: PodStatus) -> PodStatus:
-        """That the kubelet says nothing of a resize of which it has not heard yet is no answer."""
-        asked = self._api.asked.get(status.uid) if self._api is not None else None
-        heard = asked is None or asked == status.resources
-        return status if heard else replace(status, resize=NOT_SEEN)
-
-    def _as_stated(self, text: str | None) -> str | None:
-        if self._api is None:
-            return text
-        return self._api.as_stated(text, self._release, self._config.feature_gates)
 
     def _name(self, uid: str) -> str:
         return self._names.get(uid, uid)
@@ -413,6 +392,31 @@ class KubeletNode(SteppedNode):
 def _versions(texts: Iterable[str], release: str) -> tuple[Version, ...]:
     read = (parse_leniently(text, release=release) for text in texts)
     return tuple(Version(pool, assigned(entries)) for pool, entries in read)
+
+
+def _joined(api_server: APIServer | None, sandbox: Sandbox) -> APIPods:
+    """The node becomes one of the API server's. Raises :class:`SubjectSetupError`."""
+    if api_server is None:
+        raise SubjectSetupError("there is no API server")
+    try:
+        pods = APIPods(api_server, sandbox)
+        sandbox.write(kubelet_config.KUBECONFIG, pods.kubeconfig(), mode=0o600)
+    except (SubjectLostError, OSError) as error:
+        raise SubjectSetupError(f"no API server: {error}") from error
+    return pods
+
+
+def _required(api: APIPods | None, step: Step) -> APIPods:
+    if api is None:
+        raise SubjectLostError(f"{type(step).__name__}: the pods of this node are manifests")
+    return api
+
+
+def _with_resize(api: APIPods | None, status: PodStatus) -> PodStatus:
+    """That the kubelet says nothing of a resize of which it has not heard yet is no answer."""
+    asked = api.asked.get(status.uid) if api is not None else None
+    heard = asked is None or asked == status.resources
+    return status if heard else replace(status, resize=NOT_SEEN)
 
 
 def _with_answer(

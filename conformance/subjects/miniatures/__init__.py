@@ -90,7 +90,7 @@ class ForgetsAllocations(Reader):
     def do(self, step: Step) -> None:
         """It keeps no checkpoint of what it has allocated."""
         if isinstance(step, Start):
-            self._granted(self._in_cluster.wanted.values())
+            self._manifests.update(self._in_cluster.wanted)
         super().do(step)
 
 

@@ -6,6 +6,7 @@ does: nodes and pods (:mod:`conformance.subjects.kubelet.apiserver.pods`).
 
 from __future__ import annotations
 
+import atexit
 import http.client
 import itertools
 import json
@@ -74,7 +75,9 @@ class APIServer:
                 self._start()
 
     def close(self) -> None:
-        """End it, and wait until nothing of it is left. May be called twice."""
+        """End it, and wait until nothing of it is left. The interpreter's end does the same. May be
+        called twice."""
+        atexit.unregister(self.close)
         sandbox, self._sandbox = self._sandbox, None
         if sandbox is not None:
             sandbox.close()
@@ -137,6 +140,7 @@ class APIServer:
         sandbox = Sandbox(Bell(), user_namespace=self._user_namespace)
         sandbox.await_birth()
         self._sandbox = sandbox
+        atexit.register(self.close)
         try:
             sandbox.write(_TOKENS, f'{self.token},pinproof,pinproof,"system:masters"\n', mode=0o600)
             argv = ["/bin/sh", "-c", _BOTH, "sh", AREA, str(self._programs.etcd), *self._command()]

@@ -1,0 +1,152 @@
+"""The model of pods that come through an API server: resizes in place, ephemeral containers."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+import topologies
+from conformance.pods import best_effort, burstable, guaranteed
+from reference import CPUSet, IllegalStep, Node, NotModelled
+from reference.steps import (
+    AddEphemeral,
+    Apply,
+    Configure,
+    Delete,
+    KillContainer,
+    KubeletConfig,
+    Reboot,
+    Resize,
+    Start,
+    Step,
+    Stop,
+)
+from reference.view import Phase
+
+CONFIG = KubeletConfig(reserved_system_cpus=CPUSet([0, 4]), api_server=True)
+EXCLUSIVE = {"InPlacePodVerticalScalingExclusiveCPUs": True}
+STATIC = (
+    'Infeasible: Resize is infeasible for Guaranteed Pods alongside CPU Manager policy "static"'
+)
+
+
+def node(*steps: Step, config: KubeletConfig = CONFIG, release: str = "1.36") -> Node:
+    made = Node(
+        lambda name: topologies.machine(name).tree, "1s-1n-4c-smt2", config, release=release
+    )
+    for step in (Start(), *steps):
+        made.do(step)
+    return made
+
+
+def test_an_infeasible_resize_changes_nothing_but_the_answer() -> None:
+    made = node(Apply(guaranteed("a", 2)))
+    before = made.view()
+    made.do(Resize(guaranteed("a", 3)))
+    after = made.view()
+    assert after.pods["a"].resize == STATIC
+    assert replace(after, pods=before.pods) == before
+    assert after.cfs == before.cfs
+
+
+def test_up_to_1_32_no_message_is_shown() -> None:
+    on = replace(CONFIG, feature_gates={"InPlacePodVerticalScaling": True})
+    made = node(Apply(guaranteed("a", 2)), Resize(guaranteed("a", 3)), config=on, release="1.32")
+    assert made.view().pods["a"].resize == "Infeasible"
+
+
+def test_a_resize_back_clears_the_answer() -> None:
+    made = node(Apply(guaranteed("a", 2)), Resize(guaranteed("a", 3)), Resize(guaranteed("a", 2)))
+    assert made.view().pods["a"].resize == ""
+
+
+def test_a_deferred_resize_is_granted_when_a_pod_goes() -> None:
+    """In the kubelet's words, and with the weight that was asked for."""
+    made = node(Apply(guaranteed("a", 2)), Apply(burstable("b", request="1", limit="6")))
+    made.do(Resize(burstable("b", request="5", limit="6")))
+    text = "Node didn't have enough resource: cpu, requested: 5000, used: 2000, capacity: 6000"
+    assert made.view().pods["b"].resize == f"Deferred: {text}"
+    assert made.view().cfs["b"]["c"].shares == 1024
+    made.do(Delete("a"))
+    assert made.view().pods["b"].resize == ""
+    assert made.view().cfs["b"]["c"].shares == 5 * 1024
+
+
+def test_a_pod_from_an_api_server_is_not_critical() -> None:
+    """So it is refused in plain words where the node has no CPUs left."""
+    made = node(Apply(burstable("a", request="5", limit="6")))
+    made.do(Apply(burstable("b", request="2", limit="6")))
+    view = made.view().pods["b"]
+    assert (view.phase, view.reason) == (Phase.REJECTED, "OutOfcpu")
+    assert view.message.endswith("requested: 2000, used: 5000, capacity: 6000")
+
+
+def test_a_kubelet_that_starts_goes_by_what_was_granted() -> None:
+    """A restricted Topology Manager would reject CPUs of another number than asked for."""
+    config = replace(CONFIG, topology_manager_policy="restricted")
+    made = node(Apply(guaranteed("a", 2)), Stop(), Resize(guaranteed("a", 3)), config=config)
+    made.do(Start())
+    assert made.view().pods["a"].phase is Phase.RUNNING
+    assert len(made.view().assignments["a"]["c"]) == 2
+
+
+@pytest.mark.parametrize(("release", "granted"), [("1.34", True), ("1.36", False), ("1.37", True)])
+def test_who_asks_the_topology_manager_about_a_resize(release: str, granted: bool) -> None:
+    """1.35 and 1.36 do, with the size that is asked for."""
+    config = replace(CONFIG, topology_manager_policy="restricted", feature_gates=EXCLUSIVE)
+    made = node(
+        Apply(guaranteed("a", 2)), Resize(guaranteed("a", 3)), config=config, release=release
+    )
+    seen = made.view().pods["a"].resize
+    assert seen == (
+        "" if granted else "Deferred: Resources cannot be allocated with Topology locality"
+    )
+    assert len(made.view().assignments["a"]["c"]) == 2
+
+
+def test_an_ephemeral_container_starts_on_the_pool_and_stays_there() -> None:
+    """No round comes to it, and its end changes nothing else."""
+    made = node(Apply(best_effort("s")), AddEphemeral("s", "debug"))
+    pool = made.view().shared_pool
+    made.do(Apply(guaranteed("a", 2)))
+    view = made.view()
+    assert view.cpusets["s"] == {"c": view.shared_pool, "debug": pool}
+    assert view.shared_pool < pool
+    made.do(KillContainer("s", "debug", 0))
+    after = made.view()
+    assert after.cpusets["s"] == {"c": view.shared_pool}
+    assert after.state_file == view.state_file
+    assert after.pods == view.pods
+
+
+@pytest.mark.parametrize(
+    ("steps", "error", "text"),
+    [
+        ([Resize(guaranteed("x", 1))], IllegalStep, "Resize: no pod x"),
+        ([Resize(burstable("a", request="1"))], IllegalStep, "would be of another QoS class"),
+        ([Resize(guaranteed("a", 1, 1))], IllegalStep, "differs in more than its resources"),
+        ([AddEphemeral("a", "c")], IllegalStep, "pod a has a container c"),
+        ([AddEphemeral("a", "d"), AddEphemeral("a", "d")], IllegalStep, "has a container d"),
+        ([Stop(), AddEphemeral("a", "d")], IllegalStep, "the kubelet does not run"),
+        ([Stop(), Configure(KubeletConfig())], IllegalStep, "from its first boot on"),
+        ([AddEphemeral("a", "d"), Stop(), Reboot()], NotModelled, "ephemeral containers"),
+    ],
+)
+def test_what_cannot_be_asked_for(steps: list[Step], error: type[Exception], text: str) -> None:
+    made = node(Apply(guaranteed("a", 2)), *steps[:-1])
+    with pytest.raises(error, match=text):
+        made.do(steps[-1])
+
+
+@pytest.mark.parametrize("step", [Resize(guaranteed("a", 3)), AddEphemeral("a", "debug")])
+def test_manifests_have_neither(step: Step) -> None:
+    made = node(Apply(guaranteed("a", 2)), config=replace(CONFIG, api_server=False))
+    with pytest.raises(IllegalStep, match="the pods of this node are manifests"):
+        made.do(step)
+
+
+def test_a_release_without_the_gate_is_not_modelled() -> None:
+    made = node(Apply(guaranteed("a", 2)), release="1.32")
+    with pytest.raises(NotModelled, match="without feature gate InPlacePodVerticalScaling"):
+        made.do(Resize(guaranteed("a", 3)))
