@@ -119,7 +119,7 @@ def custom_period_spares_exclusive_cpus(node: LockstepNode) -> None:
     level=Level.EXTENDED,
     since="1.20",
     until="1.35",
-    capabilities=[Capability.START_ERROR, Capability.CONFIGURE],
+    capabilities=[Capability.CFS, Capability.START_ERROR, Capability.CONFIGURE],
 )
 def gateless_period_is_refused(node: LockstepNode) -> None:
     """CustomCPUCFSQuotaPeriod, alpha up to there and on by default from 1.36 on."""

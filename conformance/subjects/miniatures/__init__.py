@@ -469,6 +469,13 @@ MINIATURES: Final[dict[str, Miniature]] = {
         ),
         manager=managers.LiftsQuotasOfPods,
     ),
+    "keeps-quotas-of-pods": Miniature(
+        None,
+        "quotas/pod-scope-lifts-exclusive-quotas",
+        machine=_TWO_NODES,
+        also=("quotas/container-scope-lifts-exclusive-quotas",),
+        manager=managers.KeepsQuotasOfPods,
+    ),
     "returns-pools-early": Miniature(
         None,
         "pod-level/pool-outlives-one-container",

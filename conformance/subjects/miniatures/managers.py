@@ -189,6 +189,14 @@ class LiftsQuotasOfPods(CPUManager):
         return any(super(LiftsQuotasOfPods, self).isolates(pod, one) for one in pod.containers)
 
 
+class KeepsQuotasOfPods(CPUManager):
+    """Gives every container of a pod with pod-level resources a CFS quota."""
+
+    def isolates(self, pod: Pod, container: Container) -> bool:
+        """Other pods are right."""
+        return pod.resources is None and super().isolates(pod, container)
+
+
 class ReturnsPoolsEarly(CPUManager):
     """Takes the CPUs of a pod as a whole back once one of its containers has ended."""
 
