@@ -23,10 +23,10 @@ class Needs:
     """What a machine must have. ``free`` is CPUs beside the physical core of the lowest one, which
     scenarios reserve; ``smt`` is threads on *every* physical core; ``numa_cores`` is physical
     cores in *every* NUMA node; ``even`` that all cores, all NUMA nodes and all sockets have equally
-    many CPUs; ``caches_in_nodes`` that no uncore cache has several NUMA nodes and only a part of
-    their socket: whole NUMA nodes are taken before whole caches; ``far_siblings`` that the CPUs of
-    each socket, by rising number, come to every core once before they come to any core
-    twice."""
+    many CPUs; ``counted_once`` that the kubelet counts no CPU twice; ``caches_in_nodes`` that no
+    uncore cache has several NUMA nodes and only a part of their socket: whole NUMA nodes are taken
+    before whole caches; ``far_siblings`` that the CPUs of each socket, by rising number, come to
+    every core once before they come to any core twice."""
 
     free: int = 1
     cores: int = 1
@@ -36,6 +36,7 @@ class Needs:
     numa_cores: int = 1
     uncore_caches: int = 1
     even: bool = False
+    counted_once: bool = False
     caches_in_nodes: bool = False
     far_siblings: bool = False
 
@@ -56,7 +57,7 @@ class Needs:
             if has < least:
                 return f"needs {least} {what}, the machine has {has}"
         counted, there = topology.num_cpus, len(topology.details)
-        if self.even and counted != there:
+        if (self.even or self.counted_once) and counted != there:
             return f"needs each CPU counted once, a kubelet counts {counted} here for {there}"
         if self.even and not _even(topology):
             return "needs cores, NUMA nodes and sockets of one size, the machine's differ"

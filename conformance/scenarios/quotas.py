@@ -101,7 +101,7 @@ def custom_period_is_used(node: LockstepNode) -> None:
     PERIOD,
     level=Level.EXTENDED,
     since="1.33",
-    needs=Needs(free=3),
+    needs=Needs(free=4),
     capabilities=[*_SEES, Capability.CONFIGURE],
 )
 def custom_period_spares_exclusive_cpus(node: LockstepNode) -> None:

@@ -18,7 +18,7 @@ from reference.view import Phase
     "A static pod that requests more CPU than is left is refused, by as much as it is too large",
     KEP,
     since="1.18",
-    needs=Needs(free=4),
+    needs=Needs(free=4, counted_once=True),
     capabilities=[Capability.REJECTIONS],
 )
 def pod_beyond_the_node_is_refused(node: LockstepNode) -> None:

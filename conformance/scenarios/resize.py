@@ -223,7 +223,7 @@ def shared_containers_stay_shared(node: LockstepNode) -> None:
     _IN_PLACE,
     level=Level.EXTENDED,
     since="1.34",
-    needs=Needs(free=3),
+    needs=Needs(free=3, counted_once=True),
     capabilities=API_SERVER,
 )
 def beyond_the_node_waits(node: LockstepNode) -> None:
