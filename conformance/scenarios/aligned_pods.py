@@ -31,8 +31,8 @@ def _single(node: LockstepNode, scope: str) -> KubeletConfig:
     capabilities=[Capability.RESTART],
 )
 def restart_keeps_full_containers(node: LockstepNode) -> None:
-    """No NUMA node has room for another one, so a kubelet that asks for CPUs again refuses pods that
-    run."""
+    """No NUMA node has room for another one, so a kubelet that asks for CPUs again refuses pods
+    that run."""
     node.boot(_single(node, "container"))
     for numa in node.topology.numa_masks:
         room = node.free & node.topology.cpus_in_numa_nodes(numa)
