@@ -105,6 +105,42 @@ def test_each_difference_is_named(
     assert [(one.what, one.expected, one.seen) for one in found] == [(what, expected, seen)]
 
 
+FILE = '{"policyName":"static","defaultCpuSet":"0,3","entries":{"u":{"c":"1-2"}},"checksum":7}'
+
+
+@pytest.mark.parametrize(
+    "seen",
+    [
+        '{"checksum":7,"entries":{"u":{"c":"1-2"}},"defaultCpuSet":"0,3","policyName":"static"}',
+        FILE.replace(",", ", ").replace(":", ": ").replace("0, 3", "0,3") + "\n",
+    ],
+    ids=["another order", "blanks"],
+)
+def test_a_state_file_of_the_same_content_is_the_same(seen: str) -> None:
+    """The kubelet reads JSON, whose keys have no order."""
+    assert differences(replace(GOOD, state_file=FILE), replace(GOOD, state_file=seen), ALL) == []
+
+
+@pytest.mark.parametrize(
+    "seen",
+    [
+        FILE.replace("7", "8"),
+        FILE.replace("static", "none"),
+        FILE.replace('"checksum":7', '"checksum":7,"more":1'),
+        FILE[:-1],
+        "",
+        "[" * 100_000,
+        None,
+    ],
+    ids=["checksum", "policy", "more", "cut off", "empty", "nested deeply", "no file"],
+)
+def test_a_state_file_of_other_content_is_another(seen: str | None) -> None:
+    """Whatever the CPUs in it."""
+    wanted = replace(GOOD, state_file=FILE)
+    (found,) = differences(wanted, replace(GOOD, state_file=seen), ALL)
+    assert found.what == "state file"
+
+
 def test_what_the_subject_cannot_show_is_not_compared() -> None:
     """A capability that is missing hides its differences, and no others."""
     seen = replace(GOOD, cpusets={}, shared_pool=cpus("0"))
