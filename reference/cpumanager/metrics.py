@@ -24,7 +24,10 @@ __all__ = [
     "MISALIGNED_PODS",
     "NODE_ALLOCATIONS",
     "NODE_ERRORS",
+    "NODE_EXCLUSIVE",
     "POD_ALLOCATIONS",
+    "POD_EXCLUSIVE",
+    "POD_SHARED",
     "POOL",
     "REQUESTS",
     "Metrics",
@@ -49,6 +52,10 @@ ADMISSION_TIMES = "kubelet_topology_manager_admission_duration_ms_count"
 NODE_ALLOCATIONS = 'resource_manager_allocations_total{resource_name="cpu",source="node"}'
 NODE_ERRORS = 'resource_manager_allocation_errors_total{resource_name="cpu",source="node"}'
 POD_ALLOCATIONS = 'resource_manager_allocations_total{resource_name="cpu",source="pod"}'
+_ASSIGNMENTS = "resource_manager_container_assignments"
+NODE_EXCLUSIVE = f'{_ASSIGNMENTS}{{assignment_type="node_exclusive",resource_name="cpu"}}'
+POD_EXCLUSIVE = f'{_ASSIGNMENTS}{{assignment_type="pod_exclusive",resource_name="cpu"}}'
+POD_SHARED = f'{_ASSIGNMENTS}{{assignment_type="pod_shared",resource_name="cpu"}}'
 _BOUNDARY = "kubelet_container_aligned_compute_resources"
 ALIGNED_CONTAINERS = f'{_BOUNDARY}_count{{boundary="numa_node",scope="container"}}'
 MISALIGNED_CONTAINERS = f'{_BOUNDARY}_failure_count{{boundary="numa_node",scope="container"}}'
@@ -82,6 +89,8 @@ class Metrics:
     node_allocations: int = 0
     node_errors: int = 0
     pod_allocations: int = 0
+    pod_exclusive: int = 0
+    pod_shared: int = 0
     aligned_containers: int = 0
     misaligned_containers: int = 0
     aligned_pods: int = 0
@@ -112,6 +121,8 @@ class Metrics:
             pool=self.pool - taken,
             exclusive=self.exclusive + taken,
             pod_allocations=self.pod_allocations + containers,
+            pod_exclusive=self.pod_exclusive + exclusive,
+            pod_shared=self.pod_shared + containers - exclusive,
         )
 
     def refused_whole(self) -> Metrics:
@@ -157,6 +168,9 @@ class Metrics:
             NODE_ALLOCATIONS: self.node_allocations,
             NODE_ERRORS: self.node_errors,
             POD_ALLOCATIONS: self.pod_allocations,
+            NODE_EXCLUSIVE: self.node_allocations,
+            POD_EXCLUSIVE: self.pod_exclusive,
+            POD_SHARED: self.pod_shared,
             ALIGNED_CONTAINERS: self.aligned_containers,
             MISALIGNED_CONTAINERS: self.misaligned_containers,
             ALIGNED_PODS: self.aligned_pods,
