@@ -7,7 +7,7 @@ from typing import Final
 
 from conformance.lockstep import LockstepNode
 from conformance.needs import Needs
-from conformance.pods import guaranteed
+from conformance.pods import exclusive, guaranteed
 from conformance.scenario import Level, scenario
 from conformance.scenarios.aligning import aligning
 from conformance.scenarios.metrics import TOPOLOGY_UPSTREAM, UPSTREAM, promise_counts
@@ -25,14 +25,27 @@ from reference.cpumanager.metrics import (
     MISALIGNED_PODS,
     NODE_ALLOCATIONS,
     NODE_ERRORS,
+    NODE_EXCLUSIVE,
     POD_ALLOCATIONS,
+    POD_EXCLUSIVE,
+    POD_SHARED,
     POOL,
+    REQUESTS,
 )
-from reference.steps import AskMetrics
+from reference.steps import AskMetrics, Kind
 
 _ASKS: Final = (Capability.METRICS,)
 _CONFIGURES: Final = (Capability.METRICS, Capability.CONFIGURE)
 _TWO_NODES: Final = Needs(numa_nodes=2, numa_cores=2, even=True)
+
+
+def _promise_sources(node: LockstepNode, rule: str, expected: dict[str, int]) -> None:
+    """Promise these counts of sources, by their names of 1.36 or those of 1.37."""
+    seen = node.ask(AskMetrics()).metrics or {}
+    for name, value in expected.items():
+        newer = "kubelet_" + name.replace("_assignments{", "_assignments_total{")
+        found = seen.get(name, seen.get(newer, "(no such metric)"))
+        node.promise_equal(rule, name, float(value), found)
 
 
 @scenario(
@@ -41,19 +54,19 @@ _TWO_NODES: Final = Needs(numa_nodes=2, numa_cores=2, even=True)
     POD_LEVEL_MANAGERS,
     level=Level.EXTENDED,
     since="1.36",
-    until="1.36",
     needs=Needs(free=4, smt=2, even=True),
     capabilities=_CONFIGURES,
 )
 def sources_are_counted(node: LockstepNode) -> None:
     """With feature gate PodLevelResourceManagers. One CPU under full-pcpus-only is refused, and the
-    Topology Manager counts that, too. From 1.37 on the counters have other names."""
+    Topology Manager counts that, too."""
     aligned = managed(node, scope="container")
     node.boot(replace(aligned, policy_options={"full-pcpus-only": "true"}))
     node.apply(guaranteed("even", node.topology.cpus_per_core))
-    promise_counts(node, "One was given CPUs", {NODE_ALLOCATIONS: 1})
+    counts = {NODE_ALLOCATIONS: 1, NODE_EXCLUSIVE: 1}
+    _promise_sources(node, "One was given CPUs", counts)
     node.apply(guaranteed("odd", 1))
-    promise_counts(node, "One was not", {NODE_ALLOCATIONS: 1, NODE_ERRORS: 1})
+    _promise_sources(node, "One was not", {NODE_ALLOCATIONS: 1, NODE_ERRORS: 1})
     counts = {ADMISSIONS: 2, ADMISSION_ERRORS: 1, ADMISSION_TIMES: 2}
     promise_counts(node, "So many admissions, and so long", counts)
 
@@ -118,7 +131,6 @@ def restricted_counts_no_alignment(node: LockstepNode) -> None:
     UPSTREAM,
     level=Level.EXTENDED,
     since="1.36",
-    until="1.36",
     needs=ROOM,
     capabilities=_CONFIGURES,
 )
@@ -126,9 +138,12 @@ def pods_with_cpus_as_a_whole_are_counted(node: LockstepNode) -> None:
     """Its allocation is counted once for each of its containers."""
     node.boot(managed(node))
     free = len(node.free)
-    node.apply(pod_of("a", 2, shared("one"), shared("two")))
-    promise_counts(node, "Two are taken", {POOL: (free - 2) * 1000, EXCLUSIVE: 2})
-    promise_counts(node, "Each container counts", {POD_ALLOCATIONS: 2})
+    setup = [shared("setup", kind=Kind.INIT), exclusive("first", 1, kind=Kind.INIT)]
+    node.apply(pod_of("a", 3, *setup, exclusive("main", 1), shared("side")))
+    promise_counts(node, "Three are taken", {POOL: (free - 3) * 1000, EXCLUSIVE: 3})
+    counts = {POD_ALLOCATIONS: 4, POD_EXCLUSIVE: 2, POD_SHARED: 2}
+    _promise_sources(node, "Each container counts", counts)
+    promise_counts(node, "Two asked for CPUs of their own", {REQUESTS: 2})
     node.delete("a")
     node.await_reconcile()
     promise_counts(node, "All are free again", {POOL: free * 1000, EXCLUSIVE: 0})

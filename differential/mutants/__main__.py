@@ -23,6 +23,7 @@ from typing import Final
 import msgspec
 
 import topologies
+from conformance.catalogue import catalogue
 from conformance.subject import SubjectError, SubjectUsageError
 from conformance.verdict import ExitStatus
 from differential.mutants import report
@@ -140,12 +141,23 @@ def _try_all(session: _Session, header: Header) -> int:
     rows = [session.ledger.rows[one.id] for one in chosen if one.id in session.ledger.rows]
     print(report.summary(rows, known_equivalents(), len(chosen)))
     if asked.report:
-        asked.report.write_text(report.page(header, rows, known_equivalents(), len(chosen)))
+        text = report.page(header, rows, known_equivalents(), len(chosen), how=_how(asked))
+        asked.report.write_text(text)
     score = Score(rows, known_equivalents()).percent
     if score < asked.floor:
         _tell(f"mutants: the score {score:.1f} % is below {asked.floor:g} %")
         return ExitStatus.NOT_CONFORMANT
     return ExitStatus.CONFORMANT
+
+
+def _how(asked: argparse.Namespace) -> str:
+    """What was chosen, and what the mutants were tried with."""
+    new = f", of those in lines that {asked.new_since} does not have" if asked.new_since else ""
+    return (
+        f"They were chosen at random with seed {asked.seed}{new}. The catalogue has "
+        f"{len(catalogue())} scenarios now. A mutant that was caught by an earlier state of it was "
+        "not tried again."
+    )
 
 
 def _chosen(made: Programs, asked: argparse.Namespace) -> list[Mutant]:

@@ -53,8 +53,11 @@ def summary(rows: Sequence[Row], known: Sequence[Equivalent], chosen: int) -> st
     return "\n".join(lines)
 
 
-def page(header: Header, rows: Sequence[Row], known: Sequence[Equivalent], chosen: int) -> str:
-    """The results as Markdown: scores, survivors, and what caught how many."""
+def page(
+    header: Header, rows: Sequence[Row], known: Sequence[Equivalent], chosen: int, *, how: str = ""
+) -> str:
+    """The results as Markdown: scores, survivors, and what caught how many. ``how`` says in a
+    sentence what was chosen, and what it was tried with."""
     score = Score(rows, known)
     lines = [
         f"# Mutants of Kubernetes {header.release}",
@@ -63,6 +66,7 @@ def page(header: Header, rows: Sequence[Row], known: Sequence[Equivalent], chose
         "",
         f"{header.mutants} mutants were planted, {chosen} were chosen, {len(rows)} were tried, on "
         f"{' and '.join(header.machines)}. Score: {score}.",
+        *(["", how] if how else []),
         "",
     ]
     for title, key in _KEYS:

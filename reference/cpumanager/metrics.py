@@ -27,7 +27,10 @@ __all__ = [
     "MISALIGNED_PODS",
     "NODE_ALLOCATIONS",
     "NODE_ERRORS",
+    "NODE_EXCLUSIVE",
     "POD_ALLOCATIONS",
+    "POD_EXCLUSIVE",
+    "POD_SHARED",
     "POOL",
     "REQUESTS",
     "SHARED_BY_POD",
@@ -59,6 +62,10 @@ EXCLUSIVE_OF_NODE = "node_exclusive"
 NODE_ALLOCATIONS = 'resource_manager_allocations_total{resource_name="cpu",source="node"}'
 NODE_ERRORS = 'resource_manager_allocation_errors_total{resource_name="cpu",source="node"}'
 POD_ALLOCATIONS = 'resource_manager_allocations_total{resource_name="cpu",source="pod"}'
+_ASSIGNMENTS = "resource_manager_container_assignments"
+NODE_EXCLUSIVE = f'{_ASSIGNMENTS}{{assignment_type="node_exclusive",resource_name="cpu"}}'
+POD_EXCLUSIVE = f'{_ASSIGNMENTS}{{assignment_type="pod_exclusive",resource_name="cpu"}}'
+POD_SHARED = f'{_ASSIGNMENTS}{{assignment_type="pod_shared",resource_name="cpu"}}'
 _BOUNDARY = "kubelet_container_aligned_compute_resources"
 ALIGNED_CONTAINERS = f'{_BOUNDARY}_count{{boundary="numa_node",scope="container"}}'
 MISALIGNED_CONTAINERS = f'{_BOUNDARY}_failure_count{{boundary="numa_node",scope="container"}}'
@@ -188,6 +195,9 @@ class Metrics:
             NODE_ALLOCATIONS: self.allocations.get("node", 0),
             NODE_ERRORS: self.node_errors,
             POD_ALLOCATIONS: self.allocations.get("pod", 0),
+            NODE_EXCLUSIVE: self.assignments.get(EXCLUSIVE_OF_NODE, 0),
+            POD_EXCLUSIVE: self.assignments.get(EXCLUSIVE_OF_POD, 0),
+            POD_SHARED: self.assignments.get(SHARED_BY_POD, 0),
             ALIGNED_CONTAINERS: self.aligned_containers,
             MISALIGNED_CONTAINERS: self.misaligned_containers,
             ALIGNED_PODS: self.aligned_pods,

@@ -134,7 +134,7 @@ def test_the_kubelet_is_not_tried_on_what_the_driver_passed_in_the_same_case(
 
 def test_what_chosen_scenarios_leave_is_open(ran: Path) -> None:
     assert command.main(["1.36", "--resume", str(ran), "--scenario", "no/such"]) == 0
-    assert statuses(ran) == {1: CAUGHT, 2: OPEN, 3: OPEN, 4: OPEN, 5: OPEN}
+    assert set(statuses(ran).values()) == {OPEN}
 
 
 def test_no_time_leaves_everything_open(ran: Path) -> None:
