@@ -23,11 +23,13 @@ from conformance.scenarios.hint_parts import (
     promise_lies_in,
     promise_phase,
     promise_refused,
+    require_few_nodes,
 )
 from conformance.scenarios.optional import with_options
 from conformance.scenarios.sources import TOPOLOGY_POLICIES, TOPOLOGY_SCOPES
 from conformance.subject import Capability
 from reference import CPUSet
+from reference.behaviours import Behaviour
 from reference.steps import (
     AskAllocatable,
     Container,
@@ -118,6 +120,8 @@ def _pod(name: str, cpus: int, count: int = 1) -> Pod:
 
 def _boot(node: LockstepNode, policy: str, *devices: Device, scope: str = "container") -> None:
     """Align by the policy, and register the devices, or two that are near to the far NUMA node."""
+    if not node.release_has(Behaviour.DEVICE_HINTS_ON_DEVICE_NODES):
+        require_few_nodes(node)
     node.boot(replace(aligning(node, policy, scope=scope), policy_options={}))
     _register(node, *(devices or _near(far_node(node), 2)))
 
@@ -345,7 +349,7 @@ def best_effort_takes_what_is_near(node: LockstepNode) -> None:
     level=Level.EXTENDED,
     since=_SINCE,
     until="1.35",
-    needs=_NODES,
+    needs=replace(_NODES, numa_cores=4),
     capabilities=_SEEN,
 )
 def best_effort_takes_the_first_node(node: LockstepNode) -> None:

@@ -3,9 +3,25 @@ what they promise of a pod. The *far* NUMA node is the last one that has CPUs.""
 
 from __future__ import annotations
 
+from typing import Final
+
 from conformance.lockstep import LockstepNode
+from conformance.needs import DoesNotApply
 from conformance.results import Difference
 from reference.view import Phase, PodView
+
+#: A kubelet makes a hint for each set of NUMA nodes; 34 of them take longer than anybody waits.
+_MOST_NODES: Final = 12
+
+
+def require_few_nodes(node: LockstepNode) -> None:
+    """Raise :class:`DoesNotApply` where a hint for each set of NUMA nodes, those without CPUs
+    included, takes too long."""
+    if len(node.numa_nodes) > _MOST_NODES:
+        raise DoesNotApply(
+            f"needs at most {_MOST_NODES} NUMA nodes, the machine has {len(node.numa_nodes)}: the "
+            "kubelet makes a hint for each set of them and would not answer in time"
+        )
 
 
 def far_node(node: LockstepNode) -> int:

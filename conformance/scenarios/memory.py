@@ -1,8 +1,8 @@
 """The static memory manager beside the CPU manager: on which NUMA nodes a container's CPUs lie
 whose memory fits some NUMA nodes only, and what a restart leaves of it.
 
-Every NUMA node of the machine has 128 MiB here. A NUMA node is *tight* where 96 MiB of it are
-reserved, so that a pod of 64 MiB does not fit. The *far* NUMA node is the last one that has CPUs.
+Every NUMA node of the machine has 128 MiB here. A NUMA node is *tight* where all but 1 MiB
+of it is reserved, so that no pod fits. The *far* NUMA node is the last one that has CPUs.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from conformance.scenarios.hint_parts import (
     promise_lies_in,
     promise_phase,
     promise_refused,
+    require_few_nodes,
 )
 from conformance.subject import Capability
 from reference import CPUSet
@@ -59,7 +60,7 @@ _REFUSED: Final = (*_SEEN, Capability.REJECTIONS)
 _RESTARTED: Final = (*_SEEN, Capability.RESTART)
 
 _MIB_OF_A_NODE: Final = 128
-_TIGHT: Final = "96Mi"
+_TIGHT: Final = "127Mi"
 _ROOMY: Final = "1Mi"
 
 
@@ -75,6 +76,7 @@ def _boot(
     manager: str = "Static",
 ) -> None:
     """Align by the policy, with room in these NUMA nodes alone, or in all of them."""
+    require_few_nodes(node)
     reserved = {
         numa: _ROOMY if roomy is None or numa in roomy else _TIGHT for numa in node.numa_nodes
     }
