@@ -15,13 +15,21 @@ from typing import Final
 from conformance.lockstep import LockstepNode
 from conformance.needs import Needs
 from conformance.pods import exclusive, guaranteed, guaranteed_of
-from conformance.results import Difference
 from conformance.scenario import Level, Source, scenario
 from conformance.scenarios.aligning import aligning
+from conformance.scenarios.hint_parts import (
+    far_node,
+    first_node,
+    promise_lies_in,
+    promise_phase,
+    promise_refused,
+    require_few_nodes,
+)
 from conformance.scenarios.optional import with_options
 from conformance.scenarios.sources import TOPOLOGY_POLICIES, TOPOLOGY_SCOPES
 from conformance.subject import Capability
 from reference import CPUSet
+from reference.behaviours import Behaviour
 from reference.steps import (
     AskAllocatable,
     Container,
@@ -89,14 +97,6 @@ _RESTARTED: Final = (*_SEEN, Capability.RESTART)
 # -- what a scenario says and reads ----------------------------------------------------------------
 
 
-def _far(node: LockstepNode) -> int:
-    return max(node.topology.numa_masks)
-
-
-def _first(node: LockstepNode) -> int:
-    return min(node.topology.numa_masks)
-
-
 def _in(node: LockstepNode, numa: int) -> CPUSet:
     return node.topology.cpus_in_numa_nodes(numa)
 
@@ -120,39 +120,13 @@ def _pod(name: str, cpus: int, count: int = 1) -> Pod:
 
 def _boot(node: LockstepNode, policy: str, *devices: Device, scope: str = "container") -> None:
     """Align by the policy, and register the devices, or two that are near to the far NUMA node."""
+    if not node.release_has(Behaviour.DEVICE_HINTS_ON_DEVICE_NODES):
+        require_few_nodes(node)
     node.boot(replace(aligning(node, policy, scope=scope), policy_options={}))
-    _register(node, *(devices or _near(_far(node), 2)))
+    _register(node, *(devices or _near(far_node(node), 2)))
 
 
 # -- promises --------------------------------------------------------------------------------------
-
-
-def _promise_lies_in(node: LockstepNode, numa: int, pod: str, count: int, name: str = "c") -> None:
-    cpus = node.taken(pod, name)
-    node.promise_equal("It has its CPUs", f"number of CPUs of {pod}/{name}", count, len(cpus))
-    node.promise(
-        cpus <= _in(node, numa),
-        "The CPUs lie in the NUMA node of the device",
-        Difference(
-            what=f"CPUs of {pod}/{name}",
-            expected=f"CPUs of NUMA node {numa}: {_in(node, numa)}",
-            seen=str(cpus),
-        ),
-    )
-
-
-def _promise_phase(node: LockstepNode, pod: str, status: PodView, phase: Phase) -> None:
-    node.promise_equal(f"The pod is {phase.value}", f"phase of pod {pod}", phase, status.phase)
-
-
-def _promise_refused(node: LockstepNode, status: PodView, reason: str, text: str = "") -> None:
-    _promise_phase(node, "a", status, Phase.REJECTED)
-    node.promise_equal("The reason is named", "reason", reason, status.reason)
-    node.promise(
-        text in status.message,
-        "The message says why",
-        Difference(what="message", expected=f"… {text} …", seen=status.message),
-    )
 
 
 def _promise_devices(
@@ -176,8 +150,8 @@ def _named(one: HeldDevice) -> str:
 
 def _follows(node: LockstepNode, policy: str) -> None:
     _boot(node, policy)
-    _promise_phase(node, "a", node.apply(_pod("a", 2)), Phase.RUNNING)
-    _promise_lies_in(node, _far(node), "a", 2)
+    promise_phase(node, "a", node.apply(_pod("a", 2)), Phase.RUNNING)
+    promise_lies_in(node, far_node(node), "a", 2)
 
 
 @scenario(
@@ -234,7 +208,7 @@ def none_does_not_align(node: LockstepNode) -> None:
     expected = node.taken("plain")
     node.delete("plain")
     node.pass_admission()
-    _promise_phase(node, "a", node.apply(_pod("a", 2)), Phase.RUNNING)
+    promise_phase(node, "a", node.apply(_pod("a", 2)), Phase.RUNNING)
     node.promise_cpus("It has those CPUs", "CPUs of a/c", expected, node.taken("a"))
 
 
@@ -249,8 +223,8 @@ def none_does_not_align(node: LockstepNode) -> None:
 def without_numa_nodes_do_not_bind(node: LockstepNode) -> None:
     """Under single-numa-node the CPUs lie in the first NUMA node that has room for them."""
     _boot(node, _SINGLE, Device("nic-0"), Device("nic-1"))
-    _promise_phase(node, "a", node.apply(_pod("a", 1)), Phase.RUNNING)
-    _promise_lies_in(node, _first(node), "a", 1)
+    promise_phase(node, "a", node.apply(_pod("a", 1)), Phase.RUNNING)
+    promise_lies_in(node, first_node(node), "a", 1)
 
 
 @scenario(
@@ -264,13 +238,13 @@ def without_numa_nodes_do_not_bind(node: LockstepNode) -> None:
 def two_resources_agree(node: LockstepNode) -> None:
     """One resource has devices near to the first and the last NUMA node, the other one near to the
     last alone."""
-    far = _far(node)
+    far = far_node(node)
     _boot(node, _RESTRICTED)
-    both = (*_near(_first(node), named="gpu"), *_near(far, named="gpu"))
+    both = (*_near(first_node(node), named="gpu"), *_near(far, named="gpu"))
     _register(node, *both, resource=GPU)
     pod = guaranteed_of("a", [_with(_with(exclusive("c", 2)), resource=GPU)])
-    _promise_phase(node, "a", node.apply(pod), Phase.RUNNING)
-    _promise_lies_in(node, far, "a", 2)
+    promise_phase(node, "a", node.apply(pod), Phase.RUNNING)
+    promise_lies_in(node, far, "a", 2)
 
 
 @scenario(
@@ -283,10 +257,10 @@ def two_resources_agree(node: LockstepNode) -> None:
 )
 def two_far_apart_are_refused(node: LockstepNode) -> None:
     """Though each NUMA node has CPUs."""
-    _boot(node, _SINGLE, *_near(_first(node)))
-    _register(node, *_near(_far(node), named="gpu"), resource=GPU)
+    _boot(node, _SINGLE, *_near(first_node(node)))
+    _register(node, *_near(far_node(node), named="gpu"), resource=GPU)
     pod = guaranteed_of("a", [_with(_with(exclusive("c", 1)), resource=GPU)])
-    _promise_refused(node, node.apply(pod), "TopologyAffinityError")
+    promise_refused(node, node.apply(pod), "TopologyAffinityError")
 
 
 # -- no room near the device -----------------------------------------------------------------------
@@ -294,10 +268,10 @@ def two_far_apart_are_refused(node: LockstepNode) -> None:
 
 def _fill_far(node: LockstepNode, left: int = 0) -> None:
     """Leave so many CPUs in the far NUMA node, with one device still free."""
-    far = _far(node)
+    far = far_node(node)
     size = len(node.free & _in(node, far)) - left
-    _promise_phase(node, "fills", node.apply(_pod("fills", size)), Phase.RUNNING)
-    _promise_lies_in(node, far, "fills", size)
+    promise_phase(node, "fills", node.apply(_pod("fills", size)), Phase.RUNNING)
+    promise_lies_in(node, far, "fills", size)
 
 
 @scenario(
@@ -314,7 +288,7 @@ def single_numa_node_refuses_without_room(node: LockstepNode) -> None:
     _fill_far(node)
     pool = node.view.shared_pool
     status = node.apply(_pod("a", 1))
-    _promise_refused(node, status, "TopologyAffinityError", "with Topology locality")
+    promise_refused(node, status, "TopologyAffinityError", "with Topology locality")
     node.promise_cpus("No CPU is taken", "shared pool", pool, node.view.shared_pool)
 
 
@@ -331,7 +305,7 @@ def restricted_refuses_without_room(node: LockstepNode) -> None:
     _boot(node, _RESTRICTED)
     _fill_far(node)
     status = node.apply(_pod("a", 1))
-    _promise_refused(node, status, "TopologyAffinityError", "with Topology locality")
+    promise_refused(node, status, "TopologyAffinityError", "with Topology locality")
 
 
 @scenario(
@@ -346,7 +320,7 @@ def best_effort_runs_without_room(node: LockstepNode) -> None:
     """Its CPU lies in another NUMA node."""
     _boot(node, _BEST_EFFORT)
     _fill_far(node)
-    _promise_phase(node, "a", node.apply(_pod("a", 1)), Phase.RUNNING)
+    promise_phase(node, "a", node.apply(_pod("a", 1)), Phase.RUNNING)
     node.promise_equal("It has its CPU", "number of CPUs of a/c", 1, len(node.taken("a")))
 
 
@@ -363,8 +337,8 @@ def best_effort_takes_what_is_near(node: LockstepNode) -> None:
     """One of two CPUs. No hint of the device names another NUMA node than its own."""
     _boot(node, _BEST_EFFORT)
     _fill_far(node, left=1)
-    _promise_phase(node, "a", node.apply(_pod("a", 2)), Phase.RUNNING)
-    near = node.taken("a") & _in(node, _far(node))
+    promise_phase(node, "a", node.apply(_pod("a", 2)), Phase.RUNNING)
+    near = node.taken("a") & _in(node, far_node(node))
     node.promise_equal("It has the CPU that is near", "CPUs near to the device", 1, len(near))
 
 
@@ -375,7 +349,7 @@ def best_effort_takes_what_is_near(node: LockstepNode) -> None:
     level=Level.EXTENDED,
     since=_SINCE,
     until="1.35",
-    needs=_NODES,
+    needs=replace(_NODES, numa_cores=4),
     capabilities=_SEEN,
 )
 def best_effort_takes_the_first_node(node: LockstepNode) -> None:
@@ -383,8 +357,8 @@ def best_effort_takes_the_first_node(node: LockstepNode) -> None:
     beside its own, so that of two equally narrow choices the first one wins."""
     _boot(node, _BEST_EFFORT)
     _fill_far(node, left=1)
-    _promise_phase(node, "a", node.apply(_pod("a", 2)), Phase.RUNNING)
-    near = node.taken("a") & _in(node, _far(node))
+    promise_phase(node, "a", node.apply(_pod("a", 2)), Phase.RUNNING)
+    near = node.taken("a") & _in(node, far_node(node))
     node.promise_cpus("It has no CPU near to the device", "CPUs near to it", CPUSet(), near)
 
 
@@ -403,9 +377,9 @@ def pod_scope_follows_any_container(node: LockstepNode) -> None:
     """The second container requests the device."""
     _boot(node, _SINGLE, scope="pod")
     pod = guaranteed_of("a", [exclusive("c1", 1), _with(exclusive("c2", 1))])
-    _promise_phase(node, "a", node.apply(pod), Phase.RUNNING)
+    promise_phase(node, "a", node.apply(pod), Phase.RUNNING)
     for name in ("c1", "c2"):
-        _promise_lies_in(node, _far(node), "a", 1, name)
+        promise_lies_in(node, far_node(node), "a", 1, name)
 
 
 @scenario(
@@ -420,9 +394,9 @@ def container_scope_follows_its_own(node: LockstepNode) -> None:
     """The first container lies in the first NUMA node, the second one with its device."""
     _boot(node, _SINGLE)
     pod = guaranteed_of("a", [exclusive("c1", 1), _with(exclusive("c2", 1))])
-    _promise_phase(node, "a", node.apply(pod), Phase.RUNNING)
-    _promise_lies_in(node, _first(node), "a", 1, "c1")
-    _promise_lies_in(node, _far(node), "a", 1, "c2")
+    promise_phase(node, "a", node.apply(pod), Phase.RUNNING)
+    promise_lies_in(node, first_node(node), "a", 1, "c1")
+    promise_lies_in(node, far_node(node), "a", 1, "c2")
 
 
 @scenario(
@@ -435,11 +409,11 @@ def container_scope_follows_its_own(node: LockstepNode) -> None:
 )
 def init_device_is_used_again(node: LockstepNode) -> None:
     """There is one device, and both containers request one."""
-    _boot(node, _SINGLE, *_near(_far(node)))
+    _boot(node, _SINGLE, *_near(far_node(node)))
     init = _with(exclusive("init", 1, kind=Kind.INIT))
     pod = guaranteed_of("a", [init, _with(exclusive("c", 1))])
-    _promise_phase(node, "a", node.apply(pod), Phase.RUNNING)
-    _promise_lies_in(node, _far(node), "a", 1)
+    promise_phase(node, "a", node.apply(pod), Phase.RUNNING)
+    promise_lies_in(node, far_node(node), "a", 1)
     node.promise_cpus("It has its CPU", "a/c", node.taken("a", "init"), node.taken("a"))
 
 
@@ -460,7 +434,7 @@ def more_than_free_are_refused(node: LockstepNode) -> None:
     node.apply(_pod("before", 1))
     pool = node.view.shared_pool
     text = f"requested number of devices unavailable for {NIC}. Requested: 2, Available: 1"
-    _promise_refused(node, node.apply(_pod("a", 1, count=2)), "UnexpectedAdmissionError", text)
+    promise_refused(node, node.apply(_pod("a", 1, count=2)), "UnexpectedAdmissionError", text)
     node.promise_cpus("No CPU is taken", "shared pool", pool, node.view.shared_pool)
 
 
@@ -474,12 +448,12 @@ def more_than_free_are_refused(node: LockstepNode) -> None:
 )
 def deletion_returns_a_device(node: LockstepNode) -> None:
     """There is one device."""
-    _boot(node, _SINGLE, *_near(_far(node)))
+    _boot(node, _SINGLE, *_near(far_node(node)))
     node.apply(_pod("before", 1))
     node.delete("before")
     node.pass_admission()
-    _promise_phase(node, "a", node.apply(_pod("a", 1)), Phase.RUNNING)
-    _promise_lies_in(node, _far(node), "a", 1)
+    promise_phase(node, "a", node.apply(_pod("a", 1)), Phase.RUNNING)
+    promise_lies_in(node, far_node(node), "a", 1)
 
 
 # -- restarts --------------------------------------------------------------------------------------
@@ -503,12 +477,12 @@ def restart_keeps_cpus(node: LockstepNode) -> None:
     node.delete("gap")
     node.kill()
     status = node.start().pods["a"]
-    _promise_phase(node, "a", status, Phase.RUNNING)
+    promise_phase(node, "a", status, Phase.RUNNING)
     node.promise_cpus("It has its CPUs before", "CPUs of a/c", held, node.taken("a"))
-    _register(node, *_near(_far(node), 2))
+    _register(node, *_near(far_node(node), 2))
     node.promise_cpus("It has its CPUs afterwards", "CPUs of a/c", held, node.taken("a"))
-    _promise_phase(node, "b", node.apply(_pod("b", 1)), Phase.RUNNING)
-    _promise_lies_in(node, _far(node), "b", 1)
+    promise_phase(node, "b", node.apply(_pod("b", 1)), Phase.RUNNING)
+    promise_lies_in(node, far_node(node), "b", 1)
 
 
 @scenario(
@@ -521,12 +495,12 @@ def restart_keeps_cpus(node: LockstepNode) -> None:
 )
 def restart_keeps_the_device(node: LockstepNode) -> None:
     """There is one device. The kubelet has it in its checkpoint."""
-    _boot(node, _SINGLE, *_near(_far(node)))
+    _boot(node, _SINGLE, *_near(far_node(node)))
     node.apply(_pod("before", 1))
     node.kill()
     node.start()
-    _register(node, *_near(_far(node)))
-    _promise_refused(node, node.apply(_pod("a", 1)), "TopologyAffinityError")
+    _register(node, *_near(far_node(node)))
+    promise_refused(node, node.apply(_pod("a", 1)), "TopologyAffinityError")
 
 
 def _reboot(node: LockstepNode) -> PodView:
@@ -550,7 +524,7 @@ def _reboot(node: LockstepNode) -> PodView:
 def late_plugin_after_a_reboot_is_refused(node: LockstepNode) -> None:
     """Its CPUs return. Up to 1.24 it ran, though nobody knew whether its device was there."""
     text = f"no healthy devices present; cannot allocate unhealthy devices {NIC}"
-    _promise_refused(node, _reboot(node), "UnexpectedAdmissionError", text)
+    promise_refused(node, _reboot(node), "UnexpectedAdmissionError", text)
     node.pass_admission()
     node.promise_cpus("Its CPUs return", "CPUs of a/c", CPUSet(), node.taken("a"))
 
@@ -567,8 +541,8 @@ def late_plugin_after_a_reboot_is_refused(node: LockstepNode) -> None:
 )
 def late_plugin_after_a_reboot_is_not_checked(node: LockstepNode) -> None:
     """The kubelet's checkpoint has the device."""
-    _promise_phase(node, "a", _reboot(node), Phase.RUNNING)
-    _promise_lies_in(node, _far(node), "a", 1)
+    promise_phase(node, "a", _reboot(node), Phase.RUNNING)
+    promise_lies_in(node, far_node(node), "a", 1)
 
 
 @scenario(
@@ -586,10 +560,10 @@ def restart_refuses_ended_init_container(node: LockstepNode) -> None:
     _boot(node, _SINGLE)
     init = _with(exclusive("init", 1, kind=Kind.INIT))
     pod = guaranteed_of("a", [init, _with(exclusive("c", 1))])
-    _promise_phase(node, "a", node.apply(pod), Phase.RUNNING)
+    promise_phase(node, "a", node.apply(pod), Phase.RUNNING)
     node.kill()
     text = f"no healthy devices present; cannot allocate unhealthy devices {NIC}"
-    _promise_refused(node, node.start().pods["a"], "UnexpectedAdmissionError", text)
+    promise_refused(node, node.start().pods["a"], "UnexpectedAdmissionError", text)
 
 
 # -- what is reported ------------------------------------------------------------------------------
@@ -606,7 +580,7 @@ def restart_refuses_ended_init_container(node: LockstepNode) -> None:
 def list_has_devices_beside_cpus(node: LockstepNode) -> None:
     """A container without a device has none, and a restart changes nothing of it."""
     _boot(node, _SINGLE)
-    far = _far(node)
+    far = far_node(node)
     node.apply(_pod("a", 1))
     node.apply(guaranteed("plain", 1))
     for restarted in (False, True):
@@ -631,7 +605,7 @@ def list_has_devices_beside_cpus(node: LockstepNode) -> None:
 )
 def allocatable_are_reported(node: LockstepNode) -> None:
     """One of two is taken. A device that names no NUMA node has none there."""
-    far = _far(node)
+    far = far_node(node)
     _boot(node, _SINGLE, *_near(far, 2))
     _register(node, Device("gpu"), resource=GPU)
     node.apply(_pod("a", 1))
@@ -658,7 +632,7 @@ def policy_none_reports_devices_alone(node: LockstepNode) -> None:
     """Those that pods could have, one of which is taken."""
     reserved = node.default_config().reserved_system_cpus
     node.boot(KubeletConfig(policy="none", reserved_system_cpus=reserved))
-    far = _far(node)
+    far = far_node(node)
     _register(node, *_near(far, 2))
     node.apply(_pod("a", 1))
     seen = node.ask(AskAllocatable())
@@ -685,7 +659,7 @@ def _spread(node: LockstepNode) -> list[int]:
         )
     )
     _register(node, *(Device(f"nic-{numa}", (numa,)) for numa in node.topology.numa_masks))
-    _promise_phase(node, "a", node.apply(_pod("a", 8, count=4)), Phase.RUNNING)
+    promise_phase(node, "a", node.apply(_pod("a", 8, count=4)), Phase.RUNNING)
     node.promise_equal("It has its CPUs", "number of CPUs of a/c", 8, len(node.taken("a")))
     return sorted({node.topology.details[cpu].numa for cpu in node.taken("a")})
 
@@ -752,5 +726,5 @@ def four_resources_on_eight_nodes_may_hang(node: LockstepNode) -> None:
     node.expect_hang()
     status = node.apply(guaranteed_of("a", [container]))
     if not node.hangs:
-        _promise_phase(node, "a", status, Phase.RUNNING)
+        promise_phase(node, "a", status, Phase.RUNNING)
         node.promise_equal("It has its CPU", "number of CPUs of a/c", 1, len(node.taken("a")))

@@ -1,8 +1,8 @@
 """The static memory manager beside the CPU manager: on which NUMA nodes a container's CPUs lie
 whose memory fits some NUMA nodes only, and what a restart leaves of it.
 
-Every NUMA node of the machine has 128 MiB here. A NUMA node is *tight* where 96 MiB of it are
-reserved, so that a pod of 64 MiB does not fit. The *far* NUMA node is the last one that has CPUs.
+Every NUMA node of the machine has 128 MiB here. A NUMA node is *tight* where all but 1 MiB
+of it is reserved, so that no pod fits. The *far* NUMA node is the last one that has CPUs.
 """
 
 from __future__ import annotations
@@ -14,13 +14,20 @@ from typing import Final
 from conformance.lockstep import LockstepNode
 from conformance.needs import DoesNotApply, Needs
 from conformance.pods import burstable, exclusive, guaranteed, guaranteed_of
-from conformance.results import Difference
 from conformance.scenario import Level, Source, scenario
 from conformance.scenarios.aligning import aligning
+from conformance.scenarios.hint_parts import (
+    far_node,
+    first_node,
+    promise_lies_in,
+    promise_phase,
+    promise_refused,
+    require_few_nodes,
+)
 from conformance.subject import Capability
 from reference import CPUSet
 from reference.steps import Container, Device, Kind, Pod, RegisterDevices
-from reference.view import Phase, PodView
+from reference.view import Phase
 from topologies import with_memory
 
 _ISSUES: Final = "https://github.com/kubernetes/kubernetes"
@@ -47,26 +54,17 @@ _SINGLE: Final = "single-numa-node"
 _RESTRICTED: Final = "restricted"
 _BEST_EFFORT: Final = "best-effort"
 _SINCE: Final = "1.26"
-_MOST_NUMA_NODES: Final = 12
 _NODES: Final = Needs(numa_nodes=2, numa_cores=2, even=True)
 _SEEN: Final = (Capability.MEMORY, Capability.CPUSETS)
 _REFUSED: Final = (*_SEEN, Capability.REJECTIONS)
 _RESTARTED: Final = (*_SEEN, Capability.RESTART)
 
 _MIB_OF_A_NODE: Final = 128
-_TIGHT: Final = "96Mi"
+_TIGHT: Final = "127Mi"
 _ROOMY: Final = "1Mi"
 
 
 # -- what a scenario says and reads ----------------------------------------------------------------
-
-
-def _far(node: LockstepNode) -> int:
-    return max(node.topology.numa_masks)
-
-
-def _first(node: LockstepNode) -> int:
-    return min(node.topology.numa_masks)
 
 
 def _boot(
@@ -77,12 +75,8 @@ def _boot(
     scope: str = "container",
     manager: str = "Static",
 ) -> None:
-    """Align by the policy, with room in these NUMA nodes alone, or in all of them. Raises
-    :class:`DoesNotApply` where the kubelet would not answer in time: it tries every set of NUMA
-    nodes, those without CPUs among them."""
-    if len(node.numa_nodes) > _MOST_NUMA_NODES:
-        has = len(node.numa_nodes)
-        raise DoesNotApply(f"needs at most {_MOST_NUMA_NODES} NUMA nodes, the machine has {has}")
+    """Align by the policy, with room in these NUMA nodes alone, or in all of them."""
+    require_few_nodes(node)
     machine = with_memory(node.machine, _MIB_OF_A_NODE)
     if machine.digest == node.machine.digest:
         raise DoesNotApply("needs NUMA nodes whose memory the kernel tells, the machine has none")
@@ -110,41 +104,13 @@ def _pod(name: str, mebibytes: int, cpus: int = 1) -> Pod:
 # -- promises --------------------------------------------------------------------------------------
 
 
-def _promise_lies_in(node: LockstepNode, numa: int, pod: str, count: int, name: str = "c") -> None:
-    cpus, inside = node.taken(pod, name), node.topology.cpus_in_numa_nodes(numa)
-    node.promise_equal("It has its CPUs", f"number of CPUs of {pod}/{name}", count, len(cpus))
-    node.promise(
-        cpus <= inside,
-        "The CPUs lie in the NUMA node of the memory",
-        Difference(
-            what=f"CPUs of {pod}/{name}",
-            expected=f"CPUs of NUMA node {numa}: {inside}",
-            seen=str(cpus),
-        ),
-    )
-
-
-def _promise_phase(node: LockstepNode, pod: str, status: PodView, phase: Phase) -> None:
-    node.promise_equal(f"The pod is {phase.value}", f"phase of pod {pod}", phase, status.phase)
-
-
-def _promise_refused(node: LockstepNode, status: PodView, reason: str, text: str = "") -> None:
-    _promise_phase(node, "a", status, Phase.REJECTED)
-    node.promise_equal("The reason is named", "reason", reason, status.reason)
-    node.promise(
-        text in status.message,
-        "The message says why",
-        Difference(what="message", expected=f"… {text} …", seen=status.message),
-    )
-
-
 # -- memory pulls CPUs -----------------------------------------------------------------------------
 
 
 def _follows(node: LockstepNode, policy: str) -> None:
-    _boot(node, policy, roomy=[_far(node)])
-    _promise_phase(node, "a", node.apply(guaranteed("a", 2)), Phase.RUNNING)
-    _promise_lies_in(node, _far(node), "a", 2)
+    _boot(node, policy, roomy=[far_node(node)])
+    promise_phase(node, "a", node.apply(guaranteed("a", 2)), Phase.RUNNING)
+    promise_lies_in(node, far_node(node), "a", 2)
 
 
 @scenario(
@@ -196,9 +162,9 @@ def best_effort_follows_memory(node: LockstepNode) -> None:
 )
 def policy_none_does_not_align(node: LockstepNode) -> None:
     """The pod's memory fits the last NUMA node alone, and its CPU lies in the first."""
-    _boot(node, _SINGLE, roomy=[_far(node)], manager="None")
-    _promise_phase(node, "a", node.apply(guaranteed("a", 1)), Phase.RUNNING)
-    _promise_lies_in(node, _first(node), "a", 1)
+    _boot(node, _SINGLE, roomy=[far_node(node)], manager="None")
+    promise_phase(node, "a", node.apply(guaranteed("a", 1)), Phase.RUNNING)
+    promise_lies_in(node, first_node(node), "a", 1)
 
 
 @scenario(
@@ -211,11 +177,11 @@ def policy_none_does_not_align(node: LockstepNode) -> None:
 )
 def full_numa_node_is_passed_over(node: LockstepNode) -> None:
     """The first pod leaves too little memory in the first NUMA node for the second."""
-    first, far = _first(node), _far(node)
+    first, far = first_node(node), far_node(node)
     _boot(node, _SINGLE, roomy=[first, far])
     for pod, numa in (("before", first), ("a", far)):
-        _promise_phase(node, pod, node.apply(_pod(pod, 100)), Phase.RUNNING)
-        _promise_lies_in(node, numa, pod, 1)
+        promise_phase(node, pod, node.apply(_pod(pod, 100)), Phase.RUNNING)
+        promise_lies_in(node, numa, pod, 1)
 
 
 @scenario(
@@ -230,9 +196,9 @@ def burstable_pods_do_not_count(node: LockstepNode) -> None:
     """Two such pods request more memory than the first NUMA node has."""
     _boot(node, _SINGLE)
     for name in ("one", "two"):
-        _promise_phase(node, name, node.apply(burstable(name, request="500m")), Phase.RUNNING)
-    _promise_phase(node, "a", node.apply(_pod("a", 100)), Phase.RUNNING)
-    _promise_lies_in(node, _first(node), "a", 1)
+        promise_phase(node, name, node.apply(burstable(name, request="500m")), Phase.RUNNING)
+    promise_phase(node, "a", node.apply(_pod("a", 100)), Phase.RUNNING)
+    promise_lies_in(node, first_node(node), "a", 1)
 
 
 # -- no room ---------------------------------------------------------------------------------------
@@ -251,7 +217,7 @@ def single_numa_node_refuses_too_large(node: LockstepNode) -> None:
     _boot(node, _SINGLE)
     pool = node.view.shared_pool
     text = "with Topology locality"
-    _promise_refused(node, node.apply(_pod("a", 150)), "TopologyAffinityError", text)
+    promise_refused(node, node.apply(_pod("a", 150)), "TopologyAffinityError", text)
     node.promise_cpus("No CPU is taken", "shared pool", pool, node.view.shared_pool)
 
 
@@ -266,7 +232,7 @@ def single_numa_node_refuses_too_large(node: LockstepNode) -> None:
 def best_effort_runs_too_large(node: LockstepNode) -> None:
     """It has its CPU."""
     _boot(node, _BEST_EFFORT)
-    _promise_phase(node, "a", node.apply(_pod("a", 150)), Phase.RUNNING)
+    promise_phase(node, "a", node.apply(_pod("a", 150)), Phase.RUNNING)
     node.promise_equal("It has its CPU", "number of CPUs of a/c", 1, len(node.taken("a")))
 
 
@@ -274,7 +240,7 @@ def _refuses_all(node: LockstepNode, policy: str, text: str) -> None:
     _boot(node, policy)
     pool = node.view.shared_pool
     size = _MIB_OF_A_NODE * (len(node.numa_nodes) + 1)
-    _promise_refused(node, node.apply(_pod("a", size)), "UnexpectedAdmissionError", text)
+    promise_refused(node, node.apply(_pod("a", size)), "UnexpectedAdmissionError", text)
     node.pass_admission()
     node.promise_cpus("No CPU stays taken", "shared pool", pool, node.view.shared_pool)
 
@@ -326,7 +292,7 @@ def _two_of_64(name: str) -> Pod:
 def pod_scope_counts_every_container(node: LockstepNode) -> None:
     """Each of them alone would fit."""
     _boot(node, _SINGLE, scope="pod")
-    _promise_refused(node, node.apply(_two_of_64("a")), "TopologyAffinityError")
+    promise_refused(node, node.apply(_two_of_64("a")), "TopologyAffinityError")
 
 
 @scenario(
@@ -339,11 +305,11 @@ def pod_scope_counts_every_container(node: LockstepNode) -> None:
 )
 def container_scope_parts_containers(node: LockstepNode) -> None:
     """The first NUMA node has room for one of two."""
-    first, far = _first(node), _far(node)
+    first, far = first_node(node), far_node(node)
     _boot(node, _SINGLE, roomy=[first, far])
-    _promise_phase(node, "a", node.apply(_two_of_64("a")), Phase.RUNNING)
-    _promise_lies_in(node, first, "a", 1, "c1")
-    _promise_lies_in(node, far, "a", 1, "c2")
+    promise_phase(node, "a", node.apply(_two_of_64("a")), Phase.RUNNING)
+    promise_lies_in(node, first, "a", 1, "c1")
+    promise_lies_in(node, far, "a", 1, "c2")
 
 
 def _with_init(name: str) -> Pod:
@@ -362,9 +328,9 @@ def _with_init(name: str) -> Pod:
 )
 def init_memory_is_used_again(node: LockstepNode) -> None:
     """No NUMA node has room for both."""
-    _boot(node, _SINGLE, roomy=[_far(node)])
-    _promise_phase(node, "a", node.apply(_with_init("a")), Phase.RUNNING)
-    _promise_lies_in(node, _far(node), "a", 1)
+    _boot(node, _SINGLE, roomy=[far_node(node)])
+    promise_phase(node, "a", node.apply(_with_init("a")), Phase.RUNNING)
+    promise_lies_in(node, far_node(node), "a", 1)
     node.promise_cpus("It has its CPU", "a/c", node.taken("a", "init"), node.taken("a"))
 
 
@@ -378,14 +344,14 @@ def init_memory_is_used_again(node: LockstepNode) -> None:
 )
 def device_elsewhere_is_refused(node: LockstepNode) -> None:
     """Each NUMA node has CPUs. The same pod without a device runs where its memory fits."""
-    first, far = _first(node), _far(node)
+    first, far = first_node(node), far_node(node)
     _boot(node, _SINGLE, roomy=[first])
     nic = "pinproof.invalid/nic"
     node.to_runtime(RegisterDevices(nic, (Device("nic-0", (far,)),)))
     pod = guaranteed_of("a", [replace(exclusive("c", 1), devices=((nic, 1),))])
-    _promise_refused(node, node.apply(pod), "TopologyAffinityError")
-    _promise_phase(node, "plain", node.apply(guaranteed("plain", 1)), Phase.RUNNING)
-    _promise_lies_in(node, first, "plain", 1)
+    promise_refused(node, node.apply(pod), "TopologyAffinityError")
+    promise_phase(node, "plain", node.apply(guaranteed("plain", 1)), Phase.RUNNING)
+    promise_lies_in(node, first, "plain", 1)
 
 
 # -- coming and going ------------------------------------------------------------------------------
@@ -401,12 +367,12 @@ def device_elsewhere_is_refused(node: LockstepNode) -> None:
 )
 def deletion_returns_memory(node: LockstepNode) -> None:
     """One NUMA node has room for one of them."""
-    _boot(node, _SINGLE, roomy=[_far(node)])
+    _boot(node, _SINGLE, roomy=[far_node(node)])
     node.apply(_pod("before", 100))
     node.delete("before")
     node.pass_admission()
-    _promise_phase(node, "a", node.apply(_pod("a", 100)), Phase.RUNNING)
-    _promise_lies_in(node, _far(node), "a", 1)
+    promise_phase(node, "a", node.apply(_pod("a", 100)), Phase.RUNNING)
+    promise_lies_in(node, far_node(node), "a", 1)
 
 
 @scenario(
@@ -419,15 +385,15 @@ def deletion_returns_memory(node: LockstepNode) -> None:
 )
 def restart_keeps_cpus(node: LockstepNode) -> None:
     """Another pod was deleted before it, so there is a NUMA node with a lower id and room."""
-    first, far = _first(node), _far(node)
+    first, far = first_node(node), far_node(node)
     _boot(node, _SINGLE, roomy=[first, far])
     node.apply(_pod("gap", 100))
     node.apply(_pod("a", 100))
-    _promise_lies_in(node, far, "a", 1)
+    promise_lies_in(node, far, "a", 1)
     held = node.taken("a")
     node.delete("gap")
     node.kill()
-    _promise_phase(node, "a", node.start().pods["a"], Phase.RUNNING)
+    promise_phase(node, "a", node.start().pods["a"], Phase.RUNNING)
     node.promise_cpus("It has its CPUs", "CPUs of a/c", held, node.taken("a"))
 
 
@@ -442,15 +408,15 @@ def restart_keeps_cpus(node: LockstepNode) -> None:
 def restart_keeps_memory(node: LockstepNode) -> None:
     """That pod has no CPUs of its own, and its memory is in the last NUMA node. It could move to
     the first one, where another pod was deleted. The CPUs of the next pod lie there."""
-    first, far = _first(node), _far(node)
+    first, far = first_node(node), far_node(node)
     _boot(node, _SINGLE, roomy=[first, far])
     node.apply(_pod("gap", 100))
     node.apply(guaranteed_of("shares", [_with(exclusive("c", "500m"), 100)]))
     node.delete("gap")
     node.kill()
     node.start()
-    _promise_phase(node, "a", node.apply(_pod("a", 100)), Phase.RUNNING)
-    _promise_lies_in(node, first, "a", 1)
+    promise_phase(node, "a", node.apply(_pod("a", 100)), Phase.RUNNING)
+    promise_lies_in(node, first, "a", 1)
 
 
 @scenario(
@@ -464,12 +430,12 @@ def restart_keeps_memory(node: LockstepNode) -> None:
 )
 def restart_refuses_ended_init_container(node: LockstepNode) -> None:
     """A known defect: the memory manager has forgotten the init container, and asks for its memory
-    once more, beside what the app container holds. No release mends it. The reason depends on
-    how much the other NUMA nodes have left together."""
-    _boot(node, _SINGLE, roomy=[_first(node)])
-    _promise_phase(node, "a", node.apply(_with_init("a")), Phase.RUNNING)
+    once more, beside what the app container holds. No release mends it."""
+    _boot(node, _SINGLE, roomy=[first_node(node)])
+    promise_phase(node, "a", node.apply(_with_init("a")), Phase.RUNNING)
     node.kill()
     status = node.start().pods["a"]
-    _promise_phase(node, "a", status, Phase.REJECTED)
+    text = "[memorymanager] failed to find NUMA nodes to extend the current topology hint"
+    promise_refused(node, status, "UnexpectedAdmissionError", text)
     node.pass_admission()
     node.promise_cpus("Its CPUs return", "CPUs of a/c", CPUSet(), node.taken("a"))
