@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Final
 
 from conformance.lockstep import LockstepNode
+from conformance.scenarios.aligning import aligning
 from conformance.subject import Capability
 from reference.kubelet.in_place_resize import RESIZE_GATE
 from reference.releases import Release
@@ -25,13 +26,9 @@ def in_cluster(
     given = gates
     if Release.parse(node.release).minor < _ON_BY_DEFAULT.minor:
         given = {RESIZE_GATE: True, **gates}
-    config = node.default_config()
-    return replace(
-        config,
-        api_server=True,
-        feature_gates={**config.feature_gates, **given},
-        topology_manager_policy=topology_manager,
-    )
+    none = topology_manager == "none"
+    config = node.default_config() if none else aligning(node, topology_manager)
+    return replace(config, api_server=True, feature_gates={**config.feature_gates, **given})
 
 
 def with_memory(pod: Pod, memory: str) -> Pod:
