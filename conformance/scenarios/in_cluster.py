@@ -26,7 +26,8 @@ def in_cluster(
     given = gates
     if Release.parse(node.release).minor < _ON_BY_DEFAULT.minor:
         given = {RESIZE_GATE: True, **gates}
-    config = aligning(node, topology_manager)
+    none = topology_manager == "none"
+    config = node.default_config() if none else aligning(node, topology_manager)
     return replace(config, api_server=True, feature_gates={**config.feature_gates, **given})
 
 

@@ -272,6 +272,7 @@ def granted_without_cpus(node: LockstepNode) -> None:
     node.start()
     _promise_unmoved(node, "a", cpus, pool)
     node.delete("a")
+    node.pass_admission()
     node.promise_cpus("All CPUs come back", "shared pool", pool | cpus, node.view.shared_pool)
 
 
