@@ -28,6 +28,7 @@ from reference.steps import (
     Pod,
     Reboot,
     RemoveState,
+    RestartRuntime,
     Start,
     Step,
     Stop,
@@ -417,3 +418,17 @@ def test_the_host_is_left_as_it_was(make_node: Make) -> None:
     node.do(Stop())
     node.close()
     assert host() == before
+
+
+def test_a_kubelet_that_waits_for_its_restarted_runtime_does_not_hang(kubelet_path: str) -> None:
+    """It leaves its pods alone until it has looked for the runtime again."""
+    opened = KubeletSubject.open(kubelet_path, patience=Patience(start=60, effect=0.01))
+    config = KubeletConfig(reserved_system_cpus=CPUSet([0]))
+    node = opened.node(topologies.machine("1s-1n-4c-smt2"), config)
+    node.do(Start())
+    node.do(RestartRuntime())
+    node.do(Apply(guaranteed("a", 1)))
+    view = node.settle(running("a"))
+    opened.close()
+    assert view.hangs == ""
+    assert view.pods["a"].phase is Phase.RUNNING

@@ -64,6 +64,12 @@ _NAMESPACE: Final = "default"
 STATE_FILE: Final = f"{STATE_DIR}/cpu_manager_state"
 
 
+#: Seconds more for whatever follows a restart of the runtime. A kubelet looks for its runtime every
+#: 5 seconds (``updateRuntimeUp``), and leaves its pods alone for up to 5 more (``syncLoop``); on a
+#: busy host it takes longer.
+RUNTIME_RECOVERY: Final = 20.0
+
+
 class KubeletNode(SteppedNode):
     """A node under test (:class:`conformance.subject.NodeUnderTest`) around a real kubelet.
 
@@ -91,6 +97,7 @@ class KubeletNode(SteppedNode):
         self._applied: dict[str, Pod] = {}
         self._machines = 0
         self._closed = False
+        self._recovery = 0.0
         self._asked: AskPodResources | AskAllocatable | AskMetrics | None = None
         self._flood: dict[str, int] | None = None
         self._versions_before = 0
@@ -166,6 +173,7 @@ class KubeletNode(SteppedNode):
                 self._runtime.refuse_updates(times)
             case RestartRuntime():
                 self._runtime.restart()
+                self._recovery = RUNTIME_RECOVERY
             case Resize(pod=pod):
                 _required(self._api, step).resize(pod)
             case AddEphemeral(pod=name, container=container):
@@ -328,13 +336,12 @@ class KubeletNode(SteppedNode):
             last[:] = [self.view()]
             return satisfied(last[0]) or down or bool(self._process.hangs)
 
-        if not self._until(look, self._patience.effect):
-            self._process.require_processor(self._patience.effect)
+        patience = self._patience.effect + self._recovery
+        if not self._until(look, patience):
+            self._process.require_processor(patience)
             idle = self._nothing_done(last[0])
             if idle:
-                self._process.note_hang(
-                    f"no effect in {self._patience.effect:g} s: {idle}", self._patience.effect
-                )
+                self._process.note_hang(f"no effect in {patience:g} s: {idle}", patience)
                 return self.view()
         return last[0]
 
