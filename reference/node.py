@@ -235,7 +235,7 @@ class Node:
                 answers = flood_answers(times, release=self._release)
                 self._told = View(running=True, flood_answers=answers)
             case AskPodResources() | AskAllocatable():
-                every = [self._decoded(self._manifests[one]) for one in _in_order(self._manifests)]
+                every = _decoded(self._manifests, self._config, self._release)
                 self._told = _answer(self._running(step).pod_resources(every), step)
                 self._running(step).note_request(_counter(step))
             case KillContainer(pod=name, container=container, exit_code=code):
@@ -338,7 +338,7 @@ class Node:
             self._exit_status = status(error, self._release)
             return
         try:
-            pods = [self._decoded(self._manifests[name]) for name in _in_order(self._manifests)]
+            pods = _decoded(self._manifests, self._config, self._release)
             branches = branches_of(fresh, pods, self._state_file)
         except Killed as end:
             self._die(end)
@@ -399,7 +399,9 @@ class Node:
             raise IllegalStep(f"Apply: pod {pod.name} is in place")
         if any(pod.uid == other.uid for other in self._manifests.values()):
             raise IllegalStep(f"Apply: another pod has the uid {pod.uid}")
-        fault = fault_of(pod) or fault_of_whole(self._decoded(pod))
+        fault = fault_of(pod) or fault_of_whole(
+            as_decoded(pod, self._config.feature_gates, release=self._release)
+        )
         if fault:
             raise IllegalStep(f"Apply: pod {pod.name}: {fault}")
         _require_same_pod(self._known.get(pod.uid), pod)
@@ -414,7 +416,7 @@ class Node:
             return
         kubelet = self._kubelet.copy()
         try:
-            kubelet.take_up([self._decoded(pod)])
+            kubelet.take_up(_decoded({pod.name: pod}, self._config, self._release))
         except Killed as end:
             self._runtime = kubelet.runtime
             self._die(end)
@@ -433,9 +435,6 @@ class Node:
                 self._die(end)
                 return
             self._save()
-
-    def _decoded(self, pod: Pod) -> Pod:
-        return as_decoded(pod, self._config.feature_gates, release=self._release)
 
     def _delete(self, name: str) -> None:
         if name not in self._manifests:
@@ -462,7 +461,7 @@ class Node:
         kubelet = self._running(step)
         if self._hangs or not has(self._release, Behaviour.KEYED_BY_POD):
             raise NotModelled(f"KillContainer: {name}/{container} by release {self._release}")
-        pod = self._decoded(self._manifests[name])
+        (pod,) = _decoded({name: self._manifests[name]}, self._config, self._release)
         if self._in_cluster.is_ephemeral(name, container):
             kubelet.end_ephemeral(pod.uid, container)
             return
@@ -544,6 +543,12 @@ def _require_devices_modelled(release: AnyRelease) -> None:
     """Up to 1.19 nothing but Go's map order decides which devices a container gets."""
     if not has(release, Behaviour.TOPOLOGY_SCOPE):
         raise NotModelled(f"RegisterDevices: devices of release {release}")
+
+
+def _decoded(manifests: Mapping[str, Pod], config: KubeletConfig, release: AnyRelease) -> list[Pod]:
+    """The pods as the kubelet reads their manifests, in its order."""
+    gates = config.feature_gates
+    return [as_decoded(manifests[name], gates, release=release) for name in _in_order(manifests)]
 
 
 def _in_order(names: Iterable[str]) -> list[str]:
