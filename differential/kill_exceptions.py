@@ -69,7 +69,6 @@ UNCAUGHT: Final[dict[str, tuple[str, ...]]] = {
     ),
     "1.8 panics there in the same words.": ("gives-up-in-main=off",),
     "Only early patch releases of the minor differ; scenarios judge by minors.": (
-        "cores-by-package",
         "hints-by-numa-alone",
         "sockets-counted-by-id",
     ),
@@ -102,10 +101,7 @@ UNCAUGHT: Final[dict[str, tuple[str, ...]]] = {
         "created-with-cpuset",
         "created-with-cpuset=off",
     ),
-    "No step removes one container of a pod that runs on.": (
-        "shared-cpus-stay-taken",
-        "shared-cpus-stay-taken=off",
-    ),
+    "No step removes one container of a pod that runs on.": ("shared-cpus-stay-taken",),
     "The model does not know the feature gates of scenarios without it: the verdict is unknown.": (
         "option-maturity=off",
         "options-ungated=off",

@@ -710,7 +710,7 @@ MERGE: Final = Source(
     level=Level.EXTENDED,
     since="1.20",
     capabilities=_SEEN,
-    machine="qemu-8s-8n-16c-smt1",
+    machine="8s-8n-32c-smt4-near",
 )
 def four_resources_on_eight_nodes_may_hang(node: LockstepNode) -> None:
     """A known defect: the kubelet merges every combination of hints. Each resource has a device in

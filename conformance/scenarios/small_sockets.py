@@ -12,13 +12,13 @@ from reference import CPUSet
 
 
 @scenario(
-    "packing/whole-socket-of-a-numa-node",
+    "packing/socket-of-a-numa-node",
     "A request as large as a socket takes a whole one, also where a NUMA node has two sockets",
     TOPOLOGY_ORDER,
     since="1.20",
     machine="4s-2n-16c-smt2",
 )
-def whole_socket_of_a_numa_node(node: LockstepNode) -> None:
+def socket_of_a_numa_node(node: LockstepNode) -> None:
     """Each socket is free but the first, which has the reserved CPU."""
     node.boot()
     size = len(node.cpus) // node.topology.num_sockets
