@@ -39,7 +39,7 @@ MACHINES: Final = (
     "2s-4n-40c-smt2-interleaved", "2s-4n-64c-smt2", "2s-4n-64c-smt2-l3s",
     "2s-8n-128c-smt2-l3x2", "4s-1n-4c-smt1", "4s-1n-8c-smt2-interleaved-xeon7100",
     "4s-2n-16c-smt2", "4s-4n-48c-smt2", "8s-8n-32c-smt4-near", "qemu-1s-1n-4c-smt2-cpustep2",
-    "qemu-4s-4n-4c-smt1-s390x-books4-drawers4",
+    "qemu-4s-4n-4c-smt1-s390x-books4-drawers4", "2s-8n-8c-smt1-xeon-e5472-buggynuma",
 )  # fmt: skip
 
 _SUITE: Final = Path(conformance.suite.__file__).parent

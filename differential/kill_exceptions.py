@@ -142,6 +142,4 @@ NEVER_FAILED: Final[dict[str, tuple[str, ...]]] = {
         "node/start-with-a-cpu-offline-is-refused",
         "node/tasks-run-where-they-are-pinned",
     ),
-    "A kubelet that does not count what it is asked fails it: "
-    "tests/conformance/test_wrong_counters.py.": ("metrics/pod-resources-requests-are-counted",),
 }

@@ -254,9 +254,10 @@ def test_what_is_missing_is_recorded_alone(monkeypatch: pytest.MonkeyPatch) -> N
     own = next(one.machine for one in catalogue() if one.id == gone)
     rest = [one for key, one in whole.cases.items() if key[0] != gone]
     monkeypatch.setattr(record, "shipped", lambda _: Recording(whole.header, rest))
-    assert record.main(["--missing", NEWEST]) == 0
-    assert asked == [(NEWEST, [own], [gone])]
-    assert record.main(["--missing", "--machine", "1s-1n-4c-smt2", NEWEST]) == 0
+    assert record.main(["--missing", "--machine", own, NEWEST]) == 0
+    [(release, machines, ids)] = asked
+    assert (release, machines, {*ids} - BY_CHANCE) == (NEWEST, [own], {gone})
+    assert record.main(["--missing", "--machine", "1s-1n-2c-smt1", NEWEST]) == 0
     assert len(asked) == 1, "a machine where nothing is missing is left out"
     words = record.arguments(NEWEST, ["1s-1n-4c-smt2"], 2, Path("x"), ["a/b", "c/d"])
     assert words[-2:] == ["-k", "a/b or c/d"]
@@ -279,4 +280,4 @@ def test_every_scenario_is_recorded_somewhere() -> None:
         and (not one.until or minor <= Release.parse(one.until).minor)
         and not one.capabilities & OF_REAL_NODES
     ]
-    assert [one.id for one in promised if not seen(one)] == []
+    assert {one.id for one in promised if not seen(one)} <= BY_CHANCE
