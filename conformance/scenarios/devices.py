@@ -514,15 +514,16 @@ def _reboot(node: LockstepNode) -> PodView:
 
 @scenario(
     "devices/late-plugin-after-a-reboot-is-refused",
-    "From 1.25 on a pod is refused after a reboot as long as its device plugin has not registered",
+    "From 1.28 on a pod is refused after a reboot as long as its device plugin has not registered",
     UNCHECKED,
     level=Level.EXTENDED,
-    since="1.25",
+    since="1.28",
     needs=_NODES,
     capabilities=(*_REFUSED, Capability.RESTART, Capability.REBOOT),
 )
 def late_plugin_after_a_reboot_is_refused(node: LockstepNode) -> None:
-    """Its CPUs return. Up to 1.24 it ran, though nobody knew whether its device was there."""
+    """Its CPUs return. Up to 1.24 it ran, whether its device was there or not. Of 1.25, 1.26 and
+    1.27 the last patch releases have the check."""
     text = f"no healthy devices present; cannot allocate unhealthy devices {NIC}"
     promise_refused(node, _reboot(node), "UnexpectedAdmissionError", text)
     node.pass_admission()

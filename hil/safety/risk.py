@@ -60,6 +60,8 @@ RISK_OF: Final = {
     Capability.HOTPLUG: Risk.CPU_OFFLINE,
     Capability.POD_RESOURCES: Risk.READ_ONLY,
     Capability.POD_RESOURCES_GET: Risk.READ_ONLY,
+    Capability.API_SERVER: Risk.PODS,
+    Capability.RENAMES: Risk.KUBELET_RESTART,
     Capability.DEVICES: Risk.PODS,
     Capability.MEMORY: Risk.KUBELET_RESTART,
 }

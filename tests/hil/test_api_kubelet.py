@@ -117,7 +117,8 @@ def node(
     """A kubelet that has joined; its pods come from the server alone."""
     own = kubelet_config.arguments
 
-    def joined(release: Minor, binary: str) -> list[str]:
+    def joined(release: Minor, binary: str, *, node_in_cluster: str = "") -> list[str]:
+        assert node_in_cluster == "", "pinproof's own API server is for subjects alone"
         return [*own(release, binary), f"--kubeconfig={INSIDE}"]
 
     monkeypatch.setattr(kubelet_config, "arguments", joined)
