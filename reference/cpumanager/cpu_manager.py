@@ -12,7 +12,6 @@ somebody else changed is left alone; up to 1.21 it sent every container its CPUs
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from copy import copy
 from dataclasses import replace
@@ -163,9 +162,9 @@ class CPUManager:
     def _count_by_numa(self) -> None:
         """``updateAllocationPerNUMAMetric``: of the NUMA nodes that have exclusive CPUs."""
         if isinstance(self.policy, StaticPolicy):
-            details = self.policy.topology.details
-            held = assigned(self.state.entries)
-            counts = Counter(details[cpu].numa for cpu in held if cpu in details)
+            held = assigned(self.state.entries).mask
+            masks = self.policy.topology.numa_masks.items()
+            counts = {numa: (mask & held).bit_count() for numa, mask in masks if mask & held}
             self.metrics = self.metrics.counted_by_numa(counts)
 
     def allocate_pod(self, pod: Pod, hint: Hint | None = None) -> None:

@@ -63,9 +63,9 @@ NODE_ALLOCATIONS = 'resource_manager_allocations_total{resource_name="cpu",sourc
 NODE_ERRORS = 'resource_manager_allocation_errors_total{resource_name="cpu",source="node"}'
 POD_ALLOCATIONS = 'resource_manager_allocations_total{resource_name="cpu",source="pod"}'
 _ASSIGNMENTS = "resource_manager_container_assignments"
-NODE_EXCLUSIVE = f'{_ASSIGNMENTS}{{assignment_type="node_exclusive",resource_name="cpu"}}'
-POD_EXCLUSIVE = f'{_ASSIGNMENTS}{{assignment_type="pod_exclusive",resource_name="cpu"}}'
-POD_SHARED = f'{_ASSIGNMENTS}{{assignment_type="pod_shared",resource_name="cpu"}}'
+NODE_EXCLUSIVE = f'{_ASSIGNMENTS}{{assignment_type="{EXCLUSIVE_OF_NODE}",resource_name="cpu"}}'
+POD_EXCLUSIVE = f'{_ASSIGNMENTS}{{assignment_type="{EXCLUSIVE_OF_POD}",resource_name="cpu"}}'
+POD_SHARED = f'{_ASSIGNMENTS}{{assignment_type="{SHARED_BY_POD}",resource_name="cpu"}}'
 _BOUNDARY = "kubelet_container_aligned_compute_resources"
 ALIGNED_CONTAINERS = f'{_BOUNDARY}_count{{boundary="numa_node",scope="container"}}'
 MISALIGNED_CONTAINERS = f'{_BOUNDARY}_failure_count{{boundary="numa_node",scope="container"}}'
