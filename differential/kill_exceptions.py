@@ -46,6 +46,8 @@ UNCAUGHT: Final[dict[str, tuple[str, ...]]] = {
     ),
     "Up to 1.17 a kubelet that refuses the file panics, recovers and hangs (seen on 1.17.17), "
     "so scenarios promise the refusal from 1.18 on.": ("state-of-other-cpus-refused=off",),
+    "Of 1.25, 1.26 and 1.27 only the last patch releases have the check, and a scenario speaks of "
+    "all patch releases of a release.": ("devices-checked-at-restart",),
     "The nodes of the model have the CPU manager on in every release.": (
         "cpu-manager-on",
         "cpu-manager-on=off",

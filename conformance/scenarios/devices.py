@@ -551,13 +551,14 @@ def late_plugin_after_a_reboot_is_not_checked(node: LockstepNode) -> None:
     "A restarted kubelet refuses a running pod whose init container had a device",
     INIT_RESTART,
     level=Level.EXTENDED,
-    since="1.25",
+    since="1.28",
     needs=_NODES,
     capabilities=(*_REFUSED, Capability.RESTART),
 )
 def restart_refuses_ended_init_container(node: LockstepNode) -> None:
     """A known defect: the init container has ended, so it does not run, and the device plugin has
-    not registered again when the pod is admitted. No release mends it."""
+    not registered again when the pod is admitted. No release mends it. Of 1.25, 1.26 and 1.27 the
+    last patch releases have it."""
     _boot(node, _SINGLE)
     init = _with(exclusive("init", 1, kind=Kind.INIT))
     pod = guaranteed_of("a", [init, _with(exclusive("c", 1))])
