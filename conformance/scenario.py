@@ -15,6 +15,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Final
 
 from conformance.needs import Needs
+from conformance.source import Source as Source
 from conformance.subject import Capability
 
 if TYPE_CHECKING:
@@ -31,14 +32,6 @@ class Level(Enum):
 
     CORE = "core"
     EXTENDED = "extended"
-
-
-@dataclass(frozen=True, slots=True)
-class Source:
-    """Where the promise is made: a document, KEP, issue or source file, with its address."""
-
-    text: str
-    url: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,17 +11,11 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from typing import Final
 
-from conformance.checks import (
-    EXCLUSIVE_TO_ONE,
-    RESERVED_STAY,
-    Situation,
-    Violation,
-    differences,
-    violations,
-)
+from conformance.checks import differences
 from conformance.lockstep.outcome import CouldNotTell
 from conformance.needs import DoesNotApply
 from conformance.oracle import Oracle
+from conformance.promises import EXCLUSIVE_TO_ONE, RESERVED_STAY, Situation, Violation, violations
 from conformance.results import Difference
 from conformance.subject import Capability, NodeUnderTest, SubjectLostError
 from conformance.waiting import ENOUGH, SHORT, Waiting

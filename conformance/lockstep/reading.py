@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Final, NoReturn
 
-from conformance.checks import Situation
 from conformance.discovered import architecture_of, first_core
 from conformance.lockstep.comparison import Comparison
 from conformance.lockstep.machines import Machines
 from conformance.lockstep.outcome import Divergence, Seen, holdings
+from conformance.promises import Situation
 from conformance.results import Difference, Failure
 from conformance.subject import (
     HasLargerMachines,

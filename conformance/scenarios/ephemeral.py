@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
-from conformance.checks import EXCLUSIVE_TO_ONE
 from conformance.lockstep import LockstepNode
 from conformance.needs import Needs
 from conformance.pods import best_effort, guaranteed
+from conformance.promises import EXCLUSIVE_TO_ONE
 from conformance.scenario import Level, Source, scenario
 from conformance.scenarios.in_cluster import API_SERVER, in_cluster
 from conformance.scenarios.pod_level_parts import ROOM, pod_of, shared

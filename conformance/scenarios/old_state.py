@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from conformance.checks import EVERY_CPU
 from conformance.lockstep import LockstepNode
+from conformance.promises import EVERY_CPU
 from conformance.scenario import Level, scenario
 from conformance.scenarios.sources import (
     BAD_STATE_FORGOTTEN,

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
-from conformance.checks import EXCLUSIVE_TO_ONE
 from conformance.lockstep import LockstepNode
 from conformance.needs import Needs
 from conformance.pods import best_effort, burstable, guaranteed
+from conformance.promises import EXCLUSIVE_TO_ONE
 from conformance.results import Difference
 from conformance.scenario import Level, scenario
 from conformance.scenarios.optional import NO_GATES, promise_whole_cores, with_options

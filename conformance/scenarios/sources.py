@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from conformance.scenario import Source
+from conformance.source import Source
 
 _DOCS = "https://kubernetes.io/docs"
 _ISSUES = "https://github.com/kubernetes/kubernetes"

@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from conformance.checks import EXCLUSIVE_TO_ONE, RESERVED_STAY
 from conformance.lockstep import LockstepNode
 from conformance.pods import guaranteed
+from conformance.promises import EXCLUSIVE_TO_ONE, RESERVED_STAY
 from conformance.scenario import Level, scenario
 from conformance.scenarios.sources import TASK_PAGE, UNEVEN_CORES
 from reference import CPUSet

@@ -8,10 +8,10 @@ import pytest
 
 import topologies
 from conformance.catalogue import catalogue
-from conformance.checks import Situation, violations
 from conformance.judge import Case, judge
 from conformance.lockstep import LockstepNode
 from conformance.oracle import ModelOracle
+from conformance.promises import Situation, violations
 from conformance.smoke import smoke
 from conformance.subject import Capability
 from conformance.subjects.reference import ReferenceSubject

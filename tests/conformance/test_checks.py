@@ -6,14 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from conformance.checks import (
-    EXCLUSIVE_TO_ONE,
-    Situation,
-    cpu_difference,
-    differences,
-    violations,
-)
+from conformance.checks import cpu_difference, differences
 from conformance.pods import best_effort, exclusive, guaranteed, guaranteed_of
+from conformance.promises import EXCLUSIVE_TO_ONE, Situation, violations
 from conformance.results import Difference
 from conformance.subject import Capability
 from reference import CPUSet, CPUTopology

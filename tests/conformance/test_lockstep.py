@@ -10,11 +10,11 @@ from typing import cast
 import pytest
 
 from conformance.catalogue import find
-from conformance.checks import EXCLUSIVE_TO_ONE, RESERVED_STAY
 from conformance.judge import Case, judge
 from conformance.lockstep import Divergence, LockstepNode, OracleMaker
 from conformance.oracle import ModelOracle
 from conformance.pods import guaranteed
+from conformance.promises import EXCLUSIVE_TO_ONE, RESERVED_STAY
 from conformance.scenario import Scenario, Source
 from conformance.subject import Capability, SubjectInfo, SubjectLostError
 from conformance.subjects.reference import ReferenceSubject

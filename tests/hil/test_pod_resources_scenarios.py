@@ -16,8 +16,8 @@ from typing import Any, Final
 import pytest
 
 from conformance.catalogue import find
-from conformance.checks import Situation, violations
 from conformance.pods import best_effort, exclusive, guaranteed, guaranteed_of
+from conformance.promises import Situation, violations
 from conformance.results import Result
 from conformance.subject import Capability
 from hil.inspection import NodeFacts

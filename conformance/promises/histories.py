@@ -1,0 +1,186 @@
+"""The promises that a step can break, judged by the views before and after it.
+
+What belongs here: what must not change, or must become of a pod, in a step that a user may take at
+any time. What never does: steps that change what a kubelet finds behind its back (another machine,
+a state file that was written or removed, a cpuset that was changed); the caller leaves these out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from conformance.checks import cpu_difference, kubelet_text
+from conformance.promises.placement import misplaced
+from conformance.promises.situation import Situation, Violation
+from conformance.results import Difference
+from reference import CPUSet, CPUTopology
+from reference.cpumanager.cpu_manager import reserved_milli_cpus
+from reference.cpumanager.policy_options import FULL_PCPUS, is_true
+from reference.pods.pod_level_resources import as_decoded, has_pod_level_resources
+from reference.pods.qos import as_judged, exclusive_cpus, pod_milli_cpus, total_request
+from reference.steps import Apply, Delete, Pod, Resize, Start, Step
+from reference.view import Phase, View
+
+ANSWERS: Final = "The kubelet answers every step in time"
+STARTS_AGAIN: Final = "The kubelet starts again after every history that a user may bring about"
+GOES_ON: Final = "A pod that runs goes on running over a restart of the kubelet"
+KEEPS_CPUS: Final = "A running container keeps its exclusive CPUs until it ends"
+BOOKED_AS_ASKED: Final = "A pod holds no more exclusive CPUs than it asks for"
+ADMITTED: Final = "A pod that fits the free CPUs, and that nothing speaks against, is admitted"
+AS_NEW: Final = "Once every pod is deleted, no CPU is exclusive and the shared pool is whole"
+
+#: The Topology Manager policies that refuse no pod.
+_REFUSES_NOBODY: Final = ("none", "best-effort")
+
+
+def broken_in_step(
+    before: View | None, step: Step, after: View, situation: Situation
+) -> list[Violation]:
+    """Every promise that this step breaks, of a kubelet with policy static.
+
+    ``before`` is the last view in which the kubelet ran, ``None`` where it never has;
+    ``situation.pods`` are the pods that are applied after the step.
+    """
+    if situation.config.policy != "static":
+        return []
+    if after.hangs:
+        seen = Difference(what="kubelet", expected="answers", seen=f"hangs: {after.hangs}")
+        return [Violation(ANSWERS, seen)]
+    if not after.running:
+        if not isinstance(step, Start):
+            return []
+        gives_up = Difference(what="kubelet", expected="runs", seen=kubelet_text(after))
+        return [Violation(STARTS_AGAIN, gives_up)]
+    found = [*_booked(after, situation)]
+    if before is not None:
+        if isinstance(step, Start):
+            found += _going_on(before, after, situation)
+        if not isinstance(step, Resize):
+            found += _kept(before, after, situation)
+    if isinstance(step, Apply):
+        found += _admission(before, step.pod, after, situation)
+    if isinstance(step, Delete) and not situation.pods:
+        found += _as_new(after, situation)
+    return found
+
+
+def _going_on(before: View, after: View, situation: Situation) -> Iterator[Violation]:
+    for name in situation.pods:
+        old, new = before.pods.get(name), after.pods.get(name)
+        if old is None or old.phase is not Phase.RUNNING:
+            continue
+        if new is None or new.phase is not Phase.RUNNING:
+            text = "not there" if new is None else f"{new.phase.value}: {new.reason}: {new.message}"
+            yield Violation(GOES_ON, Difference(what=f"pod {name}", expected="running", seen=text))
+
+
+def _kept(before: View, after: View, situation: Situation) -> Iterator[Violation]:
+    for name, containers in before.assignments.items():
+        pod = after.pods.get(name)
+        if name not in situation.pods or pod is None or pod.phase is not Phase.RUNNING:
+            continue
+        for container, held in containers.items():
+            if container not in before.cpusets.get(name, {}):
+                continue  # it does not run: an init container that has ended
+            seen = after.assignments.get(name, {}).get(container, CPUSet())
+            if seen != held:
+                what = f"exclusive CPUs {name}/{container}"
+                yield Violation(KEEPS_CPUS, cpu_difference(what, held, seen))
+
+
+def _booked(after: View, situation: Situation) -> Iterator[Violation]:
+    for name, containers in after.assignments.items():
+        applied = situation.pods.get(name)
+        if applied is None or has_pod_level_resources(applied):
+            continue
+        mask = 0
+        for cpus in containers.values():
+            mask |= cpus.mask
+        asked = exclusive_total(applied, situation)
+        if mask.bit_count() > asked:
+            seen = CPUSet.of_mask(mask)
+            difference = Difference(
+                what=f"exclusive CPUs of pod {name}",
+                expected=f"at most {asked} CPUs",
+                seen=f"{len(seen)} CPUs: {seen}",
+            )
+            yield Violation(BOOKED_AS_ASKED, difference)
+
+
+def exclusive_total(applied: Pod, situation: Situation) -> int:
+    """How many exclusive CPUs a pod may need at once: init containers run before the others."""
+    pod = as_decoded(applied, situation.config.feature_gates, release=situation.release)
+    judged = as_judged(pod, release=situation.release)
+    return total_request(judged, lambda one: exclusive_cpus(judged, one) if one.name else 0)
+
+
+def _admission(
+    before: View | None, pod: Pod, after: View, situation: Situation
+) -> Iterator[Violation]:
+    became = after.pods.get(pod.name)
+    if became is None or before is None:
+        return
+    if became.phase is Phase.REJECTED and not _speaks_against(before, pod, situation):
+        seen = f"rejected: {became.reason}: {became.message}"
+        yield Violation(ADMITTED, Difference(what=f"pod {pod.name}", expected="running", seen=seen))
+    taken = after.assignments.get(pod.name, {})
+    if became.phase is Phase.RUNNING and len(pod.containers) == len(taken) == 1:
+        (cpus,) = taken.values()
+        yield from misplaced(cpus, _free(before, situation), situation)
+
+
+def _free(before: View, situation: Situation) -> CPUSet:
+    return before.shared_pool - (situation.reserved or CPUSet())
+
+
+def _speaks_against(before: View, pod: Pod, situation: Situation) -> bool:
+    """Whether something may refuse the pod: too few CPUs, by what the pods that run ask for; whole
+    physical cores that it does not ask for, or of which too few are free; or a NUMA node that is
+    too small. Where more decides, something may."""
+    if has_pod_level_resources(pod):
+        return True
+    running = [
+        other
+        for name, other in situation.pods.items()
+        if name != pod.name and before.pods[name].phase is Phase.RUNNING
+    ]
+    reserved = reserved_milli_cpus(situation.config, release=situation.release)
+    asked = sum(map(pod_milli_cpus, (*running, pod)))
+    if asked > len(situation.cpus) * 1000 - reserved:
+        return True
+    options = situation.config.policy_options
+    needed = exclusive_total(pod, situation)
+    # Shared containers leave no CPU out; only whole CPUs are booked.
+    booked = sum(exclusive_total(other, situation) for other in running)
+    if needed > len(situation.cpus) + -reserved // 1000 - booked:
+        return True
+    free, topology = _free(before, situation), situation.topology
+    if topology is None:
+        return True
+    if is_true(options.get(FULL_PCPUS, "")):
+        return len(pod.containers) > 1 or _cores_speak_against(free, needed, topology)
+    if situation.config.topology_manager_policy in _REFUSES_NOBODY or not needed:
+        return False
+    return len(pod.containers) > 1 or not _fits(free, needed, topology.numa_masks)
+
+
+def _cores_speak_against(free: CPUSet, needed: int, topology: CPUTopology) -> bool:
+    """Under full-pcpus-only; a NUMA node may be too small as well."""
+    if not topology.even_cores or topology.num_numa_nodes > 1:
+        return True
+    if needed % max(topology.cpus_per_core, 1):
+        return True
+    whole = [mask for mask in topology.core_masks.values() if mask & ~free.mask == 0]
+    return needed > sum(mask.bit_count() for mask in whole)
+
+
+def _fits(free: CPUSet, needed: int, masks: Mapping[int, int]) -> bool:
+    return any((mask & free.mask).bit_count() >= needed for mask in masks.values())
+
+
+def _as_new(after: View, situation: Situation) -> Iterator[Violation]:
+    for name, containers in after.assignments.items():
+        for container, cpus in containers.items():
+            what = f"exclusive CPUs {name}/{container}, which is deleted"
+            yield Violation(AS_NEW, cpu_difference(what, CPUSet(), cpus))

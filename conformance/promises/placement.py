@@ -1,0 +1,147 @@
+"""The promises about which CPUs a pod is given.
+
+What belongs here: what each policy option and each Topology Manager policy promises of the CPUs
+that a container has just been given, out of those that were free. What never does: which of
+several good choices is made.
+
+A promise is judged only where nothing but the one option or policy decides: a pod of one app
+container that has no init container, and that has just been admitted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final
+
+from conformance.checks import cpu_difference
+from conformance.promises.situation import Situation, Violation
+from conformance.results import Difference
+from reference import CPUSet, CPUTopology
+from reference.cpumanager.policy_options import (
+    ACROSS_CORES,
+    ACROSS_NUMA,
+    BY_SOCKET,
+    BY_UNCORE,
+    FULL_PCPUS,
+    is_true,
+)
+
+WHOLE_CORES: Final = "Under full-pcpus-only a container is given whole physical cores"
+EVEN_OVER_NUMA: Final = (
+    "Under distribute-cpus-across-numa the CPUs of a container that needs several NUMA nodes are "
+    "spread evenly over them"
+)
+OVER_CORES: Final = (
+    "Under distribute-cpus-across-cores a container is given CPUs of as many physical cores as "
+    "have a free one"
+)
+ONE_CACHE: Final = (
+    "Under prefer-align-cpus-by-uncorecache a container whose CPUs fit one uncore cache is given "
+    "CPUs of one"
+)
+ONE_SOCKET: Final = (
+    "Under align-by-socket a container whose CPUs fit one socket is given CPUs of one"
+)
+ONE_NUMA: Final = "Under single-numa-node a container's exclusive CPUs lie in one NUMA node"
+ONE_NUMA_IF_IT_FITS: Final = (
+    "Under the Topology Manager policies best-effort and restricted a container whose CPUs fit one "
+    "NUMA node is given CPUs of one"
+)
+
+
+def misplaced(taken: CPUSet, free: CPUSet, situation: Situation) -> Iterator[Violation]:
+    """What is wrong with the CPUs that the only container of a pod has been given out of the free
+    ones. Nothing is judged without a topology."""
+    topology = situation.topology
+    if topology is None or not taken:
+        return
+    options = {name for name, value in situation.config.policy_options.items() if is_true(value)}
+    if FULL_PCPUS in options:
+        yield from _whole_cores(taken, topology)
+    if ACROSS_CORES in options:
+        yield from _over_cores(taken, free, topology)
+    yield from _by_topology_manager(taken, free, situation, options)
+    if situation.config.topology_manager_policy != "none":
+        return
+    usable = _of_whole_cores(free, topology) if FULL_PCPUS in options else free
+    if BY_UNCORE in options:
+        yield from _in_one(ONE_CACHE, "uncore cache", taken, usable, topology.uncore_masks)
+    if ACROSS_NUMA in options:
+        group = topology.cpus_per_core if FULL_PCPUS in options else 1
+        yield from _evenly(taken, usable, topology.numa_masks, max(group, 1))
+
+
+def _by_topology_manager(
+    taken: CPUSet, free: CPUSet, situation: Situation, options: Iterable[str]
+) -> Iterator[Violation]:
+    policy, topology = situation.config.topology_manager_policy, situation.topology
+    if policy == "none" or topology is None:
+        return
+    usable = _of_whole_cores(free, topology) if FULL_PCPUS in options else free
+    if BY_SOCKET in options:
+        yield from _in_one(ONE_SOCKET, "socket", taken, usable, topology.socket_masks)
+    elif policy == "single-numa-node":
+        if _parts(taken, topology.numa_masks) > 1:
+            yield Violation(ONE_NUMA, _difference("NUMA node", taken, topology.numa_masks))
+    else:
+        yield from _in_one(ONE_NUMA_IF_IT_FITS, "NUMA node", taken, usable, topology.numa_masks)
+
+
+def _whole_cores(taken: CPUSet, topology: CPUTopology) -> Iterator[Violation]:
+    whole = topology.with_siblings(taken)
+    if whole != taken:
+        yield Violation(WHOLE_CORES, cpu_difference("CPUs of whole physical cores", whole, taken))
+
+
+def _over_cores(taken: CPUSet, free: CPUSet, topology: CPUTopology) -> Iterator[Violation]:
+    possible = min(len(taken), _parts(free, topology.core_masks))
+    used = _parts(taken, topology.core_masks)
+    if used < possible:
+        difference = Difference(
+            what=f"physical cores of the CPUs {taken}", expected=str(possible), seen=str(used)
+        )
+        yield Violation(OVER_CORES, difference)
+
+
+def _in_one(
+    rule: str, noun: str, taken: CPUSet, free: CPUSet, masks: Mapping[int, int]
+) -> Iterator[Violation]:
+    """Whether CPUs that fit what is free of one part lie in one."""
+    fits = any((mask & free.mask).bit_count() >= len(taken) for mask in masks.values())
+    if fits and _parts(taken, masks) > 1:
+        yield Violation(rule, _difference(noun, taken, masks))
+
+
+def _difference(noun: str, taken: CPUSet, masks: Mapping[int, int]) -> Difference:
+    return Difference(
+        what=f"{noun}s of the CPUs {taken}", expected="1", seen=str(_parts(taken, masks))
+    )
+
+
+def _evenly(
+    taken: CPUSet, free: CPUSet, masks: Mapping[int, int], group: int
+) -> Iterator[Violation]:
+    """An even share is owed only where each NUMA node that is used has one free."""
+    shares = {numa: (mask & taken.mask).bit_count() for numa, mask in masks.items()}
+    used = {numa: count for numa, count in shares.items() if count}
+    share = -(-len(taken) // (len(used) * group)) * group
+    room = all((masks[numa] & free.mask).bit_count() >= share for numa in used)
+    if room and max(used.values()) - min(used.values()) > group:
+        seen = ", ".join(f"{count} of NUMA node {numa}" for numa, count in sorted(used.items()))
+        difference = Difference(
+            what=f"NUMA nodes of the CPUs {taken}", expected=f"at most {share} of each", seen=seen
+        )
+        yield Violation(EVEN_OVER_NUMA, difference)
+
+
+def _parts(cpus: CPUSet, masks: Mapping[int, int]) -> int:
+    return sum(1 for mask in masks.values() if mask & cpus.mask)
+
+
+def _of_whole_cores(free: CPUSet, topology: CPUTopology) -> CPUSet:
+    """The free CPUs of cores that are free as a whole."""
+    mask = 0
+    for core in topology.core_masks.values():
+        if core & ~free.mask == 0:
+            mask |= core
+    return CPUSet.of_mask(mask)

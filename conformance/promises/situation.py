@@ -1,0 +1,60 @@
+"""What a promise is judged against, and what is said where it is broken."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from conformance.results import Difference
+from conformance.subject import Capability
+from reference import NEWEST, CPUSet, CPUTopology
+from reference.behaviours import Behaviour
+from reference.cpumanager.policy_options import is_true
+from reference.releases import AnyRelease, has
+from reference.steps import KubeletConfig, Pod
+
+_NO_CPUS: Final = CPUSet()
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    """An invariant that a view breaks: the rule in words, and where."""
+
+    rule: str
+    difference: Difference
+
+
+@dataclass(frozen=True, slots=True)
+class Situation:
+    """What an invariant is judged against: what was configured and applied, on which CPUs.
+    ``reserved`` is ``None`` where the kubelet chose the reserved CPUs; ``tampered`` are the
+    pod/container whose cpuset the scenario itself has changed; ``online`` are the CPUs that the
+    machine has by now, which a kubelet that runs may not know (``None``: ``cpus``); ``lost`` are
+    CPUs that the scenario has said nobody will hold, not even the pool; ``topology`` is what the
+    kubelet found when it started (``None``: one whose cores have equal numbers of CPUs)."""
+
+    config: KubeletConfig
+    pods: Mapping[str, Pod]
+    cpus: CPUSet
+    reserved: CPUSet | None
+    can: Collection[Capability]
+    tampered: Collection[tuple[str, str]] = ()
+    lost: CPUSet = _NO_CPUS
+    release: AnyRelease = NEWEST
+    online: CPUSet | None = None
+    topology: CPUTopology | None = None
+
+    @property
+    def gives_busy_cpus(self) -> bool:
+        """Whether the release may hand out CPUs that are not free: it judges whether a core is free
+        by the average size of cores (kubernetes/kubernetes#140498)."""
+        takes_by_average = has(self.release, Behaviour.ORDERED_ALLOCATION)
+        if not takes_by_average or has(self.release, Behaviour.TRUE_SIZES) or not self.topology:
+            return False
+        return len({core.bit_count() for core in self.topology.core_masks.values()}) > 1
+
+    @property
+    def strict(self) -> bool:
+        """Whether reserved CPUs are kept from shared containers too (strict-cpu-reservation)."""
+        return is_true(self.config.policy_options.get("strict-cpu-reservation", ""))
