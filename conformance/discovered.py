@@ -6,6 +6,7 @@ scenario on the model: half a run's machines are the same few, again and again.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping
 
 from conformance.subject import SubjectInfo, SubjectUsageError
@@ -20,6 +21,7 @@ from topologies.hotplug import online_cpus
 #: More than the catalogue has machines: a run comes to all of them with one scenario after another.
 _KEPT = 256
 _infos: dict[tuple[int, str, str], tuple[Mapping[str, str], MachineInfo]] = {}
+_changing = threading.Lock()
 
 
 def info_of(
@@ -33,12 +35,14 @@ def info_of(
         return discover(tree, release=release, architecture=architecture)
     named = architecture.value if isinstance(architecture, Architecture) else architecture
     key = (id(tree), str(release), named or "")
-    kept = _infos.get(key)
-    if kept is None:
-        while len(_infos) >= _KEPT:
-            _infos.pop(next(iter(_infos)))
-        # The tree is kept beside what was found, so that its id stays its own.
-        kept = _infos[key] = (tree, discover(tree, release=release, architecture=architecture))
+    with _changing:
+        kept = _infos.pop(key, None)
+        if kept is None:
+            while len(_infos) >= _KEPT:
+                _infos.pop(next(iter(_infos)))
+            # The tree is kept beside what was found, so that its id stays its own.
+            kept = tree, discover(tree, release=release, architecture=architecture)
+        _infos[key] = kept  # at the end: the one that was asked for longest ago is dropped first
     return kept[1]
 
 

@@ -168,9 +168,12 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Give the suite's test its cases."""
     if "pin_case" not in metafunc.fixturenames:
         return
+    from conformance.session.judging import judge_ahead
     from conformance.session.selection import cases
+    from conformance.session.subject import subject_of
 
     _follow(metafunc.config)
+    judge_ahead(metafunc.config, subject_of(metafunc.config))
     found = cases(metafunc.config)
     metafunc.parametrize("pin_case", [pytest.param(case, id=case.id) for case in found])
 

@@ -239,3 +239,15 @@ class CountsTrips(Protocol):
     @property
     def trips(self) -> Mapping[str, tuple[int, int]]:
         """(Scenarios, round trips) by the name of the node."""
+
+
+@runtime_checkable
+class WaitsMost(Protocol):
+    """A subject whose nodes mostly wait, so that one process may run several scenarios at a time,
+    each in a thread and on a node of its own."""
+
+    at_a_time: int
+
+    def interrupt(self) -> None:
+        """Take every node away: whoever uses one gets :class:`SubjectLostError` soon, and whoever
+        wants another :class:`SubjectSetupError`. Does not wait; :meth:`Subject.close` does."""

@@ -96,10 +96,14 @@ def search(text: str) -> list[str]:
 def offline(machine: Machine, cpus: Iterable[int]) -> Machine:
     """``machine`` with ``cpus`` offline as well, under a name that says so: ``NAME-off3,7``.
 
-    Of a described machine the name is the canonical spec. Raises what
-    :func:`topologies.without_cpus` raises.
+    Of a described machine the name is the canonical spec. The same machine and CPUs give the same
+    object. Raises what :func:`topologies.without_cpus` raises.
     """
-    wanted = list(cpus)
+    wanted = tuple(cpus)
+    return machine.derived(("offline", wanted), lambda: _offline(machine, wanted))
+
+
+def _offline(machine: Machine, wanted: tuple[int, ...]) -> Machine:
     tree = without_cpus(machine.tree, wanted)
     if tree is machine.tree:
         return machine
@@ -115,12 +119,18 @@ def offline(machine: Machine, cpus: Iterable[int]) -> Machine:
 
 def with_memory(machine: Machine, mebibytes: int) -> Machine:
     """``machine`` with so much memory in each NUMA node and without huge pages, under a name that
-    says so: ``NAME-256mib``."""
+    says so: ``NAME-256mib``. The same machine and memory give the same object; a machine whose tree
+    has no NUMA nodes is returned as it is."""
+    return machine.derived(("memory", mebibytes), lambda: _with_memory(machine, mebibytes))
+
+
+def _with_memory(machine: Machine, mebibytes: int) -> Machine:
+    nodes = [match for path in machine.tree if (match := _NODE_CPUS.fullmatch(path))]
+    if not nodes:
+        return machine
     tree = {path: machine.tree[path] for path in machine.tree if not _HUGE_PAGES.match(path)}
-    for path in machine.tree:
-        if match := _NODE_CPUS.fullmatch(path):
-            text = f"Node {match[2]} MemTotal: {mebibytes * 1024} kB\n"
-            tree[f"{match[1]}/meminfo"] = text
+    for node in nodes:
+        tree[f"{node[1]}/meminfo"] = f"Node {node[2]} MemTotal: {mebibytes * 1024} kB\n"
     source = f"{machine.source}, with other memory" if machine.source else ""
     name = f"{machine.name}-{mebibytes}mib"
     return Machine(name=name, tree=Tree(tree), shape=machine.shape, source=source)

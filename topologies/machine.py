@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -20,6 +21,17 @@ class Machine:
     shape: str = ""
     why: str = ""
     source: str = ""
+
+    def derived(self, how: Hashable, make: Callable[[], Machine]) -> Machine:
+        """What ``make`` returns, made once for each ``how`` and kept as long as this machine is.
+        Scenarios ask for the same few again and again, and a tree of the same identity is
+        discovered once (:mod:`conformance.discovered`)."""
+        found = self._derived.get(how)
+        return found or self._derived.setdefault(how, make())
+
+    @cached_property
+    def _derived(self) -> dict[Hashable, Machine]:
+        return {}
 
     @cached_property
     def digest(self) -> str:

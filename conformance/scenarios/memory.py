@@ -78,7 +78,7 @@ def _boot(
     """Align by the policy, with room in these NUMA nodes alone, or in all of them."""
     require_few_nodes(node)
     machine = with_memory(node.machine, _MIB_OF_A_NODE)
-    if machine.digest == node.machine.digest:
+    if machine is node.machine:
         raise DoesNotApply("needs NUMA nodes whose memory the kernel tells, the machine has none")
     reserved = {
         numa: _ROOMY if roomy is None or numa in roomy else _TIGHT for numa in node.numa_nodes

@@ -10,14 +10,14 @@ from __future__ import annotations
 
 import pytest
 
-from conformance.judge import Case
+from conformance.session.ahead import case_of
 from conformance.session.judging import judge_item
 from conformance.session.subject import subject_of
 
 
 def pytest_runtest_protocol(item: pytest.Item) -> bool | None:
     """Call and report; other items than the suite's go pytest's own way."""
-    if _case_of(item) is None:
+    if case_of(item) is None:
         return None
     call = pytest.CallInfo.from_call(
         lambda: item.ihook.pytest_runtest_call(item=item),
@@ -32,7 +32,7 @@ def pytest_runtest_protocol(item: pytest.Item) -> bool | None:
 @pytest.hookimpl(wrapper=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> object:
     """Judge while pytest captures what is printed, and keep nothing of it."""
-    case = _case_of(pyfuncitem)
+    case = case_of(pyfuncitem)
     if case is None:
         return (yield)
     subject = subject_of(pyfuncitem.config)
@@ -41,9 +41,3 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> object:
         return (yield)
     finally:
         pyfuncitem.funcargs.clear()
-
-
-def _case_of(item: pytest.Item) -> Case | None:
-    spec = vars(item).get("callspec")
-    found = spec.params.get("pin_case") if spec is not None else None
-    return found if isinstance(found, Case) else None

@@ -13,8 +13,9 @@ from conformance.lockstep import OracleMaker
 from conformance.oracle import ModelOracle
 from conformance.recording import recorded, recorded_oracle
 from conformance.results import encode
+from conformance.session.ahead import PLUGIN, Ahead
 from conformance.session.subject import release_of
-from conformance.subject import Subject
+from conformance.subject import Subject, WaitsMost
 from conformance.verdict import Verdict
 
 #: Properties of a test's report, in which a result and a recording travel to the controller.
@@ -23,14 +24,32 @@ RECORDED: Final = "pinproof-recorded"
 
 
 def judge_item(case: Case, subject: Subject, item: pytest.Item) -> Judgement:
-    """Judge a case; its result travels to the controller as a property of the test."""
-    release = release_of(item.config)
-    judgement = judge(case, subject, oracle=_oracle(case, subject, release), release=release)
+    """Judge a case, or wait for it where it was begun already; its result travels to the controller
+    as a property of the test."""
+    ahead: Ahead | None = item.config.pluginmanager.get_plugin(PLUGIN)
+    judgement = ahead.judgement(case) if ahead else _judged(case, subject, release_of(item.config))
     item.user_properties.append((PROPERTY, encode(judgement.result).decode()))
     if item.config.getoption("--pin-record") and worth_recording(judgement):
         record = recorded(case.scenario.id, case.machine, judgement.history)
         item.user_properties.append((RECORDED, msgspec.json.encode(record).decode()))
     return judgement
+
+
+def judge_ahead(config: pytest.Config, subject: Subject) -> None:
+    """From now on begin cases before their turn, where the subject mostly waits."""
+    if not isinstance(subject, WaitsMost) or config.pluginmanager.has_plugin(PLUGIN):
+        return
+    release = release_of(config)
+    ahead = Ahead(
+        lambda case: _judged(case, subject, release),
+        subject.interrupt,
+        at_a_time=subject.at_a_time,
+    )
+    config.pluginmanager.register(ahead, PLUGIN)
+
+
+def _judged(case: Case, subject: Subject, release: str) -> Judgement:
+    return judge(case, subject, oracle=_oracle(case, subject, release), release=release)
 
 
 def worth_recording(judgement: Judgement) -> bool:

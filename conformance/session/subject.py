@@ -9,6 +9,7 @@ import pytest
 
 from conformance.catalogue import find
 from conformance.progress import now_and_then
+from conformance.session.ahead import PLUGIN
 from conformance.smoke import smoke
 from conformance.subject import CountsTrips, LacksPrograms, Subject, SubjectNotRestored
 from conformance.subjects import open_subject
@@ -82,6 +83,8 @@ def _judged_by(config: pytest.Config, subject: Subject) -> str:
 
 def close_subject(config: pytest.Config) -> str:
     """Close the subject of this process. What it could not leave as it was, in words; ``""``."""
+    if ahead := config.pluginmanager.get_plugin(PLUGIN):
+        ahead.stop()
     if SUBJECT_KEY in config.stash:
         try:
             config.stash[SUBJECT_KEY].close()

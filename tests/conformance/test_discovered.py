@@ -22,6 +22,20 @@ def test_every_machine_of_the_catalogue_is_remembered() -> None:
     assert 2 * len(topologies.entry_names()) <= discovered._KEPT
 
 
+def test_the_machine_asked_for_longest_ago_is_forgotten_first(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(discovered, "_KEPT", 2)
+    monkeypatch.setattr(discovered, "_infos", {})
+    one, two, three = (topologies.describe(f"1s-1n-{cores}c-smt1").tree for cores in (1, 2, 3))
+    first = info_of(one, release=NEWEST)
+    second = info_of(two, release=NEWEST)
+    assert info_of(one, release=NEWEST) is first
+    info_of(three, release=NEWEST)
+    assert info_of(one, release=NEWEST) is first
+    assert info_of(two, release=NEWEST) is not second
+
+
 @pytest.mark.parametrize(
     ("release", "lists_offline"), [("1.18", True), ("1.20", False), ("1.36", False)]
 )

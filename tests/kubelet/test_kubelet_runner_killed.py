@@ -8,6 +8,7 @@ import select
 import signal
 import subprocess
 import sys
+import time
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -152,5 +153,36 @@ def exit_without_closing(kubelet_path: str, end: str, *words: str) -> None:
         env=os.environ | {MARK: mark},
         check=False,
     )
+    assert list(marked(mark)) == []
+    assert leftovers() == before
+
+
+@pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_run_ends_the_scenarios_that_it_had_begun(
+    kubelet_path: str, tmp_path: Path, sign: int
+) -> None:
+    """Two run at a time, each with a kubelet; both end with the run, long before their time."""
+    mark, before = uuid.uuid4().hex, leftovers()
+    stream = tmp_path / "result.jsonl"
+    words = ("--machine", "1s-1n-4c-smt2", "-n", "0", "-k", "pool/", "--report", str(tmp_path))
+    running = subprocess.Popen(
+        [sys.executable, "-m", "pinproof", "run", "--subject", f"kubelet:{kubelet_path}", *words],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        cwd=ROOT,
+        env=os.environ | {MARK: mark},
+    )
+    deadline = time.monotonic() + 120
+    while not (stream.exists() and len(stream.read_bytes().splitlines()) > 1):
+        assert running.poll() is None
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    running.send_signal(sign)
+    began = time.monotonic()
+    said, _ = running.communicate(timeout=60)
+    assert running.returncode == 3, said
+    assert "Traceback" not in said
+    assert time.monotonic() - began < 10
     assert list(marked(mark)) == []
     assert leftovers() == before

@@ -98,6 +98,18 @@ def test_what_was_not_given_back_ends_with_the_rest(ahead: Sandboxes, made: Made
     assert not any(map(is_there, made.all))
 
 
+def test_an_interrupt_ends_all_and_lets_none_be_made(ahead: Sandboxes, made: Made) -> None:
+    """Whoever waits for something in one learns at once that it is gone."""
+    used = ahead.take()
+    ahead.interrupt()
+    assert used.bell.until(lambda: used.lost, 30)
+    ahead.give_back(used)
+    with pytest.raises(SubjectSetupError, match="the run is over"):
+        ahead.take()
+    ahead.close()
+    assert not any(map(is_there, made.all))
+
+
 def test_a_spare_that_cannot_be_made_is_no_matter_of_the_one_before(
     made: Made, monkeypatch: pytest.MonkeyPatch
 ) -> None:

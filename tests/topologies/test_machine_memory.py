@@ -24,4 +24,14 @@ def test_every_numa_node_has_so_much_memory() -> None:
 
 def test_a_machine_without_numa_nodes_stays_as_it_is() -> None:
     one = machine("qemu-4s-4n-4c-smt1-s390x-books4-drawers4")
-    assert not [path for path in with_memory(one, 1).tree if path.endswith("meminfo")]
+    assert with_memory(one, 1) is one
+
+
+def test_a_machine_is_changed_once_in_each_way() -> None:
+    """The catalogue's scenarios ask for the same variants of a machine again and again."""
+    one = machine("2s-2n-8c-smt2")
+    assert with_memory(one, 128) is with_memory(one, 128)
+    assert with_memory(one, 128) is not with_memory(one, 256)
+    assert topologies.offline(one, [3, 7]) is topologies.offline(one, [3, 7])
+    assert topologies.offline(one, [3]) is not topologies.offline(one, [7])
+    assert topologies.offline(describe("2s-2n-8c-smt2"), [3]) == topologies.offline(one, [3])

@@ -168,7 +168,7 @@ class KubeletProcess:
         folder = self._sandbox.path(kubelet_config.CERTIFICATES)
         if self._certificates and not folder.exists():
             folder.mkdir()
-            for name, content in self._certificates.items():
+            for name, content in list(self._certificates.items()):  # another node may fill it
                 (folder / name).write_bytes(content)
                 (folder / name).chmod(0o600)
 

@@ -2,13 +2,15 @@
 ends meanwhile.
 
 What belongs here: when a sandbox begins and when its end is waited for. What never does: what it is
-made of. No thread is needed: a sandbox is made by its own process and taken down by the kernel.
+made of. No thread is needed for that: a sandbox is made by its own process and taken down by the
+kernel. Several threads may take and give back.
 """
 
 from __future__ import annotations
 
 import atexit
 import contextlib
+import threading
 from collections.abc import Callable
 
 from conformance.subject import SubjectNotRestored, SubjectSetupError
@@ -31,23 +33,35 @@ class Sandboxes:
         self._spare: Sandbox | None = None
         self._ending: Sandbox | None = None
         self._failures: list[str] = []
+        self._interrupted = False
+        self._changing = threading.RLock()
 
     def take(self) -> Sandbox:
         """One that can be used. Raises :class:`SubjectSetupError`."""
-        taken, self._spare = self._spare or self._begin(), None
+        with self._changing:
+            taken, self._spare = self._spare or self._begin(), None
         taken.await_birth()
-        if self._ahead:
-            with contextlib.suppress(SubjectSetupError):  # the next one to take it will see
-                self._spare = self._begin()
+        with self._changing:
+            if self._ahead and self._spare is None:
+                with contextlib.suppress(SubjectSetupError):  # the next one to take it will see
+                    self._spare = self._begin()
         return taken
 
     def give_back(self, sandbox: Sandbox) -> None:
         """Have it end. What goes wrong with that, :meth:`close` raises."""
         sandbox.end()
-        before, self._ending = self._ending, sandbox
+        with self._changing:
+            before, self._ending = self._ending, sandbox
         gone = before if self._ahead else sandbox
         if gone is not None:
             self._finish(gone)
+
+    def interrupt(self) -> None:
+        """Have all end that are there, and make no more. Does not wait."""
+        with self._changing:
+            self._interrupted, self._spare = True, None
+            for sandbox in self._open:
+                sandbox.end()
 
     def close(self) -> None:
         """End all that are left, and wait until they are gone. Raises
@@ -63,15 +77,19 @@ class Sandboxes:
             raise SubjectNotRestored(f"a sandbox could not be ended: {'; '.join(failures)}")
 
     def _begin(self) -> Sandbox:
-        if not self._open:
-            atexit.register(self.close)
-        made = self._make()
-        self._open.add(made)
-        return made
+        with self._changing:
+            if self._interrupted:
+                raise SubjectSetupError("no sandbox: the run is over")
+            if not self._open:
+                atexit.register(self.close)
+            made = self._make()
+            self._open.add(made)
+            return made
 
     def _finish(self, sandbox: Sandbox) -> None:
         try:
             sandbox.close()
         except OSError as error:
             self._failures.append(str(error))
-        self._open.discard(sandbox)
+        with self._changing:
+            self._open.discard(sandbox)

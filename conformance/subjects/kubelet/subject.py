@@ -32,7 +32,11 @@ from topologies import Machine
 class KubeletSubject:
     """An unmodified kubelet, started on any machine (:class:`conformance.subject.Subject`).
 
+    ``at_a_time`` and :meth:`interrupt`: see :class:`conformance.subject.WaitsMost`.
     ``lacking``: by what it cannot do for want of a program on this host, how to get that."""
+
+    #: A kubelet uses a quarter of a processor while it is judged; the rest of the time it waits.
+    at_a_time = 2
 
     def __init__(
         self,
@@ -124,6 +128,12 @@ class KubeletSubject:
         )
         self._nodes.add(node)
         return node
+
+    def interrupt(self) -> None:
+        """Every node is lost from now on, and no more are made."""
+        self._sandboxes.interrupt()
+        if self._api_server is not None:
+            self._api_server.interrupt()
 
     def close(self) -> None:
         """Close every node that is still open, and wait until all sandboxes are gone. Raises

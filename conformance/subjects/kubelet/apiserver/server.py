@@ -74,6 +74,12 @@ class APIServer:
                 self.close()
                 self._start()
 
+    def interrupt(self) -> None:
+        """Have it end, without waiting for it; a thread that waits for its start waits no more."""
+        sandbox = self._sandbox
+        if sandbox is not None:
+            sandbox.end()
+
     def close(self) -> None:
         """End it, and wait until nothing of it is left. The interpreter's end does the same. May be
         called twice."""

@@ -1,0 +1,67 @@
+"""Scenarios that begin before their turn: while one waits for its kubelet, the next one runs.
+
+What belongs here: which cases are begun, and how they are ended with the run. What never does: how
+a case is judged, and where its result goes: pytest asks for the cases one after the other, and gets
+their judgements in that order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Final
+
+import pytest
+
+from conformance.judge import Case, Judgement
+
+PLUGIN: Final = "pinproof-ahead"
+
+
+class Ahead:
+    """A plugin of pytest in the process that judges. ``judge`` is called in up to ``at_a_time``
+    threads, ``interrupt`` where a case that was begun is not wanted any more."""
+
+    def __init__(
+        self,
+        judge: Callable[[Case], Judgement],
+        interrupt: Callable[[], None],
+        *,
+        at_a_time: int,
+    ) -> None:
+        self._judge = judge
+        self._interrupt = interrupt
+        self._threads = ThreadPoolExecutor(at_a_time, thread_name_prefix=PLUGIN)
+        self._begun: dict[str, Future[Judgement]] = {}
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_protocol(self, item: pytest.Item, nextitem: pytest.Item | None) -> None:
+        """Begin this case and the next one."""
+        for one in (item, nextitem):
+            case = case_of(one)
+            if case is not None:
+                self._begin(case)
+
+    def judgement(self, case: Case) -> Judgement:
+        """Wait for a case, which is begun where it has not been."""
+        self._begin(case)
+        judged = self._begun[case.id].result()  # an interrupt here leaves it among those begun
+        del self._begun[case.id]
+        return judged
+
+    def stop(self) -> None:
+        """Begin no more, and wait until no case runs. May be called twice."""
+        if self._begun:
+            self._interrupt()
+        self._threads.shutdown(cancel_futures=True)
+
+    def _begin(self, case: Case) -> None:
+        if case.id not in self._begun:
+            self._begun[case.id] = self._threads.submit(self._judge, case)
+
+
+def case_of(item: pytest.Item | None) -> Case | None:
+    """The case of an item of the suite; ``None`` of any other."""
+    spec = vars(item).get("callspec") if item is not None else None
+    found = spec.params.get("pin_case") if spec is not None else None
+    return found if isinstance(found, Case) else None
