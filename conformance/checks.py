@@ -14,6 +14,8 @@ from conformance.subject import Capability
 from reference import CPUSet
 from reference.view import CFS, CFS_PERIOD, PodView, View
 
+KUBELET_REFUSES: Final = "The kubelet refuses to start"
+
 _T = TypeVar("_T")
 _Cpus = TypeVar("_Cpus", CPUSet, CPUSet | None)
 #: The kubelet takes JSON texts from the Go release it was built with; only what precedes them is

@@ -70,15 +70,24 @@ class Holding(msgspec.Struct, kw_only=True, frozen=True):
     cpus: str
 
 
+class Moment(msgspec.Struct, kw_only=True, frozen=True):
+    """Who held which CPUs after a step that changed it; ``step`` is the step in words."""
+
+    step: str
+    holdings: list[Holding]
+
+
 class Failure(msgspec.Struct, kw_only=True, frozen=True):
     """Why a verdict is not ``pass``. ``rule`` is the promise or invariant that was broken;
     ``expected_holdings`` and ``seen_holdings`` are what a picture is drawn from, on ``machine``
-    where the scenario had changed the result's machine by then."""
+    where the scenario had changed the result's machine by then; ``moments`` is how it came to be
+    so. All three are empty where the failure is not about CPUs."""
 
     rule: str
     differences: list[Difference] = []
     expected_holdings: list[Holding] = []
     seen_holdings: list[Holding] = []
+    moments: list[Moment] = []
     machine: MachineRecord | None = None
 
 

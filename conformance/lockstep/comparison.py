@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from typing import Final
 
-from conformance.checks import differences
+from conformance.checks import KUBELET_REFUSES, differences
 from conformance.lockstep.outcome import CouldNotTell
 from conformance.needs import DoesNotApply
 from conformance.oracle import Oracle
@@ -38,10 +38,12 @@ _BUSY_CPUS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Offence:
-    """A rule that a node broke, and the differences that show it."""
+    """A rule that a node broke, and the differences that show it, the cause first. ``of_cpus``:
+    whether it is about who holds which CPUs, and not about whether the kubelet runs."""
 
     rule: str
     differences: list[Difference]
+    of_cpus: bool = True
 
 
 class Comparison:
@@ -102,15 +104,21 @@ class Comparison:
             return self._hang_offence(step, expected, seen)
         broken = self._violations(seen)
         found = [] if expected is None else differences(expected, seen, self._can)
+        if expected is not None and expected.running != seen.running:
+            rule = KUBELET_REFUSES if expected.error and seen.running else self._as_modelled(step)
+            # What it holds, and the invariants that this breaks, follow from that it runs.
+            return Offence(rule, found + [one.difference for one in broken], of_cpus=False)
         if broken:
             rules = list(dict.fromkeys(one.rule for one in broken))
             if not found and self._situation().gives_busy_cpus and _BY_BUSY_CPUS & {*rules}:
                 raise DoesNotApply(_BUSY_CPUS)
             return Offence("; ".join(rules), [one.difference for one in broken] + found)
         if found:
-            rule = f"After the step “{step.sentence}” the node is as {self.witness} has it"
-            return Offence(rule, found)
+            return Offence(self._as_modelled(step), found)
         return None
+
+    def _as_modelled(self, step: Step) -> str:
+        return f"After the step “{step.sentence}” the node is as {self.witness} has it"
 
     def _settle(self, node: NodeUnderTest, step: Step, expected: View | None) -> View:
         """Wait for what is expected; not as long as usual for what never came before."""
@@ -185,7 +193,7 @@ class Comparison:
             answers = f"answers ({self.witness} hangs here as well: {expected.hangs})"
         rule = f"hang: the kubelet answers the step “{step.sentence}” in time"
         found = Difference(what="kubelet", expected=answers, seen=f"hangs: {seen.hangs}")
-        return Offence(rule, [found])
+        return Offence(rule, [found], of_cpus=False)
 
     def _violations(self, seen: View) -> list[Violation]:
         found = violations(seen, self._situation())

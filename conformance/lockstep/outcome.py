@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
-from conformance.results import Failure, Holding, MachineRecord
+from conformance.results import Failure, Holding, MachineRecord, Moment
 from reference import CPUSet, CPUTopology
 from reference.view import View
 from topologies import Machine
@@ -55,3 +56,13 @@ def holdings(view: View, reserved: CPUSet) -> list[Holding]:
         held.append(Holding(owner="reserved", cpus=str(reserved)))
     held.append(Holding(owner="shared pool", cpus=str(view.shared_pool - reserved)))
     return held
+
+
+def moments(history: Iterable[Seen], reserved: CPUSet) -> list[Moment]:
+    """Who held which CPUs after each step that changed it, in order."""
+    found: list[Moment] = []
+    for one in history:
+        held = holdings(one.view, reserved)
+        if not found or held != found[-1].holdings:
+            found.append(Moment(step=one.step, holdings=held))
+    return found

@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from conformance.checks import cpu_difference, kubelet_text, pod_resources_difference
+from conformance.checks import (
+    KUBELET_REFUSES,
+    cpu_difference,
+    kubelet_text,
+    pod_resources_difference,
+)
+from conformance.lockstep.comparison import Offence
+from conformance.lockstep.outcome import Divergence
 from conformance.lockstep.reading import Readings
 from conformance.results import Difference
 from reference import CPUSet
@@ -15,7 +22,7 @@ class Promises(Readings):
         """State what is promised; ``found`` says what was expected and seen where it does not
         hold."""
         if not holds:
-            self._diverge(rule, list(found), None)
+            raise Divergence(self._failure(Offence(rule, list(found)), None))
 
     def promise_cpus(self, rule: str, what: str, expected: CPUSet, seen: CPUSet) -> None:
         """Promise that a set of CPUs is just this one."""
@@ -52,7 +59,7 @@ class Promises(Readings):
         view = self.view
         self.promise(
             not view.running,
-            "The kubelet refuses to start",
+            KUBELET_REFUSES,
             Difference(what="kubelet", expected="gives up", seen="runs"),
         )
         for text in texts:

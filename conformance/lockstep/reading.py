@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Final, NoReturn
+from typing import Final
 
 from conformance.discovered import architecture_of, first_core
-from conformance.lockstep.comparison import Comparison
+from conformance.lockstep.comparison import Comparison, Offence
 from conformance.lockstep.machines import Machines
-from conformance.lockstep.outcome import Divergence, Seen, holdings
+from conformance.lockstep.outcome import Seen, holdings, moments
 from conformance.promises import Situation
-from conformance.results import Difference, Failure
+from conformance.results import Failure
 from conformance.subject import (
     HasLargerMachines,
     HasOwnConfig,
@@ -174,15 +174,20 @@ class Readings:
         """The machine's size in words, and what it has become where it was changed."""
         return self._machines.totals()
 
-    def _diverge(self, rule: str, found: list[Difference], expected: View | None) -> NoReturn:
-        raise Divergence(
-            Failure(
-                rule=f"{rule}{self._comparison.waited}",
-                differences=found,
-                expected_holdings=holdings(expected, self.reserved) if expected else [],
-                seen_holdings=holdings(self.view, self.reserved),
-                machine=self._machines.changed,
-            )
+    def _failure(self, offence: Offence, expected: View | None) -> Failure:
+        """The offence with who holds which CPUs, if it is about CPUs."""
+        shown = {"expected_holdings": expected, "seen_holdings": self.view}
+        held = {
+            side: holdings(view, self.reserved)
+            for side, view in shown.items()
+            if view is not None and offence.of_cpus
+        }
+        return Failure(
+            rule=f"{offence.rule}{self._comparison.waited}",
+            differences=offence.differences,
+            moments=moments(self.history, self.reserved) if offence.of_cpus else [],
+            machine=self._machines.changed,
+            **held,
         )
 
     def _situation(self) -> Situation:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Final, Protocol, TypeAlias
 from uuid import NAMESPACE_OID, uuid5
 
-from conformance.lockstep.outcome import Seen
+from conformance.lockstep.outcome import Divergence, Seen
 from conformance.lockstep.reading import Readings
 from conformance.oracle import Oracle
 from conformance.pods import best_effort
@@ -210,8 +210,7 @@ class Steps(Readings):
             self._started(seen)
         offence = self._comparison.offence(step, expected, seen)
         if offence is not None:
-            # What an oracle expects of a kubelet that hangs here says nothing of CPUs.
-            self._diverge(offence.rule, offence.differences, None if seen.hangs else expected)
+            raise Divergence(self._failure(offence, expected))
         return seen
 
     def _started(self, seen: View) -> None:

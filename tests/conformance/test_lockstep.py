@@ -18,7 +18,7 @@ from conformance.promises import EXCLUSIVE_TO_ONE, RESERVED_STAY
 from conformance.scenario import Scenario, Source
 from conformance.subject import Capability, SubjectInfo, SubjectLostError
 from conformance.subjects.reference import ReferenceSubject
-from reference import NEWEST, DiscoveryError, Node
+from reference import NEWEST, CPUSet, DiscoveryError, Node
 from reference.steps import Apply, KubeletConfig, Start, Step
 from reference.view import View
 from topologies import Machine, Tree, machine
@@ -104,6 +104,59 @@ def test_a_view_that_differs_from_the_oracles_is_a_divergence() -> None:
         ("shared pool", "2-3,6-7"),
     ]
     assert failure.seen_holdings == failure.expected_holdings
+
+
+def test_who_held_which_cpus_is_told_after_every_step_that_changed_it() -> None:
+    node = _lockstep(Doctored(lambda _, view: view))
+    node.boot()
+    node.apply(guaranteed("a", 2))
+    node.stop()
+    with pytest.raises(Divergence) as caught:
+        node.promise(False, "never kept")
+    [started, applied] = caught.value.failure.moments
+    assert started.step == "start the kubelet"
+    assert [(one.owner, one.cpus) for one in started.holdings] == [
+        ("reserved", "0,4"),
+        ("shared pool", "1-3,5-7"),
+    ]
+    assert applied.step.startswith("apply Guaranteed pod a")
+    first = applied.holdings[0]
+    assert (first.owner, first.cpus) == ("a/c", "1,5")
+
+
+def test_a_kubelet_that_runs_and_should_refuse_is_the_cause_named_first() -> None:
+    """Before the invariants that its state then breaks, and without pictures: they would show what
+    followed."""
+
+    def runs(_: Node, view: View) -> View:
+        return replace(view, running=True, error="", exit_status=None, shared_pool=CPUSet())
+
+    subject = Doctored(lambda _, view: view)
+    node = _lockstep(subject)
+    node.boot()
+    node.stop()
+    node.write_state('{"policyName":"static","defaultCpuSet":"0-9","checksum":1}')
+    subject._change = runs
+    with pytest.raises(Divergence) as caught:
+        node.start()
+    failure = caught.value.failure
+    assert failure.rule == "The kubelet refuses to start"
+    assert failure.differences[0].what == "kubelet"
+    assert failure.differences[0].seen == "runs"
+    assert "reserved CPUs in the pool" in [one.what for one in failure.differences]
+    assert (failure.seen_holdings, failure.expected_holdings, failure.moments) == ([], [], [])
+
+
+def test_a_kubelet_that_gives_up_and_should_run_is_the_cause_named_first() -> None:
+    def gives_up(_: Node, view: View) -> View:
+        return replace(view, running=False, error="no reason", exit_status=1)
+
+    node = _lockstep(Doctored(gives_up))
+    with pytest.raises(Divergence) as caught:
+        node.boot()
+    failure = caught.value.failure
+    assert failure.differences[0].seen == "gave up with exit status 1: no reason"
+    assert failure.seen_holdings == []
 
 
 def test_a_broken_invariant_is_named_before_what_the_oracle_says() -> None:
