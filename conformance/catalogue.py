@@ -4,6 +4,11 @@ Importing this module enters the scenarios into the registry of :mod:`conformanc
 come in the order of the imports, as a reader meets them in every list.
 """
 
+import hashlib
+from pathlib import Path
+
+from conformance import scenarios
+
 from conformance.scenario import Scenario, registered  # isort: skip
 from conformance.scenarios import qos  # noqa: F401  # isort: skip
 from conformance.scenarios import packing  # noqa: F401  # isort: skip
@@ -61,3 +66,12 @@ def catalogue() -> tuple[Scenario, ...]:
 def find(scenario_id: str) -> Scenario | None:
     """The scenario with this id."""
     return next((one for one in catalogue() if one.id == scenario_id), None)
+
+
+def digest() -> str:
+    """The sha256 of the scenarios' source files: two runs with the same digest had the same
+    scenarios."""
+    found = hashlib.sha256()
+    for path in sorted(Path(scenarios.__file__).parent.glob("*.py")):
+        found.update(f"{path.name}\0".encode() + path.read_bytes() + b"\0")
+    return f"sha256:{found.hexdigest()}"

@@ -8,15 +8,17 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
-from conformance.results import SCHEMA, Footer, Header, Record, Result, SubjectRecord, encode
+from conformance.lines import SCHEMA, Writer
+from conformance.records import Footer, Header, Record, Result, SubjectRecord
 from conformance.subject import SubjectInfo
 from conformance.verdict import ExitStatus, Verdict
 
 
 class StreamWriter:
-    """The stream of one run. Without a path it counts time only and writes nothing."""
+    """The stream of one run. Without a path it counts time only and writes nothing. ``about`` are
+    further fields of the header (:class:`conformance.records.Header`)."""
 
     def __init__(
         self,
@@ -24,9 +26,11 @@ class StreamWriter:
         subject: SubjectInfo,
         machines: Sequence[str],
         environment: Mapping[str, str],
+        **about: Any,
     ) -> None:
         self._started = time.monotonic()
         self._path = path
+        self._lines = Writer()
         self._stream: BinaryIO | None = None
         if path is not None:
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -39,6 +43,7 @@ class StreamWriter:
                 started=_now(),
                 machines=list(machines),
                 environment=dict(environment),
+                **about,
             )
         )
 
@@ -49,7 +54,7 @@ class StreamWriter:
     def finish(
         self, counts: Mapping[Verdict, int], status: ExitStatus, idle: Sequence[str] = ()
     ) -> None:
-        """The footer, and the end; ``idle`` as in :class:`conformance.results.Footer`."""
+        """The footer, and the end; ``idle`` as in :class:`conformance.records.Footer`."""
         self._write(
             Footer(
                 counts={verdict.value: count for verdict, count in counts.items()},
@@ -79,7 +84,7 @@ class StreamWriter:
 
     def _write(self, record: Record) -> None:
         if self._stream is not None:
-            self._stream.write(encode(record) + b"\n")
+            self._stream.write(b"".join(line + b"\n" for line in self._lines.lines(record)))
             self._stream.flush()
 
 

@@ -17,7 +17,8 @@ CERTIFICATE: Final = "certificate"
 class Option:
     """``--NAME`` of ``pinproof run``, ``--pin-NAME`` of pytest, ``pin_NAME`` in its settings file.
     A text, unless ``type`` is ``int``, or ``bool`` for what takes no value. ``in_pytest`` is what
-    pytest's help says beside ``help``; ``choices`` is empty where any value is taken."""
+    pytest's help says beside ``help``; ``choices`` is empty where any value is taken; ``decides``:
+    what is run and how it is judged depends on it, so the result stream's header has it."""
 
     name: str
     help: str
@@ -27,6 +28,7 @@ class Option:
     repeatable: bool = False
     choices: tuple[str, ...] = ()
     in_pytest: str = ""
+    decides: bool = False
 
     @property
     def flag(self) -> str:
@@ -52,9 +54,13 @@ MACHINE: Final = Option(
     "catalogue.",
     metavar="MACHINE",
     repeatable=True,
+    decides=True,
 )
 RELEASE: Final = Option(
-    "release", "Judge by this release instead of the subject's own.", metavar="MINOR"
+    "release",
+    "Judge by this release instead of the subject's own.",
+    metavar="MINOR",
+    decides=True,
 )
 BEHAVIOUR: Final = Option(
     "behaviour",
@@ -62,6 +68,7 @@ BEHAVIOUR: Final = Option(
     "(pinproof releases lists them); repeatable.",
     metavar="NAME=on|off",
     repeatable=True,
+    decides=True,
 )
 LEVEL: Final = Option(
     "level",
@@ -69,6 +76,7 @@ LEVEL: Final = Option(
     default="extended",
     choices=("core", "extended", CERTIFICATE),
     in_pytest="certificate: that, and all that only a real node can show.",
+    decides=True,
 )
 REPORT: Final = Option(
     "report", "Write result.jsonl, junit.xml and report.html to this directory.", metavar="DIR"
@@ -80,6 +88,7 @@ FLOOR: Final = Option(
     metavar="N",
     default=1,
     type=int,
+    decides=True,
 )
 NO_SMOKE: Final = Option(
     "no-smoke", "Do not try first whether the subject starts at all.", type=bool

@@ -6,10 +6,10 @@ Each worker judges its cases; the controller alone writes the stream, because it
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import platform
 import re
+import sys
 from collections.abc import Sequence
 from importlib.metadata import entry_points, version
 from pathlib import Path
@@ -18,12 +18,14 @@ from typing import Final
 import msgspec
 import pytest
 
+from conformance.catalogue import digest as catalogue_digest
 from conformance.ending import ended_like_an_interrupt
 from conformance.judge import Case, unjudged
 from conformance.recording import RecordedCase, RecordingHeader
 from conformance.recording import write as write_recording
 from conformance.results import Result, decode
 from conformance.session.judging import PROPERTY, RECORDED
+from conformance.session.options import OPTIONS
 from conformance.session.selection import cases, named_machines
 from conformance.session.subject import (
     close_subject,
@@ -78,10 +80,17 @@ class Run:
         elif self._config.getoption("--pin-stream"):
             self.stream = Path(self._config.getoption("--pin-stream"))
         chosen = (self._by_id.get(_case_id(nodeid)) for nodeid in nodeids)
+        machines = {case.machine.name: case.machine for case in chosen if case is not None}
         self._named = named_machines(self._config)
-        names = sorted({case.machine.name for case in chosen if case is not None} | self._named)
         self._writer = StreamWriter(
-            self.stream, subject_of(self._config).info, names, _environment(self._config)
+            self.stream,
+            subject_of(self._config).info,
+            sorted(machines.keys() | self._named),
+            _environment(self._config),
+            digests={name: machine.digest for name, machine in sorted(machines.items())},
+            configuration=_configuration(self._config),
+            catalogue=catalogue_digest(),
+            command=list(sys.argv),
         )
 
     @property
@@ -102,9 +111,7 @@ class Run:
         properties = dict(report.user_properties)
         text = properties.get(PROPERTY)
         if text is not None and report.when == "call":
-            result = decode(str(text))
-            assert isinstance(result, Result)
-            self._add(report.nodeid, result, getattr(report, "worker_id", ""))
+            self._add(report.nodeid, decode(str(text)), getattr(report, "worker_id", ""))
             if RECORDED in properties:
                 case = msgspec.json.decode(str(properties[RECORDED]), type=RecordedCase)
                 self._recorded.append(case)
@@ -193,11 +200,16 @@ def _environment(config: pytest.Config) -> dict[str, str]:
         "cpus of the host": str(os.cpu_count() or 0),
         "pinproof": version("pinproof"),
         "judged by release": judged_by(config),
-        "options": json.dumps(
-            {
-                "machine": config.getoption("--pin-machine"),
-                "level": config.getoption("--pin-level"),
-                "keyword": config.getoption("-k"),
-            }
-        ),
+    }
+
+
+def _configuration(config: pytest.Config) -> dict[str, str]:
+    """The options that decide what is run and how it is judged, where they were given."""
+    given = {option.name: config.getoption(option.flag) for option in OPTIONS if option.decides} | {
+        "keyword": config.getoption("-k")
+    }
+    return {
+        name: " ".join(value) if isinstance(value, list) else str(value)
+        for name, value in given.items()
+        if value
     }

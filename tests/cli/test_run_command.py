@@ -184,7 +184,14 @@ def test_processes_that_nobody_asked_for_find_the_same(
     assert (header.machines, footer.counts) == (same_header.machines, same_footer.counts)
 
     def plain(found: list[Result]) -> list[Result]:
-        bare = [msgspec.structs.replace(x, worker="", seconds=0.0) for x in found]
+        # The first pass of a scenario has its steps, and which is the first is a matter of time.
+        same = {"worker": "", "seconds": 0.0}
+        bare = [
+            msgspec.structs.replace(
+                x, **same, **({"steps": [], "replay": ""} if x.verdict == "pass" else {})
+            )
+            for x in found
+        ]
         return sorted(bare, key=lambda x: (x.scenario, x.machine.name))
 
     assert plain(one) == plain(two)

@@ -2,11 +2,24 @@
 
 from __future__ import annotations
 
+import json
+from importlib.resources import files
 from pathlib import Path
 
 import pytest
 
-from conformance.results import Footer, Header, Result, ResultsError, encode, read
+from conformance import lines
+from conformance.results import (
+    Difference,
+    Failure,
+    Footer,
+    Header,
+    MachineRecord,
+    Result,
+    ResultsError,
+    encode,
+    read,
+)
 from conformance.stream import StreamWriter
 from conformance.subject import SubjectInfo
 from conformance.verdict import ExitStatus, Verdict, tally
@@ -66,7 +79,8 @@ def test_results_are_on_disk_at_once(tmp_path: Path) -> None:
     """A run that is killed keeps what it had found."""
     writer = StreamWriter(tmp_path / "r", INFO, [], {})
     writer.add(_result())
-    assert len((tmp_path / "r").read_bytes().splitlines()) == 2
+    kinds = [line.split(b'"')[3] for line in (tmp_path / "r").read_bytes().splitlines()]
+    assert kinds == [b"header", b"scenario", b"machine", b"result"]
     writer.abandon()
 
 
@@ -77,7 +91,7 @@ def test_results_are_on_disk_at_once(tmp_path: Path) -> None:
         (b"{}\n", ":1: not a record"),
         (b"nonsense\n", ":1: not a record"),
         (b"\xff\xfe\n", ":1: not a record"),
-        (encode(_result()) + b"\n", ":1: the header is missing"),
+        (b'{"kind":"text","number":0,"text":"t"}\n', ":1: the header is missing"),
     ],
 )
 def test_what_is_no_stream_is_named_with_its_line(tmp_path: Path, text: bytes, error: str) -> None:
@@ -92,9 +106,161 @@ def test_what_is_no_stream_is_named_with_its_line(tmp_path: Path, text: bytes, e
 def test_a_newer_schema_is_refused(tmp_path: Path) -> None:
     """Its fields could mean something else."""
     path = _written(tmp_path / "result.jsonl")
-    path.write_bytes(path.read_bytes().replace(b'"schema":1', b'"schema":99', 1))
+    path.write_bytes(path.read_bytes().replace(b'"schema":2', b'"schema":99', 1))
     with pytest.raises(ResultsError, match="schema 99 is newer"):
         list(read(path))
+
+
+def test_an_older_schema_is_refused_in_one_line(tmp_path: Path) -> None:
+    """Whatever else its header lacks."""
+    path = tmp_path / "old.jsonl"
+    path.write_bytes(b'{"kind":"header","schema":1,"machines":7}\n' + encode(_result()) + b"\n")
+    with pytest.raises(ResultsError) as caught:
+        list(read(path))
+    assert str(caught.value) == f"{path}:1: schema 1 is older than 2, which this pinproof reads"
+
+
+def _machine(name: str, cpus: int = 4) -> MachineRecord:
+    places = {cpu: (0, 0, cpu, 0) for cpu in range(cpus)}
+    return MachineRecord(name=name, shape=name, digest="sha256:" + "5a" * 32, cpus=places)
+
+
+def _read_back(path: Path, *results: Result) -> list[Result]:
+    writer = StreamWriter(path, INFO, [], {})
+    for one in results:
+        writer.add(one)
+    writer.finish({}, ExitStatus.CONFORMANT)
+    return [one for one in read(path) if isinstance(one, Result)]
+
+
+def test_every_kind_of_result_is_read_as_written(tmp_path: Path) -> None:
+    """A failure on a machine that the scenario changed; an unknown; errors that were promised."""
+    first, second = _machine("a"), _machine("b", 8)
+    difference = Difference(what="w", expected="1", seen="2", missing="1", unexpected="2")
+    told = [
+        _result(
+            verdict="fail",
+            machine=first,
+            reason="r",
+            seconds=1.5,
+            steps=["s"],
+            failure=Failure(rule="r", differences=[difference], machine=second),
+            explanation="e",
+            replay="p",
+            evidence="v",
+            worker="gw1",
+        ),
+        _result(verdict="unknown", machine=second, reason="no answer", witness="the model of 1.36"),
+        _result(verdict="pass", machine=first, steps=["s"], replay="p", kubelet_errors=["no"]),
+        _result(verdict="pass", machine=second, seconds=0.25, kubelet_errors=["no"], worker="gw1"),
+        _result(verdict="skip", machine=second, reason="needs SMT", unable=True),
+        _result(verdict="skip", machine=first, reason="needs SMT", scenario="qos/two"),
+        _result(verdict="splendid", machine=first),
+    ]
+    assert _read_back(tmp_path / "result.jsonl", *told) == told
+
+
+def test_only_the_first_pass_of_a_scenario_has_its_steps(tmp_path: Path) -> None:
+    """The others differ in CPU numbers."""
+    path = tmp_path / "result.jsonl"
+    machines = [_machine(str(number)) for number in range(3)]
+    found = _read_back(
+        path, *(_result(machine=one, steps=["start"], replay="pinproof run") for one in machines)
+    )
+    assert [(one.machine, one.steps) for one in found] == list(
+        zip(machines, [["start"], [], []], strict=True)
+    )
+    assert [one.replay for one in found] == ["pinproof run", "", ""]
+
+
+def test_what_many_results_share_is_written_once(tmp_path: Path) -> None:
+    """A result on a machine with 512 CPUs takes some thirty bytes."""
+    path = tmp_path / "result.jsonl"
+    large = _machine("large", 512)
+    _read_back(path, *[_result(machine=large, witness="the model of 1.36")] * 1001)
+    lines = path.read_bytes().splitlines()
+    kinds = [line.split(b'"', 4)[3] for line in lines if line.startswith(b"{")]
+    assert kinds == [b"header", b"scenario", b"machine", b"text", b"result", b"footer"]
+    assert all(len(line) < 40 for line in lines if line.startswith(b"["))
+
+
+def test_machines_of_equal_name_and_other_cpus_stay_apart(tmp_path: Path) -> None:
+    """Of a release that counts uncore caches otherwise, for one."""
+    results = [_result(machine=_machine("m", cpus)) for cpus in (4, 8, 4)]
+    assert _read_back(tmp_path / "result.jsonl", *results) == results
+
+
+@pytest.mark.parametrize(
+    ("line", "error"),
+    [
+        (b'["pass",0,1,0.0,[],null,null]', "it refers to machine 1, which is not there"),
+        (b'["pass",0,-1,0.0,[],null,null]', "it refers to machine -1, which is not there"),
+        (b'["skip",7,0,null,false,null]', "it refers to scenario 7, which is not there"),
+        (b'["pass",0,0,0.0,[5],null,null]', "it refers to text 5, which is not there"),
+        (b'{"kind":"text","number":3,"text":"t"}', "text 3 comes where text 0 is due"),
+        (b'["pass",0,0]', "not a record"),
+        (b'["fail",0,0,0.0,[],null,null]', "not a record"),
+        (b"[" * 10_000, "not a record"),
+        (b'{"kind":"header","schema":2', "not a record"),
+    ],
+)
+def test_a_line_that_refers_to_nothing_is_named(tmp_path: Path, line: bytes, error: str) -> None:
+    path = _written(tmp_path / "result.jsonl", footer=False)
+    path.write_bytes(path.read_bytes() + line + b"\n")
+    with pytest.raises(ResultsError, match=error) as caught:
+        list(read(path))
+    assert f"{path}:5: " in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_gigantic_line_is_refused_and_not_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("conformance.results.LONGEST", 1000)
+    path = _written(tmp_path / "result.jsonl", footer=False)
+    with path.open("ab") as stream:
+        stream.write(b'{"kind":"text","number":0,"text":"' + b"x" * 1000 + b'"}\n')
+    with pytest.raises(ResultsError, match=r":5: longer than 1000 bytes"):
+        list(read(path))
+
+
+def test_the_header_says_what_was_run(tmp_path: Path) -> None:
+    """And with which scenarios."""
+    about = {
+        "digests": {"m": "sha256:5a"},
+        "configuration": {"level": "core"},
+        "catalogue": "sha256:ca",
+        "command": ["pinproof", "run"],
+    }
+    writer = StreamWriter(tmp_path / "r", INFO, ["m"], {"kernel": "6.12"}, **about)
+    writer.abandon()
+    header = next(iter(read(tmp_path / "r")))
+    assert isinstance(header, Header)
+    assert {name: getattr(header, name) for name in about} == about
+    assert header.seed is None
+
+
+def test_the_published_schema_is_current() -> None:
+    """`pinproof report --schema` prints it."""
+    published = files("conformance") / "schemas" / f"result-stream-{lines.SCHEMA}.json"
+    assert json.loads(published.read_text(encoding="utf-8")) == lines.schema()
+
+
+def test_every_line_of_a_run_is_as_the_schema_says(tmp_path: Path) -> None:
+    """By a validator that knows nothing of pinproof; and it refuses what is none."""
+    jsonschema = pytest.importorskip("jsonschema")
+    validator = jsonschema.Draft202012Validator(lines.schema())
+    validator.check_schema(lines.schema())
+    path = tmp_path / "result.jsonl"
+    failure = Failure(rule="r", differences=[Difference(what="w", expected="1", seen="2")])
+    verdicts = ("pass", "pass", "skip", "unknown")
+    _read_back(path, *(_result(verdict=v) for v in verdicts), _result(failure=failure))
+    told = [json.loads(line) for line in path.read_text().splitlines()]
+    assert len({line[0] if isinstance(line, list) else line["kind"] for line in told}) == 7
+    for line in told:
+        validator.validate(line)
+    for wrong in (["pass", 0], ["fail", 0, 0, 0.0, [], None, None], {"kind": "text"}, "text"):
+        assert not validator.is_valid(wrong)
 
 
 def test_a_missing_file_is_one_line(tmp_path: Path) -> None:

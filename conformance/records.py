@@ -1,0 +1,134 @@
+"""What a run has to tell: the subject, machines, results and how it ended.
+
+What belongs here: the records, as every reader and writer has them. What never does: how they are
+written down (:mod:`conformance.lines`).
+"""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+import msgspec
+
+
+class SubjectRecord(msgspec.Struct, kw_only=True, frozen=True):
+    """The subject as a report names it (:class:`conformance.subject.SubjectInfo`)."""
+
+    name: str
+    release: str
+    version: str = ""
+    digest: str = ""
+    facts: dict[str, str] = {}
+
+
+class Header(msgspec.Struct, tag="header", tag_field="kind", kw_only=True, frozen=True):
+    """First line: what was run, by what, where. ``started`` is ISO 8601, UTC. ``machines`` are
+    names; ``digests`` are those of their trees, by name. ``environment`` is the host's (kernel,
+    Python); ``configuration`` the options that decide what is run and how it is judged.
+    ``catalogue`` is the digest of the scenarios, ``command`` the command line, word by word.
+    ``seed`` is what chance was seeded with; ``None``: the run draws nothing by chance."""
+
+    schema: int
+    pinproof: str
+    subject: SubjectRecord
+    started: str
+    machines: list[str]
+    environment: dict[str, str] = {}
+    digests: dict[str, str] = {}
+    configuration: dict[str, str] = {}
+    catalogue: str = ""
+    command: list[str] = []
+    seed: int | None = None
+
+
+class MachineRecord(msgspec.Struct, kw_only=True, frozen=True):
+    """A machine: ``cpus`` maps each CPU to [NUMA node, socket, core, uncore cache], the ids the
+    kubelet uses; ``digest`` is of its tree."""
+
+    name: str
+    shape: str
+    digest: str
+    cpus: dict[int, tuple[int, int, int, int]]
+
+
+class Difference(msgspec.Struct, kw_only=True, frozen=True):
+    """One thing that was not as it had to be. ``missing`` and ``unexpected`` are CPU lists, the
+    difference where both sides are sets of CPUs, else ``""``."""
+
+    what: str
+    expected: str
+    seen: str
+    missing: str = ""
+    unexpected: str = ""
+
+
+class Holding(msgspec.Struct, kw_only=True, frozen=True):
+    """Who holds which CPUs: ``owner`` is ``pod/container``, ``reserved`` or ``shared pool``."""
+
+    owner: str
+    cpus: str
+
+
+class Moment(msgspec.Struct, kw_only=True, frozen=True):
+    """Who held which CPUs after a step that changed it; ``step`` is the step in words."""
+
+    step: str
+    holdings: list[Holding]
+
+
+class Failure(msgspec.Struct, kw_only=True, frozen=True):
+    """Why a verdict is not ``pass``. ``rule`` is the promise or invariant that was broken;
+    ``expected_holdings`` and ``seen_holdings`` are what a picture is drawn from, on ``machine``
+    where the scenario had changed the result's machine by then; ``moments`` is how it came to be
+    so. All three are empty where the failure is not about CPUs."""
+
+    rule: str
+    differences: list[Difference] = []
+    expected_holdings: list[Holding] = []
+    seen_holdings: list[Holding] = []
+    moments: list[Moment] = []
+    machine: MachineRecord | None = None
+
+
+class Result(msgspec.Struct, tag="result", tag_field="kind", kw_only=True, frozen=True):
+    """One scenario on one machine. ``verdict`` is a value of :class:`Verdict`; ``steps`` are the
+    steps taken, as a person reads them; ``explanation`` is the whole story as text; ``seconds``
+    is wall time; ``evidence`` is log excerpts, and the kubelet's own error line where it gave up
+    (also of a scenario that passes: a refusal may be what is promised). ``witness`` is what it was
+    judged by, besides the promise in words: the model, or a recording of a real kubelet.
+    ``unable``: of a skipped scenario, that it does apply to this machine and release, and the
+    subject could not, or was not allowed to, do what it takes."""
+
+    scenario: str
+    title: str
+    area: str
+    level: str
+    source: str
+    source_url: str
+    machine: MachineRecord
+    verdict: str
+    reason: str = ""
+    seconds: float = 0.0
+    steps: list[str] = []
+    failure: Failure | None = None
+    explanation: str = ""
+    replay: str = ""
+    evidence: str = ""
+    kubelet_errors: list[str] = []
+    witness: str = ""
+    worker: str = ""
+    unable: bool = False
+
+
+class Footer(msgspec.Struct, tag="footer", tag_field="kind", kw_only=True, frozen=True):
+    """Last line: counts by verdict, exit status, and when it ended. ``idle`` are the machines that
+    were named and on which no scenario applied."""
+
+    counts: dict[str, int]
+    exit_status: int
+    finished: str
+    seconds: float
+    idle: list[str] = []
+
+
+Record: TypeAlias = Header | Result | Footer
