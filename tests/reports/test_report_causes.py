@@ -1,0 +1,162 @@
+"""Failures of one cause are one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import pytest
+
+from conformance.catalogue import find
+from conformance.judge import Case, judge
+from conformance.oracle import ModelOracle
+from conformance.results import Difference, Result
+from conformance.subjects.miniatures import miniature
+from reference import NEWEST
+from reference.steps import KubeletConfig
+from reports.causes import Cause, causes
+from topologies import Machine, machine
+
+if TYPE_CHECKING:
+    from tests.reports.conftest import Fakes
+
+MODEL = "After the step “{}” the node is as the model of 1.36 has it"
+
+
+def broken(fakes: Fakes, rule: str, *differences: Difference, **changes: object) -> Result:
+    failure = fakes.failure(rule=rule, differences=list(differences))
+    return fakes.result("fail", failure=failure, **changes)
+
+
+def sets(what: str, missing: str, unexpected: str) -> Difference:
+    return Difference(what=what, expected="1", seen="2", missing=missing, unexpected=unexpected)
+
+
+def states(what: str, expected: str, seen: str) -> Difference:
+    return Difference(what=what, expected=expected, seen=seen)
+
+
+def only(found: tuple[Cause, ...]) -> Cause:
+    [cause] = found
+    return cause
+
+
+def test_pods_cpus_steps_and_machines_make_no_other_cause(fakes: Fakes) -> None:
+    results = [
+        broken(
+            fakes,
+            MODEL.format(f"apply Guaranteed pod {pod} (c: {n} CPU)"),
+            sets(f"exclusive CPUs {pod}/c", str(n), str(n + 1)),
+            scenario=f"area/{pod}",
+            machine=fakes.machine(name),
+            steps=["one"] * (9 - n),
+        )
+        for n, (pod, name) in enumerate([("a", "m1"), ("b", "m2"), ("a", "m2")])
+    ]
+    cause = only(causes(results))
+    assert cause.headline == "Exclusive CPUs: not the CPUs expected"
+    assert cause.detail == "exclusive CPUs a/c: expected 1, seen 2"
+    assert cause.example is results[2]  # the one of the fewest steps
+    assert cause.machines == ("m1", "m2")
+    assert cause.scenarios == ("area/a", "area/b")
+
+
+def test_another_promise_another_thing_or_another_direction_is_another_cause(fakes: Fakes) -> None:
+    step = MODEL.format("start the kubelet")
+    found = causes(
+        [
+            broken(fakes, step, sets("shared pool", "1", "")),
+            broken(fakes, step, sets("shared pool", "", "1")),
+            broken(fakes, step, sets("shared pool", "1", "1")),
+            broken(fakes, step, sets("exclusive CPUs a/c", "1", "1")),
+            broken(fakes, "Reserved CPUs stay in the shared pool", sets("shared pool", "1", "1")),
+            broken(fakes, step, states("pod a", "running, Guaranteed", "rejected: no room")),
+            broken(fakes, step, states("pod b", "running, Guaranteed", "pending, Guaranteed")),
+            fakes.result("unknown"),
+        ]
+    )
+    assert [cause.headline for cause in found] == [
+        "Shared pool: CPUs are missing",
+        "Shared pool: CPUs too many",
+        "Shared pool: not the CPUs expected",
+        "Exclusive CPUs: not the CPUs expected",
+        "Broken: Reserved CPUs stay in the shared pool",
+        "Pod: expected running, seen rejected",
+        "Pod: expected running, seen pending",
+        "the kubelet did not answer within 60 s",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("expected", "seen", "headline"),
+    [
+        ("gave up: x", "runs", "The kubelet runs, and should have refused to start"),
+        ("runs", "gave up with exit status 1: x", "The kubelet does not run, and should"),
+        ("answers", "hangs: a pod is pending", "The kubelet hangs"),
+        ("down", "ended: signal 9", "The kubelet does not end as it should"),
+    ],
+)  # fmt: skip
+def test_the_kubelet_itself_is_the_headline(
+    expected: str, seen: str, headline: str, fakes: Fakes
+) -> None:
+    """Whatever reason it gives."""
+    results = [
+        broken(fakes, "The kubelet refuses to start", states("kubelet", f"{expected}{n}", seen))
+        for n in range(2)
+    ]
+    if expected in ("runs", "answers", "down"):
+        results = [broken(fakes, "any", states("kubelet", expected, seen))]
+    assert only(causes(results)).headline == headline
+
+
+def test_what_was_not_waited_for_in_full_is_the_same_cause(fakes: Fakes) -> None:
+    rule = "Reserved CPUs stay in the shared pool"
+    waited = " (waited 2 s: whole waits ended like this 3 times before)"
+    found = causes(broken(fakes, text) for text in (rule, rule + waited))
+    assert only(found).headline == f"Broken: {rule}"
+
+
+def test_what_hits_most_comes_first(fakes: Fakes) -> None:
+    found = causes([broken(fakes, "one"), *(broken(fakes, "two") for _ in range(3))])
+    assert [len(cause.results) for cause in found] == [3, 1]
+
+
+def test_no_failure_is_no_cause() -> None:
+    assert causes([]) == ()
+
+
+def test_one_planted_bug_is_one_cause_on_every_machine() -> None:
+    """A kubelet that does not look at the CPUs of its state file, in six scenarios."""
+    scenarios = (
+        "state/of-other-cpus-is-refused", "state/overlap-is-refused",
+        "state/reserved-cpus-must-be-shared", "machine/added-cpus-are-refused",
+        "machine/removed-cpus-are-refused", "options/strict-refuses-an-older-file",
+    )  # fmt: skip
+    results = []
+    for name in ("1s-1n-8c-smt2", "2s-2n-16c-smt2", "2s-4n-64c-smt2"):
+        subject = miniature("trusts-its-state")
+        for one in scenarios:
+            scenario = find(one)
+            assert scenario is not None
+            case = Case(scenario, machine(name))
+            judgement = judge(case, subject, oracle=_model, release=NEWEST)
+            results.append(judgement.result)
+    assert {result.verdict for result in results} == {"fail"}
+    cause = only(causes(results))
+    assert cause.headline == "The kubelet runs, and should have refused to start"
+    assert cause.scenarios == scenarios
+    assert len(cause.machines) == 3
+
+
+def _model(
+    machine: Machine, config: KubeletConfig, *, machines: Callable[[str], Machine]
+) -> ModelOracle:
+    return ModelOracle(machine, config, machines=machines, release=NEWEST)
+
+
+def test_hostile_text_is_one_bounded_line(fakes: Fakes, hostile_text: str) -> None:
+    what = states(hostile_text, hostile_text, hostile_text * 100)
+    cause = only(causes([broken(fakes, hostile_text * 100, what)]))
+    for text in (cause.headline, cause.detail):
+        assert len(text) <= 240
+        assert text.isprintable()
