@@ -28,7 +28,8 @@ _ID: Final = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*/[a-z0-9]+(-[a-z0-9]+)*")
 
 
 class Level(Enum):
-    """Whether a conformant node must keep the promise, or it is reported but not required."""
+    """Whether a conformant node must keep the promise, or it is reported but not required. Which
+    scenarios are core is a rule in docs/writing-a-scenario.md."""
 
     CORE = "core"
     EXTENDED = "extended"
@@ -43,7 +44,7 @@ class Scenario:
     title: str
     source: Source
     body: Body
-    level: Level = Level.CORE
+    level: Level = Level.EXTENDED
     since: str = "1.18"
     until: str = ""
     needs: Needs = _NO_NEEDS
@@ -71,7 +72,7 @@ def scenario(
     title: str,
     source: Source,
     *,
-    level: Level = Level.CORE,
+    level: Level = Level.EXTENDED,
     since: str = "1.18",
     until: str = "",
     needs: Needs = _NO_NEEDS,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from conformance.lockstep import LockstepNode
 from conformance.needs import Needs
 from conformance.pods import exclusive, guaranteed, guaranteed_of
-from conformance.scenario import scenario
+from conformance.scenario import Level, scenario
 from conformance.scenarios.sources import INIT_CONTAINERS, KEP, SIDECARS, TASK_PAGE
 from conformance.subject import Capability
 from reference import CPUSet
@@ -17,6 +17,7 @@ from reference.view import Phase
     "admission/too-large-is-rejected",
     "A request larger than what is free is rejected with its reason, and takes nothing",
     KEP,
+    level=Level.CORE,
     since="1.29",
     capabilities=[Capability.REJECTIONS],
 )
@@ -44,6 +45,7 @@ def too_large_is_rejected(node: LockstepNode) -> None:
     "admission/all-free-cpus-are-assigned",
     "A request for all that is free is admitted, and the next one is rejected",
     KEP,
+    level=Level.CORE,
     since="1.9",
     capabilities=[Capability.REJECTIONS],
 )
@@ -62,6 +64,7 @@ def all_free_cpus_are_assigned(node: LockstepNode) -> None:
     "admission/several-containers",
     "Each container of a Guaranteed pod is judged on its own request",
     TASK_PAGE,
+    level=Level.CORE,
     since="1.9",
     needs=Needs(free=4),
     capabilities=[Capability.CPUSETS],
@@ -86,6 +89,7 @@ def several_containers(node: LockstepNode) -> None:
     "admission/rejection-returns-what-was-taken",
     "A pod that is rejected at its second container leaves no CPU assigned",
     KEP,
+    level=Level.CORE,
     since="1.9",
     capabilities=[Capability.REJECTIONS],
 )
@@ -103,6 +107,7 @@ def rejection_returns_what_was_taken(node: LockstepNode) -> None:
     "init/app-reuses-init-cpus",
     "An app container reuses the CPUs of its pod's init container",
     INIT_CONTAINERS,
+    level=Level.CORE,
     needs=Needs(free=2),
 )
 def app_reuses_init_cpus(node: LockstepNode) -> None:
@@ -122,6 +127,7 @@ def app_reuses_init_cpus(node: LockstepNode) -> None:
     "init/sidecar-keeps-its-cpus",
     "A sidecar keeps its exclusive CPUs beside its pod's app containers",
     SIDECARS,
+    level=Level.CORE,
     since="1.29",
     needs=Needs(free=2),
     capabilities=[Capability.CPUSETS],

@@ -9,7 +9,7 @@ from typing import Final
 from conformance.lockstep import LockstepNode
 from conformance.needs import Needs
 from conformance.pods import exclusive, guaranteed, guaranteed_of
-from conformance.scenario import scenario
+from conformance.scenario import Level, scenario
 from conformance.scenarios.aligning import aligning
 from conformance.scenarios.sources import TOPOLOGY_PAGE, TOPOLOGY_SCOPES
 from conformance.subject import Capability
@@ -27,6 +27,7 @@ def _single(node: LockstepNode, scope: str) -> KubeletConfig:
     "topology/restart-keeps-full-containers",
     "After a restart a container that holds a whole NUMA node keeps it under scope container",
     TOPOLOGY_PAGE,
+    level=Level.CORE,
     needs=_NODES,
     capabilities=[Capability.RESTART],
 )
@@ -50,6 +51,7 @@ def restart_keeps_full_containers(node: LockstepNode) -> None:
     "topology/pod-scope-counts-the-largest-init-container",
     "Under scope pod a pod asks for its largest init container, and not for all of them together",
     TOPOLOGY_SCOPES,
+    level=Level.CORE,
     since="1.20",
     needs=replace(_NODES, numa_cores=3),
 )

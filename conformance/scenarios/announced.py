@@ -7,7 +7,7 @@ from typing import Final
 
 from conformance.lockstep import LockstepNode
 from conformance.pods import exclusive, guaranteed
-from conformance.scenario import scenario
+from conformance.scenario import Level, scenario
 from conformance.scenarios.optional import promise_whole_cores, with_options
 from conformance.scenarios.pod_level_parts import ROOM, managed, pod_of, promise_running, shared
 from conformance.scenarios.sources import (
@@ -29,6 +29,7 @@ _ACROSS_NUMA: Final = "distribute-cpus-across-numa"
     "uneven/sizes-of-cores-are-respected",
     "From 1.38 on exclusive CPUs are taken from what is free on cores of any size",
     UNEVEN_CORES,
+    level=Level.CORE,
     since=_SINCE,
     machine="1s-1n-4c-smt2-off7",
 )
@@ -41,6 +42,7 @@ def sizes_of_cores_are_respected(node: LockstepNode) -> None:
     "options/numa-distribution-always-answers",
     "From 1.38 on a request that is spread over NUMA nodes is answered where half cores are left",
     ENDLESS_SEARCH,
+    level=Level.CORE,
     since=_SINCE,
     machine="2s-4n-40c-smt2-interleaved",
 )

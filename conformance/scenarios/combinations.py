@@ -12,7 +12,7 @@ from typing import Final
 from conformance.lockstep import LockstepNode
 from conformance.needs import Needs
 from conformance.pods import best_effort, guaranteed
-from conformance.scenario import scenario
+from conformance.scenario import Level, scenario
 from conformance.scenarios.optional import promise_whole_cores, with_options
 from conformance.scenarios.sources import ACROSS_CORES, ACROSS_NUMA, STRICT, UNCORE_CACHE
 from conformance.subject import Capability
@@ -189,6 +189,7 @@ def full_pcpus_and_strict_with_numa(node: LockstepNode) -> None:
     "Options distribute-cpus-across-numa and distribute-cpus-across-cores together keep the "
     "kubelet down",
     ACROSS_CORES,
+    level=Level.CORE,
     since="1.31",
     capabilities=[Capability.START_ERROR],
 )
@@ -202,6 +203,7 @@ def numa_and_cores_are_refused(node: LockstepNode) -> None:
     "Options prefer-align-cpus-by-uncorecache and distribute-cpus-across-cores together keep "
     "the kubelet down",
     UNCORE_CACHE,
+    level=Level.CORE,
     since="1.32",
     capabilities=[Capability.START_ERROR],
 )
@@ -215,6 +217,7 @@ def uncore_and_cores_are_refused(node: LockstepNode) -> None:
     "Options prefer-align-cpus-by-uncorecache and distribute-cpus-across-numa together keep "
     "the kubelet down",
     UNCORE_CACHE,
+    level=Level.CORE,
     since="1.32",
     capabilities=[Capability.START_ERROR],
 )

@@ -25,6 +25,7 @@ _NO_RESERVATION = "[cpumanager] unable to determine reserved CPU resources for s
     "config/zero-reservation-is-refused",
     "The static policy with a CPU reservation of zero keeps the kubelet from starting",
     TASK_PAGE,
+    level=Level.CORE,
     since="1.8",
     capabilities=[Capability.START_ERROR],
 )
@@ -52,6 +53,7 @@ def missing_reservation_is_refused(node: LockstepNode) -> None:
     "config/reservation-by-amount",
     "Amounts reserved for the system and for Kubernetes add up and are rounded up to whole CPUs",
     TASK_PAGE,
+    level=Level.CORE,
     since="1.9",
     needs=Needs(free=2),
 )
@@ -74,6 +76,7 @@ def reservation_by_amount(node: LockstepNode) -> None:
     "config/reservation-by-list",
     "An explicit list of reserved CPUs is reserved, whatever its place in the topology",
     RESERVED_CPUS,
+    level=Level.CORE,
     since="1.17",
     needs=Needs(free=2, even=True),
 )
@@ -92,6 +95,7 @@ def reservation_by_list(node: LockstepNode) -> None:
     "config/none-policy-pins-nothing",
     "Under the none policy no container gets exclusive CPUs or a cpuset",
     NONE_POLICY,
+    level=Level.CORE,
     since="1.8",
     needs=Needs(free=2),
     capabilities=[Capability.CPUSETS],
@@ -115,6 +119,7 @@ def none_policy_pins_nothing(node: LockstepNode) -> None:
     "config/unknown-policy-is-refused",
     "A policy that does not exist keeps the kubelet from starting",
     TASK_PAGE,
+    level=Level.CORE,
     since="1.16",
     capabilities=[Capability.START_ERROR],
 )
@@ -128,6 +133,7 @@ def unknown_policy_is_refused(node: LockstepNode) -> None:
     "config/reserved-amounts-are-kept",
     "A request that leaves fewer CPUs than were reserved by amount is rejected",
     TASK_PAGE,
+    level=Level.CORE,
     since="1.18",
     needs=Needs(free=2),
 )
@@ -145,7 +151,6 @@ def reserved_amounts_are_kept(node: LockstepNode) -> None:
     "config/reservation-of-millionths",
     "A reservation is rounded to the nearest thousandth from 1.37 on, and before up",
     MILLIONTHS,
-    level=Level.EXTENDED,
     since="1.18",
     needs=Needs(free=2, even=True),
 )
@@ -198,6 +203,7 @@ def kube_reserved_counts(node: LockstepNode) -> None:
     "config/list-wins-over-amounts",
     "Where CPUs are reserved by list and by amount, the list alone counts",
     EXPLICIT_OVER_AMOUNTS,
+    level=Level.CORE,
     since="1.17",
     needs=Needs(free=2, even=True),
 )
@@ -217,6 +223,7 @@ def list_wins_over_amounts(node: LockstepNode) -> None:
     "config/reservation-larger-than-the-machine-is-refused",
     "A reservation of more CPUs than the machine has keeps the kubelet from starting",
     TASK_PAGE,
+    level=Level.CORE,
     since="1.18",
     capabilities=[Capability.START_ERROR],
 )
@@ -233,6 +240,7 @@ def reservation_larger_than_the_machine_is_refused(node: LockstepNode) -> None:
     "config/reserved-cores-are-whole",
     "Of CPUs reserved by amount the kubelet takes the lowest physical cores whole",
     RESERVED_CPUS,
+    level=Level.CORE,
     since="1.18",
     machine="1s-1n-4c-smt2",
 )
@@ -248,6 +256,7 @@ def reserved_cores_are_whole(node: LockstepNode) -> None:
     "config/reserved-cpu-that-is-missing-is-refused",
     "A reserved CPU that the machine does not have keeps the kubelet from starting",
     RESERVED_CPUS,
+    level=Level.CORE,
     since="1.18",
     capabilities=[Capability.START_ERROR],
 )

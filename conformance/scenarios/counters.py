@@ -10,7 +10,7 @@ from typing import Final
 from conformance.lockstep import LockstepNode
 from conformance.needs import Needs
 from conformance.pods import exclusive, guaranteed
-from conformance.scenario import Level, Source, scenario
+from conformance.scenario import Source, scenario
 from conformance.scenarios.pod_level_parts import ROOM, managed, pod_of, promise_running, shared
 from conformance.subject import Capability
 from reference.cpumanager.metrics import (
@@ -56,7 +56,6 @@ def _promise_counts(node: LockstepNode, rule: str, expected: dict[str, int]) -> 
     "metrics/numa-nodes-are-counted",
     "The kubelet counts the exclusive CPUs in each NUMA node",
     NUMA_NODES,
-    level=Level.EXTENDED,
     since="1.33",
     needs=Needs(numa_nodes=2, numa_cores=2, even=True, smt=2),
     capabilities=[*_ASKS, Capability.CONFIGURE],
@@ -83,7 +82,6 @@ def numa_nodes_are_counted(node: LockstepNode) -> None:
     "metrics/pod-scope-is-counted",
     "Under scope pod the kubelet counts the containers of a pod by how they share its CPUs",
     POD_LEVEL,
-    level=Level.EXTENDED,
     since="1.37",
     needs=ROOM,
     capabilities=_ASKS,
@@ -109,7 +107,6 @@ def pod_scope_is_counted(node: LockstepNode) -> None:
     "metrics/container-scope-is-counted",
     "Under scope container the kubelet counts the exclusive containers of a pod, and no others",
     POD_LEVEL,
-    level=Level.EXTENDED,
     since="1.37",
     needs=ROOM,
     capabilities=_ASKS,
@@ -135,7 +132,6 @@ def container_scope_is_counted(node: LockstepNode) -> None:
     "metrics/pod-resources-requests-are-counted",
     "The kubelet counts what it is asked at its pod-resources socket, each call by its name",
     SOCKET,
-    level=Level.EXTENDED,
     since="1.34",
     needs=Needs(free=2),
     capabilities=[*_ASKS, Capability.POD_RESOURCES, Capability.POD_RESOURCES_GET],

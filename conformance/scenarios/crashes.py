@@ -13,7 +13,7 @@ from conformance.lockstep import LockstepNode
 from conformance.needs import Needs
 from conformance.pods import best_effort, exclusive, guaranteed, guaranteed_of
 from conformance.results import Difference
-from conformance.scenario import Level, Source, scenario
+from conformance.scenario import Source, scenario
 from conformance.scenarios.pod_level_parts import promise_running
 from conformance.subject import Capability
 from reference import CPUSet
@@ -137,7 +137,6 @@ def after_a_pod_is_entered(node: LockstepNode) -> None:
     "crash/half-taken-cpus-stop-the-kubelet",
     "Up to 1.37 a kubelet killed between taking a pod's CPUs and its entry does not start again",
     TORN,
-    level=Level.EXTENDED,
     until="1.37",
     needs=Needs(free=3),
     capabilities=_EDITS,
@@ -204,7 +203,6 @@ def after_cpus_return(node: LockstepNode) -> None:
     "crash/half-returned-cpus-stop-the-kubelet",
     "Up to 1.37 a kubelet killed between dropping a pod's entry and its CPUs does not start again",
     TORN,
-    level=Level.EXTENDED,
     until="1.37",
     needs=Needs(free=3),
     capabilities=_EDITS,

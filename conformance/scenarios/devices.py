@@ -15,7 +15,7 @@ from typing import Final
 from conformance.lockstep import LockstepNode
 from conformance.needs import Needs
 from conformance.pods import exclusive, guaranteed, guaranteed_of
-from conformance.scenario import Level, Source, scenario
+from conformance.scenario import Source, scenario
 from conformance.scenarios.aligning import aligning
 from conformance.scenarios.hint_parts import (
     far_node,
@@ -328,7 +328,6 @@ def best_effort_runs_without_room(node: LockstepNode) -> None:
     "devices/best-effort-takes-what-is-near",
     "From 1.36 on best-effort takes the CPUs near to the device first where they are too few",
     DEVICE_NODES,
-    level=Level.EXTENDED,
     since="1.36",
     needs=_NODES,
     capabilities=_SEEN,
@@ -346,7 +345,6 @@ def best_effort_takes_what_is_near(node: LockstepNode) -> None:
     "devices/best-effort-takes-the-first-node",
     "Up to 1.35 best-effort takes CPUs of the first NUMA node where too few are near the device",
     DEVICE_NODES,
-    level=Level.EXTENDED,
     since=_SINCE,
     until="1.35",
     needs=replace(_NODES, numa_cores=4),
@@ -516,7 +514,6 @@ def _reboot(node: LockstepNode) -> PodView:
     "devices/late-plugin-after-a-reboot-is-refused",
     "From 1.28 on a pod is refused after a reboot as long as its device plugin has not registered",
     UNCHECKED,
-    level=Level.EXTENDED,
     since="1.28",
     needs=_NODES,
     capabilities=(*_REFUSED, Capability.RESTART, Capability.REBOOT),
@@ -534,7 +531,6 @@ def late_plugin_after_a_reboot_is_refused(node: LockstepNode) -> None:
     "devices/late-plugin-after-a-reboot-is-not-checked",
     "Up to 1.24 a pod runs on its CPUs after a reboot, though its device plugin has not registered",
     UNCHECKED,
-    level=Level.EXTENDED,
     since=_SINCE,
     until="1.24",
     needs=_NODES,
@@ -550,7 +546,6 @@ def late_plugin_after_a_reboot_is_not_checked(node: LockstepNode) -> None:
     "devices/restart-refuses-ended-init-container",
     "A restarted kubelet refuses a running pod whose init container had a device",
     INIT_RESTART,
-    level=Level.EXTENDED,
     since="1.28",
     needs=_NODES,
     capabilities=(*_REFUSED, Capability.RESTART),
@@ -620,7 +615,6 @@ def allocatable_are_reported(node: LockstepNode) -> None:
     "devices/policy-none-reports-devices-alone",
     "Under CPU manager policy none the pod-resources socket reports devices and no CPU",
     LIST,
-    level=Level.EXTENDED,
     since="1.23",
     needs=_NODES,
     capabilities=(
@@ -670,7 +664,6 @@ def _spread(node: LockstepNode) -> list[int]:
     "devices/distribution-shrinks-the-hint",
     "Up to 1.37 distribute-cpus-across-numa takes fewer NUMA nodes than the devices lie in",
     SHRUNK,
-    level=Level.EXTENDED,
     since="1.23",
     until="1.37",
     capabilities=_SEEN,
@@ -687,7 +680,6 @@ def distribution_shrinks_the_hint(node: LockstepNode) -> None:
     "devices/distribution-reaches-every-device",
     "From 1.38 on distribute-cpus-across-numa takes CPUs from every NUMA node that devices lie in",
     SHRUNK,
-    level=Level.EXTENDED,
     since="1.38",
     capabilities=_SEEN,
     machine=_FOUR,
@@ -709,7 +701,6 @@ MERGE: Final = Source(
     "devices/four-resources-on-eight-nodes-may-hang",
     "CPUs and devices of three resources on eight NUMA nodes may hang the kubelet",
     MERGE,
-    level=Level.EXTENDED,
     since="1.20",
     capabilities=_SEEN,
     machine="8s-8n-32c-smt4-near",

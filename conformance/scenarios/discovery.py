@@ -32,6 +32,7 @@ _S390X: Final = "qemu-4s-4n-4c-smt1-s390x-books4-drawers4"
     "discovery/cores-of-two-packages-differ",
     "Cores with the same id in two packages of a NUMA node are two physical cores",
     CORES_MERGED,
+    level=Level.CORE,
     since="1.21",
     machine=_TWO_SOCKETS_A_NODE,
 )
@@ -50,6 +51,7 @@ def cores_of_two_packages_differ(node: LockstepNode) -> None:
     "discovery/numa-node-before-sockets",
     "Where a NUMA node is larger than a socket, a request of its size takes one NUMA node whole",
     TOPOLOGY_ORDER,
+    level=Level.CORE,
     since="1.23",
     machine=_TWO_SOCKETS_A_NODE,
 )
@@ -65,7 +67,6 @@ def numa_node_before_sockets(node: LockstepNode) -> None:
     "discovery/sockets-before-numa-nodes",
     "Up to 1.22 a request takes the lowest free sockets, though they lie in two NUMA nodes",
     TOPOLOGY_ORDER,
-    level=Level.EXTENDED,
     since="1.22",
     until="1.22",
     machine=_TWO_SOCKETS_A_NODE,
@@ -82,6 +83,7 @@ def sockets_before_numa_nodes(node: LockstepNode) -> None:
     "discovery/cpus-without-an-online-file",
     "On a kernel that cannot take CPUs offline every CPU is found",
     NO_ONLINE_FILES,
+    level=Level.CORE,
     since="1.21",
     machine=_NO_ONLINE_FILES,
 )
@@ -96,7 +98,6 @@ def cpus_without_an_online_file(node: LockstepNode) -> None:
     "discovery/one-cpu-without-online-files",
     "Up to 1.20, on a kernel that cannot take CPUs offline, only CPU 0 is found",
     NO_ONLINE_FILES,
-    level=Level.EXTENDED,
     since="1.19",
     until="1.20",
     needs=Needs(free=0),
@@ -112,6 +113,7 @@ def one_cpu_without_online_files(node: LockstepNode) -> None:
     "discovery/highest-cpu-above-a-gap",
     "Where CPU ids have gaps, the highest CPU can be reserved",
     RESERVED_CPUS,
+    level=Level.CORE,
     since="1.22",
     machine=_GAPS,
 )
@@ -128,7 +130,6 @@ def highest_cpu_above_a_gap(node: LockstepNode) -> None:
     "discovery/reserved-cpu-above-a-gap-is-refused",
     "Up to 1.21 a reserved CPU whose id is not lower than the number of CPUs is refused",
     RESERVED_CPUS,
-    level=Level.EXTENDED,
     since="1.17",
     until="1.21",
     machine=_GAPS,
@@ -158,6 +159,7 @@ def absent_cpu_cannot_be_reserved(node: LockstepNode) -> None:
     "discovery/s390x-has-cores",
     "On s390x the static policy finds the cores of its drawers and books",
     S390X,
+    level=Level.CORE,
     since="1.32",
     needs=Needs(cores=4),
     machine=_S390X,

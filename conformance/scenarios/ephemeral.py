@@ -9,7 +9,7 @@ from conformance.lockstep import LockstepNode
 from conformance.needs import Needs
 from conformance.pods import best_effort, guaranteed
 from conformance.promises import EXCLUSIVE_TO_ONE
-from conformance.scenario import Level, Source, scenario
+from conformance.scenario import Source, scenario
 from conformance.scenarios.in_cluster import API_SERVER, in_cluster
 from conformance.scenarios.pod_level_parts import ROOM, pod_of, shared
 from conformance.scenarios.sources import POD_LEVEL_MANAGERS
@@ -41,7 +41,6 @@ def _promise_shared(node: LockstepNode, pod: str, pool: CPUSet) -> None:
     "ephemeral/beside-exclusive-cpus",
     "An ephemeral container in a pod with exclusive CPUs runs in the shared pool",
     _SHARED,
-    level=Level.EXTENDED,
     since="1.32",
     needs=Needs(free=2),
     capabilities=(*API_SERVER, Capability.CONTAINERS, Capability.EXIT_CODES),
@@ -71,7 +70,6 @@ def beside_exclusive_cpus(node: LockstepNode) -> None:
     "ephemeral/over-a-restart",
     "A pod with an ephemeral container keeps its exclusive CPUs over a restart",
     _SHARED,
-    level=Level.EXTENDED,
     since="1.32",
     needs=Needs(free=2),
     capabilities=(*API_SERVER, Capability.RESTART),
@@ -96,7 +94,6 @@ def over_a_restart(node: LockstepNode) -> None:
     "ephemeral/in-a-shared-pod",
     "An ephemeral container in a pod without exclusive CPUs runs in the shared pool as it is",
     _SHARED,
-    level=Level.EXTENDED,
     since="1.32",
     needs=Needs(free=2),
     capabilities=API_SERVER,
@@ -117,7 +114,6 @@ def in_a_shared_pod(node: LockstepNode) -> None:
     "ephemeral/pool-changes-pass-it-by",
     "An ephemeral container keeps the cpuset that it started with when the shared pool shrinks",
     _NOT_VISITED,
-    level=Level.EXTENDED,
     since="1.32",
     needs=Needs(free=3),
     capabilities=API_SERVER,
@@ -150,7 +146,6 @@ def pool_changes_pass_it_by(node: LockstepNode) -> None:
     "ephemeral/beside-a-pod-pool",
     "An ephemeral container in a pod with CPUs as a whole runs outside of them, in the shared pool",
     POD_LEVEL_MANAGERS,
-    level=Level.EXTENDED,
     since="1.36",
     needs=ROOM,
     capabilities=API_SERVER,

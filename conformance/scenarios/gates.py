@@ -11,7 +11,7 @@ from typing import Final
 
 from conformance.lockstep import LockstepNode
 from conformance.needs import DoesNotApply
-from conformance.scenario import scenario
+from conformance.scenario import Level, scenario
 from conformance.scenarios.sources import (
     CLOSEST_NUMA,
     FULL_PCPUS,
@@ -111,6 +111,7 @@ def every_beta_option_needs_its_gate(node: LockstepNode) -> None:
     "options/stable-options-need-no-gate",
     "Each stable policy option takes effect where the alpha and beta gates are off",
     OPTION_STAGES,
+    level=Level.CORE,
     since="1.33",
     capabilities=_CHANGES,
 )

@@ -18,6 +18,7 @@ from reference.steps import Container, Kind, Pod
     "init/app-containers-do-not-share-init-cpus",
     "Of two app containers only the first reuses the CPUs of their pod's init container",
     INIT_CONTAINERS,
+    level=Level.CORE,
     needs=Needs(free=4),
 )
 def app_containers_do_not_share_init_cpus(node: LockstepNode) -> None:
@@ -35,6 +36,7 @@ def app_containers_do_not_share_init_cpus(node: LockstepNode) -> None:
     "init/other-pods-stay-off-init-cpus",
     "No other pod gets CPUs that an init container leaves to its own pod",
     INIT_CONTAINERS,
+    level=Level.CORE,
     needs=Needs(free=4),
     capabilities=[Capability.CPUSETS],
 )
@@ -59,7 +61,6 @@ def other_pods_stay_off_init_cpus(node: LockstepNode) -> None:
     "init/init-container-adds-cpus-to-its-pod",
     "An init container may book CPUs beyond what its pod requests",
     INIT_ADDS_CPUS,
-    level=Level.EXTENDED,
     since="1.22",
     needs=Needs(smt=2, cores=3, even=True),
 )
@@ -89,6 +90,7 @@ def init_container_adds_cpus_to_its_pod(node: LockstepNode) -> None:
     "init/restart-keeps-init-entries",
     "A restart of the kubelet keeps the entries of init containers that have ended",
     KEP,
+    level=Level.CORE,
     needs=Needs(free=4),
     capabilities=[Capability.RESTART, Capability.CPUSETS],
 )
@@ -125,6 +127,7 @@ def shared_init_container_leaves_apps_alone(node: LockstepNode) -> None:
     "init/sidecars-follow-the-pool",
     "A shared sidecar follows the shared pool as its pod's app containers do",
     SIDECARS,
+    level=Level.CORE,
     since="1.29",
     needs=Needs(free=2),
     capabilities=[Capability.CPUSETS],

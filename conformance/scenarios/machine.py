@@ -5,7 +5,7 @@ from __future__ import annotations
 from conformance.lockstep import LockstepNode
 from conformance.needs import Needs
 from conformance.pods import guaranteed
-from conformance.scenario import scenario
+from conformance.scenario import Level, scenario
 from conformance.scenarios.sources import CPUS_CHANGED
 from conformance.subject import Capability
 from reference import CPUSet
@@ -57,6 +57,7 @@ def _last_core(node: LockstepNode) -> CPUSet:
     "After a CPU upgrade from CPUs 0-3 to 0-7 the kubelet refuses to start until its state file "
     "is removed",
     CPUS_CHANGED,
+    level=Level.CORE,
     capabilities=_CHANGES,
     machine="1s-1n-4c-smt1",
 )
@@ -77,6 +78,7 @@ def cpu_upgrade_incident(node: LockstepNode) -> None:
     "machine/added-cpus-are-refused",
     "After CPUs were added the kubelet refuses to start until its state file is removed",
     CPUS_CHANGED,
+    level=Level.CORE,
     needs=Needs(free=3, cores=3),
     capabilities=_CHANGES,
 )
@@ -97,6 +99,7 @@ def added_cpus_are_refused(node: LockstepNode) -> None:
     "machine/removed-cpus-are-refused",
     "After CPUs were removed the kubelet refuses to start until its state file is removed",
     CPUS_CHANGED,
+    level=Level.CORE,
     needs=Needs(free=3, cores=3),
     capabilities=_CHANGES,
 )

@@ -14,7 +14,7 @@ from typing import Final
 from conformance.lockstep import LockstepNode
 from conformance.needs import DoesNotApply, Needs
 from conformance.pods import burstable, exclusive, guaranteed, guaranteed_of
-from conformance.scenario import Level, Source, scenario
+from conformance.scenario import Source, scenario
 from conformance.scenarios.aligning import aligning
 from conformance.scenarios.hint_parts import (
     far_node,
@@ -423,7 +423,6 @@ def restart_keeps_memory(node: LockstepNode) -> None:
     "memory/restart-refuses-ended-init-container",
     "A restarted kubelet refuses a running pod whose init container had memory",
     INIT_RESTART,
-    level=Level.EXTENDED,
     since=_SINCE,
     needs=_NODES,
     capabilities=(*_REFUSED, Capability.RESTART),

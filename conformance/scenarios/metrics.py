@@ -7,7 +7,7 @@ from dataclasses import replace
 from conformance.lockstep import LockstepNode
 from conformance.needs import Needs
 from conformance.pods import best_effort, exclusive, guaranteed, guaranteed_of
-from conformance.scenario import Level, Source, scenario
+from conformance.scenario import Source, scenario
 from conformance.scenarios.aligning import aligning
 from conformance.subject import Capability
 from reference.cpumanager.metrics import (
@@ -61,7 +61,6 @@ def _whole_cores(node: LockstepNode) -> KubeletConfig:
     "metrics/requests-are-counted",
     "The kubelet counts the requests for exclusive CPUs, and no shared container among them",
     PINNING,
-    level=Level.EXTENDED,
     since="1.26",
     needs=Needs(free=3),
     capabilities=_ASKS,
@@ -79,7 +78,6 @@ def requests_are_counted(node: LockstepNode) -> None:
     "metrics/refusals-are-counted",
     "The kubelet counts a request that it refuses as a request and as an error",
     UPSTREAM,
-    level=Level.EXTENDED,
     since="1.26",
     needs=Needs(free=4, smt=2, even=True),
     capabilities=[*_ASKS, Capability.CONFIGURE],
@@ -97,7 +95,6 @@ def refusals_are_counted(node: LockstepNode) -> None:
     "metrics/alignment-is-counted",
     "Under full-pcpus-only the kubelet counts containers on whole physical cores, and refusals",
     UPSTREAM,
-    level=Level.EXTENDED,
     since="1.33",
     needs=Needs(free=4, smt=2, even=True),
     capabilities=[*_ASKS, Capability.CONFIGURE],
@@ -116,7 +113,6 @@ def alignment_is_counted(node: LockstepNode) -> None:
     "metrics/gauges-follow-the-cpus",
     "The gauges of the shared pool and of exclusive CPUs follow a pod, and return when it goes",
     UPSTREAM,
-    level=Level.EXTENDED,
     since="1.32",
     needs=Needs(free=3),
     capabilities=_ASKS,
@@ -139,7 +135,6 @@ def gauges_follow_the_cpus(node: LockstepNode) -> None:
     "metrics/gauges-drift-over-init-containers",
     "Up to 1.37 the gauges count CPUs that an init container has lent as taken for ever",
     DRIFT,
-    level=Level.EXTENDED,
     since="1.32",
     until="1.37",
     needs=Needs(free=2),
@@ -163,7 +158,6 @@ def gauges_drift_over_init_containers(node: LockstepNode) -> None:
     "metrics/admissions-are-counted",
     "The Topology Manager counts the pods that it is asked about, and those that it refuses",
     TOPOLOGY_UPSTREAM,
-    level=Level.EXTENDED,
     since="1.27",
     needs=Needs(numa_nodes=2, numa_cores=2, even=True),
     capabilities=[*_ASKS, Capability.CONFIGURE],
@@ -182,7 +176,6 @@ def admissions_are_counted(node: LockstepNode) -> None:
     "metrics/uncore-caches-are-counted",
     "The kubelet counts a container whose CPUs have one uncore cache, and none that spans several",
     UPSTREAM,
-    level=Level.EXTENDED,
     since="1.33",
     needs=Needs(free=4, uncore_caches=2, even=True),
     capabilities=_ASKS,

@@ -8,7 +8,7 @@ from typing import Final
 from conformance.lockstep import LockstepNode
 from conformance.needs import Needs
 from conformance.pods import exclusive, guaranteed
-from conformance.scenario import Level, scenario
+from conformance.scenario import scenario
 from conformance.scenarios.aligning import aligning
 from conformance.scenarios.metrics import TOPOLOGY_UPSTREAM, UPSTREAM, promise_counts
 from conformance.scenarios.pod_level_parts import ROOM, managed, pod_of, shared
@@ -52,7 +52,6 @@ def _promise_sources(node: LockstepNode, rule: str, expected: dict[str, int]) ->
     "metrics/sources-are-counted",
     "The kubelet counts the containers that were given CPUs of the node, and those that were not",
     POD_LEVEL_MANAGERS,
-    level=Level.EXTENDED,
     since="1.36",
     needs=Needs(free=4, smt=2, even=True),
     capabilities=_CONFIGURES,
@@ -75,7 +74,6 @@ def sources_are_counted(node: LockstepNode) -> None:
     "metrics/single-numa-containers-are-counted",
     "Under single-numa-node the kubelet counts containers on one NUMA node, and refusals",
     TOPOLOGY_UPSTREAM,
-    level=Level.EXTENDED,
     since="1.36",
     needs=_TWO_NODES,
     capabilities=_CONFIGURES,
@@ -94,7 +92,6 @@ def single_numa_containers_are_counted(node: LockstepNode) -> None:
     "metrics/single-numa-pods-are-counted",
     "Under single-numa-node and scope pod the kubelet counts pods on one NUMA node, and refusals",
     TOPOLOGY_UPSTREAM,
-    level=Level.EXTENDED,
     since="1.36",
     needs=_TWO_NODES,
     capabilities=_CONFIGURES,
@@ -112,7 +109,6 @@ def single_numa_pods_are_counted(node: LockstepNode) -> None:
     "metrics/restricted-counts-no-alignment",
     "Under restricted the kubelet does not count what lies on one NUMA node",
     TOPOLOGY_UPSTREAM,
-    level=Level.EXTENDED,
     since="1.36",
     needs=_TWO_NODES,
     capabilities=_CONFIGURES,
@@ -129,7 +125,6 @@ def restricted_counts_no_alignment(node: LockstepNode) -> None:
     "metrics/pods-with-cpus-as-a-whole-are-counted",
     "The gauges follow a pod that has CPUs as a whole, and return when it goes",
     UPSTREAM,
-    level=Level.EXTENDED,
     since="1.36",
     needs=ROOM,
     capabilities=_CONFIGURES,

@@ -75,6 +75,7 @@ def _promise_kept(node: LockstepNode, pod: str, held: CPUSet) -> None:
     "node/tasks-run-where-they-are-pinned",
     "Tasks run on the exclusive CPUs of their container, and all others stay off them",
     TASK_PAGE,
+    level=Level.CORE,
     needs=Needs(free=2),
     capabilities=_SEES,
 )
@@ -106,6 +107,7 @@ def tasks_run_where_they_are_pinned(node: LockstepNode) -> None:
     "node/exclusive-cpus-have-no-quota",
     "A container with exclusive CPUs has no CFS quota, and one without keeps its own",
     QUOTA,
+    level=Level.CORE,
     since="1.33",
     needs=Needs(free=2),
     capabilities=[Capability.CPUSETS, Capability.CFS],
@@ -123,7 +125,6 @@ def exclusive_cpus_have_no_quota(node: LockstepNode) -> None:
     "node/exclusive-cpus-keep-their-quota",
     "Up to 1.32 a container with exclusive CPUs has a CFS quota of just as many CPUs",
     QUOTA,
-    level=Level.EXTENDED,
     until="1.32",
     needs=Needs(free=2),
     capabilities=[Capability.CPUSETS, Capability.CFS],
@@ -139,7 +140,6 @@ def exclusive_cpus_keep_their_quota(node: LockstepNode) -> None:
     "node/quota-changed-by-hand-stays",
     "No reconcile round removes a CFS quota that was set by hand on a container",
     RECONCILE,
-    level=Level.EXTENDED,
     needs=Needs(free=2),
     capabilities=[Capability.CPUSETS, Capability.CFS, Capability.TAMPER],
 )
@@ -159,6 +159,7 @@ def quota_changed_by_hand_stays(node: LockstepNode) -> None:
     "node/killed-container-keeps-its-cpus",
     "A container that is killed and started again keeps its exclusive CPUs",
     RESTARTING,
+    level=Level.CORE,
     needs=Needs(free=3),
     capabilities=[Capability.CPUSETS, Capability.CONTAINERS],
 )
@@ -179,6 +180,7 @@ def killed_container_keeps_its_cpus(node: LockstepNode) -> None:
     "node/forced-deletion-leaks-nothing",
     "The CPUs of a pod that is deleted by force return to the shared pool",
     STALE_STATE,
+    level=Level.CORE,
     needs=Needs(free=2),
     capabilities=[Capability.CPUSETS, Capability.CONTAINERS],
 )
@@ -198,6 +200,7 @@ def forced_deletion_leaks_nothing(node: LockstepNode) -> None:
     "node/runtime-restart-keeps-cpus",
     "Exclusive CPUs outlive a restart of the container runtime",
     KEP,
+    level=Level.CORE,
     needs=Needs(free=3),
     capabilities=[Capability.CPUSETS, Capability.RUNTIME],
 )
@@ -217,6 +220,7 @@ def runtime_restart_keeps_cpus(node: LockstepNode) -> None:
     "node/daemon-reload-keeps-cpusets",
     "Pinned and shared containers keep their cpusets when systemd reads its units again",
     DAEMON_RELOAD,
+    level=Level.CORE,
     needs=Needs(free=2),
     capabilities=[*_SEES, Capability.SERVICES],
 )
@@ -242,7 +246,6 @@ def daemon_reload_keeps_cpusets(node: LockstepNode) -> None:
     "The kubelet's next start repairs a cpuset that was written into the cgroup by hand",
     RECONCILE,
     since="1.22",
-    level=Level.EXTENDED,
     needs=Needs(free=2),
     capabilities=[*_SEES, Capability.TAMPER, Capability.SERVICES, Capability.RESTART],
 )
@@ -271,6 +274,7 @@ def restart_repairs_a_cpuset_changed_by_hand(node: LockstepNode) -> None:
     "node/policy-change-crash-loops",
     "Changed from policy none to static, the kubelet crash-loops until its state file is removed",
     CHANGING_POLICY,
+    level=Level.CORE,
     capabilities=[
         Capability.RESTART,
         Capability.CONFIGURE,
@@ -304,6 +308,7 @@ def _spare(node: LockstepNode) -> CPUSet:
     "node/start-with-a-cpu-offline-is-refused",
     "With a CPU offline the kubelet does not start; with the CPU back it starts and loses nothing",
     CPUS_CHANGED,
+    level=Level.CORE,
     needs=Needs(free=3),
     capabilities=[*_SEES, Capability.HOTPLUG, Capability.RESTART, Capability.START_ERROR],
 )
@@ -327,7 +332,6 @@ def start_with_a_cpu_offline_is_refused(node: LockstepNode) -> None:
     "node/offline-cpu-and-recovery",
     "With a CPU permanently offline the kubelet starts once its state file is removed",
     CPUS_CHANGED,
-    level=Level.EXTENDED,
     needs=Needs(free=3, cores=3),
     capabilities=[
         *_SEES,
@@ -364,7 +368,6 @@ def offline_cpu_and_recovery(node: LockstepNode) -> None:
     "node/offline-cpu-comes-back-to-its-container",
     "A container runs on fewer CPUs while one of them is offline, and gets it back afterwards",
     CPUSET_V2,
-    level=Level.EXTENDED,
     needs=Needs(free=2),
     capabilities=[*_SEES, Capability.HOTPLUG],
 )
@@ -388,7 +391,6 @@ def offline_cpu_comes_back_to_its_container(node: LockstepNode) -> None:
     "node/all-cpus-offline-lose-exclusivity",
     "A container whose CPUs are all offline runs on its parent's; the state file is unchanged",
     HOTPLUG,
-    level=Level.EXTENDED,
     needs=Needs(free=2),
     capabilities=[*_SEES, Capability.HOTPLUG],
 )
@@ -416,7 +418,6 @@ def all_cpus_offline_lose_exclusivity(node: LockstepNode) -> None:
     "node/cpu-upgrade-and-recovery",
     "Booted with more CPUs the kubelet refuses its old state file, and starts once it is removed",
     CPUS_CHANGED,
-    level=Level.EXTENDED,
     needs=Needs(free=2),
     capabilities=[
         *_SEES,
@@ -454,7 +455,6 @@ def cpu_upgrade_and_recovery(node: LockstepNode) -> None:
     "node/pod-resources-report-exclusive-cpus",
     "The pod-resources socket reports the exclusive CPUs of each container, and no others",
     POD_RESOURCES,
-    level=Level.EXTENDED,
     since="1.23",
     needs=Needs(free=3),
     capabilities=[Capability.CPUSETS, Capability.POD_RESOURCES],
@@ -490,7 +490,6 @@ def pod_resources_report_exclusive_cpus(node: LockstepNode) -> None:
     "node/pod-resources-report-the-shared-pool",
     "Up to 1.22 the pod-resources socket reports the shared pool for each shared container",
     POD_RESOURCES_OF_POOL,
-    level=Level.EXTENDED,
     since="1.20",
     until="1.22",
     needs=Needs(free=2),

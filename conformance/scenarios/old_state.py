@@ -6,7 +6,7 @@ from typing import Final
 
 from conformance.lockstep import LockstepNode
 from conformance.promises import EVERY_CPU
-from conformance.scenario import Level, scenario
+from conformance.scenario import scenario
 from conformance.scenarios.sources import (
     BAD_STATE_FORGOTTEN,
     BAD_STATE_PANICS,
@@ -95,7 +95,6 @@ def backward_range_is_refused(node: LockstepNode) -> None:
     "state/bad-file-is-forgotten",
     "In 1.9 a state file that cannot be read is forgotten, and every CPU is shared",
     BAD_STATE_FORGOTTEN,
-    level=Level.EXTENDED,
     since="1.9",
     until="1.9",
     capabilities=_EDITS,
@@ -114,7 +113,6 @@ def bad_file_is_forgotten(node: LockstepNode) -> None:
     "state/bad-file-panics",
     "In 1.10 and 1.11 a state file that cannot be read makes the kubelet panic",
     BAD_STATE_PANICS,
-    level=Level.EXTENDED,
     since="1.10",
     until="1.11",
     capabilities=_EDITS,
@@ -132,7 +130,6 @@ def bad_file_panics(node: LockstepNode) -> None:
     "machine/added-cpus-are-not-used",
     "Up to 1.11 a kubelet starts after CPUs were added, and does not use them",
     CPUS_CHANGED,
-    level=Level.EXTENDED,
     since="1.9",
     until="1.11",
     machine="1s-1n-4c-smt1",

@@ -78,6 +78,7 @@ def _promise_even(node: LockstepNode, cpus: CPUSet) -> None:
     "options/full-pcpus-partial-core-is-rejected",
     "Under full-pcpus-only a request that is not a multiple of a core is rejected",
     FULL_PCPUS,
+    level=Level.CORE,
     since="1.22",
     needs=Needs(smt=2, even=True),
     capabilities=[Capability.REJECTIONS],
@@ -98,6 +99,7 @@ def full_pcpus_partial_core_is_rejected(node: LockstepNode) -> None:
     "options/full-pcpus-gives-whole-cores",
     "Under full-pcpus-only a container has its cores for itself",
     FULL_PCPUS,
+    level=Level.CORE,
     since="1.22",
     needs=Needs(smt=2, cores=3, even=True),
 )
@@ -188,7 +190,6 @@ def full_pcpus_ignores_shared_containers(node: LockstepNode) -> None:
     "options/full-pcpus-splits-reserved-cores",
     "Up to 1.26 full-pcpus-only gives out the siblings of reserved CPUs as if they were a core",
     SPLIT_CORES,
-    level=Level.EXTENDED,
     since="1.22",
     until="1.26",
     needs=Needs(smt=2, cores=3, even=True),
@@ -212,7 +213,6 @@ def full_pcpus_splits_reserved_cores(node: LockstepNode) -> None:
     "options/full-pcpus-restart-refuses-what-runs",
     "Under full-pcpus-only a full node's pods are refused after a restart of the kubelet",
     SMT_AFTER_RESTART,
-    level=Level.EXTENDED,
     since="1.27",
     until="1.36",
     needs=Needs(smt=2, cores=3, even=True),
@@ -231,6 +231,7 @@ def full_pcpus_restart_refuses_what_runs(node: LockstepNode) -> None:
     "options/full-pcpus-restart-keeps-what-runs",
     "Under full-pcpus-only a full node's pods keep their CPUs over a restart of the kubelet",
     SMT_AFTER_RESTART,
+    level=Level.CORE,
     since="1.37",
     needs=Needs(smt=2, cores=3, even=True),
     capabilities=[Capability.RESTART, Capability.CPUSETS],
@@ -260,6 +261,7 @@ def _fill_and_restart(node: LockstepNode) -> dict[str, CPUSet]:
     "options/numa-distribution-is-even",
     "A request that needs two NUMA nodes is spread over them evenly",
     ACROSS_NUMA,
+    level=Level.CORE,
     since="1.23",
     needs=_SHARED_BY_TWO,
 )
@@ -294,7 +296,6 @@ _INTERLEAVED: Final = "2s-4n-40c-smt2-interleaved"
     "options/numa-distribution-may-hang",
     "Where half cores are left over, a request that is spread over NUMA nodes may hang the kubelet",
     ENDLESS_SEARCH,
-    level=Level.EXTENDED,
     since="1.23",
     until="1.37",
     machine=_INTERLEAVED,
@@ -329,6 +330,7 @@ def numa_distribution_may_hang(node: LockstepNode) -> None:
     "options/across-cores-takes-one-thread-each",
     "Under distribute-cpus-across-cores CPUs are taken from as many cores as possible",
     ACROSS_CORES,
+    level=Level.CORE,
     since="1.31",
     needs=Needs(smt=2, numa_cores=3, even=True, far_siblings=True),
 )
@@ -351,6 +353,7 @@ def across_cores_takes_one_thread_each(node: LockstepNode) -> None:
     "options/uncore-alignment",
     "A request that fits one uncore cache is kept within one",
     UNCORE_CACHE,
+    level=Level.CORE,
     since="1.32",
     needs=Needs(uncore_caches=2, cores=4, even=True, caches_in_nodes=True),
 )
@@ -380,6 +383,7 @@ def uncore_alignment(node: LockstepNode) -> None:
     "options/strict-keeps-shared-containers-off",
     "Under strict-cpu-reservation no container runs on reserved CPUs",
     STRICT,
+    level=Level.CORE,
     since="1.32",
     needs=Needs(free=2),
     capabilities=[Capability.CPUSETS],
@@ -401,6 +405,7 @@ def strict_keeps_shared_containers_off(node: LockstepNode) -> None:
     "options/strict-starts-again",
     "Under strict-cpu-reservation the kubelet starts on the state file it left",
     STRICT,
+    level=Level.CORE,
     since="1.32",
     needs=Needs(free=2),
 )
@@ -419,7 +424,6 @@ def strict_starts_again(node: LockstepNode) -> None:
     "options/strict-empties-the-pool",
     "Under strict-cpu-reservation exclusive CPUs may leave shared containers none of their own",
     EMPTY_POOL,
-    level=Level.EXTENDED,
     since="1.32",
     needs=Needs(free=2),
     capabilities=[Capability.CPUSETS, Capability.RESTART, Capability.START_ERROR],
@@ -502,6 +506,7 @@ def strict_switched_off_refuses_its_file(node: LockstepNode) -> None:
     "options/unknown-is-refused",
     "A policy option that does not exist keeps the kubelet from starting",
     FULL_PCPUS,
+    level=Level.CORE,
     since="1.23",
     capabilities=[Capability.START_ERROR],
 )
@@ -532,6 +537,7 @@ def need_their_own_gate(node: LockstepNode) -> None:
     "options/alpha-needs-its-gate",
     "An alpha policy option without its feature gate keeps the kubelet from starting",
     BY_SOCKET,
+    level=Level.CORE,
     since="1.25",
     capabilities=[Capability.START_ERROR],
 )
@@ -548,6 +554,7 @@ def alpha_needs_its_gate(node: LockstepNode) -> None:
     "options/beta-needs-its-gate",
     "A beta policy option keeps the kubelet from starting where its feature gate is off",
     ACROSS_NUMA,
+    level=Level.CORE,
     since="1.33",
     capabilities=[Capability.START_ERROR],
 )
@@ -564,6 +571,7 @@ def beta_needs_its_gate(node: LockstepNode) -> None:
     "options/bad-value-is-refused",
     "A policy option whose value is not a boolean keeps the kubelet from starting",
     FULL_PCPUS,
+    level=Level.CORE,
     since="1.23",
     capabilities=[Capability.START_ERROR],
 )
@@ -580,6 +588,7 @@ def bad_value_is_refused(node: LockstepNode) -> None:
     "options/incompatible-pair-is-refused",
     "With both full-pcpus-only and distribute-cpus-across-cores the kubelet does not start",
     ACROSS_CORES,
+    level=Level.CORE,
     since="1.31",
     capabilities=[Capability.START_ERROR],
 )
@@ -613,6 +622,7 @@ def align_by_socket_needs_large_sockets(node: LockstepNode) -> None:
     "options/none-policy-takes-no-options",
     "A policy option under the none policy keeps the kubelet from starting",
     FULL_PCPUS,
+    level=Level.CORE,
     since="1.23",
     capabilities=[Capability.START_ERROR],
 )

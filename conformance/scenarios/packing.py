@@ -8,7 +8,7 @@ from conformance.checks import cpu_difference
 from conformance.lockstep import LockstepNode
 from conformance.needs import Needs
 from conformance.pods import guaranteed
-from conformance.scenario import scenario
+from conformance.scenario import Level, scenario
 from conformance.scenarios.sources import TOPOLOGY_ORDER
 from reference import CPUSet
 
@@ -28,6 +28,7 @@ def _promise_whole(node: LockstepNode, rule: str, taken: CPUSet, masks: Mapping[
     "packing/whole-core",
     "A request for as many CPUs as a physical core has threads takes one whole physical core",
     TOPOLOGY_ORDER,
+    level=Level.CORE,
     since="1.9",
     needs=Needs(free=2, smt=2, even=True),
 )
@@ -61,6 +62,7 @@ def several_whole_cores(node: LockstepNode) -> None:
     "packing/whole-numa-node",
     "A request for as many CPUs as a NUMA node has takes one whole NUMA node",
     TOPOLOGY_ORDER,
+    level=Level.CORE,
     since="1.23",
     needs=Needs(numa_nodes=2, even=True),
 )
@@ -77,6 +79,7 @@ def whole_numa_node(node: LockstepNode) -> None:
     "packing/whole-socket",
     "A request for as many CPUs as a socket has takes one whole socket",
     TOPOLOGY_ORDER,
+    level=Level.CORE,
     since="1.9",
     needs=Needs(sockets=2, even=True),
 )
@@ -114,6 +117,7 @@ def spill_over(node: LockstepNode) -> None:
     "packing/single-cpus-share-a-core",
     "Requests for single CPUs fill a physical core before they begin another",
     TOPOLOGY_ORDER,
+    level=Level.CORE,
     since="1.22",
     needs=Needs(free=2, smt=2, even=True),
 )

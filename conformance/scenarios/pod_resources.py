@@ -8,7 +8,7 @@ from conformance.lockstep import LockstepNode
 from conformance.needs import Needs
 from conformance.pods import best_effort, exclusive, guaranteed, guaranteed_of
 from conformance.results import Difference
-from conformance.scenario import Level, Source, scenario
+from conformance.scenario import Source, scenario
 from conformance.subject import Capability
 from reference import CPUSet
 from reference.steps import AskAllocatable, AskPodResources, Kind, KubeletConfig, RestartPolicy
@@ -75,7 +75,6 @@ def _promise_error(node: LockstepNode, rule: str, text: str) -> None:
     "pod-resources/get-reports-one-pod",
     "Get reports the exclusive CPUs of one pod, and an error for a pod that is not there",
     GET,
-    level=Level.EXTENDED,
     since="1.34",
     needs=Needs(free=3),
     capabilities=_GETS,
@@ -99,7 +98,6 @@ def get_reports_one_pod(node: LockstepNode) -> None:
     "pod-resources/get-is-off-by-default",
     "Up to 1.33 the kubelet refuses Get unless a feature gate is on",
     GET,
-    level=Level.EXTENDED,
     since="1.27",
     until="1.33",
     needs=Needs(free=2),
@@ -119,7 +117,6 @@ def get_is_off_by_default(node: LockstepNode) -> None:
     "pod-resources/allocatable-is-all-but-reserved",
     "GetAllocatableResources reports all CPUs but the reserved ones, whatever is taken",
     ALLOCATABLE,
-    level=Level.EXTENDED,
     since="1.26",
     needs=Needs(free=3),
     capabilities=[*_GETS, Capability.RESTART],
@@ -143,7 +140,6 @@ def allocatable_is_all_but_reserved(node: LockstepNode) -> None:
     "pod-resources/policy-none-reports-no-cpu",
     "Under policy none the pod-resources socket reports no CPU",
     LIST,
-    level=Level.EXTENDED,
     since="1.26",
     capabilities=[*_GETS, Capability.CONFIGURE],
 )
@@ -163,7 +159,6 @@ def policy_none_reports_no_cpu(node: LockstepNode) -> None:
     "pod-resources/init-containers-are-left-out",
     "The pod-resources socket reports app containers, and no init container that has ended",
     LIST,
-    level=Level.EXTENDED,
     since="1.23",
     needs=Needs(free=2),
     capabilities=_ASKS,
@@ -182,7 +177,6 @@ def init_containers_are_left_out(node: LockstepNode) -> None:
     "pod-resources/sidecars-are-reported",
     "The pod-resources socket reports the exclusive CPUs of a sidecar",
     LIST,
-    level=Level.EXTENDED,
     since="1.30",
     needs=Needs(free=3),
     capabilities=_ASKS,
@@ -202,7 +196,6 @@ def sidecars_are_reported(node: LockstepNode) -> None:
     "pod-resources/fractions-have-no-cpu",
     "The pod-resources socket reports no CPU for a container that requests a fraction",
     LIST,
-    level=Level.EXTENDED,
     since="1.23",
     needs=Needs(free=2),
     capabilities=_ASKS,
@@ -221,7 +214,6 @@ def fractions_have_no_cpu(node: LockstepNode) -> None:
     "pod-resources/restart-reports-the-same",
     "A kubelet that was killed reports the same exclusive CPUs once it runs again",
     LIST,
-    level=Level.EXTENDED,
     since="1.23",
     needs=Needs(free=3),
     capabilities=[*_ASKS, Capability.RESTART],
@@ -243,7 +235,6 @@ def restart_reports_the_same(node: LockstepNode) -> None:
     "pod-resources/inactive-pods-are-left-out",
     "The pod-resources socket reports neither a pod that was refused nor one that has ended",
     ACTIVE,
-    level=Level.EXTENDED,
     since="1.34",
     needs=Needs(free=3),
     capabilities=[*_ASKS, Capability.CONTAINERS, Capability.EXIT_CODES, Capability.REJECTIONS],

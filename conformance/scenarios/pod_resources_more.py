@@ -10,7 +10,7 @@ from conformance.lockstep import LockstepNode
 from conformance.needs import Needs
 from conformance.pods import exclusive, guaranteed
 from conformance.results import Difference
-from conformance.scenario import Level, Source, scenario
+from conformance.scenario import Source, scenario
 from conformance.scenarios.pod_level_parts import ROOM, managed, pod_of, promise_running, shared
 from conformance.subject import Capability
 from reference import CPUSet
@@ -55,7 +55,6 @@ def _short(name: str, cpus: int | str) -> Pod:
     "pod-resources/every-pod-is-listed-on-request",
     "With KubeletPodResourcesListUseActivePods off List names refused and ended pods too",
     EVERY_POD,
-    level=Level.EXTENDED,
     since="1.34",
     needs=Needs(free=3),
     capabilities=[*_ASKS, *_ENDS, Capability.REJECTIONS, Capability.CONFIGURE],
@@ -78,7 +77,6 @@ def every_pod_is_listed_on_request(node: LockstepNode) -> None:
     "pod-resources/ended-pods-are-listed-on-request",
     "With KubeletPodResourcesListUseActivePods off List names pods that have ended, without CPUs",
     EVERY_POD,
-    level=Level.EXTENDED,
     since="1.34",
     needs=Needs(free=4),
     capabilities=[*_ASKS, *_ENDS, Capability.CONFIGURE],
@@ -102,7 +100,6 @@ def ended_pods_are_listed_on_request(node: LockstepNode) -> None:
     "pod-resources/too-many-calls-are-refused",
     "The pod-resources socket refuses most of two hundred calls at once",
     RATE_LIMIT,
-    level=Level.EXTENDED,
     since="1.27",
     capabilities=[*_ASKS, Capability.POD_RESOURCES_GET],
 )
@@ -128,7 +125,6 @@ def too_many_calls_are_refused(node: LockstepNode) -> None:
     "pod-resources/container-scope-reports-own-cpus",
     "Under scope container a pod with pod-level resources is reported by its containers' CPUs",
     POD_LEVEL,
-    level=Level.EXTENDED,
     since="1.36",
     needs=ROOM,
     capabilities=[*_ASKS, Capability.POD_RESOURCES_GET],
@@ -153,7 +149,6 @@ def container_scope_reports_own_cpus(node: LockstepNode) -> None:
     "pod-level/pool-outlives-one-container",
     "A pod keeps its shared pool while one of its containers runs",
     OUTLIVES,
-    level=Level.EXTENDED,
     since="1.36",
     needs=ROOM,
     capabilities=[Capability.CPUSETS, *_ENDS],

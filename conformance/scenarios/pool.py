@@ -23,6 +23,7 @@ from reference.view import Phase
     "pool/shrinks-and-grows",
     "Running shared containers follow the shared pool as it shrinks and grows",
     TASK_PAGE,
+    level=Level.CORE,
     since="1.9",
     capabilities=[Capability.CPUSETS],
 )
@@ -50,6 +51,7 @@ def shrinks_and_grows(node: LockstepNode) -> None:
     "pool/reserved-cpus-stay",
     "Reserved CPUs are never exclusive, and shared containers may run on them",
     RESERVED_CPUS,
+    level=Level.CORE,
     since="1.9",
     capabilities=[Capability.CPUSETS],
 )
@@ -77,6 +79,7 @@ def reserved_cpus_stay(node: LockstepNode) -> None:
     "pool/exclusive-sets-are-disjoint",
     "No CPU is exclusive to two containers",
     KEP,
+    level=Level.CORE,
     since="1.9",
     needs=Needs(free=3),
 )
@@ -101,6 +104,7 @@ def exclusive_sets_are_disjoint(node: LockstepNode) -> None:
     "pool/deletion-returns-cpus",
     "The CPUs of a deleted pod return to the shared pool and can be taken again",
     STALE_STATE,
+    level=Level.CORE,
     since="1.9",
     needs=Needs(free=2),
 )
@@ -123,6 +127,7 @@ def deletion_returns_cpus(node: LockstepNode) -> None:
     "pool/deletion-keeps-others",
     "When a pod is deleted, the other pods keep their CPUs",
     KEP,
+    level=Level.CORE,
     since="1.9",
     needs=Needs(free=3),
     capabilities=[Capability.CPUSETS],
@@ -142,7 +147,6 @@ def deletion_keeps_others(node: LockstepNode) -> None:
     "pool/last-admitted-is-freed-late",
     "The CPUs of the pod admitted last are freed by the next admission, not by its deletion",
     PENDING_ADMISSION,
-    level=Level.EXTENDED,
     since="1.22",
     until="1.31",
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from conformance.lockstep import LockstepNode
 from conformance.needs import Needs
 from conformance.pods import best_effort, burstable, guaranteed
-from conformance.scenario import scenario
+from conformance.scenario import Level, scenario
 from conformance.scenarios.sources import TASK_PAGE
 from conformance.subject import Capability
 from reference import CPUSet
@@ -57,6 +57,7 @@ def _owns(node: LockstepNode, pod: Pod, count: int) -> None:
     "qos/best-effort-shares",
     "A BestEffort pod runs in the shared pool",
     TASK_PAGE,
+    level=Level.CORE,
     since="1.9",
     capabilities=_SEES,
 )
@@ -69,6 +70,7 @@ def best_effort_shares(node: LockstepNode) -> None:
     "qos/memory-alone-shares",
     "A Burstable pod that requests memory alone runs in the shared pool",
     TASK_PAGE,
+    level=Level.CORE,
     since="1.9",
     capabilities=_SEES,
 )
@@ -81,6 +83,7 @@ def memory_alone_shares(node: LockstepNode) -> None:
     "qos/burstable-cpu-shares",
     "A Burstable pod with a whole-CPU limit runs in the shared pool",
     TASK_PAGE,
+    level=Level.CORE,
     since="1.9",
     capabilities=_SEES,
 )
@@ -93,6 +96,7 @@ def burstable_cpu_shares(node: LockstepNode) -> None:
     "qos/whole-cpus-are-exclusive",
     "A Guaranteed pod with a whole-number CPU request gets exclusive CPUs",
     TASK_PAGE,
+    level=Level.CORE,
     since="1.9",
     needs=Needs(free=2),
     capabilities=_SEES,
@@ -106,6 +110,7 @@ def whole_cpus_are_exclusive(node: LockstepNode) -> None:
     "qos/fraction-shares",
     "A Guaranteed pod with a fractional CPU request runs in the shared pool",
     TASK_PAGE,
+    level=Level.CORE,
     since="1.9",
     needs=Needs(free=2),
     capabilities=_SEES,
@@ -119,6 +124,7 @@ def fraction_shares(node: LockstepNode) -> None:
     "qos/limits-alone-are-exclusive",
     "A pod that states whole-number limits alone is Guaranteed and gets exclusive CPUs",
     TASK_PAGE,
+    level=Level.CORE,
     since="1.9",
     needs=Needs(free=2),
     capabilities=_SEES,

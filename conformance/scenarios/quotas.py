@@ -8,7 +8,7 @@ from typing import Final
 from conformance.lockstep import LockstepNode
 from conformance.needs import Needs
 from conformance.pods import burstable, exclusive, guaranteed
-from conformance.scenario import Level, Source, scenario
+from conformance.scenario import Source, scenario
 from conformance.scenarios.containers import QUOTA_GATE
 from conformance.scenarios.pod_level_parts import ROOM, managed, pod_of, promise_running, shared
 from conformance.subject import Capability
@@ -82,7 +82,6 @@ def quotas_end_at_exclusive_cpus(node: LockstepNode) -> None:
     "quotas/custom-period-is-used",
     "With another cpuCFSQuotaPeriod quotas are of that period",
     PERIOD_TESTS,
-    level=Level.EXTENDED,
     needs=Needs(free=2),
     capabilities=[*_SEES, Capability.CONFIGURE],
 )
@@ -99,7 +98,6 @@ def custom_period_is_used(node: LockstepNode) -> None:
     "quotas/custom-period-spares-exclusive-cpus",
     "With another cpuCFSQuotaPeriod a container with exclusive CPUs has no CFS quota either",
     PERIOD,
-    level=Level.EXTENDED,
     since="1.33",
     needs=Needs(free=4),
     capabilities=[*_SEES, Capability.CONFIGURE],
@@ -116,7 +114,6 @@ def custom_period_spares_exclusive_cpus(node: LockstepNode) -> None:
     "quotas/gateless-period-is-refused",
     "Up to 1.35 another cpuCFSQuotaPeriod takes a feature gate for the kubelet to start",
     PERIOD_GATE,
-    level=Level.EXTENDED,
     since="1.20",
     until="1.35",
     capabilities=[Capability.CFS, Capability.START_ERROR, Capability.CONFIGURE],
@@ -131,7 +128,6 @@ def gateless_period_is_refused(node: LockstepNode) -> None:
     "quotas/pod-scope-lifts-exclusive-quotas",
     "Under scope pod an exclusive container of a pod with pod-level resources has no CFS quota",
     POD_LEVEL_TESTS,
-    level=Level.EXTENDED,
     since="1.36",
     needs=ROOM,
     capabilities=_SEES,
@@ -150,7 +146,6 @@ def pod_scope_lifts_exclusive_quotas(node: LockstepNode) -> None:
     "quotas/pod-scope-keeps-shared-quotas",
     "Under scope pod a container that shares its pod's CPUs has the CFS quota of its limit",
     POD_LEVEL_TESTS,
-    level=Level.EXTENDED,
     since="1.36",
     needs=ROOM,
     capabilities=_SEES,
@@ -169,7 +164,6 @@ def pod_scope_keeps_shared_quotas(node: LockstepNode) -> None:
     "quotas/container-scope-lifts-exclusive-quotas",
     "Under scope container an exclusive container of a pod with pod-level resources has no quota",
     POD_LEVEL_TESTS,
-    level=Level.EXTENDED,
     since="1.36",
     needs=ROOM,
     capabilities=_SEES,
@@ -186,7 +180,6 @@ def container_scope_lifts_exclusive_quotas(node: LockstepNode) -> None:
     "quotas/container-scope-keeps-shared-quotas",
     "Under scope container the shared containers of a pod with pod-level resources have a quota",
     POD_LEVEL_TESTS,
-    level=Level.EXTENDED,
     since="1.36",
     needs=ROOM,
     capabilities=_SEES,

@@ -11,7 +11,7 @@ from typing import Final
 from conformance.lockstep import LockstepNode
 from conformance.needs import Needs
 from conformance.pods import burstable, guaranteed
-from conformance.scenario import Level, Source, scenario
+from conformance.scenario import Source, scenario
 from conformance.scenarios.in_cluster import API_SERVER, in_cluster, with_memory
 from conformance.subject import Capability
 from reference import CPUSet
@@ -62,7 +62,6 @@ def _promise_unmoved(node: LockstepNode, pod: str, cpus: CPUSet, pool: CPUSet) -
     "resize/exclusive-cpus-infeasible",
     "The kubelet refuses to resize a Guaranteed pod to more exclusive CPUs",
     _REFUSED,
-    level=Level.EXTENDED,
     since="1.32",
     needs=Needs(free=3),
     capabilities=API_SERVER,
@@ -82,7 +81,6 @@ def exclusive_cpus_infeasible(node: LockstepNode) -> None:
     "resize/fewer-cpus-infeasible",
     "The kubelet refuses to resize a Guaranteed pod to fewer exclusive CPUs",
     _REFUSED,
-    level=Level.EXTENDED,
     since="1.32",
     needs=Needs(free=3),
     capabilities=API_SERVER,
@@ -109,7 +107,6 @@ def fewer_cpus_infeasible(node: LockstepNode) -> None:
     "resize/infeasible-over-a-restart",
     "A pod whose resize is infeasible keeps its CPUs over a restart",
     _REFUSED,
-    level=Level.EXTENDED,
     since="1.34",
     needs=Needs(free=3),
     capabilities=(*API_SERVER, Capability.RESTART),
@@ -132,7 +129,6 @@ def infeasible_over_a_restart(node: LockstepNode) -> None:
     "resize/while-the-kubelet-is-down",
     "A pod that is resized while the kubelet is down keeps its CPUs",
     _REFUSED,
-    level=Level.EXTENDED,
     since="1.34",
     needs=Needs(free=3),
     capabilities=(*API_SERVER, Capability.RESTART),
@@ -155,7 +151,6 @@ def while_the_kubelet_is_down(node: LockstepNode) -> None:
     "resize/memory-of-exclusive-cpus",
     "A Guaranteed pod's memory is resized, and its exclusive CPUs stay",
     _IN_PLACE,
-    level=Level.EXTENDED,
     since="1.34",
     needs=Needs(free=2),
     capabilities=(*API_SERVER, Capability.RESTART),
@@ -178,7 +173,6 @@ def memory_of_exclusive_cpus(node: LockstepNode) -> None:
     "resize/memory-infeasible-too",
     "Up to 1.33 the kubelet refuses to resize the memory of a Guaranteed pod as well",
     _REFUSED,
-    level=Level.EXTENDED,
     since="1.32",
     until="1.33",
     needs=Needs(free=2),
@@ -198,7 +192,6 @@ def memory_infeasible_too(node: LockstepNode) -> None:
     "resize/shared-containers-stay-shared",
     "A Burstable pod that is resized stays in the shared pool",
     _IN_PLACE,
-    level=Level.EXTENDED,
     since="1.32",
     needs=Needs(free=3),
     capabilities=API_SERVER,
@@ -221,7 +214,6 @@ def shared_containers_stay_shared(node: LockstepNode) -> None:
     "resize/beyond-the-node-waits",
     "A resize for which the node has no CPUs left is deferred, and granted when they are free",
     _IN_PLACE,
-    level=Level.EXTENDED,
     since="1.34",
     needs=Needs(free=3, counted_once=True),
     capabilities=API_SERVER,
@@ -250,7 +242,6 @@ def beyond_the_node_waits(node: LockstepNode) -> None:
     "resize/granted-without-cpus",
     "Where the kubelet grants a Guaranteed pod another size, its exclusive CPUs do not follow",
     _NOT_MOVED,
-    level=Level.EXTENDED,
     since="1.27",
     until="1.37",
     needs=Needs(free=3),
@@ -280,7 +271,6 @@ def granted_without_cpus(node: LockstepNode) -> None:
     "resize/restricted-defers-another-number",
     "Up to 1.36 a resize that is let through is deferred by the Topology Manager, if restricted",
     _NOT_MOVED,
-    level=Level.EXTENDED,
     since="1.35",
     until="1.36",
     needs=Needs(free=3),
@@ -301,7 +291,6 @@ def restricted_defers_another_number(node: LockstepNode) -> None:
     "resize/granted-then-rejected-at-a-start",
     "In 1.37 a pod that was granted another number of CPUs is rejected when the kubelet restarts",
     _NOT_MOVED,
-    level=Level.EXTENDED,
     since="1.37",
     until="1.37",
     needs=Needs(free=3),

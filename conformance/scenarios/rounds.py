@@ -7,7 +7,7 @@ from dataclasses import replace
 from conformance.lockstep import LockstepNode
 from conformance.needs import Needs
 from conformance.pods import best_effort, guaranteed
-from conformance.scenario import Level, scenario
+from conformance.scenario import scenario
 from conformance.scenarios.containers import REFUSED_UPDATE, RESTARTS
 from conformance.subject import Capability
 from reference.steps import FailUpdates, RestartPolicy
@@ -17,7 +17,6 @@ from reference.steps import FailUpdates, RestartPolicy
     "containers/rounds-free-no-cpus-of-a-pod-that-runs",
     "Reconcile rounds free no CPUs of a container that has ended while its pod runs on",
     RESTARTS,
-    level=Level.EXTENDED,
     needs=Needs(free=4),
     capabilities=[Capability.CPUSETS, Capability.CONTAINERS, Capability.EXIT_CODES],
 )
@@ -38,7 +37,6 @@ def rounds_free_no_cpus_of_a_pod_that_runs(node: LockstepNode) -> None:
     "containers/pod-that-comes-back-follows-the-pool",
     "A shared container of a pod that is applied again follows the pool as at its first time",
     REFUSED_UPDATE,
-    level=Level.EXTENDED,
     since="1.22",
     needs=Needs(free=3),
     capabilities=[Capability.CPUSETS, Capability.CALLS],

@@ -39,6 +39,7 @@ def _promise_recovery(node: LockstepNode, refused: str) -> None:
     "state/removed-starts-afresh",
     "Without its state file the kubelet starts with every CPU shared, and admits its pods again",
     KEP,
+    level=Level.CORE,
     since="1.10",
     needs=Needs(free=2),
     capabilities=_EDITS,
@@ -81,6 +82,7 @@ def truncated_is_refused(node: LockstepNode) -> None:
     "state/empty-is-refused",
     "An empty state file keeps the kubelet from starting, until it is removed",
     CHECKSUM,
+    level=Level.CORE,
     since="1.12",
     capabilities=_EDITS,
 )
@@ -94,6 +96,7 @@ def empty_is_refused(node: LockstepNode) -> None:
     "state/wrong-checksum-is-refused",
     "A state file whose checksum is wrong keeps the kubelet from starting, until it is removed",
     CHECKSUM,
+    level=Level.CORE,
     since="1.12",
     capabilities=_EDITS,
 )
@@ -129,6 +132,7 @@ def edited_is_refused(node: LockstepNode) -> None:
     "state/other-policy-is-refused",
     "A change of policy keeps the kubelet from starting, until the state file is removed",
     CHANGING_POLICY,
+    level=Level.CORE,
     since="1.12",
     capabilities=[*_EDITS, Capability.CONFIGURE],
 )
@@ -174,6 +178,7 @@ def of_other_cpus_is_refused(node: LockstepNode) -> None:
     "state/overlap-is-refused",
     "A state file in which a CPU is both exclusive and shared keeps the kubelet from starting",
     KEP,
+    level=Level.CORE,
     capabilities=_EDITS,
 )
 def overlap_is_refused(node: LockstepNode) -> None:
@@ -196,6 +201,7 @@ def overlap_is_refused(node: LockstepNode) -> None:
     "state/reserved-cpus-must-be-shared",
     "A state file in which a reserved CPU is exclusive keeps the kubelet from starting",
     KEP,
+    level=Level.CORE,
     capabilities=_EDITS,
 )
 def reserved_cpus_must_be_shared(node: LockstepNode) -> None:
@@ -228,7 +234,6 @@ def _promise_baselines(node: LockstepNode, *pods: str) -> None:
     "state/first-cpus-are-remembered",
     "With the gate for resizing exclusive CPUs the state file keeps what each container got first",
     BASELINES,
-    level=Level.EXTENDED,
     since="1.37",
     needs=Needs(free=3),
     capabilities=[Capability.RESTART],

@@ -9,7 +9,7 @@ from typing import Final
 from conformance.lockstep import LockstepNode
 from conformance.needs import Needs
 from conformance.pods import guaranteed
-from conformance.scenario import Level, scenario
+from conformance.scenario import scenario
 from conformance.scenarios.sources import (
     CHANGING_POLICY,
     CHECKSUM,
@@ -134,7 +134,6 @@ def gate_on_reads_an_older_file(node: LockstepNode) -> None:
     "state/file-without-checksum-is-read",
     "A state file whose checksum is zero is read without a check of its checksum",
     CHECKSUM,
-    level=Level.EXTENDED,
     since="1.18",
     needs=Needs(free=2),
     capabilities=_EDITS,

@@ -141,6 +141,7 @@ def _promise_running(node: LockstepNode, pod: str, status: PodView) -> None:
     "topology/single-numa-node-keeps-together",
     "Under single-numa-node a container's CPUs lie in one NUMA node",
     TOPOLOGY_POLICIES,
+    level=Level.CORE,
     needs=_NODES,
 )
 def single_numa_node_keeps_together(node: LockstepNode) -> None:
@@ -156,6 +157,7 @@ def single_numa_node_keeps_together(node: LockstepNode) -> None:
     "topology/single-numa-node-refuses-too-large",
     "Under single-numa-node a request larger than any NUMA node is refused",
     TOPOLOGY_POLICIES,
+    level=Level.CORE,
     needs=_NODES,
     capabilities=_REFUSALS,
 )
@@ -184,6 +186,7 @@ def single_numa_node_refuses_scattered(node: LockstepNode) -> None:
     "topology/pods-without-cpus-are-admitted",
     "Under single-numa-node pods without exclusive CPUs are admitted",
     TOPOLOGY_WITHOUT_DEVICES,
+    level=Level.CORE,
     needs=_NODES,
 )
 def pods_without_cpus_are_admitted(node: LockstepNode) -> None:
@@ -200,6 +203,7 @@ def pods_without_cpus_are_admitted(node: LockstepNode) -> None:
     "topology/restricted-refuses-scattered",
     "Under restricted a request that now needs more NUMA nodes than on an empty machine is refused",
     TOPOLOGY_POLICIES,
+    level=Level.CORE,
     needs=_SCATTERED,
     capabilities=_REFUSALS,
 )
@@ -215,6 +219,7 @@ def restricted_refuses_scattered(node: LockstepNode) -> None:
     "topology/restricted-admits-the-fewest",
     "Under restricted a request that needs two NUMA nodes on any machine lies in two",
     TOPOLOGY_POLICIES,
+    level=Level.CORE,
     needs=_SCATTERED,
 )
 def restricted_admits_the_fewest(node: LockstepNode) -> None:
@@ -232,6 +237,7 @@ def restricted_admits_the_fewest(node: LockstepNode) -> None:
     "topology/best-effort-admits-scattered",
     "Under best-effort a request that fits no single NUMA node gets its CPUs in two",
     TOPOLOGY_POLICIES,
+    level=Level.CORE,
     needs=_SCATTERED,
 )
 def best_effort_admits_scattered(node: LockstepNode) -> None:
@@ -246,6 +252,7 @@ def best_effort_admits_scattered(node: LockstepNode) -> None:
     "topology/best-effort-keeps-together",
     "Under best-effort a container's CPUs lie in one NUMA node where one has room",
     TOPOLOGY_POLICIES,
+    level=Level.CORE,
     needs=_NODES,
 )
 def best_effort_keeps_together(node: LockstepNode) -> None:
@@ -277,6 +284,7 @@ def best_effort_lacks_cpus(node: LockstepNode) -> None:
     "topology/none-admits-every-pod",
     "Under policy none a request larger than any NUMA node is admitted, whatever the scope",
     TOPOLOGY_POLICIES,
+    level=Level.CORE,
     since="1.20",
     needs=_NODES,
 )
@@ -306,6 +314,7 @@ def _apply_divided(node: LockstepNode) -> tuple[CPUSet, CPUSet]:
     "topology/pod-scope-keeps-containers-together",
     "Under scope pod all containers of a pod lie in one NUMA node",
     TOPOLOGY_SCOPES,
+    level=Level.CORE,
     since="1.20",
     needs=_SPLIT,
 )
@@ -320,6 +329,7 @@ def pod_scope_keeps_containers_together(node: LockstepNode) -> None:
     "topology/container-scope-lets-containers-differ",
     "Under scope container each container of a pod has a NUMA node of its own",
     TOPOLOGY_SCOPES,
+    level=Level.CORE,
     needs=_SPLIT,
 )
 def container_scope_lets_containers_differ(node: LockstepNode) -> None:
@@ -339,6 +349,7 @@ def container_scope_lets_containers_differ(node: LockstepNode) -> None:
     "topology/pod-scope-refuses-the-sum",
     "Under scope pod containers that fit no NUMA node together are refused, though each fits one",
     TOPOLOGY_SCOPES,
+    level=Level.CORE,
     since="1.20",
     needs=_SPLIT,
     capabilities=_REFUSALS,
@@ -355,6 +366,7 @@ def pod_scope_refuses_the_sum(node: LockstepNode) -> None:
     "topology/refusal-returns-what-was-taken",
     "A pod whose second container is refused leaves no CPU assigned to its first one",
     TOPOLOGY_PAGE,
+    level=Level.CORE,
     needs=_NODES,
     capabilities=_REFUSALS,
 )
@@ -373,6 +385,7 @@ def refusal_returns_what_was_taken(node: LockstepNode) -> None:
     "topology/app-lies-with-its-init-container",
     "An app container lies in the NUMA node of the init container whose CPUs it reuses",
     INIT_CONTAINERS,
+    level=Level.CORE,
     needs=_NODES,
 )
 def app_lies_with_its_init_container(node: LockstepNode) -> None:
@@ -409,6 +422,7 @@ def _keeps_over_restart(node: LockstepNode, policy: str, scope: str) -> None:
     "topology/restart-keeps-containers",
     "After a restart containers keep the CPUs that single-numa-node gave them",
     TOPOLOGY_PAGE,
+    level=Level.CORE,
     needs=_SPLIT,
     capabilities=[Capability.RESTART],
 )
@@ -434,6 +448,7 @@ def restart_keeps_pods(node: LockstepNode) -> None:
     "topology/restart-keeps-full-pods",
     "After a restart a pod that holds a whole NUMA node keeps it under scope pod",
     TOPOLOGY_SCOPES,
+    level=Level.CORE,
     since="1.20",
     needs=_NODES,
     capabilities=[Capability.RESTART],
@@ -478,6 +493,7 @@ def stricter_policy_applies_to_running_pods(node: LockstepNode) -> None:
     "topology/every-container-follows-its-hint",
     "Under single-numa-node a pod's second container lies in one NUMA node as its first does",
     TOPOLOGY_POLICIES,
+    level=Level.CORE,
     needs=_SPLIT,
 )
 def every_container_follows_its_hint(node: LockstepNode) -> None:
@@ -494,6 +510,7 @@ def every_container_follows_its_hint(node: LockstepNode) -> None:
     "topology/hints-count-earlier-containers",
     "Under single-numa-node two containers that fit no NUMA node together lie in one each",
     HINTS_IN_TURN,
+    level=Level.CORE,
     needs=_SPLIT,
 )
 def hints_count_earlier_containers(node: LockstepNode) -> None:
@@ -509,6 +526,7 @@ def hints_count_earlier_containers(node: LockstepNode) -> None:
     "topology/restricted-admits-three-numa-nodes",
     "Under restricted a request that needs three NUMA nodes on any machine lies in three",
     TOPOLOGY_POLICIES,
+    level=Level.CORE,
     needs=replace(_NODES, numa_nodes=4),
 )
 def restricted_admits_three_numa_nodes(node: LockstepNode) -> None:
@@ -523,6 +541,7 @@ def restricted_admits_three_numa_nodes(node: LockstepNode) -> None:
     "topology/pod-scope-counts-init-containers",
     "Under scope pod an init container larger than any NUMA node has its pod refused",
     TOPOLOGY_SCOPES,
+    level=Level.CORE,
     since="1.20",
     needs=_NODES,
     capabilities=_REFUSALS,
@@ -542,6 +561,7 @@ def pod_scope_counts_init_containers(node: LockstepNode) -> None:
     "topology/pod-scope-counts-sidecars",
     "Under scope pod sidecars larger together than any NUMA node have their pod refused",
     SIDECARS_AND_HINTS,
+    level=Level.CORE,
     since="1.29",
     needs=_NODES,
     capabilities=_REFUSALS,
@@ -561,7 +581,6 @@ def pod_scope_counts_sidecars(node: LockstepNode) -> None:
     "topology/init-container-pins-its-pod",
     "An init container in a NUMA node without room for its app container has the pod refused",
     INIT_PINS_NODE,
-    level=Level.EXTENDED,
     needs=_NODES,
     capabilities=_REFUSALS,
 )
@@ -583,6 +602,7 @@ def init_container_pins_its_pod(node: LockstepNode) -> None:
     "topology/closest-numa-nodes",
     "Under prefer-closest-numa-nodes a request for two NUMA nodes gets two that are close",
     CLOSEST_NUMA,
+    level=Level.CORE,
     since="1.26",
     machine="2s-4n-64c-smt2",
 )
@@ -663,6 +683,7 @@ def lowest_numa_nodes(node: LockstepNode) -> None:
     "topology/align-by-socket-widens-restricted",
     "Under align-by-socket restricted admits what fits a socket, though no NUMA node has room",
     BY_SOCKET,
+    level=Level.CORE,
     since="1.25",
     machine="2s-4n-64c-smt2",
 )
@@ -685,6 +706,7 @@ def align_by_socket_widens_restricted(node: LockstepNode) -> None:
     "topology/align-by-socket-widens-the-hint",
     "Under align-by-socket a request as large as a socket lies in one, wherever its hint begins",
     BY_SOCKET,
+    level=Level.CORE,
     since="1.25",
     machine="2s-4n-64c-smt2",
 )
@@ -704,6 +726,7 @@ def align_by_socket_widens_the_hint(node: LockstepNode) -> None:
     "topology/align-by-socket-excludes-single-numa-node",
     "Option align-by-socket under policy single-numa-node keeps the kubelet from starting",
     BY_SOCKET,
+    level=Level.CORE,
     since="1.25",
     capabilities=[Capability.START_ERROR],
 )
@@ -720,6 +743,7 @@ def align_by_socket_excludes_single_numa_node(node: LockstepNode) -> None:
     "topology/unknown-policy-is-refused",
     "A Topology Manager policy that does not exist keeps the kubelet from starting",
     TOPOLOGY_PAGE,
+    level=Level.CORE,
     since="1.20",
     capabilities=[Capability.START_ERROR],
 )
@@ -733,6 +757,7 @@ def unknown_policy_is_refused(node: LockstepNode) -> None:
     "topology/unknown-scope-is-refused",
     "A Topology Manager scope that does not exist keeps the kubelet from starting",
     TOPOLOGY_PAGE,
+    level=Level.CORE,
     since="1.20",
     capabilities=[Capability.START_ERROR],
 )
@@ -746,6 +771,7 @@ def unknown_scope_is_refused(node: LockstepNode) -> None:
     "topology/nine-numa-nodes-are-refused",
     "Under a Topology Manager policy the kubelet does not start on more than eight NUMA nodes",
     TOPOLOGY_PAGE,
+    level=Level.CORE,
     machine="1s-1n-4c-smt1",
     capabilities=[Capability.START_ERROR],
 )
@@ -771,6 +797,7 @@ def none_starts_on_nine_numa_nodes(node: LockstepNode) -> None:
     "topology/max-allowable-numa-nodes",
     "Option max-allowable-numa-nodes lifts the limit of eight NUMA nodes",
     NUMA_LIMIT,
+    level=Level.CORE,
     since="1.31",
     machine="1s-1n-4c-smt1",
 )
@@ -802,6 +829,7 @@ def too_low_a_limit_is_refused(node: LockstepNode) -> None:
     "topology/unknown-option-is-refused",
     "A Topology Manager option that does not exist keeps the kubelet from starting",
     TOPOLOGY_PAGE,
+    level=Level.CORE,
     since="1.26",
     capabilities=[Capability.START_ERROR],
 )

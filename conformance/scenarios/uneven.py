@@ -14,7 +14,7 @@ from typing import Final
 from conformance.lockstep import LockstepNode
 from conformance.pods import guaranteed
 from conformance.promises import EXCLUSIVE_TO_ONE, RESERVED_STAY
-from conformance.scenario import Level, scenario
+from conformance.scenario import scenario
 from conformance.scenarios.sources import TASK_PAGE, UNEVEN_CORES
 from reference import CPUSet
 from reference.behaviours import Behaviour
@@ -58,7 +58,6 @@ def only_free_cpus_are_given(node: LockstepNode) -> None:
     "uneven/reserved-cpu-is-given-away",
     "Where a core lacks a CPU, a request may be given a reserved CPU",
     UNEVEN_CORES,
-    level=Level.EXTENDED,
     since="1.22",
     until="1.37",
     machine=_UNEVEN,
@@ -79,7 +78,6 @@ def reserved_cpu_is_given_away(node: LockstepNode) -> None:
     "uneven/busy-cpu-is-given-away",
     "Where a core lacks a CPU, a request may be given a CPU that another container has",
     UNEVEN_CORES,
-    level=Level.EXTENDED,
     since="1.22",
     until="1.37",
     machine=_UNEVEN,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from conformance.lockstep import LockstepNode
-from conformance.scenario import scenario
+from conformance.scenario import Level, scenario
 from conformance.scenarios.aligning import aligning
 from conformance.scenarios.optional import with_options
 from conformance.scenarios.sources import CLOSEST_NUMA, NUMA_LIMIT, TASK_PAGE
@@ -51,6 +51,7 @@ def every_value_is_a_boolean(node: LockstepNode) -> None:
     "topology/closest-takes-a-boolean",
     "A value of prefer-closest-numa-nodes that is not a boolean keeps the kubelet from starting",
     CLOSEST_NUMA,
+    level=Level.CORE,
     since="1.26",
     capabilities=[Capability.START_ERROR],
 )

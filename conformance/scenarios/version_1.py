@@ -9,7 +9,7 @@ from typing import Final
 from conformance.lockstep import LockstepNode
 from conformance.needs import Needs
 from conformance.pods import guaranteed
-from conformance.scenario import Level, scenario
+from conformance.scenario import scenario
 from conformance.scenarios.sources import MIGRATED
 from conformance.subject import Capability
 from reference.cpumanager.state.checkpoint import Layout, encode
@@ -38,7 +38,6 @@ def _promise_read(node: LockstepNode, gates: Mapping[str, bool]) -> None:
     "state/version-1-entries-are-read",
     "Containers keep the CPUs that a state file of 1.17 or before has for them up to 1.36",
     MIGRATED,
-    level=Level.EXTENDED,
     since="1.20",
     until="1.36",
     needs=Needs(free=3),
@@ -53,7 +52,6 @@ def version_1_entries_are_read(node: LockstepNode) -> None:
     "pod-level/gate-on-reads-version-1-entries",
     "With feature gate PodLevelResourceManagers 1.36 reads a state file of 1.17 or before, too",
     MIGRATED,
-    level=Level.EXTENDED,
     since="1.36",
     until="1.36",
     needs=Needs(free=3),
