@@ -60,6 +60,7 @@ class Capability(Enum):
     POD_RESOURCES_GET = "ask there for one pod, and for the CPUs that pods could have"
     DEVICES = "give the node devices by a device plugin"
     MEMORY = "run the static memory manager on NUMA nodes with memory of any size"
+    RESERVATION = "work out the cpu reservation as the container manager does"
 
 
 #: What takes a node with a kernel and a service manager of its own (``hil``).
@@ -77,6 +78,7 @@ OF_WHOLE_KUBELETS: Final = frozenset(
         Capability.POD_RESOURCES_GET,
         Capability.DEVICES,
         Capability.MEMORY,
+        Capability.RESERVATION,
     }
 )
 #: What no real node can do (``hil``): what runs in its pods sleeps until it is killed, nothing

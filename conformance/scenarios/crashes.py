@@ -15,6 +15,7 @@ from conformance.pods import best_effort, exclusive, guaranteed, guaranteed_of
 from conformance.results import Difference
 from conformance.scenario import Source, scenario
 from conformance.scenarios.pod_level_parts import promise_running
+from conformance.scenarios.sources import INIT_CONTAINERS
 from conformance.subject import Capability
 from reference import CPUSet
 from reference.behaviours import Behaviour
@@ -274,3 +275,26 @@ def _promise_disjoint(node: LockstepNode) -> None:
         shared = one.shared_pool & one.exclusive
         what = f"shared pool and entries in version {number} of {len(versions)}"
         node.promise_cpus("Pool and entries never meet", what, CPUSet(), shared)
+
+
+@scenario(
+    "crash/between-init-and-app-container",
+    "An app container uses its pod's init CPUs though the kubelet was killed between the two",
+    INIT_CONTAINERS,
+    since="1.20",
+    needs=Needs(free=6),
+    capabilities=_CRASHES,
+)
+def between_init_and_app_container(node: LockstepNode) -> None:
+    """The kubelet is killed once it has written the init container's entry. When it starts again
+    the pod needs no more CPUs than without the crash."""
+    held = _neighbour(node)
+    node.kill(at=KillAtRename(2, after=True))
+    node.apply(guaranteed_of("a", [exclusive("setup", 2, kind=Kind.INIT), exclusive("c", 2)]))
+    _promise_killed(node)
+    entered = node.taken("a", "setup")
+    node.promise_equal("The entry is in the file", "size of a/setup", 2, len(entered))
+    node.start()
+    _promise_all_held(node, "a", "other")
+    node.promise_cpus("Both containers have the same CPUs", "a/c", entered, node.taken("a"))
+    node.promise_cpus("The other pod keeps its CPU", "other/c", held, node.taken("other"))

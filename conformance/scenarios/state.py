@@ -13,6 +13,7 @@ from conformance.scenarios.sources import BASELINES, CHANGING_POLICY, CHECKSUM, 
 from conformance.subject import Capability
 from reference import Checkpoint, CPUSet
 
+_RESIZES = {"InPlacePodVerticalScalingExclusiveCPUs": True}
 _EDITS = (
     Capability.RESTART,
     Capability.EDIT_STATE,
@@ -240,8 +241,7 @@ def _promise_baselines(node: LockstepNode, *pods: str) -> None:
 )
 def first_cpus_are_remembered(node: LockstepNode) -> None:
     """Over a restart, and until the container is gone. Nothing is computed from it yet."""
-    gates = {"InPlacePodVerticalScalingExclusiveCPUs": True}
-    node.boot(replace(node.config, feature_gates=gates))
+    node.boot(replace(node.config, feature_gates=_RESIZES))
     node.apply(guaranteed("a", 1))
     node.apply(guaranteed("b", 2))
     _promise_baselines(node, "a", "b")
@@ -250,3 +250,25 @@ def first_cpus_are_remembered(node: LockstepNode) -> None:
     _promise_baselines(node, "a", "b")
     node.delete("a")
     _promise_baselines(node, "b")
+
+
+@scenario(
+    "state/first-cpus-are-those-held-before",
+    "Once the gate for resizing exclusive CPUs is on, CPUs that are held count as those got first",
+    BASELINES,
+    level=Level.EXTENDED,
+    since="1.37",
+    needs=Needs(free=3),
+    capabilities=[Capability.RESTART, Capability.CONFIGURE],
+)
+def first_cpus_are_those_held_before(node: LockstepNode) -> None:
+    """The state file of before has none of them. Its next change brings those of every
+    container."""
+    node.boot()
+    node.apply(guaranteed("a", 2))
+    node.stop()
+    node.configure(replace(node.config, feature_gates=_RESIZES))
+    node.start()
+    node.promise_running("The kubelet starts on its state file")
+    node.apply(guaranteed("b", 1))
+    _promise_baselines(node, "a", "b")

@@ -197,7 +197,7 @@ class _Session:
         """Try each mutant that was not tried yet on the driver."""
         workers = Workers("driver", self._made.driver(_tell), self.asked.workers)
         try:
-            passed = self._of_scenarios(self._passed(workers, self._machines))
+            passed = self._passed(workers, self._machines)
             todo = [one.number for one in self.chosen if one.id not in self.ledger.rows]
             groups = [([number], reaching([number], passed)) for number in todo]
             for outcomes in workers.hunt(groups, self._until()):
@@ -215,9 +215,7 @@ class _Session:
         workers = Workers("kubelet", path or self._made.kubelet(_tell), self.asked.workers)
         try:
             passed = self._more_than_the_driver(self._passed(workers, self._machines[:1]))
-            if self.asked.scenario:
-                passed = self._of_scenarios(passed)
-            else:
+            if not self.asked.scenario:
                 self._note(self._out_of_reach(passed))
             groups = self._groups(passed)
             _tell(f"{len(groups)} groups of at most {self.asked.group} mutants for the kubelet")
@@ -260,7 +258,7 @@ class _Session:
         ]
 
     def _passed(self, workers: Workers, machines: Sequence[str]) -> list[Passed]:
-        wanted = [one for one in cases(machines) if one.scenario not in self.asked.without]
+        wanted = [one for one in cases(machines) if self._is_asked(one.scenario)]
         return cases_that_pass(workers, wanted, self._reached(workers.name), _tell)
 
     def _reached(self, witness: str) -> Path:
@@ -284,13 +282,11 @@ class _Session:
             for each in passed
         ]
 
-    def _of_scenarios(self, passed: Sequence[Passed]) -> list[Passed]:
-        return [
-            each
-            for each in passed
-            if not self.asked.scenario
-            or any(fnmatchcase(each.case.scenario, pattern) for pattern in self.asked.scenario)
-        ]
+    def _is_asked(self, scenario: str) -> bool:
+        patterns = self.asked.scenario or ["*"]
+        return scenario not in self.asked.without and any(
+            fnmatchcase(scenario, pattern) for pattern in patterns
+        )
 
     def _note(self, outcomes: Sequence[Outcome]) -> None:
         rows = [Row(self._by_number[one.number], one) for one in outcomes]

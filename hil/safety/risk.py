@@ -64,6 +64,7 @@ RISK_OF: Final = {
     Capability.RENAMES: Risk.KUBELET_RESTART,
     Capability.DEVICES: Risk.PODS,
     Capability.MEMORY: Risk.KUBELET_RESTART,
+    Capability.RESERVATION: Risk.KUBELET_RESTART,
 }
 
 

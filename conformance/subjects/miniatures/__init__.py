@@ -218,7 +218,18 @@ MINIATURES: Final[dict[str, Miniature]] = {
         release="1.37",
     ),
     "forgets-baselines": Miniature(
-        None, "state/first-cpus-are-remembered", manager=managers.ForgetsBaselines, release="1.37"
+        None,
+        "state/first-cpus-are-remembered",
+        also=("state/first-cpus-are-those-held-before",),
+        manager=managers.ForgetsBaselines,
+        release="1.37",
+    ),
+    "drops-pools-of-old-files": Miniature(
+        None,
+        "pod-level/version-3-file-is-read",
+        machine=_TWO_NODES,
+        manager=managers.DropsPoolsOfOldFiles,
+        release="1.37",
     ),
     "tells-once": Miniature(
         None,
@@ -448,6 +459,9 @@ MINIATURES: Final[dict[str, Miniature]] = {
         ),
         manager=managers.LosesACPUAtRestarts,
     ),
+    "forgets-what-init-holds": Miniature(
+        policies.ForgetsWhatInitHolds, "crash/between-init-and-app-container"
+    ),
     "enters-before-taking": Miniature(
         policies.EntersBeforeTaking,
         "crash/no-version-shares-an-exclusive-cpu",
@@ -562,7 +576,31 @@ MINIATURES: Final[dict[str, Miniature]] = {
         "pod-level/unequal-container-shares",
         machine=_TWO_NODES,
     ),
+    "takes-pods-for-static": Miniature(
+        None, "admission/out-of-cpu-is-named", settings=settings.taking_pods_for_static
+    ),
     # -- kubelets that are wrong about devices ----------------------------------------------------
+    "aligns-shared-containers": Miniature(
+        policies.AlignsSharedContainers,
+        "devices/shared-container-uses-two-nodes",
+        machine=_TWO_NODES,
+    ),
+    "gives-up-without-preference": Miniature(
+        None,
+        "devices/best-effort-fills-the-one-node-of-them",
+        machine=_FOUR_NODES,
+        topology_manager=managers.GivesUpWithoutPreference,
+    ),
+    "chooses-the-narrowest": Miniature(
+        None,
+        "devices/best-effort-fills-both-nodes-of-them",
+        machine=_FOUR_NODES,
+        also=(
+            "devices/best-effort-keeps-to-the-first-nodes",
+            "devices/best-effort-needs-two-nodes-of-them",
+        ),
+        topology_manager=managers.ChoosesTheNarrowest,
+    ),
     "ignores-device-hints": Miniature(
         None,
         "devices/single-numa-node-follows-a-device",

@@ -8,6 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import reduce
+from itertools import product
+from operator import and_
 
 from reference import NEWEST, CPUManager, CPUSet
 from reference.cpumanager.before_1_18 import ManagerByContainer
@@ -32,6 +35,17 @@ class ForgetsBaselines(CPUManager):
         """Keeps none."""
         state = super().restore(state_file, containers)
         state.keeps_baselines, state.baselines = False, {}
+        return state
+
+
+class DropsPoolsOfOldFiles(CPUManager):
+    """Does not take CPUs of whole pods over from a state file of 1.36."""
+
+    def restore(self, state_file: str | None, containers: Mapping[str, tuple[str, str]]) -> State:
+        """Those of containers alone."""
+        state = super().restore(state_file, containers)
+        if '"data":' not in (state_file or ""):
+            state.pod_entries = {}
         return state
 
 
@@ -237,6 +251,33 @@ class HintsBeforeTaking(TopologyManager):
         for container in pod.containers:
             for one in providers:
                 one.allocate(pod, container, near[container.name])
+
+
+class ChoosesTheNarrowest(TopologyManager):
+    """Chooses the fewest NUMA nodes where no choice is preferred."""
+
+    def merged(self, every: Sequence[list[Hint] | None]) -> Hint:
+        """Of those that hints of all resources have in common."""
+        best = super().merged(every)
+        if best.preferred or best.nodes is None:
+            return best
+        lists = [[one.nodes for one in hints or () if one.nodes is not None] for hints in every]
+        common = [reduce(and_, nodes) for nodes in product(*filter(None, lists))]
+        return Hint(min(filter(None, common), key=_width), preferred=False)
+
+
+def _width(nodes: int) -> tuple[int, int]:
+    """Fewer NUMA nodes before more, and then the last before the first."""
+    return nodes.bit_count(), -nodes
+
+
+class GivesUpWithoutPreference(TopologyManager):
+    """Takes CPUs of any NUMA nodes where no choice is preferred."""
+
+    def merged(self, every: Sequence[list[Hint] | None]) -> Hint:
+        """All NUMA nodes then."""
+        best = super().merged(every)
+        return best if best.preferred else Hint(self._merger.every, preferred=False)
 
 
 class AcceptsAnyNumberOfNodes(TopologyManager):

@@ -127,6 +127,28 @@ class ForgetsHeldContainers(StaticPolicy):
         return super().hints(blank, pod, container)
 
 
+class ForgetsWhatInitHolds(StaticPolicy):
+    """Does not offer the CPUs that an init container holds already to its pod's app containers."""
+
+    def allocate(
+        self, state: State, pod: Pod, container: Container, hint: Hint | None = None
+    ) -> None:
+        """What is held already is kept, and lent to nobody."""
+        if state.get(pod.uid, container.name) is None:
+            super().allocate(state, pod, container, hint)
+
+
+class AlignsSharedContainers(StaticPolicy):
+    """Has one NUMA node preferred for containers that get no CPUs of their own, too."""
+
+    def hints(self, state: State, pod: Pod, container: Container) -> list[Hint] | None:
+        """Every set of NUMA nodes has the no CPUs that such a container needs."""
+        if self.count(pod, container):
+            return super().hints(state, pod, container)
+        nodes = [1 << numa for numa in sorted(self.topology.numa_masks)]
+        return [*(Hint(one, preferred=True) for one in nodes), Hint(sum(nodes), preferred=False)]
+
+
 class PinsPodsWithPodLevelResources(StaticPolicy):
     """Gives containers their CPUs whether or not pod-level resources count."""
 

@@ -164,3 +164,8 @@ def reserving_all_at_most(
     if reserved_milli_cpus(config, release=release) > 1000 * len(topology.cpus):
         config = replace(config, reserved_system_cpus=topology.cpus)
     return make_policy(topology, config, release=release)
+
+
+def taking_pods_for_static(config: KubeletConfig) -> KubeletConfig:
+    """Takes every pod for a static one, in whose favour others are put out."""
+    return replace(config, api_server=False)

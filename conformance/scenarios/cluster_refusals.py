@@ -1,0 +1,45 @@
+"""Pods from an API server that are refused: such a pod is not critical, as a static pod is."""
+
+from __future__ import annotations
+
+from conformance.lockstep import LockstepNode
+from conformance.needs import Needs
+from conformance.pods import burstable, guaranteed
+from conformance.scenario import Source, scenario
+from conformance.scenarios.in_cluster import API_SERVER, in_cluster
+from conformance.subject import Capability
+from reference.view import Phase
+
+_ADMISSION = Source(
+    "Kubernetes 1.36: the node predicates that a kubelet checks at admission",
+    "https://github.com/kubernetes/kubernetes/blob/v1.36.4/pkg/kubelet/lifecycle/predicate.go",
+)
+
+
+@scenario(
+    "admission/out-of-cpu-is-named",
+    "A pod of a cluster that requests more CPU than is left is refused, and the three numbers said",
+    _ADMISSION,
+    since="1.22",
+    needs=Needs(free=4, counted_once=True),
+    capabilities=[*API_SERVER, Capability.REJECTIONS],
+)
+def out_of_cpu_is_named(node: LockstepNode) -> None:
+    """A Burstable pod, which needs no exclusive CPU, and one CPU more than is left. Nobody is put
+    out in its favour. The pod before it keeps its CPUs, and the next one gets all the others."""
+    node.boot(in_cluster(node))
+    node.apply(guaranteed("a", 2))
+    held, left, capacity = node.taken("a"), len(node.free), len(node.cpus) - len(node.reserved)
+    status = node.apply(burstable("large", request=str(left + 1)))
+    node.promise_equal("It is rejected", "phase of pod large", Phase.REJECTED, status.phase)
+    node.promise_equal("The reason is named", "reason", "OutOfcpu", status.reason)
+    node.promise_equal(
+        "The message says what is requested, used and there",
+        "message",
+        "Node didn't have enough resource: cpu, "
+        f"requested: {left + 1}000, used: 2000, capacity: {capacity}000",
+        status.message.partition(": ")[2],
+    )
+    node.promise_cpus("The first pod keeps its CPUs", "a/c", held, node.taken("a"))
+    node.apply(guaranteed("fits", left))
+    node.promise_equal("The next has its CPUs", "size of fits/c", left, len(node.taken("fits")))

@@ -1,0 +1,181 @@
+"""What becomes of the hints of CPUs and devices where no set of NUMA nodes suits all of them, or
+where one suits better than another.
+
+The Topology Manager tries every combination of hints. Where none of them is preferred, it takes the
+NUMA nodes that are as many as the resource needs that needs most of them, or else the nearest
+number below that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Final
+
+from conformance.lockstep import LockstepNode
+from conformance.needs import Needs
+from conformance.pods import exclusive, guaranteed_of
+from conformance.results import Difference
+from conformance.scenario import Level, Source, scenario
+from conformance.scenarios.aligning import aligning
+from conformance.scenarios.hint_parts import (
+    far_node,
+    first_node,
+    promise_lies_in,
+    promise_phase,
+    require_few_nodes,
+)
+from conformance.scenarios.sources import TOPOLOGY_POLICIES
+from conformance.subject import Capability
+from reference import CPUSet
+from reference.steps import Container, Device, Pod, RegisterDevices
+from reference.view import Phase
+
+_MERGED: Final = Source(
+    "Kubernetes 1.36: the choice of the Topology Manager where no hint is preferred",
+    "https://github.com/kubernetes/kubernetes/blob/v1.36.4/pkg/kubelet/cm/topologymanager/policy.go",
+)
+_NIC: Final = "pinproof.invalid/nic"
+_SEEN: Final = (Capability.DEVICES, Capability.CPUSETS)
+#: Four NUMA nodes of 32 CPUs each, two of which are reserved in the first one.
+_FOUR: Final = "2s-4n-64c-smt2"
+
+
+def _boot(node: LockstepNode, policy: str, devices: Mapping[int, int]) -> None:
+    """Align by the policy. ``devices``: how many are near to which NUMA node."""
+    node.boot(replace(aligning(node, policy), policy_options={}))
+    near = [
+        Device(f"nic-{numa}-{number}", (numa,))
+        for numa, count in devices.items()
+        for number in range(count)
+    ]
+    node.to_runtime(RegisterDevices(_NIC, tuple(near)))
+
+
+def _apply(node: LockstepNode, cpus: int, devices: int) -> None:
+    wanted = replace(exclusive("c", cpus), devices=((_NIC, devices),))
+    promise_phase(node, "a", node.apply(guaranteed_of("a", [wanted])), Phase.RUNNING)
+    node.promise_equal("It has its CPUs", "number of CPUs of a/c", cpus, len(node.taken("a")))
+
+
+def _promise_all_of(node: LockstepNode, *numa: int) -> None:
+    """Promise that the pod has every free CPU of these NUMA nodes."""
+    inside = node.topology.cpus_in_numa_nodes(*numa) - node.reserved
+    missing = inside - node.taken("a")
+    node.promise(
+        not missing,
+        "It has every CPU of the NUMA nodes that were chosen for it",
+        Difference(
+            what=f"CPUs of NUMA nodes {CPUSet(numa)} that it has not",
+            expected="(none)",
+            seen=str(missing),
+        ),
+    )
+
+
+@scenario(
+    "devices/node-with-enough-of-them-is-taken",
+    "Under restricted CPUs lie in the NUMA node that has all devices that their container requests",
+    TOPOLOGY_POLICIES,
+    since="1.20",
+    needs=Needs(numa_nodes=2, numa_cores=2, even=True),
+    capabilities=_SEEN,
+)
+def node_with_enough_of_them_is_taken(node: LockstepNode) -> None:
+    """The first NUMA node has one device and the last one has two. Both together could serve as
+    well, and are not preferred."""
+    require_few_nodes(node)
+    far = far_node(node)
+    _boot(node, "restricted", {first_node(node): 1, far: 2})
+    _apply(node, 2, devices=2)
+    promise_lies_in(node, far, "a", 2)
+
+
+@scenario(
+    "devices/shared-container-uses-two-nodes",
+    "Under restricted a container without CPUs of its own gets devices of two NUMA nodes",
+    TOPOLOGY_POLICIES,
+    since="1.20",
+    needs=Needs(numa_nodes=2, numa_cores=2, even=True),
+    capabilities=_SEEN,
+)
+def shared_container_uses_two_nodes(node: LockstepNode) -> None:
+    """Each of them has one, so both are the fewest that can serve. The CPU manager has no
+    preference for such a container, and runs it on the shared pool."""
+    require_few_nodes(node)
+    _boot(node, "restricted", {first_node(node): 1, far_node(node): 1})
+    pod = Pod("a", (Container("c", devices=((_NIC, 2),)),))
+    promise_phase(node, "a", node.apply(pod), Phase.RUNNING)
+    pool = node.view.shared_pool
+    node.promise_cpus("It runs on the shared pool", "cpuset a/c", pool, node.cpuset("a"))
+
+
+@scenario(
+    "devices/best-effort-fills-both-nodes-of-them",
+    "Best-effort takes every CPU near to the devices where the container requests more CPUs",
+    _MERGED,
+    level=Level.EXTENDED,
+    since="1.36",
+    capabilities=_SEEN,
+    machine=_FOUR,
+)
+def best_effort_fills_both_nodes_of_them(node: LockstepNode) -> None:
+    """The CPUs need three NUMA nodes, and two have devices: two are nearer to three than one. The
+    two are of different sockets."""
+    _boot(node, "best-effort", {1: 1, 3: 1})
+    _apply(node, 80, devices=2)
+    _promise_all_of(node, 1, 3)
+
+
+@scenario(
+    "devices/best-effort-fills-the-one-node-of-them",
+    "Best-effort takes every CPU near to the one device where the container requests more CPUs",
+    _MERGED,
+    level=Level.EXTENDED,
+    since="1.36",
+    capabilities=_SEEN,
+    machine=_FOUR,
+)
+def best_effort_fills_the_one_node_of_them(node: LockstepNode) -> None:
+    """CPUs of two NUMA nodes could be those of one socket, in which the device is not."""
+    _boot(node, "best-effort", {1: 1})
+    _apply(node, 64, devices=1)
+    _promise_all_of(node, 1)
+
+
+@scenario(
+    "devices/best-effort-keeps-to-the-first-nodes",
+    "Of several choices that are not preferred best-effort takes the one with the lowest nodes",
+    _MERGED,
+    level=Level.EXTENDED,
+    since="1.36",
+    capabilities=_SEEN,
+    machine=_FOUR,
+)
+def best_effort_keeps_to_the_first_nodes(node: LockstepNode) -> None:
+    """The CPUs need two NUMA nodes, and each has a device. The first two lack two CPUs, which are
+    reserved, and are chosen all the same: their other CPUs are all taken."""
+    _boot(node, "best-effort", {0: 1, 1: 1, 2: 1, 3: 1})
+    _apply(node, 64, devices=1)
+    _promise_all_of(node, 0, 1)
+
+
+@scenario(
+    "devices/best-effort-needs-two-nodes-of-them",
+    "Where devices need two NUMA nodes best-effort takes CPUs of the first two that will do",
+    _MERGED,
+    level=Level.EXTENDED,
+    since="1.36",
+    capabilities=_SEEN,
+    machine=_FOUR,
+)
+def best_effort_needs_two_nodes_of_them(node: LockstepNode) -> None:
+    """Three devices, of which NUMA nodes 0 and 2 have one each and NUMA node 3 has two. NUMA nodes
+    0 and 2 are the first of as many as are needed. NUMA node 0 alone has a CPU too few, since two
+    are reserved."""
+    _boot(node, "best-effort", {0: 1, 2: 1, 3: 2})
+    _apply(node, 31, devices=3)
+    elsewhere = node.taken("a") - node.topology.cpus_in_numa_nodes(0, 2)
+    node.promise_cpus(
+        "It has CPUs of these NUMA nodes alone", "CPUs of others", CPUSet(), elsewhere
+    )
