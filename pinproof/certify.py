@@ -1,37 +1,56 @@
 """``pinproof certify``: machine lint, every core promise and all that only a node can show.
 
-What belongs here: one run for each node, and the certificate of each. What never does: judging
-(:mod:`conformance`), and the certificate's form (:mod:`reports.certificate`).
+What belongs here: one run for each node or machine, and the certificate of each. What never does:
+judging (:mod:`conformance`), the certificate's form (:mod:`reports.certificate`), and what it names
+beside the results (:mod:`pinproof.certifiable`).
 """
 
 from __future__ import annotations
 
+import dataclasses
 import re
 import sys
 from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 from typing import Annotated
 
+import msgspec.structs
 import pytest
 import typer
 from rich.console import Console
 
 import reports
 import topologies
+from conformance.catalogue import catalogue
+from conformance.scenario import Level
 from conformance.session import options
+from conformance.smoke import smoke
 from conformance.subject import SubjectUsageError
 from conformance.verdict import ExitStatus
+from hil.inspection import gather
 from hil.shell import NodeUsageError
+from hil.transport import connected
+from hil.transport import nodes as addresses
+from pinproof import certifiable, passing
 from pinproof.busy import busy
 from pinproof.dry import dry_run as show_commands
+from pinproof.output import note
 from pinproof.passing import ALONE, parsed
 from pinproof.probe import risk_named
 from pinproof.run import node_options, prepare_folder
-from reports import certificate
-from reports.certificate import Findings, Outcome
-from reports.noise import Noise
-from reports.text import clean
+from pinproof.side_by_side import Job, run_each
+from pinproof.signing import cosign_signature, sign, sign_with_cosign, ssh_signature
+from pinproof.subjects import opened
+from reports.certificate import CertificateError, Findings, Statement, encode, html, make, read
+from reports.certificate.document import Noise
+from reports.files import write_atomically
+from reports.text import line
 
+CERTIFICATE = "certificate.json"
+PAGE = "certificate.html"
+LOG = "certify.log"
 #: Which status says most, of several nodes'.
 _GRAVITY = (
     ExitStatus.NOT_RESTORED,
@@ -43,12 +62,56 @@ _GRAVITY = (
 )
 
 
+@dataclass(frozen=True, slots=True)
+class _Wishes:
+    """What was asked of every certificate."""
+
+    report: Path
+    extra: tuple[str, ...] = ()
+    level: Level = Level.CORE
+    noise: bool = False
+    valid: timedelta = timedelta(days=365)
+    key: Path | None = None
+    cosign_key: Path | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Target:
+    """One node, or a kubelet on one machine: ``name`` is its folder's, ``subject`` as a run has it,
+    ``place`` as it was named on the command line."""
+
+    name: str
+    subject: str
+    place: str
+    machine: topologies.Machine | None = None
+
+    @property
+    def folder(self) -> str:
+        """Where its certificate goes."""
+        return re.sub(r"[^A-Za-z0-9._-]+", "_", self.name)
+
+    @property
+    def words(self) -> list[str]:
+        """What names it on the command line, beside its place."""
+        return [f"--machine={self.machine.name}"] if self.machine else []
+
+
 def certify(
     context: typer.Context,
     nodes: Annotated[
         list[str],
-        typer.Argument(help="ssh://user@host, or an inventory (node7.toml, lab.toml#node7)."),
+        typer.Argument(
+            help="ssh://user@host, or an inventory (node7.toml, lab.toml#node7); kubelet:1.36 or "
+            "kubelet:BINARY with --machine makes a pre-certificate."
+        ),
     ],
+    machine: Annotated[
+        list[str] | None,
+        typer.Option(help="Of a kubelet: the machine that it is shown; repeatable."),
+    ] = None,
+    level: Annotated[
+        Level, typer.Option(help="extended: claim the extended profile as well.")
+    ] = Level.CORE,
     max_risk: Annotated[
         str,
         typer.Option(
@@ -74,27 +137,55 @@ def certify(
     report: Annotated[
         Path, typer.Option(help="Where the certificates go: a folder for each node.")
     ] = Path("certificate"),
+    valid: Annotated[
+        int, typer.Option(help="Days until a certificate expires.", min=1, max=3650)
+    ] = 365,
+    sign_with: Annotated[
+        Path | None,
+        typer.Option("--sign", help="Sign with this SSH key (ssh-keygen -Y).", metavar="KEY"),
+    ] = None,
+    cosign_key: Annotated[
+        Path | None, typer.Option(help="Sign with this key of cosign.", metavar="KEY")
+    ] = None,
+    at_once: Annotated[
+        int, typer.Option(help="How many nodes are certified side by side.", min=1, max=64)
+    ] = 8,
 ) -> None:
     """Certify nodes: each gets a certificate, as HTML and JSON, beside its report.
 
     Outcome: success; partial, where a required scenario was skipped (exit status 4); failure.
-    Whatever else is given goes to pytest (-k EXPRESSION selects scenarios: the certificate is
-    partial then).
+    Several nodes are certified side by side. Whatever else is given goes to pytest (-k EXPRESSION
+    selects scenarios: the certificate is partial then).
     """
     if max_risk:
         risk_named(max_risk)
-    words = node_options(max_risk, kubeconfig, image)
     places, extra = _parted(nodes, context.args)
     if extra:
         parsed(extra, [name for parameter in context.command.params for name in parameter.opts])
-    targets = [
-        f"{target}?{words}" if words else target for place in places for target in _each(place)
-    ]
+    targets = _targets(places, machine or [], node_options(max_risk, kubeconfig, image))
+    for key in filter(None, (sign_with, cosign_key)):
+        if not key.is_file():
+            raise SubjectUsageError(f"{key}: there is no such key")
+    wishes = _Wishes(
+        report, tuple(extra), level, noise, timedelta(days=valid), sign_with, cosign_key
+    )
     if dry_run:
-        statuses = [_show_one(target, noise, extra) for target in targets]
+        statuses = [_show_one(target, wishes) for target in targets]
+    elif len(targets) == 1:
+        statuses = [_certify_one(targets[0], wishes, Console(highlight=False))]
     else:
-        console = Console(highlight=False)
-        statuses = [_certify_one(target, noise, report, extra, console) for target in targets]
+        words = _words(
+            level=level.value,
+            max_risk=max_risk,
+            image=image,
+            noise=noise,
+            kubeconfig=kubeconfig,
+            report=report,
+            valid=valid,
+            sign=sign_with,
+            cosign_key=cosign_key,
+        )
+        statuses = _side_by_side(targets, wishes, words, at_once)
     raise typer.Exit(next(one for one in _GRAVITY if one in statuses))
 
 
@@ -106,98 +197,218 @@ def _parted(words: Sequence[str], more: Sequence[str]) -> tuple[Sequence[str], S
     return words[:first], [*words[first:], *more]
 
 
-def _each(place: str) -> list[str]:
-    """An inventory as its nodes, one by one."""
-    from hil.transport import nodes as addresses
-
-    if "#" in place or "://" in place or place == "local:":
-        return [place]
-    try:
-        return [f"{place}#{one.name}" for one in addresses(place)]
-    except NodeUsageError as error:
-        raise SubjectUsageError(str(error)) from error
-
-
-def _certify_one(
-    target: str,
-    noise: bool,
-    report: Path,
-    extra: Sequence[str],
-    console: Console,
-) -> ExitStatus:
-    name, findings = _findings(target, noise, extra)
-    folder = report / re.sub(r"[^A-Za-z0-9._-]+", "_", name)
-    stream = prepare_folder(folder, ("certificate.html", "certificate.json"))
-    status = pytest.main(
-        [
-            *_chosen(target),
-            *options.arguments(report=folder),
-            *("-q", "--no-header", "--no-summary", "--tb=no", "--show-capture=no"),
-            *extra,
-        ]
-    )
-    if not stream.exists() or not stream.stat().st_size:
-        typer.echo(f"pinproof: {target.partition('?')[0]}: nothing was run", err=True)
-        return ExitStatus.USAGE if status == pytest.ExitCode.USAGE_ERROR else ExitStatus.TOO_FEW
-    run = reports.load(stream, ended=int(status))
-    certificate.write(run, findings, folder)
-    reports.summarise(stream, console, ended=int(status))
-    outcome = certificate.outcome_of(run, only=findings.only)
-    _print_outcome(name, outcome, run, folder, console)
-    return certificate.status_of(run, only=findings.only)
+def _targets(places: Sequence[str], machines: Sequence[str], words: str) -> list[_Target]:
+    """What is certified, one by one. Raises :class:`SubjectUsageError`."""
+    found = []
+    for place in places:
+        if place.startswith("kubelet:"):
+            found += _kubelets(place, machines, words)
+        elif machines:
+            raise SubjectUsageError(f"--machine is for a kubelet (kubelet:1.36), not for {place}")
+        else:
+            found += _nodes(place, words)
+    folders = [one.folder for one in found]
+    if twice := next((name for name in folders if folders.count(name) > 1), ""):
+        raise SubjectUsageError(f"two certificates would go to the folder {twice}")
+    return found
 
 
-def _chosen(target: str) -> list[str]:
-    """Which scenarios a certificate is about, in pytest's words."""
+def _kubelets(place: str, machines: Sequence[str], words: str) -> list[_Target]:
+    if words:
+        raise SubjectUsageError(f"{place}: options of real nodes are not for a kubelet")
+    if not machines:
+        raise SubjectUsageError(f"{place}: name the machine that it is shown with --machine")
+    name = place.rpartition("/")[2].removeprefix("kubelet:")
     return [
-        *(*ALONE, "-p", "no:cacheprovider"),
-        *options.arguments(subject=f"node:{target}", level=options.CERTIFICATE, no_smoke=True),
+        _Target(f"kubelet-{name}-{machine.name}", place, place, machine)
+        for pattern in machines
+        for machine in topologies.find(pattern)
     ]
 
 
-def _show_one(target: str, noise: bool, extra: Sequence[str]) -> ExitStatus:
+def _nodes(place: str, words: str) -> list[_Target]:
+    """An inventory as its nodes, one by one."""
+    where, _, chosen = place.partition("#")
+    try:
+        named = [one.name for one in addresses(where) if chosen in ("", one.name)]
+    except NodeUsageError as error:
+        raise SubjectUsageError(str(error)) from error
+    if not named:
+        raise SubjectUsageError(f"{where} has no node {chosen!r}")
+    single = "://" in place or place == "local:"
+    each = [(name, place if single else f"{where}#{name}") for name in named]
+    return [_Target(name, f"node:{at}?{words}" if words else f"node:{at}", at) for name, at in each]
+
+
+def _certify_one(target: _Target, wishes: _Wishes, console: Console) -> ExitStatus:
+    found, workers = _findings(target, wishes)
+    folder = wishes.report / target.folder
+    files = (CERTIFICATE, PAGE)
+    signatures = [one(folder / CERTIFICATE).name for one in (ssh_signature, cosign_signature)]
+    stream = prepare_folder(folder, (*files, *signatures))
+    status = pytest.main(
+        [
+            *_chosen(target, wishes),
+            *options.arguments(report=folder),
+            *("-q", "--no-header", "--no-summary", "--tb=no", "--show-capture=no"),
+            *workers,
+            *wishes.extra,
+        ]
+    )
+    if not stream.exists() or not stream.stat().st_size:
+        note(f"pinproof: {target.name}: nothing was run")
+        return ExitStatus.USAGE if status == pytest.ExitCode.USAGE_ERROR else ExitStatus.TOO_FEW
+    run = reports.load(stream, ended=int(status))
+    statement = make(run, found, stream)
+    _write(statement, folder, wishes)
+    _summarise(run, statement, folder, console)
+    return ExitStatus(statement.facts.exit_status)
+
+
+def _chosen(target: _Target, wishes: _Wishes) -> list[str]:
+    """Which scenarios a certificate is about, in pytest's words."""
+    level = options.CERTIFICATE if wishes.level is Level.CORE else wishes.level.value
+    machine = [target.machine.name] if target.machine else None
+    return [
+        *(*ALONE, "-p", "no:cacheprovider"),
+        *options.arguments(subject=target.subject, machine=machine, level=level, no_smoke=True),
+    ]
+
+
+def _show_one(target: _Target, wishes: _Wishes) -> ExitStatus:
     """``--dry-run`` of one node."""
-    if noise:
-        typer.echo(f"node:{target}: --noise creates two more pods, and measures how they run")
-    return show_commands(f"node:{target}", [*_chosen(target), *extra])
+    if wishes.noise:
+        typer.echo(f"{target.subject}: --noise creates two more pods, and measures how they run")
+    return show_commands(target.subject, [*_chosen(target, wishes), *wishes.extra])
 
 
-def _findings(target: str, noise: bool, extra: Sequence[str]) -> tuple[str, Findings]:
-    """The node's name, and what is known of it beside the scenarios."""
+def _findings(target: _Target, wishes: _Wishes) -> tuple[Findings, list[str]]:
+    """What is known beside the scenarios, and pytest's option for workers."""
+    if target.machine is not None:
+        with opened(target.subject) as subject:
+            smoke(subject)
+            found = certifiable.of_machine(target.machine, subject.info)
+        names = [f"{one.id}@{target.machine.name}" for one in catalogue()]
+        config = parsed(wishes.extra) if wishes.extra else None
+        workers = passing.workers(target.subject, names, config)
+    else:
+        found, workers = _of_node(target, wishes), []
+    narrowed = " ".join(wishes.extra)
+    return (
+        dataclasses.replace(
+            found,
+            level="core" if wishes.level is Level.CORE else "extended",
+            narrowed=narrowed,
+            valid=wishes.valid,
+        ),
+        workers,
+    )
+
+
+def _of_node(target: _Target, wishes: _Wishes) -> Findings:
     from hil.isolation import measure
-    from hil.subject import NodeSubject  # reaching nodes is not what other commands start for
+    from hil.subject import NodeSubject, parse_target  # other commands do not start for these
 
-    with busy(target) as say:
-        subject = NodeSubject.open(target, say)
+    place, name, asked = parse_target(target.subject.removeprefix("node:"))
+    address = next(one for one in addresses(place) if name in ("", one.name))
+    with busy(target.name) as say:
+        say("asking the node what it is")
+        with connected(address) as shell:
+            found = certifiable.of_node(gather(shell, paths=address.kubelet))
+        found = dataclasses.replace(found, title=target.name, allowed=asked.risk_on(address).value)
+        if not wishes.noise:
+            return found
+        say("measuring scheduling noise")
+        subject = NodeSubject.open(target.subject.removeprefix("node:"), say)
         try:
-            machine = subject.machines[0]
-            if noise:
-                say("measuring scheduling noise")
-            measured = measure(subject, machine) if noise else None
-            found = dict(subject.info.facts)
-            if measured is not None:
-                found["reconcile latency"] = (
-                    f"{measured.latency:.2f} s, its period is {measured.period:g} s"
-                )
-            return machine.name, Findings(
-                node=found,
-                lint=[str(one) for one in topologies.lint(machine.tree)],
-                risk=subject.risks,
-                only=" ".join(extra),
-                noise=[
-                    Noise(one.name, one.cpus, (one.gap,), (one.involuntary,), one.seconds)
-                    for one in (measured.noise if measured else ())
-                ],
-            )
+            measured = measure(subject, subject.machines[0])
         finally:
             subject.close()
+    latency = f"{measured.latency:.2f} s, its period is {measured.period:g} s"
+    return dataclasses.replace(
+        found,
+        facts={**found.facts, "reconcile latency": latency},
+        noise=[
+            Noise(
+                name=line(one.name),
+                cpus=line(one.cpus),
+                gap=one.gap,
+                involuntary=one.involuntary,
+                seconds=one.seconds,
+            )
+            for one in measured.noise
+        ],
+    )
 
 
-def _print_outcome(
-    name: str, outcome: Outcome, run: reports.Run, folder: Path, console: Console
-) -> None:
-    console.print(f"{name}: {outcome.value}", markup=False)
-    for result in certificate.open_ends(run)[:20]:
-        console.print(f"  not known: {result.scenario}: {clean(result.reason)}", markup=False)
-    sys.stderr.flush()
-    typer.echo(str(folder / "certificate.html"))
+def _write(statement: Statement, folder: Path, wishes: _Wishes) -> None:
+    path = folder / CERTIFICATE
+    write_atomically(path, encode(statement).decode())
+    write_atomically(folder / PAGE, html(statement))
+    if wishes.key is not None:
+        sign(path, wishes.key)
+    if wishes.cosign_key is not None:
+        sign_with_cosign(path, wishes.cosign_key)
+
+
+def _summarise(run: reports.Run, statement: Statement, folder: Path, console: Console) -> None:
+    """The run's summary and the certificate's line, of one verdict and one exit status."""
+    from reports import html as report
+    from reports import terminal
+
+    status = statement.facts.exit_status
+    if run.footer is not None and status != run.status:
+        footer = msgspec.structs.replace(run.footer, exit_status=status)
+        run = dataclasses.replace(run, footer=footer)
+        report.write(run, folder / "report.html")
+    terminal.summary(run, console)
+    print_outcome(statement, folder)
+
+
+def print_outcome(statement: Statement, folder: Path) -> None:
+    """One line: what the certificate says; then its page's path."""
+    facts = statement.facts
+    sys.stdout.flush()
+    note(f"{facts.kind} of {facts.title}: {facts.verdict.upper()}: {facts.words}")
+    typer.echo(str(folder / PAGE))
+
+
+def _side_by_side(
+    targets: Sequence[_Target], wishes: _Wishes, words: Sequence[str], at_once: int
+) -> list[ExitStatus]:
+    """Each by a process of its own, since pytest runs once in a process; a line as each ends."""
+    jobs = [
+        Job(
+            one.name,
+            ["certify", one.place, *one.words, *words, *wishes.extra],
+            wishes.report / one.folder / LOG,
+        )
+        for one in targets
+    ]
+    note(f"pinproof: {len(jobs)} certificates; what is done goes to {wishes.report}/*/{LOG}")
+    statuses = run_each(jobs, at_once, _say_outcome)
+    known = set(ExitStatus)
+    return [ExitStatus(one) if one in known else ExitStatus.COULD_NOT_TELL for one in statuses]
+
+
+def _say_outcome(job: Job, status: int) -> None:
+    """The line of one that ended: its certificate's, or why there is none."""
+    folder = job.log.parent
+    try:
+        print_outcome(read((folder / CERTIFICATE).read_bytes()), folder)
+    except (OSError, CertificateError):
+        said = job.log.read_text("utf-8", "replace").strip().splitlines()
+        why = line(said[-1]) if said else "no output"
+        note(f"{job.name}: no certificate: {why} (exit status {status})")
+
+
+def _words(**values: object) -> list[str]:
+    """Options of this command by name, as words; what is empty or false is left out."""
+    words = []
+    for name, value in values.items():
+        flag = f"--{name.replace('_', '-')}"
+        if value is True:
+            words.append(flag)
+        elif value:
+            words.append(f"{flag}={value}")
+    return words

@@ -50,6 +50,12 @@ COMMANDS: Final = {
         "pinproof certify ssh://root@node7 --max-risk kubelet-restart",
         takes_more=True,
     ),
+    "verify": Lazy(
+        "pinproof.verify",
+        "verify",
+        "Check a certificate: recompute what can be recomputed, and name what cannot.",
+        "pinproof verify certificate.json result.jsonl --allowed-signers vendors",
+    ),
     "probe": Lazy(
         "pinproof.probe",
         "probe",

@@ -12,6 +12,7 @@ node never reaches a shell: everything comes and goes encoded (:mod:`hil.inspect
 from hil.inspection.gathering import gather, kubelet_of
 from hil.inspection.node import (
     CgroupFacts,
+    Firmware,
     KubeletFacts,
     NodeFacts,
     Process,
@@ -23,6 +24,7 @@ from hil.inspection.node import (
 
 __all__ = [
     "CgroupFacts",
+    "Firmware",
     "KubeletFacts",
     "NodeFacts",
     "Process",

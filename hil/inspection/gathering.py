@@ -27,6 +27,7 @@ from topologies import Machine
 from topologies.capturing.captured import captured
 from topologies.capturing.errors import CaptureError
 from topologies.errors import one_line
+from topologies.steady import steady
 
 _JOURNAL: Final = "/var/lib/pinproof/journal"
 
@@ -63,7 +64,7 @@ def gather(shell: Shell, *, root: str = "", paths: KubeletPaths = NOT_SAID) -> N
         kubelet=kubelet,
         runtime=second.runtime(),
         cgroup=host.cgroup(kubelet.settings if kubelet else {}),
-        machine=Machine(shell.name, capture.tree, source=capture.source),
+        machine=Machine(shell.name, steady(capture.tree), source=capture.source),
         tools=host.tools,
         free=host.free,
         workloads=second.workloads(),
@@ -73,6 +74,9 @@ def gather(shell: Shell, *, root: str = "", paths: KubeletPaths = NOT_SAID) -> N
         leftovers=_JOURNAL in host.places,
         root=root,
         oddities=(*second.oddities, *capture.warnings),
+        os_release=host.os_release,
+        firmware=host.firmware,
+        virtual=host.virtual,
     )
 
 

@@ -9,11 +9,14 @@ from typing import Any, Final
 
 from hil.answers import fraction, whole
 from hil.inspection.kubelet import environment_of
-from hil.inspection.node import CgroupFacts, Process, Unit
-from hil.inspection.script import Records
+from hil.inspection.node import CgroupFacts, Firmware, Process, Unit
+from hil.inspection.script import DMI, Records
 from reference import CPUSet, CPUSetParseError
+from topologies.errors import one_line
 
 _CPU: Final = "/sys/devices/system/cpu"
+#: Characters that are kept of a name.
+_LONGEST: Final = 120
 _TICKS: Final = 100  # USER_HZ: the same on every architecture that kubelets run on
 
 
@@ -57,6 +60,30 @@ class HostAnswer:
         """Free bytes by mount point."""
         rows = [line.split() for line in self._records.lines("df")[1:]]
         return {row[5]: whole(row[3]) << 10 for row in rows if len(row) == 6}
+
+    @property
+    def os_release(self) -> str:
+        """The distribution's own name for itself and its version (os-release(5)); ``""`` without
+        that file."""
+        text = self._records.all("file").get("/etc/os-release", "")
+        found = environment_of(text.splitlines())
+        name = f"{found.get('NAME', '')} {found.get('VERSION', '')}".strip()
+        return one_line(found.get("PRETTY_NAME", "") or name, _LONGEST)
+
+    @property
+    def firmware(self) -> Firmware:
+        """By DMI; of a machine without it, its model by the device tree."""
+        found = {name: self.value(f"/sys/class/dmi/id/{name}") for name in DMI}
+        found["product_name"] = found["product_name"] or self.value("/proc/device-tree/model")
+        return Firmware(
+            **{name: one_line(value.replace("\0", ""), _LONGEST) for name, value in found.items()}
+        )
+
+    @property
+    def virtual(self) -> str:
+        """What systemd detects; ``""`` for hardware, and where it was not to be asked."""
+        said = one_line(self._records.text("virtual").strip(), _LONGEST)
+        return "" if said == "none" else said
 
     @cached_property
     def units(self) -> dict[str, Unit]:

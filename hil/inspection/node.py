@@ -120,6 +120,46 @@ class CgroupFacts:
 
 
 @dataclass(frozen=True, slots=True)
+class Firmware:
+    """What DMI says, ``""`` each where it says nothing. Firmware of virtual machines says who
+    emulates them."""
+
+    sys_vendor: str = ""
+    product_name: str = ""
+    product_version: str = ""
+    board_vendor: str = ""
+    board_name: str = ""
+    bios_vendor: str = ""
+    bios_version: str = ""
+    bios_date: str = ""
+
+    @property
+    def hypervisor(self) -> str:
+        """Who emulates the machine, as far as its firmware shows it; else ``""``."""
+        said = " ".join((self.sys_vendor, self.product_name, self.board_vendor, self.bios_vendor))
+        return next((name for sign, name in _HYPERVISORS.items() if sign in said), "")
+
+
+#: What firmware of virtual machines has in its names (systemd, ``src/basic/virt.c``).
+_HYPERVISORS: Final = {
+    "KVM": "KVM",
+    "QEMU": "QEMU",
+    "SeaBIOS": "QEMU",
+    "Bochs": "QEMU",
+    "VMware": "VMware",
+    "VMW": "VMware",
+    "innotek GmbH": "VirtualBox",
+    "VirtualBox": "VirtualBox",
+    "Xen": "Xen",
+    "Virtual Machine": "Hyper-V",
+    "Google Compute Engine": "Google Compute Engine",
+    "OpenStack": "OpenStack",
+    "BHYVE": "bhyve",
+    "Parallels": "Parallels",
+}
+
+
+@dataclass(frozen=True, slots=True)
 class Workload:
     """A pod on the node. ``pinned``: it holds exclusive CPUs according to the state file."""
 
@@ -133,7 +173,10 @@ class Workload:
 class NodeFacts:
     """One node at one moment. ``isolated`` and ``nohz_full`` are what the kernel says of them;
     ``tools`` which helpful programs are installed (``crictl``, ``ctr``, ``flock`` …); ``free`` the
-    free bytes of file systems, by path; ``leftovers`` that a run before left its journal."""
+    free bytes of file systems, by path; ``leftovers`` that a run before left its journal;
+    ``machine`` is without what passes (:mod:`topologies.steady`); ``os_release`` is the name of the
+    distribution with its version; ``virtual`` what ``systemd-detect-virt --vm`` names, ``""``
+    for nothing."""
 
     name: str
     hostname: str
@@ -161,3 +204,12 @@ class NodeFacts:
     leftovers: bool = False
     root: str = ""
     oddities: tuple[str, ...] = ()
+    os_release: str = ""
+    firmware: Firmware = Firmware()
+    virtual: str = ""
+
+    @property
+    def emulated(self) -> str:
+        """Who emulates the machine (``"QEMU"``, ``"kvm"``), ``""`` where it is hardware as far as
+        systemd and firmware show it."""
+        return self.firmware.hypervisor or self.virtual

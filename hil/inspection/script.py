@@ -76,6 +76,12 @@ TOOLS: Final = (
     "kubeadm", "kubectl", "microk8s", "rke2", "runc", "setsid", "sha256sum", "systemctl",
     "systemd-run", "timeout",
 )  # fmt: skip
+#: What firmware says of the machine and of itself (Linux, ``drivers/firmware/dmi-id.c``). Serial
+#: numbers are not asked for.
+DMI: Final = (
+    "sys_vendor", "product_name", "product_version", "board_vendor", "board_name",
+    "bios_vendor", "bios_version", "bios_date",
+)  # fmt: skip
 _VALUES: Final = (
     "/proc/sys/kernel/osrelease",
     "/proc/sys/kernel/random/boot_id",
@@ -87,6 +93,8 @@ _VALUES: Final = (
     "/sys/devices/system/cpu/isolated",
     "/sys/devices/system/cpu/nohz_full",
     "/sys/fs/cgroup/cgroup.controllers",
+    "/proc/device-tree/model",
+    *(f"/sys/class/dmi/id/{name}" for name in DMI),
 )
 
 _COMMON: Final = r"""R=@ROOT@
@@ -103,6 +111,8 @@ for f in @VALUES@; do [ -r "$R$f" ] && set -- "$@" "$R$f"; done
 rec text values; awk 'FNR == 1 { print FILENAME "=" $0 }' "$@"; echo "arch=$(uname -m)"
 rec text places; for f in @PLACES@; do [ -e "$R$f" ] && echo "$f"; done
 rec text tools; for t in @TOOLS@; do have "$t" && echo "$t"; done
+file /etc/os-release
+rec text virtual; have systemd-detect-virt && bounded systemd-detect-virt --vm 2>/dev/null
 rec text df; df -Pk "$R/" "$R/var/lib" "$R/var/lib/kubelet" 2>/dev/null
 for p in "$R"/proc/[0-9]*; do
   c=; read -r c <"$p/comm" || continue

@@ -311,3 +311,60 @@ def test_a_kubelet_that_is_started_again_is_another(fake: FakeNode, facts: NodeF
     assert shell.run(distribution.identity(facts)).text == ""
     shell.run(distribution.start(facts))
     assert first != shell.run(distribution.identity(facts)).text != ""
+
+
+def test_firmware_and_distribution_are_known(fake: FakeNode) -> None:
+    """As a certificate names them; serial numbers are not asked for."""
+    for name, text in {
+        "sys_vendor": "Dell Inc.",
+        "product_name": "PowerEdge R760",
+        "board_name": "0VRV9X",
+        "bios_vendor": "Dell Inc.",
+        "bios_version": "2.3.5",
+        "bios_date": "09/10/2024",
+        "product_serial": "SECRET7",
+    }.items():
+        fake.file(f"/sys/class/dmi/id/{name}", f"{text}\n")
+    fake.file("/etc/os-release", 'NAME=x\nPRETTY_NAME="Debian GNU/Linux 12 (bookworm)"\n')
+    facts = gathered(fake)
+    assert facts.os_release == "Debian GNU/Linux 12 (bookworm)"
+    assert facts.firmware.product_name == "PowerEdge R760"
+    assert (facts.firmware.bios_version, facts.firmware.bios_date) == ("2.3.5", "09/10/2024")
+    assert (facts.virtual, facts.emulated) == ("", "")
+    assert "SECRET7" not in repr(facts)
+
+
+def test_a_node_without_firmware_still_has_facts(fake: FakeNode) -> None:
+    (fake.root / "fake/bin/systemd-detect-virt").write_text("#!/bin/sh\nexit 9\n")
+    fake.file("/proc/device-tree/model", "A board\0")
+    facts = gathered(fake)
+    assert (facts.os_release, facts.emulated) == ("", "")
+    assert facts.firmware.product_name == "A board"
+
+
+@pytest.mark.parametrize(
+    ("vendor", "product", "said", "emulated"),
+    [
+        ("QEMU", "Standard PC (Q35 + ICH9, 2009)", "none", "QEMU"),
+        ("Dell Inc.", "PowerEdge R760", "kvm", "kvm"),
+        ("VMware, Inc.", "VMware7,1", "vmware", "VMware"),
+        ("Microsoft Corporation", "Virtual Machine", "microsoft", "Hyper-V"),
+        ("Amazon EC2", "m7i.metal-24xl", "none", ""),
+    ],
+)
+def test_an_emulated_node_is_known_as_such(
+    fake: FakeNode, vendor: str, product: str, said: str, emulated: str
+) -> None:
+    """By firmware, or by systemd where the firmware shows nothing."""
+    fake.file("/sys/class/dmi/id/sys_vendor", f"{vendor}\n")
+    fake.file("/sys/class/dmi/id/product_name", f"{product}\n")
+    (fake.root / "fake/bin/systemd-detect-virt").write_text(f"#!/bin/sh\necho {said}\n")
+    assert gathered(fake).emulated == emulated
+
+
+def test_two_looks_at_one_machine_find_one_machine(fake: FakeNode) -> None:
+    """Whatever memory is free by then."""
+    before = gathered(fake).machine
+    path = fake.root / "sys/devices/system/node/node0/meminfo"
+    path.write_text(path.read_text().replace("MemFree:        14336000", "MemFree:        1"))
+    assert gathered(fake).machine.digest == before.digest

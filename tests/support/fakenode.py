@@ -179,6 +179,7 @@ class FakeNode:
         )
         self.file("/fake/bin/systemctl", systemctl, 0o755)
         self.file("/fake/bin/systemd-run", "#!/bin/sh\nexit 1\n", 0o755)
+        self.file("/fake/bin/systemd-detect-virt", "#!/bin/sh\necho none\nexit 1\n", 0o755)
         self.file("/fake/bin/containerd", "#!/bin/sh\necho containerd x v1.7.2 y\n", 0o755)
 
     def remove(self) -> None:

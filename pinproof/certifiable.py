@@ -1,0 +1,214 @@
+"""What a certificate names beside the scenarios' results: the node or machine, its kubelet and
+configuration, and which promises there are.
+
+What belongs here: facts as the certificate has them. What never does: the certificate's verdict
+(:mod:`reports.certificate`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, Final
+
+import conformance.scenarios
+import topologies
+from conformance.catalogue import catalogue
+from conformance.discovered import architecture_of, topology_of
+from conformance.judge import inapplicable
+from conformance.scenario import Scenario
+from conformance.session.selection import NODE_AREA
+from conformance.subject import Capability, SubjectInfo
+from hil.distributions import distribution_of
+from hil.inspection import NodeFacts, kubelet_of
+from reference import CPUTopology, DiscoveryError
+from reports.certificate import Findings, Promise
+from reports.certificate.document import (
+    Configuration,
+    Firmware,
+    Kubelet,
+    Level,
+    Machine,
+    Suite,
+    System,
+)
+from topologies.processor import memory_bytes, microcode, processor
+from topologies.steady import steady_digest
+
+#: The settings of a KubeletConfiguration that decide which CPUs a container gets.
+_SETTINGS: Final = (
+    "cpuManagerPolicy",
+    "cpuManagerPolicyOptions",
+    "reservedSystemCPUs",
+    "systemReserved",
+    "kubeReserved",
+    "topologyManagerPolicy",
+    "topologyManagerScope",
+    "topologyManagerPolicyOptions",
+    "memoryManagerPolicy",
+    "reservedMemory",
+    "featureGates",
+    "cgroupDriver",
+    "cpuManagerReconcilePeriod",
+    "cpuCFSQuota",
+    "cpuCFSQuotaPeriod",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Able:
+    """A subject that can do everything: whether a scenario applies is up to release and machine."""
+
+    info: SubjectInfo
+    capabilities: frozenset[Capability] = frozenset(Capability)
+
+
+def of_node(facts: NodeFacts) -> Findings:
+    """What is known of a node. Raises :class:`hil.shell.NodeUnfit` without a kubelet."""
+    kubelet = kubelet_of(facts)
+    info = SubjectInfo(facts.name, kubelet.release, kubelet.version, kubelet.digest)
+    return Findings(
+        title=facts.name,
+        machine=_machine(facts.machine, facts.name, info),
+        kubelet=_kubelet(info),
+        promises=list(promises(facts.machine, info, named=False)),
+        suite=suite(),
+        firmware=_firmware(facts),
+        system=System(
+            emulated=facts.emulated,
+            os=facts.os_release,
+            kernel=facts.kernel,
+            architecture=facts.arch,
+            command_line=facts.command_line,
+            systemd=str(facts.systemd or "none"),
+            cgroup=f"v{facts.cgroup.version}, driver {facts.cgroup.driver or 'unknown'}",
+            runtime=f"{facts.runtime.name} {facts.runtime.version}".strip() or "not found",
+            distribution=distribution_of(facts).name,
+        ),
+        configuration=configuration(kubelet.settings),
+        lint=[str(one) for one in topologies.lint(facts.machine.tree)],
+    )
+
+
+def of_machine(machine: topologies.Machine, info: SubjectInfo) -> Findings:
+    """What is known of a kubelet in the loop on a machine: a pre-certificate's facts."""
+    version_ = info.version or info.release
+    return Findings(
+        title=f"kubelet {version_} on {machine.name}",
+        machine=_machine(machine, machine.name, info),
+        kubelet=_kubelet(info),
+        promises=list(promises(machine, info, named=True)),
+        suite=suite(),
+        pre=True,
+        lint=[str(one) for one in topologies.lint(machine.tree)],
+        facts={"machine's source": machine.source or machine.why},
+    )
+
+
+def promises(machine: topologies.Machine, info: SubjectInfo, *, named: bool) -> Iterator[Promise]:
+    """Every scenario of the catalogue that can be about this machine; ``named``: also those that
+    name it as their own."""
+    try:
+        topology = topology_of(machine, release=info.release, architecture=architecture_of(info))
+    except DiscoveryError as error:
+        topology, against = None, f"the kubelet would not start: {error}"
+    for one in catalogue():
+        if one.machine and not (named and one.machine == machine.name):
+            continue
+        level: Level = "core" if one.level.value == "core" else "extended"
+        yield Promise(
+            id=one.id,
+            title=one.title,
+            level=level,
+            source=one.source.url,
+            against=_against(one, topology, info) if topology else against,
+            node_only=one.area == NODE_AREA,
+        )
+
+
+def _against(scenario: Scenario, topology: CPUTopology, info: SubjectInfo) -> str:
+    return inapplicable(scenario, topology, _Able(info), info.release)  # type: ignore[arg-type]
+
+
+def suite() -> Suite:
+    """The pinproof that judges."""
+    return Suite(
+        pinproof=version("pinproof"), catalogue=catalogue_digest(), scenarios=len(catalogue())
+    )
+
+
+@cache
+def catalogue_digest() -> str:
+    """``sha256:…`` of the files that the scenarios are in: their names and bytes."""
+    (folder,) = map(Path, conformance.scenarios.__path__)
+    total = hashlib.sha256()
+    for path in sorted(folder.rglob("*.py")):
+        name = path.relative_to(folder).as_posix().encode()
+        total.update(hashlib.sha256(name).digest() + hashlib.sha256(path.read_bytes()).digest())
+    return f"sha256:{total.hexdigest()}"
+
+
+def configuration(settings: Mapping[str, Any]) -> Configuration:
+    """A kubelet's settings, as they were found: those that decide CPUs, and the digest of all."""
+    found = {name: _shown(settings[name]) for name in _SETTINGS if settings.get(name) is not None}
+    text = json.dumps(settings, sort_keys=True, separators=(",", ":"), default=str)
+    digest = hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()
+    return Configuration(
+        settings={"cpuManagerPolicy": "none (default)", **found}, digest=f"sha256:{digest}"
+    )
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, Mapping):
+        return ", ".join(f"{name}={_shown(one)}" for name, one in sorted(value.items()))
+    if isinstance(value, list):
+        return "; ".join(map(_shown, value))
+    return str(value)
+
+
+def _kubelet(info: SubjectInfo) -> Kubelet:
+    return Kubelet(version=info.version or info.release, release=info.release, digest=info.digest)
+
+
+def _firmware(facts: NodeFacts) -> Firmware:
+    found = facts.firmware
+    return Firmware(
+        vendor=found.sys_vendor,
+        product=f"{found.product_name} {found.product_version}".strip(),
+        board=f"{found.board_vendor} {found.board_name}".strip(),
+        firmware_vendor=found.bios_vendor,
+        firmware_version=found.bios_version,
+        firmware_date=found.bios_date,
+    )
+
+
+def _machine(machine: topologies.Machine, name: str, info: SubjectInfo) -> Machine:
+    try:
+        topology = topology_of(machine, release=info.release, architecture=architecture_of(info))
+        places = {cpu: (one[0], one[1], one[2], one[3]) for cpu, one in topology.details.items()}
+    except DiscoveryError:
+        places = {}
+    cores: dict[tuple[int, int], int] = {}
+    for _, socket, core, _ in places.values():
+        cores[socket, core] = cores.get((socket, core), 0) + 1
+    return Machine(
+        name=name,
+        digest=steady_digest(machine),
+        processor=processor(machine.tree),
+        microcode=microcode(machine.tree),
+        sockets=len({socket for _, socket, _, _ in places.values()}),
+        numa_nodes=len({numa for numa, _, _, _ in places.values()}),
+        cores=len(cores),
+        cpus=len(places),
+        threads_per_core=max(cores.values(), default=0),
+        uncore_caches=len({cache for _, _, _, cache in places.values()}),
+        memory=memory_bytes(machine.tree),
+        places=places,
+    )

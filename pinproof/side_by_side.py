@@ -1,0 +1,70 @@
+"""Several commands of pinproof at the same time, each a process of its own.
+
+What belongs here: starting, waiting and ending them together. What never does: what they do.
+"""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from conformance.ending import ended_like_an_interrupt
+
+_PAUSE: Final = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """Arguments of pinproof, and the file that its output goes to."""
+
+    name: str
+    arguments: Sequence[str]
+    log: Path
+
+
+def run_each(jobs: Sequence[Job], at_once: int, ended: Callable[[Job, int], None]) -> list[int]:
+    """Their exit statuses, in their order; ``ended`` is called as each ends. An interrupt goes to
+    all that run, and is raised once they have ended: they restore their nodes first."""
+    running: dict[int, subprocess.Popen[bytes]] = {}
+    statuses: dict[int, int] = {}
+    try:
+        with ended_like_an_interrupt():
+            while len(statuses) < len(jobs):
+                for place, job in enumerate(jobs):
+                    if len(running) >= at_once:
+                        break
+                    if place not in running and place not in statuses:
+                        running[place] = _started(job)
+                for place, process in [*running.items()]:
+                    status = process.poll()
+                    if status is not None:
+                        del running[place]
+                        statuses[place] = status
+                        ended(jobs[place], status)
+                time.sleep(_PAUSE)
+    except BaseException:
+        for process in running.values():
+            process.send_signal(signal.SIGINT)
+        for process in running.values():
+            process.wait()
+        raise
+    return [statuses[place] for place in range(len(jobs))]
+
+
+def _started(job: Job) -> subprocess.Popen[bytes]:
+    """In a session of its own: Ctrl-C on a terminal reaches it once, through this process."""
+    job.log.parent.mkdir(parents=True, exist_ok=True)
+    with job.log.open("wb") as log:
+        return subprocess.Popen(
+            [sys.executable, "-m", "pinproof", *job.arguments],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )

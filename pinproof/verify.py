@@ -1,0 +1,131 @@
+"""``pinproof verify``: what a certificate says, checked as far as that can be done here."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from conformance.subject import SubjectUsageError
+from conformance.verdict import ExitStatus
+from pinproof.certifiable import catalogue_digest
+from pinproof.output import AsJson, note, print_json
+from pinproof.signing import BadSignature, signer, verify_with_cosign
+from reports.certificate import (
+    Answer,
+    CertificateError,
+    Check,
+    Here,
+    Statement,
+    checks,
+    html,
+    read,
+)
+from reports.certificate.document import LARGEST
+from reports.text import line
+
+
+def verify(
+    certificate: Annotated[Path, typer.Argument(help="A certificate.json.")],
+    stream: Annotated[
+        Path | None,
+        typer.Argument(
+            help="The result stream that it was made from: its verdicts are made again.",
+            show_default=False,
+        ),
+    ] = None,
+    allowed_signers: Annotated[
+        Path | None,
+        typer.Option(
+            help="Who may sign (ssh-keygen(1), ALLOWED SIGNERS): the signature beside the "
+            "certificate is checked.",
+            show_default=False,
+        ),
+    ] = None,
+    cosign_key: Annotated[
+        Path | None,
+        typer.Option(help="A public key of cosign: its signature is checked.", show_default=False),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Check a certificate: recompute what can be recomputed, and name what cannot.
+
+    Exit status 0: nothing is wrong with it; 1: it was changed, contradicts itself or its result
+    stream, has expired, or is not signed as asked. A certificate without a signature shows that it
+    was not changed by accident; anyone could have written it.
+    """
+    try:
+        statement, found = _checked(certificate, stream)
+    except CertificateError as error:
+        note(f"pinproof: {certificate}: {line(str(error))}")
+        raise typer.Exit(ExitStatus.NOT_CONFORMANT) from error
+    found += [_ssh(certificate, allowed_signers), _cosign(certificate, cosign_key)]
+    wrong = [one for one in found if one.answer is Answer.WRONG]
+    if as_json:
+        rows = [{"what": o.what, "answer": o.answer.value, "detail": o.detail} for o in found]
+        print_json({"verdict": statement.facts.verdict, "wrong": len(wrong), "checks": rows})
+    else:
+        _print(statement, found, signed=bool(allowed_signers or cosign_key))
+    raise typer.Exit(ExitStatus.NOT_CONFORMANT if wrong else ExitStatus.CONFORMANT)
+
+
+def _checked(certificate: Path, stream: Path | None) -> tuple[Statement, list[Check]]:
+    try:
+        with certificate.open("rb") as file:
+            data = file.read(LARGEST + 1)
+    except OSError as error:
+        raise SubjectUsageError(f"{certificate}: {error.strerror}") from error
+    statement = read(data)
+    here = Here(datetime.now(UTC), version("pinproof"), catalogue_digest())
+    return statement, [*checks(statement, here, stream), _page(certificate, statement)]
+
+
+def _page(certificate: Path, statement: Statement) -> Check:
+    """The page beside the certificate: was it made from it?"""
+    what, page = "the page beside it", certificate.with_suffix(".html")
+    made_by = statement.facts.suite.pinproof
+    if not page.is_file():
+        return Check(what, Answer.UNCHECKED, f"there is no {page.name}")
+    if made_by != version("pinproof"):
+        return Check(what, Answer.UNCHECKED, f"needs pinproof {line(made_by)}")
+    if page.read_bytes() == html(statement).encode():
+        return Check(what, Answer.OK, page.name)
+    return Check(what, Answer.WRONG, f"{page.name} was not made from this certificate")
+
+
+def _ssh(certificate: Path, allowed: Path | None) -> Check:
+    what = "the signature"
+    if allowed is None:
+        return Check(what, Answer.UNCHECKED, "give --allowed-signers FILE")
+    try:
+        return Check(what, Answer.OK, f"by {line(signer(certificate, allowed))}")
+    except BadSignature as error:
+        return Check(what, Answer.WRONG, line(str(error)))
+
+
+def _cosign(certificate: Path, key: Path | None) -> Check:
+    what = "the signature of cosign"
+    if key is None:
+        return Check(what, Answer.UNCHECKED, "give --cosign-key FILE")
+    try:
+        verify_with_cosign(certificate, key)
+    except BadSignature as error:
+        return Check(what, Answer.WRONG, line(str(error)))
+    return Check(what, Answer.OK, f"by the key {key}")
+
+
+def _print(statement: Statement, found: list[Check], *, signed: bool) -> None:
+    facts = statement.facts
+    typer.echo(f"{facts.kind} of {line(facts.title)}: {facts.verdict}: {line(facts.words)}")
+    for one in found:
+        typer.echo(f"  {one.answer.value:<12} {one.what}: {one.detail}".removesuffix(": "))
+    wrong = sum(one.answer is Answer.WRONG for one in found)
+    if wrong:
+        typer.echo(f"Do not trust it: {wrong} of {len(found)} checks failed.")
+    elif signed:
+        typer.echo("Nothing is wrong with it, and it is signed as asked.")
+    else:
+        typer.echo("Nothing is wrong with it. No signature was checked: anyone could have made it.")

@@ -1,0 +1,271 @@
+"""The certificate's form: an in-toto Statement v1 with a test-result predicate.
+
+Both are public (https://in-toto.io/Statement/v1, https://in-toto.io/attestation/test-result/v0.1);
+what they have no field for is below ``pinproof``. The JSON Schema beside this module is made from
+these types (:mod:`reports.certificate.schema`).
+
+A certificate has one form only: the bytes that :func:`encode` writes. It holds a digest of itself,
+so a changed byte shows. Only a signature shows who wrote it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Annotated, Final, Literal, TypeAlias
+
+import msgspec
+
+#: Of the facts below ``pinproof``; a reader refuses a newer one.
+SCHEMA: Final = 2
+STATEMENT: Final = "https://in-toto.io/Statement/v1"
+PREDICATE: Final = "https://in-toto.io/attestation/test-result/v0.1"
+#: Bytes that are read of a certificate.
+LARGEST: Final = 16 << 20
+
+Verdict: TypeAlias = Literal["success", "partial", "failure"]
+#: What came of one scenario.
+Outcome: TypeAlias = Literal["pass", "fail", "unknown", "not-run", "skip"]
+Digest: TypeAlias = Annotated[str, msgspec.Meta(pattern=r"^(sha256:[0-9a-f]{64})?$")]
+Level: TypeAlias = Literal["core", "extended"]
+Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=1 << 53)]
+
+
+class CertificateError(Exception):
+    """A file is not a certificate; ``str()`` is one line without the file's name."""
+
+
+class Record(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
+    """A JSON object of which every field is known."""
+
+
+class Descriptor(Record, kw_only=True, frozen=True):
+    """A thing by name and digest, as in-toto has it. ``digest`` is hexadecimal, by algorithm."""
+
+    name: str
+    digest: dict[str, str]
+
+
+class Suite(Record, kw_only=True, frozen=True):
+    """What judged: the version of pinproof, the digest of its scenarios and their number, and what
+    judged beside each promise in words, with how many results."""
+
+    pinproof: str
+    catalogue: Digest
+    scenarios: Count
+    witnesses: dict[str, Count] = {}
+
+
+class Machine(Record, kw_only=True, frozen=True):
+    """The machine. ``digest`` is of its captured files without what passes, and without its
+    memory; ``processor`` and ``microcode`` as its kernel names them; ``threads_per_core`` is 1
+    without SMT; ``memory`` is in bytes. ``places`` maps each CPU to [NUMA node, socket, physical
+    core, uncore cache]."""
+
+    name: str
+    digest: Digest
+    processor: str
+    microcode: str
+    sockets: Count
+    numa_nodes: Count
+    cores: Count
+    cpus: Count
+    threads_per_core: Count
+    uncore_caches: Count
+    memory: Count
+    places: dict[int, tuple[int, int, int, int]] = {}
+
+
+class Firmware(Record, kw_only=True, frozen=True):
+    """System, board and firmware, as DMI names them."""
+
+    vendor: str = ""
+    product: str = ""
+    board: str = ""
+    firmware_vendor: str = ""
+    firmware_version: str = ""
+    firmware_date: str = ""
+
+
+class System(Record, kw_only=True, frozen=True):
+    """What runs on the machine. ``emulated`` names who emulates the machine, ``""``: hardware, as
+    far as firmware and systemd show it. All is empty in a pre-certificate, which has no node."""
+
+    emulated: str = ""
+    os: str = ""
+    kernel: str = ""
+    architecture: str = ""
+    command_line: str = ""
+    systemd: str = ""
+    cgroup: str = ""
+    runtime: str = ""
+    distribution: str = ""
+
+
+class Kubelet(Record, kw_only=True, frozen=True):
+    """The kubelet: exact version, its release, and the digest of its program."""
+
+    version: str
+    release: str
+    digest: Digest
+
+
+class Configuration(Record, kw_only=True, frozen=True):
+    """The kubelet's configuration as it was found before the run: the settings that decide CPUs,
+    and the digest of all settings together (as JSON, keys sorted). ``""``: it was not asked for."""
+
+    settings: dict[str, str] = {}
+    digest: Digest = ""
+
+
+class Profile(Record, kw_only=True, frozen=True):
+    """How much of one level was shown. ``apply`` = ``kept`` + ``broken`` + ``unknown`` +
+    ``not_run``; ``skipped`` do not apply to this release or machine."""
+
+    name: Level
+    release: str
+    apply: Count
+    kept: Count
+    broken: Count
+    unknown: Count
+    not_run: Count
+    skipped: Count
+    claimed: bool
+
+    @property
+    def ran(self) -> int:
+        """Scenarios that came to a verdict."""
+        return self.kept + self.broken
+
+
+class Entry(Record, kw_only=True, frozen=True):
+    """One scenario. ``reason`` says why there is no verdict, or what is broken; ``evidence`` is
+    whether the result stream has a result of it."""
+
+    id: str
+    title: str
+    level: Level
+    source: str
+    outcome: Outcome
+    reason: str = ""
+    seconds: float = 0.0
+    evidence: bool = True
+
+
+class Evidence(Record, kw_only=True, frozen=True):
+    """The result stream that all verdicts come from."""
+
+    name: str
+    digest: Digest
+    bytes: Count
+
+
+class Noise(Record, kw_only=True, frozen=True):
+    """Measured scheduling noise of one container: the longest gap in microseconds."""
+
+    name: str
+    cpus: str
+    gap: float
+    involuntary: Count
+    seconds: float
+
+
+class Facts(Record, kw_only=True, frozen=True):
+    """What a certificate says beside in-toto's fields. Times are ISO 8601, UTC. ``digest`` is
+    SHA-256 of the whole certificate with this field empty."""
+
+    schema: int
+    kind: Literal["certificate", "pre-certificate"]
+    title: str
+    verdict: Verdict
+    words: str
+    exit_status: Annotated[int, msgspec.Meta(ge=0, le=5)]
+    digest: Digest
+    depth: str
+    started: str
+    finished: str
+    expires: str
+    suite: Suite
+    machine: Machine
+    firmware: Firmware
+    system: System
+    kubelet: Kubelet
+    configuration: Configuration
+    profiles: list[Profile]
+    restored: bool
+    allowed: str
+    narrowed: str
+    caution: str
+    lint: list[str]
+    facts: dict[str, str]
+    noise: list[Noise]
+    scenarios: list[Entry]
+    evidence: Evidence
+    not_claimed: str
+
+
+class Predicate(Record, kw_only=True, frozen=True):
+    """``result`` is in-toto's word for the verdict. The lists are ids of scenarios: kept, required
+    and without a verdict, broken."""
+
+    result: Literal["PASSED", "WARNED", "FAILED"]
+    configuration: list[Descriptor]
+    passed: list[str] = msgspec.field(name="passedTests")
+    warned: list[str] = msgspec.field(name="warnedTests")
+    failed: list[str] = msgspec.field(name="failedTests")
+    pinproof: Facts
+
+
+class Statement(Record, kw_only=True, frozen=True):
+    """The whole file. ``subject`` is the kubelet and the machine."""
+
+    type: Literal["https://in-toto.io/Statement/v1"] = msgspec.field(name="_type")
+    subject: list[Descriptor]
+    predicate_type: Literal["https://in-toto.io/attestation/test-result/v0.1"] = msgspec.field(
+        name="predicateType"
+    )
+    predicate: Predicate
+
+    @property
+    def facts(self) -> Facts:
+        """What the certificate says beside in-toto's fields."""
+        return self.predicate.pinproof
+
+
+_DECODER: Final = msgspec.json.Decoder(Statement)
+
+
+def encode(statement: Statement) -> bytes:
+    """The certificate's file: UTF-8, indented by one blank, a newline at its end."""
+    return msgspec.json.format(msgspec.json.encode(statement), indent=1) + b"\n"
+
+
+def decode(data: bytes) -> Statement:
+    """The certificate that the bytes are. Raises :class:`CertificateError` for what is not one, in
+    one line; whether it agrees with itself is :mod:`reports.certificate.checking`'s question."""
+    if len(data) > LARGEST:
+        raise CertificateError(f"more than {LARGEST >> 20} MiB: not a certificate")
+    try:
+        return _DECODER.decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise CertificateError(f"not a certificate of pinproof: {error}") from error
+
+
+def sealed(statement: Statement) -> Statement:
+    """The certificate with its digest."""
+    return _with_digest(statement, seal_of(statement))
+
+
+def seal_of(statement: Statement) -> str:
+    """The digest that a certificate must have: ``sha256:…`` of it with an empty one."""
+    return digest_of(encode(_with_digest(statement, "")))
+
+
+def digest_of(data: bytes) -> str:
+    """``sha256:…`` of these bytes."""
+    return f"sha256:{hashlib.sha256(data).hexdigest()}"
+
+
+def _with_digest(statement: Statement, digest: str) -> Statement:
+    facts = msgspec.structs.replace(statement.facts, digest=digest)
+    predicate = msgspec.structs.replace(statement.predicate, pinproof=facts)
+    return msgspec.structs.replace(statement, predicate=predicate)

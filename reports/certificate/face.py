@@ -1,0 +1,174 @@
+"""The certificate as a page: its face, which is one sheet of paper, then an annex.
+
+It is made from the certificate alone. Text of a certificate is cleaned and escaped by the
+template's environment. What is too long for the face is cut there, and whole in the annex.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Final
+
+from reports.certificate.document import Entry, Facts, Statement
+from reports.certificate.making import is_open
+from reports.html import environment
+from reports.noise import Noise, picture
+from reports.text import line, utc, web_link, when
+from topologies import drawing
+
+#: What fits on the face: characters of a fact, settings, and reasons for what is missing.
+_FACT: Final = 110
+_SETTINGS: Final = 10
+_REASONS: Final = 5
+_REASON: Final = 150
+#: Beyond so many CPUs there is no picture of the machine.
+_DRAWN: Final = 1024
+
+_TONES: Final = {"success": "pass", "partial": "unknown", "failure": "fail"}
+_MEANING: Final = {
+    "success": "Conformant",
+    "partial": "Not everything was shown",
+    "failure": "Not conformant",
+}
+_OUTCOMES: Final = {
+    "fail": "broken",
+    "unknown": "could not tell",
+    "not-run": "not run",
+    "pass": "kept",
+    "skip": "does not apply",
+}
+
+
+def html(statement: Statement) -> str:
+    """The page as the text of one HTML document: no network, no script."""
+    facts = statement.facts
+    profiles = {profile.name: profile for profile in facts.profiles}
+    return (
+        environment()
+        .get_template("certificate.html.jinja")
+        .render(
+            facts=facts,
+            tone=_TONES[facts.verdict],
+            meaning=_MEANING[facts.verdict],
+            core=profiles["core"],
+            extended=profiles["extended"],
+            number=facts.digest.removeprefix("sha256:")[:12].upper(),
+            blocks=_blocks(facts),
+            reasons=_reasons(facts)[:_REASONS],
+            more_reasons=max(0, len(_reasons(facts)) - _REASONS),
+            open_ends=[entry for entry in facts.scenarios if is_open(entry)],
+            broken=[entry for entry in facts.scenarios if entry.outcome == "fail"],
+            scenarios=_ordered(facts),
+            outcomes=_OUTCOMES,
+            days=_day,
+            when=when,
+            link=web_link,
+            machine=_picture(facts),
+            plot=_plot(facts),
+        )
+    )
+
+
+def _blocks(facts: Facts) -> dict[str, list[tuple[str, str]]]:
+    """Name and value of what stands on the face, by heading; empty values are left out."""
+    machine, firmware, system = facts.machine, facts.firmware, facts.system
+    kubelet = facts.kubelet
+    blocks = {
+        "Machine": {
+            "Product": f"{firmware.vendor} {firmware.product}".strip(),
+            "Board": firmware.board,
+            "Processor": machine.processor or "not named by its kernel",
+            "Microcode": machine.microcode,
+            "CPUs": f"{machine.cpus} on {machine.cores} physical cores, {_smt(facts)}",
+            "Sockets, NUMA nodes": f"{machine.sockets}, {machine.numa_nodes}",
+            "Memory": f"{machine.memory / (1 << 30):.1f} GiB" if machine.memory else "",
+            "Firmware": " ".join(
+                filter(
+                    None,
+                    (
+                        firmware.firmware_vendor,
+                        firmware.firmware_version,
+                        firmware.firmware_date,
+                    ),
+                )
+            ),
+            "Hardware": _hardware(facts),
+        },
+        "System": {
+            "Operating system": system.os,
+            "Kernel": f"{system.kernel} {system.architecture}".strip(),
+            "Control groups": system.cgroup,
+            "systemd": system.systemd,
+            "Container runtime": system.runtime,
+            "Distribution": system.distribution,
+            "Kubelet": kubelet.version,
+            "Kubelet digest": kubelet.digest or "not to be had",
+            "Allowed to the run": facts.allowed,
+        },
+        "Configuration as found": dict(_settings(facts)),
+    }
+    return {
+        heading: [(name, _cut(text)) for name, text in rows.items() if text]
+        for heading, rows in blocks.items()
+    }
+
+
+def _smt(facts: Facts) -> str:
+    threads = facts.machine.threads_per_core
+    return f"SMT with {threads} threads each" if threads > 1 else "without SMT"
+
+
+def _hardware(facts: Facts) -> str:
+    if facts.kind == "pre-certificate":
+        return "none: a captured or described machine"
+    if facts.system.emulated:
+        return f"EMULATED by {facts.system.emulated}"
+    return "not emulated, as far as firmware and systemd show"
+
+
+def _settings(facts: Facts) -> list[tuple[str, str]]:
+    found = [(name, text) for name, text in facts.configuration.settings.items() if text]
+    rows = found[:_SETTINGS]
+    if len(found) > _SETTINGS:
+        rows.append(("and", f"{len(found) - _SETTINGS} more settings: see the annex"))
+    return rows or [("Configuration", "chosen by each scenario")]
+
+
+def _cut(text: str, limit: int = _FACT) -> str:
+    text = line(text)
+    return text if len(text) <= limit else f"{text[: limit - 1]}…"
+
+
+def _reasons(facts: Facts) -> list[tuple[int, str]]:
+    """Why scenarios that had to show something did not, the most frequent first."""
+    reasons = Counter(_cut(entry.reason, _REASON) for entry in facts.scenarios if is_open(entry))
+    return [(count, reason or "no reason given") for reason, count in reasons.most_common()]
+
+
+def _ordered(facts: Facts) -> list[Entry]:
+    order = list(_OUTCOMES)
+    return sorted(facts.scenarios, key=lambda entry: (order.index(entry.outcome), entry.id))
+
+
+def _day(text: str) -> str:
+    moment = utc(text)
+    return f"{moment:%-d %B %Y}" if moment else "none"
+
+
+def _picture(facts: Facts) -> str:
+    places: Mapping[int, tuple[int, int, int, int]] = facts.machine.places
+    return drawing.svg(places) if 0 < len(places) <= _DRAWN else ""
+
+
+def _plot(facts: Facts) -> str:
+    return (
+        picture(
+            [
+                Noise(one.name, one.cpus, (one.gap,), (one.involuntary,), one.seconds)
+                for one in facts.noise
+            ]
+        )
+        if facts.noise
+        else ""
+    )

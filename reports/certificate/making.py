@@ -1,0 +1,344 @@
+"""Making a certificate of a run: what every scenario came to, and what follows for the whole.
+
+The verdict is *failure* where a promise is broken or the node was not left as it was, *partial*
+where a required scenario that applies was skipped, has no verdict or did not run, and *success*
+otherwise: a skip cannot buy a certificate.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+from pathlib import Path
+from typing import Final
+
+from conformance.results import Result
+from conformance.verdict import ExitStatus
+from conformance.verdict import Verdict as Seen
+from reports.certificate.document import (
+    PREDICATE,
+    SCHEMA,
+    STATEMENT,
+    Configuration,
+    Descriptor,
+    Digest,
+    Entry,
+    Evidence,
+    Facts,
+    Firmware,
+    Kubelet,
+    Level,
+    Machine,
+    Noise,
+    Outcome,
+    Predicate,
+    Profile,
+    Statement,
+    Suite,
+    System,
+    Verdict,
+    digest_of,
+    sealed,
+)
+from reports.run import GRAVITY, Run, verdict_of
+from reports.text import few, line, utc
+
+LEVELS: Final[tuple[Level, ...]] = ("core", "extended")
+#: What a certificate does not claim.
+NOT_CLAIMED: Final = (
+    "Not claimed: performance, security, or any programme of the CNCF. This certificate is about "
+    "the machine, firmware, kernel, runtime, kubelet and configuration named here, at the time of "
+    "the run."
+)
+NODE: Final = "a real kubelet on a real kernel"
+IN_THE_LOOP: Final = (
+    "a real kubelet that was shown a captured machine, with a stand-in for the container runtime; "
+    "no kernel, firmware or hardware was judged"
+)
+RESULTS: Final = {"success": "PASSED", "partial": "WARNED", "failure": "FAILED"}
+_STATUSES: Final[Mapping[Verdict, ExitStatus]] = {
+    "success": ExitStatus.CONFORMANT,
+    "partial": ExitStatus.TOO_FEW,
+    "failure": ExitStatus.NOT_CONFORMANT,
+}
+#: Exit statuses that a certificate of each verdict may have.
+ALLOWED: Final[Mapping[Verdict, frozenset[int]]] = {
+    "success": frozenset({0}),
+    "partial": frozenset({2, 3, 4}),
+    "failure": frozenset({1, 5}),
+}
+_OUTCOMES: Final[Mapping[Seen, Outcome]] = {
+    Seen.PASS: "pass",
+    Seen.FAIL: "fail",
+    Seen.UNKNOWN: "unknown",
+    Seen.SKIP: "skip",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Promise:
+    """A scenario of the catalogue. ``against`` says why it does not apply to this release and
+    machine, ``""``: it does; ``node_only`` that only a real node can show it."""
+
+    id: str
+    title: str
+    level: Level
+    source: str
+    against: str = ""
+    node_only: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Findings:
+    """What a certificate has beside the run. ``level`` is what it claims; ``narrowed`` what the run
+    was narrowed to (``""``: everything was asked); ``allowed`` what the run was allowed to do;
+    ``pre`` that there is no node, so that it is a pre-certificate."""
+
+    title: str
+    machine: Machine
+    kubelet: Kubelet
+    promises: Sequence[Promise]
+    suite: Suite
+    firmware: Firmware = field(default_factory=Firmware)
+    system: System = field(default_factory=System)
+    configuration: Configuration = field(default_factory=Configuration)
+    level: Level = "core"
+    pre: bool = False
+    allowed: str = ""
+    narrowed: str = ""
+    lint: Sequence[str] = ()
+    facts: Mapping[str, str] = field(default_factory=dict)
+    noise: Sequence[Noise] = ()
+    valid: timedelta = timedelta(days=365)
+
+
+def make(run: Run, findings: Findings, stream: Path) -> Statement:
+    """The certificate of a run on one machine; ``stream`` is the result stream that ``run`` was
+    read from. Raises :class:`OSError`."""
+    data = stream.read_bytes()
+    entries = list(_entries(run, findings))
+    profiles = [_profile(level, entries, findings) for level in LEVELS]
+    caution = line(run.caution)
+    restored = run.status is not ExitStatus.NOT_RESTORED
+    verdict = verdict_from(profiles, restored=restored, whole=not (caution or findings.narrowed))
+    if verdict == "success" and run.status is not ExitStatus.CONFORMANT:
+        verdict = "partial"
+    status = _STATUSES[verdict]
+    if int(run.status) in ALLOWED[verdict]:
+        status = run.status
+    finished = run.footer.finished if run.footer else ""
+    return sealed(
+        Statement(
+            type=STATEMENT,
+            subject=_subjects(findings),
+            predicate_type=PREDICATE,
+            predicate=Predicate(
+                result=RESULTS[verdict],  # type: ignore[arg-type]
+                configuration=_configuration(findings, stream.name, digest_of(data)),
+                **listed(entries),
+                pinproof=Facts(
+                    schema=SCHEMA,
+                    kind="pre-certificate" if findings.pre else "certificate",
+                    title=line(findings.title),
+                    verdict=verdict,
+                    words=words(verdict, entries, profiles, restored=restored, caution=caution),
+                    exit_status=int(status),
+                    digest="",
+                    depth=IN_THE_LOOP if findings.pre else NODE,
+                    started=_time(run.header.started),
+                    finished=_time(finished),
+                    expires=_time(finished, findings.valid),
+                    suite=Suite(
+                        pinproof=findings.suite.pinproof,
+                        catalogue=findings.suite.catalogue,
+                        scenarios=findings.suite.scenarios,
+                        witnesses=dict(run.witnesses),
+                    ),
+                    machine=findings.machine,
+                    firmware=findings.firmware,
+                    system=findings.system,
+                    kubelet=findings.kubelet,
+                    configuration=findings.configuration,
+                    profiles=profiles,
+                    restored=restored,
+                    allowed=findings.allowed,
+                    narrowed=line(findings.narrowed),
+                    caution=caution,
+                    lint=[line(one) for one in findings.lint],
+                    facts={line(name): line(text) for name, text in findings.facts.items()},
+                    noise=list(findings.noise),
+                    scenarios=entries,
+                    evidence=Evidence(name=stream.name, digest=digest_of(data), bytes=len(data)),
+                    not_claimed=NOT_CLAIMED,
+                ),
+            ),
+        )
+    )
+
+
+def listed(entries: Iterable[Entry]) -> dict[str, list[str]]:
+    """The lists of in-toto's predicate: ids that passed, of which nothing is known although they
+    are required, and that failed."""
+    found: dict[str, list[str]] = {"passed": [], "warned": [], "failed": []}
+    for entry in entries:
+        if entry.outcome == "pass":
+            found["passed"].append(entry.id)
+        elif entry.outcome == "fail":
+            found["failed"].append(entry.id)
+        elif is_open(entry):
+            found["warned"].append(entry.id)
+    return found
+
+
+def is_open(entry: Entry) -> bool:
+    """Whether nothing is known of a scenario of which something must be."""
+    return entry.outcome == "unknown" or (entry.outcome == "not-run" and entry.level == "core")
+
+
+def verdict_from(profiles: Iterable[Profile], *, restored: bool, whole: bool) -> Verdict:
+    """The verdict that follows from the counts; ``whole``: nothing was left out on purpose, and the
+    result stream is complete."""
+    by_name = {profile.name: profile for profile in profiles}
+    if any(profile.broken for profile in by_name.values()) or not restored:
+        return "failure"
+    missing = sum(
+        profile.unknown + (profile.not_run if profile.claimed else 0)
+        for profile in by_name.values()
+    )
+    if missing or not whole or not by_name["core"].kept:
+        return "partial"
+    return "success"
+
+
+def words(
+    verdict: Verdict,
+    entries: Sequence[Entry],
+    profiles: Sequence[Profile],
+    *,
+    restored: bool,
+    caution: str,
+) -> str:
+    """The verdict in words."""
+    asked = [profile for profile in profiles if profile.claimed]
+    ran, apply = sum(one.ran for one in asked), sum(one.apply for one in asked)
+    said = []
+    if broken := [entry.id for entry in entries if entry.outcome == "fail"]:
+        count = "1 promise is" if len(broken) == 1 else f"{len(broken)} promises are"
+        said.append(f"{count} broken: {few(broken, 3)}.")
+    if not restored:
+        said.append("The node was not left as it was found (see `pinproof restore`).")
+    if verdict == "success":
+        said.append(
+            f"All {ran} required scenarios that apply to this machine and release were run, and "
+            "every promise was kept."
+        )
+    elif ran < apply:
+        said.append(f"{apply - ran} of {apply} required scenarios have no verdict.")
+    elif verdict == "partial":
+        said.append("No promise is broken, but not everything was asked.")
+    return " ".join([*said, caution]).strip()
+
+
+def _entries(run: Run, findings: Findings) -> Iterator[Entry]:
+    results: dict[str, Result] = {}
+    for result in sorted(run.results, key=lambda one: GRAVITY.index(verdict_of(one))):
+        results.setdefault(result.scenario, result)
+    for promise in findings.promises:
+        if promise.id in results:
+            node_only = findings.pre and promise.node_only
+            yield _entry(results.pop(promise.id), node_only=node_only)
+        else:
+            yield _absent(promise, run, findings)
+    yield from map(_entry, results.values())
+
+
+def _entry(result: Result, *, node_only: bool = False) -> Entry:
+    outcome = _OUTCOMES[verdict_of(result)]
+    if outcome == "skip" and result.unable and not node_only:
+        outcome = "not-run"
+    return Entry(
+        id=line(result.scenario),
+        title=line(result.title),
+        level="extended" if result.level == "extended" else "core",
+        source=line(result.source_url),
+        outcome=outcome,
+        reason=line(result.failure.rule if result.failure else result.reason),
+        seconds=result.seconds,
+    )
+
+
+def _absent(promise: Promise, run: Run, findings: Findings) -> Entry:
+    """A scenario without a result."""
+    if promise.against:
+        reason = promise.against
+    elif promise.level == "extended" and findings.level == "core":
+        reason = "the extended level was not asked for"
+    elif findings.narrowed:
+        reason = f"not selected: the run was narrowed to {line(findings.narrowed)}"
+    else:
+        reason = "the run ended before it" if run.cut_off else "the run has no result of it"
+    return Entry(
+        id=promise.id,
+        title=promise.title,
+        level=promise.level,
+        source=promise.source,
+        outcome="skip" if promise.against else "not-run",
+        reason=reason,
+        evidence=False,
+    )
+
+
+def _profile(level: Level, entries: Iterable[Entry], findings: Findings) -> Profile:
+    return profile_of(
+        level,
+        entries,
+        release=findings.kubelet.release,
+        claimed=level == "core" or findings.level == "extended",
+    )
+
+
+def profile_of(level: Level, entries: Iterable[Entry], *, release: str, claimed: bool) -> Profile:
+    """The counts of one level."""
+    counts = Counter(entry.outcome for entry in entries if entry.level == level)
+    return Profile(
+        name=level,
+        release=release,
+        apply=sum(counts.values()) - counts["skip"],
+        kept=counts["pass"],
+        broken=counts["fail"],
+        unknown=counts["unknown"],
+        not_run=counts["not-run"],
+        skipped=counts["skip"],
+        claimed=claimed,
+    )
+
+
+def _subjects(findings: Findings) -> list[Descriptor]:
+    kubelet, machine = findings.kubelet, findings.machine
+    return _descriptors(
+        (f"kubelet {kubelet.version}", kubelet.digest), (f"machine {machine.name}", machine.digest)
+    )
+
+
+def _configuration(findings: Findings, stream: str, digest: Digest) -> list[Descriptor]:
+    return _descriptors(
+        ("KubeletConfiguration", findings.configuration.digest),
+        (f"pinproof {findings.suite.pinproof} catalogue", findings.suite.catalogue),
+        (stream, digest),
+    )
+
+
+def _descriptors(*things: tuple[str, Digest]) -> list[Descriptor]:
+    """In-toto wants a digest of each."""
+    return [
+        Descriptor(name=name, digest={"sha256": digest.removeprefix("sha256:")})
+        for name, digest in things
+        if digest
+    ]
+
+
+def _time(text: str, later: timedelta = timedelta()) -> str:
+    moment = utc(text)
+    return (moment + later).isoformat(timespec="seconds") if moment else ""

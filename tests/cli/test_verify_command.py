@@ -1,0 +1,305 @@
+"""``pinproof verify``: what it finds in certificates that were changed, forged or never were."""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+import shutil
+import subprocess
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from conformance.verdict import ExitStatus
+from pinproof import signing
+from pinproof.certifiable import catalogue_digest
+from pinproof.cli import app
+from reports.certificate import (
+    Answer,
+    CertificateError,
+    Here,
+    Statement,
+    checks,
+    encode,
+    html,
+    read,
+)
+from reports.certificate.document import decode, sealed
+from tests.support.certificates import certificate, result, run
+
+HERE = Here(datetime(2026, 12, 1, tzinfo=UTC), "0.1.0", "sha256:" + "ca" * 32)
+Edit = Callable[[dict[str, object]], object]
+
+
+@pytest.fixture
+def statement(tmp_path: Path) -> Statement:
+    made = run(result("pass"), result("skip"), result("skip", unable=True, reason="max-risk"))
+    return certificate(made, tmp_path)
+
+
+@pytest.fixture
+def path(statement: Statement, tmp_path: Path) -> Path:
+    file = tmp_path / "certificate.json"
+    file.write_bytes(encode(statement))
+    (tmp_path / "certificate.html").write_text(html(statement), encoding="utf-8")
+    return file
+
+
+def verify(*words: object) -> Result:
+    return CliRunner().invoke(app, ["verify", *map(str, words)])
+
+
+def wrong(statement: Statement, stream: Path | None = None) -> list[str]:
+    return [one.detail for one in checks(statement, HERE, stream) if one.answer is Answer.WRONG]
+
+
+def forged(statement: Statement, edit: Edit) -> Statement:
+    """The certificate with this change, and a new digest of its own."""
+    content = json.loads(encode(statement))
+    edit(content["predicate"])
+    return sealed(decode(json.dumps(content).encode()))
+
+
+def test_a_sound_one_is_sound(statement: Statement, tmp_path: Path) -> None:
+    assert read(encode(statement)) == statement
+    assert wrong(statement, tmp_path / "result.jsonl") == []
+
+
+def test_a_changed_byte_anywhere_is_found(statement: Statement) -> None:
+    """Every byte, changed to a few others, in whichever field, name, number or blank it lies."""
+    data = encode(statement)
+    draw = random.Random(18)
+    for place in range(len(data)):
+        for new in {data[place] ^ 1, data[place] ^ 32, draw.randrange(256)} - {data[place]}:
+            changed = data[:place] + bytes([new]) + data[place + 1 :]
+            with pytest.raises(CertificateError):
+                read(changed)
+
+
+def test_a_byte_more_or_less_anywhere_is_found(statement: Statement) -> None:
+    data = encode(statement)
+    for place in range(0, len(data), 7):
+        with pytest.raises(CertificateError):
+            read(data[:place] + data[place + 1 :])
+        with pytest.raises(CertificateError):
+            read(data[:place] + b" " + data[place:])
+        with pytest.raises(CertificateError):
+            read(data[:place])
+
+
+def test_a_changed_byte_of_the_stream_is_found(statement: Statement, tmp_path: Path) -> None:
+    stream = tmp_path / "result.jsonl"
+    data = stream.read_bytes()
+    for place in range(0, len(data), 11):
+        stream.write_bytes(data[:place] + bytes([data[place] ^ 1]) + data[place + 1 :])
+        assert wrong(statement, stream)
+    stream.write_bytes(data)
+    assert not wrong(statement, stream)
+
+
+def profile(predicate: dict[str, object], **changes: object) -> None:
+    predicate["pinproof"]["profiles"][0].update(changes)  # type: ignore[index]
+
+
+def fact(predicate: dict[str, object], **changes: object) -> None:
+    predicate["pinproof"].update(changes)  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    ("edit", "says"),
+    [
+        (lambda p: p.update(result="PASSED"), "result PASSED is not that of the verdict partial"),
+        (lambda p: fact(p, verdict="success"), "its verdict is success; partial follows"),
+        (lambda p: fact(p, exit_status=0), "exit status 0 is not one of the verdict partial"),
+        (lambda p: fact(p, words="Conformant."), "its words are not those of its verdict"),
+        (lambda p: profile(p, kept=2), "the counts of profile core are not those"),
+        (lambda p: profile(p, claimed=False), "it does not claim the core profile"),
+        (lambda p: p.update(warnedTests=[]), "the lists of tests are not those"),
+        (lambda p: fact(p, profiles=[]), "its profiles are missing"),
+        (lambda p: fact(p, finished="2026-11-21T15:00:00+00:00"), "its times are not in order"),
+        (lambda p: fact(p, expires="2026-11-21T17:00:00+00:00"), "expired on 2026-11-21"),
+        (lambda p: fact(p, expires="for ever"), "it has no date of expiry"),
+        (lambda p: p["pinproof"]["machine"].update(cpus=8), "the machine's counts are not those"),
+        (
+            lambda p: p["pinproof"]["suite"].update(catalogue="sha256:" + "00" * 32),
+            "has another catalogue",
+        ),
+        (
+            lambda p: p["pinproof"]["scenarios"].append(p["pinproof"]["scenarios"][0]),
+            "the counts of profile core",
+        ),
+    ],
+)  # fmt: skip
+def test_a_forged_one_contradicts_itself(statement: Statement, edit: Edit, says: str) -> None:
+    """Also where its digest was made again."""
+    assert says in " ".join(wrong(read(encode(forged(statement, edit)))))
+
+
+def test_a_forged_verdict_contradicts_the_stream(statement: Statement, tmp_path: Path) -> None:
+    """A whole certificate of another run, whose digest of the evidence was replaced."""
+    other = tmp_path / "other"
+    other.mkdir()
+    better = certificate(run(result("pass"), result("pass", scenario="area/more")), other)
+    assert wrong(better) == []
+    stream = tmp_path / "result.jsonl"
+    evidence = json.loads(encode(statement))["predicate"]["pinproof"]["evidence"]
+    lying = forged(better, lambda p: fact(p, evidence=evidence))
+    assert wrong(lying, stream) == [
+        "certificate and result stream list other scenarios: area/more, area/skip-core-false, "
+        "area/skip-core-true"
+    ]
+
+
+def test_the_command_says_what_it_could_not_check(path: Path, tmp_path: Path) -> None:
+    done = verify(path, tmp_path / "result.jsonl")
+    said = " ".join(done.output.split())
+    assert "the kubelet's digest: compare with sha256sum of its program" in said
+    assert "not checked machine, firmware and system: only the node itself can show them" in said
+    assert "not checked the signature: give --allowed-signers FILE" in said
+    # The catalogue of these tests is not the one that is installed.
+    assert done.exit_code == ExitStatus.NOT_CONFORMANT
+    assert "Do not trust it: 1 of 13 checks failed." in said
+
+
+def test_a_page_of_another_certificate_is_found(path: Path) -> None:
+    page = path.with_suffix(".html")
+    page.write_text(page.read_text().replace("PARTIAL", "SUCCESS"))
+    done = json.loads(verify(path, "--json").stdout)
+    assert {
+        "what": "the page beside it",
+        "answer": "wrong",
+        "detail": "certificate.html was not made from this certificate",
+    } in done["checks"]
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"{",
+        b"null",
+        b"[" * 100_000,
+        b'{"_type": "https://in-toto.io/Statement/v0.1"}',
+        b'{"_type": {"\x1b[31m<script>": 1}}',
+        b"\xff\xfe\x00",
+        b'{"subject": [' + b'{"name": "x", "digest": {}},' * 1000 + b"]}",
+        b'"' + b"x" * 100_000 + b'"',
+        b" " * ((16 << 20) + 1),
+    ],
+    ids=range(10),
+)
+def test_what_is_not_a_certificate_is_one_line(data: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "certificate.json"
+    path.write_bytes(data)
+    done = verify(path)
+    assert done.exit_code == ExitStatus.NOT_CONFORMANT
+    assert done.stdout == ""
+    (said,) = done.stderr.splitlines()
+    assert said.startswith(f"pinproof: {path}: ")
+    assert len(said) < 1000
+    assert said.isprintable()
+
+
+def test_a_file_that_is_not_there_is_wrong_usage(tmp_path: Path) -> None:
+    done = verify(tmp_path / "gone.json")
+    assert str(done.exception) == f"{tmp_path}/gone.json: No such file or directory"
+
+
+def test_the_catalogues_digest_is_of_its_files() -> None:
+    assert re.fullmatch("sha256:[0-9a-f]{64}", catalogue_digest())
+
+
+@pytest.fixture
+def key(tmp_path: Path) -> Path:
+    if shutil.which("ssh-keygen") is None:
+        pytest.skip("NOT TESTED: signatures: no ssh-keygen on this machine")
+    made = tmp_path / "vendor"
+    subprocess.run(
+        ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "x", "-f", str(made)], check=True
+    )
+    return made
+
+
+@pytest.fixture
+def allowed(key: Path, tmp_path: Path) -> Path:
+    file = tmp_path / "allowed"
+    public = key.with_suffix(".pub").read_text()
+    file.write_text(f'vendor@example.org namespaces="{signing.NAMESPACE}" {public}')
+    return file
+
+
+def signature(path: Path, allowed: Path) -> tuple[str, str]:
+    found = json.loads(verify(path, "--allowed-signers", allowed, "--json").stdout)["checks"]
+    row = next(one for one in found if one["what"] == "the signature")
+    return row["answer"], row["detail"]
+
+
+def test_a_signature_names_its_signer(path: Path, key: Path, allowed: Path) -> None:
+    signing.sign(path, key)
+    assert signature(path, allowed) == ("ok", "by vendor@example.org")
+
+
+def test_a_signature_of_another_key_is_refused(path: Path, key: Path, allowed: Path) -> None:
+    signing.sign(path, key)
+    allowed.write_text("")
+    assert signature(path, allowed) == (
+        "wrong",
+        f"{path}.sig: not by a key of {allowed}",
+    )
+
+
+def test_a_signature_made_for_another_purpose_is_refused(
+    path: Path, key: Path, allowed: Path
+) -> None:
+    """An SSH key signs commits as well."""
+    subprocess.run(
+        ["ssh-keygen", "-q", "-Y", "sign", "-f", str(key), "-n", "git", str(path)], check=True
+    )
+    answer, detail = signature(path, allowed)
+    assert answer == "wrong"
+    assert detail.startswith(f"{path}.sig: ")
+
+
+def test_a_certificate_that_was_sealed_again_has_no_signature(
+    path: Path, key: Path, allowed: Path, statement: Statement
+) -> None:
+    """Whoever makes the digest again cannot make the signature again."""
+    signing.sign(path, key)
+    path.write_bytes(encode(forged(statement, lambda p: fact(p, title="node8"))))
+    answer, _ = signature(path, allowed)
+    assert answer == "wrong"
+
+
+def test_a_missing_signature_is_missing(path: Path, allowed: Path) -> None:
+    assert signature(path, allowed) == ("wrong", f"there is no signature {path}.sig")
+
+
+def test_files_that_are_not_there_are_named(path: Path, tmp_path: Path) -> None:
+    done = verify(path, "--allowed-signers", tmp_path / "gone")
+    assert str(done.exception) == f"--allowed-signers {tmp_path}/gone: there is no such file"
+
+
+def test_without_cosign_it_says_so(
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    done = verify(path, "--cosign-key", tmp_path / "key")
+    assert str(done.exception) == "cosign is not installed"
+
+
+def test_a_signature_of_cosign(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With cosign itself, where it is on PATH."""
+    if shutil.which("cosign") is None:
+        pytest.skip("NOT TESTED: signatures of cosign: no cosign on this machine")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COSIGN_PASSWORD", "")
+    subprocess.run(["cosign", "generate-key-pair"], check=True)
+    signing.sign_with_cosign(path, tmp_path / "cosign.key")
+    signing.verify_with_cosign(path, tmp_path / "cosign.pub")
+    path.write_bytes(path.read_bytes() + b" ")
+    with pytest.raises(signing.BadSignature):
+        signing.verify_with_cosign(path, tmp_path / "cosign.pub")

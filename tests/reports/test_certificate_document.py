@@ -1,0 +1,245 @@
+"""Certificates: what they say of a run, and what they refuse to say."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from conformance.results import Result
+from reports.certificate import document, encode, html
+from reports.certificate.schema import schema
+from tests.support.certificates import certificate, promise, result, run
+
+SCHEMA = Path(document.__file__).with_name("certificate.schema.json")
+
+
+@pytest.mark.parametrize(
+    ("results", "status", "verdict", "exit_status"),
+    [
+        ([result("pass")], 0, "success", 0),
+        ([result("pass"), result("skip")], 0, "success", 0),
+        ([result("pass"), result("skip", unable=True)], 0, "partial", 4),
+        ([result("pass"), result("skip", level="extended", unable=True)], 0, "success", 0),
+        ([result("pass"), result("unknown")], 3, "partial", 3),
+        ([result("pass"), result("unknown", level="extended")], 3, "partial", 3),
+        ([result("pass"), result("fail")], 1, "failure", 1),
+        ([result("pass"), result("fail", level="extended")], 1, "failure", 1),
+        ([result("pass")], 5, "failure", 5),
+        ([result("pass")], 4, "partial", 4),
+        ([], 4, "partial", 4),
+    ],
+)
+def test_the_verdict(
+    results: list[Result], status: int, verdict: str, exit_status: int, tmp_path: Path
+) -> None:
+    """A skip cannot buy a certificate; what does not apply does not cost one."""
+    facts = certificate(run(*results, status=status), tmp_path).facts
+    assert (facts.verdict, facts.exit_status) == (verdict, exit_status)
+
+
+def test_the_words_of_a_partial_one_are_not_those_of_success(tmp_path: Path) -> None:
+    """The run of those scenarios that could be run ended with status 0; the certificate does not
+    say so, and names no path."""
+    made = run(result("pass"), result("skip", unable=True, reason="max-risk is pods"), status=0)
+    statement = certificate(made, tmp_path)
+    assert statement.facts.words == "1 of 2 required scenarios have no verdict."
+    page = html(statement)
+    assert "PARTIAL" in page
+    assert "Exit status 4" in page
+    assert "Exit status 0" not in page
+    assert "Conformant" not in page
+    assert "max-risk is pods" in page
+    assert "ssh://" not in page
+    assert str(tmp_path) not in encode(statement).decode()
+
+
+def test_it_says_how_many_of_how_many_ran(tmp_path: Path) -> None:
+    """Of the catalogue's promises, also those of which the run has no result."""
+    kept, skipped = result("pass"), result("skip", reason="needs 2 sockets")
+    absent, other = result("pass", scenario="area/absent"), result("pass", scenario="area/other")
+    extended = result("pass", scenario="area/more", level="extended")
+    promises = [
+        *map(promise, (kept, skipped, absent)),
+        promise(other, against="needs 4 NUMA nodes, the machine has 2"),
+        promise(extended),
+    ]
+    statement = certificate(
+        run(kept, skipped), tmp_path, promises=promises, narrowed="-k area/pass"
+    )
+    core, more = statement.facts.profiles
+    assert (core.apply, core.ran, core.not_run, core.skipped) == (2, 1, 1, 2)
+    assert (more.apply, more.ran, more.claimed) == (1, 0, False)
+    reasons = {one.id: one.reason for one in statement.facts.scenarios}
+    assert reasons["area/absent"] == "not selected: the run was narrowed to -k area/pass"
+    assert reasons["area/other"] == "needs 4 NUMA nodes, the machine has 2"
+    assert reasons["area/more"] == "the extended level was not asked for"
+    assert statement.predicate.warned == ["area/absent"]
+    assert statement.facts.words == "1 of 2 required scenarios have no verdict."
+
+
+def test_the_extended_profile_can_be_claimed(tmp_path: Path) -> None:
+    """Then what is missing of it is missing."""
+    made = run(result("pass"), result("skip", level="extended", unable=True))
+    assert certificate(made, tmp_path).facts.verdict == "success"
+    facts = certificate(made, tmp_path, level="extended").facts
+    assert (facts.verdict, facts.profiles[1].claimed) == ("partial", True)
+
+
+def test_a_part_of_the_scenarios_is_no_certificate(tmp_path: Path) -> None:
+    """Also where the part holds everything that is required: ``-x`` may have ended it."""
+    facts = certificate(run(result("pass")), tmp_path, narrowed="-x").facts
+    assert (facts.verdict, facts.exit_status) == ("partial", 4)
+    assert facts.words == "No promise is broken, but not everything was asked."
+
+
+def test_a_run_that_was_cut_off_has_no_expiry(tmp_path: Path) -> None:
+    facts = certificate(run(result("pass"), ended=False), tmp_path).facts
+    assert (facts.verdict, facts.exit_status, facts.expires) == ("partial", 3, "")
+    assert "cut off" in facts.words
+
+
+def test_a_broken_promise_is_named(tmp_path: Path) -> None:
+    statement = certificate(run(result("pass"), result("fail"), status=1), tmp_path)
+    assert statement.facts.words == "1 promise is broken: area/fail-core-false."
+    assert statement.predicate.result == "FAILED"
+    assert statement.predicate.failed == ["area/fail-core-false"]
+
+
+def test_a_node_that_was_not_restored_says_so(tmp_path: Path) -> None:
+    statement = certificate(run(result("pass"), status=5), tmp_path)
+    assert not statement.facts.restored
+    assert "The node was not left as it was found" in statement.facts.words
+    assert "NOT left as it was found" in html(statement)
+
+
+def test_a_pre_certificate_is_called_so(tmp_path: Path) -> None:
+    """What only a real node can show does not make it partial."""
+    made = run(result("pass"), result("skip", unable=True))
+    promises = [promise(one, node_only=one.unable) for one in made.results]
+    statement = certificate(made, tmp_path, promises=promises, pre=True)
+    assert (statement.facts.kind, statement.facts.verdict) == ("pre-certificate", "success")
+    page = html(statement)
+    assert "PRE-CERTIFICATE" in page
+    assert "no kernel, firmware or hardware was judged" in page
+
+
+def test_it_is_an_in_toto_statement(tmp_path: Path) -> None:
+    """Its fields have the names that in-toto's readers look for."""
+    made = json.loads(encode(certificate(run(result("pass")), tmp_path)))
+    assert made["_type"] == "https://in-toto.io/Statement/v1"
+    assert made["predicateType"] == "https://in-toto.io/attestation/test-result/v0.1"
+    assert made["subject"][0] == {"name": "kubelet v1.36.4", "digest": {"sha256": "0f" * 32}}
+    predicate = made["predicate"]
+    assert predicate["result"] == "PASSED"
+    assert predicate["passedTests"] == ["area/pass-core-false"]
+    assert [one["name"] for one in predicate["configuration"]] == [
+        "KubeletConfiguration",
+        "pinproof 0.1.0 catalogue",
+        "result.jsonl",
+    ]
+
+
+def test_it_expires(tmp_path: Path) -> None:
+    facts = certificate(run(result("pass")), tmp_path).facts
+    assert facts.finished == "2026-11-21T16:10:00+00:00"
+    assert facts.expires == "2027-11-21T16:10:00+00:00"
+
+
+def test_nothing_of_a_node_reaches_the_page_unescaped(tmp_path: Path, hostile_text: str) -> None:
+    """Names, facts, reasons, lint: a node chose all of it."""
+    made = run(
+        result("fail", reason=hostile_text, title=hostile_text, source_url=hostile_text), status=1
+    )
+    statement = certificate(
+        made,
+        tmp_path,
+        title=hostile_text,
+        lint=[hostile_text],
+        facts={hostile_text: hostile_text},
+        narrowed=hostile_text,
+    )
+    page = html(statement)
+    for bad in ("<script", "<img", "\x1b", "\u202e", "{% raw %}{%"):
+        assert bad not in page
+    assert "&lt;script&gt;" in page
+    assert "\\u001b" not in encode(statement).decode()
+
+
+def test_the_schema_is_made_from_the_types() -> None:
+    """And lies beside them, so the wheel has it."""
+    assert SCHEMA.read_text() == schema()
+
+
+def accepts(shape: dict[str, Any], value: object, defs: dict[str, Any]) -> bool:
+    """Whether a value is what a JSON Schema says: the words that the certificate's schema uses,
+    and an error for any other word."""
+    import re
+
+    unknown = shape.keys() - {
+        *("$schema", "$id", "$ref", "$defs", "title", "description", "type", "properties"),
+        *("required", "additionalProperties", "items", "enum", "pattern", "minimum", "maximum"),
+        *("default", "prefixItems", "minItems", "maxItems", "propertyNames"),
+    }
+    assert not unknown, unknown
+    if "$ref" in shape:
+        return accepts(defs[shape["$ref"].rpartition("/")[2]], value, defs)
+    if "enum" in shape:
+        return value in shape["enum"]
+    match shape.get("type"):
+        case "object":
+            rest = shape.get("additionalProperties", True)
+            known = shape.get("properties", {})
+            return (
+                isinstance(value, dict)
+                and set(shape.get("required", ())) <= value.keys()
+                and all(
+                    accepts(known[name], one, defs)
+                    if name in known
+                    else rest is True or (isinstance(rest, dict) and accepts(rest, one, defs))
+                    for name, one in value.items()
+                )
+            )
+        case "array":
+            first = shape.get("prefixItems", [])
+            rest = shape.get("items", True)
+            return (
+                isinstance(value, list)
+                and shape.get("minItems", 0) <= len(value) <= shape.get("maxItems", len(value))
+                and all(accepts(one, item, defs) for one, item in zip(first, value, strict=False))
+                and all(
+                    rest is True or (isinstance(rest, dict) and accepts(rest, item, defs))
+                    for item in value[len(first) :]
+                )
+            )
+        case "string":
+            found = re.search(shape.get("pattern", ""), value) if isinstance(value, str) else None
+            return found is not None
+        case "integer":
+            right = isinstance(value, int) and not isinstance(value, bool)
+            return right and shape.get("minimum", value) <= value <= shape.get("maximum", value)
+        case "number":
+            return isinstance(value, int | float) and not isinstance(value, bool)
+        case "boolean":
+            return isinstance(value, bool)
+    raise AssertionError(shape)
+
+
+def test_a_certificate_is_what_its_schema_says(tmp_path: Path) -> None:
+    shape = json.loads(SCHEMA.read_text())
+    made = json.loads(
+        encode(certificate(run(result("pass"), result("fail"), result("skip")), tmp_path))
+    )
+    defs = shape["$defs"]
+    assert accepts(shape, made, defs)
+    made["predicate"]["pinproof"]["verdict"] = "splendid"
+    assert not accepts(shape, made, defs)
+    made["predicate"]["pinproof"]["verdict"] = "failure"
+    assert accepts(shape, made, defs)
+    made["predicate"]["pinproof"]["machine"]["digest"] = "md5:1"
+    assert not accepts(shape, made, defs)
+    made["predicate"]["pinproof"]["machine"]["digest"] = ""
+    del made["predicate"]["pinproof"]["suite"]
+    assert not accepts(shape, made, defs)
