@@ -11,14 +11,11 @@ import hashlib
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import cache
 from importlib.metadata import version
-from pathlib import Path
 from typing import Any, Final
 
-import conformance.scenarios
 import topologies
-from conformance.catalogue import catalogue
+from conformance.catalogue import catalogue, digest
 from conformance.discovered import architecture_of, topology_of
 from conformance.judge import inapplicable
 from conformance.scenario import Scenario
@@ -137,29 +134,16 @@ def _against(scenario: Scenario, topology: CPUTopology, info: SubjectInfo) -> st
 
 def suite() -> Suite:
     """The pinproof that judges."""
-    return Suite(
-        pinproof=version("pinproof"), catalogue=catalogue_digest(), scenarios=len(catalogue())
-    )
-
-
-@cache
-def catalogue_digest() -> str:
-    """``sha256:…`` of the files that the scenarios are in: their names and bytes."""
-    (folder,) = map(Path, conformance.scenarios.__path__)
-    total = hashlib.sha256()
-    for path in sorted(folder.rglob("*.py")):
-        name = path.relative_to(folder).as_posix().encode()
-        total.update(hashlib.sha256(name).digest() + hashlib.sha256(path.read_bytes()).digest())
-    return f"sha256:{total.hexdigest()}"
+    return Suite(pinproof=version("pinproof"), catalogue=digest(), scenarios=len(catalogue()))
 
 
 def configuration(settings: Mapping[str, Any]) -> Configuration:
     """A kubelet's settings, as they were found: those that decide CPUs, and the digest of all."""
     found = {name: _shown(settings[name]) for name in _SETTINGS if settings.get(name) is not None}
     text = json.dumps(settings, sort_keys=True, separators=(",", ":"), default=str)
-    digest = hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()
+    total = hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()
     return Configuration(
-        settings={"cpuManagerPolicy": "none (default)", **found}, digest=f"sha256:{digest}"
+        settings={"cpuManagerPolicy": "none (default)", **found}, digest=f"sha256:{total}"
     )
 
 

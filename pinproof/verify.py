@@ -9,9 +9,9 @@ from typing import Annotated
 
 import typer
 
+from conformance.catalogue import digest
 from conformance.subject import SubjectUsageError
 from conformance.verdict import ExitStatus
-from pinproof.certifiable import catalogue_digest
 from pinproof.output import AsJson, note, print_json
 from pinproof.signing import BadSignature, signer, verify_with_cosign
 from reports.certificate import (
@@ -79,7 +79,7 @@ def _checked(certificate: Path, stream: Path | None) -> tuple[Statement, list[Ch
     except OSError as error:
         raise SubjectUsageError(f"{certificate}: {error.strerror}") from error
     statement = read(data)
-    here = Here(datetime.now(UTC), version("pinproof"), catalogue_digest())
+    here = Here(datetime.now(UTC), version("pinproof"), digest())
     return statement, [*checks(statement, here, stream), _page(certificate, statement)]
 
 

@@ -18,10 +18,11 @@ from reports.text import line, utc, web_link, when
 from topologies import drawing
 
 #: What fits on the face: characters of a fact, settings, and reasons for what is missing.
-_FACT: Final = 110
-_SETTINGS: Final = 10
-_REASONS: Final = 5
-_REASON: Final = 150
+_FACT: Final = 80
+_SETTINGS: Final = 8
+_SETTING: Final = 44
+_REASONS: Final = 4
+_REASON: Final = 100
 #: Beyond so many CPUs there is no picture of the machine.
 _DRAWN: Final = 1024
 
@@ -81,7 +82,7 @@ def _blocks(facts: Facts) -> dict[str, list[tuple[str, str]]]:
             "Processor": machine.processor or "not named by its kernel",
             "Microcode": machine.microcode,
             "CPUs": f"{machine.cpus} on {machine.cores} physical cores, {_smt(facts)}",
-            "Sockets, NUMA nodes": f"{machine.sockets}, {machine.numa_nodes}",
+            "Sockets, NUMA": f"{machine.sockets} sockets, {machine.numa_nodes} NUMA nodes",
             "Memory": f"{machine.memory / (1 << 30):.1f} GiB" if machine.memory else "",
             "Firmware": " ".join(
                 filter(
@@ -103,7 +104,6 @@ def _blocks(facts: Facts) -> dict[str, list[tuple[str, str]]]:
             "Container runtime": system.runtime,
             "Distribution": system.distribution,
             "Kubelet": kubelet.version,
-            "Kubelet digest": kubelet.digest or "not to be had",
             "Allowed to the run": facts.allowed,
         },
         "Configuration as found": dict(_settings(facts)),
@@ -123,13 +123,13 @@ def _hardware(facts: Facts) -> str:
     if facts.kind == "pre-certificate":
         return "none: a captured or described machine"
     if facts.system.emulated:
-        return f"EMULATED by {facts.system.emulated}"
+        return f"emulated by {facts.system.emulated}"
     return "not emulated, as far as firmware and systemd show"
 
 
 def _settings(facts: Facts) -> list[tuple[str, str]]:
     found = [(name, text) for name, text in facts.configuration.settings.items() if text]
-    rows = found[:_SETTINGS]
+    rows = [(name, _cut(text, _SETTING)) for name, text in found[:_SETTINGS]]
     if len(found) > _SETTINGS:
         rows.append(("and", f"{len(found) - _SETTINGS} more settings: see the annex"))
     return rows or [("Configuration", "chosen by each scenario")]
@@ -142,8 +142,11 @@ def _cut(text: str, limit: int = _FACT) -> str:
 
 def _reasons(facts: Facts) -> list[tuple[int, str]]:
     """Why scenarios that had to show something did not, the most frequent first."""
-    reasons = Counter(_cut(entry.reason, _REASON) for entry in facts.scenarios if is_open(entry))
-    return [(count, reason or "no reason given") for reason, count in reasons.most_common()]
+    reasons = Counter(line(entry.reason) for entry in facts.scenarios if is_open(entry))
+    return [
+        (count, _cut(reason, _REASON) or "no reason given")
+        for reason, count in reasons.most_common()
+    ]
 
 
 def _ordered(facts: Facts) -> list[Entry]:

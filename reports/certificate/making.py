@@ -231,8 +231,8 @@ def words(
         said.append("The node was not left as it was found (see `pinproof restore`).")
     if verdict == "success":
         said.append(
-            f"All {ran} required scenarios that apply to this machine and release were run, and "
-            "every promise was kept."
+            f"Every required scenario that applies to this machine and release was run ({ran} of "
+            f"{apply}), and every promise was kept."
         )
     elif ran < apply:
         said.append(f"{apply - ran} of {apply} required scenarios have no verdict.")

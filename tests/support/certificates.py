@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from conformance.results import Footer, Header, MachineRecord, Result, SubjectRecord
+from conformance.lines import SCHEMA, Writer
+from conformance.results import Footer, Header, MachineRecord, Record, Result, SubjectRecord
 from conformance.verdict import Verdict, tally
 from reports.certificate import Findings, Promise, Statement, make
 from reports.certificate.document import (
@@ -94,7 +95,7 @@ def run(*results: Result, status: int = 0, ended: bool = True) -> Run:
     """A run of these results; ``ended``: its stream has a footer."""
     counts = tally(map(verdict_of, results))
     header = Header(
-        schema=1,
+        schema=SCHEMA,
         pinproof="0.1.0",
         subject=SubjectRecord(
             name="node:ssh://root@node7", release="1.36", version="v1.36.4", digest=DIGEST
@@ -130,11 +131,11 @@ def findings(made: Run, **changes: Any) -> Findings:
 
 def certificate(made: Run, folder: Path, **changes: Any) -> Statement:
     """The certificate of a run whose stream is written to ``folder``."""
-    from conformance.results import encode
-
     stream = folder / "result.jsonl"
-    records = [made.header, *made.results, *([made.footer] if made.footer else [])]
-    stream.write_bytes(b"".join(encode(record) + b"\n" for record in records))
+    records: list[Record] = [made.header, *made.results, *([made.footer] if made.footer else [])]
+    writer = Writer()
+    lines = [line for record in records for line in writer.lines(record)]
+    stream.write_bytes(b"".join(line + b"\n" for line in lines))
     return make(made, findings(made, **changes), stream)
 
 

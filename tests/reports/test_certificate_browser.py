@@ -1,0 +1,161 @@
+"""A certificate's page in a real browser: on paper its face is one sheet, with everything on it."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from reports.certificate import Statement, html
+from reports.certificate.document import Configuration, Firmware, System
+from tests.support.certificates import certificate, result, run
+
+if TYPE_CHECKING:
+    from conformance.results import Result
+
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser"))), "")
+#: No window, no GPU, no sandbox (containers forbid it), and not a word to any network.
+QUIET = (
+    *("--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--hide-scrollbars"),
+    *("--disable-quic", "--disable-background-networking", "--disable-component-update"),
+    *("--disable-sync", "--no-pdf-header-footer"),
+)
+Browse = Callable[..., bytes]
+
+pytestmark = pytest.mark.skipif(
+    not CHROMIUM, reason="NOT TESTED: certificates in a browser: no chromium on this machine"
+)
+
+
+@pytest.fixture
+def browse(tmp_path: Path) -> Browse:
+    """Open a page with these options; what the browser prints."""
+
+    def opened(page: str, *options: str) -> bytes:
+        file = tmp_path / "certificate.html"
+        file.write_text(page, encoding="utf-8")
+        words = [*QUIET, f"--user-data-dir={tmp_path / 'profile'}", *options, file.as_uri()]
+        done = subprocess.run([CHROMIUM, *words], capture_output=True, timeout=180, check=True)
+        return done.stdout
+
+    return opened
+
+
+def sheets(browse: Browse, statement: Statement, folder: Path) -> list[str]:
+    """The text of each page on paper, without blanks: lines break where there is room."""
+    pypdf = pytest.importorskip("pypdf", reason="NOT TESTED: certificates on paper: no pypdf")
+    paper = folder / "certificate.pdf"
+    browse(html(statement), f"--print-to-pdf={paper}")
+    return [re.sub(r"\s", "", page.extract_text()) for page in pypdf.PdfReader(paper).pages]
+
+
+def crowded() -> list[Result]:
+    """A run of which much is missing, each for another reason at length."""
+    why = "needs --max-risk cpu-offline and a service manager, which this run was not allowed to "
+    return [
+        result("pass"),
+        *(
+            result(
+                "skip", unable=True, scenario=f"area/s{at}", reason=f"{why * 3}{at}", title="A" * 90
+            )
+            for at in range(40)
+        ),
+    ]
+
+
+def long(**changes: Any) -> dict[str, Any]:
+    """Facts of a node that has much of everything."""
+    settings = {f"cpuManagerSetting{at}": "value-of-some-length=true, " * 3 for at in range(20)}
+    system = System(
+        emulated="QEMU",
+        os="A distribution with a long name for itself 12.3 (its code name)",
+        kernel="6.12.48+deb13-cloud-amd64-with-a-suffix",
+        architecture="x86_64",
+        command_line="isolcpus=3 " * 30,
+        systemd="257",
+        cgroup="v2, driver systemd",
+        runtime="containerd 2.1.4",
+        distribution="kubeadm",
+    )
+    configuration = Configuration(settings=settings, digest="sha256:" + "cf" * 32)
+    return {"configuration": configuration, "system": system, **changes}
+
+
+def expected(statement: Statement) -> list[str]:
+    """What the first page must hold."""
+    facts = statement.facts
+    machine, firmware, system = facts.machine, facts.firmware, facts.system
+    core = facts.profiles[0]
+    return [
+        facts.title,
+        facts.verdict.upper(),
+        facts.words,
+        f"{core.ran} of {core.apply}required scenarios run",
+        machine.processor,
+        f"{machine.cpus} on {machine.cores} physical cores",
+        f"{machine.sockets} sockets, {machine.numa_nodes} NUMA nodes",
+        "without SMT",
+        firmware.product,
+        f"{firmware.firmware_version} {firmware.firmware_date}",
+        system.os,
+        system.kernel,
+        system.runtime,
+        facts.kubelet.version,
+        facts.kubelet.digest,
+        *[f"{name}{text[:40]}" for name, text in [*facts.configuration.settings.items()][:3]],
+        f"pinproof {facts.suite.pinproof}",
+        facts.suite.catalogue,
+        facts.evidence.digest,
+        machine.digest,
+        facts.digest,
+        "2026-11-21 16:00:00 UTC",
+        "2026-11-21 16:10:00 UTC",
+        "21 November 2027",
+        "Not claimed: performance, security",
+        f"Exit status {facts.exit_status}",
+    ]
+
+
+@pytest.mark.parametrize("kind", ["plain", "crowded"])
+def test_the_face_is_one_sheet_with_everything_on_it(
+    kind: str, browse: Browse, tmp_path: Path
+) -> None:
+    if kind == "plain":
+        statement = certificate(run(result("pass")), tmp_path)
+    else:
+        statement = certificate(run(*crowded()), tmp_path, **long())
+    first, second, *_ = sheets(browse, statement, tmp_path)
+    assert [one for one in expected(statement) if re.sub(r"\s", "", one) not in first] == []
+    assert second.upper().startswith("ANNEX")
+    if kind == "crowded":
+        assert "EMULATEDNODE" in first
+        assert "36morereasons:seetheannex" in first
+
+
+def test_a_pre_certificate_says_so_on_its_face(browse: Browse, tmp_path: Path) -> None:
+    statement = certificate(
+        run(result("pass")), tmp_path, pre=True, firmware=Firmware(), system=System()
+    )
+    first, *_ = sheets(browse, statement, tmp_path)
+    assert "PRE-CERTIFICATE,notacertificateofanode" in first
+
+
+@pytest.mark.parametrize("width", [360, 1280])
+def test_nothing_is_cut_off_on_a_screen(width: int, browse: Browse, tmp_path: Path) -> None:
+    """On a phone and on a desk. A probe in a copy of the page, without its policy, measures it."""
+    page = html(certificate(run(*crowded()), tmp_path, **long()))
+    page = re.sub(r'<meta http-equiv="Content-Security-Policy".*?>', "", page)
+    probe = (
+        "<script>document.title = [...document.querySelectorAll('.face *')]"
+        f".filter(one => one.getBoundingClientRect().right > {width} + 1).length</script>"
+    )
+    framed = page.replace("</body>", f"{probe}</body>").replace(
+        "<html", f'<html style="width:{width}px"'
+    )
+    dom = browse(framed, "--dump-dom", f"--window-size={width},900").decode()
+    assert re.search("<title>(.*?)</title>", dom, re.DOTALL)[1] == "0"  # type: ignore[index]
