@@ -182,8 +182,8 @@ class Node:
             case Stop():
                 self._keep(self._running(step))
                 self._kubelet, self._hangs, self._crash = None, "", None
-            case KillAtRename(number=number, after=after):
-                if not has(self._release, Behaviour.KEYED_BY_POD):
+            case KillAtRename(number=number, after=after, any_file=any_file):
+                if any_file or not has(self._release, Behaviour.KEYED_BY_POD):
                     raise NotModelled(f"KillAtRename by release {self._release}")
                 self._crash = Crash(number, after=after)
                 if self._kubelet is not None:

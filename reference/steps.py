@@ -116,15 +116,18 @@ class Stop:
 class KillAtRename:
     """Have the kubelet killed (SIGKILL) at the ``number``-th rename of its state file from now on:
     just before it, or just ``after`` it. A kubelet writes each version of the file beside it and
-    renames it into place."""
+    renames it into place. ``any_file``: the renames of every file below the kubelet's root count,
+    which the model does not know."""
 
     number: int
     after: bool = False
+    any_file: bool = False
 
     @property
     def sentence(self) -> str:
         when = "after" if self.after else "before"
-        return f"have the kubelet killed {when} rename {self.number} of its state file from now on"
+        whose = "any of its files" if self.any_file else "its state file"
+        return f"have the kubelet killed {when} rename {self.number} of {whose} from now on"
 
 
 @dataclass(frozen=True, slots=True)

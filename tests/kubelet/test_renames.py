@@ -138,3 +138,12 @@ def test_a_scenario_fails_where_nothing_is_written(
     assert result.failure is not None
     first = result.failure.differences[0]
     assert (first.what, first.expected, first.seen) == ("kubelet", "down", "runs")
+
+
+def test_the_renames_of_all_files_may_count(sandbox: Sandbox, script: Script) -> None:
+    """The other file's are the first and the third."""
+    sandbox.kill_at_rename(3, after=True, any_file=True)
+    assert len(_run(sandbox, script(WRITER))) == 1
+    assert sandbox.killed_at_rename == "/var/lib/kubelet/other"
+    assert sandbox.path("/var/lib/kubelet/other").read_text() == "2"
+    assert sandbox.versions() == ["1"]

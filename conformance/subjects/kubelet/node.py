@@ -161,8 +161,8 @@ class KubeletNode(SteppedNode):
         match step:
             case AskPodResources() | AskAllocatable() | AskMetrics():
                 self._asked = step
-            case KillAtRename(number=number, after=after):
-                self._sandbox.kill_at_rename(number, after=after)
+            case KillAtRename(number=number, after=after, any_file=any_file):
+                self._sandbox.kill_at_rename(number, after=after, any_file=any_file)
             case FloodPodResources(times=times):
                 self._flood = self._pod_resources.flood(times)
             case RegisterDevices(resource=resource, devices=devices):
@@ -378,6 +378,11 @@ class KubeletNode(SteppedNode):
         """The kubelet's error lines and last lines, its last calls to the runtime, and whether it
         does not answer."""
         return self._process.evidence()
+
+    @property
+    def killed_at_rename(self) -> str:
+        """The file at whose rename the last kubelet was killed, as a step had asked; or ``""``."""
+        return self._sandbox.killed_at_rename
 
     def close(self) -> None:
         """Leave nothing behind; see :class:`~conformance.subjects.kubelet.sandboxes.Sandboxes` for

@@ -108,7 +108,7 @@ class KubeletProcess:
 
     @property
     def _was_stopped(self) -> bool:
-        return self._stopped or self._sandbox.killed_at_rename
+        return self._stopped or bool(self._sandbox.killed_at_rename)
 
     # --- start and stop ----------------------------------------------------------------------
 

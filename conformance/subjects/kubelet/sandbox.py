@@ -38,9 +38,9 @@ class Sandbox:
     Making one only begins it: :meth:`await_birth` comes before anything else but :meth:`close`.
     ``user_namespace`` asks for a user namespace even where there is no need of one; the attribute
     of that name says whether there is one. ``own_cgroups`` asks for a cgroup file system of its
-    own, and the attribute says whether it could be made. ``killed_at_rename``: whether the last
-    kubelet ended as :meth:`kill_at_rename` had asked. ``lost``: whether the sandbox ended, asked
-    to or not.
+    own, and the attribute says whether it could be made. ``killed_at_rename``: the file at whose
+    rename the last kubelet was killed, as :meth:`kill_at_rename` had asked, or ``""``. ``lost``:
+    whether the sandbox ended, asked to or not.
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class Sandbox:
         self.log: Log | None = None
         self.exit_status: int | None = None
         self.lost = False
-        self.killed_at_rename = False
+        self.killed_at_rename = ""
         self.bell = bell
         self._running = False
         self._answers: queue.SimpleQueue[tuple[dict[str, Any], list[int]]] = queue.SimpleQueue()
@@ -104,7 +104,7 @@ class Sandbox:
     def start(self, argv: Sequence[str], env: Mapping[str, str]) -> None:
         """Start a kubelet; raises :class:`SubjectLostError` where it cannot be executed."""
         ours, theirs = os.pipe()
-        self.exit_status, self._running, self.killed_at_rename = None, True, False
+        self.exit_status, self._running, self.killed_at_rename = None, True, ""
         self.log = Log(os.fdopen(ours, "rb"), self.bell.ring)
         try:
             self._ask({"do": "start", "argv": list(argv), "env": dict(env)}, [theirs])
@@ -122,10 +122,12 @@ class Sandbox:
         """SIGKILL to everything that was started in the sandbox."""
         self._ask({"do": "kill"})
 
-    def kill_at_rename(self, number: int, *, after: bool) -> None:
+    def kill_at_rename(self, number: int, *, after: bool, any_file: bool = False) -> None:
         """SIGKILL to everything just before the ``number``-th rename of the state file from now
-        on, or just ``after`` it; 0: at none. Raises :class:`SubjectLostError`."""
-        self._ask({"do": "kill at rename", "number": number, "after": after})
+        on, or of ``any_file`` below the kubelet's root, or just ``after`` it; 0: at none. Raises
+        :class:`SubjectLostError`."""
+        order = {"number": number, "after": after, "any_file": any_file}
+        self._ask({"do": "kill at rename", **order})
 
     def versions(self, beyond: int = 0) -> list[str]:
         """Every version of the state file that was renamed into place, oldest first, without the

@@ -93,10 +93,15 @@ class Init:
                     os.killpg(self._kubelet, signal.SIGTERM)
             case {"do": "kill"}:
                 self._kill_all()
-            case {"do": "kill at rename", "number": int(number), "after": bool(after)}:
+            case {
+                "do": "kill at rename",
+                "number": int(number),
+                "after": bool(after),
+                "any_file": bool(any_file),
+            }:
                 if not self._hears:
                     raise OSError(errno.ENOSYS, "this kernel has no seccomp notifications")
-                self._renames.arm(number, after=after)
+                self._renames.arm(number, after=after, any_file=any_file)
             case {"do": "machine", "folder": str(folder)}:
                 root.bind_machine(folder)
                 if self._own_cgroups:

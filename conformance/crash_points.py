@@ -1,0 +1,225 @@
+"""Every moment at which a kubelet may die between two writes, tried on a real one.
+
+What belongs here: short histories, the points at which their last step is cut off, and what has to
+hold once the kubelet has started again. What never does: how a kubelet is killed at a rename
+(``conformance.subjects.kubelet.inside.renames``).
+
+How it works: a kubelet changes each file of its root by a rename. So a step is cut off just before
+its first rename and just after it, then before and after its second, until it ends without being
+cut off. Each time the kubelet is started again. It must run, no CPU may be lost, containers that
+were pinned keep their CPUs, and pods that were applied are pinned. The earlier steps of a history
+need no cutting: a shorter history ends with each of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from itertools import product
+from pathlib import PurePosixPath
+from typing import Final
+
+import topologies
+from conformance.checks import EVERY_CPU, EXCLUSIVE_TO_ONE, kubelet_text
+from conformance.discovered import first_core, topology_of
+from conformance.pods import best_effort, guaranteed
+from conformance.subject import Capability, NodeUnderTest, Subject, SubjectUnable
+from reference import CPUSet, CPUTopology
+from reference.pods.qos import exclusive_cpus
+from reference.steps import Apply, Delete, KillAtRename, KubeletConfig, Pod, Start, Step, Stop
+from reference.view import Phase, View
+from topologies import Machine
+
+MACHINE: Final = "1s-1n-4c-smt2"
+DEPTH: Final = 3
+#: More renames than any step makes.
+_MOST: Final = 60
+
+#: One thing that happens to a node: a pod comes or goes, or the kubelet is started again.
+Act = tuple[Step, ...]
+_RESTART: Final[Act] = (Stop(), Start())
+_ACTS: Final[tuple[Act, ...]] = (
+    (Apply(guaranteed("a", 2)),),
+    (Apply(guaranteed("b", 1)),),
+    (Apply(best_effort("shared")),),
+    (Delete("a"),),
+    (Delete("b"),),
+    _RESTART,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """The ``number``-th rename of a history's last act, and which side of it. ``file``: what was
+    renamed, below the kubelet's root."""
+
+    acts: tuple[Act, ...]
+    number: int
+    after: bool
+    file: str = ""
+
+    def __str__(self) -> str:
+        """As ``apply pod a; killed before rename 2 (of cpu_manager_state)``."""
+        done = "; ".join(step.sentence for act in self.acts for step in act) or "start the kubelet"
+        when = "after" if self.after else "before"
+        return f"{done}; killed {when} rename {self.number} ({self.file})"
+
+
+@dataclass(frozen=True, slots=True)
+class Tried:
+    """What came of a point. ``broken``: the promises that were broken, in words."""
+
+    point: Point
+    broken: tuple[str, ...]
+
+
+def histories(depth: int = DEPTH) -> Iterator[tuple[Act, ...]]:
+    """Every history of up to so many acts, shortest first; the first, of none, is the kubelet's
+    first start. A pod comes once and goes once, and only what has come can go."""
+    for count in range(depth + 1):
+        yield from filter(_is_sensible, product(_ACTS, repeat=count))
+
+
+def _is_sensible(acts: tuple[Act, ...]) -> bool:
+    there: set[str] = set()
+    for first, *_ in acts:
+        if isinstance(first, Apply):
+            if first.pod.name in there:
+                return False
+            there.add(first.pod.name)
+        if isinstance(first, Delete):
+            if first.pod not in there:
+                return False
+            there.remove(first.pod)
+    return True
+
+
+def walk(
+    subject: Subject,
+    *,
+    machine: str = MACHINE,
+    depth: int = DEPTH,
+    chosen: Iterable[tuple[Act, ...]] | None = None,
+    say: Callable[[str], None] = lambda text: None,
+) -> Iterator[Tried]:
+    """Try every point of these histories, or of every history up to ``depth``. Raises
+    :class:`SubjectUnable` where the subject cannot be killed at a rename."""
+    if Capability.RENAMES not in subject.capabilities:
+        raise SubjectUnable(f"{subject.info.name} cannot {Capability.RENAMES.value}")
+    place = _Place(subject, topologies.machine(machine))
+    every = list(histories(depth) if chosen is None else chosen)
+    for number, acts in enumerate(every, 1):
+        say(f"history {number} of {len(every)}")
+        for rename, after in product(range(1, _MOST + 1), (False, True)):
+            tried = place.tried(acts, rename, after=after)
+            if tried is None:
+                break
+            yield tried
+
+
+class _Place:
+    """A subject on a machine."""
+
+    def __init__(self, subject: Subject, machine: Machine) -> None:
+        self._subject, self._machine = subject, machine
+        self._topology: CPUTopology = topology_of(machine, release=subject.info.release)
+        reserved = first_core(self._topology)
+        self._config = KubeletConfig(reserved_system_cpus=reserved)
+
+    def tried(self, acts: tuple[Act, ...], number: int, *, after: bool) -> Tried | None:
+        """What comes of a kubelet that is killed there; ``None`` where the last act ends first."""
+        node = self._subject.node(self._machine, self._config, machines=topologies.machine)
+        try:
+            before, pods = self._before(node, acts[:-1], first=not acts)
+            *undisturbed, last = acts[-1] if acts else (Start(),)
+            for step in undisturbed:
+                node.do(step)
+            node.do(KillAtRename(number, after, any_file=True))
+            _follow(pods, [last])
+            node.do(last)
+            seen = node.settle(lambda view: not view.running or self._is_settled(view, pods))
+            if seen.running:
+                return None
+            point = Point(acts, number, after, _file(node))
+            node.do(Start())
+            seen = node.settle(lambda view: not self._broken(before, view, pods))
+            return Tried(point, tuple(self._broken(before, seen, pods)))
+        finally:
+            node.close()
+
+    def _before(
+        self, node: NodeUnderTest, acts: tuple[Act, ...], *, first: bool
+    ) -> tuple[View, dict[str, Pod]]:
+        pods: dict[str, Pod] = {}
+        steps = [] if first else [Start(), *(step for act in acts for step in act)]
+        for step in steps:
+            node.do(step)
+            _follow(pods, [step])
+            node.settle(lambda view: self._is_settled(view, pods))
+        return node.view(), pods
+
+    def _is_settled(self, view: View, pods: dict[str, Pod]) -> bool:
+        return not self._broken(View(running=True), view, pods)
+
+    def _broken(self, before: View, seen: View, pods: dict[str, Pod]) -> list[str]:
+        """The promises that a kubelet which ought to run breaks."""
+        if not seen.running:
+            return [f"The kubelet starts again: it {kubelet_text(seen)}"]
+        return [
+            *self._lost(seen),
+            *(text for pod in pods.values() for text in _unpinned(pod, seen)),
+            *(text for name in pods for text in _moved(name, before, seen)),
+            *(f"pod {name} is gone: it still holds CPUs" for name in seen.assignments
+              if name not in pods),
+        ]  # fmt: skip
+
+    def _lost(self, seen: View) -> Iterator[str]:
+        held = seen.shared_pool
+        for containers in seen.assignments.values():
+            for cpus in containers.values():
+                if held & cpus:
+                    yield f"{EXCLUSIVE_TO_ONE}: {held & cpus} are held twice"
+                held |= cpus
+        lost = CPUSet(self._topology.details) - held
+        if lost:
+            yield f"{EVERY_CPU}: {lost} are neither"
+
+
+def _follow(pods: dict[str, Pod], steps: Iterable[Step]) -> None:
+    """Note which pods there are after these steps."""
+    for step in steps:
+        if isinstance(step, Apply):
+            pods[step.pod.name] = step.pod
+        elif isinstance(step, Delete):
+            pods.pop(step.pod, None)
+
+
+def _unpinned(pod: Pod, seen: View) -> Iterator[str]:
+    """In what a pod that was applied does not run as its request says."""
+    view = seen.pods.get(pod.name)
+    if view is None or view.phase is not Phase.RUNNING:
+        said = f"{view.phase.value} {view.reason} {view.message}".strip() if view else "not there"
+        yield f"pod {pod.name} runs: it is {said}"
+        return
+    for one in pod.containers:
+        wanted = exclusive_cpus(pod, one)
+        held = seen.assignments.get(pod.name, {}).get(one.name, CPUSet())
+        if len(held) != wanted:
+            yield f"{pod.name}/{one.name} has {wanted} CPUs of its own: it has {len(held)}"
+        cpuset = seen.cpusets.get(pod.name, {}).get(one.name)
+        right = held if wanted else seen.shared_pool
+        if cpuset != right:
+            yield f"{pod.name}/{one.name} runs on {right}: it runs on {cpuset}"
+
+
+def _moved(name: str, before: View, seen: View) -> Iterator[str]:
+    for container, held in before.assignments.get(name, {}).items():
+        now = seen.assignments.get(name, {}).get(container, CPUSet())
+        if now != held:
+            yield f"{name}/{container} keeps its CPUs: it had {held}, it has {now}"
+
+
+def _file(node: NodeUnderTest) -> str:
+    """What was renamed, below the kubelet's root; several words of a volume's path are one."""
+    name = str(getattr(node, "killed_at_rename", ""))
+    return PurePosixPath(name).name or "unknown"

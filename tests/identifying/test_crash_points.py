@@ -1,0 +1,117 @@
+"""Crash points: what is tried, what counts as broken, and what a release does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from conformance import crash_points
+from conformance.crash_points import Tried, histories, walk
+from conformance.kubelets import cached
+from conformance.subject import Capability, SubjectSetupError, SubjectUnable
+from conformance.subjects.kubelet import KubeletSubject
+from conformance.subjects.kubelet.inside import calls
+from conformance.subjects.miniatures import miniature
+from conformance.subjects.reference import ModelNode, ReferenceSubject
+from reference.steps import Apply, Delete, KillAtRename, KubeletConfig, Step
+from topologies import Machine
+
+#: What a kubelet that is killed between two writes of its state file says when it starts.
+TORN = "doesn't match with CPUs in state"
+
+
+class OfOneFile(ModelNode):
+    """The model's only file is the state file."""
+
+    killed_at_rename = "/var/lib/kubelet/cpu_manager_state"
+
+    def do(self, step: Step) -> None:
+        super().do(replace(step, any_file=False) if isinstance(step, KillAtRename) else step)
+
+
+class Model(ReferenceSubject):
+    """A model that can be killed at the renames of its only file."""
+
+    def node(
+        self, machine: Machine, config: KubeletConfig, *, machines: Callable[[str], Machine]
+    ) -> OfOneFile:
+        made = self._make(lambda name: machines(name).tree, machine.name, config, self.info.release)
+        return OfOneFile(made)
+
+
+def _tried(release: str, depth: int = 1) -> list[Tried]:
+    return list(walk(Model(release=release), depth=depth))
+
+
+def test_every_history_is_there_once() -> None:
+    """None deletes what is not there; the first is the first start."""
+    every = list(histories(3))
+    assert every[0] == ()
+    assert len(every) == len({str(one) for one in every}) == 74
+    for acts in every:
+        there: set[str] = set()
+        for first, *_ in acts:
+            if isinstance(first, Apply):
+                there.add(first.pod.name)
+            if isinstance(first, Delete):
+                assert first.pod in there
+
+
+@pytest.mark.parametrize("release", ["1.36", "1.37"])
+def test_a_torn_state_file_is_found(release: str) -> None:
+    """kubernetes/kubernetes#136604: between the two writes of a pod that comes; nothing else."""
+    tried = _tried(release)
+    broken = {(one.point.number, one.point.after) for one in tried if one.broken}
+    assert broken == {(1, True), (2, False)}
+    assert all(TORN in text for one in tried for text in one.broken)
+    first_start = [one for one in tried if not one.point.acts]
+    assert [(one.point.number, one.point.after) for one in first_start] == [
+        (1, False), (1, True), (2, False), (2, True),
+    ]  # fmt: skip
+    assert not any(one.broken for one in first_start)
+
+
+def test_a_pod_that_goes_tears_it_too() -> None:
+    """Between its entry and the pool."""
+    tried = _tried("1.36", depth=2)
+    going = [one for one in tried if one.point.acts and isinstance(one.point.acts[-1][0], Delete)]
+    assert {(one.point.number, one.point.after) for one in going if one.broken} == {
+        (1, True), (2, False),
+    }  # fmt: skip
+
+
+def test_a_kubelet_that_loses_cpus_is_found_everywhere() -> None:
+    """It loses one at each start, and does not start again for that."""
+    wrong = miniature("loses-a-cpu-at-restarts")
+    subject = Model(release="1.36", make=wrong._make)
+    tried = list(walk(subject, chosen=[(crash_points._ACTS[0],)]))
+    assert tried
+    assert all(one.broken for one in tried)
+
+
+def test_a_subject_without_renames_is_named() -> None:
+    """In one line, before anything is done."""
+    subject = ReferenceSubject()
+    subject.capabilities = subject.capabilities - {Capability.RENAMES}
+    with pytest.raises(SubjectUnable, match="reference cannot see every version"):
+        next(walk(subject))
+
+
+def test_a_real_kubelet_of_1_36() -> None:
+    """The files of its root are all of them; only the torn state file stops it."""
+    found = [one for one in cached() if one.version.startswith("1.36.")]
+    if not found or not calls.can_be_heard():
+        pytest.skip("NO CRASH POINTS: no kubelet 1.36 is built, or this kernel lacks the notifier")
+    subject = KubeletSubject.open("1.36")
+    try:
+        tried = list(walk(subject, chosen=[(crash_points._ACTS[0],)]))
+    except SubjectSetupError as error:
+        pytest.skip(f"NO SANDBOX ON THIS MACHINE: {error}")
+    finally:
+        subject.close()
+    files = [(one.point.file, one.point.after) for one in tried if one.broken]
+    assert files == [("cpu_manager_state", True), ("cpu_manager_state", False)]
+    assert all(TORN in text for one in tried for text in one.broken)
+    assert {"cpu_manager_state", "allocated_pods_state"} <= {one.point.file for one in tried}
