@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 import traceback
 from dataclasses import dataclass
+from datetime import date
 from typing import Final
 from weakref import WeakKeyDictionary
 
@@ -12,6 +13,7 @@ import msgspec.structs
 
 from conformance.discovered import architecture_of, contradiction, topology_of
 from conformance.explain import Story, explanation, replay_command, undecided
+from conformance.known import KnownFailures
 from conformance.lockstep import (
     CouldNotTell,
     Divergence,
@@ -29,6 +31,7 @@ from conformance.waiting import Waiting
 from reference import CPUTopology, DiscoveryError, Release
 from topologies import Machine
 
+_NOTHING: Final = KnownFailures((), date.min)
 #: Of each subject of this process.
 _WAITING: Final[WeakKeyDictionary[Subject, Waiting]] = WeakKeyDictionary()
 
@@ -48,11 +51,13 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """A result, and the views behind it. ``by_chance``: chance decided some of them."""
+    """A result, and the views behind it. ``by_chance``: chance decided some of them. ``known`` are
+    the failures that were known before the run."""
 
     result: Result
     history: tuple[Seen, ...] = ()
     by_chance: bool = False
+    known: KnownFailures = _NOTHING
 
 
 def judge(case: Case, subject: Subject, *, oracle: OracleMaker, release: str) -> Judgement:
@@ -194,6 +199,7 @@ def _result(
         level=scenario.level.value,
         source=scenario.source.text,
         source_url=scenario.source.url,
+        file=f"{scenario.body.__module__.replace('.', '/')}.py",
         machine=machine_record(case.machine, topology),
         verdict=verdict.value,
         reason=reason,

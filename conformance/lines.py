@@ -51,6 +51,7 @@ class ScenarioLine(msgspec.Struct, tag="scenario", tag_field="kind", kw_only=Tru
     level: str
     source: str
     source_url: str
+    file: str = ""
 
 
 class TextLine(msgspec.Struct, tag="text", tag_field="kind", kw_only=True, frozen=True):
@@ -126,7 +127,7 @@ _TOLD: Final = (
     *("verdict", "reason", "seconds", "steps", "explanation", "replay", "evidence"),
     *("kubelet_errors", "unable"),
 )
-_DESCRIBED: Final = ("title", "area", "level", "source", "source_url")
+_DESCRIBED: Final = ("title", "area", "level", "source", "source_url", "file")
 
 _ENCODER: Final = msgspec.json.Encoder()
 _OBJECTS: Final = msgspec.json.Decoder(_Object)

@@ -98,8 +98,10 @@ def pytest_sessionstart(session: pytest.Session) -> None:
     a collector a :class:`pytest.UsageError` would be a traceback."""
     config = session.config
     if not hasattr(config, "workerinput") and any(_SUITE.search(one) for one in config.args):
+        from conformance.session.knowing import known_of
         from conformance.session.selection import cases
 
+        known_of(config)
         cases(config)
 
 

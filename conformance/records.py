@@ -21,12 +21,24 @@ class SubjectRecord(msgspec.Struct, kw_only=True, frozen=True):
     facts: dict[str, str] = {}
 
 
+class KnownFailure(msgspec.Struct, kw_only=True, frozen=True):
+    """An entry of a list of known failures (:mod:`conformance.known`): ``scenario`` is an id,
+    ``machine`` a glob of names, ``expires`` the last day (ISO 8601) that it holds."""
+
+    scenario: str
+    reason: str
+    expires: str
+    machine: str = "*"
+    link: str = ""
+
+
 class Header(msgspec.Struct, tag="header", tag_field="kind", kw_only=True, frozen=True):
     """First line: what was run, by what, where. ``started`` is ISO 8601, UTC. ``machines`` are
     names; ``digests`` are those of their trees, by name. ``environment`` is the host's (kernel,
     Python); ``configuration`` the options that decide what is run and how it is judged.
     ``catalogue`` is the digest of the scenarios, ``command`` the command line, word by word.
-    ``seed`` is what chance was seeded with; ``None``: the run draws nothing by chance."""
+    ``seed`` is what chance was seeded with; ``None``: the run draws nothing by chance. ``known``
+    are the failures that were known before the run."""
 
     schema: int
     pinproof: str
@@ -39,6 +51,7 @@ class Header(msgspec.Struct, tag="header", tag_field="kind", kw_only=True, froze
     catalogue: str = ""
     command: list[str] = []
     seed: int | None = None
+    known: list[KnownFailure] = []
 
 
 class MachineRecord(msgspec.Struct, kw_only=True, frozen=True):
@@ -96,6 +109,7 @@ class Result(msgspec.Struct, tag="result", tag_field="kind", kw_only=True, froze
     is wall time; ``evidence`` is log excerpts, and the kubelet's own error line where it gave up
     (also of a scenario that passes: a refusal may be what is promised). ``witness`` is what it was
     judged by, besides the promise in words: the model, or a recording of a real kubelet.
+    ``file`` is the module that has the scenario, as a path in this project's repository.
     ``unable``: of a skipped scenario, that it does apply to this machine and release, and the
     subject could not, or was not allowed to, do what it takes."""
 
@@ -107,6 +121,7 @@ class Result(msgspec.Struct, tag="result", tag_field="kind", kw_only=True, froze
     source_url: str
     machine: MachineRecord
     verdict: str
+    file: str = ""
     reason: str = ""
     seconds: float = 0.0
     steps: list[str] = []

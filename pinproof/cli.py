@@ -56,6 +56,24 @@ COMMANDS: Final = {
         "Check a certificate: recompute what can be recomputed, and name what cannot.",
         "pinproof verify certificate.json result.jsonl --allowed-signers vendors",
     ),
+    "report": Lazy(
+        "pinproof.report",
+        "report",
+        "Make a report from result streams.",
+        "pinproof report out/result.jsonl --format markdown",
+    ),
+    "compare": Lazy(
+        "pinproof.report",
+        "compare",
+        "Compare two runs, machine by machine: regressions, fixes, new and gone cases.",
+        "pinproof compare main/result.jsonl out/result.jsonl",
+    ),
+    "known": Lazy(
+        "pinproof.report",
+        "known",
+        "Write a list of known failures: an entry for each promise that these results break.",
+        "pinproof known --from out/result.jsonl -o known-failures.toml",
+    ),
     "probe": Lazy(
         "pinproof.probe",
         "probe",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from conformance.known import KnownFailuresError
+from conformance.results import ResultsError
 from conformance.subject import SubjectError, SubjectNotRestored, SubjectUsageError
 from conformance.verdict import ExitStatus
 from hil.safety.errors import NotRestored
@@ -14,7 +16,17 @@ from topologies.capturing import BadTarget, CaptureError
 _STATUSES = (
     (BadTarget, ExitStatus.USAGE),
     (CaptureError, ExitStatus.COULD_NOT_TELL),
-    ((MachineError, ModelError, NodeUsageError, SubjectUsageError), ExitStatus.USAGE),
+    (
+        (
+            KnownFailuresError,
+            MachineError,
+            ModelError,
+            NodeUsageError,
+            ResultsError,
+            SubjectUsageError,
+        ),
+        ExitStatus.USAGE,
+    ),
     ((NotRestored, SubjectNotRestored), ExitStatus.NOT_RESTORED),
     ((NodeError, SubjectError), ExitStatus.COULD_NOT_TELL),
 )

@@ -15,6 +15,7 @@ from rich.console import Console
 import topologies
 from conformance.aliases import renamed
 from conformance.catalogue import catalogue
+from conformance.known import read as read_known
 from conformance.scenario import Level
 from conformance.session import options
 from conformance.session.options import Option
@@ -53,6 +54,7 @@ def run(
     level: Annotated[Level, _declared(options.LEVEL)] = Level.EXTENDED,
     report: Annotated[Path | None, _declared(options.REPORT)] = None,
     floor: Annotated[int, _declared(options.FLOOR, min=1)] = options.FLOOR.default,
+    known: Annotated[Path | None, _declared(options.KNOWN)] = None,
     max_risk: Annotated[
         str,
         typer.Option(
@@ -95,6 +97,8 @@ def run(
     found = {one.name for pattern in machines for one in topologies.find(pattern)}
     cases = [f"{one.id}@{name}" for one in catalogue() for name in found]
     _check_keyword(keyword)
+    if known is not None:
+        read_known(known, [one.id for one in catalogue()])
     chosen = [
         *passing.ALONE,
         *passing.memory(subject),
@@ -116,7 +120,9 @@ def run(
     stream = _stream(report)
     arguments = [
         *chosen,
-        *options.arguments(floor=floor, record=record, report=report),
+        *options.arguments(
+            floor=floor, record=record, report=report, known=known and known.absolute()
+        ),
         *([] if report else options.arguments(stream=stream)),
         *_appearance(verbose, console),
         *passing.workers(subject, cases, config),

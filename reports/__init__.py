@@ -10,12 +10,27 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from reports.run import Run, load, verdict_of
+from reports import merging
+from reports import run as reading
+from reports.run import Run, verdict_of
 
 if TYPE_CHECKING:
     from rich.console import Console
 
 __all__ = ["Run", "load", "summarise", "verdict_of", "write_all"]
+
+
+def load(*paths: Path, ended: int | None = None) -> Run:
+    """The run of a result stream, or of several: the shards of one run, or one run on each of many
+    nodes. Every report is made from what this returns; ``ended`` is the exit status of the process
+    that wrote the stream, where that is known.
+
+    A stream that breaks off after its header gives a run whose ``cut_off`` says where. Raises
+    :class:`conformance.results.ResultsError` where one has no header, or is of another schema, or
+    they do not belong together.
+    """
+    runs = [reading.load(path, ended=ended) for path in paths]
+    return merging.merged(runs, list(map(str, paths)))
 
 
 def write_all(stream: Path, outdir: Path) -> None:
@@ -29,8 +44,9 @@ def write_all(stream: Path, outdir: Path) -> None:
 
     run = load(stream)
     outdir.mkdir(parents=True, exist_ok=True)
-    junit.write(run, outdir / "junit.xml")
-    html.write(run, outdir / "report.html")
+    page = outdir / "report.html"
+    html.write(run, page)
+    junit.write(run, outdir / "junit.xml", attached=page.absolute())
 
 
 def summarise(stream: Path, console: Console, *, ended: int | None = None) -> None:

@@ -1,10 +1,14 @@
 """The run as JUnit XML, in the dialect that Jenkins, GitLab, GitHub's actions, Prow, TestGrid and
 sonobuoy read alike.
 
-``testsuites`` holds one ``testsuite`` a machine; a ``testcase`` has at most one of ``failure``
-(broken promise), ``error`` (could not tell) and ``skipped``. Every attribute is one that Jenkins'
-``junit-10.xsd`` knows. Consumers judge by test cases alone, so a run that is not conformant for a
-reason no test case shows (cut off, too few, a node not restored) gets one more, in error.
+``testsuites`` holds one ``testsuite`` an area, with the ``file`` that has its scenarios (two suites
+where two files have them). A ``testcase`` has at most one of ``failure`` (broken promise, or a
+known failure that passes), ``error`` (could not tell) and ``skipped`` (does not apply, or a known
+failure). Its name and class have no digest, version or time in them, so its history goes on. Every
+attribute is one that Jenkins' ``junit-10.xsd`` knows; it has no properties of a case. A line
+``[[ATTACHMENT|file]]`` is how Jenkins and GitLab find a file of a case. Consumers judge by test
+cases alone, so a run that is not conformant for a reason no test case shows (cut off, too few, a
+node not restored) gets one more, in error.
 """
 
 from __future__ import annotations
@@ -17,10 +21,12 @@ from typing import Final
 
 from junit_xml import TestCase, TestSuite
 
-from conformance.results import Difference, Result
-from conformance.verdict import ExitStatus, Verdict
+from conformance.known import Standing
+from conformance.results import Result
+from conformance.verdict import ExitStatus
 from reports.files import write_atomically
-from reports.run import Run, verdict_of
+from reports.run import Run
+from reports.stories import known_as, message, story
 from reports.text import clean, head, line, tail, utc
 
 # TestGrid cuts a text at 10,000 characters and GitLab refuses files of 30 MB: the whole of it is
@@ -28,18 +34,21 @@ from reports.text import clean, head, line, tail, utc
 _MESSAGE: Final = 500
 _TEXT: Final = 32_000
 _EVIDENCE: Final = 16_000
+_CLASS: Final = "conformance."
+_FIXED: Final = "it passes, but is listed as a known failure: remove it from the list"
 _TOTALS: Final = ("tests", "failures", "errors")
 
 
-def write(run: Run, path: Path) -> None:
-    """Write the run to ``path``, atomically. Raises :class:`OSError`."""
-    write_atomically(path, document(run))
+def write(run: Run, path: Path, *, attached: Path | None = None) -> None:
+    """Write the run to ``path``, atomically; a case that is not green names the file ``attached``.
+    Raises :class:`OSError`."""
+    write_atomically(path, document(run, attached=attached))
 
 
-def document(run: Run) -> str:
+def document(run: Run, *, attached: Path | None = None) -> str:
     """The run as the text of an XML document."""
     root = ET.Element("testsuites", name="pinproof")
-    root.extend(_suites(run))
+    root.extend(_suites(run, f"[[ATTACHMENT|{attached}]]" if attached else ""))
     for total in _TOTALS:
         root.set(total, str(sum(int(suite.get(total, "0")) for suite in root)))
     root.set("time", _seconds(run.footer.seconds if run.footer else _spent(run.results)))
@@ -47,27 +56,25 @@ def document(run: Run) -> str:
     return f'<?xml version="1.0" encoding="UTF-8"?>\n{ET.tostring(root, encoding="unicode")}\n'
 
 
-def _suites(run: Run) -> Iterator[ET.Element]:
-    subject = line(run.header.subject.name)
-    by_machine: dict[str, list[Result]] = {machine: [] for machine in run.machines}
-    for result in run.ordered:
-        by_machine[result.machine.name].append(result)
-    for machine, results in by_machine.items():
-        if results:
-            yield _element(
-                TestSuite(
-                    f"{subject} on {line(machine)}",
-                    list(_cases(results)),
-                    timestamp=_timestamp(run.header.started),
-                    properties=_properties(run, results[0]),
-                ),
-                results,
+def _suites(run: Run, attachment: str) -> Iterator[ET.Element]:
+    areas: dict[str, dict[str, list[Result]]] = {}
+    for result in sorted(run.ordered, key=lambda one: (line(one.area), line(one.file))):
+        areas.setdefault(line(result.area), {}).setdefault(line(result.file), []).append(result)
+    met: Counter[str] = Counter()
+    for area, files in areas.items():
+        for file, results in files.items():
+            suite = TestSuite(
+                _CLASS + area if len(files) == 1 else f"{_CLASS}{area} ({file})",
+                list(_cases(run, results, met, attachment)),
+                timestamp=_timestamp(run.header.started),
+                properties=_properties(run),
+                file=file or None,
             )
+            yield _element(suite, results)
     if trouble := _trouble(run):
         case = TestCase("the run is whole and can be judged", "conformance.run")
         case.add_error_info(head(trouble, _MESSAGE), trouble, "unknown")
-        properties = _properties(run, None)
-        yield _element(TestSuite(f"{subject}: the run", [case], properties=properties), [])
+        yield _element(TestSuite("conformance.run", [case], properties=_properties(run)), [])
 
 
 def _element(suite: TestSuite, results: list[Result]) -> ET.Element:
@@ -85,65 +92,54 @@ def _element(suite: TestSuite, results: list[Result]) -> ET.Element:
     return element
 
 
-def _cases(results: Iterable[Result]) -> Iterator[TestCase]:
-    met: Counter[str] = Counter()
+def _cases(
+    run: Run, results: Iterable[Result], met: Counter[str], attachment: str
+) -> Iterator[TestCase]:
     for result in results:
         name = f"{line(result.scenario)} [{line(result.machine.name)}]"
         met[name] += 1  # readers drop or merge cases of equal name
         case = TestCase(
-            name if met[name] == 1 else f"{name} ({met[name]})",
-            f"conformance.{line(result.area)}",
+            name if met[name] == 1 else f"{name} ({met[name]})", f"{_CLASS}{line(result.area)}"
         )
-        _judge(case, result)
-        if result.kubelet_errors:
-            case.stdout = "\n".join(map(clean, result.kubelet_errors))
+        _judge(case, result, run, attachment)
         yield case
 
 
-def _judge(case: TestCase, result: Result) -> None:
-    message = head(_message(result), _MESSAGE)
-    match verdict_of(result):
-        case Verdict.FAIL:
-            case.add_failure_info(message, _story(result), "broken promise")
-        case Verdict.UNKNOWN:
-            case.add_error_info(message, _story(result), "unknown")
-        case Verdict.SKIP:
-            case.add_skipped_info(message, message)
-        case Verdict.PASS:
-            return
-    if result.evidence and verdict_of(result) is not Verdict.SKIP:
-        case.stderr = tail(clean(result.evidence), _EVIDENCE)
-
-
-def _message(result: Result) -> str:
-    """Why, in one line that is never empty (an empty one would read as a pass)."""
-    if result.failure:
-        differences = "; ".join(map(_difference, result.failure.differences))
-        return line(f"{result.failure.rule}: {differences}" if differences else result.failure.rule)
-    return line(result.reason) or line(result.explanation) or f"{line(result.verdict)}: no reason"
-
-
-def _difference(difference: Difference) -> str:
-    return f"{difference.what}: expected {difference.expected}, seen {difference.seen}"
-
-
-def _story(result: Result) -> str:
-    story = clean(result.explanation) or "\n".join([_message(result), *map(line, result.steps)])
-    replay = clean(result.replay)
-    if replay and replay not in story:
-        story = f"{story}\n\nReplay: {replay}"
-    return head(f"{line(result.title)}\n\n{story}", _TEXT)
+def _judge(case: TestCase, result: Result, run: Run, attachment: str) -> None:
+    said = message(result)
+    told = [clean(one) for one in result.kubelet_errors]
+    match standing := run.known.standing(result):
+        case Standing.FAIL:
+            case.add_failure_info(said, story(result, _TEXT), "broken promise")
+        case Standing.FIXED:
+            case.add_failure_info(_FIXED, _FIXED, "known failure that passes")
+        case Standing.UNKNOWN:
+            case.add_error_info(said, story(result, _TEXT), "unknown")
+        case Standing.SKIP:
+            case.add_skipped_info(said, said)
+        case Standing.KNOWN:
+            entry = run.known.entry(result)
+            assert entry is not None
+            known = f"{known_as(entry)}: {said}"
+            case.add_skipped_info(known, f"{known}\n\n{story(result, _TEXT)}")
+    if standing in (Standing.FAIL, Standing.UNKNOWN):
+        if result.evidence:
+            case.stderr = tail(clean(result.evidence), _EVIDENCE)
+        told += [attachment] if attachment else []
+    if told:
+        case.stdout = "\n".join(told)
 
 
 def _trouble(run: Run) -> str:
-    shown = run.counts[Verdict.FAIL] or run.counts[Verdict.UNKNOWN]
+    red = (Standing.FAIL, Standing.FIXED, Standing.UNKNOWN)
+    shown = any(run.standings[standing] for standing in red)
     judged = run.status in (ExitStatus.NOT_CONFORMANT, ExitStatus.COULD_NOT_TELL) and shown
     if run.caution:
         return f"{run.verdict} {run.caution}"
     return "" if run.status is ExitStatus.CONFORMANT or judged else run.verdict
 
 
-def _properties(run: Run, result: Result | None) -> dict[str, str]:
+def _properties(run: Run) -> dict[str, str]:
     header = run.header
     facts = {
         "subject": header.subject.name,
@@ -151,16 +147,12 @@ def _properties(run: Run, result: Result | None) -> dict[str, str]:
         "version": header.subject.version,
         "digest": header.subject.digest,
         "pinproof": header.pinproof,
+        "catalogue": header.catalogue,
         "exit_status": f"{run.status.value} {run.status.name.lower()}",
     }
-    if result is not None:
-        facts |= {
-            "machine": result.machine.name,
-            "machine_shape": result.machine.shape,
-            "machine_digest": result.machine.digest,
-        }
     facts |= {f"subject.{key}": value for key, value in header.subject.facts.items()}
     facts |= {f"environment.{key}": value for key, value in header.environment.items()}
+    facts |= {f"configuration.{key}": value for key, value in header.configuration.items()}
     return {line(key): line(value) for key, value in facts.items() if value}
 
 

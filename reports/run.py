@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import Final
 
 from conformance import results
-from conformance.results import Footer, Header, Result, ResultsError
-from conformance.verdict import ExitStatus, Verdict, exit_status, tally
+from conformance.known import KnownFailures, Standing
+from conformance.results import Footer, Header, KnownFailure, Result, ResultsError
+from conformance.verdict import ExitStatus, Verdict, tally
 from reports.text import few, line
 
 #: What calls for attention first.
@@ -75,6 +76,27 @@ class Run:
         return {name: tuple(results) for name, results in groups.items()}
 
     @cached_property
+    def known(self) -> KnownFailures:
+        """The failures that were known before the run, on the day that it began."""
+        return KnownFailures.at(self.header.known, self.header.started)
+
+    @cached_property
+    def standings(self) -> Mapping[Standing, tuple[Result, ...]]:
+        """The results, ordered, by what they mean to those who know of some failures: all
+        standings are present. ``FAIL`` has broken promises that nobody knew of."""
+        groups: dict[Standing, list[Result]] = {standing: [] for standing in Standing}
+        for result in self.ordered:
+            groups[self.known.standing(result)].append(result)
+        return {standing: tuple(found) for standing, found in groups.items()}
+
+    @cached_property
+    def told(self) -> tuple[tuple[Result, KnownFailure], ...]:
+        """Every known failure that showed, and every one that passed, with its entry."""
+        shown = (*self.standings[Standing.KNOWN], *self.standings[Standing.FIXED])
+        entries = ((result, self.known.entry(result)) for result in shown)
+        return tuple((result, entry) for result, entry in entries if entry is not None)
+
+    @cached_property
     def idle(self) -> tuple[str, ...]:
         """The machines that were named and on which no scenario applied."""
         return tuple(map(line, self.footer.idle)) if self.footer else ()
@@ -91,7 +113,8 @@ class Run:
         status = self.footer.exit_status
         if status not in set(ExitStatus):
             return f"its footer has the unknown exit status {status}"
-        if status == ExitStatus.CONFORMANT != exit_status(self.counts, idle=self.idle):
+        met = {standing: len(found) for standing, found in self.standings.items()}
+        if status == ExitStatus.CONFORMANT != self.known.status(met, idle=self.idle):
             return f"its footer claims conformance, its results are {_listed(counted)}"
         return ""
 
@@ -103,7 +126,7 @@ class Run:
             return ExitStatus(self.footer.exit_status)
         if self.footer is None and self.ended is not None:
             return self.ended
-        if self.counts[Verdict.FAIL]:
+        if self.standings[Standing.FAIL] or self.standings[Standing.FIXED]:
             return ExitStatus.NOT_CONFORMANT
         return ExitStatus.COULD_NOT_TELL
 
@@ -127,18 +150,23 @@ class Run:
         """The verdict in words, one sentence. A promise counts once for each machine."""
         kept = self.counts[Verdict.PASS]
         parts = ["1 promise kept" if kept == 1 else f"{kept} promises kept"]
-        for verdict, words in _AND.items():
-            if self.counts[verdict]:
-                parts.append(f"{self.counts[verdict]} {words}")
+        for standing, words in _AND.items():
+            if count := len(self.standings[standing]):
+                parts.append(f"{count} {words}")
+        if expired := self.known.expired:
+            ids = few([line(one.scenario) for one in expired])
+            parts.append(f"{len(expired)} past the date in the list of known failures ({ids})")
         if self.idle:
             parts.append(f"no scenario applied on {few(self.idle)}")
         return f"{_IN_WORDS[self.status]}: {', '.join(parts)}."
 
 
 _AND: Final = {
-    Verdict.FAIL: "broken",
-    Verdict.UNKNOWN: "without an answer",
-    Verdict.SKIP: "skipped",
+    Standing.FIXED: "of them listed as known failures",
+    Standing.FAIL: "broken",
+    Standing.KNOWN: "broken as is known",
+    Standing.UNKNOWN: "without an answer",
+    Standing.SKIP: "skipped",
 }
 _IN_WORDS: Final = {
     ExitStatus.CONFORMANT: "Conformant",

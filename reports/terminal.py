@@ -16,10 +16,12 @@ from rich.rule import Rule
 from rich.table import Table
 from rich.text import Text
 
+from conformance.known import Standing
 from conformance.results import Result
 from conformance.verdict import ExitStatus, Verdict, tally
 from reports.holdings import Owners, Pictures, pictures
 from reports.run import Run, verdict_of
+from reports.stories import known_as
 from reports.text import clean, few, line, when
 from topologies import drawing
 
@@ -42,9 +44,10 @@ def summary(run: Run, console: Console) -> None:
     _subject(run, console)
     console.print(_counts(run))
     _witnesses(run, console)
-    for result in run.ordered:
-        if verdict_of(result) in (Verdict.FAIL, Verdict.UNKNOWN):
+    for standing in (Standing.FAIL, Standing.UNKNOWN):
+        for result in run.standings[standing]:
             _story(result, console)
+    _listed(run, console)
     _skipped(run, console)
     _verdict(run, console)
 
@@ -156,6 +159,28 @@ def _pictures(drawn: Pictures, width: int) -> Iterator[RenderableType]:
 
 def _picture(drawn: Pictures, title: str, owners: Owners, width: int) -> RenderableType:
     return drawing.text(drawn.cpus, owners, title=title, highlight=drawn.marked, width=width)
+
+
+def _listed(run: Run, console: Console) -> None:
+    """Known failures: a line each, and what the list should no longer have."""
+    for standing, heading in _LISTED.items():
+        found = [(one, entry) for one, entry in run.told if run.known.standing(one) is standing]
+        if found:
+            console.print()
+            console.print(Text(heading, "bold"))
+        for result, entry in found:
+            name = f"{line(result.scenario)} [{line(result.machine.name)}]"
+            console.print(Text(wrapped(f"  {name}: {known_as(entry)}", console.width)))
+    for entry in run.known.expired:
+        told = f"Past its date: {line(entry.scenario)} [{line(entry.machine)}] {known_as(entry)}"
+        console.print()
+        console.print(Text(wrapped(told, console.width), "bold red"))
+
+
+_LISTED: Final = {
+    Standing.KNOWN: "Known failures",
+    Standing.FIXED: "Listed as known failures, but they pass: remove them from the list",
+}
 
 
 def _skipped(run: Run, console: Console) -> None:

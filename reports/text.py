@@ -92,3 +92,20 @@ def cpus(text: str, among: Collection[int]) -> frozenset[int]:
             low, high = int(match[1]), int(match[2] or match[1])
             named.update(cpu for cpu in among if low <= cpu <= high)
     return frozenset(named)
+
+
+_MARKDOWN: Final = re.compile(r"[\\`*_{}\[\]()#+!|~<>&@$]|:(?=//)")
+
+
+def markdown(text: str) -> str:
+    """The text as one line of Markdown that shows it as it is: no markup, link, mention, HTML or
+    table cell can come of it."""
+    return _MARKDOWN.sub(lambda found: f"&#{ord(found[0])};", line(text))
+
+
+def code(text: str) -> str:
+    """The text as a fenced block of Markdown, whatever fences are in it."""
+    shown = clean(text).strip("\n")
+    longest = max(map(len, re.findall("`+", shown)), default=0)
+    fence = "`" * max(3, longest + 1)
+    return f"{fence}text\n{shown}\n{fence}"

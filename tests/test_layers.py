@@ -19,7 +19,13 @@ MAY_IMPORT: Final[dict[str, tuple[str, ...]]] = {
     "topologies": ("topologies",),
     "conformance": ("conformance", "reference", "topologies"),
     "hil": ("hil", "conformance", "reference", "topologies"),
-    "reports": ("reports", "conformance.results", "conformance.verdict", "topologies.drawing"),
+    "reports": (
+        "reports",
+        "conformance.known",
+        "conformance.results",
+        "conformance.verdict",
+        "topologies.drawing",
+    ),
     "pinproof": ("pinproof", "conformance", "hil", "reference", "reports", "topologies"),
 }
 

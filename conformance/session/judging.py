@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, Final
 
 import msgspec
@@ -14,6 +15,7 @@ from conformance.oracle import ModelOracle
 from conformance.recording import recorded, recorded_oracle
 from conformance.results import encode
 from conformance.session.ahead import PLUGIN, Ahead
+from conformance.session.knowing import known_of
 from conformance.session.subject import release_of
 from conformance.subject import Subject, WaitsMost
 from conformance.verdict import Verdict
@@ -32,7 +34,7 @@ def judge_item(case: Case, subject: Subject, item: pytest.Item) -> Judgement:
     if item.config.getoption("--pin-record") and worth_recording(judgement):
         record = recorded(case.scenario.id, case.machine, judgement.history)
         item.user_properties.append((RECORDED, msgspec.json.encode(record).decode()))
-    return judgement
+    return replace(judgement, known=known_of(item.config))
 
 
 def judge_ahead(config: pytest.Config, subject: Subject) -> None:

@@ -93,11 +93,17 @@ FLOOR: Final = Option(
 NO_SMOKE: Final = Option(
     "no-smoke", "Do not try first whether the subject starts at all.", type=bool
 )
+KNOWN: Final = Option(
+    "known",
+    "Failures that are known (TOML): they do not fail the run, but one that passes, or is past its "
+    "date, does.",
+    metavar="FILE",
+)
 RECORD: Final = Option("record", "Record what the subject showed, as an oracle.", metavar="FILE")
 
 OPTIONS: Final = (
     *(SUBJECT, MACHINE, RELEASE, BEHAVIOUR, LEVEL),
-    *(REPORT, STREAM, FLOOR, NO_SMOKE, RECORD),
+    *(REPORT, STREAM, FLOOR, KNOWN, NO_SMOKE, RECORD),
 )
 _BY_KEY: Final = {option.key: option for option in OPTIONS}
 

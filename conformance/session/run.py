@@ -21,10 +21,12 @@ import pytest
 from conformance.catalogue import digest as catalogue_digest
 from conformance.ending import ended_like_an_interrupt
 from conformance.judge import Case, unjudged
+from conformance.known import tally
 from conformance.recording import RecordedCase, RecordingHeader
 from conformance.recording import write as write_recording
 from conformance.results import Result, decode
 from conformance.session.judging import PROPERTY, RECORDED
+from conformance.session.knowing import known_of
 from conformance.session.options import OPTIONS
 from conformance.session.selection import cases, named_machines
 from conformance.session.subject import (
@@ -37,7 +39,7 @@ from conformance.session.subject import (
     subject_of,
 )
 from conformance.stream import StreamWriter
-from conformance.verdict import ExitStatus, Verdict, exit_status
+from conformance.verdict import ExitStatus, Verdict
 
 SUITE_TEST: Final = "test_scenarios.py::test_scenario["
 REPORTERS: Final = "pinproof.reporters"
@@ -52,6 +54,7 @@ class Run:
         self._recorded: list[RecordedCase] = []
         self._reported: set[str] = set()
         self._counts = dict.fromkeys(Verdict, 0)
+        self._met = tally(())
         self._named: set[str] = set()
         self._applied: set[str] = set()
         self._by_id: dict[str, Case] = {}
@@ -91,6 +94,7 @@ class Run:
             configuration=_configuration(self._config),
             catalogue=catalogue_digest(),
             command=list(sys.argv),
+            known=list(known_of(self._config).entries),
         )
 
     @property
@@ -122,6 +126,7 @@ class Run:
         assert self._writer is not None
         self._reported.add(nodeid)
         self._counts[Verdict(result.verdict)] += 1
+        self._met[known_of(self._config).standing(result)] += 1
         if result.unable:
             self._unable.add(result.scenario)
         if result.verdict != Verdict.SKIP.value:
@@ -161,7 +166,7 @@ class Run:
             session.exitstatus = int(self.status)
             return
         floor = self._config.getoption("--pin-floor")
-        self.status = exit_status(self._counts, floor=floor, idle=self._idle)
+        self.status = known_of(self._config).status(self._met, floor=floor, idle=self._idle)
         if exitstatus not in (0, 1, 5) or (exitstatus == 1 and self.status == 0):
             self.status = ExitStatus.COULD_NOT_TELL
         if self._not_restored:

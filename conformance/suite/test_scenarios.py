@@ -5,15 +5,24 @@ from __future__ import annotations
 import pytest
 
 from conformance.judge import Judgement
-from conformance.verdict import Verdict
+from conformance.known import Standing
 
 
 @pytest.mark.pinproof
 def test_scenario(pin_judgement: Judgement) -> None:
-    """The verdict, as pytest has it: ``unknown`` is a failure too."""
+    """The verdict, as pytest has it: ``unknown`` is a failure too, and so is a known failure that
+    passes."""
     result = pin_judgement.result
-    verdict = Verdict(result.verdict)
-    if verdict is Verdict.SKIP:
-        pytest.skip(result.reason)
-    if verdict is not Verdict.PASS:
-        pytest.fail(result.explanation, pytrace=False)
+    entry = pin_judgement.known.entry(result)
+    match pin_judgement.known.standing(result):
+        case Standing.PASS:
+            return
+        case Standing.SKIP:
+            pytest.skip(result.reason)
+        case Standing.KNOWN:
+            assert entry is not None
+            pytest.xfail(entry.reason)
+        case Standing.FIXED:
+            pytest.fail("it passes, but is listed as a known failure", pytrace=False)
+        case Standing.FAIL | Standing.UNKNOWN:
+            pytest.fail(result.explanation, pytrace=False)

@@ -7,8 +7,10 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
+import msgspec
 import pytest
 
+from conformance.known import tally
 from conformance.lines import Writer
 from conformance.results import (
     SCHEMA,
@@ -17,6 +19,7 @@ from conformance.results import (
     Footer,
     Header,
     Holding,
+    KnownFailure,
     MachineRecord,
     Record,
     Result,
@@ -134,6 +137,26 @@ class Fakes:
             seconds=41.24,
         )
         return dataclasses.replace(run, **({"footer": footer} | changes))  # type: ignore[arg-type]
+
+    def known(self, run: Run, *entries: KnownFailure, floor: int = 1) -> Run:
+        """The run, had these failures been known before it."""
+        header = msgspec.structs.replace(run.header, known=list(entries))
+        again = dataclasses.replace(run, header=header)
+        assert run.footer is not None
+        met = tally(map(again.known.standing, run.results))
+        footer = msgspec.structs.replace(
+            run.footer, exit_status=int(again.known.status(met, floor=floor))
+        )
+        return dataclasses.replace(again, footer=footer)
+
+    def entry(self, **changes: str) -> KnownFailure:
+        facts = {
+            "scenario": "pinning.whole-cores",
+            "reason": "our allocator takes odd CPUs first",
+            "expires": "2026-06-30",
+            "link": "https://example.org/issues/7",
+        }
+        return KnownFailure(**(facts | changes))
 
     def one_of_each(self) -> Run:
         """Two machines; all four verdicts; a refusal that was promised."""

@@ -53,8 +53,9 @@ def test_counts_are_what_a_ci_system_shows(read: Read, fakes: Fakes) -> None:
     by_suite = {suite.name: (suite.tests, suite.failures, suite.errors, suite.skipped)
                 for suite in parsed}  # fmt: skip
     assert by_suite == {
-        "kubelet:1.36 on 2s-2n-8c-smt2": (3, 1, 1, 0),
-        "kubelet:1.36 on 1s-1n-4c-smt1": (2, 0, 0, 1),
+        "conformance.pinning": (2, 1, 0, 0),
+        "conformance.restart": (2, 0, 1, 1),
+        "conformance.state": (1, 0, 0, 0),
     }
 
 
@@ -113,9 +114,6 @@ def test_suites_carry_what_was_run_where(read: Read, fakes: Fakes) -> None:
         "digest": "sha256:" + "0f" * 32,
         "pinproof": "0.1.0",
         "exit_status": "0 conformant",
-        "machine": "2s-2n-8c-smt2",
-        "machine_shape": "2s-2n-8c-smt2",
-        "machine_digest": "sha256:" + "5a" * 32,
         "subject.go": "go1.26.1",
         "environment.kernel": "6.12.0",
     }
@@ -126,8 +124,9 @@ def test_hostile_text_is_text(read: Read, fakes: Fakes) -> None:
     parsed = read(fakes.hostile())
     [suite] = parsed
     assert parsed.tests == 5
-    assert "<script>" in next(iter(suite)).name
-    assert "]]>" in next(iter(suite)).result[0].text
+    failed = next(case for case in suite if isinstance(case.result[0], junitparser.Failure))
+    assert "<script>" in failed.name
+    assert "]]>" in failed.result[0].text
     assert "[31m" not in junit.document(fakes.hostile())
 
 
@@ -201,3 +200,47 @@ def test_the_schema_refuses_what_readers_would(
     schema.validate(root)
     break_it(root)
     assert not schema.is_valid(root)
+
+
+def test_a_suite_is_an_area_with_the_file_of_its_scenarios(read: Read, fakes: Fakes) -> None:
+    """Two suites where two files have them: a reader takes a suite's file for all its cases."""
+    one, two = "conformance/scenarios/qos.py", "conformance/scenarios/more.py"
+    results = [
+        fakes.result(scenario="a", area="qos", file=one),
+        fakes.result(scenario="b", area="qos", file=two),
+        fakes.result(scenario="c", area="pool", file=two, machine=fakes.machine("m")),
+        fakes.result(scenario="d", area="pool", file=two),
+    ]
+    found = {suite.name: ([case.name for case in suite], suite._elem.get("file"))
+             for suite in read(fakes.run(*results))}  # fmt: skip
+    assert found == {
+        "conformance.pool": (["c [m]", "d [2s-2n-8c-smt2]"], two),
+        f"conformance.qos ({two})": (["b [2s-2n-8c-smt2]"], two),
+        f"conformance.qos ({one})": (["a [2s-2n-8c-smt2]"], one),
+    }
+
+
+def test_a_known_failure_is_skipped_and_one_that_passes_fails(read: Read, fakes: Fakes) -> None:
+    """With the reason; the story stays."""
+    bad, good = fakes.run(fakes.result("fail"), fakes.result(scenario="x")), fakes.result()
+    case = next(one for one in next(iter(read(fakes.known(bad, fakes.entry())))) if one.result)
+    [skipped] = case.result
+    assert isinstance(skipped, junitparser.Skipped)
+    assert skipped.message.startswith("known until 2026-06-30 (our allocator takes odd CPUs first")
+    assert "pinproof run --subject" in skipped.text
+    [failure] = only_case(read(fakes.known(fakes.run(good), fakes.entry()))).result
+    assert isinstance(failure, junitparser.Failure)
+    assert failure.type == "known failure that passes"
+
+
+def test_an_entry_past_its_date_is_no_green_run(read: Read, fakes: Fakes) -> None:
+    run = fakes.known(fakes.run(fakes.result()), fakes.entry(scenario="y", expires="2026-02-28"))
+    parsed = read(run)
+    assert (parsed.failures, parsed.errors) == (0, 1)
+    assert "past the date in the list of known failures (y)" in run.verdict
+
+
+def test_what_is_not_green_names_the_page(fakes: Fakes) -> None:
+    run = fakes.run(fakes.result("fail"), fakes.result(scenario="x"))
+    text = junit.document(run, attached=Path("/out/report.html"))
+    assert text.count("[[ATTACHMENT|/out/report.html]]") == 1

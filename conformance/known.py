@@ -1,0 +1,166 @@
+"""Known failures: broken promises that the owners of a subject know of and have given a date.
+
+A file lists them (TOML, docs/results.md). A failure that is listed keeps its verdict and is shown
+in every report, but does not make a run fail. The list is strict: a listed scenario that passes,
+and an entry past its date, make the run fail, so that no entry outlives its reason.
+"""
+
+from __future__ import annotations
+
+import difflib
+import tomllib
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from enum import Enum
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any, Final
+
+from conformance.records import KnownFailure, Result
+from conformance.verdict import ExitStatus, Verdict, exit_status
+
+_FIELDS: Final = {"scenario": str, "machine": str, "reason": str, "link": str, "expires": date}
+_REQUIRED: Final = ("scenario", "reason", "expires")
+
+
+class KnownFailuresError(Exception):
+    """A file of known failures cannot be used; ``str()`` is one line that names file and entry."""
+
+
+class Standing(Enum):
+    """What a result means to those who know of some failures."""
+
+    PASS = "pass"
+    FAIL = "fail"  # broken, and not known, or known for too long
+    KNOWN = "known"  # broken, as is known
+    FIXED = "fixed"  # kept, although the list says that it is broken
+    SKIP = "skip"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class KnownFailures:
+    """The entries that hold in a run, which began on the day ``today``."""
+
+    entries: Sequence[KnownFailure]
+    today: date
+
+    @classmethod
+    def at(cls, entries: Sequence[KnownFailure], started: str) -> KnownFailures:
+        """On the day of this ISO 8601 time; where it is none, on no day, and nothing expires."""
+        try:
+            moment = datetime.fromisoformat(started)
+        except ValueError:
+            return cls(entries, date.min)
+        return cls(entries, (moment.astimezone(UTC) if moment.tzinfo else moment).date())
+
+    def entry(self, result: Result) -> KnownFailure | None:
+        """The entry about this result: the first that has its scenario and machine."""
+        name = result.machine.name
+        return next(
+            (
+                one
+                for one in self.entries
+                if one.scenario == result.scenario and fnmatchcase(name, one.machine)
+            ),
+            None,
+        )
+
+    def standing(self, result: Result) -> Standing:
+        """A verdict nobody knows is ``UNKNOWN``, never a pass."""
+        try:
+            verdict = Verdict(result.verdict)
+        except ValueError:
+            return Standing.UNKNOWN
+        entry = self.entry(result) if verdict in (Verdict.PASS, Verdict.FAIL) else None
+        if entry is None or (verdict is Verdict.FAIL and self.is_expired(entry)):
+            return Standing(verdict.value)
+        return Standing.KNOWN if verdict is Verdict.FAIL else Standing.FIXED
+
+    def is_expired(self, entry: KnownFailure) -> bool:
+        """From the day after its date on. A date that is none has passed."""
+        try:
+            return date.fromisoformat(entry.expires) < self.today
+        except ValueError:
+            return True
+
+    @property
+    def expired(self) -> list[KnownFailure]:
+        """The entries past their date."""
+        return [one for one in self.entries if self.is_expired(one)]
+
+    def status(
+        self, met: Mapping[Standing, int], *, floor: int = 1, idle: Collection[str] = ()
+    ) -> ExitStatus:
+        """The exit status of a run of so many results of each standing."""
+        if met.get(Standing.FIXED, 0) or self.expired:
+            return ExitStatus.NOT_CONFORMANT
+        counts = {verdict: met.get(Standing(verdict.value), 0) for verdict in Verdict}
+        return exit_status(counts, floor=floor, idle=idle)
+
+
+def tally(standings: Iterable[Standing]) -> dict[Standing, int]:
+    """How often each standing occurs; all are present."""
+    return dict.fromkeys(Standing, 0) | Counter(standings)
+
+
+def read(path: Path, ids: Collection[str]) -> list[KnownFailure]:
+    """The entries of a file; ``ids`` are those of all scenarios. Raises
+    :class:`KnownFailuresError`."""
+    try:
+        found = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise KnownFailuresError(f"{path}: {error.strerror or error}") from error
+    except (ValueError, RecursionError) as error:
+        raise KnownFailuresError(f"{path}: not TOML: {error}") from error
+    tables = found.pop("known", [])
+    if found or not isinstance(tables, list):
+        raise KnownFailuresError(f"{path}: it has nothing but tables [[known]]")
+    return [_entry(one, f"{path}: entry {number}", ids) for number, one in enumerate(tables, 1)]
+
+
+def _entry(table: Any, where: str, ids: Collection[str]) -> KnownFailure:
+    if not isinstance(table, dict):
+        raise KnownFailuresError(f"{where}: not a table [[known]]")
+    for name, value in table.items():
+        kind = _FIELDS.get(name)
+        if kind is None:
+            raise KnownFailuresError(f"{where}: unknown field {name!r}")
+        if type(value) is not kind or value == "":
+            wanted = "a date like 2027-01-31" if kind is date else "a text"
+            raise KnownFailuresError(f"{where}: {name} is {wanted}")
+    if lacking := [name for name in _REQUIRED if name not in table]:
+        raise KnownFailuresError(f"{where}: {lacking[0]} is missing")
+    scenario = table["scenario"]
+    if scenario not in ids:
+        near = difflib.get_close_matches(scenario, ids, n=1)
+        hint = f"; did you mean {near[0]}?" if near else ""
+        raise KnownFailuresError(f"{where}: unknown scenario {scenario!r}{hint}")
+    return KnownFailure(**{**table, "expires": table["expires"].isoformat()})
+
+
+def write(entries: Iterable[KnownFailure]) -> str:
+    """The text of a file that has these entries."""
+    return "\n".join(map(_table, entries))
+
+
+def _table(entry: KnownFailure) -> str:
+    values = {
+        "scenario": _quoted(entry.scenario),
+        "machine": _quoted(entry.machine),
+        "reason": _quoted(entry.reason),
+        "link": _quoted(entry.link),
+        "expires": entry.expires,
+    }
+    rows = (f"{name} = {value}\n" for name, value in values.items() if value != '""')
+    return f"[[known]]\n{''.join(rows)}"
+
+
+def _quoted(text: str) -> str:
+    """A basic string of TOML, in printable ASCII beside what is printable anyway."""
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return (
+        '"' + "".join(one if one.isprintable() else f"\\U{ord(one):08x}" for one in escaped) + '"'
+    )

@@ -1,0 +1,105 @@
+"""Several streams as one run: the shards of one run, or one run on each of many nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+
+from conformance.known import tally
+from conformance.results import Footer, Header, ResultsError
+from conformance.verdict import ExitStatus
+from reports.run import Run
+from reports.text import few, line
+
+#: Subjects that are machines: results of several of them are one run on many nodes.
+_NODES: Final = "node:"
+
+
+def merged(runs: Sequence[Run], names: Sequence[str]) -> Run:
+    """These runs as one; ``names`` are what their streams are called. The exit status is that of
+    all results together: a shard in which nothing applied is no fault.
+
+    Raises :class:`conformance.results.ResultsError` where they do not belong together: other
+    scenarios or another pinproof, other subjects that are no nodes, two machines of one name, a
+    result that two streams have.
+    """
+    if len(runs) == 1:
+        return runs[0]
+    _require_one_run(runs, names)
+    header = _header(runs)
+    whole = Run(
+        header,
+        tuple(result for run in runs for result in run.results),
+        None,
+        "; ".join(run.cut_off for run in runs if run.cut_off),
+    )
+    if any(run.footer is None for run in runs):
+        return whole
+    applied = {one.machine.name for one in whole.results if one.verdict != "skip"}
+    idle = sorted({name for run in runs for name in run.idle} - applied)
+    footer = Footer(
+        counts={verdict.value: count for verdict, count in whole.counts.items()},
+        exit_status=int(_status(runs, whole, idle)),
+        finished=max(run.footer.finished for run in runs if run.footer),
+        seconds=max(run.footer.seconds for run in runs if run.footer),
+        idle=idle,
+    )
+    return Run(header, whole.results, footer)
+
+
+def _status(runs: Sequence[Run], whole: Run, idle: Sequence[str]) -> ExitStatus:
+    for graver in (ExitStatus.NOT_RESTORED, ExitStatus.USAGE):
+        if any(run.status is graver for run in runs):
+            return graver
+    status = whole.known.status(tally(map(whole.known.standing, whole.results)), idle=idle)
+    unclear = any(run.status is ExitStatus.COULD_NOT_TELL for run in runs)
+    return ExitStatus.COULD_NOT_TELL if unclear and status is ExitStatus.CONFORMANT else status
+
+
+def _header(runs: Sequence[Run]) -> Header:
+    first, headers = runs[0].header, [run.header for run in runs]
+    subjects = list({header.subject.name: header.subject for header in headers}.values())
+    subject = first.subject
+    if len(subjects) > 1:
+        releases = sorted({line(one.release) for one in subjects})
+        subject = msgspec.structs.replace(
+            subject,
+            name=f"{len(subjects)} nodes: {few([line(one.name) for one in subjects])}",
+            release=", ".join(releases),
+            version="",
+            digest="",
+            facts={},
+        )
+    known = dict.fromkeys(entry for header in headers for entry in header.known)
+    return msgspec.structs.replace(
+        first,
+        subject=subject,
+        started=min(header.started for header in headers),
+        machines=list(dict.fromkeys(name for header in headers for name in header.machines)),
+        digests={name: one for header in headers for name, one in header.digests.items()},
+        known=list(known),
+    )
+
+
+def _require_one_run(runs: Sequence[Run], names: Sequence[str]) -> None:
+    first = runs[0].header
+    machines: dict[str, str] = {}
+    met: set[tuple[str, str]] = set()
+    for run, name in zip(runs, names, strict=True):
+        header = run.header
+        if (header.pinproof, header.catalogue) != (first.pinproof, first.catalogue):
+            raise ResultsError(f"{name}: of another pinproof or other scenarios than {names[0]}")
+        both = (header.subject.name, first.subject.name)
+        if header.subject != first.subject and not all(one.startswith(_NODES) for one in both):
+            raise ResultsError(f"{name}: of another subject than {names[0]}: {line(both[0])}")
+        for result in run.results:
+            machine = result.machine
+            if machines.setdefault(machine.name, machine.digest) != machine.digest:
+                raise ResultsError(f"{name}: another machine has the name {line(machine.name)}")
+        cases = {(result.scenario, result.machine.name) for result in run.results}
+        if twice := sorted(cases & met):
+            scenario, machine_name = map(line, twice[0])
+            raise ResultsError(f"{name}: {scenario} on {machine_name} is in another stream as well")
+        met |= cases

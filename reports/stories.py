@@ -1,0 +1,92 @@
+"""Why a result is not a pass, in one line and at length, for reports that are text.
+
+What belongs here: choosing and cutting what a stream says. What never does: a format.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from conformance.known import Standing
+from conformance.results import Difference, KnownFailure, Result
+from reports.causes import Cause, causes
+from reports.run import Run
+from reports.text import clean, few, head, line
+
+_MESSAGE: Final = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What a reader should know of: one cause, with all that it hits. ``entry`` is that of known
+    failures."""
+
+    standing: Standing
+    cause: Cause
+    entry: KnownFailure | None = None
+
+    @property
+    def title(self) -> str:
+        """``qos/whole on 2s-4n-64c-smt2``, and how many more scenarios and machines there are."""
+        scenarios = [line(one) for one in self.cause.scenarios]
+        machines = [line(one) for one in self.cause.machines]
+        return f"{few(scenarios, 1)} on {few(machines, 1)}"
+
+    @property
+    def why(self) -> str:
+        """One line."""
+        if self.standing is Standing.FIXED:
+            return "it passes, but is listed as a known failure: remove it from the list"
+        if self.entry is not None and self.standing is Standing.KNOWN:
+            return f"{known_as(self.entry)}: {message(self.cause.example)}"
+        return message(self.cause.example)
+
+
+def known_as(entry: KnownFailure) -> str:
+    """A known failure's reason, link and date in one line."""
+    link = f", {line(entry.link)}" if entry.link else ""
+    return f"known until {line(entry.expires)} ({line(entry.reason)}{link})"
+
+
+def findings(run: Run) -> list[Finding]:
+    """What was broken, has no answer, passes against the list, and was broken as is known, in this
+    order."""
+    found = [
+        Finding(standing, cause)
+        for standing in (Standing.FAIL, Standing.UNKNOWN)
+        for cause in causes(run.standings[standing])
+    ]
+    return [*found, *_listed(run, Standing.FIXED), *_listed(run, Standing.KNOWN)]
+
+
+def _listed(run: Run, standing: Standing) -> Iterator[Finding]:
+    for entry in run.known.entries:
+        results = tuple(one for one in run.standings[standing] if run.known.entry(one) is entry)
+        if results:
+            yield Finding(standing, Cause(results[0], results), entry)
+
+
+def message(result: Result) -> str:
+    """Why, in one line that is never empty (an empty one would read as a pass)."""
+    if result.failure:
+        differences = "; ".join(map(_difference, result.failure.differences))
+        rule = result.failure.rule
+        told = line(f"{rule}: {differences}" if differences else rule)
+    else:
+        told = line(result.reason) or line(result.explanation)
+    return head(told or f"{line(result.verdict)}: no reason", _MESSAGE).replace("\n", " ")
+
+
+def _difference(difference: Difference) -> str:
+    return f"{difference.what}: expected {difference.expected}, seen {difference.seen}"
+
+
+def story(result: Result, limit: int) -> str:
+    """The whole of it with the replay command, in at most ``limit`` characters and a note."""
+    told = clean(result.explanation) or "\n".join([message(result), *map(line, result.steps)])
+    replay = clean(result.replay)
+    if replay and replay not in told:
+        told = f"{told}\n\nReplay: {replay}"
+    return head(f"{line(result.title)}\n\n{told}", limit)

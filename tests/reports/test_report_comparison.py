@@ -1,0 +1,110 @@
+"""Two runs compared: what is a regression, and what is not."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from typing import TYPE_CHECKING
+
+import msgspec
+import pytest
+
+from conformance.verdict import ExitStatus
+from reports import Run, comparison
+from reports.comparison import Comparison, Kind
+
+if TYPE_CHECKING:
+    from tests.reports.conftest import Fakes
+
+
+@pytest.mark.parametrize(
+    ("was", "now", "kind"),
+    [
+        ("pass", "pass", None),
+        ("pass", "fail", Kind.REGRESSION),
+        ("skip", "fail", Kind.REGRESSION),
+        ("unknown", "fail", Kind.REGRESSION),
+        ("", "fail", Kind.NEW),
+        ("fail", "fail", Kind.STILL),
+        ("fail", "pass", Kind.FIX),
+        ("pass", "unknown", Kind.UNCLEAR),
+        ("fail", "unknown", Kind.UNCLEAR),
+        ("unknown", "unknown", None),
+        ("unknown", "pass", None),
+        ("pass", "skip", Kind.GONE),
+        ("pass", "", Kind.GONE),
+        ("", "pass", Kind.NEW),
+        ("skip", "pass", Kind.NEW),
+        ("skip", "skip", None),
+        ("", "skip", None),
+    ],
+)
+def test_what_became_of_a_case(was: str, now: str, kind: Kind | None, fakes: Fakes) -> None:
+    def run(verdict: str) -> Run:
+        results = [fakes.result(verdict)] if verdict else []
+        return fakes.run(fakes.result(scenario="other"), *results)
+
+    found = Comparison(run(was), run(now)).changes
+    assert [one for one, changes in found.items() if changes] == ([kind] if kind else [])
+
+
+def test_only_a_regression_is_status_1(fakes: Fakes) -> None:
+    red, green = fakes.run(fakes.result("fail")), fakes.run(fakes.result())
+    assert Comparison(green, red).status is ExitStatus.NOT_CONFORMANT
+    assert Comparison(red, red).status is ExitStatus.CONFORMANT
+    assert Comparison(red, green).status is ExitStatus.CONFORMANT
+    assert Comparison(green, fakes.run(fakes.result("unknown"))).status is ExitStatus.COULD_NOT_TELL
+    assert Comparison(green, fakes.run(fakes.result("skip"))).status is ExitStatus.TOO_FEW
+    cut = dataclasses.replace(green, footer=None, cut_off="r: cut off")
+    assert Comparison(green, cut).status is ExitStatus.COULD_NOT_TELL
+
+
+def test_a_known_failure_is_no_regression(fakes: Fakes) -> None:
+    red, green = fakes.run(fakes.result("fail")), fakes.run(fakes.result())
+    assert Comparison(green, fakes.known(red, fakes.entry())).status is ExitStatus.CONFORMANT
+
+
+def _two(fakes: Fakes) -> Comparison:
+    small = fakes.machine("small", cpus=4, sockets=1)
+    old = fakes.run(fakes.result(), fakes.result("fail", machine=small), fakes.result(scenario="x"))
+    new = fakes.run(fakes.result("fail"), fakes.result(machine=small), fakes.result(scenario="y"))
+    return Comparison(old, new)
+
+
+def test_the_text_goes_machine_by_machine_and_ends_with_the_verdict(fakes: Fakes) -> None:
+    text = comparison.text(_two(fakes))
+    assert "Regressions (1)\n  2s-2n-8c-smt2\n    pinning.whole-cores: pass, now fail\n" in text
+    assert "      a container with exclusive CPUs gets whole physical cores: " in text
+    assert "      pinproof run --subject kubelet:1.36 -k pinning.whole-cores\n" in text
+    assert "Fixes (1)\n  small\n    pinning.whole-cores: fail, now pass\n" in text
+    assert "Gone (1)\n  2s-2n-8c-smt2\n    x: pass, now absent" in text
+    assert text.splitlines()[-1] == ("1 regression: 1 fix, 1 new case, 1 case gone. Exit status 1.")
+
+
+def test_markdown_and_json_say_the_same(fakes: Fakes) -> None:
+    both = _two(fakes)
+    found = json.loads(comparison.as_json(both))
+    assert (found["exit_status"], len(found["regression"]), len(found["fix"])) == (1, 1, 1)
+    assert found["regression"][0]["replay"].startswith("pinproof run")
+    text = comparison.as_markdown(both)
+    assert "## 1 regression: 1 fix" in text
+    assert "| 2s-2n-8c-smt2 | pinning.whole-cores | pass | fail | a container" in text
+
+
+def test_other_scenarios_or_another_machine_are_said(fakes: Fakes) -> None:
+    run = fakes.run(fakes.result())
+    names = {"catalogue": "sha256:other", "digests": {"2s-2n-8c-smt2": "sha256:other"}}
+    old = dataclasses.replace(
+        run, header=msgspec.structs.replace(run.header, digests={"2s-2n-8c-smt2": "sha256:5a"})
+    )
+    new = dataclasses.replace(run, header=msgspec.structs.replace(run.header, **names))
+    notes = Comparison(old, new).notes
+    assert len(notes) == 2
+    assert "Another machine has the name 2s-2n-8c-smt2 now." in notes
+
+
+def test_hostile_text_stays_text(fakes: Fakes) -> None:
+    both = Comparison(fakes.run(), fakes.hostile())
+    assert "<script" not in comparison.as_markdown(both)
+    assert "\x1b" not in comparison.text(both) + comparison.as_markdown(both)
+    json.loads(comparison.as_json(both))

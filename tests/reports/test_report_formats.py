@@ -1,0 +1,182 @@
+"""Every form of a run: well-formed whatever the stream holds, and saying what matters."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+import xml.etree.ElementTree as ET
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from conformance.known import Standing
+from reports import Run
+from reports.formats import FORMATS, formatted
+from reports.text import markdown
+
+if TYPE_CHECKING:
+    from tests.reports.conftest import Fakes
+
+CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+
+
+def listed(fakes: Fakes) -> Run:
+    """One of each verdict; the failure is known, and so is one that passes."""
+    other = fakes.entry(scenario="state.refused")
+    return fakes.known(fakes.one_of_each(), fakes.entry(machine="2s-*"), other)
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_hostile_text_commands_nothing(name: str, fakes: Fakes) -> None:
+    text = formatted(fakes.hostile(), name)
+    shown = text if name != "json" else text.encode().decode("ascii")
+    assert not CONTROL.search(shown.replace("\n", "").replace("\t", ""))
+    assert_well_formed(name, text)
+
+
+def assert_well_formed(name: str, text: str) -> None:
+    """As its readers parse it."""
+    text.encode("utf-8")
+    if name in ("junit", "badge"):
+        ET.fromstring(text.encode())
+    elif name in ("gitlab", "sarif"):
+        json.loads(text)
+    elif name == "json":
+        assert all(json.loads(one)["kind"] == "result" for one in text.splitlines())
+    elif name == "github":
+        assert all(re.match("::(error|warning|notice) ", one) for one in text.splitlines())
+    elif name == "prometheus":
+        sample = re.compile(r'pinproof_\w+\{(\w+="(\\.|[^"\\])*",?)*\} [-+.e\d]+')
+        assert all(one[0] == "#" or sample.fullmatch(one) for one in text.split("\n")[:-1])
+    elif name == "markdown":
+        outside = re.sub(r"^(`{3,})text\n.*?^\1$", "", text, flags=re.MULTILINE | re.DOTALL)
+        tags = set(re.findall(r"<[^>]*>", outside))
+        assert tags <= {"<details>", "</details>", "<summary>", "</summary>"}
+
+
+def _arbitrary(record: Any, text: st.SearchStrategy[str], draw: Any) -> Any:
+    """The record with every text in it replaced."""
+    values = {}
+    for field in msgspec.structs.fields(record):
+        value = record.__getattribute__(field.name)
+        values[field.name] = _other(value, text, draw)
+    return type(record)(**values)
+
+
+def _other(value: Any, text: st.SearchStrategy[str], draw: Any) -> Any:
+    if isinstance(value, str):
+        return draw(text)
+    if isinstance(value, list):
+        return [_other(one, text, draw) for one in value]
+    if isinstance(value, dict) and value and isinstance(next(iter(value)), str):
+        return {draw(text): draw(text) for _ in value}
+    return _arbitrary(value, text, draw) if isinstance(value, msgspec.Struct) else value
+
+
+_ANY = st.text(st.characters(codec=None), max_size=40) | st.sampled_from(
+    ["]]>", "\x1b[31m", "::error::", "```", "\ud800", "\u202e", '"', "</svg>", "%0A", "|", "@all"]
+)
+
+
+@settings(
+    max_examples=25,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+@given(data=st.data())
+def test_any_text_anywhere_leaves_every_form_well_formed(data: st.DataObject, fakes: Fakes) -> None:
+    """The verdicts stay, so that every part of a report is made."""
+    run = listed(fakes)
+    results = tuple(
+        msgspec.structs.replace(_arbitrary(one, _ANY, data.draw), verdict=one.verdict)
+        for one in run.results
+    )
+    header = msgspec.structs.replace(_arbitrary(run.header, _ANY, data.draw), schema=2)
+    broken = dataclasses.replace(run, header=header, results=results)
+    for name in FORMATS:
+        assert_well_formed(name, formatted(broken, name))
+
+
+def test_github_gets_one_annotation_a_cause_and_the_verdict(fakes: Fakes) -> None:
+    many = [fakes.result("fail", machine=fakes.machine(f"m{number}")) for number in range(30)]
+    first, last = formatted(fakes.run(*many), "github").splitlines()
+    assert first.startswith("::error title=pinning.whole-cores on m0 and 29 more::a container with")
+    assert "%0A" in first
+    assert last.startswith("::error title=pinproof::Not conformant: 0 promises kept, 30 broken.")
+
+
+def test_github_never_gets_more_errors_than_it_shows(fakes: Fakes) -> None:
+    many = [fakes.result("fail", failure=fakes.failure(rule="x" * n)) for n in range(1, 30)]
+    lines = formatted(fakes.run(*many), "github").splitlines()
+    assert sum(one.startswith("::error") for one in lines) == 10
+    assert "Not conformant" in lines[-1]
+
+
+def test_an_annotation_names_the_file_of_the_scenario(fakes: Fakes) -> None:
+    run = fakes.run(fakes.result("fail", file="conformance/scenarios/qos.py"))
+    assert "::error file=conformance/scenarios/qos.py,title=" in formatted(run, "github")
+    (one,) = json.loads(formatted(run, "gitlab"))
+    assert one["location"] == {"path": "conformance/scenarios/qos.py", "lines": {"begin": 1}}
+
+
+def test_a_fingerprint_is_the_same_on_other_cpus_and_machines(fakes: Fakes) -> None:
+    def fingerprint(machine: str, seen: str) -> str:
+        (difference,) = fakes.failure().differences
+        other = fakes.failure(differences=[msgspec.structs.replace(difference, seen=seen)])
+        run = fakes.run(fakes.result("fail", machine=fakes.machine(machine), failure=other))
+        return str(json.loads(formatted(run, "gitlab"))[0]["fingerprint"])
+
+    assert fingerprint("a", "1-2") == fingerprint("b", "5-6")
+
+
+def test_known_failures_are_in_every_form(fakes: Fakes) -> None:
+    """With their reason; what passes against the list is an error."""
+    run = listed(fakes)
+    assert [one for one, found in run.standings.items() if not found] == [Standing.FAIL]
+    for name in ("markdown", "github", "gitlab", "sarif", "junit"):
+        text = formatted(run, name)
+        assert "our allocator takes odd CPUs first" in text, name
+        assert "listed as a known failure" in text, name
+    sarif = json.loads(formatted(run, "sarif"))["runs"][0]["results"]
+    (hidden,) = [one for one in sarif if "suppressions" in one]
+    assert hidden["suppressions"][0]["justification"].startswith("known until 2026-06-30 (our all")
+    assert formatted(run, "github").count("::notice ") == 1
+    assert 'verdict="known"} 1' in formatted(run, "prometheus")
+    standings = [json.loads(one)["standing"] for one in formatted(run, "json").splitlines()]
+    assert sorted(standings) == ["fixed", "known", "pass", "skip", "unknown"]
+
+
+def test_markdown_shows_text_as_it_is() -> None:
+    assert markdown("a|b <c> @all https://x.org `d`\n*e*") == (
+        "a&#124;b &#60;c&#62; &#64;all https&#58;//x.org &#96;d&#96; &#42;e&#42;"
+    )
+
+
+def test_a_story_cannot_leave_its_block(fakes: Fakes) -> None:
+    run = fakes.run(fakes.result("fail", explanation="before\n```\n# heading\n````\nafter"))
+    text = formatted(run, "markdown")
+    assert "`````text\n" in text
+    assert "after\n" in text.split("`````text\n")[1].split("`````")[0]
+
+
+def test_metrics_count_by_machine_and_name_each_broken_promise(fakes: Fakes) -> None:
+    text = formatted(fakes.one_of_each(), "prometheus")
+    who = 'subject="kubelet:1.36"'
+    assert f'pinproof_results{{{who},machine="2s-2n-8c-smt2",verdict="fail"}} 1\n' in text
+    broken = f'{who},machine="2s-2n-8c-smt2",scenario="pinning.whole-cores"'
+    assert f"pinproof_broken_promise{{{broken}}} 1\n" in text
+    assert f"pinproof_run_exit_status{{{who}}} 1\n" in text
+    assert f"pinproof_run_end_time_seconds{{{who}}} 1772359241\n" in text
+    assert len(re.findall("^# TYPE", text, re.MULTILINE)) == 6
+
+
+def test_a_badge_says_what_the_run_says(fakes: Fakes) -> None:
+    assert "<title>CPU pinning 1.36: conformant</title>" in formatted(
+        fakes.run(fakes.result()), "badge"
+    )
+    assert "not conformant</title>" in formatted(fakes.one_of_each(), "badge")
+    assert "could not tell</title>" in formatted(fakes.run(), "badge")

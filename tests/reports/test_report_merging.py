@@ -1,0 +1,99 @@
+"""Several streams as one run: shards, and nodes."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+import pytest
+
+import reports
+from conformance.results import Footer, ResultsError, SubjectRecord
+from conformance.verdict import ExitStatus
+from reports import Run
+
+if TYPE_CHECKING:
+    from tests.reports.conftest import Fakes
+
+
+def _load(fakes: Fakes, tmp_path: Path, *runs: Run) -> Run:
+    paths = [fakes.write(run, tmp_path / f"{number}.jsonl") for number, run in enumerate(runs)]
+    return reports.load(*paths)
+
+
+def _of(run: Run, name: str, release: str = "1.36") -> Run:
+    subject = SubjectRecord(name=name, release=release, version="v1", digest="sha256:1")
+    return dataclasses.replace(run, header=msgspec.structs.replace(run.header, subject=subject))
+
+
+def test_shards_are_one_run(fakes: Fakes, tmp_path: Path) -> None:
+    first = fakes.run(fakes.result(), fakes.result("fail", scenario="b"))
+    second = fakes.run(fakes.result(scenario="c", machine=fakes.machine("other")))
+    run = _load(fakes, tmp_path, first, second)
+    assert run.verdict == "Not conformant: 2 promises kept, 1 broken."
+    assert (run.status, run.caution) == (ExitStatus.NOT_CONFORMANT, "")
+    assert run.machines == ("2s-2n-8c-smt2", "other")
+    assert run.header.subject.name == "kubelet:1.36"
+
+
+def test_a_shard_in_which_nothing_applied_is_no_fault(fakes: Fakes, tmp_path: Path) -> None:
+    empty = fakes.run(fakes.result("skip", scenario="b"))
+    idle = Footer(
+        counts={"skip": 1},
+        exit_status=4,
+        finished="",
+        seconds=1.0,
+        idle=["2s-2n-8c-smt2"],
+    )
+    shard = dataclasses.replace(empty, footer=idle)
+    assert _load(fakes, tmp_path, shard).status is ExitStatus.TOO_FEW
+    run = _load(fakes, tmp_path, shard, fakes.run(fakes.result()))
+    assert (run.status, run.idle) == (ExitStatus.CONFORMANT, ())
+
+
+@pytest.mark.parametrize("status", [ExitStatus.NOT_RESTORED, ExitStatus.COULD_NOT_TELL])
+def test_what_one_shard_says_of_itself_stays_said(
+    status: ExitStatus, fakes: Fakes, tmp_path: Path
+) -> None:
+    """It shows in no result."""
+    run = fakes.run(fakes.result())
+    assert run.footer is not None
+    bad = dataclasses.replace(run, footer=msgspec.structs.replace(run.footer, exit_status=status))
+    assert _load(fakes, tmp_path, bad, fakes.run(fakes.result(scenario="b"))).status is status
+
+
+def test_a_shard_that_was_cut_off_cuts_the_whole_off(fakes: Fakes, tmp_path: Path) -> None:
+    cut = dataclasses.replace(fakes.run(fakes.result()), footer=None)
+    run = _load(fakes, tmp_path, fakes.run(fakes.result(scenario="b")), cut)
+    assert run.status is ExitStatus.COULD_NOT_TELL
+    assert "0.jsonl" not in run.cut_off
+    assert "1.jsonl: cut off" in run.cut_off
+
+
+def test_nodes_are_one_run(fakes: Fakes, tmp_path: Path) -> None:
+    runs = [
+        _of(fakes.run(fakes.result(machine=fakes.machine(f"node{n}"))), f"node:ssh://node{n}", one)
+        for n, one in enumerate(("1.36", "1.37"))
+    ]
+    run = _load(fakes, tmp_path, *runs)
+    assert run.header.subject.name == "2 nodes: node:ssh://node0, node:ssh://node1"
+    assert run.header.subject.release == "1.36, 1.37"
+    assert run.verdict == "Conformant: 2 promises kept."
+
+
+def test_what_does_not_belong_together_is_refused_in_one_line(fakes: Fakes, tmp_path: Path) -> None:
+    first, other = fakes.run(fakes.result()), fakes.run(fakes.result(scenario="b"))
+    renamed = msgspec.structs.replace(other.header, catalogue="sha256:other")
+    machine = msgspec.structs.replace(fakes.machine(), digest="sha256:other")
+    for run, error in (
+        (_of(other, "kubelet:1.37"), "of another subject than .*0.jsonl: kubelet:1.37"),
+        (dataclasses.replace(other, header=renamed), "of another pinproof or other scenarios"),
+        (fakes.run(fakes.result(scenario="b", machine=machine)), "another machine has the name"),
+        (first, "pinning.whole-cores on 2s-2n-8c-smt2 is in another stream as well"),
+    ):
+        with pytest.raises(ResultsError, match=error) as caught:
+            _load(fakes, tmp_path, first, run)
+        assert "\n" not in str(caught.value)
+        assert "1.jsonl: " in str(caught.value)
