@@ -20,9 +20,10 @@ from pathlib import PurePosixPath
 from typing import Final
 
 import topologies
-from conformance.checks import EVERY_CPU, EXCLUSIVE_TO_ONE, kubelet_text
+from conformance.checks import kubelet_text
 from conformance.discovered import first_core, topology_of
 from conformance.pods import best_effort, guaranteed
+from conformance.promises import EVERY_CPU, EXCLUSIVE_TO_ONE
 from conformance.subject import Capability, NodeUnderTest, Subject, SubjectUnable
 from reference import CPUSet, CPUTopology
 from reference.pods.qos import exclusive_cpus
