@@ -49,9 +49,10 @@ MUTANT: Final = "PINPROOF_MUTANT"
 REACHED: Final = "PINPROOF_REACHED"
 #: Where a kubelet notes inside its sandbox what it reached.
 _NOTES: Final = f"{STATE_DIR}/pinproof-reached"
-#: Seconds. A driver answers in milliseconds, and a kubelet shows an effect within three seconds.
+#: Seconds. A driver answers in milliseconds. A kubelet shows an effect within three seconds, and
+#: that it has refused a pod of a cluster within ten.
 _DRIVER_PATIENCE: Final = 10.0
-_KUBELET_PATIENCE: Final = Patience(start=40.0, effect=8.0)
+_KUBELET_PATIENCE: Final = Patience(start=40.0, effect=12.0)
 
 
 class CaseName(msgspec.Struct, frozen=True):

@@ -432,6 +432,12 @@ MINIATURES: Final[dict[str, Miniature]] = {
         machine=_FOUR_NODES,
         also=("options/numa-distribution-of-a-remaining-core",),
     ),
+    "takes-the-last-of-equals": Miniature(
+        policies.TakesTheLastOfEquals,
+        "options/numa-distribution-keeps-the-first-of-equals",
+        machine=_FOUR_NODES,
+        release="1.37",
+    ),
     "ignores-sockets-near-hints": Miniature(
         policies.IgnoresSocketsNearHints,
         "topology/align-by-socket-widens-the-hint",
