@@ -1,0 +1,78 @@
+"""Certificates of a lab node that is booted for them. Minutes under emulation, so only where
+``PINPROOF_LAB`` asks for it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from hil.lab import Node, Wish, all_nodes, down, up
+from reports.certificate import Statement, read
+
+pytestmark = pytest.mark.skipif(
+    not os.environ.get("PINPROOF_LAB"),
+    reason="NO LAB NODE IS BOOTED, so this is NOT TESTED: set PINPROOF_LAB=1 (takes minutes)",
+)
+
+NAME = "test-certify"
+
+
+@pytest.fixture(scope="module")
+def node(kubelet_path: str) -> Iterator[Node]:
+    if NAME in [left.name for left in all_nodes()]:
+        down([NAME])
+    _, (made,) = up(Wish(specs=["1s-1n-4c-smt1"], kubelet=Path(kubelet_path), name=NAME))
+    yield made
+    down([NAME])
+
+
+def pinproof(*words: object, status: int) -> str:
+    done = subprocess.run(
+        [sys.executable, "-m", "pinproof", *map(str, words)],
+        capture_output=True,
+        text=True,
+        timeout=1500,
+        check=False,
+    )
+    assert done.returncode == status, done.stdout + done.stderr
+    return done.stdout
+
+
+def certified(node: Node, report: Path, *words: str) -> Statement:
+    inventory = node.folder / "lab.toml"
+    chosen = ["-k", "qos/fraction-shares"]
+    said = pinproof("certify", inventory, "--report", report, *words, *chosen, status=4)
+    assert said.splitlines()[-1] == f"{report}/{NAME}/certificate.html"
+    assert "Conformant" not in said
+    return read((report / NAME / "certificate.json").read_bytes())
+
+
+def test_two_certificates_of_one_node_are_of_one_machine(node: Node, tmp_path: Path) -> None:
+    """And each is sound, signed and says that the node is emulated."""
+    key = tmp_path / "vendor"
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(key)], check=True)
+    (tmp_path / "allowed").write_text(f"vendor@example.org {key.with_suffix('.pub').read_text()}")
+    one = certified(node, tmp_path / "one", "--sign", str(key))
+    two = certified(node, tmp_path / "two")
+    assert one.facts.machine == two.facts.machine
+    assert one.facts.configuration == two.facts.configuration
+    facts = one.facts
+    assert (facts.title, facts.verdict, facts.system.emulated) == (NAME, "partial", "QEMU")
+    assert facts.profiles[0].ran == 1
+    assert facts.machine.processor
+    assert facts.firmware.firmware_vendor == "SeaBIOS"
+    assert facts.system.os.startswith("Debian")
+    assert facts.configuration.settings["cpuManagerPolicy"] == "static"
+    folder = tmp_path / "one" / NAME
+    files = [folder / "certificate.json", folder / "result.jsonl"]
+    allowed = ["--allowed-signers", tmp_path / "allowed"]
+    found = json.loads(pinproof("verify", *files, *allowed, "--json", status=0))
+    assert {"what": "the signature", "answer": "ok", "detail": "by vendor@example.org"} in found[
+        "checks"
+    ]
