@@ -78,12 +78,13 @@ class _Wishes:
 @dataclass(frozen=True, slots=True)
 class _Target:
     """One node, or a kubelet on one machine: ``name`` is its folder's, ``subject`` as a run has it,
-    ``place`` as it was named on the command line."""
+    ``place`` as it was named on the command line, ``spec`` what finds the machine."""
 
     name: str
     subject: str
     place: str
     machine: topologies.Machine | None = None
+    spec: str = ""
 
     @property
     def folder(self) -> str:
@@ -93,7 +94,7 @@ class _Target:
     @property
     def words(self) -> list[str]:
         """What names it on the command line, beside its place."""
-        return [f"--machine={self.machine.name}"] if self.machine else []
+        return [f"--machine={self.spec}"] if self.spec else []
 
 
 def certify(
@@ -219,11 +220,13 @@ def _kubelets(place: str, machines: Sequence[str], words: str) -> list[_Target]:
     if not machines:
         raise SubjectUsageError(f"{place}: name the machine that it is shown with --machine")
     name = place.rpartition("/")[2].removeprefix("kubelet:")
-    return [
-        _Target(f"kubelet-{name}-{machine.name}", place, place, machine)
-        for pattern in machines
-        for machine in topologies.find(pattern)
-    ]
+    found = []
+    for pattern in machines:
+        several = topologies.find(pattern)
+        for one in several:
+            spec = pattern if len(several) == 1 else one.name  # an archive is found by its path
+            found.append(_Target(f"kubelet-{name}-{one.name}", place, place, one, spec))
+    return found
 
 
 def _nodes(place: str, words: str) -> list[_Target]:
@@ -268,7 +271,7 @@ def _certify_one(target: _Target, wishes: _Wishes, console: Console) -> ExitStat
 def _chosen(target: _Target, wishes: _Wishes) -> list[str]:
     """Which scenarios a certificate is about, in pytest's words."""
     level = options.CERTIFICATE if wishes.level is Level.CORE else wishes.level.value
-    machine = [target.machine.name] if target.machine else None
+    machine = [target.spec] if target.spec else None
     return [
         *(*ALONE, "-p", "no:cacheprovider"),
         *options.arguments(subject=target.subject, machine=machine, level=level, no_smoke=True),

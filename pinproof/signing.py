@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
@@ -19,11 +20,6 @@ from topologies.errors import one_line
 #: What a signature is for: an SSH signature made for another purpose does not count.
 NAMESPACE: Final = "pinproof-certificate"
 _DEADLINE: Final = 120.0
-#: A signature by cosign stays between the signer and whoever has the public key: nothing is
-#: uploaded to a transparency log.
-_SIGNED_BY_COSIGN: Final = (
-    *("sign-blob", "--yes", "--tlog-upload=false", "--use-signing-config=false"),
-)
 
 
 class BadSignature(Exception):
@@ -73,12 +69,18 @@ def signer(path: Path, allowed: Path) -> str:
 
 
 def sign_with_cosign(path: Path, key: Path) -> Path:
-    """Sign a file with a key of cosign; the path of the bundle. Raises
-    :class:`SubjectUsageError`, and :class:`SubjectSetupError` without cosign."""
+    """Sign a file with a key of cosign (version 3); the path of the bundle. Nothing is uploaded:
+    the signing configuration names no service. Raises :class:`SubjectUsageError`, and
+    :class:`SubjectSetupError` without cosign."""
     _program("cosign", "")
     bundle = cosign_signature(path)
     bundle.unlink(missing_ok=True)
-    done = _run(["cosign", *_SIGNED_BY_COSIGN, f"--key={key}", f"--bundle={bundle}", str(path)])
+    with tempfile.TemporaryDirectory() as folder:
+        services = Path(folder) / "no-services.json"
+        done = _run(["cosign", "signing-config", "create", f"--out={services}"])
+        if not done.returncode:
+            words = [f"--key={key}", f"--bundle={bundle}", f"--signing-config={services}"]
+            done = _run(["cosign", "sign-blob", "--yes", *words, str(path)])
     if done.returncode or not bundle.is_file():
         raise SubjectUsageError(f"--cosign-key {key}: {_said(done)}")
     return bundle
