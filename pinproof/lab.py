@@ -160,6 +160,17 @@ def reboot(
     typer.echo(name)
 
 
+@app.command("reset", epilog="Example: pinproof lab reset node1")
+def reset(name: _Name, deadline: _Deadline = None) -> None:
+    """Make a node as new: its own machine, an empty disk, new keys; print its name.
+
+    Its name and its inventory stay. What a run left on it is gone.
+    """
+    with _ended_by_signals(), busy(f"lab {name}") as say:
+        lab.reset(name, deadline=deadline, say=say)
+    typer.echo(name)
+
+
 @app.command("image", epilog="Example: pinproof lab image")
 def image(
     rebuild: Annotated[bool, typer.Option(help="Build it again, from today's packages.")] = False,

@@ -146,7 +146,7 @@ def facts_by_name(facts: NodeFacts) -> dict[str, Any]:
         "free bytes": dict(facts.free),
         "pods": len(facts.workloads),
         "pinned pods": sum(bool(one.pinned) for one in facts.workloads),
-        "journal of a dead run": facts.leftovers,
+        "left by a run": list(facts.leftovers),
         "odd": list(facts.oddities),
     }
     if kubelet is None:

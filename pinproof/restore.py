@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Annotated
 
 import typer
@@ -10,6 +10,7 @@ import typer
 from hil.inspection import gather
 from hil.safety import NodeBusy, NotRestored, forget_node, restore_node
 from hil.safety.agent import restoring
+from hil.session.booting import boot_as_before
 from hil.shell import NodeError, Shell
 from hil.transport import NodeAddress, connected, each
 from pinproof.busy import busy
@@ -46,7 +47,9 @@ def restore(
         return
     with busy("restore") as say:
         say(", ".join(one.name for one in addresses))
-        results = each(addresses, lambda address: _restored(address, force=force, accept=accept))
+        results = each(
+            addresses, lambda address: _restored(address, force=force, accept=accept, say=say)
+        )
     failed = [one for one in results if isinstance(one, NodeError)]
     for one in results:
         if not isinstance(one, NodeError):
@@ -57,19 +60,32 @@ def restore(
         raise worst[0]
 
 
-def _restored(address: NodeAddress, *, force: bool, accept: bool) -> str:
+def _restored(
+    address: NodeAddress, *, force: bool, accept: bool, say: Callable[[str], None]
+) -> str:
+    try:
+        booted = boot_as_before(
+            address, force=force, say=lambda stage: say(f"{address.name}: {stage}")
+        )
+        outcome = _undone(address, force=force or bool(booted), accept=accept)
+    except NodeBusy as error:
+        raise NodeBusy(
+            f"{error}: after that the node restores itself; --force if that run is dead"
+        ) from error
+    return f"{address.name}: {f'booted as {booted}; ' if booted else ''}{outcome}"
+
+
+def _undone(address: NodeAddress, *, force: bool, accept: bool) -> str:
     with connected(address) as shell:
         try:
             undone = restore_node(shell, force=force)
-        except NodeBusy as error:
-            raise NodeBusy(f"{error}: --force if that run is dead") from error
         except NotRestored as error:
             if not accept:
                 raise
             forget_node(shell)
-            return f"{address.name}: accepted as it is: {one_line('; '.join(error.differences))}"
+            return f"accepted as it is: {one_line('; '.join(error.differences))}"
         removed = _swept(address, shell)
-    outcome = f"{address.name}: {'restored' if undone else 'nothing to restore'}"
+    outcome = "restored" if undone else "nothing to restore"
     return f"{outcome}; removed from its cluster: {', '.join(removed)}" if removed else outcome
 
 

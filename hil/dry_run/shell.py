@@ -63,12 +63,12 @@ class DryRunExecutor:
         if self._shell is not None:
             self._shell.looks = looks
 
-    def act(self, script: str, *changes: Change, deadline: float) -> Done:
+    def act(self, script: str, *changes: Change, deadline: float, reads: bool = False) -> Done:
         """See :class:`hil.session.executor.Executor`, but for the answer."""
         if self._shell is not None:
             self._shell.changes = changes
         try:
-            self._inner.act(script, *changes, deadline=deadline)
+            self._inner.act(script, *changes, deadline=deadline, reads=reads)
         finally:
             if self._shell is not None:
                 self._shell.changes, self._shell.looks = (), False

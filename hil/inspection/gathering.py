@@ -7,8 +7,6 @@ questions (:mod:`hil.inspection.script`), and what a kubelet's texts mean
 
 from __future__ import annotations
 
-from typing import Final
-
 from hil.inspection.host_answer import HostAnswer
 from hil.inspection.kubelet_answer import KubeletAnswer
 from hil.inspection.located_kubelet import LocatedKubelet
@@ -16,6 +14,7 @@ from hil.inspection.node import KubeletFacts, NodeFacts
 from hil.inspection.paths import NOT_SAID, KubeletPaths
 from hil.inspection.script import (
     DEADLINE,
+    LEFTOVERS,
     LIMIT,
     NoRecords,
     Question,
@@ -28,8 +27,6 @@ from topologies.capturing.captured import captured
 from topologies.capturing.errors import CaptureError
 from topologies.errors import one_line
 from topologies.steady import steady
-
-_JOURNAL: Final = "/var/lib/pinproof/journal"
 
 
 def gather(shell: Shell, *, root: str = "", paths: KubeletPaths = NOT_SAID) -> NodeFacts:
@@ -71,7 +68,7 @@ def gather(shell: Shell, *, root: str = "", paths: KubeletPaths = NOT_SAID) -> N
         places=host.places,
         survives_restart=second.survives_restart(),
         survives_reboot=second.survives_reboot(),
-        leftovers=_JOURNAL in host.places,
+        leftovers=tuple(one for one in LEFTOVERS if one in host.places),
         root=root,
         oddities=(*second.oddities, *capture.warnings),
         os_release=host.os_release,

@@ -173,7 +173,7 @@ class Workload:
 class NodeFacts:
     """One node at one moment. ``isolated`` and ``nohz_full`` are what the kernel says of them;
     ``tools`` which helpful programs are installed (``crictl``, ``ctr``, ``flock`` …); ``free`` the
-    free bytes of file systems, by path; ``leftovers`` that a run before left its journal;
+    free bytes of file systems, by path; ``leftovers`` the paths that a run before left;
     ``machine`` is without what passes (:mod:`topologies.steady`); ``os_release`` is the name of the
     distribution with its version; ``virtual`` what ``systemd-detect-virt --vm`` names, ``""``
     for nothing."""
@@ -201,7 +201,7 @@ class NodeFacts:
     places: frozenset[str] = frozenset()
     survives_restart: Survival = Survival.UNKNOWN
     survives_reboot: Survival = Survival.UNKNOWN
-    leftovers: bool = False
+    leftovers: tuple[str, ...] = ()
     root: str = ""
     oddities: tuple[str, ...] = ()
     os_release: str = ""

@@ -46,6 +46,14 @@ _SHOWN: Final = (
     "Id,LoadState,ActiveState,SubState,FragmentPath,DropInPaths,MainPID,NRestarts,ExecStart,"
     "Environment,EnvironmentFiles"
 )
+#: What a run puts on a node beside its changes: a folder, and units that end the run where it dies.
+LEFTOVERS: Final = (
+    "/var/lib/pinproof",
+    "/run/systemd/transient/pinproof-dead-man.timer",
+    "/run/systemd/transient/pinproof-dead-man.service",
+    "/etc/systemd/system/pinproof-dead-man-boot.service",
+    "/etc/systemd/system/multi-user.target.d/pinproof.conf",
+)
 #: Files and folders whose being there tells a distribution.
 PLACES: Final = (
     "/etc/kubernetes/kubelet.conf",
@@ -62,7 +70,7 @@ PLACES: Final = (
     "/var/lib/rancher/rke2",
     "/var/lib/k0s",
     "/var/snap/microk8s/current",
-    "/var/lib/pinproof/journal",
+    *LEFTOVERS,
     "/sys/fs/cgroup/kubepods",
     "/sys/fs/cgroup/kubepods.slice",
     "/sys/fs/cgroup/cpuset/kubepods",

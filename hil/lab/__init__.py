@@ -4,7 +4,7 @@ back in seconds (``docs/lab.md``)."""
 
 from hil.lab.errors import LabError, LabToolMissing, LabUsageError
 from hil.lab.image import Image, ready_image
-from hil.lab.lab import Rebooted, Wish, clean, down, reboot, up
+from hil.lab.lab import Rebooted, Wish, clean, down, reboot, reset, up, was
 from hil.lab.nodes import Node, State, all_nodes, named
 
 __all__ = [
@@ -22,5 +22,7 @@ __all__ = [
     "named",
     "ready_image",
     "reboot",
+    "reset",
     "up",
+    "was",
 ]

@@ -166,6 +166,9 @@ def _up(node: Node, wanted: Plan, wish: Wish, inventory: Path, watch: Watch) -> 
         port=0,
         accel=wish.accel,
         inventory=str(inventory),
+        made=wanted.machine.spec,
+        settings=dict(wish.settings),
+        oci=wish.oci,
     )
     kept = None if wish.fresh else snapshots.snapshot(wanted, node.folder, watch)
     if kept is not None:
@@ -275,12 +278,15 @@ def reboot(
     spec: str = "",
     hard: bool = False,
     kubelet: bool = True,
+    for_a_while: bool = False,
     deadline: float | None = None,
     say: Callable[[str], None] = lambda _: None,
 ) -> Rebooted:
     """Shut the node down and boot it again, as the machine ``spec`` if one is named: that is the
     CPU upgrade. ``hard`` pulls the plug instead. A kubelet that refuses to run on the new machine
     is a result, not an error; without ``kubelet`` nobody waits for it to come, nor to refuse.
+    ``for_a_while``: its record and its inventory keep the machine that it was before, until it is
+    booted as that (:func:`was`).
 
     Raises :class:`LabError` where the guest does not boot, or shows another machine: the node is
     down then, and another reboot may do.
@@ -297,7 +303,12 @@ def reboot(
         (node.folder / INITRD).unlink(missing_ok=True)
         (node.folder / INITRD).write_bytes(plan.initrd(wanted, image))
         another = wanted.spec != record.spec
-        record = msgspec.structs.replace(record, spec=wanted.spec, memory=wanted.memory)
+        original = record.original or record.spec
+        if not for_a_while or wanted.spec == original:
+            original = ""
+        record = msgspec.structs.replace(
+            record, spec=wanted.spec, memory=wanted.memory, original=original
+        )
         node = node.written(record)
         _rewrite_own(node)
         boot.boot(
@@ -310,6 +321,53 @@ def reboot(
         if another or kubelet:
             _compare(node, wanted, watch)
     return Rebooted(node, refusal)
+
+
+def was(name: str) -> str:
+    """The machine that this node has to be booted as, because a run ended while it was another one
+    or while it was off; ``""`` where it need not be. Raises :class:`LabUsageError` where no lab
+    node has this name, or a run works on it."""
+    node = nodes.named(name)
+    record = node.record
+    if node.state is nodes.State.BUSY:
+        raise LabUsageError(f"{name} is busy: another run works on it")
+    if record is None or not record.ready:
+        raise LabUsageError(f"{name} is incomplete: pinproof lab down {name}")
+    if record.original or node.state is nodes.State.DOWN:
+        return record.original or record.spec
+    return ""
+
+
+def reset(
+    name: str, *, deadline: float | None = None, say: Callable[[str], None] = lambda _: None
+) -> Node:
+    """Make the node as it was when it was new: its own machine, kubelet and settings, an empty
+    disk, new keys. Its name and its place in the inventory stay. Raises :class:`LabUsageError`
+    before anything is changed, and :class:`LabError` where it does not boot: it is incomplete
+    then."""
+    node = nodes.named(name)
+    record = node.record
+    if record is None:
+        raise LabUsageError(f"{name} is incomplete: pinproof lab down {name}")
+    spec = record.made or record.original or record.spec
+    wish = Wish(
+        specs=[spec],
+        kubelet=Path(record.kubelet),
+        settings=record.settings,
+        oci=record.oci,
+        accel=record.accel,
+        fresh=not record.snapshot,
+    )
+    shape = machines.machine(spec, memory=record.memory, cgroup=record.cgroup)
+    kubelet = kubelets.kubelet(wish.kubelet)
+    image = images.kept(record.image)
+    wanted = Plan(shape, image, kubelet, wish.settings, wish.accel, wish.oci)
+    watch = Watch.for_boot(shape.layout.cpus, say=say, deadline=deadline)
+    with nodes.held(node):
+        process.end(node.folder)
+        made = _up(node, wanted, wish, Path(record.inventory), watch)
+    _rewrite_own(made)
+    return made
 
 
 def _settled(node: Node, watch: Watch, *, kubelet: bool) -> str:

@@ -24,7 +24,7 @@ from typing import Any, Final
 import msgspec
 
 from hil.lab import keys as keyring
-from hil.lab import places, process
+from hil.lab import places, process, runtime
 from hil.lab.errors import LabUsageError
 from hil.lab.guest import Door
 from hil.lab.names import NODE_NAME
@@ -47,7 +47,10 @@ class State(Enum):
 
 class Record(msgspec.Struct, frozen=True, kw_only=True):
     """What a node is. ``ready`` once its first boot succeeded; ``inventory`` is the file that
-    names it; ``snapshot`` the key of the one its disk lies on, ``""`` without."""
+    names it; ``snapshot`` the key of the one its disk lies on, ``""`` without. ``spec`` is the
+    machine that it was booted as; ``original`` the one before a scenario booted it as
+    another, ``""`` where none did. ``made`` is the machine, ``settings`` and ``oci`` what it was
+    made with."""
 
     spec: str
     memory: int
@@ -60,6 +63,10 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     inventory: str
     snapshot: str = ""
     ready: bool = False
+    original: str = ""
+    made: str = ""
+    settings: dict[str, Any] = {}
+    oci: str = runtime.DEFAULT
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,7 +199,7 @@ def inventory(node: Node) -> str:
         "identity": str(node.folder / keyring.LOGIN),
         "known_hosts": str(node.folder / keyring.KNOWN_HOSTS),
         "node": NODE_NAME,
-        "lab": node.record.spec,
+        "lab": node.record.original or node.record.spec,
         "allow": ["reboot", "static-pods"],
     }
     # TOML reads JSON's texts and lists; DEL is the one character that JSON leaves alone.

@@ -15,12 +15,13 @@ from importlib.resources import files
 from typing import Final
 
 from hil.changes import Change, KeepFile, Note, RemoveFile, SetOnline, WriteFile
+from hil.inspection.script import LEFTOVERS
 from hil.safety.errors import LeaseLost, NodeBusy, NotRestored
 from hil.shell import Done, NodeUnfit
 from topologies.errors import one_line
 
 #: Where everything of ours is on a node.
-PLACE: Final = "/var/lib/pinproof"
+PLACE: Final = LEFTOVERS[0]
 #: A path that the shell reads as it stands.
 _PLAIN: Final = re.compile(r"/[A-Za-z0-9/._@:+=,%-]*")
 _USAGE, _REFUSED, _BUSY, _FULL, _LOST, _DIFFERS = 70, 71, 73, 74, 75, 76
@@ -44,8 +45,8 @@ def _place(root: str) -> str:
 
 
 def beginning(root: str, owner: str, *, patience: int, every: int) -> str:
-    """A script that puts it on the node, lets the one that is there sweep first, and begins a
-    journal. Fields come by stdin (:func:`fields`)."""
+    """A script that lets the one that is there sweep first, sets the dead-man timer, puts it on the
+    node, and begins a journal. Fields come by stdin (:func:`fields`)."""
     place = shlex.quote(f"{root.rstrip('/')}{PLACE}")
     encoded = base64.b64encode(_agent()).decode()
     sweep = f"sh {_place(root)} sweep {shlex.quote(owner)}"
@@ -53,8 +54,11 @@ def beginning(root: str, owner: str, *, patience: int, every: int) -> str:
     return (
         f"d={place}\n"
         '[ ! -f "$d/node.sh" ] || ' + sweep + " </dev/null || exit $?\n"
+        f"agent=$(printf %s {encoded} | base64 -d)\n"
+        # Whatever moment this is killed at, somebody takes away what was put there.
+        f'sh -c "$agent" "$d/node.sh" arm {every} </dev/null\n'
         'mkdir -p "$d" && chmod 700 "$d" || exit 74\n'
-        f'printf %s {encoded} | base64 -d >"$d/node.sh.new" &&\n'
+        'printf "%s\\n" "$agent" >"$d/node.sh.new" &&\n'
         '  sync "$d/node.sh.new" 2>/dev/null; '
         f'[ "$(wc -c <"$d/node.sh.new")" -eq {len(_agent())} ] &&\n'
         '  mv -f "$d/node.sh.new" "$d/node.sh" ||\n'
@@ -72,25 +76,48 @@ def fields(watched: Iterable[str], values: Mapping[str, str]) -> bytes:
 
 
 def applying(root: str, owner: str, then: str) -> tuple[str, str]:
-    """A script that makes the changes on stdin, and then runs ``then``; and the word on stderr
-    that tells that it did not come to that."""
+    """A script that makes the changes on stdin, and then runs ``then``, all that while the node's
+    lock is held; and the word on stderr that tells that it did not come to that."""
     token = f"refused-{secrets.token_hex(8)}"
     refused = f"{{ s=$?; echo {token} >&2; exit $s; }}"
-    after = f"exec </dev/null\n{then}\n" if then else ""
-    return f"(\n{call(root, 'apply', owner)}\n) || {refused}\n{after}", token
+    place = shlex.quote(f"{root.rstrip('/')}{PLACE}")
+    # What the script leaves running does not hold the lock.
+    after = f"(\nexec 9>&-\n{then}\n)\ns=$?; rm -f {place}/step; exit $s\n" if then else ""
+    after = f"exec </dev/null\n{after}"
+    return (
+        f"[ ! -d {place} ] || exec 9>>{place}/lock\n"
+        f"(\nPINPROOF_STEP=$$; export PINPROOF_STEP\n{call(root, 'apply', owner)}\n) || {refused}\n"
+        f"{after}"
+    ), token
 
 
 def restoring(root: str, *, force: bool) -> str:
     """A script that undoes what a run left, if there is anything."""
     place = shlex.quote(f"{root.rstrip('/')}{PLACE}")
     words = "restore force" if force else "restore"
+    units = " ".join(shlex.quote(f"{root.rstrip('/')}{one}") for one in LEFTOVERS[1:])
     return (
-        f"d={place}\n"
-        '[ -e "$d" ] || { echo nothing >&2; exit 0; }\n'
+        f"d={place}\nleft=\n"
+        'if [ -f "$d/node.sh" ] || [ -d "$d/journal" ]; then\n'
+        f'  left=1; sh "$d/node.sh" {words} || exit $?\n'
         # Killed before it was there: nothing was changed.
-        '[ -f "$d/node.sh" ] || [ -d "$d/journal" ] || { rm -rf "$d"; exit 0; }\n'
-        f'sh "$d/node.sh" {words}\n'
+        'elif [ -e "$d" ]; then left=1; rm -rf "$d"; fi\n'
+        f"set -- {units}\n"
+        'if [ -e "$1" ] || [ -e "$2" ] || [ -e "$3" ] || [ -e "$4" ]; then\n'
+        "  left=1\n"
+        "  systemctl stop pinproof-dead-man.timer pinproof-dead-man-boot.service 2>/dev/null\n"
+        "  systemctl reset-failed pinproof-dead-man.timer pinproof-dead-man.service 2>/dev/null\n"
+        '  if [ -e "$3" ] || [ -e "$4" ]; then\n'
+        '    rm -f "$3" "$4"; rmdir "${4%/*}" 2>/dev/null; systemctl daemon-reload\n'
+        "  fi\n"
+        "fi\n"
+        '[ -n "$left" ] || echo nothing >&2\n'
     )
+
+
+def status(root: str) -> str:
+    """A script that prints who holds the node, and what was changed; nothing where nobody does."""
+    return f"[ ! -f {_place(root)} ] || sh {_place(root)} status"
 
 
 def lines(changes: Iterable[Change]) -> bytes:

@@ -135,9 +135,10 @@ class Guarded:
         """What a person types when all else is gone."""
         return agent.manual_steps(self.facts.name, self.facts.root)
 
-    def change(self, *changes: Change, then: str = "") -> Done:
+    def change(self, *changes: Change, then: str = "", deadline: float = _RESTORING) -> Done:
         """Journal and make all these changes in order, then run the script ``then``: one round
-        trip. How ``then`` ended is the result. Nothing is changed that is not journalled; raises
+        trip, in which nobody else changes the node. ``deadline`` in seconds. How ``then`` ended is
+        the result. Nothing is changed that is not journalled; raises
         :class:`hil.shell.NodeUnfit` where one could not be made,
         :class:`hil.safety.LeaseLost`, and what the shell raises. A CPU that must stay online is
         refused before anything is done: CPU 0, a reserved one, one of a foreign pinned pod."""
@@ -148,7 +149,7 @@ class Guarded:
         for one in changes:
             self._say(f"{self.facts.name}: {agent.describe(one)}")
         script, refused = agent.applying(self.facts.root, self.owner, then)
-        done = self._shell.run(script, stdin=agent.lines(changes), deadline=_RESTORING)
+        done = self._shell.run(script, stdin=agent.lines(changes), deadline=deadline)
         if refused.encode() in done.stderr:
             stderr = done.stderr.replace(refused.encode(), b"")
             agent.check(self.facts.name, Done(done.status, done.stdout, stderr))

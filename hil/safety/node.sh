@@ -50,16 +50,18 @@ now() {
 
 # --- one at a time
 lock() {
-  exec 9>>"$D/lock" || die 74 "cannot write $D"
+  # A step holds the lock until its script has ended: it opened the file, and we inherit that.
+  [ -n "${PINPROOF_STEP:-}" ] || exec 9>>"$D/lock" || die 74 "cannot write $D"
   tries=0
   until flock -n 9; do
     [ $tries -lt 60 ] || die 73 "another command works on this node"
     tries=$((tries + 1))
+    case $mode:${1:-} in leave:* | *:force) end_step ;; *) lease || end_step ;; esac
     sleep 1
   done
   # Who waited while the node was restored holds the lock of a folder that is no more.
   if [ ! -f "$D/node.sh" ]; then
-    [ "${1:-}" != restore ] || { say "nothing to undo: it was undone meanwhile" && exit 0; }
+    [ "$mode" != restore ] || { say "nothing to undo: it was undone meanwhile" && exit 0; }
     die 75 "this node was restored meanwhile"
   fi
   for entry in "$D/done" "$D/new" "$D/begun"; do
@@ -67,17 +69,26 @@ lock() {
   done
 }
 
-# --- lease: owner, boot, end, patience
+end_step() { # a step whose run is dead: its whole session, as long as it holds the lock
+  read -r step <"$D/step" 2>/dev/null || return 0
+  case $step in '' | *[!0-9]*) return 0 ;; esac
+  [ "/proc/$step/fd/9" -ef "$D/lock" ] || return 0
+  say "a step of a run that is dead is ended"
+  kill -9 "-$step"
+}
+
+# --- lease: owner, boot, end, patience; the seconds that it lasts are then in $left
 holder=
 looker=
 lease() {
-  holder='' lease_boot='' lease_end=0 patience=0
+  holder='' lease_boot='' lease_end=0 patience=0 left=0
   [ -f "$D/lease" ] && read -r holder lease_boot lease_end patience <"$D/lease"
   [ -n "$holder" ] || return 1
   boot
   now
   # After a reboot nobody could have said that he lives: he has as long as ever, from then on.
-  if [ "$lease_boot" = "$boot" ]; then [ "$time" -lt "$lease_end" ]; else [ "$time" -lt "$patience" ]; fi
+  if [ "$lease_boot" = "$boot" ]; then left=$((lease_end - time)); else left=$((patience - time)); fi
+  [ "$left" -gt 0 ]
 }
 renew() {
   boot
@@ -262,9 +273,9 @@ fingerprint() {
   contents <"$1/watched"
   (
     cd "$R/sys/devices/system/cpu" 2>/dev/null || exit
-    set -- online
-    for f in cpu[0-9]*/online; do [ -f "$f" ] && set -- "$@" "$f"; done
-    awk '{ print "/sys/devices/system/cpu/" FILENAME "\t" $0 }' "$@"
+    set --
+    for f in present online cpu[0-9]*/online; do [ -f "$f" ] && set -- "$@" "$f"; done
+    [ $# = 0 ] || awk '{ print "/sys/devices/system/cpu/" FILENAME "\t" $0 }' "$@"
   )
   if [ -s "$1/active" ]; then
     up=$(bounded 30 sh "$1/active" </dev/null 2>/dev/null 9>&-)
@@ -389,6 +400,11 @@ slices() { # a kubelet of policy none writes the CPUs of its parent cgroup; one 
   done
   :
 }
+another_machine() { # booted as one with other CPUs: $was and $is
+  was=$(awk -F '\t' '$1 == "/sys/devices/system/cpu/present" { print $2 }' "$J/before" 2>/dev/null)
+  is=$(cat "$R/sys/devices/system/cpu/present" 2>/dev/null)
+  [ -n "$was" ] && [ "$was" != "$is" ]
+}
 newcomers() { # pods in the state file that are neither of the original nor ours, and that are there
   present=$R$(cat "$J/state")
   pods=$R$(cat "$J/pods" 2>/dev/null)
@@ -413,15 +429,18 @@ undo() {
       cat "$entry/content" 2>/dev/null >"$path" || failed="$failed ${path#"$R"}"
   done
   widen
-  settings= state= dirty=
+  settings= state= dirty= units=
   for entry in $(entries file); do
-    if is_state "$entry"; then
+    if is_state "$entry" && another_machine; then
+      : # A kubelet refuses the state file of other CPUs.
+    elif is_state "$entry"; then
       state=$entry
     elif is_manifest "$entry"; then
       undone "$entry"
     elif kernel "$(cat "$entry/path")"; then
       undone "$entry"
     elif is_ours "$entry"; then
+      units=1
       undone "$entry"
     else
       [ -f "$entry/changed" ] && settings=1
@@ -454,10 +473,11 @@ undo() {
         undone "$entry"
       fi
     done
-    systemd && systemctl daemon-reload 2>/dev/null
+    units=1
   elif [ -n "$state" ] && differs "$state"; then
     undone "$state" # same content: only its times and mode
   fi
+  [ -z "$units" ] || ! systemd || systemctl daemon-reload 2>/dev/null
   for entry in $(entries folder); do
     find "$(cat "$entry/path")" -depth -type d -exec rmdir {} + 2>/dev/null
   done
@@ -474,6 +494,10 @@ differs_content() {
   if [ -e "$1/content" ]; then ! cmp -s "$1/content" "$path"; else [ -e "$path" ]; fi
 }
 verified() { # nothing differs; what follows offline and restart comes with a delay
+  if another_machine; then
+    differences="its CPUs are $is, and were $was: boot it as the machine that it was, then restore it"
+    return 1
+  fi
   settling
   while :; do
     differences=$(fingerprint "$J" 2>/dev/null | compare "$J/before" -)
@@ -485,10 +509,12 @@ verified() { # nothing differs; what follows offline and restart comes with a de
     slices
   done
 }
+# What would do this goes last: where this is killed, the dead-man timer does it, and then ends.
 forget() { # the journal, by one rename; then the rest
   [ -d "$J" ] && mv "$J" "$D/done" && durable "$D"
   looker=$(cat "$D/dead-man" 2>/dev/null)
-  rm -rf "$D"
+  # A run that still lives may say so at this moment.
+  rm -rf "$D" 2>/dev/null || rm -rf "$D"
   disarm
 }
 finish() {
@@ -508,28 +534,67 @@ finish() {
 }
 
 # --- dead-man timer
+TRANSIENT=$R/run/systemd/transient/pinproof-dead-man
+# What it runs, in one line without a dollar sign: systemd puts it into a unit file, and reads it.
+# It goes on until nothing is left.
+look="if [ -f '$D/node.sh' ]; then exec /bin/sh '$D/node.sh' dead-man; fi"
+look="$look; [ -d '$D/journal' ] || find '$D' -prune -mmin +1 -exec rm -rf {} + 2>/dev/null"
+look="$look; [ -d '$D' ] || systemctl stop pinproof-dead-man.timer"
+arm_timer() { # seconds between two looks
+  systemd && command -v systemd-run >/dev/null || return 1
+  systemctl stop pinproof-dead-man.timer >/dev/null 2>&1
+  passed_over
+  systemd-run --quiet --unit=pinproof-dead-man --on-active="$1" --on-unit-inactive="$1" \
+    --description="Restores this node when a run of pinproof is dead" \
+    --timer-property=AccuracySec=1s /bin/sh -c "$look" >/dev/null 2>&1 9>&- && return
+  passed_over
+  return 1
+}
 arm() { # seconds between two looks
   disarm
-  if systemd && command -v systemd-run >/dev/null; then
-    systemctl reset-failed pinproof-dead-man.service 2>/dev/null
-    systemd-run --quiet --unit=pinproof-dead-man --on-active="$1" --on-unit-inactive="$1" \
-      --timer-property=AccuracySec=1s /bin/sh "$D/node.sh" dead-man >/dev/null 2>&1 9>&- && return
-  fi
-  setsid sh -c 'while sleep "$1"; do sh "$0" dead-man || exit; done' "$D/node.sh" "$1" \
-    </dev/null >/dev/null 2>&1 9>&- &
+  arm_timer "$1" && return
+  setsid sh -c 'while sleep "$1" && [ -d "$2" ] && { [ -f "$2/lease" ] || [ ! -d "$2/journal" ]; }; do
+    sh -c "$0"; done' "$look" "$1" "$D" </dev/null >/dev/null 2>&1 9>&- &
   echo $! >"$D/dead-man"
+}
+passed_over() { # a unit of it that failed is forgotten
+  for unit in "$TRANSIENT".*; do
+    [ ! -e "$unit" ] || systemctl reset-failed "${unit##*/}" 2>/dev/null
+  done
 }
 disarm() {
   looker=${looker:-$(cat "$D/dead-man" 2>/dev/null)}
   rm -f "$D/dead-man"
-  if systemd; then systemctl stop pinproof-dead-man.timer >/dev/null 2>&1; fi
   # Not when it is its own child that works here: it ends when that has ended.
-  case $mode in dead-man | at-boot) ;; *) [ -z "$looker" ] || kill -9 "-$looker" 2>/dev/null ;; esac
+  case $mode in
+    dead-man | at-boot) ! systemd || systemctl stop pinproof-dead-man.timer >/dev/null 2>&1 ;;
+    *)
+      [ -z "$looker" ] || kill -9 "-$looker" 2>/dev/null
+      if systemd; then
+        systemctl stop pinproof-dead-man.timer pinproof-dead-man-boot.service >/dev/null 2>&1
+        passed_over
+      fi
+      ;;
+  esac
   looker=
+}
+dead_man() {
+  if [ ! -f "$D/lease" ]; then
+    # It could not be restored: a person has to look.
+    [ ! -d "$J" ] || { disarm && exit 0; }
+    # A run that begins at this moment, or what is left of one that was killed then.
+    [ -n "$(find "$D/node.sh" -mmin +1)" ] || exit 0
+  fi
+  lease && exit 0
+  lock
+  # Who held the lock may have restored it, as well as that could be done.
+  lease && exit 0
+  [ -f "$D/lease" ] || [ ! -d "$J" ] || exit 0
+  finish >/dev/null
 }
 
 begin() { # owner, patience, seconds between looks; fields on stdin, one a line
-  others "$1" && die 73 "this node is held by $holder for $((lease_end - time)) s more"
+  others "$1" && die 73 "this node is held by $holder for $left s more"
   if [ -d "$J" ]; then
     undo
     verified || { echo "$differences"; die 76 "what a run before left could not be undone"; }
@@ -551,7 +616,8 @@ begin() { # owner, patience, seconds between looks; fields on stdin, one a line
     fingerprint "$D/begun" >"$D/begun/before" && [ -f "$D/begun/identity" ] &&
       durable "$D"/begun/* "$D/begun" && [ -s "$D/begun/before" ]
   } || die 74 "the journal cannot be written: is the disk full?"
-  arm "$3"
+  # Where there is a service manager, its timer was there before anything else was.
+  [ -e "$TRANSIENT.timer" ] || arm "$3"
   mv "$D/begun" "$J" && durable "$D" || die 74 "the journal cannot be written: is the disk full?"
   cat "$J/before"
 }
@@ -568,15 +634,19 @@ case ${1:-} in
     exit $status
     ;;
   sweep) # owner: what a run before left, by the script that it left
+    ! others "$2" || die 73 "this node is held by $holder for $left s more"
     lock
-    others "$2" && die 73 "this node is held by $holder for $((lease_end - time)) s more"
+    others "$2" && die 73 "this node is held by $holder for $left s more"
     [ -d "$J" ] || exit 0
     undo
     verified || { echo "$differences"; die 76 "what a run before left could not be undone"; }
     mv "$J" "$D/done" && rm -rf "$D/done"
     ;;
-  touch) lock && mine "$2" ;;
-  apply) lock && mine "$2" && apply ;;
+  arm) arm_timer "$2" ;; # before there is a folder
+  touch) mine "$2" ;; # while a step holds the lock
+  apply) # and hold the lock for as long as whoever calls does
+    lock && mine "$2" && { [ -z "${PINPROOF_STEP:-}" ] || echo "$PINPROOF_STEP" >"$D/step"; } && apply
+    ;;
   undo) # owner: undo all changes, and go on
     lock && mine "$2" && undo
     verified || { echo "$differences"; exit 76; }
@@ -587,10 +657,11 @@ case ${1:-} in
     head -c 262144 /dev/zero >"$D/begun/ballast"
     durable "$D"/begun/* "$D/begun" && mv "$J" "$D/done" && mv "$D/begun" "$J" && rm -rf "$D/done"
     ;;
-  leave) lock && mine "$2" && finish ;;
+  leave) mine "$2" && lock && mine "$2" && finish ;;
   restore) # force: though somebody holds it
-    lock restore
-    [ "${2:-}" = force ] || ! lease || die 73 "this node is held by $holder for $((lease_end - time)) s more"
+    [ "${2:-}" = force ] || ! lease || die 73 "this node is held by $holder for $left s more"
+    lock "${2:-}"
+    [ "${2:-}" = force ] || ! lease || die 73 "this node is held by $holder for $left s more"
     [ -d "$J" ] || say "nothing to undo"
     finish
     ;;
@@ -599,19 +670,13 @@ case ${1:-} in
     lease && die 73 "this node is held by $holder"
     forget
     ;;
-  dead-man)
-    [ -f "$D/lease" ] || exit 1
-    lease && exit 0
-    lock
-    # Who held the lock may have restored it, as well as that could be done.
-    [ -f "$D/lease" ] || exit 1
-    lease && exit 0
-    finish >/dev/null
-    exit 1
+  dead-man) # a unit has failed only where the node could not be restored
+    (dead_man)
+    [ $? != 76 ] || exit 76
     ;;
-  at-boot) while sh "$D/node.sh" dead-man; do sleep 10; done ;;
+  at-boot) while sh "$D/node.sh" dead-man && [ -f "$D/lease" ]; do sleep 10; done ;;
   status)
-    if lease; then echo "held $holder $((lease_end - time))"; else echo "free"; fi
+    if lease; then echo "held $holder $left"; else echo "free"; fi
     for entry in "$J"/[0-9]*; do
       [ -f "$entry/kind" ] && printf '%s %s\n' "$(cat "$entry/kind")" "$(cat "$entry/path" 2>/dev/null)"
     done

@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Final
 
 from hil.safety import agent
+from hil.safety.errors import NodeBusy
 from hil.shell import Shell
+from topologies.errors import one_line
 
 _DEADLINE: Final = 600.0
 
@@ -21,6 +23,15 @@ def restore_node(shell: Shell, *, root: str = "", force: bool = False) -> bool:
     done = shell.run(agent.restoring(root, force=force), deadline=_DEADLINE)
     agent.check(shell.name, done, manual=agent.manual_steps(shell.name, root))
     return b"nothing" not in done.stderr
+
+
+def refuse_if_held(shell: Shell, *, root: str = "") -> None:
+    """Raises :class:`hil.safety.NodeBusy` where a run holds the node that may be alive."""
+    done = shell.run(agent.status(root))
+    state, _, rest = done.text.partition("\n")[0].partition(" ")
+    if state == "held":
+        holder, _, left = rest.partition(" ")
+        raise NodeBusy(one_line(f"{shell.name}: this node is held by {holder} for {left} s more"))
 
 
 def forget_node(shell: Shell, *, root: str = "") -> None:

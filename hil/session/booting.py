@@ -10,9 +10,9 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-from hil.safety import Allow
+from hil.safety import Allow, refuse_if_held
 from hil.shell import NodeError, NodeUnreachable, NodeUsageError, Shell
-from hil.transport import NodeAddress
+from hil.transport import NodeAddress, connected
 
 _BOOT_ID: Final = "cat /proc/sys/kernel/random/boot_id"
 _PATIENCE: Final = 900.0
@@ -35,7 +35,7 @@ def _by_lab(name: str, machine: str) -> None:
     from hil import lab  # only a lab node needs QEMU's side of it
 
     # Whoever boots a node in a scenario stops its kubelet next, and starts it when it is time to.
-    lab.reboot(name, spec=machine, kubelet=False)
+    lab.reboot(name, spec=machine, kubelet=False, for_a_while=True)
 
 
 def _by_itself(shell: Shell, machine: str) -> None:
@@ -52,6 +52,28 @@ def _by_itself(shell: Shell, machine: str) -> None:
         except NodeError:
             continue
     raise NodeUnreachable(f"{shell.name} did not come back in {_PATIENCE:g} s after its reboot")
+
+
+def boot_as_before(
+    address: NodeAddress, *, force: bool = False, say: Callable[[str], None] = lambda _: None
+) -> str:
+    """Boot a node of the lab as the machine that it was, where a run that is dead left it as
+    another one, or off. Returns that machine; ``""``: nothing had to be booted. Raises
+    :class:`hil.safety.NodeBusy` where that run may be alive, unless ``force``d; what the lab and
+    the shell raise."""
+    if not address.lab:
+        return ""
+    from hil import lab  # only a lab node needs QEMU's side of it
+
+    there = {one.name: one for one in lab.all_nodes()}
+    machine = lab.was(address.name) if address.name in there else ""
+    if not machine:
+        return ""
+    if there[address.name].state is lab.State.UP and not force:
+        with connected(address) as shell:
+            refuse_if_held(shell)
+    lab.reboot(address.name, spec=machine, kubelet=False, say=say)
+    return machine
 
 
 def larger_spec(spec: str) -> str:

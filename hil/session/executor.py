@@ -20,9 +20,10 @@ class Executor(Protocol):
     def trips(self) -> int:
         """Round trips so far."""
 
-    def act(self, script: str, *changes: Change, deadline: float) -> Done:
-        """Make the changes in order, then run the script. Raises what the shell raises, and
-        :class:`hil.shell.NodeUnfit` where a change could not be made."""
+    def act(self, script: str, *changes: Change, deadline: float, reads: bool = False) -> Done:
+        """Make the changes in order, then run the script; ``reads``: it does nothing else. Raises
+        what the shell raises, and :class:`hil.shell.NodeUnfit` where a change could not be
+        made."""
 
 
 class GuardedExecutor:
@@ -37,11 +38,11 @@ class GuardedExecutor:
         """See :class:`Executor`."""
         return self._shell.trips
 
-    def act(self, script: str, *changes: Change, deadline: float) -> Done:
+    def act(self, script: str, *changes: Change, deadline: float, reads: bool = False) -> Done:
         """See :class:`Executor`."""
-        if changes:
-            return self._guarded.change(*changes, then=script)
-        return self._shell.run(script, deadline=deadline)
+        if reads and not changes:
+            return self._shell.run(script, deadline=deadline)
+        return self._guarded.change(*changes, then=script, deadline=deadline)
 
 
 def unique(changes: Iterable[Change]) -> tuple[Change, ...]:

@@ -336,7 +336,9 @@ class NodeSession:
                 one = CPUSet([change.cpu])
                 self._offline = self._offline - one if change.online else self._offline | one
         with lost(self.name), self.waiting.at_most(act.seconds):
-            done = self._executor.act(script, *act.changes, deadline=deadline)
+            done = self._executor.act(
+                script, *act.changes, deadline=deadline, reads=not act.script.strip()
+            )
             seen = read_observation(done.text, mark)
             self._process = seen.process
             seen = replace(seen, pods=self.pod_source.listed(seen.pods))

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -25,7 +26,10 @@ from hil.lab.image import Image
 from hil.lab.kubelet import Kubelet
 from hil.lab.lab import Wish
 from hil.lab.nodes import State
-from hil.session.booting import booter
+from hil.safety import NodeBusy
+from hil.session import booting
+from hil.session.booting import boot_as_before, booter
+from hil.shell import Done
 from hil.transport import nodes as read_inventory
 from hil.transport.local import LocalShell
 
@@ -312,6 +316,80 @@ def test_a_scenario_that_boots_a_node_waits_for_no_kubelet(
     assert asked == ["1s-1n-8c-smt1", "1s-1n-4c-smt1"]
     lab.reboot("node1", hard=True, deadline=60)
     assert asked[2:] == ["kubelet", "1s-1n-4c-smt1"]
+
+
+def test_a_node_remembers_the_machine_that_it_was(
+    wish: Wish, does: Callable[[str], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run that is killed during a CPU upgrade, or while the node is off."""
+    path, _ = lab.up(wish)
+    does("for s in kernel disk ssh; do echo pinproof-lab: $s >>console.log; done; exec sleep 600")
+    monkeypatch.setattr(guest, "power_off", lambda _: process.end(nodes.named("node1").folder))
+    held = iter(["held somebody-1 90\n", "free\n"])
+    monkeypatch.setattr(booting, "connected", lambda _: nullcontext(_Says(held)))
+    (address,) = read_inventory(str(path))
+    assert boot_as_before(address) == ""
+    boot_it = booter(address, LocalShell())
+    assert boot_it is not None
+    boot_it("1s-1n-8c-smt1")
+    boot_it("")
+    record = nodes.named("node1").record
+    assert record is not None
+    assert (record.spec, record.original) == ("1s-1n-8c-smt1", "1s-1n-4c-smt1")
+    assert read_inventory(str(path)) == [address]
+    with pytest.raises(NodeBusy, match="is held by somebody-1 for 90 s more"):
+        boot_as_before(address)
+    assert boot_as_before(address) == "1s-1n-4c-smt1"
+    record = nodes.named("node1").record
+    assert record is not None
+    assert (record.spec, record.original) == ("1s-1n-4c-smt1", "")
+    process.end(nodes.named("node1").folder)
+    assert nodes.named("node1").state is State.DOWN
+    assert boot_as_before(address, force=True) == "1s-1n-4c-smt1"
+    assert nodes.named("node1").state is State.UP
+    with nodes.held(nodes.named("node1")), pytest.raises(LabUsageError, match="busy"):
+        boot_as_before(address, force=True)
+    lab.reboot("node1", spec="1s-1n-8c-smt1", hard=True)
+    assert boot_as_before(address, force=True) == ""
+
+
+class _Says(LocalShell):
+    """Answers with these texts, one after the other."""
+
+    def __init__(self, texts: Iterator[str]) -> None:
+        super().__init__("node1")
+        self._texts = texts
+
+    def run(self, script: str, **_: Any) -> Done:
+        return Done(0, next(self._texts).encode(), b"")
+
+
+def test_a_node_that_is_reset_is_as_new(wish: Wish, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its own machine, disk, settings and keys; its name and inventory stay."""
+    settings = {"cpuManagerReconcilePeriod": "5s"}
+    path, (node,) = lab.up(_with(wish, settings=settings, name="mine"))
+    furnished = (node.folder / "payload.tar").read_bytes()
+    lab.reboot("mine", spec="1s-1n-8c-smt1", hard=True)
+    (node.folder / "overlay.qcow2").write_text("written by a run")
+    (node.folder / "payload.tar").unlink()
+    key = (node.folder / "id_ed25519").read_text()
+    again = lab.reset("mine")
+    assert again.state is State.UP
+    assert (node.folder / "overlay.qcow2").read_text() == "overlay\n"
+    assert len((node.folder / "payload.tar").read_bytes()) == len(furnished)
+    assert (node.folder / "id_ed25519").read_text() != key
+    (address,) = read_inventory(str(path))
+    assert (address.name, address.lab) == ("mine", "1s-1n-4c-smt1")
+    assert again.record is not None
+    assert address.url.endswith(f":{again.record.port}")
+
+    def gone(_: Path) -> Kubelet:
+        raise LabUsageError("there is no such file")
+
+    monkeypatch.setattr(kubelets, "kubelet", gone)
+    with pytest.raises(LabUsageError, match="there is no such file"):
+        lab.reset("mine")
+    assert nodes.named("mine").state is State.UP
 
 
 def test_a_reboot_that_fails_leaves_the_node_down(wish: Wish, does: Callable[[str], None]) -> None:

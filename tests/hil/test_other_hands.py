@@ -132,7 +132,7 @@ def test_a_node_says_what_it_is_waited_for() -> None:
     said: list[str] = []
 
     class Slow(NODE.NoHands):  # type: ignore[name-defined, misc]
-        def act(self, script: str, *changes: Any, deadline: float) -> Any:
+        def act(self, script: str, *changes: Any, deadline: float, reads: bool = False) -> Any:
             time.sleep(0.2)
             raise NodeTimeout("it is slow")
 

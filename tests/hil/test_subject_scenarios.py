@@ -87,7 +87,7 @@ CONFIGS: dict[int, KubeletConfig] = {}
 class NoHands:
     trips = 0
 
-    def act(self, script: str, *changes: Change, deadline: float) -> Done:
+    def act(self, script: str, *changes: Change, deadline: float, reads: bool = False) -> Done:
         raise AssertionError("the node below needs no shell")
 
 

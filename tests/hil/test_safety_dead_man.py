@@ -1,0 +1,314 @@
+"""What a run leaves on a node wherever it dies: the dead-man timer takes all of it away, itself
+too; and a step never meets somebody else who restores the node.
+
+The service manager is a stand-in: its transient units are files, as systemd's are
+(``/run/systemd/transient``), and :meth:`Timer.fires` runs what the timer would run.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from hil.inspection import NodeFacts, gather
+from hil.safety import (
+    Guarded,
+    LeaseLost,
+    NodeBusy,
+    NotRestored,
+    RemoveFile,
+    Risk,
+    refuse_if_held,
+    restore_node,
+)
+from hil.shell import NodeError
+from tests.support.fakenode import FakeNode
+
+STATE = "/var/lib/kubelet/cpu_manager_state"
+OWN = "/etc/kubernetes/manifests/own.yaml"
+PRESENT = "/sys/devices/system/cpu/present"
+
+_RUN = r"""#!/bin/sh
+for last; do :; done
+mkdir -p @ROOT@/run/systemd/transient
+printf %s "$last" >@UNIT@.timer
+: >@UNIT@.service
+"""
+_CTL = r"""#!/bin/sh
+case $* in
+  stop*pinproof-dead-man.timer*)
+    rm -f @UNIT@.timer; [ -s @UNIT@.service ] || rm -f @UNIT@.service ;;
+  reset-failed*pinproof-dead-man.service*) rm -f @UNIT@.service ;;
+esac
+case $* in *pinproof-*) exit 0 ;; esac
+exec @ROOT@/fake/systemctl "$@"
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Timer:
+    """The dead-man timer of a node made of files."""
+
+    fake: FakeNode
+
+    @property
+    def unit(self) -> str:
+        return f"{self.fake.root}/run/systemd/transient/pinproof-dead-man"
+
+    def fires(self) -> int:
+        """Run what it runs; its exit status. A service that failed stays."""
+        command = Path(f"{self.unit}.timer").read_text()
+        environment = self.fake.environment
+        done = subprocess.run(["/bin/sh", "-c", command], env=environment, check=False)
+        if done.returncode:
+            self.fake.file("/run/systemd/transient/pinproof-dead-man.service", "failed")
+        return done.returncode
+
+
+@pytest.fixture
+def timer(fake: FakeNode) -> Timer:
+    made = Timer(fake)
+    programs = fake.root / "fake/bin"
+    (programs / "systemctl").rename(fake.root / "fake/systemctl")
+    for name, text in (("systemd-run", _RUN), ("systemctl", _CTL)):
+        text = text.replace("@ROOT@", str(fake.root)).replace("@UNIT@", made.unit)
+        fake.file(f"/fake/bin/{name}", text, 0o755)
+    return made
+
+
+@pytest.fixture
+def dies(fake: FakeNode, facts: NodeFacts) -> Iterator[Callable[..., Guarded]]:
+    """Takes the node for a run of which nothing is heard from then on."""
+    with contextlib.ExitStack() as held:
+
+        def dies(patience: float = 4, risk: Risk = Risk.CPU_OFFLINE) -> Guarded:
+            node = Guarded(fake.shell(), facts, risk, "dead", patience=patience, settle=0)
+            held.callback(node._over.set)
+            node.__enter__()
+            node._over.set()
+            return node
+
+        yield dies
+
+
+def place(fake: FakeNode, name: str = "") -> Path:
+    return fake.root / "var/lib/pinproof" / name
+
+
+def _until(condition: Callable[[], bool], within: float = 60.0) -> None:
+    end = time.monotonic() + within
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
+def _ended(fake: FakeNode) -> None:
+    """The lease is over."""
+    lease = place(fake, "lease")
+    if lease.exists():
+        owner, boot, *_ = lease.read_text().split()
+        lease.write_text(f"{owner} {boot} 0 4\n")
+
+
+def _old(folder: Path) -> None:
+    for one in (*folder.iterdir(), folder):
+        os.utime(one, (1_000_000_000, 1_000_000_000))
+
+
+def test_a_restored_node_has_no_unit_of_ours(
+    fake: FakeNode, timer: Timer, dies: Callable[..., Guarded]
+) -> None:
+    """Nor one that failed, which a node's monitoring would show for ever."""
+    before = fake.content()
+    dies().offline(5)
+    assert timer.fires() == 0
+    assert fake.content() != before
+    _ended(fake)
+    assert timer.fires() == 0
+    assert fake.content() == before
+
+
+@pytest.mark.parametrize(
+    "left",
+    [
+        pytest.param((), id="the folder is gone"),
+        pytest.param(("lock",), id="all but the lock is gone"),
+        pytest.param(("node.sh", "lease", "done"), id="the journal is gone"),
+        pytest.param(("node.sh", "lease", "begun"), id="there is no journal yet"),
+        pytest.param(("node.sh",), id="there is no lease yet"),
+        pytest.param(("node.sh.new",), id="the agent is not there yet"),
+    ],
+)
+def test_a_death_while_a_node_is_taken_or_forgotten_leaves_nothing(
+    fake: FakeNode, timer: Timer, dies: Callable[..., Guarded], left: tuple[str, ...]
+) -> None:
+    before = fake.content()
+    dies()
+    kept = place(fake)
+    for path in kept.iterdir():
+        if path.name == "journal" and {"done", "begun"} & {*left}:
+            path.rename(kept / left[-1])
+        elif path.name not in left:
+            subprocess.run(["rm", "-rf", str(path)], check=True)
+    if left == ("node.sh.new",):
+        (kept / "node.sh.new").write_text("half of it")
+    if left:
+        _ended(fake)
+        _old(kept)
+    else:
+        kept.rmdir()
+    assert timer.fires() == 0
+    assert fake.content() == before
+    assert not kept.exists()
+
+
+def test_units_without_the_folder_are_known(
+    fake: FakeNode, timer: Timer, dies: Callable[..., Guarded]
+) -> None:
+    """To probe and to restore: a run of an earlier pinproof may have left them."""
+    before = fake.content()
+    dies(risk=Risk.REBOOT)
+    shutil.rmtree(place(fake))
+    found = gather(fake.shell(), root=str(fake.root)).leftovers
+    assert [path.rpartition("/")[2] for path in found] == [
+        "pinproof-dead-man.timer",
+        "pinproof-dead-man.service",
+        "pinproof-dead-man-boot.service",
+        "pinproof.conf",
+    ]
+    assert restore_node(fake.shell(), root=str(fake.root))
+    assert fake.content() == before
+    assert not restore_node(fake.shell(), root=str(fake.root))
+
+
+def test_a_node_that_cannot_be_restored_has_a_failed_unit_until_it_is(
+    fake: FakeNode, timer: Timer, dies: Callable[..., Guarded]
+) -> None:
+    before = fake.content()
+    dies().offline(5)
+    text = (fake.root / OWN[1:]).read_text()
+    fake.file(OWN, "changed by somebody", 0o600)
+    _ended(fake)
+    assert timer.fires() == 76
+    assert not Path(f"{timer.unit}.timer").exists()
+    fake.file(OWN, text, 0o600)
+    assert restore_node(fake.shell(), root=str(fake.root))
+    assert fake.content() == before
+
+
+def test_the_state_file_of_other_cpus_is_not_put_back(
+    fake: FakeNode, dies: Callable[..., Guarded]
+) -> None:
+    """Killed during a CPU upgrade: a kubelet refuses it, so the machine comes first."""
+    fake.file(PRESENT, "0-31\n")
+    before = fake.content()
+    node = dies()
+    node.change(RemoveFile(STATE))
+    node.offline(5)
+    fake.file(PRESENT, "0-47\n")
+    began = time.monotonic()
+    with pytest.raises(NotRestored) as error:
+        restore_node(fake.shell(), root=str(fake.root), force=True)
+    assert error.value.differences == (
+        "its CPUs are 0-47, and were 0-31: boot it as the machine that it was, then restore it",
+    )
+    assert time.monotonic() - began < 20
+    assert not (fake.root / STATE[1:]).exists()
+    fake.file(PRESENT, "0-31\n")
+    assert restore_node(fake.shell(), root=str(fake.root), force=True)
+    assert fake.content() == before
+
+
+def test_after_a_boot_a_lease_is_said_to_last_as_long_as_it_does(
+    fake: FakeNode, dies: Callable[..., Guarded]
+) -> None:
+    fake.file("/proc/uptime", "700.00 1.0\n")
+    dies(patience=120)
+    fake.file("/proc/sys/kernel/random/boot_id", "another\n")
+    fake.file("/proc/uptime", "60.00 1.0\n")
+    for refused in (refuse_if_held, restore_node):
+        with pytest.raises(NodeBusy, match=r"is held by dead-[0-9a-f]* for 60 s more"):
+            refused(fake.shell(), root=str(fake.root))
+
+
+# ---- steps
+
+
+def test_a_step_holds_the_lock_to_the_end_of_its_script(fake: FakeNode, facts: NodeFacts) -> None:
+    """With changes and without; what it leaves running does not hold it."""
+    lock = place(fake, "lock")
+    with Guarded(fake.shell(), facts, Risk.CPU_OFFLINE, "test", settle=0) as node:
+        for changes in ((), (RemoveFile(STATE),)):
+            script = f"flock -n {lock} true; echo $?; setsid sleep 3 >/dev/null 2>&1 &"
+            assert node.change(*changes, then=script).text == "1\n"
+            assert fake.shell().run(f"flock -n {lock} true").status == 0
+
+
+def test_a_run_lives_through_a_step_that_is_longer_than_its_lease(
+    fake: FakeNode, facts: NodeFacts
+) -> None:
+    """The lease is renewed while the step holds the lock."""
+    with Guarded(fake.shell(), facts, Risk.CPU_OFFLINE, "test", patience=4, settle=0) as node:
+        assert node.change(RemoveFile(STATE), then="sleep 8; echo done").text == "done\n"
+        assert not (fake.root / STATE[1:]).exists()
+    assert (fake.root / STATE[1:]).exists()
+
+
+class _Step(threading.Thread):
+    """A step that would change the node in 20 s, and tells that it has begun."""
+
+    def __init__(self, fake: FakeNode, node: Guarded) -> None:
+        super().__init__()
+        self.error: NodeError | None = None
+        self.status = 0
+        self._node = node
+        self.begun = fake.root / "fake/begun"
+        self.witness = fake.root / "etc/kubernetes/manifests/late.yaml"
+        self.start()
+        _until(self.begun.exists)
+
+    def run(self) -> None:
+        script = f": >{self.begun}; sleep 20; : >{self.witness}"
+        try:
+            self.status = self._node.change(RemoveFile(STATE), then=script).status
+        except NodeError as error:
+            self.error = error
+
+
+def test_restoring_by_force_ends_a_step_first(fake: FakeNode, dies: Callable[..., Guarded]) -> None:
+    """From another machine, while a run is in the middle of one."""
+    before = fake.content()
+    step = _Step(fake, dies(patience=120))
+    with pytest.raises(NodeBusy):
+        restore_node(fake.shell(), root=str(fake.root))
+    assert restore_node(fake.shell(), root=str(fake.root), force=True)
+    step.join()
+    assert step.error is not None or step.status == -9
+    assert not step.witness.exists()
+    assert fake.content() == before
+
+
+def test_a_step_does_not_outlive_its_lease(
+    fake: FakeNode, timer: Timer, dies: Callable[..., Guarded]
+) -> None:
+    """On a connection that is dead at one end, nobody ends the step but the node itself."""
+    before = fake.content()
+    node = dies(patience=120)
+    step = _Step(fake, node)
+    _ended(fake)
+    assert timer.fires() == 0
+    step.join()
+    assert step.error is not None or step.status == -9
+    assert not step.witness.exists()
+    assert fake.content() == before
+    with pytest.raises(LeaseLost):
+        node.touch()
