@@ -44,7 +44,8 @@ from hil.inspection import NodeFacts, gather, kubelet_of
 from hil.lab.recipe import WORKLOAD_IMAGE
 from hil.observation import Observation, Places
 from hil.pods import Image
-from hil.safety import Change, LeaseLost, NotRestored, Risk
+from hil.safety import Change, LeaseLost, NotRestored, Risk, refuse_if_held
+from hil.safety.guards import check_workloads
 from hil.safety.risk import RISK_OF
 from hil.session.booting import booter
 from hil.session.leasing import LeasedNode, lease_node
@@ -192,11 +193,20 @@ class NodeSubject(
         return None if reached is None else self._session(reached).larger()
 
     def smoke(self) -> None:
-        """Is every node fit? Read-only. Raises :class:`SubjectSetupError`."""
+        """Is every node fit, and free? Read-only, and once, so that a refusal is said once. Raises
+        :class:`SubjectSetupError`."""
         for one in self._reached.values():
             try:
                 _require_fit(one.address, one.facts)
-            except NodeUnfit as error:
+                check_workloads(
+                    one.facts,
+                    self._options.risk_on(one.address),
+                    allow=one.address.allow,
+                    static_pods=one.address.kubeconfig is None,
+                )
+                if one.facts.leftovers:
+                    refuse_if_held(one.shell, root=one.facts.root)
+            except NodeError as error:
                 raise SubjectSetupError(str(error), evidence=error.evidence) from error
 
     def node(

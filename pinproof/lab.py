@@ -200,7 +200,10 @@ def _settings(path: Path | None) -> dict[str, Any]:
         return {}
     try:
         found = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+    except UnicodeDecodeError as error:
+        why = f"byte {error.start} is not UTF-8 text"
+        raise LabUsageError(f"not a KubeletConfiguration: {path}: {why}") from error
+    except (OSError, yaml.YAMLError) as error:
         why = " ".join(str(error).split())
         raise LabUsageError(f"not a KubeletConfiguration: {path}: {why}") from error
     if not isinstance(found, dict) or not all(isinstance(key, str) for key in found):

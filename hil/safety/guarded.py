@@ -30,6 +30,8 @@ PATIENCE: Final = 120.0
 SETTLE: Final = 20.0
 #: Seconds that a run may keep a node without doing anything to it.
 IDLE: Final = 1800.0
+#: Seconds that leaving waits for the last sign of life to be sent.
+_LEAVING: Final = 60.0
 #: Restoring restarts the kubelet and waits for what follows.
 _RESTORING: Final = 600.0
 _BOOT_UNIT: Final = "/etc/systemd/system/pinproof-dead-man-boot.service"
@@ -113,7 +115,8 @@ class Guarded:
         :class:`hil.safety.NotRestored`."""
         self._over.set()
         if self._thread is not None:
-            self._thread.join()
+            # What it says to a node that has fallen silent ends by itself, later.
+            self._thread.join(_LEAVING)
         if self._lost:
             raise LeaseLost(f"{self.facts.name}: {self._lost}") from error
         interrupted = isinstance(error, KeyboardInterrupt)

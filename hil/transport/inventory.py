@@ -18,6 +18,9 @@ What belongs here: the TOML form, its check, and the choice of a way. What never
     lab = "2s-2n-8c-smt2"                 # a lab node of `pinproof lab`: which
     allow = ["foreign-workloads", "static-pods", "reboot"]
 
+    [defaults]                            # of every node that does not say otherwise
+    sudo = true                           # any key but name, url, node and lab
+
     [node.kubelet]                        # where it is not found by itself
     unit = "kubelet.service"
     binary = "/usr/bin/kubelet"
@@ -26,12 +29,14 @@ What belongs here: the TOML form, its check, and the choice of a way. What never
     manifests = "/etc/kubernetes/manifests"
     endpoint = "unix:///run/containerd/containerd.sock"
 
-Relative paths are taken from the inventory's folder.
+Relative paths are taken from the inventory's folder. ``kubeconfig = "$KUBECONFIG"`` is the file
+that this environment variable names.
 """
 
 from __future__ import annotations
 
 import contextlib
+import os
 import re
 import tomllib
 from collections.abc import Iterator
@@ -76,6 +81,9 @@ class NodeAddress:
     lab: str = ""
     allow: frozenset[Allow] = frozenset()
     kubelet: KubeletPaths = NOT_SAID
+
+
+_KEYS: Final = frozenset(field.name for field in fields(NodeAddress))
 
 
 def nodes(text: str) -> list[NodeAddress]:
@@ -133,7 +141,9 @@ def _read(path: Path) -> list[NodeAddress]:
         content = tomllib.loads(text)
     except OSError as error:
         raise NodeUsageError(f"{path}: {error.strerror}") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
+    except UnicodeDecodeError as error:
+        raise NodeUsageError(f"{path}: byte {error.start} is not UTF-8 text") from error
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise NodeUsageError(f"{path}: {one_line(str(error))}") from error
     return _Reader(path, text).read(content)
 
@@ -149,8 +159,14 @@ class _Reader:
     def read(self, content: dict[str, Any]) -> list[NodeAddress]:
         """All of it."""
         for key in content:
-            if key != "node":
+            if key not in ("node", "defaults"):
                 raise self._wrong(key, "unknown key; nodes are [[node]] tables", top=True)
+        defaults = content.get("defaults", {})
+        if not isinstance(defaults, dict):
+            raise self._wrong("defaults", "a table [defaults]", top=True)
+        for key in defaults:
+            if key in ("name", "url", "node", "lab") or key not in _KEYS:
+                raise self._wrong(key, "it cannot be a default", top=True)
         tables = content.get("node", [])
         if not isinstance(tables, list) or not all(isinstance(one, dict) for one in tables):
             raise self._wrong("node", "nodes are [[node]] tables, with two brackets", top=True)
@@ -158,16 +174,15 @@ class _Reader:
             raise NodeUsageError(f"{self._path}: it names no node")
         found: list[NodeAddress] = []
         for self._index, table in enumerate(tables):
-            one = self._node(table)
+            one = self._node({**defaults, **table})
             if one.name in {other.name for other in found}:
                 raise self._wrong("name", f"{one.name!r} is there twice")
             found.append(one)
         return found
 
     def _node(self, table: dict[str, Any]) -> NodeAddress:
-        known = {field.name for field in fields(NodeAddress)}
         for key in table:
-            if key not in known:
+            if key not in _KEYS:
                 raise self._wrong(key, "unknown key")
         if "url" not in table:
             raise self._wrong("url", "missing: ssh://user@host:port")
@@ -255,6 +270,10 @@ class _Reader:
 
     def _optional_file(self, table: dict[str, Any], key: str) -> Path | None:
         name = self._text(table, key)
+        if name.startswith("$"):
+            if not os.environ.get(name[1:]):
+                raise self._wrong(key, f"there is no environment variable {name}")
+            return Path(os.environ[name[1:]]).expanduser()
         return self._file(name) if name else None
 
     def _wrong(self, key: str, reason: str, *, top: bool = False) -> NodeUsageError:

@@ -13,7 +13,7 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from hil.shell import NodeUnreachable
+from hil.shell import NodeTimeout, NodeUnreachable
 from hil.transport.bounded import BoundedShell
 from hil.transport.route import Hop
 from hil.transport.supervised import Supervised
@@ -136,7 +136,7 @@ class SSHShell(BoundedShell["_Talk"]):
             late = f"the SSH server did not answer a request within {self._patience:g} s"
             with self._lock:
                 raise self._gone(self.name, late if over.passed else said) from error
-        return _Talk(self.name, channel, stdin, limit)
+        return _Talk(self.name, channel, stdin, limit, patience=self._patience)
 
     def _kill(self, run: Supervised, talk: _Talk) -> None:
         """On a second channel; where that cannot be had, the watcher on the node does it."""
@@ -158,8 +158,18 @@ class SSHShell(BoundedShell["_Talk"]):
 class _Talk:
     """See :class:`hil.transport.bounded.Talk`."""
 
-    def __init__(self, name: str, channel: paramiko.Channel, stdin: bytes, limit: int) -> None:
+    def __init__(
+        self,
+        name: str,
+        channel: paramiko.Channel,
+        stdin: bytes,
+        limit: int,
+        *,
+        patience: float = _CONNECT,
+    ) -> None:
         self.name = name
+        self._patience = patience
+        self._begun = self._answered = time.monotonic()
         self.channel = channel
         self.out, self.aside = bytearray(), bytearray()
         self.too_much = False
@@ -186,15 +196,32 @@ class _Talk:
                 if left <= 0:
                     return False
                 if selector.select(min(left, _LOOK if self._sending else _SILENCE / 2)):
-                    self._heard = time.monotonic()
+                    self._heard = self._answered = time.monotonic()
                 self._receive()
                 self._send()
+                self._require_an_answer()
                 if len(self.out) + len(self.aside) > self._limit:
                     self.too_much = True
                     return False
             self._receive()  # what came between the last look and its end
         self.channel.status_event.wait(max(0.0, end - time.monotonic()))
         return self.channel.status_event.is_set()
+
+    def _require_an_answer(self) -> None:
+        """A script may be silent for long; its first word comes at once, and its server answers at
+        any time. Raises :class:`NodeTimeout` and :class:`NodeUnreachable`."""
+        now, most = time.monotonic(), 1.25 * self._patience
+        if not self.out and not self._exited and now - self._begun > most:
+            raise NodeTimeout(f"{self.name}: the SSH server did not begin a command in {most:g} s")
+        if now - self._answered < 0.5 * self._patience:
+            return
+        transport = self.channel.get_transport()
+        over = Deadline(transport, 0.75 * self._patience)
+        with over:
+            transport.global_request("keepalive@openssh.com", wait=True)
+        if over.passed:
+            raise NodeUnreachable(f"{self.name}: the SSH server did not answer for {most:g} s")
+        self._answered = time.monotonic()
 
     def _ended(self) -> bool:
         """All was read, and there will be no more. The exit status may come before the last of

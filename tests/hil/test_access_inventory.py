@@ -136,3 +136,36 @@ def test_a_proxy_command_is_refused(tmp_path: Path) -> None:
     config.write_text("Host node7\n  ProxyCommand nc %h %p\n")
     with pytest.raises(NodeUsageError, match="ProxyCommand is not supported"):
         route("ssh://node7", config=config)
+
+
+def test_defaults_are_of_every_node_that_does_not_say_otherwise(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "admin.conf"))
+    path = tmp_path / "lab.toml"
+    path.write_text(
+        '[defaults]\nsudo = true\nidentity = "key"\nkubeconfig = "$KUBECONFIG"\n'
+        '[[node]]\nurl = "ssh://node1"\n[[node]]\nurl = "ssh://node2"\nsudo = false\n'
+    )
+    first, second = nodes(str(path))
+    assert (first.sudo, second.sudo) == (True, False)
+    assert first.identity == second.identity == (tmp_path / "key",)
+    assert first.kubeconfig == tmp_path / "admin.conf"
+    monkeypatch.delenv("KUBECONFIG")
+    with pytest.raises(NodeUsageError, match=r"there is no environment variable \$KUBECONFIG"):
+        nodes(str(path))
+
+
+@pytest.mark.parametrize("key", ['url = "ssh://node1"', 'name = "node1"', "wrong = 1"])
+def test_a_default_that_cannot_be_one_is_refused_with_its_line(tmp_path: Path, key: str) -> None:
+    path = tmp_path / "lab.toml"
+    path.write_text(f'[defaults]\n{key}\n[[node]]\nurl = "ssh://node2"\n')
+    with pytest.raises(NodeUsageError, match=r"lab\.toml:2: \w+: it cannot be a default"):
+        nodes(str(path))
+
+
+def test_an_inventory_that_is_no_text_is_refused_in_plain_words(tmp_path: Path) -> None:
+    path = tmp_path / "lab.toml"
+    path.write_bytes(b'[[node]]\nurl = "\xff"\n')
+    with pytest.raises(NodeUsageError, match=r"lab\.toml: byte 16 is not UTF-8 text$"):
+        nodes(str(path))

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import threading
@@ -365,6 +367,44 @@ def test_the_last_of_the_output_may_come_after_the_exit_status(eof: bool) -> Non
     talk._heard -= 60.0
     assert talk.until(time.monotonic() + 10)
     assert (bytes(talk.out), talk.status) == (b"the last words", 0)
+
+
+def test_a_server_that_falls_silent_under_a_script_is_given_up(
+    address: NodeAddress, server: OwnSshd
+) -> None:
+    """Long before the script's deadline; a script that is silent is waited for."""
+    hops = route(address.url, identity=address.identity, known_hosts=address.known_hosts)
+    shell = ssh.SSHShell("node1", hops, patience=2.0)
+    try:
+        assert shell.run("sleep 6; echo late", deadline=60).text == "late\n"
+        began = time.monotonic()
+        asleep = threading.Timer(1.0, _signalled, (server, signal.SIGSTOP))
+        asleep.start()
+        with pytest.raises(NodeUnreachable, match="the SSH server did not answer for 2"):
+            shell.run("sleep 100", deadline=100)
+        assert time.monotonic() - began < 20
+    finally:
+        _signalled(server, signal.SIGCONT)
+        shell.close()
+
+
+def _signalled(server: OwnSshd, sign: signal.Signals) -> None:
+    for pid in server.connections():
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, sign)
+
+
+@pytest.mark.parametrize("moment", ["output", "stdin"])
+def test_a_server_that_begins_no_command_is_given_up(tmp_path: Path, moment: Moment) -> None:
+    """Long before the command's deadline: a probe's is four minutes."""
+    began = time.monotonic()
+    with silent_server(tmp_path, moment) as address:
+        hops = route(address.url, identity=address.identity, known_hosts=address.known_hosts)
+        shell = ssh.SSHShell("node1", hops, patience=1.0)
+        with pytest.raises((NodeUnreachable, NodeTimeout), match="node1: the SSH server did not"):
+            shell.run("cat", deadline=100)
+        shell.close()
+    assert time.monotonic() - began < 20
 
 
 @pytest.mark.parametrize("moment", ["banner", "login", "session", "command", "stdin"])

@@ -16,13 +16,15 @@ import pytest
 
 from benchmarks.kills import killed_once
 from conformance.ending import ENDING, ended_like_an_interrupt
-from conformance.subject import SubjectLostError
-from hil.inspection import NodeFacts
-from hil.safety import Guarded, NodeBusy, NotRestored, Risk, forget_node, restore_node
+from conformance.subject import SubjectLostError, SubjectSetupError
+from hil.inspection import NodeFacts, gather
+from hil.safety import Allow, Guarded, NodeBusy, NotRestored, Risk, forget_node, restore_node
 from hil.safety.interrupts import second_interrupt_tells
 from hil.session.leasing import LeasedNode
 from hil.session.node_session import NodeSession
 from hil.shell import NodeUnreachable
+from hil.subject import NodeSubject, Options, _Reached
+from hil.transport import NodeAddress
 from tests.support.fakenode import FakeNode
 
 
@@ -199,3 +201,22 @@ def test_any_other_node_that_is_off_is_not_restored(in_lab: bool, boots: bool) -
     with pytest.raises(NotRestored, match="it could not be restored"):
         taken.give_back()
     assert guard.left == 0
+
+
+def test_a_node_that_is_held_is_refused_once_and_before_any_scenario(
+    fake: FakeNode, facts: NodeFacts
+) -> None:
+    """Its lease is looked at where a run has left anything on it."""
+
+    def subject() -> NodeSubject:
+        found = gather(fake.shell(), root=str(fake.root))
+        address = NodeAddress("fake", "ssh://fake", allow=frozenset(Allow))
+        return NodeSubject("fake", [_Reached(address, fake.shell(), found)], Options())
+
+    subject().smoke()
+    with (
+        Guarded(fake.shell(), facts, Risk.PODS, "other", settle=0),
+        pytest.raises(SubjectSetupError, match=r"fake: this node is held by other-"),
+    ):
+        subject().smoke()
+    subject().smoke()

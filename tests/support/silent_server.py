@@ -18,8 +18,9 @@ from paramiko.common import AUTH_SUCCESSFUL, OPEN_SUCCEEDED
 from hil.transport import NodeAddress
 
 #: ``banner``: it accepts the connection alone. ``login``, ``session``, ``command``: it does not
-#: answer that request. ``stdin``: it runs the command, and reads nothing any more.
-Moment = Literal["banner", "login", "session", "command", "stdin"]
+#: answer that request. ``output``: it runs the command, which writes nothing. ``stdin``: it runs
+#: the command, and reads nothing any more.
+Moment = Literal["banner", "login", "session", "command", "output", "stdin"]
 
 
 class _Server(paramiko.ServerInterface):

@@ -192,7 +192,8 @@ def test_an_unknown_host_key_is_refused_with_its_fingerprint(node: Node) -> None
         node.capture()
     assert str(caught.value) == (
         f"cannot capture {node.url}: its host key ssh-ed25519 {shown} is not in "
-        f"{node.known_hosts}: check it and give --accept-new-host-key"
+        f"{node.known_hosts}: check it and let it be added: --accept-new-host-key of capture and "
+        "probe, or accept_new = true in an inventory"
     )
     assert not node.known_hosts.exists()
 

@@ -40,7 +40,8 @@ def policy(address: Named, known_hosts: Path, accept_new: bool) -> paramiko.Miss
                 raise HostKeyError(
                     str(address),
                     f"its host key {_fingerprint(key)} is not in {known_hosts}: "
-                    "check it and give --accept-new-host-key",
+                    "check it and let it be added: --accept-new-host-key of capture and probe, "
+                    "or accept_new = true in an inventory",
                 )
             _remember(address, known_hosts, key)
 

@@ -123,6 +123,8 @@ def named_errors(address: hostkeys.Named, known_hosts: Path) -> Iterator[None]:
         raise CaptureError(where, str(error) or type(error).__name__) from error
     except TimeoutError as error:
         raise CaptureError(where, "no answer in time") from error
-    except (OSError, EOFError, ValueError) as error:
+    except EOFError as error:
+        raise CaptureError(where, "the host closed the connection") from error
+    except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
         raise CaptureError(where, reason) from error

@@ -1,0 +1,141 @@
+"""A booted node whose runner is killed, or on which somebody else works: QEMU, a real kernel,
+systemd and kubelet. Minutes under emulation, so only where ``PINPROOF_LAB`` asks for it."""
+
+from __future__ import annotations
+
+import os
+import random
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from hil.lab import Node, Wish, all_nodes, down, up
+from hil.transport import NodeAddress, connected
+from hil.transport import nodes as read_inventory
+from tests.support.deaths import PHASES, UPGRADE, killed, look, undone
+
+pytestmark = pytest.mark.skipif(
+    not os.environ.get("PINPROOF_LAB"),
+    reason="NO LAB NODE IS BOOTED, so no death is TESTED: set PINPROOF_LAB=1 (takes minutes)",
+)
+
+NAME: Final = "test-deaths"
+SPEC: Final = "1s-1n-4c-smt1"
+PINNED: Final = "node/tasks-run-where-they-are-pinned"
+#: In the order in which they are cheapest: a reboot last.
+EIGHT: Final = (
+    "taking",
+    "taking",
+    "steps",
+    "restore",
+    "restore",
+    "forgetting",
+    "forgetting",
+    "reboot",
+)
+
+
+@pytest.fixture(scope="module")
+def node(kubelet_path: str) -> Iterator[Node]:
+    if NAME in [left.name for left in all_nodes()]:
+        down([NAME])
+    _, (made,) = up(Wish(specs=[SPEC], kubelet=Path(kubelet_path), name=NAME))
+    yield made
+    down([NAME])
+
+
+@pytest.fixture(scope="module")
+def inventory(node: Node) -> str:
+    return str(node.folder / "lab.toml")
+
+
+@pytest.fixture(scope="module")
+def address(inventory: str) -> NodeAddress:
+    return read_inventory(inventory)[0]
+
+
+@pytest.fixture(scope="module")
+def before(address: NodeAddress) -> list[str]:
+    return look(address)
+
+
+def pinproof(*words: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "pinproof", *words],
+        env={**os.environ, "COLUMNS": "200"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+
+
+@pytest.mark.parametrize("number", range(len(EIGHT)))
+def test_a_death_is_undone_without_a_hand(
+    number: int, inventory: str, address: NodeAddress, before: list[str]
+) -> None:
+    """And without a trace: no unit, no timer, no folder, no process."""
+    phase = EIGHT[number]
+    delay = random.Random(number).uniform(0, PHASES[phase])
+    killed(inventory, phase, delay)
+    assert undone(address, before).differences == (), f"{phase}, after {delay:.1f} s"
+
+
+def test_a_death_during_a_cpu_upgrade_is_undone_by_restore(
+    inventory: str, address: NodeAddress, before: list[str]
+) -> None:
+    """No node makes another machine of itself: the lab boots it as the one that it was."""
+    killed(inventory, UPGRADE, 8)
+    restored = pinproof("restore", inventory, "--force")
+    said = restored.communicate(timeout=600)[0]
+    assert restored.returncode == 0, said
+    assert f"{NAME}: booted as {SPEC}; restored" in said
+    assert undone(address, before, within=60).differences == ()
+
+
+def _meddled(inventory: str, address: NodeAddress, hand: str) -> tuple[int, str, float]:
+    """A run of one scenario; ``hand`` is a script for the moment when its pod's tasks run. The
+    run's status, what it said, and the seconds from the hand to its end."""
+    run = pinproof("run", "--subject", f"node:{inventory}", "-k", PINNED)
+    try:
+        with connected(address) as shell:
+            seen = "ls /sys/fs/cgroup/kubepods.slice/*/cri-containerd-*.scope/cpuset.cpus"
+            wait = f"until grep -lE '^[1-3]$' $({seen} 2>/dev/null) /dev/null; do sleep 0.1; done"
+            done = shell.run(f"{wait}\n{hand}", deadline=400)
+            assert done.status == 0, done.stderr
+        began = time.monotonic()
+        said = run.communicate(timeout=600)[0]
+    finally:
+        run.kill()
+        run.wait()
+    return run.returncode, said, time.monotonic() - began
+
+
+def test_a_cpuset_that_another_hand_resets_is_told(
+    inventory: str, address: NodeAddress, before: list[str]
+) -> None:
+    """The kernel has another cpuset than the kubelet gave: which cgroup, and both."""
+    hand = (
+        "for f in /sys/fs/cgroup/kubepods.slice/*/cri-containerd-*.scope/cpuset.cpus; do "
+        'grep -qE "^[1-3]$" "$f" && echo 0-3 >"$f"; done; :'
+    )
+    status, said, _ = _meddled(inventory, address, hand)
+    assert status == 1, said
+    assert "the promise is broken" in said
+    assert "0-3" in said
+    assert undone(address, before, within=60).differences == ()
+
+
+def test_a_kubelet_that_another_hand_stops_is_no_verdict(
+    inventory: str, address: NodeAddress, before: list[str]
+) -> None:
+    status, said, seconds = _meddled(inventory, address, "systemctl stop kubelet")
+    assert status == 3, said
+    assert "the kubelet was stopped by another hand" in said
+    assert "the promise is broken" not in said
+    assert undone(address, before, within=60).differences == ()
+    assert seconds < 240
