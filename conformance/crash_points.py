@@ -24,7 +24,13 @@ from conformance.checks import kubelet_text
 from conformance.discovered import first_core, topology_of
 from conformance.pods import best_effort, guaranteed
 from conformance.promises import EVERY_CPU, EXCLUSIVE_TO_ONE
-from conformance.subject import Capability, NodeUnderTest, Subject, SubjectUnable
+from conformance.subject import (
+    Capability,
+    NamesKilledRename,
+    NodeUnderTest,
+    Subject,
+    SubjectUnable,
+)
 from reference import CPUSet, CPUTopology
 from reference.pods.qos import exclusive_cpus
 from reference.steps import Apply, Delete, KillAtRename, KubeletConfig, Pod, Start, Step, Stop
@@ -222,5 +228,5 @@ def _moved(name: str, before: View, seen: View) -> Iterator[str]:
 
 def _file(node: NodeUnderTest) -> str:
     """What was renamed, below the kubelet's root; several words of a volume's path are one."""
-    name = str(getattr(node, "killed_at_rename", ""))
+    name = node.killed_at_rename if isinstance(node, NamesKilledRename) else ""
     return PurePosixPath(name).name or "unknown"

@@ -253,3 +253,12 @@ class WaitsMost(Protocol):
     def interrupt(self) -> None:
         """Take every node away: whoever uses one gets :class:`SubjectLostError` soon, and whoever
         wants another :class:`SubjectSetupError`. Does not wait; :meth:`Subject.close` does."""
+
+
+@runtime_checkable
+class NamesKilledRename(Protocol):
+    """A node that says at which rename its kubelet was killed."""
+
+    @property
+    def killed_at_rename(self) -> str:
+        """The file at whose rename the last kubelet was killed, as a step had asked; or ``""``."""

@@ -8,7 +8,7 @@ process (:mod:`conformance.subjects.kubelet.process`), and what ought to come of
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
@@ -339,21 +339,11 @@ class KubeletNode(SteppedNode):
         patience = self._patience.effect + self._recovery
         if not self._until(look, patience):
             self._process.require_processor(patience)
-            idle = self._nothing_done(last[0])
+            idle = _nothing_done(self._process, self._runtime, self._applied, last[0])
             if idle:
                 self._process.note_hang(f"no effect in {patience:g} s: {idle}", patience)
                 return self.view()
         return last[0]
-
-    def _nothing_done(self, view: View) -> str:
-        """What a kubelet that runs owes an answer to, and has not even begun."""
-        if self._process.silence:
-            return f"it does not answer ({self._process.silence})"
-        begun = self._runtime.pods()
-        for name, pod in self._applied.items():
-            if view.pods[name].phase is Phase.PENDING and pod.uid not in begun:
-                return f"it has begun nothing for pod {name}"
-        return ""
 
     def _pods(self) -> dict[str, PodView]:
         seen = {status.uid: _with_resize(self._api, status) for status in self._process.pods()}
@@ -381,7 +371,7 @@ class KubeletNode(SteppedNode):
 
     @property
     def killed_at_rename(self) -> str:
-        """The file at whose rename the last kubelet was killed, as a step had asked; or ``""``."""
+        """See :class:`conformance.subject.NamesKilledRename`."""
         return self._sandbox.killed_at_rename
 
     def close(self) -> None:
@@ -455,6 +445,19 @@ def _with_answer(
         return replace(seen, got_pod=got)
     except (Refused, NoCPUs) as error:
         return replace(seen, pod_resources_error=str(error))
+
+
+def _nothing_done(
+    process: KubeletProcess, runtime: FakeRuntime, applied: Mapping[str, Pod], view: View
+) -> str:
+    """What a kubelet that runs owes an answer to, and has not even begun."""
+    if process.silence:
+        return f"it does not answer ({process.silence})"
+    begun = runtime.pods()
+    for name, pod in applied.items():
+        if view.pods[name].phase is Phase.PENDING and pod.uid not in begun:
+            return f"it has begun nothing for pod {name}"
+    return ""
 
 
 def _called(pod: str) -> str:
