@@ -145,6 +145,11 @@ COMMANDS: Final = {
         "Capture a machine: this host, a node over SSH, or one that QEMU boots a kernel on.",
         "pinproof capture ssh://root@node7 -o node7.tar.xz",
     ),
+    "hunt": Lazy(
+        "pinproof.hunt",
+        "app",
+        "Search the model for histories that break a promise, and show each on a real kubelet.",
+    ),
     "apiserver": Lazy(
         "pinproof.apiservers",
         "app",

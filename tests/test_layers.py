@@ -26,7 +26,16 @@ MAY_IMPORT: Final[dict[str, tuple[str, ...]]] = {
         "conformance.verdict",
         "topologies.drawing",
     ),
-    "pinproof": ("pinproof", "conformance", "hil", "reference", "reports", "topologies"),
+    "hunting": ("hunting", "conformance", "reference", "topologies"),
+    "pinproof": (
+        "pinproof",
+        "conformance",
+        "hil",
+        "hunting",
+        "reference",
+        "reports",
+        "topologies",
+    ),
 }
 
 #: The rooms of a package, from the ground up: what each may import of the others.
@@ -109,6 +118,15 @@ ROOMS: Final[dict[str, dict[str, tuple[str, ...]]]] = {
             "releases",
             "steps",
             "topologymanager",
+            "view",
+        ),
+        "branching": (
+            "behaviours",
+            "cpumanager",
+            "cpuset",
+            "node",
+            "releases",
+            "steps",
             "view",
         ),
     },

@@ -48,8 +48,8 @@ def broken_in_step(
         seen = Difference(what="kubelet", expected="answers", seen=f"hangs: {after.hangs}")
         return [Violation(ANSWERS, seen)]
     if not after.running:
-        if not isinstance(step, Start):
-            return []
+        if not isinstance(step, Start) or before is None:
+            return []  # it was stopped, or does not take its settings
         gives_up = Difference(what="kubelet", expected="runs", seen=kubelet_text(after))
         return [Violation(STARTS_AGAIN, gives_up)]
     found = [*_booked(after, situation)]

@@ -124,6 +124,16 @@ class CPUManager:
         twin._known = set(self._known)
         return twin
 
+    @property
+    def sent(self) -> Mapping[tuple[str, str], CPUSet]:
+        """What was last sent to the runtime, by pod uid and container."""
+        return self._last_sent
+
+    @property
+    def last_admitted(self) -> tuple[str, ...]:
+        """The uid of the pod admitted last, where that counts (:attr:`last_admitted_stays`)."""
+        return tuple(pod.uid for pod in self._last_admitted)
+
     def state_file(self) -> str:
         """The text of the state file as it would be written now."""
         return self.state.checkpoint().dumps(

@@ -14,8 +14,9 @@ Source: ``policy_static.go`` (``GetTopologyHints``, ``GetPodTopologyHints``,
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import combinations
 from typing import Final
 
@@ -41,9 +42,24 @@ class _Mask:
     cpus: int
 
 
-def _masks(topology: CPUTopology) -> Iterator[_Mask]:
+#: Up to so many NUMA nodes their sets are kept; there are 255 of 8.
+_KEPT_UP_TO: Final = 8
+
+
+def _masks(topology: CPUTopology) -> Sequence[_Mask]:
     """Every set of NUMA nodes that have CPUs: the smallest first, then by their ids."""
-    ids = list(topology.numa_masks)
+    if len(topology.numa_masks) <= _KEPT_UP_TO:
+        return _kept_masks(tuple(topology.numa_masks.items()))
+    return list(_made_masks(topology.numa_masks))
+
+
+@lru_cache(maxsize=256)
+def _kept_masks(numa_masks: tuple[tuple[int, int], ...]) -> tuple[_Mask, ...]:
+    return tuple(_made_masks(dict(numa_masks)))
+
+
+def _made_masks(numa_masks: Mapping[int, int]) -> Iterator[_Mask]:
+    ids = list(numa_masks)
     if len(ids) > MAX_NUMA_NODES:
         raise NotModelled(
             f"topology hints on {len(ids)} NUMA nodes: the model goes up to {MAX_NUMA_NODES}"
@@ -53,7 +69,7 @@ def _masks(topology: CPUTopology) -> Iterator[_Mask]:
             nodes, cpus = 0, 0
             for one in chosen:
                 nodes |= 1 << one
-                cpus |= topology.numa_masks[one]
+                cpus |= numa_masks[one]
             yield _Mask(nodes, size, cpus)
 
 
@@ -74,7 +90,7 @@ def cpu_hints(
     (KEP-3327). Up to 1.19.8 a preferred set had to touch few sockets as well
     (kubernetes/kubernetes#90980). Raises :class:`NotModelled` beyond :data:`MAX_NUMA_NODES`.
     """
-    masks = list(_masks(topology))
+    masks = _masks(topology)
     fewest = next((one for one in masks if one.cpus.bit_count() >= count), None)
     least = len(topology.numa_masks)
     enough = _fits(masks, available, reusable, count)
@@ -88,7 +104,7 @@ def cpu_hints(
     return [Hint(one.nodes, one.nodes in preferred) for one in enough]
 
 
-def _fits(masks: list[_Mask], available: CPUSet, reusable: CPUSet, count: int) -> list[_Mask]:
+def _fits(masks: Sequence[_Mask], available: CPUSet, reusable: CPUSet, count: int) -> list[_Mask]:
     """The sets that can hold the request. A CPU both available and reusable counts twice."""
     still = count - len(reusable)
     return [

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 from reference.behaviours import Behaviour
@@ -35,6 +36,7 @@ class Refusal(NamedTuple):
     message: str
 
 
+@lru_cache(maxsize=4096)
 def fault_of(pod: Pod) -> str:
     """Why the kubelet would not even take the manifest up; ``""`` if it would."""
     if not any(one.kind is Kind.APP for one in pod.containers):

@@ -39,6 +39,13 @@ class PodsInCluster:
         self._why: dict[str, str] = {}
         self._ephemeral: set[tuple[str, str]] = set()
 
+    def copy(self) -> PodsInCluster:
+        """An independent copy."""
+        twin = PodsInCluster(self._release)
+        twin._wanted, twin._why = dict(self._wanted), dict(self._why)
+        twin._ephemeral = set(self._ephemeral)
+        return twin
+
     @property
     def wanted(self) -> Mapping[str, Pod]:
         """The pods as they were asked for, by name, where that has not been granted."""

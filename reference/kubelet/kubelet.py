@@ -13,6 +13,7 @@ from math import factorial
 from typing import Final, Protocol
 
 from reference.behaviours import Behaviour
+from reference.cpumanager.cpu_manager import CPUManager
 from reference.cpumanager.state.state_mem import Crash
 from reference.cpuset import CPUSet
 from reference.devicemanager.manager import DeviceManager
@@ -245,6 +246,11 @@ class Kubelet(PodLifecycle):
         return PodResources(self._cpu_manager, devices, active, every, self._release)
 
     @property
+    def cpu_manager(self) -> CPUManager:
+        """Its CPU manager."""
+        return self._cpu_manager
+
+    @property
     def device_manager(self) -> DeviceManager:
         """Its device manager."""
         return self._container_manager.device_manager
@@ -360,8 +366,12 @@ class Kubelet(PodLifecycle):
 
     def unsaved_state(self) -> str | None:
         """The text of the state file, if it has changed since this was asked last."""
+        return self._cpu_manager.state_file() if self.is_unsaved() else None
+
+    def is_unsaved(self) -> bool:
+        """Whether the state has changed since this, or :meth:`unsaved_state`, was asked last."""
         changes = self._cpu_manager.state.changes
         if changes == self._saved:
-            return None
+            return False
         self._saved = changes
-        return self._cpu_manager.state_file()
+        return True

@@ -34,6 +34,10 @@ class RuntimeContainer:
     asked: Asked | None = None
     running: bool = True
 
+    def copy(self) -> RuntimeContainer:
+        """An independent copy."""
+        return RuntimeContainer(self.spec, self.cpuset, self.id, self.cfs, self.asked, self.running)
+
 
 class Runtime:
     """All containers, by pod uid, then name. ``refusals``: how many updates it will refuse."""
@@ -51,7 +55,7 @@ class Runtime:
         twin = Runtime()
         twin.refusals = self.refusals
         twin._boxes = {
-            uid: {name: replace(box) for name, box in boxes.items()}
+            uid: {name: box.copy() for name, box in boxes.items()}
             for uid, boxes in self._boxes.items()
         }
         twin._made, twin._owners = self._made.copy(), dict(self._owners)

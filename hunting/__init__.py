@@ -1,0 +1,1 @@
+"""Hunting: histories of the model are searched for broken promises."""

@@ -1,0 +1,240 @@
+"""A campaign: every task of a shard searched, and what was found kept in a folder.
+
+What belongs here: which tasks a shard has, the file that a campaign resumes from, and how shards
+are joined. What never does: a search (``walk``), what is one find (``finds``).
+
+``hunt.jsonl`` has one JSON object a line: a header first, then each task that is done and each
+find, as they come. A campaign that was killed loses no more than the task it was at.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from conformance.subject import SubjectError, SubjectUsageError
+from hunting import telling
+from hunting.finds import Collection, Find
+from hunting.scope import Task, regular, tasks, uneven
+from hunting.walk import Tally, search
+from topologies import machine
+
+FILE: Final = "hunt.jsonl"
+SCHEMA: Final = 1
+
+
+class Header(msgspec.Struct, tag="header", tag_field="kind", frozen=True, kw_only=True):
+    """What is searched: two campaigns with equal headers search the same tasks."""
+
+    schema: int = SCHEMA
+    release: str
+    machines: list[str]
+    depth: int
+    alpha: bool = False
+    seed: int = 0
+    shards: int = 1
+    blind: bool = False
+    ignored: list[str] = []
+
+
+class Done(msgspec.Struct, tag="done", tag_field="kind", frozen=True, kw_only=True):
+    """A task that was searched in full: its number, and what that took."""
+
+    task: int
+    steps: int
+    states: int
+
+
+class Found(msgspec.Struct, tag="find", tag_field="kind", frozen=True, kw_only=True):
+    """A find."""
+
+    find: Find
+
+
+_LINE: Final = msgspec.json.Decoder(Header | Done | Found)
+
+
+@dataclass(frozen=True, slots=True)
+class Shard:
+    """The ``number``-th of so many parts, counted from 1."""
+
+    number: int = 1
+    count: int = 1
+
+    @classmethod
+    def parse(cls, text: str) -> Shard:
+        """Read ``K/N``. Raises :class:`SubjectUsageError`."""
+        number, _, count = text.partition("/")
+        if not (number.isascii() and number.isdigit() and count.isascii() and count.isdigit()):
+            raise SubjectUsageError(f"--shard {text!r}: write K/N, such as 1/4")
+        shard = cls(int(number), int(count))
+        if not 1 <= shard.number <= shard.count:
+            raise SubjectUsageError(f"--shard {text}: K is from 1 to N")
+        return shard
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a campaign is: of ``total`` tasks of this shard ``done`` are searched, and ``task``
+    is the next."""
+
+    done: int
+    total: int
+    task: Task
+    tally: Tally
+    finds: int
+
+
+class Campaign:
+    """The tasks of one shard, and the folder that keeps what is found."""
+
+    def __init__(self, header: Header, shard: Shard, folder: Path) -> None:
+        self.header = header
+        self.shard = shard
+        self.folder = folder
+        self.tally = Tally()
+        self.done: dict[int, Done] = {}
+        self.finds = Collection(blind=header.blind)
+        self._tasks = self._own_tasks()
+        self._open()
+
+    def _own_tasks(self) -> list[tuple[int, Task]]:
+        """Numbered over all shards. A seed other than 0 shuffles them, so that a short campaign
+        sees some of everything."""
+        every = list(
+            enumerate(
+                tasks(self.header.release, tuple(self.header.machines), alpha=self.header.alpha)
+            )
+        )
+        if self.header.seed:
+            random.Random(self.header.seed).shuffle(every)  # noqa: S311
+        return every[self.shard.number - 1 :: self.shard.count]
+
+    def _open(self) -> None:
+        path = self.folder / FILE
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            if not path.exists():
+                path.write_bytes(msgspec.json.encode(self.header) + b"\n")
+        except OSError as error:
+            raise SubjectError(f"{path}: {error.strerror}") from error
+        header, done, finds = read(path)
+        if header != self.header:
+            raise SubjectUsageError(f"{path}: it was written by a campaign of other options")
+        self.done = {one.task: one for one in done}
+        for line in done:
+            self.tally.add(Tally(line.steps, line.states))
+        for find in finds:
+            self.finds.join(find)
+
+    @property
+    def is_done(self) -> bool:
+        """Whether every task of the shard has been searched in full."""
+        return all(number in self.done for number, _ in self._tasks)
+
+    def run(
+        self,
+        *,
+        progress: Callable[[Progress], None] = lambda now: None,
+        stop: Callable[[], bool] = lambda: False,
+    ) -> Iterator[Find]:
+        """Search the tasks that are left; each find as it is made. ``stop`` ends it between two
+        states; the task that it ends in is searched again when the campaign is resumed."""
+        for number, task in self._tasks:
+            if number in self.done:
+                continue
+            if stop():
+                return
+            progress(Progress(len(self.done), len(self._tasks), task, self.tally, len(self.finds)))
+            tally = Tally()
+            for broken in search(
+                task, self.header.depth, tally=tally, ignored=self.header.ignored, stop=stop
+            ):
+                find = self.finds.add(broken)
+                if find is not None:
+                    self._write(Found(find=find))
+                    yield find
+            self.tally.add(tally)
+            if stop():
+                return
+            self.done[number] = Done(task=number, steps=tally.steps, states=tally.states)
+            self._write(self.done[number])
+
+    def _write(self, line: Done | Found) -> None:
+        path = self.folder / FILE
+        try:
+            with path.open("ab") as file:
+                file.write(msgspec.json.encode(line) + b"\n")
+        except OSError as error:
+            raise SubjectError(f"{path}: {error.strerror}") from error
+
+
+def machines_named(names: Sequence[str], *, most: int) -> list[str]:
+    """These machines, or every regular and uneven one of at most so many CPUs."""
+    if names:
+        return [machine(name).name for name in names]
+    return [*regular(most), *uneven(most)]
+
+
+def read(path: Path) -> tuple[Header, list[Done], list[Find]]:
+    """What a campaign has written. A last line that was cut off does not count. Raises
+    :class:`SubjectUsageError`."""
+    try:
+        lines = path.read_bytes().split(b"\n")
+    except OSError as error:
+        raise SubjectUsageError(f"{path}: {error.strerror}") from error
+    records: list[Header | Done | Found] = []
+    for number, line in enumerate(lines[:-1], start=1):
+        try:
+            records.append(_LINE.decode(line))
+        except msgspec.MsgspecError as error:
+            if number < len(lines) - 1:
+                raise SubjectUsageError(f"{path}, line {number}: {error}") from error
+    if not records or not isinstance(records[0], Header):
+        raise SubjectUsageError(f"{path}: it does not begin as a campaign does")
+    header = records[0]
+    if header.schema != SCHEMA:
+        raise SubjectUsageError(f"{path}: it was written by another version of pinproof")
+    done = [one for one in records if isinstance(one, Done)]
+    return header, done, [one.find for one in records if isinstance(one, Found)]
+
+
+def merged(folders: Sequence[Path], target: Path) -> Collection:
+    """The finds of several shards together, written to a folder of their own. Raises
+    :class:`SubjectUsageError` where they are not of one campaign."""
+    read_all = [read(folder / FILE) for folder in folders]
+    headers = {str(header): header for header, _, _ in read_all}
+    if len(headers) > 1:
+        raise SubjectUsageError("merge: the folders are not shards of one campaign")
+    (header,) = headers.values()
+    done = {one.task: one for _, lines, _ in read_all for one in lines}
+    finds = Collection((find for _, _, some in read_all for find in some), blind=header.blind)
+    lines: list[Header | Done | Found] = [header, *(done[number] for number in sorted(done))]
+    lines += [Found(find=find) for find in finds]
+    try:
+        target.mkdir(parents=True, exist_ok=True)
+        data = b"".join(msgspec.json.encode(line) + b"\n" for line in lines)
+        (target / FILE).write_bytes(data)
+    except OSError as error:
+        raise SubjectError(f"{target}: {error.strerror}") from error
+    return finds
+
+
+def write_told(finds: Collection, folder: Path) -> None:
+    """Each find four ways beside ``hunt.jsonl``: ``story.md``, ``replay.py``, ``scenario.py`` and
+    ``report.md``, in a folder of its own."""
+    for number, find in enumerate(finds, start=1):
+        own = folder / f"{number:02}-{find.promise}{f'-{find.issue}' if find.issue else ''}"
+        try:
+            own.mkdir(parents=True, exist_ok=True)
+            (own / "story.md").write_text(telling.story(find))
+            (own / "replay.py").write_text(telling.script(find))
+            (own / "scenario.py").write_text(telling.scenario(find))
+            (own / "report.md").write_text(telling.report(find))
+        except OSError as error:
+            raise SubjectError(f"{own}: {error.strerror}") from error

@@ -1,0 +1,90 @@
+"""A find on a real subject: the same history, judged by the same promises.
+
+What belongs here: driving a subject through a history, and whether what it shows breaks the
+promise. What never does: what the model would have done.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from typing import Final
+
+import topologies
+from conformance.promises import Violation, broken_in_step, promise_of, violations
+from conformance.subject import NodeUnderTest, Subject, SubjectLostError
+from hunting.finds import Find
+from hunting.moves import after
+from hunting.scope import Task
+from hunting.walk import Ground, situation_of
+from reference import NotModelled
+from reference.steps import Apply, Delete, Pod, Start, Step, Stop
+from reference.view import Phase, View
+from topologies import Machine
+
+#: A kubelet admits the pods of a start in a random order, so a history may need another try.
+_TRIES: Final = 4
+
+
+def confirmed(find: Find, subject: Subject) -> Violation | None:
+    """How the subject breaks the promise of the find by the same history; ``None`` if it keeps it.
+
+    Raises :class:`SubjectLostError` where the history could not be driven.
+    """
+    restarts = sum(isinstance(step, Start) for step in find.history) > 1
+    for _ in range(_TRIES if restarts else 1):
+        found = _driven(find, subject)
+        if found is not None:
+            return found
+    return None
+
+
+def _driven(find: Find, subject: Subject) -> Violation | None:
+    machine = topologies.machine(find.machine)
+    task = Task(subject.info.release, find.machine, find.task.config)
+
+    def machines(name: str) -> Machine:
+        return topologies.machine(name)
+
+    node = subject.node(machine, task.config, machines=machines)
+    try:
+        for broken in _judged(node, task, find.history):
+            if promise_of(broken.rule).id == find.promise:
+                return broken
+    finally:
+        node.close()
+    return None
+
+
+def _judged(node: NodeUnderTest, task: Task, history: tuple[Step, ...]) -> Iterator[Violation]:
+    ground = Ground(task)
+    beside = ground.first().node
+    pods: dict[str, Pod] = {}
+    before: View | None = None
+    for step in history:
+        node.do(step)
+        pods = after(pods, (step,))
+        try:
+            beside.do(step)
+            expected: View | None = beside.view()
+        except NotModelled:
+            expected = None
+        view = node.settle(partial(_rests, step, expected))
+        if any(one.phase is Phase.PENDING for one in view.pods.values()) and view.running:
+            raise SubjectLostError("a pod is still pending")
+        situation = situation_of(task, ground, pods)
+        yield from (*broken_in_step(before, step, view, situation), *violations(view, situation))
+        before = view if view.running else before
+
+
+def _rests(step: Step, expected: View | None, seen: View) -> bool:
+    """Whether nothing more is awaited: the subject shows what the model does, and where the model
+    does not know, no pod is pending."""
+    if isinstance(step, (Start, Stop, Apply, Delete)) and expected is not None:
+        return (
+            seen.running == expected.running
+            and seen.pods.keys() == expected.pods.keys()
+            and seen.assignments == expected.assignments
+            and seen.cpusets == expected.cpusets
+        )
+    return all(one.phase is not Phase.PENDING for one in seen.pods.values())

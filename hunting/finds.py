@@ -1,0 +1,180 @@
+"""Finds: broken promises, one for each cause.
+
+What belongs here: what a find is, as it is written to a file, and when two are one. What never
+does: how one is told (``telling``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+import msgspec
+
+from hunting.known import defect_of
+from hunting.replaying import releases_with
+from hunting.scope import Task
+from hunting.shrinking import shrunk
+from hunting.walk import Broken
+from reference import CPUSet
+from reference.steps import Apply, Delete, KubeletConfig, Pod, Reboot, Start, Step, Stop
+
+_STEPS: Final[Mapping[str, Any]] = {
+    kind.__name__: kind for kind in (Apply, Delete, Reboot, Start, Stop)
+}
+
+
+class Find(msgspec.Struct, frozen=True, kw_only=True):
+    """A promise that a history breaks, shrunk. ``config`` and ``steps`` are as they are written;
+    ``issue`` is the number of the known defect (0: none is known), ``releases`` are the minors
+    whose model does the same, ``met`` counts the histories that broke it so, ``confirmed`` says of
+    each kubelet that was asked whether it does the same."""
+
+    promise: str
+    rule: str
+    release: str
+    machine: str
+    config: dict[str, Any]
+    steps: list[dict[str, Any]]
+    what: str
+    expected: str
+    seen: str
+    issue: int = 0
+    releases: list[str] = []
+    met: int = 1
+    confirmed: dict[str, bool] = {}
+
+    @property
+    def task(self) -> Task:
+        """Where it was found."""
+        config = msgspec.convert(self.config, KubeletConfig, dec_hook=_decoded)
+        return Task(self.release, self.machine, config)
+
+    @property
+    def history(self) -> tuple[Step, ...]:
+        """Its steps."""
+        return tuple(_step(one) for one in self.steps)
+
+    @property
+    def key(self) -> str:
+        """Finds of one cause have one key: the promise and the known defect, or else what is left
+        of history and configuration once it is shrunk."""
+        if self.issue:
+            return f"{self.promise} #{self.issue}"
+        task = self.task
+        parts = [
+            self.promise,
+            *sorted(task.config.policy_options),
+            "uneven" if any(one in self.machine for one in ("-off", "-e")) else "even",
+            *sorted({_kind(one) for one in self.history[1:]}),
+        ]
+        return " ".join(parts)
+
+
+def found(broken: Broken, issue: int, *, releases: Iterable[str] = ()) -> Find:
+    """A find of a broken promise as it is."""
+    difference = broken.violation.difference
+    return Find(
+        promise=broken.promise,
+        rule=broken.violation.rule,
+        release=broken.task.release,
+        machine=broken.task.machine,
+        config=msgspec.to_builtins(broken.task.config, enc_hook=str),
+        steps=[_written(one) for one in broken.steps],
+        what=difference.what,
+        expected=difference.expected,
+        seen=difference.seen,
+        issue=issue,
+        releases=list(releases),
+    )
+
+
+class Collection:
+    """Finds by their keys. ``blind``: nothing is known of defects, so causes are told apart by what
+    is left once a history is shrunk."""
+
+    def __init__(self, finds: Iterable[Find] = (), *, blind: bool = False) -> None:
+        self._finds: dict[str, Find] = {}
+        self._rough: dict[tuple[str, ...], str] = {}
+        self._blind = blind
+        for one in finds:
+            self.join(one)
+
+    def __iter__(self) -> Any:
+        return iter(self._finds.values())
+
+    def __len__(self) -> int:
+        return len(self._finds)
+
+    def join(self, find: Find) -> bool:
+        """Add a find, or count it where its cause is known already; whether it was new. The
+        shorter history is kept."""
+        known = self._finds.get(find.key)
+        if known is None:
+            self._finds[find.key] = find
+            return True
+        best = min(known, find, key=_size)
+        self._finds[find.key] = msgspec.structs.replace(
+            best, met=known.met + find.met, confirmed={**known.confirmed, **find.confirmed}
+        )
+        return False
+
+    def add(self, broken: Broken) -> Find | None:
+        """Judge, shrink and place a broken promise; ``None`` where its cause was met before."""
+        rough = self._rough_key(broken)
+        if rough in self._rough:
+            key = self._rough[rough]
+            known = self._finds[key]
+            self._finds[key] = msgspec.structs.replace(known, met=known.met + 1)
+            return None
+        small = shrunk(broken)
+        defect = None if self._blind else defect_of(small)
+        find = found(small, defect.number if defect else 0)
+        self._rough[rough] = find.key
+        placed = msgspec.structs.replace(find, releases=releases_with(small))
+        return placed if self.join(placed) else None
+
+    def _rough_key(self, broken: Broken) -> tuple[str, ...]:
+        """What is cheap to tell of a broken promise: two of one key have one cause, as far as that
+        can be told before they are shrunk."""
+        defect = None if self._blind else defect_of(broken)
+        if defect is not None:
+            return (broken.promise, str(defect.number))
+        return (
+            broken.promise,
+            *sorted(broken.task.config.policy_options),
+            broken.task.config.topology_manager_policy,
+            str(bool(broken.task.config.feature_gates)),
+            *sorted({_kind(one) for one in broken.steps}),
+        )
+
+
+def _size(find: Find) -> tuple[int, int, str]:
+    return (len(find.steps), len(str(find.task.config)), find.machine)
+
+
+def _written(step: Step) -> dict[str, Any]:
+    return {type(step).__name__: msgspec.to_builtins(step, enc_hook=str)}
+
+
+def _step(written: Mapping[str, Any]) -> Step:
+    ((name, fields),) = written.items()
+    step: Step = msgspec.convert(fields, _STEPS[name], dec_hook=_decoded)
+    return step
+
+
+def _decoded(kind: type, text: str) -> CPUSet:
+    return CPUSet.parse(text)
+
+
+def _kind(step: Step) -> str:
+    return (
+        f"{type(step).__name__}({_pod_kind(step.pod)})"
+        if isinstance(step, Apply)
+        else (type(step).__name__)
+    )
+
+
+def _pod_kind(pod: Pod) -> str:
+    kinds = [one.kind.value if one.requested_cpu else "shared" for one in pod.containers]
+    return "+".join(["whole", *kinds] if pod.resources else kinds)

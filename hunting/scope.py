@@ -1,0 +1,150 @@
+"""What is searched: machines and configurations.
+
+What belongs here: which there are in a scope. What never does: histories on them (``moves``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import combinations
+from typing import Final
+
+from reference import CPUSet, Release
+from reference.behaviours import Behaviour
+from reference.cpumanager.policy_options import BY_SOCKET, OPTIONS, StaticOptions
+from reference.errors import ConfigurationError
+from reference.feature_gates import ALPHA, enabled, readiness
+from reference.releases import has
+from reference.steps import KubeletConfig
+from topologies import BadSpec, describe
+
+TOPOLOGY_POLICIES: Final = ("none", "best-effort", "restricted", "single-numa-node")
+_POD_LEVEL_GATES: Final = {"PodLevelResources": True, "PodLevelResourceManagers": True}
+_ALPHA_OPTIONS: Final = "CPUManagerPolicyAlphaOptions"
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """One search: a release, a machine by its spec, and a configuration."""
+
+    release: str
+    machine: str
+    config: KubeletConfig
+
+    def __str__(self) -> str:
+        return f"{self.release}, {self.machine}, {self.config}"
+
+
+@lru_cache
+def regular(most: int) -> tuple[str, ...]:
+    """Every regular machine of 2 to ``most`` CPUs: equal sockets, NUMA nodes and cores, threads
+    numbered as x86 kernels do, one L3 for each NUMA node. Up to 8 CPUs these are 55."""
+    shapes = [
+        f"{sockets}s-{nodes}n-{cores}c-smt{threads}"
+        for threads in (1, 2, 4, 8)
+        for cores in range(1, most // threads + 1)
+        for sockets in range(1, cores + 1)
+        for nodes in range(sockets, cores + 1)
+        if nodes % sockets == 0 and cores % nodes == 0 and cores * threads > 1
+    ]
+    return tuple(
+        sorted(
+            shapes,
+            key=lambda shape: (describe(shape).tree["proc/cpuinfo"].count("processor"), shape),
+        )
+    )
+
+
+@lru_cache
+def uneven(most: int) -> tuple[str, ...]:
+    """Machines of at most ``most`` CPUs that are uneven in one way: a CPU offline, small cores,
+    neighbouring threads, several uncore caches in a NUMA node, or NUMA nodes of unequal size."""
+    made = []
+    for threads in (1, 2):
+        for cores in range(2, most // threads + 1):
+            for totals in ("1s-1n", "1s-2n", "2s-2n", "1s-3n"):
+                last = cores * threads - 1
+                for suffix in ("", "-near", "-l3x2", f"-off{last}", "-e2", "-near-l3x2"):
+                    made.append(f"{totals}-{cores}c-smt{threads}{suffix}")
+    known = set(regular(most))
+    return tuple(
+        dict.fromkeys(name for spec in made if (name := _canonical(spec)) not in known and name)
+    )
+
+
+def _canonical(spec: str) -> str:
+    try:
+        return describe(spec).name
+    except BadSpec:
+        return ""
+
+
+def configurations(release: str, *, alpha: bool = False) -> Iterator[KubeletConfig]:
+    """Every combination of options that a kubelet of ``release`` takes (``alpha``: those that an
+    alpha feature gate opens as well), with each Topology Manager policy; CPU 0 is reserved. From
+    1.36 on, also without options and with the managers of pod-level resources."""
+    policies = TOPOLOGY_POLICIES if _aligns(release) else ("none",)
+    for options in _option_sets(release, alpha=alpha):
+        for policy in policies:
+            if BY_SOCKET in options and policy == "single-numa-node":
+                continue  # the kubelet refuses the two together
+            yield _config(release, options, policy, alpha=alpha)
+    if has(release, Behaviour.POD_LEVEL_MANAGERS):
+        for policy in policies:
+            for scope in ("container", "pod"):
+                yield KubeletConfig(
+                    reserved_system_cpus=CPUSet([0]),
+                    topology_manager_policy=policy,
+                    topology_manager_scope=scope,
+                    feature_gates=_POD_LEVEL_GATES,
+                )
+
+
+def _aligns(release: str) -> bool:
+    """Whether the Topology Manager is on by default and knows static pods."""
+    return has(release, Behaviour.STATIC_PODS_ALIGNED) and has(
+        release, Behaviour.TOPOLOGY_MANAGER_ON
+    )
+
+
+def _config(release: str, options: Mapping[str, str], policy: str, *, alpha: bool) -> KubeletConfig:
+    gates = {_ALPHA_OPTIONS: True} if alpha and _is_alpha(release, options) else {}
+    reserved = CPUSet([0]) if has(release, Behaviour.RESERVED_CPU_LIST) else None
+    return KubeletConfig(
+        reserved_system_cpus=reserved,
+        system_reserved=None if reserved else "1",
+        policy_options=options,
+        topology_manager_policy=policy,
+        feature_gates=gates,
+    )
+
+
+def _is_alpha(release: str, options: Mapping[str, str]) -> bool:
+    return any(readiness(OPTIONS[name], release) is ALPHA for name in options)
+
+
+def _option_sets(release: str, *, alpha: bool) -> Iterator[dict[str, str]]:
+    gates = {_ALPHA_OPTIONS: True} if alpha and Release.parse(release).minor >= 23 else {}
+    if not has(release, Behaviour.POLICY_OPTIONS) or not enabled(
+        "CPUManagerPolicyOptions", gates, release=release
+    ):
+        yield {}
+        return
+    for count in range(len(OPTIONS) + 1):
+        for names in combinations(OPTIONS, count):
+            options = dict.fromkeys(names, "true")
+            try:
+                StaticOptions.parse(options, gates, release=release)
+            except ConfigurationError:
+                continue
+            yield options
+
+
+def tasks(release: str, machines: tuple[str, ...], *, alpha: bool = False) -> Iterator[Task]:
+    """Every search on these machines, small ones first."""
+    configs = list(configurations(release, alpha=alpha))
+    for machine in machines:
+        for config in configs:
+            yield Task(release, machine, config)

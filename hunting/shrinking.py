@@ -1,0 +1,128 @@
+"""A broken promise is shrunk: to a shorter history, a plainer configuration, a smaller machine.
+
+How it works: greedy. Whatever still breaks the same promise without one part does without it; that
+is tried until no part can go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Final
+
+from conformance.pods import guaranteed
+from hunting.replaying import replayed
+from hunting.scope import Task, regular, uneven
+from hunting.walk import Broken
+from reference.pods.qos import whole_cpus
+from reference.steps import Apply, Pod, Start, Step, Stop
+from topologies import describe
+
+_MOST_CPUS: Final = 8
+
+
+def shrunk(broken: Broken, *, stop: Callable[[], bool] = lambda: False) -> Broken:
+    """The smallest that is found. A kubelet that hangs is slow to ask, so ``stop`` ends the search
+    with what there is."""
+    while not stop():
+        for task, steps in _smaller(broken):
+            if stop():
+                return broken
+            found = replayed(task, steps, broken.promise)
+            if found:
+                broken = found
+                break
+        else:
+            return broken
+    return broken
+
+
+def _smaller(broken: Broken) -> Iterator[tuple[Task, tuple[Step, ...]]]:
+    task, steps = broken.task, broken.steps
+    for fewer in _shorter(steps):
+        yield task, fewer
+    for plainer in _plainer(task):
+        yield plainer, steps
+    for machine in _machines_below(task.machine):
+        below = Task(task.release, machine, task.config)
+        yield below, steps
+        for fewer in _with_less(steps, _cpus(task.machine) - _cpus(machine)):
+            yield below, fewer
+    for simpler in _simpler(steps):
+        yield task, simpler
+
+
+def _shorter(steps: tuple[Step, ...]) -> Iterator[tuple[Step, ...]]:
+    """Without one step; a kubelet that is stopped and started again is left out as a whole."""
+    for at, step in enumerate(steps):
+        if isinstance(step, Stop):
+            later = (n for n in range(at, len(steps)) if isinstance(steps[n], Start))
+            end = next(later, len(steps) - 1)
+            yield steps[:at] + steps[end + 1 :]
+        elif at and not isinstance(step, Start):
+            yield steps[:at] + steps[at + 1 :]
+
+
+def _plainer(task: Task) -> Iterator[Task]:
+    config = task.config
+    for name in config.policy_options:
+        left = {key: value for key, value in config.policy_options.items() if key != name}
+        yield replace(task, config=replace(config, policy_options=left))
+    if config.topology_manager_policy != "none":
+        yield replace(task, config=replace(config, topology_manager_policy="none"))
+    if config.topology_manager_scope != "container":
+        yield replace(task, config=replace(config, topology_manager_scope="container"))
+    if config.feature_gates:
+        yield replace(task, config=replace(config, feature_gates={}))
+
+
+def _machines_below(machine: str) -> Iterator[str]:
+    """Smaller regular machines, smallest first, then smaller uneven ones."""
+    size = _size(machine)
+    for name in (*regular(_MOST_CPUS), *uneven(_MOST_CPUS)):
+        if _size(name) < size:
+            yield name
+
+
+def _size(machine: str) -> tuple[int, int, int]:
+    """Regular machines are smaller than others; then fewer CPUs, then a shorter name."""
+    known = machine in regular(_MOST_CPUS)
+    numbers = [int(part) for part in machine.replace("-", " ").split() if part.isdigit()]
+    return (not known, _cpus(machine), len(machine) + sum(numbers))
+
+
+def _cpus(machine: str) -> int:
+    return describe(machine).tree["proc/cpuinfo"].count("processor\t")
+
+
+def _with_less(steps: tuple[Step, ...], less: int) -> Iterator[tuple[Step, ...]]:
+    """With one pod of one container that asks for so many CPUs less: one that took what was left
+    has to shrink with its machine."""
+    for at, step in enumerate(steps):
+        if isinstance(step, Apply) and len(step.pod.containers) == 1:
+            count = whole_cpus(step.pod.containers[0].requested_cpu) - less
+            if less and count > 0:
+                yield (*steps[:at], Apply(guaranteed(step.pod.name, count)), *steps[at + 1 :])
+
+
+def _simpler(steps: tuple[Step, ...]) -> Iterator[tuple[Step, ...]]:
+    """With one pod in a simpler form: of one container, or of one CPU less."""
+    for at, step in enumerate(steps):
+        if isinstance(step, Apply):
+            for pod in _simpler_pods(step.pod):
+                yield (*steps[:at], Apply(pod), *steps[at + 1 :])
+
+
+def _simpler_pods(pod: Pod) -> Iterator[Pod]:
+    if pod.resources is not None:
+        return
+    if len(pod.containers) > 1:
+        for one in pod.containers:
+            count = whole_cpus(one.requested_cpu)
+            if count:
+                yield guaranteed(pod.name, count)
+    for at, one in enumerate(pod.containers):
+        count = whole_cpus(one.requested_cpu)
+        if count > 1:
+            less = replace(one, cpu_request=str(count - 1), cpu_limit=str(count - 1))
+            yield replace(pod, containers=(*pod.containers[:at], less, *pod.containers[at + 1 :]))

@@ -1,0 +1,243 @@
+"""A find, told: as a story with a picture, a script, a scenario and a report for its maintainers.
+
+What belongs here: texts. What never does: a judgement.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import MISSING, Field, fields, is_dataclass
+from enum import Enum
+from io import StringIO
+from pprint import pformat
+from typing import Any, Final
+
+import yaml
+from rich.console import Console
+
+from conformance.kubelets.manifests import manifest
+from conformance.promises import promise_of
+from conformance.source import Source
+from hunting.finds import Find
+from hunting.replaying import replayed, spans
+from hunting.walk import Ground, Tally
+from reference import CPUSet
+from reference.steps import Apply, Delete, Pod, Reboot, Start, Stop
+from reference.view import Phase, View
+from topologies import drawing
+
+
+def title(find: Find) -> str:
+    """One line: the promise, and where it is broken."""
+    known = f" (#{find.issue})" if find.issue else ""
+    return f"{promise_of(find.rule).id}{known}: {find.rule} — broken in {spans(find.releases)}"
+
+
+def story(find: Find) -> str:
+    """The find in Markdown: where, step by step, and a picture of the CPUs at its end."""
+    lines = [
+        f"**{find.rule}**: broken in {spans(find.releases) or find.release}"
+        + (f", known as kubernetes/kubernetes#{find.issue}" if find.issue else "")
+        + f". Promised by [{_source(find).text}]({_source(find).url}).",
+        "",
+        f"On {find.machine}, {find.task.config}:",
+        "",
+    ]
+    view = View(running=False)
+    for number, (sentence, view) in enumerate(_walked(find), start=1):
+        lines.append(f"{number}. {sentence[:1].upper()}{sentence[1:]}. {_state(view)}".rstrip())
+    lines += ["", f"{find.what}: expected {find.expected}, seen {find.seen}.", *_asked(find), ""]
+    return "\n".join([*lines, "```text", *_picture(find, view), "```", ""])
+
+
+def _source(find: Find) -> Source:
+    return promise_of(find.rule).source
+
+
+def _asked(find: Find) -> Iterator[str]:
+    for kubelet, same in find.confirmed.items():
+        yield f"{kubelet} {'does the same' if same else 'keeps the promise'}."
+
+
+def _walked(find: Find) -> Iterator[tuple[str, View]]:
+    """Each step with the view after it, along the outcomes that break the promise."""
+    broken = replayed(find.task, find.history, find.promise)
+    ground = Ground(find.task)
+    states = [ground.first()]
+    for number, step in enumerate(find.history, start=1):
+        made = [one for state in states for one in ground.taken(state, (step,), Tally())]
+        states = [one for one, _ in made]
+        wrong = [one for one, found in made if broken and found and number == len(broken.steps)]
+        shown = (wrong or states)[0]
+        yield step.sentence, shown.node.seen()
+
+
+def _state(view: View) -> str:
+    if view.hangs:
+        return "The kubelet hangs."
+    if view.error:
+        return f"The kubelet gives up: `{view.error}`"
+    if not view.running:
+        return ""
+    held = ", ".join(
+        f"{pod}/{name} `{cpus}`"
+        for pod, containers in sorted(view.assignments.items())
+        for name, cpus in sorted(containers.items())
+    )
+    refused = "".join(
+        f" Pod {name} is refused: `{pod.message}`."
+        for name, pod in sorted(view.pods.items())
+        if pod.phase is Phase.REJECTED
+    )
+    return (f"Exclusive: {held}. " if held else "") + f"Shared pool `{view.shared_pool}`.{refused}"
+
+
+def _picture(find: Find, view: View) -> list[str]:
+    ground = Ground(find.task)
+    places = {cpu: tuple(place) for cpu, place in ground.topology.details.items()}
+    owners = {
+        f"{pod}/{name}": cpus
+        for pod, containers in view.assignments.items()
+        for name, cpus in containers.items()
+    }
+    owners |= {"reserved": ground.reserved, "shared pool": view.shared_pool}
+    text = StringIO()
+    console = Console(file=text, width=100, color_system=None, force_terminal=False)
+    console.print(drawing.text(places, owners))  # type: ignore[arg-type]
+    return [line.rstrip() for line in text.getvalue().splitlines() if line.strip()]
+
+
+def script(find: Find) -> str:
+    """A Python program that replays the find on the model, and says how the promise is broken."""
+    parts = {"config": find.config, "steps": find.steps}
+    written = {name: pformat(value, width=92, sort_dicts=False) for name, value in parts.items()}
+    return f'''"""{find.rule}: broken by the model of {find.release}."""
+
+from hunting.finds import Find
+from hunting.replaying import replayed
+
+FIND = Find(
+    promise={find.promise!r},
+    rule={find.rule!r},
+    release={find.release!r},
+    machine={find.machine!r},
+    config={written["config"]},
+    steps={written["steps"]},
+    what={find.what!r},
+    expected={find.expected!r},
+    seen={find.seen!r},
+)
+
+broken = replayed(FIND.task, FIND.history, FIND.promise)
+print(broken.violation if broken else "the promise is kept")
+'''
+
+
+def scenario(find: Find) -> str:
+    """The source of a scenario that takes the same steps; invariants and oracle judge it. Its
+    promise is for a person to write."""
+    name = f"{find.promise}-{'-'.join(_kinds(find)) or 'history'}"
+    body = [f"    node.boot({_code(find.task.config)})"]
+    for step in find.history[1:]:
+        body.append(f"    {_call(step)}")
+    minor = min((int(one.split(".")[1]) for one in find.releases), default=0)
+    return f'''{_IMPORTS}
+
+@scenario(
+    "hunted/{name}",
+    {find.rule!r},
+    Source({_source(find).text!r}, {_source(find).url!r}),
+    level=Level.EXTENDED,
+    since="1.{minor}",
+    machine={find.machine!r},
+)
+def {name.replace("-", "_")}(node: LockstepNode) -> None:
+    """A known defect: {find.what}: expected {find.expected}, seen {find.seen}."""
+    node.expect_broken({find.rule!r})
+{chr(10).join(body)}
+'''
+
+
+#: What a scenario of a find may need; ``ruff check --fix`` drops the rest.
+_IMPORTS: Final = '''"""Found by pinproof hunt."""
+
+from __future__ import annotations
+
+from conformance.lockstep import LockstepNode
+from conformance.scenario import Level, Source, scenario
+from reference import CPUSet
+from reference.steps import Container, Kind, KubeletConfig, Pod, PodResources
+
+'''
+
+
+def _code(value: Any) -> str:
+    """A value as Python source, without what is the default."""
+    if isinstance(value, Enum):
+        return str(value)
+    if isinstance(value, CPUSet):
+        return f"CPUSet({list(value)})"
+    if isinstance(value, tuple):
+        return f"({''.join(f'{_code(one)}, ' for one in value)})"
+    if not is_dataclass(value):
+        return repr(value)
+    given = {one.name: getattr(value, one.name) for one in fields(value)}
+    plain = {one.name: _default(one) for one in fields(value)}
+    parts = [f"{name}={_code(held)}" for name, held in given.items() if held != plain[name]]
+    return f"{type(value).__name__}({', '.join(parts)})"
+
+
+def _default(one: Field[Any]) -> object:
+    return one.default if one.default_factory is MISSING else one.default_factory()
+
+
+def _kinds(find: Find) -> list[str]:
+    return [type(step).__name__.lower() for step in find.history[1:]]
+
+
+def _call(step: object) -> str:
+    match step:
+        case Apply(pod=pod):
+            return f"node.apply({_code(pod)})"
+        case Delete(pod=name):
+            return f"node.delete({name!r})"
+        case Reboot():
+            return "node.reboot()"
+        case Stop():
+            return "node.stop()"
+        case _:
+            return "node.start()"
+
+
+def report(find: Find) -> str:
+    """What can be pasted into an issue of kubernetes/kubernetes: no word of this suite in it."""
+    task = find.task
+    pods = [step.pod for step in find.history if isinstance(step, Apply)]
+    lines = [
+        f"### What happened?\n\n{find.what}: {find.seen}.",
+        f"### What did you expect to happen?\n\n{find.rule}: {find.expected}.",
+        "### How can we reproduce it?\n",
+        f"Machine: {_machine_text(find)}. KubeletConfiguration: {task.config}.\n",
+        *(f"{number}. {_sentence(step)}" for number, step in enumerate(find.history, start=1)),
+        "\n### Manifests\n",
+        *(f"```yaml\n{_manifest(pod)}```" for pod in pods),
+        "### Kubernetes version\n",
+        f"Kubelets {spans(find.releases) or find.release}, Linux, cpuManagerPolicy static. "
+        + " ".join(_asked(find)),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _machine_text(find: Find) -> str:
+    sockets, nodes, cores, rest = find.machine.split("-", 3)
+    counts = [f"{sockets[:-1]} sockets", f"{nodes[:-1]} NUMA nodes", f"{cores[:-1]} physical cores"]
+    return f"{', '.join(counts)}, {rest.removeprefix('smt')} threads each"
+
+
+def _sentence(step: Apply | Delete | Start | Stop | Reboot | object) -> str:
+    sentence = getattr(step, "sentence", "")
+    return f"{sentence[:1].upper()}{sentence[1:]}"
+
+
+def _manifest(pod: Pod) -> str:
+    return yaml.safe_dump(manifest(pod), sort_keys=False)

@@ -1,0 +1,235 @@
+"""``pinproof hunt``: histories of the model are searched for broken promises.
+
+What belongs here: options, and what is printed. What never does: the search (``hunting``).
+"""
+
+from __future__ import annotations
+
+import shlex
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Final
+
+import msgspec
+import typer
+import yaml
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from conformance.promises import PROMISES
+from conformance.subject import Subject, SubjectError, SubjectUsageError
+from conformance.subjects import open_subject
+from conformance.verdict import ExitStatus
+from hunting import campaign
+from hunting.campaign import Campaign, Header, Progress, Shard
+from hunting.confirming import confirmed
+from hunting.finds import Collection, Find
+from hunting.job import job as job_manifest
+from hunting.replaying import spans
+from pinproof.busy import busy
+from pinproof.output import note
+from reference.releases import LATEST, OLDEST, Release
+
+app = typer.Typer(
+    help="Search the model for histories that break a promise, and show each on a real kubelet.",
+    invoke_without_command=True,
+)
+
+_Folder: Final = Path("hunt")
+
+
+@app.callback(invoke_without_command=True)
+def hunt(
+    context: typer.Context,
+    release: Annotated[str, typer.Option(help="The release whose model is searched.")] = "1.37",
+    machine: Annotated[
+        list[str] | None,
+        typer.Option(help="Search this machine alone; may be repeated.", show_default=False),
+    ] = None,
+    cpus: Annotated[
+        int, typer.Option(min=2, max=16, help="Without --machine: all of at most so many CPUs.")
+    ] = 8,
+    depth: Annotated[int, typer.Option(min=1, max=8, help="Moves in a history.")] = 3,
+    minutes: Annotated[
+        float | None, typer.Option("--time", help="Stop after so many minutes.", show_default=False)
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Shuffle the searches; 0: small machines first.")] = 0,
+    shard: Annotated[str, typer.Option(help="The K-th of N parts, as K/N.")] = "1/1",
+    output: Annotated[Path, typer.Option(help="Where to keep what is found.")] = _Folder,
+    resume: Annotated[
+        Path | None,
+        typer.Option(help="Go on with the campaign in this folder.", show_default=False),
+    ] = None,
+    alpha: Annotated[bool, typer.Option(help="Options behind alpha feature gates too.")] = False,
+    ignore: Annotated[
+        list[str] | None,
+        typer.Option(help="Search on beyond this promise; may be repeated.", show_default=False),
+    ] = None,
+    blind: Annotated[bool, typer.Option(help="Know of no known defect.")] = False,
+    confirm: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Show each find on this subject, such as kubelet:1.37.", show_default=False
+        ),
+    ] = None,
+) -> None:
+    """Search every history up to a depth, on every machine and configuration, for a broken promise.
+
+    Each find is shrunk, placed in releases, matched with known defects, and kept in a folder of
+    its own: story.md, replay.py, scenario.py, report.md. The exit status is 1 if there is one.
+
+    pinproof hunt --release 1.37 --machine 1s-1n-4c-smt2 --depth 3 --confirm kubelet:1.37
+    """
+    if context.invoked_subcommand is not None:
+        return
+    _require_known(release, ignore or [])
+    part = Shard.parse(shard)
+    header = Header(
+        release=release,
+        machines=campaign.machines_named(machine or [], most=cpus),
+        depth=depth,
+        alpha=alpha,
+        seed=seed,
+        shards=part.count,
+        blind=blind,
+        ignored=sorted(ignore or []),
+    )
+    if resume is None and (output / campaign.FILE).exists():
+        raise SubjectUsageError(f"{output} has a campaign: name it with --resume {output}")
+    if resume is not None and not (resume / campaign.FILE).exists():
+        raise SubjectUsageError(f"{resume} has no campaign to go on with")
+    searched = Campaign(header, part, resume or output)
+    _search(searched, minutes)
+    finds = _confirmed(searched.finds, confirm or [])
+    campaign.write_told(finds, searched.folder)
+    _print(finds, searched)
+    raise typer.Exit(int(_status(finds, searched)))
+
+
+def _require_known(release: str, ignored: list[str]) -> None:
+    try:
+        minor = Release.parse(release).minor
+    except ValueError as error:
+        raise SubjectUsageError(f"--release: {error}") from error
+    if not OLDEST <= minor <= LATEST:
+        raise SubjectUsageError(f"--release {release}: the model knows 1.{OLDEST} to 1.{LATEST}")
+    unknown = set(ignored) - {one.id for one in PROMISES}
+    if unknown:
+        known = ", ".join(one.id for one in PROMISES)
+        raise SubjectUsageError(f"--ignore {min(unknown)}: the promises are {known}")
+
+
+def _search(searched: Campaign, minutes: float | None) -> None:
+    """Until all is searched, the time is over, or the user interrupts."""
+    end = None if minutes is None else time.monotonic() + minutes * 60
+    try:
+        with busy("hunt") as say:
+            began, steps = time.process_time(), searched.tally.steps
+            for find in searched.run(
+                progress=_progress(say, began, steps),
+                stop=lambda: end is not None and time.monotonic() > end,
+            ):
+                say(f"found: {find.rule}, on {find.task}")
+    except KeyboardInterrupt:
+        note("pinproof: hunt: interrupted; what was found is kept, --resume goes on")
+
+
+def _progress(say: Callable[[str], None], began: float, steps: int) -> Callable[[Progress], None]:
+    due = 0.0
+
+    def show(now: Progress) -> None:
+        nonlocal due
+        if time.monotonic() < due:
+            return
+        due = time.monotonic() + 1
+        rate = (now.tally.steps - steps) / max(time.process_time() - began, 0.01)
+        say(
+            f"{now.done} of {now.total} searches, {now.finds} finds, {rate:.0f} steps a second: "
+            f"{now.task}"
+        )
+
+    return show
+
+
+def _confirmed(finds: Collection, subjects: list[str]) -> Collection:
+    """The finds, each shown on these subjects. A subject that fails is said, and the finds stay."""
+    for name in subjects:
+        shown: list[Find] = []
+        with busy(f"confirm on {name}") as say:
+            subject = open_subject(name, progress=say)
+            try:
+                for find in finds:
+                    shown.append(_confirm(find, subject, name, say))
+            finally:
+                subject.close()
+        finds = Collection(shown)
+    return finds
+
+
+def _confirm(find: Find, subject: Subject, name: str, say: Callable[[str], None]) -> Find:
+    say(find.rule)
+    try:
+        same = confirmed(find, subject) is not None
+    except SubjectError as error:
+        note(f"pinproof: hunt: {name} could not be asked about {find.key}: {error}")
+        return find
+    return msgspec.structs.replace(find, confirmed={**find.confirmed, name: same})
+
+
+def _status(finds: Collection, searched: Campaign) -> ExitStatus:
+    if len(finds):
+        return ExitStatus.NOT_CONFORMANT
+    return ExitStatus.CONFORMANT if searched.tally.states else ExitStatus.TOO_FEW
+
+
+def _print(finds: Collection, searched: Campaign) -> None:
+    tally = searched.tally
+    extent = "every history" if searched.is_done else "part of the histories"
+    note(
+        f"{extent} of {searched.header.depth} moves searched: {tally.states} states, "
+        f"{tally.steps} steps; {len(finds)} finds"
+    )
+    _table(finds)
+    typer.echo(searched.folder)
+
+
+def _table(finds: Collection) -> None:
+    table = Table("promise", "known as", "releases", "on", "shown on", box=None, pad_edge=False)
+    for find in finds:
+        table.add_row(
+            find.promise,
+            f"#{find.issue}" if find.issue else "",
+            spans(find.releases),
+            Text(f"{find.machine}, {find.task.config}"),
+            ", ".join(
+                f"{name}: {'yes' if same else 'no'}" for name, same in find.confirmed.items()
+            ),
+        )
+    Console(highlight=False, width=160).print(table)
+
+
+@app.command("merge", epilog="Example: pinproof hunt merge hunt-1 hunt-2 --output hunt")
+def merge(
+    folders: Annotated[list[Path], typer.Argument(help="Folders of shards.", metavar="DIR...")],
+    output: Annotated[Path, typer.Option(help="Where to write all finds.")] = _Folder,
+) -> None:
+    """Join the shards of one campaign: finds of one cause are one find."""
+    finds = campaign.merged(folders, output)
+    campaign.write_told(finds, output)
+    _table(finds)
+    typer.echo(output)
+
+
+@app.command("job", epilog="Example: pinproof hunt job --shards 500 --image example.com/pinproof:1")
+def job(
+    shards: Annotated[int, typer.Option(min=1, max=100_000, help="Into how many parts.")],
+    image: Annotated[str, typer.Option(help="An image with pinproof on its path.")],
+    options: Annotated[str, typer.Option(help="Options of pinproof hunt.")] = "--depth 4",
+    name: Annotated[str, typer.Option(help="The Job's name.")] = "pinproof-hunt",
+    claim: Annotated[str, typer.Option(help="A volume claim that keeps what is found.")] = "",
+) -> None:
+    """Print the manifest of an Indexed Job of Kubernetes that searches one shard in each index."""
+    manifest = job_manifest(shards, image, shlex.split(options), name=name, claim=claim)
+    typer.echo(yaml.safe_dump(manifest, sort_keys=False), nl=False)

@@ -1,0 +1,151 @@
+"""A node that can be copied, and told from another: what a search over histories needs.
+
+What belongs here: copies that cost little, the other outcomes of a step that chance decided, and a
+key that two nodes share which do the same from here on. What never does: what a step does
+(``node``), and which histories are searched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Mapping
+from copy import copy
+from typing import TypeAlias
+
+from reference.behaviours import Behaviour
+from reference.cpumanager.state.state_mem import by_pod
+from reference.cpuset import CPUSet
+from reference.node import Node
+from reference.releases import has
+from reference.steps import Apply, Step, Stop
+from reference.view import View
+
+#: Sets by container, in an order.
+_Sets: TypeAlias = tuple[tuple[str, CPUSet | None], ...]
+
+
+class BranchingNode(Node):
+    """A node of the model that copies what a step changes only when the step is taken."""
+
+    _shared = False
+    #: Whether the state has changed since the text of its file was made.
+    _late = False
+    _text: str | None = None
+
+    @property
+    def _state_file(self) -> str | None:
+        """The text of the state file, made when somebody asks."""
+        if self._late and self._kubelet is not None:
+            self._text, self._late = self._kubelet.cpu_manager.state_file(), False
+        return self._text
+
+    @_state_file.setter
+    def _state_file(self, text: str | None) -> None:
+        self._text, self._late = text, False
+
+    def seen(self) -> View:
+        """:meth:`view`, without what was asked of the runtime and of the kubelet; and without the
+        text of the state file, unless it has CPUs of whole pods."""
+        kubelet, (default, entries) = self._kubelet, self._shown
+        whole = kubelet is not None and kubelet.cpu_manager.state.pod_entries
+        return View(
+            running=kubelet is not None,
+            error=self._errors[0] if self._errors else "",
+            exit_status=self._exit_status if self._errors else None,
+            pods=self._pods(),
+            assignments=by_pod(entries, self._runtime.owner, self._name),
+            shared_pool=default,
+            state_file=self._state_file if whole else None,
+            cpusets={self._name(uid): sets for uid, sets in self._runtime.running().items()},
+            hangs=self._hangs,
+        )
+
+    def copy(self) -> BranchingNode:
+        """An independent copy. Kubelet and containers are shared until one of the two changes
+        them."""
+        twin = copy(self)
+        twin._manifests, twin._known = dict(self._manifests), dict(self._known)
+        twin._gone, twin._ended = set(self._gone), set(self._ended)
+        twin._in_cluster = self._in_cluster.copy()
+        twin._branches = []
+        self._shared = twin._shared = True
+        return twin
+
+    def others(self) -> Iterator[BranchingNode]:
+        """The node as it is after each other outcome of the step just taken, where chance decided
+        it (see :meth:`Node.follow`)."""
+        for branch in self._branches[1:]:
+            twin = self.copy()
+            twin._take(branch)
+            yield twin
+
+    def key(self) -> Hashable:
+        """What two nodes of one machine, configuration and release have in common from which the
+        same histories lead to the same views, the names of pods apart: pods that ask for the same
+        and hold the same are interchangeable. Counters are left out."""
+        kubelet = self._kubelet
+        if kubelet is None:
+            return (False, self._errors, self._state_file, tuple(sorted(map(repr, self._pods()))))
+        manager = kubelet.cpu_manager
+        state, sent, last = manager.state, manager.sent, manager.last_admitted
+        held = state.entries
+        running = self._runtime.running()
+        uids = dict.fromkeys((*held, *state.pod_entries, *running), "")
+        uids |= {pod.uid: name for name, pod in self._manifests.items()}
+        pods = kubelet.pods
+        every = [
+            (
+                pods[name].phase.value if name in pods else "",
+                hash(self._known[uid].containers) if uid in self._known else uid,
+                self._known[uid].resources if uid in self._known else None,
+                _sets(held.get(uid, {})),
+                state.pod_entries.get(uid),
+                _sets(running.get(uid, {})),
+                tuple(sent.get((uid, one)) for one in running.get(uid, {})),
+                uid in last,
+            )
+            for uid, name in uids.items()
+        ]
+        return (True, self._hangs, state.default, tuple(sorted(every, key=repr)))
+
+    def _save(self) -> None:
+        kubelet = self._kubelet
+        assert kubelet is not None
+        if not self._keeps_state:
+            super()._save()
+            return
+        changed = kubelet.is_unsaved()
+        self._versions = kubelet.taken_versions()
+        if changed:
+            state = kubelet.cpu_manager.state
+            entries = {uid: dict(named) for uid, named in state.entries.items()}
+            self._late, self._shown = True, (state.default, entries)
+
+    @property
+    def _keeps_state(self) -> bool:
+        """Whether the state file says what the state in memory says."""
+        return has(self._release, Behaviour.STATE_FILE) and has(
+            self._release, Behaviour.KEYED_BY_POD
+        )
+
+    def _do(self, step: Step) -> None:
+        if isinstance(step, Stop):
+            self._text = self._state_file
+        if self._shared and not isinstance(step, Stop) and not self._copies_itself(step):
+            self._own()
+        super()._do(step)
+
+    def _copies_itself(self, step: Step) -> bool:
+        """Whether the step works on a copy of the kubelet anyway."""
+        return isinstance(step, Apply) and not self._hangs
+
+    def _own(self) -> None:
+        if self._kubelet is not None:
+            self._kubelet = self._kubelet.copy()
+            self._runtime = self._kubelet.runtime
+        else:
+            self._runtime = self._runtime.copy()
+        self._shared = False
+
+
+def _sets(named: Mapping[str, CPUSet | None] | Mapping[str, CPUSet]) -> _Sets:
+    return tuple(sorted(named.items()))
