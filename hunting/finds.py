@@ -6,7 +6,7 @@ does: how one is told (``telling``).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 import msgspec
@@ -100,7 +100,7 @@ class Collection:
         for one in finds:
             self.join(one)
 
-    def __iter__(self) -> Any:
+    def __iter__(self) -> Iterator[Find]:
         return iter(self._finds.values())
 
     def __len__(self) -> int:

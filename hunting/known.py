@@ -14,6 +14,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
+import topologies
+from conformance.discovered import topology_of
 from hunting.replaying import replayed
 from hunting.scope import Task
 from hunting.walk import Broken
@@ -67,6 +69,14 @@ def _empties_pool(broken: Broken) -> bool:
     return broken.promise in ("exclusive-to-one", "as-state-file")
 
 
+def _splits_uneven_core(broken: Broken) -> bool:
+    """The fix of 140495 leaves this as it is; its review names it."""
+    if broken.promise != "whole-cores":
+        return False
+    machine = topologies.machine(broken.task.machine)
+    return not topology_of(machine, release=broken.task.release).even_cores
+
+
 def _pod_level_again(broken: Broken) -> bool:
     """The pod is admitted anew with its CPUs still booked: moved, refused, or its CPUs lost."""
     whole = any(isinstance(one, Apply) and one.pod.resources for one in broken.steps)
@@ -87,7 +97,7 @@ DEFECTS: Final = (
            Behaviour.UNCORE_BEST_FIT),
     Defect(140688, "distribute-cpus-across-cores takes neighbouring threads of one core",
            Behaviour.SPREAD_OVER_CORES),
-    Defect(114642, "distribute-cpus-across-numa passes over align-by-socket",
+    Defect(114642, "distribute-cpus-across-numa ignores align-by-socket",
            Behaviour.SOCKET_ALIGNED_DISTRIBUTION),
     Defect(139430, "distribute-cpus-across-numa shrinks the NUMA nodes of the Topology Manager",
            Behaviour.NUMA_FLOOR_FROM_HINT),
@@ -106,13 +116,14 @@ DEFECTS: Final = (
            Behaviour.SINGLE_NUMA_SPARES_THE_REST),
     Defect(83476, "a container's hint does not count what earlier containers of its pod take",
            Behaviour.CPUS_TAKEN_AT_ADMISSION),
-    Defect(90980, "a hint of one NUMA node is passed over for one that touches fewer sockets",
+    Defect(90980, "a hint of one NUMA node loses to one that touches fewer sockets",
            Behaviour.HINTS_BY_NUMA_ALONE),
     Defect(84300, "CPUs of containers that went while the kubelet was down stay booked",
            Behaviour.FREED_WHEN_STALE),
     Defect(140989, "after a restart a pod's own pool is allocated again", Behaviour.POD_POOL_KEPT),
     Defect(140989, "after a restart a pod's own pool is allocated again", shows=_pod_level_again),
     Defect(112228, "an init container books CPUs beyond its pod's request", shows=_books_more),
+    Defect(140498, "full-pcpus-only goes by the average size of cores", shows=_splits_uneven_core),
     Defect(112228, "an init container's spare CPUs stay booked, and a pod that fits is refused",
            shows=_refused_for_init),
     Defect(141196, "under strict-cpu-reservation exclusive CPUs may empty the shared pool",

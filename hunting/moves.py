@@ -35,15 +35,17 @@ REBOOT: Final[Move] = (Stop(), Reboot(), Start())
 
 @lru_cache(maxsize=4096)
 def pods_of(name: str, free: int, *, whole: bool) -> tuple[Pod, ...]:
-    """A pod of each kind under this name, on a node with so many CPUs that pods may have: of one
-    container (one CPU, two, half of them, all of them), without requests, with an init container
-    that asks for less or more than the app container, with a sidecar, with two containers,
-    and if ``whole`` with resources of the whole pod."""
+    """A pod of each kind under this name, on a node with so many CPUs that pods may have.
+
+    Of one container: with one CPU, two, half of them, all but one, all of them, or no request. Of
+    more: with an init container that asks for less or for more than the app container, with a
+    sidecar, with two app containers; if ``whole``, with resources of the whole pod.
+    """
     return tuple(_pods_of(name, free, whole=whole))
 
 
 def _pods_of(name: str, free: int, *, whole: bool) -> Iterator[Pod]:
-    for count in sorted({1, 2, max(free // 2, 1), free}):
+    for count in sorted({1, 2, max(free // 2, 1), max(free - 1, 1), free}):
         if count <= free:
             yield guaranteed(name, count)
     yield best_effort(name)

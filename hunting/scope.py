@@ -21,7 +21,8 @@ from reference.steps import KubeletConfig
 from topologies import BadSpec, describe
 
 TOPOLOGY_POLICIES: Final = ("none", "best-effort", "restricted", "single-numa-node")
-_POD_LEVEL_GATES: Final = {"PodLevelResources": True, "PodLevelResourceManagers": True}
+#: The feature gates with which CPUs of whole pods count.
+POD_LEVEL: Final = {"PodLevelResources": True, "PodLevelResourceManagers": True}
 _ALPHA_OPTIONS: Final = "CPUManagerPolicyAlphaOptions"
 
 
@@ -90,7 +91,7 @@ def configurations(release: str, *, alpha: bool = False) -> Iterator[KubeletConf
         for policy in policies:
             if BY_SOCKET in options and policy == "single-numa-node":
                 continue  # the kubelet refuses the two together
-            yield _config(release, options, policy, alpha=alpha)
+            yield config_of(release, options, policy)
     if has(release, Behaviour.POD_LEVEL_MANAGERS):
         for policy in policies:
             for scope in ("container", "pod"):
@@ -98,7 +99,7 @@ def configurations(release: str, *, alpha: bool = False) -> Iterator[KubeletConf
                     reserved_system_cpus=CPUSet([0]),
                     topology_manager_policy=policy,
                     topology_manager_scope=scope,
-                    feature_gates=_POD_LEVEL_GATES,
+                    feature_gates=POD_LEVEL,
                 )
 
 
@@ -109,8 +110,10 @@ def _aligns(release: str) -> bool:
     )
 
 
-def _config(release: str, options: Mapping[str, str], policy: str, *, alpha: bool) -> KubeletConfig:
-    gates = {_ALPHA_OPTIONS: True} if alpha and _is_alpha(release, options) else {}
+def config_of(release: str, options: Mapping[str, str], policy: str) -> KubeletConfig:
+    """These options with a Topology Manager policy; the alpha feature gate is on where an option
+    needs it, and CPU 0 is reserved."""
+    gates = {_ALPHA_OPTIONS: True} if _is_alpha(release, options) else {}
     reserved = CPUSet([0]) if has(release, Behaviour.RESERVED_CPU_LIST) else None
     return KubeletConfig(
         reserved_system_cpus=reserved,

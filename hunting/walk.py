@@ -16,7 +16,7 @@ from conformance.promises import Situation, Violation, broken_in_step, promise_o
 from conformance.subject import Capability
 from hunting.moves import Move, after, next_moves
 from hunting.scope import Task
-from reference import CPUSet, CPUTopology, DiscoveryError, IllegalStep, NotModelled
+from reference import CPUSet, CPUTopology, DiscoveryError, IllegalStep, NotModelled, Release
 from reference.branching import BranchingNode
 from reference.cpumanager.cpu_manager import make_policy
 from reference.cpumanager.policy_static import StaticPolicy
@@ -77,9 +77,16 @@ class Ground:
         machine = topologies.machine(task.machine)
         self.topology = topology_of(machine, release=task.release)
         self._tree = machine.tree
+        self._minor = Release.parse(task.release).minor
         self.cpus = self.topology.cpus
         self.reserved = _reserved(self.topology, task)
         self.free = len(self.cpus) - len(self.reserved)
+
+    def _is_made(self, violation: Violation) -> bool:
+        """Whether the promise is made for this release."""
+        promise = promise_of(violation.rule)
+        last = Release.parse(promise.until).minor if promise.until else self._minor
+        return Release.parse(promise.since).minor <= self._minor <= last
 
     def first(self) -> State:
         """The node before its first start."""
@@ -95,7 +102,8 @@ class Ground:
     ) -> list[Violation]:
         """Every promise that is broken after the step."""
         situation = situation_of(self.task, self, pods)
-        return [*broken_in_step(before, step, view, situation), *violations(view, situation)]
+        found = (*broken_in_step(before, step, view, situation), *violations(view, situation))
+        return [one for one in found if self._is_made(one)]
 
     def taken(
         self, state: State, move: Move, tally: Tally

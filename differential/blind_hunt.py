@@ -1,0 +1,118 @@
+"""Which defects of the past the hunt finds, knowing nothing of them: docs/blind-hunt.md.
+
+    python -m differential.blind_hunt > docs/blind-hunt.md
+
+``historical_bugs.toml`` has the defects. Each that the hunt should find is searched blind on a
+release that had it: every history up to a depth on one machine with one configuration. It counts
+as found if a history breaks the promise that the defect breaks.
+"""
+
+from __future__ import annotations
+
+import sys
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from hunting.finds import Collection, Find
+from hunting.scope import POD_LEVEL, Task, config_of
+from hunting.walk import search
+from reference import CPUSet
+from reference.steps import KubeletConfig
+
+_FILE: Final = Path(__file__).parent / "historical_bugs.toml"
+
+
+class Search(msgspec.Struct, frozen=True):
+    """Where a defect is searched. ``options`` may be ``pod-level``: no option, and the managers of
+    pod-level resources, under scope ``pod``."""
+
+    release: str
+    machine: str
+    options: list[str]
+    topology_manager: str
+    depth: int
+    promise: str
+
+    @property
+    def task(self) -> Task:
+        """As the hunt searches it."""
+        if self.options == ["pod-level"]:
+            config = KubeletConfig(
+                reserved_system_cpus=CPUSet([0]),
+                topology_manager_policy=self.topology_manager,
+                topology_manager_scope="pod",
+                feature_gates=POD_LEVEL,
+            )
+        else:
+            options = dict.fromkeys(self.options, "true")
+            config = config_of(self.release, options, self.topology_manager)
+        return Task(self.release, self.machine, config)
+
+
+class Bug(msgspec.Struct, frozen=True):
+    """A defect: ``search`` says where it is searched, or ``beyond`` why it is not."""
+
+    number: str
+    title: str
+    releases: str
+    search: Search | None = None
+    beyond: str = ""
+
+
+def bugs() -> list[Bug]:
+    """Every defect of the file."""
+    return msgspec.convert(tomllib.loads(_FILE.read_text())["bug"], list[Bug])
+
+
+def found(bug: Bug) -> Find | None:
+    """The find that breaks its promise."""
+    if bug.search is None:
+        return None
+    finds = Collection(blind=True)
+    for broken in search(bug.search.task, bug.search.depth):
+        if broken.promise == bug.search.promise:
+            return finds.add(broken)
+    return None
+
+
+def page() -> str:
+    """docs/blind-hunt.md."""
+    rows = list(_rows())
+    count = sum(one is not None for _, one in rows)
+    lines = [
+        "# The blind hunt",
+        "",
+        f"Of {len(rows)} defects of the past, the [hunt](hunting.md) finds {count} in a release "
+        "that had them, knowing nothing of any: by breadth, and by the promises alone. The others "
+        "lie outside what it searches, for the reason given. `python -m differential.blind_hunt` "
+        "writes this page.",
+        "",
+        "| defect | releases | found in | promise | steps | why not |",
+        "| --- | --- | --- | --- | --- | --- |",
+    ]
+    for bug, find in rows:
+        number = f"[{bug.number}]({_url(bug)})" if bug.number.isdigit() else bug.number
+        seen = (
+            f"{find.release}, {find.machine} | {find.promise} | {len(find.steps)} |"
+            if find
+            else f" | | | {bug.beyond or 'not found in this scope'}"
+        )
+        lines.append(f"| {number}: {bug.title} | {bug.releases} | {seen} |")
+    return "\n".join(lines) + "\n"
+
+
+def _rows() -> Iterator[tuple[Bug, Find | None]]:
+    for bug in bugs():
+        yield bug, found(bug)
+
+
+def _url(bug: Bug) -> str:
+    return f"https://github.com/kubernetes/kubernetes/issues/{bug.number}"
+
+
+if __name__ == "__main__":
+    sys.stdout.write(page())
