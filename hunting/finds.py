@@ -6,6 +6,7 @@ does: how one is told (``telling``).
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
@@ -19,6 +20,8 @@ from hunting.walk import Broken
 from reference import CPUSet
 from reference.steps import Apply, Delete, KubeletConfig, Pod, Reboot, Start, Step, Stop
 
+#: What differs between two differences of one kind.
+_NUMBERS: Final = re.compile(r"[0-9][0-9,-]*")
 _STEPS: Final[Mapping[str, Any]] = {
     kind.__name__: kind for kind in (Apply, Delete, Reboot, Start, Stop)
 }
@@ -121,7 +124,7 @@ class Collection:
 
     def add(self, broken: Broken) -> Find | None:
         """Judge, shrink and place a broken promise; ``None`` where its cause was met before."""
-        rough = self._rough_key(broken)
+        rough = _rough_key(broken)
         if rough in self._rough:
             key = self._rough[rough]
             known = self._finds[key]
@@ -134,19 +137,19 @@ class Collection:
         placed = msgspec.structs.replace(find, releases=releases_with(small))
         return placed if self.join(placed) else None
 
-    def _rough_key(self, broken: Broken) -> tuple[str, ...]:
-        """What is cheap to tell of a broken promise: two of one key have one cause, as far as that
-        can be told before they are shrunk."""
-        defect = None if self._blind else defect_of(broken)
-        if defect is not None:
-            return (broken.promise, str(defect.number))
-        return (
-            broken.promise,
-            *sorted(broken.task.config.policy_options),
-            broken.task.config.topology_manager_policy,
-            str(bool(broken.task.config.feature_gates)),
-            *sorted({_kind(one) for one in broken.steps}),
-        )
+
+def _rough_key(broken: Broken) -> tuple[str, ...]:
+    """What is cheap to tell of a broken promise: two of one key count as of one cause."""
+    config = broken.task.config
+    return (
+        broken.promise,
+        *sorted(config.policy_options),
+        str(config.topology_manager_policy != "none"),
+        str(bool(config.feature_gates)),
+        "uneven" if any(one in broken.task.machine for one in ("-off", "-e")) else "even",
+        _NUMBERS.sub("", broken.violation.difference.seen),
+        *sorted({_kind(one) for one in broken.steps}),
+    )
 
 
 def _size(find: Find) -> tuple[int, int, str]:

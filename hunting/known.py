@@ -79,6 +79,8 @@ def _splits_uneven_core(broken: Broken) -> bool:
 
 def _pod_level_again(broken: Broken) -> bool:
     """The pod is admitted anew with its CPUs still booked: moved, refused, or its CPUs lost."""
+    if not broken.task.config.feature_gates.get("PodLevelResourceManagers"):
+        return False
     whole = any(isinstance(one, Apply) and one.pod.resources for one in broken.steps)
     return whole and any(isinstance(one, Start) for one in broken.steps[1:])
 

@@ -115,6 +115,7 @@ def _simpler(steps: tuple[Step, ...]) -> Iterator[tuple[Step, ...]]:
 
 def _simpler_pods(pod: Pod) -> Iterator[Pod]:
     if pod.resources is not None:
+        yield guaranteed(pod.name, whole_cpus(pod.resources.cpu_request))
         return
     if len(pod.containers) > 1:
         for one in pod.containers:
