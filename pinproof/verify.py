@@ -78,6 +78,8 @@ def _checked(certificate: Path, stream: Path | None) -> tuple[Statement, list[Ch
             data = file.read(LARGEST + 1)
     except OSError as error:
         raise SubjectUsageError(f"{certificate}: {error.strerror}") from error
+    if stream is not None and not stream.is_file():
+        raise SubjectUsageError(f"{stream}: there is no such file")
     statement = read(data)
     here = Here(datetime.now(UTC), version("pinproof"), digest())
     return statement, [*checks(statement, here, stream), _page(certificate, statement)]

@@ -219,6 +219,8 @@ def _unlike(facts: Facts, run: Run) -> str:
     places = [dict(result.machine.cpus) for result in run.results[:1]]
     if places and places[0] and places[0] != dict(facts.machine.places):
         return "the result stream is of another machine"
+    if run.header.catalogue not in ("", facts.suite.catalogue):
+        return "the result stream is of another catalogue"
     if utc(run.header.started) != utc(facts.started):
         return "the result stream started at another time"
     return ""

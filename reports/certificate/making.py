@@ -12,7 +12,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
+
+import msgspec
 
 from conformance.results import Result
 from conformance.verdict import ExitStatus
@@ -35,6 +37,7 @@ from reports.certificate.document import (
     Outcome,
     Predicate,
     Profile,
+    Record,
     Statement,
     Suite,
     System,
@@ -45,6 +48,7 @@ from reports.certificate.document import (
 from reports.run import GRAVITY, Run, verdict_of
 from reports.text import few, line, utc
 
+T = TypeVar("T", bound=Record)
 LEVELS: Final[tuple[Level, ...]] = ("core", "extended")
 #: What a certificate does not claim.
 NOT_CLAIMED: Final = (
@@ -156,11 +160,11 @@ def make(run: Run, findings: Findings, stream: Path) -> Statement:
                         scenarios=findings.suite.scenarios,
                         witnesses=dict(run.witnesses),
                     ),
-                    machine=findings.machine,
-                    firmware=findings.firmware,
-                    system=findings.system,
-                    kubelet=findings.kubelet,
-                    configuration=findings.configuration,
+                    machine=_cleaned(findings.machine),
+                    firmware=_cleaned(findings.firmware),
+                    system=_cleaned(findings.system),
+                    kubelet=_cleaned(findings.kubelet),
+                    configuration=_cleaned(findings.configuration),
                     profiles=profiles,
                     restored=restored,
                     allowed=findings.allowed,
@@ -333,10 +337,25 @@ def _configuration(findings: Findings, stream: str, digest: Digest) -> list[Desc
 def _descriptors(*things: tuple[str, Digest]) -> list[Descriptor]:
     """In-toto wants a digest of each."""
     return [
-        Descriptor(name=name, digest={"sha256": digest.removeprefix("sha256:")})
+        Descriptor(name=line(name), digest={"sha256": digest.removeprefix("sha256:")})
         for name, digest in things
         if digest
     ]
+
+
+def _cleaned(record: T) -> T:
+    """With every text as one clean line: it comes from a node, and need not be UTF-8."""
+    changes: dict[str, object] = {}
+    for name, value in msgspec.structs.asdict(record).items():
+        if isinstance(value, str):
+            changes[name] = line(value)
+        elif isinstance(value, dict):
+            changes[name] = {_text(key): _text(one) for key, one in value.items()}
+    return msgspec.structs.replace(record, **changes)
+
+
+def _text(value: object) -> object:
+    return line(value) if isinstance(value, str) else value
 
 
 def _time(text: str, later: timedelta = timedelta()) -> str:

@@ -207,6 +207,20 @@ def test_a_file_that_is_not_there_is_wrong_usage(tmp_path: Path) -> None:
     assert str(done.exception) == f"{tmp_path}/gone.json: No such file or directory"
 
 
+def test_a_stream_that_is_not_a_file_is_wrong_usage(path: Path) -> None:
+    """A device would never end."""
+    assert str(verify(path, "/dev/zero").exception) == "/dev/zero: there is no such file"
+
+
+@pytest.mark.parametrize("data", [b"", b"{", b"\x1b[31m" * 1000, b"[" * 100_000, b"\xff\n"])
+def test_a_hostile_stream_is_one_line(data: bytes, statement: Statement, tmp_path: Path) -> None:
+    stream = tmp_path / "result.jsonl"
+    stream.write_bytes(data)
+    found = wrong(statement, stream)
+    assert found[0] == f"{stream} is another file or was changed"
+    assert all(one.isprintable() and len(one) < 1000 for one in found)
+
+
 @pytest.fixture
 def key(tmp_path: Path) -> Path:
     if shutil.which("ssh-keygen") is None:

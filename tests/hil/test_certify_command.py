@@ -19,7 +19,7 @@ from pinproof import certifiable, certify, side_by_side
 from pinproof.certify import _targets
 from pinproof.cli import app
 from pinproof.side_by_side import Job, run_each
-from reports.certificate import encode
+from reports.certificate import encode, html, read
 from tests.support.certificates import certificate, result, run
 from tests.support.fakenode import FakeNode
 
@@ -105,6 +105,30 @@ def test_a_certificate_names_the_node(fake: FakeNode) -> None:
     assert found.kubelet.digest.startswith("sha256:")
     assert found.configuration.settings["reservedSystemCPUs"] == "0,16"
     assert "staticPodPath" not in found.configuration.settings
+
+
+def test_what_a_node_says_need_not_be_text(fake: FakeNode, tmp_path: Path) -> None:
+    """Bytes that are not UTF-8, and terminal commands, in every place that a node fills."""
+    evil = b"a\xff\x1b[31m\xe2\x80\xae"
+    for path in ("/proc/cmdline", "/sys/class/dmi/id/product_name", "/proc/sys/kernel/osrelease"):
+        fake.file(path, "").write_bytes(evil)
+    fake.file("/etc/os-release", "").write_bytes(b'PRETTY_NAME="' + evil + b'"\n')
+    cpuinfo = fake.root / "proc/cpuinfo"
+    cpuinfo.write_bytes(cpuinfo.read_bytes().replace(b"Described", evil))
+    found = certifiable.of_node(gather(fake.shell(), root=str(fake.root)))
+    statement = certificate(
+        run(result("pass")),
+        tmp_path,
+        machine=found.machine,
+        firmware=found.firmware,
+        system=found.system,
+        configuration=found.configuration,
+    )
+    written = encode(statement).decode()
+    assert read(written.encode()) == statement
+    assert "\x1b" not in written
+    assert "\u202e" not in written
+    assert "\x1b" not in html(statement)
 
 
 def test_a_certificate_lists_what_could_be_required(fake: FakeNode) -> None:
