@@ -77,17 +77,16 @@ def fields(watched: Iterable[str], values: Mapping[str, str]) -> bytes:
 
 def applying(root: str, owner: str, then: str) -> tuple[str, str]:
     """A script that makes the changes on stdin, and then runs ``then``, all that while the node's
-    lock is held; and the word on stderr that tells that it did not come to that."""
-    token = f"refused-{secrets.token_hex(8)}"
-    refused = f"{{ s=$?; echo {token} >&2; exit $s; }}"
+    lock is held; and the word on stderr that tells that all changes were made."""
+    token = f"made-{secrets.token_hex(8)}"
     place = shlex.quote(f"{root.rstrip('/')}{PLACE}")
     # What the script leaves running does not hold the lock.
     after = f"(\nexec 9>&-\n{then}\n)\ns=$?; rm -f {place}/step; exit $s\n" if then else ""
     after = f"exec </dev/null\n{after}"
     return (
         f"[ ! -d {place} ] || exec 9>>{place}/lock\n"
-        f"(\nPINPROOF_STEP=$$; export PINPROOF_STEP\n{call(root, 'apply', owner)}\n) || {refused}\n"
-        f"{after}"
+        f"(\nPINPROOF_STEP=$$; export PINPROOF_STEP\n{call(root, 'apply', owner)}\n) || exit $?\n"
+        f"echo {token} >&2\n{after}"
     ), token
 
 

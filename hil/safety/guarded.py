@@ -13,6 +13,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import Final, TypeVar
 
 from hil.changes import Change, KeepFile, Note, RemoveFile, SetOnline, WriteFile
@@ -151,13 +152,15 @@ class Guarded:
         self._last = self._renewed = time.monotonic()
         for one in changes:
             self._say(f"{self.facts.name}: {agent.describe(one)}")
-        script, refused = agent.applying(self.facts.root, self.owner, then)
+        script, made = agent.applying(self.facts.root, self.owner, then)
         done = self._shell.run(script, stdin=agent.lines(changes), deadline=deadline)
-        if refused.encode() in done.stderr:
-            stderr = done.stderr.replace(refused.encode(), b"")
-            agent.check(self.facts.name, Done(done.status, done.stdout, stderr))
+        before, token, after = done.stderr.partition(f"{made}\n".encode())
+        if not token:
+            if done.status >= 0:
+                agent.check(self.facts.name, done)
+            raise NodeUnfit(f"{self.facts.name}: a step was ended before its changes were made")
         self._last = time.monotonic()
-        return done
+        return replace(done, stderr=before + after)
 
     def change_file(self, path: str, text: str) -> None:
         """:class:`~hil.changes.WriteFile` with this text."""

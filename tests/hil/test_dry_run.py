@@ -145,7 +145,7 @@ class WetSubject(DryRunSubject):
 
 
 #: What is another in each run: the owner of a lease, marks, and who runs it.
-_OWN = re.compile(rb"@@pin-[0-9a-f]{16}|refused-[0-9a-f]{16}|(?:wet|dry-run)-[0-9a-f]{6}")
+_OWN = re.compile(rb"@@pin-[0-9a-f]{16}|made-[0-9a-f]{16}|(?:wet|dry-run)-[0-9a-f]{6}")
 
 
 def normal(script: str, stdin: bytes) -> bytes:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
+import signal
 import subprocess
 import threading
 import time
@@ -30,7 +31,7 @@ from hil.safety import (
     refuse_if_held,
     restore_node,
 )
-from hil.shell import NodeError
+from hil.shell import NodeError, NodeUnfit
 from tests.support.fakenode import FakeNode
 
 STATE = "/var/lib/kubelet/cpu_manager_state"
@@ -282,6 +283,29 @@ class _Step(threading.Thread):
             self.status = self._node.change(RemoveFile(STATE), then=script).status
         except NodeError as error:
             self.error = error
+
+
+def test_a_step_that_is_ended_before_its_changes_is_an_error(
+    fake: FakeNode, facts: NodeFacts
+) -> None:
+    """A run that went on would have a node that is not as it believes."""
+    before = fake.content()
+    step = place(fake, "step")
+
+    def end() -> None:
+        _until(step.exists)
+        os.killpg(int(step.read_text()), signal.SIGKILL)
+
+    with Guarded(fake.shell(), facts, Risk.CPU_OFFLINE, "test", settle=0) as node:
+        slow = fake.file("/fake/bin/base64", "#!/bin/sh\nsleep 20\n", 0o755)
+        step.unlink(missing_ok=True)
+        ends = threading.Thread(target=end)
+        ends.start()
+        with pytest.raises(NodeUnfit, match="fake: a step was ended before its changes were made"):
+            node.change_file(OWN, "changed")
+        ends.join()
+        slow.unlink()
+    assert fake.content() == before
 
 
 def test_restoring_by_force_ends_a_step_first(fake: FakeNode, dies: Callable[..., Guarded]) -> None:
