@@ -83,6 +83,13 @@ def _of_file(option: Option, value: Any) -> object:
         raise pytest.UsageError(f"{option.key} = {given}: it is a number") from None
 
 
+def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
+    """Hooks for plugins that follow a run."""
+    from conformance.session import hooks
+
+    pluginmanager.add_hookspecs(hooks)
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
     """The marker of the suite's test, what the settings file says, and old ids in ``-k``."""

@@ -161,6 +161,7 @@ COMMANDS: Final = {
         "app",
         "Build and list drivers: the CPU manager of a release as the subject exec:PATH.",
     ),
+    "ci": Lazy("pinproof.ci", "app", "Write the CI of a kubelet fork: GitHub, GitLab or Prow."),
     "lab": Lazy(
         "pinproof.lab",
         "app",

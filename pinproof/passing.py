@@ -35,7 +35,7 @@ ALONE: Final = (
 #: One report a case. Not where a plugin may wait for those of setup and teardown (``--junitxml``).
 BRIEF: Final = ("-p", "conformance.session.brief")
 _LEAVES_BRIEF: Final = re.compile(
-    r"-x|--exitfirst|--maxfail=\d+|-n=?(\d+|auto)|-n|\d+|auto|--lf|--last-failed|--ff|--failed-first"
+    r"-x|-r\w+|--exitfirst|--maxfail=\d+|-n=?(\d+|auto)|-n|\d+|auto|--lf|--last-failed|--ff|--failed-first"
 )
 #: How many cases of a subject there must be before a second process saves more than it costs,
 #: which is a second of processor time each. Other subjects are not known to bear it.

@@ -32,6 +32,9 @@ def report(
     gate: Annotated[
         bool, typer.Option("--gate", help="Exit with the status of the run or the merged runs.")
     ] = False,
+    skips: Annotated[
+        bool, typer.Option("--skips", help="List why scenarios were skipped.")
+    ] = False,
     schema: Annotated[
         bool, typer.Option("--schema", help="Print the JSON Schema of a line of a stream.")
     ] = False,
@@ -50,7 +53,7 @@ def report(
     if name != "text":
         _put(formatted(run, name), output)
     elif output is None:
-        terminal.summary(run, Console(highlight=False))
+        terminal.summary(run, Console(highlight=False), skips=skips)
     else:
         raise SubjectUsageError("--output is for a --format other than text")
     if gate:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import os
 import re
+import sys
 from pathlib import Path
 from typing import Annotated, Any
 from urllib.parse import urlencode
@@ -78,7 +79,8 @@ def run(
     """Run the scenarios on a subject, and report.
 
     Whatever else is given goes to pytest: -x stops at the first failure, --lf runs what failed in
-    the last run on this subject, --ff runs that first. -n 2 runs two at a time, -n 0 all in one
+    the last run on this subject, --ff runs that first. -rs lists why scenarios were skipped. -n 2
+    runs two at a time, -n 0 all in one
     process; without it every CPU of this host gets a process, where that saves time.
     """
     import pytest
@@ -87,7 +89,9 @@ def run(
     from conformance.smoke import smoke
     from pinproof import passing
     from pinproof.dry import dry_run as show_commands
+    from pinproof.following import Following
     from pinproof.subjects import opened
+    from reports.formats import formatted
 
     subject = _with_options(subject, max_risk, kubeconfig)
     keyword = renamed(keyword)
@@ -124,15 +128,19 @@ def run(
             floor=floor, record=record, report=report, known=known and known.absolute()
         ),
         *([] if report else options.arguments(stream=stream)),
-        *_appearance(verbose, console),
+        *_appearance(verbose),
         *passing.workers(subject, cases, config),
         *passing.brief(context.args),
         *more,
     ]
-    status = int(pytest.main(arguments))
+    following = None if verbose else Following(console, sys.stderr)
+    status = int(pytest.main(arguments, plugins=[following] if following else []))
     if not stream.exists() or not stream.stat().st_size:
         raise typer.Exit(_without_stream(status))
-    reports.summarise(stream, console, ended=status)
+    if os.environ.get("GITHUB_ACTIONS") == "true":
+        typer.echo(formatted(reports.load(stream, ended=status), "github"), nl=False)
+    skips = config is not None and "s" in config.getoption("reportchars")
+    reports.summarise(stream, console, ended=status, stories=following is None, skips=skips)
     if report is not None:
         typer.echo(f"report: {report}", err=True)
     raise typer.Exit(status)
@@ -180,13 +188,11 @@ def prepare_folder(report: Path, also: tuple[str, ...] = ()) -> Path:
     return report / "result.jsonl"
 
 
-def _appearance(verbose: bool, console: Console) -> list[str]:
-    """Dots while it runs on a terminal, nothing of pytest's in a pipe; failures are
-    printed in the summary."""
+def _appearance(verbose: bool) -> list[str]:
+    """Nothing of pytest's own: :class:`pinproof.following.Following` writes how far the run is."""
     if verbose:
         return ["-ra"]
-    quiet = ["-q", "--no-header", "--no-summary", "--tb=no", "--show-capture=no"]
-    return quiet if console.is_terminal else [*quiet, "-q"]
+    return ["-qq", "--no-header", "--no-summary", "--tb=no", "--show-capture=no"]
 
 
 def _without_stream(status: int) -> int:

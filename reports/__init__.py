@@ -49,10 +49,18 @@ def write_all(stream: Path, outdir: Path) -> None:
     junit.write(run, outdir / "junit.xml", attached=page.absolute())
 
 
-def summarise(stream: Path, console: Console, *, ended: int | None = None) -> None:
+def summarise(
+    stream: Path,
+    console: Console,
+    *,
+    ended: int | None = None,
+    stories: bool = True,
+    skips: bool = False,
+) -> None:
     """Print the stream's summary; ``ended`` is the exit status of the run that wrote it, where that
-    is known: a stream that was cut off has none. Raises :class:`conformance.results.ResultsError`
-    as :func:`load` does."""
+    is known: a stream that was cut off has none. ``stories`` and ``skips`` as in
+    :func:`reports.terminal.summary`. Raises :class:`conformance.results.ResultsError` as
+    :func:`load` does."""
     from reports import terminal
 
-    terminal.summary(load(stream, ended=ended), console)
+    terminal.summary(load(stream, ended=ended), console, stories=stories, skips=skips)

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 import textwrap
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from rich.console import Console, RenderableType
@@ -21,8 +22,8 @@ from conformance.results import Result
 from conformance.verdict import ExitStatus, Verdict, tally
 from reports.holdings import Owners, Pictures, pictures
 from reports.run import Run, verdict_of
-from reports.stories import known_as
-from reports.text import clean, few, line, when
+from reports.stories import Finding, findings, known_as
+from reports.text import clean, line, when
 from topologies import drawing
 
 _STYLES: Final = {
@@ -33,23 +34,46 @@ _STYLES: Final = {
 }
 #: From this width on two pictures stand side by side.
 _WIDE: Final = 120
-#: How many scenarios are named under one reason for skipping.
-_NAMED: Final = 3
+#: How many failures of one cause are named.
+_NAMED: Final = 30
 _LABEL: Final = re.compile(r"\s*(?:\d+\. |\w+ {2,}|\w+ \w+ {2,})?")
 _URL: Final = re.compile(r"https?://\S+$")
 
 
-def summary(run: Run, console: Console) -> None:
-    """Print the whole summary; its last line is the verdict in words with the exit status."""
+def summary(run: Run, console: Console, *, stories: bool = True, skips: bool = False) -> None:
+    """Print the whole summary; its last line is the verdict in words with the exit status.
+
+    ``stories``: with the story of each cause, where nobody has printed them yet. ``skips``: with
+    the reasons for skipping, a line each.
+    """
     _subject(run, console)
     console.print(_counts(run))
     _witnesses(run, console)
-    for standing in (Standing.FAIL, Standing.UNKNOWN):
-        for result in run.standings[standing]:
-            _story(result, console)
+    found = [one for one in findings(run) if one.standing in (Standing.FAIL, Standing.UNKNOWN)]
+    if stories:
+        for finding in found:
+            told(finding.cause.example, console)
     _listed(run, console)
-    _skipped(run, console)
+    _skipped(run, console, skips)
+    _failed(found, console)
     _verdict(run, console)
+
+
+def named(result: Result) -> str:
+    """``qos/whole [2s-4n-64c-smt2]``."""
+    return f"{line(result.scenario)} [{line(result.machine.name)}]"
+
+
+def briefly(result: Result, why: str, console: Console) -> None:
+    """Print that this result is not as it should be, in a line."""
+    verdict = verdict_of(result)
+    text = f"{verdict.value.upper()}  {named(result)}: {why}"
+    console.print(
+        Text(
+            wrapped(text, console.width),
+            _STYLES[verdict] if verdict is not Verdict.PASS else "bold red",
+        )
+    )
 
 
 def _subject(run: Run, console: Console) -> None:
@@ -95,9 +119,10 @@ def _count(verdict: Verdict, count: int) -> Text:
     return Text(str(count), _STYLES[verdict] if count else "dim")
 
 
-def _story(result: Result, console: Console) -> None:
+def told(result: Result, console: Console) -> None:
+    """Print the whole story of a result."""
     verdict = verdict_of(result)
-    heading = f"{verdict.value.upper()}  {line(result.scenario)} [{line(result.machine.name)}]"
+    heading = f"{verdict.value.upper()}  {named(result)}"
     console.print()
     console.print(Rule(style="dim", characters="-"))
     console.print(Text(heading, _STYLES[verdict]))
@@ -169,8 +194,8 @@ def _listed(run: Run, console: Console) -> None:
             console.print()
             console.print(Text(heading, "bold"))
         for result, entry in found:
-            name = f"{line(result.scenario)} [{line(result.machine.name)}]"
-            console.print(Text(wrapped(f"  {name}: {known_as(entry)}", console.width)))
+            text = f"  {named(result)}: {known_as(entry)}"
+            console.print(Text(wrapped(text, console.width)))
     for entry in run.known.expired:
         told = f"Past its date: {line(entry.scenario)} [{line(entry.machine)}] {known_as(entry)}"
         console.print()
@@ -183,20 +208,42 @@ _LISTED: Final = {
 }
 
 
-def _skipped(run: Run, console: Console) -> None:
-    reasons: dict[str, list[str]] = {}
-    for result in run.ordered:
-        if verdict_of(result) is Verdict.SKIP:
-            reason = line(result.reason) or "no reason given"
-            reasons.setdefault(reason, []).append(line(result.scenario))
+def _skipped(run: Run, console: Console, each: bool) -> None:
+    """How many scenarios were skipped, or a line for each reason."""
+    reasons = Counter(
+        line(result.reason) or "no reason given" for result in run.standings[Standing.SKIP]
+    )
     if not reasons:
         return
     console.print()
+    if not each:
+        words = f"{len(reasons)} reasons" if len(reasons) > 1 else "one reason"
+        many = f"{reasons.total()} skipped, for {words} (-rs lists them)."
+        console.print(Text(wrapped(many, console.width), "dim"))
+        return
     console.print(Text("Skipped", "bold"))
-    for reason, scenarios in sorted(reasons.items(), key=lambda item: -len(item[1])):
-        names = list(dict.fromkeys(scenarios))
-        console.print(Text(wrapped(f"{len(scenarios):5} x {reason}", console.width)))
-        console.print(Text(wrapped(f"        {few(names, _NAMED)}", console.width), "dim"))
+    for reason, count in reasons.most_common():
+        console.print(Text(wrapped(f"{count:5} x {reason}", console.width)))
+
+
+def _failed(found: Sequence[Finding], console: Console) -> None:
+    """The ids of what failed, by cause, each cause with one command that replays it."""
+    for standing, heading in _FAILED.items():
+        some = [one.cause for one in found if one.standing is standing]
+        if some:
+            console.print()
+            console.print(Text(heading, "bold"))
+        for cause in some:
+            names = list(dict.fromkeys(map(named, cause.results)))
+            for name in names[:_NAMED]:
+                console.print(Text(f"  {name}"), soft_wrap=True)
+            if len(names) > _NAMED:
+                console.print(Text(f"  and {len(names) - _NAMED} more of the same cause", "dim"))
+            if replay := line(cause.example.replay):
+                console.print(Text(f"    {replay}", "dim"), soft_wrap=True)
+
+
+_FAILED: Final = {Standing.FAIL: "Broken", Standing.UNKNOWN: "Without an answer"}
 
 
 def _verdict(run: Run, console: Console) -> None:

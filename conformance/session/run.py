@@ -96,6 +96,7 @@ class Run:
             command=list(sys.argv),
             known=list(known_of(self._config).entries),
         )
+        self._config.hook.pytest_pinproof_begin(total=len(nodeids))
 
     @property
     def _idle(self) -> list[str]:
@@ -126,7 +127,9 @@ class Run:
         assert self._writer is not None
         self._reported.add(nodeid)
         self._counts[Verdict(result.verdict)] += 1
-        self._met[known_of(self._config).standing(result)] += 1
+        standing = known_of(self._config).standing(result)
+        self._met[standing] += 1
+        self._config.hook.pytest_pinproof_result(result=result, standing=standing)
         if result.unable:
             self._unable.add(result.scenario)
         if result.verdict != Verdict.SKIP.value:

@@ -44,7 +44,7 @@ def test_the_explanation_is_whole_and_nothing_is_said_twice(fakes: Fakes) -> Non
     text = printed(fakes.run(result))
     assert "FAIL  pinning.whole-cores [2s-2n-8c-smt2]" in text
     assert result.explanation in text
-    assert text.count(result.replay) == 1
+    assert text.count(result.replay) == 2  # in the story and in the list
     assert text.count(result.title) == 1
     assert "Evidence (1 line): in report.html and result.jsonl." in text
 
@@ -99,11 +99,46 @@ def test_nothing_else_is_wider_than_the_terminal(fakes: Fakes) -> None:
     assert last == "Not conformant: 0 promises kept, 1 broken, 1 skipped. Exit status 1."
 
 
-def test_skips_are_grouped_by_reason_most_first(fakes: Fakes) -> None:
+def test_skips_are_a_number_or_a_line_each_reason_most_first(fakes: Fakes) -> None:
     few = [fakes.result("skip", scenario="one", reason="needs SMT")]
     many = [fakes.result("skip", scenario=f"s{n}", reason="needs release 1.22") for n in range(5)]
-    text = printed(fakes.run(*few, *many))
-    assert "    5 x needs release 1.22\n        s0, s1, s2 and 2 more\n    1 x needs SMT" in text
+    run = fakes.run(*few, *many)
+    assert "6 skipped, for 2 reasons (-rs lists them).\n" in printed(run)
+    assert "needs SMT" not in printed(run)
+    out = io.StringIO()
+    terminal.summary(run, Console(file=out, width=80), skips=True)
+    assert "Skipped\n    5 x needs release 1.22\n    1 x needs SMT\n" in out.getvalue()
+
+
+def test_failures_of_one_cause_are_one_story_and_a_list(fakes: Fakes) -> None:
+    """With one command that replays it."""
+    machines = [fakes.machine(f"m{number}") for number in range(3)]
+    run = fakes.run(*(fakes.result("fail", machine=one) for one in machines))
+    text = printed(run)
+    assert text.count("FAIL  pinning.whole-cores") == 1
+    names = "".join(f"  pinning.whole-cores [m{number}]\n" for number in range(3))
+    assert f"\nBroken\n{names}    pinproof run --subject kubelet:1.36 -k" in text
+    out = io.StringIO()
+    terminal.summary(run, Console(file=out, width=80), stories=False)
+    assert "FAIL" not in out.getvalue()
+    assert names in out.getvalue()
+
+
+def test_known_failures_are_told_with_their_reason(fakes: Fakes) -> None:
+    """And what the list should no longer have."""
+    entries = [
+        fakes.entry(),
+        fakes.entry(scenario="x"),
+        fakes.entry(scenario="y", expires="1999-01-01"),
+    ]
+    run = fakes.known(fakes.run(fakes.result("fail"), fakes.result(scenario="x")), *entries)
+    text = " ".join(printed(run).split())
+    known = "pinning.whole-cores [2s-2n-8c-smt2]: known until 2026-06-30 (our allocator takes odd"
+    assert f"Known failures {known}" in text
+    assert "they pass: remove them from the list x [2s-2n-8c-smt2]" in text
+    assert "Past its date: y [*] known until 1999-01-01" in text
+    assert "1 of them listed as known failures, 1 broken as is known, 1 past the date" in text
+    assert text.endswith("Exit status 1.")
 
 
 def test_the_last_line_is_the_verdict_with_the_status(fakes: Fakes) -> None:

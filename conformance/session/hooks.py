@@ -1,0 +1,18 @@
+"""What pytest plugins may follow of a run of the suite. Called in the process that writes the
+result stream, for each result as it comes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from conformance.known import Standing
+    from conformance.results import Result
+
+
+def pytest_pinproof_begin(total: int) -> None:
+    """A run of so many cases begins."""
+
+
+def pytest_pinproof_result(result: Result, standing: Standing) -> None:
+    """One more result."""

@@ -1,0 +1,125 @@
+"""``pinproof ci``: files for the CI of a kubelet fork, to copy and change."""
+
+from __future__ import annotations
+
+from enum import Enum
+from functools import cache
+from importlib.metadata import version
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from conformance.subject import SubjectUsageError
+
+SCRIPT: Final = "pinproof-gate.sh"
+
+app = typer.Typer(help="Write the CI of a kubelet fork.", no_args_is_help=True)
+
+
+class Forge(Enum):
+    """Whose CI it is."""
+
+    GITHUB = "github"
+    GITLAB = "gitlab"
+    PROW = "prow"
+
+
+#: Template, and where its file belongs in a repository.
+FILES: Final = {
+    Forge.GITHUB: ("github.yml", ".github/workflows/pinproof.yml"),
+    Forge.GITLAB: ("gitlab.yml", ".gitlab/pinproof.yml"),
+    Forge.PROW: ("prow.yaml", "pinproof-prow.yaml"),
+}
+
+
+@app.callback()
+def _group() -> None:
+    """Write the CI of a kubelet fork."""
+
+
+@app.command()
+def init(
+    forge: Annotated[Forge, typer.Argument(help="Whose CI it is.")],
+    directory: Annotated[
+        Path, typer.Option(help="The repository of the fork.", file_okay=False, exists=True)
+    ] = Path(),
+    kubelet: Annotated[
+        str, typer.Option(help="Where the build puts the kubelet.")
+    ] = "_output/bin/kubelet",
+    build: Annotated[
+        str, typer.Option(help="The command that builds it.")
+    ] = "make WHAT=cmd/kubelet KUBE_STATIC_OVERRIDES=kubelet",
+    machine: Annotated[
+        list[str] | None,
+        typer.Option(help="Name or glob of machines; repeatable. Default: two small ones."),
+    ] = None,
+    known: Annotated[
+        str, typer.Option(help="The list of known failures, where there is one.")
+    ] = "known-failures.toml",
+    branch: Annotated[str, typer.Option(help="The main branch.")] = "master",
+    package: Annotated[str, typer.Option(help="What pip installs.")] = "",
+    force: Annotated[bool, typer.Option("--force", help="Overwrite what is there.")] = False,
+) -> None:
+    """Write a workflow and the script that it calls: build with a cache, annotations, JUnit, known
+    failures, comparison with the main branch."""
+    values = {
+        "kubelet": kubelet,
+        "build": build,
+        "machines": " ".join(machine or ["1s-1n-4c-smt2", "2s-4n-64c-smt2"]),
+        "known": known,
+        "branch": branch,
+        "package": package or f"pinproof=={version('pinproof')}",
+        "script": SCRIPT,
+    }
+    for name, value in values.items():
+        _require_plain(name, value)
+    template, place = FILES[forge]
+    texts = {
+        place: rendered(template, name=place, **values),
+        SCRIPT: rendered("gate.sh", **values),
+    }
+    there = [name for name in texts if (directory / name).exists()]
+    if there and not force:
+        raise SubjectUsageError(f"{directory / there[0]} exists (--force overwrites it)")
+    for name, text in texts.items():
+        _write(directory / name, text, executable=name == SCRIPT)
+    typer.echo(str(directory / place))
+
+
+def rendered(template: str, **values: str) -> str:
+    """A template with these values in it."""
+    return _environment().get_template(template).render(values)
+
+
+@cache
+def _environment() -> Environment:
+    return Environment(  # noqa: S701  # no HTML: values are refused that would need escaping
+        loader=PackageLoader("pinproof", "templates"),
+        variable_start_string="@{",
+        variable_end_string="}@",
+        undefined=StrictUndefined,
+        keep_trailing_newline=True,
+    )
+
+
+def _require_plain(name: str, value: str) -> None:
+    """Refuse what would end a quoted word of YAML or shell."""
+    if ": " in value:
+        raise SubjectUsageError(f"--{name} has a colon in it; put it into the written file by hand")
+    odd = sorted({one for one in value if one in "'\"\\`${}#\n" or not one.isprintable()})
+    if odd or not value.strip():
+        what = f"has {odd[0]!r} in it" if odd else "is empty"
+        raise SubjectUsageError(f"--{name} {what}; put it into the written file by hand")
+
+
+def _write(path: Path, text: str, *, executable: bool) -> None:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+        if executable:
+            path.chmod(0o755)
+    except OSError as error:
+        raise SubjectUsageError(f"{path}: {error.strerror}") from error
+    typer.echo(f"wrote {path}", err=True)

@@ -1,0 +1,221 @@
+"""``pinproof ci init``: its YAML by the published schemas, its shell by running it."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from importlib.resources import files
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+import yaml
+
+if TYPE_CHECKING:
+    from tests.cli.conftest import Command
+
+PLACES: Final = {
+    "github": ".github/workflows/pinproof.yml",
+    "gitlab": ".gitlab/pinproof.yml",
+    "prow": "pinproof-prow.yaml",
+}
+MACHINE: Final = "1s-1n-4c-smt2"
+WRONG: Final = "miniature:forgets-to-give-back"
+
+
+@pytest.fixture
+def fork(tmp_path: Path) -> Path:
+    """A repository with a pinproof that judges few scenarios, and programs that only say what they
+    were called with."""
+    folder = tmp_path / "fork"
+    (folder / "bin").mkdir(parents=True)
+    (folder / "pkg").mkdir()
+    (folder / "pkg/kubelet.go").write_text("package kubelet\n")
+    few = 'if [[ $1 == run ]]; then set -- "$@" -k pool/ -n 0; fi'
+    _program(folder, "pinproof", f'{few}\nexec {sys.executable} -m pinproof "$@"\n')
+    built = "mkdir -p _output/bin; : >_output/bin/kubelet; chmod +x _output/bin/kubelet"
+    _program(folder, "make", f'echo "make $*" >>calls\n{built}\n')
+    _program(folder, "sudo", 'while [[ $1 == --* ]]; do shift; done\nexec "$@"\n')
+    _program(folder, "curl", 'echo "curl $*" >>calls\nexit "${CURL_STATUS:-22}"\n')
+    for words in (["init", "-q"], ["add", "pkg"], ["commit", "-q", "-m", "first"]):
+        _git(folder, *words)
+    return folder
+
+
+def _program(folder: Path, name: str, text: str) -> None:
+    path = folder / "bin" / name
+    path.write_text(f"#!/usr/bin/env bash\n{text}")
+    path.chmod(0o755)
+
+
+def _git(folder: Path, *words: str) -> None:
+    who = ("-c", "user.name=t", "-c", "user.email=t@example.org")
+    subprocess.run(["git", *who, *words], cwd=folder, check=True, timeout=60)
+
+
+def _shell(folder: Path, command: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    path = f"{folder / 'bin'}{os.pathsep}{os.environ['PATH']}"
+    kept = {key: value for key, value in os.environ.items() if not key.startswith("GITHUB_")}
+    return subprocess.run(
+        ["bash", "-euo", "pipefail", "-c", command],
+        capture_output=True,
+        text=True,
+        cwd=folder,
+        env={**kept, "PATH": path, **variables},
+        timeout=300,
+        check=False,
+    )
+
+
+def _init(pinproof: Command, folder: Path, forge: str, *more: str) -> Any:
+    done = pinproof("ci", "init", forge, "--directory", str(folder), "--machine", MACHINE, *more)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == [str(folder / PLACES[forge])]
+    return yaml.safe_load((folder / PLACES[forge]).read_text())
+
+
+@pytest.mark.parametrize(
+    ("forge", "name"), [("github", "github-workflows"), ("gitlab", "gitlab-ci")]
+)
+def test_the_yaml_is_as_the_published_schema_says(
+    pinproof: Command, tmp_path: Path, forge: str, name: str
+) -> None:
+    jsonschema = pytest.importorskip("jsonschema")
+    pytest.importorskip("check_jsonschema")
+    folder = files("check_jsonschema") / "builtin_schemas" / "vendor"
+    schema = json.loads((folder / f"{name}.json").read_text(encoding="utf-8"))
+    validator = jsonschema.validators.validator_for(schema)(schema)
+    told = json.loads(
+        json.dumps(_init(pinproof, tmp_path, forge)).replace('"true": {"pull', '"on": {"pull')
+    )
+    validator.validate(told)
+    job = told["jobs"]["pinproof"] if forge == "github" else told["pinproof"]
+    job["steps" if forge == "github" else "script"] = 7
+    assert not validator.is_valid(told)
+
+
+def test_prow_gets_jobs_with_one_spec(pinproof: Command, tmp_path: Path) -> None:
+    """No schema of its own is published; these are the fields that it requires."""
+    told = _init(pinproof, tmp_path, "prow")
+    (presubmit,) = told["presubmits"]["ORG/REPO"]
+    (periodic,) = told["periodics"]
+    assert presubmit["spec"] == periodic["spec"]
+    (container,) = periodic["spec"]["containers"]
+    assert container["args"][0].count("./pinproof-gate.sh") == 3
+    assert re.search(presubmit["run_if_changed"], "pkg/kubelet/kubelet.go")
+    assert not re.search(presubmit["run_if_changed"], "pkg/proxy/proxy.go")
+    for job in (presubmit, periodic):
+        assert job["name"]
+        assert job["decorate"] is True
+
+
+def _commands(forge: str, told: Any) -> list[str]:
+    """The shell of a job, but for what installs."""
+    if forge == "github":
+        steps = [one["run"] for one in told["jobs"]["pinproof"]["steps"] if "run" in one]
+        return [one for one in steps if "pip install" not in one]
+    if forge == "gitlab":
+        return list(told["pinproof"]["script"])
+    text = told["periodics"][0]["spec"]["containers"][0]["args"][0]
+    return [
+        "\n".join(line for line in text.splitlines() if not re.search("apt-get|pip|venv", line))
+    ]
+
+
+@pytest.mark.parametrize("forge", PLACES)
+def test_the_shell_of_a_job_builds_judges_and_reports(
+    pinproof: Command, fork: Path, forge: str
+) -> None:
+    """With a model in the kubelet's place, on a fork that has no results on its main branch yet."""
+    told = _init(pinproof, fork, forge)
+    (fork / "artifacts").mkdir()
+    variables = {
+        "PINPROOF_SUBJECT": "reference",
+        "PINPROOF_JOB": "https://example.org/logs",
+        **({"ARTIFACTS": str(fork / "artifacts")} if forge == "prow" else {}),
+        **({"GITHUB_STEP_SUMMARY": str(fork / "summary")} if forge == "github" else {}),
+    }
+    for command in _commands(forge, told):
+        done = _shell(fork, command, **variables)
+        assert done.returncode == 0, command + done.stdout + done.stderr
+    assert (fork / "calls").read_text().startswith("make WHAT=cmd/kubelet")
+    out = fork / "pinproof-out"
+    assert {one.name for one in out.iterdir()} >= {"result.jsonl", "junit.xml", "report.html"}
+    if forge == "github":
+        assert (fork / "summary").read_text().startswith("## Conformant")
+        assert (fork / "pinproof-base/result.jsonl").exists()
+    if forge == "prow":
+        names = {one.name for one in (fork / "artifacts").iterdir()}
+        assert names == {"junit_pinproof.xml", "result.jsonl", "report.html"}
+
+
+def test_the_cached_kubelet_is_built_again_for_other_sources_only(
+    pinproof: Command, fork: Path
+) -> None:
+    _init(pinproof, fork, "gitlab")
+    for expected in (1, 1):
+        assert _shell(fork, "./pinproof-gate.sh build").returncode == 0
+        assert (fork / "calls").read_text().count("make ") == expected
+    (fork / "pkg/kubelet.go").write_text("package other\n")
+    _git(fork, "commit", "-q", "-a", "-m", "second")
+    assert _shell(fork, "./pinproof-gate.sh build").returncode == 0
+    assert (fork / "calls").read_text().count("make ") == 2
+    _program(fork, "make", "exit 2\n")
+    (fork / "pkg/kubelet.go").write_text("package broken\n")
+    _git(fork, "commit", "-q", "-a", "-m", "third")
+    assert _shell(fork, "./pinproof-gate.sh build").returncode != 0
+    assert not (fork / "_output/bin/kubelet.stamp").exists()
+
+
+def test_a_fork_that_starts_red_is_gated_by_news(pinproof: Command, fork: Path) -> None:
+    """First by comparison with the main branch; with a list of known failures, by that."""
+    _init(pinproof, fork, "gitlab")
+    run = "./pinproof-gate.sh run"
+    assert _shell(fork, run, PINPROOF_SUBJECT=WRONG).returncode == 1
+    shutil.copytree(fork / "pinproof-out", fork / "pinproof-base")
+    same = _shell(fork, run, PINPROOF_SUBJECT=WRONG)
+    assert same.returncode == 0
+    assert "No regression" in same.stdout
+    assert (fork / "pinproof-out/compared.md").read_text().startswith("## No regression")
+    unknown = _shell(fork, run, PINPROOF_SUBJECT="nothing")
+    assert (unknown.returncode, unknown.stdout) == (2, "")
+    worse = _shell(fork, run, PINPROOF_SUBJECT="miniature:never-updates")
+    assert worse.returncode == 1, worse.stdout
+    stream = str(fork / "pinproof-base/result.jsonl")
+    assert (
+        pinproof("known", "--from", stream, "-o", str(fork / "known-failures.toml")).returncode == 0
+    )
+    assert _shell(fork, run, PINPROOF_SUBJECT=WRONG).returncode == 0
+    assert _shell(fork, run, PINPROOF_SUBJECT="reference").returncode == 1
+
+
+@pytest.mark.parametrize("status", ["0", "22"])
+def test_results_of_the_main_branch_may_be_missing(
+    pinproof: Command, fork: Path, status: str
+) -> None:
+    _init(pinproof, fork, "gitlab")
+    url = "https://example.org/r.jsonl"
+    done = _shell(fork, "./pinproof-gate.sh base", PINPROOF_BASE_URL=url, CURL_STATUS=status)
+    assert done.returncode == 0
+    assert ("no results yet" in done.stdout) is (status != "0")
+    assert url in (fork / "calls").read_text()
+    assert _shell(fork, "./pinproof-gate.sh nonsense").returncode == 2
+
+
+def test_nothing_is_overwritten_and_nothing_odd_is_written(
+    pinproof: Command, tmp_path: Path
+) -> None:
+    (tmp_path / "pinproof-gate.sh").write_text("mine")
+    done = pinproof("ci", "init", "github", "--directory", str(tmp_path))
+    assert done.returncode == 2
+    assert "pinproof-gate.sh exists (--force overwrites it)" in done.stderr
+    assert [one.name for one in tmp_path.iterdir()] == ["pinproof-gate.sh"]
+    for odd in ("a'b", "$(reboot)", "a\nb", "", "a: b"):
+        done = pinproof("ci", "init", "prow", "--directory", str(tmp_path), "--build", odd)
+        assert done.returncode == 2
+        assert done.stderr.count("\n") == 1
+    assert (tmp_path / "pinproof-gate.sh").read_text() == "mine"
