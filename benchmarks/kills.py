@@ -1,6 +1,7 @@
-"""A runner killed with SIGKILL at random moments, on a node made of files: is all restored?
+"""A runner killed with SIGKILL at random moments: is all restored?
 
-python -m benchmarks.kills 50 [SEED]
+python -m benchmarks.kills 50 [SEED]                on a node made of files, by restore
+python -m benchmarks.kills 20 SEED lab.toml         on a booted node of the lab, without a hand
 """
 
 from __future__ import annotations
@@ -15,8 +16,10 @@ from pathlib import Path
 from hil.distributions import distribution_of
 from hil.inspection import gather
 from hil.safety import Guarded, Note, RemoveFile, Risk, SetOnline, WriteFile, restore_node
+from hil.transport import nodes
 from hil.transport.local import LocalShell
 from reference.steps import KubeletConfig
+from tests.support import deaths
 from tests.support.fakenode import FakeNode
 
 CONFIG = "/var/lib/kubelet/config.yaml"
@@ -91,6 +94,25 @@ def main(times: int, seed: int) -> int:
     return bad
 
 
+def booted(times: int, seed: int, inventory: str) -> int:
+    """The same on a booted node, the deaths drawn over the phases of a run; nobody restores it."""
+    chosen = random.Random(seed)
+    (address,) = nodes(inventory)
+    before = deaths.look(address)
+    bad = 0
+    for number in range(times):
+        phase = list(deaths.PHASES)[number % len(deaths.PHASES)]
+        delay = chosen.uniform(0, deaths.PHASES[phase])
+        deaths.killed(inventory, phase, delay)
+        death = deaths.undone(address, before)
+        bad += bool(death.differences)
+        outcome = ", ".join(death.differences) or f"as before after {death.seconds:.0f} s"
+        print(f"{number + 1}: killed {delay:.1f} s into {phase}: {outcome}", flush=True)
+    print(f"{times - bad} of {times} restored without a hand")
+    return bad
+
+
 if __name__ == "__main__":
     words = sys.argv[1:]
-    sys.exit(bool(main(int(words[0]) if words else 50, int(words[1]) if words[1:] else 1)))
+    wanted, drawn = int(words[0]) if words else 50, int(words[1]) if words[1:] else 1
+    sys.exit(bool(booted(wanted, drawn, words[2]) if words[2:] else main(wanted, drawn)))
