@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from pathlib import Path
 
+import msgspec
 import pytest
 
+from conformance.records import KnownFailure
 from conformance.results import Result
 from reports.certificate import document, encode, html
 from reports.certificate.schema import schema
@@ -105,6 +108,15 @@ def test_a_broken_promise_is_named(tmp_path: Path) -> None:
     assert statement.facts.words == "1 promise is broken: area/fail-core-false."
     assert statement.predicate.result == "FAILED"
     assert statement.predicate.failed == ["area/fail-core-false"]
+
+
+def test_a_failure_that_is_known_is_a_failure(tmp_path: Path) -> None:
+    """A list of known failures lets a run pass; it cannot buy a certificate."""
+    made = run(result("pass"), result("fail"), status=0)
+    known = KnownFailure(scenario="area/fail-core-false", reason="known", expires="2027-01-01")
+    header = msgspec.structs.replace(made.header, known=[known])
+    facts = certificate(dataclasses.replace(made, header=header), tmp_path).facts
+    assert (facts.verdict, facts.exit_status) == ("failure", 1)
 
 
 def test_a_node_that_was_not_restored_says_so(tmp_path: Path) -> None:
