@@ -82,7 +82,8 @@ def _blocks(facts: Facts) -> dict[str, list[tuple[str, str]]]:
             "Processor": machine.processor or "not named by its kernel",
             "Microcode": machine.microcode,
             "CPUs": f"{machine.cpus} on {machine.cores} physical cores, {_smt(facts)}",
-            "Sockets, NUMA": f"{machine.sockets} sockets, {machine.numa_nodes} NUMA nodes",
+            "Sockets, NUMA": f"{_many(machine.sockets, 'socket')}, "
+            + _many(machine.numa_nodes, "NUMA node"),
             "Memory": f"{machine.memory / (1 << 30):.1f} GiB" if machine.memory else "",
             "Firmware": " ".join(
                 filter(
@@ -112,6 +113,10 @@ def _blocks(facts: Facts) -> dict[str, list[tuple[str, str]]]:
         heading: [(name, _cut(text)) for name, text in rows.items() if text]
         for heading, rows in blocks.items()
     }
+
+
+def _many(count: int, what: str) -> str:
+    return f"{count} {what}" if count == 1 else f"{count} {what}s"
 
 
 def _smt(facts: Facts) -> str:
