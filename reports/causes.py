@@ -75,8 +75,8 @@ def causes(results: Iterable[Result]) -> tuple[Cause, ...]:
     return tuple(sorted(found, key=lambda cause: -len(cause.results)))
 
 
-def _plainness(result: Result) -> tuple[int, int]:
-    return len(result.steps), len(result.machine.cpus)
+def _plainness(result: Result) -> tuple[bool, int, int]:
+    return result.level != "core", len(result.steps), len(result.machine.cpus)
 
 
 def _key(result: Result) -> _Key:

@@ -30,7 +30,8 @@ def pictures(result: Result) -> Pictures | None:
 
     Two sides are ``expected`` and ``seen``, and what is marked has changed hands between them.
     Where a promise in words was broken, the holdings that would keep it are not known. Then there
-    is one side, and the CPUs that the differences name are marked.
+    is one side, and the CPUs that the differences name are marked. Where no CPU is marked the
+    failure is about something else, and a picture would not show it.
     """
     failure = result.failure
     machine = drawn_on(result)
@@ -43,7 +44,7 @@ def pictures(result: Result) -> Pictures | None:
     else:
         named = [text for row in failure.differences for text in (row.missing, row.unexpected)]
         marked = frozenset().union(*(cpus(text, machine.cpus) for text in named))
-    return Pictures(machine.cpus, sides, marked) if sides else None
+    return Pictures(machine.cpus, sides, marked) if sides and marked else None
 
 
 def drawn_on(result: Result) -> MachineRecord:

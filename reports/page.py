@@ -1,4 +1,4 @@
-"""What the HTML report shows, as plain values: anchors, groups, pictures, and what was left out.
+"""What the HTML report shows, as plain values: causes, columns, rows, and what was left out.
 
 What belongs here: choosing and arranging. What never does: markup; every string here is as it came
 from the stream, and the template's environment cleans and escapes it on the way out.
@@ -8,27 +8,37 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import Final, TypeAlias, TypeVar
 
+from conformance.known import Standing
 from conformance.results import MachineRecord, Result
 from conformance.verdict import Verdict
-from reports.holdings import drawable, drawn_on, pictures
+from reports.causes import Cause, causes
+from reports.holdings import drawable, drawn_on, owners, pictures
+from reports.nodes import Group, groups
 from reports.run import GRAVITY, Run, verdict_of
+from reports.stories import known_as
 from reports.text import line, tail, web_link
 from topologies import drawing
 
 #: A report stays a file that a mail carries: beyond so many characters the pictures of machines,
-#: those of stories, and log excerpts are left out, and the place where they would be says so.
-PICTURES: Final = 4_000_000
-EVIDENCE: Final = 4_000_000
-EVIDENCE_EACH: Final = 64_000
-#: With more stories than this the page starts with them folded.
-OPEN: Final = 12
+#: those of causes, stories and log excerpts are left out, and the place where they would be says
+#: so.
+PICTURES: Final = 250_000
+STORIES: Final = 150_000
+EVIDENCE: Final = 100_000
+EVIDENCE_EACH: Final = 16_000
+#: So many causes start unfolded.
+OPEN: Final = 3
 #: Pictures of more CPUs than this stand below each other.
 SIDE_BY_SIDE: Final = 64
+#: At most so many moments of an allocation are shown: the last ones.
+MOMENTS: Final = 12
+#: At most so many scenarios are named under a cause.
+HITS: Final = 400
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -39,16 +49,41 @@ Errors: TypeAlias = tuple[tuple[str, int], ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Story:
-    """One result that is shown in full. ``pictures`` are (caption, SVG)."""
+class Hit:
+    """A scenario that a cause hits, with the machines. ``story`` is its whole story as text, or
+    ``""`` where it was left out."""
+
+    scenario: str
+    machines: tuple[str, ...]
+    replay: str
+    story: str
+
+
+@dataclass(frozen=True, slots=True)
+class CauseEntry:
+    """One cause, with the story of the result that shows it most simply. ``pictures`` are (caption,
+    SVG); ``moments`` (step, strip of CPUs)."""
 
     anchor: str
     verdict: Verdict
-    result: Result
+    cause: Cause
     link: str
     pictures: tuple[tuple[str, str], ...]
     undrawn: str
+    moments: tuple[tuple[str, drawing.Strip], ...]
     evidence: str
+    hits: tuple[Hit, ...]
+
+    @property
+    def result(self) -> Result:
+        """The example of its cause."""
+        return self.cause.example
+
+    @property
+    def legend(self) -> tuple[tuple[str, str], ...]:
+        """Tag and name of each owner of the moments."""
+        parts = (part for _, strip in self.moments for part in strip.parts if part.tag)
+        return tuple(dict.fromkeys((part.tag, part.owner) for part in parts))
 
     @property
     def wide(self) -> bool:
@@ -58,13 +93,11 @@ class Story:
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One place of the matrix. ``verdict`` is ``None`` where nothing ran."""
+    """One place of the matrix. ``verdict`` is ``None`` where nothing ran; ``href`` is the anchor of
+    its cause, if it has one."""
 
-    machine: str
     verdict: Verdict | None
     href: str = ""
-    seconds: float = 0.0
-    times: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +118,11 @@ class Row:
         met = {cell.verdict for cell in self.cells}
         return [verdict.value for verdict in GRAVITY if verdict in met]
 
+    @property
+    def differs(self) -> bool:
+        """Whether its verdict is not the same in every column."""
+        return len({cell.verdict for cell in self.cells}) > 1
+
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
@@ -98,15 +136,21 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True)
 class MachineEntry:
-    """One machine; ``record`` is ``None`` where nothing ran on it. ``witnesses``: what judged the
-    results on it, and how many each."""
+    """One machine, or several nodes of equal machine and configuration with equal verdicts
+    (``nodes`` has their names); ``record`` is ``None`` where nothing ran on it. ``witnesses``: what
+    judged the results on it, and how many each. ``others``: how many nodes have the same machine
+    and configuration, and other verdicts."""
 
     anchor: str
     name: str
+    nodes: tuple[str, ...]
     record: MachineRecord | None
     totals: str
     picture: str
     witnesses: tuple[tuple[str, int], ...]
+    counts: Mapping[Verdict, int]
+    kubelet: str
+    others: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,12 +159,45 @@ class Page:
 
     run: Run
     areas: tuple[tuple[str, tuple[Row, ...]], ...]
-    broken: tuple[Story, ...]
-    unknown: tuple[Story, ...]
+    broken: tuple[CauseEntry, ...]
+    unknown: tuple[CauseEntry, ...]
+    known: tuple[CauseEntry, ...]
     refusals: tuple[Refusal, ...]
     skips: tuple[tuple[str, int, Names], ...]
     machines: tuple[MachineEntry, ...]
-    folded: bool
+
+    @property
+    def listed(self) -> Names:
+        """What the list of known failures says, with the results that it is said of; what passes
+        although it is listed comes last, and says so."""
+        said = {Standing.KNOWN: "", Standing.FIXED: "; it passes: remove it from the list"}
+        return _named(
+            (f"{known_as(entry)}{more}", f"{one.scenario} on {one.machine.name}")
+            for standing, more in said.items()
+            for one in self.run.standings[standing]
+            if (entry := self.run.known.entry(one)) is not None
+        )
+
+    @property
+    def of_nodes(self) -> bool:
+        """Whether its machines are nodes that there really are."""
+        return self.run.header.subject.name.startswith("node:") or bool(self.run.subjects)
+
+    @property
+    def is_folded(self) -> bool:
+        """Whether some columns are several nodes."""
+        return len(self.machines) < len(self.run.machines)
+
+    @property
+    def broken_nodes(self) -> int:
+        """How many nodes or machines broke a promise."""
+        broke = (entry for entry in self.machines if entry.counts[Verdict.FAIL])
+        return sum(len(entry.nodes) for entry in broke)
+
+    @property
+    def differing(self) -> bool:
+        """Whether some scenario has not the same verdict in every column."""
+        return any(row.differs for _, rows in self.areas for row in rows)
 
 
 @dataclass
@@ -150,48 +227,71 @@ class _Budget:
 def page(run: Run) -> Page:
     """Arrange the run."""
     anchors = _Anchors()
-    drawings, logs = _Budget(PICTURES), _Budget(EVIDENCE)
-    plain = _Budget(PICTURES)
-    machines = tuple(_machine(run, name, anchors, plain) for name in run.machines)
-    stories = [
-        _story(result, anchors, drawings, logs)
-        for result in run.ordered
-        if verdict_of(result) in (Verdict.FAIL, Verdict.UNKNOWN)
-    ]
+    teller = _Teller(anchors)
+    broken, unknown, known = (
+        tuple(map(teller.entry, causes(run.standings[standing])))
+        for standing in (Standing.FAIL, Standing.UNKNOWN, Standing.KNOWN)
+    )
+    everything = broken + unknown + known
+    links = {id(result): it.anchor for it in everything for result in it.cause.results}
+    columns = groups(run)
     return Page(
         run=run,
-        areas=_areas(run, stories, anchors),
-        broken=tuple(story for story in stories if story.verdict is Verdict.FAIL),
-        unknown=tuple(story for story in stories if story.verdict is Verdict.UNKNOWN),
+        areas=_areas(run, columns, links, anchors),
+        broken=broken,
+        unknown=unknown,
+        known=known,
         refusals=_refusals(run),
         skips=_skips(run),
-        machines=machines,
-        folded=len(stories) > OPEN,
+        machines=_machines(columns, anchors),
     )
 
 
-def _story(result: Result, anchors: _Anchors, drawings: _Budget, logs: _Budget) -> Story:
-    verdict = verdict_of(result)
-    drawn, undrawn = _drawn(result, drawings)
-    evidence = tail(result.evidence, EVIDENCE_EACH)
-    if not logs.allows(len(evidence)):
-        evidence = "Left out to keep this file small: see result.jsonl."
-    return Story(
-        anchor=anchors.make(verdict.value, result.scenario, result.machine.name),
-        verdict=verdict,
-        result=result,
-        link=web_link(result.source_url),
-        pictures=drawn,
-        undrawn=undrawn,
-        evidence=evidence,
-    )
+class _Teller:
+    """Makes the entries of causes, within what the page may hold."""
+
+    def __init__(self, anchors: _Anchors) -> None:
+        self._anchors = anchors
+        self._drawings, self._logs = _Budget(PICTURES), _Budget(EVIDENCE)
+        self._stories = _Budget(STORIES)
+
+    def entry(self, cause: Cause) -> CauseEntry:
+        result = cause.example
+        verdict = verdict_of(result)
+        drawn, undrawn = _drawn(result, self._drawings)
+        evidence = tail(result.evidence, EVIDENCE_EACH)
+        if not self._logs.allows(len(evidence)):
+            evidence = "Left out to keep this file small: see result.jsonl."
+        return CauseEntry(
+            anchor=self._anchors.make(verdict.value, result.scenario, result.machine.name),
+            verdict=verdict,
+            cause=cause,
+            link=web_link(result.source_url),
+            pictures=drawn,
+            undrawn=undrawn,
+            moments=_moments(result) if drawn else (),
+            evidence=evidence,
+            hits=tuple(self._hits(cause)),
+        )
+
+    def _hits(self, cause: Cause) -> Iterable[Hit]:
+        by_scenario = _grouped((result.scenario, result) for result in cause.results)
+        for scenario, results in list(by_scenario.items())[:HITS]:
+            first = next((one for one in results if one is cause.example), results[0])
+            story = first.explanation if first is not cause.example else ""
+            yield Hit(
+                scenario=scenario,
+                machines=tuple(dict.fromkeys(result.machine.name for result in results)),
+                replay=first.replay,
+                story=story if self._stories.allows(len(story)) else "",
+            )
 
 
 def _drawn(result: Result, budget: _Budget) -> tuple[tuple[tuple[str, str], ...], str]:
     drawn = pictures(result)
     if drawn is None:
         held = result.failure and (result.failure.expected_holdings or result.failure.seen_holdings)
-        return (), "This machine cannot be drawn." if held else ""
+        return (), "" if drawable(drawn_on(result)) or not held else "This machine cannot be drawn."
     left_out = "The picture was left out to keep this file small."
     if not budget.left:
         return (), left_out
@@ -204,17 +304,52 @@ def _drawn(result: Result, budget: _Budget) -> tuple[tuple[tuple[str, str], ...]
     return svgs, ""
 
 
-def _machine(run: Run, name: str, anchors: _Anchors, budget: _Budget) -> MachineEntry:
-    results = run.by_machine[name]
-    record = results[0].machine if results else None
-    picture = ""
-    if record and drawable(record) and budget.left:
-        picture = drawing.svg(record.cpus)
-        picture = picture if budget.allows(len(picture)) else ""
-    totals = _totals(record) if record else ""
-    judged = Counter(line(one.witness) for one in results if one.witness)
-    witnesses = tuple(judged.most_common())
-    return MachineEntry(anchors.make("machine", name), name, record, totals, picture, witnesses)
+def _moments(result: Result) -> tuple[tuple[str, drawing.Strip], ...]:
+    """How the allocation came to be so; nothing where it was so from the first step on."""
+    moments = result.failure.moments if result.failure else []
+    if len(moments) < 2:
+        return ()
+    machine = drawn_on(result)
+    shown = moments[-MOMENTS:]
+    strips = drawing.strips(machine.cpus, [owners(one.holdings, machine) for one in shown])
+    return tuple(zip((one.step for one in shown), strips, strict=True))
+
+
+def _machines(found: tuple[Group, ...], anchors: _Anchors) -> tuple[MachineEntry, ...]:
+    budget, drawn, entries = _Budget(PICTURES), set(), []
+    for group in found:
+        record = group.first.record
+        new = record is not None and record.digest not in drawn
+        if record is not None:
+            drawn.add(record.digest)
+        picture = _picture(record, budget) if new else ""
+        entries.append(_machine(group, picture, anchors))
+    return tuple(entries)
+
+
+def _picture(record: MachineRecord | None, budget: _Budget) -> str:
+    if record is None or not drawable(record) or not budget.left:
+        return ""
+    picture = drawing.svg(record.cpus)
+    return picture if budget.allows(len(picture)) else ""
+
+
+def _machine(group: Group, picture: str, anchors: _Anchors) -> MachineEntry:
+    node = group.first
+    judged = Counter(line(one.witness) for one in node.results.values() if one.witness)
+    kubelet = (node.subject.version or node.subject.release, node.subject.digest[:19])
+    return MachineEntry(
+        anchor=anchors.make("machine", node.name),
+        name=node.name,
+        nodes=tuple(one.name for one in group.nodes),
+        record=node.record,
+        totals=_totals(node.record) if node.record else "",
+        picture=picture,
+        witnesses=tuple(judged.most_common()),
+        counts=node.counts,
+        kubelet=" ".join(filter(None, kubelet)),
+        others=group.others,
+    )
 
 
 def _totals(record: MachineRecord) -> str:
@@ -245,35 +380,34 @@ def _named(pairs: Iterable[tuple[str, str]]) -> Names:
 
 
 def _areas(
-    run: Run, stories: Iterable[Story], anchors: _Anchors
+    run: Run, groups: tuple[Group, ...], links: dict[int, str], anchors: _Anchors
 ) -> tuple[tuple[str, tuple[Row, ...]], ...]:
-    links = {id(story.result): story.anchor for story in stories}
+    columns = [group.first.results for group in groups]
     by_scenario = _grouped(((result.area, result.scenario), result) for result in run.ordered)
     rows = _grouped(
-        (area, _row(anchors.make("scenario", scenario), results, run.machines, links))
+        (area, _row(anchors.make("scenario", scenario), results, columns, links))
         for (area, scenario), results in sorted(by_scenario.items(), key=itemgetter(0))
     )
     return tuple((area, tuple(found)) for area, found in rows.items())
 
 
-def _row(anchor: str, results: list[Result], machines: Iterable[str], links: dict[int, str]) -> Row:
-    by_machine = defaultdict(list, _grouped((one.machine.name, one) for one in results))
+def _row(
+    anchor: str,
+    results: list[Result],
+    columns: Sequence[Mapping[str, Result]],
+    links: dict[int, str],
+) -> Row:
+    here = (column.get(results[0].scenario) for column in columns)
     return Row(
         anchor=anchor,
         scenario=results[0],
         link=web_link(results[0].source_url),
-        cells=tuple(_cell(anchor, machine, by_machine[machine], links) for machine in machines),
+        cells=tuple(
+            Cell(verdict_of(one), links.get(id(one), "")) if one else Cell(None) for one in here
+        ),
         steps=next((result for result in reversed(results) if result.steps), None),
         skips=_named((_reason(one), one.machine.name) for one in _skipped(results)),
     )
-
-
-def _cell(anchor: str, machine: str, here: list[Result], links: dict[int, str]) -> Cell:
-    if not here:
-        return Cell(machine, None)
-    gravest = here[0]  # results come by gravity
-    href = links.get(id(gravest), anchor)
-    return Cell(machine, verdict_of(gravest), f"#{href}", gravest.seconds, len(here))
 
 
 def _skipped(results: Iterable[Result]) -> Iterable[Result]:
@@ -287,8 +421,8 @@ def _reason(result: Result) -> str:
 def _skips(run: Run) -> tuple[tuple[str, int, Names], ...]:
     reasons = _grouped((_reason(result), result) for result in _skipped(run.ordered))
     grouped = [
-        (reason, len(results), _named((one.scenario, one.machine.name) for one in results))
-        for reason, results in reasons.items()
+        (reason, len(found), _named((one.scenario, one.machine.name) for one in found))
+        for reason, found in reasons.items()
     ]
     return tuple(sorted(grouped, key=lambda group: -group[1]))
 
@@ -297,11 +431,11 @@ def _refusals(run: Run) -> tuple[Refusal, ...]:
     scenarios = _grouped(
         (result.scenario, result)
         for result in run.ordered
-        if verdict_of(result) is Verdict.PASS and result.kubelet_errors
+        if result.kubelet_errors and verdict_of(result) is Verdict.PASS
     )
     return tuple(
-        Refusal(results[0], web_link(results[0].source_url), _errors(results))
-        for results in scenarios.values()
+        Refusal(found[0], web_link(found[0].source_url), _errors(found))
+        for found in scenarios.values()
     )
 
 

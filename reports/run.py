@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Final
 
 from conformance import results
 from conformance.known import KnownFailures, Standing
-from conformance.results import Footer, Header, KnownFailure, Result, ResultsError
+from conformance.results import Footer, Header, KnownFailure, Result, ResultsError, SubjectRecord
 from conformance.verdict import ExitStatus, Verdict, tally
 from reports.text import few, line
 
@@ -34,13 +34,15 @@ def verdict_of(result: Result) -> Verdict:
 class Run:
     """The records of a stream. ``footer`` is ``None`` and ``cut_off`` says why where the stream
     ended early; ``results`` are then those that arrived, and ``ended`` is the exit status of the
-    process that wrote them, if somebody knows it."""
+    process that wrote them, if somebody knows it. ``subjects`` are those of a run on many nodes, by
+    machine, where they differ from the header's."""
 
     header: Header
     results: tuple[Result, ...]
     footer: Footer | None
     cut_off: str = ""
     ended: ExitStatus | None = None
+    subjects: Mapping[str, SubjectRecord] = field(default_factory=dict)
 
     @cached_property
     def counts(self) -> Mapping[Verdict, int]:

@@ -10,7 +10,8 @@ said by colour alone; a CPU that more than one pod holds wears all of their colo
 shared pool, as the kubelet keeps them, count as reserved. CPUs of an owner that the machine does
 not have are named in the legend. ``highlight`` marks CPUs, such as the difference between two
 pictures. ``beside`` is what the machine has and its CPU topology lacks: NUMA nodes without CPUs,
-and CPUs that lie in no NUMA node; they are drawn below the rest.
+and CPUs that lie in no NUMA node; they are drawn below the rest. :func:`strips` shows who held
+which CPUs over time.
 """
 
 from __future__ import annotations
@@ -20,9 +21,13 @@ from typing import TYPE_CHECKING
 
 from topologies import boxes, picture, terminal
 from topologies.boxes import Beside
+from topologies.strips import Strip, strips
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
+
+
+__all__ = ["Strip", "strips", "svg", "text"]
 
 
 def svg(

@@ -172,7 +172,10 @@ class Fakes:
 
     def hostile(self) -> Run:
         """Every text of every record is hostile, the identifiers and links too."""
-        bad = HOSTILE
+        return self.filled(HOSTILE)
+
+    def filled(self, bad: str) -> Run:
+        """Every text of every record is this one."""
         machine = MachineRecord(name=bad, shape=bad, digest=bad, cpus=self.machine().cpus)
         fields = {
             "scenario": bad, "title": bad, "area": bad, "level": bad, "source": bad,
@@ -218,6 +221,37 @@ class Fakes:
                 for m, machine in enumerate(made)
             )
         )
+
+    def nodes(self, nodes: int = 60, scenarios: int = 40, *, alike: bool = True) -> Run:
+        """One run on many nodes of two kinds of machine. Every 20th node breaks a promise; if they
+        are not ``alike``, every node breaks others."""
+        small, large = self.machine("small"), self.machine("large", cpus=128)
+        kinds = [small, msgspec.structs.replace(large, digest="sha256:" + "6b" * 32)]
+
+        def verdict(node: int, scenario: int) -> str:
+            if alike:
+                broken = node % 20 == 7 and scenario == node % 3
+            else:
+                broken = scenario % 23 < 9 and bool(node >> scenario % 23 & 1)
+            return "fail" if broken else "skip" if scenario % 5 == 4 else "pass"
+
+        machines = [
+            msgspec.structs.replace(kinds[node % 2], name=f"node{node:03}") for node in range(nodes)
+        ]
+        run = self.run(
+            *(
+                self.result(
+                    verdict(node, scenario),
+                    scenario=f"area{scenario % 9}/promise-{scenario:03}",
+                    area=f"area{scenario % 9}",
+                    machine=machine,
+                )
+                for node, machine in enumerate(machines)
+                for scenario in range(scenarios)
+            )
+        )
+        subject = msgspec.structs.replace(run.header.subject, name=f"node:{nodes} nodes")
+        return dataclasses.replace(run, header=msgspec.structs.replace(run.header, subject=subject))
 
     def write(self, run: Run, path: Path) -> Path:
         """The run as a stream file."""

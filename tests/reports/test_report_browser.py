@@ -2,36 +2,23 @@
 
 from __future__ import annotations
 
+import json
 import re
-import shutil
 import struct
-import subprocess
 import zlib
-from collections.abc import Callable
+from html import escape, unescape
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
+import reports
 from reports import html
+from tests.reports.screenshots import BUGS, judged
+from tests.support.browser import CHROMIUM, DESKTOP, PHONE, Browser
 
 if TYPE_CHECKING:
     from tests.reports.conftest import Fakes
-
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser"))), "")
-#: No window, no GPU, no sandbox (containers forbid it), and not a word to any network.
-QUIET = (
-    "--headless",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--hide-scrollbars",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-)
-Browse = Callable[..., bytes]
 
 pytestmark = pytest.mark.skipif(
     not CHROMIUM, reason="no chromium: the HTML report was not looked at by a real browser"
@@ -39,20 +26,8 @@ pytestmark = pytest.mark.skipif(
 
 
 @pytest.fixture
-def browse(tmp_path: Path) -> Browse:
-    """Open a file with these options; what the browser prints."""
-
-    def opened(page: Path, *options: str) -> bytes:
-        profile = f"--user-data-dir={tmp_path / 'profile'}"
-        done = subprocess.run(
-            [CHROMIUM, *QUIET, profile, *options, page.as_uri()],
-            capture_output=True,
-            timeout=120,
-            check=True,
-        )
-        return done.stdout
-
-    return opened
+def browser(tmp_path: Path) -> Browser:
+    return Browser(tmp_path)
 
 
 def title(dom: bytes) -> str:
@@ -95,18 +70,18 @@ def _paeth(left: int, above: int, corner: int) -> int:
     return min((left, above, corner), key=lambda near: abs(guess - near))
 
 
-def test_nothing_in_a_hostile_stream_runs(browse: Browse, fakes: Fakes, tmp_path: Path) -> None:
+def test_nothing_in_a_hostile_stream_runs(browser: Browser, fakes: Fakes, tmp_path: Path) -> None:
     page = tmp_path / "report.html"
     html.write(fakes.hostile(), page)
-    dom = browse(page, "--dump-dom")
+    dom = browser.open(page, "--dump-dom")
     assert title(dom) != "owned"
-    assert b"Broken promises" in dom
-    assert b"<script" not in dom
+    assert b"What broke" in dom
+    assert dom.count(b"<script") == 1
     assert b"<img" not in dom
 
 
 def test_the_browser_would_have_run_it_and_the_policy_alone_would_stop_it(
-    browse: Browse, hostile_text: str, fakes: Fakes, tmp_path: Path
+    browser: Browser, hostile_text: str, fakes: Fakes, tmp_path: Path
 ) -> None:
     """The control for the test above, and the second wall by itself."""
     policy = re.search(
@@ -117,31 +92,26 @@ def test_the_browser_would_have_run_it_and_the_policy_alone_would_stop_it(
     bare, walled = tmp_path / "bare.html", tmp_path / "walled.html"
     bare.write_text(f"<meta charset=utf-8><title>safe</title>{raw}")
     walled.write_text(f"<meta charset=utf-8>{policy[0]}<title>safe</title>{raw}")
-    assert title(browse(bare, "--dump-dom")) == "owned"
-    assert title(browse(walled, "--dump-dom")) == "safe"
+    assert title(browser.open(bare, "--dump-dom")) == "owned"
+    assert title(browser.open(walled, "--dump-dom")) == "safe"
 
 
-def test_pictures_are_in_the_page(browse: Browse, fakes: Fakes, tmp_path: Path) -> None:
+def test_pictures_are_in_the_page(browser: Browser, fakes: Fakes, tmp_path: Path) -> None:
     page = tmp_path / "report.html"
     html.write(fakes.one_of_each(), page)
-    dom = browse(page, "--dump-dom").decode()
+    dom = browser.open(page, "--dump-dom").decode()
     figures = re.findall(r"<figure><figcaption>(\w+)</figcaption>.*?<svg.*?</svg>", dom, re.S)
     assert figures == ["expected", "seen"]
-    assert dom.count("<svg") == 4
+    assert dom.count("<svg") == 3  # both sides of a failure, and the machine
 
 
 @pytest.mark.parametrize(("scheme", "background"), [(1, b"\xff\xff\xff"), (0, b"\x0f\x14\x1a")])
 def test_the_page_is_painted_light_and_dark(
-    scheme: int, background: bytes, browse: Browse, fakes: Fakes, tmp_path: Path
+    scheme: int, background: bytes, browser: Browser, fakes: Fakes, tmp_path: Path
 ) -> None:
     page, picture = tmp_path / "report.html", tmp_path / "page.png"
     html.write(fakes.one_of_each(), page)
-    browse(
-        page,
-        f"--screenshot={picture}",
-        "--window-size=500,600",
-        f"--blink-settings=preferredColorScheme={scheme}",
-    )
+    browser.picture(page, picture, size=(500, 600), dark=not scheme)
     colours = pixels(picture.read_bytes())
     assert background in colours
     assert len(colours) > 20
@@ -149,7 +119,7 @@ def test_the_page_is_painted_light_and_dark(
 
 @pytest.mark.parametrize(("show", "shown"), [("all", 3), ("fail", 1), ("unknown", 1), ("pass", 2)])
 def test_the_filter_works_without_a_script(
-    show: str, shown: int, browse: Browse, fakes: Fakes, tmp_path: Path
+    show: str, shown: int, browser: Browser, fakes: Fakes, tmp_path: Path
 ) -> None:
     """A probe that is added to a copy of the page, without its policy, counts the rows shown."""
     document = html.document(fakes.one_of_each())
@@ -161,4 +131,79 @@ def test_the_filter_works_without_a_script(
     )
     page = tmp_path / "probed.html"
     page.write_text(document.replace("</body>", f"{probe}</body>"))
-    assert title(browse(page, "--dump-dom")) == str(shown)
+    assert title(browser.open(page, "--dump-dom")) == str(shown)
+
+
+#: What of the first cause is seen without scrolling: its headline and its replay command.
+FIRST_SCREEN = """<script>onload = () => {
+const page = document.querySelector("iframe").contentDocument;
+const seen = (what) => {
+  const [box] = [...page.querySelectorAll(what)].map((one) => one.getBoundingClientRect());
+  const {innerWidth: width, innerHeight: height} = page.defaultView;
+  return box.top >= 0 && box.bottom <= height && box.left >= 0 && box.right <= width;
+};
+const {scrollWidth, clientWidth} = page.documentElement;
+document.title = JSON.stringify({
+  headline: seen(".cause h3") && page.querySelector(".cause h3").textContent,
+  replay: seen(".cause .replay code") && page.querySelector(".replay code").textContent,
+  verdict: seen(".verdict .words"), aside: scrollWidth > clientWidth,
+});
+}</script>"""
+
+
+@pytest.fixture(scope="module")
+def planted(tmp_path_factory: pytest.TempPathFactory) -> dict[str, reports.Run]:
+    """Runs with one planted bug on each of three machines."""
+    folder = tmp_path_factory.mktemp("planted")
+    return {bug: reports.load(judged(bug, folder / bug)) for bug in BUGS}
+
+
+@pytest.mark.parametrize("size", [DESKTOP, PHONE])
+def test_the_first_screen_names_cause_and_replay_command(
+    size: tuple[int, int], browser: Browser, planted: dict[str, reports.Run], tmp_path: Path
+) -> None:
+    headlines = {
+        "trusts-its-state": "The kubelet runs, and should have refused to start",
+        "splits-cores": "Exclusive CPUs: not the CPUs expected",
+    }
+    for bug, run in planted.items():
+        page = tmp_path / "framed.html"
+        frame = f'<iframe width={size[0]} height={size[1]} srcdoc="{escape(html.document(run))}">'
+        page.write_text(f"<!DOCTYPE html><title>-</title>{frame}</iframe>{FIRST_SCREEN}")
+        seen = json.loads(unescape(title(browser.open(page, "--dump-dom"))))
+        assert seen["headline"] == headlines[bug]
+        assert seen["replay"].startswith(f"pinproof run --subject miniature:{bug} --machine ")
+        assert seen["verdict"]
+        assert not seen["aside"]
+
+
+def test_print_takes_one_page_for_the_verdict_and_one_for_each_cause(
+    browser: Browser, planted: dict[str, reports.Run], tmp_path: Path
+) -> None:
+    page = tmp_path / "report.html"
+    for bug, causes in (("trusts-its-state", 1), ("splits-cores", 2)):
+        html.write(planted[bug], page)
+        assert browser.pages(page, tmp_path / "report.pdf") == 1 + causes
+
+
+def test_search_and_copying_work_from_a_file(
+    browser: Browser, fakes: Fakes, tmp_path: Path
+) -> None:
+    """A probe that is added to a copy of the page, without its policy, uses both."""
+    document = html.document(fakes.one_of_each())
+    document = re.sub(r'<meta http-equiv="Content-Security-Policy".*?>', "", document)
+    probe = """<script>
+const box = document.getElementById("search");
+box.value = "REFUSED state"; box.dispatchEvent(new Event("input"));
+const rows = [...document.querySelectorAll("tr.row")].filter((row) => row.getClientRects().length);
+document.dispatchEvent(new KeyboardEvent("keydown", {key: "/"}));
+document.title = [
+  rows.length, rows[0].cells[0].textContent, document.getElementById("found").textContent,
+  document.activeElement.id, document.querySelector("button.copy").hidden,
+].join("; ");
+</script>"""
+    page = tmp_path / "probed.html"
+    page.write_text(document.replace("</body>", f"{probe}</body>"))
+    assert title(browser.open(page, "--dump-dom")) == (
+        "1; state.refused; 3 of 11 entries; search; false"
+    )

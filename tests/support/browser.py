@@ -1,0 +1,77 @@
+"""A real browser without a window: Chromium opens a page, prints its text, a picture or a PDF."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from html import escape
+from pathlib import Path
+from typing import Final
+
+CHROMIUM: Final = next(filter(None, map(shutil.which, ("chromium", "chromium-browser"))), "")
+#: No window, no GPU, no sandbox (containers forbid it), and not a word to any network.
+QUIET: Final = (
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--hide-scrollbars",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+)
+DESKTOP: Final = (1280, 800)
+PHONE: Final = (390, 844)
+#: Headless Chromium makes no window narrower than this.
+_NARROWEST: Final = 500
+
+
+class Browser:
+    """``folder`` keeps its profile and pages of its own."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def open(self, page: Path, *options: str) -> bytes:
+        """Open a file with these options; what the browser prints."""
+        profile = f"--user-data-dir={self._folder / 'profile'}"
+        done = subprocess.run(
+            [CHROMIUM, *QUIET, profile, *options, page.as_uri()],
+            capture_output=True,
+            timeout=120,
+            check=True,
+        )
+        return done.stdout
+
+    def picture(
+        self, page: Path, to: Path, *, size: tuple[int, int] = DESKTOP, dark: bool = False
+    ) -> None:
+        """What is seen first in a window of this size, as a PNG file."""
+        width, height = size
+        if width < _NARROWEST:
+            page = self._framed(page, size)
+        self.open(
+            page,
+            f"--screenshot={to}",
+            f"--window-size={max(width, _NARROWEST)},{height}",
+            f"--blink-settings=preferredColorScheme={0 if dark else 1}",
+        )
+
+    def pages(self, page: Path, to: Path) -> int:
+        """Print it as a PDF file; how many pages that takes."""
+        self.open(page, f"--print-to-pdf={to}", "--no-pdf-header-footer")
+        return len(re.findall(rb"/Type\s*/Page\b", to.read_bytes()))
+
+    def _framed(self, page: Path, size: tuple[int, int]) -> Path:
+        """A page with the page in a frame of this size, at its left."""
+        framed = self._folder / "framed.html"
+        framed.write_text(
+            "<!DOCTYPE html><meta charset=utf-8><meta name=color-scheme content='light dark'>"
+            "<style>body{margin:0}iframe{border:0;display:block}</style>"
+            f'<iframe src="{escape(page.resolve().as_uri())}" width={size[0]} height={size[1]}>'
+            "</iframe>",
+            encoding="utf-8",
+        )
+        return framed
