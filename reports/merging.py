@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final
 
 import msgspec
@@ -29,11 +30,14 @@ def merged(runs: Sequence[Run], names: Sequence[str]) -> Run:
         return runs[0]
     _require_one_run(runs, names)
     header = _header(runs)
+    of_nodes = runs[0].header.subject.name.startswith(_NODES)
+    subjects = {name: run.header.subject for run in runs for name in run.machines if of_nodes}
     whole = Run(
         header,
         tuple(result for run in runs for result in run.results),
         None,
         "; ".join(run.cut_off for run in runs if run.cut_off),
+        subjects=subjects,
     )
     if any(run.footer is None for run in runs):
         return whole
@@ -46,7 +50,7 @@ def merged(runs: Sequence[Run], names: Sequence[str]) -> Run:
         seconds=max(run.footer.seconds for run in runs if run.footer),
         idle=idle,
     )
-    return Run(header, whole.results, footer)
+    return replace(whole, footer=footer)
 
 
 def _status(runs: Sequence[Run], whole: Run, idle: Sequence[str]) -> ExitStatus:

@@ -13,6 +13,7 @@ import reports
 from conformance.results import Footer, ResultsError, SubjectRecord
 from conformance.verdict import ExitStatus
 from reports import Run
+from reports.nodes import groups
 
 if TYPE_CHECKING:
     from tests.reports.conftest import Fakes
@@ -81,6 +82,23 @@ def test_nodes_are_one_run(fakes: Fakes, tmp_path: Path) -> None:
     assert run.header.subject.name == "2 nodes: node:ssh://node0, node:ssh://node1"
     assert run.header.subject.release == "1.36, 1.37"
     assert run.verdict == "Conformant: 2 promises kept."
+
+
+def test_nodes_keep_what_tells_their_kubelets_apart(fakes: Fakes, tmp_path: Path) -> None:
+    """Those of equal machine and kubelet are one column of the report, the others are not."""
+    runs = []
+    for number, release in enumerate(("1.36", "1.36", "1.37")):
+        result = fakes.result(machine=fakes.machine(f"node{number}"))
+        run = _of(fakes.run(result), f"node:ssh://node{number}", release)
+        subject = msgspec.structs.replace(run.header.subject, facts={"runtime": "containerd"})
+        header = msgspec.structs.replace(run.header, subject=subject)
+        runs.append(dataclasses.replace(run, header=header))
+    run = _load(fakes, tmp_path, *runs)
+    assert run.subjects["node2"].release == "1.37"
+    assert [[node.name for node in group.nodes] for group in groups(run)] == [
+        ["node2"],
+        ["node0", "node1"],
+    ]
 
 
 def test_what_does_not_belong_together_is_refused_in_one_line(fakes: Fakes, tmp_path: Path) -> None:
