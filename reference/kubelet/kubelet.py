@@ -91,7 +91,8 @@ class PodLifecycle:
         self._allocatable = allocatable
         self._release = release
         self._static_pods = static_pods
-        self._names_qos = has(release, Behaviour.REJECTED_PODS_HAVE_QOS)
+        # The API server gives each pod its class when it is created.
+        self._names_qos = not static_pods or has(release, Behaviour.REJECTED_PODS_HAVE_QOS)
         self._names_qos_at_end = has(release, Behaviour.ENDED_PODS_HAVE_QOS)
         self._running_on: dict[str, str] = {}
 
