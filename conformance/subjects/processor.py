@@ -35,6 +35,11 @@ class ProcessorTime:
         """Whether so little came in ``seconds`` because others had the processors."""
         return self.used < seconds * _TOO_LITTLE and self.waited > seconds / 2
 
+    def is_hindered(self, seconds: float) -> bool:
+        """Whether it may still be at work after ``seconds``: it has not had a processor for as long
+        as that, and was ready for one for more than half of the time while others had them."""
+        return self.used < seconds and self.waited > seconds / 2
+
 
 def processor_time(pid: int) -> ProcessorTime:
     """Of the process and all its descendants until now; of those that are gone, nothing."""

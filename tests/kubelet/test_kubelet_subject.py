@@ -407,6 +407,34 @@ def test_a_program_is_starved_that_wanted_to_run_and_did_not(
     assert ProcessorTime(1.0 + used, 1.0 + waited).since(before).is_starved(15.0) is starved
 
 
+@pytest.mark.parametrize(
+    ("used", "waited", "hindered"),
+    [(2.0, 12.0, True), (15.0, 40.0, False), (2.0, 1.0, False)],
+    ids=["works beside others", "has worked long enough", "sleeps"],
+)
+def test_a_program_is_hindered_that_works_beside_others(
+    used: float, waited: float, hindered: bool
+) -> None:
+    assert ProcessorTime(used, waited).is_hindered(15.0) is hindered
+
+
+@pytest.mark.parametrize("waits", [1, 3])
+def test_a_kubelet_that_others_keep_from_its_work_is_waited_for_longer(
+    kubelet_path: str, monkeypatch: pytest.MonkeyPatch, waits: int
+) -> None:
+    """Up to 1.22 a kubelet computes for seconds over devices of two kinds on eight NUMA nodes."""
+    opened = KubeletSubject.open(kubelet_path, patience=Patience(start=60, effect=0.5))
+    node = opened.node(topologies.machine("1s-1n-4c-smt2"), KubeletConfig(system_reserved="1"))
+    node.do(Start())
+    times = iter([True] * (waits - 1) + [False])
+    monkeypatch.setattr(ProcessorTime, "is_hindered", lambda *_: next(times))
+    began = time.monotonic()
+    node.settle(lambda view: False)
+    assert 0.5 * waits <= time.monotonic() - began
+    assert next(times, None) is None
+    opened.close()
+
+
 def test_what_a_kubelet_says_reaches_a_terminal_without_its_commands(
     script: Script, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

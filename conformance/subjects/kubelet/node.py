@@ -324,7 +324,7 @@ class KubeletNode(SteppedNode):
 
     def settle(self, satisfied: Callable[[View], bool]) -> View:
         """Look until ``satisfied``, or until nothing more can come: the kubelet is down or known to
-        hang, or the patience for an effect is at its end.
+        hang, or the patience for an effect is at its end. It is longer on a busy host.
 
         Then a kubelet hangs that does not answer, or has begun nothing for a pod. Raises
         :class:`SubjectLostError` where it was not given a processor.
@@ -337,11 +337,13 @@ class KubeletNode(SteppedNode):
             return satisfied(last[0]) or down or bool(self._process.hangs)
 
         patience = self._patience.effect + self._recovery
-        if not self._until(look, patience):
-            self._process.require_processor(patience)
+        began = time.monotonic()
+        if not self._process.shows(look, patience):
+            seconds = time.monotonic() - began
+            self._process.require_processor(seconds)
             idle = _nothing_done(self._process, self._runtime, self._applied, last[0])
             if idle:
-                self._process.note_hang(f"no effect in {patience:g} s: {idle}", patience)
+                self._process.note_hang(f"no effect in {seconds:.2g} s: {idle}", seconds)
                 return self.view()
         return last[0]
 
