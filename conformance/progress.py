@@ -21,8 +21,8 @@ _BETWEEN: Final = 1.0
 
 
 class Stage(str):
-    """A stage in words that counts: ``done`` of ``total`` packages. ``what`` is the text without
-    the count, and so the same while the count goes up."""
+    """A stage in words that counts: ``done`` of ``total`` packages, or whatever ``noun`` says.
+    ``what`` is the text without the count, and so the same while the count goes up."""
 
     __slots__ = ("done", "total", "what")
 
@@ -30,8 +30,8 @@ class Stage(str):
     done: int
     total: int
 
-    def __new__(cls, what: str, done: int, total: int) -> Stage:
-        stage = super().__new__(cls, f"{what}: {done} of {total} packages")
+    def __new__(cls, what: str, done: int, total: int, noun: str = "packages") -> Stage:
+        stage = super().__new__(cls, f"{what}: {done} of {total} {noun}")
         stage.what, stage.done, stage.total = what, done, total
         return stage
 

@@ -125,6 +125,13 @@ COMMANDS: Final = {
         "Write a machine for lstopo -i and lscpu --sysroot.",
         "pinproof export 2s-4n-64c-smt2 /tmp/machine",
     ),
+    "identify": Lazy(
+        "pinproof.identify",
+        "identify",
+        "Say which named behaviours a binary has: the release that fits best, what it has and "
+        "lacks beside that, and what contradicts the release that it says it is.",
+        "pinproof identify kubelet:./kubelet --format json",
+    ),
     "releases": Lazy(
         "pinproof.releases",
         "releases",

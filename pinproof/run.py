@@ -7,7 +7,7 @@ import os
 import re
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 from urllib.parse import urlencode
 
 import typer
@@ -25,6 +25,9 @@ from conformance.verdict import ExitStatus
 from pinproof.completing import machine_names, scenario_ids, subject_names
 from reference import NEWEST, NotModelled
 from reference.releases import Release, newest_known, require_whole_node
+
+#: Instead of a release: the one that the subject turns out to be, with what it has and lacks.
+AUTO: Final = "auto"
 
 
 def _declared(option: Option, **more: Any) -> Any:
@@ -90,6 +93,7 @@ def run(
     from pinproof import passing
     from pinproof.dry import dry_run as show_commands
     from pinproof.following import Following
+    from pinproof.identify import judged_as
     from pinproof.subjects import opened
     from reports.formats import formatted
 
@@ -103,6 +107,9 @@ def run(
     _check_keyword(keyword)
     if known is not None:
         read_known(known, [one.id for one in catalogue()])
+    if release == AUTO:
+        release, found_out = judged_as(subject)
+        behaviour = [*found_out, *(behaviour or [])]
     chosen = [
         *passing.ALONE,
         *passing.memory(subject),

@@ -43,6 +43,7 @@ class Release:
     overrides: tuple[tuple[str, bool], ...] = ()
 
     @classmethod
+    @lru_cache(maxsize=1024)
     def parse(cls, text: str) -> Release:
         """Read ``1.36``, ``1.36.3``, ``v1.36.3``, each with ``+NAME``, ``+NAME=on`` or
         ``+NAME=off`` any number of times. Raises ``ValueError`` for anything else."""

@@ -58,7 +58,8 @@ MACHINE: Final = Option(
 )
 RELEASE: Final = Option(
     "release",
-    "Judge by this release instead of the subject's own.",
+    "Judge by this release instead of the subject's own. pinproof run takes auto too: the release "
+    "that the subject turns out to be, with the behaviours that it has and lacks.",
     metavar="MINOR",
     decides=True,
 )

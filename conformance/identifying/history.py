@@ -1,0 +1,178 @@
+"""Histories: a machine, a configuration, and what happens to the kubelet there.
+
+What belongs here: what a history is, how it is written down, and what a subject needs for it. What
+never does: what a kubelet makes of it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, Final, get_args
+
+import msgspec
+
+from conformance.subject import Capability
+from reference.cpuset import CPUSet
+from reference.steps import (
+    AddEphemeral,
+    Apply,
+    AskAllocatable,
+    AskMetrics,
+    AskPodResources,
+    Configure,
+    FailUpdates,
+    FloodPodResources,
+    KillAtRename,
+    KillContainer,
+    Kind,
+    KubeletConfig,
+    Reboot,
+    RegisterDevices,
+    RemoveState,
+    Resize,
+    RestartRuntime,
+    Start,
+    Step,
+    Stop,
+    Tamper,
+    WriteState,
+)
+
+_STEPS: Final[dict[str, type[Step]]] = {one.__name__: one for one in get_args(Step)}
+
+#: What a subject must be able to do for a step.
+_NEEDED: Final[dict[type[Step], Capability]] = {
+    Stop: Capability.RESTART,
+    KillAtRename: Capability.RENAMES,
+    Reboot: Capability.REBOOT,
+    Configure: Capability.CONFIGURE,
+    Resize: Capability.API_SERVER,
+    AddEphemeral: Capability.API_SERVER,
+    RemoveState: Capability.EDIT_STATE,
+    WriteState: Capability.EDIT_STATE,
+    Tamper: Capability.TAMPER,
+    KillContainer: Capability.CONTAINERS,
+    AskPodResources: Capability.POD_RESOURCES,
+    AskAllocatable: Capability.POD_RESOURCES_GET,
+    FloodPodResources: Capability.POD_RESOURCES,
+    AskMetrics: Capability.METRICS,
+    RestartRuntime: Capability.RUNTIME,
+    FailUpdates: Capability.CALLS,
+    RegisterDevices: Capability.DEVICES,
+}
+
+#: The first minor whose kubelets answer by default.
+_SINCE: Final[dict[type[Step], int]] = {
+    AskPodResources: 20,
+    AskAllocatable: 23,
+    FloodPodResources: 27,
+    Resize: 33,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """What is done to a fresh node on ``machine`` (a name of the catalogue) with ``config``."""
+
+    machine: str
+    config: KubeletConfig
+    steps: tuple[Step, ...]
+
+    def __hash__(self) -> int:
+        return hash((self.machine, str(self.config), len(self.steps)))
+
+    def __str__(self) -> str:
+        """The steps as sentences, after machine and configuration."""
+        return "; ".join([f"on {self.machine}, {self.config}", *(s.sentence for s in self.steps)])
+
+    @property
+    def needs(self) -> frozenset[Capability]:
+        """What a subject must be able to do for it."""
+        found = {_NEEDED[type(step)] for step in self.steps if type(step) in _NEEDED}
+        if self._asks_for_one:
+            found.add(Capability.POD_RESOURCES_GET)
+        configs = [self.config, *(s.config for s in self.steps if isinstance(s, Configure))]
+        if any(one.api_server for one in configs):
+            found.add(Capability.API_SERVER)
+        if any(one.memory_manager_policy != "None" for one in configs):
+            found.add(Capability.MEMORY)
+        if any(step.exit_code != 137 for step in self.steps if isinstance(step, KillContainer)):
+            found.add(Capability.EXIT_CODES)
+        return frozenset(found)
+
+    @property
+    def oldest(self) -> int:
+        """The first minor whose kubelets know every word of it; for an earlier one the model may
+        be asked what nobody can see."""
+        pods = [step.pod for step in self.steps if isinstance(step, Apply | Resize)]
+        containers = [one for pod in pods for one in pod.containers]
+        return max(
+            29 if any(one.kind is Kind.SIDECAR for one in containers) else 0,
+            32 if any(pod.resources for pod in pods) else 0,
+            36 if any(one.restarts_all_on for one in containers) else 0,
+            *(_SINCE.get(type(step), 0) for step in self.steps),
+            27 if self._asks_for_one else 0,
+        )
+
+    @property
+    def _asks_for_one(self) -> bool:
+        return any(isinstance(step, AskPodResources) and step.pod for step in self.steps)
+
+    @property
+    def starts(self) -> int:
+        """How often a kubelet is started: what takes most of the time."""
+        return sum(isinstance(step, Start) for step in self.steps)
+
+
+def to_plain(history: History) -> dict[str, Any]:
+    """A history as JSON has it; what is the default is left out."""
+    return {
+        "machine": history.machine,
+        "config": _plain(history.config),
+        "steps": [{type(step).__name__: _plain(step)} for step in history.steps],
+    }
+
+
+def from_plain(value: Mapping[str, Any]) -> History:
+    """The history that :func:`to_plain` wrote. Raises ``ValueError`` for anything else."""
+    try:
+        steps = [_made(_STEPS[name], of) for one in value["steps"] for name, of in one.items()]
+        config = _made(KubeletConfig, value["config"])
+        return History(str(value["machine"]), config, tuple(steps))
+    except (KeyError, TypeError, AttributeError, msgspec.ValidationError) as error:
+        raise ValueError(f"not a history: {error}") from error
+
+
+def _made(kind: type[Any], value: Any) -> Any:
+    return msgspec.convert(value, kind, dec_hook=_cpuset, str_keys=True)
+
+
+def _cpuset(_: type, text: str) -> CPUSet:
+    return CPUSet.parse(text)
+
+
+def _plain(value: Any) -> Any:
+    """Plain JSON of a value of the words of :mod:`reference.steps`."""
+    if isinstance(value, CPUSet):
+        return str(value)
+    if isinstance(value, Enum):
+        return value.value
+    if dataclasses.is_dataclass(value):
+        return {
+            field.name: _plain(getattr(value, field.name))
+            for field in dataclasses.fields(value)
+            if getattr(value, field.name) != _default(field)
+        }
+    if isinstance(value, Mapping):
+        return {str(key): _plain(one) for key, one in value.items()}
+    if isinstance(value, tuple):
+        return [_plain(one) for one in value]
+    return value
+
+
+def _default(field: dataclasses.Field[Any]) -> object:
+    factory = field.default_factory
+    return field.default if factory is dataclasses.MISSING else factory()

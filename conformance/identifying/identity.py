@@ -1,0 +1,242 @@
+"""What a binary is, from what it showed: the release that fits best, and what it has and lacks
+beside that.
+
+What belongs here: conclusions. What never does: a subject (``watching``).
+
+How it works: for the histories that depart from a release, behaviours are switched, one after
+another, each time the one that explains most. That is done for the stated release and for the one
+from which the fewest histories depart. The one that leaves less unexplained is the best fit, or
+else the one that takes fewer switches.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final
+
+from conformance.identifying.history import History
+from conformance.identifying.telling import RELEASES, Telling, switched
+from conformance.identifying.walking import EVERYTHING, departs
+from conformance.identifying.watching import Watched
+from conformance.results import Difference
+from conformance.subject import Capability, SubjectInfo
+from reference import NotModelled
+from reference.behaviours import Behaviour
+from reference.releases import Release, behaviours, newest_known
+
+_NUMBER: Final = re.compile(r"v?(1\.[0-9]{1,3}(?:\.[0-9]{1,4})?)")
+
+
+def stated(info: SubjectInfo) -> str:
+    """The release that a subject says it is, with its patch release where it names one; the newest
+    known one in place of a newer."""
+    found = _NUMBER.match(info.version)
+    return str(newest_known(Release.parse(found[1] if found else info.release)))
+
+
+def chosen(tellings: Sequence[Telling], release: str, can: Collection[Capability]) -> list[Telling]:
+    """Few histories that together tell every behaviour of a release that a subject can be asked
+    for: each time the one that tells most for the time that it takes."""
+    at_hand = [one for one in tellings if one.history.needs <= {*can}]
+    left = {name for one in at_hand for name in one.of(release)}
+    found: list[Telling] = []
+    while left:
+        best = max(at_hand, key=lambda one: len(left & one.of(release)) / _cost(one.history))
+        found.append(best)
+        left -= best.of(release)
+    return found
+
+
+def _cost(history: History) -> float:
+    """About how many seconds a kubelet takes for it."""
+    return 1 + history.starts + 0.7 * (len(history.steps) - history.starts)
+
+
+@dataclass(frozen=True, slots=True)
+class Unexplained:
+    """A history in which the subject does what no known release does, switched or not."""
+
+    history: History
+    step: int
+    differences: tuple[Difference, ...]
+
+
+@dataclass(frozen=True)
+class Identity:
+    """``stated``: the release that the subject says it is. ``fits``: the one that fits best,
+    overrides included. ``asked``: the behaviours that some history decided. ``suspects``: the
+    titles of those that could explain a history which the best fit, without overrides, does not.
+    ``lost``: why histories could not be watched."""
+
+    stated: str
+    fits: str
+    asked: frozenset[Behaviour]
+    suspects: frozenset[str] = frozenset()
+    unexplained: tuple[Unexplained, ...] = ()
+    lost: tuple[str, ...] = ()
+    histories: int = 0
+    out_of_time: int = 0
+
+    @cached_property
+    def release(self) -> str:
+        """The best fit without overrides."""
+        return str(Release.parse(self.fits).plain)
+
+    @property
+    def gained(self) -> list[Behaviour]:
+        """What it has and its best fit has not."""
+        return [Behaviour.named(name) for name, on in Release.parse(self.fits).overrides if on]
+
+    @property
+    def lacking(self) -> list[Behaviour]:
+        """What it lacks and its best fit has."""
+        return [Behaviour.named(name) for name, on in Release.parse(self.fits).overrides if not on]
+
+    @property
+    def not_asked(self) -> list[Behaviour]:
+        """What no history decided."""
+        return [one for one in Behaviour if one not in self.asked]
+
+    @property
+    def contradictions(self) -> list[tuple[Behaviour, bool]]:
+        """The behaviours in which it is not as the release that it says it is, and whether it has
+        them."""
+        own, said = behaviours(self.fits), behaviours(self.stated)
+        return [
+            (one, one in own) for one in Behaviour
+            if one in self.asked and (one in own) != (one in said)
+        ]  # fmt: skip
+
+    @property
+    def as_stated(self) -> bool:
+        """Whether nothing contradicts the stated release."""
+        return not self.contradictions and not self.unexplained
+
+
+def identified(
+    said: str,
+    watched: Sequence[Watched],
+    tellings: Iterable[Telling],
+    can: Collection[Capability] = EVERYTHING,
+    *,
+    architecture: str | None = None,
+    out_of_time: int = 0,
+) -> Identity:
+    """What follows from what was watched. ``out_of_time``: how many histories were not."""
+    shown = [one for one in watched if one.views]
+    known = {one.history: one for one in tellings}
+    judging = _Judging(shown, known, can, architecture)
+    fits = judging.best(said)
+    departing = judging.departing(fits)
+    return Identity(
+        stated=said,
+        fits=fits,
+        asked=judging.asked(fits),
+        suspects=judging.suspects(fits),
+        unexplained=tuple(
+            Unexplained(one.history, *_rounded(found)) for one, found in departing.items() if found
+        ),
+        lost=tuple(one.lost for one in watched if one.lost),
+        histories=len(shown),
+        out_of_time=out_of_time,
+    )
+
+
+def _rounded(found: tuple[int, list[Difference]]) -> tuple[int, tuple[Difference, ...]]:
+    return found[0], tuple(found[1])
+
+
+Departing = dict[Watched, tuple[int, list[Difference]] | None]
+
+
+class _Judging:
+    """What was watched, held against releases."""
+
+    def __init__(
+        self,
+        shown: Sequence[Watched],
+        known: dict[History, Telling],
+        can: Collection[Capability],
+        architecture: str | None,
+    ) -> None:
+        self._shown, self._known = shown, known
+        self._can, self._architecture = can, architecture
+
+    def best(self, said: str) -> str:
+        """The release that fits best, with the overrides that explain the rest."""
+        if not self.departing(said):
+            return said
+        minor = f"1.{Release.parse(said).minor}"
+        order = dict.fromkeys((said, minor, *reversed(RELEASES)))
+        nearest = min(order, key=lambda release: len(self.departing(release)))
+        ways = dict.fromkeys(self._explained(one) for one in (said, nearest))
+        return min(ways, key=self._oddity)
+
+    def _oddity(self, fits: str) -> tuple[int, int]:
+        """How much remains unexplained, and how much it takes to explain the rest."""
+        return len(self.departing(fits)), len(Release.parse(fits).overrides)
+
+    def _explained(self, fits: str) -> str:
+        """The release with the overrides that explain what departs from it."""
+        while True:
+            wrong = self.departing(fits)
+            better = self._better(fits, wrong) if wrong else None
+            if better is None:
+                return fits
+            fits = better
+
+    def _better(self, fits: str, wrong: Departing) -> str | None:
+        """The release with one behaviour switched from which fewer histories depart."""
+        known = (self._known.get(one.history) for one in wrong)
+        names = {name for telling in known if telling for name in telling.of(fits)}
+        overridden = {name for name, _ in Release.parse(fits).overrides}
+        ways = [switched(fits, one) for one in Behaviour if one.title in names - overridden]
+        best = min(ways, key=lambda way: len(self.departing(way)), default=None)
+        if best is None or len(self.departing(best)) >= len(wrong):
+            return None
+        return best
+
+    def departing(self, release: str) -> Departing:
+        """The histories that depart from a release, and in what; ``None``: the model cannot say."""
+        found: Departing = {}
+        for one in self._shown:
+            try:
+                departure = self._departs(one, release)
+            except NotModelled:
+                found[one] = None
+                continue
+            if departure is not None:
+                found[one] = departure
+        return found
+
+    def suspects(self, fits: str) -> frozenset[str]:
+        """What could explain the histories that depart from the release without overrides."""
+        plain = str(Release.parse(fits).plain)
+        known = (self._known.get(one.history) for one in self.departing(plain))
+        return frozenset(name for telling in known if telling for name in telling.of(plain))
+
+    def asked(self, fits: str) -> frozenset[Behaviour]:
+        """The behaviours that would have shown, were they otherwise than in ``fits``."""
+        found = {Behaviour.named(name) for name, _ in Release.parse(fits).overrides}
+        departing = self.departing(fits)
+        for one in self._shown:
+            telling = self._known.get(one.history)
+            if one in departing or telling is None:
+                continue
+            for name in telling.of(fits):
+                behaviour = Behaviour.named(name)
+                if behaviour not in found and self._would_show(one, switched(fits, behaviour)):
+                    found.add(behaviour)
+        return frozenset(found)
+
+    def _would_show(self, one: Watched, release: str) -> bool:
+        try:
+            return self._departs(one, release) is not None
+        except NotModelled:
+            return False
+
+    def _departs(self, one: Watched, release: str) -> tuple[int, list[Difference]] | None:
+        return departs(one.history, one.views, release, self._can, architecture=self._architecture)

@@ -1,0 +1,84 @@
+"""The histories that tell the named behaviours apart, as they are kept in the package.
+
+    python -m differential.telling
+
+searches them on the model, and writes the file. A behaviour of a release is told by a history
+where the release shows something else there than the same release with that behaviour switched.
+"""
+
+from __future__ import annotations
+
+import lzma
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from conformance.identifying.history import History, from_plain, to_plain
+from reference.behaviours import Behaviour
+from reference.releases import LATEST, Release, has
+
+KEPT: Final = Path(__file__).parent / "telling.json.xz"
+#: The releases whose kubelets can be driven.
+RELEASES: Final = tuple(f"1.{minor}" for minor in range(17, LATEST + 1))
+#: Those that are searched; what tells in the nearest of them is tried in the others.
+SEARCHED: Final = ("1.36", "1.37", "1.32", "1.26", "1.22", "1.20", "1.17")
+
+
+@dataclass(frozen=True, slots=True)
+class Telling:
+    """A history, and the behaviours that it tells, by the minor release that has or lacks them."""
+
+    history: History
+    tells: Mapping[str, frozenset[str]]
+
+    def of(self, release: str) -> frozenset[str]:
+        """The titles of what it tells in a release, or else in the nearest one that was
+        searched."""
+        minor = Release.parse(release).minor
+        if minor < self.history.oldest:
+            return frozenset()
+        nearest = min(SEARCHED, key=lambda one: abs(Release.parse(one).minor - minor))
+        return self.tells.get(nearest, frozenset())
+
+
+def switched(release: str, behaviour: Behaviour) -> str:
+    """The release with this behaviour where it has it not, without it where it has it."""
+    value = "off" if has(release, behaviour) else "on"
+    return str(Release.parse(release).overridden(f"{behaviour.title}={value}"))
+
+
+@cache
+def kept() -> tuple[Telling, ...]:
+    """What is kept in the package. Raises ``ValueError`` where the file is of another version."""
+    return read(KEPT.read_bytes())
+
+
+def read(data: bytes) -> tuple[Telling, ...]:
+    """The histories of a file. Raises ``ValueError`` for anything else."""
+    try:
+        rows: list[dict[str, Any]] = msgspec.json.decode(lzma.decompress(data))
+        return tuple(
+            Telling(
+                from_plain(row["history"]),
+                {release: frozenset(names) for release, names in row["tells"].items()},
+            )
+            for row in rows
+        )
+    except (lzma.LZMAError, msgspec.DecodeError, KeyError, TypeError, AttributeError) as error:
+        raise ValueError(f"not telling histories: {error}") from error
+
+
+def written(tellings: Iterable[Telling]) -> bytes:
+    """The file of these histories."""
+    rows = [
+        {
+            "history": to_plain(one.history),
+            "tells": {release: sorted(names) for release, names in one.tells.items()},
+        }
+        for one in tellings
+    ]
+    return lzma.compress(msgspec.json.encode(rows), preset=9)

@@ -1,0 +1,156 @@
+"""Histories on the model: what a release shows, and whether what was seen is what it shows.
+
+What belongs here: comparing views that were seen with those of a release, overrides included. What
+never does: a subject.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Final
+
+import topologies
+from conformance.checks import differences
+from conformance.identifying.history import History
+from conformance.oracle import ModelOracle
+from conformance.results import Difference
+from conformance.subject import Capability
+from reference import IllegalStep, NotModelled
+from reference.steps import Step
+from reference.view import Phase, View
+
+EVERYTHING: Final = frozenset(Capability)
+
+
+class Walker(ModelOracle):
+    """The model of a release, overrides included. A behaviour that is switched among others that no
+    release has it with may be too much for the model, which then does not know."""
+
+    def after(self, step: Step) -> View:
+        """As :class:`ModelOracle`. Raises :class:`NotModelled`, :class:`IllegalStep`."""
+        try:
+            expected = super().after(step)
+        except (AttributeError, LookupError, TypeError, ValueError, AssertionError) as error:
+            raise NotModelled(f"{type(error).__name__}: {error}") from error
+        assert expected is not None  # the model knows, or raises
+        return expected
+
+
+def walker(history: History, release: str, *, architecture: str | None = None) -> Walker:
+    """The model of a release on a history's machine. Raises :class:`NotModelled`."""
+    return Walker(
+        topologies.machine(history.machine),
+        history.config,
+        machines=topologies.machine,
+        release=release,
+        architecture=architecture,
+    )
+
+
+def views(history: History, release: str) -> list[View] | None:
+    """What the release shows after each step, up to the step in which it hangs; ``None`` where the
+    model does not know."""
+    found: list[View] = []
+    try:
+        model = walker(history, release)
+        for step in history.steps:
+            found.append(model.after(step))
+            if found[-1].hangs:
+                break
+    except (NotModelled, IllegalStep):
+        return None
+    return found
+
+
+def departs(
+    history: History,
+    seen: Sequence[View],
+    release: str,
+    can: Collection[Capability] = EVERYTHING,
+    *,
+    architecture: str | None = None,
+) -> tuple[int, list[Difference]] | None:
+    """The first step after which what was ``seen`` is not what the release shows, and in what;
+    ``None`` where it is all along. What chance decides is no difference. Raises
+    :class:`NotModelled` where the model does not know."""
+    try:
+        model = walker(history, release, architecture=architecture)
+        for number, (step, view) in enumerate(zip(history.steps, seen, strict=False)):
+            found = unlike(model, model.after(step), view, can)
+            if found:
+                return number, found
+            if view.hangs or _waits(view):
+                break
+    except IllegalStep as error:
+        raise NotModelled(str(error)) from error
+    return None
+
+
+def unlike(
+    model: Walker, expected: View, seen: View, can: Collection[Capability]
+) -> list[Difference]:
+    """In what a view is not as ``model`` expects it after its last step."""
+    if expected.hangs:
+        hangs = bool(seen.hangs) or _waits(seen)
+        return [] if hangs else [Difference(what="kubelet", expected="hangs", seen="answers")]
+    if seen.hangs:
+        return [Difference(what="kubelet", expected="answers", seen="hangs")]
+    asked = _asked(expected, seen)
+    found = differences(expected, seen, can)
+    if found and model.follow(seen, late=True):
+        found = []
+    return [*found, *asked]
+
+
+def alike(one: Sequence[View], other: Sequence[View]) -> bool:
+    """Whether two releases show the same, whatever is seen of it."""
+    return one == other and [_unequal_parts(view) for view in one] == [
+        _unequal_parts(view) for view in other
+    ]
+
+
+def _unequal_parts(view: View) -> tuple[object, ...]:
+    """What is no part of what makes two views equal."""
+    parts = (view.cfs, view.devices, view.pod_resources, view.got_pod, view.allocatable)
+    return (*parts, view.pod_resources_error, view.flood_answers, view.metrics, view.hangs)
+
+
+def tells(history: History, one: str, other: str, can: Collection[Capability] = EVERYTHING) -> bool:
+    """Whether the history tells two releases apart, overrides included: neither shows what the
+    other may show as well, by chance."""
+    try:
+        by_one, by_other = views(history, one), views(history, other)
+        if by_one is None or by_other is None or alike(by_one, by_other):
+            return False
+        return bool(departs(history, by_other, one, can) and departs(history, by_one, other, can))
+    except NotModelled:
+        return False
+
+
+def _waits(view: View) -> bool:
+    return any(pod.phase is Phase.PENDING for pod in view.pods.values()) and view.running
+
+
+def _asked(expected: View, seen: View) -> list[Difference]:
+    """Of what the kubelet was asked at its pod-resources socket, or for its metrics. How many of
+    many calls are refused hangs on the host, other metrics are not the CPU manager's, and the text
+    of a refusal names the pod as the API does."""
+    metrics, have = expected.metrics or {}, seen.metrics or {}
+    pairs = (
+        ("CPUs at the pod-resources socket", expected.pod_resources, seen.pod_resources),
+        ("CPUs of one pod at the pod-resources socket", expected.got_pod, seen.got_pod),
+        ("allocatable CPUs", expected.allocatable, seen.allocatable),
+        ("devices at the pod-resources socket", expected.devices, seen.devices),
+        ("answers to many calls", {*(expected.flood_answers or ())}, {*(seen.flood_answers or ())}),
+        (
+            "refusal by the socket",
+            bool(expected.pod_resources_error),
+            bool(seen.pod_resources_error),
+        ),
+        ("metrics", metrics, {name: have[name] for name in metrics if name in have}),
+    )
+    return [
+        Difference(what=what, expected=str(want), seen=str(found))
+        for what, want, found in pairs
+        if want != found
+    ]

@@ -1,0 +1,169 @@
+"""A history on a subject: what it shows after each step.
+
+What belongs here: when a view is the settled one, and when a history is given up. What never does:
+what follows from it (``identity``).
+
+How it works: several releases walk beside the subject, the likeliest first. What that one expects
+is settled at once. What another one expects is settled once it has stayed for a while, because a
+kubelet may pass through it on its way. A history ends where the subject does what none of them
+does.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import topologies
+from conformance.checks import differences
+from conformance.discovered import architecture_of
+from conformance.identifying.history import History
+from conformance.identifying.walking import Walker, unlike, walker
+from conformance.subject import Capability, NodeUnderTest, Subject, SubjectError
+from reference import IllegalStep, NotModelled
+from reference.steps import Step
+from reference.view import View
+
+#: Seconds that a view has to stay which another release than the likeliest one expects.
+_STAYS: Final = 1.5
+#: Seconds until a view counts that no release expects. A kubelet shows an effect within 3.
+_PATIENCE: Final = 6.0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Watched:
+    """What a subject showed after each step. ``lost``: why no more could be seen (``""``: all was,
+    or the rest says nothing)."""
+
+    history: History
+    views: tuple[View, ...]
+    lost: str = ""
+
+
+def watch(
+    subject: Subject, history: History, releases: Sequence[str], *, patient: bool = False
+) -> Watched:
+    """Take a history's steps on a fresh node. ``releases``: what the subject may be, overrides
+    included, the likeliest first. ``patient``: wait for the likeliest as long as the subject's own
+    deadline allows."""
+    beside = _Beside(history, releases, subject, patient=patient)
+    seen: list[View] = []
+    node: NodeUnderTest | None = None
+    try:
+        machine = topologies.machine(history.machine)
+        node = subject.node(machine, history.config, machines=topologies.machine)
+        for step in history.steps:
+            beside.expect(step)
+            node.do(step)
+            seen.append(beside.settled(node))
+            if not beside.walks:
+                break  # it does what no release does, or hangs as one does
+    except (SubjectError, NotModelled) as error:
+        return Watched(history, tuple(seen), str(error) or type(error).__name__)
+    finally:
+        if node is not None:
+            node.close()
+    return Watched(history, tuple(seen))
+
+
+class _Walk:
+    """One release beside the subject."""
+
+    def __init__(self, model: Walker, can: Collection[Capability]) -> None:
+        self._model, self._can = model, can
+        self.expected = View(running=False)
+
+    def expect(self, step: Step) -> bool:
+        """Take the step; whether the model knows what comes of it."""
+        try:
+            self.expected = self._model.after(step)
+        except (NotModelled, IllegalStep):
+            return False
+        return True
+
+    def is_met(self, seen: View) -> bool:
+        """Whether the view is just what is expected."""
+        if self.expected.hangs:
+            return bool(seen.hangs)
+        return self.expected == seen or not differences(self.expected, seen, self._can)
+
+    def may_be(self, seen: View) -> bool:
+        """Whether the view is right by chance."""
+        return not seen.hangs and self._model.follow(seen, late=False)
+
+    def follows(self, seen: View) -> bool:
+        """Whether the settled view is right, or may be by chance."""
+        return not unlike(self._model, self.expected, seen, self._can)
+
+
+class _Beside:
+    """The releases that have shown the same as the subject so far. All but the likeliest are walked
+    only once they are needed: most often they never are."""
+
+    def __init__(
+        self, history: History, releases: Sequence[str], subject: Subject, *, patient: bool
+    ) -> None:
+        self._history, self._patient = history, patient
+        self._can, self._architecture = subject.capabilities, architecture_of(subject.info)
+        self._done: list[tuple[Step, View]] = []
+        self._left = list(releases)
+        self._step: Step | None = None
+        self.walks = self._walks(1)
+
+    def expect(self, step: Step) -> None:
+        """Let all of them take the step."""
+        self._step = step
+        self.walks = [one for one in self.walks if one.expect(step)]
+
+    def settled(self, node: NodeUnderTest) -> View:
+        """The settled view; releases that show something else are dropped, and so are those that
+        hang there, after which nothing more is to be seen."""
+        began = time.monotonic()
+        last: list[tuple[View, float]] = []
+
+        def done(view: View) -> bool:
+            now = time.monotonic()
+            if self.walks and self.walks[0].is_met(view):
+                return True
+            if not last or last[0][0] != view:
+                last[:] = [(view, now)]
+            if not self._patient and now - began > _PATIENCE:
+                return True
+            if now - last[0][1] < _STAYS:
+                return False
+            if self.walks and self.walks[0].may_be(view):
+                return True
+            self._walk_all()
+            return any(one.is_met(view) for one in self.walks)
+
+        seen = node.settle(done)
+        following = [one for one in self.walks if one.follows(seen)]
+        if not following and self._left:
+            self.walks = []
+            self._walk_all()
+            following = [one for one in self.walks if one.follows(seen)]
+        self.walks = [one for one in following if not one.expected.hangs]
+        assert self._step is not None
+        self._done.append((self._step, seen))
+        return seen
+
+    def _walk_all(self) -> None:
+        """Walk the releases that were left out, as far as the subject has come."""
+        others = self._walks(len(self._left))
+        for step, seen in self._done:
+            others = [one for one in others if one.expect(step) and one.follows(seen)]
+        assert self._step is not None
+        self.walks += [one for one in others if one.expect(self._step)]
+
+    def _walks(self, count: int) -> list[_Walk]:
+        """The next so many of the releases that were left out."""
+        chosen, self._left = self._left[:count], self._left[count:]
+        found = []
+        for release in chosen:
+            with contextlib.suppress(NotModelled):
+                model = walker(self._history, release, architecture=self._architecture)
+                found.append(_Walk(model, self._can))
+        return found

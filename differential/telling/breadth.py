@@ -1,0 +1,104 @@
+"""Every short history on small machines, shortest first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import product
+from typing import Final
+
+from conformance.identifying.history import History
+from conformance.pods import best_effort, exclusive, guaranteed, guaranteed_of
+from differential.telling.seeds import MACHINES
+from reference import CPUSet
+from reference.behaviours import Behaviour
+from reference.releases import has
+from reference.steps import (
+    Apply,
+    AskAllocatable,
+    AskPodResources,
+    AwaitReconcile,
+    Container,
+    Delete,
+    Kind,
+    KubeletConfig,
+    Pod,
+    PodResources,
+    Start,
+    Step,
+    Stop,
+)
+
+_OPTIONS: Final = (
+    "full-pcpus-only",
+    "distribute-cpus-across-numa",
+    "align-by-socket",
+    "distribute-cpus-across-cores",
+    "strict-cpu-reservation",
+    "prefer-align-cpus-by-uncorecache",
+)
+_GATES: Final = {
+    "CPUManagerPolicyOptions": True,
+    "CPUManagerPolicyAlphaOptions": True,
+    "CPUManagerPolicyBetaOptions": True,
+}
+_POD_LEVEL: Final = {"PodLevelResources": True, "PodLevelResourceManagers": True}
+_WHOLE: Final = PodResources("4", "4", "256Mi", "256Mi")
+
+#: What may happen to a kubelet that runs, beside a restart.
+_STEPS: Final[tuple[Step, ...]] = (
+    Apply(guaranteed("a", 1)),
+    Apply(guaranteed("b", 2)),
+    Apply(guaranteed("c", 3)),
+    Apply(guaranteed("d", 9)),
+    Apply(best_effort("shared")),
+    Apply(guaranteed_of("e", [exclusive("init", 2, kind=Kind.INIT), exclusive("app", 2)])),
+    Apply(guaranteed_of("f", [exclusive("side", 1, kind=Kind.SIDECAR), exclusive("app", 1)])),
+    Apply(Pod("g", (Container("c"),), resources=_WHOLE)),
+    Apply(Pod("h", (Container("c"),), resources=PodResources(cpu_limit="2", memory_limit="64Mi"))),
+    Apply(Pod("i", (exclusive("c", 1),), resources=PodResources())),
+    Delete("a"),
+    Delete("b"),
+    AwaitReconcile(),
+    AskPodResources(),
+    AskAllocatable(),
+)
+
+
+def configs(release: str) -> Iterator[KubeletConfig]:
+    """Small configurations that the release may know."""
+    reserved = (
+        {"reserved_system_cpus": CPUSet([0])}
+        if has(release, Behaviour.RESERVED_CPU_LIST)
+        else {"system_reserved": "1"}
+    )
+    yield KubeletConfig(**reserved)
+    yield KubeletConfig(system_reserved="1500m")
+    yield KubeletConfig()
+    yield KubeletConfig("none")
+    for policy in ("best-effort", "restricted", "single-numa-node"):
+        yield KubeletConfig(**reserved, topology_manager_policy=policy)
+    yield KubeletConfig(**reserved, feature_gates=_POD_LEVEL)
+    for name, gates in product(_OPTIONS, ({}, _GATES)):
+        yield KubeletConfig(**reserved, policy_options={name: "true"}, feature_gates=gates)
+    yield KubeletConfig(
+        **reserved,
+        policy_options={"align-by-socket": "true", "distribute-cpus-across-numa": "true"},
+        feature_gates=_GATES,
+        topology_manager_policy="best-effort",
+    )
+
+
+def histories(release: str, depth: int) -> Iterator[History]:
+    """Those of up to ``depth`` steps after the first start; a restart counts as one."""
+    for count in range(depth + 1):
+        for machine, config in product(MACHINES, configs(release)):
+            for chosen in product((*_STEPS, None), repeat=count):
+                yield History(machine, config, (Start(), *_flat(chosen)))
+
+
+def _flat(chosen: tuple[Step | None, ...]) -> Iterator[Step]:
+    for step in chosen:
+        if step is None:
+            yield from (Stop(), Start())
+        else:
+            yield step

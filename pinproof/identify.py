@@ -1,0 +1,176 @@
+"""``pinproof identify``: which named behaviours a binary has."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from enum import Enum
+from typing import Annotated, Any, Final
+
+import typer
+
+from conformance.identifying.asking import identify as asked
+from conformance.identifying.identity import Identity
+from conformance.subjects import open_subject
+from conformance.verdict import ExitStatus
+from pinproof.busy import busy
+from pinproof.completing import subject_names
+from pinproof.output import note, print_json
+from reference.behaviours import Behaviour
+from reference.releases import Release, behaviours
+from reports.text import clean
+
+WORKERS: Final = min(len(os.sched_getaffinity(0)), 4)
+SECONDS: Final = 300.0
+
+
+class Format(Enum):
+    """How the answer is printed."""
+
+    TEXT = "text"
+    JSON = "json"
+
+
+def identify(
+    subject: Annotated[
+        str,
+        typer.Argument(
+            help="kubelet:BINARY, kubelet:1.36, exec:PROGRAM, reference or miniature:NAME.",
+            metavar="SUBJECT",
+            autocompletion=subject_names,
+        ),
+    ],
+    form: Annotated[Format, typer.Option("--format", help="How to print it.")] = Format.TEXT,
+    workers: Annotated[
+        int, typer.Option("-n", min=1, max=16, help="How many histories run at a time.")
+    ] = WORKERS,
+    seconds: Annotated[
+        float, typer.Option("--time", min=1, help="Begin no history after so many seconds.")
+    ] = SECONDS,
+) -> None:
+    """Say which named behaviours a binary has: the release that fits best, what it has and lacks
+    beside that, and what contradicts the release that it says it is.
+
+    Each behaviour is asked for by the shortest history that tells it from its absence. Exit status
+    1: something contradicts the stated release.
+    """
+    opened = open_subject(subject)
+    try:
+        with busy("identify") as say:
+            found = asked(subject, opened, workers=workers, seconds=seconds, say=say)
+    finally:
+        opened.close()
+    if form is Format.JSON:
+        print_json(as_json(found, opened.info.name, opened.info.version))
+    else:
+        for line in lines(found, opened.info.name, opened.info.version):
+            typer.echo(clean(line))
+    raise typer.Exit(int(_status(found)))
+
+
+def judged_as(name: str) -> tuple[str, list[str]]:
+    """The release by which a subject is to be judged for what it has, and the behaviours that it
+    has or lacks beside that, as ``--behaviour`` takes them. What contradicts the release that it
+    says it is goes to stderr. Raises :class:`SubjectError`."""
+    subject = open_subject(name)
+    try:
+        with busy("identify") as say:
+            found = asked(name, subject, workers=WORKERS, seconds=SECONDS, say=say)
+    finally:
+        subject.close()
+    note(f"pinproof: {name} is judged as {sentence(found)}")
+    for line in [*_contradictions(found), *_oddities(found), *_missing(found)]:
+        note(f"pinproof: {line}")
+    fits = Release.parse(found.fits)
+    minor = Release(fits.minor)
+    plain = minor if behaviours(minor) == behaviours(fits.plain) else fits.plain
+    return str(plain), [f"{title}={'on' if has else 'off'}" for title, has in fits.overrides]
+
+
+def _status(found: Identity) -> ExitStatus:
+    """What was lost or not asked for want of time is named first: the rest may be wrong."""
+    if not found.as_stated:
+        return ExitStatus.NOT_CONFORMANT
+    if found.lost or found.out_of_time:
+        note(f"pinproof: {'; '.join(_missing(found))}")
+        return ExitStatus.COULD_NOT_TELL
+    return ExitStatus.CONFORMANT
+
+
+def _missing(found: Identity) -> Iterator[str]:
+    if found.lost:
+        yield f"{len(found.lost)} histories were lost: {found.lost[0]}"
+    if found.out_of_time:
+        yield f"{found.out_of_time} histories were not begun in time"
+
+
+def _contradictions(found: Identity) -> Iterator[str]:
+    if found.contradictions:
+        yield f"It is not {found.stated}, as it says:"
+    for one, has in found.contradictions:
+        yield f"  {'has' if has else 'lacks'} {_told(one)}"
+
+
+def _oddities(found: Identity) -> Iterator[str]:
+    for odd in found.unexplained:
+        yield f"No known release does this: {odd.history}"
+        for one in odd.differences:
+            yield (
+                f"  after step {odd.step + 1}: {one.what}: {found.release} has {one.expected}, "
+                f"seen {one.seen}"
+            )
+
+
+def sentence(found: Identity) -> str:
+    """As ``1.36, with distribution-ends, without held-cpus-kept-first; 9 could not be asked``."""
+    parts = [found.release]
+    parts += [f"with {one.title}" for one in found.gained]
+    parts += [f"without {one.title}" for one in found.lacking]
+    text = ", ".join(parts)
+    return f"{text}; {len(found.not_asked)} could not be asked"
+
+
+def lines(found: Identity, name: str, version: str) -> list[str]:
+    """The answer for a person."""
+    said = f"{name} ({version})" if version else name
+    made = [f"{said}: {sentence(found)}", *_contradictions(found), *_oddities(found)]
+    made.append(
+        f"{len(found.asked)} of {len(Behaviour)} behaviours were asked in {found.histories} runs."
+    )
+    if found.not_asked:
+        made.append(f"Not asked: {', '.join(one.title for one in found.not_asked)}")
+    return [*made, *_missing(found)]
+
+
+def _told(one: Behaviour) -> str:
+    return f"{one.title}: {one.value.says} {one.value.source}"
+
+
+def as_json(found: Identity, name: str, version: str) -> dict[str, Any]:
+    """The answer as plain values."""
+    return {
+        "subject": name,
+        "version": version,
+        "stated": found.stated,
+        "fits": found.fits,
+        "release": found.release,
+        "with": [one.title for one in found.gained],
+        "without": [one.title for one in found.lacking],
+        "contradictions": {one.title: has for one, has in found.contradictions},
+        "unexplained": [
+            {
+                "history": str(odd.history),
+                "step": odd.step + 1,
+                "differences": [
+                    {"what": one.what, "expected": one.expected, "seen": one.seen}
+                    for one in odd.differences
+                ],
+            }
+            for odd in found.unexplained
+        ],
+        "asked": sorted(one.title for one in found.asked),
+        "not asked": [one.title for one in found.not_asked],
+        "runs": found.histories,
+        "lost": list(found.lost),
+        "out of time": found.out_of_time,
+    }

@@ -1,0 +1,294 @@
+"""What a binary is: found on models that lie about themselves, and on real kubelets."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from typing import Final
+
+import pytest
+from typer.testing import CliRunner
+
+from conformance.identifying import asking, telling
+from conformance.identifying.history import History, from_plain, to_plain
+from conformance.identifying.identity import Identity, chosen, stated
+from conformance.identifying.telling import SEARCHED, kept, read, switched, written
+from conformance.identifying.walking import tells
+from conformance.kubelets import cached
+from conformance.subject import (
+    OF_WHOLE_KUBELETS,
+    Capability,
+    Subject,
+    SubjectInfo,
+    SubjectLostError,
+)
+from conformance.subjects.miniatures import miniature
+from conformance.subjects.reference import ModelNode, ReferenceSubject
+from pinproof.cli import app
+from reference import CPUSet
+from reference.behaviours import Behaviour
+from reference.steps import Apply, Container, KubeletConfig, Pod, Start, Step, Stop, Tamper
+from topologies import Machine
+
+#: Behaviours of each area that a release may lack or have; all of them are told in 1.36.
+SWITCHED: Final = (
+    "numbers-in-refusal",
+    "uncore-rounded-up",
+    "held-cpus-kept-first",
+    "topology-refusal-one-word",
+    "rejection-text-was-rejected",
+)
+
+
+def _quiet(text: str) -> None:
+    """Nobody listens."""
+
+
+def _identity(subject: Subject) -> Identity:
+    return asking.identify(subject.info.name, subject, say=_quiet)
+
+
+class Liar(ReferenceSubject):
+    """A model of one release that says that it is another."""
+
+    def __init__(self, is_: str, says: str) -> None:
+        super().__init__(release=is_)
+        self._is = is_
+        self.info = SubjectInfo(name="liar", release=says, version=f"v{says}.0")
+
+    def node(
+        self, machine: Machine, config: KubeletConfig, *, machines: Callable[[str], Machine]
+    ) -> ModelNode:
+        made = self._make(lambda name: machines(name).tree, machine.name, config, self._is)
+        return ModelNode(made)
+
+
+# -- histories -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("release", SEARCHED)
+def test_each_history_tells(release: str) -> None:
+    """Every behaviour that is said to be told in a release, by the shortest of its histories."""
+    shortest: dict[str, History] = {}
+    for one in kept():
+        for name in one.tells.get(release, ()):
+            shortest.setdefault(name, one.history)
+    assert len(shortest) > 30
+    wrong = [
+        name
+        for name, history in shortest.items()
+        if not tells(history, release, switched(release, Behaviour.named(name)))
+    ]
+    assert not wrong
+
+
+def test_histories_are_short() -> None:
+    """None has more steps than it needs: all were made smaller."""
+    steps = [len(one.history.steps) for one in kept()]
+    assert sorted(steps)[len(steps) // 2] <= 3
+    assert all(1 <= count <= 12 for count in steps)
+
+
+def test_a_history_is_read_as_it_was_written() -> None:
+    """With sets of CPUs, pods and other configurations inside."""
+    config = KubeletConfig(reserved_system_cpus=CPUSet([0, 4]), reserved_memory={1: "1Gi"})
+    pod = Pod("a", (Container("c", "2", "2", "1Gi", "1Gi"),))
+    steps = (Start(), Apply(pod), Tamper("a", "c", CPUSet([3])), Stop(kill=True))
+    history = History("1s-1n-4c-smt2", config, steps)
+    assert from_plain(json.loads(json.dumps(to_plain(history)))) == history
+    assert history.needs == {Capability.TAMPER, Capability.RESTART}
+    assert read(written(kept())) == kept()
+
+
+@pytest.mark.parametrize("plain", [{}, {"machine": "m", "config": {}, "steps": [{"Fly": {}}]}])
+def test_what_is_no_history_is_refused(plain: dict[str, object]) -> None:
+    """As of another version."""
+    with pytest.raises(ValueError, match="not a history"):
+        from_plain(plain)
+
+
+def test_a_damaged_file_is_refused() -> None:
+    """In one line."""
+    with pytest.raises(ValueError, match="not telling histories"):
+        read(b"x")
+
+
+def test_few_histories_ask_for_everything() -> None:
+    """Each that is chosen tells something that no earlier one did; what a subject cannot do is not
+    chosen."""
+    every = chosen(kept(), "1.36", frozenset(Capability))
+    union = {name for one in kept() for name in one.of("1.36")}
+    assert {name for one in every for name in one.of("1.36")} == union
+    assert len(every) < len(union)
+    less = chosen(kept(), "1.36", frozenset(Capability) - OF_WHOLE_KUBELETS)
+    assert not any(one.history.needs & OF_WHOLE_KUBELETS for one in less)
+
+
+# -- what a subject is ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("release", ["1.17", "1.29", "1.37"])
+def test_a_release_is_what_it_says(release: str) -> None:
+    """Nothing contradicts it; what was not asked is named."""
+    found = _identity(Liar(release, release))
+    assert found.fits == f"{release}.0" or found.release == release
+    assert found.as_stated
+    assert not found.lost
+    assert len(found.asked) > 30
+    assert not set(found.asked) & set(found.not_asked)
+
+
+@pytest.mark.parametrize("title", SWITCHED)
+def test_a_switched_behaviour_is_found(title: str) -> None:
+    """And nothing else."""
+    behaviour = Behaviour.named(title)
+    is_ = switched("1.36", behaviour)
+    found = _identity(Liar(is_, "1.36"))
+    assert [one.title for one, _ in found.contradictions] == [title]
+    assert found.release in ("1.36", "1.36.0")
+    assert not found.unexplained
+
+
+def test_two_switched_behaviours_are_found() -> None:
+    """One that it has, and one that it lacks."""
+    found = _identity(Liar("1.36+held-cpus-kept-first+numbers-in-refusal=off", "1.36"))
+    assert [one.title for one in found.gained] == ["held-cpus-kept-first"]
+    assert [one.title for one in found.lacking] == ["numbers-in-refusal"]
+
+
+def test_another_release_than_stated_is_found() -> None:
+    """A 1.32 that says 1.36."""
+    found = _identity(Liar("1.32", "1.36"))
+    assert found.release == "1.32"
+    assert not found.as_stated
+    assert "uncore-alignment-stable" in {one.title for one, _ in found.contradictions}
+
+
+def test_what_no_release_does_is_shown() -> None:
+    """A kubelet that is wrong in a way that has no name."""
+    found = _identity(miniature("reports-the-shared-pool", release="1.37"))
+    assert not found.as_stated or found.not_asked
+    wrong = _identity(miniature("loses-a-cpu-at-restarts"))
+    assert wrong.unexplained
+    assert not wrong.as_stated
+
+
+def test_the_stated_release_has_its_patch() -> None:
+    """A newer one than is known counts as the newest known."""
+    assert stated(SubjectInfo(name="s", release="1.26", version="v1.26.3-fork+abc")) == "1.26.3"
+    assert stated(SubjectInfo(name="s", release="1.36")) == "1.36"
+    assert stated(SubjectInfo(name="s", release="1.99", version="v1.99.0")) == "1.38"
+    assert telling.RELEASES[0] == "1.17"
+
+
+# -- subjects that go wrong ----------------------------------------------------------------------
+
+
+class Dying(Liar):
+    """Can do ``lives`` steps in all."""
+
+    def __init__(self, lives: int) -> None:
+        super().__init__("1.36", "1.36")
+        self.lives = lives
+
+    def node(
+        self, machine: Machine, config: KubeletConfig, *, machines: Callable[[str], Machine]
+    ) -> ModelNode:
+        return _Mortal(super().node(machine, config, machines=machines), self)
+
+
+class _Mortal(ModelNode):
+    def __init__(self, node: ModelNode, subject: Dying) -> None:
+        super().__init__(node._node)
+        self._subject = subject
+
+    def do(self, step: Step) -> None:
+        self._subject.lives -= 1
+        if self._subject.lives < 0:
+            raise SubjectLostError("the program ended")
+        super().do(step)
+
+
+def test_a_subject_that_dies_at_once_is_named() -> None:
+    """After a few tries, in one line."""
+    with pytest.raises(SubjectLostError, match="could not be identified: the program ended"):
+        _identity(Dying(0))
+
+
+def test_what_was_found_before_it_died_is_kept() -> None:
+    """And what was lost is said."""
+    found = _identity(Dying(12))
+    assert found.as_stated
+    assert found.asked
+    assert found.lost[0] == "the program ended"
+
+
+def test_the_time_ends() -> None:
+    """No history is begun then, which is said."""
+    with pytest.raises(SubjectLostError, match="no time"):
+        asking.identify("liar", Liar("1.36", "1.36"), seconds=-1.0, say=_quiet)
+
+
+def test_a_subject_that_can_do_little_is_asked_little() -> None:
+    """Nothing that it cannot do; what that leaves out is named."""
+    subject = Liar("1.36", "1.36")
+    subject.capabilities = frozenset({Capability.PODS, Capability.STATE_FILE})
+    found = _identity(subject)
+    assert found.as_stated
+    assert 0 < len(found.asked) < len(found.not_asked)
+
+
+# -- the command ---------------------------------------------------------------------------------
+
+
+def test_the_command_says_what_a_subject_is() -> None:
+    """As text and as JSON; a contradiction is exit status 1."""
+    runner = CliRunner()
+    shown = runner.invoke(app, ["identify", "miniature:held-cpus-kept-first"])
+    assert shown.exit_code == 1
+    assert "with held-cpus-kept-first" in shown.output
+    assert "It is not 1.36, as it says:" in shown.output
+    asked = runner.invoke(app, ["identify", "reference", "--format", "json"])
+    assert asked.exit_code == 0
+    found = json.loads(asked.stdout)
+    assert found["release"] == "1.36"
+    assert found["with"] == found["without"] == []
+    assert len(found["asked"]) + len(found["not asked"]) == len(Behaviour)
+
+
+def test_a_run_judges_a_fork_by_what_it_has() -> None:
+    """As the release that it says it is, it fails."""
+    fork = [
+        "--subject",
+        "miniature:rejected-pods-have-qos=off",
+        "--machine",
+        "1s-1n-4c-smt2",
+        "-n",
+        "0",
+    ]
+    scenario = ["-k", "admission/too-large-is-rejected"]
+    command = [sys.executable, "-m", "pinproof", "run", *fork, *scenario]
+    as_stated = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert as_stated.returncode == 1, as_stated.stderr
+    by_itself = subprocess.run(
+        [*command, "--release", "auto"], capture_output=True, text=True, check=False
+    )
+    assert by_itself.returncode == 0, by_itself.stdout + by_itself.stderr
+    assert "is judged as 1.32, without rejected-pods-have-qos" in by_itself.stderr
+    assert "It is not 1.32, as it says:" in by_itself.stderr
+
+
+@pytest.mark.parametrize("release", ["1.36"])
+def test_a_real_kubelet_is_what_it_says(release: str) -> None:
+    """Whatever could be asked of it."""
+    if not any(one.version.startswith(f"{release}.") for one in cached()):
+        pytest.skip(f"NO KUBELET {release}: not identified (pinproof kubelet build {release})")
+    shown = CliRunner().invoke(app, ["identify", f"kubelet:{release}", "--format", "json"])
+    if shown.exit_code == 3 and not shown.stdout:
+        pytest.skip(f"NO SANDBOX ON THIS MACHINE: {shown.stderr}")
+    found = json.loads(shown.stdout)
+    assert found["release"].startswith(release)
+    assert found["contradictions"] == {}
+    assert found["unexplained"] == []
