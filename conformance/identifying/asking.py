@@ -18,7 +18,7 @@ from typing import Final
 
 from conformance.discovered import architecture_of
 from conformance.identifying.history import History
-from conformance.identifying.identity import Identity, chosen, identified, stated
+from conformance.identifying.identity import Identity, can_be_asked, chosen, identified, stated
 from conformance.identifying.telling import RELEASES, Telling, kept, switched
 from conformance.identifying.watching import Watched, watch
 from conformance.progress import Stage
@@ -108,7 +108,12 @@ class _Asking:
         seen = {one.history for one in watched}
         jobs = [
             _Job(one.history, tuple(_possible(likeliest, one.of(likeliest))))
-            for one in chosen(self._tellings, likeliest, self._subject.capabilities)
+            for one in chosen(
+                self._tellings,
+                likeliest,
+                self._subject.capabilities,
+                architecture=architecture_of(self._subject.info),
+            )
             if one.history not in seen
         ]
         self._take(jobs, watched)
@@ -119,10 +124,15 @@ class _Asking:
         anything to watch."""
         names = found.suspects
         seen = {one.history for one in watched}
-        can, asked, jobs = self._subject.capabilities, Counter[str](), list[_Job]()
+        subject, asked, jobs = self._subject, Counter[str](), list[_Job]()
+        built_for = architecture_of(subject.info)
         for one in self._tellings:
             wanted = {name for name in one.of(found.release) & names if asked[name] < _MORE}
-            if wanted and one.history not in seen and one.history.needs <= {*can}:
+            if (
+                wanted
+                and one.history not in seen
+                and can_be_asked(one.history, subject.capabilities, built_for)
+            ):
                 asked.update(wanted)
                 jobs.append(_Job(one.history, tuple(_possible(found.fits, wanted))))
         self._take(jobs, watched)

@@ -17,13 +17,14 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
 
+import topologies
 from conformance.identifying.history import History
 from conformance.identifying.telling import RELEASES, Telling, switched
 from conformance.identifying.walking import EVERYTHING, departs
 from conformance.identifying.watching import Watched
 from conformance.results import Difference
 from conformance.subject import Capability, SubjectInfo
-from reference import NotModelled
+from reference import Architecture, NotModelled
 from reference.behaviours import Behaviour
 from reference.releases import Release, behaviours, newest_known
 
@@ -37,10 +38,17 @@ def stated(info: SubjectInfo) -> str:
     return str(newest_known(Release.parse(found[1] if found else info.release)))
 
 
-def chosen(tellings: Sequence[Telling], release: str, can: Collection[Capability]) -> list[Telling]:
+def chosen(
+    tellings: Sequence[Telling],
+    release: str,
+    can: Collection[Capability],
+    *,
+    architecture: str | None = None,
+) -> list[Telling]:
     """Few histories that together tell every behaviour of a release that a subject can be asked
-    for: each time the one that tells most for the time that it takes."""
-    at_hand = [one for one in tellings if one.history.needs <= {*can}]
+    for: each time the one that tells most for the time that it takes. A subject that was built for
+    an ``architecture`` is asked on machines of that one alone."""
+    at_hand = [one for one in tellings if can_be_asked(one.history, can, architecture)]
     left = {name for one in at_hand for name in one.of(release)}
     found: list[Telling] = []
     while left:
@@ -48,6 +56,15 @@ def chosen(tellings: Sequence[Telling], release: str, can: Collection[Capability
         found.append(best)
         left -= best.of(release)
     return found
+
+
+def can_be_asked(history: History, can: Collection[Capability], architecture: str | None) -> bool:
+    """Whether a subject that can do this, and was built for this, can take the history."""
+    if not history.needs <= {*can}:
+        return False
+    tree = topologies.machine(history.machine).tree
+    own = Architecture.of_cpuinfo(tree.get("proc/cpuinfo", ""))
+    return architecture is None or own is Architecture.named(architecture)
 
 
 def _cost(history: History) -> float:
