@@ -70,7 +70,7 @@ lock() {
 }
 
 end_step() { # a step whose run is dead: its whole session, as long as it holds the lock
-  read -r step <"$D/step" 2>/dev/null || return 0
+  read -r step 2>/dev/null <"$D/step" || return 0
   case $step in '' | *[!0-9]*) return 0 ;; esac
   [ "/proc/$step/fd/9" -ef "$D/lock" ] || return 0
   say "a step of a run that is dead is ended"
