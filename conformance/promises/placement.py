@@ -33,7 +33,7 @@ EVEN_OVER_NUMA: Final = (
 )
 OVER_CORES: Final = (
     "Under distribute-cpus-across-cores a container is given CPUs of as many physical cores as "
-    "have a free one in its NUMA nodes"
+    "have a free one in its NUMA node"
 )
 ONE_CACHE: Final = (
     "Under prefer-align-cpus-by-uncorecache a container whose CPUs fit one uncore cache is given "
@@ -94,7 +94,10 @@ def _whole_cores(taken: CPUSet, topology: CPUTopology) -> Iterator[Violation]:
 
 
 def _over_cores(taken: CPUSet, free: CPUSet, topology: CPUTopology) -> Iterator[Violation]:
-    near = free & topology.cpus_in_numa_nodes(*topology.numa_node_ids(taken))
+    nodes = topology.numa_node_ids(taken)
+    if len(nodes) > 1:
+        return  # NUMA nodes are filled one after the other
+    near = free & topology.cpus_in_numa_nodes(*nodes)
     possible = min(len(taken), _parts(near, topology.core_masks))
     used = _parts(taken, topology.core_masks)
     if used < possible:
