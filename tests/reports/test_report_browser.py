@@ -205,5 +205,5 @@ document.title = [
     page = tmp_path / "probed.html"
     page.write_text(document.replace("</body>", f"{probe}</body>"))
     assert title(browser.open(page, "--dump-dom")) == (
-        "1; state.refused; 3 of 11 entries; search; false"
+        "1; state.refused; 3 of 10 entries; search; false"
     )
