@@ -14,7 +14,7 @@ from typing import Final
 
 import pytest
 
-from hil.lab import Node, Wish, all_nodes, down, up
+from hil.lab import Node, Wish, all_nodes, down, named, up
 from hil.transport import NodeAddress, connected
 from hil.transport import nodes as read_inventory
 from tests.support.deaths import PHASES, UPGRADE, killed, look, undone
@@ -89,7 +89,12 @@ def test_a_death_during_a_cpu_upgrade_is_undone_by_restore(
     inventory: str, address: NodeAddress, before: list[str]
 ) -> None:
     """No node makes another machine of itself: the lab boots it as the one that it was."""
-    killed(inventory, UPGRADE, 8)
+
+    def another() -> bool:
+        record = named(NAME).record
+        return record is not None and record.original == SPEC
+
+    killed(inventory, UPGRADE, 0, reached=another)
     restored = pinproof("restore", inventory, "--force")
     said = restored.communicate(timeout=600)[0]
     assert restored.returncode == 0, said

@@ -6,6 +6,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -107,8 +108,10 @@ def look(address: NodeAddress) -> list[str]:
         return shell.run(_LOOK, deadline=60).text.splitlines()
 
 
-def killed(inventory: str, phase: str, delay: float) -> None:
-    """Start a runner, and kill it ``delay`` seconds into its phase."""
+def killed(
+    inventory: str, phase: str, delay: float, *, reached: Callable[[], bool] = lambda: True
+) -> None:
+    """Start a runner, and kill it ``delay`` seconds into its phase, and not before ``reached``."""
     code = f"from tests.support.deaths import runner; runner({inventory!r}, {phase!r})"
     with subprocess.Popen(
         [sys.executable, "-c", code], stdout=subprocess.PIPE, cwd=ROOT, text=True
@@ -118,6 +121,10 @@ def killed(inventory: str, phase: str, delay: float) -> None:
             said = process.stdout.readline().strip()
             assert said == phase, f"the runner ended before: {said}"
             time.sleep(delay)
+            end = time.monotonic() + _WITHIN
+            while not reached():
+                assert time.monotonic() < end
+                time.sleep(0.2)
         finally:
             process.kill()
 
