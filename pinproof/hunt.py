@@ -29,6 +29,7 @@ from hunting.finds import Collection, Find
 from hunting.job import job as job_manifest
 from hunting.replaying import spans
 from pinproof.busy import busy
+from pinproof.crash_points import crash_points
 from pinproof.output import note
 from reference.releases import LATEST, OLDEST, Release
 
@@ -74,6 +75,15 @@ def hunt(
             help="Show each find on this subject, such as kubelet:1.37.", show_default=False
         ),
     ] = None,
+    crashing: Annotated[
+        str,
+        typer.Option(
+            "--crash-points",
+            metavar="SUBJECT",
+            help="Instead of searching: kill this kubelet before and after each rename of a file.",
+            show_default=False,
+        ),
+    ] = "",
 ) -> None:
     """Search every history up to a depth, on every machine and configuration, for a broken promise.
 
@@ -84,6 +94,8 @@ def hunt(
     """
     if context.invoked_subcommand is not None:
         return
+    if crashing:
+        raise typer.Exit(int(crash_points(crashing, (machine or [""])[0], depth)))
     _require_known(release, ignore or [])
     part = Shard.parse(shard)
     header = Header(

@@ -6,15 +6,17 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
+from typer.testing import CliRunner
 
 from conformance import crash_points
 from conformance.crash_points import Tried, histories, walk
 from conformance.kubelets import cached
-from conformance.subject import Capability, SubjectSetupError, SubjectUnable
+from conformance.subject import Capability, SubjectSetupError, SubjectUnable, SubjectUsageError
 from conformance.subjects.kubelet import KubeletSubject
 from conformance.subjects.kubelet.inside import calls
 from conformance.subjects.miniatures import miniature
 from conformance.subjects.reference import ModelNode, ReferenceSubject
+from pinproof.cli import app
 from reference.steps import Apply, Delete, KillAtRename, KubeletConfig, Step
 from topologies import Machine
 
@@ -115,3 +117,18 @@ def test_a_real_kubelet_of_1_36() -> None:
     assert files == [("cpu_manager_state", True), ("cpu_manager_state", False)]
     assert all(TORN in text for one in tried for text in one.broken)
     assert {"cpu_manager_state", "allocated_pods_state"} <= {one.point.file for one in tried}
+
+
+def test_the_command_names_the_points(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One line for each that breaks a promise, and how many there were."""
+    monkeypatch.setattr("pinproof.crash_points.open_subject", lambda name: Model(release="1.36"))
+    shown = CliRunner().invoke(app, ["hunt", "--crash-points", "kubelet:1.36", "--depth", "1"])
+    assert shown.exit_code == 1, shown.output
+    assert shown.stdout.splitlines()[-1].endswith("points; broken: 4 at cpu_manager_state")
+    assert TORN in shown.stdout
+
+
+def test_a_subject_that_cannot_be_killed_so_is_refused() -> None:
+    """The model does not know the other files: one line, no verdict."""
+    shown = CliRunner().invoke(app, ["hunt", "--crash-points", "nothing"])
+    assert isinstance(shown.exception, SubjectUsageError)

@@ -1,0 +1,36 @@
+"""``pinproof hunt --crash-points``: what a kubelet makes of each moment at which it is killed."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import typer
+
+from conformance.crash_points import MACHINE, Tried, walk
+from conformance.subjects import open_subject
+from conformance.verdict import ExitStatus
+from pinproof.busy import busy
+from pinproof.output import note
+from reports.text import clean
+
+
+def crash_points(subject: str, machine: str, depth: int) -> ExitStatus:
+    """Kill the subject at every point of every history, and print those after which it broke a
+    promise. What was found before an interruption is printed too. Raises
+    :class:`conformance.subject.SubjectError`."""
+    opened, tried = open_subject(subject), list[Tried]()
+    try:
+        with busy("crash points") as say:
+            for one in walk(opened, machine=machine or MACHINE, depth=depth, say=say):
+                tried.append(one)
+                for broken in one.broken:
+                    typer.echo(clean(f"{one.point}\n  broken: {broken}"))
+    except KeyboardInterrupt:
+        note("pinproof: crash points: interrupted")
+        return ExitStatus.COULD_NOT_TELL
+    finally:
+        opened.close()
+        files = Counter(one.point.file for one in tried if one.broken)
+        where = ", ".join(f"{count} at {file}" for file, count in files.items()) or "none"
+        typer.echo(f"{opened.info.name}: killed at {len(tried)} points; broken: {where}")
+    return ExitStatus.NOT_CONFORMANT if files else ExitStatus.CONFORMANT
