@@ -10,6 +10,7 @@ import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
+from operator import attrgetter
 from typing import Any, Final, get_args
 
 import msgspec
@@ -161,11 +162,8 @@ def _plain(value: Any) -> Any:
     if isinstance(value, Enum):
         return value.value
     if dataclasses.is_dataclass(value):
-        return {
-            field.name: _plain(getattr(value, field.name))
-            for field in dataclasses.fields(value)
-            if getattr(value, field.name) != _default(field)
-        }
+        fields = ((one, attrgetter(one.name)(value)) for one in dataclasses.fields(value))
+        return {one.name: _plain(part) for one, part in fields if part != _default(one)}
     if isinstance(value, Mapping):
         return {str(key): _plain(one) for key, one in value.items()}
     if isinstance(value, tuple):
