@@ -13,7 +13,7 @@ def job(
 ) -> dict[str, Any]:
     """The Job as an object of the API. The image has ``pinproof`` on its path. Each shard writes
     to a folder of its own under ``/hunt``: of the volume claim ``claim``, or else of a volume that
-    goes with its pod, whose find then stand in its log alone."""
+    goes with its pod, and its finds stay in its log alone."""
     shard = "$((JOB_COMPLETION_INDEX + 1))"
     command = " ".join(["pinproof hunt", *options, f"--shard {shard}/{shards}"])
     keeps = f"{command} --output /hunt/{shard}; test $? -le 1"
