@@ -55,7 +55,7 @@ def missing_reservation_is_refused(node: LockstepNode) -> None:
     TASK_PAGE,
     level=Level.CORE,
     since="1.9",
-    needs=Needs(free=2),
+    needs=Needs(free=2, even=True),
 )
 def reservation_by_amount(node: LockstepNode) -> None:
     """600m and 500m reserve two CPUs, whichever the kubelet chooses."""

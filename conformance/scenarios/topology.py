@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Final
 
 from conformance.lockstep import LockstepNode
-from conformance.needs import Needs
+from conformance.needs import DoesNotApply, Needs
 from conformance.pods import best_effort, exclusive, guaranteed, guaranteed_of
 from conformance.results import Difference
 from conformance.scenario import Level, scenario
@@ -33,6 +33,7 @@ from conformance.scenarios.sources import (
 )
 from conformance.subject import Capability
 from reference import CPUSet
+from reference.behaviours import Behaviour
 from reference.steps import Kind, KubeletConfig
 from reference.view import Phase, PodView
 from topologies import machine
@@ -531,6 +532,13 @@ def hints_count_earlier_containers(node: LockstepNode) -> None:
 )
 def restricted_admits_three_numa_nodes(node: LockstepNode) -> None:
     """Three are the fewest for it, so a hint of three is preferred."""
+    topology = node.topology
+    several_in_a_socket = topology.num_numa_nodes > topology.num_sockets
+    if several_in_a_socket and not node.release_has(Behaviour.ORDERED_ALLOCATION):
+        raise DoesNotApply(
+            "needs a socket for each NUMA node: up to 1.21 chance decides which of two sockets gives "
+            "its cores first"
+        )
     node.boot(_config(node, _RESTRICTED))
     count = 2 * _node_size(node) + 1
     _promise_running(node, "a", node.apply(guaranteed("a", count)))
