@@ -536,8 +536,8 @@ def restricted_admits_three_numa_nodes(node: LockstepNode) -> None:
     several_in_a_socket = topology.num_numa_nodes > topology.num_sockets
     if several_in_a_socket and not node.release_has(Behaviour.ORDERED_ALLOCATION):
         raise DoesNotApply(
-            "needs a socket for each NUMA node: up to 1.21 chance decides which of two sockets gives "
-            "its cores first"
+            "needs a socket for each NUMA node: up to 1.21 chance decides which of two sockets "
+            "gives its cores first"
         )
     node.boot(_config(node, _RESTRICTED))
     count = 2 * _node_size(node) + 1
