@@ -181,9 +181,9 @@ def search(
             name = f"p{state.applied + 1}"
             for move in next_moves(state.pods, name, ground.free, task.config, task.release):
                 for made, wrong in ground.taken(state, move, tally):
-                    told = [one for one in wrong if promise_of(one.rule).id not in ignored]
-                    yield from (Broken(task, made.steps, one) for one in told)
-                    if told or not made.seen:
+                    wrong_here = [one for one in wrong if promise_of(one.rule).id not in ignored]
+                    yield from (Broken(task, made.steps, one) for one in wrong_here)
+                    if wrong_here or not made.seen:
                         continue
                     key = made.node.key()
                     if key in met:

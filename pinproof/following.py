@@ -87,7 +87,7 @@ class Following:
         (cause,) = causes([result])
         example = self._examples.setdefault(f"{standing} {cause.headline}", result)
         if example is result:
-            terminal.told(result, self._console)
+            terminal.print_story(result, self._console)
         else:
             terminal.briefly(result, "the same cause", self._console)
         self._console.file.flush()

@@ -39,8 +39,8 @@ def github(run: Run) -> str:
         command = _COMMANDS[finding.standing]
         shown[command] = shown.get(command, 0) + 1
         if shown[command] < _MOST or (shown[command] == _MOST and command != "error"):
-            told = f"{finding.why}\n\n{story(finding.cause.example, _STORY)}"
-            lines.append(_command(command, finding.title, told, finding.cause.example.file))
+            text = f"{finding.why}\n\n{story(finding.cause.example, _STORY)}"
+            lines.append(_command(command, finding.title, text, finding.cause.example.file))
     bad = run.status.value != 0
     lines.append(_command("error" if bad else "notice", "pinproof", run.verdict, ""))
     return "".join(f"{one}\n" for one in lines)
@@ -124,7 +124,7 @@ def _results(found: list[Finding], rules: list[str]) -> Iterator[dict[str, Any]]
     for finding in found:
         result = finding.cause.example
         name = line(result.scenario)
-        told: dict[str, Any] = {
+        entry: dict[str, Any] = {
             "ruleId": name,
             "ruleIndex": rules.index(name),
             "level": _LEVELS[_COMMANDS[finding.standing]],
@@ -141,8 +141,8 @@ def _results(found: list[Finding], rules: list[str]) -> Iterator[dict[str, Any]]
         }
         if finding.entry is not None and finding.standing is Standing.KNOWN:
             justification = known_as(finding.entry)
-            told["suppressions"] = [{"kind": "external", "justification": justification}]
-        yield told
+            entry["suppressions"] = [{"kind": "external", "justification": justification}]
+        yield entry
 
 
 def _uri(path: str) -> str:

@@ -107,7 +107,7 @@ def _cases(
 
 def _judge(case: TestCase, result: Result, run: Run, attachment: str) -> None:
     said = message(result)
-    told = [clean(one) for one in result.kubelet_errors]
+    lines = [clean(one) for one in result.kubelet_errors]
     match standing := run.known.standing(result):
         case Standing.FAIL:
             case.add_failure_info(said, story(result, _TEXT), "broken promise")
@@ -125,9 +125,9 @@ def _judge(case: TestCase, result: Result, run: Run, attachment: str) -> None:
     if standing in (Standing.FAIL, Standing.UNKNOWN):
         if result.evidence:
             case.stderr = tail(clean(result.evidence), _EVIDENCE)
-        told += [attachment] if attachment else []
-    if told:
-        case.stdout = "\n".join(told)
+        lines += [attachment] if attachment else []
+    if lines:
+        case.stdout = "\n".join(lines)
 
 
 def _trouble(run: Run) -> str:

@@ -48,10 +48,10 @@ def _metric(name: str, about: str, samples: Iterable[_Sample]) -> Iterator[str]:
     yield f"# TYPE pinproof_{name} gauge"
     met: set[str] = set()
     for labels, value in samples:
-        told = ",".join(f'{key}="{_escaped(text)}"' for key, text in labels.items())
-        if told not in met:  # a series that is there twice spoils the whole file
-            met.add(told)
-            yield f"pinproof_{name}{{{told}}} {value:.17g}"
+        series = ",".join(f'{key}="{_escaped(text)}"' for key, text in labels.items())
+        if series not in met:  # a series that is there twice spoils the whole file
+            met.add(series)
+            yield f"pinproof_{name}{{{series}}} {value:.17g}"
 
 
 def _escaped(text: str) -> str:

@@ -92,7 +92,7 @@ class Run:
         return {standing: tuple(found) for standing, found in groups.items()}
 
     @cached_property
-    def told(self) -> tuple[tuple[Result, KnownFailure], ...]:
+    def known_results(self) -> tuple[tuple[Result, KnownFailure], ...]:
         """Every known failure that showed, and every one that passed, with its entry."""
         shown = (*self.standings[Standing.KNOWN], *self.standings[Standing.FIXED])
         entries = ((result, self.known.entry(result)) for result in shown)

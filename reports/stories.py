@@ -73,10 +73,10 @@ def message(result: Result) -> str:
     if result.failure:
         differences = "; ".join(map(_difference, result.failure.differences))
         rule = result.failure.rule
-        told = line(f"{rule}: {differences}" if differences else rule)
+        reason = line(f"{rule}: {differences}" if differences else rule)
     else:
-        told = line(result.reason) or line(result.explanation)
-    return head(told or f"{line(result.verdict)}: no reason", _MESSAGE).replace("\n", " ")
+        reason = line(result.reason) or line(result.explanation)
+    return head(reason or f"{line(result.verdict)}: no reason", _MESSAGE).replace("\n", " ")
 
 
 def _difference(difference: Difference) -> str:
@@ -85,8 +85,8 @@ def _difference(difference: Difference) -> str:
 
 def story(result: Result, limit: int) -> str:
     """The whole of it with the replay command, in at most ``limit`` characters and a note."""
-    told = clean(result.explanation) or "\n".join([message(result), *map(line, result.steps)])
+    text = clean(result.explanation) or "\n".join([message(result), *map(line, result.steps)])
     replay = clean(result.replay)
-    if replay and replay not in told:
-        told = f"{told}\n\nReplay: {replay}"
-    return head(f"{line(result.title)}\n\n{told}", limit)
+    if replay and replay not in text:
+        text = f"{text}\n\nReplay: {replay}"
+    return head(f"{line(result.title)}\n\n{text}", limit)

@@ -52,7 +52,7 @@ def summary(run: Run, console: Console, *, stories: bool = True, skips: bool = F
     found = [one for one in findings(run) if one.standing in (Standing.FAIL, Standing.UNKNOWN)]
     if stories:
         for finding in found:
-            told(finding.cause.example, console)
+            print_story(finding.cause.example, console)
     _listed(run, console)
     _skipped(run, console, skips)
     _failed(found, console)
@@ -119,7 +119,7 @@ def _count(verdict: Verdict, count: int) -> Text:
     return Text(str(count), _STYLES[verdict] if count else "dim")
 
 
-def told(result: Result, console: Console) -> None:
+def print_story(result: Result, console: Console) -> None:
     """Print the whole story of a result."""
     verdict = verdict_of(result)
     heading = f"{verdict.value.upper()}  {named(result)}"
@@ -189,7 +189,9 @@ def _picture(drawn: Pictures, title: str, owners: Owners, width: int) -> Rendera
 def _listed(run: Run, console: Console) -> None:
     """Known failures: a line each, and what the list should no longer have."""
     for standing, heading in _LISTED.items():
-        found = [(one, entry) for one, entry in run.told if run.known.standing(one) is standing]
+        found = [
+            (one, entry) for one, entry in run.known_results if run.known.standing(one) is standing
+        ]
         if found:
             console.print()
             console.print(Text(heading, "bold"))
@@ -197,9 +199,9 @@ def _listed(run: Run, console: Console) -> None:
             text = f"  {named(result)}: {known_as(entry)}"
             console.print(Text(wrapped(text, console.width)))
     for entry in run.known.expired:
-        told = f"Past its date: {line(entry.scenario)} [{line(entry.machine)}] {known_as(entry)}"
+        text = f"Past its date: {line(entry.scenario)} [{line(entry.machine)}] {known_as(entry)}"
         console.print()
-        console.print(Text(wrapped(told, console.width), "bold red"))
+        console.print(Text(wrapped(text, console.width), "bold red"))
 
 
 _LISTED: Final = {

@@ -89,20 +89,20 @@ def test_the_yaml_is_as_the_published_schema_says(
     folder = files("check_jsonschema") / "builtin_schemas" / "vendor"
     schema = json.loads((folder / f"{name}.json").read_text(encoding="utf-8"))
     validator = jsonschema.validators.validator_for(schema)(schema)
-    told = json.loads(
+    workflow = json.loads(
         json.dumps(_init(pinproof, tmp_path, forge)).replace('"true": {"pull', '"on": {"pull')
     )
-    validator.validate(told)
-    job = told["jobs"]["pinproof"] if forge == "github" else told["pinproof"]
+    validator.validate(workflow)
+    job = workflow["jobs"]["pinproof"] if forge == "github" else workflow["pinproof"]
     job["steps" if forge == "github" else "script"] = 7
-    assert not validator.is_valid(told)
+    assert not validator.is_valid(workflow)
 
 
 def test_prow_gets_jobs_with_one_spec(pinproof: Command, tmp_path: Path) -> None:
     """No schema of its own is published; these are the fields that it requires."""
-    told = _init(pinproof, tmp_path, "prow")
-    (presubmit,) = told["presubmits"]["ORG/REPO"]
-    (periodic,) = told["periodics"]
+    workflow = _init(pinproof, tmp_path, "prow")
+    (presubmit,) = workflow["presubmits"]["ORG/REPO"]
+    (periodic,) = workflow["periodics"]
     assert presubmit["spec"] == periodic["spec"]
     (container,) = periodic["spec"]["containers"]
     assert container["args"][0].count("./pinproof-gate.sh") == 3
@@ -113,14 +113,14 @@ def test_prow_gets_jobs_with_one_spec(pinproof: Command, tmp_path: Path) -> None
         assert job["decorate"] is True
 
 
-def _commands(forge: str, told: Any) -> list[str]:
+def _commands(forge: str, workflow: Any) -> list[str]:
     """The shell of a job, but for what installs."""
     if forge == "github":
-        steps = [one["run"] for one in told["jobs"]["pinproof"]["steps"] if "run" in one]
+        steps = [one["run"] for one in workflow["jobs"]["pinproof"]["steps"] if "run" in one]
         return [one for one in steps if "pip install" not in one]
     if forge == "gitlab":
-        return list(told["pinproof"]["script"])
-    text = told["periodics"][0]["spec"]["containers"][0]["args"][0]
+        return list(workflow["pinproof"]["script"])
+    text = workflow["periodics"][0]["spec"]["containers"][0]["args"][0]
     return [
         "\n".join(line for line in text.splitlines() if not re.search("apt-get|pip|venv", line))
     ]
@@ -131,7 +131,7 @@ def test_the_shell_of_a_job_builds_judges_and_reports(
     pinproof: Command, fork: Path, forge: str
 ) -> None:
     """With a model in the kubelet's place, on a fork that has no results on its main branch yet."""
-    told = _init(pinproof, fork, forge)
+    workflow = _init(pinproof, fork, forge)
     (fork / "artifacts").mkdir()
     variables = {
         "PINPROOF_SUBJECT": "reference",
@@ -139,7 +139,7 @@ def test_the_shell_of_a_job_builds_judges_and_reports(
         **({"ARTIFACTS": str(fork / "artifacts")} if forge == "prow" else {}),
         **({"GITHUB_STEP_SUMMARY": str(fork / "summary")} if forge == "github" else {}),
     }
-    for command in _commands(forge, told):
+    for command in _commands(forge, workflow):
         done = _shell(fork, command, **variables)
         assert done.returncode == 0, command + done.stdout + done.stderr
     assert (fork / "calls").read_text().startswith("make WHAT=cmd/kubelet")
