@@ -28,6 +28,9 @@ from reports.text import clean, when
 
 #: So many causes are named above the first.
 NAMED: Final = 4
+#: A matrix of more columns than this has columns of one width, so that a browser lays out only the
+#: rows that are seen. In a table it must first measure every cell.
+MANY: Final = 60
 _MARKS: Final = {
     Verdict.PASS: "✓",
     Verdict.FAIL: "✗",
@@ -67,6 +70,7 @@ def document(run: Run) -> str:
             verdicts=tuple(Verdict),
             open=OPEN,
             named=NAMED,
+            many_columns=MANY,
             script=Markup(script),  # noqa: S704 of this project
             script_digest=f"sha256-{digest}",
         )

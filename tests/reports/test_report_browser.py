@@ -207,3 +207,49 @@ document.title = [
     assert title(browser.open(page, "--dump-dom")) == (
         "1; state.refused; 3 of 10 entries; search; false"
     )
+
+
+#: What a matrix of many columns is in a browser: scrolled aside, filtered, and to a screen reader.
+MATRIX = """<script>onload = () => {
+const box = document.querySelector(".matrix"), [table] = box.querySelectorAll("table");
+box.scrollIntoView();
+box.scrollLeft = 500;
+const heads = [...table.tHead.rows[0].cells], rows = [...table.querySelectorAll("tr.row")];
+const left = (one) => Math.round(one.getBoundingClientRect().left);
+const shown = () => rows.filter((row) => row.getClientRects().length).length;
+const found = {
+  all: shown(),
+  skewed: [...rows[0].cells].filter((cell, at) => left(cell) !== left(heads[at])).length,
+  name: left(rows[0].cells[0]) - left(box) - box.clientLeft,
+};
+document.getElementById("show-differs").checked = true;
+found.differs = shown();
+document.getElementById("show-all").checked = true;
+requestAnimationFrame(() => setTimeout(() => {
+  const drawn = (row) => row.cells[1].checkVisibility({contentVisibilityAuto: true});
+  found.drawn = [drawn(rows[0]), drawn(rows.at(-1))];
+  const parts = [table, rows[0], rows[0].cells[0], rows[0].cells[1], heads[1]];
+  found.roles = parts.map((part) => part.computedRole);
+  document.title = JSON.stringify(found);
+}, 100));
+}</script>"""
+
+
+def test_of_a_matrix_of_many_columns_only_the_rows_near_the_screen_are_laid_out(
+    browser: Browser, fakes: Fakes, tmp_path: Path
+) -> None:
+    """It stays a table: columns under their heads, names in sight, filter and roles."""
+    document = html.document(fakes.nodes(70, 230, alike=False))
+    document = re.sub(r'<meta http-equiv="Content-Security-Policy".*?>', "", document)
+    page = tmp_path / "probed.html"
+    page.write_text(document.replace("</body>", f"{MATRIX}</body>"))
+    blink = "--enable-blink-features=ComputedAccessibilityInfo"
+    dom = browser.open(page, "--dump-dom", "--virtual-time-budget=5000", blink)
+    assert json.loads(unescape(title(dom))) == {
+        "all": 230,
+        "skewed": 0,
+        "name": 0,
+        "roles": ["table", "row", "rowheader", "cell", "columnheader"],
+        "differs": 70,
+        "drawn": [True, False],
+    }
