@@ -186,6 +186,15 @@ def test_print_takes_one_page_for_the_verdict_and_one_for_each_cause(
         assert browser.pages(page, tmp_path / "report.pdf") == 1 + causes
 
 
+def test_print_goes_on_over_pages_where_a_cause_is_longer_than_one(
+    browser: Browser, fakes: Fakes, tmp_path: Path
+) -> None:
+    page = tmp_path / "report.html"
+    steps = [f"apply Guaranteed pod web-{n} (app: 2 CPUs)" for n in range(200)]
+    html.write(fakes.run(fakes.result("fail", steps=steps)), page)
+    assert browser.pages(page, tmp_path / "report.pdf") > 1 + 3
+
+
 def test_search_and_copying_work_from_a_file(
     browser: Browser, fakes: Fakes, tmp_path: Path
 ) -> None:
