@@ -13,14 +13,14 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from conformance.results import Difference, Holding, KnownFailure, MachineRecord, Moment, Result
 from reports import Run, html
 from reports import page as pages
 from reports.nodes import groups
-from tests.reports.conftest import Fakes
+from tests.reports.conftest import HOSTILE, Fakes
 
 VOID = {"meta", "input", "br", "hr", "img", "link"}
 
@@ -345,6 +345,34 @@ def test_no_text_whatever_becomes_markup(text: str) -> None:
     assert {tag for tag, _ in page.tags} <= {tag for tag, _ in plain.tags} | {"span"}
     names = {name for _, attrs in page.tags for name in attrs}
     assert not [name for name in names if name.startswith("on")]
+    assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\u202e]", " ".join(page.words))
+
+
+def moments_and_list(text: str) -> Parsed:
+    """A page with this text in the moments of an allocation and in the list of known failures."""
+    fakes = Fakes()
+    held = [Holding(owner=text, cpus="1-2")], [Holding(owner=text, cpus="1,9")]
+    failure = fakes.failure(
+        expected_holdings=held[0],
+        seen_holdings=held[1],
+        moments=[Moment(step=text, holdings=holdings) for holdings in held],
+    )
+    broken = fakes.result("fail", failure=failure)
+    mended = fakes.result(scenario="mended")
+    listed = fakes.entry(reason=text, link=text), fakes.entry(scenario="mended", reason=text)
+    return parsed(fakes.known(fakes.run(broken, mended), *listed))
+
+
+@example(HOSTILE)
+@given(st.text(max_size=300))
+def test_no_text_of_moments_or_known_failures_becomes_markup(text: str) -> None:
+    plain, page = moments_and_list("x"), moments_and_list(text)
+    for attrs in ({"class": "strip"}, {"id": "known"}):
+        assert any(attrs.items() <= found.items() for _, found in page.tags)
+    assert {tag for tag, _ in page.tags} <= {tag for tag, _ in plain.tags}
+    for count in (Counter(tag for tag, _ in one.tags)["script"] for one in (plain, page)):
+        assert count == 1
+    assert not [name for _, attrs in page.tags for name in attrs if name.startswith("on")]
     assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\u202e]", " ".join(page.words))
 
 
