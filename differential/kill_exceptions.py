@@ -65,6 +65,8 @@ UNCAUGHT: Final[dict[str, tuple[str, ...]]] = {
         "cache-ids",
         "uncore-caches-known",
     ),
+    "Where each socket is a NUMA node both ways read the same. On the machine of this page that "
+    "has more, chance decides which CPUs a kubelet of 1.18 gives.": ("sysfs-topology",),
     "1.8 has no state file.": (
         "bad-state-forgotten",
         "state-file-created-empty",

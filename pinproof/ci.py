@@ -15,7 +15,9 @@ from conformance.subject import SubjectUsageError
 
 SCRIPT: Final = "pinproof-gate.sh"
 
-app = typer.Typer(help="Write the CI of a kubelet fork.", no_args_is_help=True)
+app = typer.Typer(
+    help="Write the CI of a kubelet fork: GitHub, GitLab or Prow.", no_args_is_help=True
+)
 
 
 class Forge(Enum):
@@ -36,7 +38,7 @@ FILES: Final = {
 
 @app.callback()
 def _group() -> None:
-    """Write the CI of a kubelet fork."""
+    """Write the CI of a kubelet fork: GitHub, GitLab or Prow."""
 
 
 @app.command()

@@ -24,6 +24,7 @@ from topologies.errors import one_line
 PLACE: Final = LEFTOVERS[0]
 #: A path that the shell reads as it stands.
 _PLAIN: Final = re.compile(r"/[A-Za-z0-9/._@:+=,%-]*")
+_MADE: Final = re.compile(r"^echo (made-[0-9a-f]+) >&2$", re.MULTILINE)
 _USAGE, _REFUSED, _BUSY, _FULL, _LOST, _DIFFERS = 70, 71, 73, 74, 75, 76
 _OWN_STATUSES: Final = frozenset({_USAGE, _REFUSED, _BUSY, _FULL, _LOST, _DIFFERS})
 
@@ -88,6 +89,12 @@ def applying(root: str, owner: str, then: str) -> tuple[str, str]:
         f"(\nPINPROOF_STEP=$$; export PINPROOF_STEP\n{call(root, 'apply', owner)}\n) || exit $?\n"
         f"echo {token} >&2\n{after}"
     ), token
+
+
+def answer_to(script: str) -> bytes:
+    """What a script of :func:`applying` says on stderr if all goes well; ``b""`` of any other."""
+    made = _MADE.search(script)
+    return f"{made[1]}\n".encode() if made else b""
 
 
 def restoring(root: str, *, force: bool) -> str:

@@ -145,7 +145,7 @@ def test_a_scenario_is_completed(before: str) -> None:
 
 def test_a_command_is_completed() -> None:
     offered, modules = _completed("pinproof re")
-    assert offered == ["restore", "releases"]
+    assert offered == ["report", "restore", "releases"]
     assert "topologies" not in modules
 
 

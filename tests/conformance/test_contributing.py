@@ -33,6 +33,7 @@ def grown(monkeypatch: pytest.MonkeyPatch) -> Scenario:
     monkeypatch.setattr(registry, "_REGISTRY", {})
     names: dict[str, Any] = {
         "LockstepNode": LockstepNode,
+        "__name__": __name__,
         "Phase": Phase,
         "Source": Source,
         "guaranteed": guaranteed,

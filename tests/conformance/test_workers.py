@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
@@ -10,6 +9,8 @@ from collections import defaultdict
 from pathlib import Path
 
 import pytest
+
+from conformance.results import Result, read
 
 MACHINES = ("1s-1n-2c-smt1", "1s-1n-4c-smt1", "1s-1n-4c-smt2")
 #: The model stands in for nodes: what is tested is who runs what.
@@ -46,8 +47,7 @@ def _workers_by_machine(folder: Path, workers: str, plugin: str) -> dict[str, se
     )
     assert ended.returncode == 0, ended.stdout + ended.stderr
     found: dict[str, set[str]] = defaultdict(set)
-    for line in stream.read_text().splitlines():
-        said = json.loads(line)
-        if "worker" in said:
-            found[said["machine"]["name"]].add(said["worker"])
+    for record in read(stream):
+        if isinstance(record, Result):
+            found[record.machine.name].add(record.worker)
     return found

@@ -13,6 +13,8 @@ from typing import Any
 
 import pytest
 
+from conformance.results import Result
+from conformance.results import read as read_stream
 from hil.lab import Node, State, Wish, all_nodes, down, named, reboot, up
 from hil.lab.kubelet import MANIFESTS, STATE
 from hil.lab.recipe import WORKLOAD_IMAGE
@@ -147,9 +149,9 @@ def test_each_of_two_nodes_belongs_to_one_worker(
     finally:
         down([one.name for one in made])
     assert ended.returncode == 0, ended.stdout + ended.stderr
-    results = [one for one in map(json.loads, stream.read_text().splitlines()) if "worker" in one]
-    assert [one["verdict"] for one in results] == ["pass"] * 6
-    pairs = {(one["machine"]["name"], one["worker"]) for one in results}
+    results = [one for one in read_stream(stream) if isinstance(one, Result)]
+    assert [one.verdict for one in results] == ["pass"] * 6
+    pairs = {(one.machine.name, one.worker) for one in results}
     assert {name for name, _ in pairs} == {one.name for one in made}
     assert {worker for _, worker in pairs} == {"gw0", "gw1"}
     assert len(pairs) == 2

@@ -26,7 +26,7 @@ from hil.safety import (
     SetOnline,
     WriteFile,
 )
-from hil.safety.agent import call
+from hil.safety.agent import answer_to, call
 from hil.shell import DEADLINE, LIMIT, Done, NodeUnfit
 from reference.steps import KubeletConfig
 from tests.support.fakenode import PINNED, FakeNode
@@ -395,7 +395,7 @@ class SayingShell:
         for line in [*script.splitlines(), *stdin.decode().splitlines()]:
             if line.strip():
                 self._say(f"{self.name}: {one_line(line, limit=200)}")
-        return Done(0, b"", b"")
+        return Done(0, b"", answer_to(script))
 
     def close(self) -> None:
         return
