@@ -59,7 +59,12 @@ def _git(folder: Path, *words: str) -> None:
 
 def _shell(folder: Path, command: str, **variables: str) -> subprocess.CompletedProcess[str]:
     path = f"{folder / 'bin'}{os.pathsep}{os.environ['PATH']}"
-    kept = {key: value for key, value in os.environ.items() if not key.startswith("GITHUB_")}
+    # What this project's own CI sets would name its kubelet, not the fork's.
+    kept = {
+        key: value
+        for key, value in os.environ.items()
+        if not key.startswith(("GITHUB_", "PINPROOF_"))
+    }
     return subprocess.run(
         ["bash", "-euo", "pipefail", "-c", command],
         capture_output=True,
