@@ -45,9 +45,10 @@ class PodSource:
         the kubelet is down, nobody asks it."""
         raise NotImplementedError
 
-    def await_settled(self, pods: Sequence[Pod]) -> None:
-        """Wait, beside the runner, until these pods run or were rejected. Nothing where only the
-        node can tell."""
+    def await_settled(self, pods: Sequence[Pod]) -> bool:
+        """Wait, beside the runner, until these pods run or were rejected, and return whether they
+        do. Where only the node can tell, there is no wait."""
+        return True
 
     def listed(self, own: str | None) -> str | None:
         """The list of our pods, as :func:`hil.pods.read_pods` takes it; ``own`` is what the kubelet
@@ -116,8 +117,8 @@ class ServerPods(PodSource):
         self._pods.delete(pod, force=force)
         return ()
 
-    def await_settled(self, pods: Sequence[Pod]) -> None:
-        self._pods.await_settled(*pods, seconds=self._patience)
+    def await_settled(self, pods: Sequence[Pod]) -> bool:
+        return self._pods.await_settled(*pods, seconds=self._patience)
 
     def listed(self, own: str | None) -> str | None:
         return self._pods.listed()

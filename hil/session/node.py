@@ -74,6 +74,7 @@ class RealNode:
         self._ever: dict[str, Pod] = {}
         self._called: dict[str, tuple[str, str]] = {}
         self._asking = False
+        self._settled = True
         self._up = False
         self._clean_start = fresh is None
         self._refused: Refusal | None = None
@@ -88,6 +89,7 @@ class RealNode:
         if self._closed:
             raise SubjectLostError("the node is closed")
         self._session.waiting.step = step.sentence
+        self._settled = True
         self._asking = isinstance(step, AskPodResources)
         match step:
             case Start():
@@ -186,7 +188,7 @@ class RealNode:
             there, changes = pod_source.create(pod)
             self._pods[pod.name] = self._ever[there.uid] = there
             if self._up:
-                pod_source.await_settled([there])
+                self._settled = pod_source.await_settled([there])
         act = scripts.apply(
             there,
             changes,
@@ -279,7 +281,7 @@ class RealNode:
         """Watch until ``satisfied``, or until nothing more can come: the patience for an effect is
         at its end, or the kubelet is down and nothing changes any more."""
         patience = self._session.patience
-        deadline = time.monotonic() + (patience.effect if self._up else patience.rest)
+        deadline = time.monotonic() + self._patience_left()
         while True:
             view = self._view()
             left = deadline - time.monotonic()
@@ -291,6 +293,15 @@ class RealNode:
             seconds = max(1.0, min(left, patience.watch))
             goal = f"pin_changed '{self._look.print}'"
             self._act(Act(goal=goal, seconds=seconds))
+
+    def _patience_left(self) -> float:
+        """Seconds in which the last step's effects may still come. A step that has waited for them
+        itself, in vain, is not waited for as long again."""
+        patience = self._session.patience
+        if not self._up:
+            return patience.rest
+        waited = not self._settled or (self._look is not None and not self._look.reached)
+        return patience.late if waited else patience.effect
 
     def evidence(self) -> str:
         """The kubelet's last lines, and every container's cgroups as the kernel has them."""

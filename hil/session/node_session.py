@@ -44,11 +44,13 @@ from topologies import Machine
 @dataclass(frozen=True, slots=True)
 class Patience:
     """How long a node is waited for, in seconds: ``start`` for a kubelet to come up or give up,
-    ``effect`` for what a step sets off, ``rest`` for a kubelet that is down to come to rest, and
-    ``watch`` for a change in one round trip."""
+    ``effect`` for what a step sets off, ``late`` for what comes after a step has waited for its
+    effect in vain, ``rest`` for a kubelet that is down to come to rest, and ``watch`` for a change
+    in one round trip."""
 
     start: float = 200.0
     effect: float = 120.0
+    late: float = 30.0
     rest: float = 3.0
     watch: float = 20.0
 

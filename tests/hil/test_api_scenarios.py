@@ -60,8 +60,8 @@ class ServerPods:
             self._session._do(Delete(pod.name, force))
         return ()
 
-    def await_settled(self, pods: Sequence[Pod]) -> None:
-        return
+    def await_settled(self, pods: Sequence[Pod]) -> bool:
+        return True
 
     def listed(self, own: str | None) -> str | None:
         return own
