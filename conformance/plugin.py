@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from conformance.subject import Subject
 
 RUN = "pinproof-run"
+#: What a user was asked for, among what a worker is given.
+SECRETS = "pinproof-secrets"
 #: Subjects that are machines themselves.
 REAL = "node:"
 #: How the command line names the suite.
@@ -94,9 +96,20 @@ def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """The marker of the suite's test, what the settings file says, and old ids in ``-k``."""
     _complete(config)
+    _take_secrets(config)
     if keyword := config.getoption("-k", default=""):
         config.option.keyword = renamed(keyword)
     config.addinivalue_line("markers", "pinproof: a scenario on a machine")
+
+
+def _take_secrets(config: pytest.Config) -> None:
+    """On a worker: those that :func:`pytest_configure_node` sent."""
+    sent: dict[str, str] = getattr(config, "workerinput", {}).pop(SECRETS, {})
+    if sent:
+        from conformance.secret import keep
+
+        for name, text in sent.items():
+            keep(name, text)
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -153,6 +166,16 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     output = getattr(session.config, "workeroutput", None)
     if ours is not None and output is not None:
         output[ours.NOT_RESTORED] = ours.close_subject(session.config)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: WorkerController) -> None:
+    """A worker begins: what the user was asked for goes to it, through its pipe."""
+    import sys
+
+    secrets = sys.modules.get("conformance.secret")
+    if secrets is not None:
+        node.workerinput[SECRETS] = secrets.for_a_worker()
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -33,11 +33,12 @@ from hil.inspection import gather
 from hil.shell import NodeUsageError
 from hil.transport import connected
 from hil.transport import nodes as addresses
-from pinproof import certifiable, passing
+from pinproof import certifiable, passing, password
 from pinproof.busy import busy
 from pinproof.dry import dry_run as show_commands
 from pinproof.output import note
 from pinproof.passing import ALONE, parsed
+from pinproof.password import AskSudoPassword
 from pinproof.probe import risk_named
 from pinproof.run import node_options, prepare_folder
 from pinproof.side_by_side import Job, run_each
@@ -131,6 +132,7 @@ def certify(
         Path | None,
         typer.Option(help="Pods come through the API server that this file names."),
     ] = None,
+    ask_sudo_password: AskSudoPassword = False,
     dry_run: Annotated[
         bool,
         typer.Option("--dry-run", help="Print the commands for the nodes, and send none."),
@@ -167,6 +169,8 @@ def certify(
     for key in filter(None, (sign_with, cosign_key)):
         if not key.is_file():
             raise SubjectUsageError(f"{key}: there is no such key")
+    if ask_sudo_password:
+        password.ask()
     wishes = _Wishes(
         report, tuple(extra), level, noise, timedelta(days=valid), sign_with, cosign_key
     )
@@ -185,6 +189,7 @@ def certify(
             valid=valid,
             sign=sign_with,
             cosign_key=cosign_key,
+            ask_sudo_password=ask_sudo_password,
         )
         statuses = _side_by_side(targets, wishes, words, at_once)
     raise typer.Exit(next(one for one in _GRAVITY if one in statuses))
@@ -385,6 +390,7 @@ def _side_by_side(
             one.name,
             ["certify", one.place, *one.words, *words, *wishes.extra],
             wishes.report / one.folder / LOG,
+            password.line(),
         )
         for one in targets
     ]

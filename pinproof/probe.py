@@ -22,9 +22,11 @@ from hil.safety import Risk, risk_of
 from hil.shell import NodeError, NodeUsageError
 from hil.subject import capabilities
 from hil.transport import NodeAddress, connected, each, nodes
+from pinproof import password
 from pinproof.busy import busy
 from pinproof.output import AsJson, print_json
 from pinproof.parameters import with_options
+from pinproof.password import AskSudoPassword
 from reference import NEWEST, CPUTopology, DiscoveryError, Release
 from topologies.errors import one_line
 
@@ -51,9 +53,11 @@ class Login:
     sudo: Annotated[
         bool, typer.Option(help="Become root with sudo, which must not ask for a password.")
     ] = False
+    ask_sudo_password: AskSudoPassword = False
 
     def addresses(self) -> list[NodeAddress]:
-        """The nodes. Raises :class:`hil.shell.NodeUsageError`."""
+        """The nodes; a password is asked for here. Raises :class:`hil.shell.NodeUsageError` and
+        :class:`conformance.subject.SubjectUsageError`."""
         given: dict[str, Any] = {
             "accept_new": self.accept_new_host_key,
             "known_hosts": self.known_hosts,
@@ -61,7 +65,10 @@ class Login:
             "sudo": self.sudo,
         }
         added = {name: value for name, value in given.items() if value}
-        return [dataclasses.replace(one, **added) for one in nodes(self.node)]
+        found = [dataclasses.replace(one, **added) for one in nodes(self.node)]
+        if self.ask_sudo_password:
+            password.ask()
+        return found
 
 
 @with_options

@@ -23,6 +23,7 @@ from conformance.session.options import Option
 from conformance.subject import Subject, SubjectSetupError, SubjectUsageError
 from conformance.verdict import ExitStatus
 from pinproof.completing import machine_names, scenario_ids, subject_names
+from pinproof.password import FLAG, AskSudoPassword, ask
 from reference import NEWEST, NotModelled
 from reference.releases import Release, newest_known, require_whole_node
 
@@ -70,6 +71,7 @@ def run(
         Path | None,
         typer.Option(help="Pods of real nodes come through the API server that this file names."),
     ] = None,
+    ask_sudo_password: AskSudoPassword = False,
     dry_run: Annotated[
         bool,
         typer.Option("--dry-run", help="Print the commands for a real node, and send none."),
@@ -97,7 +99,7 @@ def run(
     from pinproof.subjects import opened
     from reports.formats import formatted
 
-    subject = _with_options(subject, max_risk, kubeconfig)
+    subject = _with_options(subject, max_risk, kubeconfig, password=ask_sudo_password)
     keyword = renamed(keyword)
     more = [*(["-k", keyword] if keyword else []), *context.args]
     config = passing.parsed(more, _options(context)) if more else None
@@ -107,6 +109,8 @@ def run(
     _check_keyword(keyword)
     if known is not None:
         read_known(known, [one.id for one in catalogue()])
+    if ask_sudo_password:
+        ask()
     if release == AUTO:
         release, found_out = judged_as(subject)
         behaviour = [*found_out, *(behaviour or [])]
@@ -158,9 +162,12 @@ def _options(context: typer.Context) -> list[str]:
     return [name for parameter in context.command.params for name in parameter.opts]
 
 
-def _with_options(subject: str, risk: str, kubeconfig: Path | None) -> str:
+def _with_options(
+    subject: str, risk: str, kubeconfig: Path | None, *, password: bool = False
+) -> str:
     """A subject of real nodes, with what was said of them."""
-    for option, value in (("--max-risk", risk), ("--kubeconfig", kubeconfig)):
+    given = {"--max-risk": risk, "--kubeconfig": kubeconfig, FLAG: password}
+    for option, value in given.items():
         if value and not subject.startswith("node:"):
             raise SubjectUsageError(f"{option} is for real nodes (node:…), not for {subject}")
     words = node_options(risk, kubeconfig)

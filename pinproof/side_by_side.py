@@ -5,6 +5,7 @@ What belongs here: starting, waiting and ending them together. What never does: 
 
 from __future__ import annotations
 
+import contextlib
 import signal
 import subprocess
 import sys
@@ -21,11 +22,12 @@ _PAUSE: Final = 0.1
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """Arguments of pinproof, and the file that its output goes to."""
+    """Arguments of pinproof, the file that its output goes to, and what it reads from its stdin."""
 
     name: str
     arguments: Sequence[str]
     log: Path
+    stdin: bytes = b""
 
 
 def run_each(jobs: Sequence[Job], at_once: int, ended: Callable[[Job, int], None]) -> list[int]:
@@ -61,10 +63,14 @@ def _started(job: Job) -> subprocess.Popen[bytes]:
     """In a session of its own: Ctrl-C on a terminal reaches it once, through this process."""
     job.log.parent.mkdir(parents=True, exist_ok=True)
     with job.log.open("wb") as log:
-        return subprocess.Popen(
+        process = subprocess.Popen(
             [sys.executable, "-m", "pinproof", *job.arguments],
-            stdin=subprocess.DEVNULL,
+            stdin=subprocess.PIPE,
             stdout=log,
             stderr=subprocess.STDOUT,
             start_new_session=True,
         )
+    assert process.stdin is not None
+    with contextlib.suppress(BrokenPipeError), process.stdin:
+        process.stdin.write(job.stdin)  # a line at most, which a pipe takes at once
+    return process

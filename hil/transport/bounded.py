@@ -11,7 +11,7 @@ import time
 from typing import Generic, Protocol, TypeVar
 
 from hil.shell import DEADLINE, LIMIT, Done, NodeTimeout
-from hil.transport.supervised import Supervised
+from hil.transport.supervised import Sudo, Supervised
 
 
 class Talk(Protocol):
@@ -39,12 +39,13 @@ T = TypeVar("T", bound=Talk)
 
 class BoundedShell(Generic[T]):
     """What every :class:`hil.shell.Shell` that reaches a node shares. ``root``: scripts are not to
-    run as anybody else. Scripts may run from several threads."""
+    run as anybody else. ``sudo``: how they become root. Scripts may run from several threads."""
 
-    def __init__(self, name: str, *, root: bool) -> None:
+    def __init__(self, name: str, *, root: bool, sudo: Sudo | None = None) -> None:
         self.name = name
         self.trips = 0
         self._root = root
+        self._sudo = sudo
         self._lock = threading.Lock()
 
     def run(
@@ -56,10 +57,14 @@ class BoundedShell(Generic[T]):
         limit: int = LIMIT,
     ) -> Done:
         """As :meth:`hil.shell.Shell.run`."""
-        run = Supervised.of(script, deadline, root=self._root)
+        run = Supervised.of(script, deadline, root=self._root, sudo=self._sudo)
+        return self._ended(run, stdin, limit)
+
+    def _ended(self, run: Supervised, stdin: bytes = b"", limit: int = LIMIT) -> Done:
         with self._lock:
             self.trips += 1
-        talk = self._began(run, stdin, limit)
+        deadline = run.deadline
+        talk = self._began(run, run.before + stdin, limit)
         finished = False
         try:
             finished = talk.until(time.monotonic() + deadline)

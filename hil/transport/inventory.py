@@ -36,6 +36,7 @@ that this environment variable names.
 from __future__ import annotations
 
 import contextlib
+import getpass
 import os
 import re
 import tomllib
@@ -44,15 +45,19 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Final
 
+from conformance.secret import kept
 from hil.inspection.paths import NOT_SAID, KubeletPaths
 from hil.safety.risk import Allow
 from hil.shell import NodeUsageError, Shell
 from hil.transport.local import LocalShell
 from hil.transport.route import route
 from hil.transport.ssh import SSHShell
+from hil.transport.supervised import Sudo
 from topologies.errors import one_line
 
 LOCAL: Final = "local:"
+#: The name by which the password of ``--ask-sudo-password`` is kept (:mod:`conformance.secret`).
+SUDO_PASSWORD: Final = "sudo"
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}", re.ASCII)
 #: What the API takes for a namespace, and for a node.
 _LABEL: Final = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?", re.ASCII)
@@ -104,7 +109,7 @@ def nodes(text: str) -> list[NodeAddress]:
 def connect(address: NodeAddress) -> Shell:
     """A shell on the node; its connection stands. Raises
     :class:`hil.shell.NodeUnreachable`,
-    :class:`hil.shell.NodeUnfit` (not root, and no sudo),
+    :class:`hil.shell.NodeUnfit` (not root, and no sudo; a wrong password),
     :class:`hil.shell.NodeUsageError`."""
     if address.url == LOCAL:
         return LocalShell(address.name, require_root=True)
@@ -117,9 +122,23 @@ def connect(address: NodeAddress) -> Shell:
         known_hosts=address.known_hosts,
         jump=address.jump,
     )
-    shell = SSHShell(address.name, hops, sudo=address.sudo, accept_new=address.accept_new)
+    sudo = _sudo(address, hops[-1].address.user)
+    shell = SSHShell(address.name, hops, sudo=sudo, accept_new=address.accept_new)
     shell.connect()
+    try:
+        shell.prove_password()
+    except BaseException:
+        shell.close()
+        raise
     return shell
+
+
+def _sudo(address: NodeAddress, user: str | None) -> Sudo | None:
+    """How this login becomes root. Where a password was asked for, every login but root's uses
+    it."""
+    password = kept(SUDO_PASSWORD)
+    asked = password is not None and (user or getpass.getuser()) != "root"
+    return Sudo(password if asked else None) if address.sudo or asked else None
 
 
 @contextlib.contextmanager

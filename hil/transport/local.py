@@ -51,7 +51,7 @@ class LocalShell(BoundedShell["_Talk"]):
 
     def _kill(self, run: Supervised, talk: _Talk) -> None:
         """The script's session first: its supervisor then goes by itself, and takes the watcher."""
-        if command := run.killing(bytes(talk.out), sudo=False):
+        if command := run.killing(bytes(talk.out)):
             subprocess.run(
                 ["/bin/sh", "-c", command], check=False, stderr=subprocess.DEVNULL, timeout=10
             )

@@ -11,12 +11,13 @@ import selectors
 import socket
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from hil.shell import NodeTimeout, NodeUnreachable
+from hil.shell import DEADLINE, NodeTimeout, NodeUnreachable
 from hil.transport.bounded import BoundedShell
 from hil.transport.route import Hop
-from hil.transport.supervised import Supervised
+from hil.transport.supervised import Sudo, Supervised
 from topologies.capturing.errors import CaptureError
 from topologies.capturing.ssh_login import Deadline, log_in, named_errors
 from topologies.errors import one_line
@@ -38,8 +39,8 @@ _KEEPALIVE: Final = 15
 class SSHShell(BoundedShell["_Talk"]):
     """:class:`hil.shell.Shell` on the last host of a route.
 
-    ``sudo``: scripts run through ``sudo -n``. ``accept_new``: the key of a host that known_hosts
-    has none of is remembered. A connection that broke raises :class:`NodeUnreachable` once; the
+    ``sudo``: scripts run through it. ``accept_new``: the key of a host that known_hosts has none of
+    is remembered. A connection that broke raises :class:`NodeUnreachable` once; the
     next run makes another (a node that boots again).
     """
 
@@ -48,13 +49,12 @@ class SSHShell(BoundedShell["_Talk"]):
         name: str,
         hops: Sequence[Hop],
         *,
-        sudo: bool = False,
+        sudo: Sudo | None = None,
         accept_new: bool = False,
         patience: float = _CONNECT,
     ) -> None:
-        super().__init__(name, root=True)
+        super().__init__(name, root=True, sudo=sudo)
         self._hops = tuple(hops)
-        self._sudo = sudo
         self._accept_new = accept_new
         self._patience = patience
         self._clients: list[paramiko.SSHClient] = []
@@ -63,6 +63,13 @@ class SSHShell(BoundedShell["_Talk"]):
         """As :meth:`hil.shell.Shell.close`."""
         with self._lock:
             self._drop()
+
+    def prove_password(self) -> None:
+        """Whether sudo takes the password, by one attempt; nothing where there is none. Raises
+        :class:`hil.shell.NodeUnfit`."""
+        if self._sudo is not None and self._sudo.password is not None:
+            once = replace(self._sudo, anew=True)
+            self._ended(Supervised.of(":", DEADLINE, root=True, sudo=once))
 
     def connect(self) -> paramiko.Transport:
         """The connection, made where there is none; raises :class:`NodeUnreachable`."""
@@ -130,7 +137,7 @@ class SSHShell(BoundedShell["_Talk"]):
         try:
             with over:
                 channel = transport.open_session(timeout=self._patience)
-                channel.exec_command(run.command(sudo=self._sudo))
+                channel.exec_command(run.command())
         except (paramiko.SSHException, EOFError, OSError) as error:
             said = f"the connection broke: {one_line(str(error)) or 'it was closed'}"
             late = f"the SSH server did not answer a request within {self._patience:g} s"
@@ -143,13 +150,15 @@ class SSHShell(BoundedShell["_Talk"]):
         import paramiko
 
         transport = talk.channel.get_transport()
-        command = run.killing(bytes(talk.out), sudo=self._sudo)
+        command = run.killing(bytes(talk.out))
         if not command or not transport.is_active():
             return
         broken = contextlib.suppress(paramiko.SSHException, EOFError, OSError)
         with broken, Deadline(transport, 3 * _AFTER):
             channel = transport.open_session(timeout=_AFTER)
             channel.exec_command(command)
+            channel.sendall(run.sudo.line if run.sudo else b"")
+            channel.shutdown_write()
             channel.status_event.wait(_AFTER)
             channel.close()
             talk.channel.status_event.wait(_AFTER)

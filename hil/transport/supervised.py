@@ -13,6 +13,10 @@ stdout and stderr, so that greetings of a login shell are kept apart from its ou
 The script travels with escapes for what login shells see in different ways; ``printf`` undoes them,
 which every shell has built in. On an emulated node each program that this starts would cost every
 round trip milliseconds.
+
+A password for sudo is the first line of stdin, and the run's token the second. sudo reads the first
+if it wants a password at all; the supervisor passes over what is left, up to the token. So the
+password is no argument, no variable of the environment and no file, on the runner and on the node.
 """
 
 from __future__ import annotations
@@ -24,6 +28,7 @@ import shlex
 from dataclasses import dataclass
 from typing import Final
 
+from conformance.secret import Secret
 from hil.shell import Done, NodeUnfit
 from topologies.errors import one_line
 
@@ -52,32 +57,64 @@ _SUPERVISE: Final = (
     "exec 3<&-; wait $c; r=$?; kill -9 -$w $w -$c >/dev/null 2>&1; exit $r"
 )
 _KILL: Final = "kill -9 -$1 $1"
-#: The outer shell knows its parent, which sudo's processes would hide.
-_OUTER: Final = 'exec sudo -n /bin/sh -c "$1" sh "$PPID" "$2" "$3" "$4"'
+#: The outer shell knows its parent, which sudo's processes would hide. sudo's messages are read.
+_OUTER: Final = (
+    'LC_ALL=C; export LC_ALL; exec @sudo@ /bin/sh -c "$1" sh "$PPID" "$2" "$3" "$4" "$5"'
+)
+#: Up to the token; to the end of stdin where there is none.
+_PASS_OVER: Final = 'while IFS= read -r l && [ "$l" != "$5" ]; do :; done; unset l; '
 #: Who it runs as, in $u. Where the kernel's first process is one's own, one is root.
 _WHO: Final = "u=0; [ -O /proc/1 ] 2>/dev/null || u=$(id -u)"
 _NOT_ROOT: Final = 77
+#: What sudo and sudo-rs say, in the locale C.
+_WRONG: Final = re.compile(r"incorrect (password|authentication) attempt|no password was provided")
+_FORBIDS: Final = re.compile(r"not allowed to (execute|run)|not in the sudoers|may not run sudo")
+_WANTS: Final = re.compile(r"password is required|authentication is required|terminal is required")
+
+
+@dataclass(frozen=True, slots=True)
+class Sudo:
+    """How a login becomes root. ``anew``: whatever sudo remembers, the password is asked for, and
+    nothing follows it on stdin, so that a wrong one is one wrong attempt and not three."""
+
+    password: Secret | None = None
+    anew: bool = False
+
+    @property
+    def words(self) -> str:
+        """The words before the command that root is to run."""
+        if self.password is None:
+            return "sudo -n"
+        return f'sudo {"-k " if self.anew else ""}-S -p ""'
+
+    @property
+    def line(self) -> bytes:
+        """What sudo reads."""
+        return b"" if self.password is None else self.password.line
 
 
 @dataclass(frozen=True, slots=True)
 class Supervised:
-    """One run of a script, which has its escapes: the command of it, and how to read what it
-    wrote."""
+    """One run of a script, which has its escapes: the command of it, what stands before its stdin,
+    and how to read what it wrote."""
 
     token: str
     script: str
     deadline: float
+    sudo: Sudo | None = None
 
     @classmethod
-    def of(cls, script: str, deadline: float, *, root: bool) -> Supervised:
-        """``root``: the script is not to run as anybody else. Raises ``ValueError`` for one longer
-        than :data:`LONGEST`."""
+    def of(
+        cls, script: str, deadline: float, *, root: bool, sudo: Sudo | None = None
+    ) -> Supervised:
+        """``root``: the script is not to run as anybody else. ``sudo``: the login is not root.
+        Raises ``ValueError`` for one longer than :data:`LONGEST`."""
         token = f"pinproof-{secrets.token_hex(8)}"
         who = _WHO if root else "u=0"
         guard = f'case $u in 0) echo "{token} $$";; *) echo "{token} $$ $(id -un)";; esac'
         refuse = f"; [ $u = 0 ] || exit {_NOT_ROOT}" if root else ""
         whole = f'{who}; {guard}; echo "{token}" >&2{refuse}; unset u\n{script}'
-        run = cls(token, _escaped(whole), deadline)
+        run = cls(token, _escaped(whole), deadline, sudo)
         if len(run.script) > LONGEST:
             raise ValueError(f"a script of more than {LONGEST} bytes: send files by stdin")
         return run
@@ -86,26 +123,39 @@ class Supervised:
         """To run it on this host, as long as the process ``parent`` lives."""
         return ["/bin/sh", "-c", _SUPERVISE, "sh", str(parent), *self._words()]
 
-    def command(self, *, sudo: bool) -> str:
+    def command(self) -> str:
         """To run it through a login shell of whatever kind."""
-        first = [_OUTER, "sh", _SUPERVISE] if sudo else [_SUPERVISE, "sh", ""]
-        return f"exec /bin/sh -c {' '.join(map(shlex.quote, [*first, *self._words()]))}"
+        words = [_SUPERVISE, "sh", "", *self._words()]
+        if self.sudo is not None:
+            before = _PASS_OVER if self.sudo.password else ""
+            outer = _OUTER.replace("@sudo@", self.sudo.words)
+            words = [outer, "sh", before + _SUPERVISE, *self._words(), self.token]
+        return f"exec /bin/sh -c {' '.join(map(shlex.quote, words))}"
+
+    @property
+    def before(self) -> bytes:
+        """What comes on stdin before the script's own."""
+        if self.sudo is None or self.sudo.password is None:
+            return b""
+        return self.sudo.line + (b"" if self.sudo.anew else self.token.encode() + b"\n")
 
     def _words(self) -> list[str]:
         return [str(math.ceil(self.deadline) + _GRACE), self.script, _WATCH]
 
-    def killing(self, stdout: bytes, *, sudo: bool) -> str:
-        """The command that kills it, ``""`` where it has not said who it is."""
+    def killing(self, stdout: bytes) -> str:
+        """The command that kills it, ``""`` where it has not said who it is. Its stdin is what sudo
+        reads (:attr:`Sudo.line`)."""
         found = self._mark(stdout)
         if found is None or not found[0]:
             return ""
-        return f"exec {'sudo -n ' if sudo else ''}/bin/sh -c '{_KILL}' sh {found[0]}"
+        sudo = f"{self.sudo.words} " if self.sudo else ""
+        return f"exec {sudo}/bin/sh -c '{_KILL}' sh {found[0]}"
 
     def done(self, status: int, stdout: bytes, stderr: bytes, *, node: str) -> Done:
         """What it came to; raises :class:`NodeUnfit` where it did not run at all."""
         found = self._mark(stdout)
         if found is None:
-            raise _refusal(node, status, stdout, stderr)
+            raise self._refusal(node, status, stdout, stderr)
         _, user, rest = found
         if user:
             raise NodeUnfit(
@@ -123,6 +173,26 @@ class Supervised:
         pid, _, user = line.decode("utf-8", "replace").partition(" ")
         return (pid if pid.isascii() and pid.isdigit() else "", user, rest)
 
+    def _refusal(self, node: str, status: int, stdout: bytes, stderr: bytes) -> NodeUnfit:
+        heard = stderr.decode("utf-8", "replace")
+        said = one_line((heard or stdout.decode("utf-8", "replace")).strip()[-200:]) or "nothing"
+        if _FORBIDS.search(heard):
+            return NodeUnfit(
+                f"{node}: sudo does not permit this login to run /bin/sh as root", evidence=heard
+            )
+        if b"sudo:" not in stderr:
+            return NodeUnfit(
+                f"{node}: the login shell runs no POSIX shell (status {status}): it said {said}"
+            )
+        asked = self.sudo is not None and self.sudo.password is not None
+        if asked and _WRONG.search(heard):
+            return NodeUnfit(f"{node}: sudo says that the password is wrong", evidence=heard)
+        if not asked and _WANTS.search(heard):
+            return NodeUnfit(
+                f"{node}: sudo needs a password: --ask-sudo-password asks for it", evidence=heard
+            )
+        return NodeUnfit(f"{node}: sudo refuses: {said}", evidence=heard)
+
 
 def _escaped(script: str) -> str:
     """In ASCII, for ``printf %b``."""
@@ -133,15 +203,3 @@ def _escaped(script: str) -> str:
 def _signalled(status: int) -> int:
     """A shell tells of signals by 128 and more."""
     return 128 - status if 128 < status <= 192 else status
-
-
-def _refusal(node: str, status: int, stdout: bytes, stderr: bytes) -> NodeUnfit:
-    said = one_line((stderr or stdout).decode("utf-8", "replace").strip()[-200:]) or "nothing"
-    if b"sudo:" in stderr:
-        return NodeUnfit(
-            f"{node}: sudo needs a password: {said}",
-            evidence=stderr.decode("utf-8", "replace"),
-        )
-    return NodeUnfit(
-        f"{node}: the login shell runs no POSIX shell (status {status}): it said {said}"
-    )

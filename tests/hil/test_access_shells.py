@@ -95,7 +95,7 @@ def test_login_shells_of_all_kinds_hand_it_on(login: str) -> None:
         "printf '%s|' \"a'b\" '!!' '\\n' 'é\t' \"$PWD\"\ncat; exit 3", 20, root=True
     )
     ended = subprocess.run(
-        [program, *words, "-c", run.command(sudo=False)],
+        [program, *words, "-c", run.command()],
         input=b"in",
         capture_output=True,
         timeout=60,
@@ -257,7 +257,7 @@ SUDO = "#!/bin/sh\necho 'sudo: a password is required' >&2; exit 1\n"
     ("program", "message"),
     [
         (GARBAGE, r"the login shell runs no POSIX shell \(status 1\): it said \\x1b\[2Jboo"),
-        (SUDO, "sudo needs a password: sudo: a password is required"),
+        (SUDO, "sudo needs a password: --ask-sudo-password asks for it"),
     ],
 )
 def test_a_node_that_runs_something_else(tmp_path: Path, program: str, message: str) -> None:

@@ -20,6 +20,7 @@ from pathlib import Path
 
 import pytest
 
+from conformance import secret
 from hil.inspection import NodeFacts, gather
 from hil.safety import (
     Guarded,
@@ -32,7 +33,10 @@ from hil.safety import (
     restore_node,
 )
 from hil.shell import NodeError, NodeUnfit
+from hil.transport import NodeAddress, connected
+from hil.transport.inventory import SUDO_PASSWORD
 from tests.support.fakenode import FakeNode
+from tests.support.sshd import NoSshd, Operator, own_sshd
 
 STATE = "/var/lib/kubelet/cpu_manager_state"
 OWN = "/etc/kubernetes/manifests/own.yaml"
@@ -134,6 +138,37 @@ def test_a_restored_node_has_no_unit_of_ours(
     assert timer.fires() == 0
     assert fake.content() != before
     _ended(fake)
+    assert timer.fires() == 0
+    assert fake.content() == before
+
+
+def test_a_node_restores_itself_without_the_password_of_sudo(
+    fake: FakeNode, facts: NodeFacts, timer: Timer, tmp_path: Path
+) -> None:
+    """The timer was set by root. The runner, its connection and the password are gone, and no file
+    of the node has the password."""
+    password = "correct horse"
+    before = fake.content()
+    server = Operator(password, path=fake.environment["PATH"])
+    secret.keep(SUDO_PASSWORD, password)
+    try:
+        with own_sshd(tmp_path / "sshd", operator=server) as running:
+            address = NodeAddress(
+                "fake", running.url, identity=(running.key,), known_hosts=running.known_hosts
+            )
+            with connected(address) as shell:
+                node = Guarded(shell, facts, Risk.CPU_OFFLINE, "dead", patience=4, settle=0)
+                node.__enter__()
+                node._over.set()
+                node.offline(5)
+    except NoSshd as error:
+        pytest.skip(f"NOT TESTED: {error}")
+    finally:
+        secret.forget(SUDO_PASSWORD)
+    _ended(fake)
+    files = [path for path in fake.root.rglob("*") if path.is_file()]
+    assert not any(password.encode() in path.read_bytes() for path in files)
+    assert fake.content() != before
     assert timer.fires() == 0
     assert fake.content() == before
 

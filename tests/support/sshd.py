@@ -12,6 +12,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 _DIE_WITH_PARENT = (
@@ -20,29 +21,87 @@ _DIE_WITH_PARENT = (
 )
 
 
+#: Who logs in where an :class:`Operator` is asked for; not root, and root by sudo.
+OPERATOR = "operator"
+#: Before a server starts, in a mount namespace of its own: who there is, and what sudo permits.
+_HAVE_AN_OPERATOR = """
+cd "$1" && shift
+mkdir -p /run/sudo
+for name in passwd shadow sudoers; do mount --bind $name /etc/$name || exit; done
+for place in /run/sudo /var/lib/sudo /mnt; do mount -t tmpfs none $place || exit; done
+cp authorized_keys /mnt && chmod 711 /mnt || exit
+exec "$@"
+"""
+
+
+#: Mounts and processes: a kubelet of this host is none of that node's.
+_ITS_OWN = ("--mount", "--pid", "--fork", "--mount-proc", "--kill-child")
+
+
+@dataclass(frozen=True, slots=True)
+class Operator:
+    """A login that is not root: its password, what its entry in sudoers permits, and the ``PATH``
+    that sudo gives to root."""
+
+    password: str
+    permits: str = "(ALL:ALL) ALL"
+    path: str = os.defpath
+
+    def write(self, folder: Path) -> None:
+        """The files below ``/etc`` that a server with it sees."""
+        line = self.password.encode()
+        hashed = subprocess.run(
+            ["openssl", "passwd", "-6", "-stdin"], input=line, capture_output=True, check=True
+        ).stdout.decode()
+        rest = {
+            "passwd": f"{OPERATOR}:x:64242:64242::/:/bin/sh\n",
+            "shadow": f"{OPERATOR}:{hashed.strip()}:19000:0:99999:7:::\n",
+        }
+        for name, text in rest.items():
+            there = Path("/etc", name).read_text()
+            kept = [one for one in there.splitlines(True) if not one.startswith(f"{OPERATOR}:")]
+            (folder / name).write_text("".join(kept) + text)
+        (folder / "shadow").chmod(0o640)
+        sudoers = folder / "sudoers"
+        sudoers.write_text(f"Defaults secure_path={self.path}\n{OPERATOR} ALL={self.permits}\n")
+        sudoers.chmod(0o440)
+
+
 class NoSshd(Exception):
     """There is no server here, or none that may be started."""
 
 
 class OwnSshd:
     """One running server. ``key`` logs in as ``user``; ``known_hosts`` knows its host key.
-    ``force_command`` is run whatever is asked for; ``path`` is the ``PATH`` of what is run."""
+    ``force_command`` is run whatever is asked for; ``path`` is the ``PATH`` of what is run.
+    ``operator``: who logs in instead of root, in a server with accounts of its own."""
 
-    def __init__(self, folder: Path, *, force_command: str = "", path: str = "") -> None:
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        force_command: str = "",
+        path: str = "",
+        operator: Operator | None = None,
+    ) -> None:
         program = shutil.which("sshd") or "/usr/sbin/sshd"
         if not os.access(program, os.X_OK):
             raise NoSshd("sshd is not installed (Debian: openssh-server)")
         if os.geteuid() != 0:
             raise NoSshd("sshd of one's own needs root")
+        if operator and not all(map(shutil.which, ("sudo", "unshare", "openssl"))):
+            raise NoSshd("sudo, unshare or openssl is not installed (Debian: sudo)")
         folder.mkdir(parents=True, exist_ok=True)
         self.folder = folder
-        self.user = "root"
+        self.user = OPERATOR if operator else "root"
         self.key = self._new_key("client")
         self.host_key = self._new_key("host")
         self.known_hosts = folder / "known_hosts"
         self.log = folder / "log"
         authorized = folder / "authorized_keys"
         authorized.write_text(self.key.with_suffix(".pub").read_text())
+        keys = Path("/mnt/authorized_keys") if operator else authorized
+        home = Path("/") if operator else folder
         Path("/run/sshd").mkdir(mode=0o755, exist_ok=True)
         with socket.socket() as held:
             held.bind(("127.0.0.1", 0))
@@ -50,15 +109,20 @@ class OwnSshd:
         config = folder / "config"
         config.write_text(
             f"ListenAddress 127.0.0.1\nPort {self.port}\nHostKey {self.host_key}\n"
-            f"PidFile none\nAuthorizedKeysFile {authorized}\nStrictModes no\nUsePAM no\n"
+            f"PidFile none\nAuthorizedKeysFile {keys}\nStrictModes no\nUsePAM no\n"
             "PasswordAuthentication no\nKbdInteractiveAuthentication no\n"
             "PermitRootLogin prohibit-password\nPrintMotd no\nMaxStartups 200\nMaxSessions 50\n"
             # What a login shell reads at home is not what is measured.
-            f"LogLevel VERBOSE\nSetEnv HOME={folder}{path and f' PATH={path}'}\n"
+            f"LogLevel VERBOSE\nSetEnv HOME={home}{path and f' PATH={path}'}\n"
             + (f"ForceCommand {force_command}\n" if force_command else "")
         )
         self._remember(self.host_key)
         command = [program, "-D", "-f", str(config), "-E", str(self.log)]
+        if operator:
+            operator.write(folder)
+            unshare = [str(shutil.which("unshare")), *_ITS_OWN]
+            script = [*unshare, "sh", "-c", _HAVE_AN_OPERATOR, "sh", str(folder)]
+            command = [*script, *command]
         self.process = subprocess.Popen(
             [sys.executable, "-I", "-S", "-c", _DIE_WITH_PARENT, *command],
             stdin=subprocess.DEVNULL,
@@ -118,9 +182,11 @@ class OwnSshd:
 
 
 @contextlib.contextmanager
-def own_sshd(folder: Path, *, force_command: str = "", path: str = "") -> Iterator[OwnSshd]:
+def own_sshd(
+    folder: Path, *, force_command: str = "", path: str = "", operator: Operator | None = None
+) -> Iterator[OwnSshd]:
     """A server while the block runs; raises :class:`NoSshd`."""
-    server = OwnSshd(folder, force_command=force_command, path=path)
+    server = OwnSshd(folder, force_command=force_command, path=path, operator=operator)
     try:
         yield server
     finally:
