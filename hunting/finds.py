@@ -15,7 +15,7 @@ import msgspec
 from hunting.known import defect_of
 from hunting.replaying import releases_with
 from hunting.scope import Task
-from hunting.shrinking import shrunk
+from hunting.shrinking import shrunk, shrunk_in_place
 from hunting.walk import Broken
 from reference import CPUSet
 from reference.steps import Apply, Delete, KubeletConfig, Pod, Reboot, Start, Step, Stop
@@ -126,16 +126,30 @@ class Collection:
         """Judge, shrink and place a broken promise; ``None`` where its cause was met before."""
         rough = _rough_key(broken)
         if rough in self._rough:
-            key = self._rough[rough]
-            known = self._finds[key]
-            self._finds[key] = msgspec.structs.replace(known, met=known.met + 1)
+            self._count(rough, self._rough[rough])
             return None
-        small = shrunk(broken)
+        here = shrunk_in_place(broken)
+        plain = _rough_key(here)
+        if plain in self._rough:
+            self._count(rough, self._rough[plain])
+            return None
+        small = shrunk(here)
         defect = None if self._blind else defect_of(small)
         find = found(small, defect.number if defect else 0)
+        self._rough[plain] = find.key
+        known = self._finds.get(find.key)
+        if known is not None and _size(known) <= _size(find):
+            self._count(rough, find.key)
+            return None
         self._rough[rough] = find.key
         placed = msgspec.structs.replace(find, releases=releases_with(small))
         return placed if self.join(placed) else None
+
+    def _count(self, rough: tuple[str, ...], key: str) -> None:
+        """A broken promise of this rough key is of a cause that is known."""
+        self._rough[rough] = key
+        known = self._finds[key]
+        self._finds[key] = msgspec.structs.replace(known, met=known.met + 1)
 
 
 def _rough_key(broken: Broken) -> tuple[str, ...]:

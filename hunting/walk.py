@@ -6,8 +6,9 @@ promise is what (:mod:`conformance.promises`), and what becomes of a broken one 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Hashable, Iterator
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Final
 
 import topologies
@@ -59,13 +60,21 @@ class Tally:
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """A node after a history, with the last view in which its kubelet ran, and its pods."""
+    """A node after a history, with the last view in which its kubelet ran, and its pods. ``key``
+    is the node's."""
 
     node: BranchingNode
     steps: tuple[Step, ...] = ()
     seen: View | None = None
     pods: dict[str, Pod] = field(default_factory=dict)
     applied: int = 0
+    key: Hashable = None
+
+
+@lru_cache(maxsize=1024)
+def _machine(name: str) -> topologies.Machine:
+    """One object for each machine, so that what is found on its tree is remembered."""
+    return topologies.machine(name)
 
 
 class Ground:
@@ -74,13 +83,14 @@ class Ground:
 
     def __init__(self, task: Task) -> None:
         self.task = task
-        machine = topologies.machine(task.machine)
+        machine = _machine(task.machine)
         self.topology = topology_of(machine, release=task.release)
         self._tree = machine.tree
         self._minor = Release.parse(task.release).minor
         self.cpus = self.topology.cpus
         self.reserved = _reserved(self.topology, task)
         self.free = len(self.cpus) - len(self.reserved)
+        self._kept: set[Hashable] = set()
 
     def _is_made(self, violation: Violation) -> bool:
         """Whether the promise is made for this release."""
@@ -97,12 +107,18 @@ class Ground:
         )  # fmt: skip
         return State(node)
 
-    def judged(
-        self, before: View | None, step: Step, view: View, pods: dict[str, Pod]
+    def _judged(
+        self, before: State, step: Step, view: View, pods: dict[str, Pod], key: Hashable
     ) -> list[Violation]:
-        """Every promise that is broken after the step."""
+        """Every promise that is broken after the step. A view that breaks none by itself is not
+        judged again where a node has the same ``key``: the two differ in names alone."""
         situation = situation_of(self.task, self, pods)
-        found = (*broken_in_step(before, step, view, situation), *violations(view, situation))
+        found = broken_in_step(before.seen, step, view, situation)
+        if key not in self._kept:
+            alone = violations(view, situation)
+            if not alone:
+                self._kept.add(key)
+            found += alone
         return [one for one in found if self._is_made(one)]
 
     def taken(
@@ -123,10 +139,10 @@ class Ground:
                 pods = after(one.pods, (step,))
                 applied = one.applied + (len(pods) > len(one.pods))
                 for node in (one.node, *one.node.others()):
-                    view = node.seen()
-                    wrong = self.judged(one.seen, step, view, pods)
+                    view, key = node.seen(), node.key()
+                    wrong = self._judged(one, step, view, pods, key)
                     seen = view if view.running else one.seen
-                    made = State(node, (*one.steps, step), seen, pods, applied)
+                    made = State(node, (*one.steps, step), seen, pods, applied, key)
                     if wrong or number == len(move) - 1:
                         yield made, wrong
                     else:
@@ -172,7 +188,7 @@ def search(
     except (DiscoveryError, NotModelled):
         return
     frontier = [one for one in started if one.seen is not None]
-    met = {one.node.key() for one in frontier}
+    met = {one.key for one in frontier}
     for level in range(depth):
         reached = []
         for state in frontier:
@@ -185,11 +201,10 @@ def search(
                     yield from (Broken(task, made.steps, one) for one in wrong_here)
                     if wrong_here or not made.seen:
                         continue
-                    key = made.node.key()
-                    if key in met:
+                    if made.key in met:
                         tally.again += 1
                         continue
-                    met.add(key)
+                    met.add(made.key)
                     tally.states += 1
                     if level + 1 < depth:
                         reached.append(made)

@@ -8,19 +8,20 @@ key that two nodes share which do the same from here on. What never does: what a
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Mapping
-from copy import copy
-from typing import TypeAlias
+from functools import lru_cache
+from typing import Final, TypeAlias
 
 from reference.behaviours import Behaviour
+from reference.copies import flat_copy
 from reference.cpumanager.state.state_mem import by_pod
 from reference.cpuset import CPUSet
 from reference.node import Node
 from reference.releases import has
-from reference.steps import Apply, Step, Stop
+from reference.steps import Apply, Pod, Step, Stop
 from reference.view import View
 
-#: Sets by container, in an order.
-_Sets: TypeAlias = tuple[tuple[str, CPUSet | None], ...]
+#: Sets by container, in an order; -1 where there is none.
+_Masks: TypeAlias = tuple[tuple[str, int], ...]
 
 
 class BranchingNode(Node):
@@ -62,7 +63,7 @@ class BranchingNode(Node):
     def copy(self) -> BranchingNode:
         """An independent copy. Kubelet and containers are shared until one of the two changes
         them."""
-        twin = copy(self)
+        twin = flat_copy(self)
         twin._manifests, twin._known = dict(self._manifests), dict(self._known)
         twin._gone, twin._ended = set(self._gone), set(self._ended)
         twin._in_cluster = self._in_cluster.copy()
@@ -87,25 +88,25 @@ class BranchingNode(Node):
             return (False, self._errors, self._state_file, tuple(sorted(map(repr, self._pods()))))
         manager = kubelet.cpu_manager
         state, sent, last = manager.state, manager.sent, manager.last_admitted
-        held = state.entries
+        held, whole = state.entries, state.pod_entries
         running = self._runtime.running()
-        uids = dict.fromkeys((*held, *state.pod_entries, *running), "")
+        uids = dict.fromkeys((*held, *whole, *running), "")
         uids |= {pod.uid: name for name, pod in self._manifests.items()}
         pods = kubelet.pods
         every = [
             (
                 pods[name].phase.value if name in pods else "",
-                hash(self._known[uid].containers) if uid in self._known else uid,
-                self._known[uid].resources if uid in self._known else None,
-                _sets(held.get(uid, {})),
-                state.pod_entries.get(uid),
-                _sets(running.get(uid, {})),
-                tuple(sent.get((uid, one)) for one in running.get(uid, {})),
+                _kind(self._known[uid]) if uid in self._known else uid,
+                _masks(held.get(uid, _NONE)),
+                _mask(whole.get(uid)),
+                _masks(boxes := running.get(uid, _NONE)),
+                tuple([_mask(sent.get((uid, one))) for one in boxes]),
                 uid in last,
             )
             for uid, name in uids.items()
         ]
-        return (True, self._hangs, state.default, tuple(sorted(every, key=repr)))
+        every.sort()
+        return (True, self._hangs, state.default.mask, tuple(every))
 
     def _save(self) -> None:
         kubelet = self._kubelet
@@ -147,5 +148,19 @@ class BranchingNode(Node):
         self._shared = False
 
 
-def _sets(named: Mapping[str, CPUSet | None] | Mapping[str, CPUSet]) -> _Sets:
-    return tuple(sorted(named.items()))
+_NONE: Final[Mapping[str, CPUSet]] = {}
+_KINDS: Final[dict[Hashable, str]] = {}
+
+
+@lru_cache(maxsize=4096)
+def _kind(pod: Pod) -> str:
+    """A text that two pods share which ask for the same."""
+    return _KINDS.setdefault((pod.containers, pod.resources), f"kind {len(_KINDS)}")
+
+
+def _mask(cpus: CPUSet | None) -> int:
+    return -1 if cpus is None else cpus.mask
+
+
+def _masks(named: Mapping[str, CPUSet | None] | Mapping[str, CPUSet]) -> _Masks:
+    return tuple(sorted([(name, _mask(cpus)) for name, cpus in named.items()]))

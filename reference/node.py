@@ -15,7 +15,7 @@ before, such as the CPUs of its first container, stays.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Set
+from collections.abc import Callable, Collection, Mapping, Set
 from typing import Final, TypeAlias
 
 from reference.behaviours import Behaviour
@@ -551,8 +551,10 @@ def _decoded(manifests: Mapping[str, Pod], config: KubeletConfig, release: AnyRe
     return [as_decoded(manifests[name], gates, release=release) for name in _in_order(manifests)]
 
 
-def _in_order(names: Iterable[str]) -> list[str]:
+def _in_order(names: Collection[str]) -> Collection[str]:
     """Pods by the names of their files."""
+    if len(names) == 1:
+        return names
     return sorted(names, key=lambda name: f"{name}.yaml".encode())
 
 

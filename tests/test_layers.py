@@ -43,6 +43,7 @@ ROOMS: Final[dict[str, dict[str, tuple[str, ...]]]] = {
     "reference": {
         "errors": (),
         "behaviours": (),
+        "copies": (),
         "releases": ("behaviours", "errors"),
         "feature_gates": ("behaviours", "releases"),
         "golang": ("errors",),
@@ -64,6 +65,7 @@ ROOMS: Final[dict[str, dict[str, tuple[str, ...]]]] = {
         ),
         "cpumanager": (
             "behaviours",
+            "copies",
             "cpuset",
             "errors",
             "feature_gates",
@@ -77,6 +79,7 @@ ROOMS: Final[dict[str, dict[str, tuple[str, ...]]]] = {
         ),
         "devicemanager": (
             "behaviours",
+            "copies",
             "errors",
             "pods",
             "releases",
@@ -85,6 +88,7 @@ ROOMS: Final[dict[str, dict[str, tuple[str, ...]]]] = {
         ),
         "memorymanager": (
             "behaviours",
+            "copies",
             "errors",
             "pods",
             "releases",
@@ -122,6 +126,7 @@ ROOMS: Final[dict[str, dict[str, tuple[str, ...]]]] = {
         ),
         "branching": (
             "behaviours",
+            "copies",
             "cpumanager",
             "cpuset",
             "node",

@@ -8,6 +8,7 @@ a state file that was written or removed, a cpuset that was changed); the caller
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from typing import Final
 
 from conformance.checks import cpu_difference, kubelet_text
@@ -111,7 +112,11 @@ def _booked(after: View, situation: Situation) -> Iterator[Violation]:
 def exclusive_total(applied: Pod, situation: Situation) -> int:
     """How many exclusive CPUs a pod may need at once: init containers run before the others."""
     pod = as_decoded(applied, situation.config.feature_gates, release=situation.release)
-    judged = as_judged(pod, release=situation.release)
+    return _exclusive_total(as_judged(pod, release=situation.release))
+
+
+@lru_cache(maxsize=4096)
+def _exclusive_total(judged: Pod) -> int:
     return total_request(judged, lambda one: exclusive_cpus(judged, one) if one.name else 0)
 
 

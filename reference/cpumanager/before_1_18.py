@@ -27,10 +27,10 @@ only the sources are known.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from copy import copy
 from typing import TypeAlias
 
 from reference.behaviours import Behaviour
+from reference.copies import flat_copy
 from reference.cpumanager.cpu_manager import CPUManager
 from reference.cpumanager.policy_static import StaticPolicy
 from reference.cpumanager.state.state_mem import State, assigned
@@ -187,7 +187,7 @@ def _on_the_machine_of(state: State, policy: StaticPolicy) -> StaticPolicy:
     then fills it."""
     if not state.default:
         return policy
-    judge = copy(policy)
+    judge = flat_copy(policy)
     known = state.default | assigned(state.entries)
     judge.topology = CPUTopology.of({cpu: (0, 0, cpu, 0) for cpu in known})
     return judge

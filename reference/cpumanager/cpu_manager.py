@@ -13,10 +13,9 @@ somebody else changed is left alone; up to 1.21 it sent every container its CPUs
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from copy import copy
-from dataclasses import replace
 
 from reference.behaviours import Behaviour
+from reference.copies import flat_copy
 from reference.cpumanager.metrics import (
     EXCLUSIVE_OF_NODE,
     EXCLUSIVE_OF_POD,
@@ -32,7 +31,7 @@ from reference.cpumanager.state.state_mem import State, assigned
 from reference.cpuset import CPUSet
 from reference.errors import AllocationError, ConfigurationError, NotModelled
 from reference.machine.topology import CPUTopology
-from reference.pods.pod import Container, Pod
+from reference.pods.pod import Container, Pod, container_names
 from reference.pods.quantity import QuantityTooWide, reserved_milli
 from reference.releases import NEWEST, AnyRelease, has
 from reference.steps import KubeletConfig
@@ -117,8 +116,8 @@ class CPUManager:
 
     def copy(self) -> CPUManager:
         """An independent copy; the policy, whose facts never change, is copied flat."""
-        twin = copy(self)
-        twin.policy = copy(self.policy)
+        twin = flat_copy(self)
+        twin.policy = flat_copy(self.policy)
         twin.state = self.state.copy()
         twin._last_sent = dict(self._last_sent)
         twin._known = set(self._known)
@@ -158,7 +157,7 @@ class CPUManager:
             self.metrics = self._counted(len(taken), failed=False)
             if taken and isinstance(policy, StaticPolicy) and policy.is_in_one_cache(taken):
                 in_one_cache = self.metrics.in_one_cache + 1
-                self.metrics = replace(self.metrics, in_one_cache=in_one_cache)
+                self.metrics = self.metrics._replace(in_one_cache=in_one_cache)
             if taken:
                 self.metrics = self.metrics.assigned("node", [EXCLUSIVE_OF_NODE])
                 self._count_by_numa()
@@ -254,15 +253,12 @@ class CPUManager:
         """``removeStaleState``: forget what belongs to no container of an active pod."""
         if not self.sources_ready:
             return
-        wanted = {
-            pod.uid: {one.name for one in pod.containers}
-            for pod in (*self.active_pods(), *self._last_admitted)
-        }
+        wanted = {pod.uid: pod for pod in (*self.active_pods(), *self._last_admitted)}
         stale = [
             (uid, name)
             for uid, named in self.state.entries.items()
             for name in named
-            if name not in wanted.get(uid, ())
+            if uid not in wanted or name not in container_names(wanted[uid])
         ]
         stale += sorted(key for key in self._known if key[0] not in wanted)
         for uid, name in stale:

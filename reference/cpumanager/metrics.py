@@ -6,9 +6,8 @@ for. Source: ``policy_static.go``, ``pkg/kubelet/metrics/metrics.go``.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 __all__ = [
     "ADMISSIONS",
@@ -91,8 +90,7 @@ def assignments(kind: str) -> str:
     return f"kubelet_resource_manager_container_assignments_total{labels}"
 
 
-@dataclass(frozen=True, slots=True)
-class Metrics:
+class Metrics(NamedTuple):
     """``pool`` in CPUs, without the reserved ones; ``aligned`` and ``misaligned`` count requests
     under ``full-pcpus-only``, ``in_one_cache`` containers whose CPUs have one uncore cache,
     ``admissions`` pods that the Topology Manager was asked about; the counts of NUMA nodes are
@@ -115,15 +113,14 @@ class Metrics:
     misaligned_containers: int = 0
     aligned_pods: int = 0
     misaligned_pods: int = 0
-    per_numa: Mapping[int, int] = field(default_factory=dict)
-    allocations: Mapping[str, int] = field(default_factory=dict)
-    assignments: Mapping[str, int] = field(default_factory=dict)
+    per_numa: Mapping[int, int] = {}
+    allocations: Mapping[str, int] = {}
+    assignments: Mapping[str, int] = {}
 
     def answered(self, *, taken: int, failed: bool, whole_cores: bool) -> Metrics:
         """After a request for exclusive CPUs; ``taken`` is how many CPUs it was given anew. CPUs of
         an init container that are given once more are counted once more."""
-        return replace(
-            self,
+        return self._replace(
             requests=self.requests + 1,
             errors=self.errors + failed,
             pool=self.pool - taken,
@@ -136,8 +133,7 @@ class Metrics:
     def answered_whole(self, *, taken: int, exclusive: int) -> Metrics:
         """After a pod was given CPUs as a whole; ``exclusive`` of its containers asked for CPUs of
         their own."""
-        return replace(
-            self,
+        return self._replace(
             requests=self.requests + exclusive,
             pool=self.pool - taken,
             exclusive=self.exclusive + taken,
@@ -145,39 +141,38 @@ class Metrics:
 
     def assigned(self, source: str, kinds: Iterable[str]) -> Metrics:
         """After containers were given CPUs of these kinds out of those of the pod or node."""
-        counted = Counter(kinds)
-        return replace(
-            self,
-            allocations=Counter(self.allocations) + Counter({source: counted.total()}),
-            assignments=Counter(self.assignments) + counted,
+        counted = list(kinds)
+        return self._replace(
+            allocations=_added(self.allocations, [source] * len(counted)),
+            assignments=_added(self.assignments, counted),
         )
 
     def refused_whole(self) -> Metrics:
         """After a pod was refused CPUs as a whole."""
-        return replace(self, errors=self.errors + 1)
+        return self._replace(errors=self.errors + 1)
 
     def counted_by_numa(self, counts: Mapping[int, int]) -> Metrics:
         """With the exclusive CPUs of the NUMA nodes that have any."""
-        return replace(self, per_numa={**self.per_numa, **counts})
+        return self._replace(per_numa={**self.per_numa, **counts})
 
     def on_one_numa_node(self, *, scope: str, kept: int, missed: bool) -> Metrics:
         """After single-numa-node has judged a pod under this scope: ``kept`` containers, or the
         pod, are on one NUMA node, and one more could not be where it ``missed``."""
         if scope == "pod":
             aligned, misaligned = self.aligned_pods + (not missed), self.misaligned_pods + missed
-            return replace(self, aligned_pods=aligned, misaligned_pods=misaligned)
+            return self._replace(aligned_pods=aligned, misaligned_pods=misaligned)
         aligned = self.aligned_containers + kept
         misaligned = self.misaligned_containers + missed
-        return replace(self, aligned_containers=aligned, misaligned_containers=misaligned)
+        return self._replace(aligned_containers=aligned, misaligned_containers=misaligned)
 
     def admitted(self, *, failed: bool) -> Metrics:
         """After the Topology Manager was asked about a pod."""
         errors = self.admission_errors + failed
-        return replace(self, admissions=self.admissions + 1, admission_errors=errors)
+        return self._replace(admissions=self.admissions + 1, admission_errors=errors)
 
     def returned(self, cpus: int) -> Metrics:
         """After so many CPUs have come back to the shared pool."""
-        return replace(self, pool=self.pool + cpus, exclusive=self.exclusive - cpus)
+        return self._replace(pool=self.pool + cpus, exclusive=self.exclusive - cpus)
 
     def by_name(self) -> dict[str, float]:
         """As ``/metrics`` has them."""
@@ -206,3 +201,10 @@ class Metrics:
             **{allocations(source): count for source, count in self.allocations.items()},
             **{assignments(kind): count for kind, count in self.assignments.items()},
         }
+
+
+def _added(counts: Mapping[str, int], more: Iterable[str]) -> dict[str, int]:
+    added = dict(counts)
+    for one in more:
+        added[one] = added.get(one, 0) + 1
+    return added

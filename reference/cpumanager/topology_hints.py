@@ -90,6 +90,18 @@ def cpu_hints(
     (KEP-3327). Up to 1.19.8 a preferred set had to touch few sockets as well
     (kubernetes/kubernetes#90980). Raises :class:`NotModelled` beyond :data:`MAX_NUMA_NODES`.
     """
+    return list(_cpu_hints(topology, available, reusable, count, release, align_by_socket))
+
+
+@lru_cache(maxsize=8192)
+def _cpu_hints(
+    topology: CPUTopology,
+    available: CPUSet,
+    reusable: CPUSet,
+    count: int,
+    release: AnyRelease,
+    align_by_socket: bool,
+) -> tuple[Hint, ...]:
     masks = _masks(topology)
     fewest = next((one for one in masks if one.cpus.bit_count() >= count), None)
     least = len(topology.numa_masks)
@@ -101,7 +113,7 @@ def cpu_hints(
         preferred &= _on_few_sockets(topology, enough, fewest)
     if align_by_socket:
         preferred |= _aligned_with_sockets(topology, enough, least)
-    return [Hint(one.nodes, one.nodes in preferred) for one in enough]
+    return tuple(Hint(one.nodes, one.nodes in preferred) for one in enough)
 
 
 def _fits(masks: Sequence[_Mask], available: CPUSet, reusable: CPUSet, count: int) -> list[_Mask]:

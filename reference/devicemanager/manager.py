@@ -16,9 +16,9 @@ preference (``GetPreferredAllocation``) takes its place: the lowest ids.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from copy import copy
 
 from reference.behaviours import Behaviour
+from reference.copies import flat_copy
 from reference.devicemanager.pod_devices import Held, PodDevices
 from reference.devicemanager.topology_hints import (
     device_has_topology_alignment,
@@ -59,7 +59,7 @@ class DeviceManager:
 
     def copy(self) -> DeviceManager:
         """An independent copy."""
-        twin = copy(self)
+        twin = flat_copy(self)
         twin.pod_devices = self.pod_devices.copy()
         twin._all_devices = dict(self._all_devices)
         twin._to_reuse = {key: set(ids) for key, ids in self._to_reuse.items()}

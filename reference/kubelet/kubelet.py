@@ -6,7 +6,6 @@ every change. What never does: steps (``node``), or choosing CPUs (``cpumanager`
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import permutations
 from math import factorial
@@ -230,11 +229,12 @@ class Kubelet(PodLifecycle):
         self._container_manager = container_manager
         self._cpu_manager = container_manager.cpu_manager
         self._saved = 0
-        self._asked: Counter[str] = Counter()
+        self._asked: dict[str, int] = {}
 
     def note_request(self, counter: str) -> None:
         """It is asked at its pod-resources socket."""
-        self._asked.update([ASKED, counter])
+        for one in (ASKED, counter):
+            self._asked[one] = self._asked.get(one, 0) + 1
 
     def metrics(self) -> dict[str, float]:
         """Its metrics, by name and labels."""
@@ -274,7 +274,7 @@ class Kubelet(PodLifecycle):
         twin.pods = dict(self.pods)
         twin._admitted = dict(self._admitted)
         twin._saved = self._saved
-        twin._asked = self._asked.copy()
+        twin._asked = dict(self._asked)
         twin._running_on = dict(self._running_on)
         return twin
 
@@ -329,6 +329,9 @@ class Kubelet(PodLifecycle):
         Where the pod admitted last counts as active even when refused, it also matters whether that
         is one that takes CPUs. Raises :class:`NotModelled` where there are too many orders.
         """
+        if len(pods) < 2:
+            yield pods
+            return
         movable = [pod for pod in pods if pod_milli_cpus(pod)]
         if sum(map(pod_milli_cpus, pods)) <= self._allocatable:
             taking = [pod for pod in pods if self._wants_cpus(pod)]

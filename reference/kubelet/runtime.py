@@ -7,15 +7,16 @@ What never does: deciding any of it. Containers outlive the kubelet and not the 
 from __future__ import annotations
 
 import hashlib
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from reference.cpuset import CPUSet
 from reference.pods.pod import Container, Pod
 from reference.view import CFS, Asked
 
 
+@lru_cache(maxsize=4096)
 def container_id(uid: str, name: str, number: int) -> str:
     """The id of the ``number``-th container of this name that a pod's runtime has made. Runtimes
     choose ids at random; these are chosen so that two of them choose the same."""
@@ -47,7 +48,7 @@ class Runtime:
     def __init__(self) -> None:
         self.refusals = 0
         self._boxes: dict[str, dict[str, RuntimeContainer]] = {}
-        self._made: Counter[tuple[str, str]] = Counter()
+        self._made: dict[tuple[str, str], int] = {}
         self._owners: dict[str, tuple[str, str]] = {}
 
     def copy(self) -> Runtime:
@@ -58,7 +59,7 @@ class Runtime:
             uid: {name: box.copy() for name, box in boxes.items()}
             for uid, boxes in self._boxes.items()
         }
-        twin._made, twin._owners = self._made.copy(), dict(self._owners)
+        twin._made, twin._owners = dict(self._made), dict(self._owners)
         return twin
 
     def owner(self, container: str) -> tuple[str, str] | None:
@@ -89,8 +90,8 @@ class Runtime:
     def create(self, pod: Pod, container: Container, cpuset: CPUSet) -> RuntimeContainer:
         """Create and start a container; the empty set asks for nothing."""
         owner = (pod.uid, container.name)
-        self._made[owner] += 1
-        box = RuntimeContainer(container, cpuset or None, container_id(*owner, self._made[owner]))
+        self._made[owner] = number = self._made.get(owner, 0) + 1
+        box = RuntimeContainer(container, cpuset or None, container_id(*owner, number))
         self._owners[box.id] = owner
         self._boxes.setdefault(pod.uid, {})[container.name] = box
         return box

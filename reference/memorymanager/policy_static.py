@@ -14,11 +14,11 @@ Source: ``memorymanager/policy_static.go``, ``memory_manager.go``, 1.26 to 1.37.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from copy import copy
 from itertools import combinations
 from typing import Final
 
 from reference.behaviours import Behaviour
+from reference.copies import flat_copy
 from reference.errors import MemoryManagerError, NotModelled
 from reference.memorymanager.state import Block, NodeState, State, ids
 from reference.pods.pod import Container, Kind, Pod
@@ -59,7 +59,7 @@ class MemoryManager:
 
     def copy(self) -> MemoryManager:
         """An independent copy."""
-        twin = copy(self)
+        twin = flat_copy(self)
         twin.state = self.state.copy()
         twin._reusable = dict(self._reusable)
         return twin

@@ -9,6 +9,7 @@ from __future__ import annotations
 import uuid
 from dataclasses import dataclass
 from enum import Enum
+from functools import lru_cache
 from typing import Final
 
 _POD_NAMESPACE: Final = uuid.UUID("7ab0c1de-5d2f-5a39-9a6e-0d9d3c1b7f10")
@@ -82,8 +83,16 @@ class PodResources:
         return self.memory_request
 
 
+class _HashedOnce:
+    """Keeps the hash of a value that cannot change: pods are looked up in tables at every step."""
+
+    __slots__ = ("_hash",)
+
+    _hash: int
+
+
 @dataclass(frozen=True, slots=True)
-class Pod:
+class Pod(_HashedOnce):
     """A pod as its manifest states it. ``containers`` is in spec order, init containers first.
     ``resources``: of the pod as a whole (``None``: not in the manifest).
 
@@ -100,3 +109,17 @@ class Pod:
     def __post_init__(self) -> None:
         if not self.uid:
             object.__setattr__(self, "uid", str(uuid.uuid5(_POD_NAMESPACE, self.name)))
+
+    def __hash__(self) -> int:
+        try:
+            return self._hash
+        except AttributeError:
+            made = hash((self.name, self.containers, self.uid, self.resources))
+            object.__setattr__(self, "_hash", made)
+            return made
+
+
+@lru_cache(maxsize=4096)
+def container_names(pod: Pod) -> frozenset[str]:
+    """The names of its containers."""
+    return frozenset(one.name for one in pod.containers)

@@ -4,7 +4,7 @@ with the model as a witness and by the promise in words alone."""
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import pytest
 
@@ -106,7 +106,7 @@ class CountsErrorsAlone(CPUManager):
 
     def _counted(self, taken: int, *, failed: bool) -> Metrics:
         counted = super()._counted(taken, failed=failed)
-        return replace(counted, requests=self.metrics.requests) if failed else counted
+        return counted._replace(requests=self.metrics.requests) if failed else counted
 
 
 class CountsLentOnce(CPUManager):

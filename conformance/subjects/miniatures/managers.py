@@ -7,7 +7,6 @@ overridden. What never does: which scenario catches them (the package).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
 from functools import reduce
 from itertools import product
 from operator import and_
@@ -231,12 +230,12 @@ class CountsNoNUMANode(CPUManager):
     def allocate(self, pod: Pod, container: Container, hint: Hint | None = None) -> None:
         """The other counters are right."""
         super().allocate(pod, container, hint)
-        self.metrics = replace(self.metrics, per_numa={}, allocations={}, assignments={})
+        self.metrics = self.metrics._replace(per_numa={}, allocations={}, assignments={})
 
     def allocate_pod(self, pod: Pod, hint: Hint | None = None) -> None:
         """The other counters are right."""
         super().allocate_pod(pod, hint)
-        self.metrics = replace(self.metrics, per_numa={}, allocations={}, assignments={})
+        self.metrics = self.metrics._replace(per_numa={}, allocations={}, assignments={})
 
 
 class HintsBeforeTaking(TopologyManager):

@@ -15,6 +15,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, Final, TypeAlias
 
 from reference.behaviours import Behaviour
@@ -218,6 +219,7 @@ def _read_v2_or_v1(reader: _Reader, text: str, containers: Containers) -> Conten
         return _migrated(old, containers, "failed to migrate checkpoint from v1 to v2")
 
 
+@lru_cache(maxsize=1024)
 def _read_v4(reader: _Reader, text: str) -> Content:
     """``loadAndMigrateCheckpointV4``, with ``loadAndMigrateCheckpointV3`` and ``loadCheckpointV2``
     (1.37): whatever names data is version 4, and has to be right."""
@@ -399,6 +401,8 @@ def parse_pods_leniently(
     text: str | None, *, release: AnyRelease | None = None
 ) -> dict[str, CPUSet]:
     """The CPUs of whole pods (by uid) that a state file shows, as :func:`parse_leniently` does."""
+    if not text:
+        return {}
     try:
         shown = _content(text, release).get("podEntries") or {}
         return {uid: CPUSet.parse(one.get("cpuSet", "")) for uid, one in shown.items()}

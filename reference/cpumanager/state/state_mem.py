@@ -9,8 +9,7 @@ is made when it is asked for.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 
 from reference.cpumanager.state.state_checkpoint import Checkpoint, Entries
 from reference.cpuset import CPUSet
@@ -84,21 +83,16 @@ class State:
 
     def killed_at_birth(self) -> None:
         """A fresh state has been written. Raises :class:`Killed`."""
-        with self._written(None):
-            pass
+        self._write(None)
         self.changes -= 1  # it is counted already, and so is its version
         self.versions.pop()
 
-    @contextmanager
-    def _change(self) -> Iterator[None]:
-        """A change, and the write that follows."""
-        before = self.copy() if self.crash is not None and self.crash.left == 1 else None
-        with self._written(before):
-            yield
+    def _before_write(self) -> State | None:
+        """What lies in the file if the kubelet is killed at the write that follows."""
+        return self.copy() if self.crash is not None and self.crash.left == 1 else None
 
-    @contextmanager
-    def _written(self, before: State | None) -> Iterator[None]:
-        yield
+    def _write(self, before: State | None) -> None:
+        """The write that follows a change. Raises :class:`Killed`."""
         crash = self.crash
         if crash is not None:
             crash.left -= 1
@@ -129,42 +123,48 @@ class State:
 
     def set_default(self, cpus: CPUSet) -> None:
         """``SetDefaultCPUSet``: replace the shared pool."""
-        with self._change():
-            self.default = cpus
+        before = self._before_write()
+        self.default = cpus
+        self._write(before)
 
     def set(self, uid: str, container: str, cpus: CPUSet) -> None:
         """``SetCPUSet``: enter a container's exclusive CPUs. Its baseline is what was entered
         first."""
-        with self._change():
-            self.entries.setdefault(uid, {})[container] = cpus
-            if self.keeps_baselines:
-                self.baselines.setdefault(uid, {}).setdefault(container, cpus)
+        before = self._before_write()
+        self.entries.setdefault(uid, {})[container] = cpus
+        if self.keeps_baselines:
+            self.baselines.setdefault(uid, {}).setdefault(container, cpus)
+        self._write(before)
 
     def delete(self, uid: str, container: str) -> None:
         """``Delete``: drop a container's entry with its baseline, and the pod's with its last."""
-        with self._change():
-            for held in (self.entries, self.baselines):
-                named = held.get(uid)
-                if named is not None:
-                    named.pop(container, None)
-                    if not named:
-                        del held[uid]
+        before = self._before_write()
+        for held in (self.entries, self.baselines):
+            named = held.get(uid)
+            if named is not None:
+                named.pop(container, None)
+                if not named:
+                    del held[uid]
+        self._write(before)
 
     def set_pod(self, uid: str, cpus: CPUSet) -> None:
         """``SetPodCPUSet``: enter the CPUs of a whole pod."""
-        with self._change():
-            self.pod_entries[uid] = cpus
+        before = self._before_write()
+        self.pod_entries[uid] = cpus
+        self._write(before)
 
     def delete_pod(self, uid: str) -> None:
         """``DeletePod``: drop the CPUs of a whole pod; those of its containers stay."""
-        with self._change():
-            self.pod_entries.pop(uid, None)
+        before = self._before_write()
+        self.pod_entries.pop(uid, None)
+        self._write(before)
 
     def clear(self) -> None:
         """``ClearState``: forget everything."""
-        with self._change():
-            self.default = CPUSet()
-            self.entries, self.pod_entries, self.baselines = {}, {}, {}
+        before = self._before_write()
+        self.default = CPUSet()
+        self.entries, self.pod_entries, self.baselines = {}, {}, {}
+        self._write(before)
 
 
 def assigned(entries: Entries) -> CPUSet:
