@@ -255,11 +255,11 @@ class Node:
     def follow(self, seen: View, *, late: bool = True) -> bool:
         """Go on from what was ``seen``, where the step just taken was decided by chance.
 
-        A kubelet that starts admits its pods in a random order, and up to 1.17 goes through them in
-        one when it gives them CPUs anew; :meth:`view` shows the outcome for the order of their
-        names. Where ``seen`` equals an outcome of another order, the node
-        takes that one. Returns whether ``seen`` is now :meth:`view`. Unless it is ``late``, what
-        the kubelet may forget to do is not counted as forgotten.
+        A kubelet that starts admits its pods in an order of several, and up to 1.17 goes through
+        them in any when it gives them CPUs anew; :meth:`view` shows the outcome of the first. Where
+        ``seen`` equals an outcome of another order, the node takes that one. Returns whether
+        ``seen`` is now :meth:`view`. Unless it is ``late``, what the kubelet may forget to do is
+        not counted as forgotten.
         """
         if self.view() == seen:
             return True

@@ -101,6 +101,7 @@ ROOMS: Final[dict[str, dict[str, tuple[str, ...]]]] = {
             "devicemanager",
             "errors",
             "feature_gates",
+            "golang",
             "machine",
             "memorymanager",
             "pods",

@@ -67,6 +67,11 @@ class KubeletByContainer(Kubelet):
         """See :meth:`Kubelet.unsaved_state`; 1.8 writes none."""
         return super().unsaved_state() if self.by_container.has(Behaviour.STATE_FILE) else None
 
+    @property
+    def _takes_turns(self) -> bool:
+        """Each pod has a worker of its own, and the workers start containers side by side."""
+        return False
+
     def _wants_cpus(self, pod: Pod) -> bool:
         """Whether some container of the pod takes CPUs that it does not hold yet."""
         manager, boxes = self.by_container, self.runtime.of(pod.uid)

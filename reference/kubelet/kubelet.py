@@ -17,6 +17,7 @@ from reference.cpumanager.state.state_mem import Crash
 from reference.cpuset import CPUSet
 from reference.devicemanager.manager import DeviceManager
 from reference.errors import AllocationError, NotModelled, TopologyAffinityError
+from reference.golang.maps import SLOTS, turns
 from reference.kubelet.admission import (
     Refusal,
     allocation_refusal,
@@ -321,11 +322,18 @@ class Kubelet(PodLifecycle):
         be seen (but see :mod:`reference.cpumanager.before_1_18`)."""
 
     def orders(self, pods: Sequence[Pod]) -> Iterator[Sequence[Pod]]:
-        """The orders in which a kubelet that starts may admit its pods, the given one first, as
-        far as the order can matter. (Manifests come out of a Go map, ``config/file_linux.go``.)
+        """The orders in which a kubelet that starts may admit its pods, as far as the order
+        can matter.
 
-        It cannot where all pods fit the node by their requests and at most one of them takes CPUs
-        that it does not hold yet, unless taking them may cost another pod those that it holds.
+        Manifests are read in the order of their names (``extractFromDir``, ``config/file.go``), put
+        into a new map and listed from it (``threadSafeMap``, client-go's ``tools/cache``). Sorting
+        by the time of creation (``HandlePodAdditions``) changes nothing: no manifest has one. So up
+        to 8 static pods come in their order, begun at one of them
+        (:func:`reference.golang.maps.turns`). Of more, every order counts, and so it does of an API
+        server's pods, which are sorted by the second in which they were created.
+
+        It cannot matter where all pods fit the node by their requests and at most one of them takes
+        CPUs that it does not hold yet, unless taking them may cost another pod those that it holds.
         Where the pod admitted last counts as active even when refused, it also matters whether that
         is one that takes CPUs. Raises :class:`NotModelled` where there are too many orders.
         """
@@ -336,6 +344,26 @@ class Kubelet(PodLifecycle):
         if sum(map(pod_milli_cpus, pods)) <= self._allocatable:
             taking = [pod for pod in pods if self._wants_cpus(pod)]
             movable = movable if taking and self._cpu_manager.policy.can_refuse_holders else taking
+        if not self._takes_turns or len(pods) > SLOTS:
+            yield from self._every_order(pods, movable)
+            return
+        last_counts = bool(movable) and self._cpu_manager.last_admitted_stays
+        orders, met = list(turns(pods)), set[tuple[str, ...]]()
+        if last_counts:  # as recorded: first an order that ends with one that takes CPUs
+            orders.sort(key=lambda order: order[-1] not in movable)
+        for order in orders:
+            uids = tuple(pod.uid for pod in order if pod in movable)
+            uids += (order[-1].uid,) if last_counts else ()
+            if uids not in met:
+                met.add(uids)
+                yield order
+
+    @property
+    def _takes_turns(self) -> bool:
+        """Whether CPUs are taken in an order of :func:`reference.golang.maps.turns`."""
+        return self._static_pods
+
+    def _every_order(self, pods: Sequence[Pod], movable: Sequence[Pod]) -> Iterator[Sequence[Pod]]:
         fixed = [pod for pod in pods if pod not in movable]
         if factorial(len(movable)) > _MAX_ORDERS:
             raise NotModelled(

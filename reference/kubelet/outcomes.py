@@ -1,6 +1,6 @@
 """What may come of a kubelet's start, where chance decides.
 
-A kubelet that starts admits its pods in random order, and a release may forget to end the
+A kubelet that starts admits its pods in an order of several, and a release may forget to end the
 containers of a pod that it refuses.
 """
 

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from conformance.subjects.reference import ModelNode, ReferenceSubject
 from differential.hunt_finds import finds, page
+from hunting.confirming import confirmed
 from hunting.finds import Find
 from hunting.known import defect_of
 from hunting.replaying import replayed
+from reference.steps import KubeletConfig, Start, Step
+from topologies import Machine
 
 _PAGE = Path(__file__).parents[2] / "docs" / "hunt-finds.md"
 
@@ -33,6 +38,49 @@ def test_the_model_breaks_the_promise_in_the_same_way(find: Find) -> None:
 def test_each_was_shown_on_a_real_kubelet() -> None:
     """Or it would be a fault of the model."""
     assert all(any(find.confirmed.values()) for find in finds())
+
+
+class _Turning(ReferenceSubject):
+    """The model of 1.37, whose starts take the likeliest order of the pods the first
+    ``likely`` times, and another one from then on."""
+
+    def __init__(self, likely: int) -> None:
+        super().__init__(release="1.37")
+        self.starts = likely
+
+    def node(
+        self, machine: Machine, config: KubeletConfig, *, machines: Callable[[str], Machine]
+    ) -> ModelNode:
+        return _Turned(super().node(machine, config, machines=machines), self)
+
+
+class _Turned(ModelNode):
+    def __init__(self, node: ModelNode, subject: _Turning) -> None:
+        super().__init__(node._node)
+        self._subject = subject
+
+    def do(self, step: Step) -> None:
+        super().do(step)
+        branches = self._node._branches
+        if isinstance(step, Start) and len(branches) > 1:
+            self._subject.starts -= 1
+            if self._subject.starts < 0:
+                self._node._take(branches[1])
+
+
+@pytest.mark.parametrize(("likely", "shown"), [(0, True), (20, True), (35, False)])
+def test_a_find_of_chance_is_tried_until_chance_is_no_excuse(likely: int, shown: bool) -> None:
+    """One of 8 starts takes the other of two pods first, so 35 tries are made."""
+    (find,) = (one for one in finds() if one.promise == "goes-on" and not one.issue)
+    assert (confirmed(find, _Turning(likely)) is not None) is shown
+
+
+def test_a_find_without_chance_is_tried_once() -> None:
+    """A kubelet that keeps the promise keeps it each time."""
+    (find,) = (one for one in finds() if one.issue == 129078)
+    subject = _Turning(0)
+    assert confirmed(find, subject) is None
+    assert subject.starts == 0  # no start was up to chance
 
 
 def test_the_page_is_what_its_command_writes() -> None:

@@ -348,8 +348,20 @@ def test_a_refused_pod_may_keep_its_containers(release: str) -> None:
     assert "a" not in one.view().cpusets
 
 
+def test_static_pods_come_in_the_order_of_their_manifests_begun_at_any_of_them() -> None:
+    """1.36.4 and 1.37.0 were seen to; of more than 8 every order counts."""
+    sizes = {"a": "1", "b": "3", "c": "2"}
+    fresh = node(*(Apply(pod(one, sizes[one])) for one in "abc"), Start())
+    assert fresh.outcomes == 3
+    for order in ("abc", "bca", "cab"):
+        by_hand = node(Start(), *(Apply(pod(one, sizes[one])) for one in order)).view()
+        assert fresh.follow(by_hand)
+    backwards = node(Start(), *(Apply(pod(one, sizes[one])) for one in "cba")).view()
+    assert not fresh.follow(backwards)
+
+
 def test_too_many_orders_are_not_modelled() -> None:
-    applied = [Apply(pod(f"p{i}", "1")) for i in range(7)]
+    applied = [Apply(pod(f"p{i}", "1" if i < 7 else "100m")) for i in range(9)]
     one = node(*applied)
     before = one.view()
     with pytest.raises(NotModelled, match="order"):
