@@ -325,6 +325,9 @@ undone() { # an entry that is a file: the path has its original content again
       { rm -f "$fresh"; cat "$1/content" >"$path"; } || failed="$failed ${path#"$R"}"
   fi
 }
+undrafted() { # path: a step that was killed before its rename leaves what it wrote
+  kernel "$1" || rm -f "${1%/*}/.pinproof.new"
+}
 differs() {
   path=$(cat "$1/path")
   if [ -e "$1/content" ]; then
@@ -431,6 +434,7 @@ undo() {
   widen
   settings= state= dirty= units=
   for entry in $(entries file); do
+    undrafted "$(cat "$entry/path")"
     if is_state "$entry" && another_machine; then
       : # A kubelet refuses the state file of other CPUs.
     elif is_state "$entry"; then

@@ -18,7 +18,16 @@ from benchmarks.kills import killed_once
 from conformance.ending import ENDING, ended_like_an_interrupt
 from conformance.subject import SubjectLostError, SubjectSetupError
 from hil.inspection import NodeFacts, gather
-from hil.safety import Allow, Guarded, NodeBusy, NotRestored, Risk, forget_node, restore_node
+from hil.safety import (
+    Allow,
+    Guarded,
+    KeepFile,
+    NodeBusy,
+    NotRestored,
+    Risk,
+    forget_node,
+    restore_node,
+)
 from hil.safety.interrupts import second_interrupt_tells
 from hil.session.leasing import LeasedNode
 from hil.session.node_session import NodeSession
@@ -32,6 +41,18 @@ from tests.support.fakenode import FakeNode
 def test_a_runner_killed_at_any_moment(fake: FakeNode, seed: int) -> None:
     delay = random.Random(seed).uniform(0, 2)
     assert killed_once(fake, delay) == []
+
+
+def test_a_draft_of_a_file_that_did_not_change_is_removed(fake: FakeNode, facts: NodeFacts) -> None:
+    """A step that is killed between writing a file's new content and renaming it."""
+    before = fake.content()
+    node = Guarded(fake.shell(), facts, Risk.CPU_OFFLINE, "test", settle=0)
+    contextlib.ExitStack().enter_context(node)
+    node.change(KeepFile("/var/lib/kubelet/config.yaml"))
+    node._over.set()
+    fake.file("/var/lib/kubelet/.pinproof.new", "half of it")
+    assert restore_node(fake.shell(), root=str(fake.root), force=True)
+    assert fake.content() == before
 
 
 def test_restoring_twice_is_restoring_once(fake: FakeNode, facts: NodeFacts) -> None:

@@ -35,6 +35,7 @@ _WITHIN: Final = 400.0
 _LOOK: Final = f"""
 cd /var/lib/kubelet && sha256sum config.yaml cpu_manager_state
 find /etc/kubernetes /etc/systemd/system -printf '%p %y %m %U %s\\n' | sort
+find /etc /var/lib/kubelet -maxdepth 3 -name '.pinproof*'
 cat /sys/devices/system/cpu/online /sys/devices/system/cpu/present
 systemctl is-active kubelet containerd
 systemctl list-units --all --failed --plain --no-legend
