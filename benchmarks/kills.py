@@ -2,6 +2,7 @@
 
 python -m benchmarks.kills 50 [SEED]                on a node made of files, by restore
 python -m benchmarks.kills 20 SEED lab.toml         on a booted node of the lab, without a hand
+python -m benchmarks.kills 5 SEED lab.toml restore  there, by `pinproof restore --force`
 """
 
 from __future__ import annotations
@@ -112,7 +113,34 @@ def booted(times: int, seed: int, inventory: str) -> int:
     return bad
 
 
+def by_hand(times: int, seed: int, inventory: str) -> int:
+    """Deaths on a booted node, each followed by ``pinproof restore --force``; print how long that
+    took. Without the phases in which the node itself boots."""
+    chosen = random.Random(seed)
+    (address,) = nodes(inventory)
+    before = deaths.look(address)
+    phases = [phase for phase in deaths.PHASES if phase != "reboot"]
+    bad = 0
+    for number in range(times):
+        phase = phases[number % len(phases)]
+        delay = chosen.uniform(0, deaths.PHASES[phase])
+        deaths.killed(inventory, phase, delay)
+        began = time.monotonic()
+        command = [sys.executable, "-m", "pinproof", "restore", inventory, "--force"]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        seconds = time.monotonic() - began
+        wrong = sorted({*deaths.look(address)} ^ {*before})
+        wrong += [f"exit status {done.returncode}: {done.stderr}"] if done.returncode else []
+        bad += bool(wrong)
+        outcome = ", ".join(wrong) or "as before"
+        print(f"{number + 1}: {delay:.1f} s into {phase}: restore took {seconds:.1f} s: {outcome}")
+    print(f"{times - bad} of {times} restored")
+    return bad
+
+
 if __name__ == "__main__":
     words = sys.argv[1:]
     wanted, drawn = int(words[0]) if words else 50, int(words[1]) if words[1:] else 1
+    if words[3:] == ["restore"]:
+        sys.exit(bool(by_hand(wanted, drawn, words[2])))
     sys.exit(bool(booted(wanted, drawn, words[2]) if words[2:] else main(wanted, drawn)))

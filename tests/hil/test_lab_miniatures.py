@@ -15,6 +15,8 @@ from typing import Final
 
 import pytest
 
+from conformance.results import Result
+from conformance.results import read as read_stream
 from hil.lab import Node, Wish, all_nodes, down, up
 from hil.lab.kubelet import STATE
 from hil.transport import connected
@@ -36,6 +38,14 @@ WIDEN: Final = """\
 ExecStart=/bin/sh -c 'while sleep 0.2; do \
 for f in /sys/fs/cgroup/kubepods.slice/*/cri-containerd-*.scope/cpuset.cpus; do \
 echo 0-3 >"$f"; done 2>/dev/null; done'
+"""
+#: An OCI runtime that starts nothing.
+NOTHING: Final = """\
+[Service]
+Type=oneshot
+RemainAfterExit=yes
+ExecStart=/bin/sh -c 'mount --bind /bin/false "$$(command -v runc)"'
+ExecStop=/bin/sh -c 'umount "$$(command -v runc)"'
 """
 #: A kubelet that comes up as if it had never run.
 LOSE: Final = f"""\
@@ -59,6 +69,12 @@ WIDENER: Final = Wrong(
     WIDEN,
     begin="systemctl start widener",
     end="systemctl stop widener",
+)
+IDLE: Final = Wrong(
+    "/etc/systemd/system/idle.service",
+    NOTHING,
+    begin="systemctl start idle",
+    end="systemctl stop idle",
 )
 LOSER: Final = Wrong("/etc/systemd/system/kubelet.service.d/lose.conf", LOSE, begin="", end="")
 
@@ -126,3 +142,14 @@ def test_who_loses_assignments_at_its_start_is_caught(node: Node, tmp_path: Path
         done = judged(node, KEPT, tmp_path)
     assert done.returncode == 1, done.stdout + done.stderr
     assert "the promise is broken" in done.stdout
+
+
+def test_a_node_that_starts_no_container_is_told_in_time(node: Node, tmp_path: Path) -> None:
+    """Its pod has 120 s to run; then nobody waits for as long again."""
+    with made_wrong(node, IDLE):
+        done = judged(node, PINNED, tmp_path)
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "Pending" in done.stdout
+    stream = tmp_path / "result.jsonl"
+    (result,) = (one for one in read_stream(stream) if isinstance(one, Result))
+    assert 120 <= result.seconds <= 120 + 60
