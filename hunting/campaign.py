@@ -20,6 +20,7 @@ import msgspec
 from conformance.subject import SubjectError, SubjectUsageError
 from hunting import telling
 from hunting.finds import Collection, Find
+from hunting.processes import How, Processes, Searched
 from hunting.scope import Task, regular, tasks, uneven
 from hunting.walk import Tally, search
 from topologies import machine
@@ -81,7 +82,7 @@ class Shard:
 @dataclass(frozen=True, slots=True)
 class Progress:
     """How far a campaign is: of ``total`` tasks of this shard ``done`` are searched, and ``task``
-    is the next."""
+    is the next, or with several processes the last."""
 
     done: int
     total: int
@@ -140,17 +141,21 @@ class Campaign:
     def run(
         self,
         *,
+        jobs: int = 1,
         progress: Callable[[Progress], None] = lambda now: None,
         stop: Callable[[], bool] = lambda: False,
     ) -> Iterator[Find]:
-        """Search the tasks that are left; each find as it is made. ``stop`` ends it between two
-        states; the task that it ends in is searched again when the campaign is resumed."""
-        for number, task in self._tasks:
-            if number in self.done:
-                continue
+        """Search the tasks that are left, by so many processes at a time; each find as it is made.
+        ``stop`` ends it between two states; a task that it ends in is searched again when the
+        campaign is resumed. Raises :class:`SubjectError`."""
+        left = [one for one in self._tasks if one[0] not in self.done]
+        if jobs > 1 and len(left) > 1:
+            yield from self._run_by(min(jobs, len(left)), left, progress, stop)
+            return
+        for number, task in left:
             if stop():
                 return
-            progress(Progress(len(self.done), len(self._tasks), task, self.tally, len(self.finds)))
+            progress(self._now(task))
             tally = Tally()
             for broken in search(
                 task, self.header.depth, tally=tally, ignored=self.header.ignored, stop=stop
@@ -159,11 +164,48 @@ class Campaign:
                 if find is not None:
                     self._write(Found(find=find))
                     yield find
-            self.tally.add(tally)
             if stop():
+                self.tally.add(tally)
                 return
-            self.done[number] = Done(task=number, steps=tally.steps, states=tally.states)
-            self._write(self.done[number])
+            self._note_done(number, tally)
+
+    def _run_by(
+        self,
+        jobs: int,
+        left: Sequence[tuple[int, Task]],
+        progress: Callable[[Progress], None],
+        stop: Callable[[], bool],
+    ) -> Iterator[Find]:
+        header, by_number = self.header, dict(left)
+        how = How(header.depth, tuple(header.ignored), header.blind)
+        with Processes(jobs, how) as processes:
+            try:
+                for news in processes.search(left):
+                    if isinstance(news, Searched):
+                        self._note_done(news.number, news.tally)
+                        progress(self._now(by_number[news.number]))
+                    elif news is not None and self._is_new(news):
+                        yield news
+                    if stop():
+                        return
+            finally:
+                for find in processes.pending():
+                    self._is_new(find)
+
+    def _now(self, task: Task) -> Progress:
+        return Progress(len(self.done), len(self._tasks), task, self.tally, len(self.finds))
+
+    def _note_done(self, number: int, tally: Tally) -> None:
+        self.tally.add(tally)
+        self.done[number] = Done(task=number, steps=tally.steps, states=tally.states)
+        self._write(self.done[number])
+
+    def _is_new(self, find: Find) -> bool:
+        """Add a find of another process; a new one is written."""
+        new = self.finds.join(find)
+        if new:
+            self._write(Found(find=find))
+        return new
 
     def _write(self, line: Done | Found) -> None:
         path = self.folder / FILE

@@ -56,6 +56,9 @@ def hunt(
     minutes: Annotated[
         float | None, typer.Option("--time", help="Stop after so many minutes.", show_default=False)
     ] = None,
+    jobs: Annotated[
+        int, typer.Option("-n", "--jobs", min=1, max=256, help="How many processes search.")
+    ] = 1,
     seed: Annotated[int, typer.Option(help="Shuffle the searches; 0: small machines first.")] = 0,
     shard: Annotated[str, typer.Option(help="The K-th of N parts, as K/N.")] = "1/1",
     output: Annotated[Path, typer.Option(help="Where to keep what is found.")] = _Folder,
@@ -113,7 +116,7 @@ def hunt(
     if resume is not None and not (resume / campaign.FILE).exists():
         raise SubjectUsageError(f"{resume} has no campaign to go on with")
     searched = Campaign(header, part, resume or output)
-    _search(searched, minutes)
+    _search(searched, jobs, minutes)
     finds = _confirmed(searched.finds, confirm or [])
     campaign.write_told(finds, searched.folder)
     _print(finds, searched)
@@ -133,13 +136,14 @@ def _require_known(release: str, ignored: list[str]) -> None:
         raise SubjectUsageError(f"--ignore {min(unknown)}: the promises are {known}")
 
 
-def _search(searched: Campaign, minutes: float | None) -> None:
+def _search(searched: Campaign, jobs: int, minutes: float | None) -> None:
     """Until all is searched, the time is over, or the user interrupts."""
     end = None if minutes is None else time.monotonic() + minutes * 60
     try:
         with busy("hunt") as say:
-            began, steps = time.process_time(), searched.tally.steps
+            began, steps = time.monotonic(), searched.tally.steps
             for find in searched.run(
+                jobs=jobs,
                 progress=_progress(say, began, steps),
                 stop=lambda: end is not None and time.monotonic() > end,
             ):
@@ -156,7 +160,7 @@ def _progress(say: Callable[[str], None], began: float, steps: int) -> Callable[
         if time.monotonic() < due:
             return
         due = time.monotonic() + 1
-        rate = (now.tally.steps - steps) / max(time.process_time() - began, 0.01)
+        rate = (now.tally.steps - steps) / max(time.monotonic() - began, 0.01)
         say(
             f"{now.done} of {now.total} searches, {now.finds} finds, {rate:.0f} steps a second: "
             f"{now.task}"

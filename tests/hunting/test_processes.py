@@ -1,0 +1,122 @@
+"""A campaign with several processes."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from conformance.subject import SubjectError
+from hunting.campaign import FILE, Campaign, Header, Shard, read
+from hunting.processes import How, Processes
+
+_LONG = ("--release", "1.37", "--cpus", "8", "--depth", "4", "--alpha", "--seed", "7")
+
+
+def _campaign(folder: Path) -> Campaign:
+    machines = ["1s-1n-2c-smt2", "1s-1n-3c-smt1"]
+    return Campaign(Header(release="1.37", machines=machines, depth=1), Shard(), folder)
+
+
+def test_two_processes_find_what_one_does(tmp_path: Path) -> None:
+    """As many steps, states and broken promises; and nothing is left for a third campaign."""
+    one, two = _campaign(tmp_path / "one"), _campaign(tmp_path / "two")
+    list(one.run())
+    found = list(two.run(jobs=2))
+    assert two.is_done
+    assert one.done == two.done
+    assert (one.tally.steps, one.tally.states) == (two.tally.steps, two.tally.states)
+    assert {find.key: find.met for find in one.finds} == {find.key: find.met for find in two.finds}
+    assert {find.key for find in found} == {find.key for find in one.finds}
+    _, done, finds = read(tmp_path / "two" / FILE)
+    assert len(done) == len(one.done)
+    assert {find.key for find in finds} == {find.key for find in found}
+    assert list(_campaign(tmp_path / "two").run(jobs=2)) == []
+
+
+def test_it_stops_when_it_is_told_to(tmp_path: Path) -> None:
+    """And goes on with what is left, by any number of processes."""
+    first = _campaign(tmp_path)
+    list(first.run(jobs=2, stop=lambda: len(first.done) >= 3))
+    assert 3 <= len(first.done) < len(first._tasks)
+    second = _campaign(tmp_path)
+    assert second.done == first.done
+    list(second.run(jobs=3))
+    assert second.is_done
+
+
+def test_a_process_that_dies_ends_the_campaign(tmp_path: Path) -> None:
+    """In one line, and the others with it."""
+    work = _campaign(tmp_path)._tasks
+    with Processes(2, How(1, (), blind=False)) as running:
+        every = list(running._running.values())
+        every[0].kill()
+        every[0].join()
+        with pytest.raises(SubjectError, match="has ended with status -9"):
+            list(running.search(work))
+    assert not any(one.is_alive() for one in every)
+
+
+def _members(group: int) -> list[int]:
+    """The processes of a session that have not ended."""
+    found = []
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):
+            state, _, _, session = stat.read_text().rpartition(")")[2].split()[:4]
+            if int(session) == group and state != "Z":
+                found.append(int(stat.parent.name))
+    return found
+
+
+def _until(true: Callable[[], Any], seconds: float = 60.0) -> bool:
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        if true():
+            return True
+        time.sleep(0.1)
+    return False
+
+
+@contextmanager
+def _hunt(folder: Path) -> Iterator[subprocess.Popen[str]]:
+    """A long hunt by two processes in a session of its own, which has found something."""
+    hunt = subprocess.Popen(
+        [sys.executable, "-m", "pinproof", "hunt", *_LONG, "-n", "2", "--output", str(folder)],
+        start_new_session=True, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    )  # fmt: skip
+    try:
+        kept = folder / FILE
+        assert _until(lambda: kept.exists() and b'"kind":"find"' in kept.read_bytes()), "no find"
+        assert len(_members(hunt.pid)) > 2
+        yield hunt
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(hunt.pid, signal.SIGKILL)
+        hunt.communicate()
+
+
+def test_an_interrupt_keeps_the_finds_and_leaves_no_process(tmp_path: Path) -> None:
+    """As with one process."""
+    with _hunt(tmp_path / "hunt") as hunt:
+        os.killpg(hunt.pid, signal.SIGINT)
+        said, errors = hunt.communicate(timeout=60)
+        assert "interrupted; what was found is kept" in errors
+        assert "Traceback" not in errors
+        assert hunt.returncode == 1, said
+        assert _until(lambda: not _members(hunt.pid)), "a process is left"
+    assert read(tmp_path / "hunt" / FILE)[2]
+
+
+def test_no_process_outlives_a_campaign_that_is_killed(tmp_path: Path) -> None:
+    """They see that it is gone between two states."""
+    with _hunt(tmp_path / "hunt") as hunt:
+        hunt.kill()
+        assert _until(lambda: not _members(hunt.pid), 20.0), "a process is left"
