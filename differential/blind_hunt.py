@@ -12,14 +12,17 @@ from __future__ import annotations
 import sys
 import tomllib
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
 import msgspec
 
-from hunting.finds import Collection, Find
+from hunting.finds import Find
+from hunting.finds import found as made_of
+from hunting.replaying import replayed
 from hunting.scope import POD_LEVEL, Task, config_of
-from hunting.walk import search
+from hunting.walk import Broken, search
 from reference import CPUSet
 from reference.steps import KubeletConfig
 
@@ -28,14 +31,22 @@ _FILE: Final = Path(__file__).parent / "historical_bugs.toml"
 
 class Search(msgspec.Struct, frozen=True):
     """Where a defect is searched. ``options`` may be ``pod-level``: no option, and the managers of
-    pod-level resources, under scope ``pod``."""
+    pod-level resources, under scope ``pod``. ``moves`` are families (``hunting.families``),
+    ``reserved`` the CPUs that are reserved, ``gates`` feature gates that are on; ``cluster``: pods
+    come from an API server. ``mended``: a release without the defect, which has to keep the
+    promise, so that another defect does not count for it."""
 
     release: str
     machine: str
-    options: list[str]
-    topology_manager: str
     depth: int
     promise: str
+    options: list[str] = []
+    topology_manager: str = "none"
+    moves: list[str] = []
+    reserved: list[int] = []
+    gates: list[str] = []
+    cluster: bool = False
+    mended: str = ""
 
     @property
     def task(self) -> Task:
@@ -50,6 +61,10 @@ class Search(msgspec.Struct, frozen=True):
         else:
             options = dict.fromkeys(self.options, "true")
             config = config_of(self.release, options, self.topology_manager)
+        if self.reserved:
+            config = replace(config, reserved_system_cpus=CPUSet(self.reserved))
+        gates = {**config.feature_gates, **dict.fromkeys(self.gates, True)}
+        config = replace(config, feature_gates=gates, api_server=self.cluster)
         return Task(self.release, self.machine, config)
 
 
@@ -69,14 +84,19 @@ def bugs() -> list[Bug]:
 
 
 def found(bug: Bug) -> Find | None:
-    """The find that breaks its promise."""
+    """The find that breaks its promise, as the search makes it."""
     if bug.search is None:
         return None
-    finds = Collection(blind=True)
-    for broken in search(bug.search.task, bug.search.depth):
-        if broken.promise == bug.search.promise:
-            return finds.add(broken)
+    for broken in search(bug.search.task, bug.search.depth, families=tuple(bug.search.moves)):
+        if broken.promise == bug.search.promise and _is_it(broken, bug.search.mended):
+            return made_of(broken, 0)
     return None
+
+
+def _is_it(broken: Broken, mended: str) -> bool:
+    """Whether a release that has the defect no more keeps the promise by the same history."""
+    task = replace(broken.task, release=mended)
+    return not mended or replayed(task, broken.steps, broken.promise) is None
 
 
 def page() -> str:
@@ -87,19 +107,22 @@ def page() -> str:
         "# The blind hunt",
         "",
         f"Of {len(rows)} defects of the past, the [hunt](hunting.md) finds {count} in a release "
-        "that had them, knowing nothing of any: by breadth, and by the promises alone. The others "
-        "lie outside what it searches, for the reason given. `python -m differential.blind_hunt` "
-        "writes this page.",
+        "that had them, knowing nothing of any: by breadth, and by the promises alone. Machine, "
+        "configuration and families of moves (`--moves`) are such that the defect can show. Where "
+        "a release without the defect is known, it keeps the promise by the same history. The "
+        "others are not found, for the reason given. "
+        "`python -m differential.blind_hunt` writes this page.",
         "",
-        "| defect | releases | found in | promise | steps | why not |",
-        "| --- | --- | --- | --- | --- | --- |",
+        "| defect | releases | found in | families | promise | steps | why not |",
+        "| --- | --- | --- | --- | --- | --- | --- |",
     ]
     for bug, find in rows:
         number = f"[{bug.number}]({_url(bug)})" if bug.number.isdigit() else bug.number
         seen = (
-            f"{find.release}, {find.machine} | {find.promise} | {len(find.steps)} |"
-            if find
-            else f" | | | {bug.beyond or 'not found in this scope'}"
+            f"{find.release}, {find.machine} | {', '.join(bug.search.moves)} | {find.promise} "
+            f"| {len(find.steps)} |"
+            if find and bug.search
+            else f" | | | | {bug.beyond or 'not found in this scope'}"
         )
         lines.append(f"| {number}: {bug.title} | {bug.releases} | {seen} |")
     return "\n".join(lines) + "\n"

@@ -41,6 +41,7 @@ class Header(msgspec.Struct, tag="header", tag_field="kind", frozen=True, kw_onl
     shards: int = 1
     blind: bool = False
     ignored: list[str] = []
+    moves: list[str] = []
 
 
 class Done(msgspec.Struct, tag="done", tag_field="kind", frozen=True, kw_only=True):
@@ -109,7 +110,12 @@ class Campaign:
         sees some of everything."""
         every = list(
             enumerate(
-                tasks(self.header.release, tuple(self.header.machines), alpha=self.header.alpha)
+                tasks(
+                    self.header.release,
+                    tuple(self.header.machines),
+                    alpha=self.header.alpha,
+                    families=tuple(self.header.moves),
+                )
             )
         )
         if self.header.seed:
@@ -158,7 +164,12 @@ class Campaign:
             progress(self._now(task))
             tally = Tally()
             for broken in search(
-                task, self.header.depth, tally=tally, ignored=self.header.ignored, stop=stop
+                task,
+                self.header.depth,
+                tally=tally,
+                ignored=self.header.ignored,
+                families=tuple(self.header.moves),
+                stop=stop,
             ):
                 find = self.finds.add(broken)
                 if find is not None:

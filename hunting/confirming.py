@@ -11,12 +11,12 @@ from functools import partial
 from typing import Final
 
 import topologies
-from conformance.promises import Violation, broken_in_step, promise_of, violations
+from conformance.promises import Violation, promise_of
 from conformance.subject import NodeUnderTest, Subject, SubjectLostError
 from hunting.finds import Find
 from hunting.moves import after
 from hunting.scope import Task
-from hunting.walk import Ground, situation_of
+from hunting.walk import Ground
 from reference import NotModelled
 from reference.branching import BranchingNode
 from reference.steps import Pod, Step
@@ -68,16 +68,17 @@ def _judged(node: NodeUnderTest, task: Task, history: tuple[Step, ...]) -> Itera
     beside = ground.first().node
     pods: dict[str, Pod] = {}
     before: View | None = None
+    ran: Task | None = None
     for step in history:
         node.do(step)
-        pods = after(pods, (step,))
+        ground = ground.after(step)
         known = _taken(beside, step)
+        pods = after(pods, (step,), beside.granted if known else None)
         view = node.settle(partial(_rests, beside if known else None))
         if any(one.phase is Phase.PENDING for one in view.pods.values()) and view.running:
             raise SubjectLostError("a pod is still pending")
-        situation = situation_of(task, ground, pods)
-        yield from (*broken_in_step(before, step, view, situation), *violations(view, situation))
-        before = view if view.running else before
+        yield from ground.judged(before, step, view, pods, ran)
+        before, ran = (view, ground.task) if view.running else (before, ran)
 
 
 def _taken(beside: BranchingNode, step: Step) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, Final
+from typing import Any, Final, get_args
 
 import msgspec
 
@@ -18,13 +18,11 @@ from hunting.scope import Task
 from hunting.shrinking import shrunk, shrunk_in_place
 from hunting.walk import Broken
 from reference import CPUSet
-from reference.steps import Apply, Delete, KubeletConfig, Pod, Reboot, Start, Step, Stop
+from reference.steps import Apply, KubeletConfig, Pod, Step
 
 #: What differs between two differences of one kind.
 _NUMBERS: Final = re.compile(r"[0-9][0-9,-]*")
-_STEPS: Final[Mapping[str, Any]] = {
-    kind.__name__: kind for kind in (Apply, Delete, Reboot, Start, Stop)
-}
+_STEPS: Final[Mapping[str, Any]] = {kind.__name__: kind for kind in get_args(Step)}
 
 
 class Find(msgspec.Struct, frozen=True, kw_only=True):

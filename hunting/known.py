@@ -16,14 +16,14 @@ from typing import Final
 
 import topologies
 from conformance.discovered import topology_of
-from hunting.replaying import replayed
+from hunting.replaying import possible, replayed
 from hunting.scope import Task
 from hunting.walk import Broken
 from reference import Release
 from reference.behaviours import Behaviour
 from reference.cpumanager.policy_options import STRICT
 from reference.releases import has
-from reference.steps import Apply, Kind, Start
+from reference.steps import Apply, KillAtRename, Kind, Resize, Start
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +57,10 @@ def _books_more(broken: Broken) -> bool:
     return broken.promise == "booked-as-asked" and _has_init(broken)
 
 
+def _is_aligned(broken: Broken) -> bool:
+    return broken.task.config.topology_manager_policy != "none"
+
+
 def _refused_for_init(broken: Broken) -> bool:
     return broken.promise == "admitted" and _has_init(broken)
 
@@ -85,7 +89,59 @@ def _pod_level_again(broken: Broken) -> bool:
     return whole and any(isinstance(one, Start) for one in broken.steps[1:])
 
 
+def _splits_fitting_cache(broken: Broken) -> bool:
+    """The model does not know which CPUs of the cache a kubelet with the fix takes, so the history
+    is not possible there."""
+    if broken.promise != "one-cache" or has(broken.task.release, Behaviour.UNCORE_BEST_FIT):
+        return False
+    return (
+        replayed(_switched(broken.task, Behaviour.UNCORE_BEST_FIT), broken.steps, broken.promise)
+        is None
+    )
+
+
+def _switched(task: Task, behaviour: Behaviour, *, on: bool = True) -> Task:
+    value = "on" if on else "off"
+    mended = str(Release.parse(task.release).overridden(f"{behaviour.title}={value}"))
+    return Task(mended, task.machine, task.config)
+
+
+def _killed_between_writes(broken: Broken) -> bool:
+    killed = any(isinstance(one, KillAtRename) for one in broken.steps)
+    return broken.promise == "starts-again" and killed
+
+
+def _devices_of_init(broken: Broken) -> bool:
+    """The init container is admitted again after a restart, when no device is registered."""
+    init = any(
+        one.kind is Kind.INIT and one.devices
+        for step in broken.steps
+        if isinstance(step, Apply)
+        for one in step.pod.containers
+    )
+    return broken.promise == "goes-on" and init
+
+
+def _resized(broken: Broken) -> bool:
+    return broken.promise in ("as-requested", "booked-as-asked") and isinstance(
+        broken.steps[-1], Resize
+    )
+
+
 DEFECTS: Final = (
+    Defect(84783, "a kubelet that is killed between two writes does not start again",
+           shows=_killed_between_writes),
+    Defect(138731, "a cpuset that was changed outside is never repaired",
+           Behaviour.UPDATED_ON_CHANGE, mended=False),
+    Defect(138446, "a restart refuses pods with devices in init containers",
+           shows=_devices_of_init),
+    Defect(141262, "the gauges of exclusive CPUs drift",
+           shows=lambda broken: broken.promise == "gauges"),
+    Defect(127262, "a resize in place is half done", shows=_resized),
+    Defect(122295, "align-by-socket splits CPUs and devices over sockets",
+           shows=lambda broken: broken.promise == "socket-of-devices"),
+    Defect(123816, "an init container's CPUs pin its pod to a NUMA node",
+           shows=lambda broken: _refused_for_init(broken) and _is_aligned(broken)),
     Defect(129078, "a restart under full-pcpus-only refuses pods that run",
            Behaviour.HELD_CPUS_KEPT_FIRST),
     Defect(140495, "on cores of different sizes busy or reserved CPUs are given away",
@@ -96,7 +152,7 @@ DEFECTS: Final = (
            Behaviour.DISTRIBUTION_ENDS),
     Defect(131610, "an odd request is split over uncore caches", Behaviour.UNCORE_ROUNDED_UP),
     Defect(137315, "a request that fits one uncore cache is split over two",
-           Behaviour.UNCORE_BEST_FIT),
+           shows=_splits_fitting_cache),
     Defect(140688, "distribute-cpus-across-cores takes neighbouring threads of one core",
            Behaviour.SPREAD_OVER_CORES),
     Defect(114642, "distribute-cpus-across-numa ignores align-by-socket",
@@ -146,8 +202,6 @@ def _is_mended_by(broken: Broken, defect: Defect) -> bool:
     assert behaviour is not None
     if has(release, behaviour) == defect.mended:
         return False
-    value = "on" if defect.mended else "off"
-    mended = str(Release.parse(release).overridden(f"{behaviour.title}={value}"))
-    task = Task(mended, broken.task.machine, broken.task.config)
+    task = _switched(broken.task, behaviour, on=defect.mended)
     # The history must still be possible, so that nothing else has kept the promise.
-    return replayed(task, broken.steps, broken.promise) is None
+    return replayed(task, broken.steps, broken.promise) is None and possible(task, broken.steps)

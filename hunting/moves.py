@@ -1,8 +1,8 @@
 """The moves of a history: what a user does at once.
 
 What belongs here: which moves a node can take next, and the steps of each. What never does: what
-comes of them (``walk``). A kubelet that is started again is one move of two steps, and so is a
-reboot of three.
+comes of them (``walk``), and moves that are switched on (``families``). A kubelet that is started
+again is one move of two steps.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import Final, TypeAlias
 
 from conformance.pods import best_effort, exclusive, guaranteed, guaranteed_of
 from reference.pods.pod_level_resources import pod_managers_on
+from reference.releases import minor_of
 from reference.steps import (
     Apply,
     Container,
@@ -21,7 +22,6 @@ from reference.steps import (
     KubeletConfig,
     Pod,
     PodResources,
-    Reboot,
     Start,
     Step,
     Stop,
@@ -29,19 +29,21 @@ from reference.steps import (
 
 Move: TypeAlias = tuple[Step, ...]
 
+#: Before, an init container that is to be restarted is one as any other.
+_SIDECARS_SINCE: Final = 28
+
 RESTART: Final[Move] = (Stop(), Start())
-REBOOT: Final[Move] = (Stop(), Reboot(), Start())
 
 
 @lru_cache(maxsize=4096)
-def pods_of(name: str, free: int, *, whole: bool) -> tuple[Pod, ...]:
+def pods_of(name: str, free: int, *, whole: bool, sidecars: bool = True) -> tuple[Pod, ...]:
     """A pod of each kind under this name, on a node with so many CPUs that pods may have.
 
     Of one container: with one CPU, two, half of them, all but one, all of them, or no request. Of
-    more: with an init container that asks for less or for more than the app container, with a
-    sidecar, with two app containers; if ``whole``, with resources of the whole pod.
+    more: with an init container that asks for less or for more than the app container, if
+    ``sidecars`` with one, with two app containers; if ``whole``, with resources of the whole pod.
     """
-    return tuple(map(_one_object, _pods_of(name, free, whole=whole)))
+    return tuple(map(_one_object, _pods_of(name, free, whole=whole, sidecars=sidecars)))
 
 
 @lru_cache(maxsize=4096)
@@ -50,7 +52,7 @@ def _one_object(pod: Pod) -> Pod:
     return pod
 
 
-def _pods_of(name: str, free: int, *, whole: bool) -> Iterator[Pod]:
+def _pods_of(name: str, free: int, *, whole: bool, sidecars: bool) -> Iterator[Pod]:
     for count in sorted({1, 2, max(free // 2, 1), max(free - 1, 1), free}):
         if count <= free:
             yield guaranteed(name, count)
@@ -59,7 +61,7 @@ def _pods_of(name: str, free: int, *, whole: bool) -> Iterator[Pod]:
         if max(first, second) <= free:
             init = exclusive("i", first, kind=Kind.INIT)
             yield guaranteed_of(name, [init, exclusive("c", second)])
-    if free >= 2:
+    if free >= 2 and sidecars:
         yield guaranteed_of(name, [exclusive("s", 1, kind=Kind.SIDECAR), exclusive("c", 1)])
     if free >= 3:
         yield guaranteed(name, 1, 2)
@@ -80,7 +82,8 @@ def next_moves(
 ) -> Iterator[Move]:
     """What may come next: a pod of each kind, each pod deleted, the kubelet started again."""
     whole = pod_managers_on(config.feature_gates, release=release)
-    for pod in pods_of(name, free, whole=whole):
+    sidecars = minor_of(release) >= _SIDECARS_SINCE
+    for pod in pods_of(name, free, whole=whole, sidecars=sidecars):
         yield (Apply(pod),)
     for gone in applied:
         yield (Delete(gone),)
@@ -88,12 +91,15 @@ def next_moves(
         yield RESTART
 
 
-def after(applied: Mapping[str, Pod], steps: Sequence[Step]) -> dict[str, Pod]:
-    """The pods that are applied once these steps are taken."""
+def after(
+    applied: Mapping[str, Pod], steps: Sequence[Step], granted: Mapping[str, Pod] | None = None
+) -> dict[str, Pod]:
+    """The pods that are applied once these steps are taken, each of the size that it has been
+    ``granted`` by then."""
     left = dict(applied)
     for step in steps:
         if isinstance(step, Apply):
             left[step.pod.name] = step.pod
         elif isinstance(step, Delete):
             left.pop(step.pod, None)
-    return left
+    return {name: (granted or {}).get(name, pod) for name, pod in left.items()}

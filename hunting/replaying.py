@@ -32,6 +32,18 @@ def replayed(task: Task, steps: Sequence[Step], promise: str) -> Broken | None:
     return None
 
 
+def possible(task: Task, steps: Sequence[Step]) -> bool:
+    """Whether the history is modelled, and possible, in some outcome of its steps."""
+    try:
+        ground = Ground(task)
+    except (DiscoveryError, NotModelled):
+        return False
+    states = [ground.first()]
+    for step in steps:
+        states = [made for one in states for made, _ in ground.taken(one, (step,), Tally())]
+    return bool(states)
+
+
 def releases_with(broken: Broken) -> list[str]:
     """Every minor whose model breaks the promise by the same history."""
     found = []

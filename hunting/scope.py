@@ -11,6 +11,7 @@ from functools import lru_cache
 from itertools import combinations
 from typing import Final
 
+from hunting.families import configured
 from reference import CPUSet, Release
 from reference.behaviours import Behaviour
 from reference.cpumanager.policy_options import BY_SOCKET, OPTIONS, StaticOptions
@@ -145,9 +146,17 @@ def _option_sets(release: str, *, alpha: bool) -> Iterator[dict[str, str]]:
             yield options
 
 
-def tasks(release: str, machines: tuple[str, ...], *, alpha: bool = False) -> Iterator[Task]:
-    """Every search on these machines, small ones first."""
-    configs = list(configurations(release, alpha=alpha))
+def tasks(
+    release: str,
+    machines: tuple[str, ...],
+    *,
+    alpha: bool = False,
+    families: tuple[str, ...] = (),
+) -> Iterator[Task]:
+    """Every search on these machines, small ones first, with the settings that the families of
+    moves take."""
+    plain = configurations(release, alpha=alpha)
+    configs = [one for config in plain for one in configured(config, families, release)]
     for machine in machines:
         for config in configs:
             yield Task(release, machine, config)

@@ -11,13 +11,15 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Final, TypeAlias
 
+import topologies
+from conformance.discovered import topology_of
 from conformance.pods import guaranteed
 from hunting.replaying import replayed
 from hunting.scope import Task, regular, uneven
 from hunting.walk import Broken
 from reference.pods.qos import whole_cpus
+from reference.releases import LATEST
 from reference.steps import Apply, Pod, Start, Step, Stop
-from topologies import describe
 
 _MOST_CPUS: Final = 8
 
@@ -112,7 +114,7 @@ def _size(machine: str) -> tuple[int, int, int]:
 
 @lru_cache(maxsize=1024)
 def _cpus(machine: str) -> int:
-    return describe(machine).tree["proc/cpuinfo"].count("processor\t")
+    return len(topology_of(topologies.machine(machine), release=f"1.{LATEST}").cpus)
 
 
 def _with_less(steps: tuple[Step, ...], less: int) -> Iterator[tuple[Step, ...]]:

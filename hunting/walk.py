@@ -7,26 +7,56 @@ promise is what (:mod:`conformance.promises`), and what becomes of a broken one 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Final
 
 import topologies
 from conformance.discovered import info_of, topology_of
-from conformance.promises import Situation, Violation, broken_in_step, promise_of, violations
+from conformance.promises import (
+    GOING_ON,
+    Situation,
+    Violation,
+    broken_in_step,
+    promise_of,
+    violations,
+)
 from conformance.subject import Capability
+from hunting.families import Scene, moves_of
 from hunting.moves import Move, after, next_moves
 from hunting.scope import Task
-from reference import CPUSet, CPUTopology, DiscoveryError, IllegalStep, NotModelled, Release
+from reference import CPUSet, DiscoveryError, IllegalStep, NotModelled, Release
 from reference.branching import BranchingNode
 from reference.cpumanager.cpu_manager import make_policy
 from reference.cpumanager.policy_static import StaticPolicy
 from reference.errors import KubeletError
-from reference.steps import Pod, Start, Step
+from reference.releases import LATEST
+from reference.steps import (
+    AskAllocatable,
+    AskMetrics,
+    AskPodResources,
+    AwaitReconcile,
+    Configure,
+    OfflineCPUs,
+    OnlineCPUs,
+    Pod,
+    Reboot,
+    Resize,
+    Start,
+    Step,
+    Tamper,
+)
 from reference.view import View
+from topologies import Machine
 
 #: What of a view of the model the promises are judged by.
 _CAN: Final = frozenset({Capability.CPUSETS, Capability.STATE_FILE, Capability.REJECTIONS})
+#: The release that reads machines as they are.
+_TRUE: Final = f"1.{LATEST}"
+#: Steps after which all that can be seen is looked at.
+_LOOKING: Final = (AskAllocatable, AskMetrics, AskPodResources, AwaitReconcile)
+#: Steps after which a key does not say all that is judged.
+_SEEN_OTHERWISE: Final = (*_LOOKING, Resize, Tamper)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +91,8 @@ class Tally:
 @dataclass(frozen=True, slots=True)
 class State:
     """A node after a history, with the last view in which its kubelet ran, and its pods. ``key``
-    is the node's."""
+    is the node's. ``ground``: where it is by now (``None``: where it was at first); ``ran``: where
+    its kubelet last ran."""
 
     node: BranchingNode
     steps: tuple[Step, ...] = ()
@@ -69,10 +100,12 @@ class State:
     pods: dict[str, Pod] = field(default_factory=dict)
     applied: int = 0
     key: Hashable = None
+    ground: Ground | None = None
+    ran: Task | None = None
 
 
 @lru_cache(maxsize=1024)
-def _machine(name: str) -> topologies.Machine:
+def _machine(name: str) -> Machine:
     """One object for each machine, so that what is found on its tree is remembered."""
     return topologies.machine(name)
 
@@ -84,13 +117,14 @@ class Ground:
     def __init__(self, task: Task) -> None:
         self.task = task
         machine = _machine(task.machine)
-        self.topology = topology_of(machine, release=task.release)
-        self._tree = machine.tree
+        # The machine as it is, whatever the release makes of it.
+        self.topology = topology_of(machine, release=_TRUE)
         self._minor = Release.parse(task.release).minor
         self.cpus = self.topology.cpus
-        self.reserved = _reserved(self.topology, task)
+        self.reserved = _reserved(machine, task)
         self.free = len(self.cpus) - len(self.reserved)
         self._kept: set[Hashable] = set()
+        self._others: dict[str, Ground] = {}
 
     def _is_made(self, violation: Violation) -> bool:
         """Whether the promise is made for this release."""
@@ -102,23 +136,51 @@ class Ground:
         """The node before its first start."""
         task = self.task
         node = BranchingNode(
-            lambda _: self._tree, task.machine, task.config, release=task.release,
-            discovering=info_of,
+            lambda name: _machine(name).tree, task.machine, task.config,
+            release=task.release, discovering=info_of,
         )  # fmt: skip
         return State(node)
 
-    def _judged(
-        self, before: State, step: Step, view: View, pods: dict[str, Pod], key: Hashable
+    def after(self, step: Step) -> Ground:
+        """Where the node is after the step. Raises as the constructor does."""
+        match step:
+            case Configure(config=config):
+                task = replace(self.task, config=config)
+            case Reboot(machine=name) | OfflineCPUs(machine=name) | OnlineCPUs(machine=name):
+                task = replace(self.task, machine=name or self.task.machine)
+            case _:
+                return self
+        known = self._others.get(str(task))
+        if known is None:
+            known = self._others[str(task)] = Ground(task)
+            known._others = self._others
+        return known
+
+    def judged(
+        self,
+        before: View | None,
+        step: Step,
+        view: View,
+        pods: dict[str, Pod],
+        ran: Task | None = None,
+        key: Hashable = None,
     ) -> list[Violation]:
         """Every promise that is broken after the step. A view that breaks none by itself is not
-        judged again where a node has the same ``key``: the two differ in names alone."""
-        situation = situation_of(self.task, self, pods)
-        found = broken_in_step(before.seen, step, view, situation)
-        if key not in self._kept:
+        judged again where a node has the same ``key`` (``None``: it has none): the two differ in
+        names alone. On another machine or under another policy than where it ``ran`` last a kubelet
+        may refuse to go on."""
+        situation = situation_of(self.task, self, pods, step)
+        found = broken_in_step(before, step, view, situation)
+        if key is None or isinstance(step, _SEEN_OTHERWISE) or key not in self._kept:
             alone = violations(view, situation)
-            if not alone:
+            if not alone and not isinstance(step, _SEEN_OTHERWISE):
                 self._kept.add(key)
             found += alone
+        if ran is not None and (ran.machine, ran.config.policy) != (
+            self.task.machine,
+            self.task.config.policy,
+        ):
+            found = [one for one in found if one.rule not in GOING_ON]
         return [one for one in found if self._is_made(one)]
 
     def taken(
@@ -127,22 +189,26 @@ class Ground:
         """The states after a move, with the promises that its steps break; several where chance
         decides. None where a step is not modelled, or not possible. A move ends with the step that
         breaks a promise."""
-        states = [State(state.node.copy(), state.steps, state.seen, state.pods, state.applied)]
+        states = [replace(state, node=state.node.copy())]
         for number, step in enumerate(move):
             reached = []
             for one in states:
                 try:
+                    ground = (one.ground or self).after(step)
                     one.node.do(step)
-                except (IllegalStep, NotModelled):
+                except (DiscoveryError, IllegalStep, NotModelled):
                     continue
                 tally.steps += 1
-                pods = after(one.pods, (step,))
+                pods = after(one.pods, (step,), one.node.granted)
                 applied = one.applied + (len(pods) > len(one.pods))
                 for node in (one.node, *one.node.others()):
-                    view, key = node.seen(), node.key()
-                    wrong = self._judged(one, step, view, pods, key)
-                    seen = view if view.running else one.seen
-                    made = State(node, (*one.steps, step), seen, pods, applied, key)
+                    view = node.view() if isinstance(step, _LOOKING) else node.seen()
+                    key = node.key()
+                    wrong = ground.judged(one.seen, step, view, pods, one.ran, key)
+                    seen, ran = (view, ground.task) if view.running else (one.seen, one.ran)
+                    if seen is not None and isinstance(step, Reboot):
+                        seen = replace(seen, cpusets={})  # every container has ended
+                    made = State(node, (*one.steps, step), seen, pods, applied, key, ground, ran)
                     if wrong or number == len(move) - 1:
                         yield made, wrong
                     else:
@@ -150,18 +216,22 @@ class Ground:
             states = reached
 
 
-def situation_of(task: Task, ground: Ground, pods: dict[str, Pod]) -> Situation:
-    """What the promises are judged against, with these pods applied."""
+def situation_of(
+    task: Task, ground: Ground, pods: dict[str, Pod], step: Step | None = None
+) -> Situation:
+    """What the promises are judged against after the step, with these pods applied."""
+    tampered = [(step.pod, step.container)] if isinstance(step, Tamper) else ()
     return Situation(
         config=task.config, pods=pods, cpus=ground.cpus, reserved=ground.reserved, can=_CAN,
-        release=task.release, topology=ground.topology,
+        release=task.release, topology=ground.topology, tampered=tampered,
     )  # fmt: skip
 
 
-def _reserved(topology: CPUTopology, task: Task) -> CPUSet:
+def _reserved(machine: Machine, task: Task) -> CPUSet:
     listed = task.config.reserved_system_cpus
-    if listed:
-        return listed
+    if listed or task.config.policy != "static":
+        return listed or CPUSet()
+    topology = topology_of(machine, release=task.release)
     try:
         policy = make_policy(topology, task.config, release=task.release)
     except KubeletError as error:
@@ -170,41 +240,66 @@ def _reserved(topology: CPUTopology, task: Task) -> CPUSet:
     return policy.reserved
 
 
+def moves_from(state: State, ground: Ground, families: tuple[str, ...]) -> Iterator[Move]:
+    """What may come next, in histories that began on this ground."""
+    here = state.ground or ground
+    task, name = here.task, f"p{state.applied + 1}"
+    yield from next_moves(state.pods, name, here.free, task.config, task.release)
+    if families:
+        scene = Scene(
+            state.pods, name, here.free, task.config, task.release, task.machine, here.topology
+        )
+        yield from moves_of(scene, families)
+
+
+def key_of(state: State, families: tuple[str, ...]) -> Hashable:
+    """What states have in common from which the same histories break the same promises."""
+    if not families:
+        return state.key
+    where = str(state.ground.task) if state.ground else ""
+    return (state.key, state.node.beside(), where)
+
+
 def search(
     task: Task,
     depth: int,
     *,
     tally: Tally | None = None,
     ignored: Collection[str] = (),
+    families: tuple[str, ...] = (),
     stop: Callable[[], bool] = lambda: False,
 ) -> Iterator[Broken]:
-    """Every shortest way in which a history of ``depth`` moves breaks a promise. A history ends
-    with the first that it breaks, unless its id is ``ignored``. A kubelet that never starts breaks
-    none."""
+    """Every shortest way in which a history of ``depth`` moves breaks a promise, with the moves of
+    these ``families`` beside those that every history has. A history ends with the first promise
+    that it breaks, unless its id is ``ignored``."""
     tally = tally if tally is not None else Tally()
     try:
         ground = Ground(task)
-        started = [one for one, _ in ground.taken(ground.first(), (Start(),), tally)]
+        started = list(ground.taken(ground.first(), (Start(),), tally))
     except (DiscoveryError, NotModelled):
         return
-    frontier = [one for one in started if one.seen is not None]
-    met = {one.key for one in frontier}
+    for made, wrong in started:
+        yield from (
+            Broken(task, made.steps, one) for one in wrong if promise_of(one.rule).id not in ignored
+        )
+    frontier = [one for one, _ in started if one.seen is not None]
+    met = {key_of(one, families) for one in frontier}
     for level in range(depth):
         reached = []
         for state in frontier:
             if stop():
                 return
-            name = f"p{state.applied + 1}"
-            for move in next_moves(state.pods, name, ground.free, task.config, task.release):
+            for move in moves_from(state, ground, families):
                 for made, wrong in ground.taken(state, move, tally):
                     wrong_here = [one for one in wrong if promise_of(one.rule).id not in ignored]
                     yield from (Broken(task, made.steps, one) for one in wrong_here)
                     if wrong_here or not made.seen:
                         continue
-                    if made.key in met:
+                    key = key_of(made, families)
+                    if key in met:
                         tally.again += 1
                         continue
-                    met.add(made.key)
+                    met.add(key)
                     tally.states += 1
                     if level + 1 < depth:
                         reached.append(made)

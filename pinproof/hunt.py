@@ -22,9 +22,10 @@ from conformance.promises import PROMISES
 from conformance.subject import Subject, SubjectError, SubjectUsageError
 from conformance.subjects import open_subject
 from conformance.verdict import ExitStatus
-from hunting import campaign
+from hunting import campaign, families
 from hunting.campaign import Campaign, Header, Progress, Shard
 from hunting.confirming import confirmed
+from hunting.families import FAMILIES
 from hunting.finds import Collection, Find
 from hunting.job import job as job_manifest
 from hunting.replaying import spans
@@ -71,6 +72,14 @@ def hunt(
         list[str] | None,
         typer.Option(help="Search on beyond this promise; may be repeated.", show_default=False),
     ] = None,
+    moves: Annotated[
+        str,
+        typer.Option(
+            metavar="FAMILY,...",
+            help=f"What else may happen in a history: {', '.join(FAMILIES)}, or all.",
+            show_default=False,
+        ),
+    ] = "",
     blind: Annotated[bool, typer.Option(help="Know of no known defect.")] = False,
     confirm: Annotated[
         list[str] | None,
@@ -110,6 +119,7 @@ def hunt(
         shards=part.count,
         blind=blind,
         ignored=sorted(ignore or []),
+        moves=list(families.named(moves)),
     )
     if resume is None and (output / campaign.FILE).exists():
         raise SubjectUsageError(f"{output} has a campaign: name it with --resume {output}")

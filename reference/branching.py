@@ -108,6 +108,29 @@ class BranchingNode(Node):
         every.sort()
         return (True, self._hangs, state.default.mask, tuple(every))
 
+    def beside(self) -> Hashable:
+        """What :meth:`key` leaves out, as only some steps bring it about or show it: devices,
+        resizes that wait, updates that will be refused, pods that have ended, what the kubelet
+        would answer."""
+        kubelet = self._kubelet
+        manager = kubelet.cpu_manager if kubelet else None
+        held = kubelet.device_manager.pod_devices if kubelet else self._devices
+        resources = sorted(kubelet.device_manager.healthy_devices()) if kubelet else ()
+        return (
+            repr(held.held),
+            tuple(resources),
+            tuple(sorted(self._in_cluster.wanted)),
+            self._runtime.refusals,
+            tuple(sorted(self._ended)),
+            tuple(pod.containers for pod in self._manifests.values()),
+            manager and (manager.allocatable_cpus, manager.metrics.exclusive, manager.metrics.pool),
+        )
+
+    @property
+    def granted(self) -> Mapping[str, Pod]:
+        """The pods whose manifests are there, with the resources that they have been granted."""
+        return self._manifests
+
     def _save(self) -> None:
         kubelet = self._kubelet
         assert kubelet is not None
@@ -129,7 +152,7 @@ class BranchingNode(Node):
         )
 
     def _do(self, step: Step) -> None:
-        if isinstance(step, Stop):
+        if isinstance(step, Stop) or self._crash is not None:
             self._text = self._state_file
         if self._shared and not isinstance(step, Stop) and not self._copies_itself(step):
             self._own()

@@ -13,7 +13,7 @@ its promise.
 Every run judges every step by :func:`violations`; ``pinproof hunt`` judges by both.
 """
 
-from conformance.promises.histories import broken_in_step
+from conformance.promises.histories import GOING_ON, broken_in_step
 from conformance.promises.situation import Situation, Violation
 from conformance.promises.table import PROMISES, Promise, promise_of
 from conformance.promises.views import (
@@ -27,6 +27,7 @@ from conformance.promises.views import (
 __all__ = [
     "EVERY_CPU",
     "EXCLUSIVE_TO_ONE",
+    "GOING_ON",
     "POD_RESOURCES_AS_STATE_FILE",
     "PROMISES",
     "RESERVED_STAY",

@@ -7,29 +7,45 @@ a state file that was written or removed, a cpuset that was changed); the caller
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import Final
 
 from conformance.checks import cpu_difference, kubelet_text
-from conformance.promises.placement import misplaced
+from conformance.promises.answers import misreported
+from conformance.promises.placement import misplaced, split
 from conformance.promises.situation import Situation, Violation
 from conformance.results import Difference
 from reference import CPUSet, CPUTopology
+from reference.behaviours import Behaviour
 from reference.cpumanager.cpu_manager import reserved_milli_cpus
 from reference.cpumanager.policy_options import FULL_PCPUS, is_true
 from reference.pods.pod_level_resources import as_decoded, has_pod_level_resources
 from reference.pods.qos import as_judged, exclusive_cpus, pod_milli_cpus, total_request
-from reference.steps import Apply, Delete, Pod, Resize, Start, Step
+from reference.releases import has
+from reference.steps import Apply, AwaitReconcile, Delete, Kind, Pod, Resize, Start, Step
 from reference.view import Phase, View
 
 ANSWERS: Final = "The kubelet answers every step in time"
 STARTS_AGAIN: Final = "The kubelet starts again after every history that a user may bring about"
+STARTS: Final = "The kubelet starts on an empty node with every configuration that it documents"
 GOES_ON: Final = "A pod that runs goes on running over a restart of the kubelet"
 KEEPS_CPUS: Final = "A running container keeps its exclusive CPUs until it ends"
 BOOKED_AS_ASKED: Final = "A pod holds no more exclusive CPUs than it asks for"
 ADMITTED: Final = "A pod that fits the free CPUs, and that nothing speaks against, is admitted"
 AS_NEW: Final = "Once every pod is deleted, no CPU is exclusive and the shared pool is whole"
+
+TRUE_REASON: Final = "The reason that the kubelet gives for refusing a pod is true"
+NO_QUOTA: Final = "A container with exclusive CPUs has no CFS quota"
+LEFT_ALONE: Final = "A reconcile round does not update a container whose CPUs have not changed"
+
+#: What a kubelet need not keep on another machine or under another policy.
+GOING_ON: Final = (STARTS_AGAIN, GOES_ON)
+#: Without the option max-allowable-numa-nodes.
+_MOST_NUMA_NODES: Final = 8
+_NOT_MULTIPLE: Final = re.compile(r"requested ([0-9]+) cpus not multiple cpus per core = ([0-9]+)")
+_NOT_ENOUGH: Final = re.compile(r"requested=([0-9]+), available=([0-9]+)")
 
 #: The Topology Manager policies that refuse no pod.
 _REFUSES_NOBODY: Final = ("none", "best-effort")
@@ -49,11 +65,16 @@ def broken_in_step(
         seen = Difference(what="kubelet", expected="answers", seen=f"hangs: {after.hangs}")
         return [Violation(ANSWERS, seen)]
     if not after.running:
-        if not isinstance(step, Start) or before is None:
-            return []  # it was stopped, or does not take its settings
+        if not isinstance(step, Start):
+            return []
+        if before is None and not _may_refuse(situation):
+            gives_up = Difference(what="kubelet", expected="runs", seen=kubelet_text(after))
+            return [Violation(STARTS, gives_up)]
+        if before is None:
+            return []
         gives_up = Difference(what="kubelet", expected="runs", seen=kubelet_text(after))
         return [Violation(STARTS_AGAIN, gives_up)]
-    found = [*_booked(after, situation)]
+    found = [*_booked(after, situation), *_untrue(after), *_bounded(after, situation)]
     if before is not None:
         if isinstance(step, Start):
             found += _going_on(before, after, situation)
@@ -61,9 +82,63 @@ def broken_in_step(
             found += _kept(before, after, situation)
     if isinstance(step, Apply):
         found += _admission(before, step.pod, after, situation)
-    if isinstance(step, Delete) and not situation.pods:
+    found += misreported(after, situation)
+    if isinstance(step, AwaitReconcile) and before is not None:
+        found += _left_alone(before, after)
+    if isinstance(step, Delete | Start) and not situation.pods:
         found += _as_new(after, situation)
     return found
+
+
+def _may_refuse(situation: Situation) -> bool:
+    """Whether the kubelet may refuse its settings: they fit no such machine."""
+    nodes = situation.topology.numa_masks if situation.topology else ()
+    aligns = situation.config.topology_manager_policy != "none"
+    reserved = reserved_milli_cpus(situation.config, release=situation.release)
+    return (aligns and len(nodes) > _MOST_NUMA_NODES) or reserved >= len(situation.cpus) * 1000
+
+
+def _untrue(after: View) -> Iterator[Violation]:
+    """Reasons with numbers that contradict them."""
+    for name, pod in after.pods.items():
+        found = _NOT_MULTIPLE.search(pod.message)
+        if found and int(found[1]) % int(found[2]) == 0:
+            expected = "another reason, as it is a multiple"
+            yield _contradicted(name, expected, found[0])
+        found = _NOT_ENOUGH.search(pod.message)
+        if found and int(found[1]) <= int(found[2]):
+            expected = "another reason, as there are enough"
+            yield _contradicted(name, expected, found[0])
+
+
+def _contradicted(name: str, expected: str, seen: str) -> Violation:
+    what = f"refusal of pod {name}"
+    return Violation(TRUE_REASON, Difference(what=what, expected=expected, seen=seen))
+
+
+def _bounded(after: View, situation: Situation) -> Iterator[Violation]:
+    """Judged only where the quotas have been looked at."""
+    for pod, containers in after.cfs.items():
+        applied = situation.pods.get(pod)
+        if applied is None or has_pod_level_resources(applied):
+            continue
+        for container, cfs in containers.items():
+            if cfs.quota is not None and after.assignments.get(pod, {}).get(container):
+                what = f"CFS quota of {pod}/{container}"
+                seen = f"{cfs.quota} of {cfs.period} us"
+                yield Violation(NO_QUOTA, Difference(what=what, expected="none", seen=seen))
+
+
+def _left_alone(before: View, after: View) -> Iterator[Violation]:
+    """``before`` has to be a view in which the updates were counted too."""
+    for pod, containers in after.asked.items():
+        for container, asked in containers.items():
+            earlier = before.asked.get(pod, {}).get(container)
+            same = before.cpusets.get(pod, {}).get(container) == after.cpusets[pod][container]
+            if earlier is not None and same and asked.updates > earlier.updates:
+                what = f"updates of {pod}/{container} in a round"
+                count = str(asked.updates - earlier.updates)
+                yield Violation(LEFT_ALONE, Difference(what=what, expected="0", seen=count))
 
 
 def _going_on(before: View, after: View, situation: Situation) -> Iterator[Violation]:
@@ -77,17 +152,37 @@ def _going_on(before: View, after: View, situation: Situation) -> Iterator[Viola
 
 
 def _kept(before: View, after: View, situation: Situation) -> Iterator[Violation]:
-    for name, containers in before.assignments.items():
+    for name, containers in _held(before, situation).items():
         pod = after.pods.get(name)
         if name not in situation.pods or pod is None or pod.phase is not Phase.RUNNING:
             continue
         for container, held in containers.items():
             if container not in before.cpusets.get(name, {}):
                 continue  # it does not run: an init container that has ended
-            seen = after.assignments.get(name, {}).get(container, CPUSet())
+            seen = _held(after, situation).get(name, {}).get(container, CPUSet())
             if seen != held:
                 what = f"exclusive CPUs {name}/{container}"
                 yield Violation(KEEPS_CPUS, cpu_difference(what, held, seen))
+
+
+def _held(view: View, situation: Situation) -> Mapping[str, Mapping[str, CPUSet]]:
+    """The exclusive CPUs by pod and container. Of 1.8, which has no state file: the cpusets of
+    running containers that are as large as what the containers ask for."""
+    if has(situation.release, Behaviour.STATE_FILE):
+        return view.assignments
+    sizes = {
+        (name, one.name): exclusive_cpus(pod, one)
+        for name, pod in situation.pods.items()
+        for one in pod.containers
+    }
+    return {
+        name: {
+            one: cpus
+            for one, cpus in containers.items()
+            if cpus and len(cpus) == sizes.get((name, one))
+        }
+        for name, containers in view.cpusets.items()
+    }
 
 
 def _booked(after: View, situation: Situation) -> Iterator[Violation]:
@@ -130,9 +225,13 @@ def _admission(
         seen = f"rejected: {became.reason}: {became.message}"
         yield Violation(ADMITTED, Difference(what=f"pod {pod.name}", expected="running", seen=seen))
     taken = after.assignments.get(pod.name, {})
-    if became.phase is Phase.RUNNING and len(pod.containers) == len(taken) == 1:
+    if became.phase is not Phase.RUNNING or any(one.devices for one in pod.containers):
+        return
+    if len(pod.containers) == len(taken) == 1:
         (cpus,) = taken.values()
         yield from misplaced(cpus, _free(before, situation), situation)
+    elif not has_pod_level_resources(pod):
+        yield from split(taken.values(), situation)
 
 
 def _free(before: View, situation: Situation) -> CPUSet:
@@ -143,7 +242,7 @@ def _speaks_against(before: View, pod: Pod, situation: Situation) -> bool:
     """Whether something may refuse the pod: too few CPUs, by what the pods that run ask for; whole
     physical cores that it does not ask for, or of which too few are free; or a NUMA node that is
     too small. Where more decides, something may."""
-    if has_pod_level_resources(pod):
+    if has_pod_level_resources(pod) or any(one.devices for one in pod.containers):
         return True
     running = [
         other
@@ -167,7 +266,8 @@ def _speaks_against(before: View, pod: Pod, situation: Situation) -> bool:
         return len(pod.containers) > 1 or _cores_speak_against(free, needed, topology)
     if situation.config.topology_manager_policy in _REFUSES_NOBODY or not needed:
         return False
-    return len(pod.containers) > 1 or not _fits(free, needed, topology.numa_masks)
+    several = sum(one.kind is not Kind.INIT for one in pod.containers) > 1
+    return several or not _fits(free, needed, topology.numa_masks)
 
 
 def _cores_speak_against(free: CPUSet, needed: int, topology: CPUTopology) -> bool:

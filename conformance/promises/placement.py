@@ -49,6 +49,27 @@ ONE_NUMA_IF_IT_FITS: Final = (
 )
 
 
+ONE_SOCKET_DISTRIBUTED: Final = (
+    "Under align-by-socket and distribute-cpus-across-numa a container is given CPUs of one socket "
+    "where as many NUMA nodes of one hold them"
+)
+WHOLE_PARTS_FIRST: Final = (
+    "Without policy options a container is given whole sockets, and whole physical cores, as far "
+    "as they fit its request and are free"
+)
+
+
+def split(taken: Iterable[CPUSet], situation: Situation) -> Iterator[Violation]:
+    """Which of the CPUs of a pod with several containers lie in more than one NUMA node, where none
+    may."""
+    topology = situation.topology
+    if topology is None or situation.config.topology_manager_policy != "single-numa-node":
+        return
+    for cpus in taken:
+        if _parts(cpus, topology.numa_masks) > 1:
+            yield Violation(ONE_NUMA, _difference("NUMA node", cpus, topology.numa_masks))
+
+
 def misplaced(taken: CPUSet, free: CPUSet, situation: Situation) -> Iterator[Violation]:
     """What is wrong with the CPUs that the only container of a pod has been given out of the free
     ones. Nothing is judged without a topology."""
@@ -63,12 +84,16 @@ def misplaced(taken: CPUSet, free: CPUSet, situation: Situation) -> Iterator[Vio
     yield from _by_topology_manager(taken, free, situation, options)
     if situation.config.topology_manager_policy != "none":
         return
+    if not options:
+        yield from _whole_parts_first(taken, free, topology)
     usable = _of_whole_cores(free, topology) if FULL_PCPUS in options else free
     if BY_UNCORE in options:
         yield from _in_one(ONE_CACHE, "uncore cache", taken, usable, topology.uncore_masks)
     if ACROSS_NUMA in options:
         group = topology.cpus_per_core if FULL_PCPUS in options else 1
         yield from _evenly(taken, usable, topology.numa_masks, max(group, 1))
+        if BY_SOCKET in options:
+            yield from _in_socket(taken, usable, topology)
 
 
 def _by_topology_manager(
@@ -91,6 +116,22 @@ def _whole_cores(taken: CPUSet, topology: CPUTopology) -> Iterator[Violation]:
     whole = topology.with_siblings(taken)
     if whole != taken:
         yield Violation(WHOLE_CORES, cpu_difference("CPUs of whole physical cores", whole, taken))
+
+
+def _whole_parts_first(taken: CPUSet, free: CPUSet, topology: CPUTopology) -> Iterator[Violation]:
+    """Only where all of them have as many CPUs."""
+    parts = {"sockets": topology.socket_masks, "physical cores": topology.core_masks}
+    for noun, masks in parts.items():
+        sizes = {mask.bit_count() for mask in masks.values()}
+        if len(sizes) > 1:
+            return
+        whole = sum(mask & ~free.mask == 0 for mask in masks.values())
+        owed = min(len(taken) // min(sizes), whole)
+        given = sum(mask & ~taken.mask == 0 for mask in masks.values())
+        if given < owed:
+            what, expected = f"whole {noun} in the CPUs {taken}", f"at least {owed}"
+            difference = Difference(what=what, expected=expected, seen=str(given))
+            yield Violation(WHOLE_PARTS_FIRST, difference)
 
 
 def _over_cores(taken: CPUSet, free: CPUSet, topology: CPUTopology) -> Iterator[Violation]:
@@ -136,6 +177,17 @@ def _evenly(
             what=f"NUMA nodes of the CPUs {taken}", expected=f"at most {share} of each", seen=seen
         )
         yield Violation(EVEN_OVER_NUMA, difference)
+
+
+def _in_socket(taken: CPUSet, free: CPUSet, topology: CPUTopology) -> Iterator[Violation]:
+    count = _parts(taken, topology.numa_masks)
+    for socket in topology.socket_masks.values():
+        inside = [mask & socket & free.mask for mask in topology.numa_masks.values()]
+        largest = sorted((mask.bit_count() for mask in inside), reverse=True)[:count]
+        if sum(largest) >= len(taken) and _parts(taken, topology.socket_masks) > 1:
+            difference = _difference("socket", taken, topology.socket_masks)
+            yield Violation(ONE_SOCKET_DISTRIBUTED, difference)
+            return
 
 
 def _parts(cpus: CPUSet, masks: Mapping[int, int]) -> int:

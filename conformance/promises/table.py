@@ -9,15 +9,20 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from conformance.promises import histories, placement, views
+from conformance.promises import answers, histories, placement, views
 from conformance.scenarios.sources import (
     ACROSS_CORES,
     ACROSS_NUMA,
     BY_SOCKET,
+    DEVICE_PLUGINS,
+    DISTRIBUTED_BY_SOCKET,
+    EVERY_ROUND,
     FULL_PCPUS,
     KEP,
+    METRICS,
     STRICT,
     TASK_PAGE,
+    TOPOLOGY_ORDER,
     TOPOLOGY_POLICIES,
     UNCORE_CACHE,
 )
@@ -38,7 +43,7 @@ class Promise:
 
 #: Every promise, by what it is about.
 PROMISES: Final = (
-    Promise("keeps-cpus", histories.KEEPS_CPUS, TASK_PAGE),
+    Promise("keeps-cpus", histories.KEEPS_CPUS, TASK_PAGE, since="1.8"),
     Promise("exclusive-to-one", views.EXCLUSIVE_TO_ONE, TASK_PAGE),
     Promise("pool-apart", views.POOL_APART, TASK_PAGE),
     Promise("no-cpu-lost", views.EVERY_CPU, TASK_PAGE),
@@ -46,7 +51,7 @@ PROMISES: Final = (
     Promise("reserved-stay", views.RESERVED_STAY, TASK_PAGE),
     Promise("pool-not-empty", views.POOL_NOT_EMPTY, TASK_PAGE),
     Promise("as-requested", views.AS_REQUESTED, TASK_PAGE),
-    Promise("booked-as-asked", histories.BOOKED_AS_ASKED, TASK_PAGE, since="1.18"),
+    Promise("booked-as-asked", histories.BOOKED_AS_ASKED, TASK_PAGE),
     Promise("as-state-file", views.AS_BOOKED, TASK_PAGE),
     Promise("kernel-follows", views.KERNEL_FOLLOWS, TASK_PAGE),
     Promise("starts-again", histories.STARTS_AGAIN, KEP),
@@ -59,8 +64,24 @@ PROMISES: Final = (
     Promise("over-cores", placement.OVER_CORES, ACROSS_CORES, since="1.31"),
     Promise("one-cache", placement.ONE_CACHE, UNCORE_CACHE, since="1.32"),
     Promise("one-socket", placement.ONE_SOCKET, BY_SOCKET, since="1.25"),
+    Promise(
+        "one-socket-distributed",
+        placement.ONE_SOCKET_DISTRIBUTED,
+        DISTRIBUTED_BY_SOCKET,
+        since="1.37",
+    ),
     Promise("one-numa", placement.ONE_NUMA, TOPOLOGY_POLICIES, since="1.16"),
     Promise("one-numa-if-it-fits", placement.ONE_NUMA_IF_IT_FITS, TOPOLOGY_POLICIES, since="1.16"),
+    Promise("whole-parts-first", placement.WHOLE_PARTS_FIRST, TOPOLOGY_ORDER),
+    Promise("starts", histories.STARTS, TASK_PAGE),
+    Promise("true-reason", histories.TRUE_REASON, FULL_PCPUS, since="1.22"),
+    Promise("no-quota", histories.NO_QUOTA, TASK_PAGE),
+    Promise("left-alone", histories.LEFT_ALONE, EVERY_ROUND),
+    Promise("exclusive-alone", answers.EXCLUSIVE_ALONE, DEVICE_PLUGINS, since="1.20"),
+    Promise("allocatable", answers.ALLOCATABLE, DEVICE_PLUGINS, since="1.21"),
+    Promise("gauges", answers.GAUGES, METRICS, since="1.32"),
+    Promise("near-every-device", answers.NEAR_EVERY_DEVICE, ACROSS_NUMA, since="1.23"),
+    Promise("socket-of-devices", answers.SOCKET_OF_DEVICES, BY_SOCKET, since="1.25"),
     Promise("reported", views.POD_RESOURCES_AS_STATE_FILE, KEP, since="1.20"),
     Promise("no-deleted-pod", views.NO_DELETED_POD_REPORTED, KEP, since="1.20"),
 )

@@ -77,6 +77,8 @@ def _disjoint(view: View, situation: Situation) -> Iterator[Violation]:
     for (other_pod, other, taken), (pod, container, cpus) in pairs:
         if pod == other_pod and shares(situation.pods.get(pod), container, other):
             continue
+        if pod == other_pod and pod not in situation.pods:
+            continue  # it is gone, and nothing says which of the two was its init container
         if not cpus.isdisjoint(taken):
             what = f"exclusive CPUs {pod}/{container} and {other_pod}/{other}"
             yield Violation(rule, cpu_difference(what, CPUSet(), cpus & taken))

@@ -71,6 +71,16 @@ PENDING_ADMISSION: Final = Source(
     "Pull request 103979: the pod being admitted counts as active",
     f"{_ISSUES}/pull/103979",
 )
+DEVICE_PLUGINS: Final = Source(
+    "Kubernetes documentation, Device Plugins: the pod-resources endpoint names CPUs that were "
+    "exclusively allocated",
+    f"{_DOCS}/concepts/extend-kubernetes/compute-storage-net/device-plugins/"
+    "#monitoring-device-plugin-resources",
+)
+METRICS: Final = Source(
+    "Kubernetes documentation, Kubernetes Metrics Reference",
+    f"{_DOCS}/reference/instrumentation/metrics/",
+)
 RECONCILE: Final = Source(
     "Issue 138731: a cpuset changed from outside is repaired only when the wanted set changes",
     f"{_ISSUES}/issues/138731",

@@ -1,0 +1,111 @@
+"""Families of moves: each brings about what it says, and none is on by itself."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from conformance.pods import guaranteed
+from conformance.promises import histories
+from conformance.subject import SubjectUsageError
+from hunting.families import FAMILIES, Scene, configured, moves_of, named
+from hunting.finds import _step, _written
+from hunting.moves import next_moves
+from hunting.scope import Task, configurations, tasks
+from hunting.walk import Ground, Tally, moves_from, search
+from reference import CPUSet
+from reference.steps import Apply, KubeletConfig, Reboot, Start, Step, Stop
+
+_RESERVED: Final = KubeletConfig(reserved_system_cpus=CPUSet([0]))
+_MACHINE: Final = "1s-2n-4c-smt2"
+#: A release in which the settings of a family change something.
+_RELEASES: Final = {"alignment": "1.17"}
+
+
+def scene(config: KubeletConfig = _RESERVED, release: str = "1.37") -> Scene:
+    """A node with one pod of two CPUs."""
+    ground = Ground(Task(release, _MACHINE, config))
+    applied = {"p1": guaranteed("p1", 2)}
+    return Scene(applied, "p2", 7, config, release, _MACHINE, ground.topology)
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_each_family_takes_steps_that_no_other_history_has(name: str) -> None:
+    """On a node with a pod or without one; or it has settings of its own."""
+    release = _RELEASES.get(name, "1.37")
+    gate = {} if release == "1.17" else {"PodLevelResources": True}
+    config = replace(_RESERVED, feature_gates=gate)
+    (first, *_) = configured(config, (name,), release)
+    task = Task(release, _MACHINE, first)
+    ground = Ground(task)
+    ((empty, _),) = ground.taken(ground.first(), (Start(),), Tally())
+    ((full, _),) = ground.taken(empty, (Apply(guaranteed("p1", 2)),), Tally())
+    taken = [
+        made
+        for state in (empty, full)
+        for move in moves_from(state, ground, (name,))
+        if move not in list(moves_from(state, ground, ()))
+        for made, _ in ground.taken(state, move, Tally())
+    ]
+    assert taken or list(configured(config, (name,), release)) != [config]
+
+
+def test_no_family_is_on_by_itself() -> None:
+    """So the exhaustive search stays as small as it is."""
+    here = scene()
+    plain = list(next_moves(here.applied, here.name, here.free, here.config, here.release))
+    ground = Ground(Task("1.37", _MACHINE, _RESERVED))
+    (state,) = [made for made, _ in ground.taken(ground.first(), (Start(),), Tally())]
+    ((state, _),) = ground.taken(state, (Apply(guaranteed("p1", 2)),), Tally())
+    assert list(moves_from(state, ground, ())) == plain
+    assert len(list(tasks("1.37", (_MACHINE,)))) == len(list(configurations("1.37")))
+
+
+def test_the_docs_list_each_family() -> None:
+    """With its sentence."""
+    page = (Path(__file__).parents[2] / "docs" / "hunting.md").read_text()
+    for family in FAMILIES.values():
+        assert f"| `{family.name}` | {family.sentence} |\n" in page
+
+
+def test_families_are_named_in_a_list() -> None:
+    """Once each; one that there is not is named with those that there are."""
+    assert named("ends,devices,ends") == ("ends", "devices")
+    assert named("all") == tuple(FAMILIES)
+    assert named("") == ()
+    with pytest.raises(SubjectUsageError, match="--moves ghosts: the families are ends"):
+        named("ends,ghosts")
+
+
+@pytest.mark.parametrize("step", {type(one): one for move in moves_of(
+    scene(replace(_RESERVED, feature_gates={"PodLevelResources": True})), tuple(FAMILIES)
+) for one in move}.values(), ids=lambda step: type(step).__name__)  # fmt: skip
+def test_every_step_of_a_family_is_written_and_read_again(step: Step) -> None:
+    """As a find keeps it."""
+    assert _step(_written(step)) == step
+
+
+def test_on_another_machine_a_kubelet_may_refuse_to_go_on() -> None:
+    """From 1.12 on it does, as is documented; what it promised of the CPUs it had is no promise
+    about those it has."""
+    task = Task("1.37", "1s-1n-4c-smt1", _RESERVED)
+    assert list(search(task, 1, families=("machines",))) == []
+    ground = Ground(task)
+    move = (Start(), Stop(), Reboot("1s-1n-4c-smt1-off3"), Start())
+    (made,) = [one for one, _ in ground.taken(ground.first(), move, Tally())]
+    assert "doesn't match" in made.node.view().error
+    same = (Start(), Stop(), Reboot(), Start())
+    (made,) = [one for one, _ in ground.taken(ground.first(), same, Tally())]
+    assert made.node.view().running
+
+
+def test_a_kubelet_that_cannot_start_on_a_machine_breaks_a_promise() -> None:
+    """1.31 on s390x; 1.32 can."""
+    machine = "qemu-4s-4n-4c-smt1-s390x-books4-drawers4"
+    found = [one.violation.rule for one in search(Task("1.31", machine, _RESERVED), 1)]
+    assert histories.STARTS in found
+    later = [one.violation.rule for one in search(Task("1.32", machine, _RESERVED), 1)]
+    assert histories.STARTS not in later
