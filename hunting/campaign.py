@@ -21,11 +21,14 @@ from conformance.subject import SubjectError, SubjectUsageError
 from hunting import telling
 from hunting.finds import Collection, Find
 from hunting.processes import How, Processes, Searched
-from hunting.scope import Task, regular, tasks, uneven
-from hunting.walk import Tally, search
+from hunting.scope import Task, drawn_tasks, regular, tasks, uneven
+from hunting.walk import Tally
 from topologies import machine
+from topologies import names as catalogued
 
 FILE: Final = "hunt.jsonl"
+#: How histories are searched: all up to a depth, or long ones by chance.
+BREADTH, RANDOM = "breadth", "random"
 SCHEMA: Final = 1
 
 
@@ -42,6 +45,7 @@ class Header(msgspec.Struct, tag="header", tag_field="kind", frozen=True, kw_onl
     blind: bool = False
     ignored: list[str] = []
     moves: list[str] = []
+    walk: str = BREADTH
 
 
 class Done(msgspec.Struct, tag="done", tag_field="kind", frozen=True, kw_only=True):
@@ -108,18 +112,15 @@ class Campaign:
     def _own_tasks(self) -> list[tuple[int, Task]]:
         """Numbered over all shards. A seed other than 0 shuffles them, so that a short campaign
         sees some of everything."""
-        every = list(
-            enumerate(
-                tasks(
-                    self.header.release,
-                    tuple(self.header.machines),
-                    alpha=self.header.alpha,
-                    families=tuple(self.header.moves),
-                )
-            )
-        )
-        if self.header.seed:
-            random.Random(self.header.seed).shuffle(every)  # noqa: S311
+        header = self.header
+        scope = (header.release, tuple(header.machines))
+        families = tuple(header.moves)
+        if header.walk == RANDOM:
+            drawn = drawn_tasks(*scope, alpha=header.alpha, families=families, seed=header.seed)
+            return list(enumerate(drawn))[self.shard.number - 1 :: self.shard.count]
+        every = list(enumerate(tasks(*scope, alpha=header.alpha, families=families)))
+        if header.seed:
+            random.Random(header.seed).shuffle(every)  # noqa: S311
         return every[self.shard.number - 1 :: self.shard.count]
 
     def _open(self) -> None:
@@ -163,14 +164,7 @@ class Campaign:
                 return
             progress(self._now(task))
             tally = Tally()
-            for broken in search(
-                task,
-                self.header.depth,
-                tally=tally,
-                ignored=self.header.ignored,
-                families=tuple(self.header.moves),
-                stop=stop,
-            ):
+            for broken in self._how.search(number, task, tally, stop):
                 find = self.finds.add(broken)
                 if find is not None:
                     self._write(Found(find=find))
@@ -187,9 +181,8 @@ class Campaign:
         progress: Callable[[Progress], None],
         stop: Callable[[], bool],
     ) -> Iterator[Find]:
-        header, by_number = self.header, dict(left)
-        how = How(header.depth, tuple(header.ignored), header.blind)
-        with Processes(jobs, how) as processes:
+        by_number = dict(left)
+        with Processes(jobs, self._how) as processes:
             try:
                 for news in processes.search(left):
                     if isinstance(news, Searched):
@@ -202,6 +195,17 @@ class Campaign:
             finally:
                 for find in processes.pending():
                     self._is_new(find)
+
+    @property
+    def _how(self) -> How:
+        header = self.header
+        return How(
+            header.depth,
+            tuple(header.ignored),
+            header.blind,
+            tuple(header.moves),
+            header.seed if header.walk == RANDOM else None,
+        )
 
     def _now(self, task: Task) -> Progress:
         return Progress(len(self.done), len(self._tasks), task, self.tally, len(self.finds))
@@ -227,10 +231,13 @@ class Campaign:
             raise SubjectError(f"{path}: {error.strerror}") from error
 
 
-def machines_named(names: Sequence[str], *, most: int) -> list[str]:
-    """These machines, or every regular and uneven one of at most so many CPUs."""
+def machines_named(names: Sequence[str], *, most: int, walk: str = BREADTH) -> list[str]:
+    """These machines, or every regular and uneven one of at most so many CPUs; for random walks
+    those of the catalogue as well."""
     if names:
         return [machine(name).name for name in names]
+    if walk == RANDOM:
+        return [*regular(most), *uneven(most), *catalogued()]
     return [*regular(most), *uneven(most)]
 
 

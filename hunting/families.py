@@ -165,7 +165,9 @@ def _resizes(scene: Scene) -> Iterator[Move]:
 
 
 def _cluster(config: KubeletConfig, release: str) -> Iterator[KubeletConfig]:
-    """Pods from an API server, with each feature gate of a resize on that the release has."""
+    """Pods from manifests; and pods from an API server, with each feature gate of a resize on that
+    the release has."""
+    yield config
     gates = dict(config.feature_gates)
     for gate in _RESIZE:
         if stage_of(gate, release) is not None:

@@ -67,7 +67,7 @@ class Find(msgspec.Struct, frozen=True, kw_only=True):
             self.promise,
             *sorted(task.config.policy_options),
             "uneven" if any(one in self.machine for one in ("-off", "-e")) else "even",
-            *sorted({_kind(one) for one in self.history[1:]}),
+            *sorted({kind_of(one) for one in self.history[1:]}),
         ]
         return " ".join(parts)
 
@@ -160,7 +160,7 @@ def _rough_key(broken: Broken) -> tuple[str, ...]:
         str(bool(config.feature_gates)),
         "uneven" if any(one in broken.task.machine for one in ("-off", "-e")) else "even",
         _NUMBERS.sub("", broken.violation.difference.seen),
-        *sorted({_kind(one) for one in broken.steps}),
+        *sorted({kind_of(one) for one in broken.steps}),
     )
 
 
@@ -182,7 +182,8 @@ def _decoded(kind: type, text: str) -> CPUSet:
     return CPUSet.parse(text)
 
 
-def _kind(step: Step) -> str:
+def kind_of(step: Step) -> str:
+    """Its name; of a pod that is applied, what containers it has as well."""
     return (
         f"{type(step).__name__}({_pod_kind(step.pod)})"
         if isinstance(step, Apply)

@@ -12,7 +12,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
@@ -23,7 +23,8 @@ import msgspec
 from conformance.subject import SubjectError
 from hunting.finds import Collection, Find
 from hunting.scope import Task
-from hunting.walk import Tally, search
+from hunting.walk import Broken, Tally, search
+from hunting.wandering import wander
 
 #: How often a campaign that waits for its processes looks whether it is to stop, in seconds.
 _LOOK: Final = 0.2
@@ -35,6 +36,22 @@ class How(NamedTuple):
     depth: int
     ignored: tuple[str, ...]
     blind: bool
+    families: tuple[str, ...] = ()
+    seed: int | None = None
+
+    def search(
+        self, number: int, task: Task, tally: Tally, stop: Callable[[], bool]
+    ) -> Iterator[Broken]:
+        """The task of this number: by breadth, or with a ``seed`` by random walks."""
+        if self.seed is None:
+            return search(
+                task, self.depth, tally=tally, ignored=self.ignored, families=self.families,
+                stop=stop,
+            )  # fmt: skip
+        return wander(
+            task, self.depth, seed=f"{self.seed}/{number}", tally=tally, ignored=self.ignored,
+            families=self.families, stop=stop,
+        )  # fmt: skip
 
 
 class Searched(NamedTuple):
@@ -125,10 +142,7 @@ def _serve(connection: Connection, how: How) -> None:
         while True:
             number, task = connection.recv()
             tally = Tally()
-            for broken in search(
-                task, how.depth, tally=tally, ignored=how.ignored,
-                stop=lambda: os.getppid() != campaign,
-            ):  # fmt: skip
+            for broken in how.search(number, task, tally, lambda: os.getppid() != campaign):
                 if finds.add(broken) is not None:
                     _tell(connection, finds, told)
             _tell(connection, finds, told)

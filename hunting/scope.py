@@ -5,6 +5,7 @@ What belongs here: which there are in a scope. What never does: histories on the
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -25,6 +26,10 @@ TOPOLOGY_POLICIES: Final = ("none", "best-effort", "restricted", "single-numa-no
 #: The feature gates with which CPUs of whole pods count.
 POD_LEVEL: Final = {"PodLevelResources": True, "PodLevelResourceManagers": True}
 _ALPHA_OPTIONS: Final = "CPUManagerPolicyAlphaOptions"
+
+
+#: How many searches a campaign of random walks has.
+DRAWN: Final = 20_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,3 +165,20 @@ def tasks(
     for machine in machines:
         for config in configs:
             yield Task(release, machine, config)
+
+
+def drawn_tasks(
+    release: str,
+    machines: tuple[str, ...],
+    *,
+    alpha: bool = False,
+    families: tuple[str, ...] = (),
+    seed: int = 0,
+) -> Iterator[Task]:
+    """:data:`DRAWN` searches for random walks: each a machine and a configuration, drawn by chance.
+    The same seed draws the same."""
+    plain = configurations(release, alpha=alpha)
+    configs = [one for config in plain for one in configured(config, families, release)]
+    chance = random.Random(seed)  # noqa: S311
+    for _ in range(DRAWN):
+        yield Task(release, chance.choice(machines), chance.choice(configs))

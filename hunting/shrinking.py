@@ -19,7 +19,7 @@ from hunting.scope import Task, regular, uneven
 from hunting.walk import Broken
 from reference.pods.qos import whole_cpus
 from reference.releases import LATEST
-from reference.steps import Apply, Pod, Start, Step, Stop
+from reference.steps import Apply, Configure, Pod, Reboot, Start, Step, Stop
 
 _MOST_CPUS: Final = 8
 
@@ -56,6 +56,8 @@ def _shrunk(broken: Broken, ways: _Ways, stop: Callable[[], bool]) -> Broken:
 def _fewer(broken: Broken) -> Iterator[_Tried]:
     for fewer in _shorter(broken.steps):
         yield broken.task, fewer
+    if any(isinstance(one, Configure) for one in broken.steps):
+        return  # which have the whole configuration in them
     for plainer in _plainer(broken.task):
         yield plainer, broken.steps
 
@@ -63,7 +65,8 @@ def _fewer(broken: Broken) -> Iterator[_Tried]:
 def _smaller(broken: Broken) -> Iterator[_Tried]:
     task, steps = broken.task, broken.steps
     yield from _fewer(broken)
-    for machine in _machines_below(task.machine):
+    moves_on = any(isinstance(one, Reboot) and one.machine for one in steps)
+    for machine in () if moves_on else _machines_below(task.machine):
         below = Task(task.release, machine, task.config)
         yield below, steps
         for fewer in _with_less(steps, _cpus(task.machine) - _cpus(machine)):
@@ -92,6 +95,8 @@ def _plainer(task: Task) -> Iterator[Task]:
         yield replace(task, config=replace(config, topology_manager_policy="none"))
     if config.topology_manager_scope != "container":
         yield replace(task, config=replace(config, topology_manager_scope="container"))
+    if config.api_server:
+        yield replace(task, config=replace(config, api_server=False))
     if config.feature_gates:
         yield replace(task, config=replace(config, feature_gates={}))
 

@@ -22,7 +22,26 @@ from hunting.finds import Find
 from hunting.replaying import replayed, spans
 from hunting.walk import Ground, Tally
 from reference import CPUSet
-from reference.steps import Apply, Delete, Pod, Reboot, Start, Stop
+from reference.steps import (
+    Apply,
+    AskAllocatable,
+    AskMetrics,
+    AskPodResources,
+    AwaitReconcile,
+    Configure,
+    Delete,
+    FailUpdates,
+    KillAtRename,
+    KillContainer,
+    Pod,
+    Reboot,
+    RegisterDevices,
+    RemoveState,
+    Resize,
+    Start,
+    Stop,
+    Tamper,
+)
 from reference.view import Phase, View
 from topologies import drawing
 
@@ -163,10 +182,14 @@ _IMPORTS: Final = '''"""Found by pinproof hunt."""
 
 from __future__ import annotations
 
+import topologies
 from conformance.lockstep import LockstepNode
 from conformance.scenario import Level, Source, scenario
 from reference import CPUSet
-from reference.steps import Container, Kind, KubeletConfig, Pod, PodResources
+from reference.steps import (
+    AskAllocatable, AskMetrics, AskPodResources, Container, Device, FailUpdates, KillAtRename, Kind,
+    KubeletConfig, Pod, PodResources, RegisterDevices, RestartPolicy,
+)
 
 '''
 
@@ -201,12 +224,33 @@ def _call(step: object) -> str:
             return f"node.apply({_code(pod)})"
         case Delete(pod=name):
             return f"node.delete({name!r})"
-        case Reboot():
-            return "node.reboot()"
-        case Stop():
-            return "node.stop()"
+        case Resize(pod=pod):
+            return f"node.resize({_code(pod)})"
+        case Reboot(machine=name):
+            return f"node.reboot({f'topologies.machine({name!r})' if name else ''})"
+        case Configure(config=config):
+            return f"node.configure({_code(config)})"
+        case KillAtRename():
+            return f"node.kill(at={_code(step)})"
+        case KillContainer(pod=name, container=container, exit_code=code):
+            return f"node.kill_container({name!r}, {container!r}, exit_code={code})"
+        case Tamper(pod=name, container=container, cpus=cpus):
+            return f"node.tamper({name!r}, {container!r}, {_code(cpus)})"
+        case AskPodResources() | AskAllocatable() | AskMetrics():
+            return f"node.ask({_code(step)})"
+        case FailUpdates() | RegisterDevices():
+            return f"node.to_runtime({_code(step)})"
         case _:
-            return "node.start()"
+            return f"node.{_PLAIN[type(step)]}()"
+
+
+#: Steps without a choice, and the method of a scenario's node that takes each.
+_PLAIN: Final[dict[type, str]] = {
+    AwaitReconcile: "await_reconcile",
+    RemoveState: "remove_state",
+    Start: "start",
+    Stop: "stop",
+}
 
 
 def report(find: Find) -> str:

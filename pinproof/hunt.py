@@ -53,7 +53,20 @@ def hunt(
     cpus: Annotated[
         int, typer.Option(min=2, max=16, help="Without --machine: all of at most so many CPUs.")
     ] = 8,
-    depth: Annotated[int, typer.Option(min=1, max=8, help="Moves in a history.")] = 3,
+    depth: Annotated[
+        int | None,
+        typer.Option(
+            min=1, max=100, help="Moves in a history: 3, by random walks 20.", show_default=False
+        ),
+    ] = None,
+    walk: Annotated[
+        str,
+        typer.Option(
+            metavar="HOW",
+            help="breadth: every history up to --depth. random: long ones drawn by --seed, on "
+            "machines of the catalogue too, with all --moves.",
+        ),
+    ] = campaign.BREADTH,
     minutes: Annotated[
         float | None, typer.Option("--time", help="Stop after so many minutes.", show_default=False)
     ] = None,
@@ -107,19 +120,22 @@ def hunt(
     if context.invoked_subcommand is not None:
         return
     if crashing:
-        raise typer.Exit(int(crash_points(crashing, (machine or [""])[0], depth)))
+        raise typer.Exit(int(crash_points(crashing, (machine or [""])[0], depth or 3)))
     _require_known(release, ignore or [])
+    if walk not in (campaign.BREADTH, campaign.RANDOM):
+        raise SubjectUsageError(f"--walk {walk}: it is breadth or random")
     part = Shard.parse(shard)
     header = Header(
         release=release,
-        machines=campaign.machines_named(machine or [], most=cpus),
-        depth=depth,
+        machines=campaign.machines_named(machine or [], most=cpus, walk=walk),
+        depth=depth or (20 if walk == campaign.RANDOM else 3),
         alpha=alpha,
         seed=seed,
         shards=part.count,
         blind=blind,
         ignored=sorted(ignore or []),
-        moves=list(families.named(moves)),
+        moves=list(families.named(moves or ("all" if walk == campaign.RANDOM else ""))),
+        walk=walk,
     )
     if resume is None and (output / campaign.FILE).exists():
         raise SubjectUsageError(f"{output} has a campaign: name it with --resume {output}")
@@ -212,7 +228,8 @@ def _status(finds: Collection, searched: Campaign) -> ExitStatus:
 
 def _print(finds: Collection, searched: Campaign) -> None:
     tally = searched.tally
-    extent = "every history" if searched.is_done else "part of the histories"
+    every = searched.is_done and searched.header.walk == campaign.BREADTH
+    extent = "every history" if every else "part of the histories"
     note(
         f"{extent} of {searched.header.depth} moves searched: {tally.states} states, "
         f"{tally.steps} steps; {len(finds)} finds"

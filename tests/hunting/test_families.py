@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import ast
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
 import pytest
 
+from conformance.lockstep import LockstepNode
 from conformance.pods import guaranteed
 from conformance.promises import histories
 from conformance.subject import SubjectUsageError
+from hunting import telling
 from hunting.families import FAMILIES, Scene, configured, moves_of, named
 from hunting.finds import _step, _written
 from hunting.moves import next_moves
@@ -84,8 +87,12 @@ def test_families_are_named_in_a_list() -> None:
     scene(replace(_RESERVED, feature_gates={"PodLevelResources": True})), tuple(FAMILIES)
 ) for one in move}.values(), ids=lambda step: type(step).__name__)  # fmt: skip
 def test_every_step_of_a_family_is_written_and_read_again(step: Step) -> None:
-    """As a find keeps it."""
+    """As a find keeps it; and as a scenario takes it, by a method that its node has."""
     assert _step(_written(step)) == step
+    call = ast.parse(telling._call(step), mode="eval").body
+    assert isinstance(call, ast.Call)
+    assert isinstance(call.func, ast.Attribute)
+    assert hasattr(LockstepNode, call.func.attr)
 
 
 def test_on_another_machine_a_kubelet_may_refuse_to_go_on() -> None:

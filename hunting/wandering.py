@@ -1,0 +1,132 @@
+"""A random walk: long histories on one machine, drawn by chance and guided by what is new.
+
+What belongs here: which state a walk goes on from, and which move it takes. What never does: the
+moves (``moves``, ``families``), and what one does (``walk``).
+
+How it works: a state that shows something new is kept, and walks begin at those that are kept. New
+is a kind of move with what came of it: the phases of the pods, the reasons of refusals and errors
+without their numbers. A walk ends where it meets only states that were met before. Of two kinds of
+moves, the one that was taken less often is taken. The same seed draws the same walks.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+from collections import Counter
+from collections.abc import Callable, Collection, Hashable, Iterator
+from typing import Final
+
+from conformance.promises import Violation, promise_of
+from hunting.families import Move
+from hunting.finds import kind_of
+from hunting.scope import Task
+from hunting.walk import Broken, Ground, State, Tally, key_of, moves_from
+from reference import DiscoveryError, NotModelled
+from reference.steps import Start
+
+#: How many moves are taken on one machine with one configuration.
+MOVES: Final = 400
+#: A walk ends after so many states in a row that were met before, or moves that were not possible.
+_STALE: Final = 6
+_NUMBERS: Final = re.compile(r"[0-9][0-9,-]*")
+
+
+def wander(
+    task: Task,
+    depth: int,
+    *,
+    seed: str,
+    tally: Tally | None = None,
+    ignored: Collection[str] = (),
+    families: tuple[str, ...] = (),
+    stop: Callable[[], bool] = lambda: False,
+) -> Iterator[Broken]:
+    """Every promise that is broken on the way, by histories of at most ``depth`` moves."""
+    tally = tally if tally is not None else Tally()
+    try:
+        ground = Ground(task)
+        started = list(ground.taken(ground.first(), (Start(),), tally))
+    except (DiscoveryError, NotModelled):
+        return
+    for made, wrong in started:
+        yield from (
+            Broken(task, made.steps, one) for one in wrong if promise_of(one.rule).id not in ignored
+        )
+    walks = _Walks(ground, families, random.Random(seed))  # noqa: S311
+    walks.kept = [made for made, _ in started if made.seen is not None]
+    while walks.kept and walks.taken < MOVES and not stop():
+        state = walks.chance.choice(walks.kept)
+        for broken, end in walks.one(state, depth, tally, ignored):
+            yield Broken(task, end.steps, broken)
+
+
+class _Walks:
+    """What the walks of one search have met."""
+
+    def __init__(self, ground: Ground, families: tuple[str, ...], chance: random.Random) -> None:
+        self.kept: list[State] = []
+        self.taken = 0
+        self.chance = chance
+        self._ground, self._families = ground, families
+        self._counts: Counter[Hashable] = Counter()
+        self._shown: set[Hashable] = set()
+        self._met: set[Hashable] = set()
+
+    def one(
+        self, state: State, depth: int, tally: Tally, ignored: Collection[str]
+    ) -> Iterator[tuple[Violation, State]]:
+        """One walk from this state: each broken promise, with where it was broken."""
+        stale = 0
+        while len(state.steps) < depth and stale < _STALE and self.taken < MOVES:
+            self.taken += 1
+            move = self._drawn(state)
+            alive = []
+            for made, wrong in self._ground.taken(state, move, tally):
+                broken = [one for one in wrong if promise_of(one.rule).id not in ignored]
+                yield from ((one, made) for one in broken)
+                if not broken and made.seen is not None:
+                    alive.append(made)
+            if not alive:
+                stale += 1
+                continue
+            state = self.chance.choice(alive)
+            stale = stale + 1 if self._is_met(state, tally) else 0
+            shown = _shown(move, state)
+            if shown not in self._shown:
+                self._shown.add(shown)
+                self.kept.append(state)
+
+    def _drawn(self, state: State) -> Move:
+        """A move of a kind that was taken less often than another."""
+        by_kind: dict[Hashable, list[Move]] = {}
+        for move in moves_from(state, self._ground, self._families):
+            by_kind.setdefault(tuple(map(kind_of, move)), []).append(move)
+        kinds = sorted(by_kind, key=str)
+        two = [self.chance.choice(kinds) for _ in range(2)]
+        kind = min(two, key=self._counts.__getitem__)
+        self._counts[kind] += 1
+        return self.chance.choice(by_kind[kind])
+
+    def _is_met(self, state: State, tally: Tally) -> bool:
+        key = key_of(state, self._families)
+        if key in self._met:
+            tally.again += 1
+            return True
+        self._met.add(key)
+        tally.states += 1
+        return False
+
+
+def _shown(move: Move, state: State) -> Hashable:
+    view = state.node.seen()
+    pods = sorted(
+        (one.phase.value, one.reason, _NUMBERS.sub("", one.message)) for one in view.pods.values()
+    )
+    return (
+        tuple(map(kind_of, move)),
+        tuple(dict.fromkeys(pods)),
+        _NUMBERS.sub("", view.error),
+        bool(view.hangs),
+        bool(view.shared_pool),
+    )
