@@ -173,7 +173,9 @@ def _state(view: View) -> str:
         if status.phase.name == "REJECTED"
     ]
     held = [f"Exclusive: {', '.join(exclusive)}."] if exclusive else []
-    pool = f"Shared pool `{view.shared_pool}`." if view.shared_pool else "The shared pool is empty."
+    pool = (
+        f"Shared pool `{view.shared_pool}`." if view.shared_pool else "The shared pool has no CPU."
+    )
     return " ".join([*held, pool, *refused])
 
 

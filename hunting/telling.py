@@ -108,7 +108,10 @@ def _state(view: View) -> str:
         for name, pod in sorted(view.pods.items())
         if pod.phase is Phase.REJECTED
     )
-    return (f"Exclusive: {held}. " if held else "") + f"Shared pool `{view.shared_pool}`.{refused}"
+    pool = (
+        f"Shared pool `{view.shared_pool}`." if view.shared_pool else "The shared pool has no CPU."
+    )
+    return (f"Exclusive: {held}. " if held else "") + pool + refused
 
 
 def _picture(find: Find, view: View) -> list[str]:

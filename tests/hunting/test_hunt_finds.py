@@ -85,4 +85,7 @@ def test_a_find_without_chance_is_tried_once() -> None:
 
 def test_the_page_is_what_its_command_writes() -> None:
     """Every story is walked again."""
-    assert _PAGE.read_text() == page()
+    text = page()
+    assert _PAGE.read_text() == text
+    assert "Shared pool ``" not in text
+    assert "The shared pool has no CPU." in text
