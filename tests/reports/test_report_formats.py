@@ -3,24 +3,29 @@
 from __future__ import annotations
 
 import dataclasses
+import io
 import json
 import re
 import xml.etree.ElementTree as ET
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from rich.console import Console
 
 from conformance.known import Standing
-from reports import Run
+from reports import Run, comparison, terminal
+from reports.comparison import Comparison
 from reports.formats import FORMATS, formatted
 from reports.text import markdown
 
 if TYPE_CHECKING:
     from tests.reports.conftest import Fakes
 
+_SCHEMA = Path(__file__).with_name("sarif-schema-2.1.0.json")
 CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
 
@@ -99,6 +104,47 @@ def test_any_text_anywhere_leaves_every_form_well_formed(data: st.DataObject, fa
     broken = dataclasses.replace(run, header=header, results=results)
     for name in FORMATS:
         assert_well_formed(name, formatted(broken, name))
+    assert_well_compared(Comparison(run, broken))
+    assert_well_compared(Comparison(broken, run))
+    assert_harmless(_printed(broken))
+
+
+def assert_well_compared(both: Comparison) -> None:
+    """In each form, and the text folded where it is no command."""
+    assert_harmless(comparison.text(both))
+    assert_well_formed("markdown", comparison.as_markdown(both))
+    assert_harmless(comparison.as_markdown(both))
+    assert json.loads(comparison.as_json(both))["exit_status"] == both.status.value
+
+
+def assert_harmless(text: str) -> None:
+    """Nothing in it commands a terminal or reorders what is read."""
+    assert not CONTROL.search(text.replace("\n", "").replace("\t", ""))
+    text.encode("utf-8")
+
+
+def _printed(run: Run) -> str:
+    """What a run and ``pinproof report`` print, in a pipe."""
+    file = io.StringIO()
+    console = Console(file=file, width=80, highlight=False, emoji=False)
+    terminal.summary(run, console, skips=True)
+    for result in run.results:
+        terminal.briefly(result, "the same cause", console)
+    return file.getvalue()
+
+
+@pytest.mark.parametrize("name", ["one of each", "hostile", "nothing"])
+def test_sarif_is_as_its_schema_says(name: str, fakes: Fakes) -> None:
+    """The schema of 2.1.0, Errata 01, as published by OASIS (NOTICE has its origin)."""
+    jsonschema = pytest.importorskip("jsonschema", reason="NOT TESTED: SARIF by its schema")
+    schema = json.loads(_SCHEMA.read_text(encoding="utf-8"))
+    assert "errata01" in schema["id"]
+    validator = jsonschema.Draft4Validator(schema)
+    runs = {"one of each": listed(fakes), "hostile": fakes.hostile(), "nothing": fakes.run()}
+    written = json.loads(formatted(runs[name], "sarif"))
+    assert not [one.message for one in validator.iter_errors(written)]
+    del written["runs"][0]["tool"]
+    assert list(validator.iter_errors(written))  # it does look
 
 
 def test_github_gets_one_annotation_a_cause_and_the_verdict(fakes: Fakes) -> None:
