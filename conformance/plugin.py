@@ -119,10 +119,12 @@ def pytest_sessionstart(session: pytest.Session) -> None:
     config = session.config
     if not hasattr(config, "workerinput") and any(_SUITE.search(one) for one in config.args):
         from conformance.session.knowing import known_of
+        from conformance.session.resuming import before_of
         from conformance.session.selection import cases
 
         known_of(config)
         cases(config)
+        before_of(config)
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -133,6 +135,22 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> object 
     from conformance.nodewise import Nodewise
 
     return Nodewise(config, log)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """A run that goes on leaves out the cases that it has a verdict of."""
+    if not items or not config.getoption("--pin-resume"):
+        return
+    from conformance.session.ahead import case_of
+    from conformance.session.resuming import decided
+
+    done = decided(config)
+    gone = [one for one in items if (case := case_of(one)) is not None and case.id in done]
+    if gone:
+        config.hook.pytest_deselected(items=gone)
+        left = {*items} - {*gone}
+        items[:] = [one for one in items if one in left]
 
 
 def _follow(config: pytest.Config) -> Run | None:
@@ -151,9 +169,10 @@ def _follow(config: pytest.Config) -> Run | None:
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_node_collection_finished(node: WorkerController, ids: list[str]) -> None:
     """Under xdist the controller collects nothing itself: it learns here what the workers run."""
-    if any("test_scenarios.py::" in one for one in ids):
+    options = node.config.option
+    if options.pin_resume or options.pin_shard or any("test_scenarios.py::" in one for one in ids):
         run = _follow(node.config)
-        if run is not None:
+        if run is not None and ids:
             run.begin(ids)
 
 
@@ -170,12 +189,17 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: WorkerController) -> None:
-    """A worker begins: what the user was asked for goes to it, through its pipe."""
+    """A worker begins: what the user was asked for goes to it, through its pipe, and what is
+    decided already."""
     import sys
 
     secrets = sys.modules.get("conformance.secret")
     if secrets is not None:
         node.workerinput[SECRETS] = secrets.for_a_worker()
+    if node.config.getoption("--pin-resume"):
+        from conformance.session.resuming import DECIDED, decided
+
+        node.workerinput[DECIDED] = sorted(decided(node.config))
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -32,13 +32,35 @@ class KnownFailure(msgspec.Struct, kw_only=True, frozen=True):
     link: str = ""
 
 
+class Shard(msgspec.Struct, kw_only=True, frozen=True):
+    """Which part of a run a stream is: ``parts`` of ``of``, counted from 1. It is whole where all
+    parts are there."""
+
+    of: int
+    parts: list[int]
+
+    @property
+    def missing(self) -> list[int]:
+        """The parts that are not there; not more than a reader can bear."""
+        there = set(self.parts)
+        return [one for one in range(1, max(1, min(self.of, 10_000)) + 1) if one not in there]
+
+    def __str__(self) -> str:
+        """``shard 2 of 3``; ``3 shards, whole``."""
+        if not self.missing:
+            return f"{self.of} shards, whole"
+        words = ", ".join(map(str, self.parts)) or "none"
+        return f"shard{'s' if len(self.parts) != 1 else ''} {words} of {self.of}"
+
+
 class Header(msgspec.Struct, tag="header", tag_field="kind", kw_only=True, frozen=True):
     """First line: what was run, by what, where. ``started`` is ISO 8601, UTC. ``machines`` are
     names; ``digests`` are those of their trees, by name. ``environment`` is the host's (kernel,
     Python); ``configuration`` the options that decide what is run and how it is judged.
     ``catalogue`` is the digest of the scenarios, ``command`` the command line, word by word.
-    ``seed`` is what chance was seeded with; ``None``: the run draws nothing by chance. ``known``
-    are the failures that were known before the run."""
+    ``known`` are the failures that were known before the run. ``shard``: the stream is a part of a
+    run, or parts put together. ``resumed`` is when a run that was cut off went on (ISO 8601, UTC).
+    """
 
     schema: int
     pinproof: str
@@ -50,8 +72,9 @@ class Header(msgspec.Struct, tag="header", tag_field="kind", kw_only=True, froze
     configuration: dict[str, str] = {}
     catalogue: str = ""
     command: list[str] = []
-    seed: int | None = None
     known: list[KnownFailure] = []
+    shard: Shard | None = None
+    resumed: list[str] = []
 
 
 class MachineRecord(msgspec.Struct, kw_only=True, frozen=True):
@@ -136,7 +159,8 @@ class Result(msgspec.Struct, tag="result", tag_field="kind", kw_only=True, froze
 
 
 class Footer(msgspec.Struct, tag="footer", tag_field="kind", kw_only=True, frozen=True):
-    """Last line: counts by verdict, exit status, and when it ended. ``idle`` are the machines that
+    """Last line: counts by verdict, exit status, and when it ended. ``seconds`` are wall time, of a
+    run that was resumed those of its last part. ``idle`` are the machines that
     were named and on which no scenario applied."""
 
     counts: dict[str, int]

@@ -10,14 +10,14 @@ lines are decoded against their types, and none may be longer than :data:`LONGES
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
 import msgspec
 
-from conformance.lines import SCHEMA, Reader
+from conformance.lines import SCHEMA, Reader, Writer
 from conformance.records import (
     Difference,
     Failure,
@@ -29,6 +29,7 @@ from conformance.records import (
     Moment,
     Record,
     Result,
+    Shard,
     SubjectRecord,
 )
 
@@ -45,10 +46,12 @@ __all__ = [
     "Record",
     "Result",
     "ResultsError",
+    "Shard",
     "SubjectRecord",
     "decode",
     "encode",
     "read",
+    "written",
 ]
 
 #: Bytes of a line. The longest that a run writes is a failure with its log, some 100 KB.
@@ -96,6 +99,12 @@ def decode(text: bytes | str) -> Result:
 def _machine(text: bytes) -> MachineRecord:
     """Remembered, because the machines of a run are few, and the largest part of each result."""
     return _MACHINE_DECODER.decode(text)
+
+
+def written(records: Iterable[Record]) -> str:
+    """A whole stream: header, results, footer."""
+    lines = Writer()
+    return b"".join(line + b"\n" for one in records for line in lines.lines(one)).decode()
 
 
 def read(path: Path) -> Iterator[Record]:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import time
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, BinaryIO
+
+import msgspec
 
 from conformance.lines import SCHEMA, Writer
 from conformance.records import Footer, Header, Record, Result, SubjectRecord
@@ -18,7 +21,9 @@ from conformance.verdict import ExitStatus, Verdict
 
 class StreamWriter:
     """The stream of one run. Without a path it counts time only and writes nothing. ``about`` are
-    further fields of the header (:class:`conformance.records.Header`)."""
+    further fields of the header (:class:`conformance.records.Header`). ``before`` are header and
+    results of the earlier part of the run: the stream begins with them, and takes the place of
+    that part's at once and whole, so that a run that dies here has lost nothing."""
 
     def __init__(
         self,
@@ -26,26 +31,39 @@ class StreamWriter:
         subject: SubjectInfo,
         machines: Sequence[str],
         environment: Mapping[str, str],
+        before: tuple[Header, Sequence[Result]] | None = None,
         **about: Any,
     ) -> None:
         self._started = time.monotonic()
         self._path = path
         self._lines = Writer()
         self._stream: BinaryIO | None = None
-        if path is not None:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            self._stream = path.open("wb")
-        self._write(
-            Header(
-                schema=SCHEMA,
-                pinproof=version("pinproof"),
-                subject=SubjectRecord(**dataclasses.asdict(subject)),
-                started=_now(),
-                machines=list(machines),
-                environment=dict(environment),
-                **about,
-            )
+        header = Header(
+            schema=SCHEMA,
+            pinproof=version("pinproof"),
+            subject=SubjectRecord(**dataclasses.asdict(subject)),
+            started=_now(),
+            machines=list(machines),
+            environment=dict(environment),
+            **about,
         )
+        if path is None:
+            return
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if before is None:
+            self._stream = path.open("wb")
+            self._write(header)
+        else:
+            self._go_on(path, _resumed(before[0], header), before[1])
+
+    def _go_on(self, path: Path, header: Header, results: Sequence[Result]) -> None:
+        new = path.with_suffix(".new")
+        self._stream = new.open("wb")
+        self._write(header)
+        for result in results:
+            self._write(result)
+        os.fsync(self._stream.fileno())
+        new.replace(path)
 
     def add(self, result: Result) -> None:
         """One more result, on disk at once: a run that dies keeps what it had found."""
@@ -86,6 +104,16 @@ class StreamWriter:
         if self._stream is not None:
             self._stream.write(b"".join(line + b"\n" for line in self._lines.lines(record)))
             self._stream.flush()
+
+
+def _resumed(was: Header, now: Header) -> Header:
+    """The header of both parts: the run began with the first."""
+    return msgspec.structs.replace(
+        was,
+        machines=list(dict.fromkeys((*was.machines, *now.machines))),
+        digests={**now.digests, **was.digests},
+        resumed=[*was.resumed, now.started],
+    )
 
 
 def _now() -> str:

@@ -40,7 +40,7 @@ from pinproof.output import note
 from pinproof.passing import ALONE, parsed
 from pinproof.password import AskSudoPassword
 from pinproof.probe import risk_named
-from pinproof.run import node_options, prepare_folder
+from pinproof.run import node_options, prepare_folder, when_written
 from pinproof.side_by_side import Job, run_each
 from pinproof.signing import cosign_signature, sign, sign_with_cosign, ssh_signature
 from pinproof.subjects import opened
@@ -71,6 +71,7 @@ class _Wishes:
     extra: tuple[str, ...] = ()
     level: Level = Level.CORE
     noise: bool = False
+    resume: bool = False
     valid: timedelta = timedelta(days=365)
     key: Path | None = None
     cosign_key: Path | None = None
@@ -133,6 +134,7 @@ def certify(
         typer.Option(help="Pods come through the API server that this file names."),
     ] = None,
     ask_sudo_password: AskSudoPassword = False,
+    resume: Annotated[bool, typer.Option("--resume", help=options.RESUME.help)] = False,
     dry_run: Annotated[
         bool,
         typer.Option("--dry-run", help="Print the commands for the nodes, and send none."),
@@ -172,7 +174,7 @@ def certify(
     if ask_sudo_password:
         password.ask()
     wishes = _Wishes(
-        report, tuple(extra), level, noise, timedelta(days=valid), sign_with, cosign_key
+        report, tuple(extra), level, noise, resume, timedelta(days=valid), sign_with, cosign_key
     )
     if dry_run:
         statuses = [_show_one(target, wishes) for target in targets]
@@ -190,6 +192,7 @@ def certify(
             sign=sign_with,
             cosign_key=cosign_key,
             ask_sudo_password=ask_sudo_password,
+            resume=resume,
         )
         statuses = _side_by_side(targets, wishes, words, at_once)
     raise typer.Exit(next(one for one in _GRAVITY if one in statuses))
@@ -253,17 +256,18 @@ def _certify_one(target: _Target, wishes: _Wishes, console: Console) -> ExitStat
     folder = wishes.report / target.folder
     files = (CERTIFICATE, PAGE)
     signatures = [one(folder / CERTIFICATE).name for one in (ssh_signature, cosign_signature)]
-    stream = prepare_folder(folder, (*files, *signatures))
+    stream = prepare_folder(folder, (*files, *signatures), resume=wishes.resume)
+    before = when_written(stream)
     status = pytest.main(
         [
             *_chosen(target, wishes),
-            *options.arguments(report=folder),
+            *options.arguments(report=folder, resume=wishes.resume),
             *("-q", "--no-header", "--no-summary", "--tb=no", "--show-capture=no"),
             *workers,
             *wishes.extra,
         ]
     )
-    if not stream.exists() or not stream.stat().st_size:
+    if when_written(stream) in (None, before):
         note(f"pinproof: {target.name}: nothing was run")
         return ExitStatus.USAGE if status == pytest.ExitCode.USAGE_ERROR else ExitStatus.TOO_FEW
     run = reports.load(stream, ended=int(status))

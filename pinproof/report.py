@@ -16,9 +16,10 @@ from conformance.lines import schema as stream_schema
 from conformance.results import KnownFailure, ResultsError
 from conformance.subject import SubjectUsageError
 from reports.formats import FORMATS, formatted
+from reports.merging import as_stream
 
 _STREAMS: Final = "result.jsonl of one run, of its shards, or of one run on each of many nodes."
-Format = Enum("Format", {name: name for name in ("text", *FORMATS)})  # type: ignore[misc]
+Format = Enum("Format", {name: name for name in ("text", "stream", *FORMATS)})  # type: ignore[misc]
 
 
 def report(
@@ -50,7 +51,9 @@ def report(
         raise SubjectUsageError("name a result stream (result.jsonl)")
     run = reports.load(*streams)
     name = str(format.value)
-    if name != "text":
+    if name == "stream":
+        _put(as_stream(run), output)
+    elif name != "text":
         _put(formatted(run, name), output)
     elif output is None:
         terminal.summary(run, Console(highlight=False), skips=skips)
@@ -122,7 +125,7 @@ def known(
 
     run = reports.load(*streams)
     if run.footer is None:
-        raise ResultsError(run.cut_off)
+        raise ResultsError(run.cut_off or run.caution)
     expires = datetime.now(UTC).date() + _span(days)
     entries = []
     for result in (*run.standings[Standing.FAIL], *run.standings[Standing.KNOWN]):

@@ -23,6 +23,7 @@ from conformance.session.options import Option
 from conformance.subject import Subject, SubjectSetupError, SubjectUsageError
 from conformance.verdict import ExitStatus
 from pinproof.completing import machine_names, scenario_ids, subject_names
+from pinproof.output import note
 from pinproof.password import FLAG, AskSudoPassword, ask
 from reference import NEWEST, NotModelled
 from reference.releases import Release, newest_known, require_whole_node
@@ -33,7 +34,8 @@ AUTO: Final = "auto"
 
 def _declared(option: Option, **more: Any) -> Any:
     """An option of the run as the command's parameter has it."""
-    return typer.Option(help=option.help, metavar=option.metavar, **more)
+    flag = [f"--{option.name}"] if option.type is bool else []  # without --no-NAME
+    return typer.Option(*flag, help=option.help, metavar=option.metavar, **more)
 
 
 def run(
@@ -58,6 +60,8 @@ def run(
     behaviour: Annotated[list[str] | None, _declared(options.BEHAVIOUR)] = None,
     level: Annotated[Level, _declared(options.LEVEL)] = Level.EXTENDED,
     report: Annotated[Path | None, _declared(options.REPORT)] = None,
+    resume: Annotated[bool, _declared(options.RESUME)] = False,
+    shard: Annotated[str, _declared(options.SHARD)] = "",
     floor: Annotated[int, _declared(options.FLOOR, min=1)] = options.FLOOR.default,
     known: Annotated[Path | None, _declared(options.KNOWN)] = None,
     max_risk: Annotated[
@@ -109,6 +113,8 @@ def run(
     _check_keyword(keyword)
     if known is not None:
         read_known(known, [one.id for one in catalogue()])
+    if resume and report is None:
+        raise SubjectUsageError("--resume goes on in --report DIR, which is not given")
     if ask_sudo_password:
         ask()
     if release == AUTO:
@@ -123,6 +129,7 @@ def run(
             behaviour=behaviour,
             machine=machines,
             level=level.value,
+            shard=shard,
             no_smoke=True,
         ),
     ]
@@ -132,11 +139,16 @@ def run(
     with opened(subject) as tried:
         _require_judge(release, behaviour or [], tried)
         smoke(tried)  # built, and proven to start, before any worker does
-    stream = _stream(report)
+    stream = _stream(report, resume=resume)
+    before = when_written(stream)
     arguments = [
         *chosen,
         *options.arguments(
-            floor=floor, record=record, report=report, known=known and known.absolute()
+            floor=floor,
+            record=record,
+            report=report,
+            resume=resume,
+            known=known and known.absolute(),
         ),
         *([] if report else options.arguments(stream=stream)),
         *_appearance(verbose),
@@ -146,7 +158,7 @@ def run(
     ]
     following = None if verbose else Following(console, sys.stderr)
     status = int(pytest.main(arguments, plugins=[following] if following else []))
-    if not stream.exists() or not stream.stat().st_size:
+    if when_written(stream) in (None, before):
         raise typer.Exit(_without_stream(status))
     if os.environ.get("GITHUB_ACTIONS") == "true":
         typer.echo(formatted(reports.load(stream, ended=status), "github"), nl=False)
@@ -182,24 +194,37 @@ def node_options(risk: str, kubeconfig: Path | None, image: str = "") -> str:
     return urlencode({name: value for name, value in given.items() if value}, safe="/:")
 
 
-def _stream(report: Path | None) -> Path:
+def when_written(stream: Path) -> tuple[int, int] | None:
+    """Which file it is and when it was written last; ``None``: it has nothing."""
+    try:
+        found = stream.stat()
+    except FileNotFoundError:
+        return None
+    return (found.st_ino, found.st_mtime_ns) if found.st_size else None
+
+
+def _stream(report: Path | None, *, resume: bool) -> Path:
     """Where the result stream will be. Without a report it is in memory, under a name that ends
     with this process, so that not even a killed run leaves a file. What an earlier run left in
     the report's directory goes: it must not be taken for this one's."""
     if report is None:
         return Path(f"/proc/{os.getpid()}/fd/{os.memfd_create('result.jsonl')}")
-    return prepare_folder(report)
+    return prepare_folder(report, resume=resume)
 
 
-def prepare_folder(report: Path, also: tuple[str, ...] = ()) -> Path:
-    """Make the report's directory, without what an earlier run left there; the stream's path."""
+def prepare_folder(report: Path, also: tuple[str, ...] = (), *, resume: bool = False) -> Path:
+    """Make the report's directory, without what an earlier run left there; the stream's path.
+    ``resume``: the stream stays, and a line says if there is none."""
+    stream = report / "result.jsonl"
+    if resume and not stream.exists():
+        note(f"pinproof: {stream} is not there yet: the run begins")
     try:
         report.mkdir(parents=True, exist_ok=True)
-        for name in ("result.jsonl", "junit.xml", "report.html", *also):
+        for name in ("junit.xml", "report.html", *also, *(() if resume else (stream.name,))):
             (report / name).unlink(missing_ok=True)
     except OSError as error:
         raise SubjectUsageError(f"--report {report}: {error.strerror}") from error
-    return report / "result.jsonl"
+    return stream
 
 
 def _appearance(verbose: bool) -> list[str]:

@@ -27,7 +27,8 @@ def load(*paths: Path, ended: int | None = None) -> Run:
 
     A stream that breaks off after its header gives a run whose ``cut_off`` says where. Raises
     :class:`conformance.results.ResultsError` where one has no header, or is of another schema, or
-    they do not belong together.
+    they do not belong together. Shards of which some are missing give a run that says which are
+    there, and is never conformant.
     """
     runs = [reading.load(path, ended=ended) for path in paths]
     return merging.merged(runs, list(map(str, paths)))

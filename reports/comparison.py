@@ -19,9 +19,11 @@ from conformance.results import Result
 from conformance.verdict import ExitStatus
 from reports.run import Run
 from reports.stories import message
-from reports.text import line, markdown, when
+from reports.text import line, markdown, when, wrapped
 
 Case: TypeAlias = tuple[str, str]
+#: Columns of a terminal; a log has no width of its own.
+_WIDTH: Final = 80
 
 
 class Kind(Enum):
@@ -101,10 +103,16 @@ class Comparison:
         answer to what the old one had, or was cut off; ``TOO_FEW`` where nothing applied."""
         if self.changes[Kind.REGRESSION]:
             return ExitStatus.NOT_CONFORMANT
-        if self.changes[Kind.UNCLEAR] or self.new.cut_off or self.new.contradiction:
+        if self._lacks_a_part or self.new.cut_off or self.new.contradiction:
             return ExitStatus.COULD_NOT_TELL
         applied = any(self.new.standings[standing] for standing in _APPLIED)
         return ExitStatus.CONFORMANT if applied else ExitStatus.TOO_FEW
+
+    @property
+    def _lacks_a_part(self) -> bool:
+        """Whether there is no answer now, or it may be in a shard that is not there."""
+        gone = any(one.new is None for one in self.changes[Kind.GONE])
+        return bool(self.changes[Kind.UNCLEAR]) or (bool(self.new.part) and gone)
 
     @cached_property
     def verdict(self) -> str:
@@ -162,10 +170,10 @@ def _cases(run: Run) -> dict[Case, Result]:
 
 
 def text(comparison: Comparison) -> str:
-    """For a terminal or a log; the last line is the verdict with the exit status."""
-    return "\n".join(
-        [*comparison.about, *comparison.notes, *_lines(comparison), "", _end(comparison)]
-    )
+    """For a terminal or a log, folded; the last line is the verdict with the exit status. That line
+    and commands stay one line each, however long: logs are searched, commands copied."""
+    head = (wrapped(one, _WIDTH) for one in (*comparison.about, *comparison.notes))
+    return "\n".join([*head, *_lines(comparison), "", _end(comparison)])
 
 
 def _end(comparison: Comparison) -> str:
@@ -180,10 +188,10 @@ def _lines(comparison: Comparison) -> Iterator[str]:
         for change in changes:
             if change.machine != machine:
                 machine = change.machine
-                yield f"  {machine}"
-            yield f"    {change.scenario}: {change.was}, now {change.now}"
+                yield wrapped(f"  {machine}", _WIDTH)
+            yield wrapped(f"    {change.scenario}: {change.was}, now {change.now}", _WIDTH)
             if change.new and kind in (Kind.REGRESSION, Kind.UNCLEAR):
-                yield f"      {message(change.new)}"
+                yield wrapped(f"      {message(change.new)}", _WIDTH)
                 yield f"      {line(change.new.replay)}"
 
 

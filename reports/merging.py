@@ -9,7 +9,7 @@ from typing import Final
 import msgspec
 
 from conformance.known import tally
-from conformance.results import Footer, Header, ResultsError
+from conformance.results import Footer, Header, ResultsError, Shard, written
 from conformance.verdict import ExitStatus
 from reports.run import Run
 from reports.text import few, line
@@ -39,7 +39,7 @@ def merged(runs: Sequence[Run], names: Sequence[str]) -> Run:
         "; ".join(run.cut_off for run in runs if run.cut_off),
         subjects=subjects,
     )
-    if any(run.footer is None for run in runs):
+    if whole.part or any(run.footer is None for run in runs):
         return whole
     applied = {one.machine.name for one in whole.results if one.verdict != "skip"}
     idle = sorted({name for run in runs for name in run.idle} - applied)
@@ -57,7 +57,12 @@ def _status(runs: Sequence[Run], whole: Run, idle: Sequence[str]) -> ExitStatus:
     for graver in (ExitStatus.NOT_RESTORED, ExitStatus.USAGE):
         if any(run.status is graver for run in runs):
             return graver
-    status = whole.known.status(tally(map(whole.known.standing, whole.results)), idle=idle)
+    floor = whole.header.configuration.get("floor", "") if whole.header.shard else ""
+    status = whole.known.status(
+        tally(map(whole.known.standing, whole.results)),
+        floor=int(floor) if floor.isdecimal() else 1,
+        idle=idle,
+    )
     unclear = any(run.status is ExitStatus.COULD_NOT_TELL for run in runs)
     return ExitStatus.COULD_NOT_TELL if unclear and status is ExitStatus.CONFORMANT else status
 
@@ -84,7 +89,24 @@ def _header(runs: Sequence[Run]) -> Header:
         machines=list(dict.fromkeys(name for header in headers for name in header.machines)),
         digests={name: one for header in headers for name, one in header.digests.items()},
         known=list(known),
+        shard=_shard(headers),
     )
+
+
+def _shard(headers: Sequence[Header]) -> Shard | None:
+    """The parts that every subject has."""
+    parts: dict[str, set[int]] = {}
+    for header in headers:
+        if header.shard is not None:
+            parts.setdefault(header.subject.name, set()).update(header.shard.parts)
+    if not parts:
+        return None
+    assert headers[0].shard is not None
+    return Shard(of=headers[0].shard.of, parts=sorted(set.intersection(*parts.values())))
+
+
+def _count(header: Header) -> str:
+    return f"{header.shard.of} shards" if header.shard else "no shards"
 
 
 def _require_one_run(runs: Sequence[Run], names: Sequence[str]) -> None:
@@ -98,6 +120,10 @@ def _require_one_run(runs: Sequence[Run], names: Sequence[str]) -> None:
         both = (header.subject.name, first.subject.name)
         if header.subject != first.subject and not all(one.startswith(_NODES) for one in both):
             raise ResultsError(f"{name}: of another subject than {names[0]}: {line(both[0])}")
+        if _count(header) != _count(first):
+            raise ResultsError(f"{name}: of {_count(header)}, {names[0]} is of {_count(first)}")
+        if header.shard and header.configuration != first.configuration:
+            raise ResultsError(f"{name}: of a run with other options than {names[0]}")
         for result in run.results:
             machine = result.machine
             if machines.setdefault(machine.name, machine.digest) != machine.digest:
@@ -107,3 +133,14 @@ def _require_one_run(runs: Sequence[Run], names: Sequence[str]) -> None:
             scenario, machine_name = map(line, twice[0])
             raise ResultsError(f"{name}: {scenario} on {machine_name} is in another stream as well")
         met |= cases
+
+
+def as_stream(run: Run) -> str:
+    """The run as one result stream, for example the shards of one, put together. Raises
+    :class:`conformance.results.ResultsError` where its results are of several subjects, which one
+    header cannot name, and where parts are missing."""
+    if run.part or run.footer is None:
+        raise ResultsError(f"not a whole run: {run.cut_off or run.part}")
+    if len({subject.name for subject in run.subjects.values()}) > 1:
+        raise ResultsError("several nodes are several result streams, and cannot be one")
+    return written((run.header, *run.results, run.footer))

@@ -139,13 +139,19 @@ class Run:
         return dict(Counter(named).most_common())
 
     @cached_property
+    def part(self) -> str:
+        """Which shards these results are, where some are missing; else ``""``."""
+        shard = self.header.shard
+        return str(shard) if shard is not None and shard.missing else ""
+
+    @cached_property
     def caution(self) -> str:
         """One sentence on why this run is not whole; ``""`` where it is."""
         if self.cut_off:
             return f"This run was cut off; what arrived before that is shown. {self.cut_off}."
         if self.contradiction:
             return f"This result stream contradicts itself: {line(self.contradiction)}."
-        return ""
+        return f"This is a part of a run: {self.part}." if self.part else ""
 
     @cached_property
     def verdict(self) -> str:
@@ -160,7 +166,10 @@ class Run:
             parts.append(f"{len(expired)} past the date in the list of known failures ({ids})")
         if self.idle:
             parts.append(f"no scenario applied on {few(self.idle)}")
-        return f"{_IN_WORDS[self.status]}: {', '.join(parts)}."
+        status = _IN_WORDS[self.status]
+        if self.part and self.status is ExitStatus.CONFORMANT:
+            status = f"Conformant in {self.part}"
+        return f"{status}: {', '.join(parts)}."
 
 
 _AND: Final = {

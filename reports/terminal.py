@@ -7,7 +7,6 @@ Text of the stream is put into :class:`rich.text.Text` only, never into markup, 
 from __future__ import annotations
 
 import re
-import textwrap
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Final
@@ -23,7 +22,7 @@ from conformance.verdict import ExitStatus, Verdict, tally
 from reports.holdings import Owners, Pictures, pictures
 from reports.run import Run, verdict_of
 from reports.stories import Finding, findings, known_as
-from reports.text import clean, line, when
+from reports.text import clean, line, when, wrapped
 from topologies import drawing
 
 _STYLES: Final = {
@@ -36,7 +35,6 @@ _STYLES: Final = {
 _WIDE: Final = 120
 #: How many failures of one cause are named.
 _NAMED: Final = 30
-_LABEL: Final = re.compile(r"\s*(?:\d+\. |\w+ {2,}|\w+ \w+ {2,})?")
 _URL: Final = re.compile(r"https?://\S+$")
 
 
@@ -88,6 +86,9 @@ def _subject(run: Run, console: Console) -> None:
         console.print(Text(f"judged by release {line(judged)}"))
     if subject.digest:
         console.print(Text(line(subject.digest), "dim"))
+    shard = header.shard
+    if shard is not None and not shard.missing:
+        console.print(Text(f"put together from {shard}", "dim"))
     took = f", {run.footer.seconds:.1f} s" if run.footer else ""
     console.print(Text(f"pinproof {line(header.pinproof)}, {when(header.started)}{took}", "dim"))
     console.print()
@@ -155,20 +156,6 @@ def _print_text(story: str, replay: str, console: Console) -> None:
             console.print(Text(text), soft_wrap=True)
         else:
             console.print(Text(wrapped(text.expandtabs(4), console.width)))
-
-
-def wrapped(text: str, width: int) -> str:
-    """One line as several of at most ``width``, broken at blanks and after commas; those that
-    follow stand under the text they continue, past its label."""
-    label = _LABEL.match(text)
-    indent = " " * min(label.end() if label else 0, width // 2)
-    return _Wrapper(width, subsequent_indent=indent, break_on_hyphens=False).fill(text).rstrip()
-
-
-class _Wrapper(textwrap.TextWrapper):
-    """Breaks lines after commas too: a list of CPUs has no blanks."""
-
-    wordsep_simple_re = re.compile(r"([^\s,]*,|\s+)")
 
 
 def _pictures(drawn: Pictures, width: int) -> Iterator[RenderableType]:

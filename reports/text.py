@@ -8,6 +8,7 @@ format may carry (terminal commands, characters XML forbids, marks that reorder 
 from __future__ import annotations
 
 import re
+import textwrap
 from collections.abc import Collection, Sequence
 from datetime import UTC, datetime
 from typing import Final
@@ -92,6 +93,23 @@ def cpus(text: str, among: Collection[int]) -> frozenset[int]:
             low, high = int(match[1]), int(match[2] or match[1])
             named.update(cpu for cpu in among if low <= cpu <= high)
     return frozenset(named)
+
+
+_LABEL: Final = re.compile(r"\s*(?:\d+\. |\w+ {2,}|\w+ \w+ {2,})?")
+
+
+def wrapped(text: str, width: int) -> str:
+    """One line as several of at most ``width``, broken at blanks and after commas; those that
+    follow stand under the text they continue, past its label."""
+    label = _LABEL.match(text)
+    indent = " " * min(label.end() if label else 0, width // 2)
+    return _Wrapper(width, subsequent_indent=indent, break_on_hyphens=False).fill(text).rstrip()
+
+
+class _Wrapper(textwrap.TextWrapper):
+    """Breaks lines after commas too: a list of CPUs has no blanks."""
+
+    wordsep_simple_re = re.compile(r"([^\s,]*,|\s+)")
 
 
 _MARKDOWN: Final = re.compile(r"[\\`*_{}\[\]()#+!|~<>&@$]|:(?=//)")

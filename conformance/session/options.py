@@ -100,13 +100,36 @@ KNOWN: Final = Option(
     "date, does.",
     metavar="FILE",
 )
+RESUME: Final = Option(
+    "resume",
+    "Go on with the cases that result.jsonl in the report's directory has no verdict of.",
+    type=bool,
+)
+SHARD: Final = Option(
+    "shard",
+    "Only this part of the cases, for example 2/3; pinproof report joins the streams.",
+    metavar="K/N",
+)
 RECORD: Final = Option("record", "Record what the subject showed, as an oracle.", metavar="FILE")
 
 OPTIONS: Final = (
     *(SUBJECT, MACHINE, RELEASE, BEHAVIOUR, LEVEL),
-    *(REPORT, STREAM, FLOOR, KNOWN, NO_SMOKE, RECORD),
+    *(REPORT, STREAM, FLOOR, KNOWN, NO_SMOKE, RESUME, SHARD, RECORD),
 )
 _BY_KEY: Final = {option.key: option for option in OPTIONS}
+
+
+def configuration(config: Any) -> dict[str, str]:
+    """The options of a run inside pytest that decide what is run and how it is judged, where they
+    were given."""
+    given = {option.name: config.getoption(option.flag) for option in OPTIONS if option.decides} | {
+        "keyword": config.getoption("-k")
+    }
+    return {
+        name: " ".join(value) if isinstance(value, list) else str(value)
+        for name, value in given.items()
+        if value
+    }
 
 
 def arguments(**values: object) -> list[str]:

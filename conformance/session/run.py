@@ -21,14 +21,15 @@ import pytest
 from conformance.catalogue import digest as catalogue_digest
 from conformance.ending import ended_like_an_interrupt
 from conformance.judge import Case, unjudged
-from conformance.known import tally
+from conformance.known import Standing, tally
 from conformance.recording import RecordedCase, RecordingHeader
 from conformance.recording import write as write_recording
 from conformance.results import Result, decode
 from conformance.session.judging import PROPERTY, RECORDED
 from conformance.session.knowing import known_of
-from conformance.session.options import OPTIONS
-from conformance.session.selection import cases, named_machines
+from conformance.session.options import configuration
+from conformance.session.resuming import before_of
+from conformance.session.selection import cases, named_machines, shard_of
 from conformance.session.subject import (
     close_subject,
     judged_by,
@@ -74,6 +75,7 @@ class Run:
         """Begin the stream, once it is known which tests are left to run."""
         if self._writer is not None:
             return
+        before = before_of(self._config)
         self._signals.enter_context(ended_like_an_interrupt())
         self._by_id = {case.id: case for case in cases(self._config)}
         directory = self._config.getoption("--pin-report")
@@ -91,16 +93,24 @@ class Run:
             sorted(machines.keys() | self._named),
             _environment(self._config),
             digests={name: machine.digest for name, machine in sorted(machines.items())},
-            configuration=_configuration(self._config),
+            configuration=configuration(self._config),
             catalogue=catalogue_digest(),
             command=list(sys.argv),
             known=list(known_of(self._config).entries),
+            shard=shard_of(self._config),
+            before=None if before is None else (before.header, before.results),
         )
+        if before is not None:
+            say_on_its_own(self._config, f"{len(before.results)} cases have a verdict already")
+            for result in before.results:
+                self._count(result)
         self._config.hook.pytest_pinproof_begin(total=len(nodeids))
 
     @property
     def _idle(self) -> list[str]:
         """The machines that were named and on which no scenario applied."""
+        if self._config.getoption("--pin-shard"):
+            return []  # what applies there may be in another shard
         return sorted(self._named - self._applied)
 
     def learn_not_restored(self, what: str) -> None:
@@ -126,15 +136,19 @@ class Run:
     def _add(self, nodeid: str, result: Result, worker: str) -> None:
         assert self._writer is not None
         self._reported.add(nodeid)
+        standing = self._count(result)
+        self._config.hook.pytest_pinproof_result(result=result, standing=standing)
+        self._writer.add(msgspec.structs.replace(result, worker=worker or ""))
+
+    def _count(self, result: Result) -> Standing:
         self._counts[Verdict(result.verdict)] += 1
         standing = known_of(self._config).standing(result)
         self._met[standing] += 1
-        self._config.hook.pytest_pinproof_result(result=result, standing=standing)
         if result.unable:
             self._unable.add(result.scenario)
         if result.verdict != Verdict.SKIP.value:
             self._applied.add(result.machine.name)
-        self._writer.add(msgspec.structs.replace(result, worker=worker or ""))
+        return standing
 
     def _crashed(self, report: pytest.TestReport) -> Result:
         text = report.longreprtext
@@ -154,6 +168,8 @@ class Run:
             say_on_its_own(self._config, line)
         for line in round_trips(self._config):
             say(self._config)(line)
+        if self._writer is None and exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED:
+            self._begin_with_nothing_left()
         if self._writer is None:
             return
         if exitstatus == pytest.ExitCode.USAGE_ERROR:
@@ -168,7 +184,8 @@ class Run:
             )
             session.exitstatus = int(self.status)
             return
-        floor = self._config.getoption("--pin-floor")
+        # So many are asked of all shards together.
+        floor = 1 if shard_of(self._config) else self._config.getoption("--pin-floor")
         self.status = known_of(self._config).status(self._met, floor=floor, idle=self._idle)
         if exitstatus not in (0, 1, 5) or (exitstatus == 1 and self.status == 0):
             self.status = ExitStatus.COULD_NOT_TELL
@@ -180,6 +197,12 @@ class Run:
         if self.stream is not None and self._directory is not None:
             for entry in entry_points(group=REPORTERS):
                 entry.load()(self.stream, self._directory)
+
+    def _begin_with_nothing_left(self) -> None:
+        """A run of which everything is decided still ends its stream; and so does a shard to which
+        no case fell."""
+        if before_of(self._config) is not None or shard_of(self._config) is not None:
+            self.begin([])
 
     def _has_failed_enough(self) -> bool:
         """Whether ``-x`` or ``--maxfail`` ended the run, which xdist calls an interrupt."""
@@ -208,16 +231,4 @@ def _environment(config: pytest.Config) -> dict[str, str]:
         "cpus of the host": str(os.cpu_count() or 0),
         "pinproof": version("pinproof"),
         "judged by release": judged_by(config),
-    }
-
-
-def _configuration(config: pytest.Config) -> dict[str, str]:
-    """The options that decide what is run and how it is judged, where they were given."""
-    given = {option.name: config.getoption(option.flag) for option in OPTIONS if option.decides} | {
-        "keyword": config.getoption("-k")
-    }
-    return {
-        name: " ".join(value) if isinstance(value, list) else str(value)
-        for name, value in given.items()
-        if value
     }

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import re
 from typing import Final
 
 import pytest
@@ -9,6 +11,7 @@ import pytest
 import topologies
 from conformance.catalogue import catalogue
 from conformance.judge import Case
+from conformance.records import Shard
 from conformance.scenario import Level, Scenario
 from conformance.session.options import CERTIFICATE
 from conformance.session.subject import release_of, subject_of
@@ -19,6 +22,7 @@ from reference.releases import require_whole_node
 from topologies.errors import one_line
 
 NODE_AREA: Final = "node"
+_SHARD: Final = re.compile(r"([0-9]{1,4})/([0-9]{1,4})")
 
 
 def cases(config: pytest.Config) -> list[Case]:
@@ -35,16 +39,39 @@ def cases(config: pytest.Config) -> list[Case]:
         level = config.getoption("--pin-level")
         # Of a subject that is a machine, a scenario about another one says nothing.
         real = isinstance(subject_of(config), HasOwnMachines)
+        shard = shard_of(config)
         return [
             case
             for scenario in catalogue()
             if _is_asked(scenario, level) and not (real and scenario.machine)
             for case in _cases_of(scenario, unique, config)
+            if _is_in(shard, case)
         ]
     except (topologies.MachineError, ModelError, SubjectUsageError, ValueError) as error:
         raise pytest.UsageError(str(error)) from error
     except SubjectError as error:
         pytest.exit(f"pinproof: {one_line(str(error))}", returncode=ExitStatus.COULD_NOT_TELL)
+
+
+def shard_of(config: pytest.Config) -> Shard | None:
+    """The part of the cases that was asked for; ``None``: all. Raises
+    :class:`pytest.UsageError`."""
+    text = config.getoption("--pin-shard") or ""
+    if not text:
+        return None
+    found = _SHARD.fullmatch(text)
+    part, of = map(int, found.groups()) if found else (0, 0)
+    if not 1 <= part <= of:
+        raise pytest.UsageError(f"--shard {one_line(text)}: it is K/N with K from 1 to N, as 2/3")
+    return Shard(of=of, parts=[part])
+
+
+def _is_in(shard: Shard | None, case: Case) -> bool:
+    """By the digest of its id alone: no other case, machine or order moves it to another shard."""
+    if shard is None:
+        return True
+    digest = hashlib.sha256(case.id.encode()).digest()
+    return int.from_bytes(digest[:8], "big") % shard.of + 1 in shard.parts
 
 
 def _is_asked(scenario: Scenario, level: str) -> bool:

@@ -15,7 +15,7 @@ from pinproof.cli import loaded
 #: By pytest only: ``pinproof run`` decides these itself.
 _OF_PYTEST = {"stream", "no-smoke"}
 #: For a real node, which pytest gets in the subject's name; and of pytest itself.
-_OF_THE_COMMAND = {"keyword", "max_risk", "kubeconfig", "dry_run", "verbose"}
+_OF_THE_COMMAND = {"keyword", "max_risk", "kubeconfig", "dry_run", "verbose", "ask_sudo_password"}
 
 
 def _parameters() -> dict[str, Any]:
@@ -44,7 +44,8 @@ def test_an_option_is_the_same_for_both(option: Option) -> None:
     parsed = parser.parse([])
     assert getattr(parsed, option.key) is None  # so that the settings file may say it
     text = [str(one) for one in option.choices[:1] or ("3",)]
-    assert getattr(parser.parse([f"{option.flag}={text[0]}"]), option.key) in (3, text[0], text)
+    flag = option.flag if option.type is bool else f"{option.flag}={text[0]}"
+    assert getattr(parser.parse([flag]), option.key) in (3, True, text[0], text)
 
 
 def test_arguments_are_those_of_pytest() -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import msgspec
 import pytest
 
+from conformance.results import Shard
 from conformance.verdict import ExitStatus
 from reports import Run, comparison
 from reports.comparison import Comparison, Kind
@@ -79,6 +80,38 @@ def test_the_text_goes_machine_by_machine_and_ends_with_the_verdict(fakes: Fakes
     assert "Fixes (1)\n  small\n    pinning.whole-cores: fail, now pass\n" in text
     assert "Gone (1)\n  2s-2n-8c-smt2\n    x: pass, now absent" in text
     assert text.splitlines()[-1] == ("1 regression: 1 fix, 1 new case, 1 case gone. Exit status 1.")
+
+
+def test_lines_fold_at_80_columns(fakes: Fakes) -> None:
+    """But for the command, which is copied, and the last line, which logs are searched for."""
+    long = " ".join(["word"] * 60)
+    replay = f"pinproof run --subject kubelet:{'x' * 90} -k a"
+    failure = fakes.failure(rule=long)
+    machine = fakes.machine("m" * 30)
+    new = fakes.run(fakes.result("fail", machine=machine, failure=failure, replay=replay))
+    old = fakes.run(fakes.result(machine=machine))
+    new = _named(new, "kubelet:/" + "some/folder/" * 9)
+    lines = comparison.text(Comparison(old, new)).splitlines()
+    wide = [one for one in lines[:-1] if len(one) > 80]
+    assert wide == [f"      {replay}"]
+    assert " ".join(" ".join(lines).split()).count(" word word") > 20
+
+
+def _named(run: Run, name: str) -> Run:
+    subject = msgspec.structs.replace(run.header.subject, name=name)
+    return dataclasses.replace(run, header=msgspec.structs.replace(run.header, subject=subject))
+
+
+def test_what_a_missing_shard_has_is_not_gone(fakes: Fakes) -> None:
+    """Nothing can be said of it."""
+    old = fakes.run(fakes.result(), fakes.result(scenario="b"))
+    new = fakes.run(fakes.result())
+    assert Comparison(old, new).status is ExitStatus.CONFORMANT
+    shard = Shard(of=2, parts=[1])
+    part = dataclasses.replace(new, header=msgspec.structs.replace(new.header, shard=shard))
+    assert Comparison(old, part).status is ExitStatus.COULD_NOT_TELL
+    assert Comparison(part, part).status is ExitStatus.CONFORMANT
+    assert "The new run: This is a part of a run: shard 1 of 2." in Comparison(old, part).notes
 
 
 def test_markdown_and_json_say_the_same(fakes: Fakes) -> None:

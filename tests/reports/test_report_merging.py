@@ -10,9 +10,10 @@ import msgspec
 import pytest
 
 import reports
-from conformance.results import Footer, ResultsError, SubjectRecord
+from conformance.results import Footer, ResultsError, Shard, SubjectRecord
 from conformance.verdict import ExitStatus
 from reports import Run
+from reports.merging import as_stream
 from reports.nodes import groups
 
 if TYPE_CHECKING:
@@ -52,6 +53,64 @@ def test_a_shard_in_which_nothing_applied_is_no_fault(fakes: Fakes, tmp_path: Pa
     assert _load(fakes, tmp_path, shard).status is ExitStatus.TOO_FEW
     run = _load(fakes, tmp_path, shard, fakes.run(fakes.result()))
     assert (run.status, run.idle) == (ExitStatus.CONFORMANT, ())
+
+
+def _shard(run: Run, *parts: int, of: int = 3, **about: object) -> Run:
+    shard = Shard(of=of, parts=list(parts))
+    header = msgspec.structs.replace(run.header, shard=shard, **about)
+    return dataclasses.replace(run, header=header)
+
+
+def test_all_shards_are_a_whole_run_that_says_so(fakes: Fakes, tmp_path: Path) -> None:
+    runs = [fakes.run(fakes.result(scenario=name)) for name in "abc"]
+    shards = [_shard(run, number) for number, run in enumerate(runs, 1)]
+    assert _load(fakes, tmp_path, shards[1]).caution == "This is a part of a run: shard 2 of 3."
+    assert _load(fakes, tmp_path, shards[1]).verdict.startswith("Conformant in shard 2 of 3: 1 ")
+    two = _load(fakes, tmp_path, shards[2], shards[0])
+    assert (two.status, two.part) == (ExitStatus.COULD_NOT_TELL, "shards 1, 3 of 3")
+    assert two.caution == "This is a part of a run: shards 1, 3 of 3."
+    run = _load(fakes, tmp_path, *reversed(shards))
+    assert (run.status, run.part, run.caution) == (ExitStatus.CONFORMANT, "", "")
+    assert str(run.header.shard) == "3 shards, whole"
+    path = tmp_path / "whole.jsonl"
+    path.write_text(as_stream(run))
+    again = reports.load(path)
+    assert (again.header, again.results, again.footer) == (run.header, run.results, run.footer)
+    with pytest.raises(ResultsError, match="not a whole run: shards 1, 3 of 3"):
+        as_stream(two)
+
+
+def test_a_floor_is_for_all_shards_together(fakes: Fakes, tmp_path: Path) -> None:
+    def shard(number: int, floor: int) -> Run:
+        run = fakes.run(fakes.result(scenario=str(number)))
+        return _shard(run, number, of=2, configuration={"floor": str(floor)})
+
+    assert _load(fakes, tmp_path, shard(1, 2), shard(2, 2)).status is ExitStatus.CONFORMANT
+    assert _load(fakes, tmp_path, shard(1, 3), shard(2, 3)).status is ExitStatus.TOO_FEW
+
+
+def test_shards_of_many_nodes_are_whole_where_each_node_is(fakes: Fakes, tmp_path: Path) -> None:
+    def node(name: str, part: int) -> Run:
+        run = fakes.run(fakes.result(scenario=str(part), machine=fakes.machine(name)))
+        return _shard(_of(run, f"node:{name}"), part, of=2)
+
+    runs = [node("a", 1), node("a", 2), node("b", 1)]
+    assert _load(fakes, tmp_path, *runs).part == "shard 1 of 2"
+    whole = _load(fakes, tmp_path, *runs, node("b", 2))
+    assert (whole.part, whole.status) == ("", ExitStatus.CONFORMANT)
+    with pytest.raises(ResultsError, match="several nodes are several result streams"):
+        as_stream(whole)
+
+
+def test_shards_of_other_runs_are_refused(fakes: Fakes, tmp_path: Path) -> None:
+    one = _shard(fakes.run(fakes.result()), 1)
+    other = fakes.run(fakes.result(scenario="b"))
+    with pytest.raises(ResultsError, match=r"of 4 shards, .*0\.jsonl is of 3 shards"):
+        _load(fakes, tmp_path, one, _shard(other, 2, of=4))
+    with pytest.raises(ResultsError, match=r"of no shards, .* is of 3 shards"):
+        _load(fakes, tmp_path, one, other)
+    with pytest.raises(ResultsError, match="of a run with other options"):
+        _load(fakes, tmp_path, one, _shard(other, 2, configuration={"level": "core"}))
 
 
 @pytest.mark.parametrize("status", [ExitStatus.NOT_RESTORED, ExitStatus.COULD_NOT_TELL])

@@ -10,7 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from reports import text
-from reports.terminal import wrapped
+from reports.text import wrapped
 
 ANY_TEXT = st.text(st.characters(), max_size=60) | st.text(
     "\x1b[]\\0;m\x07\x9bP^_X a\r\n", max_size=20

@@ -1,0 +1,245 @@
+"""``run --resume`` and ``run --shard``: one run in several parts, and its one stream."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from conformance.lines import Reader
+from conformance.results import Header, Result, ResultsError, read
+from tests.cli.conftest import Command, Stream
+
+RUN = ("run", "-k", "pool/ or restart/stop", "--machine", "1s-1n-4c-smt*")
+
+
+def cases(found: list[Result]) -> dict[str, tuple[Any, ...]]:
+    """What a run says of each case, but for how long it took."""
+    return {
+        f"{one.scenario}@{one.machine.name}": (one.verdict, one.reason, one.witness)
+        for one in found
+    }
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    """The stream of a run that ended."""
+    folder = tmp_path_factory.mktemp("whole")
+    words = [sys.executable, "-m", "pinproof", *RUN, "--report", str(folder)]
+    subprocess.run(words, check=True, capture_output=True)
+    return (folder / "result.jsonl").read_bytes()
+
+
+def results_in(path: Path) -> int:
+    """How many results there are, as far as it can be read."""
+    count = 0
+    try:
+        for record in read(path):
+            count += isinstance(record, Result)
+    except ResultsError:
+        pass
+    return count
+
+
+@pytest.mark.parametrize("kept", [0.0, 0.3, 0.6, 0.95, 1.0])
+def test_a_run_that_was_cut_off_goes_on(
+    kept: float, whole: bytes, pinproof: Command, results: Stream, tmp_path: Path
+) -> None:
+    """After any byte: half a header, half a line, all but the footer; and a whole one has nothing
+    left to do. Twice, with another process count."""
+    stream = tmp_path / "result.jsonl"
+    stream.write_bytes(whole)
+    expected = results(tmp_path)
+    for workers in ("0", "2"):
+        part = stream.read_bytes()
+        stream.write_bytes(part[: int(len(part) * kept)])
+        before = results_in(stream)
+        done = pinproof(*RUN, "--report", str(tmp_path), "--resume", "-n", workers)
+        assert done.returncode == 0, done.stderr
+        assert "Conformant: " in done.stdout
+        assert (f"{before} cases have a verdict already" in done.stdout) is bool(before)
+        header, found, footer = results(tmp_path)
+        assert cases(found) == cases(expected[1])
+        assert len(found) == len(expected[1])
+        assert footer.counts == expected[2].counts
+        assert {one.name for one in tmp_path.iterdir()} == {
+            "result.jsonl",
+            "junit.xml",
+            "report.html",
+        }
+        if before:
+            assert header.started == expected[0].started
+            assert header.resumed
+            assert header.digests == expected[0].digests
+
+
+def test_every_beginning_of_a_stream_can_be_gone_on_from(whole: bytes) -> None:
+    """Whichever line was the last, a reader has whole results up to it."""
+    lines = whole.splitlines(keepends=True)
+    for end in range(1, len(lines)):
+        reader = Reader()
+        records = [reader.record(line) for line in lines[:end]]
+        assert isinstance(records[0], Header)
+
+
+def test_what_was_without_a_verdict_is_run_again(
+    whole: bytes, pinproof: Command, results: Stream, tmp_path: Path
+) -> None:
+    """A whole stream may have such results: the network failed, and has come back."""
+    stream = tmp_path / "result.jsonl"
+    text = whole.decode().replace('"verdict":"pass"', '"verdict":"unknown"', 1)
+    stream.write_text(text)
+    _, found, _ = results(tmp_path)
+    assert [one.verdict for one in found].count("unknown") == 1
+    done = pinproof(*RUN, "--report", str(tmp_path), "--resume")
+    assert done.returncode == 0, done.stderr
+    assert {one.verdict for one in results(tmp_path)[1]} == {"pass", "skip"}
+
+
+def test_a_killed_run_goes_on_and_may_be_killed_again(
+    pinproof: Command, results: Stream, tmp_path: Path
+) -> None:
+    """With SIGKILL, wherever it is; what is in the stream by then is not run again."""
+    words = ["run", "--machine", "2s-2n-16c-smt2", "-n", "0"]
+    stream, seen = tmp_path / "result.jsonl", 0
+    for more in (5, 12):
+        command = [sys.executable, "-m", "pinproof", *words, "--report", str(tmp_path), "--resume"]
+        with subprocess.Popen(command, stdout=-3, stderr=-3, start_new_session=True) as running:
+            end = time.monotonic() + 120
+            while time.monotonic() < end and (results_in(stream) < seen + more):
+                assert running.poll() is None
+                time.sleep(0.01)
+            os.killpg(running.pid, signal.SIGKILL)
+        assert results_in(stream) >= seen + more
+        seen = results_in(stream)
+    done = pinproof(*words, "--report", str(tmp_path), "--resume")
+    assert f"{seen} cases have a verdict already" in done.stdout
+    header, found, _ = results(tmp_path)
+    fresh = tmp_path / "fresh"
+    pinproof(*words, "--report", str(fresh))
+    assert cases(found) == cases(results(fresh)[1])
+    assert len(header.resumed) == 2
+    assert pinproof("report", str(stream), "--gate").returncode == done.returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("--subject", "miniature:forgets-to-give-back"), "another subject: reference 1.36, now"),
+        (("-k", "pool/"), "another configuration: keyword pool/ or restart/stop, now pool/"),
+        (("--release", "1.35"), "another subject: reference 1.36, now reference 1.35"),
+        (("--shard", "1/2"), "another shard: it differs"),
+    ],
+)
+def test_another_run_is_not_gone_on_with(
+    words: tuple[str, ...], says: str, whole: bytes, pinproof: Command, tmp_path: Path
+) -> None:
+    """In one line, and the stream stays as it is."""
+    stream = tmp_path / "result.jsonl"
+    stream.write_bytes(whole[: len(whole) // 2])
+    done = pinproof(*RUN, *words, "--report", str(tmp_path), "--resume")
+    assert done.returncode == 2, done.stdout
+    assert says in done.stderr
+    assert len([one for one in done.stderr.splitlines() if one]) == 1
+    assert not done.stdout
+    assert stream.read_bytes() == whole[: len(whole) // 2]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "says"),
+    [
+        ('"pinproof":"', '"pinproof":"9', "of another pinproof: 9"),
+        ('"catalogue":"sha256:', '"catalogue":"sha256:9', "of another catalogue: sha256:9"),
+        ('"1s-1n-4c-smt1":"sha256:', '"1s-1n-4c-smt1":"sha256:9', "of another machine: 1s-1n-4c"),
+        ('release":"1.36"},"dig', 'release":"1.35"},"dig', "release to judge by: 1.35, now 1.36"),
+        ('"schema":2', '"schema":3', "schema 3 is newer than 2"),
+        ('{"kind":"header"', '{"kind":"footer"', "not a record"),
+    ],
+)
+def test_a_part_of_something_else_is_refused(
+    old: str, new: str, says: str, whole: bytes, pinproof: Command, tmp_path: Path
+) -> None:
+    """Other scenarios, another machine of the same name, a file that is no stream."""
+    text = whole.decode().replace(old, new, 1)
+    (tmp_path / "result.jsonl").write_text(text)
+    done = pinproof(*RUN, "--report", str(tmp_path), "--resume")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert says in done.stderr
+    assert (tmp_path / "result.jsonl").read_text() == text
+
+
+def test_resuming_needs_a_folder(pinproof: Command, tmp_path: Path) -> None:
+    done = pinproof("run", "--resume")
+    assert done.returncode == 2
+    assert "--resume goes on in --report DIR, which is not given" in done.stderr
+    done = pinproof(*RUN, "--report", str(tmp_path / "new"), "--resume")
+    assert done.returncode == 0
+    assert "result.jsonl is not there yet: the run begins" in done.stderr
+
+
+def test_shards_join_into_the_whole(
+    whole: bytes, pinproof: Command, results: Stream, tmp_path: Path
+) -> None:
+    """Each case is in one of them, the same one whatever else is run; the joined stream is one that
+    every command reads."""
+    streams = []
+    for number in (1, 2, 3):
+        done = pinproof(*RUN, "--report", f"s{number}", "--shard", f"{number}/3", cwd=tmp_path)
+        assert f"This is a part of a run: shard {number} of 3." in done.stdout
+        streams.append(f"s{number}/result.jsonl")
+    join = ("report", *streams, "--format", "stream", "-o", "all/result.jsonl")
+    (tmp_path / "all").mkdir()
+    assert pinproof(*join, cwd=tmp_path).returncode == 0
+    (tmp_path / "result.jsonl").write_bytes(whole)
+    expected, (header, found, _) = results(tmp_path), results(tmp_path / "all")
+    assert cases(found) == cases(expected[1])
+    assert str(header.shard) == "3 shards, whole"
+    said = pinproof("report", "all/result.jsonl", cwd=tmp_path).stdout
+    assert "put together from 3 shards, whole" in said
+    assert "Conformant: " in said
+    lacking = pinproof("report", *streams[1:], "--gate", cwd=tmp_path)
+    assert lacking.returncode == 3
+    assert "This is a part of a run: shards 2, 3 of 3." in lacking.stdout
+    only = pinproof("run", "-k", "pool/", "--shard", "2/3", "--report", "other", cwd=tmp_path)
+    assert only.returncode == 0
+    of_pool = {name for name in cases(results(tmp_path / "s2")[1]) if name.startswith("pool/")}
+    assert of_pool <= {*cases(results(tmp_path / "other")[1])}
+
+
+def test_a_shard_goes_on_too(pinproof: Command, results: Stream, tmp_path: Path) -> None:
+    words = (*RUN, "--shard", "2/2", "--report", str(tmp_path), "-n", "0")
+    pinproof(*words)
+    stream = tmp_path / "result.jsonl"
+    expected = cases(results(tmp_path)[1])
+    stream.write_bytes(stream.read_bytes()[:-200])
+    assert pinproof(*words, "--resume").returncode == 0
+    assert cases(results(tmp_path)[1]) == expected
+
+
+@pytest.mark.parametrize("workers", ["0", "2"])
+def test_a_shard_without_a_case_is_a_stream_all_the_same(
+    workers: str, pinproof: Command, results: Stream, tmp_path: Path
+) -> None:
+    """Else the others could not be known to be whole."""
+    alone = ("-k", "pool/shrinks", "--machine", "1s-1n-4c-smt1", "-n", workers)
+    statuses = []
+    for number in (1, 2):
+        shard = ("--shard", f"{number}/2", "--report", f"s{number}")
+        statuses.append(pinproof("run", *alone, *shard, cwd=tmp_path).returncode)
+        results(tmp_path / f"s{number}")
+    assert sorted(statuses) == [0, 4]
+    joined = pinproof("report", "s1/result.jsonl", "s2/result.jsonl", "--gate", cwd=tmp_path)
+    assert joined.returncode == 0, joined.stdout
+
+
+@pytest.mark.parametrize("text", ["0/3", "4/3", "a", "1/", "1/0", "-1/2", "1/99999"])
+def test_a_shard_that_cannot_be_is_wrong_usage(text: str, pinproof: Command) -> None:
+    done = pinproof("run", f"--shard={text}")
+    assert done.returncode == 2
+    assert f"--shard {text}: it is K/N with K from 1 to N, as 2/3" in done.stderr
