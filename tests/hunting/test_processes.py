@@ -21,14 +21,17 @@ from hunting.processes import How, Processes
 _LONG = ("--release", "1.37", "--cpus", "8", "--depth", "4", "--alpha", "--seed", "7")
 
 
-def _campaign(folder: Path) -> Campaign:
+def _campaign(folder: Path, *moves: str) -> Campaign:
     machines = ["1s-1n-2c-smt2", "1s-1n-3c-smt1"]
-    return Campaign(Header(release="1.37", machines=machines, depth=1), Shard(), folder)
+    header = Header(release="1.37", machines=machines, depth=1, moves=list(moves))
+    return Campaign(header, Shard(), folder)
 
 
-def test_two_processes_find_what_one_does(tmp_path: Path) -> None:
-    """As many steps, states and broken promises; and nothing is left for a third campaign."""
-    one, two = _campaign(tmp_path / "one"), _campaign(tmp_path / "two")
+@pytest.mark.parametrize("moves", [(), ("down",)])
+def test_two_processes_find_what_one_does(tmp_path: Path, moves: tuple[str, ...]) -> None:
+    """As many steps, states and broken promises, whatever moves are on; and nothing is left for a
+    third campaign."""
+    one, two = _campaign(tmp_path / "one", *moves), _campaign(tmp_path / "two", *moves)
     list(one.run())
     found = list(two.run(jobs=2))
     assert two.is_done
@@ -39,7 +42,7 @@ def test_two_processes_find_what_one_does(tmp_path: Path) -> None:
     _, done, finds = read(tmp_path / "two" / FILE)
     assert len(done) == len(one.done)
     assert {find.key for find in finds} == {find.key for find in found}
-    assert list(_campaign(tmp_path / "two").run(jobs=2)) == []
+    assert list(_campaign(tmp_path / "two", *moves).run(jobs=2)) == []
 
 
 def test_it_stops_when_it_is_told_to(tmp_path: Path) -> None:
