@@ -180,6 +180,8 @@ DEFECTS: Final = (
            Behaviour.FREED_WHEN_STALE),
     Defect(140989, "after a restart a pod's own pool is allocated again", Behaviour.POD_POOL_KEPT),
     Defect(140989, "after a restart a pod's own pool is allocated again", shows=_pod_level_again),
+    Defect(140989, "a state file with CPUs of whole pods is refused once the gate is off",
+           Behaviour.STATE_WITH_DATA),
     Defect(112228, "an init container books CPUs beyond its pod's request", shows=_books_more),
     Defect(140498, "full-pcpus-only goes by the average size of cores", shows=_splits_uneven_core),
     Defect(112228, "an init container's spare CPUs stay booked, and a pod that fits is refused",

@@ -207,7 +207,7 @@ class Ground:
                     wrong = ground.judged(one.seen, step, view, pods, one.ran, key)
                     seen, ran = (view, ground.task) if view.running else (one.seen, one.ran)
                     if seen is not None and isinstance(step, Reboot):
-                        seen = replace(seen, cpusets={})  # every container has ended
+                        seen = replace(seen, cpusets={}, pods={})  # nothing runs any more
                     made = State(node, (*one.steps, step), seen, pods, applied, key, ground, ran)
                     if wrong or number == len(move) - 1:
                         yield made, wrong

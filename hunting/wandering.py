@@ -23,12 +23,14 @@ from hunting.finds import kind_of
 from hunting.scope import Task
 from hunting.walk import Broken, Ground, State, Tally, key_of, moves_from
 from reference import DiscoveryError, NotModelled
-from reference.steps import Start
+from reference.steps import Apply, Start
 
 #: How many moves are taken on one machine with one configuration.
 MOVES: Final = 400
 #: A walk ends after so many states in a row that were met before, or moves that were not possible.
 _STALE: Final = 6
+#: No pod comes to so many, as a start follows every order in which they may be admitted.
+_MOST_PODS: Final = 4
 _NUMBERS: Final = re.compile(r"[0-9][0-9,-]*")
 
 
@@ -100,7 +102,10 @@ class _Walks:
     def _drawn(self, state: State) -> Move:
         """A move of a kind that was taken less often than another."""
         by_kind: dict[Hashable, list[Move]] = {}
+        full = len(state.pods) >= _MOST_PODS
         for move in moves_from(state, self._ground, self._families):
+            if full and any(isinstance(step, Apply) for step in move):
+                continue
             by_kind.setdefault(tuple(map(kind_of, move)), []).append(move)
         kinds = sorted(by_kind, key=str)
         two = [self.chance.choice(kinds) for _ in range(2)]

@@ -94,6 +94,9 @@ def _may_refuse(situation: Situation) -> bool:
     """Whether the kubelet may refuse its settings: they fit no such machine."""
     nodes = situation.topology.numa_masks if situation.topology else ()
     aligns = situation.config.topology_manager_policy != "none"
+    listed = situation.config.reserved_system_cpus or CPUSet()
+    if not listed <= situation.cpus:
+        return True
     reserved = reserved_milli_cpus(situation.config, release=situation.release)
     return (aligns and len(nodes) > _MOST_NUMA_NODES) or reserved >= len(situation.cpus) * 1000
 

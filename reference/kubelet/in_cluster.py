@@ -87,6 +87,8 @@ class PodsInCluster:
         (``RetryPendingResizes``; seen on 1.36.4). Raises :class:`IllegalStep`,
         :class:`NotModelled`."""
         self._require_legal(pods[pod.name], pod, config)
+        if kubelet is not None and not _runs(kubelet, pod.name):
+            raise NotModelled(f"Resize: pod {pod.name} does not run")
         self._wanted[pod.name] = pod
         if kubelet is not None:
             self._decide(pods, pod, config, kubelet)
@@ -95,7 +97,7 @@ class PodsInCluster:
         """Ask again for what had to wait. What is infeasible stays so until another size is asked
         for."""
         for name, pod in list(self._wanted.items()):
-            if not self._why.get(name, "").startswith("Infeasible"):
+            if _runs(kubelet, name) and not self._why.get(name, "").startswith("Infeasible"):
                 self._decide(pods, pod, config, kubelet)
 
     def _decide(self, pods: Pods, pod: Pod, config: KubeletConfig, kubelet: Kubelet) -> None:
@@ -138,6 +140,11 @@ class PodsInCluster:
         self._ephemeral.add((pod.name, container))
         decoded = as_decoded(pod, config.feature_gates, release=self._release)
         kubelet.add_ephemeral(decoded, Container(container))
+
+
+def _runs(kubelet: Kubelet, name: str) -> bool:
+    known = kubelet.pods.get(name)
+    return known is not None and known.phase is Phase.RUNNING
 
 
 def _without_resources(pod: Pod) -> Pod:

@@ -10,17 +10,29 @@ from typing import Final
 import pytest
 
 from conformance.lockstep import LockstepNode
-from conformance.pods import guaranteed
+from conformance.pods import exclusive, guaranteed, guaranteed_of
 from conformance.promises import histories
 from conformance.subject import SubjectUsageError
 from hunting import telling
-from hunting.families import FAMILIES, Scene, configured, moves_of, named
+from hunting.families import DEVICE, FAMILIES, Scene, configured, moves_of, named
 from hunting.finds import _step, _written
 from hunting.moves import next_moves
+from hunting.replaying import replayed
 from hunting.scope import Task, configurations, tasks
 from hunting.walk import Ground, Tally, moves_from, search
 from reference import CPUSet
-from reference.steps import Apply, KubeletConfig, Reboot, Start, Step, Stop
+from reference.steps import (
+    Apply,
+    Device,
+    KubeletConfig,
+    Reboot,
+    RegisterDevices,
+    Resize,
+    Start,
+    Step,
+    Stop,
+)
+from reference.view import Phase
 
 _RESERVED: Final = KubeletConfig(reserved_system_cpus=CPUSet([0]))
 _MACHINE: Final = "1s-2n-4c-smt2"
@@ -116,3 +128,28 @@ def test_a_kubelet_that_cannot_start_on_a_machine_breaks_a_promise() -> None:
     assert histories.STARTS in found
     later = [one.violation.rule for one in search(Task("1.32", machine, _RESERVED), 1)]
     assert histories.STARTS not in later
+
+
+def test_after_a_reboot_no_pod_goes_on() -> None:
+    """One whose device no plugin has registered yet is refused, and none was running."""
+    device = replace(exclusive("c", 1), devices=((DEVICE, 1),))
+    pod = guaranteed_of("p1", [device])
+    begun = (Start(), RegisterDevices(DEVICE, (Device("d0"),)), Apply(pod), Stop())
+    task = Task("1.37", "1s-1n-4c-smt1", _RESERVED)
+    assert replayed(task, (*begun, Reboot(), Start()), "goes-on") is None
+    assert replayed(task, (*begun, Start()), "goes-on") is None
+
+
+def test_a_resize_of_a_pod_that_was_refused_is_left_out() -> None:
+    """The model does not know what an API server makes of one."""
+    config = replace(_RESERVED, api_server=True)
+    ground = Ground(Task("1.37", "1s-1n-4c-smt1", config))
+    ((full, _),) = ground.taken(ground.first(), (Start(), Apply(guaranteed("p1", 4))), Tally())
+    assert full.node.view().pods["p1"].phase is Phase.REJECTED
+    assert list(ground.taken(full, (Resize(guaranteed("p1", 2)),), Tally())) == []
+
+
+def test_a_kubelet_may_refuse_to_reserve_cpus_that_are_not_there() -> None:
+    """Its settings name CPU 4 of three."""
+    config = replace(_RESERVED, reserved_system_cpus=CPUSet([0, 4]))
+    assert list(search(Task("1.37", "1s-1n-3c-smt1", config), 1)) == []
