@@ -27,6 +27,11 @@ pytestmark = pytest.mark.skipif(
 NAME: Final = "test-deaths"
 SPEC: Final = "1s-1n-4c-smt1"
 PINNED: Final = "node/tasks-run-where-they-are-pinned"
+#: The cpuset of the pod that it pins, whose CPUs are two: CPU 0 is reserved.
+EXCLUSIVE: Final = "^[1-3]-[1-3]$"
+#: Of containers; crun puts one a cgroup deeper than runc.
+_SCOPES: Final = "/sys/fs/cgroup/kubepods.slice/*/cri-containerd-*.scope"
+CPUSETS: Final = f"{_SCOPES}/cpuset.cpus {_SCOPES}/*/cpuset.cpus"
 #: In the order in which they are cheapest: a reboot last.
 EIGHT: Final = (
     "taking",
@@ -108,8 +113,7 @@ def _meddled(inventory: str, address: NodeAddress, hand: str) -> tuple[int, str,
     run = pinproof("run", "--subject", f"node:{inventory}", "-k", PINNED)
     try:
         with connected(address) as shell:
-            seen = "ls /sys/fs/cgroup/kubepods.slice/*/cri-containerd-*.scope/cpuset.cpus"
-            wait = f"until grep -lE '^[1-3]$' $({seen} 2>/dev/null) /dev/null; do sleep 0.1; done"
+            wait = f"until grep -lsE '{EXCLUSIVE}' {CPUSETS}; do sleep 0.1; done"
             done = shell.run(f"{wait}\n{hand}", deadline=400)
             assert done.status == 0, done.stderr
         began = time.monotonic()
@@ -124,10 +128,7 @@ def test_a_cpuset_that_another_hand_resets_is_told(
     inventory: str, address: NodeAddress, before: list[str]
 ) -> None:
     """The kernel has another cpuset than the kubelet gave: which cgroup, and both."""
-    hand = (
-        "for f in /sys/fs/cgroup/kubepods.slice/*/cri-containerd-*.scope/cpuset.cpus; do "
-        'grep -qE "^[1-3]$" "$f" && echo 0-3 >"$f"; done; :'
-    )
+    hand = f'for f in {CPUSETS}; do grep -qsE "{EXCLUSIVE}" "$f" && echo 0-3 >"$f"; done; :'
     status, said, _ = _meddled(inventory, address, hand)
     assert status == 1, said
     assert "the promise is broken" in said
