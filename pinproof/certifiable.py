@@ -23,6 +23,7 @@ from conformance.session.selection import NODE_AREA
 from conformance.subject import Capability, SubjectInfo
 from hil.distributions import distribution_of
 from hil.inspection import NodeFacts, kubelet_of
+from hil.shell import NodeUnfit
 from reference import CPUTopology, DiscoveryError
 from reports.certificate import Findings, Promise
 from reports.certificate.document import (
@@ -66,8 +67,11 @@ class _Able:
 
 
 def of_node(facts: NodeFacts) -> Findings:
-    """What is known of a node. Raises :class:`hil.shell.NodeUnfit` without a kubelet."""
+    """What is known of a node. Raises :class:`hil.shell.NodeUnfit` without a kubelet, or with one
+    that does not say its release."""
     kubelet = kubelet_of(facts)
+    if not kubelet.release:
+        raise NodeUnfit(f"{facts.name}: its kubelet does not say which release it is")
     info = SubjectInfo(facts.name, kubelet.release, kubelet.version, kubelet.digest)
     return Findings(
         title=facts.name,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import re
 import signal
@@ -15,6 +16,7 @@ from typer.testing import CliRunner
 
 from conformance.subject import SubjectUsageError
 from hil.inspection import gather
+from hil.shell import NodeUnfit
 from pinproof import certifiable, certify, side_by_side
 from pinproof.certify import _targets
 from pinproof.cli import app
@@ -105,6 +107,17 @@ def test_a_certificate_names_the_node(fake: FakeNode) -> None:
     assert found.kubelet.digest.startswith("sha256:")
     assert found.configuration.settings["reservedSystemCPUs"] == "0,16"
     assert "staticPodPath" not in found.configuration.settings
+
+
+def test_a_kubelet_that_does_not_say_its_release_is_not_certified(fake: FakeNode) -> None:
+    """A busy node may not have had the time."""
+    facts = gather(fake.shell(), root=str(fake.root))
+    assert facts.kubelet is not None
+    mute = dataclasses.replace(
+        facts, kubelet=dataclasses.replace(facts.kubelet, release="", version="")
+    )
+    with pytest.raises(NodeUnfit, match="its kubelet does not say which release it is"):
+        certifiable.of_node(mute)
 
 
 def test_what_a_node_says_need_not_be_text(fake: FakeNode, tmp_path: Path) -> None:
