@@ -21,6 +21,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 from conformance.kubelets.configuration import settings_of
@@ -36,7 +37,7 @@ from reference.cpumanager.state.state_mem import State
 from reference.feature_gates import stage_of
 from reference.machine.machineinfo import Cache, Core, MachineInfo, NUMANode
 from reference.releases import Release
-from reference.steps import KubeletConfig
+from reference.steps import KubeletConfig, Pod
 
 _GATES: Final = (
     "CPUManagerPolicyOptions",
@@ -127,6 +128,11 @@ def option_sets(release: str) -> Iterator[dict[str, str]]:
             yield given
 
 
+@lru_cache
+def _taker(count: int) -> Pod:
+    return guaranteed("taker", count)
+
+
 @dataclass(frozen=True, slots=True)
 class Question:
     """What is asked for; ``said``: what the model takes, or says instead."""
@@ -192,7 +198,7 @@ class Asked:
         return Question(self._shape, self._options, free, count, self._said(free, count))
 
     def _said(self, free: CPUSet, count: int) -> str:
-        state, pod = State("static"), guaranteed("taker", count)
+        state, pod = State("static"), _taker(count)
         state.default = free
         try:
             self._policy.allocate(state, pod, pod.containers[0])
