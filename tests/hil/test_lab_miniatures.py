@@ -145,11 +145,11 @@ def test_who_loses_assignments_at_its_start_is_caught(node: Node, tmp_path: Path
 
 
 def test_a_node_that_starts_no_container_is_told_in_time(node: Node, tmp_path: Path) -> None:
-    """Its pod has 120 s to run; then nobody waits for as long again."""
+    """Its pod has 120 s to run, and is then watched for 30 s; nobody waits for 120 s again."""
     with made_wrong(node, IDLE):
         done = judged(node, PINNED, tmp_path)
     assert done.returncode == 1, done.stdout + done.stderr
     assert "Pending" in done.stdout
     stream = tmp_path / "result.jsonl"
     (result,) = (one for one in read_stream(stream) if isinstance(one, Result))
-    assert 120 <= result.seconds <= 120 + 60
+    assert 120 <= result.seconds < 2 * 120
