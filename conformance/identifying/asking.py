@@ -196,24 +196,23 @@ class _Workers:
             return
         under_way: dict[Future[Watched], _Job] = {}
         left = list(jobs)
-        while left or under_way:
-            while left and len(under_way) <= self._count:
-                job = left.pop(0)
-                under_way[self._pool.submit(_watched, job)] = job
-            done, _ = wait(under_way, timeout=_GRACE, return_when=FIRST_COMPLETED)
-            for future in done:
-                yield _outcome(future, under_way.pop(future))
-            if time.monotonic() > until:
-                left.clear()
-            if not done:
-                raise SubjectLostError(f"a history has not ended for {_GRACE:g} s")
-
-
-def _outcome(future: Future[Watched], job: _Job) -> Watched:
-    try:
-        return future.result()
-    except BrokenProcessPool as error:
-        raise SubjectLostError("a process that drives the subject has died") from error
+        try:
+            while left or under_way:
+                while left and len(under_way) <= self._count:
+                    under_way[self._pool.submit(_watched, left[0])] = left[0]
+                    left.pop(0)
+                done, _ = wait(under_way, timeout=_GRACE, return_when=FIRST_COMPLETED)
+                for future in done:
+                    found = future.result()
+                    del under_way[future]
+                    yield found
+                if time.monotonic() > until:
+                    left.clear()
+                if not done:
+                    raise SubjectLostError(f"a history has not ended for {_GRACE:g} s")
+        except BrokenProcessPool:
+            for job in (*under_way.values(), *left):
+                yield Watched(job.history, (), "a process that drives the subject has died")
 
 
 def _open(name: str) -> None:

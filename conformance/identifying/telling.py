@@ -4,6 +4,7 @@
 
 searches them on the model, and writes the file. A behaviour of a release is told by a history
 where the release shows something else there than the same release with that behaviour switched.
+For the others the file says why no history that was tried tells them.
 """
 
 from __future__ import annotations
@@ -11,9 +12,10 @@ from __future__ import annotations
 import lzma
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from enum import IntEnum
 from functools import cache
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import msgspec
 
@@ -26,6 +28,20 @@ KEPT: Final = Path(__file__).parent / "telling.json.xz"
 RELEASES: Final = tuple(f"1.{minor}" for minor in range(17, LATEST + 1))
 #: Those that are searched; what tells in the nearest of them is tried in the others.
 SEARCHED: Final = ("1.36", "1.37", "1.32", "1.26", "1.22", "1.20", "1.17")
+
+
+class Reason(IntEnum):
+    """What histories come to for a behaviour of a release; of several the highest counts."""
+
+    NOT_ASKED = 0
+    ALIKE = 1
+    NOT_MODELLED = 2
+    CHANCE = 3
+    TOLD = 4
+
+
+#: By release, then the title of a behaviour that nothing tells there.
+Untold: TypeAlias = Mapping[str, Mapping[str, Reason]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,29 +67,42 @@ def switched(release: str, behaviour: Behaviour) -> str:
     return str(Release.parse(release).overridden(f"{behaviour.title}={value}"))
 
 
+class Kept(NamedTuple):
+    """What the file has."""
+
+    tellings: tuple[Telling, ...]
+    untold: Untold
+
+
 @cache
 def kept() -> tuple[Telling, ...]:
     """What is kept in the package. Raises ``ValueError`` where the file is of another version."""
-    return read(KEPT.read_bytes())
+    return read(KEPT.read_bytes()).tellings
 
 
-def read(data: bytes) -> tuple[Telling, ...]:
-    """The histories of a file. Raises ``ValueError`` for anything else."""
+def read(data: bytes) -> Kept:
+    """What a file has. Raises ``ValueError`` for anything else."""
     try:
-        rows: list[dict[str, Any]] = msgspec.json.decode(lzma.decompress(data))
-        return tuple(
-            Telling(
-                from_plain(row["history"]),
-                {release: frozenset(names) for release, names in row["tells"].items()},
-            )
-            for row in rows
+        plain: dict[str, Any] = msgspec.json.decode(lzma.decompress(data))
+        return Kept(
+            tuple(
+                Telling(
+                    from_plain(row["history"]),
+                    {release: frozenset(names) for release, names in row["tells"].items()},
+                )
+                for row in plain["tellings"]
+            ),
+            {
+                release: {title: Reason(number) for title, number in reasons.items()}
+                for release, reasons in plain["untold"].items()
+            },
         )
     except (lzma.LZMAError, msgspec.DecodeError, KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"not telling histories: {error}") from error
 
 
-def written(tellings: Iterable[Telling]) -> bytes:
-    """The file of these histories."""
+def written(tellings: Iterable[Telling], untold: Untold) -> bytes:
+    """The file of these."""
     rows = [
         {
             "history": to_plain(one.history),
@@ -81,4 +110,5 @@ def written(tellings: Iterable[Telling]) -> bytes:
         }
         for one in tellings
     ]
-    return lzma.compress(msgspec.json.encode(rows), preset=9)
+    plain = {"tellings": rows, "untold": untold}
+    return lzma.compress(msgspec.json.encode(plain, order="sorted"), preset=9)

@@ -6,25 +6,32 @@ never does: a subject.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Final
 
 import topologies
-from conformance.checks import differences
+from conformance.checks import differences, each
 from conformance.identifying.history import History
 from conformance.oracle import ModelOracle
 from conformance.results import Difference
 from conformance.subject import Capability
 from reference import IllegalStep, NotModelled
+from reference.behaviours import Behaviour
+from reference.releases import has
 from reference.steps import Step
 from reference.view import Phase, View
 
 EVERYTHING: Final = frozenset(Capability)
+#: By how many updates of a container a kubelet may differ from its model.
+_SPARE: Final = 4
 
 
 class Walker(ModelOracle):
     """The model of a release, overrides included. A behaviour that is switched among others that no
-    release has it with may be too much for the model, which then does not know."""
+    release has it with may be too much for the model, which then does not know. ``idle_updates``:
+    whether its rounds update containers for which nothing has changed."""
+
+    idle_updates = False
 
     def after(self, step: Step) -> View:
         """As :class:`ModelOracle`. Raises :class:`NotModelled`, :class:`IllegalStep`."""
@@ -38,18 +45,20 @@ class Walker(ModelOracle):
 
 def walker(history: History, release: str, *, architecture: str | None = None) -> Walker:
     """The model of a release on a history's machine. Raises :class:`NotModelled`."""
-    return Walker(
+    made = Walker(
         topologies.machine(history.machine),
         history.config,
         machines=topologies.machine,
         release=release,
         architecture=architecture,
     )
+    made.idle_updates = not has(release, Behaviour.UPDATED_ON_CHANGE)
+    return made
 
 
 def views(history: History, release: str) -> list[View] | None:
-    """What the release shows after each step, up to the step in which it hangs; ``None`` where the
-    model does not know."""
+    """What the release shows after each step, up to the step in which it hangs or after which the
+    next one is not possible; ``None`` where the model does not know."""
     found: list[View] = []
     try:
         model = walker(history, release)
@@ -57,8 +66,10 @@ def views(history: History, release: str) -> list[View] | None:
             found.append(model.after(step))
             if found[-1].hangs:
                 break
-    except (NotModelled, IllegalStep):
+    except NotModelled:
         return None
+    except IllegalStep:
+        return found or None
     return found
 
 
@@ -95,11 +106,25 @@ def unlike(
         return [] if hangs else [Difference(what="kubelet", expected="hangs", seen="answers")]
     if seen.hangs:
         return [Difference(what="kubelet", expected="answers", seen="hangs")]
-    asked = _asked(expected, seen)
+    asked = _asked(expected, seen, can)
     found = differences(expected, seen, can)
-    if found and model.follow(seen, late=True):
-        found = []
+    if found and expected != seen and model.follow(seen, late=True):
+        found = []  # views that are equal may differ in quotas all the same
+    if Capability.CALLS in can:
+        asked += _idle_updates(expected, seen, always=model.idle_updates)
     return [*found, *asked]
+
+
+def _idle_updates(expected: View, seen: View, *, always: bool) -> Iterator[Difference]:
+    """Of how often containers were updated: how many rounds there were, the model does not know.
+    Where rounds ``always`` update, there were as many updates as the model has, or more; elsewhere
+    a few more are no difference."""
+    have = {(pod, name): one.updates for pod, name, one in each(seen.asked)}
+    for pod, name, one in each(expected.asked):
+        updates, least = have.get((pod, name), one.updates), one.updates - _SPARE
+        if updates < least if always else updates > one.updates + _SPARE:
+            what = f"updates of {pod}/{name}"
+            yield Difference(what=what, expected=f"about {one.updates}", seen=str(updates))
 
 
 def alike(one: Sequence[View], other: Sequence[View]) -> bool:
@@ -112,7 +137,21 @@ def alike(one: Sequence[View], other: Sequence[View]) -> bool:
 def _unequal_parts(view: View) -> tuple[object, ...]:
     """What is no part of what makes two views equal."""
     parts = (view.cfs, view.devices, view.pod_resources, view.got_pod, view.allocatable)
-    return (*parts, view.pod_resources_error, view.flood_answers, view.metrics, view.hangs)
+    return (
+        *parts,
+        view.pod_resources_error,
+        view.flood_answers,
+        view.metrics,
+        {(pod, name): one.updates for pod, name, one in each(view.asked)},
+        _meet(view),
+        view.hangs,
+    )
+
+
+def _meet(view: View) -> bool:
+    """Whether a version of the state file has a CPU both in the shared pool and exclusive. Which
+    versions there are hangs on how the writes of a step are joined."""
+    return any(one.shared_pool & one.exclusive for one in view.versions or ())
 
 
 def tells(history: History, one: str, other: str, can: Collection[Capability] = EVERYTHING) -> bool:
@@ -131,7 +170,7 @@ def _waits(view: View) -> bool:
     return any(pod.phase is Phase.PENDING for pod in view.pods.values()) and view.running
 
 
-def _asked(expected: View, seen: View) -> list[Difference]:
+def _asked(expected: View, seen: View, can: Collection[Capability]) -> list[Difference]:
     """Of what the kubelet was asked at its pod-resources socket, or for its metrics. How many of
     many calls are refused hangs on the host, other metrics are not the CPU manager's, and the text
     of a refusal names the pod as the API does."""
@@ -148,6 +187,11 @@ def _asked(expected: View, seen: View) -> list[Difference]:
             bool(seen.pod_resources_error),
         ),
         ("metrics", metrics, {name: have[name] for name in metrics if name in have}),
+        (
+            "CPUs both shared and exclusive in a version of the state file",
+            _meet(expected) and Capability.RENAMES in can,
+            _meet(seen) and Capability.RENAMES in can,
+        ),
     )
     return [
         Difference(what=what, expected=str(want), seen=str(found))

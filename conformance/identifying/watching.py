@@ -56,7 +56,8 @@ def watch(
         machine = topologies.machine(history.machine)
         node = subject.node(machine, history.config, machines=topologies.machine)
         for step in history.steps:
-            beside.expect(step)
+            if not beside.expect(step):
+                break
             node.do(step)
             seen.append(beside.settled(node))
             if not beside.walks:
@@ -77,10 +78,10 @@ class _Walk:
         self.expected = View(running=False)
 
     def expect(self, step: Step) -> bool:
-        """Take the step; whether the model knows what comes of it."""
+        """Take the step; whether the model knows what comes of it. Raises :class:`IllegalStep`."""
         try:
             self.expected = self._model.after(step)
-        except (NotModelled, IllegalStep):
+        except NotModelled:
             return False
         return True
 
@@ -113,10 +114,15 @@ class _Beside:
         self._step: Step | None = None
         self.walks = self._walks(1)
 
-    def expect(self, step: Step) -> None:
-        """Let all of them take the step."""
+    def expect(self, step: Step) -> bool:
+        """Let all of them take the step; whether it is possible after what they have shown, as no
+        kubelet that gave up can be stopped."""
         self._step = step
-        self.walks = [one for one in self.walks if one.expect(step)]
+        try:
+            self.walks = [one for one in self.walks if one.expect(step)]
+        except IllegalStep:
+            return False
+        return True
 
     def settled(self, node: NodeUnderTest) -> View:
         """The settled view; releases that show something else are dropped, and so are those that
@@ -152,11 +158,13 @@ class _Beside:
 
     def _walk_all(self) -> None:
         """Walk the releases that were left out, as far as the subject has come."""
-        others = self._walks(len(self._left))
-        for step, seen in self._done:
-            others = [one for one in others if one.expect(step) and one.follows(seen)]
         assert self._step is not None
-        self.walks += [one for one in others if one.expect(self._step)]
+        for one in self._walks(len(self._left)):
+            with contextlib.suppress(IllegalStep):
+                if all(one.expect(step) and one.follows(seen) for step, seen in self._done) and (
+                    one.expect(self._step)
+                ):
+                    self.walks.append(one)
 
     def _walks(self, count: int) -> list[_Walk]:
         """The next so many of the releases that were left out."""

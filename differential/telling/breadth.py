@@ -6,10 +6,11 @@ from collections.abc import Iterator
 from itertools import product
 from typing import Final
 
+import topologies
 from conformance.identifying.history import History
 from conformance.pods import best_effort, exclusive, guaranteed, guaranteed_of
 from differential.telling.seeds import MACHINES
-from reference import CPUSet
+from reference import Architecture, CPUSet
 from reference.behaviours import Behaviour
 from reference.releases import has
 from reference.steps import (
@@ -44,6 +45,8 @@ _GATES: Final = {
 _POD_LEVEL: Final = {"PodLevelResources": True, "PodLevelResourceManagers": True}
 _WHOLE: Final = PodResources("4", "4", "256Mi", "256Mi")
 
+#: More than a kubelet updates a container for no reason.
+_ROUNDS: Final = 6
 #: What may happen to a kubelet that runs, beside a restart.
 _STEPS: Final[tuple[Step, ...]] = (
     Apply(guaranteed("a", 1)),
@@ -56,6 +59,7 @@ _STEPS: Final[tuple[Step, ...]] = (
     Apply(Pod("g", (Container("c"),), resources=_WHOLE)),
     Apply(Pod("h", (Container("c"),), resources=PodResources(cpu_limit="2", memory_limit="64Mi"))),
     Apply(Pod("i", (exclusive("c", 1),), resources=PodResources())),
+    Apply(Pod("j", (Container("init", kind=Kind.INIT), exclusive("app", 1)))),
     Delete("a"),
     Delete("b"),
     AwaitReconcile(),
@@ -75,6 +79,9 @@ def configs(release: str) -> Iterator[KubeletConfig]:
     yield KubeletConfig(system_reserved="1500m")
     yield KubeletConfig()
     yield KubeletConfig("none")
+    yield KubeletConfig(
+        cpu_cfs_quota_period=10_000, feature_gates={"CustomCPUCFSQuotaPeriod": False}
+    )
     for policy in ("best-effort", "restricted", "single-numa-node"):
         yield KubeletConfig(**reserved, topology_manager_policy=policy)
     yield KubeletConfig(**reserved, feature_gates=_POD_LEVEL)
@@ -89,11 +96,23 @@ def configs(release: str) -> Iterator[KubeletConfig]:
 
 
 def histories(release: str, depth: int) -> Iterator[History]:
-    """Those of up to ``depth`` steps after the first start; a restart counts as one."""
+    """A start on every machine of the catalogue that is an x86 one; idle rounds; and on small
+    machines what takes up to ``depth`` steps after the first start; a restart counts as one."""
+    for name, policy in product(_at_hand(), ("static", "none")):
+        yield History(name, KubeletConfig(policy, system_reserved="1"), (Start(),))
+    idle = (Start(), Apply(best_effort("shared")), *(AwaitReconcile(),) * _ROUNDS)
+    yield History(MACHINES[0], KubeletConfig(system_reserved="1"), idle)
     for count in range(depth + 1):
         for machine, config in product(MACHINES, configs(release)):
             for chosen in product((*_STEPS, None), repeat=count):
                 yield History(machine, config, (Start(), *_flat(chosen)))
+
+
+def _at_hand() -> Iterator[str]:
+    for name in topologies.names():
+        cpuinfo = topologies.machine(name).tree.get("proc/cpuinfo", "")
+        if Architecture.of_cpuinfo(cpuinfo) is Architecture.X86_64:
+            yield name
 
 
 def _flat(chosen: tuple[Step | None, ...]) -> Iterator[Step]:

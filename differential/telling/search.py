@@ -1,22 +1,22 @@
 """The search: for each behaviour and release the shortest history that tells.
 
-How it works: every short history by breadth first; then what those scenarios do that the kill
-matrix names for the behaviour, made smaller. A history that was found for one release is tried for
-the others before anything is searched.
+How it works: what was kept before is tried first; then every short history by breadth; then
+whatever the scenarios of the catalogue do, on small machines and on those that they name. What is
+found is made smaller. A behaviour of a release that nothing tells has a reason: the best that any
+history came to.
 """
 
 from __future__ import annotations
 
-import itertools
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import cache
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 import topologies
 from conformance.identifying.history import History
-from conformance.identifying.telling import SEARCHED, Telling, switched
+from conformance.identifying.telling import SEARCHED, Reason, Telling, switched
 from conformance.identifying.walking import alike, departs, tells, views
 from differential.telling.asking import asking
 from differential.telling.breadth import histories
@@ -30,53 +30,55 @@ from reference.view import View
 
 #: A history, what a release shows, and the behaviours that the model asked for.
 Candidate: TypeAlias = tuple[History, list[View], frozenset[Behaviour]]
-#: Releases in which every short history is tried.
-BY_BREADTH: Final = SEARCHED
 #: How many steps after the first start every history is tried.
 DEPTH: Final = 1
+#: So many histories of a kind that ask for a behaviour and do not tell it are enough.
+_ENOUGH: Final = 300
 
 
-class Search:
-    """``found``: for each behaviour its histories so far."""
+class Searched(NamedTuple):
+    """What a search in a release came to: the histories that were ``found``, and why no history
+    tells the rest."""
 
-    def __init__(self, say: Callable[[str], None]) -> None:
-        self.found: dict[Behaviour, list[History]] = defaultdict(list)
-        self._say = say
-
-    def release(self, release: str) -> None:
-        """Find what tells each behaviour in a release, where nothing that was found does."""
-        missing = [one for one in Behaviour if not self._is_told(release, one)]
-        short = list(_short(release)) if release in BY_BREADTH else []
-        for one in missing:
-            history = _searched(release, one, short)
-            if history is not None:
-                self.found[one].append(history)
-        told = sum(self._is_told(release, one) for one in Behaviour)
-        self._say(f"{release}: {told} of {len(Behaviour)} behaviours are told")
-
-    def _is_told(self, release: str, one: Behaviour) -> bool:
-        return any(tells(history, release, switched(release, one)) for history in self.found[one])
+    found: list[History]
+    untold: dict[str, Reason]
 
 
-def _searched(release: str, behaviour: Behaviour, short: Sequence[Candidate]) -> History | None:
-    """The shortest history that tells a behaviour."""
-    other = switched(release, behaviour)
-    for history, own, asked in itertools.chain(short, _seeds(release, behaviour)):
-        if behaviour in asked and _differs(history, own, other, release):
-            return _shortest(history, release, other)
-    return None
+def searched(release: str, known: Sequence[Telling]) -> Searched:
+    """What tells each behaviour in a release, where nothing that is ``known`` does."""
+    told_already = {name for one in known for name in one.tells.get(release, ())}
+    missing = [one for one in Behaviour if one.title not in told_already]
+    best: dict[Behaviour, Reason] = dict.fromkeys(missing, Reason.NOT_ASKED)
+    found: list[History] = []
+    for every in _every(release):
+        tried = Counter[Behaviour]()
+        for history, own, asked in _candidates(every, release):
+            for one in missing:
+                if one in asked and best[one] is not Reason.TOLD and tried[one] < _ENOUGH:
+                    tried[one] += 1
+                    other = switched(release, one)
+                    best[one] = max(best[one], _comes_to(history, own, other, release))
+                    if best[one] is Reason.TOLD:
+                        found.append(shrunk(history, _Telling(release, other)))
+    return Searched(
+        found, {one.title: best[one] for one in missing if best[one] is not Reason.TOLD}
+    )
 
 
-def _shortest(history: History, release: str, other: str) -> History:
-    return shrunk(history, lambda less: tells(less, release, other))
+class _Telling:
+    """Whether a smaller history tells as well."""
+
+    def __init__(self, release: str, other: str) -> None:
+        self._releases = release, other
+
+    def __call__(self, history: History) -> bool:
+        return tells(history, *self._releases)
 
 
-def _short(release: str) -> Iterator[Candidate]:
-    return _candidates(sorted(histories(release, DEPTH), key=length), release)
-
-
-def _seeds(release: str, behaviour: Behaviour) -> Iterator[Candidate]:
-    return _candidates(of_scenarios(behaviour, release), release)
+def _every(release: str) -> Iterator[list[History]]:
+    """The short histories, then those of the scenarios."""
+    yield sorted(histories(release, DEPTH), key=length)
+    yield of_scenarios(release)
 
 
 def _candidates(every: Iterable[History], release: str) -> Iterator[Candidate]:
@@ -106,6 +108,18 @@ def told(history: History) -> Telling:
     return Telling(history, {release: names for release, names in found.items() if names})
 
 
+def few(tellings: Iterable[Telling], each: int) -> list[Telling]:
+    """Of these, shortest first, as many as tell each behaviour of each release ``each`` times,
+    where so many do."""
+    counted, chosen = Counter[tuple[str, str]](), list[Telling]()
+    for one in sorted(tellings, key=lambda telling: length(telling.history)):
+        pairs = [(release, name) for release, names in one.tells.items() for name in names]
+        if any(counted[pair] < each for pair in pairs):
+            counted.update(pairs)
+            chosen.append(one)
+    return chosen
+
+
 def _told_in(history: History, release: str) -> frozenset[str]:
     with asking() as asked:
         own = views(history, release)
@@ -113,16 +127,21 @@ def _told_in(history: History, release: str) -> frozenset[str]:
         return frozenset()
     asked |= _asked_of(history.machine, release)
     return frozenset(
-        one.title for one in asked if _differs(history, own, switched(release, one), release)
+        one.title
+        for one in asked
+        if _comes_to(history, own, switched(release, one), release) is Reason.TOLD
     )
 
 
-def _differs(history: History, own: list[View], other: str, release: str) -> bool:
+def _comes_to(history: History, own: list[View], other: str, release: str) -> Reason:
     """Whether ``other`` shows something else than ``own``, what the release shows."""
     seen = views(history, other)
-    if seen is None or alike(seen, own):
-        return False
+    if seen is None:
+        return Reason.NOT_MODELLED
+    if alike(seen, own):
+        return Reason.ALIKE
     try:
-        return bool(departs(history, seen, release) and departs(history, own, other))
+        telling = departs(history, seen, release) and departs(history, own, other)
     except NotModelled:
-        return False
+        return Reason.NOT_MODELLED
+    return Reason.TOLD if telling else Reason.CHANCE

@@ -3,27 +3,20 @@ the catalogue's scenarios do on the model."""
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
-from functools import cache
-from pathlib import Path
 from typing import Final
 
 import topologies
-from conformance.catalogue import find
+from conformance.catalogue import catalogue
 from conformance.identifying.history import History
 from conformance.judge import Case, judge
 from conformance.recording import PromisesOnly
 from conformance.scenario import Scenario
 from conformance.subjects.reference import ModelNode, ReferenceSubject
-from differential import kill_matrix
-from reference.behaviours import Behaviour
+from reference.releases import Release
 from reference.steps import KubeletConfig, Step
 from topologies import Machine
 
-_PAGE: Final = Path(__file__).parents[2] / "docs/kill-matrix.md"
-#: How many scenarios are tried for a behaviour.
-_MOST: Final = 6
 #: Small ones: of one NUMA node, and of two.
 MACHINES: Final = ("1s-1n-4c-smt2", "2s-2n-16c-smt2")
 #: For scenarios that need several uncore caches, and more than two NUMA nodes.
@@ -61,42 +54,31 @@ class _Hearing(ReferenceSubject):
         return _Heard(super().node(machine, config, machines=machines), steps)
 
 
-def of_scenarios(behaviour: Behaviour, release: str) -> list[History]:
-    """What the scenarios that catch a behaviour's switching do to the model of a release, shortest
-    first, on machines of the catalogue alone."""
+def of_scenarios(release: str) -> list[History]:
+    """What every scenario does to the model of a release, or of the nearest for which its promise
+    is made, shortest first, on machines of the catalogue alone."""
     found: dict[str, History] = {}
-    for scenario in _catching().get(behaviour.title, ())[:_MOST]:
+    for scenario in catalogue():
         for machine in _machines(scenario):
-            for one in _done(scenario, machine, release):
+            for one in _done(scenario, machine, _promised(scenario, release)):
                 found.setdefault(str(one), one)
     return sorted(found.values(), key=length)
 
 
-@cache
-def _catching() -> dict[str, list[Scenario]]:
-    """Scenarios by the behaviour that they catch where it is switched (docs/kill-matrix.md), those
-    first that few behaviours make fail."""
-    matrix = kill_matrix.read(_PAGE.read_text(encoding="utf-8"))
-    failing = Counter(kill.scenario for kills in matrix.values() for kill in kills)
-    found: dict[str, set[str]] = defaultdict(set)
-    for name, kills in matrix.items():
-        found[name.removesuffix("=off")] |= {kill.scenario for kill in kills}
-    return {
-        name: [
-            scenario
-            for one in sorted(ids, key=lambda each: (failing[each], each))
-            if (scenario := find(one)) is not None
-        ]
-        for name, ids in found.items()
-    }
+def _promised(scenario: Scenario, release: str) -> str:
+    """The release, or else the first or last for which the scenario's promise is made."""
+    minor = Release.parse(release).minor
+    if scenario.since and minor < Release.parse(scenario.since).minor:
+        return scenario.since
+    if scenario.until and minor > Release.parse(scenario.until).minor:
+        return scenario.until
+    return release
 
 
 def _machines(scenario: Scenario) -> tuple[str, ...]:
     if scenario.machine:
         return (scenario.machine,)
-    if scenario.needs.numa_nodes > 2:
-        return (WITH_NODES,)
-    return (WITH_CACHES,) if scenario.needs.uncore_caches > 1 else MACHINES
+    return tuple(dict.fromkeys((*MACHINES, WITH_CACHES, WITH_NODES)))
 
 
 def length(history: History) -> tuple[int, int, int]:

@@ -6,7 +6,10 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable
-from typing import Final
+from concurrent.futures import Future
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import replace
+from typing import Any, Final
 
 import pytest
 from typer.testing import CliRunner
@@ -14,8 +17,9 @@ from typer.testing import CliRunner
 from conformance.identifying import asking, telling
 from conformance.identifying.history import History, from_plain, to_plain
 from conformance.identifying.identity import Identity, chosen, stated
-from conformance.identifying.telling import SEARCHED, kept, read, switched, written
+from conformance.identifying.telling import KEPT, SEARCHED, kept, read, switched, written
 from conformance.identifying.walking import tells
+from conformance.identifying.watching import Watched, watch
 from conformance.kubelets import cached
 from conformance.subject import (
     OF_WHOLE_KUBELETS,
@@ -26,19 +30,29 @@ from conformance.subject import (
 )
 from conformance.subjects.miniatures import miniature
 from conformance.subjects.reference import ModelNode, ReferenceSubject
+from differential.telling.page import PAGE, with_list
+from differential.telling.search import few
 from pinproof.cli import app
 from reference import CPUSet
 from reference.behaviours import Behaviour
 from reference.steps import Apply, Container, KubeletConfig, Pod, Start, Step, Stop, Tamper
+from reference.view import View
 from topologies import Machine
 
 #: Behaviours of each area that a release may lack or have; all of them are told in 1.36.
 SWITCHED: Final = (
+    "cfs-period-gated",
+    "distribution-ends",
+    "init-containers-decide-qos",
     "numbers-in-refusal",
+    "pod-resources-get",
+    "shared-cpus-stay-taken",
+    "strict-reservation-stable",
     "uncore-rounded-up",
     "held-cpus-kept-first",
     "topology-refusal-one-word",
     "rejection-text-was-rejected",
+    "updated-on-change",
 )
 
 
@@ -99,7 +113,8 @@ def test_a_history_is_read_as_it_was_written() -> None:
     history = History("1s-1n-4c-smt2", config, steps)
     assert from_plain(json.loads(json.dumps(to_plain(history)))) == history
     assert history.needs == {Capability.TAMPER, Capability.RESTART}
-    assert read(written(kept())) == kept()
+    every = read(KEPT.read_bytes())
+    assert read(written(every.tellings, every.untold)) == every
 
 
 @pytest.mark.parametrize("plain", [{}, {"machine": "m", "config": {}, "steps": [{"Fly": {}}]}])
@@ -113,6 +128,30 @@ def test_a_damaged_file_is_refused() -> None:
     """In one line."""
     with pytest.raises(ValueError, match="not telling histories"):
         read(b"x")
+
+
+@pytest.mark.parametrize("release", SEARCHED)
+def test_what_is_not_told_has_a_reason(release: str) -> None:
+    """Each behaviour of a release is told, or it is said why not."""
+    told = {name for one in kept() for name in one.of(release)}
+    untold = read(KEPT.read_bytes()).untold[release]
+    assert told.isdisjoint(untold)
+    assert told | {*untold} == {one.title for one in Behaviour}
+
+
+def test_what_is_not_told_is_on_the_page() -> None:
+    """As its command writes it."""
+    page = PAGE.read_text(encoding="utf-8")
+    assert with_list(page, read(KEPT.read_bytes())) == page
+
+
+def test_of_many_histories_few_are_kept() -> None:
+    """The shortest, as many as were asked for of each behaviour of each release."""
+    chosen = few(kept(), 1)
+    names = {(release, name) for one in kept() for release in one.tells for name in one.of(release)}
+    assert {(release, name) for one in chosen for release in one.tells
+            for name in one.of(release)} == names  # fmt: skip
+    assert len(chosen) < len(kept())
 
 
 def test_few_histories_ask_for_everything() -> None:
@@ -149,6 +188,12 @@ def test_a_switched_behaviour_is_found(title: str) -> None:
     assert [one.title for one, _ in found.contradictions] == [title]
     assert found.release in ("1.36", "1.36.0")
     assert not found.unexplained
+
+
+def test_a_quota_is_a_difference() -> None:
+    """Though it is no part of what makes two views equal."""
+    found = _identity(Liar("1.32+no-quota-on-exclusive-cpus", "1.32"))
+    assert [one.title for one in found.gained] == ["no-quota-on-exclusive-cpus"]
 
 
 def test_two_switched_behaviours_are_found() -> None:
@@ -223,6 +268,72 @@ def test_what_was_found_before_it_died_is_kept() -> None:
     assert found.as_stated
     assert found.asked
     assert found.lost[0] == "the program ended"
+
+
+class _BreakingPool:
+    """Processes of which one dies after so many histories."""
+
+    def __init__(self, subject: Subject, lives: int) -> None:
+        self._subject, self._lives = subject, lives
+
+    def submit(self, _: object, job: asking._Job) -> Future[Watched]:
+        self._lives -= 1
+        future = Future[Watched]()
+        if self._lives < 0:
+            future.set_exception(BrokenProcessPool())
+        else:
+            future.set_result(watch(self._subject, job.history, job.releases))
+        return future
+
+    def shutdown(self, **_: object) -> None:
+        """Nothing runs."""
+
+
+@pytest.mark.parametrize("lives", [0, 3])
+def test_what_was_found_before_a_process_died_is_kept(
+    lives: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The rest is lost, which is said."""
+    subject = Liar("1.36", "1.36")
+
+    class Breaking(asking._Workers):
+        def __init__(self, *args: Any) -> None:
+            super().__init__(*args)
+            self._pool = _BreakingPool(subject, lives)  # type: ignore[assignment]
+
+    monkeypatch.setattr(asking, "_Workers", Breaking)
+    if not lives:
+        with pytest.raises(SubjectLostError, match="a process that drives the subject has died"):
+            _identity(subject)
+        return
+    found = _identity(subject)
+    assert found.as_stated
+    assert found.asked
+    assert "a process that drives the subject has died" in found.lost
+
+
+class Stalling(Liar):
+    """Its kubelet starts, and then shows nothing of its pods."""
+
+    def node(
+        self, machine: Machine, config: KubeletConfig, *, machines: Callable[[str], Machine]
+    ) -> ModelNode:
+        return _Stalled(super().node(machine, config, machines=machines)._node)
+
+
+class _Stalled(ModelNode):
+    def settle(self, done: Callable[[View], bool]) -> View:
+        """As it is when the time is over."""
+        view = replace(self.view(), pods={}, cpusets={}, assignments={})
+        done(view)
+        return view
+
+
+def test_a_subject_whose_kubelet_does_nothing_is_no_release() -> None:
+    """It is shown what it does not do, and it is not as it says."""
+    found = _identity(Stalling("1.36", "1.36"))
+    assert not found.as_stated
+    assert found.unexplained
 
 
 def test_the_time_ends() -> None:
