@@ -20,7 +20,7 @@ from conformance.discovered import architecture_of, topology_of
 from conformance.judge import inapplicable
 from conformance.scenario import Scenario
 from conformance.session.selection import NODE_AREA
-from conformance.subject import Capability, SubjectInfo
+from conformance.subject import NOT_OF_REAL_NODES, Capability, SubjectInfo
 from hil.distributions import distribution_of
 from hil.inspection import NodeFacts, kubelet_of
 from hil.shell import NodeUnfit
@@ -60,7 +60,8 @@ _SETTINGS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class _Able:
-    """A subject that can do everything: whether a scenario applies is up to release and machine."""
+    """A subject that can do all that one of its kind can ever do: whether a scenario applies is up
+    to kind, release and machine."""
 
     info: SubjectInfo
     capabilities: frozenset[Capability] = frozenset(Capability)
@@ -118,6 +119,8 @@ def promises(machine: topologies.Machine, info: SubjectInfo, *, named: bool) -> 
         topology = topology_of(machine, release=info.release, architecture=architecture_of(info))
     except DiscoveryError as error:
         topology, against = None, f"the kubelet would not start: {error}"
+    # What no real node can be made to do is not required of one.
+    can = frozenset(Capability) - (frozenset() if named else NOT_OF_REAL_NODES)
     for one in catalogue():
         if one.machine and not (named and one.machine == machine.name):
             continue
@@ -127,13 +130,16 @@ def promises(machine: topologies.Machine, info: SubjectInfo, *, named: bool) -> 
             title=one.title,
             level=level,
             source=one.source.url,
-            against=_against(one, topology, info) if topology else against,
+            against=_against(one, topology, info, can) if topology else against,
             node_only=one.area == NODE_AREA,
         )
 
 
-def _against(scenario: Scenario, topology: CPUTopology, info: SubjectInfo) -> str:
-    return inapplicable(scenario, topology, _Able(info), info.release)  # type: ignore[arg-type]
+def _against(
+    scenario: Scenario, topology: CPUTopology, info: SubjectInfo, can: frozenset[Capability]
+) -> str:
+    able = _Able(info, can)
+    return inapplicable(scenario, topology, able, info.release)  # type: ignore[arg-type]
 
 
 def suite() -> Suite:

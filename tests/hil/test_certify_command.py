@@ -282,3 +282,11 @@ def test_several_nodes_that_are_not_there_end_with_the_gravest_status(
     assert sorted(line.partition(":")[0] for line in rest) == ["node1", "node2"]
     assert all("no certificate" in line for line in rest)
     assert (report / "node1/certify.log").stat().st_size
+
+
+def test_what_no_real_node_can_show_is_not_required_of_one(fake: FakeNode) -> None:
+    """A pod's container that ends: what runs in pods of a node sleeps until it is killed."""
+    found = certifiable.of_node(gather(fake.shell(), root=str(fake.root)))
+    against = {one.id: one.against for one in found.promises}
+    assert "exit with a code of its own" in against["containers/ended-pod-returns-its-cpus"]
+    assert against["qos/whole-cpus-are-exclusive"] == ""
