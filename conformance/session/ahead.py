@@ -1,4 +1,4 @@
-"""Scenarios that begin before their turn: while one waits for its kubelet, the next one runs.
+"""Scenarios that begin before their turn: while one waits for its kubelet, the next ones run.
 
 What belongs here: which cases are begun, and how they are ended with the run. What never does: how
 a case is judged, and where its result goes: pytest asks for the cases one after the other, and gets
@@ -33,11 +33,12 @@ class Ahead:
         self._interrupt = interrupt
         self._threads = ThreadPoolExecutor(at_a_time, thread_name_prefix=PLUGIN)
         self._begun: dict[str, Future[Judgement]] = {}
+        self._places: dict[str, int] = {}
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_protocol(self, item: pytest.Item, nextitem: pytest.Item | None) -> None:
-        """Begin this case and the next one."""
-        for one in (item, nextitem):
+        """Begin this case, the next one, and the one that was collected after that."""
+        for one in (item, nextitem, self._collected_after(nextitem)):
             case = case_of(one)
             if case is not None:
                 self._begin(case)
@@ -54,6 +55,17 @@ class Ahead:
         if self._begun:
             self._interrupt()
         self._threads.shutdown(cancel_futures=True)
+
+    def _collected_after(self, item: pytest.Item | None) -> pytest.Item | None:
+        """A worker of xdist learns of its next case alone, and is given most of its cases in the
+        order of their collection. A case that another worker is given is begun here in vain."""
+        if item is None:
+            return None
+        items = item.session.items
+        if not self._places:
+            self._places = {one.nodeid: place for place, one in enumerate(items)}
+        after = self._places[item.nodeid] + 1
+        return items[after] if after < len(items) else None
 
     def _begin(self, case: Case) -> None:
         if case.id not in self._begun:

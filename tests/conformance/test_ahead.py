@@ -64,27 +64,64 @@ def ahead(judge: Judge) -> Iterator[Ahead]:
     made.stop()
 
 
-def item(case: Case) -> Any:
-    """As pytest has an item of the suite."""
-    return SimpleNamespace(callspec=SimpleNamespace(params={"pin_case": case}))
+def item(case: Case, *, session: Any = None) -> Any:
+    """As pytest has an item of the suite; alone in its session, unless one is given."""
+    made = SimpleNamespace(callspec=SimpleNamespace(params={"pin_case": case}), nodeid=case.id)
+    made.session = session or SimpleNamespace(items=[made])
+    return made
+
+
+def collected(cases: list[Case]) -> list[Any]:
+    """The items of one session."""
+    session = SimpleNamespace(items=[])
+    session.items += [item(case, session=session) for case in cases]
+    return list(session.items)
 
 
 def test_the_next_case_runs_while_one_waits(ahead: Ahead, judge: Judge, cases: list[Case]) -> None:
     first, second, third = cases
-    ahead.pytest_runtest_protocol(item(first), item(second))
+    items = collected(cases)
+    ahead.pytest_runtest_protocol(items[0], items[1])
     assert judge.begun[first.id].wait(PATIENCE)
     assert judge.begun[second.id].wait(PATIENCE)
     judge.allowed[second.id].set()
     judge.allowed[first.id].set()
     assert ahead.judgement(first).result.explanation == first.id
-    ahead.pytest_runtest_protocol(item(second), item(third))
+    ahead.pytest_runtest_protocol(items[1], items[2])
     assert judge.begun[third.id].wait(PATIENCE)
     assert ahead.judgement(second).result.explanation == second.id
     judge.allowed[third.id].set()
-    ahead.pytest_runtest_protocol(item(third), None)
+    ahead.pytest_runtest_protocol(items[2], None)
     assert ahead.judgement(third).result.explanation == third.id
     ahead.stop()
     assert not judge.interrupted.is_set(), "nothing ran any more"
+
+
+def test_the_case_that_was_collected_after_the_next_one_runs_as_well(
+    judge: Judge, cases: list[Case]
+) -> None:
+    ahead = Ahead(judge, judge.interrupt, at_a_time=3)
+    first, second, _ = collected(cases)
+    ahead.pytest_runtest_protocol(first, second)
+    assert all(judge.begun[case.id].wait(PATIENCE) for case in cases)
+    judge.interrupt()
+    ahead.stop()
+
+
+def test_a_case_that_another_worker_was_given_is_ended_with_the_run(
+    judge: Judge, cases: list[Case]
+) -> None:
+    ahead = Ahead(judge, judge.interrupt, at_a_time=3)
+    first, second, _ = collected(cases)
+    ahead.pytest_runtest_protocol(first, second)
+    judge.allowed[cases[0].id].set()
+    judge.allowed[cases[1].id].set()
+    assert ahead.judgement(cases[0]).result.explanation == cases[0].id
+    assert judge.begun[cases[2].id].wait(PATIENCE)
+    ahead.pytest_runtest_protocol(second, None)
+    assert ahead.judgement(cases[1]).result.explanation == cases[1].id
+    ahead.stop()
+    assert judge.interrupted.is_set()
 
 
 def test_no_more_run_than_may(judge: Judge, cases: list[Case]) -> None:
