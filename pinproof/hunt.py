@@ -142,11 +142,11 @@ def hunt(
     if resume is not None and not (resume / campaign.FILE).exists():
         raise SubjectUsageError(f"{resume} has no campaign to go on with")
     searched = Campaign(header, part, resume or output)
-    _search(searched, jobs, minutes)
+    ended = _search(searched, jobs, minutes)
     finds = _confirmed(searched.finds, confirm or [])
     campaign.write_told(finds, searched.folder)
     _print(finds, searched)
-    raise typer.Exit(int(_status(finds, searched)))
+    raise typer.Exit(int(_status(finds, searched, interrupted=not ended)))
 
 
 def _require_known(release: str, ignored: list[str]) -> None:
@@ -162,8 +162,9 @@ def _require_known(release: str, ignored: list[str]) -> None:
         raise SubjectUsageError(f"--ignore {min(unknown)}: the promises are {known}")
 
 
-def _search(searched: Campaign, jobs: int, minutes: float | None) -> None:
-    """Until all is searched, the time is over, or the user interrupts."""
+def _search(searched: Campaign, jobs: int, minutes: float | None) -> bool:
+    """Until all is searched, the time is over, or the user interrupts; whether it was not
+    interrupted."""
     end = None if minutes is None else time.monotonic() + minutes * 60
     try:
         with busy("hunt") as say:
@@ -176,6 +177,8 @@ def _search(searched: Campaign, jobs: int, minutes: float | None) -> None:
                 say(f"found: {find.rule}, on {find.task}")
     except KeyboardInterrupt:
         note("pinproof: hunt: interrupted; what was found is kept, --resume goes on")
+        return False
+    return True
 
 
 def _progress(say: Callable[[str], None], began: float, steps: int) -> Callable[[Progress], None]:
@@ -220,9 +223,11 @@ def _confirm(find: Find, subject: Subject, name: str, say: Callable[[str], None]
     return msgspec.structs.replace(find, confirmed={**find.confirmed, name: same})
 
 
-def _status(finds: Collection, searched: Campaign) -> ExitStatus:
+def _status(finds: Collection, searched: Campaign, *, interrupted: bool) -> ExitStatus:
     if len(finds):
         return ExitStatus.NOT_CONFORMANT
+    if interrupted:
+        return ExitStatus.COULD_NOT_TELL
     return ExitStatus.CONFORMANT if searched.tally.states else ExitStatus.TOO_FEW
 
 

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from conformance.promises import PROMISES
 from conformance.subject import SubjectError
 from hunting.campaign import FILE, Campaign, Header, Shard, read
 from hunting.processes import How, Processes
@@ -89,16 +90,19 @@ def _until(true: Callable[[], Any], seconds: float = 60.0) -> bool:
 
 
 @contextmanager
-def _hunt(folder: Path) -> Iterator[subprocess.Popen[str]]:
-    """A long hunt by two processes in a session of its own, which has found something."""
+def _hunt(
+    folder: Path, *options: str, shown: bytes = b'"kind":"find"'
+) -> Iterator[subprocess.Popen[str]]:
+    """A long hunt by two processes in a session of its own, which has written what is ``shown``."""
+    words = ("hunt", *_LONG, *options, "-n", "2", "--output", str(folder))
     hunt = subprocess.Popen(
-        [sys.executable, "-m", "pinproof", "hunt", *_LONG, "-n", "2", "--output", str(folder)],
+        [sys.executable, "-m", "pinproof", *words],
         start_new_session=True, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
     )  # fmt: skip
     try:
         kept = folder / FILE
-        assert _until(lambda: kept.exists() and b'"kind":"find"' in kept.read_bytes()), "no find"
-        assert len(_members(hunt.pid)) > 2
+        assert _until(lambda: kept.exists() and shown in kept.read_bytes()), "not written"
+        assert _until(lambda: len(_members(hunt.pid)) > 2), "no process was started"
         yield hunt
     finally:
         with suppress(ProcessLookupError):
@@ -116,6 +120,16 @@ def test_an_interrupt_keeps_the_finds_and_leaves_no_process(tmp_path: Path) -> N
         assert hunt.returncode == 1, said
         assert _until(lambda: not _members(hunt.pid)), "a process is left"
     assert read(tmp_path / "hunt" / FILE)[2]
+
+
+def test_an_interrupt_before_the_first_find_is_no_verdict(tmp_path: Path) -> None:
+    """Exit status 3."""
+    every = [word for one in PROMISES for word in ("--ignore", one.id)]
+    with _hunt(tmp_path / "hunt", *every, shown=b'"kind":"header"') as hunt:
+        os.killpg(hunt.pid, signal.SIGINT)
+        _, errors = hunt.communicate(timeout=60)
+        assert "interrupted; what was found is kept" in errors
+        assert hunt.returncode == 3
 
 
 def test_no_process_outlives_a_campaign_that_is_killed(tmp_path: Path) -> None:
