@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
-from multiprocessing import get_context, util
+from multiprocessing import active_children, get_context, util
 from typing import Final
 
 from conformance.discovered import architecture_of
@@ -209,10 +209,19 @@ class _Workers:
                 if time.monotonic() > until:
                     left.clear()
                 if not done:
-                    raise SubjectLostError(f"a history has not ended for {_GRACE:g} s")
+                    for worker in active_children():  # or leaving would wait for it
+                        worker.kill()
+                    why = f"no history has ended for {_GRACE:g} s"
+                    yield from _lost((*under_way.values(), *left), why)
+                    return
         except BrokenProcessPool:
-            for job in (*under_way.values(), *left):
-                yield Watched(job.history, (), "a process that drives the subject has died")
+            why = "a process that drives the subject has died"
+            yield from _lost((*under_way.values(), *left), why)
+
+
+def _lost(jobs: Iterable[_Job], why: str) -> Iterator[Watched]:
+    for job in jobs:
+        yield Watched(job.history, (), why)
 
 
 def _open(name: str) -> None:

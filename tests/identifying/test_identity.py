@@ -271,14 +271,16 @@ def test_what_was_found_before_it_died_is_kept() -> None:
 
 
 class _BreakingPool:
-    """Processes of which one dies after so many histories."""
+    """Processes of which one dies, or ``hangs``, after so many histories."""
 
-    def __init__(self, subject: Subject, lives: int) -> None:
-        self._subject, self._lives = subject, lives
+    def __init__(self, subject: Subject, lives: int, *, hangs: bool = False) -> None:
+        self._subject, self._lives, self._hangs = subject, lives, hangs
 
     def submit(self, _: object, job: asking._Job) -> Future[Watched]:
         self._lives -= 1
         future = Future[Watched]()
+        if self._lives < 0 and self._hangs:
+            return future
         if self._lives < 0:
             future.set_exception(BrokenProcessPool())
         else:
@@ -289,9 +291,16 @@ class _BreakingPool:
         """Nothing runs."""
 
 
+@pytest.mark.parametrize(
+    ("hangs", "why"),
+    [
+        (False, "a process that drives the subject has died"),
+        (True, "no history has ended for 0.1 s"),
+    ],
+)
 @pytest.mark.parametrize("lives", [0, 3])
-def test_what_was_found_before_a_process_died_is_kept(
-    lives: int, monkeypatch: pytest.MonkeyPatch
+def test_what_was_found_before_a_process_died_or_hung_is_kept(
+    lives: int, why: str, monkeypatch: pytest.MonkeyPatch, *, hangs: bool
 ) -> None:
     """The rest is lost, which is said."""
     subject = Liar("1.36", "1.36")
@@ -299,17 +308,19 @@ def test_what_was_found_before_a_process_died_is_kept(
     class Breaking(asking._Workers):
         def __init__(self, *args: Any) -> None:
             super().__init__(*args)
-            self._pool = _BreakingPool(subject, lives)  # type: ignore[assignment]
+            pool = _BreakingPool(subject, lives, hangs=hangs)
+            self._pool = pool  # type: ignore[assignment]
 
     monkeypatch.setattr(asking, "_Workers", Breaking)
+    monkeypatch.setattr(asking, "_GRACE", 0.1)
     if not lives:
-        with pytest.raises(SubjectLostError, match="a process that drives the subject has died"):
+        with pytest.raises(SubjectLostError, match=why):
             _identity(subject)
         return
     found = _identity(subject)
     assert found.as_stated
     assert found.asked
-    assert "a process that drives the subject has died" in found.lost
+    assert why in found.lost
 
 
 class Stalling(Liar):
