@@ -9,6 +9,7 @@ find, as they come. A campaign that was killed loses no more than the task it wa
 
 from __future__ import annotations
 
+import os
 import random
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -127,18 +128,27 @@ class Campaign:
         path = self.folder / FILE
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
-            if not path.exists():
+            if not path.exists() or not path.stat().st_size:
                 path.write_bytes(msgspec.json.encode(self.header) + b"\n")
         except OSError as error:
             raise SubjectError(f"{path}: {error.strerror}") from error
         header, done, finds = read(path)
         if header != self.header:
             raise SubjectUsageError(f"{path}: it was written by a campaign of other options")
+        self._end_with_a_line(path)
         self.done = {one.task: one for one in done}
         for line in done:
             self.tally.add(Tally(line.steps, line.states))
         for find in finds:
             self.finds.join(find)
+
+    @staticmethod
+    def _end_with_a_line(path: Path) -> None:
+        """The next line would be added to one that was cut off, and neither could be read."""
+        try:
+            os.truncate(path, path.read_bytes().rfind(b"\n") + 1)
+        except OSError as error:
+            raise SubjectError(f"{path}: {error.strerror}") from error
 
     @property
     def is_done(self) -> bool:

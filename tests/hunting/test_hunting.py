@@ -191,12 +191,18 @@ def test_a_campaign_goes_on_where_it_was_stopped(tmp_path: Path) -> None:
     _, done, finds = read(tmp_path / FILE)
     assert len(done) == 3
     assert len(finds) == 1
-    (tmp_path / FILE).write_bytes((tmp_path / FILE).read_bytes().rsplit(b"\n", 1)[0] + b"\n")
     second = Campaign(header(_SMALL), Shard(), tmp_path)
     assert len(second.done) == 3
     list(second.run())
     assert second.is_done
     assert second.tally.states > first.tally.states
+    assert Campaign(header(_SMALL), Shard(), tmp_path).is_done
+
+
+def test_a_campaign_begins_where_its_first_line_found_no_room(tmp_path: Path) -> None:
+    (tmp_path / FILE).touch()
+    Campaign(header(_SMALL), Shard(), tmp_path)
+    assert read(tmp_path / FILE)[0] == header(_SMALL)
 
 
 def test_merged_shards_are_one_campaign(tmp_path: Path) -> None:
