@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from types import FrameType
 from typing import Final, NoReturn
 
-__all__ = ["ENDING", "ended_like_an_interrupt", "handled"]
+__all__ = ["ENDING", "deferring_interrupts", "ended_like_an_interrupt", "handled"]
 
 #: How a service manager or a CI system ends a process, and how a terminal that goes away does.
 ENDING: Final = (signal.SIGTERM, signal.SIGHUP)
@@ -46,3 +46,14 @@ def ended_like_an_interrupt() -> contextlib.AbstractContextManager[None]:
         raise KeyboardInterrupt(signal.Signals(number).name)
 
     return handled(ENDING, end)
+
+
+@contextlib.contextmanager
+def deferring_interrupts() -> Iterator[None]:
+    """Inside, an interrupt and :data:`ENDING` wait: ``KeyboardInterrupt`` is raised at the end. For
+    what must not be cut off halfway, such as a process that is started and not yet known."""
+    came: list[int] = []
+    with handled((signal.SIGINT, *ENDING), lambda number, _: came.append(number)):
+        yield
+    if came:
+        raise KeyboardInterrupt(signal.Signals(came[0]).name)

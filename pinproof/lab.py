@@ -5,14 +5,13 @@ from __future__ import annotations
 import contextlib
 import os
 import shlex
-import signal
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
 import typer
 import yaml
 
+from conformance.ending import ENDING, handled
 from hil import lab
 from hil.lab import keys, runtime, tools
 from hil.lab.errors import LabUsageError
@@ -211,16 +210,10 @@ def _settings(path: Path | None) -> dict[str, Any]:
     return found
 
 
-@contextlib.contextmanager
-def _ended_by_signals() -> Iterator[None]:
+def _ended_by_signals() -> contextlib.AbstractContextManager[None]:
     """SIGTERM and the like act as Ctrl-C: nodes that were begun are removed."""
 
     def end(number: int, _: object) -> NoReturn:
         raise SystemExit(128 + number)
 
-    before = {sign: signal.signal(sign, end) for sign in (signal.SIGTERM, signal.SIGHUP)}
-    try:
-        yield
-    finally:
-        for sign, handler in before.items():
-            signal.signal(sign, handler)
+    return handled(ENDING, end)

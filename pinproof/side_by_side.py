@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from conformance.ending import ended_like_an_interrupt
+from conformance.ending import deferring_interrupts, ended_like_an_interrupt
 
 _PAUSE: Final = 0.1
 
@@ -42,7 +42,8 @@ def run_each(jobs: Sequence[Job], at_once: int, ended: Callable[[Job, int], None
                     if len(running) >= at_once:
                         break
                     if place not in running and place not in statuses:
-                        running[place] = _started(job)
+                        with deferring_interrupts():
+                            running[place] = _started(job)
                 for place, process in [*running.items()]:
                     status = process.poll()
                     if status is not None:

@@ -237,6 +237,28 @@ def test_an_interrupt_waits_for_all_to_restore(
     assert (tmp_path / "b.restored").exists()
 
 
+def test_an_interrupt_while_a_job_is_started_ends_that_job(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    begun: list[subprocess.Popen[bytes]] = []
+
+    def started(job: Job) -> subprocess.Popen[bytes]:
+        begun.append(subprocess.Popen(["/bin/sleep", "1000"]))
+        os.kill(os.getpid(), signal.SIGTERM)
+        return begun[-1]
+
+    monkeypatch.setattr(side_by_side, "_started", started)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            run_each(jobs(tmp_path, "a", "b"), 2, lambda job, status: None)
+        (only,) = begun
+        assert only.poll() == -signal.SIGINT
+    finally:
+        for process in begun:
+            process.kill()
+            process.wait()
+
+
 def test_a_job_is_pinproof_itself(tmp_path: Path) -> None:
     job = Job("a", ["--version"], tmp_path / "a" / "certify.log")
     assert run_each([job], 1, lambda one, status: None) == [0]
