@@ -5,7 +5,10 @@ Source: https://kubernetes.io/docs/concepts/workloads/controllers/job/#completio
 
 from __future__ import annotations
 
+import shlex
 from typing import Any
+
+from hunting.campaign import FILE
 
 
 def job(
@@ -13,10 +16,16 @@ def job(
 ) -> dict[str, Any]:
     """The Job as an object of the API. The image has ``pinproof`` on its path. Each shard writes
     to a folder of its own under ``/hunt``: of the volume claim ``claim``, or else of a volume that
-    goes with its pod, and its finds stay in its log alone."""
-    shard = "$((JOB_COMPLETION_INDEX + 1))"
-    command = " ".join(["pinproof hunt", *options, f"--shard {shard}/{shards}"])
-    keeps = f"{command} --output /hunt/{shard}; test $? -le 1"
+    goes with its pod, and its finds stay in its log alone. A pod that replaces a failed one goes on
+    with what that one kept there. A pod with a find succeeds."""
+    hunt = shlex.join(["pinproof", "hunt", *options])
+    # A kubelet replaces $(NAME) in a command, and leaves $((...)) to the shell.
+    steps = (
+        "shard=$((JOB_COMPLETION_INDEX + 1))",
+        f"if test -e $shard/{FILE}; then keep=--resume; else keep=--output; fi",
+        f"{hunt} --shard $shard/{shards} $keep $shard",
+        "test $? -le 1",
+    )
     volume: dict[str, Any] = {"name": "hunt"}
     if claim:
         volume["persistentVolumeClaim"] = {"claimName": claim}
@@ -25,7 +34,8 @@ def job(
     container = {
         "name": "hunt",
         "image": image,
-        "command": ["sh", "-c", keeps],
+        "command": ["sh", "-c", "; ".join(steps)],
+        "workingDir": "/hunt",
         "resources": {
             "requests": {"cpu": "1", "memory": "1Gi"},
             "limits": {"memory": "2Gi"},

@@ -25,7 +25,7 @@ VERSION: Final = "1.36.4"
 #: The first whose main function is as below.
 _OLDEST: Final = Minor(1, 26)
 
-#: As ``cmd/kube-apiserver/apiserver.go`` has it (1.36).
+#: As ``cmd/kube-apiserver/apiserver.go`` has it, and the main functions of its siblings (1.36).
 _MAIN: Final = """\
 package main
 
@@ -35,19 +35,28 @@ import (
 	"k8s.io/component-base/cli"
 	_ "k8s.io/component-base/logs/json/register"
 	_ "k8s.io/component-base/metrics/prometheus/version"
-	"k8s.io/kubernetes/cmd/kube-apiserver/app"
+	"k8s.io/kubernetes/cmd/kube-{program}/app"
 )
 
-func main() {
-	os.Exit(cli.Run(app.NewAPIServerCommand()))
-}
+func main() {{
+	os.Exit(cli.Run(app.{command}()))
+}}
 """
 
 
-def recipe(version: Version, theirs: str, replaced: Path | None = None) -> Recipe:
-    """The recipe for the kube-apiserver of a release, whose own ``go.mod`` is ``theirs``."""
-    made = go_mod("apiserver", version, theirs, replaced)
-    return Recipe(version, made, {"main.go": _MAIN}, flags(version))
+def recipe(
+    version: Version,
+    theirs: str,
+    replaced: Path | None = None,
+    *,
+    program: str = "apiserver",
+    command: str = "NewAPIServerCommand",
+) -> Recipe:
+    """The recipe for ``kube-PROGRAM`` of a release, whose own ``go.mod`` is ``theirs``. ``command``
+    is the Go function that makes its command."""
+    made = go_mod(program, version, theirs, replaced)
+    main = _MAIN.format(program=program, command=command)
+    return Recipe(version, made, {"main.go": main}, flags(version))
 
 
 WORKSHOP: Final = Workshop("apiserver", _OLDEST, recipe)

@@ -76,4 +76,5 @@ def test_the_job_searches_one_shard_in_each_index(pinproof: Command) -> None:
     spec = job["spec"]
     assert (spec["completions"], spec["completionMode"]) == (500, "Indexed")
     command = spec["template"]["spec"]["containers"][0]["command"][-1]
-    assert "--shard $((JOB_COMPLETION_INDEX + 1))/500" in command
+    assert "shard=$((JOB_COMPLETION_INDEX + 1));" in command
+    assert "--shard $shard/500" in command

@@ -1,9 +1,10 @@
 """An API server of one's own on this host: a real kube-apiserver before a real etcd, on loopback,
 with throw-away certificates and data. For tests of what goes through an API server.
 
-There is no controller and no kubelet behind it. What a controller would do to namespaces is done
-here by a thread: what is in one that was deleted goes, then the namespace. What a kubelet would do
-to pods is done by whoever asks (:meth:`Cluster.confirm`, :meth:`Cluster.report`).
+There is no kubelet behind it, and no controller before :meth:`Cluster.control`. What a controller
+would do to namespaces is done here by a thread: what is in one that was deleted goes, then the
+namespace. What a kubelet would do to pods is done by whoever asks (:meth:`Cluster.confirm`,
+:meth:`Cluster.report`).
 
 Needs ``etcd`` (Debian: etcd-server) and a kube-apiserver (``pinproof apiserver build``).
 """
@@ -157,6 +158,16 @@ class Cluster:
         credentials = self.authority.certify(user, *groups)
         path = self.folder / f"{user}.kubeconfig"
         return kubeconfig(path, self.url, self.authority.path, credentials)
+
+    def control(self, program: Path, *controllers: str) -> None:
+        """Run these controllers of a kube-controller-manager."""
+        self._start(
+            str(program),
+            f"--kubeconfig={self.admin_kubeconfig}",
+            f"--controllers={','.join(controllers)}",
+            "--leader-elect=false",
+            "--secure-port=0",
+        )
 
     # ---- what somebody else would do -------------------------------------------------------
 
