@@ -24,6 +24,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final, NamedTuple
 
+import msgspec
+
 from conformance.kubelets.configuration import settings_of
 from conformance.pods import guaranteed
 from conformance.subject import SubjectLostError
@@ -177,22 +179,19 @@ class Asked:
         )
 
     def questions(self) -> Iterator[tuple[Question, wire.Take]]:
-        """Each with its request."""
+        """Each with its request, which leaves machine and settings out."""
         every = CPUSet(range(self._shape.cpus))
-        line = machine_line(self._info)
         for mask in range(1 << self._shape.cpus):
             free = CPUSet.of_mask(mask)
             busy = str(every - free)
             for count in range(1, self._shape.cpus + 2):
-                request = wire.Take(
-                    machine=line,
-                    config=self._settings,
-                    reserved="",
-                    busy=busy,
-                    count=count,
-                    rounds=1,
-                )
-                yield self._question(free, count), request
+                yield self._question(free, count), wire.Take(busy=busy, count=count, rounds=1)
+
+    def placed(self, request: wire.Take) -> wire.Take:
+        """The same with machine and settings, for the first that is sent."""
+        return msgspec.structs.replace(
+            request, machine=machine_line(self._info), config=self._settings
+        )
 
     def _question(self, free: CPUSet, count: int) -> Question:
         return Question(self._shape, self._options, free, count, self._said(free, count))
@@ -232,11 +231,13 @@ class Compared:
             yield from self._received(*under_way.popleft())
 
     def _answerable(self, asked: Asked) -> Iterator[tuple[Question, wire.Request]]:
+        sent = False
         for question, request in asked.questions():
             if question.said == _HANGS:
                 self.hanging += 1
             else:
-                yield question, request
+                yield question, request if sent else asked.placed(request)
+                sent = True
 
     def _received(
         self, questions: list[Question], requests: list[wire.Request]

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
+import msgspec
 import pytest
 
 import topologies
@@ -14,6 +17,7 @@ from conformance.subject import SubjectLostError
 from conformance.subjects.exec import ExecSubject, wire
 from conformance.subjects.exec.machineinfo import machine_line
 from conformance.subjects.exec.node import ExecNode
+from differential.exhaustive import gates
 from reference import CPUSet, Node, take_by_topology
 from reference.steps import (
     Apply,
@@ -130,6 +134,76 @@ def test_allocations_are_timed_inside_the_program(subject: ExecSubject) -> None:
     assert answer.cpus == str(taken)
     assert len(answer.nanoseconds) == 4
     assert all(each > 0 for each in answer.nanoseconds)
+
+
+def test_allocations_in_a_row_do_not_influence_one_another(subject: ExecSubject) -> None:
+    """Every answer, refusals too, is that of a new machine, in whatever order."""
+    info = info_of(topologies.machine("2s-2n-4c-smt2").tree, release=subject.info.release)
+    asked = [
+        (str(CPUSet.of_mask(mask)), count) for mask in range(0, 256, 3) for count in range(1, 10)
+    ]
+
+    def place() -> wire.Take:
+        return wire.Take(machine=machine_line(info), config=settings_of(CONFIG), count=1, rounds=1)
+
+    alone: dict[tuple[str, int], str] = {}
+    for busy, count in asked:
+        one = msgspec.structs.replace(place(), busy=busy, count=count)
+        alone[busy, count] = _said(*subject.program.exchange([one]))
+    assert len(set(alone.values())) > 100
+    for seed in range(3):
+        shuffled = asked if seed == 0 else random.Random(seed).sample(asked, len(asked))
+        row = [wire.Take(busy=busy, count=count, rounds=1 + seed) for busy, count in shuffled]
+        _, *answers = subject.program.exchange([place(), *row])
+        assert dict(zip(shuffled, map(_said, answers), strict=True)) == alone
+
+
+def _said(answer: wire.Answer) -> str:
+    assert isinstance(answer, wire.TakeAnswer)
+    return answer.error or answer.panic or answer.cpus or ""
+
+
+def _whole_cores(release: str) -> dict[str, object]:
+    options = {"full-pcpus-only": "true"}
+    return settings_of(KubeletConfig(policy_options=options, feature_gates=gates(release)))
+
+
+def test_an_allocation_is_on_the_last_machine_that_was_named(subject: ExecSubject) -> None:
+    """Refused or not; a node of its own, with other gates, changes nothing."""
+    nowhere = wire.Take(count=1, rounds=1)
+    assert "machine, config" in _said(*subject.program.exchange([nowhere]))
+    whole = _whole_cores(subject.info.release)
+    names = ("1s-1n-4c-smt2", "1s-1n-4c-smt1")
+    first, second = (
+        wire.Take(machine=machine_line(info), config=whole, count=10, rounds=1)
+        for info in (
+            info_of(topologies.machine(name).tree, release=subject.info.release) for name in names
+        )
+    )
+    ask = partial(wire.Take, count=1, rounds=1)
+    answers = subject.program.exchange([first, ask(), second, ask(), ask(count=4)])
+    assert all("SMT Alignment" in _said(one) for one in answers[:2])
+    assert [_said(one) for one in answers[3:]] == ["0", "0-3"]
+    _node(subject).do(Start())
+    assert _said(*subject.program.exchange([ask(busy="0")])) == "1"
+    empty = ask(machine=msgspec.Raw(b"{}"), config=whole)
+    refused = {_said(one) for one in subject.program.exchange([empty, ask()])}
+    assert refused == {"could not detect number of cpus"}
+
+
+def test_a_panic_leaves_the_machine_that_was_named(subject: ExecSubject) -> None:
+    """A machine of two physical cores and one CPU, by its own count: Go divides by zero."""
+    whole = _whole_cores(subject.info.release)
+    core = '{"core_id": %d, "thread_ids": [%d], "socket_id": 0}'
+    cores = ", ".join(core % (one, one) for one in range(2))
+    text = '{"num_cores": %d, "num_sockets": 1, "topology": [{"node_id": 0, "cores": [' + cores
+    wrong, right = (msgspec.Raw((text % cpus + "]}]}").encode()) for cpus in (1, 2))
+    ask = partial(wire.Take, count=1, rounds=1)
+    answers = subject.program.exchange(
+        [ask(machine=wrong, config=whole), ask(), ask(machine=right, config=whole), ask(count=2)]
+    )
+    assert [one.panic for one in answers[:2]] == ["runtime error: integer divide by zero"] * 2
+    assert [_said(one) for one in answers[2:]] == ["0", "0-1"]
 
 
 def test_what_cannot_be_taken_is_an_error_and_no_more(subject: ExecSubject) -> None:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import cast
 
 import pytest
 
+from conformance.subjects.exec import wire
 from conformance.subjects.exec.program import Program
 from differential import exhaustive
 from differential.exhaustive import Asked, Compared, Shape, option_sets, shapes, work
+from reference import CPUSet
 
 Driver = Callable[[str], Path]
 
@@ -73,6 +76,29 @@ def test_the_go_code_answers_the_same(driver_path: Driver, release: str) -> None
     finally:
         made.close()
     assert made.asked > 100
+
+
+def test_the_first_request_that_is_sent_names_the_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The others leave it out. The first three are not sent: over these the Go code hangs."""
+    sent: list[wire.Take] = []
+
+    class Recorder:
+        def send(self, requests: list[wire.Take]) -> None:
+            sent.extend(requests)
+
+        def receive(self, requests: list[wire.Take]) -> list[wire.TakeAnswer]:
+            return [wire.TakeAnswer(id=0, cpus="as the model") for _ in requests]
+
+    def said(_: Asked, free: CPUSet, __: int) -> str:
+        return "as the model" if free else exhaustive._HANGS
+
+    monkeypatch.setattr(Asked, "_said", said)
+    made = Compared(lambda: cast(Program, Recorder()))
+    for near in (False, True):
+        asked = Asked(Shape(1, 1, 1, 1, 2, near), {}, "1.36")
+        assert list(made.differences(asked)) == []
+    assert (made.asked, made.hanging) == (18, 6)
+    assert [bool(one.machine) and bool(one.config) for one in sent] == [True, *[False] * 8] * 2
 
 
 def test_a_difference_is_found(compared: Compared) -> None:

@@ -143,11 +143,13 @@ class Hints(Request, tag="hints"):
 
 class Take(Request, tag="take", kw_only=True):
     """Have the static policy allocate `count` CPUs, `rounds` times from the same state, without a
-    file, and time each inside the program. (Capability `take`.)"""
+    file, and time each inside the program. Without `machine`, machine, config and reserved CPUs are
+    those of the last `take` that named one; nothing that was allocated stays. (Capability
+    `take`.)"""
 
-    machine: msgspec.Raw
-    config: dict[str, Any]
-    reserved: Cpus
+    machine: msgspec.Raw | UnsetType = UNSET
+    config: dict[str, Any] | UnsetType = UNSET
+    reserved: Cpus = ""
     busy: Cpus = ""
     count: int
     rounds: int

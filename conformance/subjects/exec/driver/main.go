@@ -106,6 +106,7 @@ func readLine(lines *bufio.Reader) ([]byte, error) {
 type driver struct {
 	nodes map[string]*node
 	gates gates
+	place *site // of the last take
 }
 
 // answer carries one request out. A panic is the CPU manager's: a kubelet would have died of it.

@@ -11,18 +11,71 @@ import (
 	corev1 "k8s.io/kubernetes/pkg/apis/core/v1"
 	"k8s.io/kubernetes/pkg/kubelet/cm/cpumanager"
 	"k8s.io/kubernetes/pkg/kubelet/cm/cpumanager/state"
+	"k8s.io/kubernetes/pkg/kubelet/cm/cpumanager/topology"
+	"k8s.io/kubernetes/pkg/kubelet/cm/topologymanager"
 )
 
 // take has the static policy allocate to a container on a machine, again and again from the same
 // state, and says how long each took. The state is in memory: there is no file to write.
 func (d *driver) take(asked *request) (answer, error) {
-	if asked.Config == nil || asked.Machine == nil || asked.Count < 1 || asked.Rounds < 1 {
+	place := d.place
+	if asked.Machine != nil {
+		place = &site{asked.Machine, asked.Config, asked.Reserved, nil}
+	}
+	if place == nil || place.config == nil || asked.Count < 1 || asked.Rounds < 1 {
 		return answer{}, errors.New("take: machine, config, count and rounds are needed")
 	}
-	if err := d.gates.apply(asked.Config.FeatureGates); err != nil {
+	d.place = place
+	if err := d.gates.apply(place.config.FeatureGates); err != nil {
 		return answer{}, err
 	}
-	bench, err := newBench(asked.Machine, asked.Config, asked.Reserved, asked.Busy)
+	found, err := place.explored()
+	if err != nil {
+		return answer{}, err
+	}
+	place.found = nil // what the CPU manager panics over is not used again
+	reply, err := place.take(found, asked)
+	place.found = found
+	return reply, err
+}
+
+// site is what a request for an allocation is about: a machine and its kubelet's settings. Later
+// requests may leave it out.
+type site struct {
+	machine  json.RawMessage
+	config   *settings
+	reserved string
+	found    *surroundings
+}
+
+// surroundings are what a static policy is made with. It reads them, and changes none.
+type surroundings struct {
+	cpus *topology.CPUTopology
+	numa topologymanager.Manager
+}
+
+// explored is made once for a site.
+func (s *site) explored() (*surroundings, error) {
+	if s.found != nil {
+		return s.found, nil
+	}
+	info := &MachineInfo{}
+	if err := json.Unmarshal(s.machine, info); err != nil {
+		return nil, fmt.Errorf("machine: %w", err)
+	}
+	cpus, err := discover(info)
+	if err != nil {
+		return nil, err
+	}
+	numa, err := newTopologyManager(info, "none", "container", nil)
+	if err != nil {
+		return nil, err
+	}
+	return &surroundings{cpus, numa}, nil
+}
+
+func (s *site) take(found *surroundings, asked *request) (answer, error) {
+	bench, err := s.newBench(found, asked.Busy)
 	if err != nil {
 		return answer{}, err
 	}
@@ -53,16 +106,9 @@ type bench struct {
 	state  state.State
 }
 
-func newBench(machine json.RawMessage, config *settings, reservedText, busyText string) (*bench, error) {
-	info := &MachineInfo{}
-	if err := json.Unmarshal(machine, info); err != nil {
-		return nil, fmt.Errorf("machine: %w", err)
-	}
-	found, err := discover(info)
-	if err != nil {
-		return nil, err
-	}
-	reserved, err := parseCPUs(reservedText)
+// newBench makes policy and state: no request before has used them.
+func (s *site) newBench(found *surroundings, busyText string) (*bench, error) {
+	reserved, err := parseCPUs(s.reserved)
 	if err != nil {
 		return nil, err
 	}
@@ -70,11 +116,7 @@ func newBench(machine json.RawMessage, config *settings, reservedText, busyText 
 	if err != nil {
 		return nil, err
 	}
-	numa, err := newTopologyManager(info, "none", "container", nil)
-	if err != nil {
-		return nil, err
-	}
-	policy, err := newPolicy(found, reserved, numa, config.CPUManagerPolicyOptions)
+	policy, err := newPolicy(found.cpus, reserved, found.numa, s.config.CPUManagerPolicyOptions)
 	if err != nil {
 		return nil, err
 	}
