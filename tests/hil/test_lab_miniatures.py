@@ -149,7 +149,7 @@ def test_a_node_that_starts_no_container_is_told_in_time(node: Node, tmp_path: P
     with made_wrong(node, IDLE):
         done = judged(node, PINNED, tmp_path)
     assert done.returncode == 1, done.stdout + done.stderr
-    assert "Pending" in done.stdout
+    assert "pending, Guaranteed" in done.stdout
     stream = tmp_path / "result.jsonl"
     (result,) = (one for one in read_stream(stream) if isinstance(one, Result))
     assert 120 <= result.seconds < 2 * 120
