@@ -175,7 +175,7 @@ def test_an_allocation_is_on_the_last_machine_that_was_named(subject: ExecSubjec
     whole = _whole_cores(subject.info.release)
     names = ("1s-1n-4c-smt2", "1s-1n-4c-smt1")
     first, second = (
-        wire.Take(machine=machine_line(info), config=whole, count=10, rounds=1)
+        wire.Take(machine=machine_line(info), config=whole, count=9, rounds=1)
         for info in (
             info_of(topologies.machine(name).tree, release=subject.info.release) for name in names
         )
