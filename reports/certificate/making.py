@@ -83,8 +83,8 @@ _OUTCOMES: Final[Mapping[Seen, Outcome]] = {
 
 @dataclass(frozen=True, slots=True)
 class Promise:
-    """A scenario of the catalogue. ``against`` says why it does not apply to this release and
-    machine, ``""``: it does; ``node_only`` that only a real node can show it."""
+    """A scenario of the catalogue. ``against`` says why it does not apply to this release, machine
+    and kind of subject, ``""``: it does; ``node_only`` that only a real node can show it."""
 
     id: str
     title: str
@@ -251,16 +251,16 @@ def _entries(run: Run, findings: Findings) -> Iterator[Entry]:
         results.setdefault(result.scenario, result)
     for promise in findings.promises:
         if promise.id in results:
-            node_only = findings.pre and promise.node_only
-            yield _entry(results.pop(promise.id), node_only=node_only)
+            required = not promise.against and not (findings.pre and promise.node_only)
+            yield _entry(results.pop(promise.id), required=required)
         else:
             yield _absent(promise, run, findings)
     yield from map(_entry, results.values())
 
 
-def _entry(result: Result, *, node_only: bool = False) -> Entry:
+def _entry(result: Result, *, required: bool = True) -> Entry:
     outcome = _OUTCOMES[verdict_of(result)]
-    if outcome == "skip" and result.unable and not node_only:
+    if outcome == "skip" and result.unable and required:
         outcome = "not-run"
     return Entry(
         id=line(result.scenario),

@@ -137,6 +137,15 @@ def test_a_pre_certificate_is_called_so(tmp_path: Path) -> None:
     assert "no kernel, firmware or hardware was judged" in page
 
 
+def test_what_no_subject_of_the_kind_can_show_is_not_required(tmp_path: Path) -> None:
+    """The run has a skip of it, which says that the subject cannot."""
+    made = run(result("pass"), result("skip", unable=True))
+    promises = [promise(one, against="it cannot" * one.unable) for one in made.results]
+    statement = certificate(made, tmp_path, promises=promises)
+    assert statement.facts.verdict == "success"
+    assert statement.facts.profiles[0].skipped == 1
+
+
 def test_it_is_an_in_toto_statement(tmp_path: Path) -> None:
     """Its fields have the names that in-toto's readers look for."""
     made = json.loads(encode(certificate(run(result("pass")), tmp_path)))
