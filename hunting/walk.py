@@ -6,7 +6,7 @@ promise is what (:mod:`conformance.promises`), and what becomes of a broken one 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable, Iterator
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Final
@@ -260,6 +260,18 @@ def key_of(state: State, families: tuple[str, ...]) -> Hashable:
     return (state.key, state.node.beside(), where)
 
 
+def begun(task: Task, tally: Tally) -> tuple[Ground, list[tuple[State, list[Violation]]]]:
+    """The ground of a task and the states after the first start, with the promises that it breaks.
+    Raises as :class:`Ground`."""
+    ground = Ground(task)
+    return ground, list(ground.taken(ground.first(), (Start(),), tally))
+
+
+def counted(wrong: Iterable[Violation], ignored: Collection[str]) -> list[Violation]:
+    """Those of promises that are not ``ignored``."""
+    return [one for one in wrong if promise_of(one.rule).id not in ignored]
+
+
 def search(
     task: Task,
     depth: int,
@@ -274,14 +286,11 @@ def search(
     that it breaks, unless its id is ``ignored``."""
     tally = tally if tally is not None else Tally()
     try:
-        ground = Ground(task)
-        started = list(ground.taken(ground.first(), (Start(),), tally))
+        ground, started = begun(task, tally)
     except (DiscoveryError, NotModelled):
         return
     for made, wrong in started:
-        yield from (
-            Broken(task, made.steps, one) for one in wrong if promise_of(one.rule).id not in ignored
-        )
+        yield from (Broken(task, made.steps, one) for one in counted(wrong, ignored))
     frontier = [one for one, _ in started if one.seen is not None]
     met = {key_of(one, families) for one in frontier}
     for level in range(depth):
@@ -291,7 +300,7 @@ def search(
                 return
             for move in moves_from(state, ground, families):
                 for made, wrong in ground.taken(state, move, tally):
-                    wrong_here = [one for one in wrong if promise_of(one.rule).id not in ignored]
+                    wrong_here = counted(wrong, ignored)
                     yield from (Broken(task, made.steps, one) for one in wrong_here)
                     if wrong_here or not made.seen:
                         continue

@@ -17,13 +17,13 @@ from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Iterator
 from typing import Final
 
-from conformance.promises import Violation, promise_of
+from conformance.promises import Violation
 from hunting.families import Move
 from hunting.finds import kind_of
 from hunting.scope import Task
-from hunting.walk import Broken, Ground, State, Tally, key_of, moves_from
+from hunting.walk import Broken, Ground, State, Tally, begun, counted, key_of, moves_from
 from reference import DiscoveryError, NotModelled
-from reference.steps import Apply, Start
+from reference.steps import Apply
 
 #: How many moves are taken on one machine with one configuration.
 MOVES: Final = 400
@@ -47,14 +47,11 @@ def wander(
     """Every promise that is broken on the way, by histories of at most ``depth`` moves."""
     tally = tally if tally is not None else Tally()
     try:
-        ground = Ground(task)
-        started = list(ground.taken(ground.first(), (Start(),), tally))
+        ground, started = begun(task, tally)
     except (DiscoveryError, NotModelled):
         return
     for made, wrong in started:
-        yield from (
-            Broken(task, made.steps, one) for one in wrong if promise_of(one.rule).id not in ignored
-        )
+        yield from (Broken(task, made.steps, one) for one in counted(wrong, ignored))
     walks = _Walks(ground, families, random.Random(seed))  # noqa: S311
     walks.kept = [made for made, _ in started if made.seen is not None]
     while walks.kept and walks.taken < MOVES and not stop():
@@ -85,7 +82,7 @@ class _Walks:
             move = self._drawn(state)
             alive = []
             for made, wrong in self._ground.taken(state, move, tally):
-                broken = [one for one in wrong if promise_of(one.rule).id not in ignored]
+                broken = counted(wrong, ignored)
                 yield from ((one, made) for one in broken)
                 if not broken and made.seen is not None:
                     alive.append(made)
