@@ -28,7 +28,7 @@ from hil.pods.apiserver import ClusterPods, Server
 from reference import CPUSet
 from reference.steps import Apply, Delete, KubeletConfig, Pod, Start, Step, Stop
 from reference.view import View
-from tests.support.cluster import Cluster, NoCluster
+from tests.support.cluster import Cluster
 
 MACHINE = "2s-4n-16c-smt2"
 CONFIG = KubeletConfig(
@@ -88,19 +88,6 @@ class Bridge:
                 key.fileobj.close()
         self._wake.close()
         self._selector.close()
-
-
-@pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("NO_PROXY", "127.0.0.1")
-        patch.setenv("no_proxy", "127.0.0.1")
-        try:
-            made = Cluster(tmp_path_factory.mktemp("cluster"))
-        except NoCluster as error:
-            pytest.skip(f"NO REAL API SERVER, so this is NOT TESTED: {error}")
-        yield made
-        made.close()
 
 
 @pytest.fixture

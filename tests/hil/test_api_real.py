@@ -23,27 +23,17 @@ from hil.session.leasing import LeasedNode, lease_node
 from hil.shell import NodeError, NodeUnfit, NodeUnreachable, NodeUsageError
 from hil.transport import NodeAddress
 from reference.steps import Kind, KubeletConfig, Pod, PodResources
-from tests.support.cluster import Authority, Cluster, NoCluster, kubeconfig
+from tests.support.cluster import Authority, Cluster, kubeconfig
 from tests.support.fakenode import FakeNode
 
 BOOT = "0b00b007-0000-4000-8000-000000000001"
 
 
 @pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("NO_PROXY", "127.0.0.1")
-        patch.setenv("no_proxy", "127.0.0.1")
-        try:
-            made = Cluster(tmp_path_factory.mktemp("cluster"))
-        except NoCluster as error:
-            pytest.skip(f"NO REAL API SERVER, so this is NOT TESTED: {error}")
-        try:
-            made.add_node("node7", BOOT)
-            made.add_node("node8")
-            yield made
-        finally:
-            made.close()
+def cluster(cluster: Cluster) -> Cluster:
+    cluster.add_node("node7", BOOT)
+    cluster.add_node("node8")
+    return cluster
 
 
 @pytest.fixture

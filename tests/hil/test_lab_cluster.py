@@ -29,7 +29,7 @@ from hil.lab.names import NODE_NAME
 from hil.lab.recipe import tar
 from hil.transport import connected
 from hil.transport import nodes as read_inventory
-from tests.support.cluster import Cluster, NoCluster
+from tests.support.cluster import Cluster
 
 pytestmark = pytest.mark.skipif(
     not os.environ.get("PINPROOF_LAB"),
@@ -53,19 +53,6 @@ printf '[Service]\\nExecStart=\\nExecStart=%s --kubeconfig=/{FOLDER}/kubeconfig\
 tar -xf - -C /
 systemctl daemon-reload && systemctl restart kubelet
 """
-
-
-@pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("NO_PROXY", "127.0.0.1")
-        patch.setenv("no_proxy", "127.0.0.1")
-        try:
-            made = Cluster(tmp_path_factory.mktemp("cluster"))
-        except NoCluster as error:
-            pytest.skip(f"NO REAL API SERVER, so this is NOT TESTED: {error}")
-        yield made
-        made.close()
 
 
 @pytest.fixture(scope="module")
