@@ -28,6 +28,7 @@ from hil.transport.supervised import Supervised
 from hil.transport.testinfra import host_of
 from tests.support.silent_server import Moment, silent_server
 from tests.support.sshd import NoSshd, OwnSshd, own_sshd
+from tests.support.until import until
 
 
 @pytest.fixture(scope="module")
@@ -67,10 +68,7 @@ def alive(mark: str) -> list[str]:
 
 def gone(mark: str, within: float = 8.0) -> bool:
     """Whether they all end in time."""
-    end = time.monotonic() + within
-    while alive(mark) and time.monotonic() < end:
-        time.sleep(0.02)
-    return not alive(mark)
+    return until(lambda: not alive(mark), within)
 
 
 def test_status_streams_and_stdin(shell: Shell) -> None:
@@ -221,8 +219,7 @@ def test_a_connection_that_is_cut_ends_what_ran(server: OwnSshd, address: NodeAd
 
 
 def _cut_when_running(server: OwnSshd, mark: str) -> None:
-    while not alive(mark):
-        time.sleep(0.01)
+    assert until(lambda: alive(mark))
     server.cut()
 
 
@@ -233,9 +230,8 @@ def test_a_runner_that_is_killed_leaves_nothing(tmp_path: Path) -> None:
         "LocalShell().run('export MARK=pinproof-orphan; sleep 60 & sleep 60')"
     )
     runner = subprocess.Popen([sys.executable, "-c", code])
-    while not alive("MARK=pinproof-orphan"):
-        assert runner.poll() is None
-        time.sleep(0.01)
+    assert until(lambda: alive("MARK=pinproof-orphan"))
+    assert runner.poll() is None
     runner.kill()
     runner.wait()
     assert gone("MARK=pinproof-orphan")

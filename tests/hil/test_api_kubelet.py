@@ -7,8 +7,7 @@ import contextlib
 import selectors
 import socket
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -29,6 +28,7 @@ from reference import CPUSet
 from reference.steps import Apply, Delete, KubeletConfig, Pod, Start, Step, Stop
 from reference.view import View
 from tests.support.cluster import Cluster
+from tests.support.until import until
 
 MACHINE = "2s-4n-16c-smt2"
 CONFIG = KubeletConfig(
@@ -165,15 +165,6 @@ def both(cluster: Cluster, subject: KubeletSubject, node: KubeletNode) -> Iterat
 
 def _nodes(cluster: Cluster) -> set[str]:
     return {one.metadata.name for one in cluster.admin.list_node().items}
-
-
-def until(condition: Callable[[], bool], seconds: float) -> bool:
-    end = time.monotonic() + seconds
-    while not condition():
-        if time.monotonic() > end:
-            return False
-        time.sleep(0.05)
-    return True
 
 
 def test_pods_through_the_server_are_pinned_as_the_model_says(both: Both) -> None:

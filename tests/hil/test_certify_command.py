@@ -24,6 +24,7 @@ from pinproof.side_by_side import Job, run_each
 from reports.certificate import encode, html, read
 from tests.support.certificates import certificate, result, run
 from tests.support.fakenode import FakeNode
+from tests.support.until import until
 
 INVENTORY = """
 [[node]]
@@ -226,8 +227,7 @@ def test_an_interrupt_waits_for_all_to_restore(
     )
 
     def end() -> None:
-        while not all((tmp_path / name).exists() for name in "ab"):
-            pass
+        assert until(lambda: all((tmp_path / name).exists() for name in "ab"))
         os.kill(os.getpid(), signal.SIGTERM)
 
     threading.Thread(target=end).start()

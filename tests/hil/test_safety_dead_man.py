@@ -37,6 +37,7 @@ from hil.transport import NodeAddress, connected
 from hil.transport.inventory import SUDO_PASSWORD
 from tests.support.fakenode import FakeNode
 from tests.support.sshd import NoSshd, Operator, own_sshd
+from tests.support.until import until
 
 STATE = "/var/lib/kubelet/cpu_manager_state"
 OWN = "/etc/kubernetes/manifests/own.yaml"
@@ -107,13 +108,6 @@ def dies(fake: FakeNode, facts: NodeFacts) -> Iterator[Callable[..., Guarded]]:
 
 def place(fake: FakeNode, name: str = "") -> Path:
     return fake.root / "var/lib/pinproof" / name
-
-
-def _until(condition: Callable[[], bool], within: float = 60.0) -> None:
-    end = time.monotonic() + within
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.05)
 
 
 def _ended(fake: FakeNode) -> None:
@@ -310,7 +304,7 @@ class _Step(threading.Thread):
         self.begun = fake.root / "fake/begun"
         self.witness = fake.root / "etc/kubernetes/manifests/late.yaml"
         self.start()
-        _until(self.begun.exists)
+        assert until(self.begun.exists)
 
     def run(self) -> None:
         script = f": >{self.begun}; sleep 20; : >{self.witness}"
@@ -328,7 +322,7 @@ def test_a_step_that_is_ended_before_its_changes_is_an_error(
     step = place(fake, "step")
 
     def end() -> None:
-        _until(step.exists)
+        assert until(step.exists)
         os.killpg(int(step.read_text()), signal.SIGKILL)
 
     with Guarded(fake.shell(), facts, Risk.CPU_OFFLINE, "test", settle=0) as node:

@@ -7,7 +7,6 @@ import dataclasses
 import json
 import os
 import subprocess
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -30,6 +29,7 @@ from hil.safety.agent import answer_to, call
 from hil.shell import DEADLINE, LIMIT, Done, NodeUnfit
 from reference.steps import KubeletConfig
 from tests.support.fakenode import PINNED, FakeNode
+from tests.support.until import until
 from topologies.errors import one_line
 
 CONFIG = "/var/lib/kubelet/config.yaml"
@@ -246,19 +246,11 @@ def test_silence_restores_the_node(fake: FakeNode, facts: NodeFacts) -> None:
     node._over.set()  # nothing is heard of us from now on
     node.offline(5)
     assert online(fake, 5) == "0"
-    _until(lambda: not (fake.root / "var/lib/pinproof").exists())
+    assert until(lambda: not (fake.root / "var/lib/pinproof").exists())
     assert fake.content() == before
     with pytest.raises(NodeUnfit):
         node.offline(6)
     assert online(fake, 6) == "1"
-
-
-def _until(condition: object, within: float = 30.0) -> None:
-    assert callable(condition)
-    end = time.monotonic() + within
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.05)
 
 
 def test_a_new_boot_gives_the_runner_time(fake: FakeNode, facts: NodeFacts) -> None:

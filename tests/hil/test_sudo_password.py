@@ -10,7 +10,6 @@ import os
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -22,6 +21,7 @@ from hil.transport import NodeAddress, connect, connected
 from hil.transport.inventory import SUDO_PASSWORD
 from hil.transport.supervised import Sudo, Supervised
 from tests.support.sshd import NoSshd, Operator, OwnSshd, own_sshd
+from tests.support.until import until
 
 #: With everything in it that a shell would read otherwise.
 PASSWORD = "correct 'horse\" $HOME \\n`!#"
@@ -110,8 +110,7 @@ def test_no_process_has_the_password_in_its_words_or_environment(address: NodeAd
         running = threading.Thread(target=shell.run, args=(script,))
         running.start()
         try:
-            while not Path(folder, "here").exists():
-                time.sleep(0.02)
+            assert until(Path(folder, "here").exists), "the script does not run"
             assert not list(processes_with(PASSWORD))
             assert list(processes_with(folder))  # one that looks does see
         finally:
@@ -136,10 +135,7 @@ def test_a_deadline_ends_what_root_runs(address: NodeAddress) -> None:
     with connected(address) as shell:
         with pytest.raises(NodeTimeout):
             shell.run("exec sleep 61.0725", deadline=1)
-        end = time.monotonic() + 5
-        while list(processes_with("61.0725")) and time.monotonic() < end:
-            time.sleep(0.05)
-        assert not list(processes_with("61.0725"))
+        assert until(lambda: not list(processes_with("61.0725")), 5)
 
 
 def test_a_password_prints_as_nothing() -> None:

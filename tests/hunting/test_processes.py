@@ -6,11 +6,9 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -18,6 +16,7 @@ from conformance.promises import PROMISES
 from conformance.subject import SubjectError
 from hunting.campaign import FILE, Campaign, Header, Shard, read
 from hunting.processes import How, Processes
+from tests.support.until import until
 
 _LONG = ("--release", "1.37", "--cpus", "8", "--depth", "4", "--alpha", "--seed", "7")
 
@@ -80,15 +79,6 @@ def _members(group: int) -> list[int]:
     return found
 
 
-def _until(true: Callable[[], Any], seconds: float = 60.0) -> bool:
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        if true():
-            return True
-        time.sleep(0.1)
-    return False
-
-
 @contextmanager
 def _hunt(
     folder: Path, *options: str, shown: bytes = b'"kind":"find"'
@@ -101,8 +91,8 @@ def _hunt(
     )  # fmt: skip
     try:
         kept = folder / FILE
-        assert _until(lambda: kept.exists() and shown in kept.read_bytes()), "not written"
-        assert _until(lambda: len(_members(hunt.pid)) > 2), "no process was started"
+        assert until(lambda: kept.exists() and shown in kept.read_bytes()), "not written"
+        assert until(lambda: len(_members(hunt.pid)) > 2), "no process was started"
         yield hunt
     finally:
         with suppress(ProcessLookupError):
@@ -118,7 +108,7 @@ def test_an_interrupt_keeps_the_finds_and_leaves_no_process(tmp_path: Path) -> N
         assert "interrupted; what was found is kept" in errors
         assert "Traceback" not in errors
         assert hunt.returncode == 1, said
-        assert _until(lambda: not _members(hunt.pid)), "a process is left"
+        assert until(lambda: not _members(hunt.pid)), "a process is left"
     assert read(tmp_path / "hunt" / FILE)[2]
 
 
@@ -136,4 +126,4 @@ def test_no_process_outlives_a_campaign_that_is_killed(tmp_path: Path) -> None:
     """They see that it is gone between two states."""
     with _hunt(tmp_path / "hunt") as hunt:
         hunt.kill()
-        assert _until(lambda: not _members(hunt.pid), 20.0), "a process is left"
+        assert until(lambda: not _members(hunt.pid), 20.0), "a process is left"

@@ -6,7 +6,6 @@ import importlib.util
 import json
 import os
 import threading
-import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -21,20 +20,11 @@ from conformance.subjects.kubelet.devices import device_plugin_pb2 as pb
 from conformance.subjects.kubelet.devices.plugin import DevicePlugin, DevicePlugins
 from conformance.subjects.kubelet.node import KubeletNode
 from reference.steps import Apply, Container, Device, Pod, RegisterDevices, Start, Stop
+from tests.support.until import until
 
 NIC = "pinproof.invalid/nic"
 DEVICES = (Device("d0", (0,)), Device("d1", (1,)), Device("d2"))
 OF_PLUGIN = "device-plugin"
-
-
-def until(done: Callable[[], bool], seconds: float) -> bool:
-    """Looks again and again."""
-    deadline = time.monotonic() + seconds
-    while not done():
-        if time.monotonic() >= deadline:
-            return False
-        time.sleep(0.01)
-    return True
 
 
 class FakeKubelet(grpc.GenericRpcHandler):  # type: ignore[type-arg]

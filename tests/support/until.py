@@ -1,0 +1,16 @@
+"""Tests that wait for something wait no longer than they say."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+
+def until(condition: Callable[[], object], seconds: float = 60.0) -> bool:
+    """Whether it is true in time."""
+    end = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > end:
+            return False
+        time.sleep(0.02)
+    return True
