@@ -44,7 +44,7 @@ def replay_command(story: Story) -> str:
 def explanation(story: Story, failure: Failure, *, evidence: str = "") -> str:
     """The whole story of a failure."""
     source = story.scenario.source
-    end = [f"  broken    {failure.rule}", *_table(failure.differences)]
+    end = [f"  broken    {failure.rule}", *difference_lines(failure.differences)]
     if story.witness:
         end.append(f"  judged by {story.witness}")
     return _whole(story, "the promise is broken", [source.text, source.url], end, evidence)
@@ -98,7 +98,8 @@ def _numbered(steps: Sequence[str]) -> list[str]:
     return lines
 
 
-def _table(rows: Sequence[Difference]) -> list[str]:
+def difference_lines(rows: Sequence[Difference]) -> list[str]:
+    """What differs, with expected and seen below it."""
     lines: list[str] = []
     for row in rows:
         lines.append(f"    {row.what}")

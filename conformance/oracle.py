@@ -13,6 +13,7 @@ from typing import Protocol
 
 from conformance.discovered import info_of
 from reference import Node
+from reference.node import Trees
 from reference.steps import KubeletConfig, Start, Step, Tamper
 from reference.view import View
 from topologies import Machine
@@ -47,14 +48,20 @@ class ModelOracle:
         architecture: str | None = None,
     ) -> None:
         self.name = f"the model of {release}"
-        self._node = Node(
-            lambda name: machines(name).tree,
-            machine.name,
-            config,
-            release=release,
-            discovering=partial(info_of, architecture=architecture),
-        )
+        self._architecture = architecture
+        self._node = self._made(lambda name: machines(name).tree, machine.name, config, release)
         self._tampered: set[tuple[str, str]] = set()
+
+    def _made(self, trees: Trees, machine: str, config: KubeletConfig, release: str) -> Node:
+        discovering = partial(info_of, architecture=self._architecture)
+        return Node(trees, machine, config, release=release, discovering=discovering)
+
+    def hand_over(self, release: str) -> None:
+        """Go on with a kubelet of another release. Raises :class:`reference.NotModelled`."""
+        self._node = self._node.handed_over(
+            lambda trees, machine, config: self._made(trees, machine, config, release)
+        )
+        self.name = f"the model of {release}"
 
     def after(self, step: Step) -> View | None:
         """See :class:`Oracle`."""

@@ -256,6 +256,20 @@ class WaitsMost(Protocol):
 
 
 @runtime_checkable
+class TakesOver(Protocol):
+    """A subject whose kubelet can go on on a node that another of its kind has made."""
+
+    def take_over(self, node: NodeUnderTest) -> None:
+        """The node's kubelet, which is down, is this subject's from its next start on. Machine,
+        configuration, manifests, state file and containers stay; the node stays its maker's to
+        close.
+
+        Raises :class:`SubjectUsageError` where the node is of another kind, and
+        :class:`SubjectLostError` while a kubelet runs.
+        """
+
+
+@runtime_checkable
 class NamesKilledRename(Protocol):
     """A node that says at which rename its kubelet was killed."""
 

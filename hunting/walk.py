@@ -25,7 +25,7 @@ from conformance.subject import Capability
 from hunting.families import Scene, moves_of
 from hunting.moves import Move, after, next_moves
 from hunting.scope import Task
-from reference import CPUSet, DiscoveryError, IllegalStep, NotModelled, Release
+from reference import CPUSet, DiscoveryError, IllegalStep, NotModelled
 from reference.branching import BranchingNode
 from reference.cpumanager.cpu_manager import make_policy
 from reference.cpumanager.policy_static import StaticPolicy
@@ -119,18 +119,11 @@ class Ground:
         machine = _machine(task.machine)
         # The machine as it is, whatever the release makes of it.
         self.topology = topology_of(machine, release=_TRUE)
-        self._minor = Release.parse(task.release).minor
         self.cpus = self.topology.cpus
         self.reserved = _reserved(machine, task)
         self.free = len(self.cpus) - len(self.reserved)
         self._kept: set[Hashable] = set()
         self._others: dict[str, Ground] = {}
-
-    def _is_made(self, violation: Violation) -> bool:
-        """Whether the promise is made for this release."""
-        promise = promise_of(violation.rule)
-        last = Release.parse(promise.until).minor if promise.until else self._minor
-        return Release.parse(promise.since).minor <= self._minor <= last
 
     def first(self) -> State:
         """The node before its first start."""
@@ -181,7 +174,7 @@ class Ground:
             self.task.config.policy,
         ):
             found = [one for one in found if one.rule not in GOING_ON]
-        return [one for one in found if self._is_made(one)]
+        return [one for one in found if promise_of(one.rule).is_made_for(self.task.release)]
 
     def taken(
         self, state: State, move: Move, tally: Tally

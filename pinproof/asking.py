@@ -67,7 +67,7 @@ class Question:
 def answered(machine: Machine, given: Given, question: Question, release: str) -> Answer:
     """What a kubelet of ``release`` does with all that was given. Raises as
     :func:`pinproof.whatif.answer`."""
-    _require_simulated(release)
+    require_simulated(release)
     settings = settings_of(given, discovered(machine, release), release=release)
     found = None
     if question.pods is not None:
@@ -97,7 +97,8 @@ def state_text(path: Path) -> str:
     return read(path, MOST_STATE).decode("utf-8", "surrogateescape")
 
 
-def _require_simulated(release: str) -> None:
+def require_simulated(release: str) -> None:
+    """Raises :class:`SubjectUsageError` where no model of the release shows CPUs."""
     try:
         require_whole_node(release)
     except ValueError as error:

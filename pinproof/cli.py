@@ -113,6 +113,13 @@ COMMANDS: Final = {
         "Show which CPUs each container would get, and why: as a table and a picture.",
         "pinproof simulate --machine 2s-4n-64c-smt2 --pods 4,2,1.5",
     ),
+    "upgrade": Lazy(
+        "pinproof.upgrade",
+        "upgrade",
+        "Rehearse an upgrade of the kubelet on one machine, and the way back: does it start, and "
+        "do pods that run keep their CPUs?",
+        "pinproof upgrade 1.36 1.37 --machine node7.tar.xz",
+    ),
     "import": Lazy(
         "pinproof.exchange",
         "import_",

@@ -41,7 +41,16 @@ from reports.text import few
 from topologies import Machine
 from topologies.errors import one_line
 
-__all__ = ["Answer", "Kept", "KubeletRefuses", "StateFile", "Verdict", "answer", "reserved_of"]
+__all__ = [
+    "Answer",
+    "Kept",
+    "KubeletRefuses",
+    "StateFile",
+    "Verdict",
+    "answer",
+    "known_pods",
+    "reserved_of",
+]
 
 STATE_FILE: Final = "/var/lib/kubelet/cpu_manager_state"
 _WAY_OUT: Final = (
@@ -185,7 +194,7 @@ def answer(
     that it would not even take up, and :class:`reference.NotModelled`.
     """
     topology = topology_of(machine, release=release)
-    known = _known_pods(state, pods, config, release) if state is not None else []
+    known = known_pods(state, pods, config, release) if state is not None else []
     node = _started(machine, config, release, state, known)
     said = [*notes, *_notes(node, known, pods, config, release)]
     later = [pod for pod in pods if pod not in known]
@@ -256,7 +265,7 @@ def _notes(
 # -- pods that the state file knows ------------------------------------------------------------
 
 
-def _known_pods(
+def known_pods(
     state: StateFile, pods: Iterable[Pod], config: KubeletConfig, release: str
 ) -> list[Pod]:
     """The pods that hold CPUs by the state file, those that were given first."""

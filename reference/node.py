@@ -121,6 +121,7 @@ class Node:
         require_whole_node(release)
         require_modelled(config, release)
         self._trees = trees
+        self._machine = machine
         self._discover = discovering
         self._info = discovering(trees(machine), release=release)
         self._config = config
@@ -217,8 +218,8 @@ class Node:
             case WriteState(text=text):
                 self._require_down(step)
                 self._write(text)
-            case Tamper(pod=name, container=container, cpus=cpus):
-                uid = self._require_container(step, name, container)
+            case Tamper(container=container, cpus=cpus):
+                uid = _uid_of_running(self._manifests, self._runtime, step)
                 self._runtime.update(uid, container, cpus)
             case AwaitReconcile():
                 self._running(step)
@@ -226,6 +227,7 @@ class Node:
             case OfflineCPUs(machine=name) | OnlineCPUs(machine=name):
                 # Nothing in a running kubelet listens: the next one finds another machine.
                 self._info = self._discover(self._trees(name), release=self._release)
+                self._machine = name
             case AwaitCrashLoop():
                 self._require_down(step)
             case AskMetrics():
@@ -238,10 +240,10 @@ class Node:
                 every = _decoded(self._manifests, self._config, self._release)
                 self._told = _answer(self._running(step).pod_resources(every), step)
                 self._running(step).note_request(_counter(step))
-            case KillContainer(pod=name, container=container, exit_code=code):
-                self._kill(step, name, container, code)
-            case TamperQuota(pod=name, container=container, quota=quota):
-                uid = self._require_container(step, name, container)
+            case KillContainer():
+                self._kill(step)
+            case TamperQuota(container=container, quota=quota):
+                uid = _uid_of_running(self._manifests, self._runtime, step)
                 self._runtime.set_quota(uid, container, quota)
             case RegisterDevices(resource=resource, devices=devices):
                 kubelet = self._running(step)
@@ -283,6 +285,24 @@ class Node:
     def outcomes(self) -> int:
         """How many outcomes the step just taken may have; 1 unless chance decides."""
         return max(len(self._branches), 1)
+
+    def handed_over(self, make: Callable[[Trees, str, KubeletConfig], Node]) -> Node:
+        """The node with another kubelet, of another release or a variant: ``make`` makes it for
+        these trees, this machine and this configuration. Manifests, state file, containers and what
+        the other managers have kept stay. This node is to be used no more.
+
+        Raises :class:`IllegalStep` while the kubelet runs, :class:`NotModelled` where pods come
+        from an API server, and as ``make``.
+        """
+        if self._kubelet is not None:
+            raise IllegalStep("another kubelet: the kubelet runs")
+        if self._config.api_server:
+            raise NotModelled("another kubelet of a node with an API server")
+        heir = make(self._trees, self._machine, self._config)
+        heir._manifests, heir._known, heir._ended = self._manifests, self._known, self._ended
+        heir._devices, heir._memory, heir._runtime = self._devices, self._memory, self._runtime
+        heir._write(self._state_file)
+        return heir
 
     def view(self) -> View:
         """The node as it is once everything has come to rest."""
@@ -392,6 +412,7 @@ class Node:
             raise NotModelled("Reboot of a node with ephemeral containers")
         if name:
             self._info = self._discover(self._trees(name), release=self._release)
+            self._machine = name
         self._runtime.clear()
 
     def _apply(self, pod: Pod) -> None:
@@ -454,10 +475,11 @@ class Node:
             self._in_cluster.retry(self._manifests, self._config, self._kubelet)
             self._save()
 
-    def _kill(self, step: Step, name: str, container: str, exit_code: int) -> None:
+    def _kill(self, step: KillContainer) -> None:
         """Raises :class:`NotModelled` up to 1.17, where the new container has another id, so the
         CPUs of both are in the state for a while (kubernetes/kubernetes#106549)."""
-        self._require_container(step, name, container)
+        name, container = step.pod, step.container
+        _uid_of_running(self._manifests, self._runtime, step)
         kubelet = self._running(step)
         if self._hangs or not has(self._release, Behaviour.KEYED_BY_POD):
             raise NotModelled(f"KillContainer: {name}/{container} by release {self._release}")
@@ -466,17 +488,10 @@ class Node:
             kubelet.end_ephemeral(pod.uid, container)
             return
         (ended,) = (one for one in pod.containers if one.name == container)
-        kubelet.end_container(pod, ended, exit_code)
+        kubelet.end_container(pod, ended, step.exit_code)
         if kubelet.pods[name].phase is Phase.ENDED:
             self._ended.add(name)
         self._save()
-
-    def _require_container(self, step: Step, name: str, container: str) -> str:
-        """The uid of the pod in which it runs."""
-        pod = self._manifests.get(name)
-        if pod is None or not self._runtime.runs(pod.uid, container):
-            raise IllegalStep(f"{type(step).__name__}: no container {name}/{container} runs")
-        return pod.uid
 
     # -- parts -----------------------------------------------------------------------------------
 
@@ -512,6 +527,17 @@ class Node:
         self._state_file = text
         kept = has(self._release, Behaviour.STATE_FILE)
         self._shown = parse_leniently(text if kept else None, release=self._release)
+
+
+def _uid_of_running(
+    manifests: Mapping[str, Pod], runtime: Runtime, step: Tamper | TamperQuota | KillContainer
+) -> str:
+    """The uid of the pod in which the step's container runs. Raises :class:`IllegalStep`."""
+    pod = manifests.get(step.pod)
+    if pod is None or not runtime.runs(pod.uid, step.container):
+        container = f"{step.pod}/{step.container}"
+        raise IllegalStep(f"{type(step).__name__}: no container {container} runs")
+    return pod.uid
 
 
 def _answer(server: PodResources, step: AskPodResources | AskAllocatable) -> View:

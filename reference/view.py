@@ -72,11 +72,13 @@ class Asked:
     """What the kubelet asked of its runtime for one running container. ``started_on``: the cpuset
     that it was started with, ``None`` without one. ``entry``: its exclusive CPUs in the state file
     at that moment, ``None`` where it had no entry. ``updates``: how often its cpuset was updated
-    since, refused updates left out."""
+    since, refused updates left out. ``id``: the container's, which is another one where it was
+    started again."""
 
     started_on: CPUSet | None
     entry: CPUSet | None
     updates: int = 0
+    id: str = ""
 
 
 @dataclass(frozen=True, slots=True, order=True)

@@ -27,6 +27,7 @@ from conformance.scenarios.sources import (
     UNCORE_CACHE,
 )
 from conformance.source import Source
+from reference.releases import minor_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +40,11 @@ class Promise:
     source: Source
     since: str = "1.9"
     until: str = ""
+
+    def is_made_for(self, release: str) -> bool:
+        """Whether users of this release may rely on it."""
+        minor = minor_of(release)
+        return minor_of(self.since) <= minor <= minor_of(self.until or release)
 
 
 #: Every promise, by what it is about.

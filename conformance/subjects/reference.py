@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from conformance.discovered import info_of
-from conformance.subject import OF_REAL_NODES, Capability, SubjectInfo, SubjectLostError
+from conformance.subject import (
+    OF_REAL_NODES,
+    Capability,
+    NodeUnderTest,
+    SubjectInfo,
+    SubjectLostError,
+    SubjectUsageError,
+)
 from reference import NEWEST, IllegalStep, Node, NotModelled
 from reference.steps import KubeletConfig, Step
 from reference.view import View
@@ -34,6 +41,16 @@ class ModelNode:
             self._node.do(step)
         except (IllegalStep, NotModelled) as error:
             raise SubjectLostError(f"the model cannot take this step: {error}") from error
+
+    def hand_over(self, make: NodeMaker, release: str) -> None:
+        """Go on with the kubelet that ``make`` makes. Raises :class:`SubjectLostError` while one
+        runs, and where the model does not know."""
+        try:
+            self._node = self._node.handed_over(
+                lambda trees, machine, config: make(trees, machine, config, release)
+            )
+        except (IllegalStep, NotModelled) as error:
+            raise SubjectLostError(f"the model cannot go on: {error}") from error
 
     def view(self) -> View:
         """The settled view."""
@@ -72,6 +89,12 @@ class ReferenceSubject:
         """A fresh node of the model."""
         made = self._make(lambda name: machines(name).tree, machine.name, config, self.info.release)
         return ModelNode(made)
+
+    def take_over(self, node: NodeUnderTest) -> None:
+        """See :class:`conformance.subject.TakesOver`."""
+        if not isinstance(node, ModelNode):
+            raise SubjectUsageError(f"{self.info.name} goes on on nodes of the model alone")
+        node.hand_over(self._make, self.info.release)
 
     def close(self) -> None:
         """Nothing to close."""

@@ -200,7 +200,8 @@ class PodLifecycle:
         cpus = self._managers.start_container(pod.uid, container.name)
         box = self.runtime.create(pod, container, cpus)
         box.cfs = self._managers.cfs(pod, container)
-        box.asked = Asked(cpus or None, self._managers.entry(pod.uid, container.name))
+        entry = self._managers.entry(pod.uid, container.name)
+        box.asked = Asked(cpus or None, entry, id=box.id)
         # What init containers do here ends at once.
         box.running = container.kind is not Kind.INIT
 

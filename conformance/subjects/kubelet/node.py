@@ -75,7 +75,8 @@ class KubeletNode(SteppedNode):
 
     ``sandboxes`` has the sandbox, and gets it back when the node is closed. ``certificates`` are
     those of :class:`~conformance.subjects.kubelet.process.KubeletProcess`. Its pods come from
-    ``api_server`` where the configuration says so, else from manifests.
+    ``api_server`` where the configuration says so, else from manifests. ``runtime`` is its
+    container runtime.
     """
 
     def __init__(
@@ -109,7 +110,7 @@ class KubeletNode(SteppedNode):
         )
         self._pod_resources = PodResourcesClient(self._sandbox.path(POD_RESOURCES_SOCKET))
         try:
-            self._runtime = FakeRuntime(
+            self.runtime = FakeRuntime(
                 self._sandbox.path(kubelet_config.CRI_SOCKET),
                 self._sandbox.bell,
                 lambda: _text_at(self._sandbox.path(STATE_FILE)),
@@ -120,21 +121,20 @@ class KubeletNode(SteppedNode):
         try:
             self._api = _joined(api_server, self._sandbox) if config.api_server else None
         except SubjectSetupError:
-            self._runtime.close()
+            self.runtime.close()
             sandboxes.give_back(self._sandbox)
             raise
         self._process = KubeletProcess(
             binary,
             self._sandbox,
-            self._runtime,
+            self.runtime,
             certificates={} if certificates is None else certificates,
             patience=patience,
             node_in_cluster="" if self._api is None else self._api.name,
         )
         self._docker: FakeDocker | None = None
         try:
-            if releases.asks_for_docker(binary.release):
-                self._docker = _docker_at(self._sandbox.path(kubelet_config.DOCKER_SOCKET))
+            self.replace_kubelet(binary)
             self._bind(machine)
         except SubjectLostError as error:
             self.close()
@@ -145,10 +145,15 @@ class KubeletNode(SteppedNode):
         """The sandbox it lives in."""
         return self._sandbox
 
-    @property
-    def runtime(self) -> FakeRuntime:
-        """Its container runtime."""
-        return self._runtime
+    def replace_kubelet(self, binary: Binary) -> None:
+        """The next kubelet to start is this one. Raises :class:`SubjectLostError` while one
+        runs."""
+        if self._is_up():
+            raise SubjectLostError("another kubelet, while the kubelet runs")
+        self._release = str(binary.release)
+        self._process.binary = binary
+        if self._docker is None and releases.asks_for_docker(binary.release):
+            self._docker = _docker_at(self._sandbox.path(kubelet_config.DOCKER_SOCKET))
 
     # --- steps -------------------------------------------------------------------------------
 
@@ -170,9 +175,9 @@ class KubeletNode(SteppedNode):
                     raise SubjectLostError("RegisterDevices: the kubelet does not run")
                 self._plugins.register(resource, devices)
             case FailUpdates(times=times):
-                self._runtime.refuse_updates(times)
+                self.runtime.refuse_updates(times)
             case RestartRuntime():
-                self._runtime.restart()
+                self.runtime.restart()
                 self._recovery = RUNTIME_RECOVERY
             case Resize(pod=pod):
                 _required(self._api, step).resize(pod)
@@ -180,7 +185,7 @@ class KubeletNode(SteppedNode):
                 _required(self._api, step).add_ephemeral(name, container)
             case TamperQuota(pod=name, container=container, quota=quota):
                 uid = _uid(self._applied.get(name))
-                if not self._runtime.set_quota(uid, container, quota):
+                if not self.runtime.set_quota(uid, container, quota):
                     raise SubjectLostError(f"no running container {name}/{container}")
             case _:
                 self._carry_out(step)
@@ -200,7 +205,7 @@ class KubeletNode(SteppedNode):
     def _reboot(self, machine: Machine | None) -> None:
         if machine is not None:
             self._bind(machine)
-        self._runtime.drop_everything()
+        self.runtime.drop_everything()
         boot_id = Path("/proc/sys/kernel/random/uuid").read_text()
         self._sandbox.write(f"{AREA}/settings/kernel/random/boot_id", boot_id)
 
@@ -228,7 +233,7 @@ class KubeletNode(SteppedNode):
         elif pod is not None:  # a kubelet that is down would find a pod that is being deleted
             self._api.delete(name, force=force or not self._is_up())
         if pod is not None and force:
-            self._runtime.drop_pod(pod.uid)
+            self.runtime.drop_pod(pod.uid)
         if pod is not None:
             self._until(lambda: self._is_gone(pod), self._patience.effect)
 
@@ -237,7 +242,7 @@ class KubeletNode(SteppedNode):
         still lists the pod means that it has not seen the manifest go, and may yet start it."""
         if not self._is_up():
             return True
-        if pod.uid in self._runtime.running_ids().values():
+        if pod.uid in self.runtime.running_ids().values():
             return False
         return all(status.uid != pod.uid for status in self._process.pods())
 
@@ -252,10 +257,10 @@ class KubeletNode(SteppedNode):
         self._sandbox.write(STATE_FILE, text, mode=0o600)
 
     def _tamper(self, name: str, container: str, cpus: CPUSet) -> bool:
-        return self._runtime.set_cpuset(_uid(self._applied.get(name)), container, cpus)
+        return self.runtime.set_cpuset(_uid(self._applied.get(name)), container, cpus)
 
     def _kill_container(self, name: str, container: str, exit_code: int) -> bool:
-        return self._runtime.end_container(_uid(self._applied.get(name)), container, exit_code)
+        return self.runtime.end_container(_uid(self._applied.get(name)), container, exit_code)
 
     def _await_reconcile(self) -> None:
         """A round visits the containers that the kubelet knows to run, so it has to know them
@@ -274,7 +279,7 @@ class KubeletNode(SteppedNode):
         if not self._is_up():
             return True
         known = {each for status in self._process.pods() for each in status.running}
-        return self._runtime.running_ids().keys() <= known
+        return self.runtime.running_ids().keys() <= known
 
     def _require_alive(self) -> None:
         if self._closed or self._sandbox.lost:
@@ -294,7 +299,7 @@ class KubeletNode(SteppedNode):
         # The kubelet writes its state file, then speaks to the runtime, then shows the pod.
         # Looked at the other way round, whatever has an effect here is here itself.
         pods = self._pods() if running else {}
-        cpusets = self._runtime.cpusets()
+        cpusets = self.runtime.cpusets()
         text = _text_at(self._sandbox.path(STATE_FILE))
         shared, entries = parse_leniently(text, release=self._release)
         if self._api is not None:
@@ -304,14 +309,14 @@ class KubeletNode(SteppedNode):
             error="" if running else self._process.error,
             exit_status=None if running else self._process.exit_status,
             pods=pods,
-            assignments=by_pod(entries, self._runtime.owner, self._name),
+            assignments=by_pod(entries, self.runtime.owner, self._name),
             shared_pool=shared,
             state_file=text,
             cpusets={self._name(uid): sets for uid, sets in cpusets.items()},
             asked={
-                self._name(uid): named for uid, named in self._runtime.asked(self._release).items()
+                self._name(uid): named for uid, named in self.runtime.asked(self._release).items()
             },
-            cfs={self._name(uid): named for uid, named in self._runtime.cfs().items()},
+            cfs={self._name(uid): named for uid, named in self.runtime.cfs().items()},
             hangs=self._process.hangs,
             flood_answers=self._flood,
             versions=_versions(self._sandbox.versions(self._versions_before), self._release),
@@ -341,7 +346,7 @@ class KubeletNode(SteppedNode):
         if not self._process.shows(look, patience):
             seconds = time.monotonic() - began
             self._process.require_processor(seconds)
-            idle = _nothing_done(self._process, self._runtime, self._applied, last[0])
+            idle = _nothing_done(self._process, self.runtime, self._applied, last[0])
             if idle:
                 self._process.note_hang(f"no effect in {seconds:.2g} s: {idle}", seconds)
                 return self.view()
@@ -351,10 +356,10 @@ class KubeletNode(SteppedNode):
         seen = {status.uid: _with_resize(self._api, status) for status in self._process.pods()}
         names = {pod.uid: pod.name for pod in self._applied.values()}
         names |= {uid: self._name(uid) for uid in seen}
-        started = self._runtime.cpusets()
+        started = self.runtime.cpusets()
         # A pod that is being terminated still counts as active, whatever its phase
         # (``filterOutInactivePods``, ``kubelet_pods.go``); its sandbox is stopped at the end.
-        alive = self._runtime.ready_pods()
+        alive = self.runtime.ready_pods()
         return {
             name: PodView(Phase.RUNNING, qos=view.qos)
             if view.phase is Phase.ENDED and uid in alive
@@ -387,7 +392,7 @@ class KubeletNode(SteppedNode):
             self._api.close()
         self._sandbox.end()
         self._plugins.close()
-        self._runtime.close()
+        self.runtime.close()
         if self._docker is not None:
             self._docker.close()
         self._sandboxes.give_back(self._sandbox)

@@ -15,7 +15,7 @@ from typing import Final, NoReturn
 
 from conformance.kubelets import configuration as kubelet_config
 from conformance.kubelets.klog import Log
-from conformance.kubelets.releases import Minor
+from conformance.kubelets.releases import POD_CGROUPS_SINCE, Minor
 from conformance.subject import SubjectLostError
 from conformance.subjects.kubelet.endpoint import Endpoint, NoAnswer, PodStatus
 from conformance.subjects.kubelet.runtime import FakeRuntime
@@ -55,7 +55,8 @@ class Binary:
 
 
 class KubeletProcess:
-    """One kubelet at a time in ``sandbox``, which calls ``runtime``.
+    """One kubelet at a time in ``sandbox``, which calls ``runtime``; the next one to start is
+    ``binary``.
 
     ``certificates`` is filled with those that the first kubelet makes for itself, and given to the
     next one: making an RSA key is a third of a kubelet's start. ``hangs`` says in what way the
@@ -76,7 +77,7 @@ class KubeletProcess:
     ) -> None:
         self.hangs = ""
         self.silence = ""
-        self._binary = binary
+        self.binary = binary
         self._sandbox = sandbox
         self._runtime = runtime
         self._certificates = certificates
@@ -120,16 +121,16 @@ class KubeletProcess:
         where it was refused an answer or a processor."""
         self._sandbox.path(DEVICE_SOCKET).unlink(missing_ok=True)
         self._give_certificates()
-        release = self._binary.release
+        release = self.binary.release
         settings = kubelet_config.configuration(
             release,
             config,
             user_namespace=self._sandbox.user_namespace,
-            own_cgroups=self._sandbox.own_cgroups,
+            own_cgroups=self._sandbox.own_cgroups and release >= POD_CGROUPS_SINCE,
         )
         self._sandbox.write(kubelet_config.CONFIG_FILE, kubelet_config.file_text(settings))
         argv = kubelet_config.arguments(
-            release, str(self._binary.path), node_in_cluster=self._node_in_cluster
+            release, str(self.binary.path), node_in_cluster=self._node_in_cluster
         )
         self._error, self.hangs, self._stopped = "", "", False
         self._runtime.called = False

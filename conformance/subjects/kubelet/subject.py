@@ -14,6 +14,7 @@ from conformance.kubelets.binary import digest_of, program_at, version_of
 from conformance.subject import (
     OF_REAL_NODES,
     Capability,
+    NodeUnderTest,
     SubjectInfo,
     SubjectSetupError,
     SubjectUsageError,
@@ -128,6 +129,12 @@ class KubeletSubject:
         )
         self._nodes.add(node)
         return node
+
+    def take_over(self, node: NodeUnderTest) -> None:
+        """See :class:`conformance.subject.TakesOver`."""
+        if not isinstance(node, KubeletNode):
+            raise SubjectUsageError(f"{self.info.name} goes on on nodes of a kubelet alone")
+        node.replace_kubelet(self._binary)
 
     def interrupt(self) -> None:
         """Every node is lost from now on, and no more are made."""

@@ -1,0 +1,321 @@
+"""An upgrade of the kubelet on one node, and the way back, rehearsed.
+
+What belongs here: the steps of a rehearsal, and what may not break in them. What never does: how
+one kubelet takes over from another (:class:`conformance.subject.TakesOver`), and how the outcome
+is shown.
+
+How it works: the old kubelet starts and is given pods. It is stopped, and the new one starts on the
+same root: state file, manifests and running containers stay. The new one is given a pod more, so
+that it writes its own form of the state file. Then it is stopped, and the old one starts again.
+After every step from the new kubelet's start on, the node is judged by :mod:`conformance.promises`,
+and by the models of the two releases as long as they can tell. What was broken before the upgrade
+is no fault of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+import topologies
+from conformance.checks import differences, each, kubelet_text
+from conformance.discovered import architecture_of, topology_of
+from conformance.lockstep import CouldNotTell
+from conformance.lockstep.comparison import Comparison
+from conformance.oracle import ModelOracle
+from conformance.promises import Situation, Violation, broken_in_step, promise_of, violations
+from conformance.promises.histories import GOES_ON
+from conformance.results import Difference
+from conformance.subject import (
+    Subject,
+    SubjectInfo,
+    SubjectLostError,
+    SubjectSetupError,
+    SubjectUsageError,
+    TakesOver,
+)
+from conformance.waiting import Waiting
+from reference import NotModelled
+from reference.steps import Apply, Delete, KubeletConfig, Pod, Start, Step, Stop, WriteState
+from reference.view import View
+from topologies import Machine
+
+#: The promises alone judge.
+NO_MODEL: Final = "the promises alone"
+#: A rule that was broken, who says so, and where it shows.
+_Found: TypeAlias = tuple[str, str, tuple[Difference, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What is rehearsed: a machine, a configuration, ``pods`` that the old kubelet is given, and
+    one ``later`` that the new one is. ``gone`` are those that are deleted before the upgrade.
+    ``state``: the text of a state file over which the old kubelet starts first (``None``: none);
+    ``known`` are the pods that run by then."""
+
+    machine: Machine
+    config: KubeletConfig
+    pods: Sequence[Pod]
+    later: Pod
+    gone: Sequence[str] = ()
+    state: str | None = None
+    known: Sequence[Pod] = ()
+
+    @property
+    def every_pod(self) -> tuple[Pod, ...]:
+        """Those that stay, in the order in which they come."""
+        return (*self.known, *(one for one in self.pods if one.name not in self.gone), self.later)
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """The node at a moment that a user would look at it."""
+
+    title: str
+    kubelet: SubjectInfo
+    view: View
+
+
+@dataclass(frozen=True, slots=True)
+class Broken:
+    """What was broken after a step, with which ``kubelet``, on the way ``back`` or before.
+    ``witness``: who says so, a page or a model."""
+
+    step: str
+    kubelet: SubjectInfo
+    back: bool
+    rule: str
+    witness: str
+    differences: tuple[Difference, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Rehearsed:
+    """What came of a rehearsal. ``notes``: what a person should know of it."""
+
+    stages: tuple[Stage, ...]
+    broken: tuple[Broken, ...]
+    notes: tuple[str, ...]
+
+    @property
+    def pinned(self) -> int:
+        """How many containers ran on exclusive CPUs before the upgrade."""
+        return sum(1 for _, _, cpus in each(self.stages[0].view.assignments) if cpus)
+
+
+def rehearse(
+    old: Subject, new: Subject, plan: Plan, *, say: Callable[[str], None] = lambda stage: None
+) -> Rehearsed:
+    """Upgrade a node from ``old`` to ``new``, and take it back. ``say`` gets how far it is.
+
+    Raises :class:`SubjectUsageError` where the new one cannot go on on a node of the old one,
+    :class:`SubjectSetupError` where the old one does not start, and :class:`SubjectLostError`.
+    """
+    for one in (old, new):
+        if not isinstance(one, TakesOver):
+            raise SubjectUsageError(f"{one.info.name} cannot take over from another kubelet")
+    rehearsal = _Rehearsal(old, plan, say)
+    try:
+        return rehearsal.run(old, new)
+    except CouldNotTell as error:
+        raise SubjectLostError(str(error), evidence=error.evidence) from error
+    finally:
+        rehearsal.close()
+
+
+class _Rehearsal:
+    """A node, the model beside it, and what was seen so far."""
+
+    def __init__(self, old: Subject, plan: Plan, say: Callable[[str], None]) -> None:
+        self._plan = plan
+        self._say = say
+        self._kubelet = old.info
+        self._node = old.node(plan.machine, plan.config, machines=topologies.machine)
+        self._can = old.capabilities
+        self._pods: dict[str, Pod] = {}
+        self._before: View | None = None
+        self._broken_before: set[str] = set()
+        self._last: list[Violation] = []
+        self._stages: list[Stage] = []
+        self._broken: list[Broken] = []
+        self._notes: list[str] = []
+        self._model = _Model(plan, old.info)
+        self._comparison = Comparison(self._can, Waiting(), self._situation)
+        self._comparison.begin(self._model)
+
+    def close(self) -> None:
+        self._node.close()
+
+    def run(self, old: Subject, new: Subject) -> Rehearsed:
+        before, after = (one.info.version or one.info.release for one in (old, new))
+        view = self._begin()
+        self._see(before, view)
+        view = self._replaced(view, new)
+        self._see(after, view)
+        if view.running and not view.hangs:
+            view = self._take(Apply(self._plan.later))
+            self._see(f"{after}, one pod more", view)
+        self._see(f"back at {before}", self._replaced(view, old))
+        notes = [*self._notes, *self._model.notes]
+        return Rehearsed(tuple(self._stages), tuple(self._broken), tuple(notes))
+
+    def _begin(self) -> View:
+        """The node with the old kubelet and its pods. Raises :class:`SubjectSetupError`."""
+        before: list[Step] = [] if self._plan.state is None else [WriteState(self._plan.state)]
+        before += map(Apply, self._plan.known)
+        for step in before:
+            self._take(step)
+        view = self._start()
+        if not view.running or view.hangs:
+            raise SubjectSetupError(
+                f"{self._kubelet.name} has to run before it can be upgraded: it "
+                f"{view.hangs or kubelet_text(view)}",
+                evidence=self._node.evidence(),
+            )
+        for pod in self._plan.pods:
+            view = self._take(Apply(pod))
+        for gone in self._plan.gone:
+            view = self._take(Delete(gone))
+        return view
+
+    def _replaced(self, view: View, kubelet: Subject) -> View:
+        """The node once this kubelet has been started in place of the other."""
+        if view.running:
+            self._take(Stop())
+        assert isinstance(kubelet, TakesOver)
+        kubelet.take_over(self._node)
+        self._kubelet, self._can = kubelet.info, self._can & kubelet.capabilities
+        self._model.hand_over(kubelet.info.release)
+        self._comparison.begin(self._model)
+        return self._start()
+
+    def _start(self) -> View:
+        self._say(f"{self._kubelet.name} starts")
+        return self._take(Start())
+
+    def _see(self, title: str, view: View) -> None:
+        self._stages.append(Stage(title, self._kubelet, view))
+
+    def _take(self, step: Step) -> View:
+        if isinstance(step, Apply):
+            self._pods[step.pod.name] = step.pod
+        elif isinstance(step, Delete):
+            del self._pods[step.pod]
+        expected, seen = self._comparison.walk(self._node, step)
+        self._judge(step, expected, seen)
+        self._before = seen if seen.running else self._before
+        return seen
+
+    def _judge(self, step: Step, expected: View | None, seen: View) -> None:
+        situation, before = self._situation(), self._before
+        found = violations(seen, situation) + broken_in_step(before, step, seen, situation)
+        if isinstance(step, Start) and before is not None:
+            found += _started_again(before, seen)
+        found = [one for one in found if promise_of(one.rule).is_made_for(self._kubelet.release)]
+        fresh = found if isinstance(step, Start) else [x for x in found if x not in self._last]
+        self._last = found
+        fresh = [one for one in fresh if one.rule not in self._broken_before]
+        unlike = self._unlike_model(step, expected, seen)
+        told = list(_by_rule(fresh)) or unlike
+        back = len(self._stages) > 1 and self._kubelet is self._stages[0].kubelet
+        if self._stages:
+            self._broken += [Broken(step.sentence, self._kubelet, back, *one) for one in told]
+            return
+        self._broken_before |= {one.rule for one in fresh}
+        self._notes += [f"broken before the upgrade as well: {rule}" for rule, _, _ in told]
+
+    def _unlike_model(self, step: Step, expected: View | None, seen: View) -> list[_Found]:
+        """A node that differs from the model is not compared with it any more."""
+        unlike = [] if expected is None else differences(expected, seen, self._can)
+        if not unlike:
+            return []
+        name = self._model.name
+        self._model.silence(f"{self._kubelet.name} is not as {name} has it")
+        rule = f"After the step “{step.sentence}” the node is as {name} has it"
+        return [(rule, name, tuple(unlike))]
+
+    def _situation(self) -> Situation:
+        topology = topology_of(
+            self._plan.machine,
+            release=self._kubelet.release,
+            architecture=architecture_of(self._kubelet),
+        )
+        return Situation(
+            config=self._plan.config,
+            pods=self._pods,
+            cpus=topology.cpus,
+            reserved=self._plan.config.reserved_system_cpus,
+            can=self._can,
+            release=self._kubelet.release,
+            topology=topology,
+        )
+
+
+class _Model:
+    """The model of the kubelet that is on the node, as long as it can tell
+    (:class:`conformance.oracle.Oracle`). ``notes`` say why it cannot any more."""
+
+    def __init__(self, plan: Plan, info: SubjectInfo) -> None:
+        self.notes: list[str] = []
+        self.name = f"the model of {info.release}"
+        self._oracle: ModelOracle | None = None
+        try:
+            self._oracle = ModelOracle(
+                plan.machine,
+                plan.config,
+                machines=topologies.machine,
+                release=info.release,
+                architecture=architecture_of(info),
+            )
+        except NotModelled as error:
+            self.silence(str(error))
+
+    def silence(self, why: str) -> None:
+        """From now on it does not know."""
+        if self._oracle is not None or not self.notes:
+            self.notes.append(f"from here on {NO_MODEL} judge: {why}")
+        self._oracle = None
+
+    def hand_over(self, release: str) -> None:
+        self.name = f"the model of {release}"
+        if self._oracle is not None:
+            try:
+                self._oracle.hand_over(release)
+            except NotModelled as error:
+                self.silence(str(error))
+
+    def after(self, step: Step) -> View | None:
+        """See :class:`conformance.oracle.Oracle`."""
+        if self._oracle is None:
+            return None
+        try:
+            return self._oracle.after(step)
+        except NotModelled as error:
+            self.silence(str(error))
+            return None
+
+    def follow(self, seen: View, *, late: bool) -> bool:
+        """See :class:`conformance.oracle.Oracle`."""
+        return self._oracle is not None and self._oracle.follow(seen, late=late)
+
+
+def _started_again(before: View, after: View) -> Iterator[Violation]:
+    """Containers that did not go on, though others have taken their places."""
+    for pod, container, asked in each(before.asked):
+        now = after.asked.get(pod, {}).get(container)
+        if now is not None and now.id != asked.id:
+            what = f"container {pod}/{container}"
+            seen = "was ended, and started again"
+            yield Violation(GOES_ON, Difference(what=what, expected="goes on running", seen=seen))
+
+
+def _by_rule(found: Iterable[Violation]) -> Iterator[_Found]:
+    """Each broken promise once: its sentence, where it is made, and all differences."""
+    by_rule: dict[str, list[Difference]] = {}
+    for one in found:
+        rows = by_rule.setdefault(one.rule, [])
+        if one.difference not in rows:
+            rows.append(one.difference)
+    for rule, rows in by_rule.items():
+        yield rule, promise_of(rule).source.url, tuple(rows)

@@ -1,0 +1,337 @@
+"""``pinproof upgrade``: an upgrade of the kubelet on one machine, and the way back, rehearsed.
+
+What belongs here: the options, what is rehearsed where little is said, and how the outcome is
+printed. What never does: the rehearsal (:mod:`conformance.upgrading`).
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
+from typing import Annotated, Any, Final
+
+import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+import topologies
+from conformance.explain import difference_lines
+from conformance.lockstep import holdings
+from conformance.pods import guaranteed
+from conformance.subject import Subject, SubjectUsageError
+from conformance.subjects import open_subject
+from conformance.subjects.reference import ReferenceSubject
+from conformance.upgrading import Broken, Plan, Rehearsed, Stage, rehearse
+from conformance.verdict import ExitStatus, Verdict
+from pinproof import asking
+from pinproof.asking import Question
+from pinproof.busy import busy
+from pinproof.completing import machine_names
+from pinproof.output import AsJson, note, print_json
+from pinproof.parameters import with_options
+from pinproof.picturing import Picture
+from pinproof.pods import pods_given
+from pinproof.settings import Given, settings_of
+from pinproof.whatif import StateFile, known_pods, reserved_of
+from reference import CPUSet, CPUTopology
+from reference.releases import minor_of
+from reference.steps import KubeletConfig, Pod
+from reference.view import Phase
+from reports.text import clean
+from topologies import Machine
+from topologies.errors import one_line
+
+_VERDICTS: Final = {
+    ExitStatus.CONFORMANT: Verdict.PASS,
+    ExitStatus.NOT_CONFORMANT: Verdict.FAIL,
+    ExitStatus.COULD_NOT_TELL: Verdict.UNKNOWN,
+}
+_SCHEMES: Final = ("kubelet", "miniature")
+
+
+@with_options
+def upgrade(
+    context: typer.Context,
+    question: Question,
+    given: Given,
+    old: Annotated[
+        str,
+        typer.Argument(metavar="FROM", help="A release, or kubelet:BINARY.", show_default=False),
+    ],
+    new: Annotated[
+        str, typer.Argument(metavar="TO", help="A release, or kubelet:BINARY.", show_default=False)
+    ],
+    machine: Annotated[
+        str,
+        typer.Option(
+            help="Name, archive, directory or described spec.", autocompletion=machine_names
+        ),
+    ] = "2s-2n-16c-smt2",
+    model: Annotated[
+        bool, typer.Option("--model", help="Ask the models of both releases; start no kubelet.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Rehearse an upgrade of the kubelet on one machine, and the way back: does it start, and do
+    pods that run keep their CPUs?
+
+    FROM starts and is given pods. It is stopped, and TO starts over its state file and running
+    containers. TO is given one pod more and is stopped, and FROM starts again. A release stands for
+    the unmodified kubelet of that release, which is built if it is not there yet. Exit status 0:
+    kept, 1: something broke, 3: there is no verdict.
+
+    pinproof upgrade 1.36 kubelet:./kubelet --machine ./node7.tar.xz --config config.yaml
+    """
+    shown = topologies.machine(machine)
+    with ExitStack() as open_ones:
+        before = _subject(old, model=model)
+        open_ones.callback(before.close)
+        after = _subject(new, model=model)
+        open_ones.callback(after.close)
+        release = min(before.info.release, after.info.release, key=minor_of)
+        plan, notes = _plan(shown, given, question, release)
+        with busy("upgrade") as say:
+            found = rehearse(before, after, plan, say=say)
+    status = _status(found)
+    replay = shlex.join(["pinproof", "upgrade", *_arguments(context)])
+    if as_json:
+        print_json(_facts(found, plan, [*notes, *found.notes], replay))
+    else:
+        _show(found, plan, [*notes, *found.notes], release)
+        _tell(found, replay, status)
+    raise typer.Exit(int(status))
+
+
+def _subject(name: str, *, model: bool) -> Subject:
+    """What FROM or TO names. Raises :class:`SubjectUsageError`."""
+    scheme, colon, _ = name.partition(":")
+    if colon and scheme not in _SCHEMES:
+        raise SubjectUsageError(f"{name}: upgrade takes a release such as 1.36, or kubelet:BINARY")
+    if model and colon and scheme == "kubelet":
+        raise SubjectUsageError(f"{name}: with --model it is a release such as 1.36")
+    if not colon and model:
+        asking.require_simulated(name)
+        return ReferenceSubject(f"the model of {name}", release=name)
+    with busy(name) as say:
+        return open_subject(name if colon else f"kubelet:{name}", progress=say)
+
+
+# -- what is rehearsed -------------------------------------------------------------------------
+
+
+def _plan(
+    machine: Machine, given: Given, question: Question, release: str
+) -> tuple[Plan, list[str]]:
+    """All that was given, read as ``release`` does, the older of the two."""
+    topology = asking.discovered(machine, release)
+    settings = settings_of(given, topology, release=release)
+    config, notes = settings.config, list(settings.notes)
+    pods, gone = _usual_pods(topology, config, release)
+    if question.pods is not None:
+        found = pods_given(question.pods, oldest_first=question.oldest_first)
+        pods, gone = found.pods, ()
+        notes += found.notes
+    state, known = None, list[Pod]()
+    if question.state is not None:
+        if question.pods is None:
+            pods, gone = (), ()
+        file = one_line(str(question.state))
+        state = asking.state_text(question.state)
+        known = known_pods(StateFile(file, state), pods, config, release)
+    fresh = [pod for pod in pods if pod not in known]
+    later = guaranteed(_unused("later", [*known, *fresh]), _core(topology))
+    return Plan(machine, config, fresh, later, gone, state, known), notes
+
+
+def _core(topology: CPUTopology) -> int:
+    return max(topology.cpus_per_core, 1)
+
+
+def _usual_pods(
+    topology: CPUTopology, config: KubeletConfig, release: str
+) -> tuple[tuple[Pod, ...], tuple[str, ...]]:
+    """Pods that leave a physical core to one that comes later, and the one of them that is gone by
+    the upgrade: where it was there is a gap, so that a kubelet that hands CPUs out again moves the
+    others."""
+    core = _core(topology)
+    left = len(topology.cpus - reserved_of(topology, config, release)) - core
+    sizes: list[int | str] = []
+    for size, rounded in ((core, core), ("0.5", 1), (2 * core, 2 * core)):
+        if rounded <= left:
+            sizes.append(size)
+            left -= rounded
+    pods = [guaranteed(f"pod{number}", size) for number, size in enumerate(sizes, 1)]
+    return (guaranteed("gone", core), *pods), ("gone",)
+
+
+def _unused(name: str, pods: list[Pod]) -> str:
+    names = {pod.name for pod in pods}
+    return name if name not in names else _unused(f"{name}-pod", pods)
+
+
+def _arguments(context: typer.Context) -> Iterator[str]:
+    """What was given on the command line, once more, arguments first."""
+    for parameter in sorted(context.command.params, key=lambda one: one.param_type_name):
+        name = parameter.name or ""
+        source = context.get_parameter_source(name)
+        if source is None or source.name != "COMMANDLINE":
+            continue
+        value = context.params[name]
+        for one in value if isinstance(value, list | tuple) else (value,):
+            yield from () if parameter.param_type_name == "argument" else (parameter.opts[0],)
+            yield from () if one is True else (str(one),)
+
+
+# -- for people --------------------------------------------------------------------------------
+
+
+def _show(found: Rehearsed, plan: Plan, notes: list[str], release: str) -> None:
+    console = Console(highlight=False)
+    console.print(Text(f"{plan.machine.name} with {plan.config}"), soft_wrap=True)
+    for text in notes:
+        console.print(Text(f"note: {one_line(text, 1000)}"), soft_wrap=True)
+    console.print(_table(found, plan))
+    last = found.stages[-1].view
+    topology = asking.discovered(plan.machine, release)
+    reserved = reserved_of(topology, plan.config, release)
+    held = {one.owner: CPUSet.parse(one.cpus) for one in holdings(last, reserved)}
+    Picture.of(plan.machine, topology, held, release).show(console)
+
+
+def _table(found: Rehearsed, plan: Plan) -> Table:
+    """Who holds which CPUs, a column for each stage."""
+    table = Table("", box=None, pad_edge=False)
+    for stage in found.stages:
+        table.add_column(Text(one_line(stage.title)))
+    table.add_row("kubelet", *(_kubelet(one) for one in found.stages))
+    for pod in plan.every_pod:
+        for container in pod.containers:
+            owner = one_line(f"{pod.name}/{container.name}: {container.requested_cpu or 'no cpu'}")
+            table.add_row(Text(owner), *_cells(found, pod.name, container.name))
+    table.add_row("shared pool", *(str(one.view.shared_pool) for one in found.stages))
+    return table
+
+
+def _kubelet(stage: Stage) -> str:
+    if stage.view.hangs:
+        return "hangs"
+    return "runs" if stage.view.running else "gives up"
+
+
+def _cells(found: Rehearsed, pod: str, container: str) -> Iterator[Text]:
+    before = CPUSet()
+    for stage in found.stages:
+        held = stage.view.assignments.get(pod, {}).get(container, CPUSet())
+        moved = before and held and held != before
+        before = held or before
+        yield Text(f"{_cell(stage, pod, container)}{' moved' if moved else ''}")
+
+
+def _cell(stage: Stage, pod: str, container: str) -> str:
+    view = stage.view
+    seen = view.pods.get(pod)
+    if seen is not None and seen.phase is not Phase.RUNNING:
+        return f"{seen.phase.value}"
+    held = view.assignments.get(pod, {}).get(container)
+    if held is not None:
+        return str(held)
+    if container in view.cpusets.get(pod, {}):
+        return "shared"
+    return ""
+
+
+def _tell(found: Rehearsed, replay: str, status: ExitStatus) -> None:
+    """What was broken, and the verdict."""
+    if status is ExitStatus.COULD_NOT_TELL:
+        note("pinproof: upgrade: no verdict: no container ran on exclusive CPUs before the upgrade")
+        return
+    for one in found.broken:
+        for line in _broken_lines(one):
+            typer.echo(clean(line))
+    if found.broken:
+        typer.echo(clean(f"replay\n  {replay}"))
+    typer.echo(clean(_verdict(found)))
+
+
+def _verdict(found: Rehearsed) -> str:
+    first, second, *_ = found.stages
+    way = f"from {_named(first)} to {_named(second)}"
+    there, back = (any(one.back is side for one in found.broken) for side in (False, True))
+    if there:
+        return f"Broken by the upgrade {way}{', and by the way back' if back else ''}."
+    if back:
+        return f"The upgrade {way} keeps what it should. Broken by the way back."
+    count = f"{found.pinned} container{'' if found.pinned == 1 else 's'}"
+    return f"Kept, {way} and back: {count} with exclusive CPUs."
+
+
+def _named(stage: Stage) -> str:
+    info = stage.kubelet
+    return f"{info.name} ({info.version})" if info.version else info.name
+
+
+def _broken_lines(one: Broken) -> Iterator[str]:
+    yield f"broken  {one.rule}"
+    yield f"        {one.witness}"
+    yield f"  after {one.kubelet.name}: {one.step}"
+    yield from difference_lines(one.differences)
+
+
+def _status(found: Rehearsed) -> ExitStatus:
+    """Where no container was pinned, none could lose its CPUs."""
+    if found.broken:
+        return ExitStatus.NOT_CONFORMANT
+    return ExitStatus.CONFORMANT if found.pinned else ExitStatus.COULD_NOT_TELL
+
+
+# -- for programs ------------------------------------------------------------------------------
+
+
+def _facts(found: Rehearsed, plan: Plan, notes: list[str], replay: str) -> Mapping[str, Any]:
+    return {
+        "machine": plan.machine.name,
+        "settings": str(plan.config),
+        "verdict": _VERDICTS[_status(found)].value,
+        "pinned": found.pinned,
+        "notes": notes,
+        "stages": [_stage_facts(one) for one in found.stages],
+        "broken": [
+            {
+                "step": one.step,
+                "way back": one.back,
+                "kubelet": one.kubelet.name,
+                "rule": one.rule,
+                "source": one.witness,
+                "differences": [
+                    {"what": row.what, "expected": row.expected, "seen": row.seen}
+                    for row in one.differences
+                ],
+            }
+            for one in found.broken
+        ],
+        "replay": replay,
+    }
+
+
+def _stage_facts(stage: Stage) -> Mapping[str, Any]:
+    view = stage.view
+    return {
+        "title": stage.title,
+        "kubelet": {
+            "name": stage.kubelet.name,
+            "release": stage.kubelet.release,
+            "version": stage.kubelet.version,
+            "digest": stage.kubelet.digest,
+            "state": _kubelet(stage),
+            "error": view.error,
+        },
+        "pods": {name: pod.phase.value for name, pod in view.pods.items()},
+        "exclusive": {
+            pod: {name: str(cpus) for name, cpus in held.items()}
+            for pod, held in view.assignments.items()
+        },
+        "shared pool": str(view.shared_pool),
+        "state file": view.state_file,
+    }

@@ -1,0 +1,207 @@
+"""A rehearsed upgrade: what is kept, what is seen to break, and what is no verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+import topologies
+from conformance.pods import best_effort, guaranteed
+from conformance.promises.histories import GOES_ON, KEEPS_CPUS, STARTS_AGAIN
+from conformance.promises.views import AS_BOOKED, EXCLUSIVE_TO_ONE
+from conformance.subject import (
+    NodeUnderTest,
+    Subject,
+    SubjectLostError,
+    SubjectSetupError,
+    SubjectUsageError,
+)
+from conformance.subjects.miniatures import miniature
+from conformance.subjects.reference import ReferenceSubject
+from conformance.upgrading import Plan, Rehearsed, rehearse
+from reference import Checkpoint, CPUSet
+from reference.steps import KubeletConfig, Pod, Reboot, RemoveState, Start, WriteState
+
+MACHINE = topologies.machine("1s-1n-4c-smt2")
+CONFIG = KubeletConfig(reserved_system_cpus=CPUSet([0, 4]))
+#: Without the first, which is gone by the upgrade, the second lies where none would put it again.
+PODS = (guaranteed("gone", 2), guaranteed("a", 2), best_effort("b"))
+
+
+def _model(release: str) -> ReferenceSubject:
+    return ReferenceSubject(f"the model of {release}", release=release)
+
+
+def _rehearsed(
+    old: Subject | str,
+    new: Subject | str,
+    config: KubeletConfig = CONFIG,
+    pods: Sequence[Pod] = PODS,
+    gone: Sequence[str] = ("gone",),
+) -> Rehearsed:
+    plan = Plan(MACHINE, config, pods, guaranteed("later", 2), gone)
+    before, after = (_model(one) if isinstance(one, str) else one for one in (old, new))
+    return rehearse(before, after, plan)
+
+
+def _rules(found: Rehearsed) -> list[tuple[str, bool]]:
+    return [(one.rule, one.back) for one in found.broken]
+
+
+class Forgetful(ReferenceSubject):
+    """Its kubelet starts without the state file that there was."""
+
+    def take_over(self, node: NodeUnderTest) -> None:
+        super().take_over(node)
+        node.do(RemoveState())
+
+
+class Ending(ReferenceSubject):
+    """Its kubelet ends every container before it starts them again, on the same CPUs."""
+
+    def take_over(self, node: NodeUnderTest) -> None:
+        super().take_over(node)
+        node.do(Reboot())
+
+
+class Spoiling(ReferenceSubject):
+    """It leaves half of a state file behind."""
+
+    def take_over(self, node: NodeUnderTest) -> None:
+        super().take_over(node)
+        node.do(WriteState("{"))
+
+
+class Unable(ReferenceSubject):
+    """It takes over, and cannot start."""
+
+    def take_over(self, node: NodeUnderTest) -> None:
+        super().take_over(node)
+        node.do(Start())
+
+
+def test_there_and_back_every_container_keeps_its_cpus() -> None:
+    found = _rehearsed("1.36", "1.37")
+    assert found.broken == ()
+    assert found.notes == ()
+    assert found.pinned == 1
+    assert [one.title for one in found.stages] == [
+        "1.36", "1.37", "1.37, one pod more", "back at 1.36",
+    ]  # fmt: skip
+    held = [one.view.assignments for one in found.stages]
+    before = {"a": {"c": CPUSet([2, 6])}}
+    after = {"a": {"c": CPUSet([2, 6])}, "later": {"c": CPUSet([1, 5])}}
+    assert held == [before, before, after, after]
+    assert '"dataChecksum"' in (found.stages[2].view.state_file or "")
+
+
+def test_a_pod_that_the_new_kubelet_moves_is_seen() -> None:
+    found = _rehearsed("1.36", Forgetful("forgetful", release="1.37"))
+    assert _rules(found) == [(KEEPS_CPUS, False)]
+    (row,) = found.broken[0].differences
+    assert (row.what, row.expected, row.seen) == ("exclusive CPUs a/c", "2,6", "1,5")
+    assert found.broken[0].step == "start the kubelet"
+    assert found.broken[0].kubelet.name == "forgetful"
+
+
+def test_a_kubelet_that_hands_cpus_out_again_is_seen() -> None:
+    assert _rules(_rehearsed("1.36", miniature("allocates-again"))) == [(KEEPS_CPUS, False)]
+
+
+def test_a_new_kubelet_that_refuses_the_file_is_seen_and_the_way_back_is_tried() -> None:
+    found = _rehearsed("1.17", "1.37")
+    assert _rules(found) == [(STARTS_AGAIN, False)]
+    assert "cannot unmarshal string" in found.broken[0].differences[0].seen
+    assert [one.view.running for one in found.stages] == [True, False, True]
+    assert found.stages[-1].title == "back at 1.17"
+
+
+def test_a_way_back_that_is_closed_is_seen() -> None:
+    found = _rehearsed("1.17", "1.20")
+    assert _rules(found) == [(STARTS_AGAIN, True)]
+    assert "cannot unmarshal object" in found.broken[0].differences[0].seen
+
+
+def test_what_is_broken_there_and_back_is_said_twice() -> None:
+    found = _rehearsed("1.36", Spoiling("spoiling", release="1.37"))
+    assert _rules(found) == [(STARTS_AGAIN, False), (STARTS_AGAIN, True)]
+
+
+def test_pods_that_the_way_back_stops_are_seen() -> None:
+    """1.36 refuses pods that run where too few cores are free (kubernetes/kubernetes#129078)."""
+    config = KubeletConfig(
+        reserved_system_cpus=CPUSet([0, 4]), policy_options={"full-pcpus-only": "true"}
+    )
+    found = _rehearsed("1.36", "1.37", config, [guaranteed("a", 4)], ())
+    assert _rules(found) == [(GOES_ON, True)]
+    assert [row.what for row in found.broken[0].differences] == ["pod a", "pod later"]
+
+
+def test_containers_that_are_started_again_are_seen() -> None:
+    """Though they have the CPUs that they had, and the pods run."""
+    found = _rehearsed("1.36", Ending("ending", release="1.37"))
+    assert _rules(found) == [(GOES_ON, False)]
+    rows = [(row.what, row.seen) for row in found.broken[0].differences]
+    again = "was ended, and started again"
+    assert rows == [("container a/c", again), ("container b/c", again)]
+
+
+def test_a_kubelet_that_breaks_promises_alone_is_seen() -> None:
+    """Each once, though the model differs as well."""
+    found = _rehearsed("1.36", miniature("never-updates"))
+    assert _rules(found) == [(AS_BOOKED, False), (EXCLUSIVE_TO_ONE, False)]
+
+
+def test_a_kubelet_that_is_not_as_its_model_is_seen() -> None:
+    """Where it breaks no promise; from there on the promises judge alone."""
+    found = _rehearsed("1.36", miniature("reads-state-of-any-gate"))
+    (broken,) = found.broken
+    assert broken.rule.endswith("the node is as the model of 1.36 has it")
+    assert broken.witness == "the model of 1.36"
+    assert [row.what for row in broken.differences] == ["state file"]
+    (note,) = found.notes
+    assert note.startswith("from here on the promises alone judge: miniature:reads-state")
+
+
+def test_what_the_old_kubelet_breaks_is_no_fault_of_the_upgrade() -> None:
+    """1.17 gives pinned containers a CFS quota, and so does 1.20."""
+    found = _rehearsed("1.17", "1.20")
+    assert found.notes == (
+        "broken before the upgrade as well: A container with exclusive CPUs has no CFS quota",
+    )
+
+
+def test_an_old_kubelet_that_does_not_run_is_no_verdict() -> None:
+    unknown = KubeletConfig(policy_options={"no-such-option": "true"})
+    with pytest.raises(SubjectSetupError, match="has to run before it can be upgraded: it gave up"):
+        _rehearsed("1.36", "1.37", unknown)
+
+
+def test_a_step_that_cannot_be_taken_is_no_verdict() -> None:
+    with pytest.raises(SubjectLostError, match="the kubelet runs"):
+        _rehearsed("1.36", Unable("unable", release="1.37"))
+
+
+def test_subjects_of_two_kinds_do_not_follow_one_another() -> None:
+    class Other:
+        """It takes over nothing."""
+
+        info = ReferenceSubject().info
+        capabilities = ReferenceSubject.capabilities
+
+    with pytest.raises(SubjectUsageError, match="cannot take over"):
+        _rehearsed("1.36", Other())  # type: ignore[arg-type]
+
+
+def test_pods_of_the_state_file_run_when_the_old_kubelet_starts() -> None:
+    pod = guaranteed("a", 2)
+    text = Checkpoint(
+        policy_name="static",
+        default_cpuset=CPUSet.parse("0-2,4-6"),
+        entries={pod.uid: {"c": CPUSet([3, 7])}},
+    ).dumps(release="1.36")
+    plan = Plan(MACHINE, CONFIG, (), guaranteed("later", 2), state=text, known=(pod,))
+    found = rehearse(_model("1.36"), _model("1.37"), plan)
+    assert found.broken == ()
+    assert [one.view.assignments["a"]["c"] for one in found.stages] == [CPUSet([3, 7])] * 4

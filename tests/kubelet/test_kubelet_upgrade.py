@@ -1,0 +1,180 @@
+"""One kubelet after the other on one root, and what is seen of a wrong one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+import topologies
+from conformance.kubelets import cached
+from conformance.pods import best_effort, guaranteed
+from conformance.promises.histories import GOES_ON, KEEPS_CPUS, STARTS_AGAIN
+from conformance.subject import SubjectLostError, SubjectUsageError
+from conformance.subjects.kubelet import KubeletSubject
+from conformance.subjects.kubelet.process import Patience
+from conformance.subjects.reference import ReferenceSubject
+from conformance.upgrading import Plan, Rehearsed, rehearse
+from reference import CPUSet
+from reference.steps import KubeletConfig, Start
+
+Script = Callable[[str], Path]
+
+MACHINE = topologies.machine("1s-1n-4c-smt2")
+CONFIG = KubeletConfig(reserved_system_cpus=CPUSet([0, 4]))
+PODS = (guaranteed("gone", 2), guaranteed("a", 2), best_effort("b"))
+
+#: The kubelet KUBELET, before which BEFORE is done in its sandbox.
+WRAPPED = """
+import os, sys
+if sys.argv[1:] != ["--version"]:
+    BEFORE
+os.execv("KUBELET", ["KUBELET", *sys.argv[1:]])
+"""
+
+
+@pytest.fixture(scope="module")
+def newer() -> Iterator[KubeletSubject]:
+    """The kubelet of 1.37."""
+    for one in cached():
+        if one.version.startswith("1.37."):
+            opened = KubeletSubject.open(str(one.path))
+            yield opened
+            opened.close()
+            return
+    pytest.skip(
+        "NO KUBELET OF 1.37, so an upgrade to another release is NOT TESTED: run "
+        "`pinproof kubelet build 1.37`"
+    )
+
+
+@pytest.fixture
+def hurried(kubelet_path: str) -> Iterator[KubeletSubject]:
+    """For what never becomes right."""
+    opened = KubeletSubject.open(kubelet_path, patience=Patience(effect=4.0))
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def wrapped(script: Script, kubelet_path: str) -> Iterator[Callable[[str], KubeletSubject]]:
+    """Makes a subject of the real kubelet, before whose start something is done."""
+    made: list[KubeletSubject] = []
+
+    def make(before: str) -> KubeletSubject:
+        text = WRAPPED.replace("KUBELET", kubelet_path).replace("BEFORE", before)
+        made.append(KubeletSubject.open(str(script(text))))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.close()
+
+
+def _rehearsed(
+    old: KubeletSubject, new: KubeletSubject, config: KubeletConfig = CONFIG
+) -> Rehearsed:
+    return rehearse(old, new, Plan(MACHINE, config, PODS, guaranteed("later", 2), ("gone",)))
+
+
+def _held(found: Rehearsed) -> list[dict[str, str]]:
+    return [
+        {pod: str(cpus["c"]) for pod, cpus in sorted(one.view.assignments.items())}
+        for one in found.stages
+    ]
+
+
+def test_the_same_release_takes_over(subject: KubeletSubject) -> None:
+    found = _rehearsed(subject, subject)
+    assert found.broken == ()
+    assert found.notes == ()
+    assert _held(found) == [{"a": "2,6"}] * 2 + [{"a": "2,6", "later": "1,5"}] * 2
+
+
+def test_another_release_takes_over_and_gives_back(
+    subject: KubeletSubject, newer: KubeletSubject
+) -> None:
+    """It writes its own form of the state file, which the old one reads."""
+    found = _rehearsed(subject, newer)
+    assert found.broken == ()
+    assert found.notes == ()
+    assert _held(found) == [{"a": "2,6"}] * 2 + [{"a": "2,6", "later": "1,5"}] * 2
+    forms = ['"dataChecksum"' in (one.view.state_file or "") for one in found.stages]
+    assert forms == [False, False, True, True]
+
+
+def test_pods_that_the_way_back_stops_are_seen(
+    subject: KubeletSubject, newer: KubeletSubject
+) -> None:
+    """1.36 refuses pods that run where too few cores are free (kubernetes/kubernetes#129078)."""
+    config = KubeletConfig(
+        reserved_system_cpus=CPUSet([0, 4]), policy_options={"full-pcpus-only": "true"}
+    )
+    plan = Plan(MACHINE, config, (guaranteed("a", 4),), guaranteed("later", 2))
+    found = rehearse(subject, newer, plan)
+    assert [(one.rule, one.back) for one in found.broken] == [(GOES_ON, True)]
+    assert "SMTAlignmentError" in found.broken[0].differences[0].seen
+
+
+def test_a_kubelet_that_moves_pods_is_seen(
+    hurried: KubeletSubject, wrapped: Callable[[str], KubeletSubject]
+) -> None:
+    found = _rehearsed(hurried, wrapped("os.unlink('/var/lib/kubelet/cpu_manager_state')"))
+    assert [(one.rule, one.back) for one in found.broken] == [(KEEPS_CPUS, False)]
+    (row,) = found.broken[0].differences
+    assert (row.what, row.expected, row.seen) == ("exclusive CPUs a/c", "2,6", "1,5")
+
+
+def test_a_kubelet_that_refuses_the_state_file_is_seen(
+    subject: KubeletSubject, wrapped: Callable[[str], KubeletSubject]
+) -> None:
+    """On the way back too: the file stays as it is."""
+    found = _rehearsed(
+        subject, wrapped("open('/var/lib/kubelet/cpu_manager_state', 'w').write('{')")
+    )
+    assert [(one.rule, one.back) for one in found.broken] == [
+        (STARTS_AGAIN, False),
+        (STARTS_AGAIN, True),
+    ]
+    for one in found.broken:
+        assert "could not restore state from checkpoint" in one.differences[0].seen
+
+
+def test_containers_that_are_started_again_are_seen(
+    subject: KubeletSubject, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Though they are given the CPUs that they had: the runtime has other containers."""
+
+    class Ending(KubeletSubject):
+        def take_over(self, node: object) -> None:
+            super().take_over(node)  # type: ignore[arg-type]
+            node.runtime.drop_everything()  # type: ignore[attr-defined]
+
+    monkeypatch.setattr(subject, "__class__", Ending)
+    found = _rehearsed(subject, subject)
+    assert [(one.rule, one.back) for one in found.broken] == [(GOES_ON, False), (GOES_ON, True)]
+    assert [row.what for row in found.broken[0].differences] == ["container a/c", "container b/c"]
+
+
+def test_a_kubelet_that_runs_is_not_replaced(subject: KubeletSubject) -> None:
+    node = subject.node(MACHINE, CONFIG)
+    try:
+        node.do(Start())
+        with pytest.raises(SubjectLostError, match="while the kubelet runs"):
+            subject.take_over(node)
+    finally:
+        node.close()
+
+
+def test_kubelets_and_models_do_not_take_over_from_one_another(subject: KubeletSubject) -> None:
+    model = ReferenceSubject()
+    of_model = model.node(MACHINE, CONFIG, machines=topologies.machine)
+    with pytest.raises(SubjectUsageError, match="nodes of a kubelet alone"):
+        subject.take_over(of_model)
+    node = subject.node(MACHINE, CONFIG)
+    try:
+        with pytest.raises(SubjectUsageError, match="nodes of the model alone"):
+            model.take_over(node)
+    finally:
+        node.close()
