@@ -115,9 +115,9 @@ def rehearse(
     for one in (old, new):
         if not isinstance(one, TakesOver):
             raise SubjectUsageError(f"{one.info.name} cannot take over from another kubelet")
-    rehearsal = _Rehearsal(old, plan, say)
+    rehearsal = _Rehearsal(old, new, plan, say)
     try:
-        return rehearsal.run(old, new)
+        return rehearsal.run()
     except CouldNotTell as error:
         raise SubjectLostError(str(error), evidence=error.evidence) from error
     finally:
@@ -127,12 +127,14 @@ def rehearse(
 class _Rehearsal:
     """A node, the model beside it, and what was seen so far."""
 
-    def __init__(self, old: Subject, plan: Plan, say: Callable[[str], None]) -> None:
+    def __init__(self, old: Subject, new: Subject, plan: Plan, say: Callable[[str], None]) -> None:
+        self._old, self._new = old, new
         self._plan = plan
         self._say = say
         self._kubelet = old.info
+        self._back = False
         self._node = old.node(plan.machine, plan.config, machines=topologies.machine)
-        self._can = old.capabilities
+        self._can = old.capabilities & new.capabilities
         self._pods: dict[str, Pod] = {}
         self._before: View | None = None
         self._broken_before: set[str] = set()
@@ -147,16 +149,18 @@ class _Rehearsal:
     def close(self) -> None:
         self._node.close()
 
-    def run(self, old: Subject, new: Subject) -> Rehearsed:
-        before, after = (one.info.version or one.info.release for one in (old, new))
+    def run(self) -> Rehearsed:
+        both = (self._old.info, self._new.info)
+        before, after = (one.version or one.release for one in both)
         view = self._begin()
         self._see(before, view)
-        view = self._replaced(view, new)
+        view = self._replaced(view, self._new)
         self._see(after, view)
         if view.running and not view.hangs:
             view = self._take(Apply(self._plan.later))
             self._see(f"{after}, one pod more", view)
-        self._see(f"back at {before}", self._replaced(view, old))
+        self._back = True
+        self._see(f"back at {before}", self._replaced(view, self._old))
         notes = [*self._notes, *self._model.notes]
         return Rehearsed(tuple(self._stages), tuple(self._broken), tuple(notes))
 
@@ -185,7 +189,7 @@ class _Rehearsal:
             self._take(Stop())
         assert isinstance(kubelet, TakesOver)
         kubelet.take_over(self._node)
-        self._kubelet, self._can = kubelet.info, self._can & kubelet.capabilities
+        self._kubelet = kubelet.info
         self._model.hand_over(kubelet.info.release)
         self._comparison.begin(self._model)
         return self._start()
@@ -217,13 +221,13 @@ class _Rehearsal:
         self._last = found
         fresh = [one for one in fresh if one.rule not in self._broken_before]
         unlike = self._unlike_model(step, expected, seen)
-        told = list(_by_rule(fresh)) or unlike
-        back = len(self._stages) > 1 and self._kubelet is self._stages[0].kubelet
+        wrong = list(_by_rule(fresh)) or unlike
         if self._stages:
-            self._broken += [Broken(step.sentence, self._kubelet, back, *one) for one in told]
+            where = (step.sentence, self._kubelet, self._back)
+            self._broken += [Broken(*where, *one) for one in wrong]
             return
         self._broken_before |= {one.rule for one in fresh}
-        self._notes += [f"broken before the upgrade as well: {rule}" for rule, _, _ in told]
+        self._notes += [f"broken before the upgrade as well: {rule}" for rule, _, _ in wrong]
 
     def _unlike_model(self, step: Step, expected: View | None, seen: View) -> list[_Found]:
         """A node that differs from the model is not compared with it any more."""

@@ -1,4 +1,4 @@
-"""What ``simulate`` and ``draw`` are asked: the same options, once, and the answer to them.
+"""What ``simulate``, ``draw`` and ``upgrade`` are asked: the same options, once; and the answer.
 
 What belongs here: options, and the question that they make. What never does: what the answer is
 (``whatif``), or how it is shown.

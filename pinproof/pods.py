@@ -1,4 +1,4 @@
-"""The pods that ``simulate`` and ``draw`` take: CPU requests on the command line, or manifests.
+"""The pods that ``simulate``, ``draw`` and ``upgrade`` take: CPU requests, or manifests.
 
 What belongs here: which of the two is meant. What never does: manifests (``manifests``).
 """

@@ -1,4 +1,4 @@
-"""The kubelet's settings that ``simulate`` and ``draw`` take: a configuration file, and options.
+"""The kubelet's settings of ``simulate``, ``draw`` and ``upgrade``: a file, and options.
 
 What belongs here: the options, and what they make: a :class:`reference.steps.KubeletConfig`. What
 never does: what a kubelet makes of it; it refuses a wrong value in its own words.

@@ -34,7 +34,7 @@ from pinproof.parameters import with_options
 from pinproof.picturing import Picture
 from pinproof.pods import pods_given
 from pinproof.settings import Given, settings_of
-from pinproof.whatif import StateFile, known_pods, reserved_of
+from pinproof.whatif import StateFile, assumed, known_pods, reserved_of
 from reference import CPUSet, CPUTopology
 from reference.releases import minor_of
 from reference.steps import KubeletConfig, Pod
@@ -48,6 +48,7 @@ _VERDICTS: Final = {
     ExitStatus.NOT_CONFORMANT: Verdict.FAIL,
     ExitStatus.COULD_NOT_TELL: Verdict.UNKNOWN,
 }
+_WORKS: Final = "; the way back works"
 _SCHEMES: Final = ("kubelet", "miniature")
 
 
@@ -140,6 +141,7 @@ def _plan(
         file = one_line(str(question.state))
         state = asking.state_text(question.state)
         known = known_pods(StateFile(file, state), pods, config, release)
+        notes += assumed(known, pods)
     fresh = [pod for pod in pods if pod not in known]
     later = guaranteed(_unused("later", [*known, *fresh]), _core(topology))
     return Plan(machine, config, fresh, later, gone, state, known), notes
@@ -260,7 +262,7 @@ def _verdict(found: Rehearsed) -> str:
     way = f"from {_named(first)} to {_named(second)}"
     there, back = (any(one.back is side for one in found.broken) for side in (False, True))
     if there:
-        return f"Broken by the upgrade {way}{', and by the way back' if back else ''}."
+        return f"Broken by the upgrade {way}{', and by the way back' if back else _WORKS}."
     if back:
         return f"The upgrade {way} keeps what it should. Broken by the way back."
     count = f"{found.pinned} container{'' if found.pinned == 1 else 's'}"

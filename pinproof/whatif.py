@@ -11,7 +11,7 @@ the CPUs of pods that it does not know. The other pods come after, one after the
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Final
@@ -48,6 +48,7 @@ __all__ = [
     "StateFile",
     "Verdict",
     "answer",
+    "assumed",
     "known_pods",
     "reserved_of",
 ]
@@ -257,6 +258,11 @@ def _notes(
     if node.outcomes > 1:
         yield (f"a kubelet that starts admits its pods in a random order: this is one of "
                f"{node.outcomes} possible answers")  # fmt: skip
+    yield from assumed(known, pods)
+
+
+def assumed(known: Iterable[Pod], pods: Collection[Pod]) -> Iterator[str]:
+    """The note on those of the ``known`` pods that were not given, if there are such."""
     nameless = [pod.name for pod in known if pod not in pods]
     if nameless:
         yield f"known only from the state file, and assumed to run: {few(nameless, 3)}"

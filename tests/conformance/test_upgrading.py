@@ -153,6 +153,14 @@ def test_a_kubelet_that_breaks_promises_alone_is_seen() -> None:
     assert _rules(found) == [(AS_BOOKED, False), (EXCLUSIVE_TO_ONE, False)]
 
 
+def test_a_subject_may_take_over_from_itself() -> None:
+    """What it breaks with one pod more is told from what it breaks on the way back."""
+    same = miniature("never-updates")
+    found = _rehearsed(same, same, pods=PODS[1:], gone=())
+    rules = [(AS_BOOKED, back) for back in (False, True)]
+    assert [one for one in _rules(found) if one[0] == AS_BOOKED] == rules
+
+
 def test_a_kubelet_that_is_not_as_its_model_is_seen() -> None:
     """Where it breaks no promise; from there on the promises judge alone."""
     found = _rehearsed("1.36", miniature("reads-state-of-any-gate"))

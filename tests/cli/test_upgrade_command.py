@@ -1,0 +1,177 @@
+"""``pinproof upgrade``, as a user runs it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from subprocess import CompletedProcess
+from typing import Final
+
+import pytest
+
+from conformance.kubelets import cached
+from conformance.pods import guaranteed
+from reference import Checkpoint, CPUSet
+
+Command = Callable[..., "CompletedProcess[str]"]
+_MACHINE: Final = ("--machine", "1s-1n-4c-smt2")
+_FULL: Final = ("--policy-option", "full-pcpus-only=true", "--pods", "4")
+
+
+def _lines(done: CompletedProcess[str]) -> list[str]:
+    """What was printed, without the blanks around it and between the words."""
+    return [" ".join(line.split()) for line in done.stdout.splitlines()]
+
+
+def test_who_holds_which_cpus_is_shown_at_each_stage(pinproof: Command) -> None:
+    done = pinproof("upgrade", "1.36", "1.37", *_MACHINE, "--model")
+    assert done.returncode == 0, done.stderr
+    lines = _lines(done)
+    assert lines[:6] == [
+        "1s-1n-4c-smt2 with policy static, reservedSystemCPUs 0,4",
+        "1.36 1.37 1.37, one pod more back at 1.36",
+        "kubelet runs runs runs runs",
+        "pod1/c: 2 2,6 2,6 2,6 2,6",
+        "pod2/c: 0.5 shared shared shared shared",
+        "later/c: 2 1,5 1,5",
+    ]
+    assert "B pod1/c: 2,6 (2)" in lines
+    assert lines[-1] == (
+        "Kept, from the model of 1.36 to the model of 1.37 and back: 1 container with exclusive "
+        "CPUs."
+    )
+
+
+def test_a_pod_that_moves_is_shown_with_a_command_that_shows_it_again(pinproof: Command) -> None:
+    arguments = ("upgrade", "1.36", "miniature:allocates-again", *_MACHINE, "--model")
+    done = pinproof(*arguments)
+    assert done.returncode == 1, done.stderr
+    lines = _lines(done)
+    assert "pod1/c: 2 2,6 1,5 moved 1,5 1,5" in lines
+    at = lines.index("broken A running container keeps its exclusive CPUs until it ends")
+    assert lines[at + 1].startswith("https://kubernetes.io/docs/")
+    assert lines[at + 2 : at + 8] == [
+        "after miniature:allocates-again: start the kubelet",
+        "exclusive CPUs pod1/c",
+        "expected 2,6",
+        "seen 1,5",
+        "missing 2,6",
+        "unexpected 1,5",
+    ]
+    assert lines[-2] == f"pinproof {' '.join(arguments)}"
+    assert lines[-1] == (
+        "Broken by the upgrade from the model of 1.36 to miniature:allocates-again; the way "
+        "back works."
+    )
+
+
+def test_a_file_that_is_refused_is_shown_in_the_kubelets_words(pinproof: Command) -> None:
+    """The way back is tried all the same."""
+    done = pinproof("upgrade", "1.17", "1.37", *_MACHINE, "--model")
+    assert done.returncode == 1
+    lines = _lines(done)
+    assert "kubelet runs gives up runs" in lines
+    assert any(
+        line.startswith("seen gave up with exit status 1: could not restore state from checkpoint")
+        for line in lines
+    )
+    assert lines[-1].endswith("to the model of 1.37; the way back works.")
+
+
+def test_a_way_back_that_stops_pods_is_shown(pinproof: Command) -> None:
+    done = pinproof("upgrade", "1.36", "1.37", *_MACHINE, *_FULL, "--model")
+    assert done.returncode == 1
+    assert "pod1/c: 4 1-2,5-6 1-2,5-6 1-2,5-6 rejected" in _lines(done)
+    assert _lines(done)[-1].endswith("keeps what it should. Broken by the way back.")
+
+
+def test_programs_are_given_the_same(pinproof: Command) -> None:
+    kept = pinproof("upgrade", "1.36", "1.37", *_MACHINE, "--model", "--json")
+    assert kept.returncode == 0
+    facts = json.loads(kept.stdout)
+    assert (facts["verdict"], facts["pinned"], facts["broken"]) == ("pass", 1, [])
+    assert [one["exclusive"]["pod1"] for one in facts["stages"]] == [{"c": "2,6"}] * 4
+    broken = pinproof("upgrade", "1.36", "1.37", *_MACHINE, *_FULL, "--model", "--json")
+    assert broken.returncode == 1
+    facts = json.loads(broken.stdout)
+    assert facts["verdict"] == "fail"
+    (found,) = facts["broken"]
+    assert (found["way back"], found["step"]) == (True, "start the kubelet")
+    assert found["differences"][0]["expected"] == "running"
+    assert facts["replay"].startswith("pinproof upgrade 1.36 1.37 ")
+
+
+def test_a_nodes_own_pods_and_state_file_are_taken(pinproof: Command, tmp_path: Path) -> None:
+    """A pod that the file knows by its uid runs when the old kubelet starts."""
+    pod = guaranteed("pod1", 2)
+    (tmp_path / "state").write_text(
+        Checkpoint(
+            policy_name="static",
+            default_cpuset=CPUSet.parse("0-2,4-6"),
+            entries={pod.uid: {"c": CPUSet([3, 7])}},
+        ).dumps(release="1.36")
+    )
+    arguments = ("upgrade", "1.36", "1.37", *_MACHINE, "--model", "--state", "state")
+    done = pinproof(*arguments, "--pods", "2,1", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    lines = _lines(done)
+    assert "pod1/c: 2 3,7 3,7 3,7 3,7" in lines
+    assert "pod2/c: 1 1 1 1 1" in lines
+    assert "later/c: 2 2,6 2,6" in lines
+    alone = pinproof(*arguments, "--json", cwd=tmp_path)
+    assert alone.returncode == 0, alone.stderr
+    facts = json.loads(alone.stdout)
+    assert facts["notes"] == [f"known only from the state file, and assumed to run: {pod.uid}"]
+    assert [one["exclusive"][pod.uid] for one in facts["stages"]] == [{"c": "3,7"}] * 4
+
+
+def test_a_rehearsal_without_a_pinned_container_is_no_verdict(pinproof: Command) -> None:
+    done = pinproof("upgrade", "1.36", "1.37", *_MACHINE, "--model", "--pods", "0.5")
+    assert done.returncode == 3
+    assert "no container ran on exclusive CPUs before the upgrade" in done.stderr
+    assert "Kept" not in done.stdout
+
+
+def test_an_old_kubelet_that_does_not_start_is_no_verdict(pinproof: Command) -> None:
+    done = pinproof("upgrade", "1.36", "1.37", "--model", "--policy-option", "no-such=true")
+    assert done.returncode == 3
+    assert "the model of 1.36 has to run before it can be upgraded: it gave up" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("1.36", "exec:driver"), "exec:driver: upgrade takes a release such as 1.36"),
+        (("1.36", "kubelet:1.37", "--model"), "kubelet:1.37: with --model it is a release"),
+        (("1.36", "1.99", "--model"), "1.99"),
+        (("1.36", "latest", "--model"), "latest"),
+        (("1.36", "1.8", "--model"), "1.8"),
+        (("kubelet:/no/such", "1.37"), "/no/such"),
+        (("1.36", "1.37", "--model", "--machine", "no-such"), "no-such"),
+        (("1.36", "1.37", "--model", "--pods", "x"), "--pods 'x'"),
+        (("1.36", "1.37", "--model", "--reserved", "x"), "--reserved 'x'"),
+    ],
+)
+def test_wrong_usage_is_one_line(pinproof: Command, arguments: tuple[str, ...], said: str) -> None:
+    done = pinproof("upgrade", *arguments)
+    assert done.returncode == 2, done.stderr
+    assert said in done.stderr.splitlines()[-1]
+    assert "Traceback" not in done.stderr
+
+
+def test_models_and_kubelets_are_not_mixed(pinproof: Command, kubelet_path: str) -> None:
+    done = pinproof("upgrade", f"kubelet:{kubelet_path}", "miniature:splits-cores", *_MACHINE)
+    assert done.returncode == 2
+    assert "nodes of the model alone" in done.stderr
+
+
+def test_a_real_kubelet_is_upgraded(pinproof: Command, kubelet_path: str) -> None:
+    """To the next release where that is built, else to itself."""
+    newer = [one.path for one in cached() if one.version.startswith("1.37.")]
+    names = [f"kubelet:{path}" for path in (kubelet_path, newer[0] if newer else kubelet_path)]
+    done = pinproof("upgrade", *names, *_MACHINE)
+    assert done.returncode == 0, done.stdout + done.stderr
+    lines = _lines(done)
+    assert "pod1/c: 2 2,6 2,6 2,6 2,6" in lines
+    assert lines[-1].startswith("Kept, from kubelet:")
