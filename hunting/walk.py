@@ -182,19 +182,19 @@ class Ground:
         """The states after a move, with the promises that its steps break; several where chance
         decides. None where a step is not modelled, or not possible. A move ends with the step that
         breaks a promise."""
-        states = [replace(state, node=state.node.copy())]
+        states = [(state, state.node.copy())]
         for number, step in enumerate(move):
             reached = []
-            for one in states:
+            for one, own in states:
                 try:
                     ground = (one.ground or self).after(step)
-                    one.node.do(step)
+                    own.do(step)
                 except (DiscoveryError, IllegalStep, NotModelled):
                     continue
                 tally.steps += 1
-                pods = after(one.pods, (step,), one.node.granted)
+                pods = after(one.pods, (step,), own.granted)
                 applied = one.applied + (len(pods) > len(one.pods))
-                for node in (one.node, *one.node.others()):
+                for node in (own, *own.others()):
                     view = node.view() if isinstance(step, _LOOKING) else node.seen()
                     key = node.key()
                     wrong = ground.judged(one.seen, step, view, pods, one.ran, key)
@@ -205,7 +205,7 @@ class Ground:
                     if wrong or number == len(move) - 1:
                         yield made, wrong
                     else:
-                        reached.append(made)
+                        reached.append((made, node))
             states = reached
 
 

@@ -13,6 +13,7 @@ Source: ``policy_static.go``, 1.18 to 1.37.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Final
 
 from reference.behaviours import Behaviour
@@ -356,6 +357,7 @@ def _static_options(
     return options
 
 
+@lru_cache(maxsize=8192)
 def _take(
     topology: CPUTopology,
     available: CPUSet,

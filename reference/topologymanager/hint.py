@@ -6,8 +6,7 @@ what is made of several (``policy``).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from reference.cpuset import CPUSet
 
@@ -15,8 +14,7 @@ from reference.cpuset import CPUSet
 ANY: Final = None
 
 
-@dataclass(frozen=True, slots=True)
-class Hint:
+class Hint(NamedTuple):
     """``TopologyHint``. ``nodes``: a bit for each NUMA node by its id, or :data:`ANY`.
     ``preferred``: whether no fewer nodes could do."""
 

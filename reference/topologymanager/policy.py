@@ -15,8 +15,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from math import prod
-from typing import Final
+from typing import Final, NamedTuple
 
 from reference.behaviours import Behaviour
 from reference.errors import KubeletHangs, NotModelled
@@ -28,8 +29,7 @@ from reference.topologymanager.hint import ANY, Hint
 _ENDLESS: Final = 10**9
 
 
-@dataclass(frozen=True, slots=True)
-class _Candidate:
+class _Candidate(NamedTuple):
     """What some resources allow together. ``given``: the nodes of their hints as long as these are
     equal, :data:`ANY` as long as none names any."""
 
@@ -63,6 +63,11 @@ class Merger:
     def merge(self, lists: Sequence[Sequence[Hint]]) -> Hint:
         """``Merge``: the best hint; its ``nodes`` are never :data:`ANY`. Every node, not preferred,
         where some list is empty or no candidate has a node left."""
+        if self.distances is None:
+            return _merged_before(self.every, self.release, tuple(map(tuple, lists)))
+        return self._merge(lists)
+
+    def _merge(self, lists: Sequence[Sequence[Hint]]) -> Hint:
         if not has(self.release, Behaviour.UNEQUAL_HINTS_NOT_PREFERRED):
             return self._merge_by_size(lists)
         needed = max(map(_fewest, lists), default=0)
@@ -130,6 +135,12 @@ class Merger:
                 f"prefer-closest-numa-nodes with NUMA nodes {ids}: the kubelet looks distances up "
                 "by id, where the kernel lists them in order, and panics"
             ) from None
+
+
+@lru_cache(maxsize=4096)
+def _merged_before(every: int, release: AnyRelease, lists: tuple[tuple[Hint, ...], ...]) -> Hint:
+    """The same hints come again and again in a search over histories."""
+    return Merger(every, release=release)._merge(lists)
 
 
 def _nodes(hint: Hint) -> int:
