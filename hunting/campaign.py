@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 import random
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,6 +31,9 @@ from topologies import names as catalogued
 FILE: Final = "hunt.jsonl"
 #: How histories are searched: all up to a depth, or long ones by chance.
 BREADTH, RANDOM = "breadth", "random"
+#: The machines that may be searched, by what they look like; ``EVERY`` names all of them.
+SHAPES: Final = {"regular": regular, "uneven": uneven}
+EVERY: Final = "all"
 SCHEMA: Final = 1
 
 
@@ -50,15 +54,17 @@ class Header(msgspec.Struct, tag="header", tag_field="kind", frozen=True, kw_onl
 
 
 class Done(msgspec.Struct, tag="done", tag_field="kind", frozen=True, kw_only=True):
-    """A task that was searched in full: its number, and what that took."""
+    """A task that was searched in full: its number, what that took, and how often it met each
+    find, by its key."""
 
     task: int
     steps: int
     states: int
+    met: dict[str, int] = {}
 
 
 class Found(msgspec.Struct, tag="find", tag_field="kind", frozen=True, kw_only=True):
-    """A find."""
+    """A find, as it was made; how often it was met is what the tasks say together."""
 
     find: Find
 
@@ -173,7 +179,7 @@ class Campaign:
             if stop():
                 return
             progress(self._now(task))
-            tally = Tally()
+            tally, before = Tally(), self.finds.met()
             for broken in self._how.search(number, task, tally, stop):
                 find = self.finds.add(broken)
                 if find is not None:
@@ -182,7 +188,7 @@ class Campaign:
             if stop():
                 self.tally.add(tally)
                 return
-            self._note_done(number, tally)
+            self._note_done(Searched(number, tally, self.finds.met() - before))
 
     def _run_by(
         self,
@@ -196,7 +202,7 @@ class Campaign:
             try:
                 for news in processes.search(left):
                     if isinstance(news, Searched):
-                        self._note_done(news.number, news.tally)
+                        self._note_done(news)
                         progress(self._now(by_number[news.number]))
                     elif news is not None and self._is_new(news):
                         yield news
@@ -220,9 +226,10 @@ class Campaign:
     def _now(self, task: Task) -> Progress:
         return Progress(len(self.done), len(self._tasks), task, self.tally, len(self.finds))
 
-    def _note_done(self, number: int, tally: Tally) -> None:
+    def _note_done(self, news: Searched) -> None:
+        number, tally, met = news
         self.tally.add(tally)
-        self.done[number] = Done(task=number, steps=tally.steps, states=tally.states)
+        self.done[number] = Done(task=number, steps=tally.steps, states=tally.states, met=met)
         self._write(self.done[number])
 
     def _is_new(self, find: Find) -> bool:
@@ -241,14 +248,17 @@ class Campaign:
             raise SubjectError(f"{path}: {error.strerror}") from error
 
 
-def machines_named(names: Sequence[str], *, most: int, walk: str = BREADTH) -> list[str]:
-    """These machines, or every regular and uneven one of at most so many CPUs; for random walks
-    those of the catalogue as well."""
+def machines_named(
+    names: Sequence[str], *, most: int, walk: str = BREADTH, shapes: str = EVERY
+) -> list[str]:
+    """These machines, or those of at most so many CPUs that have one of these ``shapes``: regular,
+    uneven or all; for random walks on all, those of the catalogue as well."""
     if names:
         return [machine(name).name for name in names]
-    if walk == RANDOM:
-        return [*regular(most), *uneven(most), *catalogued()]
-    return [*regular(most), *uneven(most)]
+    found = [one for kind, made in SHAPES.items() if shapes in (kind, EVERY) for one in made(most)]
+    if walk == RANDOM and shapes == EVERY:
+        found += catalogued()
+    return found
 
 
 def read(path: Path) -> tuple[Header, list[Done], list[Find]]:
@@ -271,7 +281,15 @@ def read(path: Path) -> tuple[Header, list[Done], list[Find]]:
     if header.schema != SCHEMA:
         raise SubjectUsageError(f"{path}: it was written by another version of pinproof")
     done = [one for one in records if isinstance(one, Done)]
-    return header, done, [one.find for one in records if isinstance(one, Found)]
+    return header, done, [*_counted(done, [one.find for one in records if isinstance(one, Found)])]
+
+
+def _counted(done: Sequence[Done], finds: Sequence[Find]) -> Iterator[Find]:
+    """Each find once, with how often the tasks that are done have met it."""
+    met = sum((Counter(one.met) for one in done), Counter[str]())
+    joined = Collection(msgspec.structs.replace(find, met=0) for find in finds)
+    for find in joined:
+        yield msgspec.structs.replace(find, met=met[find.key])
 
 
 def merged(folders: Sequence[Path], target: Path) -> Collection:

@@ -7,6 +7,7 @@ does: how one is told (``telling``).
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final, get_args
 
@@ -106,6 +107,10 @@ class Collection:
 
     def __len__(self) -> int:
         return len(self._finds)
+
+    def met(self) -> Counter[str]:
+        """How often each find was met, by its key."""
+        return Counter({key: find.met for key, find in self._finds.items()})
 
     def join(self, find: Find) -> bool:
         """Add a find, or count it where its cause is known already; whether it was new. The

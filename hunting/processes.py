@@ -55,10 +55,11 @@ class How(NamedTuple):
 
 
 class Searched(NamedTuple):
-    """A task was searched in full."""
+    """A task was searched in full; ``met``: how often it met each find, by its key."""
 
     number: int
     tally: Tally
+    met: dict[str, int]
 
 
 #: ``None`` where nothing has come for a while.
@@ -141,12 +142,12 @@ def _serve(connection: Connection, how: How) -> None:
     with suppress(EOFError, OSError):
         while True:
             number, task = connection.recv()
-            tally = Tally()
+            tally, before = Tally(), finds.met()
             for broken in how.search(number, task, tally, lambda: os.getppid() != campaign):
                 if finds.add(broken) is not None:
                     _tell(connection, finds, told)
             _tell(connection, finds, told)
-            connection.send(Searched(number, tally))
+            connection.send(Searched(number, tally, finds.met() - before))
 
 
 def _tell(connection: Connection, finds: Collection, told: dict[str, int]) -> None:

@@ -53,6 +53,13 @@ def hunt(
     cpus: Annotated[
         int, typer.Option(min=2, max=16, help="Without --machine: all of at most so many CPUs.")
     ] = 8,
+    shapes: Annotated[
+        str,
+        typer.Option(
+            metavar="|".join((*campaign.SHAPES, campaign.EVERY)),
+            help="Without --machine: regular machines, uneven ones, or all.",
+        ),
+    ] = campaign.EVERY,
     depth: Annotated[
         int | None,
         typer.Option(
@@ -124,10 +131,12 @@ def hunt(
     _require_known(release, ignore or [])
     if walk not in (campaign.BREADTH, campaign.RANDOM):
         raise SubjectUsageError(f"--walk {walk}: it is breadth or random")
+    if shapes not in (*campaign.SHAPES, campaign.EVERY):
+        raise SubjectUsageError(f"--shapes {shapes}: it is regular, uneven or all")
     part = Shard.parse(shard)
     header = Header(
         release=release,
-        machines=campaign.machines_named(machine or [], most=cpus, walk=walk),
+        machines=campaign.machines_named(machine or [], most=cpus, walk=walk, shapes=shapes),
         depth=depth or (20 if walk == campaign.RANDOM else 3),
         alpha=alpha,
         seed=seed,

@@ -31,6 +31,19 @@ def test_a_hunt_says_what_it_found_and_keeps_it(pinproof: Command, tmp_path: Pat
     assert "other options" in other.stderr
 
 
+def test_a_hunt_of_other_machines_does_not_go_on(pinproof: Command, tmp_path: Path) -> None:
+    """As with every other option that says what is searched."""
+    small = ("--cpus", "2", "--depth", "1")
+    first = pinproof("hunt", *small, "--shapes", "regular", cwd=tmp_path)
+    assert first.returncode == 0, first.stderr
+    resumed = pinproof("hunt", *small, "--shapes", "regular", "--resume", "hunt", cwd=tmp_path)
+    assert resumed.returncode == 0, resumed.stderr
+    for other in ((), ("--shapes", "uneven")):
+        done = pinproof("hunt", *small, *other, "--resume", "hunt", cwd=tmp_path)
+        assert done.returncode == 2
+        assert "other options" in done.stderr
+
+
 def test_a_hunt_without_a_find_is_conformant(pinproof: Command, tmp_path: Path) -> None:
     """Once what is known is ignored."""
     ignored = ("--ignore", "booked-as-asked", "--ignore", "exclusive-to-one")
@@ -45,6 +58,7 @@ def test_a_hunt_without_a_find_is_conformant(pinproof: Command, tmp_path: Path) 
         (("--release", "1.99"), "--release 1.99"),
         (("--ignore", "nothing"), "the promises are"),
         (("--machine", "no-such"), "no-such"),
+        (("--shapes", "round"), "--shapes round: it is regular, uneven or all"),
         (("--resume", "nowhere"), "nowhere"),
         (("merge", "nowhere"), "nowhere"),
     ],

@@ -12,7 +12,17 @@ import pytest
 from conformance.pods import guaranteed
 from conformance.subject import SubjectUsageError
 from hunting import telling
-from hunting.campaign import FILE, Campaign, Header, Shard, merged, read, write_told
+from hunting.campaign import (
+    FILE,
+    RANDOM,
+    Campaign,
+    Header,
+    Shard,
+    machines_named,
+    merged,
+    read,
+    write_told,
+)
 from hunting.finds import Collection, found
 from hunting.known import defect_of
 from hunting.moves import RESTART
@@ -24,6 +34,7 @@ from reference import CPUSet, Node
 from reference.branching import BranchingNode
 from reference.steps import Apply, Delete, KubeletConfig, Start, Stop
 from topologies import describe
+from topologies import names as catalogued
 
 _RESERVED: Final = KubeletConfig(reserved_system_cpus=CPUSet([0]))
 _STRICT: Final = KubeletConfig(
@@ -88,6 +99,16 @@ def test_there_are_55_regular_machines_of_at_most_8_cpus() -> None:
     assert len(set(machines)) == len(machines) == 55
     assert not set(machines) & set(uneven(8))
     assert all(describe(name).name == name for name in (*machines, *uneven(8)))
+
+
+def test_machines_are_chosen_by_their_shapes() -> None:
+    """Without a choice all of them; random walks take the catalogue's only then."""
+    assert machines_named([], most=8, shapes="regular") == [*regular(8)]
+    assert machines_named([], most=4, shapes="uneven") == [*uneven(4)]
+    assert machines_named([], most=4) == [*regular(4), *uneven(4)]
+    assert machines_named([], most=4, walk=RANDOM, shapes="regular") == [*regular(4)]
+    assert set(catalogued()) <= set(machines_named([], most=4, walk=RANDOM))
+    assert machines_named([_SMALL], most=8, shapes="uneven") == [_SMALL]
 
 
 def test_every_release_takes_what_is_searched_on_it() -> None:
@@ -197,6 +218,27 @@ def test_a_campaign_goes_on_where_it_was_stopped(tmp_path: Path) -> None:
     assert second.is_done
     assert second.tally.states > first.tally.states
     assert Campaign(header(_SMALL), Shard(), tmp_path).is_done
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_a_campaign_that_goes_on_counts_as_one_that_was_not_stopped(
+    tmp_path: Path, jobs: int
+) -> None:
+    """How often each find was met, also in shards that are joined."""
+    whole = Campaign(header(_SMALL), Shard(), tmp_path / "whole")
+    list(whole.run())
+    met = {find.key: find.met for find in whole.finds}
+    assert max(met.values()) > 1
+    first = Campaign(header(_SMALL), Shard(), tmp_path / "parts")
+    list(first.run(jobs=jobs, stop=lambda: len(first.done) >= 5))
+    assert not first.is_done
+    second = Campaign(header(_SMALL), Shard(), tmp_path / "parts")
+    list(second.run(jobs=jobs))
+    third = Campaign(header(_SMALL), Shard(), tmp_path / "parts")
+    joined = merged([tmp_path / "parts"], tmp_path / "joined")
+    again = read(tmp_path / "joined" / FILE)[2]
+    for finds in (second.finds, third.finds, joined, again):
+        assert {find.key: find.met for find in finds} == met
 
 
 def test_a_campaign_begins_where_its_first_line_found_no_room(tmp_path: Path) -> None:
