@@ -4,21 +4,24 @@ The template's environment cleans and escapes every string on its way out, so th
 forget to. As markup pass only pictures and cells of the matrix, which this project draws itself. A
 content security policy in the page forbids the rest: nothing is loaded, and nothing runs but the
 script of ``templates/report.js``, which the policy names by its digest. Without it everything can
-still be read; it copies commands and searches.
+still be read. It copies commands, searches, and unfolds what a page says once: the cells of a large
+matrix, and why a scenario was skipped.
 """
 
 from __future__ import annotations
 
 import hashlib
 from base64 import b64encode
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import cache, lru_cache
 from importlib.resources import files
+from itertools import groupby
+from operator import attrgetter
 from pathlib import Path
 from typing import Final
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from conformance.verdict import ExitStatus, Verdict
 from reports.files import write_atomically
@@ -29,13 +32,23 @@ from reports.text import clean, when
 #: So many causes are named above the first.
 NAMED: Final = 4
 #: A matrix of more columns than this has columns of one width, so that a browser lays out only the
-#: rows that are seen. In a table it must first measure every cell.
-MANY: Final = 60
+#: rows that are seen. In a table it must first measure every cell. A row of it is one text of
+#: ``_SIGNS``, of which the script makes cells: as markup they would be half of the page.
+MANY: Final = 12
 _MARKS: Final = {
     Verdict.PASS: "✓",
     Verdict.FAIL: "✗",
     Verdict.UNKNOWN: "?",
     Verdict.SKIP: "\N{EN DASH}",
+}
+#: Characters that every font has with one width, so that they stand below their heads without a
+#: script too.
+_SIGNS: Final = {
+    Verdict.PASS: "+",
+    Verdict.FAIL: "x",
+    Verdict.UNKNOWN: "?",
+    Verdict.SKIP: "-",
+    None: ".",
 }
 _WORDS: Final = {
     Verdict.PASS: "kept",
@@ -71,6 +84,7 @@ def document(run: Run) -> str:
             open=OPEN,
             named=NAMED,
             many_columns=MANY,
+            signs={_WORDS[kind] if kind else "did not run": sign for kind, sign in _SIGNS.items()},
             script=Markup(script),  # noqa: S704 of this project
             script_digest=f"sha256-{digest}",
         )
@@ -97,13 +111,13 @@ def environment() -> Environment:
     environment.filters["in_words"] = _WORDS.__getitem__
     environment.filters["when"] = when
     environment.filters["cells"] = _cells
+    environment.filters["signs"] = _signs
     environment.filters["picture"] = Markup  # of topologies.drawing only
     return environment
 
 
 def _cells(cells: Iterable[Cell]) -> Markup:
-    """A row of the matrix. There may be a hundred thousand, so each is as short as can be; a link
-    is an anchor, which has no character that means anything in HTML."""
+    """A row of a small matrix."""
     return Markup("").join(map(_cell, cells))
 
 
@@ -112,8 +126,21 @@ def _cell(cell: Cell) -> Markup:
     if cell.verdict is None:
         return Markup('<td class="n"></td>')
     mark, kind = _MARKS[cell.verdict], cell.verdict.value[0]
-    text = Markup('<a href="#{}">{}</a>').format(cell.href, mark) if cell.href else mark
-    return Markup('<td class="{}">{}</td>').format(kind, text)
+    return Markup('<td class="{}">{}</td>').format(kind, _linked(cell.href, mark))
+
+
+def _signs(cells: Sequence[Cell]) -> Markup:
+    """A row of a large matrix: one sign a cell, and one link around neighbours of one cause. There
+    may be a hundred thousand cells in a page."""
+    parts = groupby(cells, key=attrgetter("place"))
+    text = Markup("").join(
+        _linked(place, "".join(_SIGNS[cell.verdict] for cell in part)) for place, part in parts
+    )
+    return Markup('<td colspan="{}">{}</td>').format(len(cells), text)
+
+
+def _linked(href: str, text: str) -> Markup:
+    return Markup('<a href="#{}">{}</a>').format(href, text) if href else escape(text)
 
 
 def _cleaned(value: object) -> object:

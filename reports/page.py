@@ -20,16 +20,17 @@ from reports.causes import Cause, causes
 from reports.holdings import drawable, drawn_on, owners, pictures
 from reports.nodes import Group, groups
 from reports.run import GRAVITY, Run, verdict_of
+from reports.skips import Places, Skip, SkipPlace, places, skips
 from reports.stories import known_as
 from reports.text import line, tail, web_link
 from topologies import drawing
 
-#: A report stays a file that a mail carries: beyond so many characters the pictures of machines,
-#: those of causes, stories and log excerpts are left out, and the place where they would be says
-#: so.
-PICTURES: Final = 250_000
-STORIES: Final = 150_000
-EVIDENCE: Final = 100_000
+#: A report stays a file that a mail carries: beyond so many characters pictures (of causes, then of
+#: machines), stories with replay commands, and log excerpts are left out. The place where a picture
+#: or an excerpt would be says so.
+PICTURES: Final = 100_000
+STORIES: Final = 70_000
+EVIDENCE: Final = 60_000
 EVIDENCE_EACH: Final = 16_000
 #: So many causes start unfolded.
 OPEN: Final = 3
@@ -42,6 +43,7 @@ HITS: Final = 400
 
 K = TypeVar("K")
 V = TypeVar("V")
+_LEFT_OUT: Final = "The picture was left out to keep this file small."
 #: Names by what they have in common.
 Names: TypeAlias = tuple[tuple[str, tuple[str, ...]], ...]
 #: Errors, with how often each was given.
@@ -50,8 +52,8 @@ Errors: TypeAlias = tuple[tuple[str, int], ...]
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """A scenario that a cause hits, with the machines. ``story`` is its whole story as text, or
-    ``""`` where it was left out."""
+    """A scenario that a cause hits, with the machines. ``story`` is its whole story as text;
+    ``replay`` and ``story`` are ``""`` where they were left out."""
 
     scenario: str
     machines: tuple[str, ...]
@@ -61,10 +63,11 @@ class Hit:
 
 @dataclass(frozen=True, slots=True)
 class CauseEntry:
-    """One cause, with the story of the result that shows it most simply. ``pictures`` are (caption,
-    SVG); ``moments`` (step, strip of CPUs)."""
+    """One cause, with the story of the result that shows it most simply. ``place`` is a short
+    anchor within this page; ``pictures`` are (caption, SVG); ``moments`` (step, strip of CPUs)."""
 
     anchor: str
+    place: str
     verdict: Verdict
     cause: Cause
     link: str
@@ -93,24 +96,25 @@ class CauseEntry:
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One place of the matrix. ``verdict`` is ``None`` where nothing ran; ``href`` is the anchor of
-    its cause, if it has one."""
+    """One place of the matrix. ``verdict`` is ``None`` where nothing ran; ``href`` and ``place``
+    are the anchors of its cause, if it has one."""
 
     verdict: Verdict | None
     href: str = ""
+    place: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
     """One scenario: its line of the matrix, and its entry in the list of scenarios. ``steps`` are
-    those of the first result that has any."""
+    those of the first result that has any; ``skips`` say where it was skipped."""
 
     anchor: str
     scenario: Result
     link: str
     cells: tuple[Cell, ...]
     steps: Result | None
-    skips: Names
+    skips: tuple[SkipPlace, ...]
 
     @property
     def verdicts(self) -> list[str]:
@@ -137,9 +141,10 @@ class Refusal:
 @dataclass(frozen=True, slots=True)
 class MachineEntry:
     """One machine, or several nodes of equal machine and configuration with equal verdicts
-    (``nodes`` has their names); ``record`` is ``None`` where nothing ran on it. ``witnesses``: what
-    judged the results on it, and how many each. ``others``: how many nodes have the same machine
-    and configuration, and other verdicts."""
+    (``nodes`` has their names); ``record`` is ``None`` where nothing ran on it. ``undrawn`` says
+    why there is no picture, where one could be. ``witnesses``: what judged the results on it, and
+    how many each. ``others``: how many nodes have the same machine and configuration, and other
+    verdicts."""
 
     anchor: str
     name: str
@@ -147,6 +152,7 @@ class MachineEntry:
     record: MachineRecord | None
     totals: str
     picture: str
+    undrawn: str
     witnesses: tuple[tuple[str, int], ...]
     counts: Mapping[Verdict, int]
     kubelet: str
@@ -163,7 +169,7 @@ class Page:
     unknown: tuple[CauseEntry, ...]
     known: tuple[CauseEntry, ...]
     refusals: tuple[Refusal, ...]
-    skips: tuple[tuple[str, int, Names], ...]
+    skips: tuple[Skip, ...]
     machines: tuple[MachineEntry, ...]
 
     @property
@@ -233,17 +239,17 @@ def page(run: Run) -> Page:
         for standing in (Standing.FAIL, Standing.UNKNOWN, Standing.KNOWN)
     )
     everything = broken + unknown + known
-    links = {id(result): it.anchor for it in everything for result in it.cause.results}
-    columns = groups(run)
+    links = {id(result): it for it in everything for result in it.cause.results}
+    columns, skipped = groups(run), skips(run)
     return Page(
         run=run,
-        areas=_areas(run, columns, links, anchors),
+        areas=_areas(run, columns, links, places(skipped), anchors),
         broken=broken,
         unknown=unknown,
         known=known,
         refusals=_refusals(run),
-        skips=_skips(run),
-        machines=_machines(columns, anchors),
+        skips=skipped,
+        machines=_machines(columns, anchors, teller.drawings),
     )
 
 
@@ -251,18 +257,20 @@ class _Teller:
     """Makes the entries of causes, within what the page may hold."""
 
     def __init__(self, anchors: _Anchors) -> None:
-        self._anchors = anchors
-        self._drawings, self._logs = _Budget(PICTURES), _Budget(EVIDENCE)
+        self._anchors, self._told = anchors, 0
+        self.drawings, self._logs = _Budget(PICTURES), _Budget(EVIDENCE)
         self._stories = _Budget(STORIES)
 
     def entry(self, cause: Cause) -> CauseEntry:
         result = cause.example
         verdict = verdict_of(result)
-        drawn, undrawn = _drawn(result, self._drawings)
+        drawn, undrawn = _drawn(result, self.drawings)
         evidence = tail(result.evidence, EVIDENCE_EACH)
         if not self._logs.allows(len(evidence)):
             evidence = "Left out to keep this file small: see result.jsonl."
+        self._told += 1
         return CauseEntry(
+            place=f"cause-{self._told}",
             anchor=self._anchors.make(verdict.value, result.scenario, result.machine.name),
             verdict=verdict,
             cause=cause,
@@ -282,7 +290,7 @@ class _Teller:
             yield Hit(
                 scenario=scenario,
                 machines=tuple(dict.fromkeys(result.machine.name for result in results)),
-                replay=first.replay,
+                replay=first.replay if self._stories.allows(len(first.replay)) else "",
                 story=story if self._stories.allows(len(story)) else "",
             )
 
@@ -292,15 +300,14 @@ def _drawn(result: Result, budget: _Budget) -> tuple[tuple[tuple[str, str], ...]
     if drawn is None:
         held = result.failure and (result.failure.expected_holdings or result.failure.seen_holdings)
         return (), "" if drawable(drawn_on(result)) or not held else "This machine cannot be drawn."
-    left_out = "The picture was left out to keep this file small."
     if not budget.left:
-        return (), left_out
+        return (), _LEFT_OUT
     svgs = tuple(
         (caption, drawing.svg(drawn.cpus, owners, highlight=drawn.marked))
         for caption, owners in drawn.sides.items()
     )
     if not budget.allows(sum(len(svg) for _, svg in svgs)):
-        return (), left_out
+        return (), _LEFT_OUT
     return svgs, ""
 
 
@@ -315,26 +322,30 @@ def _moments(result: Result) -> tuple[tuple[str, drawing.Strip], ...]:
     return tuple(zip((one.step for one in shown), strips, strict=True))
 
 
-def _machines(found: tuple[Group, ...], anchors: _Anchors) -> tuple[MachineEntry, ...]:
-    budget, drawn, entries = _Budget(PICTURES), set(), []
+def _machines(
+    found: tuple[Group, ...], anchors: _Anchors, budget: _Budget
+) -> tuple[MachineEntry, ...]:
+    drawn = _pictures([group.first.record for group in found], budget)
+    entries = []
     for group in found:
-        record = group.first.record
-        new = record is not None and record.digest not in drawn
-        if record is not None:
-            drawn.add(record.digest)
-        picture = _picture(record, budget) if new else ""
-        entries.append(_machine(group, picture, anchors))
+        digest = group.first.record.digest if group.first.record else ""
+        undrawn = _LEFT_OUT if drawn.get(digest) == "" else ""
+        entries.append(_machine(group, drawn.pop(digest, ""), undrawn, anchors))
     return tuple(entries)
 
 
-def _picture(record: MachineRecord | None, budget: _Budget) -> str:
-    if record is None or not drawable(record) or not budget.left:
-        return ""
-    picture = drawing.svg(record.cpus)
-    return picture if budget.allows(len(picture)) else ""
+def _pictures(records: Iterable[MachineRecord | None], budget: _Budget) -> dict[str, str]:
+    """By digest; ``""`` where there is no room. The smallest machines come first, so that many are
+    drawn."""
+    machines = {one.digest: one for one in records if one is not None and drawable(one)}
+    drawn = {}
+    for digest, record in sorted(machines.items(), key=lambda item: len(item[1].cpus)):
+        picture = drawing.svg(record.cpus) if budget.left else ""
+        drawn[digest] = picture if budget.allows(len(picture)) else ""
+    return drawn
 
 
-def _machine(group: Group, picture: str, anchors: _Anchors) -> MachineEntry:
+def _machine(group: Group, picture: str, undrawn: str, anchors: _Anchors) -> MachineEntry:
     node = group.first
     judged = Counter(line(one.witness) for one in node.results.values() if one.witness)
     kubelet = (node.subject.version or node.subject.release, node.subject.digest[:19])
@@ -345,6 +356,7 @@ def _machine(group: Group, picture: str, anchors: _Anchors) -> MachineEntry:
         record=node.record,
         totals=_totals(node.record) if node.record else "",
         picture=picture,
+        undrawn=undrawn,
         witnesses=tuple(judged.most_common()),
         counts=node.counts,
         kubelet=" ".join(filter(None, kubelet)),
@@ -380,12 +392,16 @@ def _named(pairs: Iterable[tuple[str, str]]) -> Names:
 
 
 def _areas(
-    run: Run, groups: tuple[Group, ...], links: dict[int, str], anchors: _Anchors
+    run: Run,
+    groups: tuple[Group, ...],
+    links: Mapping[int, CauseEntry],
+    skipped: Places,
+    anchors: _Anchors,
 ) -> tuple[tuple[str, tuple[Row, ...]], ...]:
     columns = [group.first.results for group in groups]
     by_scenario = _grouped(((result.area, result.scenario), result) for result in run.ordered)
     rows = _grouped(
-        (area, _row(anchors.make("scenario", scenario), results, columns, links))
+        (area, _row(anchors.make("scenario", scenario), results, columns, links, skipped))
         for (area, scenario), results in sorted(by_scenario.items(), key=itemgetter(0))
     )
     return tuple((area, tuple(found)) for area, found in rows.items())
@@ -395,36 +411,26 @@ def _row(
     anchor: str,
     results: list[Result],
     columns: Sequence[Mapping[str, Result]],
-    links: dict[int, str],
+    links: Mapping[int, CauseEntry],
+    skipped: Places,
 ) -> Row:
-    here = (column.get(results[0].scenario) for column in columns)
     return Row(
         anchor=anchor,
         scenario=results[0],
         link=web_link(results[0].source_url),
-        cells=tuple(
-            Cell(verdict_of(one), links.get(id(one), "")) if one else Cell(None) for one in here
-        ),
+        cells=tuple(_cell(column.get(results[0].scenario), links) for column in columns),
         steps=next((result for result in reversed(results) if result.steps), None),
-        skips=_named((_reason(one), one.machine.name) for one in _skipped(results)),
+        skips=skipped.get(results[0].scenario, ()),
     )
 
 
-def _skipped(results: Iterable[Result]) -> Iterable[Result]:
-    return (result for result in results if verdict_of(result) is Verdict.SKIP)
-
-
-def _reason(result: Result) -> str:
-    return line(result.reason) or "no reason given"
-
-
-def _skips(run: Run) -> tuple[tuple[str, int, Names], ...]:
-    reasons = _grouped((_reason(result), result) for result in _skipped(run.ordered))
-    grouped = [
-        (reason, len(found), _named((one.scenario, one.machine.name) for one in found))
-        for reason, found in reasons.items()
-    ]
-    return tuple(sorted(grouped, key=lambda group: -group[1]))
+def _cell(result: Result | None, links: Mapping[int, CauseEntry]) -> Cell:
+    if result is None:
+        return Cell(None)
+    cause = links.get(id(result))
+    if cause is None:
+        return Cell(verdict_of(result))
+    return Cell(verdict_of(result), cause.anchor, cause.place)
 
 
 def _refusals(run: Run) -> tuple[Refusal, ...]:

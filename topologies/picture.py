@@ -1,4 +1,9 @@
-"""The SVG of a machine: boxes packed bottom-up into rows of a pleasant shape."""
+"""The SVG of a machine: boxes packed bottom-up into rows of a pleasant shape.
+
+A report holds many of them, so what many CPUs share is said once: the cores of a box are one path,
+and the document has the font size and the anchor of numbers. CPUs have tooltips only where somebody
+holds some.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +16,10 @@ from topologies.boxes import Box, Level, Owner, Scene
 from topologies.cpulist import format_list
 
 _CELL_HEIGHT: Final = 24
+#: Where a number stands, from the top of its cell.
+_BASE: Final = 16.5
 _DIGIT: Final = 7.4
+_NUMBER: Final = 12.5
 _TAG: Final = 7.2
 _GAP: Final = 3
 _MARK: Final = "#b00020"
@@ -60,7 +68,8 @@ def render(scene: Scene, title: str) -> str:
     parts = [
         '<svg xmlns="http://www.w3.org/2000/svg" role="img" '
         f'viewBox="0 0 {_n(width)} {_n(height)}" width="{_n(width)}" height="{_n(height)}" '
-        f'style="max-width:100%;height:auto" font-family="{_FONT}" fill="{_INK}">\n',
+        f'style="max-width:100%;height:auto" font-family="{_FONT}" font-size="{_NUMBER}" '
+        f'text-anchor="middle" fill="{_INK}">\n',
         f"<title>{_e(name)}</title>\n<desc>{_e(scene.summary())}</desc>\n",
         f'<rect width="{_n(width)}" height="{_n(height)}" rx="8" fill="#ffffff"/>\n',
     ]
@@ -137,21 +146,45 @@ def _columns(members: list[_Laid], gap: float, wanted: float) -> int:
 
 
 def _draw(parts: list[str], scene: Scene, laid: _Laid, x: float, y: float, cell: float) -> None:
-    fill, line, padding, gap, label, _ = _STYLE[laid.box.level]
+    fill, line, padding, _, label, _ = _STYLE[laid.box.level]
     if laid.box.level is not Level.MACHINE:
-        radius = 3 if laid.box.level is Level.CORE else 6
         parts.append(
             f'<rect x="{_n(x)}" y="{_n(y)}" width="{_n(laid.width)}" height="{_n(laid.height)}" '
-            f'rx="{radius}" fill="{fill}" stroke="{line}"/>\n'
+            f'rx="6" fill="{fill}" stroke="{line}"/>\n'
         )
     if label:
         size = 10 if laid.box.level is Level.CACHE else 12
         bold = laid.box.level is Level.SOCKET
-        parts.append(_text(x + padding, y + label - 4, _label(laid.box), size, bold=bold))
+        parts.append(_text(x + padding, y + label - 4, _label(laid.box), size, bold=bold) + "\n")
+    cores = []
     for inner_x, inner_y, member in laid.members:
-        _draw(parts, scene, member, x + inner_x, y + inner_y, cell)
-    for row, cpu in enumerate(laid.box.cpus):
-        _draw_cpu(parts, scene, cpu, x + padding, y + padding + row * (_CELL_HEIGHT + gap), cell)
+        if member.box.level is Level.CORE:
+            cores.append((x + inner_x, y + inner_y, member))
+        else:
+            _draw(parts, scene, member, x + inner_x, y + inner_y, cell)
+    if cores:
+        _draw_cores(parts, scene, cores, cell)
+
+
+def _draw_cores(
+    parts: list[str], scene: Scene, cores: list[tuple[float, float, _Laid]], cell: float
+) -> None:
+    fill, line, padding, gap, _, _ = _STYLE[Level.CORE]
+    outline = "".join(
+        f"M{_n(x)} {_n(y)}h{_n(core.width)}v{_n(core.height)}h-{_n(core.width)}z"
+        for x, y, core in cores
+    )
+    parts.append(f'<path fill="{fill}" stroke="{line}" stroke-linejoin="round" d="{outline}"/>\n')
+    draw = _draw_cpu if scene.owners or scene.highlight else _draw_number
+    for x, y, core in cores:
+        for row, cpu in enumerate(core.box.cpus):
+            draw(parts, scene, cpu, x + padding, y + padding + row * (_CELL_HEIGHT + gap), cell)
+    parts.append("\n")
+
+
+def _draw_number(parts: list[str], _: Scene, cpu: int, x: float, y: float, cell: float) -> None:
+    """A CPU of a picture in which nobody holds any."""
+    parts.append(_text(x + cell / 2, y + _BASE, str(cpu), anchor="middle"))
 
 
 def _draw_cpu(parts: list[str], scene: Scene, cpu: int, x: float, y: float, cell: float) -> None:
@@ -167,17 +200,17 @@ def _draw_cpu(parts: list[str], scene: Scene, cpu: int, x: float, y: float, cell
             f'height="{_CELL_HEIGHT}" fill="{colour}"/>'
         )
     first = ink(colours[0])
-    base = y + _CELL_HEIGHT / 2 + 4.5
+    base = y + _BASE
     tags = _tags(owners)
     if tags:
-        parts.append(_text(x + 5, base, str(cpu), 12.5, colour=first))
+        parts.append(_text(x + 5, base, str(cpu), colour=first))
         last = ink(colours[-1])
         parts.append(_text(x + cell - 5, base, tags, 10, colour=last, bold=True, anchor="end"))
     else:
-        parts.append(_text(x + cell / 2, base, str(cpu), 12.5, colour=first, anchor="middle"))
+        parts.append(_text(x + cell / 2, base, str(cpu), colour=first, anchor="middle"))
     if marked:
         parts.append(_mark(x, y, cell, _CELL_HEIGHT))
-    parts.append("</g>\n")
+    parts.append("</g>")
 
 
 def _mark(x: float, y: float, width: float, height: float) -> str:
@@ -202,7 +235,7 @@ class _Legend:
             self._rows.append(None)
         self._marked = format_list(scene.highlight)
         texts = [self._said(row) for row in self._rows]
-        entry = max((44 + _text_width(text, 12.5) + 24 for text in texts), default=0)
+        entry = max((44 + _text_width(text, _NUMBER) + 24 for text in texts), default=0)
         self._columns = max(1, min(len(texts), int(available // entry))) if entry else 1
         self._entry = entry
         self._lines = math.ceil(len(texts) / self._columns)
@@ -231,7 +264,7 @@ class _Legend:
                     left + 17, top + 13, owner.tag, 11, colour=on, bold=True, anchor="middle"
                 )
                 parts.append(tag)
-            parts.append(_text(left + 42, top + 13.5, self._said(owner), 12.5) + "\n")
+            parts.append(_text(left + 42, top + 13.5, self._said(owner)) + "\n")
 
 
 def _label(box: Box) -> str:
@@ -239,13 +272,14 @@ def _label(box: Box) -> str:
 
 
 def _text(
-    x: float, y: float, text: str, size: float, *,
-    colour: str = "", bold: bool = False, anchor: str = "",
+    x: float, y: float, text: str, size: float = _NUMBER, *,
+    colour: str = "", bold: bool = False, anchor: str = "start",
 ) -> str:  # fmt: skip
-    more = f' fill="{colour}"' if colour and colour != _INK else ""
+    more = f' font-size="{_n(size)}"' if size != _NUMBER else ""
+    more += f' fill="{colour}"' if colour and colour != _INK else ""
     more += ' font-weight="600"' if bold else ""
-    more += f' text-anchor="{anchor}"' if anchor else ""
-    return f'<text x="{_n(x)}" y="{_n(y)}" font-size="{_n(size)}"{more}>{_e(text)}</text>'
+    more += f' text-anchor="{anchor}"' if anchor != "middle" else ""
+    return f'<text x="{_n(x)}" y="{_n(y)}"{more}>{_e(text)}</text>'
 
 
 def _text_width(text: str, size: float) -> float:

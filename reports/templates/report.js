@@ -17,7 +17,7 @@ for (const button of document.querySelectorAll("button.copy")) {
 const search = document.getElementById("search");
 if (search) {
   const found = document.getElementById("found");
-  const entries = [...document.querySelectorAll("[data-find]")];
+  const entries = [...document.querySelectorAll(".row, .card")];
   let texts;
   const look = () => {
     texts ??= entries.map((entry) => (entry.cells?.[0] ?? entry).textContent.toLowerCase());
@@ -42,6 +42,38 @@ if (search) {
     }
   });
 }
+
+const kinds = { "+": "p", x: "f", "?": "u", "-": "s", ".": "n" };
+const marks = { p: "✓", f: "✗", u: "?", s: "–", n: "" };
+const cellOf = (sign, link) => {
+  const cell = document.createElement("td");
+  cell.className = kinds[sign];
+  const text = link ? cell.appendChild(link.cloneNode()) : cell;
+  text.textContent = marks[cell.className];
+  return cell;
+};
+for (const signs of document.querySelectorAll(".many td[colspan]")) {
+  for (const link of signs.children)  // the anchor that the next run's report has too
+    link.hash = document.querySelector(link.hash).parentElement.id;
+  const cells = [...signs.childNodes].flatMap((part) =>
+    [...part.textContent].map((sign) => cellOf(sign, part.hash && part)));
+  signs.replaceWith(...cells);
+}
+
+const skipped = new Map();
+for (const note of document.querySelectorAll(".skips")) {
+  const scenario = note.parentElement.querySelector("b").textContent;
+  const texts = [...note.children].map((link) => {
+    const place = document.querySelector(link.hash);
+    skipped.set(place, [...(skipped.get(place) ?? []), scenario]);
+    const reason = place.closest("details").querySelector(".reason").textContent;
+    const one = note.cloneNode();
+    one.textContent = `Skipped ${place.querySelector(".on").textContent.trim()}: ${reason}`;
+    return one;
+  });
+  note.replaceWith(...texts);
+}
+for (const [place, scenarios] of skipped) place.append(`: ${scenarios.join(", ")}`);
 
 const words = { p: "kept", f: "broken", u: "could not tell", s: "skipped", n: "did not run" };
 for (const table of document.querySelectorAll(".matrix table")) {

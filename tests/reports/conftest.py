@@ -55,6 +55,12 @@ class Fakes:
             places[cpu] = (socket, socket, core, socket)
         return MachineRecord(name=name, shape=name, digest="sha256:" + "5a" * 32, cpus=places)
 
+    def different(self, names: Iterable[str]) -> list[MachineRecord]:
+        """Machines that are no column together, however alike their verdicts are."""
+        return [
+            msgspec.structs.replace(self.machine(name), digest=f"sha256:{name}") for name in names
+        ]
+
     def failure(self, **changes: object) -> Failure:
         facts: dict[str, object] = {
             "rule": "a container with exclusive CPUs gets whole physical cores",

@@ -218,6 +218,56 @@ document.title = [
     )
 
 
+#: Every cell of the matrix: what a reader, a style sheet and a link have of it; and what cards say.
+UNFOLDED = """<script>onload = () => {
+const of = (cell) => [cell.className, cell.textContent, cell.querySelector("a")?.hash ?? ""];
+const text = (one) => one.textContent.trim().replace(/\\s+/g, " ");
+document.title = JSON.stringify({
+  rows: [...document.querySelectorAll("tr.row")].map((row) => [...row.cells].slice(1).map(of)),
+  notes: [...document.querySelectorAll("#scenarios .skips")].map(text),
+  reasons: [...document.querySelectorAll("#skips .card")].map(text),
+  searched: (() => {
+    const box = document.getElementById("search");
+    box.value = "smt"; box.dispatchEvent(new Event("input"));
+    return document.getElementById("found").textContent;
+  })(),
+});
+}</script>"""
+
+
+def test_the_script_unfolds_cells_and_skips(browser: Browser, fakes: Fakes, tmp_path: Path) -> None:
+    """Each cell is a cell, each of one cause leads to its story; each skip says where and why."""
+    verdicts = ["pass", "fail", "fail", "skip", "unknown", *["pass"] * 7, "skip"]
+    machines = fakes.different(f"m{n:02}" for n in range(len(verdicts)))
+    reasons = {"skip": {"reason": "needs SMT"}, "unknown": {"reason": "lost"}}
+    run = fakes.run(
+        *(
+            fakes.result(one, machine=at, **reasons.get(one, {}))
+            for one, at in zip(verdicts, machines, strict=True)
+        ),
+        fakes.result("skip", scenario="pinning.zero", machine=machines[0], reason="needs NUMA"),
+    )
+    document = re.sub(r'<meta http-equiv="Content-Security-Policy".*?>', "", html.document(run))
+    page = tmp_path / "probed.html"
+    page.write_text(document.replace("</body>", f"{UNFOLDED}</body>"))
+    found = json.loads(unescape(title(browser.open(page, "--dump-dom"))))
+    story, lost = "#fail-pinning.whole-cores-m01", "#unknown-pinning.whole-cores-m04"
+    kept, skipped, empty = ["p", "✓", ""], ["s", "\N{EN DASH}", ""], ["n", "", ""]
+    broken, unknown = ["f", "✗", story], ["u", "?", lost]
+    assert found == {
+        "rows": [
+            [kept, broken, broken, skipped, unknown, *[kept] * 7, skipped],
+            [skipped, *[empty] * 12],
+        ],
+        "notes": ["Skipped on m03, m12: needs SMT", "Skipped on m00: needs NUMA"],
+        "reasons": [
+            "2 \N{MULTIPLICATION SIGN} needs SMT 1 scenario on m03, m12: pinning.whole-cores",
+            "1 \N{MULTIPLICATION SIGN} needs NUMA 1 scenario on m00: pinning.zero",
+        ],
+        "searched": "2 of 19 entries",
+    }
+
+
 #: What a matrix of many columns is in a browser: scrolled aside, filtered, and to a screen reader.
 MATRIX = """<script>onload = () => {
 const box = document.querySelector(".matrix"), [table] = box.querySelectorAll("table");

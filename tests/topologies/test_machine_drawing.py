@@ -215,6 +215,16 @@ def _overlap(one: tuple[float, ...], other: tuple[float, ...]) -> bool:
     return x < a + c and a < x + w and y < b + d and b < y + h
 
 
+def test_a_picture_without_owners_is_numbers_in_boxes_of_70_bytes_a_cpu() -> None:
+    """A report holds the pictures of many machines."""
+    svg = drawing.svg(large())
+    assert len(svg) < 70 * 512
+    assert tooltips(svg) == {}
+    assert sorted(int(text) for text in texts(svg) if text.isdigit()) == list(range(512))
+    outlines = [node.get("d", "") for node in ElementTree.fromstring(svg).iter(f"{SVG}path")]
+    assert sum(outline.count("z") for outline in outlines) == 128
+
+
 def test_an_empty_machine_is_an_empty_picture() -> None:
     assert "0 CPUs" in drawing.svg({})
     assert printed({}, {}).strip() == ""
