@@ -10,10 +10,8 @@ import contextlib
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
-from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
-from multiprocessing import active_children, get_context, util
+from functools import partial
 from typing import Final
 
 from conformance.discovered import architecture_of
@@ -21,6 +19,7 @@ from conformance.identifying.history import History
 from conformance.identifying.identity import Identity, can_be_asked, chosen, identified, stated
 from conformance.identifying.telling import RELEASES, Telling, kept, switched
 from conformance.identifying.watching import Watched, watch
+from conformance.processes import Lost, Processes
 from conformance.progress import Stage
 from conformance.subject import Subject, SubjectLostError
 from conformance.subjects import open_subject
@@ -32,11 +31,10 @@ from reference.releases import Release
 _GIVEN_UP: Final = 3
 #: How many more histories are asked for each behaviour that could explain something.
 _MORE: Final = 3
-#: Seconds that a worker may take for one history beyond the end of the time.
-_GRACE: Final = 90.0
+#: Seconds that a process may take for one history.
+_PATIENCE: Final = 90.0
 
 Say = Callable[[str], None]
-_subject: Subject | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,64 +171,44 @@ class _Workers:
     """Processes that each have the subject opened once; a model is asked in this one."""
 
     def __init__(self, name: str, subject: Subject, count: int) -> None:
-        self._subject, self._count = subject, count
-        self._pool: ProcessPoolExecutor | None = None
+        self._subject = subject
+        self._processes: Processes[_Job, Watched] | None = None
         if not isinstance(subject, ReferenceSubject):
-            self._pool = ProcessPoolExecutor(
-                count, get_context("spawn"), initializer=_open, initargs=(name,)
-            )
+            self._processes = Processes(count, _opened, (name,))
 
     def __enter__(self) -> _Workers:
+        if self._processes is not None:
+            self._processes.__enter__()
         return self
 
-    def __exit__(self, *_: object) -> None:
-        if self._pool is not None:
-            self._pool.shutdown(cancel_futures=True)
+    def __exit__(self, *of: object) -> None:
+        if self._processes is not None:
+            self._processes.__exit__(*of)
 
     def results(self, jobs: Sequence[_Job], until: float) -> Iterator[Watched]:
         """What was watched, in the order in which it ends. No job begins after ``until``."""
-        if self._pool is None:
+        if self._processes is None:
             for job in jobs:
                 if time.monotonic() < until:
-                    yield watch(self._subject, job.history, job.releases, patient=job.patient)
+                    yield _watched(self._subject, job)
             return
-        under_way: dict[Future[Watched], _Job] = {}
-        left = list(jobs)
-        try:
-            while left or under_way:
-                while left and len(under_way) <= self._count:
-                    under_way[self._pool.submit(_watched, left[0])] = left[0]
-                    left.pop(0)
-                done, _ = wait(under_way, timeout=_GRACE, return_when=FIRST_COMPLETED)
-                for future in done:
-                    found = future.result()
-                    del under_way[future]
-                    yield found
-                if time.monotonic() > until:
-                    left.clear()
-                if not done:
-                    for worker in active_children():  # or leaving would wait for it
-                        worker.kill()
-                    why = f"no history has ended for {_GRACE:g} s"
-                    yield from _lost((*under_way.values(), *left), why)
-                    return
-        except BrokenProcessPool:
-            why = "a process that drives the subject has died"
-            yield from _lost((*under_way.values(), *left), why)
+        for job, seen in self._processes.do(jobs, until=until, patience=_PATIENCE):
+            if isinstance(seen, Lost):
+                why = f"a process that drives the subject {seen.why}"
+                yield Watched(job.history, (), why)
+            else:
+                yield seen
 
 
-def _lost(jobs: Iterable[_Job], why: str) -> Iterator[Watched]:
-    for job in jobs:
-        yield Watched(job.history, (), why)
+@contextlib.contextmanager
+def _opened(name: str) -> Iterator[Callable[[_Job], Watched]]:
+    """Where jobs are done in a process of their own."""
+    subject = open_subject(name)
+    try:
+        yield partial(_watched, subject)
+    finally:
+        subject.close()
 
 
-def _open(name: str) -> None:
-    """Open the subject of this worker; it is closed at the worker's end."""
-    global _subject
-    _subject = open_subject(name)
-    util.Finalize(None, _subject.close, exitpriority=10)
-
-
-def _watched(job: _Job) -> Watched:
-    assert _subject is not None
-    return watch(_subject, job.history, job.releases, patient=job.patient)
+def _watched(subject: Subject, job: _Job) -> Watched:
+    return watch(subject, job.history, job.releases, patient=job.patient)

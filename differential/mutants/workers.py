@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import math
-import multiprocessing
 import os
 import signal
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
-from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeAlias, TypeVar
 
+from conformance.processes import Lost, Processes
 from conformance.subject import SubjectSetupError
 from conformance.subjects.kubelet.inside.syscalls import die_with_parent
 from differential.mutants.hunt import Outcome, hunt_group
@@ -25,11 +24,13 @@ from differential.mutants.witness import (
 )
 
 _T = TypeVar("_T")
-_WITNESSES: Final[dict[str, Callable[[Path], DriverWitness | KubeletWitness]]] = {
+_Witness: TypeAlias = DriverWitness | KubeletWitness
+_WITNESSES: Final[dict[str, Callable[[Path], _Witness]]] = {
     "driver": DriverWitness,
     "kubelet": KubeletWitness,
 }
-_own: list[DriverWitness | KubeletWitness] = []
+#: A function that takes a witness first, and what else it takes.
+_Work: TypeAlias = tuple[Callable[..., Any], tuple[Any, ...]]
 
 
 class Workers:
@@ -38,14 +39,8 @@ class Workers:
 
     def __init__(self, name: str, path: Path, count: int, *, niceness: int = 10) -> None:
         self.name = name
-        self._count = count
-        # A forked process would share the threads of gRPC.
-        self._pool = ProcessPoolExecutor(
-            count,
-            mp_context=multiprocessing.get_context("spawn"),
-            initializer=_begin,
-            initargs=(name, path, niceness),
-        )
+        self._processes: Processes[_Work, Any] = Processes(count, _begun, (name, path, niceness))
+        self._processes.__enter__()
 
     def reached(self, cases: Iterable[CaseName]) -> Iterator[tuple[CaseName, Said, Passed]]:
         """What each case says and reaches with no mutant on, as it is known."""
@@ -66,44 +61,45 @@ class Workers:
 
     def close(self) -> None:
         """End the processes."""
-        self._pool.shutdown(cancel_futures=True)
+        self._processes.__exit__()
 
     def _all(
         self, task: Callable[..., _T], arguments: Sequence[tuple[Any, ...]], until: float
     ) -> Iterator[_T]:
-        waiting: set[Future[_T]] = set()
-        left = list(reversed(arguments))
-        while left or waiting:
-            while left and len(waiting) < self._count and time.monotonic() < until:
-                waiting.add(self._pool.submit(task, *left.pop()))
-            if not waiting:
-                return
-            done, waiting = wait(waiting, return_when=FIRST_COMPLETED)
-            for each in done:
-                try:
-                    yield each.result()
-                except BrokenProcessPool as error:
-                    raise SubjectSetupError(f"a {self.name} worker died: {error}") from error
+        work = [(task, given) for given in arguments]
+        for _, answer in self._processes.do(work, until=until):
+            if isinstance(answer, Lost):
+                raise SubjectSetupError(f"a {self.name} worker {answer.why}")
+            yield answer
 
 
-def _begin(name: str, path: Path, niceness: int) -> None:
+@contextmanager
+def _begun(name: str, path: Path, niceness: int) -> Iterator[Callable[[_Work], Any]]:
     die_with_parent(signal.SIGKILL)
     os.nice(niceness)
-    _own.append(_WITNESSES[name](path))
+    witness = _WITNESSES[name](path)
+    try:
+        yield lambda work: work[0](witness, *work[1])
+    finally:
+        witness.close()
 
 
-def _reached(case: CaseName) -> tuple[CaseName, Said, Passed]:
+def _reached(witness: _Witness, case: CaseName) -> tuple[CaseName, Said, Passed]:
     began = time.monotonic()
-    said, numbers = _own[0].reached(case)
+    said, numbers = witness.reached(case)
     return case, said, Passed(case, round(time.monotonic() - began, 3), numbers)
 
 
-def _judged(case: CaseName, on: tuple[str, ...]) -> tuple[CaseName, tuple[str, ...], Said]:
-    return case, on, _own[0].judge(case, on)
+def _judged(
+    witness: _Witness, case: CaseName, on: tuple[str, ...]
+) -> tuple[CaseName, tuple[str, ...], Said]:
+    return case, on, witness.judge(case, on)
 
 
-def _hunt(numbers: Sequence[int], passed: Sequence[Passed], until: float) -> list[Outcome]:
+def _hunt(
+    witness: _Witness, numbers: Sequence[int], passed: Sequence[Passed], until: float
+) -> list[Outcome]:
     try:
-        return hunt_group(numbers, passed, _own[0], until)
+        return hunt_group(numbers, passed, witness, until)
     finally:
-        _own[0].close()
+        witness.close()

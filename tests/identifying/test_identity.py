@@ -3,24 +3,31 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import subprocess
 import sys
-from collections.abc import Callable
-from concurrent.futures import Future
-from concurrent.futures.process import BrokenProcessPool
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any, Final
+from functools import partial
+from pathlib import Path
+from typing import Final, cast
 
 import pytest
 from typer.testing import CliRunner
 
+from conformance import processes
 from conformance.identifying import asking, telling
+from conformance.identifying.asking import _Job
 from conformance.identifying.history import History, from_plain, to_plain
 from conformance.identifying.identity import Identity, chosen, stated
 from conformance.identifying.telling import KEPT, SEARCHED, kept, read, switched, written
 from conformance.identifying.walking import tells
 from conformance.identifying.watching import Watched, watch
 from conformance.kubelets import cached
+from conformance.processes import Processes
 from conformance.subject import (
     OF_WHOLE_KUBELETS,
     Capability,
@@ -270,32 +277,33 @@ def test_what_was_found_before_it_died_is_kept() -> None:
     assert found.lost[0] == "the program ended"
 
 
-class _BreakingPool:
-    """Processes of which one dies, or ``hangs``, after so many histories."""
+@contextmanager
+def _breaking(release: str, lives: int, *, hangs: bool) -> Iterator[Callable[[_Job], Watched]]:
+    """A process that dies, or ``hangs``, after so many histories."""
+    watched, subject = iter(range(lives)), Liar(release, release)
 
-    def __init__(self, subject: Subject, lives: int, *, hangs: bool = False) -> None:
-        self._subject, self._lives, self._hangs = subject, lives, hangs
+    def do(job: _Job) -> Watched:
+        if next(watched, None) is None:
+            os.kill(os.getpid(), signal.SIGSTOP if hangs else signal.SIGKILL)
+        return watch(subject, job.history, job.releases)
 
-    def submit(self, _: object, job: asking._Job) -> Future[Watched]:
-        self._lives -= 1
-        future = Future[Watched]()
-        if self._lives < 0 and self._hangs:
-            return future
-        if self._lives < 0:
-            future.set_exception(BrokenProcessPool())
-        else:
-            future.set_result(watch(self._subject, job.history, job.releases))
-        return future
+    yield do
 
-    def shutdown(self, **_: object) -> None:
-        """Nothing runs."""
+
+class _BreakingWorkers(asking._Workers):
+    lives, hangs = 0, False
+
+    def __init__(self, name: str, subject: Subject, count: int) -> None:
+        super().__init__(name, subject, count)
+        begin = partial(_breaking, hangs=self.hangs)
+        self._processes = Processes(1, begin, ("1.36", self.lives))
 
 
 @pytest.mark.parametrize(
     ("hangs", "why"),
     [
         (False, "a process that drives the subject has died"),
-        (True, "no history has ended for 0.1 s"),
+        (True, "a process that drives the subject has not answered for 6 s"),
     ],
 )
 @pytest.mark.parametrize("lives", [0, 3])
@@ -303,16 +311,11 @@ def test_what_was_found_before_a_process_died_or_hung_is_kept(
     lives: int, why: str, monkeypatch: pytest.MonkeyPatch, *, hangs: bool
 ) -> None:
     """The rest is lost, which is said."""
+    monkeypatch.setattr(_BreakingWorkers, "lives", lives)
+    monkeypatch.setattr(_BreakingWorkers, "hangs", hangs)
+    monkeypatch.setattr(asking, "_Workers", _BreakingWorkers)
+    monkeypatch.setattr(asking, "_PATIENCE", 6.0)
     subject = Liar("1.36", "1.36")
-
-    class Breaking(asking._Workers):
-        def __init__(self, *args: Any) -> None:
-            super().__init__(*args)
-            pool = _BreakingPool(subject, lives, hangs=hangs)
-            self._pool = pool  # type: ignore[assignment]
-
-    monkeypatch.setattr(asking, "_Workers", Breaking)
-    monkeypatch.setattr(asking, "_GRACE", 0.1)
     if not lives:
         with pytest.raises(SubjectLostError, match=why):
             _identity(subject)
@@ -321,6 +324,29 @@ def test_what_was_found_before_a_process_died_or_hung_is_kept(
     assert found.as_stated
     assert found.asked
     assert why in found.lost
+
+
+def test_an_interrupt_ends_a_process_that_hangs(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A program that stops the process which drives it."""
+    monkeypatch.setattr(processes, "_ENDS", 0.5)
+    program, began = tmp_path / "program", tmp_path / "began"
+    program.write_text(f"#!/bin/sh\nkill -STOP $PPID\necho $$ >{began}\nexec sleep 60\n")
+    program.chmod(0o755)
+
+    def interrupt(*_: object) -> None:
+        if began.exists() and began.read_text():
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            raise KeyboardInterrupt
+
+    signal.signal(signal.SIGALRM, interrupt)
+    signal.setitimer(signal.ITIMER_REAL, 0.2, 0.2)
+    subject = cast("Subject", None)  # it is opened in the process alone
+    jobs = [_Job(kept()[0].history, ("1.36",))]
+    with pytest.raises(KeyboardInterrupt), asking._Workers(f"exec:{program}", subject, 1) as one:
+        list(one.results(jobs, time.monotonic() + 60))
+    os.kill(int(began.read_text()), signal.SIGKILL)
 
 
 class Stalling(Liar):

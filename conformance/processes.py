@@ -1,0 +1,179 @@
+"""Processes that each do one task after another.
+
+What belongs here: who does which task, what becomes of a task whose process dies or hangs, and how
+all of them are ended. What never does: what a task is.
+
+A process has a connection of its own, so that one that dies in the middle of an answer spoils no
+other's. ``ProcessPoolExecutor`` has one for all, and waits without bound for a process that hangs.
+"""
+
+from __future__ import annotations
+
+import math
+import multiprocessing
+import signal
+import time
+from collections import deque
+from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import AbstractContextManager, suppress
+from multiprocessing.connection import Connection, wait
+from multiprocessing.process import BaseProcess
+from typing import Any, Final, Generic, NamedTuple, TypeAlias, TypeVar
+
+_Task = TypeVar("_Task")
+_Answer = TypeVar("_Answer")
+
+#: Made and entered once in each process: what does a task there.
+Begin: TypeAlias = Callable[..., AbstractContextManager[Callable[[_Task], _Answer]]]
+
+#: Seconds in which a process that is to end has to give back what it holds.
+_ENDS: Final = 10.0
+#: Seconds in which the kernel has to end a process that was killed.
+_DIES: Final = 5.0
+
+
+class Lost(NamedTuple):
+    """In place of an answer: a task's process has died, or hangs. ``why``: the verb of a sentence
+    about it, ``has died``."""
+
+    why: str
+
+
+class _Raised(NamedTuple):
+    error: Exception
+
+
+class Processes(Generic[_Task, _Answer]):
+    """``count`` processes, in each of which ``begin(*given)`` is entered. Leaving the context ends
+    them: each gives back what it holds, and one that does not is killed."""
+
+    def __init__(
+        self, count: int, begin: Begin[_Task, _Answer], given: tuple[object, ...] = ()
+    ) -> None:
+        self._count, self._begin, self._given = count, begin, given
+        self._running: dict[Connection, BaseProcess] = {}
+
+    def __enter__(self) -> Processes[_Task, _Answer]:
+        # A forked process would share the threads of gRPC.
+        context = multiprocessing.get_context("spawn")
+        for _ in range(self._count):
+            ours, theirs = context.Pipe()
+            process = context.Process(
+                target=_serve, args=(theirs, self._begin, self._given), daemon=True
+            )
+            process.start()
+            theirs.close()
+            self._running[ours] = process
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._end([*self._running])
+
+    def do(
+        self, tasks: Iterable[_Task], *, until: float = math.inf, patience: float = math.inf
+    ) -> Iterator[tuple[_Task, _Answer | Lost]]:
+        """Each task and what came of it, in the order in which they end. No task begins after
+        ``until`` (of the monotonic clock). A process that takes more than ``patience`` seconds for
+        one is killed. Where no process is left the rest of the tasks is lost.
+
+        An exception that a task raises is raised here. Where the caller stops to listen, the
+        processes that are at work end.
+        """
+        left, why = deque(tasks), "has died"
+        busy: dict[Connection, tuple[_Task, float]] = {}
+        try:
+            while True:
+                if time.monotonic() < until:
+                    self._hand_out(left, busy)
+                if not busy:
+                    break
+                for one in _ready(busy, patience):
+                    task, _ = busy.pop(one)
+                    answer = self._heard(one)
+                    why = answer.why if isinstance(answer, Lost) else why
+                    yield task, answer
+                for one in [one for one in busy if _overdue(busy[one][1], patience)]:
+                    task, _ = busy.pop(one)
+                    self._running[one].kill()
+                    self._end([one])
+                    why = f"has not answered for {patience:g} s"
+                    yield task, Lost(why)
+        finally:
+            self._end([*busy])
+        if not self._running:
+            yield from ((task, Lost(why)) for task in left)
+
+    def _hand_out(self, left: deque[_Task], busy: dict[Connection, tuple[_Task, float]]) -> None:
+        for one in self._running:
+            if left and one not in busy:
+                busy[one] = left.popleft(), time.monotonic()
+                with suppress(OSError):  # it has died, which shows when it is heard
+                    one.send(busy[one][0])
+
+    def _heard(self, connection: Connection) -> _Answer | Lost:
+        try:
+            answer = connection.recv()
+        except (EOFError, OSError):
+            self._end([connection])
+            return Lost("has died")
+        if isinstance(answer, _Raised):
+            raise answer.error
+        heard: _Answer = answer
+        return heard
+
+    def _end(self, ending: Collection[Connection]) -> None:
+        """End these, as far as they run still, within a bounded time."""
+        processes = [self._running.pop(one) for one in ending if one in self._running]
+        for process in processes:
+            process.terminate()
+        until = time.monotonic() + _ENDS
+        try:
+            for process in processes:
+                process.join(max(0.0, until - time.monotonic()))
+        finally:
+            for process in processes:
+                process.kill()
+                process.join(_DIES)
+            for one in ending:
+                one.close()
+
+
+def _ready(busy: dict[Connection, tuple[_Task, float]], patience: float) -> list[Connection]:
+    """Those that have answered or died, or none once one is overdue."""
+    left = min(began for _, began in busy.values()) + patience - time.monotonic()
+    ready = wait([*busy], None if math.isinf(left) else max(left, 0.0))
+    return [one for one in ready if isinstance(one, Connection)]
+
+
+def _overdue(began: float, patience: float) -> bool:
+    return time.monotonic() - began >= patience
+
+
+def _serve(connection: Connection, begin: Begin[Any, Any], given: tuple[object, ...]) -> None:
+    """Do what is sent until the connection ends, or the process is told to end. An interrupt of
+    the terminal is the business of the process that began this one."""
+    signal.signal(signal.SIGINT, _go_on)
+    signal.signal(signal.SIGTERM, _leave)
+    with begin(*given) as do:
+        while True:
+            try:
+                task = connection.recv()
+            except (EOFError, OSError):
+                return  # the process that began this one has died
+            connection.send(_answer(do, task))
+
+
+def _answer(do: Callable[[Any], Any], task: object) -> object:
+    try:
+        return do(task)
+    except Exception as error:
+        return _Raised(error)
+
+
+def _go_on(*_: object) -> None:
+    """A handler, as what is ignored would be ignored by the programs that are started as well."""
+
+
+def _leave(*_: object) -> None:
+    signal.signal(signal.SIGTERM, _go_on)  # once is enough: what is held is given back
+    raise SystemExit(0)
