@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
 
 import pytest
 
@@ -21,6 +25,8 @@ from conformance.subjects.miniatures import miniature
 from conformance.subjects.reference import ReferenceSubject
 from conformance.upgrading import Plan, Rehearsed, rehearse
 from reference import Checkpoint, CPUSet
+from reference.kubelet.configuration import reserving
+from reference.releases import LATEST
 from reference.steps import KubeletConfig, Pod, Reboot, RemoveState, Start, WriteState
 
 MACHINE = topologies.machine("1s-1n-4c-smt2")
@@ -213,3 +219,38 @@ def test_pods_of_the_state_file_run_when_the_old_kubelet_starts() -> None:
     found = rehearse(_model("1.36"), _model("1.37"), plan)
     assert found.broken == ()
     assert [one.view.assignments["a"]["c"] for one in found.stages] == [CPUSet([3, 7])] * 4
+
+
+#: What an operator sees of a broken promise.
+_EFFECTS: Final = {
+    STARTS_AGAIN: "does not start",
+    GOES_ON: "stops pods",
+    KEEPS_CPUS: "moves pods",
+}
+
+
+def _effect(found: Rehearsed, *, back: bool) -> str:
+    seen = [_EFFECTS[one.rule] for one in found.broken if one.back is back and one.rule in _EFFECTS]
+    return ", ".join(dict.fromkeys(seen)) or "kept"
+
+
+def _row(old: int, new: int) -> str:
+    """Of the usual pods, and of pods that fill the node under full-pcpus-only."""
+    releases = (f"1.{old}", f"1.{new}")
+    config = reserving(CPUSet([0, 4]), release=releases[0])
+    cells = [*releases]
+    found = _rehearsed(*releases, config)
+    cells += [_effect(found, back=back) for back in (False, True)]
+    if old < 23:
+        return f"| {' | '.join([*cells, '', ''])} |"
+    whole = replace(config, policy_options={"full-pcpus-only": "true"})
+    found = _rehearsed(*releases, whole, [guaranteed("a", 4)], ())
+    cells += [_effect(found, back=back) for back in (False, True)]
+    return f"| {' | '.join(cells)} |"
+
+
+def test_the_page_says_what_becomes_of_every_upgrade_by_one_minor() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "upgrading.md").read_text(encoding="utf-8")
+    rows = [_row(minor, minor + 1) for minor in range(9, LATEST)]
+    shown = [line for line in page.splitlines() if re.match(r"\| 1\.\d", line)]
+    assert shown == rows, "\n".join(rows)
