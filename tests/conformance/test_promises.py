@@ -185,3 +185,12 @@ def test_promises_have_ids_of_their_own() -> None:
     """And sentences, and sources."""
     assert len({one.id for one in PROMISES}) == len({one.rule for one in PROMISES}) == len(PROMISES)
     assert all(one.source.url.startswith("https://") for one in PROMISES)
+
+
+def test_a_promise_is_made_from_one_release_to_another() -> None:
+    """Both included; without a last one it still is."""
+    made = replace(PROMISES[0], since="1.22", until="1.30")
+    releases = ("1.9", "1.21", "1.22", "1.30", "1.31")
+    assert [made.is_made_for(one) for one in releases] == [False, False, True, True, False]
+    still = replace(made, until="")
+    assert [still.is_made_for(one) for one in releases] == [False, False, True, True, True]

@@ -27,7 +27,7 @@ from conformance.upgrading import Plan, Rehearsed, rehearse
 from reference import Checkpoint, CPUSet
 from reference.kubelet.configuration import reserving
 from reference.releases import LATEST
-from reference.steps import KubeletConfig, Pod, Reboot, RemoveState, Start, WriteState
+from reference.steps import KubeletConfig, Pod, Reboot, RemoveState, Start, Tamper, WriteState
 
 MACHINE = topologies.machine("1s-1n-4c-smt2")
 CONFIG = KubeletConfig(reserved_system_cpus=CPUSet([0, 4]))
@@ -165,6 +165,30 @@ def test_a_subject_may_take_over_from_itself() -> None:
     found = _rehearsed(same, same, pods=PODS[1:], gone=())
     rules = [(AS_BOOKED, back) for back in (False, True)]
     assert [one for one in _rules(found) if one[0] == AS_BOOKED] == rules
+
+
+def test_what_stays_broken_is_said_once() -> None:
+    """Until the kubelet is started again."""
+    idle = miniature("never-updates")
+
+    class Widening(ReferenceSubject):
+        """Its kubelet leaves a container on every CPU."""
+
+        def take_over(self, node: NodeUnderTest) -> None:
+            idle.take_over(node)
+            node.do(Tamper("b", "c", CPUSet(range(8))))
+
+    found = _rehearsed("1.36", Widening("widening", release="1.36"))
+    rows = [
+        (row.what, one.step)
+        for one in found.broken
+        for row in one.differences
+        if one.rule == EXCLUSIVE_TO_ONE
+    ]
+    assert rows == [
+        ("cpuset b/c and exclusive CPUs a/c", "start the kubelet"),
+        ("cpuset b/c and exclusive CPUs later/c", "apply Guaranteed pod later (c: 2 CPU)"),
+    ]
 
 
 def test_a_kubelet_that_is_not_as_its_model_is_seen() -> None:
