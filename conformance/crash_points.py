@@ -13,7 +13,8 @@ need no cutting: a shorter history ends with each of them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import product
 from pathlib import PurePosixPath
@@ -30,6 +31,8 @@ from conformance.subject import (
     NodeUnderTest,
     Subject,
     SubjectUnable,
+    SubjectUsageError,
+    WaitsMost,
 )
 from reference import CPUSet, CPUTopology
 from reference.pods.qos import exclusive_cpus
@@ -41,6 +44,9 @@ MACHINE: Final = "1s-1n-4c-smt2"
 DEPTH: Final = 3
 #: More renames than any step makes.
 _MOST: Final = 60
+
+#: Exclusive CPUs of all pods together.
+_PODS: Final = 3
 
 #: One thing that happens to a node: a pod comes or goes, or the kubelet is started again.
 Act = tuple[Step, ...]
@@ -108,20 +114,38 @@ def walk(
     depth: int = DEPTH,
     chosen: Iterable[tuple[Act, ...]] | None = None,
     say: Callable[[str], None] = lambda text: None,
-) -> Iterator[Tried]:
-    """Try every point of these histories, or of every history up to ``depth``. Raises
-    :class:`SubjectUnable` where the subject cannot be killed at a rename."""
+) -> Generator[Tried, None, None]:
+    """Try every point of these histories, or of every history up to ``depth``. Whoever closes the
+    walk before its end ends the nodes that run, and the subject with them. Raises
+    :class:`SubjectUnable` where the subject cannot be killed at a rename, and
+    :class:`SubjectUsageError` for a machine that is too small for the pods."""
     if Capability.RENAMES not in subject.capabilities:
         raise SubjectUnable(f"{subject.info.name} cannot {Capability.RENAMES.value}")
     place = _Place(subject, topologies.machine(machine))
     every = list(histories(depth) if chosen is None else chosen)
-    for number, acts in enumerate(every, 1):
+    for number, points in enumerate(_several(subject, place.points, every), 1):
         say(f"history {number} of {len(every)}")
-        for rename, after in product(range(1, _MOST + 1), (False, True)):
-            tried = place.tried(acts, rename, after=after)
-            if tried is None:
-                break
-            yield tried
+        yield from points
+
+
+def _several(
+    subject: Subject,
+    points: Callable[[tuple[Act, ...]], list[Tried]],
+    every: list[tuple[Act, ...]],
+) -> Iterator[list[Tried]]:
+    """What comes of each history, in their order; several at a time where the subject mostly
+    waits."""
+    waits = subject if isinstance(subject, WaitsMost) else None
+    threads = ThreadPoolExecutor(waits.at_a_time if waits else 1, "crash-points")
+    begun = [threads.submit(points, acts) for acts in every]
+    try:
+        for one in begun:
+            yield one.result()
+    finally:
+        threads.shutdown(wait=False, cancel_futures=True)
+        if waits and not all(one.done() for one in begun):
+            waits.interrupt()
+        threads.shutdown()
 
 
 class _Place:
@@ -131,7 +155,21 @@ class _Place:
         self._subject, self._machine = subject, machine
         self._topology: CPUTopology = topology_of(machine, release=subject.info.release)
         reserved = first_core(self._topology)
+        if len(self._topology.details) - len(reserved) < _PODS:
+            raise SubjectUsageError(
+                f"--machine {machine.name}: crash points need {_PODS} CPUs beside the first core"
+            )
         self._config = KubeletConfig(reserved_system_cpus=reserved)
+
+    def points(self, acts: tuple[Act, ...]) -> list[Tried]:
+        """What comes of every point of a history, until its last act ends without being cut off."""
+        found: list[Tried] = []
+        for number, after in product(range(1, _MOST + 1), (False, True)):
+            tried = self.tried(acts, number, after=after)
+            if tried is None:
+                break
+            found.append(tried)
+        return found
 
     def tried(self, acts: tuple[Act, ...], number: int, *, after: bool) -> Tried | None:
         """What comes of a kubelet that is killed there; ``None`` where the last act ends first."""

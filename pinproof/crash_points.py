@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from contextlib import closing
 
 import typer
 
@@ -20,8 +21,11 @@ def crash_points(subject: str, machine: str, depth: int) -> ExitStatus:
     :class:`conformance.subject.SubjectError`."""
     opened, tried = open_subject(subject), list[Tried]()
     try:
-        with busy("crash points") as say:
-            for one in walk(opened, machine=machine or MACHINE, depth=depth, say=say):
+        with (
+            busy("crash points") as say,
+            closing(walk(opened, machine=machine or MACHINE, depth=depth, say=say)) as walked,
+        ):
+            for one in walked:
                 tried.append(one)
                 for broken in one.broken:
                     typer.echo(clean(f"{one.point}\n  broken: {broken}"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -93,6 +94,57 @@ def test_a_kubelet_that_loses_cpus_is_found_everywhere() -> None:
     assert all(one.broken for one in tried)
 
 
+class Waiting(Model):
+    """A model of a subject that mostly waits (:class:`conformance.subject.WaitsMost`). It makes
+    nodes while ``allowed`` says so, and until then holds whoever wants one."""
+
+    at_a_time = 3
+
+    def __init__(self, allowed: Callable[[int], bool]) -> None:
+        super().__init__(release="1.36")
+        self.wanted = 0
+        self.interrupted = False
+        self._allowed = allowed
+        self.changed = threading.Condition()
+
+    def interrupt(self) -> None:
+        with self.changed:
+            self.interrupted = True
+            self.changed.notify_all()
+
+    def node(
+        self, machine: Machine, config: KubeletConfig, *, machines: Callable[[str], Machine]
+    ) -> OfOneFile:
+        with self.changed:
+            self.wanted += 1
+            self.changed.notify_all()
+            assert self.changed.wait_for(self._is_free, timeout=20)
+        return super().node(machine, config, machines=machines)
+
+    def _is_free(self) -> bool:
+        return self.interrupted or self._allowed(self.wanted)
+
+
+def test_several_histories_are_tried_at_a_time() -> None:
+    """The same comes of them, in the same order."""
+    subject = Waiting(lambda wanted: wanted >= 3)
+    assert list(walk(subject, depth=1)) == _tried("1.36")
+    assert not subject.interrupted
+
+
+def test_what_runs_ends_with_the_walk() -> None:
+    """Whoever interrupts it does not wait for a kubelet that nobody asks any more."""
+    of_first = len(_tried("1.36", depth=0)) + 1
+    subject = Waiting(lambda wanted: wanted <= of_first)
+    subject.at_a_time = 1
+    walked = walk(subject, chosen=[(), (crash_points._ACTS[0],)])
+    next(walked)
+    with subject.changed:
+        assert subject.changed.wait_for(lambda: subject.wanted > of_first, timeout=20)
+    walked.close()
+    assert subject.interrupted
+
+
 def test_a_subject_without_renames_is_named() -> None:
     """In one line, before anything is done."""
     subject = ReferenceSubject()
@@ -117,6 +169,12 @@ def test_a_real_kubelet_of_1_36() -> None:
     assert files == [("cpu_manager_state", True), ("cpu_manager_state", False)]
     assert all(TORN in text for one in tried for text in one.broken)
     assert {"cpu_manager_state", "allocated_pods_state"} <= {one.point.file for one in tried}
+
+
+def test_a_machine_that_is_too_small_is_refused() -> None:
+    """Its pods would not fit, which is no broken promise."""
+    with pytest.raises(SubjectUsageError, match="smt1: crash points need 3 CPUs beside the first"):
+        next(walk(Model(release="1.36"), machine="1s-1n-3c-smt1"))
 
 
 def test_the_command_names_the_points(monkeypatch: pytest.MonkeyPatch) -> None:
