@@ -20,7 +20,8 @@ from conformance.results import Difference
 from reference import CPUSet, CPUTopology
 from reference.behaviours import Behaviour
 from reference.cpumanager.cpu_manager import reserved_milli_cpus
-from reference.cpumanager.policy_options import FULL_PCPUS, is_true
+from reference.cpumanager.policy_options import FULL_PCPUS, StaticOptions, is_true
+from reference.errors import ConfigurationError
 from reference.pods.pod_level_resources import as_decoded, has_pod_level_resources
 from reference.pods.qos import as_judged, exclusive_cpus, pod_milli_cpus, total_request
 from reference.releases import has
@@ -95,10 +96,25 @@ def _may_refuse(situation: Situation) -> bool:
     nodes = situation.topology.numa_masks if situation.topology else ()
     aligns = situation.config.topology_manager_policy != "none"
     listed = situation.config.reserved_system_cpus or CPUSet()
-    if not listed <= situation.cpus:
+    if not listed <= situation.cpus or not _options_fit(situation):
         return True
     reserved = reserved_milli_cpus(situation.config, release=situation.release)
     return (aligns and len(nodes) > _MOST_NUMA_NODES) or reserved >= len(situation.cpus) * 1000
+
+
+def _options_fit(situation: Situation) -> bool:
+    """Whether the policy options are documented for these feature gates, this Topology Manager
+    policy and this machine: ``align-by-socket`` is not for more sockets than NUMA nodes."""
+    config = situation.config
+    try:
+        options = StaticOptions.parse(
+            config.policy_options, config.feature_gates, release=situation.release
+        )
+        if situation.topology:
+            options.require_suitable(situation.topology, config.topology_manager_policy)
+    except ConfigurationError:
+        return False
+    return True
 
 
 def _untrue(after: View) -> Iterator[Violation]:

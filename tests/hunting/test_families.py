@@ -153,3 +153,20 @@ def test_a_kubelet_may_refuse_to_reserve_cpus_that_are_not_there() -> None:
     """Its settings name CPU 4 of three."""
     config = replace(_RESERVED, reserved_system_cpus=CPUSet([0, 4]))
     assert list(search(Task("1.37", "1s-1n-3c-smt1", config), 1)) == []
+
+
+@pytest.mark.parametrize(
+    ("machine", "gates"),
+    [
+        ("1s-1n-4c-smt1", {}),
+        ("qemu-4s-1n-4c-smt1", {"CPUManagerPolicyAlphaOptions": True}),
+    ],
+    ids=["no feature gate", "more sockets than NUMA nodes"],
+)
+def test_a_kubelet_may_refuse_an_option_that_is_not_for_the_machine(
+    machine: str, gates: dict[str, bool]
+) -> None:
+    """As is documented of align-by-socket, which is an alpha option."""
+    options = {"align-by-socket": "true"}
+    config = replace(_RESERVED, policy_options=options, feature_gates=gates)
+    assert list(search(Task("1.37", machine, config), 1)) == []
