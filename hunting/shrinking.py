@@ -133,7 +133,7 @@ def _with_less(steps: tuple[Step, ...], less: int) -> Iterator[tuple[Step, ...]]
 
 
 def _simpler(steps: tuple[Step, ...]) -> Iterator[tuple[Step, ...]]:
-    """With one pod in a simpler form: of one container, or of one CPU less."""
+    """With one pod in a simpler form: of one container, without devices, or of one CPU less."""
     for at, step in enumerate(steps):
         if isinstance(step, Apply):
             for pod in _simpler_pods(step.pod):
@@ -150,7 +150,10 @@ def _simpler_pods(pod: Pod) -> Iterator[Pod]:
             if count:
                 yield guaranteed(pod.name, count)
     for at, one in enumerate(pod.containers):
+        before, behind = pod.containers[:at], pod.containers[at + 1 :]
+        if one.devices:
+            yield replace(pod, containers=(*before, replace(one, devices=()), *behind))
         count = whole_cpus(one.requested_cpu)
         if count > 1:
             less = replace(one, cpu_request=str(count - 1), cpu_limit=str(count - 1))
-            yield replace(pod, containers=(*pod.containers[:at], less, *pod.containers[at + 1 :]))
+            yield replace(pod, containers=(*before, less, *behind))

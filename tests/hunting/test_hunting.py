@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
 import pytest
 
-from conformance.pods import guaranteed
+from conformance.pods import exclusive, guaranteed, guaranteed_of
 from conformance.subject import SubjectUsageError
 from hunting import telling
 from hunting.campaign import (
@@ -134,6 +135,23 @@ def test_issue_141196_is_found_shrunk_and_named() -> None:
     assert defect is not None
     assert defect.number == 141196
     assert spans(releases_with(small)) == "1.33 to 1.37"
+
+
+def test_devices_that_do_not_matter_are_left_out() -> None:
+    """Under align-by-socket CPUs of three NUMA nodes are given where the hint had two, and no hint
+    of three is preferred at the next start."""
+    config = KubeletConfig(
+        reserved_system_cpus=CPUSet([0, 4]),
+        policy_options={"align-by-socket": "true"},
+        feature_gates={"CPUManagerPolicyAlphaOptions": True},
+        topology_manager_policy="restricted",
+    )
+    split = replace(exclusive("c", 7), devices=(("example.com/nic", 1),))
+    pods = Apply(guaranteed("p1", 1)), Apply(guaranteed_of("p2", [split]))
+    task = Task("1.37", "2s-4n-8c-smt2", config)
+    broken = replayed(task, (Start(), *pods, *RESTART), "goes-on")
+    assert broken is not None
+    assert shrunk(broken).steps == (Start(), pods[0], Apply(guaranteed("p2", 7)), *RESTART)
 
 
 def test_a_promise_that_is_kept_is_not_found() -> None:
