@@ -64,7 +64,7 @@ _ACTS: Final[tuple[Act, ...]] = (
 @dataclass(frozen=True, slots=True)
 class Point:
     """The ``number``-th rename of a history's last act, and which side of it. ``file``: what was
-    renamed, below the kubelet's root."""
+    renamed, below the kubelet's root. Number 0: the kubelet was not killed at all."""
 
     acts: tuple[Act, ...]
     number: int
@@ -74,6 +74,8 @@ class Point:
     def __str__(self) -> str:
         """As ``apply pod a; killed before rename 2 (of cpu_manager_state)``."""
         done = "; ".join(step.sentence for act in self.acts for step in act) or "start the kubelet"
+        if not self.number:
+            return f"{done}; not killed"
         when = "after" if self.after else "before"
         return f"{done}; killed {when} rename {self.number} ({self.file})"
 
@@ -162,17 +164,19 @@ class _Place:
         self._config = KubeletConfig(reserved_system_cpus=reserved)
 
     def points(self, acts: tuple[Act, ...]) -> list[Tried]:
-        """What comes of every point of a history, until its last act ends without being cut off."""
+        """What comes of every point of a history, until its last act ends without being cut off.
+        That end is told where it breaks a promise."""
         found: list[Tried] = []
         for number, after in product(range(1, _MOST + 1), (False, True)):
             tried = self.tried(acts, number, after=after)
-            if tried is None:
+            if tried.point.number or tried.broken:
+                found.append(tried)
+            if not tried.point.number:
                 break
-            found.append(tried)
         return found
 
-    def tried(self, acts: tuple[Act, ...], number: int, *, after: bool) -> Tried | None:
-        """What comes of a kubelet that is killed there; ``None`` where the last act ends first."""
+    def tried(self, acts: tuple[Act, ...], number: int, *, after: bool) -> Tried:
+        """What comes of a kubelet that is killed there, or of the last act where it ends first."""
         node = self._subject.node(self._machine, self._config, machines=topologies.machine)
         try:
             before, pods = self._before(node, acts[:-1], first=not acts)
@@ -184,7 +188,7 @@ class _Place:
             node.do(last)
             seen = node.settle(lambda view: not view.running or self._is_settled(view, pods))
             if seen.running:
-                return None
+                return Tried(Point(acts, 0, after=False), tuple(self._broken(before, seen, pods)))
             point = Point(acts, number, after, _file(node))
             node.do(Start())
             seen = node.settle(lambda view: not self._broken(before, view, pods))

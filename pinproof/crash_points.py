@@ -7,7 +7,7 @@ from contextlib import closing
 
 import typer
 
-from conformance.crash_points import MACHINE, Tried, walk
+from conformance.crash_points import MACHINE, Point, Tried, walk
 from conformance.subjects import open_subject
 from conformance.verdict import ExitStatus
 from pinproof.busy import busy
@@ -34,7 +34,12 @@ def crash_points(subject: str, machine: str, depth: int) -> ExitStatus:
         return ExitStatus.COULD_NOT_TELL
     finally:
         opened.close()
-        files = Counter(one.point.file for one in tried if one.broken)
-        where = ", ".join(f"{count} at {file}" for file, count in files.items()) or "none"
-        typer.echo(f"{opened.info.name}: killed at {len(tried)} points; broken: {where}")
-    return ExitStatus.NOT_CONFORMANT if files else ExitStatus.CONFORMANT
+        places = Counter(_place(one.point) for one in tried if one.broken)
+        where = ", ".join(f"{count} {place}" for place, count in places.items()) or "none"
+        killed = sum(bool(one.point.number) for one in tried)
+        typer.echo(f"{opened.info.name}: killed at {killed} points; broken: {where}")
+    return ExitStatus.NOT_CONFORMANT if places else ExitStatus.CONFORMANT
+
+
+def _place(point: Point) -> str:
+    return f"at {point.file}" if point.number else "without a kill"
