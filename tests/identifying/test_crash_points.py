@@ -18,6 +18,7 @@ from conformance.subjects.kubelet.inside import calls
 from conformance.subjects.miniatures import miniature
 from conformance.subjects.reference import ModelNode, ReferenceSubject
 from pinproof.cli import app
+from reference import Node
 from reference.steps import Apply, Delete, KillAtRename, KubeletConfig, Step
 from topologies import Machine
 
@@ -37,11 +38,13 @@ class OfOneFile(ModelNode):
 class Model(ReferenceSubject):
     """A model that can be killed at the renames of its only file."""
 
+    node_of: type[OfOneFile] = OfOneFile
+
     def node(
         self, machine: Machine, config: KubeletConfig, *, machines: Callable[[str], Machine]
     ) -> OfOneFile:
         made = self._make(lambda name: machines(name).tree, machine.name, config, self.info.release)
-        return OfOneFile(made)
+        return self.node_of(made)
 
 
 def _tried(release: str, depth: int = 1) -> list[Tried]:
@@ -83,6 +86,31 @@ def test_a_pod_that_goes_tears_it_too() -> None:
     assert {(one.point.number, one.point.after) for one in going if one.broken} == {
         (1, True), (2, False),
     }  # fmt: skip
+
+
+class Forgets(OfOneFile):
+    """A pod that comes once more is left alone, and the kubelet is content."""
+
+    def __init__(self, node: Node) -> None:
+        super().__init__(node)
+        self._gone: set[str] = set()
+
+    def do(self, step: Step) -> None:
+        if isinstance(step, Apply) and step.pod.name in self._gone:
+            return
+        if isinstance(step, Delete):
+            self._gone.add(step.pod)
+        super().do(step)
+
+
+def test_a_promise_that_is_broken_without_a_kill_is_told_once() -> None:
+    """After the points of its history."""
+    subject = Model(release="1.36")
+    subject.node_of = Forgets
+    comes, goes = crash_points._ACTS[0], crash_points._ACTS[3]
+    tried = list(walk(subject, chosen=[(comes, goes, comes)]))
+    assert [one.point.number for one in tried if one.broken] == [0]
+    assert str(tried[-1].point).endswith("not killed")
 
 
 def test_a_kubelet_that_loses_cpus_is_found_everywhere() -> None:
