@@ -14,8 +14,8 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Final
+from functools import cached_property, lru_cache
+from typing import Final, TypeAlias
 
 import topologies
 from conformance.identifying.history import History
@@ -162,11 +162,13 @@ def identified(
     )
 
 
-def _rounded(found: tuple[int, list[Difference]]) -> tuple[int, tuple[Difference, ...]]:
+def _rounded(found: Departure) -> tuple[int, tuple[Difference, ...]]:
     return found[0], tuple(found[1])
 
 
-Departing = dict[Watched, tuple[int, list[Difference]] | None]
+#: The step, and what differs after it.
+Departure: TypeAlias = tuple[int, list[Difference]]
+Departing: TypeAlias = dict[Watched, Departure | None]
 
 
 class _Judging:
@@ -210,24 +212,29 @@ class _Judging:
         known = (self._known.get(one.history) for one in wrong)
         names = {name for telling in known if telling for name in telling.of(fits)}
         overridden = {name for name, _ in Release.parse(fits).overrides}
-        ways = [switched(fits, one) for one in Behaviour if one.title in names - overridden]
-        best = min(ways, key=lambda way: len(self.departing(way)), default=None)
-        if best is None or len(self.departing(best)) >= len(wrong):
-            return None
+        best, fewest = None, len(wrong)
+        for one in Behaviour:
+            if one.title in names - overridden:
+                way = switched(fits, one)
+                count = self._count_departing(way, wrong, fewest)
+                if count < fewest:
+                    best, fewest = way, count
         return best
+
+    def _count_departing(self, release: str, likely: Collection[Watched], most: int) -> int:
+        """How many histories depart from a release; at ``most`` counting ends, so the ``likely``
+        ones are asked first."""
+        count = 0
+        for one in (*likely, *(each for each in self._shown if each not in likely)):
+            if count >= most:
+                break
+            count += self._departs(one, release)[0]
+        return count
 
     def departing(self, release: str) -> Departing:
         """The histories that depart from a release, and in what; ``None``: the model cannot say."""
-        found: Departing = {}
-        for one in self._shown:
-            try:
-                departure = self._departs(one, release)
-            except NotModelled:
-                found[one] = None
-                continue
-            if departure is not None:
-                found[one] = departure
-        return found
+        asked = ((one, *self._departs(one, release)) for one in self._shown)
+        return {one: departure for one, departs, departure in asked if departs}
 
     def suspects(self, fits: str) -> frozenset[str]:
         """What could explain the histories that depart from the release without overrides."""
@@ -245,15 +252,22 @@ class _Judging:
                 continue
             for name in telling.of(fits):
                 behaviour = Behaviour.named(name)
-                if behaviour not in found and self._would_show(one, switched(fits, behaviour)):
+                if behaviour not in found and self._departs(one, switched(fits, behaviour))[1]:
                     found.add(behaviour)
         return frozenset(found)
 
-    def _would_show(self, one: Watched, release: str) -> bool:
-        try:
-            return self._departs(one, release) is not None
-        except NotModelled:
-            return False
+    def _departs(self, one: Watched, release: str) -> tuple[bool, Departure | None]:
+        return _departs(one, release, frozenset(self._can), self._architecture)
 
-    def _departs(self, one: Watched, release: str) -> tuple[int, list[Difference]] | None:
-        return departs(one.history, one.views, release, self._can, architecture=self._architecture)
+
+@lru_cache(maxsize=1 << 15)  # one binary takes some ten thousand
+def _departs(
+    one: Watched, release: str, can: frozenset[Capability], architecture: str | None
+) -> tuple[bool, Departure | None]:
+    """Whether a history departs from a release, and in what, where the model knows. Remembered:
+    what was watched is judged again after every few histories."""
+    try:
+        found = departs(one.history, one.views, release, can, architecture=architecture)
+    except NotModelled:
+        return True, None
+    return found is not None, found

@@ -7,8 +7,8 @@ What belongs here: connections and channels. What never does: what runs on the n
 from __future__ import annotations
 
 import contextlib
-import selectors
 import socket
+import threading
 import time
 from collections.abc import Sequence
 from dataclasses import replace
@@ -93,6 +93,7 @@ class SSHShell(BoundedShell["_Talk"]):
             except CaptureError as error:
                 raise self._gone(error.source, error.reason) from error
         assert transport is not None
+        answered_by_whoever_sends(transport)
         return transport
 
     def _login(self, hop: Hop, through: paramiko.Transport | None) -> paramiko.Transport:
@@ -124,8 +125,12 @@ class SSHShell(BoundedShell["_Talk"]):
             transport.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         return transport
 
-    def _gone(self, where: str, reason: str) -> NodeUnreachable:
-        self._drop()
+    def _gone(
+        self, where: str, reason: str, broken: paramiko.Transport | None = None
+    ) -> NodeUnreachable:
+        """``broken``: this connection is dropped, not one that another thread has made since."""
+        if broken is None or (self._clients and self._clients[-1].get_transport() is broken):
+            self._drop()
         at = f" ({where})" if self.name not in where else ""
         return NodeUnreachable(f"{self.name}{at}: {one_line(reason)}")
 
@@ -142,7 +147,7 @@ class SSHShell(BoundedShell["_Talk"]):
             said = f"the connection broke: {one_line(str(error)) or 'it was closed'}"
             late = f"the SSH server did not answer a request within {self._patience:g} s"
             with self._lock:
-                raise self._gone(self.name, late if over.passed else said) from error
+                raise self._gone(self.name, late if over.passed else said, transport) from error
         return _Talk(self.name, channel, stdin, limit, patience=self._patience)
 
     def _kill(self, run: Supervised, talk: _Talk) -> None:
@@ -162,6 +167,27 @@ class SSHShell(BoundedShell["_Talk"]):
             channel.status_event.wait(_AFTER)
             channel.close()
             talk.channel.status_event.wait(_AFTER)
+
+
+def answered_by_whoever_sends(transport: paramiko.Transport) -> None:
+    """A channel that the other side closes ends; whoever sends on it closes it, and nobody else.
+
+    Otherwise paramiko's thread answers at once, while a message that another thread made before is
+    not sent yet. sshd ends the whole connection, with all its scripts, for a message on a channel
+    that is gone (paramiko issues 1115 and 1705).
+    """
+    from paramiko.common import MSG_CHANNEL_CLOSE
+
+    def ends(channel: paramiko.Channel, _: paramiko.Message) -> None:
+        channel.eof_received = True
+        channel.in_buffer.close()
+        channel.in_stderr_buffer.close()
+        channel.status_event.set()
+        channel.event.set()
+
+    table = transport._channel_handler_table  # type: ignore[attr-defined]
+    table = {**table, MSG_CHANNEL_CLOSE: ends}
+    transport._channel_handler_table = table  # type: ignore[attr-defined]
 
 
 class _Talk:
@@ -187,6 +213,11 @@ class _Talk:
         self._sending = True
         self._heard = time.monotonic()
         self._exited = False
+        # Not channel.fileno(): paramiko's thread may write to that pipe when it is closed, and its
+        # number is another file's by then (paramiko issue 2271).
+        self._came = threading.Event()
+        channel.in_buffer.set_event(self._came)
+        channel.in_stderr_buffer.set_event(self._came)
 
     @property
     def status(self) -> int:
@@ -197,14 +228,12 @@ class _Talk:
 
     def until(self, end: float) -> bool:
         """Whether it ended by itself, or with its connection."""
-        bounded = Deadline(self.channel.get_transport(), end - time.monotonic() + _AFTER)
-        with bounded, selectors.DefaultSelector() as selector:
-            selector.register(self.channel.fileno(), selectors.EVENT_READ)
+        with Deadline(self.channel.get_transport(), end - time.monotonic() + _AFTER):
             while not self._ended():
                 left = end - time.monotonic()
                 if left <= 0:
                     return False
-                if selector.select(min(left, _LOOK if self._sending else _SILENCE / 2)):
+                if self._waited(min(left, _LOOK if self._sending else _SILENCE / 2)):
                     self._heard = self._answered = time.monotonic()
                 self._receive()
                 self._send()
@@ -215,6 +244,11 @@ class _Talk:
             self._receive()  # what came between the last look and its end
         self.channel.status_event.wait(max(0.0, end - time.monotonic()))
         return self.channel.status_event.is_set()
+
+    def _waited(self, seconds: float) -> bool:
+        """Whether there is something to read. Reading one stream clears the event of both."""
+        there = self.channel.recv_ready() or self.channel.recv_stderr_ready()
+        return there or self._came.wait(seconds)
 
     def _require_an_answer(self) -> None:
         """A script may be silent for long; its first word comes at once, and its server answers at

@@ -15,7 +15,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import paramiko
 import pytest
+from paramiko.buffered_pipe import BufferedPipe
+from paramiko.common import MSG_CHANNEL_DATA, MSG_CHANNEL_EOF
 
 from hil.shell import NodeTimeout, NodeUnfit, NodeUnreachable, NodeUsageError, Shell
 from hil.transport import NodeAddress, connect, connected, ssh
@@ -154,6 +157,53 @@ def test_scripts_run_at_the_same_time(address: NodeAddress) -> None:
         other.join(timeout=20)
         assert not other.is_alive()
         shell.run(f"rm -r {folder}")
+
+
+@pytest.mark.parametrize("stdin", [b"", b"that nobody reads"])
+def test_what_is_sent_late_ends_no_connection(
+    address: NodeAddress, monkeypatch: pytest.MonkeyPatch, stdin: bytes
+) -> None:
+    """A script may end while its stdin, or the end of it, is on the way."""
+    send = paramiko.Transport._send_user_message  # type: ignore[attr-defined]
+
+    def late(transport: paramiko.Transport, message: paramiko.Message) -> None:
+        kind = message.asbytes()[0]
+        if kind in (MSG_CHANNEL_DATA, MSG_CHANNEL_EOF) and threading.current_thread() != transport:
+            time.sleep(0.3)
+        send(transport, message)
+
+    hops = route(address.url, identity=address.identity, known_hosts=address.known_hosts)
+    shell = ssh.SSHShell("node1", hops)
+    with contextlib.closing(shell):
+        connection = shell.connect()
+        monkeypatch.setattr(paramiko.Transport, "_send_user_message", late)
+        for _ in range(3):
+            assert shell.run("exec <&-; echo done", stdin=stdin).text == "done\n"
+        assert shell.connect() is connection
+
+
+def test_a_connection_made_since_is_not_dropped(server: OwnSshd, address: NodeAddress) -> None:
+    """By a thread whose own one broke before."""
+    hops = route(address.url, identity=address.identity, known_hosts=address.known_hosts)
+    shell = ssh.SSHShell("node1", hops)
+    with contextlib.closing(shell):
+        broken = shell.connect()
+        broken.close()
+        since = shell.connect()
+        with pytest.MonkeyPatch.context() as late:
+            late.setattr(shell, "connect", lambda: broken)
+            with pytest.raises(NodeUnreachable, match="connection broke"):
+                shell.run("true")
+        assert shell.connect() is since
+
+
+def test_what_comes_while_a_channel_closes_goes_to_no_file(
+    address: NodeAddress, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The thread of paramiko writes to the pipe of ``Channel.fileno``, also when it is closed."""
+    monkeypatch.setattr("paramiko.pipe.make_pipe", lambda: pytest.fail("a pipe was made"))
+    with connected(address) as shell:
+        assert shell.run("echo out").text == "out\n"
 
 
 def test_a_connection_that_is_cut_ends_what_ran(server: OwnSshd, address: NodeAddress) -> None:
@@ -325,15 +375,12 @@ class LateChannel:
         self._eof = eof
         self._data = b"" if eof else b"the last words"
         self._from = time.monotonic() + delay
-        self._pipe = os.pipe()
+        self.in_buffer, self.in_stderr_buffer = BufferedPipe(), BufferedPipe()
 
     @property
     def eof_received(self) -> bool:
         self._data = self._data or b"the last words" * self._eof
         return self._eof
-
-    def fileno(self) -> int:
-        return self._pipe[0]
 
     def recv_ready(self) -> bool:
         return bool(self._data) and time.monotonic() >= self._from

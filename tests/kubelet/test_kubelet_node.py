@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -351,7 +352,10 @@ def test_a_kubelet_that_hangs_in_an_allocation_is_a_view(kubelet_path: str) -> N
     assert view.running
     assert view.pods["stuck"].phase is Phase.PENDING
     assert view.assignments == {}
-    assert view.hangs.startswith("no effect in 2 s: it has begun nothing for pod stuck; it used ")
+    # A busy host is given more than 2 s.
+    assert re.match(
+        r"no effect in \d+ s: it has begun nothing for pod stuck; it used \d", view.hangs
+    )
     assert "AllocateCPUs" in node.evidence()
     node.do(Stop(kill=True))
     assert not node.view().running
