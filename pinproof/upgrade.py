@@ -156,9 +156,11 @@ def _usual_pods(
 ) -> tuple[tuple[Pod, ...], tuple[str, ...]]:
     """Pods that leave a physical core to one that comes later, and the one of them that is gone by
     the upgrade: where it was there is a gap, so that a kubelet that hands CPUs out again moves the
-    others."""
+    others. On a machine with one core for pods, a pod that has it."""
     core = _core(topology)
     left = len(topology.cpus - reserved_of(topology, config, release)) - core
+    if left < core:
+        return (guaranteed("pod1", core),), ()
     sizes: list[int | str] = []
     for size, rounded in ((core, core), ("0.5", 1), (2 * core, 2 * core)):
         if rounded <= left:

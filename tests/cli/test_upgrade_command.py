@@ -133,6 +133,13 @@ def test_a_rehearsal_without_a_pinned_container_is_no_verdict(pinproof: Command)
     assert "Kept" not in done.stdout
 
 
+def test_on_a_small_machine_a_pod_has_what_there_is(pinproof: Command) -> None:
+    done = pinproof("upgrade", "1.36", "1.37", "--machine", "1s-1n-2c-smt1", "--model")
+    assert done.returncode == 0, done.stderr
+    assert "pod1/c: 1 1 1 1 1" in _lines(done)
+    assert "later/c: 1 rejected rejected" in _lines(done)
+
+
 def test_an_old_kubelet_that_does_not_start_is_no_verdict(pinproof: Command) -> None:
     done = pinproof("upgrade", "1.36", "1.37", "--model", "--policy-option", "no-such=true")
     assert done.returncode == 3
