@@ -15,7 +15,7 @@ is no fault of it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
 import topologies
@@ -37,7 +37,7 @@ from conformance.subject import (
 )
 from conformance.waiting import Waiting
 from reference import NotModelled
-from reference.steps import Apply, Delete, KubeletConfig, Pod, Start, Step, Stop, WriteState
+from reference.steps import Apply, Delete, KubeletConfig, Pod, Reboot, Start, Step, Stop, WriteState
 from reference.view import View
 from topologies import Machine
 
@@ -52,7 +52,8 @@ class Plan:
     """What is rehearsed: a machine, a configuration, ``pods`` that the old kubelet is given, and
     one ``later`` that the new one is. ``gone`` are those that are deleted before the upgrade.
     ``state``: the text of a state file over which the old kubelet starts first (``None``: none);
-    ``known`` are the pods that run by then."""
+    ``known`` are the pods that run by then. ``reboot``: the machine boots again before each other
+    kubelet starts, so that no container goes on."""
 
     machine: Machine
     config: KubeletConfig
@@ -61,6 +62,7 @@ class Plan:
     gone: Sequence[str] = ()
     state: str | None = None
     known: Sequence[Pod] = ()
+    reboot: bool = False
 
     @property
     def every_pod(self) -> tuple[Pod, ...]:
@@ -187,6 +189,10 @@ class _Rehearsal:
         """The node once this kubelet has been started in place of the other."""
         if view.running:
             self._take(Stop())
+        if self._plan.reboot:
+            self._take(Reboot())
+            if self._before is not None:  # pods are to run again, on whichever CPUs
+                self._before = replace(self._before, cpusets={}, asked={})
         assert isinstance(kubelet, TakesOver)
         kubelet.take_over(self._node)
         self._kubelet = kubelet.info

@@ -9,6 +9,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
+from dataclasses import replace
 from typing import Annotated, Any, Final
 
 import typer
@@ -73,6 +74,9 @@ def upgrade(
     model: Annotated[
         bool, typer.Option("--model", help="Ask the models of both releases; start no kubelet.")
     ] = False,
+    reboot: Annotated[
+        bool, typer.Option("--reboot", help="Boot the machine again before TO and FROM start.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Rehearse an upgrade of the kubelet on one machine, and the way back: does it start, and do
@@ -93,6 +97,7 @@ def upgrade(
         open_ones.callback(after.close)
         release = min(before.info.release, after.info.release, key=minor_of)
         plan, notes = _plan(shown, given, question, release)
+        plan = replace(plan, reboot=reboot)
         with busy("upgrade") as say:
             found = rehearse(before, after, plan, say=say)
     status = _status(found)

@@ -167,6 +167,23 @@ def test_a_subject_may_take_over_from_itself() -> None:
     assert [one for one in _rules(found) if one[0] == AS_BOOKED] == rules
 
 
+def test_over_a_reboot_pods_run_again_and_keep_their_entries() -> None:
+    """Their containers are others, which is no fault then."""
+    plan = Plan(MACHINE, CONFIG, PODS, guaranteed("later", 2), ("gone",), reboot=True)
+    found = rehearse(_model("1.36"), _model("1.37"), plan)
+    assert found.broken == ()
+    assert [one.view.assignments["a"] for one in found.stages] == [{"c": CPUSet([2, 6])}] * 4
+    ids = [one.view.asked["a"]["c"].id for one in found.stages]
+    assert ids[0] != ids[1] == ids[2] != ids[3]
+
+
+def test_a_pod_that_does_not_run_again_after_a_reboot_is_seen() -> None:
+    config = replace(CONFIG, policy_options={"full-pcpus-only": "true"})
+    pods = (guaranteed("a", 4),)
+    plan = Plan(MACHINE, config, pods, guaranteed("later", 2), reboot=True)
+    assert _rules(rehearse(_model("1.36"), _model("1.37"), plan)) == [(GOES_ON, True)]
+
+
 def test_what_stays_broken_is_said_once() -> None:
     """Until the kubelet is started again."""
     idle = miniature("never-updates")

@@ -92,6 +92,14 @@ def test_the_same_release_takes_over(subject: KubeletSubject) -> None:
     assert _held(found) == [{"a": "2,6"}] * 2 + [{"a": "2,6", "later": "1,5"}] * 2
 
 
+def test_pods_run_again_over_a_reboot(subject: KubeletSubject) -> None:
+    plan = Plan(MACHINE, CONFIG, PODS, guaranteed("later", 2), ("gone",), reboot=True)
+    found = rehearse(subject, subject, plan)
+    assert found.broken == ()
+    assert found.notes == ()
+    assert _held(found) == [{"a": "2,6"}] * 2 + [{"a": "2,6", "later": "1,5"}] * 2
+
+
 def test_another_release_takes_over_and_gives_back(
     subject: KubeletSubject, newer: KubeletSubject
 ) -> None:
