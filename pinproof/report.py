@@ -6,7 +6,7 @@ import json
 from datetime import UTC, date, datetime, timedelta
 from enum import Enum
 from pathlib import Path
-from typing import Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 from rich.console import Console
@@ -15,8 +15,12 @@ from conformance.known import Standing
 from conformance.lines import schema as stream_schema
 from conformance.results import KnownFailure, ResultsError
 from conformance.subject import SubjectUsageError
+from conformance.verdict import ExitStatus
 from reports.formats import FORMATS, formatted
 from reports.merging import as_stream
+
+if TYPE_CHECKING:
+    from reports import Run
 
 _STREAMS: Final = "result.jsonl of one run, of its shards, or of one run on each of many nodes."
 Format = Enum("Format", {name: name for name in ("text", "stream", *FORMATS)})  # type: ignore[misc]
@@ -60,7 +64,13 @@ def report(
     else:
         raise SubjectUsageError("--output is for a --format other than text")
     if gate:
-        raise typer.Exit(run.status.value)
+        raise typer.Exit(_gate(run).value)
+
+
+def _gate(run: Run) -> ExitStatus:
+    """The status of the run; a part of one can say that a promise is broken, and nothing better."""
+    unclear = run.part and run.status is ExitStatus.CONFORMANT
+    return ExitStatus.COULD_NOT_TELL if unclear else run.status
 
 
 def _put(text: str, output: Path | None) -> None:

@@ -116,7 +116,8 @@ class Run:
         if status not in set(ExitStatus):
             return f"its footer has the unknown exit status {status}"
         met = {standing: len(found) for standing, found in self.standings.items()}
-        if status == ExitStatus.CONFORMANT != self.known.status(met, idle=self.idle):
+        possible = self.known.status(met, idle=self.idle, part=bool(self.part))
+        if status == ExitStatus.CONFORMANT != possible:
             return f"its footer claims conformance, its results are {_listed(counted)}"
         return ""
 
@@ -169,6 +170,8 @@ class Run:
         status = _IN_WORDS[self.status]
         if self.part and self.status is ExitStatus.CONFORMANT:
             status = f"Conformant in {self.part}"
+            if not kept:
+                status = f"Too few scenarios ran for a verdict in {self.part} alone"
         return f"{status}: {', '.join(parts)}."
 
 

@@ -184,9 +184,12 @@ class Run:
             )
             session.exitstatus = int(self.status)
             return
-        # So many are asked of all shards together.
-        floor = 1 if shard_of(self._config) else self._config.getoption("--pin-floor")
-        self.status = known_of(self._config).status(self._met, floor=floor, idle=self._idle)
+        self.status = known_of(self._config).status(
+            self._met,
+            floor=self._config.getoption("--pin-floor"),
+            idle=self._idle,
+            part=shard_of(self._config) is not None,
+        )
         if exitstatus not in (0, 1, 5) or (exitstatus == 1 and self.status == 0):
             self.status = ExitStatus.COULD_NOT_TELL
         if self._not_restored:

@@ -233,9 +233,40 @@ def test_a_shard_without_a_case_is_a_stream_all_the_same(
         shard = ("--shard", f"{number}/2", "--report", f"s{number}")
         statuses.append(pinproof("run", *alone, *shard, cwd=tmp_path).returncode)
         results(tmp_path / f"s{number}")
-    assert sorted(statuses) == [0, 4]
+    assert statuses == [0, 0]
     joined = pinproof("report", "s1/result.jsonl", "s2/result.jsonl", "--gate", cwd=tmp_path)
     assert joined.returncode == 0, joined.stdout
+
+
+def test_shards_in_which_nothing_applies_are_green_and_the_joined_run_is_not(
+    pinproof: Command, tmp_path: Path
+) -> None:
+    """Nothing is wrong in any of them; that too little ran is seen where they are joined."""
+    skipped = ("run", "-k", "packing/", "--machine", "1s-1n-2c-smt1", "--level", "core", "-n", "0")
+    for number in (1, 2):
+        shard = ("--shard", f"{number}/2", "--report", f"s{number}")
+        done = pinproof(*skipped, *shard, cwd=tmp_path)
+        assert done.returncode == 0, done.stdout
+        words = f"Too few scenarios ran for a verdict in shard {number} of 2 alone: 0 promises kept"
+        assert words in " ".join(done.stdout.split())
+        assert "contradicts" not in done.stdout
+        alone = pinproof("report", f"s{number}/result.jsonl", "--gate", cwd=tmp_path)
+        assert alone.returncode == 3, alone.stdout
+    joined = pinproof("report", "s1/result.jsonl", "s2/result.jsonl", "--gate", cwd=tmp_path)
+    assert joined.returncode == 4, joined.stdout
+    assert pinproof(*skipped, "--report", "whole", cwd=tmp_path).returncode == 4
+
+
+def test_a_shard_with_a_broken_promise_is_red(pinproof: Command, tmp_path: Path) -> None:
+    broken = ("--subject", "miniature:forgets-to-give-back", "-k", "pool/deletion-returns-cpus")
+    machine = ("--machine", "1s-1n-4c-smt2", "-n", "0")
+    statuses = []
+    for number in (1, 2):
+        shard = ("--shard", f"{number}/2", "--report", f"s{number}")
+        statuses.append(pinproof("run", *broken, *machine, *shard, cwd=tmp_path).returncode)
+        gate = ("report", f"s{number}/result.jsonl", "--gate")
+        statuses.append(pinproof(*gate, cwd=tmp_path).returncode)
+    assert sorted(statuses) == [0, 1, 1, 3]
 
 
 @pytest.mark.parametrize("text", ["0/3", "4/3", "a", "1/", "1/0", "-1/2", "1/99999"])

@@ -80,6 +80,18 @@ def test_all_shards_are_a_whole_run_that_says_so(fakes: Fakes, tmp_path: Path) -
         as_stream(two)
 
 
+def test_a_joined_stream_may_not_claim_what_one_shard_may(fakes: Fakes, tmp_path: Path) -> None:
+    """An empty shard says nothing against itself; an empty run contradicts itself."""
+    empty = fakes.run(fakes.result("skip"))
+    assert empty.footer is not None
+    green = dataclasses.replace(
+        empty, footer=msgspec.structs.replace(empty.footer, exit_status=int(ExitStatus.CONFORMANT))
+    )
+    assert _load(fakes, tmp_path, _shard(green, 2)).contradiction == ""
+    assert _load(fakes, tmp_path, _shard(green, 1, 2, 3)).contradiction.startswith("its footer")
+    assert _load(fakes, tmp_path, green).status is ExitStatus.COULD_NOT_TELL
+
+
 def test_a_floor_is_for_all_shards_together(fakes: Fakes, tmp_path: Path) -> None:
     def shard(number: int, floor: int) -> Run:
         run = fakes.run(fakes.result(scenario=str(number)))
