@@ -50,7 +50,7 @@ def _at_work(folder: Path, count: int) -> Processes[str, str]:
 @pytest.fixture(autouse=True)
 def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
     """A process that hangs is not waited for as long."""
-    monkeypatch.setattr(processes, "_ENDS", 1.0)
+    monkeypatch.setattr(processes, "_ENDS", 4.0)
 
 
 def test_every_task_is_done_and_what_is_held_is_given_back(tmp_path: Path) -> None:
