@@ -390,7 +390,7 @@ class Behaviour(Enum):
         Area.POLICY, "1.24", None,
         "CPUs of a container that is removed stay taken while another container of its pod holds "
         "them too.",
-        _pr(104837), backports=("1.21.12", "1.22.9", "1.23.6"),
+        _pr(104837),
     )  # fmt: skip
     POD_LEVEL_RESOURCES = Known(
         Area.POLICY, "1.32", None,

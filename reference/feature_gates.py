@@ -131,8 +131,13 @@ GATES: Final[Mapping[str, Gate]] = {
 
 @lru_cache(maxsize=1024)
 def stage_of(name: str, release: AnyRelease) -> Stage | None:
-    """What a gate is in a release; ``None`` where the release does not know it yet."""
-    reached = [stage for stage in GATES[name].stages if _reached(stage.since, release)]
+    """What a gate is in a release; ``None`` where the release does not know it yet. A minor brings
+    no later stage of a gate that the release was made without."""
+    reached: list[Stage] = []
+    for number, stage in enumerate(GATES[name].stages):
+        later = isinstance(stage.since, int) and number > 0
+        if _reached(stage.since, release) and (reached or not later):
+            reached.append(stage)
     return reached[-1] if reached else None
 
 

@@ -291,8 +291,8 @@ class StaticPolicy:
 
     def remove_container(self, state: State, uid: str, container: str) -> None:
         """``RemoveContainer``: CPUs that another container of the pod also holds
-        (``getAssignedCPUsOfSiblings``) stay taken (as
-        they did not in some releases up to 1.23). CPUs of a whole pod return with the last."""
+        (``getAssignedCPUsOfSiblings``) stay taken from 1.24 on. CPUs of a whole pod return with the
+        last."""
         held = state.get(uid, container)
         if held is None:
             return

@@ -24,9 +24,10 @@ from conformance.identifying.asking import _Job
 from conformance.identifying.history import History, from_plain, to_plain
 from conformance.identifying.identity import Identity, chosen, stated
 from conformance.identifying.telling import KEPT, SEARCHED, kept, read, switched, written
-from conformance.identifying.walking import tells
+from conformance.identifying.walking import tells, views
 from conformance.identifying.watching import Watched, watch
 from conformance.kubelets import cached
+from conformance.pods import best_effort, exclusive, guaranteed_of
 from conformance.processes import Processes
 from conformance.subject import (
     OF_WHOLE_KUBELETS,
@@ -42,7 +43,19 @@ from differential.telling.search import few
 from pinproof.cli import app
 from reference import CPUSet
 from reference.behaviours import Behaviour
-from reference.steps import Apply, Container, KubeletConfig, Pod, Start, Step, Stop, Tamper
+from reference.steps import (
+    Apply,
+    AwaitReconcile,
+    Container,
+    Delete,
+    Kind,
+    KubeletConfig,
+    Pod,
+    Start,
+    Step,
+    Stop,
+    Tamper,
+)
 from reference.view import View
 from topologies import Machine
 
@@ -60,6 +73,7 @@ SWITCHED: Final = (
     "topology-refusal-one-word",
     "rejection-text-was-rejected",
     "updated-on-change",
+    "no-quota-on-exclusive-cpus",
 )
 
 
@@ -170,6 +184,23 @@ def test_few_histories_ask_for_everything() -> None:
     assert len(every) < len(union)
     less = chosen(kept(), "1.36", frozenset(Capability) - OF_WHOLE_KUBELETS)
     assert not any(one.history.needs & OF_WHOLE_KUBELETS for one in less)
+
+
+@pytest.mark.parametrize(
+    ("release", "freed"),
+    [("1.21.14", True), ("1.22.17", True), ("1.23.17", True), ("1.24", False)],
+)
+def test_a_removed_container_frees_cpus_that_another_of_its_pod_holds(
+    release: str, *, freed: bool
+) -> None:
+    """Up to 1.23, seen on 1.22.17: a version of the state file has them both shared and exclusive,
+    which the next start refuses. The last patch releases were not given the fix."""
+    pod = guaranteed_of("a", [exclusive("init", 2, kind=Kind.INIT), exclusive("main", 2)])
+    steps = (Start(), Apply(pod), Delete("a"), Apply(best_effort("b")), AwaitReconcile())
+    seen = views(History("1s-1n-4c-smt2", KubeletConfig(system_reserved="1"), steps), release)
+    assert seen is not None
+    versions = [one for view in seen for one in view.versions or ()]
+    assert any(one.shared_pool & one.exclusive for one in versions) is freed
 
 
 # -- what a subject is ---------------------------------------------------------------------------

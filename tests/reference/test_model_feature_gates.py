@@ -59,3 +59,11 @@ def test_a_gate_that_is_ga_is_on_and_an_unknown_one_off(gate: str) -> None:
 def test_a_fork_may_have_a_gate_on_by_default_sooner() -> None:
     assert not enabled("CPUManagerPolicyOptions", release="1.22")
     assert enabled("CPUManagerPolicyOptions", release="1.22+options-gate-on")
+
+
+def test_a_fork_without_a_gate_has_none_of_its_stages() -> None:
+    """The one that a later minor brings would make no difference of what was taken out."""
+    gate, without = "DisableCPUQuotaWithExclusiveCPUs", "1.36+no-quota-on-exclusive-cpus=off"
+    assert enabled(gate, release="1.36")
+    assert stage_of(gate, without) is None
+    assert not enabled(gate, release=without)
