@@ -90,7 +90,7 @@ def kill_at(
 ) -> None:
     mark = uuid.uuid4().hex
     runner = subprocess.Popen(
-        [sys.executable, "-c", RUNNER, kubelet, *words],
+        [sys.executable, "-X", "faulthandler", "-c", RUNNER, kubelet, *words],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
@@ -106,6 +106,10 @@ def kill_at(
             runner.wait(delay)  # somewhere between this stage and the next
         except subprocess.TimeoutExpired:
             runner.send_signal(sign)
+        try:
+            runner.communicate(timeout=90)
+        except subprocess.TimeoutExpired:
+            runner.send_signal(signal.SIGABRT)  # it prints the stacks of its threads, and is gone
     assert runner.returncode in (-sign, 1)  # 1: Python's own end after Ctrl-C
     for pid in marked(mark):
         wait_for_the_end(pid)
