@@ -1,6 +1,6 @@
-"""One kubelet and one driver of 1.36.4 that hold all named faults, built and kept.
+"""One kubelet and one driver of 1.36.4 that hold all faults of a list, built and kept.
 
-They are kept in ``$XDG_CACHE_HOME/pinproof/named-faults/VERSION/``: the changed module, and where
+They are kept in ``$XDG_CACHE_HOME/pinproof/named-faults/VERSION-LIST/``: the module, and where
 the programs are. Where the list of faults has changed, they are made again: of the rest the Go
 toolchain keeps what it has compiled.
 """
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import shutil
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -22,6 +23,7 @@ from conformance.progress import Progress
 from differential.mutants import planting
 from differential.mutants.programs import DRIVERS, KUBELETS
 from differential.named_faults import faults
+from differential.named_faults.faults import Fault
 from topologies.user_cache import cache_folder
 
 #: The release whose source the faults are written for.
@@ -52,29 +54,30 @@ class Programs:
         return path
 
 
-def programs(progress: Progress | None = None) -> Programs:
+def programs(progress: Progress | None = None, listed: Path = faults.FAULTS) -> Programs:
     """The programs with the faults as they are in the list. Raises
     :class:`conformance.subject.SubjectSetupError` where the source has no place for a fault."""
-    folder = cache_folder("named-faults") / str(RELEASE)
+    folder = cache_folder("named-faults") / f"{RELEASE}-{listed.stem}"
     note = folder / "key"
     tell = progress or (lambda stage: None)
+    every = faults.known_faults(listed)
     with KUBELETS.lock(RELEASE, tell):
-        if not note.is_file() or note.read_text() != key():
-            tell(f"planting named faults in {RELEASE}")
+        if not note.is_file() or note.read_text() != _key(every):
+            tell(f"planting {listed.stem} in {RELEASE}")
             shutil.rmtree(folder, ignore_errors=True)
-            _plant(folder / "module")
-            note.write_text(key())
+            _plant(every, folder / "module")
+            note.write_text(_key(every))
     return Programs(folder)
 
 
-def key() -> str:
+def _key(every: Sequence[Fault]) -> str:
     """Stands for the changes of the source and their switch."""
-    edits = [(one.name, one.edit) for one in faults.known_faults()]
+    edits = [(one.name, one.edit) for one in every]
     parts = [msgspec.json.encode(edits), faults.SWITCH_SOURCE.read_bytes()]
     return hashlib.sha256(b"\0".join(parts)).hexdigest()[:12]
 
 
-def _plant(folder: Path) -> None:
+def _plant(every: Sequence[Fault], folder: Path) -> None:
     module = planting.module_folder(Go.find(), RELEASE)
-    sources = faults.sources(faults.known_faults(), lambda path: (module / path).read_text())
+    sources = faults.sources(every, lambda path: (module / path).read_text())
     planting.copy_module(module, sources, folder)

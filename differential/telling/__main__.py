@@ -1,9 +1,10 @@
 """Search the histories that tell named behaviours, and keep them.
 
-    python -m differential.telling [-n 2] [--afresh]
+    python -m differential.telling [-n 2] [--check]
 
-What was kept is kept, and the search is for the rest: some minutes of processor time, with
-``--afresh`` half an hour. The list in docs/identifying.md is written as well.
+The search is always the whole one, whatever was kept before: about half an hour of processor time.
+The list in docs/identifying.md is written as well. With ``--check`` nothing is written, and exit
+status 1 says that something else is kept than what was found.
 """
 
 from __future__ import annotations
@@ -12,10 +13,10 @@ import argparse
 import sys
 import time
 from concurrent.futures import ProcessPoolExecutor
-from functools import partial
 
 from conformance.identifying.history import History
-from conformance.identifying.telling import KEPT, SEARCHED, Kept, Reason, kept, written
+from conformance.identifying.telling import KEPT, SEARCHED, Kept, Reason, read, written
+from conformance.verdict import ExitStatus
 from differential.telling.page import PAGE, with_list
 from differential.telling.search import few, searched, told
 from differential.telling.seeds import length
@@ -24,26 +25,25 @@ from differential.telling.seeds import length
 _EACH = 3
 
 
-def main() -> None:
+def main() -> ExitStatus:
     """The command."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n\n", 1)[0])
     parser.add_argument("-n", type=int, default=2, dest="workers", help="how many processes")
-    parser.add_argument("--afresh", action="store_true", help="forget what was kept")
+    parser.add_argument("--check", action="store_true", help="compare with what is kept")
     chosen, began = parser.parse_args(), time.monotonic()
 
     def say(text: str) -> None:
         sys.stderr.write(f"{time.monotonic() - began:6.0f} s  {text}\n")
         sys.stderr.flush()
 
-    known = () if chosen.afresh else kept()
     new, untold = set[History](), dict[str, dict[str, Reason]]()
     with ProcessPoolExecutor(chosen.workers) as pool:
-        ways = zip(SEARCHED, pool.map(partial(searched, known=known), SEARCHED), strict=True)
+        ways = zip(SEARCHED, pool.map(searched, SEARCHED), strict=True)
         for release, (found, untold[release]) in ways:
-            say(f"{release}: {len(found)} more histories")
+            say(f"{release}: {len(found)} histories")
             new.update(found)
         say(f"{len(new)} histories: what each tells in every release")
-        every = [*known, *pool.map(told, sorted(new, key=length))]
+        every = list(pool.map(told, sorted(new, key=length)))
     tellings = few(every, _EACH)
     names = [{name for one in tellings for name in one.of(release)} for release in SEARCHED]
     reasons = {
@@ -52,11 +52,15 @@ def main() -> None:
         }
         for release, names_there in zip(SEARCHED, names, strict=True)
     }
-    KEPT.write_bytes(written(tellings, reasons))
-    PAGE.write_text(with_list(PAGE.read_text(encoding="utf-8"), Kept(tuple(tellings), reasons)))
+    found_now = Kept(tuple(tellings), reasons)
+    as_kept = found_now == read(KEPT.read_bytes())
+    if not chosen.check:
+        KEPT.write_bytes(written(*found_now))
+        PAGE.write_text(with_list(PAGE.read_text(encoding="utf-8"), found_now))
     counts = ", ".join(f"{len(there)} of {one}" for one, there in zip(SEARCHED, names, strict=True))
-    say(f"{KEPT.name}: {len(tellings)} histories, {KEPT.stat().st_size} bytes; told: {counts}")
+    say(f"{KEPT.name}: {len(tellings)} histories{', as it is kept' * as_kept}; told: {counts}")
+    return ExitStatus.NOT_CONFORMANT if chosen.check and not as_kept else ExitStatus.CONFORMANT
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

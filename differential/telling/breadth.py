@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import product
+from itertools import permutations, product
 from typing import Final
 
 import topologies
 from conformance.identifying.history import History
 from conformance.pods import best_effort, exclusive, guaranteed, guaranteed_of
-from differential.telling.seeds import MACHINES
+from differential.telling.seeds import MACHINES, WITH_CACHES, WITH_NODES
 from reference import Architecture, CPUSet
 from reference.behaviours import Behaviour
 from reference.releases import has
@@ -42,6 +42,10 @@ _GATES: Final = {
     "CPUManagerPolicyAlphaOptions": True,
     "CPUManagerPolicyBetaOptions": True,
 }
+_TOPOLOGY_GATES: Final = {
+    "TopologyManagerPolicyOptions": True,
+    "TopologyManagerPolicyAlphaOptions": True,
+}
 _POD_LEVEL: Final = {"PodLevelResources": True, "PodLevelResourceManagers": True}
 _WHOLE: Final = PodResources("4", "4", "256Mi", "256Mi")
 
@@ -66,6 +70,10 @@ _STEPS: Final[tuple[Step, ...]] = (
     AskPodResources(),
     AskAllocatable(),
 )
+
+#: Pods of as many CPUs as an uncore cache, a NUMA node beside a reserved CPU, and more than a node
+#: of those machines have.
+_LARGE: Final = tuple(Apply(guaranteed(f"of-{count}", count)) for count in (8, 31, 33))
 
 
 def configs(release: str) -> Iterator[KubeletConfig]:
@@ -93,15 +101,27 @@ def configs(release: str) -> Iterator[KubeletConfig]:
         feature_gates=_GATES,
         topology_manager_policy="best-effort",
     )
+    for policy in ("none", "best-effort", "restricted"):
+        yield KubeletConfig(
+            **reserved,
+            topology_manager_policy=policy,
+            topology_manager_policy_options={"prefer-closest-numa-nodes": "true"},
+            feature_gates=_TOPOLOGY_GATES,
+        )
 
 
 def histories(release: str, depth: int) -> Iterator[History]:
-    """A start on every machine of the catalogue that is an x86 one; idle rounds; and on small
-    machines what takes up to ``depth`` steps after the first start; a restart counts as one."""
+    """A start on every machine of the catalogue that is an x86 one; idle rounds; up to two large
+    pods on machines with uncore caches and with several NUMA nodes; and on small machines what
+    takes up to ``depth`` steps after the first start; a restart counts as one."""
     for name, policy in product(_at_hand(), ("static", "none")):
         yield History(name, KubeletConfig(policy, system_reserved="1"), (Start(),))
     idle = (Start(), Apply(best_effort("shared")), *(AwaitReconcile(),) * _ROUNDS)
     yield History(MACHINES[0], KubeletConfig(system_reserved="1"), idle)
+    for machine, config in product((WITH_CACHES, WITH_NODES), configs(release)):
+        for count in range(3):
+            for large in permutations(_LARGE, count):
+                yield History(machine, config, (Start(), *large))
     for count in range(depth + 1):
         for machine, config in product(MACHINES, configs(release)):
             for chosen in product((*_STEPS, None), repeat=count):

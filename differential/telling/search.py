@@ -1,15 +1,14 @@
 """The search: for each behaviour and release the shortest history that tells.
 
-How it works: what was kept before is tried first; then every short history by breadth; then
-whatever the scenarios of the catalogue do, on small machines and on those that they name. What is
-found is made smaller. A behaviour of a release that nothing tells has a reason: the best that any
-history came to.
+How it works: every short history is tried by breadth; then whatever the scenarios of the catalogue
+do, on small machines and on those that they name. What is found is made smaller. A behaviour of a
+release that nothing tells has a reason: the best that any history came to.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import suppress
 from functools import cache
 from typing import Final, NamedTuple, TypeAlias
@@ -32,8 +31,6 @@ from reference.view import View
 Candidate: TypeAlias = tuple[History, list[View], frozenset[Behaviour]]
 #: How many steps after the first start every history is tried.
 DEPTH: Final = 1
-#: So many histories of a kind that ask for a behaviour and do not tell it are enough.
-_ENOUGH: Final = 300
 
 
 class Searched(NamedTuple):
@@ -44,25 +41,19 @@ class Searched(NamedTuple):
     untold: dict[str, Reason]
 
 
-def searched(release: str, known: Sequence[Telling]) -> Searched:
-    """What tells each behaviour in a release, where nothing that is ``known`` does."""
-    told_already = {name for one in known for name in one.tells.get(release, ())}
-    missing = [one for one in Behaviour if one.title not in told_already]
-    best: dict[Behaviour, Reason] = dict.fromkeys(missing, Reason.NOT_ASKED)
+def searched(release: str, behaviours: Collection[Behaviour] = tuple(Behaviour)) -> Searched:
+    """What tells each of these behaviours in a release, and why nothing tells the rest of them."""
+    best: dict[Behaviour, Reason] = dict.fromkeys(behaviours, Reason.NOT_ASKED)
     found: list[History] = []
     for every in _every(release):
-        tried = Counter[Behaviour]()
         for history, own, asked in _candidates(every, release):
-            for one in missing:
-                if one in asked and best[one] is not Reason.TOLD and tried[one] < _ENOUGH:
-                    tried[one] += 1
+            for one in best:
+                if one in asked and best[one] is not Reason.TOLD:
                     other = switched(release, one)
                     best[one] = max(best[one], _comes_to(history, own, other, release))
                     if best[one] is Reason.TOLD:
                         found.append(shrunk(history, _Telling(release, other)))
-    return Searched(
-        found, {one.title: best[one] for one in missing if best[one] is not Reason.TOLD}
-    )
+    return Searched(found, {one.title: best[one] for one in best if best[one] is not Reason.TOLD})
 
 
 class _Telling:

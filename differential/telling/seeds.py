@@ -81,9 +81,10 @@ def _machines(scenario: Scenario) -> tuple[str, ...]:
     return tuple(dict.fromkeys((*MACHINES, WITH_CACHES, WITH_NODES)))
 
 
-def length(history: History) -> tuple[int, int, int]:
-    """What makes a history long: starts above all, then steps, then words."""
-    return history.starts, len(history.steps), len(str(history))
+def length(history: History) -> tuple[int, int, int, str]:
+    """What makes a history long: starts above all, then steps, then words. Two of equal length have
+    an order all the same."""
+    return history.starts, len(history.steps), len(str(history)), str(history)
 
 
 def _done(scenario: Scenario, machine: str, release: str) -> Iterator[History]:

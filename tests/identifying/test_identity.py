@@ -173,6 +173,7 @@ def test_of_many_histories_few_are_kept() -> None:
     assert {(release, name) for one in chosen for release in one.tells
             for name in one.of(release)} == names  # fmt: skip
     assert len(chosen) < len(kept())
+    assert few(kept()[::-1], 1) == chosen  # a search must not hang on the order of a set
 
 
 def test_few_histories_ask_for_everything() -> None:
