@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -361,10 +361,10 @@ def test_what_was_found_before_a_process_died_or_hung_is_kept(
 def test_an_interrupt_ends_a_process_that_hangs(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """A program that stops the process which drives it."""
+    """A program that stops its keeper, so that the process which drives it waits for ever."""
     monkeypatch.setattr(processes, "_ENDS", 0.5)
     program, began = tmp_path / "program", tmp_path / "began"
-    program.write_text(f"#!/bin/sh\nkill -STOP $PPID\necho $$ >{began}\nexec sleep 60\n")
+    program.write_text(f"#!/bin/sh\nkill -STOP $PPID\necho $PPID $$ >{began}\nexec sleep 60\n")
     program.chmod(0o755)
 
     def interrupt(*_: object) -> None:
@@ -378,7 +378,9 @@ def test_an_interrupt_ends_a_process_that_hangs(
     jobs = [_Job(kept()[0].history, ("1.36",))]
     with pytest.raises(KeyboardInterrupt), asking._Workers(f"exec:{program}", subject, 1) as one:
         list(one.results(jobs, time.monotonic() + 60))
-    os.kill(int(began.read_text()), signal.SIGKILL)
+    for pid in began.read_text().split():
+        with suppress(ProcessLookupError):
+            os.kill(int(pid), signal.SIGKILL)
 
 
 class Stalling(Liar):
