@@ -204,6 +204,26 @@ def test_closing_twice_is_once(inside: Inside, script: Script) -> None:
     assert inside.sandbox.lost
 
 
+def test_a_process_that_the_kernel_does_not_end_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And nobody waits for it for ever."""
+    made = Inside(user_namespace=False).sandbox
+    process = made._process
+
+    class Unkillable:
+        pid = process.pid
+
+        def wait(self, timeout: float) -> int:
+            raise subprocess.TimeoutExpired("sandbox", timeout)
+
+        def kill(self) -> None:
+            """As if it were waiting in the kernel."""
+
+    monkeypatch.setattr(made, "_process", Unkillable())
+    with pytest.raises(OSError, match=f"process {process.pid} is there 30 s after SIGKILL"):
+        made.close()
+    assert process.wait(timeout=30) == 0
+
+
 def test_mounts_can_be_made_read_only_one_by_one(script: Script) -> None:
     """What kernels without ``mount_setattr`` get; the others never come here by themselves."""
     program = script(

@@ -155,13 +155,13 @@ class Sandbox:
             self._control.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
-        """End it, and wait until all of it is gone. May be called twice."""
+        """End it, and wait until all of it is gone. Raises ``OSError`` where the kernel does not
+        end it. May be called twice."""
         self.end()
-        try:
-            self._process.wait(timeout=_PATIENCE)
-        except subprocess.TimeoutExpired:  # a process that the kernel cannot kill
+        gone = self._is_gone()
+        if not gone:
             self._process.kill()
-            self._process.wait()
+            gone = self._is_gone()
         self._listener.join(timeout=_PATIENCE)
         self._control.close()
         if self.log is not None:
@@ -169,6 +169,16 @@ class Sandbox:
         if self._root >= 0:
             os.close(self._root)
             self._root = -1
+        if not gone:
+            raise OSError(f"process {self.pid} is there {_PATIENCE:g} s after SIGKILL")
+
+    def _is_gone(self) -> bool:
+        """Whether its process ends in time."""
+        try:
+            self._process.wait(timeout=_PATIENCE)
+        except subprocess.TimeoutExpired:
+            return False
+        return True
 
     def _ask(self, order: dict[str, object], descriptors: Sequence[int] = ()) -> list[int]:
         with self._asking:
