@@ -73,7 +73,6 @@ SWITCHED: Final = (
     "topology-refusal-one-word",
     "rejection-text-was-rejected",
     "updated-on-change",
-    "no-quota-on-exclusive-cpus",
 )
 
 
