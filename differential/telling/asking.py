@@ -7,20 +7,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
 from types import ModuleType
-from typing import Final
+from typing import Any
 
-from reference import feature_gates, releases
+from reference import releases
 from reference.behaviours import Behaviour
-from reference.pods import qos
 from reference.releases import AnyRelease
-
-#: What remembers its answers would not ask again.
-_REMEMBERING: Final = [
-    one
-    for module in (feature_gates, qos)
-    for one in vars(module).values()
-    if hasattr(one, "cache_clear") and one.__module__ == module.__name__
-]
 
 
 @contextmanager
@@ -34,7 +25,7 @@ def asking() -> Iterator[set[Behaviour]]:
 
     for module in _rooms():
         vars(module)["has"] = hearing
-    for function in _REMEMBERING:
+    for function in _remembering():
         function.cache_clear()
     try:
         yield asked
@@ -50,4 +41,17 @@ def _rooms() -> list[ModuleType]:
         module
         for name, module in sys.modules.items()
         if name.startswith("reference.") and getattr(module, "has", None) is releases.has
+    ]
+
+
+@cache
+def _remembering() -> list[Any]:
+    """Functions of the model that remember their answers, and so would not ask again. What a
+    release has is no question to a history."""
+    return [
+        one
+        for name, module in sys.modules.items()
+        if name.startswith("reference.") and module is not releases
+        for one in vars(module).values()
+        if hasattr(one, "cache_clear") and one.__module__ == name
     ]

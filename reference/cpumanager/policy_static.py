@@ -357,7 +357,7 @@ def _static_options(
     return options
 
 
-@lru_cache(maxsize=8192)
+@lru_cache(maxsize=8192)  # a search over histories asks for the same again and again
 def _take(
     topology: CPUTopology,
     available: CPUSet,

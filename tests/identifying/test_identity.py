@@ -38,6 +38,7 @@ from conformance.subject import (
 )
 from conformance.subjects.miniatures import miniature
 from conformance.subjects.reference import ModelNode, ReferenceSubject
+from differential.telling.asking import asking as asking_for
 from differential.telling.page import PAGE, with_list
 from differential.telling.search import few
 from pinproof.cli import app
@@ -73,6 +74,7 @@ SWITCHED: Final = (
     "topology-refusal-one-word",
     "rejection-text-was-rejected",
     "updated-on-change",
+    "no-quota-on-exclusive-cpus",
 )
 
 
@@ -173,6 +175,22 @@ def test_of_many_histories_few_are_kept() -> None:
             for name in one.of(release)} == names  # fmt: skip
     assert len(chosen) < len(kept())
     assert few(kept()[::-1], 1) == chosen  # a search must not hang on the order of a set
+
+
+def test_a_model_that_remembers_asks_all_the_same() -> None:
+    """The second time as the first: where it takes CPUs and merges hints."""
+    config = KubeletConfig(
+        reserved_system_cpus=CPUSet([0, 64]),
+        policy_options={"distribute-cpus-across-numa": "true"},
+        topology_manager_policy="best-effort",
+    )
+    history = History(
+        "2s-4n-64c-smt2", config, (Start(), Apply(guaranteed_of("a", [exclusive("c", 80)])))
+    )
+    for _ in range(2):
+        with asking_for() as asked:
+            views(history, "1.36")
+        assert {Behaviour.COMBINATIONS_KEPT, Behaviour.UNEQUAL_HINTS_NOT_PREFERRED} <= asked
 
 
 def test_few_histories_ask_for_everything() -> None:
