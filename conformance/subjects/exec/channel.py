@@ -18,6 +18,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, NoReturn
 
+from conformance.environment import own_environment
 from conformance.subjects.exec.wire import LONGEST_LINE
 from conformance.subjects.processor import ProcessorTime, processor_time
 
@@ -52,6 +53,7 @@ class Channel:
                 stderr=subprocess.PIPE,
                 pass_fds=[life],
                 start_new_session=True,
+                env=own_environment(),
             )
         except OSError as error:
             os.close(self._life)

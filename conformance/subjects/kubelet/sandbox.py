@@ -20,6 +20,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from conformance.environment import own_environment
 from conformance.kubelets.klog import Log
 from conformance.subject import SubjectLostError, SubjectSetupError
 from conformance.subjects.kubelet import inside
@@ -233,6 +234,7 @@ def _launch(
                 pass_fds=[theirs.fileno()],
                 stdin=subprocess.DEVNULL,
                 start_new_session=True,
+                env=own_environment(),
             )
         except OSError as error:
             ours.close()
