@@ -19,6 +19,7 @@ from typing import Any, Final
 import pytest
 
 import conformance.suite
+from conformance.session.keywords import may_match
 from conformance.subject import SubjectUsageError
 from topologies.errors import one_line
 from topologies.user_cache import cache_folder
@@ -30,7 +31,11 @@ SUITE: Final = Path(conformance.suite.__file__).parent
 ALONE: Final = (
     str(SUITE / "test_scenarios.py"),
     *(f"--rootdir={SUITE}", "-c", "/dev/null", "--assert=plain"),
-    *(word for name in ("logging", "unraisableexception") for word in ("-p", f"no:{name}")),
+    *(
+        word
+        for name in ("logging", "unraisableexception", "hypothesispytest")
+        for word in ("-p", f"no:{name}")
+    ),
 )
 #: One report a case. Not where a plugin may wait for those of setup and teardown (``--junitxml``).
 BRIEF: Final = ("-p", "conformance.session.brief")
@@ -101,7 +106,7 @@ def workers(subject: str, names: Collection[str], config: pytest.Config | None) 
     if cpus < 2 or least is None or (config is not None and _takes_one(config)):
         return []
     keyword = config.getoption("keyword") if config is not None else ""
-    if _at_most(names, keyword) < least:
+    if sum(map(may_match(keyword), names)) < least:
         return []
     return ["-n", str(min(cpus, MOST_WORKERS))]
 
@@ -119,15 +124,6 @@ def _takes_one(config: pytest.Config) -> bool:
         or chosen.get("numprocesses") == 0
         or chosen.get("capture") == "no"
     )
-
-
-def _at_most(names: Collection[str], keyword: str) -> int:
-    """How many cases a ``-k`` leaves, or a few more."""
-    words = {word.lower() for word in re.findall(r"[^\s()]+", keyword)}
-    if not words or "not" in words:
-        return len(names)
-    words -= {"and", "or"}
-    return sum(any(word in name.lower() for word in words) for name in names)
 
 
 def memory(subject: str) -> list[str]:

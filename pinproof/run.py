@@ -108,8 +108,16 @@ def run(
     more = [*(["-k", keyword] if keyword else []), *context.args]
     config = passing.parsed(more, _options(context)) if more else None
     machines = machine or ["all"]
-    found = {one.name for pattern in machines for one in topologies.find(pattern)}
-    cases = [f"{one.id}@{name}" for one in catalogue() for name in found]
+    found = {
+        name
+        for pattern in machines
+        for name in topologies.matching(pattern) or [topologies.machine(pattern).name]
+    }
+    cases = [
+        f"{one.id}@{name}"
+        for one in catalogue()
+        for name in ([one.machine] if one.machine else found)
+    ]
     _check_keyword(keyword)
     if known is not None:
         read_known(known, [one.id for one in catalogue()])

@@ -1,9 +1,9 @@
 """Machines: trees of real and described hardware, loaded, described, drawn.
 
 :func:`load` and :func:`machine` take a name of the catalogue, a spec (``2s-4n-64c-smt2``), an
-archive or a folder; :func:`names`, :func:`find` and :func:`search` list them; :func:`describe`
-makes a machine from a spec, :func:`offline` and :func:`without_cpus` take CPUs away,
-:func:`with_memory` gives every NUMA node other memory,
+archive or a folder; :func:`names`, :func:`matching`, :func:`find` and :func:`search` list them;
+:func:`describe` makes a machine from a spec, :func:`offline` and :func:`without_cpus` take CPUs
+away, :func:`with_memory` gives every NUMA node other memory,
 :func:`complete` adds what follows from a tree that others captured, :func:`write` and :func:`pack`
 put one on disk, :func:`lint` tells what is odd in one, :func:`pairs` lists machines before and
 after a change.
@@ -19,7 +19,17 @@ from topologies.errors import (
     UnknownMachine,
     UnwritableMachine,
 )
-from topologies.finding import find, load, machine, names, offline, search, whole, with_memory
+from topologies.finding import (
+    find,
+    load,
+    machine,
+    matching,
+    names,
+    offline,
+    search,
+    whole,
+    with_memory,
+)
 from topologies.hotplug import without_cpus
 from topologies.importing import Completed, Note, NoteKind, complete
 from topologies.linting import Finding, lint
@@ -54,6 +64,7 @@ __all__ = [
     "lint",
     "load",
     "machine",
+    "matching",
     "names",
     "offline",
     "pack",

@@ -72,13 +72,17 @@ def names() -> list[str]:
 def find(pattern: str | os.PathLike[str]) -> list[Machine]:
     """The machines that ``pattern`` means: ``all``, a glob over :func:`names` (``2s-*``), or
     whatever :func:`machine` takes. Never empty: raises what :func:`machine` raises."""
+    return [machine(name) for name in matching(pattern)] or [machine(pattern)]
+
+
+def matching(pattern: str | os.PathLike[str]) -> list[str]:
+    """Those of :func:`names` that ``pattern`` means, ``all`` or a glob, in their order. None of
+    them is read. Empty where it matches none, or is no glob."""
     if pattern == "all":
-        return [machine(name) for name in names()]
+        return names()
     if isinstance(pattern, str) and any(char in pattern for char in "*?["):
-        matching = [name for name in names() if fnmatchcase(name, pattern)]
-        if matching:
-            return [machine(name) for name in matching]
-    return [machine(pattern)]
+        return [name for name in names() if fnmatchcase(name, pattern)]
+    return []
 
 
 def search(text: str) -> list[str]:

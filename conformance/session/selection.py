@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import re
-from typing import Final
+from collections.abc import Callable, Mapping
+from functools import cache, partial
+from typing import Final, TypeAlias
 
 import pytest
 
@@ -13,6 +15,7 @@ from conformance.catalogue import catalogue
 from conformance.judge import Case
 from conformance.records import Shard
 from conformance.scenario import Level, Scenario
+from conformance.session.keywords import may_match
 from conformance.session.options import CERTIFICATE
 from conformance.session.subject import release_of, subject_of
 from conformance.subject import HasOwnMachines, SubjectError, SubjectUsageError
@@ -22,29 +25,38 @@ from reference.releases import require_whole_node
 from topologies.errors import one_line
 
 NODE_AREA: Final = "node"
+_CASES: Final = pytest.StashKey[list[Case]]()
+#: How each machine is read, by its name.
+_Machines: TypeAlias = Mapping[str, Callable[[], topologies.Machine]]
 _SHARD: Final = re.compile(r"([0-9]{1,4})/([0-9]{1,4})")
 
 
 def cases(config: pytest.Config) -> list[Case]:
-    """Every scenario on every machine that was asked for. A scenario about one machine of its own
-    stands in the list once, on that machine: where the whole catalogue was asked for, that machine,
-    or, with ``-k``, that scenario.
+    """Every scenario on every machine that was asked for, but for those that ``-k`` cannot match.
+    A scenario about one machine of its own stands in the list once, on that machine: where the
+    whole catalogue was asked for, that machine, or, with ``-k``, that scenario. Found once in each
+    process; a machine is read where a case of it is left.
 
     Raises :class:`pytest.UsageError` for an unknown machine or release.
     """
+    if _CASES not in config.stash:
+        config.stash[_CASES] = _found(config)
+    return config.stash[_CASES]
+
+
+def _found(config: pytest.Config) -> list[Case]:
     try:
         require_whole_node(release_of(config))
         machines = _machines(config)
-        unique = {machine.name: machine for machine in machines}
         level = config.getoption("--pin-level")
         # Of a subject that is a machine, a scenario about another one says nothing.
         real = isinstance(subject_of(config), HasOwnMachines)
-        shard = shard_of(config)
+        shard, matches = shard_of(config), may_match(config.getoption("-k"))
         return [
             case
             for scenario in catalogue()
             if _is_asked(scenario, level) and not (real and scenario.machine)
-            for case in _cases_of(scenario, unique, config)
+            for case in _cases_of(scenario, machines, matches, config)
             if _is_in(shard, case)
         ]
     except (topologies.MachineError, ModelError, SubjectUsageError, ValueError) as error:
@@ -81,23 +93,41 @@ def _is_asked(scenario: Scenario, level: str) -> bool:
     return level == Level.EXTENDED.value or scenario.level is Level.CORE
 
 
-def _machines(config: pytest.Config) -> list[topologies.Machine]:
+def _machines(config: pytest.Config) -> _Machines:
     """Those that were asked for; of a subject that is a machine itself, its own."""
     patterns = config.getoption("--pin-machine") or ["all"]
     subject = subject_of(config)
     if isinstance(subject, HasOwnMachines):
-        return [one for one in subject.machines if "all" in patterns or one.name in patterns]
-    return [machine for pattern in patterns for machine in topologies.find(pattern)]
+        own = {one.name: one for one in subject.machines}
+        return {
+            name: partial(own.__getitem__, name)
+            for name in own
+            if "all" in patterns or name in patterns
+        }
+    return {name: read for pattern in patterns for name, read in _named_by(pattern).items()}
+
+
+def _named_by(pattern: str) -> _Machines:
+    """What a path or a spec names is read to be named."""
+    if names := topologies.matching(pattern):
+        return {name: cache(partial(topologies.machine, name)) for name in names}
+    found = {one.name: one for one in topologies.find(pattern)}
+    return {name: partial(found.__getitem__, name) for name in found}
 
 
 def _cases_of(
-    scenario: Scenario, machines: dict[str, topologies.Machine], config: pytest.Config
+    scenario: Scenario, machines: _Machines, matches: Callable[[str], bool], config: pytest.Config
 ) -> list[Case]:
     if not scenario.machine:
-        return [Case(scenario, machine) for machine in machines.values()]
+        return [
+            Case(scenario, read())
+            for name, read in machines.items()
+            if matches(f"{scenario.id}@{name}")
+        ]
+    if not matches(f"{scenario.id}@{scenario.machine}"):
+        return []
     own = topologies.machine(scenario.machine)
-    chosen = machines.get(own.name)
-    is_chosen = chosen is not None and chosen.digest == own.digest
+    is_chosen = own.name in machines and machines[own.name]().digest == own.digest
     by_name = scenario.id.partition("/")[2] in config.getoption("-k").lower()
     takes_all = "all" in (config.getoption("--pin-machine") or ["all"])
     return [Case(scenario, own)] if is_chosen or by_name or takes_all else []
@@ -107,6 +137,6 @@ def named_machines(config: pytest.Config) -> set[str]:
     """The machines that were asked for by more than ``all``; those of a subject that is machines
     itself came with its name."""
     if isinstance(subject_of(config), HasOwnMachines):
-        return {machine.name for machine in _machines(config)}
+        return {*_machines(config)}
     patterns = [one for one in config.getoption("--pin-machine") if one != "all"]
-    return {machine.name for pattern in patterns for machine in topologies.find(pattern)}
+    return {name for pattern in patterns for name in _named_by(pattern)}
