@@ -6,8 +6,9 @@ from __future__ import annotations
 import ast
 import sys
 from collections.abc import Collection, Iterator
+from functools import cache
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 import pytest
 
@@ -198,15 +199,37 @@ def _sources(package: str) -> list[Path]:
     return sorted((ROOT / package).rglob("*.py"))
 
 
-def _imports(path: Path) -> Iterator[str]:
-    """Every module that a file imports, as dotted names; ``from a import b`` counts as ``a.b``,
-    since b may be a module."""
-    for found in ast.walk(ast.parse(path.read_text(encoding="utf-8"), str(path))):
-        if isinstance(found, ast.Import):
-            yield from (name.name for name in found.names)
-        elif isinstance(found, ast.ImportFrom):
-            assert found.level == 0, f"{path}: relative import"
-            yield from (f"{found.module}.{name.name}" for name in found.names)
+def _nodes(text: str) -> Iterator[ast.AST]:
+    return ast.walk(ast.parse(text))
+
+
+class _Source(NamedTuple):
+    """What these tests ask of a file: every module that it imports, as dotted names, and the
+    number of methods of each class. ``from a import b`` counts as ``a.b``, since b may be a
+    module."""
+
+    imports: tuple[str, ...]
+    methods: tuple[tuple[str, int], ...]
+
+
+def _imports(path: Path) -> tuple[str, ...]:
+    return _source(path.read_text(encoding="utf-8")).imports
+
+
+@cache
+def _source(text: str) -> _Source:
+    """Remembered, because most of these tests ask for it of the same files."""
+    imports: list[str] = []
+    methods: list[tuple[str, int]] = []
+    for node in _nodes(text):
+        if isinstance(node, ast.Import):
+            imports += (name.name for name in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"relative import: {ast.unparse(node)}"
+            imports += (f"{node.module}.{name.name}" for name in node.names)
+        elif isinstance(node, ast.ClassDef):
+            methods.append((node.name, sum(isinstance(one, ast.FunctionDef) for one in node.body)))
+    return _Source(tuple(imports), tuple(methods))
 
 
 def _within(module: str, prefixes: tuple[str, ...]) -> bool:
@@ -305,12 +328,11 @@ def _imported(name: str, modules: Collection[str]) -> str:
 
 def test_no_class_has_more_than_25_methods() -> None:
     found = {
-        f"{path.relative_to(ROOT)}: {node.name}"
+        f"{path.relative_to(ROOT)}: {name}"
         for package in (*MAY_IMPORT, "differential")
         for path in _sources(package)
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
-        if isinstance(node, ast.ClassDef)
-        and sum(isinstance(one, ast.FunctionDef) for one in node.body) > 25
+        for name, methods in _source(path.read_text(encoding="utf-8")).methods
+        if methods > 25
     }
     assert not found
 
@@ -332,7 +354,7 @@ def test_the_model_opens_nothing_and_prints_nothing() -> None:
     wrong = [
         f"{path.relative_to(ROOT)}:{call.lineno}: {call.func.id}()"
         for path in _sources("reference")
-        for call in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        for call in _nodes(path.read_text(encoding="utf-8"))
         if isinstance(call, ast.Call)
         and isinstance(call.func, ast.Name)
         and call.func.id in {"open", "print", "input", "exec", "eval", "__import__"}
@@ -390,7 +412,7 @@ def test_no_subject_is_asked_by_name_what_it_can_do() -> None:
     asked = [
         f"{path.relative_to(ROOT)}: {ast.unparse(call)}"
         for path in _sources("conformance")
-        for call in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        for call in _nodes(path.read_text(encoding="utf-8"))
         if isinstance(call, ast.Call)
         and ast.unparse(call.func) in {"getattr", "hasattr"}
         and "config" not in ast.unparse(call.args[0])
