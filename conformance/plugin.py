@@ -8,6 +8,7 @@ parametrised here with every scenario on every machine asked for.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 import pytest
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
     from conformance.judge import Case, Judgement
     from conformance.session.run import Run
+    from conformance.session.together import Together
     from conformance.subject import Subject
 
 RUN = "pinproof-run"
@@ -230,8 +232,12 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
     _follow(metafunc.config)
     judge_ahead(metafunc.config, subject_of(metafunc.config))
-    found = cases(metafunc.config)
-    metafunc.parametrize("pin_case", [pytest.param(case, id=case.id) for case in found])
+    found: Sequence[Case | Together] = cases(metafunc.config)
+    if metafunc.config.pluginmanager.has_plugin("conformance.session.together"):
+        from conformance.session.together import together
+
+        found = together(cases(metafunc.config))
+    metafunc.parametrize("pin_case", [pytest.param(one, id=one.id) for one in found])
 
 
 @pytest.fixture

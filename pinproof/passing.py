@@ -39,6 +39,8 @@ ALONE: Final = (
 )
 #: One report a case. Not where a plugin may wait for those of setup and teardown (``--junitxml``).
 BRIEF: Final = ("-p", "conformance.session.brief")
+#: One item for a scenario.
+TOGETHER: Final = ("-p", "conformance.session.together")
 _LEAVES_BRIEF: Final = re.compile(
     r"-x|-r\w+|--exitfirst|--maxfail=\d+|-n=?(\d+|auto)|-n|\d+|auto|--lf|--last-failed|--ff|--failed-first"
 )
@@ -46,6 +48,9 @@ _LEAVES_BRIEF: Final = re.compile(
 #: which is a second of processor time each. Other subjects are not known to bear it.
 PAYS_FROM: Final = {"reference": 1200, "miniature": 1200, "exec": 1200, "kubelet": 8}
 MOST_WORKERS: Final = 8
+#: Subjects that live in the process that judges.
+_WITHIN: Final = ("reference", "miniature")
+_LEAVES_TOGETHER: Final = re.compile(r"-r\w+|-n=?(\d+|auto)|-n|\d+|auto")
 #: Options of pytest that people use, for the hint beside an unknown one.
 _COMMON: Final = (
     *("--lf", "--ff", "--last-failed", "--failed-first", "--maxfail", "--exitfirst"),
@@ -114,6 +119,13 @@ def workers(subject: str, names: Collection[str], config: pytest.Config | None) 
 def brief(more: Iterable[str]) -> tuple[str, ...]:
     """The plugin that makes one report a case, where ``more`` has nothing that may want others."""
     return BRIEF if all(_LEAVES_BRIEF.fullmatch(word) for word in more) else ()
+
+
+def together(subject: str, more: Iterable[str]) -> tuple[str, ...]:
+    """The plugin that judges a scenario on all machines in one item, where the subject bears it
+    and ``more`` chooses no cases and does not end the run early."""
+    fits = subject.partition(":")[0] in _WITHIN
+    return TOGETHER if fits and all(_LEAVES_TOGETHER.fullmatch(word) for word in more) else ()
 
 
 def _takes_one(config: pytest.Config) -> bool:

@@ -162,6 +162,7 @@ def run(
         *_appearance(verbose),
         *passing.workers(subject, cases, config),
         *passing.brief(context.args),
+        *(() if resume else passing.together(subject, more)),
         *more,
     ]
     following = None if verbose else Following(console, sys.stderr)

@@ -13,11 +13,12 @@ import pytest
 from conformance.session.ahead import case_of
 from conformance.session.judging import judge_item
 from conformance.session.subject import subject_of
+from conformance.session.together import together_of
 
 
 def pytest_runtest_protocol(item: pytest.Item) -> bool | None:
     """Call and report; other items than the suite's go pytest's own way."""
-    if case_of(item) is None:
+    if case_of(item) is None and together_of(item) is None:
         return None
     call = pytest.CallInfo.from_call(
         lambda: item.ihook.pytest_runtest_call(item=item),

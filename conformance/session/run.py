@@ -10,7 +10,7 @@ import os
 import platform
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from importlib.metadata import entry_points, version
 from pathlib import Path
 from typing import Final
@@ -58,7 +58,7 @@ class Run:
         self._met = tally(())
         self._named: set[str] = set()
         self._applied: set[str] = set()
-        self._by_id: dict[str, Case] = {}
+        self._cases: dict[str, list[Case]] = {}
         self._unable: set[str] = set()
         self._directory: Path | None = None
         self._not_restored: list[str] = []
@@ -77,15 +77,15 @@ class Run:
             return
         before = before_of(self._config)
         self._signals.enter_context(ended_like_an_interrupt())
-        self._by_id = {case.id: case for case in cases(self._config)}
+        self._cases = _cases_of(nodeids, cases(self._config))
         directory = self._config.getoption("--pin-report")
         if directory:
             self._directory = Path(directory)
             self.stream = self._directory / "result.jsonl"
         elif self._config.getoption("--pin-stream"):
             self.stream = Path(self._config.getoption("--pin-stream"))
-        chosen = (self._by_id.get(_case_id(nodeid)) for nodeid in nodeids)
-        machines = {case.machine.name: case.machine for case in chosen if case is not None}
+        chosen = [case for found in self._cases.values() for case in found]
+        machines = {case.machine.name: case.machine for case in chosen}
         self._named = named_machines(self._config)
         self._writer = StreamWriter(
             self.stream,
@@ -104,7 +104,7 @@ class Run:
             say_on_its_own(self._config, f"{len(before.results)} cases have a verdict already")
             for result in before.results:
                 self._count(result)
-        self._config.hook.pytest_pinproof_begin(total=len(nodeids))
+        self._config.hook.pytest_pinproof_begin(total=len(chosen))
 
     @property
     def _idle(self) -> list[str]:
@@ -120,25 +120,28 @@ class Run:
             say(self._config)(f"not restored: {what}")
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Take a case's result out of its report, or make one of a case that crashed."""
+        """Take the results of a case, or of several, out of a report; make one of each case that
+        its test crashed before."""
         if self._writer is None or SUITE_TEST not in report.nodeid:
             return
-        properties = dict(report.user_properties)
-        text = properties.get(PROPERTY)
-        if text is not None and report.when == "call":
-            self._add(report.nodeid, decode(str(text)), getattr(report, "worker_id", ""))
-            if RECORDED in properties:
-                case = msgspec.json.decode(str(properties[RECORDED]), type=RecordedCase)
-                self._recorded.append(case)
-        elif report.failed and report.nodeid not in self._reported:
-            self._add(report.nodeid, self._crashed(report), getattr(report, "worker_id", ""))
+        worker = getattr(report, "worker_id", "") or ""
+        if report.when == "call":
+            for name, value in report.user_properties:
+                if name == PROPERTY:
+                    self._add(decode(str(value)), worker)
+                elif name == RECORDED:
+                    self._recorded.append(msgspec.json.decode(str(value), type=RecordedCase))
+        if report.failed:
+            for case in self._cases[_case_id(report.nodeid)]:
+                if case.id not in self._reported:
+                    self._add(self._crashed(case, report), worker)
 
-    def _add(self, nodeid: str, result: Result, worker: str) -> None:
+    def _add(self, result: Result, worker: str) -> None:
         assert self._writer is not None
-        self._reported.add(nodeid)
+        self._reported.add(f"{result.scenario}@{result.machine.name}")
         standing = self._count(result)
         self._config.hook.pytest_pinproof_result(result=result, standing=standing)
-        self._writer.add(msgspec.structs.replace(result, worker=worker or ""))
+        self._writer.add(msgspec.structs.replace(result, worker=worker))
 
     def _count(self, result: Result) -> Standing:
         self._counts[Verdict(result.verdict)] += 1
@@ -150,14 +153,12 @@ class Run:
             self._applied.add(result.machine.name)
         return standing
 
-    def _crashed(self, report: pytest.TestReport) -> Result:
+    def _crashed(self, case: Case, report: pytest.TestReport) -> Result:
         text = report.longreprtext
         reason = (
             f"the test failed before it had a verdict: {(text.strip().splitlines() or ['?'])[-1]}"
         )
-        return unjudged(
-            self._by_id[_case_id(report.nodeid)], subject_of(self._config), reason, text
-        )
+        return unjudged(case, subject_of(self._config), reason, text)
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
@@ -218,6 +219,15 @@ class Run:
             info = subject_of(self._config).info
             header = RecordingHeader(release=info.release, version=info.version, digest=info.digest)
             write_recording(Path(path), header, self._recorded)
+
+
+def _cases_of(nodeids: Iterable[str], cases: Iterable[Case]) -> dict[str, list[Case]]:
+    """The cases that each test judges, by the id of the test: a case, or a scenario."""
+    by_id: dict[str, list[Case]] = {}
+    for case in cases:
+        by_id[case.id] = [case]
+        by_id.setdefault(case.scenario.id, []).append(case)
+    return {id_: by_id[id_] for id_ in map(_case_id, nodeids) if id_ in by_id}
 
 
 def _case_id(nodeid: str) -> str:
