@@ -2,7 +2,7 @@
 
 Judging a case of the model takes a millisecond. An item of pytest takes as long again, in the
 process that judges it, in the one that writes the results, and in each that collects it. So
-``pinproof run`` loads this where nobody chose among the cases, and where the subject lives in the
+``pinproof run`` loads this where no user chose among the cases, and where the subject lives in the
 process that judges: one that dies with a program would take a scenario's other cases with it.
 """
 
