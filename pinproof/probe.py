@@ -18,7 +18,7 @@ from conformance.discovered import topology_of
 from conformance.scenario import Scenario
 from hil.distributions import distribution_of
 from hil.inspection import NodeFacts, gather
-from hil.safety import Risk, risk_of
+from hil.safety import Risk, left_by_a_run, risk_of
 from hil.shell import NodeError, NodeUsageError
 from hil.subject import capabilities
 from hil.transport import NodeAddress, connected, each, nodes
@@ -111,6 +111,7 @@ def risk_named(text: str) -> Risk:
 def _probed(address: NodeAddress, risk: Risk) -> dict[str, Any]:
     with connected(address) as shell:
         facts = gather(shell, paths=address.kubelet)
+        left = left_by_a_run(shell) if facts.leftovers else []
         trips = shell.trips
     distribution = distribution_of(facts, named=address.distribution)
     reasons = reasons_against(facts, risk, lab=bool(address.lab))
@@ -118,7 +119,7 @@ def _probed(address: NodeAddress, risk: Risk) -> dict[str, Any]:
         "node": address.name,
         "address": address.url,
         "distribution": distribution.name,
-        "facts": facts_by_name(facts),
+        "facts": facts_by_name(facts) | {"of that run": left},
         "scenarios": {
             "apply": [one for one, reason in reasons.items() if not reason],
             "do not apply": {one: reason for one, reason in reasons.items() if reason},

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from hil.inspection import gather
-from hil.safety import NodeBusy, NotRestored, forget_node, restore_node
+from hil.safety import NodeBusy, NotRestored, forget_node, left_by_a_run, restore_node
 from hil.safety.agent import restoring
 from hil.session.booting import boot_as_before
 from hil.shell import NodeError, Shell
@@ -77,6 +77,9 @@ def _restored(
 
 def _undone(address: NodeAddress, *, force: bool, accept: bool) -> str:
     with connected(address) as shell:
+        for line in left_by_a_run(shell):
+            if line.startswith(("the dead-man timer", "not restored")):
+                note(f"{address.name}: {line}")
         try:
             undone = restore_node(shell, force=force)
         except NotRestored as error:

@@ -73,3 +73,7 @@ class DryRunExecutor:
             if self._shell is not None:
                 self._shell.changes, self._shell.looks = (), False
         raise NotSent
+
+    def assure(self) -> None:
+        """See :class:`hil.session.executor.Executor`."""
+        self._inner.assure()

@@ -49,6 +49,10 @@ _SHOWN: Final = (
 #: What a run puts on a node beside its changes: a folder, and units that end the run where it dies.
 LEFTOVERS: Final = (
     "/var/lib/pinproof",
+    "/run/pinproof-dead-man.sh",
+    "/run/systemd/system/pinproof-dead-man.timer",
+    "/run/systemd/system/pinproof-dead-man.service",
+    # Up to 0.1 the timer was transient.
     "/run/systemd/transient/pinproof-dead-man.timer",
     "/run/systemd/transient/pinproof-dead-man.service",
     "/etc/systemd/system/pinproof-dead-man-boot.service",

@@ -20,7 +20,7 @@ types when all else is gone. :func:`restore_node` finishes what a dead run left.
 from hil.changes import Change, KeepFile, Note, RemoveFile, SetOnline, WriteFile
 from hil.safety.errors import LeaseLost, NodeBusy, NotRestored
 from hil.safety.guarded import Guarded
-from hil.safety.restoring import forget_node, refuse_if_held, restore_node
+from hil.safety.restoring import forget_node, left_by_a_run, refuse_if_held, restore_node
 from hil.safety.risk import Allow, Risk, risk_of
 
 __all__ = [
@@ -37,6 +37,7 @@ __all__ = [
     "SetOnline",
     "WriteFile",
     "forget_node",
+    "left_by_a_run",
     "refuse_if_held",
     "restore_node",
     "risk_of",

@@ -25,6 +25,7 @@ PLACE: Final = LEFTOVERS[0]
 #: A path that the shell reads as it stands.
 _PLAIN: Final = re.compile(r"/[A-Za-z0-9/._@:+=,%-]*")
 _MADE: Final = re.compile(r"^echo (made-[0-9a-f]+) >&2$", re.MULTILINE)
+_NAME: Final = "pinproof: "
 _USAGE, _REFUSED, _BUSY, _FULL, _LOST, _DIFFERS = 70, 71, 73, 74, 75, 76
 _OWN_STATUSES: Final = frozenset({_USAGE, _REFUSED, _BUSY, _FULL, _LOST, _DIFFERS})
 
@@ -109,21 +110,27 @@ def restoring(root: str, *, force: bool) -> str:
         # Killed before it was there: nothing was changed.
         'elif [ -e "$d" ]; then left=1; rm -rf "$d"; fi\n'
         f"set -- {units}\n"
-        'if [ -e "$1" ] || [ -e "$2" ] || [ -e "$3" ] || [ -e "$4" ]; then\n'
+        'there=; for one; do [ ! -e "$one" ] || there="$there $one"; done\n'
+        'if [ -n "$there" ]; then\n'
         "  left=1\n"
         "  systemctl stop pinproof-dead-man.timer pinproof-dead-man-boot.service 2>/dev/null\n"
+        '  rm -f "$@"\n'
         "  systemctl reset-failed pinproof-dead-man.timer pinproof-dead-man.service 2>/dev/null\n"
-        '  if [ -e "$3" ] || [ -e "$4" ]; then\n'
-        '    rm -f "$3" "$4"; rmdir "${4%/*}" 2>/dev/null; systemctl daemon-reload\n'
-        "  fi\n"
+        '  case $there in */etc/*) rmdir "${one%/*}" 2>/dev/null; systemctl daemon-reload ;; esac\n'
         "fi\n"
         '[ -n "$left" ] || echo nothing >&2\n'
     )
 
 
 def status(root: str) -> str:
-    """A script that prints who holds the node, and what was changed; nothing where nobody does."""
-    return f"[ ! -f {_place(root)} ] || sh {_place(root)} status"
+    """A script that prints who holds the node, what was changed, and what is wrong with restoring
+    it, for :func:`hil.safety.left_by_a_run`; nothing where no run left anything."""
+    unit = "pinproof-dead-man.service"
+    return (
+        f"[ ! -f {_place(root)} ] || sh {_place(root)} status\n"
+        f"! systemctl is-failed --quiet {unit} 2>/dev/null ||\n"
+        f"  echo 'timer its last look failed: systemctl status {unit}'\n"
+    )
 
 
 def lines(changes: Iterable[Change]) -> bytes:
@@ -175,9 +182,9 @@ def check(node: str, done: Done, *, manual: str = "") -> None:
     if done.status == 0:
         return
     said = done.stderr.decode("utf-8", "replace").strip()
-    ours = [line for line in said.splitlines() if line.startswith("pinproof: ")]
+    ours = told(done.stderr)
     reason = one_line((ours or said.splitlines() or ["it said nothing"])[-1])
-    message = f"{node}: {reason.removeprefix('pinproof: ')}"
+    message = f"{node}: {reason}"
     if done.status == _DIFFERS:
         differences = [one_line(line) for line in done.text.splitlines() if line]
         raise NotRestored(node, differences or [reason], manual=manual)
@@ -188,6 +195,12 @@ def check(node: str, done: Done, *, manual: str = "") -> None:
     if done.status in _OWN_STATUSES:
         raise NodeUnfit(message, evidence=said)
     raise NodeUnfit(f"{message} (status {done.status})", evidence=said)
+
+
+def told(stderr: bytes) -> list[str]:
+    """What ``node.sh`` says on stderr, a line each, without its name."""
+    said = stderr.decode("utf-8", "replace").splitlines()
+    return [one_line(one.removeprefix(_NAME)) for one in said if one.startswith(_NAME)]
 
 
 def manual_steps(node: str, root: str = "") -> str:

@@ -160,6 +160,8 @@ class Guarded:
                 agent.check(self.facts.name, done)
             raise NodeUnfit(f"{self.facts.name}: a step was ended before its changes were made")
         self._last = time.monotonic()
+        for told in agent.told(before):
+            self._say(f"{self.facts.name}: {told}")
         return replace(done, stderr=before + after)
 
     def change_file(self, path: str, text: str) -> None:
@@ -183,10 +185,16 @@ class Guarded:
         self.change(Note(undo))
 
     def touch(self) -> None:
-        """Say that we live (a thread does so by itself). Raises :class:`LeaseLost`."""
+        """Say that we live (a thread does so by itself), and see that the dead-man timer is set
+        and looks; it is set again where it does not. Raises :class:`LeaseLost`."""
         self._last = time.monotonic()
-        done = self._shell.run(agent.call(self.facts.root, "touch", self.owner))
+        self._say_of(self._shell.run(agent.call(self.facts.root, "touch", self.owner)))
+
+    def _say_of(self, done: Done) -> None:
+        """Raise what a renewal says, and pass on what it did to the dead-man timer."""
         agent.check(self.facts.name, done)
+        for told in agent.told(done.stderr):
+            self._say(f"{self.facts.name}: {told}")
 
     def restore(self) -> None:
         """Undo all changes so far, and go on holding the node. Raises :class:`NotRestored`."""
@@ -261,8 +269,7 @@ class Guarded:
             if now - self._renewed < self._patience / 4:
                 continue
             try:
-                done = self._shell.run(agent.call(self.facts.root, "touch", self.owner))
-                agent.check(self.facts.name, done)
+                self._say_of(self._shell.run(agent.call(self.facts.root, "touch", self.owner)))
                 self._renewed = now
             except LeaseLost as error:
                 self._lost = f"the node restored itself: the runner was silent too long ({error})"

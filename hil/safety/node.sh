@@ -464,7 +464,7 @@ undo() {
     state=
   fi
   # A kubelet that was started anew during the run may still have the settings of then.
-  [ -n "$settings" ] && [ "$(identity)" != "$(cat "$J/identity" 2>/dev/null)" ] && dirty=1
+  [ -n "$settings" ] && ! knows_settings && dirty=1
   [ -n "$state" ] && differs_content "$state" && dirty=1
   # Who is killed in between finds files that differ no more, and a kubelet that saw others.
   if [ -n "$dirty" ] || [ -f "$J/dirty" ]; then
@@ -490,8 +490,16 @@ undo() {
   elif [ -n "$(identity)" ]; then
     kubelet stop >/dev/null
   fi
+  [ -z "$settings" ] || identity >"$J/restarted"
   rm -f "$J/dirty"
   [ -z "$failed" ] || say "could not be written:$failed"
+}
+knows_settings() { # it is the kubelet of before, or the one that undoing them has started
+  runs=$(identity)
+  for known in "$J/identity" "$J/restarted"; do
+    [ "$runs" != "$(cat "$known" 2>/dev/null)" ] || return 0
+  done
+  return 1
 }
 differs_content() {
   path=$(cat "$1/path")
@@ -532,27 +540,52 @@ finish() {
     return 0
   fi
   echo "$differences"
+  # The node goes on by itself; its lease has ended.
+  if again && lapse; then
+    case $mode in dead-man | at-boot) return 0 ;; *) return 76 ;; esac
+  fi
   rm -f "$D/lease"
   disarm
   return 76
 }
+lapse() { # the lease ends; who held it is still known
+  [ -f "$D/lease" ] && read -r holder lease_boot _ patience <"$D/lease" || return 1
+  echo "$holder $lease_boot 0 0" >"$D/lease.new" && mv -f "$D/lease.new" "$D/lease"
+}
 
 # --- dead-man timer
-TRANSIENT=$R/run/systemd/transient/pinproof-dead-man
-# What it runs, in one line without a dollar sign: systemd puts it into a unit file, and reads it.
-# It goes on until nothing is left.
-look="if [ -f '$D/node.sh' ]; then exec /bin/sh '$D/node.sh' dead-man; fi"
-look="$look; [ -d '$D/journal' ] || find '$D' -prune -mmin +1 -exec rm -rf {} + 2>/dev/null"
-look="$look; [ -d '$D' ] || systemctl stop pinproof-dead-man.timer"
+LOOK=$R/run/pinproof-dead-man.sh
+UNIT=$R/run/systemd/system/pinproof-dead-man
+# What it runs: a file of its own, since a unit may hold nothing that systemd reads otherwise than it
+# writes it. It goes on until nothing is left, and then takes itself away.
+look="[ ! -f '$D/node.sh' ] || exec /bin/sh '$D/node.sh' dead-man
+[ -d '$D/journal' ] || find '$D' -prune -mmin +1 -exec rm -rf {} + 2>/dev/null
+[ ! -d '$D' ] || exit 0
+systemctl stop pinproof-dead-man.timer
+rm -f '$UNIT.timer' '$UNIT.service' '$LOOK'"
 arm_timer() { # seconds between two looks
-  systemd && command -v systemd-run >/dev/null || return 1
-  systemctl stop pinproof-dead-man.timer >/dev/null 2>&1
-  passed_over
-  systemd-run --quiet --unit=pinproof-dead-man --on-active="$1" --on-unit-inactive="$1" \
-    --description="Restores this node when a run of pinproof is dead" \
-    --timer-property=AccuracySec=1s /bin/sh -c "$look" >/dev/null 2>&1 9>&- && return
-  passed_over
+  systemd || return 1
+  unarm_timer
+  about="[Unit]
+Description=Restores this node when a run of pinproof is dead"
+  (
+    umask 022 && mkdir -p "${UNIT%/*}" && printf '%s\n' "$look" >"$LOOK" &&
+      printf '%s\n' "$about" '[Service]' "ExecStart=/bin/sh $LOOK" >"$UNIT.service" &&
+      printf '%s\n' "$about" '[Timer]' "OnActiveSec=$1" "OnUnitInactiveSec=$1" AccuracySec=1s \
+        >"$UNIT.timer"
+  ) 2>/dev/null && {
+    systemctl start pinproof-dead-man.timer ||
+      # It may know an earlier unit of this name.
+      { systemctl daemon-reload && systemctl start pinproof-dead-man.timer; }
+  } >/dev/null 2>&1 9>&- && return
+  unarm_timer
   return 1
+}
+unarm_timer() {
+  systemctl stop pinproof-dead-man.timer >/dev/null 2>&1
+  rm -f "$UNIT.timer" "$UNIT.service" "$LOOK"
+  # A unit of it that failed is forgotten.
+  systemctl reset-failed pinproof-dead-man.timer pinproof-dead-man.service 2>/dev/null
 }
 arm() { # seconds between two looks
   disarm
@@ -561,28 +594,87 @@ arm() { # seconds between two looks
     sh -c "$0"; done' "$look" "$1" "$D" </dev/null >/dev/null 2>&1 9>&- &
   echo $! >"$D/dead-man"
 }
-passed_over() { # a unit of it that failed is forgotten
-  for unit in "$TRANSIENT".*; do
-    [ ! -e "$unit" ] || systemctl reset-failed "${unit##*/}" 2>/dev/null
-  done
-}
 disarm() {
   looker=${looker:-$(cat "$D/dead-man" 2>/dev/null)}
   rm -f "$D/dead-man"
   # Not when it is its own child that works here: it ends when that has ended.
   case $mode in
-    dead-man | at-boot) ! systemd || systemctl stop pinproof-dead-man.timer >/dev/null 2>&1 ;;
+    dead-man | at-boot)
+      ! systemd || systemctl stop pinproof-dead-man.timer >/dev/null 2>&1
+      rm -f "$UNIT.timer" "$UNIT.service" "$LOOK"
+      ;;
     *)
       [ -z "$looker" ] || kill -9 "-$looker" 2>/dev/null
       if systemd; then
-        systemctl stop pinproof-dead-man.timer pinproof-dead-man-boot.service >/dev/null 2>&1
-        passed_over
+        systemctl stop pinproof-dead-man-boot.service >/dev/null 2>&1
+        unarm_timer
       fi
       ;;
   esac
   looker=
 }
+looked() { # when it looked last is kept
+  boot
+  now
+  echo "$boot $time" 2>/dev/null >"$D/looked"
+}
+late() { # it has not looked for so many seconds, in $late, though it ought to have, in $every
+  [ -f "$D/every" ] || return 1
+  read -r every <"$D/every"
+  looked_boot='' looked=0
+  [ ! -f "$D/looked" ] || read -r looked_boot looked <"$D/looked"
+  boot
+  now
+  # After a boot a service of its own looks.
+  [ "$looked_boot" = "$boot" ] || looked=0
+  late=$((time - looked))
+  [ "$late" -gt $((4 * every + 20)) ]
+}
+ticks() { # now: it is asked itself; it is set again where it does not look
+  if late; then
+    said="has not looked for $late s"
+  elif [ "${1:-}" = now ] && [ -f "$D/every" ] && ! is_set; then
+    said="was not set any more"
+  else
+    return 0
+  fi
+  say "the dead-man timer of this node $said: it is set again"
+  arm "$every"
+  looked
+}
+is_set() {
+  if systemd; then
+    systemctl is-active --quiet pinproof-dead-man.timer ||
+      systemctl is-active --quiet pinproof-dead-man-boot.service
+  else
+    read -r looker 2>/dev/null <"$D/dead-man" && [ -d "/proc/$looker" ]
+  fi
+}
+
+# --- trying again: what a busy node takes time for comes right by itself
+HOUR=3600
+due() { # the next attempt is
+  tried_boot='' first=0 next=0 attempts=0
+  [ ! -f "$D/tried" ] || read -r tried_boot first next attempts <"$D/tried"
+  boot
+  now
+  [ "$tried_boot" = "$boot" ] || { first=$time next=0; }
+  [ "$time" -ge "$next" ]
+}
+again() { # nothing is given up before an hour has passed; what differs is written down
+  due
+  attempts=$((attempts + 1))
+  pause=$((15 << (attempts < 6 ? attempts - 1 : 5)))
+  echo "$boot $first $((time + pause)) $attempts" 2>/dev/null >"$D/tried"
+  {
+    echo "After attempt $attempts, $(date -u '+%Y-%m-%d %H:%M:%S UTC'), this node is not as it was:"
+    echo "$differences"
+  } 2>/dev/null >"$D/differences"
+  say "attempt $attempts to restore this node: it is not as it was: $(echo "$differences" | tr '\n' ';')"
+  [ $((time - first)) -lt $HOUR ]
+}
 dead_man() {
+  looked
   if [ ! -f "$D/lease" ]; then
     # It could not be restored: a person has to look.
     [ ! -d "$J" ] || { disarm && exit 0; }
@@ -590,6 +682,7 @@ dead_man() {
     [ -n "$(find "$D/node.sh" -mmin +1)" ] || exit 0
   fi
   lease && exit 0
+  due || exit 0
   lock
   # Who held the lock may have restored it, as well as that could be done.
   lease && exit 0
@@ -621,7 +714,9 @@ begin() { # owner, patience, seconds between looks; fields on stdin, one a line
       durable "$D"/begun/* "$D/begun" && [ -s "$D/begun/before" ]
   } || die 74 "the journal cannot be written: is the disk full?"
   # Where there is a service manager, its timer was there before anything else was.
-  [ -e "$TRANSIENT.timer" ] || arm "$3"
+  [ -e "$UNIT.timer" ] || arm "$3"
+  echo "$3" >"$D/every"
+  looked
   mv "$D/begun" "$J" && durable "$D" || die 74 "the journal cannot be written: is the disk full?"
   cat "$J/before"
 }
@@ -647,9 +742,9 @@ case ${1:-} in
     mv "$J" "$D/done" && rm -rf "$D/done"
     ;;
   arm) arm_timer "$2" ;; # before there is a folder
-  touch) mine "$2" ;; # while a step holds the lock
+  touch) mine "$2" && ticks now ;; # while a step holds the lock
   apply) # and hold the lock for as long as whoever calls does
-    lock && mine "$2" && { [ -z "${PINPROOF_STEP:-}" ] || echo "$PINPROOF_STEP" >"$D/step"; } && apply
+    lock && mine "$2" && ticks && { [ -z "${PINPROOF_STEP:-}" ] || echo "$PINPROOF_STEP" >"$D/step"; } && apply
     ;;
   undo) # owner: undo all changes, and go on
     lock && mine "$2" && undo
@@ -681,6 +776,8 @@ case ${1:-} in
   at-boot) while sh "$D/node.sh" dead-man && [ -f "$D/lease" ]; do sleep 10; done ;;
   status)
     if lease; then echo "held $holder $left"; else echo "free"; fi
+    ! late || echo "timer it has not looked at this node for $late s"
+    [ ! -f "$D/differences" ] || sed 's/^/differs /' "$D/differences"
     for entry in "$J"/[0-9]*; do
       [ -f "$entry/kind" ] && printf '%s %s\n' "$(cat "$entry/kind")" "$(cat "$entry/path" 2>/dev/null)"
     done

@@ -34,6 +34,31 @@ def refuse_if_held(shell: Shell, *, root: str = "") -> None:
         raise NodeBusy(one_line(f"{shell.name}: this node is held by {holder} for {left} s more"))
 
 
+def left_by_a_run(shell: Shell, *, root: str = "") -> list[str]:
+    """What a run that has not ended left: who holds the node, what is changed, what differs after
+    an attempt to restore it, and what is wrong with its dead-man timer; a line each. Reads only;
+    raises what the shell raises."""
+    text = shell.run(agent.status(root)).text
+    return [told for line in text.splitlines() if (told := _told(one_line(line)))]
+
+
+def _told(line: str) -> str:
+    """A line of :func:`hil.safety.agent.status` in words; ``""`` where it says that nobody holds
+    the node."""
+    kind, _, rest = line.partition(" ")
+    match kind:
+        case "" | "free":
+            return ""
+        case "held":
+            holder, _, left = rest.partition(" ")
+            return f"held by {holder} for {left} s more"
+        case "timer":
+            return f"the dead-man timer: {rest}"
+        case "differs":
+            return f"not restored: {rest}"
+    return f"changed: {rest}" if rest else f"changed: a {kind}"
+
+
 def forget_node(shell: Shell, *, root: str = "") -> None:
     """Take the node as it is: the journal goes, and what it could not restore stays."""
     agent.check(shell.name, shell.run(agent.call(root, "forget"), deadline=_DEADLINE))

@@ -25,6 +25,10 @@ class Executor(Protocol):
         what the shell raises, and :class:`hil.shell.NodeUnfit` where a change could not be
         made."""
 
+    def assure(self) -> None:
+        """See that the node would restore itself if this run died. Raises what the shell raises,
+        and :class:`hil.safety.LeaseLost`."""
+
 
 class GuardedExecutor:
     """Acts through a guard."""
@@ -43,6 +47,10 @@ class GuardedExecutor:
         if reads and not changes:
             return self._shell.run(script, deadline=deadline)
         return self._guarded.change(*changes, then=script, deadline=deadline)
+
+    def assure(self) -> None:
+        """See :class:`Executor`."""
+        self._guarded.touch()
 
 
 def unique(changes: Iterable[Change]) -> tuple[Change, ...]:

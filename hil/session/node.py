@@ -114,6 +114,8 @@ class RealNode:
                 self._act(Act(f"sleep {2 * self._session.reconcile_period + 1:g}"))
             case _:
                 self._act(self._simple(step))
+        if isinstance(step, DaemonReload | Reboot):
+            self._session.assure()
 
     def _simple(self, step: Step) -> Act:
         session, places = self._session, self._session.places

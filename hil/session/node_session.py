@@ -309,6 +309,12 @@ class NodeSession:
         self._process = None  # its number, and its time since boot, may come again
         self._offline = CPUSet()  # a boot brings every CPU online
 
+    def assure(self) -> None:
+        """See that the node would restore itself if this run died now: what was just done to it
+        may have ended its dead-man timer. Raises :class:`SubjectLostError`."""
+        with lost(self.name):
+            self._executor.assure()
+
     # ---- the round trip -------------------------------------------------------------------
 
     def act(self, act: Act, *, spin: bool = False, log: bool = False) -> Observation:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import re
+import threading
 from functools import partial
 from pathlib import Path
 
@@ -105,7 +106,8 @@ class RecordingShell:
         self, script: str, *, stdin: bytes = b"", deadline: float = DEADLINE, limit: int = LIMIT
     ) -> Done:
         self.trips += 1
-        if "node.sh touch" not in script:
+        # What the thread that renews the lease sends is not in a dry run.
+        if threading.current_thread() is threading.main_thread():
             self.sent.append((script, stdin))
         guard = script.partition("exec </dev/null\n")[0]
         if "node.sh" not in guard:

@@ -90,6 +90,9 @@ class NoHands:
     def act(self, script: str, *changes: Change, deadline: float, reads: bool = False) -> Done:
         raise AssertionError("the node below needs no shell")
 
+    def assure(self) -> None:
+        """The model has no timer."""
+
 
 def facts() -> NodeFacts:
     machine = topologies.machine(SPEC)

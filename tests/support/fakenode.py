@@ -41,6 +41,7 @@ start() {
   cp @ROOT@/fake/starts $run
 }
 case $verb:$1 in
+  is-failed:* | is-active:pinproof-* | start:pinproof-*) exit 1 ;;
   *:kubelet.service | show:* | --*) ;;
   *) exit 0 ;;
 esac
@@ -178,7 +179,6 @@ class FakeNode:
             .replace("@FLAGS@", "/var/lib/kubelet/kubeadm-flags.env")
         )
         self.file("/fake/bin/systemctl", systemctl, 0o755)
-        self.file("/fake/bin/systemd-run", "#!/bin/sh\nexit 1\n", 0o755)
         self.file("/fake/bin/systemd-detect-virt", "#!/bin/sh\necho none\nexit 1\n", 0o755)
         self.file("/fake/bin/containerd", "#!/bin/sh\necho containerd x v1.7.2 y\n", 0o755)
 

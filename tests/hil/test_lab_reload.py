@@ -1,0 +1,64 @@
+"""The dead-man timer under a real systemd that reads its units anew.
+
+Package upgrades do that, and so does a scenario. ``PINPROOF_LAB_NODE`` names the inventory of a
+node that is booted already, which ``.ci/run`` has.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from hil.lab import Wish, down, up
+from hil.transport import NodeAddress, connected
+from hil.transport import nodes as read_inventory
+from tests.support.deaths import killed, look, undone
+
+BOOTED: Final = "PINPROOF_LAB_NODE"
+NAME: Final = "test-reload"
+
+pytestmark = pytest.mark.skipif(
+    not (os.environ.get("PINPROOF_LAB") or os.environ.get(BOOTED)),
+    reason="NO LAB NODE IS BOOTED, so no reload of systemd is TESTED: set PINPROOF_LAB=1",
+)
+
+
+@pytest.fixture(scope="module")
+def inventory(request: pytest.FixtureRequest) -> Iterator[str]:
+    if booted := os.environ.get(BOOTED):
+        yield booted
+        return
+    kubelet = Path(request.getfixturevalue("kubelet_path"))
+    _, (made,) = up(Wish(specs=["1s-1n-4c-smt1"], kubelet=kubelet, name=NAME))
+    yield str(made.folder / "lab.toml")
+    down([NAME])
+
+
+@pytest.fixture(scope="module")
+def address(inventory: str) -> NodeAddress:
+    return read_inventory(inventory)[0]
+
+
+@pytest.mark.parametrize(
+    "hand",
+    [
+        pytest.param("systemctl daemon-reload", id="reload"),
+        pytest.param("systemctl daemon-reexec && systemctl daemon-reload", id="restart"),
+    ],
+)
+def test_a_node_restores_itself_after_its_service_manager_has_read_its_units_anew(
+    hand: str, inventory: str, address: NodeAddress
+) -> None:
+    """The runner is killed right after; nobody else does anything to the node."""
+    before = look(address)
+
+    def reloaded() -> bool:
+        with connected(address) as shell:
+            return shell.run(hand, deadline=120).status == 0
+
+    killed(inventory, "steps", 2.0, reached=reloaded)
+    assert undone(address, before).differences == ()
