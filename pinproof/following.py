@@ -20,7 +20,7 @@ from reports.causes import causes
 if TYPE_CHECKING:
     import pytest
 
-#: Dots of a whole run: they fit a line of 80 columns.
+#: Dots of a whole run, one a case at the most: they fit a line of 80 columns.
 DOTS: Final = 72
 #: Seconds between two looks of the line.
 _BETWEEN: Final = 0.2
@@ -93,7 +93,8 @@ class Following:
         self._console.file.flush()
 
     def _show_dots(self) -> None:
-        due = DOTS * self._done // max(self._total, self._done)
+        total = max(self._total, self._done)
+        due = min(DOTS, total) * self._done // total
         if due > self._dots:
             letter = _LETTERS.get(self._worst, ".")
             self._line.write(letter + "." * (due - self._dots - 1))

@@ -182,7 +182,7 @@ def check(node: str, done: Done, *, manual: str = "") -> None:
     if done.status == 0:
         return
     said = done.stderr.decode("utf-8", "replace").strip()
-    ours = told(done.stderr)
+    ours = messages(done.stderr)
     reason = one_line((ours or said.splitlines() or ["it said nothing"])[-1])
     message = f"{node}: {reason}"
     if done.status == _DIFFERS:
@@ -197,7 +197,7 @@ def check(node: str, done: Done, *, manual: str = "") -> None:
     raise NodeUnfit(f"{message} (status {done.status})", evidence=said)
 
 
-def told(stderr: bytes) -> list[str]:
+def messages(stderr: bytes) -> list[str]:
     """What ``node.sh`` says on stderr, a line each, without its name."""
     said = stderr.decode("utf-8", "replace").splitlines()
     return [one_line(one.removeprefix(_NAME)) for one in said if one.startswith(_NAME)]

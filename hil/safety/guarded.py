@@ -160,8 +160,8 @@ class Guarded:
                 agent.check(self.facts.name, done)
             raise NodeUnfit(f"{self.facts.name}: a step was ended before its changes were made")
         self._last = time.monotonic()
-        for told in agent.told(before):
-            self._say(f"{self.facts.name}: {told}")
+        for message in agent.messages(before):
+            self._say(f"{self.facts.name}: {message}")
         return replace(done, stderr=before + after)
 
     def change_file(self, path: str, text: str) -> None:
@@ -193,8 +193,8 @@ class Guarded:
     def _say_of(self, done: Done) -> None:
         """Raise what a renewal says, and pass on what it did to the dead-man timer."""
         agent.check(self.facts.name, done)
-        for told in agent.told(done.stderr):
-            self._say(f"{self.facts.name}: {told}")
+        for message in agent.messages(done.stderr):
+            self._say(f"{self.facts.name}: {message}")
 
     def restore(self) -> None:
         """Undo all changes so far, and go on holding the node. Raises :class:`NotRestored`."""

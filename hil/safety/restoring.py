@@ -39,10 +39,10 @@ def left_by_a_run(shell: Shell, *, root: str = "") -> list[str]:
     an attempt to restore it, and what is wrong with its dead-man timer; a line each. Reads only;
     raises what the shell raises."""
     text = shell.run(agent.status(root)).text
-    return [told for line in text.splitlines() if (told := _told(one_line(line)))]
+    return [words for line in text.splitlines() if (words := _words(one_line(line)))]
 
 
-def _told(line: str) -> str:
+def _words(line: str) -> str:
     """A line of :func:`hil.safety.agent.status` in words; ``""`` where it says that nobody holds
     the node."""
     kind, _, rest = line.partition(" ")
