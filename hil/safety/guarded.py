@@ -110,9 +110,10 @@ class Guarded:
         not be restored."""
         self.leave(error)
 
-    def leave(self, error: BaseException | None = None) -> None:
+    def leave(self, error: BaseException | None = None, *, patience: float = 0.0) -> None:
         """Restore the node and end the lease. Where the node could not be restored, it may be
-        called again. ``error``: why the run ends, if not by itself. Raises
+        called again. ``error``: why the run ends, if not by itself. ``patience``: seconds that the
+        cgroups of the run's own pods may take to go, where nothing else differs. Raises
         :class:`hil.safety.NotRestored`."""
         self._over.set()
         if self._thread is not None:
@@ -125,7 +126,8 @@ class Guarded:
         with second_interrupt_tells(self.manual, self._say, already=interrupted):
             try:
                 done = self._shell.run(
-                    agent.call(self.facts.root, "leave", self.owner), deadline=_RESTORING
+                    agent.call(self.facts.root, "leave", self.owner, str(round(patience))),
+                    deadline=_RESTORING + patience,
                 )
                 agent.check(self.facts.name, done, manual=self.manual)
             except (LeaseLost, NotRestored):

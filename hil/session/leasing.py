@@ -25,6 +25,10 @@ from hil.transport import NodeAddress
 
 #: Seconds that a slow machine may take to forget our pods, once their manifests are gone.
 _SETTLE: Final = 120.0
+#: How many times as long as the slowest step they may take instead, where that is longer, and how
+#: many seconds at most.
+_TIMES: Final = 5.0
+_LONGEST: Final = 900.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +50,11 @@ class LeasedNode:
         self._leave()
 
     def _leave(self) -> None:
+        # A busy node takes its pods away as slowly as it did everything else.
+        patience = min(_LONGEST, _TIMES * self.session.slowest)
+        patience = patience if patience > _SETTLE else 0.0
         try:
-            self.guarded.leave()
+            self.guarded.leave(patience=patience)
         except NotRestored as error:
             # A run that is ended while its node is off; the lab can switch it on.
             if not (isinstance(error.__cause__, NodeUnreachable) and self.session.in_lab):
@@ -56,7 +63,7 @@ class LeasedNode:
                 self.session.switch_on()
             except SubjectLostError:
                 raise error from None
-            self.guarded.leave()
+            self.guarded.leave(patience=patience)
 
 
 def lease_node(

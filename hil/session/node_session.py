@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import contextlib
 import re
+import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -89,6 +90,8 @@ class NodeSession:
         self.machine: Machine = replace(facts.machine, name=name)
         self.own_config = kubelet_of(facts).config
         self.scenarios = 0
+        #: Seconds that the slowest round trip took.
+        self.slowest = 0.0
         self._executor = executor
         self._boot = boot
         self._spec = spec
@@ -343,12 +346,14 @@ class NodeSession:
             if isinstance(change, SetOnline):
                 one = CPUSet([change.cpu])
                 self._offline = self._offline - one if change.online else self._offline | one
+        began = time.monotonic()
         with lost(self.name), self.waiting.at_most(act.seconds):
             done = self._executor.act(
                 script, *act.changes, deadline=deadline, reads=not act.script.strip()
             )
             seen = read_observation(done.text, mark)
             self._process = seen.process
+            self.slowest = max(self.slowest, time.monotonic() - began)
             seen = replace(seen, pods=self.pod_source.listed(seen.pods))
         if seen.notes.get("failed"):
             raise SubjectLostError(f"{self.name}: {seen.notes['failed']}")

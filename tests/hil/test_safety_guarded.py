@@ -6,7 +6,9 @@ import contextlib
 import dataclasses
 import json
 import os
+import shutil
 import subprocess
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -343,6 +345,31 @@ def test_our_own_pods_are_no_newcomers(fake: FakeNode, facts: NodeFacts) -> None
         (fake.root / STATE[1:]).write_text(state)
         assert text(fake, STATE) != before
     assert text(fake, STATE) == before
+
+
+@pytest.mark.parametrize(("foreign", "patience"), [(False, 20.0), (False, 0.0), (True, 20.0)])
+def test_cgroups_of_our_own_pods_may_go_late(
+    fake: FakeNode, facts: NodeFacts, foreign: bool, patience: float
+) -> None:
+    """A good run on a slow node is no failure; anything else that differs is one at once."""
+    before = fake.content()
+    node = guarded(fake, facts, Risk.PODS)
+    node.__enter__()
+    uid = "6a1b0c1e-0000-4000-8000-000000000009"
+    manifest = f'{{"metadata": {{"uid": "{uid}"}}}}'.encode()
+    node.change(WriteFile("/etc/kubernetes/manifests/ours.yaml", manifest))
+    named = (PINNED if foreign else uid).replace("-", "_")
+    late = f"/sys/fs/cgroup/kubepods.slice/kubepods-pod{named}.slice/late.scope/cpuset.cpus"
+    sandbox = fake.file(late, "\n")
+    going = threading.Timer(3, lambda: shutil.rmtree(sandbox.parents[0 if foreign else 1]))
+    going.start()
+    with contextlib.nullcontext() if patience and not foreign else pytest.raises(NotRestored):
+        node.leave(patience=patience)
+    went_first = not sandbox.exists()
+    going.join()
+    assert went_first == (patience > 0 and not foreign)
+    if went_first:
+        assert fake.content() == before
 
 
 def test_a_parent_cgroup_gets_its_cpus_back(fake: FakeNode, facts: NodeFacts) -> None:

@@ -184,8 +184,10 @@ class _Off:
     def __init__(self) -> None:
         self.on = False
         self.left = 0
+        self.patience = -1.0
 
-    def leave(self) -> None:
+    def leave(self, *, patience: float) -> None:
+        self.patience = patience
         if not self.on:
             cause = NodeUnreachable("no connection")
             raise NotRestored("node7", ["it could not be restored"]) from cause
@@ -199,6 +201,7 @@ class _Member:
     guard: _Off
     in_lab: bool
     boots: bool = True
+    slowest: float = 1.0
     name: str = "node7"
     pod_source: Any = field(default_factory=lambda: SimpleNamespace(close=lambda: None))
 
@@ -213,6 +216,15 @@ def test_a_lab_node_that_is_off_is_switched_on_to_be_restored() -> None:
     guard = _Off()
     LeasedNode(cast("NodeSession", _Member(guard, in_lab=True)), cast("Guarded", guard)).give_back()
     assert guard.left == 1
+
+
+@pytest.mark.parametrize(("slowest", "patience"), [(1.0, 0.0), (60.0, 300.0), (500.0, 900.0)])
+def test_a_slow_node_has_longer_to_take_its_pods_away(slowest: float, patience: float) -> None:
+    guard = _Off()
+    guard.on = True
+    member = _Member(guard, in_lab=False, slowest=slowest)
+    LeasedNode(cast("NodeSession", member), cast("Guarded", guard)).give_back()
+    assert guard.patience == patience
 
 
 @pytest.mark.parametrize(("in_lab", "boots"), [(False, True), (True, False)])
