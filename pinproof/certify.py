@@ -158,7 +158,9 @@ def certify(
 ) -> None:
     """Certify nodes: each gets a certificate, as HTML and JSON, beside its report.
 
-    Outcome: success; partial, where a required scenario was skipped (exit status 4); failure.
+    Outcome: success; partial, where a required scenario was skipped (exit status 4); none, where
+    no required scenario was run (4); not-restored, where no promise is broken and the node was not
+    left as it was found (5); failure.
     Several nodes are certified side by side. Whatever else is given goes to pytest (-k EXPRESSION
     selects scenarios: the certificate is partial then).
     """
@@ -381,7 +383,7 @@ def print_outcome(statement: Statement, folder: Path) -> None:
     """One line: what the certificate says; then its page's path."""
     facts = statement.facts
     sys.stdout.flush()
-    note(f"{facts.kind} of {facts.title}: {facts.verdict.upper()}: {facts.words}")
+    note(f"{facts.kind} of {facts.title}: {facts.verdict.upper().replace('-', ' ')}: {facts.words}")
     typer.echo(str(folder / PAGE))
 
 

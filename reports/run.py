@@ -15,7 +15,7 @@ from typing import Final
 from conformance import results
 from conformance.known import KnownFailures, Standing
 from conformance.results import Footer, Header, KnownFailure, Result, ResultsError, SubjectRecord
-from conformance.verdict import ExitStatus, Verdict, tally
+from conformance.verdict import ExitStatus, Verdict, exit_status, tally
 from reports.text import few, line
 
 #: What calls for attention first.
@@ -167,12 +167,25 @@ class Run:
             parts.append(f"{len(expired)} past the date in the list of known failures ({ids})")
         if self.idle:
             parts.append(f"no scenario applied on {few(self.idle)}")
-        status = _IN_WORDS[self.status]
+        status = self._status_in_words
         if self.part and self.status is ExitStatus.CONFORMANT:
             status = f"Conformant in {self.part}"
             if not kept:
                 status = f"Too few scenarios ran for a verdict in {self.part} alone"
         return f"{status}: {', '.join(parts)}."
+
+    @property
+    def _status_in_words(self) -> str:
+        """Whether a node was left as it was is another question than what it was found to do."""
+        if self.status is not ExitStatus.NOT_RESTORED:
+            return _IN_WORDS[self.status]
+        met = {
+            Verdict.PASS: self.counts[Verdict.PASS],
+            Verdict.FAIL: len(self.standings[Standing.FAIL]),
+            Verdict.UNKNOWN: len(self.standings[Standing.UNKNOWN]),
+        }
+        judged = ExitStatus.COULD_NOT_TELL if self.cut_off else exit_status(met)
+        return f"{_IN_WORDS[self.status]}. {_IN_WORDS[judged]}"
 
 
 _AND: Final = {

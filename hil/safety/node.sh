@@ -515,7 +515,7 @@ verified() { # nothing differs; what follows offline and restart comes with a de
   later=$((until - seconds + longer))
   while :; do
     differences=$(fingerprint "$J" 2>/dev/null | compare "$J/before" -)
-    [ -n "$differences" ] || return 0
+    [ -n "$differences" ] || { rm -f "$D/tried" "$D/differences"; return 0; }
     now
     [ "$time" -lt "$until" ] || { [ "$time" -lt "$later" ] && ours_go; } || return 1
     sleep 1
@@ -567,8 +567,9 @@ UNIT=$R/run/systemd/system/pinproof-dead-man
 look="[ ! -f '$D/node.sh' ] || exec /bin/sh '$D/node.sh' dead-man
 [ -d '$D/journal' ] || find '$D' -prune -mmin +1 -exec rm -rf {} + 2>/dev/null
 [ ! -d '$D' ] || exit 0
+rm -f '$UNIT.timer' '$UNIT.service'
 systemctl stop pinproof-dead-man.timer
-rm -f '$UNIT.timer' '$UNIT.service' '$LOOK'"
+rm -f '$LOOK'"
 arm_timer() { # seconds between two looks
   systemd || return 1
   unarm_timer
@@ -588,8 +589,9 @@ Description=Restores this node when a run of pinproof is dead"
   return 1
 }
 unarm_timer() {
+  rm -f "$UNIT.timer" "$UNIT.service"
   systemctl stop pinproof-dead-man.timer >/dev/null 2>&1
-  rm -f "$UNIT.timer" "$UNIT.service" "$LOOK"
+  rm -f "$LOOK"
   # A unit of it that failed is forgotten.
   systemctl reset-failed pinproof-dead-man.timer pinproof-dead-man.service 2>/dev/null
 }
@@ -606,8 +608,9 @@ disarm() {
   # Not when it is its own child that works here: it ends when that has ended.
   case $mode in
     dead-man | at-boot)
+      rm -f "$UNIT.timer" "$UNIT.service"
       ! systemd || systemctl stop pinproof-dead-man.timer >/dev/null 2>&1
-      rm -f "$UNIT.timer" "$UNIT.service" "$LOOK"
+      rm -f "$LOOK"
       ;;
     *)
       [ -z "$looker" ] || kill -9 "-$looker" 2>/dev/null
@@ -622,7 +625,8 @@ disarm() {
 looked() { # when it looked last is kept
   boot
   now
-  echo "$boot $time" 2>/dev/null >"$D/looked"
+  # Read while it is written; and a full disk ends no step.
+  { echo "$boot $time" >"$D/looked.new" && mv -f "$D/looked.new" "$D/looked"; } 2>/dev/null || :
 }
 late() { # it has not looked for so many seconds, in $late, though it ought to have, in $every
   [ -f "$D/every" ] || return 1

@@ -16,13 +16,15 @@ from typing import Annotated, Final, Literal, TypeAlias
 import msgspec
 
 #: Of the facts below ``pinproof``; a reader refuses a newer one.
-SCHEMA: Final = 2
+SCHEMA: Final = 3
 STATEMENT: Final = "https://in-toto.io/Statement/v1"
 PREDICATE: Final = "https://in-toto.io/attestation/test-result/v0.1"
 #: Bytes that are read of a certificate.
 LARGEST: Final = 16 << 20
 
-Verdict: TypeAlias = Literal["success", "partial", "failure"]
+#: ``none``: no required scenario was run; ``not-restored``: no promise is broken, and the node was
+#: not left as it was found.
+Verdict: TypeAlias = Literal["success", "partial", "none", "not-restored", "failure"]
 #: What came of one scenario.
 Outcome: TypeAlias = Literal["pass", "fail", "unknown", "not-run", "skip"]
 Digest: TypeAlias = Annotated[str, msgspec.Meta(pattern=r"^(sha256:[0-9a-f]{64})?$")]

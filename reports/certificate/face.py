@@ -26,10 +26,20 @@ _REASON: Final = 100
 #: Beyond so many CPUs there is no picture of the machine.
 _DRAWN: Final = 1024
 
-_TONES: Final = {"success": "pass", "partial": "unknown", "failure": "fail"}
+_TONES: Final = {
+    "success": "pass",
+    "partial": "unknown",
+    "none": "unknown",
+    "not-restored": "unknown",
+    "failure": "fail",
+}
+#: What stands in the seal.
+_SIGNS: Final = {"success": "✓", "failure": "✗"}
 _MEANING: Final = {
     "success": "Conformant",
     "partial": "Not everything was shown",
+    "none": "Nothing was shown",
+    "not-restored": "The node was not left as it was found",
     "failure": "Not conformant",
 }
 _OUTCOMES: Final = {
@@ -52,6 +62,7 @@ def html(statement: Statement) -> str:
             facts=facts,
             tone=_TONES[facts.verdict],
             meaning=_MEANING[facts.verdict],
+            sign=_SIGNS.get(facts.verdict, "!"),
             core=profiles["core"],
             extended=profiles["extended"],
             number=facts.digest.removeprefix("sha256:")[:12].upper(),

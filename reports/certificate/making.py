@@ -1,8 +1,8 @@
 """Making a certificate of a run: what every scenario came to, and what follows for the whole.
 
-The verdict is *failure* where a promise is broken or the node was not left as it was, *partial*
-where a required scenario that applies was skipped, has no verdict or did not run, and *success*
-otherwise: a skip cannot buy a certificate.
+The verdict is *failure* where a promise is broken, *not-restored* where none is and the node was
+not left as it was, *none* where no required scenario was run, *partial* where one that applies was
+skipped, has no verdict or did not run, and *success* otherwise: a skip cannot buy a certificate.
 """
 
 from __future__ import annotations
@@ -61,16 +61,26 @@ IN_THE_LOOP: Final = (
     "a real kubelet that was shown a captured machine, with a stand-in for the container runtime; "
     "no kernel, firmware or hardware was judged"
 )
-RESULTS: Final = {"success": "PASSED", "partial": "WARNED", "failure": "FAILED"}
+RESULTS: Final[Mapping[Verdict, str]] = {
+    "success": "PASSED",
+    "partial": "WARNED",
+    "none": "WARNED",
+    "not-restored": "WARNED",
+    "failure": "FAILED",
+}
 _STATUSES: Final[Mapping[Verdict, ExitStatus]] = {
     "success": ExitStatus.CONFORMANT,
     "partial": ExitStatus.TOO_FEW,
+    "none": ExitStatus.TOO_FEW,
+    "not-restored": ExitStatus.NOT_RESTORED,
     "failure": ExitStatus.NOT_CONFORMANT,
 }
 #: Exit statuses that a certificate of each verdict may have.
 ALLOWED: Final[Mapping[Verdict, frozenset[int]]] = {
     "success": frozenset({0}),
     "partial": frozenset({2, 3, 4}),
+    "none": frozenset({2, 3, 4}),
+    "not-restored": frozenset({5}),
     "failure": frozenset({1, 5}),
 }
 _OUTCOMES: Final[Mapping[Seen, Outcome]] = {
@@ -205,8 +215,12 @@ def verdict_from(profiles: Iterable[Profile], *, restored: bool, whole: bool) ->
     """The verdict that follows from the counts; ``whole``: nothing was left out on purpose, and the
     result stream is complete."""
     by_name = {profile.name: profile for profile in profiles}
-    if any(profile.broken for profile in by_name.values()) or not restored:
+    if any(profile.broken for profile in by_name.values()):
         return "failure"
+    if not restored:
+        return "not-restored"
+    if not any(profile.ran for profile in by_name.values()):
+        return "none"
     missing = sum(
         profile.unknown + (profile.not_run if profile.claimed else 0)
         for profile in by_name.values()
@@ -231,9 +245,9 @@ def words(
     if broken := [entry.id for entry in entries if entry.outcome == "fail"]:
         count = "1 promise is" if len(broken) == 1 else f"{len(broken)} promises are"
         said.append(f"{count} broken: {few(broken, 3)}.")
-    if not restored:
-        said.append("The node was not left as it was found (see `pinproof restore`).")
-    if verdict == "success":
+    if verdict == "none":
+        said.append(f"None of {apply} required scenarios was run.")
+    elif not broken and ran == apply and verdict != "partial":
         said.append(
             f"Every required scenario that applies to this machine and release was run ({ran} of "
             f"{apply}), and every promise was kept."
@@ -242,6 +256,8 @@ def words(
         said.append(f"{apply - ran} of {apply} required scenarios have no verdict.")
     elif verdict == "partial":
         said.append("No promise is broken, but not everything was asked.")
+    if not restored:
+        said.append("The node was not left as it was found (see `pinproof restore`).")
     return " ".join([*said, caution]).strip()
 
 

@@ -362,6 +362,55 @@ def test_a_timer_that_looks_no_more_is_set_again(
         assert said == []
 
 
+def test_attempts_of_a_run_before_are_not_counted(
+    fake: FakeNode, timer: Timer, dies: Callable[..., Guarded]
+) -> None:
+    """The next run sweeps what it left, and has an hour of its own where it dies."""
+    _later(fake, 1000)
+    dies().offline(5)
+    text = (fake.root / OWN[1:]).read_text()
+    fake.file(OWN, "not settled yet", 0o600)
+    _later(fake, 1100)
+    assert timer.fires() == 0
+    fake.file(OWN, text, 0o600)
+    _later(fake, 1105)
+    node = dies()
+    assert _differs(fake) == ""
+    node.offline(5)
+    fake.file(OWN, "not settled yet", 0o600)
+    _later(fake, 1000 + 3600 + 500)
+    assert timer.fires() == 0
+    assert timer.is_set
+
+
+def test_a_look_at_the_same_moment_is_no_silence(
+    fake: FakeNode, facts: NodeFacts, timer: Timer
+) -> None:
+    said: list[str] = []
+    with Guarded(fake.shell(), facts, Risk.CPU_OFFLINE, "test", settle=0, say=said.append) as node:
+        said.clear()
+        script = f"while :; do sh {place(fake)}/node.sh dead-man; done"
+        words, ignored = ["sh", "-c", script], subprocess.DEVNULL
+        with subprocess.Popen(words, env=fake.environment, stderr=ignored) as looking:
+            for _ in range(40):
+                node.touch()
+            looking.kill()
+        assert said == []
+
+
+def test_a_look_that_is_killed_while_it_takes_itself_away_leaves_no_unit(
+    fake: FakeNode, timer: Timer, dies: Callable[..., Guarded]
+) -> None:
+    dies()
+    shutil.rmtree(place(fake))
+    program = fake.root / "fake/bin/systemctl"
+    kills = 'case $* in stop*dead-man.timer*) kill -9 "$PPID"; exit ;; esac\ncase $* in'
+    program.write_text(program.read_text().replace("case $* in", kills, 1))
+    timer.fires()
+    assert not timer.is_set
+    assert not Path(f"{timer.unit}.service").exists()
+
+
 def test_its_units_hold_nothing_that_systemd_reads_otherwise(
     fake: FakeNode, timer: Timer, dies: Callable[..., Guarded]
 ) -> None:

@@ -29,9 +29,12 @@ SCHEMA = Path(document.__file__).with_name("certificate.schema.json")
         ([result("pass"), result("unknown", level="extended")], 3, "partial", 3),
         ([result("pass"), result("fail")], 1, "failure", 1),
         ([result("pass"), result("fail", level="extended")], 1, "failure", 1),
-        ([result("pass")], 5, "failure", 5),
+        ([result("pass")], 5, "not-restored", 5),
+        ([result("pass"), result("fail")], 5, "failure", 5),
+        ([result("pass"), result("unknown")], 5, "not-restored", 5),
         ([result("pass")], 4, "partial", 4),
-        ([], 4, "partial", 4),
+        ([], 4, "none", 4),
+        ([result("skip", unable=True)], 4, "none", 4),
     ],
 )
 def test_the_verdict(
@@ -122,8 +125,21 @@ def test_a_failure_that_is_known_is_a_failure(tmp_path: Path) -> None:
 def test_a_node_that_was_not_restored_says_so(tmp_path: Path) -> None:
     statement = certificate(run(result("pass"), status=5), tmp_path)
     assert not statement.facts.restored
-    assert "The node was not left as it was found" in statement.facts.words
-    assert "NOT left as it was found" in html(statement)
+    assert statement.facts.words == (
+        "Every required scenario that applies to this machine and release was run (1 of 1), and "
+        "every promise was kept. The node was not left as it was found (see `pinproof restore`)."
+    )
+    assert statement.predicate.result == "WARNED"
+    page = html(statement)
+    assert "NOT RESTORED" in page
+    assert "NOT left as it was found" in page
+    assert "Not conformant" not in page
+
+
+def test_a_run_that_ran_nothing_is_not_called_partial(tmp_path: Path) -> None:
+    statement = certificate(run(result("skip", unable=True), status=4), tmp_path)
+    assert statement.facts.words == "None of 1 required scenarios was run."
+    assert "Nothing was shown" in html(statement)
 
 
 def test_a_pre_certificate_is_called_so(tmp_path: Path) -> None:
