@@ -64,6 +64,10 @@ class Plan:
     known: Sequence[Pod] = ()
     reboot: bool = False
 
+    def named(self, name: str) -> Machine:
+        """The machine of this name: the plan's own, which may be a file's, or any other."""
+        return self.machine if name == self.machine.name else topologies.machine(name)
+
     @property
     def every_pod(self) -> tuple[Pod, ...]:
         """Those that stay, in the order in which they come."""
@@ -135,7 +139,7 @@ class _Rehearsal:
         self._say = say
         self._kubelet = old.info
         self._back = False
-        self._node = old.node(plan.machine, plan.config, machines=topologies.machine)
+        self._node = old.node(plan.machine, plan.config, machines=plan.named)
         self._can = old.capabilities & new.capabilities
         self._pods: dict[str, Pod] = {}
         self._before: View | None = None
@@ -274,7 +278,7 @@ class _Model:
             self._oracle = ModelOracle(
                 plan.machine,
                 plan.config,
-                machines=topologies.machine,
+                machines=plan.named,
                 release=info.release,
                 architecture=architecture_of(info),
             )

@@ -6,7 +6,7 @@ What belongs here: options, and the question that they make. What never does: wh
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -14,11 +14,12 @@ import typer
 
 from conformance.discovered import topology_named
 from conformance.subject import SubjectUsageError
+from pinproof.collected import collected
 from pinproof.files import read
 from pinproof.pods import pods_given
 from pinproof.settings import Given, settings_of
 from pinproof.whatif import Answer, StateFile, answer
-from reference import CPUTopology, Release
+from reference import NEWEST, CPUTopology, Release
 from reference.behaviours import Behaviour
 from reference.releases import has, require_whole_node
 from topologies import Machine
@@ -62,6 +63,30 @@ class Question:
             rich_help_panel=_PANEL,
         ),
     ] = False
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What is asked of a machine: settings, pods, a state file and a release."""
+
+    given: Given
+    question: Question
+    release: str
+
+
+def asked_of(machine: str, given: Given, question: Question, release: str = "") -> Asked:
+    """What was given, and where ``machine`` is a file of ``pinproof collect``, what is in it for
+    what was not given. Without either the release is the newest."""
+    found = collected(machine)
+    return Asked(
+        given if given.config is not None else replace(given, config=found.config),
+        replace(
+            question,
+            pods=found.pods if question.pods is None else question.pods,
+            state=question.state or found.state,
+        ),
+        release or found.release or NEWEST,
+    )
 
 
 def answered(machine: Machine, given: Given, question: Question, release: str) -> Answer:

@@ -159,6 +159,13 @@ COMMANDS: Final = {
         "Capture a machine: this host, a node over SSH, or one that QEMU boots a kernel on.",
         "pinproof capture ssh://root@node7 -o node7.tar.xz",
     ),
+    "collect": Lazy(
+        "pinproof.collect",
+        "collect",
+        "Collect a node into one file: its machine, the kubelet's settings and state file, and its "
+        "pods' manifests. Reads only.",
+        "pinproof collect ssh://root@node7 -o node7.tar.xz",
+    ),
     "hunt": Lazy(
         "pinproof.hunt",
         "app",

@@ -48,8 +48,12 @@ def draw(
         ),
     ] = None,
     release: Annotated[
-        str, typer.Option(help="The release that reads machine, state file and pods.")
-    ] = NEWEST,
+        str,
+        typer.Option(
+            help="The release that reads machine, state file and pods.",
+            show_default=f"{NEWEST}, or that of a collected node",
+        ),
+    ] = "",
 ) -> None:
     """Draw a machine: sockets, NUMA nodes, uncore caches, physical cores, threads, and who holds
     them. With --state alone, as that file says; with --pods, as a kubelet would give out CPUs.
@@ -59,6 +63,8 @@ def draw(
     pinproof draw ./node7.tar.xz --config config.yaml --pods pods.yaml --svg node7.svg
     """
     shown = topologies.machine(machine)
+    asked = asking.asked_of(machine, given, question, release)
+    given, question, release = asked.given, asked.question, asked.release
     topology = asking.discovered(shown, release)
     owners = _named(held or ())
     if question.pods is not None:

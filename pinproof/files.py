@@ -1,15 +1,20 @@
 """Files that a person names on the command line, read with bounds.
 
-What belongs here: bytes from a file or from stdin, and documents out of YAML or JSON, neither of
-which may cost more time or memory than a node's files do. What never does: what is in them.
+What belongs here: bytes from a file, from stdin or out of an archive, and documents out of YAML or
+JSON, none of which may cost more time or memory than a node's files do. What never does: what is in
+them.
 """
 
 from __future__ import annotations
 
 import json
+import lzma
 import os
 import sys
+import tarfile
+import zlib
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
@@ -23,6 +28,10 @@ MOST_YAML: Final = 4 << 20
 #: JSON is read much faster.
 MOST_JSON: Final = 32 << 20
 STDIN: Final = "-"
+
+#: Files that an archive has beside its machine, and the bytes of one.
+_MOST_MEMBERS: Final = 8
+_UNREADABLE: Final = (tarfile.TarError, lzma.LZMAError, zlib.error, EOFError, OSError)
 
 _DEEPEST: Final = 100
 #: Of the values in a YAML file, what aliases stand for counted each time. A full node has half as
@@ -47,6 +56,12 @@ def read(path: Path | str, most: int) -> bytes:
     be read or is larger than ``most`` bytes."""
     try:
         data = _read(path, most + 1)
+    except NotADirectoryError as error:
+        place = Path(path)
+        found = members(place.parent.parent, place.parent.name).get(place.name)
+        if found is None:
+            raise SubjectUsageError(f"{_shown(path)}: {error.strerror}") from error
+        data = found
     except OSError as error:
         raise SubjectUsageError(f"{_shown(path)}: {error.strerror}") from error
     if len(data) > most:
@@ -61,6 +76,25 @@ def _read(path: Path | str, most: int) -> bytes:
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     with os.fdopen(descriptor, "rb") as stream:
         return stream.read(most)
+
+
+def members(place: Path, folder: str) -> dict[str, bytes]:
+    """The files in ``folder`` of an archive, by name, where they come first, below one folder; no
+    more than a few are read. Empty where there is no such archive."""
+    if not place.is_file():
+        return {}
+    found: dict[str, bytes] = {}
+    try:
+        with tarfile.open(place, "r|*") as archive:
+            for one in islice(archive, _MOST_MEMBERS):
+                path = Path(one.name)
+                data = archive.extractfile(one) if one.isfile() else None
+                if path.parent.name != folder or data is None or one.size > MOST_JSON:
+                    break
+                found[path.name] = data.read()
+    except _UNREADABLE:
+        return found  # a reader of machines says what is wrong with it
+    return found
 
 
 def _shown(path: Path | str) -> str:

@@ -30,7 +30,7 @@ def pods_given(text: str, *, oldest_first: bool = False) -> Found:
     or the file and the place at fault."""
     if _are_requests(text):
         return Found(tuple(_guaranteed(text)))
-    if text != STDIN and not (text and Path(text).exists()):
+    if text != STDIN and not (text and (Path(text).exists() or Path(text).parent.parent.is_file())):
         raise SubjectUsageError(f"--pods {one_line(repr(text), 200)}: {_ACCEPTED}; no such file")
     try:
         return pods_of(documents(text), oldest_first=oldest_first)

@@ -44,7 +44,12 @@ def simulate(
             help="Name, archive, directory or described spec.", autocompletion=machine_names
         ),
     ] = "2s-2n-16c-smt2",
-    release: Annotated[str, typer.Option(help="The release to simulate.")] = NEWEST,
+    release: Annotated[
+        str,
+        typer.Option(
+            help="The release to simulate.", show_default=f"{NEWEST}, or that of a collected node"
+        ),
+    ] = "",
     why: Annotated[
         bool, typer.Option("--why", help="Show the rule behind each reason, and its source.")
     ] = False,
@@ -58,9 +63,11 @@ def simulate(
     kubectl get pods -A --field-selector spec.nodeName=node7 -o yaml | pinproof simulate --machine
     ./node7.tar.xz --config config.yaml --state cpu_manager_state --pods -
     """
+    shown = topologies.machine(machine)
+    asked = asking.asked_of(machine, given, question, release)
+    given, question, release = asked.given, asked.question, asked.release
     if question.pods is None and question.state is None:
         raise SubjectUsageError("simulate needs --pods, --state or both")
-    shown = topologies.machine(machine)
     try:
         found = asking.answered(shown, given, question, release)
     except KubeletRefuses as refusal:

@@ -90,6 +90,8 @@ def upgrade(
     pinproof upgrade 1.36 kubelet:./kubelet --machine ./node7.tar.xz --config config.yaml
     """
     shown = topologies.machine(machine)
+    asked = asking.asked_of(machine, given, question)
+    given, question = asked.given, asked.question
     with ExitStack() as open_ones:
         before = _subject(old, model=model)
         open_ones.callback(before.close)

@@ -1,0 +1,191 @@
+"""``pinproof collect``: a node in one file, to rehearse on it at a desk.
+
+What belongs here: what is asked of the node, and what could not be had. What never does: the form
+of the file (``collected``), and the facts of a node (:mod:`hil.inspection`).
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+import typer
+import yaml
+
+import topologies
+from conformance.kubelets.configuration import KIND, settings_of
+from conformance.subject import SubjectUsageError
+from hil.inspection import KubeletFacts, NodeFacts, gather
+from hil.inspection.script import LIMIT, Records, second_question
+from hil.shell import NodeUnfit, NodeUsageError, Shell
+from hil.transport import connected
+from pinproof.busy import busy
+from pinproof.collected import MIRROR, bare, texts
+from pinproof.files import documents, parsed
+from pinproof.manifests import BadManifest, pods_of
+from pinproof.output import note
+from pinproof.parameters import with_options
+from pinproof.probe import Login
+from reports.text import few
+from topologies import Tree
+from topologies.errors import one_line
+
+#: Seconds for the pods, which an API server is asked for that may not answer.
+_DEADLINE: Final = 60.0
+#: Asks the API server for the node's pods with the credentials that are on the node. Nothing is
+#: written there: kubectl cannot keep a cache below a file.
+_ASK: Final = r"""
+ask() {
+  "$@" --request-timeout=20s get pods -A --field-selector spec.nodeName=@NODE@ -o json 2>/dev/null
+}
+for k in @KUBECONFIGS@; do
+  [ -r "$k" ] && ask kubectl --kubeconfig "$k" --cache-dir /dev/null/none && exit 0
+done
+[ -d /etc/rancher/k3s ] && ask k3s kubectl --cache-dir /dev/null/none && exit 0
+exit 1
+"""
+_KUBECONFIGS: Final = ("/etc/kubernetes/kubelet.conf", "/etc/kubernetes/admin.conf")
+
+
+@with_options
+def collect(
+    *,
+    output: Annotated[
+        Path, typer.Option("-o", "--output", help="The archive to write: NAME.tar.xz.")
+    ] = Path("node.tar.xz"),
+    pods: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE",
+            help="The node's pods, as kubectl get pods -A --field-selector spec.nodeName=NODE -o "
+            "json prints them; - for stdin. Default: as the node itself can say.",
+            show_default=False,
+        ),
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace what is there.")] = False,
+    login: Login,
+) -> None:
+    """Collect a node into one file: its machine, the kubelet's settings and state file, and its
+    pods' manifests. Reads only.
+
+    The file stands wherever a machine can: simulate, draw and upgrade then take settings, state
+    file and pods from it, and simulate and draw the release. Of a manifest only what decides CPUs
+    is kept: no environment, arguments, volumes or labels.
+
+    pinproof collect ssh://root@node7 -o node7.tar.xz && pinproof simulate --machine node7.tar.xz
+    """
+    addresses = login.addresses()
+    if len(addresses) != 1:
+        raise NodeUsageError(f"collect takes one node; {login.node} names {len(addresses)}")
+    if not topologies.is_archive_name(output):
+        raise SubjectUsageError(f"{output}: it is to end in .tar.xz, .tar.gz or .tar")
+    if output.exists() and not force:
+        raise SubjectUsageError(f"{output}: it is there already; --force replaces it")
+    given = None if pods is None else _given(pods)
+    with busy("collect") as say, connected(addresses[0]) as shell:
+        say(addresses[0].name)
+        facts = gather(shell, paths=addresses[0].kubelet)
+        manifests = _manifests(shell, facts) if given is None else given
+    kubelet = facts.kubelet
+    members = texts(
+        config=_configuration(facts.name, kubelet) if kubelet else None,
+        state=kubelet.state_file if kubelet else None,
+        pods=manifests,
+        release=kubelet.release if kubelet else "",
+    )
+    topologies.pack(Tree({**facts.machine.tree, **members}), output, replace=force)
+    for text in _missing(facts, manifests):
+        note(f"pinproof: {one_line(text)}")
+    typer.echo(output)
+
+
+def _configuration(name: str, kubelet: KubeletFacts) -> dict[str, Any]:
+    """What decides CPUs, from file, drop-ins and flags together."""
+    try:
+        made = {**KIND, **settings_of(kubelet.config)}
+    except ValueError as error:
+        raise NodeUnfit(f"{name}: {one_line(str(error))}") from error
+    memory = kubelet.settings.get("memoryManagerPolicy")
+    return made if memory is None else {**made, "memoryManagerPolicy": str(memory)}
+
+
+# -- pods --------------------------------------------------------------------------------------
+
+
+def _given(path: str) -> list[dict[str, Any]]:
+    """Those of ``--pods``, each of which can be read again."""
+    found = documents(path)
+    try:
+        pods_of(found)
+    except BadManifest as error:
+        raise SubjectUsageError(f"{'stdin' if path == '-' else one_line(path)}: {error}") from error
+    return [pod for one in found for pod in bare(one)]
+
+
+def _manifests(shell: Shell, facts: NodeFacts) -> list[dict[str, Any]]:
+    """Those that the API server has for the node, or where it cannot be asked from there, those of
+    its static pods."""
+    if facts.kubelet is None:
+        return []
+    flags = facts.kubelet.flags
+    name = flags.get("hostname-override") or facts.hostname.lower()
+    kubeconfigs = (flags.get("kubeconfig", ""), *_KUBECONFIGS)
+    words = " ".join(shlex.quote(facts.root + one) for one in dict.fromkeys(kubeconfigs) if one)
+    script = _ASK.replace("@KUBECONFIGS@", words).replace("@NODE@", shlex.quote(name))
+    done = shell.run(script, deadline=_DEADLINE, limit=LIMIT)
+    if done.status == 0:
+        try:
+            return list(bare(json.loads(done.stdout)))
+        except ValueError:
+            note("pinproof: what kubectl says on the node is not JSON")
+    return list(_static(shell, facts, facts.kubelet.manifests))
+
+
+def _static(shell: Shell, facts: NodeFacts, folder: str) -> Iterator[dict[str, Any]]:
+    """Static pods, with the uids and names that the kubelet gave them."""
+    if not folder:
+        return
+    question = second_question(facts.root, files=(), folders=(folder,))
+    answer: Records = question.read(shell.run(question.script, limit=LIMIT).stdout)
+    for path, text in answer.all("file").items():
+        try:
+            found = [pod for one in parsed(text) for pod in bare(one)]
+            pods_of(found)
+        except (BadManifest, ValueError, RecursionError, yaml.YAMLError) as error:
+            note(f"pinproof: left out: {one_line(path)}: {one_line(str(error), 200)}")
+            continue
+        for pod in found:
+            yield _identified(pod, facts)
+
+
+def _identified(pod: dict[str, Any], facts: NodeFacts) -> dict[str, Any]:
+    metadata = pod["metadata"]
+    start, space = f"{metadata['name']}-", metadata.get("namespace", "default")
+    for one in facts.workloads:
+        if one.namespace == space and one.name == f"{start}{facts.hostname.lower()}":
+            return {**pod, "metadata": {**metadata, "uid": one.uid}}
+    return pod
+
+
+def _missing(facts: NodeFacts, manifests: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+    """What the file has not, so that it cannot be rehearsed."""
+    if facts.kubelet is None:
+        yield "there is no kubelet on the node: the file has its machine alone"
+        return
+    if facts.kubelet.state_file is None:
+        yield f"there is no state file at {facts.kubelet.state_path}"
+    metadata = [one["metadata"] for one in manifests]
+    known = {(one.get("annotations") or {}).get(MIRROR) or one.get("uid") for one in metadata}
+    without = [one for one in facts.workloads if one.uid not in known]
+    pinned = [one.name or one.uid for one in without if one.pinned]
+    others = len(without) - len(pinned)
+    if pinned:
+        yield (f"of {len(pinned)} pods that hold CPUs there is no manifest, so they are rehearsed "
+               f"as the state file has them: {few(pinned, 3)}")  # fmt: skip
+    if others:
+        yield f"of {others} more pods there is no manifest, so they cannot be rehearsed"
+    if without:
+        yield "--pods FILE takes all of them, as kubectl prints them"

@@ -1,0 +1,134 @@
+"""A node in one file: its machine's archive, with what its kubelet is given in it as well.
+
+What belongs here: which members such an archive has beside those of a machine, how they are found,
+and what of a manifest is kept. What never does: how a node is asked (``collect``).
+
+A reader of machines passes over these members, so the file can stand wherever a machine can. Each
+can be named as a file: ``node7.tar.xz/pinproof/pods.json``.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from pinproof.files import members, parsed
+from topologies.errors import one_line
+
+FOLDER: Final = "pinproof"
+CONFIG: Final = "kubelet.json"
+STATE: Final = "cpu_manager_state"
+PODS: Final = "pods.json"
+ABOUT: Final = "node.json"
+
+_METADATA: Final = ("name", "namespace", "uid", "creationTimestamp")
+#: On a mirror pod: the uid of the static pod.
+MIRROR: Final = "kubernetes.io/config.mirror"
+_STATUS: Final = ("phase", "startTime")
+_AMOUNTS: Final = ("requests", "limits")
+_RESOURCES: Final = ("cpu", "memory")
+
+
+@dataclass(frozen=True, slots=True)
+class Collected:
+    """What a file has beside its machine: ``None`` and ``""`` for what it has not."""
+
+    config: Path | None = None
+    state: Path | None = None
+    pods: str | None = None
+    release: str = ""
+
+
+def collected(machine: str) -> Collected:
+    """What the archive of this name has beside a machine. Of a machine that goes by a name or a
+    description that is nothing."""
+    place = Path(machine)
+    there = members(place, FOLDER)
+    return Collected(
+        place / FOLDER / CONFIG if CONFIG in there else None,
+        place / FOLDER / STATE if STATE in there else None,
+        str(place / FOLDER / PODS) if PODS in there else None,
+        _release(there.get(ABOUT, b"")),
+    )
+
+
+def _release(about: bytes) -> str:
+    try:
+        found: object = next(parsed(about.decode()), {})
+    except ValueError:
+        return ""
+    said = found.get("release") if isinstance(found, dict) else None
+    return one_line(said, 20) if isinstance(said, str) else ""
+
+
+def texts(
+    *, config: Mapping[str, Any] | None, state: str | None, pods: Iterable[Any], release: str
+) -> dict[str, str]:
+    """The members, by their paths in the archive."""
+    found = {ABOUT: _json({"release": release})}
+    if config is not None:
+        found[CONFIG] = _json(config)
+    if state is not None:
+        found[STATE] = state
+    items = list(pods)
+    if items:
+        found[PODS] = _json({"apiVersion": "v1", "kind": "PodList", "items": items})
+    return {f"{FOLDER}/{name}": text for name, text in found.items()}
+
+
+def _json(value: object) -> str:
+    return json.dumps(value, indent=1) + "\n"
+
+
+def bare(document: object) -> Iterator[dict[str, Any]]:
+    """Each pod in an object of the API, as a manifest of what decides its CPUs: names, uid, times,
+    phase, and the requests and limits of its containers. Whatever else a manifest holds is left
+    out: environment, arguments, volumes, images, labels, annotations, the node's name."""
+    shape = _mapping(document)
+    if shape.get("kind") in ("List", "PodList"):
+        for item in _sequence(shape.get("items")):
+            yield from bare({"kind": "Pod", **_mapping(item)})
+    elif shape.get("kind") == "Pod":
+        yield _bare(shape)
+
+
+def _bare(pod: Mapping[str, Any]) -> dict[str, Any]:
+    metadata, spec = _mapping(pod.get("metadata")), _mapping(pod.get("spec"))
+    kept = _only(metadata, _METADATA)
+    mirror = _mapping(metadata.get("annotations")).get(MIRROR)
+    if isinstance(mirror, str):
+        kept["annotations"] = {MIRROR: mirror}
+    shape: dict[str, Any] = {
+        name: [_container(_mapping(one)) for one in _sequence(spec.get(name))]
+        for name in ("initContainers", "containers")
+        if spec.get(name)
+    }
+    if spec.get("resources"):
+        shape["resources"] = _amounts(spec["resources"])
+    status = _only(_mapping(pod.get("status")), _STATUS)
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": kept, "spec": shape, "status": status}
+
+
+def _container(given: Mapping[str, Any]) -> dict[str, Any]:
+    kept = _only(given, ("name", "restartPolicy"))
+    return kept | {"resources": _amounts(given.get("resources"))}
+
+
+def _amounts(given: object) -> dict[str, Any]:
+    shape = _mapping(given)
+    return {name: _only(_mapping(shape[name]), _RESOURCES) for name in _AMOUNTS if shape.get(name)}
+
+
+def _only(given: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
+    return {name: given[name] for name in names if given.get(name)}
+
+
+def _mapping(given: object) -> dict[str, Any]:
+    return given if isinstance(given, dict) else {}
+
+
+def _sequence(given: object) -> list[Any]:
+    return given if isinstance(given, list) else []

@@ -1,0 +1,217 @@
+"""``pinproof collect``: a node made of files becomes one file, which stands where a machine can."""
+
+from __future__ import annotations
+
+import json
+import sys
+import tarfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TypeAlias
+
+import pytest
+
+import hil.inspection
+import pinproof.collect
+import topologies
+from hil.transport import NodeAddress
+from hil.transport.local import LocalShell
+from pinproof.cli import main
+from tests.support.fakenode import PINNED, FakeNode
+
+Says: TypeAlias = Callable[..., tuple[int, str, str]]
+
+WEB = f"""\
+apiVersion: v1
+kind: List
+items:
+- kind: Pod
+  metadata:
+    name: web
+    namespace: prod
+    uid: {PINNED}
+    labels: {{customer: LABEL}}
+    annotations: {{note: ANNOTATION}}
+  spec:
+    nodeName: THE-NODE
+    volumes: [{{name: v, secret: {{secretName: VOLUME}}}}]
+    containers:
+    - name: main
+      image: registry.example/IMAGE
+      args: [--password=ARGUMENT]
+      env: [{{name: TOKEN, value: ENVIRONMENT}}]
+      resources:
+        requests: {{cpu: 2, memory: 1Gi}}
+        limits: {{cpu: 2, memory: 1Gi}}
+"""
+HIDDEN = ("LABEL", "ANNOTATION", "VOLUME", "IMAGE", "ARGUMENT", "ENVIRONMENT", "THE-NODE")
+
+
+@pytest.fixture
+def says(
+    fake: FakeNode,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> Says:
+    """Runs a command, where every node is the one made of files."""
+
+    @contextmanager
+    def connected(address: NodeAddress) -> Iterator[LocalShell]:
+        yield fake.shell(address.name)
+
+    root = str(fake.root)
+    state = fake.root / "var/lib/kubelet/cpu_manager_state"
+    state.write_text(state.read_text().replace('"checksum": 1', '"checksum": 0'))  # not checked
+    monkeypatch.setattr(pinproof.collect, "connected", connected)
+    monkeypatch.setattr(
+        pinproof.collect, "gather", lambda shell, **_: hil.inspection.gather(shell, root=root)
+    )
+    monkeypatch.chdir(tmp_path)
+
+    def run(*words: str) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["pinproof", *words])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        out, err = capsys.readouterr()
+        return int(ended.value.code or 0), out, err
+
+    return run
+
+
+def _collected(says: Says, *words: str) -> str:
+    status, out, err = says("collect", "ssh://root@node7", "-o", "node7.tar.xz", *words)
+    assert (status, out) == (0, "node7.tar.xz\n"), err
+    return err
+
+
+def _members(archive: str) -> dict[str, str]:
+    with tarfile.open(archive) as found:
+        return {
+            one.name: stream.read().decode()
+            for one in found
+            if "/pinproof/" in one.name and (stream := found.extractfile(one))
+        }
+
+
+def test_it_writes_nothing_on_the_node_and_stands_for_its_machine(
+    says: Says, fake: FakeNode
+) -> None:
+    before = fake.content()
+    _collected(says)
+    assert fake.content() == before
+    assert len(topologies.machine("node7.tar.xz").tree) > 100
+
+
+def test_simulate_takes_settings_state_pods_and_release_from_it(says: Says, tmp_path: Path) -> None:
+    (tmp_path / "pods.yaml").write_text(WEB)
+    err = _collected(says, "--pods", "pods.yaml")
+    assert "no manifest" not in err
+    status, out, err = says("simulate", "--machine", "node7.tar.xz", "--json")
+    assert status == 0, err
+    found = json.loads(out)
+    assert found["kubelet"]["settings"] == "policy static, reservedSystemCPUs 0,16"
+    assert found["kubelet"]["release"] == "1.36"
+    assert found["pods"]["web"]["exclusive"] == {"main": "2-3"}
+
+
+def test_an_option_wins_over_what_is_in_it(says: Says) -> None:
+    _collected(says)
+    status, out, err = says(
+        "simulate", "--machine", "node7.tar.xz", "--json", "--pods", "4", "--release", "1.35"
+    )
+    assert status == 0, err
+    found = json.loads(out)
+    assert found["kubelet"]["release"] == "1.35"
+    assert found["pods"]["pod1"]["phase"] == "running"
+    assert found["pods"][PINNED]["exclusive"] == {"main": "2-3"}
+
+
+def test_draw_and_upgrade_take_it(says: Says) -> None:
+    _collected(says)
+    status, out, _ = says("draw", "node7.tar.xz")
+    assert status == 0
+    assert f"{PINNED}/main: 2-3" in out
+    status, out, err = says("upgrade", "1.35", "1.36", "--model", "--machine", "node7.tar.xz")
+    assert status == 0, err
+    assert "Kept" in out
+
+
+def test_nothing_that_decides_no_cpus_leaves_the_node(says: Says, tmp_path: Path) -> None:
+    (tmp_path / "pods.yaml").write_text(WEB)
+    _collected(says, "--pods", "pods.yaml")
+    members = _members("node7.tar.xz")
+    assert {name.rpartition("/")[2] for name in members} == {
+        "cpu_manager_state",
+        "kubelet.json",
+        "node.json",
+        "pods.json",
+    }
+    whole = "\n".join(members.values())
+    assert '"web"' in whole
+    assert not [word for word in HIDDEN if word in whole]
+
+
+def test_static_pods_keep_the_uid_that_the_kubelet_gave_them(says: Says, fake: FakeNode) -> None:
+    """Whose manifests have none."""
+    (fake.root / f"var/log/pods/kube-system_pinned_{PINNED}").rename(
+        fake.root / f"var/log/pods/prod_web-fake_{PINNED}"
+    )
+    item = WEB.partition("items:\n- ")[2].replace("\n  ", "\n").replace(f"uid: {PINNED}", "uid: ''")
+    fake.file("/etc/kubernetes/manifests/own.yaml", item)
+    err = _collected(says)
+    assert "no manifest" not in err
+    (pod,) = json.loads(next(v for k, v in _members("node7.tar.xz").items() if "pods" in k))[
+        "items"
+    ]
+    assert (pod["metadata"]["name"], pod["metadata"]["uid"]) == ("web", PINNED)
+
+
+def test_the_api_server_is_asked_from_the_node(says: Says, fake: FakeNode) -> None:
+    """With the kubelet's own credentials, for the pods of this node."""
+    fake.file("/etc/kubernetes/kubelet.conf", "")
+    fake.file("/fake/pods.json", json.dumps({"kind": "List", "items": [_pod("from-the-server")]}))
+    fake.file(
+        "/fake/bin/kubectl",
+        f'#!/bin/sh\necho "$@" >{fake.root}/fake/asked\ncat {fake.root}/fake/pods.json\n',
+        0o755,
+    )
+    _collected(says)
+    assert "from-the-server" in "".join(_members("node7.tar.xz").values())
+    assert "--field-selector spec.nodeName=fake " in (fake.root / "fake/asked").read_text()
+
+
+def _pod(name: str) -> dict[str, object]:
+    spec = {"containers": [{"name": "main", "env": [{"name": "A", "value": "ENVIRONMENT"}]}]}
+    return {"kind": "Pod", "metadata": {"name": name, "uid": "uid-1"}, "spec": spec}
+
+
+def test_what_cannot_be_rehearsed_is_counted(says: Says, fake: FakeNode) -> None:
+    (fake.root / "var/lib/kubelet/pods/another").mkdir()
+    err = _collected(says)
+    assert "of 1 pods that hold CPUs there is no manifest" in err
+    assert "of 1 more pods there is no manifest, so they cannot be rehearsed" in err
+    assert "own.yaml" in err
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["-o", "node7.zip"], "node7.zip: it is to end in .tar.xz, .tar.gz or .tar"),
+        (["-o", "there.tar.xz"], "there.tar.xz: it is there already; --force replaces it"),
+        (["-o", "a.tar.xz", "--pods", "absent"], "absent: No such file or directory"),
+    ],
+)
+def test_a_mistake_is_one_line_before_the_node_is_asked(
+    says: Says, tmp_path: Path, words: list[str], said: str
+) -> None:
+    (tmp_path / "there.tar.xz").touch()
+    status, out, err = says("collect", "ssh://root@node7", *words)
+    assert (status, out, err) == (2, "", f"pinproof: {said}\n")
+
+
+def test_a_member_that_is_not_there_is_one_line(says: Says) -> None:
+    _collected(says)
+    status, _, err = says("simulate", "--pods", "2", "--state", "node7.tar.xz/pinproof/absent")
+    assert (status, err) == (2, "pinproof: node7.tar.xz/pinproof/absent: Not a directory\n")
