@@ -19,7 +19,8 @@ from hil.transport.bounded import BoundedShell
 from hil.transport.route import Hop
 from hil.transport.supervised import Sudo, Supervised
 from topologies.capturing.errors import CaptureError
-from topologies.capturing.ssh_login import Deadline, log_in, named_errors
+from topologies.capturing.ssh_failures import failed_jump, failed_request
+from topologies.capturing.ssh_login import Deadline, log_in
 from topologies.errors import one_line
 
 if TYPE_CHECKING:
@@ -88,8 +89,7 @@ class SSHShell(BoundedShell["_Talk"]):
         transport: paramiko.Transport | None = None
         for hop in self._hops:
             try:
-                with named_errors(hop, hop.known_hosts):
-                    transport = self._login(hop, transport)
+                transport = self._login(hop, transport)
             except CaptureError as error:
                 raise self._gone(error.source, error.reason) from error
         assert transport is not None
@@ -100,12 +100,7 @@ class SSHShell(BoundedShell["_Talk"]):
         import paramiko
 
         address = hop.address
-        between = through and through.open_channel(
-            "direct-tcpip",
-            (address.host, address.port),
-            ("127.0.0.1", 0),
-            timeout=self._patience,
-        )
+        between = through and self._through(through, hop)
         client = paramiko.SSHClient()
         self._clients.append(client)
         log_in(
@@ -124,6 +119,17 @@ class SSHShell(BoundedShell["_Talk"]):
         if isinstance(transport.sock, socket.socket):
             transport.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         return transport
+
+    def _through(self, jump: paramiko.Transport, hop: Hop) -> paramiko.Channel:
+        """To ``hop``, over the host before it."""
+        import paramiko
+
+        to, own = (hop.address.host, hop.address.port), ("127.0.0.1", 0)
+        try:
+            return jump.open_channel("direct-tcpip", to, own, timeout=self._patience)
+        except (paramiko.SSHException, EOFError, OSError) as error:
+            last = self._hops[len(self._clients) - 1]
+            raise CaptureError(str(last), failed_jump(error, str(hop))) from error
 
     def _gone(
         self, where: str, reason: str, broken: paramiko.Transport | None = None
@@ -144,10 +150,9 @@ class SSHShell(BoundedShell["_Talk"]):
                 channel = transport.open_session(timeout=self._patience)
                 channel.exec_command(run.command())
         except (paramiko.SSHException, EOFError, OSError) as error:
-            said = f"the connection broke: {one_line(str(error)) or 'it was closed'}"
-            late = f"the SSH server did not answer a request within {self._patience:g} s"
+            said = failed_request(error, late=over.passed, patience=self._patience)
             with self._lock:
-                raise self._gone(self.name, late if over.passed else said, transport) from error
+                raise self._gone(self.name, said, transport) from error
         return _Talk(self.name, channel, stdin, limit, patience=self._patience)
 
     def _kill(self, run: Supervised, talk: _Talk) -> None:
@@ -223,6 +228,11 @@ class _Talk:
     def status(self) -> int:
         status = int(self.channel.exit_status)
         if status < 0:
+            if self.channel.get_transport().is_active():
+                raise NodeUnreachable(
+                    f"{self.name}: the SSH server ended a command without its exit status: "
+                    "a signal may have killed it"
+                )
             raise NodeUnreachable(f"{self.name}: the connection broke while a command ran")
         return status
 

@@ -1,6 +1,7 @@
-"""An SSH server that stops answering at a chosen moment; for tests of deadlines.
+"""Servers on loopback that a real ``sshd`` never is: one that stops answering at a chosen moment,
+and any that a function makes of a listening socket; for tests of deadlines and messages.
 
-A real ``sshd`` always answers, so this one is made of paramiko's server side.
+They are made of paramiko's server side, or of plain sockets.
 """
 
 from __future__ import annotations
@@ -8,7 +9,8 @@ from __future__ import annotations
 import contextlib
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
@@ -54,7 +56,7 @@ class _Server(paramiko.ServerInterface):
 
 
 def _serve(
-    listener: socket.socket, key: paramiko.PKey, moment: Moment, over: threading.Event
+    listener: socket.socket, key: paramiko.PKey, over: threading.Event, *, moment: Moment
 ) -> None:
     with contextlib.ExitStack() as stack:
         while not over.is_set():
@@ -95,9 +97,18 @@ class _Held(dict[int, object]):
         return False
 
 
-@contextlib.contextmanager
-def silent_server(folder: Path, moment: Moment) -> Iterator[NodeAddress]:
+#: Serves the connections of a socket with a host key until the event is set.
+Serve = Callable[[socket.socket, paramiko.PKey, threading.Event], None]
+
+
+def silent_server(folder: Path, moment: Moment) -> contextlib.AbstractContextManager[NodeAddress]:
     """The address of a server on loopback that falls silent at this moment."""
+    return served(folder, partial(_serve, moment=moment))
+
+
+@contextlib.contextmanager
+def served(folder: Path, serve: Serve) -> Iterator[NodeAddress]:
+    """The address of what ``serve`` does with a socket on loopback, in a thread."""
     host_key, client_key = paramiko.RSAKey.generate(2048), paramiko.RSAKey.generate(2048)
     client_key.write_private_key_file(str(folder / "client"))
     over = threading.Event()
@@ -105,7 +116,7 @@ def silent_server(folder: Path, moment: Moment) -> Iterator[NodeAddress]:
         port = listener.getsockname()[1]
         known = folder / "known_hosts"
         known.write_text(f"[127.0.0.1]:{port} {host_key.get_name()} {host_key.get_base64()}\n")
-        thread = threading.Thread(target=_serve, args=(listener, host_key, moment, over))
+        thread = threading.Thread(target=serve, args=(listener, host_key, over))
         thread.start()
         try:
             yield NodeAddress(

@@ -20,7 +20,8 @@ from urllib.parse import SplitResult, urlsplit
 from topologies.capturing.captured import Capture, captured
 from topologies.capturing.errors import BadTarget, CaptureError
 from topologies.capturing.script import script
-from topologies.capturing.ssh_login import Deadline, log_in, named_errors
+from topologies.capturing.ssh_failures import failed_request
+from topologies.capturing.ssh_login import Deadline, log_in
 from topologies.capturing.stream import MAX_STREAM
 
 if TYPE_CHECKING:
@@ -112,16 +113,15 @@ def _connected(
 
     client = paramiko.SSHClient()
     try:
-        with named_errors(address, known_hosts):
-            log_in(
-                client,
-                address,
-                known_hosts=known_hosts,
-                accept_new=accept_new,
-                keys=[Path(key)] if key is not None else [],
-                patience=min(_CONNECT, max(0.1, until - time.monotonic())),
-            )
-            yield client
+        log_in(
+            client,
+            address,
+            known_hosts=known_hosts,
+            accept_new=accept_new,
+            keys=[Path(key)] if key is not None else [],
+            patience=min(_CONNECT, max(0.1, until - time.monotonic())),
+        )
+        yield client
     finally:
         client.close()
 
@@ -143,9 +143,8 @@ def _run(client: paramiko.SSHClient, address: Address, until: float) -> bytes:
             channel.sendall(script().encode())
             channel.shutdown_write()
     except (paramiko.SSHException, EOFError, OSError) as error:
-        if deadline.passed:
-            raise CaptureError(where, "the SSH server stopped answering") from error
-        raise
+        reason = failed_request(error, late=deadline.passed, patience=left)
+        raise CaptureError(where, reason) from error
     data, aside = bytearray(), 0
     while True:
         left = until - time.monotonic()

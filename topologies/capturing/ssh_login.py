@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from topologies.capturing import hostkeys
 from topologies.capturing.errors import CaptureError
+from topologies.capturing.ssh_failures import failed_login
 
 if TYPE_CHECKING:
     import paramiko
@@ -64,29 +65,42 @@ def log_in(
 ) -> None:
     """Connect ``client``. Without ``keys`` (files) those of the agent and of ``~/.ssh`` are tried.
     ``patience`` bounds each part of the login, in seconds. ``through`` is a channel that leads to
-    the host. Raises what :func:`named_errors` gives a name."""
+    the host. Raises :class:`CaptureError` with one reason; where the host key is the reason, its
+    subclass :class:`HostKeyError`."""
+    import paramiko
+
     # Without a handler, what paramiko's thread logs of a torn connection would go to stderr.
     logging.getLogger("paramiko").addHandler(logging.NullHandler())
     usable = [_private_key(address, path) for path in keys]
     if known_hosts.exists():
         client.load_host_keys(str(known_hosts))
     client.set_missing_host_key_policy(hostkeys.policy(address, known_hosts, accept_new))
-    client.connect(
-        address.host,
-        port=address.port,
-        username=address.user,
-        pkey=usable[0] if len(usable) == 1 else None,
-        # A list is fine with paramiko, not with its stubs. What it says of a key that failed is
-        # of the last type that it took the file for, so a single key goes as what it is.
-        key_filename=[str(path) for path in keys] if len(keys) > 1 else None,  # type: ignore[arg-type]
-        allow_agent=not keys,
-        look_for_keys=not keys,
-        timeout=patience,
-        banner_timeout=patience,
-        auth_timeout=patience,
-        channel_timeout=patience,
-        sock=through,
-    )
+    began = time.monotonic()
+    try:
+        client.connect(
+            address.host,
+            port=address.port,
+            username=address.user,
+            pkey=usable[0] if len(usable) == 1 else None,
+            # A list is fine with paramiko, not with its stubs. What it says of a key that failed is
+            # of the last type that it took the file for, so a single key goes as what it is.
+            key_filename=[str(path) for path in keys] if len(keys) > 1 else None,  # type: ignore[arg-type]
+            allow_agent=not keys,
+            look_for_keys=not keys,
+            timeout=patience,
+            banner_timeout=patience,
+            auth_timeout=patience,
+            channel_timeout=patience,
+            sock=through,
+        )
+    except CaptureError:
+        raise
+    except paramiko.BadHostKeyException as error:
+        raise hostkeys.changed(address, known_hosts, error.key) from None
+    except Exception as error:  # paramiko's thread hands on whatever a host's bytes led it to
+        spent = time.monotonic() - began
+        reason = failed_login(error, client.get_transport(), seconds=spent, patience=patience)
+        raise CaptureError(str(address), reason) from error
 
 
 def _private_key(address: Host, path: Path) -> paramiko.PKey:
@@ -104,27 +118,3 @@ def _private_key(address: Host, path: Path) -> paramiko.PKey:
     except (ValueError, paramiko.SSHException, UnsupportedAlgorithm, UnknownKeyType):
         reason = "this is not a private key that can be used"
     raise CaptureError(str(address), f"identity {path}: {reason}")
-
-
-@contextmanager
-def named_errors(address: hostkeys.Named, known_hosts: Path) -> Iterator[None]:
-    """Whatever fails of a connection becomes a :class:`CaptureError` with one reason; where the
-    host key does, its subclass :class:`HostKeyError`."""
-    import paramiko
-
-    where = str(address)
-    try:
-        yield
-    except paramiko.BadHostKeyException as error:
-        raise hostkeys.changed(address, known_hosts, error.key) from None
-    except paramiko.AuthenticationException as error:
-        raise CaptureError(where, f"authentication failed: {error}") from error
-    except paramiko.SSHException as error:
-        raise CaptureError(where, str(error) or type(error).__name__) from error
-    except TimeoutError as error:
-        raise CaptureError(where, "no answer in time") from error
-    except EOFError as error:
-        raise CaptureError(where, "the host closed the connection") from error
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
-        raise CaptureError(where, reason) from error
