@@ -7,6 +7,7 @@ options that it is asked with (``asking``).
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -18,19 +19,22 @@ from rich.text import Text
 
 import topologies
 from conformance.subject import SubjectUsageError
+from conformance.verdict import ExitStatus
 from pinproof import asking
 from pinproof.asking import Question
+from pinproof.changing import Change, changed
 from pinproof.completing import machine_names
 from pinproof.output import AsJson, print_json
 from pinproof.parameters import with_options
 from pinproof.picturing import Picture
-from pinproof.settings import Given
+from pinproof.settings import Given, settings_of
 from pinproof.whatif import Answer, Kept, KubeletRefuses, Verdict
 from reference import NEWEST
 from reference.kubelet.reasons import Rule
 from reference.pods.pod_level_resources import as_decoded
 from reference.pods.qos import pod_text
 from reference.steps import Kind, Pod
+from reports.text import few
 from topologies.errors import one_line
 
 
@@ -50,6 +54,22 @@ def simulate(
             help="The release to simulate.", show_default=f"{NEWEST}, or that of a collected node"
         ),
     ] = "",
+    to_machine: Annotated[
+        str | None,
+        typer.Option(
+            help="Then start the kubelet again on this machine, over the state file that it left.",
+            autocompletion=machine_names,
+            show_default=False,
+        ),
+    ] = None,
+    to_config: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Then start the kubelet again with this KubeletConfiguration.",
+            show_default=False,
+        ),
+    ] = None,
     why: Annotated[
         bool, typer.Option("--why", help="Show the rule behind each reason, and its source.")
     ] = False,
@@ -75,14 +95,35 @@ def simulate(
             facts = {"starts": False, "error": refusal.error, "way out": refusal.way_out}
             print_json({"kubelet": {"release": release, **facts}})
         raise
-    picture = Picture.of(found.machine, found.topology, found.held, found.release)
+    change = _change(found, to_machine, given, to_config)
+    last = change.after or found if change else found
+    picture = Picture.of(last.machine, last.topology, last.held, last.release)
     if as_json:
-        print_json(_facts(found))
-    else:
+        print_json(_facts(found) if change is None else _change_facts(change))
+    elif change is None:
         _show(found, picture, why=why)
+    else:
+        _show_change(change, picture)
     if svg is not None:
         picture.write(svg)
         typer.echo(svg, err=as_json)
+    if change is not None and change.ended:
+        raise typer.Exit(int(ExitStatus.NOT_CONFORMANT))
+
+
+def _change(
+    before: Answer, machine: str | None, given: Given, config: Path | None
+) -> Change | None:
+    if machine is None and config is None:
+        return None
+    after = before.machine if machine is None else topologies.machine(machine)
+    settings = before.config
+    if config is not None:
+        topology = asking.discovered(after, before.release)
+        settings = settings_of(
+            replace(given, config=config), topology, release=before.release
+        ).config
+    return changed(before, after, settings)
 
 
 # -- for people --------------------------------------------------------------------------------
@@ -100,6 +141,39 @@ def _show(found: Answer, picture: Picture, *, why: bool) -> None:
     if why:
         _explain(found, console)
     picture.show(console)
+
+
+def _show_change(change: Change, picture: Picture) -> None:
+    """Who holds CPUs before and after, side by side, and whom the change ends."""
+    console = Console(highlight=False)
+    before, after = change.before, change.after
+    for title, one in (("before", before), ("after", after)):
+        if one is not None:
+            head = f"{title}: {one.machine.name}, kubelet {one.release} with {one.config}"
+            console.print(Text(head), soft_wrap=True)
+            for note in one.notes:
+                console.print(Text(f"note: {one_line(note)}"), soft_wrap=True)
+    if change.refusal is not None:
+        console.print(Text(f"after: {change.refusal}"), soft_wrap=True)
+    table = Table("container", "before", "after", box=None, pad_edge=False)
+    for owner, was, now in change.held():
+        ended = owner.rpartition("/")[0] in change.ended
+        table.add_row(Text(one_line(owner)), str(was), "ended" if ended else str(now or "none"))
+    console.print(table)
+    for note in change.notes():
+        console.print(Text(f"note: {one_line(note)}"), soft_wrap=True)
+    picture.show(console)
+    console.print(Text(_ended_text(change)), soft_wrap=True)
+
+
+def _ended_text(change: Change) -> str:
+    pods = change.ended
+    if not pods:
+        return "No pod that holds CPUs would be ended."
+    count = (
+        f"{len(pods)} pod{'' if len(pods) == 1 else 's'} that hold{'s' if len(pods) == 1 else ''}"
+    )
+    return one_line(f"{count} CPUs would be ended: {few(pods, 5)}")
 
 
 def _hang_text(found: Answer) -> str:
@@ -180,6 +254,22 @@ def _facts(found: Answer) -> dict[str, object]:
         "shared pool": str(found.view.shared_pool),
         "holdings": {owner: str(cpus) for owner, cpus in found.held.items()},
         "state file": found.view.state_file,
+    }
+
+
+def _change_facts(change: Change) -> dict[str, object]:
+    after = change.after
+    refusal = change.refusal
+    kubelet = {
+        "starts": False,
+        "error": refusal.error if refusal else "",
+        "way out": refusal.way_out if refusal else "",
+    }
+    return {
+        "before": _facts(change.before),
+        "after": {"kubelet": kubelet} if after is None else _facts(after),
+        "ended": list(change.ended),
+        "notes": list(change.notes()),
     }
 
 
