@@ -21,10 +21,10 @@ from tests.support import hostile_ssh as hostile
 from tests.support.hostile_ssh import BANNER, plain, ssh
 from tests.support.silent_server import Serve, served
 
-PATIENCE: Final = 1.0
+PATIENCE: Final = 2.0
 
 _CLOSED: Final = "the host closed the connection before an SSH server named itself"
-_NO_ANSWER: Final = "no SSH server answered within 1 s"
+_NO_ANSWER: Final = "no SSH server answered within \\d s"
 _NO_KEYS: Final = "the SSH server closed the connection while keys were exchanged"
 _NO_ALGORITHM: Final = ".*no acceptable kex algorithm.: permit a current one"
 _NO_STATUS: Final = "the SSH server ended a command without its exit status"
@@ -36,7 +36,7 @@ SERVERS: Final[dict[str, tuple[Serve, str]]] = {
     "silent at once": (plain(hostile.silent), _NO_ANSWER),
     "silent after the banner": (
         plain(partial(hostile.silent, said=BANNER)),
-        "the SSH server did not exchange keys within 1 s",
+        "the SSH server did not exchange keys within \\d s",
     ),
     "closes at once": (
         plain(hostile.closes),
@@ -99,14 +99,14 @@ SERVERS: Final[dict[str, tuple[Serve, str]]] = {
     "closes at the command": (ssh(closes="command"), "the connection broke"),
     "a command that never ends": (
         ssh(command=hostile.never_ends),
-        "the SSH server did not begin a command in 1.25 s",
+        "the SSH server did not begin a command in 2.5 s",
     ),
     "output without end": (ssh(command=hostile.floods), _TOO_MUCH),
     "messages without end": (
         ssh(command=hostile.floods_aside),
         _TOO_MUCH,
     ),
-    "output by the byte": (ssh(command=hostile.drips_output), "a command took longer than 2 s"),
+    "output by the byte": (ssh(command=hostile.drips_output), "a command took longer than 3 s"),
     "no exit status": (
         ssh(command=hostile.says(b"", None)),
         _NO_STATUS,
@@ -153,7 +153,7 @@ def test_a_hostile_server_is_told_in_one_line(tmp_path: Path, name: str) -> None
         shell = SSHShell("node1", hops, patience=PATIENCE)
         try:
             with pytest.raises((NodeUnreachable, NodeTimeout, NodeUnfit)) as raised:
-                shell.run("true", deadline=2.0, limit=1 << 16)
+                shell.run("true", deadline=3.0, limit=1 << 16)
         finally:
             shell.close()
         assert re.match(rf"node1( \(ssh://root@127\.0\.0\.1:\d+\))?: ({said})", str(raised.value))
@@ -161,7 +161,7 @@ def test_a_hostile_server_is_told_in_one_line(tmp_path: Path, name: str) -> None
         for one in connections():
             one.join(2.0)
         assert not connections()
-    assert time.monotonic() - began < 15
+    assert time.monotonic() - began < 20
 
 
 @pytest.mark.parametrize(

@@ -101,7 +101,7 @@ def drips(client: socket.socket, over: threading.Event, said: bytes = b"y") -> N
 
 def noise(client: socket.socket, over: threading.Event) -> None:
     """Random bytes after the banner; the same ones each time, since the first are a length."""
-    client.sendall(BANNER + Random(2).randbytes(1 << 16))
+    client.sendall(BANNER + Random(0).randbytes(1 << 16))
     over.wait()
 
 
