@@ -73,11 +73,19 @@ def read_observation(text: str, mark: str) -> Observation:
         reached="late" not in bodies,
         print=_print(text, mark),
         process=_process(by_kind),
+        boot=bodies.get("boot", "").strip()[:64],
+        files=_files(bodies.get("files", "")),
         notes={
             "before": bodies.get("before", "").strip(),
             "status": by_kind["status"].words if "status" in by_kind else "",
         },
     )
+
+
+def _files(body: str) -> dict[str, str]:
+    """By path; a path may have spaces in it."""
+    rows = (line.split(" ", 3) for line in body.splitlines())
+    return {row[3]: " ".join(row[:3]) for row in rows if len(row) == 4}
 
 
 def _print(text: str, mark: str) -> str:

@@ -27,6 +27,10 @@ class Places:
     cpu_mount: str
     runtime_dirs: tuple[str, ...]
     pods_url: str
+    #: The runtime's socket.
+    socket: str = ""
+    #: Files whose change by somebody else is seen: configuration, unit, the runtime's socket.
+    watched: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, facts: NodeFacts) -> Places:
@@ -35,6 +39,12 @@ class Places:
         kubelet = kubelet_of(facts)
         mount = facts.cgroup.mount or "/sys/fs/cgroup"
         version = facts.cgroup.version
+        socket = facts.runtime.endpoint.removeprefix("unix://")
+        unit = facts.units.get(kubelet.unit)
+        files = (kubelet.config_path, *kubelet.drop_ins, *(unit.files if unit else ()))
+        # A folder changes with each file that is added to it.
+        folders = {path.rpartition("/")[0] for path in files if path.endswith(".conf")}
+        watched = [*files, *sorted(folders), socket]
         return cls(
             unit=kubelet.unit or "kubelet.service",
             state_file=kubelet.state_path or f"{kubelet.root_dir}/cpu_manager_state",
@@ -45,6 +55,8 @@ class Places:
             cpu_mount=mount if version == 2 else f"{mount.rpartition('/')[0]}/cpu",
             runtime_dirs=_runtime_dirs(facts.runtime.endpoint),
             pods_url=pods_url(kubelet.settings),
+            socket=socket,
+            watched=tuple(dict.fromkeys(path for path in watched if path.startswith("/"))),
         )
 
 

@@ -222,8 +222,14 @@ pin_look() {
   pin_text=${pin_text%.}
   printf '%s' "$pin_text"
   pin_s seen
+  pin_s boot; IFS= read -r pin_l </proc/sys/kernel/random/boot_id; echo "$pin_l"
+  pin_s files; pin_files
 }
 """
+
+
+#: Inode, size, time of its last change (which no program can set), and path.
+_FILE: Final = "'%i %s %Z %n'"
 
 
 def _settings(places: Places, mark: str, known: Process | None) -> str:
@@ -270,7 +276,9 @@ def look(
     UID``) whose failure is noted and no more. ``ask``: what the kubelet says at its pod-resources
     socket. ``log``: print the kubelet's last lines too: 1 where it is down, 2 always.
     """
-    lines = [_settings(places, mark, known), _FUNCTIONS, f"pin_before() {{\n{before}\n:\n}}"]
+    files = " ".join(map(quote, places.watched))
+    stat = f"pin_files() {{ {f'stat -L -c {_FILE} {files} 2>/dev/null' if files else ':'}; }}"
+    lines = [_settings(places, mark, known), _FUNCTIONS, stat, f"pin_before() {{\n{before}\n:\n}}"]
     lines += ["pin_s before", "pin_before 2>&1 </dev/null", 'pin_s status "$?"']
     if goal:
         lines.append(f"if {goal}; then pin_s reached; else pin_s late; fi")

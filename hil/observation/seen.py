@@ -134,7 +134,8 @@ class Observation:
     what the kubelet answers at its pod-resources socket, only where it was asked. ``reached``:
     whether what the script waited for came. ``print`` is a sum over all of it but
     ``pod_resources``: another one tells that something has changed. ``process``: the kubelet's,
-    ``None`` where it is down.
+    ``None`` where it is down. ``boot`` is the boot id. ``files``: of each file that nobody but this
+    run may change (:attr:`hil.observation.Places.watched`) its inode, size and time of change.
     """
 
     online: CPUSet
@@ -148,4 +149,6 @@ class Observation:
     reached: bool = True
     print: str = ""
     process: Process | None = None
+    boot: str = ""
+    files: Mapping[str, str] = field(default_factory=dict)
     notes: Mapping[str, str] = field(default_factory=dict)

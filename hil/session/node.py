@@ -19,6 +19,7 @@ from hil.observation import ContainerObserved, Observation, Places, PodResources
 from hil.safety import Change, SetOnline
 from hil.session import scripts
 from hil.session.node_session import NodeSession, lost
+from hil.session.others import SAME
 from hil.session.scripts import Act
 from hil.session.views import Refusal, another_hand, cpus_by_pod, end_of, refusal, view_of
 from reference import CPUSet
@@ -135,6 +136,7 @@ class RealNode:
                 found = self._container(pod, container)
                 return scripts.kill_container(found, self._pods[pod], session.patience.effect)
             case RestartRuntime():
+                session.others.restarts_runtime()
                 return scripts.restart_runtime(session.runtime_unit, session.patience.start)
             case DaemonReload():
                 return Act("systemctl daemon-reload")
@@ -310,7 +312,10 @@ class RealNode:
         look = self._look if self._closed else self._session.act(Act(), log=True)
         if look is None:
             return ""
-        return "\n".join([*look.log.splitlines()[-60:], *map(_container_text, look.containers)])
+        containers = [*map(_container_text, look.containers)]
+        return "\n".join(
+            [*look.log.splitlines()[-60:], *containers, *([SAME] if containers else [])]
+        )
 
     def close(self) -> None:
         """Take our pods away. May be called twice."""

@@ -32,6 +32,7 @@ from hil.safety import Change, Risk, SetOnline, WriteFile
 from hil.session import scripts
 from hil.session.booting import Boot, larger_spec
 from hil.session.executor import Executor
+from hil.session.others import Others
 from hil.session.scripts import Act
 from hil.session.waiting import Waiting
 from hil.shell import NodeError
@@ -101,6 +102,7 @@ class NodeSession:
         self._present: KubeletConfig | None = self.own_config
         self._last: Observation | None = None
         self._process: Process | None = None
+        self.others = Others(self.places.socket)
         #: A scenario has put a file there that its release may not have written so.
         self._state_is_written = False
         self._leaving: tuple[Pod, ...] = ()
@@ -310,6 +312,7 @@ class NodeSession:
             raise SubjectLostError(f"{self.name}: {error}", evidence=error.evidence) from error
         self._booted_as = spec or self._booted_as
         self._process = None  # its number, and its time since boot, may come again
+        self.others.boots()
         self._offline = CPUSet()  # a boot brings every CPU online
 
     def assure(self) -> None:
@@ -338,6 +341,7 @@ class NodeSession:
         )
         # Beyond what the script waits by itself, a slow node needs time for the look.
         deadline = act.seconds + 120.0
+        self.others.will(act.changes)
         for change in act.changes:
             if isinstance(change, WriteFile) and change.path == self.places.state_file:
                 self._state_is_written = True
@@ -357,6 +361,8 @@ class NodeSession:
             seen = replace(seen, pods=self.pod_source.listed(seen.pods))
         if seen.notes.get("failed"):
             raise SubjectLostError(f"{self.name}: {seen.notes['failed']}")
+        if deed := self.others.deed(seen):
+            raise SubjectLostError(f"{self.name}: {deed}", evidence=seen.log)
         return seen
 
 

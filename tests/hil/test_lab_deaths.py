@@ -5,9 +5,6 @@ from __future__ import annotations
 
 import os
 import random
-import subprocess
-import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
@@ -15,9 +12,10 @@ from typing import Final
 import pytest
 
 from hil.lab import Node, Wish, all_nodes, down, named, up
-from hil.transport import NodeAddress, connected
+from hil.transport import NodeAddress
 from hil.transport import nodes as read_inventory
 from tests.support.deaths import PHASES, UPGRADE, killed, look, undone
+from tests.support.meddling import CPUSETS, EXCLUSIVE, meddled, pinproof
 
 pytestmark = pytest.mark.skipif(
     not os.environ.get("PINPROOF_LAB"),
@@ -26,12 +24,6 @@ pytestmark = pytest.mark.skipif(
 
 NAME: Final = "test-deaths"
 SPEC: Final = "1s-1n-4c-smt1"
-PINNED: Final = "node/tasks-run-where-they-are-pinned"
-#: The cpuset of the pod that it pins, whose CPUs are two: CPU 0 is reserved.
-EXCLUSIVE: Final = "^[1-3]-[1-3]$"
-#: Of containers; crun puts one a cgroup deeper than runc.
-_SCOPES: Final = "/sys/fs/cgroup/kubepods.slice/*/cri-containerd-*.scope"
-CPUSETS: Final = f"{_SCOPES}/cpuset.cpus {_SCOPES}/*/cpuset.cpus"
 #: In the order in which they are cheapest: a reboot last.
 EIGHT: Final = (
     "taking",
@@ -69,16 +61,6 @@ def before(address: NodeAddress) -> list[str]:
     return look(address)
 
 
-def pinproof(*words: str) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, "-m", "pinproof", *words],
-        env={**os.environ, "COLUMNS": "200"},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
-
-
 @pytest.mark.parametrize("number", range(len(EIGHT)))
 def test_a_death_is_undone_without_a_hand(
     number: int, inventory: str, address: NodeAddress, before: list[str]
@@ -107,29 +89,12 @@ def test_a_death_during_a_cpu_upgrade_is_undone_by_restore(
     assert undone(address, before, within=60).differences == ()
 
 
-def _meddled(inventory: str, address: NodeAddress, hand: str) -> tuple[int, str, float]:
-    """A run of one scenario; ``hand`` is a script for the moment when its pod's tasks run. The
-    run's status, what it said, and the seconds from the hand to its end."""
-    run = pinproof("run", "--subject", f"node:{inventory}", "-k", PINNED)
-    try:
-        with connected(address) as shell:
-            wait = f"until grep -lsE '{EXCLUSIVE}' {CPUSETS}; do sleep 0.1; done"
-            done = shell.run(f"{wait}\n{hand}", deadline=400)
-            assert done.status == 0, done.stderr
-        began = time.monotonic()
-        said = run.communicate(timeout=600)[0]
-    finally:
-        run.kill()
-        run.wait()
-    return run.returncode, said, time.monotonic() - began
-
-
 def test_a_cpuset_that_another_hand_resets_is_told(
     inventory: str, address: NodeAddress, before: list[str]
 ) -> None:
     """The kernel has another cpuset than the kubelet gave: which cgroup, and both."""
     hand = f'for f in {CPUSETS}; do grep -qsE "{EXCLUSIVE}" "$f" && echo 0-3 >"$f"; done; :'
-    status, said, _ = _meddled(inventory, address, hand)
+    status, said, _ = meddled(inventory, address, hand)
     assert status == 1, said
     assert "the promise is broken" in said
     assert "0-3" in said
@@ -139,7 +104,7 @@ def test_a_cpuset_that_another_hand_resets_is_told(
 def test_a_kubelet_that_another_hand_stops_is_no_verdict(
     inventory: str, address: NodeAddress, before: list[str]
 ) -> None:
-    status, said, seconds = _meddled(inventory, address, "systemctl stop kubelet")
+    status, said, seconds = meddled(inventory, address, "systemctl stop kubelet")
     assert status == 3, said
     assert "the kubelet was stopped by another hand" in said
     assert "the promise is broken" not in said

@@ -1,0 +1,108 @@
+"""Somebody else on a booted node in the middle of a scenario: no deed of theirs is the kubelet's.
+
+``PINPROOF_LAB_NODE`` names the inventory of a node of 4 CPUs that is booted already.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from hil.lab import Wish, down, up
+from hil.transport import NodeAddress
+from hil.transport import nodes as read_inventory
+from tests.support.deaths import look, undone
+from tests.support.meddling import meddled
+
+BOOTED: Final = "PINPROOF_LAB_NODE"
+NAME: Final = "test-hands"
+
+pytestmark = pytest.mark.skipif(
+    not (os.environ.get("PINPROOF_LAB") or os.environ.get(BOOTED)),
+    reason="NO LAB NODE IS BOOTED, so no other hand is TESTED: set PINPROOF_LAB=1",
+)
+
+
+@pytest.fixture(scope="module")
+def inventory(request: pytest.FixtureRequest) -> Iterator[str]:
+    if booted := os.environ.get(BOOTED):
+        yield booted
+        return
+    kubelet = Path(request.getfixturevalue("kubelet_path"))
+    _, (made,) = up(Wish(specs=["1s-1n-4c-smt1"], kubelet=kubelet, name=NAME))
+    yield str(made.folder / "lab.toml")
+    down([NAME])
+
+
+@pytest.fixture(scope="module")
+def address(inventory: str) -> NodeAddress:
+    return read_inventory(inventory)[0]
+
+
+def _later(seconds: int, script: str) -> str:
+    return f"setsid sh -c 'sleep {seconds}; {script}' </dev/null >/dev/null 2>&1 &"
+
+
+@pytest.mark.parametrize(
+    ("hand", "status", "said"),
+    [
+        pytest.param(
+            "rm /var/lib/kubelet/cpu_manager_state",
+            3,
+            "the state file was removed by another hand: the kubelet runs on as process",
+            id="the state file is removed",
+        ),
+        pytest.param(
+            "echo 0 >/sys/devices/system/cpu/cpu3/online\n"
+            + _later(10, "echo 1 >/sys/devices/system/cpu/cpu3/online"),
+            3,
+            "CPU 3 was taken offline by another hand: 0-2 are online",
+            id="a CPU is taken offline",
+        ),
+        pytest.param(
+            "cp -p /var/lib/kubelet/config.yaml /run/kept; echo >>/var/lib/kubelet/config.yaml\n"
+            + _later(10, "cp -p /run/kept /var/lib/kubelet/config.yaml; rm /run/kept"),
+            3,
+            "/var/lib/kubelet/config.yaml was changed by another hand",
+            id="the configuration is changed",
+        ),
+        pytest.param(
+            "systemctl restart containerd",
+            3,
+            "the container runtime was restarted by another hand",
+            id="containerd is restarted",
+        ),
+        pytest.param(
+            _later(1, 'pkill -KILL -f "sshd: root"'),
+            3,
+            "the connection",
+            id="the SSH session is killed",
+        ),
+        pytest.param(
+            "date -s '+1 hour'", 0, "Conformant: 1 promise kept", id="the clock goes an hour on"
+        ),
+        pytest.param(
+            "date -s '-1 hour'", 0, "Conformant: 1 promise kept", id="the clock goes an hour back"
+        ),
+        pytest.param(
+            "fallocate -l $(($(stat -f -c '%a*%S' /var/lib))) /var/full 2>/dev/null\n"
+            "cat /dev/zero >>/var/full 2>/dev/null\n" + _later(20, "rm -f /var/full"),
+            3,
+            "full",
+            id="the disk is full",
+        ),
+    ],
+)
+def test_what_another_hand_does_is_no_verdict_on_the_kubelet(
+    hand: str, status: int, said: str, inventory: str, address: NodeAddress
+) -> None:
+    before = look(address)
+    ended, text, _ = meddled(inventory, address, hand)
+    assert said in text, text
+    assert "the promise is broken" not in text
+    assert ended == status, text
+    assert undone(address, before, within=200).differences == ()
