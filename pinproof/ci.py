@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from enum import Enum
 from functools import cache
-from importlib.metadata import version
+from importlib.metadata import distribution
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -61,7 +62,15 @@ def init(
         str, typer.Option(help="The list of known failures, where there is one.")
     ] = "known-failures.toml",
     branch: Annotated[str, typer.Option(help="The main branch.")] = "master",
-    package: Annotated[str, typer.Option(help="What pip installs.")] = "",
+    package: Annotated[
+        str,
+        typer.Option(
+            help="What the job gives to pip install: git+https://HOST/PATH@COMMIT, or ./FOLDER of "
+            "a checkout in the fork. Default: as this pinproof was installed, which has to be "
+            "from a URL or an index.",
+            show_default=False,
+        ),
+    ] = "",
     force: Annotated[bool, typer.Option("--force", help="Overwrite what is there.")] = False,
 ) -> None:
     """Write a workflow and the script that it calls: build with a cache, annotations, JUnit, known
@@ -72,7 +81,7 @@ def init(
         "machines": " ".join(machine or ["1s-1n-4c-smt2", "2s-4n-64c-smt2"]),
         "known": known,
         "branch": branch,
-        "package": package or f"pinproof=={version('pinproof')}",
+        "package": package or installed_from(),
         "script": SCRIPT,
     }
     for name, value in values.items():
@@ -87,7 +96,28 @@ def init(
         raise SubjectUsageError(f"{directory / there[0]} exists (--force overwrites it)")
     for name, text in texts.items():
         _write(directory / name, text, executable=name == SCRIPT)
+    typer.echo(f"the job installs pinproof from {values['package']}", err=True)
     typer.echo(str(directory / place))
+
+
+def installed_from() -> str:
+    """What pip takes to install this pinproof elsewhere: the URL that it came from, at its commit
+    (PEP 610), or its release on an index. Raises :class:`SubjectUsageError` for one that was
+    installed from a folder or a file of this machine."""
+    installed = distribution("pinproof")
+    text = installed.read_text("direct_url.json")
+    if text is None:
+        return f"pinproof=={installed.version}"
+    origin = json.loads(text)
+    url, vcs = str(origin["url"]), origin.get("vcs_info")
+    if vcs:
+        return f"{vcs['vcs']}+{url}@{vcs['commit_id']}"
+    if url.startswith("file:"):
+        raise SubjectUsageError(
+            "this pinproof was installed from a folder, which a CI job has not: give --package "
+            "git+https://HOST/PATH@COMMIT, or ./FOLDER of a checkout in the fork"
+        )
+    return url
 
 
 def rendered(template: str, **values: str) -> str:

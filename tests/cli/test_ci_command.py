@@ -14,6 +14,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 import yaml
+from typer.testing import CliRunner
+
+from conformance.subject import SubjectUsageError
+from pinproof import ci
 
 if TYPE_CHECKING:
     from tests.cli.conftest import Command
@@ -24,6 +28,7 @@ PLACES: Final = {
     "prow": "pinproof-prow.yaml",
 }
 MACHINE: Final = "1s-1n-4c-smt2"
+PACKAGE: Final = ("--package", "git+https://example.org/pinproof@0123abc")
 WRONG: Final = "miniature:forgets-to-give-back"
 
 
@@ -80,7 +85,8 @@ def _shell(folder: Path, command: str, **variables: str) -> subprocess.Completed
 
 
 def _init(pinproof: Command, folder: Path, forge: str, *more: str) -> Any:
-    done = pinproof("ci", "init", forge, "--directory", str(folder), "--machine", MACHINE, *more)
+    done = pinproof("ci", "init", forge, "--directory", str(folder), "--machine", MACHINE, *PACKAGE,
+                    *more)  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines() == [str(folder / PLACES[forge])]
     return yaml.safe_load((folder / PLACES[forge]).read_text())
@@ -244,12 +250,78 @@ def test_nothing_is_overwritten_and_nothing_odd_is_written(
     pinproof: Command, tmp_path: Path
 ) -> None:
     (tmp_path / "pinproof-gate.sh").write_text("mine")
-    done = pinproof("ci", "init", "github", "--directory", str(tmp_path))
+    done = pinproof("ci", "init", "github", "--directory", str(tmp_path), *PACKAGE)
     assert done.returncode == 2
     assert "pinproof-gate.sh exists (--force overwrites it)" in done.stderr
     assert [one.name for one in tmp_path.iterdir()] == ["pinproof-gate.sh"]
     for odd in ("a'b", "$(reboot)", "a\nb", "", "a: b"):
-        done = pinproof("ci", "init", "prow", "--directory", str(tmp_path), "--build", odd)
+        words = ("--directory", str(tmp_path), *PACKAGE, "--build", odd)
+        done = pinproof("ci", "init", "prow", *words)
         assert done.returncode == 2
         assert done.stderr.count("\n") == 1
     assert (tmp_path / "pinproof-gate.sh").read_text() == "mine"
+
+
+class _Installed:
+    """A package as importlib.metadata has it, with what pip wrote of its origin."""
+
+    version = "1.2.3"
+
+    def __init__(self, origin: object) -> None:
+        self._origin = origin
+
+    def read_text(self, name: str) -> str | None:
+        assert name == "direct_url.json"
+        return None if self._origin is None else json.dumps(self._origin)
+
+
+@pytest.mark.parametrize(
+    ("origin", "package"),
+    [
+        (None, "pinproof==1.2.3"),
+        (
+            {
+                "url": "https://example.org/p.git",
+                "vcs_info": {"vcs": "git", "commit_id": "0123abc"},
+            },
+            "git+https://example.org/p.git@0123abc",
+        ),
+        (
+            {"url": "https://example.org/p.whl", "archive_info": {}},
+            "https://example.org/p.whl",
+        ),
+    ],
+)
+def test_a_job_installs_what_is_installed_here(
+    origin: object, package: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The forms are those of PEP 610."""
+    monkeypatch.setattr(ci, "distribution", lambda _: _Installed(origin))
+    done = CliRunner().invoke(ci.app, ["init", "github", "--directory", str(tmp_path)])
+    assert done.exit_code == 0, done.output
+    assert f"the job installs pinproof from {package}" in done.stderr
+    assert f"pip install --quiet '{package}'" in (tmp_path / PLACES["github"]).read_text()
+
+
+def test_a_folder_of_this_machine_is_no_place_for_a_job(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    origin = {"url": "file:///src/pinproof", "dir_info": {}}
+    monkeypatch.setattr(ci, "distribution", lambda _: _Installed(origin))
+    with pytest.raises(SubjectUsageError, match="give --package git"):
+        ci.installed_from()
+
+
+@pytest.mark.parametrize("forge", PLACES)
+def test_what_installs_is_shell_that_calls_pip_once(
+    pinproof: Command, fork: Path, forge: str
+) -> None:
+    """With a pip that only says what it was called with."""
+    _init(pinproof, fork, forge)
+    for name in ("pip", "python"):
+        _program(fork, name, f'echo "{name} $*" >>calls\n')
+    text = (fork / PLACES[forge]).read_text()
+    (line,) = {one for one in text.splitlines() if "pip install" in one}
+    command = re.sub(r"^.*(?=(?:python -m )?pip install)|^.*&& (?=pip install)", "", line)
+    assert _shell(fork, command.strip()).returncode == 0
+    assert (fork / "calls").read_text().split()[-3:] == ["install", "--quiet", PACKAGE[1]]
