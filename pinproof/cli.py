@@ -259,15 +259,18 @@ def main() -> None:
         sys.stderr.close()
         sys.exit(ExitStatus.CONFORMANT)
     except Exception as error:
-        from pinproof.faults import status_of  # the errors of all packages
+        from pinproof.faults import fault_of_scenarios, status_of  # the errors of all packages
 
         status = status_of(error)
+        scenarios = "" if status else fault_of_scenarios(error)
+        if scenarios:
+            _fail(scenarios, ExitStatus.USAGE)
         if status is None:
             raise
         _fail(error, status)
 
 
-def _fail(error: Exception, status: ExitStatus) -> None:
+def _fail(error: Exception | str, status: ExitStatus) -> None:
     """What went wrong may quote a kubelet, a node or an archive, so it is cleaned."""
     from pinproof.output import note
     from reports.text import clean

@@ -11,16 +11,13 @@ import pytest
 from conformance import scenario as registry
 from conformance.catalogue import catalogue
 from conformance.judge import Case, judge
-from conformance.lockstep import LockstepNode
 from conformance.oracle import ModelOracle
-from conformance.pods import guaranteed
 from conformance.recording import PromisesOnly
-from conformance.scenario import Scenario, Source, scenario
+from conformance.scenario import Scenario
 from conformance.subject import Subject
 from conformance.subjects.miniatures import miniature
 from conformance.subjects.reference import ReferenceSubject
 from reference import NEWEST
-from reference.view import Phase
 from topologies import machine
 
 PAGE = Path(__file__).parents[2] / "CONTRIBUTING.md"
@@ -31,18 +28,11 @@ def grown(monkeypatch: pytest.MonkeyPatch) -> Scenario:
     """The finished scenario of the page, in a catalogue of its own."""
     catalogue()
     monkeypatch.setattr(registry, "_REGISTRY", {})
-    names: dict[str, Any] = {
-        "LockstepNode": LockstepNode,
-        "__name__": __name__,
-        "Phase": Phase,
-        "Source": Source,
-        "guaranteed": guaranteed,
-        "scenario": scenario,
-    }
-    blocks = re.findall(r"^```python\n(.*?)^```", PAGE.read_text(encoding="utf-8"), re.M | re.S)
-    assert len(blocks) == 2
-    for block in blocks:
-        exec(compile(block, str(PAGE), "exec"), names)
+    steps, whole = re.findall(
+        r"^```python\n(.*?)^```", PAGE.read_text(encoding="utf-8"), re.M | re.S
+    )
+    compile(steps, str(PAGE), "exec")
+    exec(compile(whole, str(PAGE), "exec"), {"__name__": __name__})
     (found,) = registry._REGISTRY.values()
     return found
 
