@@ -40,7 +40,7 @@ from conformance.subject import (
     SubjectUsageError,
 )
 from hil.distributions import distribution_of
-from hil.inspection import NodeFacts, gather, kubelet_of
+from hil.inspection import NodeFacts, gather, kubelet_of, released
 from hil.lab.recipe import WORKLOAD_IMAGE
 from hil.observation import Observation, Places
 from hil.pods import Image
@@ -328,12 +328,10 @@ def _reach(address: NodeAddress, progress: Callable[[str], None]) -> _Reached:
 
 def _require_fit(address: NodeAddress, facts: NodeFacts) -> None:
     """Raise :class:`NodeUnfit` where no scenario can run."""
-    kubelet = kubelet_of(facts)
+    kubelet_of(facts)
     if facts.cgroup.version not in (1, 2) or not facts.cgroup.cpuset:
         raise NodeUnfit(f"{facts.name}: no cgroup hierarchy with the cpuset controller is mounted")
-    if not kubelet.release:
-        raise NodeUnfit(f"{facts.name}: its kubelet does not say which release it is")
-    if not kubelet.manifests and address.kubeconfig is None:
+    if not released(facts).manifests and address.kubeconfig is None:
         raise NodeUnfit(f"{facts.name}: its kubelet watches no folder of static pods")
 
 

@@ -22,8 +22,7 @@ from conformance.scenario import Scenario
 from conformance.session.selection import NODE_AREA
 from conformance.subject import NOT_OF_REAL_NODES, Capability, SubjectInfo
 from hil.distributions import distribution_of
-from hil.inspection import NodeFacts, kubelet_of
-from hil.shell import NodeUnfit
+from hil.inspection import NodeFacts, released
 from reference import CPUTopology, DiscoveryError
 from reports.certificate import Findings, Promise
 from reports.certificate.document import (
@@ -70,9 +69,7 @@ class _Able:
 def of_node(facts: NodeFacts) -> Findings:
     """What is known of a node. Raises :class:`hil.shell.NodeUnfit` without a kubelet, or with one
     that does not say its release."""
-    kubelet = kubelet_of(facts)
-    if not kubelet.release:
-        raise NodeUnfit(f"{facts.name}: its kubelet does not say which release it is")
+    kubelet = released(facts)
     info = SubjectInfo(facts.name, kubelet.release, kubelet.version, kubelet.digest)
     return Findings(
         title=facts.name,

@@ -160,7 +160,7 @@ def facts_by_name(facts: NodeFacts) -> dict[str, Any]:
     if kubelet is None:
         return values | {"kubelet": "none found"}
     return values | {
-        "kubelet": kubelet.version or "unknown version",
+        "kubelet": kubelet.version or f"unknown version: it {kubelet.unsaid}",
         "kubelet binary": kubelet.binary,
         "kubelet unit": kubelet.unit,
         "kubelet runs": kubelet.process is not None,

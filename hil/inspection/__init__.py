@@ -9,7 +9,7 @@ Nothing is written on the node but by whatever the kubelet's own ``--version`` w
 node never reaches a shell: everything comes and goes encoded (:mod:`hil.inspection.script`).
 """
 
-from hil.inspection.gathering import gather, kubelet_of
+from hil.inspection.gathering import gather, kubelet_of, released
 from hil.inspection.node import (
     CgroupFacts,
     Firmware,
@@ -34,4 +34,5 @@ __all__ = [
     "Workload",
     "gather",
     "kubelet_of",
+    "released",
 ]

@@ -84,6 +84,16 @@ def kubelet_of(facts: NodeFacts) -> KubeletFacts:
     return facts.kubelet
 
 
+def released(facts: NodeFacts) -> KubeletFacts:
+    """The kubelet of a node, which must have one that says its release; raises
+    :class:`hil.shell.NodeUnfit`, which tells a slow one from one that says something else."""
+    kubelet = kubelet_of(facts)
+    if not kubelet.release:
+        unsaid = kubelet.unsaid or "does not say which release it is"
+        raise NodeUnfit(f"{facts.name}: its kubelet {unsaid}")
+    return kubelet
+
+
 def _asked(shell: Shell, question: Question) -> Records:
     done = shell.run(question.script, deadline=DEADLINE, limit=LIMIT)
     try:

@@ -13,13 +13,15 @@ from hil.inspection.host_answer import HostAnswer
 from hil.inspection.kubelet import deciding, document, microk8s_flags, rancher_flags, with_flags
 from hil.inspection.located_kubelet import LocatedKubelet
 from hil.inspection.node import KubeletFacts, RuntimeFacts, Survival, Workload
-from hil.inspection.script import Records
+from hil.inspection.script import PATIENCE, Records
 from reference import CPUSet, CPUSetParseError
 from topologies.errors import one_line
 
 _DIGEST: Final = re.compile(r"[0-9a-f]{64}\b")
 _VERSION: Final = re.compile(r"v(\d+\.\d+)\.\d+[0-9A-Za-z.+-]*")
 _DELETES_STATE: Final = re.compile(r"\brm\b.*cpu_manager_state|cpu_manager_state.*\bunlink\b")
+#: Characters that are shown of what a program says instead of its version.
+_SAID: Final = 80
 #: Seconds that a clock may be off between two looks at it.
 _SLACK: Final = 2
 
@@ -60,6 +62,7 @@ class KubeletAnswer:
             state_file=self._texts.get(located.state_path),
             embedded=located.holder not in ("kubelet", "hyperkube"),
             digest=self._digest(),
+            unsaid="" if release else self._unsaid(),
         )
 
     @cached_property
@@ -117,6 +120,20 @@ class KubeletAnswer:
             if found := _VERSION.search(said):
                 return found[0]
         return ""
+
+    def _unsaid(self) -> str:
+        """Why there is no version."""
+        program = self._located.program
+        if program in self._records.all("slow"):
+            return (
+                f"did not say which release it is within {PATIENCE} s: "
+                "the node is overloaded, or the program hangs"
+            )
+        answers = self._records.all("version")
+        if program not in answers:
+            return f"does not say which release it is: {one_line(program)} is no program there"
+        said = one_line(answers[program].strip(), _SAID) or "nothing"
+        return f"does not say which release it is: {one_line(program)} --version says {said}"
 
     def _digest(self) -> str:
         found = _DIGEST.match(self._records.text("digest"))

@@ -26,6 +26,8 @@ LARGEST: Final = 1 << 20
 #: Bytes of a whole answer: a machine of 8192 CPUs has a capture of some 40 MiB.
 LIMIT: Final = 128 << 20
 DEADLINE: Final = 240.0
+#: Seconds that one program may take to answer.
+PATIENCE = 60
 
 #: Services that a kubelet may live in, those beside it, and what removes state files at boot.
 UNITS: Final = (
@@ -114,7 +116,7 @@ T=@TOKEN@
 rec() { printf '\n%s %s %s\n' "$T" "$1" "$2"; }
 file() { [ -f "$R$1" ] && [ -r "$R$1" ] && rec file "$1" && head -c @LARGEST@ "$R$1"; }
 have() { command -v "$1" >/dev/null 2>&1; }
-bounded() { if have timeout; then timeout -k 1 60 "$@"; else "$@"; fi; }
+bounded() { if have timeout; then timeout -k 1 @PATIENCE@ "$@"; else "$@"; fi; }
 """
 
 _ONE: Final = r"""
@@ -165,7 +167,10 @@ for d in @FOLDERS@; do
 done
 for x in @PROGRAMS@; do
   case $x in /*) y=$R$x ;; *) y=$x ;; esac
-  have "$y" && rec version "$x" && bounded "$y" --version </dev/null 2>&1
+  have "$y" || continue
+  rec version "$x"; bounded "$y" --version </dev/null 2>&1
+  # What timeout(1) ends with, also where it has to kill, and that of busybox.
+  case $? in 124|137|143) rec slow "$x" ;; esac
 done
 x=@SUMMED@
 case $x in /*) [ ! -f "$R$x" ] || { rec text digest; bounded sha256sum <"$R$x"; } ;; esac
@@ -246,7 +251,12 @@ def _words(texts: Iterable[str]) -> str:
 
 def _filled(template: str, root: str, **values: str) -> Question:
     token = f"pinproof-{secrets.token_hex(16)}"
-    values |= {"ROOT": shlex.quote(root.rstrip("/")), "TOKEN": token, "LARGEST": str(LARGEST)}
+    values |= {
+        "ROOT": shlex.quote(root.rstrip("/")),
+        "TOKEN": token,
+        "LARGEST": str(LARGEST),
+        "PATIENCE": str(PATIENCE),
+    }
     # In one pass: a value may hold what looks like another's place.
     script = re.sub(r"@([A-Z]+)@", lambda found: values[found[1]], template)
     return Question(script, token)

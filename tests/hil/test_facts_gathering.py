@@ -12,7 +12,7 @@ import pytest
 from conformance.kubelets.configuration import merged
 from hil.distributions import distribution_of
 from hil.distributions.settings import DROP_IN, patch, rewritten
-from hil.inspection import NodeFacts, Survival, gather, kubelet_of
+from hil.inspection import NodeFacts, Survival, gather, kubelet_answer, kubelet_of, released, script
 from hil.inspection.kubelet import (
     deciding,
     document,
@@ -368,3 +368,29 @@ def test_two_looks_at_one_machine_find_one_machine(fake: FakeNode) -> None:
     path = fake.root / "sys/devices/system/node/node0/meminfo"
     path.write_text(path.read_text().replace("MemFree:        14336000", "MemFree:        1"))
     assert gathered(fake).machine.digest == before.digest
+
+
+@pytest.mark.parametrize(
+    ("program", "said"),
+    [
+        ("exec sleep 100", "did not say which release it is within 1 s: the node is overloaded"),
+        ("trap : TERM; sleep 100 & wait; wait", "did not say which release it is within 1 s"),
+        ("echo v1.x", "does not say which release it is: /usr/bin/kubelet --version says v1.x"),
+        ("exit 3", "does not say which release it is: /usr/bin/kubelet --version says nothing"),
+    ],
+)
+def test_a_slow_kubelet_is_told_from_one_that_says_no_release(
+    fake: FakeNode, program: str, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(script, "PATIENCE", 1)
+    monkeypatch.setattr(kubelet_answer, "PATIENCE", 1)
+    fake.file("/usr/bin/kubelet", f"#!/bin/sh\n{program}\n", 0o755)
+    with pytest.raises(NodeUnfit) as raised:
+        released(gathered(fake))
+    assert str(raised.value).startswith(f"fake: its kubelet {said}")
+
+
+def test_a_kubelet_that_is_not_there_says_no_release(fake: FakeNode) -> None:
+    (fake.root / "usr/bin/kubelet").unlink()
+    with pytest.raises(NodeUnfit, match=r": /usr/bin/kubelet is no program there$"):
+        released(gathered(fake))
