@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from conformance.accounts import Account, account
 from conformance.results import Difference, Failure
 from conformance.scenario import Scenario
 from conformance.subject import SubjectInfo
@@ -44,10 +45,17 @@ def replay_command(story: Story) -> str:
 def explanation(story: Story, failure: Failure, *, evidence: str = "") -> str:
     """The whole story of a failure."""
     source = story.scenario.source
-    end = [f"  broken    {failure.rule}", *difference_lines(failure.differences)]
+    said = account(failure)
+    end = [*_account_lines(said), *difference_lines(failure.differences)]
     if story.witness:
         end.append(f"  judged by {story.witness}")
-    return _whole(story, "the promise is broken", [source.text, source.url], end, evidence)
+    return _whole(story, said.verdict, [source.text, source.url], end, evidence)
+
+
+def _account_lines(said: Account) -> list[str]:
+    if said.promised:
+        return [f"  promised  {said.promised}", f"  but       {said.but}"]
+    return [f"  differs   {said.but}"]
 
 
 def undecided(story: Story, reason: str, *, evidence: str = "") -> str:
@@ -61,7 +69,7 @@ def _whole(
     lines = [
         f"{story.scenario.id} on {story.machine}: {what}",
         "",
-        f"  promise   {story.scenario.title}",
+        f"  scenario  {story.scenario.title}",
         *(f"            {line}" for line in source),
         f"  subject   {_subject_text(story.subject)}",
         f"  machine   {story.machine}: {story.totals}",

@@ -12,12 +12,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
+from conformance.accounts import account
 from conformance.results import Difference, Result
 from reports.text import line
 
 #: A headline stays one that a person reads at a glance.
 _LONGEST: Final = 240
-_MODELLED: Final = re.compile(r"After the step “.*” the node is as (.*) has it")
 _WAITED: Final = re.compile(r" \(waited [^()]*\)$")
 _QUOTED: Final = re.compile(r"“[^”]*”|\"[^\"]*\"")
 _NAME: Final = re.compile(r"(?<!\S)\S+/\S+")
@@ -118,13 +118,16 @@ def _word(text: str) -> str:
 def _headline(result: Result) -> str:
     if result.failure is None:
         return _short(line(result.reason) or "No verdict, and no reason given")
-    rule, first = _WAITED.sub("", line(result.failure.rule)), _first(result)
+    said, first = account(result.failure), _first(result)
     if first is not None and first.what == "kubelet":
         return _of_the_kubelet(line(first.expected), line(first.seen))
-    if first is None or not _MODELLED.fullmatch(rule):
-        return _short(f"Broken: {rule}")
+    if said.promised:
+        return _short(f"Broken promise: {line(said.promised)}")
+    differs = f"The node differs from {line(said.witness)}"
+    if first is None:
+        return _short(differs)
     what = _NAME.sub("", _kind(first.what).replace("…", "")).strip()
-    return _short(f"{what[:1].upper()}{what[1:]}: {_manner(first)}")
+    return _short(f"{differs}: {what}: {_manner(first)}")
 
 
 def _of_the_kubelet(expected: str, seen: str) -> str:

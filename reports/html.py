@@ -23,6 +23,7 @@ from typing import Final
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
+from conformance.accounts import account
 from conformance.verdict import ExitStatus, Verdict
 from reports.files import write_atomically
 from reports.page import OPEN, Cell, page
@@ -112,6 +113,7 @@ def environment() -> Environment:
     environment.filters["when"] = when
     environment.filters["cells"] = _cells
     environment.filters["signs"] = _signs
+    environment.filters["account"] = account
     environment.filters["picture"] = Markup  # of topologies.drawing only
     return environment
 

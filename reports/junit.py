@@ -21,6 +21,7 @@ from typing import Final
 
 from junit_xml import TestCase, TestSuite
 
+from conformance.accounts import account
 from conformance.known import Standing
 from conformance.results import Result
 from conformance.verdict import ExitStatus
@@ -110,7 +111,7 @@ def _judge(case: TestCase, result: Result, run: Run, attachment: str) -> None:
     lines = [clean(one) for one in result.kubelet_errors]
     match standing := run.known.standing(result):
         case Standing.FAIL:
-            case.add_failure_info(said, story(result, _TEXT), "broken promise")
+            case.add_failure_info(said, story(result, _TEXT), _kind(result))
         case Standing.FIXED:
             case.add_failure_info(_FIXED, _FIXED, "known failure that passes")
         case Standing.UNKNOWN:
@@ -128,6 +129,12 @@ def _judge(case: TestCase, result: Result, run: Run, attachment: str) -> None:
         lines += [attachment] if attachment else []
     if lines:
         case.stdout = "\n".join(lines)
+
+
+def _kind(result: Result) -> str:
+    """A failure's type: no promise is called broken that is not."""
+    kept = result.failure is not None and not account(result.failure).promised
+    return "differs from the witness" if kept else "broken promise"
 
 
 def _trouble(run: Run) -> str:

@@ -19,7 +19,7 @@ from reports.text import clean, code, line, markdown, when
 _STORIES: Final = 20
 _STORY: Final = 8000
 _HEADINGS: Final = {
-    Standing.FAIL: "Broken promises",
+    Standing.FAIL: "Failures",
     Standing.UNKNOWN: "Without an answer",
     Standing.FIXED: "Listed as known failures, but they pass",
     Standing.KNOWN: "Known failures",

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
+from conformance.accounts import account
 from conformance.known import Standing
 from conformance.results import Difference, KnownFailure, Result
 from reports.causes import Cause, causes
@@ -71,9 +72,11 @@ def _listed(run: Run, standing: Standing) -> Iterator[Finding]:
 def message(result: Result) -> str:
     """Why, in one line that is never empty (an empty one would read as a pass)."""
     if result.failure:
-        differences = "; ".join(map(_difference, result.failure.differences))
-        rule = result.failure.rule
-        reason = line(f"{rule}: {differences}" if differences else rule)
+        said = account(result.failure)
+        rest = result.failure.differences[bool(said.promised) :]  # the first is said by then
+        differences = "; ".join(map(_difference, rest))
+        glue = "; " if said.promised else ": "
+        reason = line(glue.join(filter(None, (said.sentence, differences))))
     else:
         reason = line(result.reason) or line(result.explanation)
     return head(reason or f"{line(result.verdict)}: no reason", _MESSAGE).replace("\n", " ")

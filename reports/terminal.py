@@ -232,7 +232,7 @@ def _failed(found: Sequence[Finding], console: Console) -> None:
                 console.print(Text(f"    {replay}", "dim"), soft_wrap=True)
 
 
-_FAILED: Final = {Standing.FAIL: "Broken", Standing.UNKNOWN: "Without an answer"}
+_FAILED: Final = {Standing.FAIL: "Failed", Standing.UNKNOWN: "Without an answer"}
 
 
 def _verdict(run: Run, console: Console) -> None:

@@ -22,6 +22,7 @@ MAY_IMPORT: Final[dict[str, tuple[str, ...]]] = {
     "hil": ("hil", "conformance", "reference", "topologies"),
     "reports": (
         "reports",
+        "conformance.accounts",
         "conformance.known",
         "conformance.results",
         "conformance.verdict",

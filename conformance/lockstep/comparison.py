@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from typing import Final
 
+from conformance.accounts import as_expected
 from conformance.checks import KUBELET_REFUSES, differences
 from conformance.lockstep.outcome import CouldNotTell
 from conformance.needs import DoesNotApply
@@ -118,7 +119,7 @@ class Comparison:
         return None
 
     def _as_modelled(self, step: Step) -> str:
-        return f"After the step “{step.sentence}” the node is as {self.witness} has it"
+        return as_expected(step.sentence, self.witness)
 
     def _settle(self, node: NodeUnderTest, step: Step, expected: View | None) -> View:
         """Wait for what is expected; not as long as usual for what never came before."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from conformance.accounts import as_expected
 from conformance.checks import cpu_difference
 from conformance.explain import Story, explanation, replay_command, undecided
 from conformance.results import Difference, Failure
@@ -40,7 +41,7 @@ def test_an_explanation_tells_the_whole_story() -> None:
         == """\
 packing/whole-core on 1s-1n-4c-smt2: the promise is broken
 
-  promise   A request takes one whole physical core
+  scenario  A request takes one whole physical core
             KEP-3570
             https://example.org/kep
   subject   kubelet:./my kubelet (v1.36.3, sha256:0123456789ab)
@@ -48,7 +49,8 @@ packing/whole-core on 1s-1n-4c-smt2: the promise is broken
   steps
     1. start the kubelet
     2. apply Guaranteed pod a (c: 2 CPU)   <-- here
-  broken    The CPUs are one whole physical core
+  promised  The CPUs are one whole physical core
+  but       exclusive CPUs a/c: 1-2, not 1,5
     exclusive CPUs a/c
       expected    1,5
       seen        1-2
@@ -64,6 +66,24 @@ packing/whole-core on 1s-1n-4c-smt2: the promise is broken
     E0101 one
     E0101 two"""
     )
+
+
+def test_no_text_of_a_failure_reads_as_its_opposite() -> None:
+    """What was promised and what was seen are told apart, and a node that only differs from the
+    model has broken no promise."""
+    runs = Difference(what="kubelet", expected="gives up", seen="runs")
+    text = explanation(STORY, Failure(rule="The kubelet refuses to start", differences=[runs]))
+    assert "  promised  The kubelet refuses to start\n  but       the kubelet ran\n" in text
+    rule = as_expected("start the kubelet", "the model of 1.36")
+    pool = cpu_difference("shared pool", CPUSet([1]), CPUSet([2]))
+    text = explanation(STORY, Failure(rule=rule, differences=[pool]))
+    assert text.splitlines()[0].endswith(": the node differs from the model of 1.36")
+    assert (
+        "  differs   No promise in words is broken, but after the step “start the kubelet” "
+        "the node differs from the model of 1.36\n" in text
+    )
+    assert "promised" not in text
+    assert "is as the model" not in text
 
 
 def test_what_could_not_be_told_says_why() -> None:

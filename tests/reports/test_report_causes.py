@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from tests.reports.conftest import Fakes
 
 MODEL = "After the step “{}” the node is as the model of 1.36 has it"
+DIFFERS = "The node differs from the model of 1.36"
 
 
 def broken(fakes: Fakes, rule: str, *differences: Difference, **changes: object) -> Result:
@@ -54,7 +55,7 @@ def test_pods_cpus_steps_and_machines_make_no_other_cause(fakes: Fakes) -> None:
         for n, (pod, name) in enumerate([("a", "m1"), ("b", "m2"), ("a", "m2")])
     ]
     cause = only(causes(results))
-    assert cause.headline == "Exclusive CPUs: not the CPUs expected"
+    assert cause.headline == f"{DIFFERS}: exclusive CPUs: not the CPUs expected"
     assert cause.detail == "exclusive CPUs a/c: expected 1, seen 2"
     assert cause.example is results[2]  # the one of the fewest steps
     assert cause.machines == ("m1", "m2")
@@ -76,13 +77,13 @@ def test_another_promise_another_thing_or_another_direction_is_another_cause(fak
         ]
     )
     assert [cause.headline for cause in found] == [
-        "Shared pool: CPUs are missing",
-        "Shared pool: CPUs too many",
-        "Shared pool: not the CPUs expected",
-        "Exclusive CPUs: not the CPUs expected",
-        "Broken: Reserved CPUs stay in the shared pool",
-        "Pod: expected running, seen rejected",
-        "Pod: expected running, seen pending",
+        f"{DIFFERS}: shared pool: CPUs are missing",
+        f"{DIFFERS}: shared pool: CPUs too many",
+        f"{DIFFERS}: shared pool: not the CPUs expected",
+        f"{DIFFERS}: exclusive CPUs: not the CPUs expected",
+        "Broken promise: Reserved CPUs stay in the shared pool",
+        f"{DIFFERS}: pod: expected running, seen rejected",
+        f"{DIFFERS}: pod: expected running, seen pending",
         "the kubelet did not answer within 60 s",
     ]
 
@@ -113,7 +114,7 @@ def test_what_was_not_waited_for_in_full_is_the_same_cause(fakes: Fakes) -> None
     rule = "Reserved CPUs stay in the shared pool"
     waited = " (waited 2 s: whole waits ended like this 3 times before)"
     found = causes(broken(fakes, text) for text in (rule, rule + waited))
-    assert only(found).headline == f"Broken: {rule}"
+    assert only(found).headline == f"Broken promise: {rule}"
 
 
 def test_what_hits_most_comes_first(fakes: Fakes) -> None:

@@ -75,7 +75,7 @@ def _two(fakes: Fakes) -> Comparison:
 def test_the_text_goes_machine_by_machine_and_ends_with_the_verdict(fakes: Fakes) -> None:
     text = comparison.text(_two(fakes))
     assert "Regressions (1)\n  2s-2n-8c-smt2\n    pinning.whole-cores: pass, now fail\n" in text
-    assert "      a container with exclusive CPUs gets whole physical cores: " in text
+    assert "      promised: a container with exclusive CPUs gets whole physical cores; " in text
     assert "      pinproof run --subject kubelet:1.36 -k pinning.whole-cores\n" in text
     assert "Fixes (1)\n  small\n    pinning.whole-cores: fail, now pass\n" in text
     assert "Gone (1)\n  2s-2n-8c-smt2\n    x: pass, now absent" in text
@@ -121,7 +121,7 @@ def test_markdown_and_json_say_the_same(fakes: Fakes) -> None:
     assert found["regression"][0]["replay"].startswith("pinproof run")
     text = comparison.as_markdown(both)
     assert "## 1 regression: 1 fix" in text
-    assert "| 2s-2n-8c-smt2 | pinning.whole-cores | pass | fail | a container" in text
+    assert "| 2s-2n-8c-smt2 | pinning.whole-cores | pass | fail | promised: a container" in text
 
 
 def test_other_scenarios_or_another_machine_are_said(fakes: Fakes) -> None:

@@ -150,7 +150,7 @@ def test_sarif_is_as_its_schema_says(name: str, fakes: Fakes) -> None:
 def test_github_gets_one_annotation_a_cause_and_the_verdict(fakes: Fakes) -> None:
     many = [fakes.result("fail", machine=fakes.machine(f"m{number}")) for number in range(30)]
     first, last = formatted(fakes.run(*many), "github").splitlines()
-    assert first.startswith("::error title=pinning.whole-cores on m0 and 29 more::a container with")
+    assert first.startswith("::error title=pinning.whole-cores on m0 and 29 more::promised: ")
     assert "%0A" in first
     assert last.startswith("::error title=pinproof::Not conformant: 0 promises kept, 30 broken.")
 

@@ -140,7 +140,7 @@ def test_a_story_has_everything_in_it(fakes: Fakes) -> None:
     story = story[: story.index("<nav ")]
     text = Parsed(f"<section>{story}").text
     for part in (
-        result.title, "Broken: a container with exclusive CPUs gets whole physical cores",
+        result.title, "Broken promise: a container with exclusive CPUs gets whole physical cores",
         "what expected seen missing unexpected exclusive CPUs of web/app 1,9 1-2 9 2",
         "What the kubelet said E0101 allocation failed", "Steps, up to where it showed",
         "apply Guaranteed pod web (app: 2 CPUs)", "Judged by the model", result.evidence,
@@ -325,7 +325,7 @@ def test_known_failures_are_shown_and_not_among_what_broke(fakes: Fakes) -> None
     text = Parsed(known).text
     assert "known until 2999-12-31 (being mended) old/one on 2s-2n-8c-smt2" in text
     assert "(being mended); it passes: remove it from the list old/two on 2s-2n-8c-smt2" in text
-    assert "Broken: a container with exclusive CPUs gets whole physical cores" in text
+    assert "Broken promise: a container with exclusive CPUs gets whole physical cores" in text
 
 
 def test_nodes_that_are_alike_are_one_column_and_outliers_come_first(fakes: Fakes) -> None:
@@ -341,7 +341,7 @@ def test_nodes_that_are_alike_are_one_column_and_outliers_come_first(fakes: Fake
         "#machine-node000",
     ]
     for part in (
-        "60 nodes , of which 3 broke a promise · 5 groups of equal machine",
+        "60 nodes , 3 of them with failures · 5 groups of equal machine",
         "node001 and 26 more",
         "29 nodes of the same machine and configuration have other verdicts",
     ):

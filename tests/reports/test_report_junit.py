@@ -67,8 +67,8 @@ def test_a_broken_promise_is_a_failure_with_message_and_story(read: Read, fakes:
     [failure] = case.result
     assert isinstance(failure, junitparser.Failure)
     assert failure.message == (
-        "a container with exclusive CPUs gets whole physical cores: "
-        "exclusive CPUs of web/app: expected 1,9, seen 1-2"
+        "promised: a container with exclusive CPUs gets whole physical cores; "
+        "but: exclusive CPUs of web/app: 1-2, not 1,9"
     )
     assert "the promise is broken\n" in failure.text
     assert failure.text.count("pinproof run --subject") == 1

@@ -117,7 +117,7 @@ def test_failures_of_one_cause_are_one_story_and_a_list(fakes: Fakes) -> None:
     text = printed(run)
     assert text.count("FAIL  pinning.whole-cores") == 1
     names = "".join(f"  pinning.whole-cores [m{number}]\n" for number in range(3))
-    assert f"\nBroken\n{names}    pinproof run --subject kubelet:1.36 -k" in text
+    assert f"\nFailed\n{names}    pinproof run --subject kubelet:1.36 -k" in text
     out = io.StringIO()
     terminal.summary(run, Console(file=out, width=80), stories=False)
     assert "FAIL" not in out.getvalue()
