@@ -44,7 +44,8 @@ def address(inventory: str) -> NodeAddress:
 
 
 def _later(seconds: int, script: str) -> str:
-    return f"setsid sh -c 'sleep {seconds}; {script}' </dev/null >/dev/null 2>&1 &"
+    """What a script leaves running ends with its connection; what systemd runs stays."""
+    return f"systemd-run --quiet --on-active={seconds} /bin/sh -c '{script}'"
 
 
 @pytest.mark.parametrize(
