@@ -23,9 +23,9 @@ from hil.inspection.script import LIMIT, Records, second_question
 from hil.shell import NodeUnfit, NodeUsageError, Shell
 from hil.transport import connected
 from pinproof.busy import busy
-from pinproof.collected import MIRROR, bare, texts
+from pinproof.collected import bare, texts
 from pinproof.files import documents, parsed
-from pinproof.manifests import BadManifest, pods_of
+from pinproof.manifests import MIRROR, BadManifest, pods_of
 from pinproof.output import note
 from pinproof.parameters import with_options
 from pinproof.probe import Login

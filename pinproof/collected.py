@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from pinproof.files import members, parsed
+from pinproof.manifests import MIRROR
 from topologies.errors import one_line
 
 FOLDER: Final = "pinproof"
@@ -25,8 +26,6 @@ PODS: Final = "pods.json"
 ABOUT: Final = "node.json"
 
 _METADATA: Final = ("name", "namespace", "uid", "creationTimestamp")
-#: On a mirror pod: the uid of the static pod.
-MIRROR: Final = "kubernetes.io/config.mirror"
 _STATUS: Final = ("phase", "startTime")
 _AMOUNTS: Final = ("requests", "limits")
 _RESOURCES: Final = ("cpu", "memory")

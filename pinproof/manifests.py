@@ -31,7 +31,7 @@ _MOST_CONTAINERS: Final = 250
 _NAME: Final = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?", re.ASCII)
 _UID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", re.ASCII)
 #: On a mirror pod: the uid of the static pod (``pkg/kubelet/types/pod_update.go``).
-_MIRROR: Final = "kubernetes.io/config.mirror"
+MIRROR: Final = "kubernetes.io/config.mirror"
 #: Where each workload keeps the template of its pods.
 _TEMPLATES: Final = {
     "Deployment": ("spec", "template"),
@@ -168,7 +168,7 @@ def _name_of(shape: Mapping[str, Any], place: str) -> str:
 
 def _uid(metadata: Mapping[str, Any], at: str) -> str:
     annotations = _mapping(metadata.get("annotations") or {}, f"{at}: annotations")
-    uid = annotations.get(_MIRROR) or metadata.get("uid")
+    uid = annotations.get(MIRROR) or metadata.get("uid")
     return "" if uid is None else _checked(uid, _UID, f"{at}: uid")
 
 
