@@ -131,7 +131,7 @@ class KubeletAnswer:
             )
         answers = self._records.all("version")
         if program not in answers:
-            return f"does not say which release it is: {one_line(program)} is no program there"
+            return f"does not say which release it is: {one_line(program)} is not a program there"
         said = one_line(answers[program].strip(), _SAID) or "nothing"
         return f"does not say which release it is: {one_line(program)} --version says {said}"
 

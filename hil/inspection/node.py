@@ -60,10 +60,10 @@ class KubeletFacts:
     ``version`` is exact (``"v1.36.3"``), ``release`` its minor (``"1.36"``), both ``""`` where it
     would not say; then ``unsaid`` is why, in one line. ``flags`` are its command line without the
     dashes. ``config_path`` is ``""`` where it has no configuration file; ``settings`` is what file,
-    drop-ins and flags come to together (names of KubeletConfiguration). ``state_file`` is the text of the state file at
-    ``state_path``, ``None`` without one. ``embedded`` tells that it lives inside another program
-    (k3s, RKE2, k0s, MicroK8s). ``digest`` is of the program (``"sha256:…"``), ``""`` where it was
-    not to be had.
+    drop-ins and flags come to together (names of KubeletConfiguration). ``state_file`` is the text
+    of the state file at ``state_path``, ``None`` without one. ``embedded`` tells that it lives
+    inside another program (k3s, RKE2, k0s, MicroK8s). ``digest`` is of the program
+    (``"sha256:…"``), ``""`` where it was not to be had.
     """
 
     binary: str

@@ -392,5 +392,5 @@ def test_a_slow_kubelet_is_told_from_one_that_says_no_release(
 
 def test_a_kubelet_that_is_not_there_says_no_release(fake: FakeNode) -> None:
     (fake.root / "usr/bin/kubelet").unlink()
-    with pytest.raises(NodeUnfit, match=r": /usr/bin/kubelet is no program there$"):
+    with pytest.raises(NodeUnfit, match=r": /usr/bin/kubelet is not a program there$"):
         released(gathered(fake))
