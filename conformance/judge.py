@@ -25,7 +25,7 @@ from conformance.lockstep import (
 from conformance.needs import DoesNotApply
 from conformance.results import Failure, Result
 from conformance.scenario import Scenario
-from conformance.subject import LacksPrograms, Subject, SubjectError, SubjectUnable
+from conformance.subject import CouldDoMore, Subject, SubjectError, SubjectUnable
 from conformance.verdict import Verdict
 from conformance.waiting import Waiting
 from reference import CPUTopology, DiscoveryError, Release
@@ -111,7 +111,7 @@ def inapplicable(scenario: Scenario, topology: CPUTopology, subject: Subject, re
 
 
 def _unable(scenario: Scenario, subject: Subject) -> str:
-    get = subject.lacking if isinstance(subject, LacksPrograms) else {}
+    get = subject.lacking if isinstance(subject, CouldDoMore) else {}
     unable = sorted(
         f"{one.value}: {get[one]}" if one in get else one.value
         for one in scenario.capabilities - subject.capabilities

@@ -227,11 +227,11 @@ class HasSmokeTest(Protocol):
 
 
 @runtime_checkable
-class LacksPrograms(Protocol):
-    """A subject that could do more were other programs installed on this host."""
+class CouldDoMore(Protocol):
+    """A subject that could do more with programs that this host lacks, or with a permission."""
 
     lacking: Mapping[Capability, str]
-    """By what it cannot do, what to install."""
+    """By what it cannot do, what to install, or the option that permits it."""
 
 
 @runtime_checkable

@@ -25,6 +25,7 @@ from urllib.parse import parse_qsl
 from conformance.subject import (
     NOT_OF_REAL_NODES,
     Capability,
+    CouldDoMore,
     CountsTrips,
     HasLargerMachines,
     HasOwnConfig,
@@ -127,6 +128,7 @@ class NodeSubject(
     HasLargerMachines,
     HasSmokeTest,
     CountsTrips,
+    CouldDoMore,
 ):
     """Real nodes, all of one release."""
 
@@ -145,17 +147,26 @@ class NodeSubject(
         self._closed = False
         self.machines: tuple[Machine, ...] = tuple(_machine(one.facts) for one in reached)
         self.info = _info(target, [one.facts for one in reached])
-        self.capabilities = frozenset.intersection(
-            *(
+        boots = [_boots(one) for one in reached]
+
+        def able(least: Risk) -> frozenset[Capability]:
+            each = (
                 capabilities(
                     one.facts,
-                    options.risk_on(one.address),
-                    boots=_boots(one),
+                    max(least, options.risk_on(one.address)),
+                    boots=can_boot,
                     server=one.address.kubeconfig is not None,
                 )
-                for one in reached
+                for one, can_boot in zip(reached, boots, strict=True)
             )
-        )
+            return frozenset.intersection(*each)
+
+        self.capabilities = able(Risk.READ_ONLY)
+        #: As :class:`CouldDoMore` has it: the least risk that permits it.
+        self.lacking: dict[Capability, str] = {}
+        for risk in Risk:
+            for one in able(risk) - self.capabilities - self.lacking.keys():
+                self.lacking[one] = f"needs --max-risk {risk.value}"
 
     @classmethod
     def open(cls, target: str, progress: Callable[[str], None] = lambda stage: None) -> NodeSubject:

@@ -204,17 +204,17 @@ def _reason(scenario: Scenario, facts: NodeFacts, risk: Risk, *, lab: bool) -> s
     if scenario.until and minor > Release.parse(scenario.until).minor:
         return f"promised up to {scenario.until}, this is {facts.kubelet.release}"
     if scenario.machine:
-        return f"applies only to the machine {scenario.machine}"
+        return f"is about the catalogue's machine {scenario.machine}, and never run on a real node"
     topology = _topology(facts)
     if topology is None:
         return "the kubelet would find no machine"
     if lacking := scenario.needs.missing(topology):
         return lacking
+    # What no risk makes possible is told first: a named risk permits the scenario.
+    if unable := scenario.capabilities - capabilities(facts, Risk.REBOOT, boots=lab):
+        return f"cannot {'; '.join(sorted(one.value for one in unable))}"
     needed = risk_of(scenario.capabilities)
-    if needed > risk:
-        return f"needs --max-risk {needed.value}"
-    unable = scenario.capabilities - capabilities(facts, risk, boots=lab)
-    return f"cannot {'; '.join(sorted(one.value for one in unable))}" if unable else ""
+    return f"needs --max-risk {needed.value}" if needed > risk else ""
 
 
 def _print(one: Mapping[str, Any]) -> None:

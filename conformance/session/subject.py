@@ -11,7 +11,7 @@ from conformance.catalogue import find
 from conformance.progress import now_and_then
 from conformance.session.ahead import PLUGIN
 from conformance.smoke import smoke
-from conformance.subject import CountsTrips, LacksPrograms, Subject, SubjectNotRestored
+from conformance.subject import CouldDoMore, CountsTrips, Subject, SubjectNotRestored
 from conformance.subjects import open_subject
 from conformance.subjects.reference import ReferenceSubject
 from reference.releases import Release, newest_known
@@ -94,9 +94,10 @@ def close_subject(config: pytest.Config) -> str:
 
 
 def not_tested(config: pytest.Config, skipped: Iterable[str]) -> list[str]:
-    """What these skipped scenarios say of programs that this host lacks: a line for each."""
+    """What these skipped scenarios say of programs and permissions that a subject lacks: a line
+    for each."""
     subject: object = config.stash.get(SUBJECT_KEY, None)
-    if not isinstance(subject, LacksPrograms):
+    if not isinstance(subject, CouldDoMore):
         return []
     asked = [one for name in skipped if (one := find(name)) is not None]
     lines = []

@@ -80,7 +80,7 @@ def reserved(facts: NodeFacts) -> CPUSet:
 def check_changes(facts: NodeFacts, risk: Risk, changes: Sequence[Change]) -> None:
     """Raises :class:`NodeUnfit` for a change that must not be."""
     if changes and risk is Risk.READ_ONLY:
-        raise NodeUnfit(f"{facts.name}: a read-only run changes nothing")
+        raise NodeUnfit(f"{facts.name}: a read-only run changes nothing: needs --max-risk pods")
     offline = [one.cpu for one in changes if isinstance(one, SetOnline) and not one.online]
     if not offline:
         return

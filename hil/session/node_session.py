@@ -130,7 +130,7 @@ class NodeSession:
     def require_restarts(self) -> None:
         """Raise :class:`SubjectUnable` where the kubelet must not be restarted."""
         if self.risk < Risk.KUBELET_RESTART:
-            raise SubjectUnable(f"needs the kubelet restarted; --max-risk is {self.risk.value}")
+            raise SubjectUnable("restarts the kubelet: needs --max-risk kubelet-restart")
 
     def require_room(self, pod: Pod, seen: Observation | None) -> None:
         """A static pod evicts others' pods to have room; any other is refused without."""
@@ -153,8 +153,8 @@ class NodeSession:
         if config != self._present or self._last is None:
             if self.risk < Risk.KUBELET_RESTART and config != self.own_config:
                 raise SubjectUnable(
-                    "needs another kubelet configuration than the node's own; "
-                    f"--max-risk is {self.risk.value}"
+                    "takes another kubelet configuration than the node's own: "
+                    "needs --max-risk kubelet-restart"
                 )
             if config != self._present:
                 return None
@@ -260,7 +260,9 @@ class NodeSession:
         if not wanted <= whole or like.digest != machine.digest:
             raise SubjectUnable(f"{machine.name} is not this node, nor this node with CPUs offline")
         if gone and (self.risk < Risk.CPU_OFFLINE or self.places.cgroup != 2):
-            raise SubjectUnable(f"needs CPUs taken offline; --max-risk is {self.risk.value}")
+            if self.places.cgroup != 2:
+                raise SubjectUnable("takes CPUs offline, which needs cgroup v2")
+            raise SubjectUnable("takes CPUs offline: needs --max-risk cpu-offline")
         off = (SetOnline(cpu, False) for cpu in sorted(gone - self._offline, reverse=True))
         on = (SetOnline(cpu, True) for cpu in self._offline - gone)
         return (*on, *off)

@@ -265,9 +265,8 @@ def test_what_may_not_be_done_is_not_walked(
         "node:local:?max-risk=pods", arguments("-k", "restart/sigkill-keeps-assignments")
     )
     said = capsys.readouterr().out
-    assert (
-        "restart/sigkill-keeps-assignments [kubelet-restart]: not run: the subject cannot" in said
-    )
+    assert "sigkill-keeps-assignments [kubelet-restart]: not run: the subject cannot" in said
+    assert "stop, kill and start the kubelet: needs --max-risk kubelet-restart" in said
     assert "0 scenarios, 0 commands" in said
     assert status is ExitStatus.TOO_FEW
 

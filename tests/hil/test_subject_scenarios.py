@@ -514,7 +514,7 @@ def test_with_pods_only_the_kubelet_is_left_alone(
     [
         (
             "options/full-pcpus-partial-core-is-rejected",
-            "another kubelet configuration than the node's own",
+            "another kubelet configuration than the node's own: needs --max-risk kubelet-restart",
         ),
         ("restart/stop-keeps-assignments", "the subject cannot stop, kill and start the kubelet"),
         ("node/all-cpus-offline-lose-exclusivity", "the subject cannot take CPUs offline"),
