@@ -95,15 +95,16 @@ class Others:
         before, now = self._files.get(self._socket), seen.files.get(self._socket)
         if now is not None:
             self._files[self._socket] = now
-        if before is None or now in (None, before):
+        if before is None or before == now or not seen.files:
             return ""
-        return f"the container runtime was restarted by another hand: {self._socket} is another one"
+        is_now = "is gone" if now is None else "is another one"
+        return f"the container runtime was restarted by another hand: {self._socket} {is_now}"
 
     def _configured(self, seen: Observation) -> str:
         for path, now in seen.files.items():
             if self._files.setdefault(path, now) != now:
                 return f"{path} was changed by another hand"
-        gone = sorted(self._files.keys() - seen.files.keys()) if seen.files else []
+        gone = sorted(self._files.keys() - {*seen.files, self._socket}) if seen.files else []
         return f"{gone[0]} was removed by another hand" if gone else ""
 
 

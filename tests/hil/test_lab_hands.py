@@ -44,7 +44,8 @@ def address(inventory: str) -> NodeAddress:
 
 
 def _later(seconds: int, script: str) -> str:
-    """What a script leaves running ends with its connection; what systemd runs stays."""
+    """What a script leaves running ends with its connection; what systemd runs stays. A reload of
+    systemd spoils a transient unit that has a semicolon in it."""
     return f"systemd-run --quiet --on-active={seconds} /bin/sh -c '{script}'"
 
 
@@ -66,7 +67,7 @@ def _later(seconds: int, script: str) -> str:
         ),
         pytest.param(
             "cp -p /var/lib/kubelet/config.yaml /run/kept; echo >>/var/lib/kubelet/config.yaml\n"
-            + _later(10, "cp -p /run/kept /var/lib/kubelet/config.yaml; rm /run/kept"),
+            + _later(10, "cp -p /run/kept /var/lib/kubelet/config.yaml && rm /run/kept"),
             3,
             "/var/lib/kubelet/config.yaml was changed by another hand",
             id="the configuration is changed",

@@ -53,6 +53,10 @@ def others() -> Others:
             f"the container runtime was restarted by another hand: {SOCKET} is another one",
         ),
         (
+            replace(UP, files={CONFIG: UP.files[CONFIG]}),
+            f"the container runtime was restarted by another hand: {SOCKET} is gone",
+        ),
+        (
             replace(UP, files={**UP.files, CONFIG: "17 421 1100"}),
             f"{CONFIG} was changed by another hand",
         ),
