@@ -21,7 +21,8 @@ class NoList(Exception):
 @dataclass(frozen=True, slots=True)
 class PodStatus:
     """A pod as it is listed; the API's own words. By container: ``restarts``, how often it was
-    started again, and ``container_ids``, what the runtime calls it (without the runtime's name).
+    started again, ``container_ids``, what the runtime calls it (without the runtime's name), and
+    ``waits``, why it does not run yet.
     ``leaving``: it was deleted, and is not gone yet."""
 
     uid: str
@@ -34,6 +35,7 @@ class PodStatus:
     restarts: Mapping[str, int]
     container_ids: Mapping[str, str] = field(default_factory=dict)
     leaving: bool = False
+    waits: Mapping[str, str] = field(default_factory=dict)
 
 
 def read_pods(text: str) -> list[PodStatus]:
@@ -69,4 +71,9 @@ def _status(item: Mapping[str, Any]) -> PodStatus:
             if each.get("containerID")
         },
         leaving=bool(metadata.get("deletionTimestamp")),
+        waits={
+            str(each["name"]): str(waiting.get("reason", ""))
+            for each in containers
+            if (waiting := (each.get("state") or {}).get("waiting"))
+        },
     )

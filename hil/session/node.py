@@ -21,7 +21,15 @@ from hil.session import scripts
 from hil.session.node_session import NodeSession, lost
 from hil.session.others import SAME
 from hil.session.scripts import Act
-from hil.session.views import Refusal, another_hand, cpus_by_pod, end_of, refusal, view_of
+from hil.session.views import (
+    Refusal,
+    another_hand,
+    cpus_by_pod,
+    end_of,
+    refusal,
+    view_of,
+    without_image,
+)
 from reference import CPUSet
 from reference.steps import (
     Apply,
@@ -257,6 +265,8 @@ class RealNode:
             meddled = another_hand(look.service, self._invocation)
             if meddled:
                 raise SubjectLostError(f"{self._session.name}: {meddled}", evidence=look.log)
+            if lacking := without_image(look, [*self._pods.values()]):
+                raise SubjectLostError(f"{self._session.name}: {lacking}", evidence=look.log)
             restarted = bool(self._invocation) and look.service.invocation != self._invocation
             if restarted or not look.service.running:
                 running, refused = False, end_of(look)

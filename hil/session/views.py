@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from conformance.kubelets import klog
 from conformance.kubelets.pod_resources import by_own_names
@@ -65,6 +65,34 @@ def another_hand(service: ServiceState, invocation: str) -> str:
             "service manager did not restart it"
         )
     return ""
+
+
+#: For which a kubelet lets a container wait that has no image.
+_NO_IMAGE: Final = frozenset(
+    {"ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull", "InvalidImageName"}
+)
+
+
+def without_image(look: Observation, pods: Collection[Pod]) -> str:
+    """Which of our pods cannot run because its image is not to be had on the node, in words;
+    ``""`` where none is. A kubelet has taken its CPUs by then, and no container shows them."""
+    ours = {pod.uid: pod.name for pod in pods}
+    for status in _listed(look):
+        for container, reason in status.waits.items():
+            if status.uid in ours and reason in _NO_IMAGE:
+                return (
+                    f"pod {ours[status.uid]} does not run: the image of its container "
+                    f"{one_line(container)} cannot be had on the node ({reason}); --image names one "
+                    "that can"
+                )
+    return ""
+
+
+def _listed(look: Observation) -> list[PodStatus]:
+    try:
+        return read_pods(look.pods) if look.pods else []
+    except NoList:
+        return []
 
 
 def _ended(service: ServiceState) -> str:
@@ -137,10 +165,7 @@ def _by_pod(
 
 
 def _pods(look: Observation, pods: Collection[Pod]) -> dict[str, PodView]:
-    try:
-        listed = {one.uid: one for one in read_pods(look.pods)} if look.pods else {}
-    except NoList:
-        listed = {}
+    listed = {one.uid: one for one in _listed(look)}
     running = {_key(each) for each in look.containers}
     return {pod.name: _pod(pod, listed.get(pod.uid), running) for pod in pods}
 

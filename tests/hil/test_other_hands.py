@@ -6,6 +6,7 @@ manager shows what systemd shows (``systemctl show``, seen on a booted node).
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Mapping
 from dataclasses import replace
@@ -15,13 +16,16 @@ from typing import Any, Final
 import pytest
 
 from conformance.catalogue import find
+from conformance.pods import guaranteed
 from conformance.results import Result
 from conformance.subject import SubjectLostError
-from hil.observation import Observation
+from hil.observation import Observation, ServiceState
 from hil.session.node import RealNode
 from hil.session.node_session import NodeSession, Patience
+from hil.session.views import without_image
 from hil.session.waiting import Waiting
 from hil.shell import NodeTimeout
+from reference import CPUSet
 from reference.steps import KubeletConfig, Start
 from tests.hil.test_wrong_nodes import NODE
 
@@ -144,3 +148,37 @@ def test_a_node_says_what_it_is_waited_for() -> None:
     with pytest.raises(SubjectLostError):
         node.do(Start())
     assert said == ["fake: waiting for “start the kubelet”: 0 s, at most 200 s"]
+
+
+@pytest.mark.parametrize("reason", ["ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull"])
+def test_a_pod_without_its_image_accuses_nobody(reason: str) -> None:
+    """Only pods of ours count, and a container that waits for anything else may still run."""
+    pod = guaranteed("a", 2)
+
+    def look(uid: str, why: str) -> Observation:
+        waits = {"name": "c", "state": {"waiting": {"reason": why}}}
+        item = {"metadata": {"uid": uid, "name": "a"}, "status": {"containerStatuses": [waits]}}
+        return Observation(CPUSet(), ServiceState(), None, pods=json.dumps({"items": [item]}))
+
+    assert without_image(look(pod.uid, reason), [pod]) == (
+        "pod a does not run: the image of its container c cannot be had on the node "
+        f"({reason}); --image names one that can"
+    )
+    assert without_image(look("of others", reason), [pod]) == ""
+    assert without_image(look(pod.uid, "ContainerCreating"), [pod]) == ""
+    assert without_image(Observation(CPUSet(), ServiceState(), None), [pod]) == ""
+
+
+def test_a_scenario_whose_pod_has_no_image_has_no_verdict() -> None:
+    class Imageless(Meddled):
+        def _look(self, *, spin: bool) -> Observation:
+            seen = super()._look(spin=spin)
+            listed = json.loads(seen.pods or '{"items": []}')
+            waits = {"name": "c", "state": {"waiting": {"reason": "ErrImagePull"}}}
+            for item in listed["items"]:
+                item.setdefault("status", {})["containerStatuses"] = [waits]
+            return replace(seen, pods=json.dumps(listed), containers=())
+
+    result = judged(Imageless())
+    assert result.verdict == "unknown", result.explanation
+    assert "the image of its container c cannot be had on the node (ErrImagePull)" in result.reason
