@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import reduce
 from operator import or_
 from typing import Final
@@ -43,10 +43,12 @@ _NESTED: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One contradiction: the file that shows it, and what it is in a sentence."""
+    """One contradiction: the file that shows it, and what it is in a sentence. ``impossible``: no
+    kernel shows this at one moment; others are seen on real machines."""
 
     path: str
     message: str
+    impossible: bool = field(default=False, compare=False)
 
     def __str__(self) -> str:
         return f"{self.path}: {self.message}"
@@ -55,7 +57,7 @@ class Finding:
 def lint(tree: Tree) -> list[Finding]:
     """The contradictions in ``tree``, in the order of the rules; ``[]`` for a tidy tree. Of a tree
     with numbers that no kernel gives, those alone."""
-    beyond = [Finding(path, wrong) for path, wrong in beyond_linux(tree)]
+    beyond = [Finding(path, wrong, True) for path, wrong in beyond_linux(tree)]
     if beyond:
         return beyond
     facts = _Facts(tree)
@@ -75,21 +77,21 @@ def _online_rules(facts: _Facts) -> Iterator[Finding]:
     """Online CPUs are present and possible, not offline, and have their files."""
     path = f"{CPU}/online"
     if not facts.online:
-        yield Finding(path, "missing, empty, or no CPU list")
+        yield Finding(path, "missing, empty, or no CPU list", True)
     for name in ("present", "possible"):
         known = facts.cpus(f"{CPU}/{name}")
         if known is not None and facts.online & ~known:
-            yield Finding(path, f"{_listed(facts.online & ~known)} not {name}")
+            yield Finding(path, f"{_listed(facts.online & ~known)} not {name}", True)
     both = facts.online & (facts.cpus(f"{CPU}/offline") or 0)
     if both:
-        yield Finding(path, f"{_listed(both)} also offline")
+        yield Finding(path, f"{_listed(both)} also offline", True)
     present, possible = facts.cpus(f"{CPU}/present"), facts.cpus(f"{CPU}/possible")
     if present is not None and possible is not None and present & ~possible:
-        yield Finding(f"{CPU}/present", f"{_listed(present & ~possible)} not possible")
+        yield Finding(f"{CPU}/present", f"{_listed(present & ~possible)} not possible", True)
     for cpu in ids(cpu_directories(facts.tree)):
         switch = facts.text(f"{CPU}/cpu{cpu}/online")
         if switch in ("0", "1") and int(switch) != facts.online >> cpu & 1:
-            yield Finding(f"{CPU}/cpu{cpu}/online", f"is {switch}, cpu/online says otherwise")
+            yield Finding(f"{CPU}/cpu{cpu}/online", f"is {switch}, cpu/online says otherwise", True)
     for cpu in ids(facts.online):
         for name in ("core_id", "physical_package_id"):
             if facts.text(f"{CPU}/cpu{cpu}/topology/{name}") is None:
@@ -106,7 +108,7 @@ def _sibling_rules(facts: _Facts) -> Iterator[Finding]:
             path = f"{CPU}/cpu{cpu}/topology/{name}"
             mask, listed = facts.mask(path), facts.cpus(f"{path}_list")
             if mask is not None and listed is not None and mask != listed:
-                yield Finding(path, f"{_listed(mask)}, but its list says {_listed(listed)}")
+                yield Finding(path, f"{_listed(mask)}, but its list says {_listed(listed)}", True)
             if (found := listed if mask is None else mask) is not None:
                 sets[cpu] = found
         everything[name] = sets
@@ -135,12 +137,12 @@ def _mutual(name: str, sets: dict[int, int], online: int) -> Iterator[Finding]:
     for cpu, members in sets.items():
         path = f"{CPU}/cpu{cpu}/topology/{name}"
         if not members >> cpu & 1:
-            yield Finding(path, f"lacks CPU {cpu} itself")
+            yield Finding(path, f"lacks CPU {cpu} itself", True)
         if members & ~online:
-            yield Finding(path, f"holds {_listed(members & ~online)}, not online")
+            yield Finding(path, f"holds {_listed(members & ~online)}, not online", True)
         others = members & online & known & ~having[members]
         if others:
-            yield Finding(path, f"holds CPU {next(ids(others))}, whose own set is another")
+            yield Finding(path, f"holds CPU {next(ids(others))}, whose own set is another", True)
 
 
 def _same(facts: _Facts, name: str, sets: dict[int, int], what: str) -> Iterator[Finding]:
@@ -156,7 +158,9 @@ def _same(facts: _Facts, name: str, sets: dict[int, int], what: str) -> Iterator
         with_text = members & known
         if with_text and with_text & ~having[texts[next(ids(with_text))]]:
             path = f"{CPU}/cpu{next(ids(members))}/topology/{name}"
-            yield Finding(path, f"{_listed(members)} differ in {what}")
+            # Threads of one core have two core_ids on AMD's family 15h.
+            impossible = what == "physical_package_id"
+            yield Finding(path, f"{_listed(members)} differ in {what}", impossible)
 
 
 def _cache_rules(facts: _Facts) -> Iterator[Finding]:
@@ -199,23 +203,23 @@ def _node_rules(facts: _Facts) -> Iterator[Finding]:
         ):
             if listed is not None and listed != linked:
                 said = f"says {_listed(listed)}, the links say {_listed(linked)}"
-                yield Finding(f"{base}/{name}", said)
+                yield Finding(f"{base}/{name}", said, True)
         if linked & seen:
             yield Finding(base, f"CPUs {_listed(linked & seen)} are in another node too")
         seen |= linked
     if nodes and facts.online & ~seen:
-        yield Finding(NODE, f"CPUs {_listed(facts.online & ~seen)} are in no node")
+        yield Finding(NODE, f"CPUs {_listed(facts.online & ~seen)} are in no node", True)
     yield from _split_cores(facts, {node: links.get(node, 0) for node in nodes})
     has_cpu = facts.cpus(f"{NODE}/has_cpu")
     with_cpus = bits(node for node in nodes if links.get(node, 0) & facts.online)
     if has_cpu is not None and has_cpu != with_cpus:
         said = f"says {_listed(has_cpu)}, the links say {_listed(with_cpus)}"
-        yield Finding(f"{NODE}/has_cpu", said)
+        yield Finding(f"{NODE}/has_cpu", said, True)
     yield from _distances(facts, nodes)
     online = facts.cpus(f"{NODE}/online")
     if online is not None and online != bits(nodes):
         said = f"says {_listed(online)}, the folders say {_listed(bits(nodes))}"
-        yield Finding(f"{NODE}/online", said)
+        yield Finding(f"{NODE}/online", said, True)
 
 
 def _split_cores(facts: _Facts, nodes: dict[int, int]) -> Iterator[Finding]:
@@ -262,7 +266,7 @@ def _cpuinfo_rules(facts: _Facts) -> Iterator[Finding]:
     listed = bits(map(int, PROCESSOR.findall(text))) if text is not None else 0
     if listed and listed != facts.online:
         said = f"lists {_listed(listed)}, online are {_listed(facts.online)}"
-        yield Finding(CPUINFO, said)
+        yield Finding(CPUINFO, said, True)
 
 
 def _listed(members: int) -> str:

@@ -7,6 +7,7 @@ questions (:mod:`hil.inspection.script`), and what a kubelet's texts mean
 
 from __future__ import annotations
 
+from hil.inspection.agreement import contradiction
 from hil.inspection.host_answer import HostAnswer
 from hil.inspection.kubelet_answer import KubeletAnswer
 from hil.inspection.located_kubelet import LocatedKubelet
@@ -34,7 +35,7 @@ def gather(shell: Shell, *, root: str = "", paths: KubeletPaths = NOT_SAID) -> N
     ``paths`` overrides what is found.
 
     ``kubelet`` is ``None`` where there is none. Raises :class:`hil.shell.NodeUnfit` where
-    what came back is no answer, and what the shell raises.
+    what came back is no answer or contradicts itself, and what the shell raises.
     """
     host = HostAnswer(_asked(shell, first_question(root)))
     located = LocatedKubelet(host, paths)
@@ -44,6 +45,11 @@ def gather(shell: Shell, *, root: str = "", paths: KubeletPaths = NOT_SAID) -> N
         capture = captured(host.capture, where=shell.name, source="captured from a node")
     except CaptureError as error:
         raise NodeUnfit(f"{shell.name}: its machine cannot be read: {error.reason}") from error
+    if wrong := contradiction(host, capture):
+        raise NodeUnfit(
+            f"{shell.name}: its answer contradicts itself: {wrong} (if CPUs were just taken on- or "
+            "offline, try again)"
+        )
     return NodeFacts(
         name=shell.name,
         hostname=host.value("/proc/sys/kernel/hostname"),

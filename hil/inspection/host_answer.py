@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from functools import cached_property
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from hil.answers import fraction, whole
 from hil.inspection.kubelet import environment_of
@@ -18,6 +18,13 @@ _CPU: Final = "/sys/devices/system/cpu"
 #: Characters that are kept of a name.
 _LONGEST: Final = 120
 _TICKS: Final = 100  # USER_HZ: the same on every architecture that kubelets run on
+
+
+class Started(NamedTuple):
+    """A process: its number, and the seconds after the boot at which it was started."""
+
+    pid: int
+    seconds: float
 
 
 class HostAnswer:
@@ -58,8 +65,25 @@ class HostAnswer:
     @property
     def free(self) -> dict[str, int]:
         """Free bytes by mount point."""
+        return {place: free << 10 for place, _, free in self.disks}
+
+    @property
+    def disks(self) -> list[tuple[str, int, int]]:
+        """Mount point, KiB and free KiB."""
         rows = [line.split() for line in self._records.lines("df")[1:]]
-        return {row[5]: whole(row[3]) << 10 for row in rows if len(row) == 6}
+        return [(row[5], whole(row[1]), whole(row[3])) for row in rows if len(row) == 6]
+
+    @property
+    def started(self) -> dict[str, Started]:
+        """What each process says of itself, by the number that it is listed under."""
+        found = {}
+        for pid, text in self._records.all("process").items():
+            stat = next((line[5:] for line in text.splitlines() if line.startswith("stat=")), "")
+            after = stat.rpartition(")")[2].split()
+            if len(after) > 19:
+                number = whole(stat.partition(" ")[0])
+                found[pid] = Started(number, fraction(after[19]) / _TICKS)
+        return found
 
     @property
     def os_release(self) -> str:

@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
+import functools
+import itertools
 import re
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hil.answers import fraction, whole
-from hil.inspection import gather
+from hil.inspection import NodeFacts, gather
 from hil.isolation.latency import read_latency
 from hil.isolation.noise import NotMeasured, read_noise
 from hil.observation import NotAnObservation, read_observation
 from hil.pods.statuses import NoList, read_pods
-from hil.shell import DEADLINE, LIMIT, Done, NodeError
+from hil.shell import DEADLINE, LIMIT, Done, NodeError, NodeUnfit
+from reference import CPUSet
 from tests.hil.test_truth_looks import ID, MARK, SLICE, TASKS, answer, section, v2
 from tests.support.fakenode import FakeNode
+from topologies.tree import Tree
 
 #: What stands where a number was.
 NONSENSE = ["9" * 5000, "1e999", "-1", "nan", "٣", "²", "", "9223372036854775808", "0-999999999"]
@@ -116,6 +121,110 @@ def test_a_node_that_lies_about_a_number_is_described_or_refused(
         read = partial(gathered, LyingShell(fake, number, nonsense))
         said = refusal(read, str(fake.root), NodeError)
         assert "\n" not in said
+
+
+class Replayed:
+    """A shell that gives kept answers again, under the tokens of the questions, with numbers of the
+    first replaced: by place among its numbers, what stands there instead."""
+
+    name = "node1"
+
+    def __init__(self, kept: list[bytes], false: dict[int, str] | None = None) -> None:
+        self._kept, self._false = kept, false or {}
+        self.trips = 0
+
+    def run(
+        self, script: str, *, stdin: bytes = b"", deadline: float = DEADLINE, limit: int = LIMIT
+    ) -> Done:
+        token = re.findall(TOKEN, script.encode())[0]
+        data = self._kept[self.trips]
+        if self.trips == 0:
+            number = itertools.count()
+            data = NUMBER.sub(
+                lambda found: self._false.get(next(number), found[0].decode()).encode(), data
+            )
+        self.trips += 1
+        return Done(0, re.sub(TOKEN, token, data), b"")
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+TOKEN = rb"pinproof-[0-9a-f]{32}"
+NUMBER = re.compile(rb"(?<![0-9a-zA-Z_-])\d+(?![0-9a-fA-F]*[-:][0-9a-f]{2,}|[a-zA-Z_])")
+PLAUSIBLE = st.one_of(st.integers(0, 300).map(str), st.sampled_from(NONSENSE))
+
+
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory: pytest.TempPathFactory) -> list[bytes]:
+    """Both answers of a sound node."""
+    fake = FakeNode(tmp_path_factory.mktemp("kept") / "node")
+    shell, answers = fake.shell(), []
+
+    class Keeping(LyingShell):
+        def run(self, *args: Any, **kwargs: Any) -> Done:
+            done = shell.run(*args, **kwargs)
+            answers.append(done.stdout)
+            return done
+
+    gather(Keeping(fake, 0, ""), root=str(fake.root))
+    return answers
+
+
+def cpus_of(tree: Tree) -> dict[str, CPUSet]:
+    """What each source of a machine says of which CPUs are online."""
+    nodes = [str(text) for path, text in tree.items() if re.search(r"/node\d+/cpulist$", path)]
+    listed = re.findall(r"^processor\s*:\s*(\d+)$", str(tree["proc/cpuinfo"]), re.MULTILINE)
+    return {
+        "online": CPUSet.parse(str(tree["sys/devices/system/cpu/online"]).strip()),
+        "NUMA nodes": functools.reduce(CPUSet.__or__, map(CPUSet.parse, map(str.strip, nodes))),
+        "cpuinfo": CPUSet(map(int, listed)),
+    }
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 1 << 20), PLAUSIBLE), min_size=1, max_size=3))
+def test_numbers_of_an_answer_that_contradict_each_other_are_refused(
+    kept: list[bytes], replaced: list[tuple[int, str]]
+) -> None:
+    """One to three at random: what is read agrees with itself, the rest is refused in a line."""
+    count = len(NUMBER.findall(kept[0]))
+    shell = Replayed(kept, {place % count: text for place, text in replaced})
+    said = refusal(lambda _: agrees(gather(shell)), "", NodeError)
+    assert "\n" not in said
+    assert len(said) < 400
+
+
+def agrees(facts: NodeFacts) -> None:
+    """Assert that all that tells which CPUs are online tells the same."""
+    assert set(cpus_of(facts.machine.tree).values()) == {facts.online}
+    assert facts.online | facts.isolated | facts.nohz_full <= facts.possible
+
+
+def test_a_kept_answer_is_read_again(kept: list[bytes]) -> None:
+    facts = gather(Replayed(kept))
+    assert facts.online == CPUSet(range(32))
+    assert facts.kubelet is not None
+    assert facts.kubelet.release == "1.36"
+
+
+@pytest.mark.parametrize(
+    ("text", "false", "said"),
+    [
+        (b"system/cpu/online=0-31", b"system/cpu/online=0-30", "online is 0-30, and 0-31 when"),
+        (b"system/cpu/online=0-31", b"system/cpu/online=0-x", "is not a list of CPUs"),
+        (b"cpu/possible=0-31", b"cpu/possible=0-7", "are online, and not possible"),
+        (b"processor\t: 31", b"processor\t: 77", "proc/cpuinfo: lists"),
+        (b"arch=", b"/proc/uptime=0.00 1.0\narch=", "is not the time since a boot"),
+    ],
+)
+def test_what_an_answer_contradicts_itself_in_is_named(
+    kept: list[bytes], text: bytes, false: bytes, said: str
+) -> None:
+    assert text in kept[0]
+    with pytest.raises(NodeUnfit, match="its answer contradicts itself: ") as raised:
+        gather(Replayed([kept[0].replace(text, false, 1), kept[1]]))
+    assert said in str(raised.value)
 
 
 def test_numbers_are_bounded() -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from topologies.capturing.errors import CaptureError
 from topologies.capturing.stream import BrokenStream, Received, read_stream
 from topologies.cpulist import parse_list
 from topologies.identity import without_identity
-from topologies.linting import lint
+from topologies.linting import Finding, lint
 from topologies.paths import CPU, CPUINFO
 from topologies.tree import Tree
 
@@ -22,6 +23,7 @@ class Capture:
 
     ``source`` says where it was taken in words fit for publication (never a host name);
     ``left_out`` what could not be read or was blanked, and ``warnings`` what is odd: one line each.
+    ``impossible`` is the first of these that no kernel shows at one moment, ``""`` without one.
     ``shape`` is the description it was made from, ``""`` for hardware without a description.
     """
 
@@ -32,6 +34,7 @@ class Capture:
     shape: str = ""
     left_out: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
+    impossible: str = ""
 
 
 def captured(data: bytes, *, where: str, source: str, shape: str = "") -> Capture:
@@ -47,6 +50,7 @@ def captured(data: bytes, *, where: str, source: str, shape: str = "") -> Captur
     if received.nul_bytes:
         left_out.append("NUL bytes, which no text file of the kernel holds")
     _check_whole(received, where)
+    findings = lint(received.tree)
     return Capture(
         tree=received.tree,
         source=f"{source}, Linux {received.kernel or 'unknown'}, {received.arch or 'unknown'}",
@@ -54,7 +58,8 @@ def captured(data: bytes, *, where: str, source: str, shape: str = "") -> Captur
         arch=received.arch,
         shape=shape,
         left_out=tuple(left_out),
-        warnings=_oddities(received.tree),
+        warnings=_oddities(findings),
+        impossible=next((str(one) for one in findings if one.impossible), ""),
     )
 
 
@@ -80,8 +85,8 @@ def _check_whole(received: Received, where: str) -> None:
         raise CaptureError(where, f"incomplete capture: no CPU has a topology folder{hint}")
 
 
-def _oddities(tree: Tree) -> tuple[str, ...]:
-    findings = [str(finding) for finding in lint(tree)]
+def _oddities(found: Sequence[Finding]) -> tuple[str, ...]:
+    findings = [str(finding) for finding in found]
     if len(findings) > _TOLD:
         return (*findings[:_TOLD], f"{len(findings) - _TOLD} more contradictions in the tree")
     return tuple(findings)
