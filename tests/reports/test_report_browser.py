@@ -164,7 +164,9 @@ def test_the_first_screen_names_cause_and_replay_command(
 ) -> None:
     headlines = {
         "trusts-its-state": "The kubelet runs, and should have refused to start",
-        "splits-cores": "Exclusive CPUs: not the CPUs expected",
+        "splits-cores": (
+            "The node differs from the model of 1.36: exclusive CPUs: not the CPUs expected"
+        ),
     }
     for bug, run in planted.items():
         page = tmp_path / "framed.html"
