@@ -23,6 +23,7 @@ from conformance.lockstep import (
     machine_record,
 )
 from conformance.needs import DoesNotApply
+from conformance.observations import observed
 from conformance.results import Failure, Result
 from conformance.scenario import Scenario
 from conformance.subject import CouldDoMore, Subject, SubjectError, SubjectUnable
@@ -207,6 +208,7 @@ def _result(
         replay=replay_command(story),
         kubelet_errors=list(node.kubelet_errors) if node else [],
         witness=node.witness if node else "",
+        observed=observed(node.history, salt=node.salt, larger=node.enlarged_to) if node else None,
     )
 
 

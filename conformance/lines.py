@@ -3,9 +3,9 @@
 A machine, a scenario and a text that many results share (why they were skipped, what judged them)
 get a line of their own before the first result that refers to them by its number; numbers of each
 kind count from 0. There are three kinds of results: ``result``, an object with the whole story of
-one that failed or has no verdict, and of the first pass of each scenario; and, for all others, the
-arrays ``["pass", …]`` and ``["skip", …]``. They have no steps and no replay command: those of a
-pass on another machine differ in CPU numbers alone.
+one that failed or has no verdict, of each on a real node, and of the first pass of each scenario;
+and, for all others, the arrays ``["pass", …]`` and ``["skip", …]``. They have no steps and no
+replay command: those of a pass on another machine differ in CPU numbers alone.
 
 ``conformance/schemas/result-stream-2.json`` is the JSON Schema of a line, made by :func:`schema`.
 """
@@ -24,6 +24,7 @@ from conformance.records import (
     Holding,
     MachineRecord,
     Moment,
+    Observations,
     Record,
     Result,
 )
@@ -91,6 +92,7 @@ class ResultLine(
     witness: int | None = None
     worker: int | None = None
     unable: bool = False
+    observed: Observations | None = None
 
 
 class PassLine(msgspec.Struct, tag="pass", array_like=True, frozen=True):
@@ -125,7 +127,7 @@ Line: TypeAlias = _Object | _Array
 #: Fields of a result that its line has as they are, and those that its scenario's line has.
 _TOLD: Final = (
     *("verdict", "reason", "seconds", "steps", "explanation", "replay", "evidence"),
-    *("kubelet_errors", "unable"),
+    *("kubelet_errors", "unable", "observed"),
 )
 _DESCRIBED: Final = ("title", "area", "level", "source", "source_url", "file")
 
@@ -156,7 +158,8 @@ class Writer:
         if result.verdict == Verdict.SKIP.value:
             return SkipLine(scenario, machine, self._text(result.reason), result.unable, worker)
         witness = self._text(result.witness)
-        if result.verdict == Verdict.PASS.value and result.scenario in self._passed:
+        whole = result.observed is not None or result.scenario not in self._passed
+        if result.verdict == Verdict.PASS.value and not whole:
             seconds = round(result.seconds, 4)
             errors = [self._new_text(one) for one in result.kubelet_errors]
             return PassLine(scenario, machine, seconds, errors, witness, worker)

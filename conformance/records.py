@@ -6,7 +6,7 @@ written down (:mod:`conformance.lines`).
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import msgspec
 
@@ -53,6 +53,17 @@ class Shard(msgspec.Struct, kw_only=True, frozen=True):
         return f"shard{'s' if len(self.parts) != 1 else ''} {words} of {self.of}"
 
 
+class NodeRecord(msgspec.Struct, kw_only=True, frozen=True):
+    """What a real node's verdicts follow from, beside what was seen. ``tree`` is its captured tree:
+    a tar archive packed with xz, in base64. ``config`` is the configuration that its kubelet had to
+    keep (:class:`reference.steps.KubeletConfig`; ``None``: scenarios could choose one), and
+    ``capabilities`` are names of :class:`conformance.subject.Capability`."""
+
+    tree: str
+    config: dict[str, Any] | None
+    capabilities: list[str]
+
+
 class Header(msgspec.Struct, tag="header", tag_field="kind", kw_only=True, frozen=True):
     """First line: what was run, by what, where. ``started`` is ISO 8601, UTC. ``machines`` are
     names; ``digests`` are those of their trees, by name. ``environment`` is the host's (kernel,
@@ -60,6 +71,7 @@ class Header(msgspec.Struct, tag="header", tag_field="kind", kw_only=True, froze
     ``catalogue`` is the digest of the scenarios, ``command`` the command line, word by word.
     ``known`` are the failures that were known before the run. ``shard``: the stream is a part of a
     run, or parts put together. ``resumed`` is when a run that was cut off went on (ISO 8601, UTC).
+    ``nodes`` are the real nodes, by name.
     """
 
     schema: int
@@ -75,6 +87,7 @@ class Header(msgspec.Struct, tag="header", tag_field="kind", kw_only=True, froze
     known: list[KnownFailure] = []
     shard: Shard | None = None
     resumed: list[str] = []
+    nodes: dict[str, NodeRecord] = {}
 
 
 class MachineRecord(msgspec.Struct, kw_only=True, frozen=True):
@@ -126,6 +139,27 @@ class Failure(msgspec.Struct, kw_only=True, frozen=True):
     machine: MachineRecord | None = None
 
 
+class Sighting(msgspec.Struct, kw_only=True, frozen=True):
+    """What was seen of a real node after a step, ``at`` (ISO 8601, UTC). ``seen`` has of
+    :class:`reference.view.View` and :class:`conformance.subject.Origin` what is not as it was at
+    the sighting before (at first: not as in a view of nothing), CPU sets as lists; the origin's
+    state file is called ``state_file_digest``."""
+
+    step: str
+    at: str
+    seen: dict[str, Any]
+
+
+class Observations(msgspec.Struct, kw_only=True, frozen=True, omit_defaults=True):
+    """All that was seen of a real node in one scenario. The uids of its pods were made with
+    ``salt``; ``larger`` is the spec of the machine that the node could be booted as, where the
+    scenario asked for one."""
+
+    sightings: list[Sighting]
+    salt: str = ""
+    larger: str = ""
+
+
 class Result(msgspec.Struct, tag="result", tag_field="kind", kw_only=True, frozen=True):
     """One scenario on one machine. ``verdict`` is a value of :class:`Verdict`; ``steps`` are the
     steps taken, as a person reads them; ``explanation`` is the whole story as text; ``seconds``
@@ -134,7 +168,8 @@ class Result(msgspec.Struct, tag="result", tag_field="kind", kw_only=True, froze
     judged by, besides the promise in words: the model, or a recording of a real kubelet.
     ``file`` is the module that has the scenario, as a path in this project's repository.
     ``unable``: of a skipped scenario, that it does apply to this machine and release, and the
-    subject could not, or was not allowed to, do what it takes."""
+    subject could not, or was not allowed to, do what it takes. ``observed`` is what was seen of a
+    real node: the verdict follows from it (:mod:`conformance.rejudging`)."""
 
     scenario: str
     title: str
@@ -156,6 +191,7 @@ class Result(msgspec.Struct, tag="result", tag_field="kind", kw_only=True, froze
     witness: str = ""
     worker: str = ""
     unable: bool = False
+    observed: Observations | None = None
 
 
 class Footer(msgspec.Struct, tag="footer", tag_field="kind", kw_only=True, frozen=True):

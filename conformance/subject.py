@@ -27,6 +27,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final, Protocol, runtime_checkable
 
+from reference.cpuset import CPUSet
 from reference.steps import KubeletConfig, Step
 from reference.view import View
 from topologies import Machine
@@ -140,6 +141,19 @@ class SubjectInfo:
     version: str = ""
     digest: str = ""
     facts: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """What a view of a real node was made from. ``at`` is when it was looked at (ISO 8601, UTC, by
+    the clock of whoever looked); ``online`` are the CPUs that were; ``state_file`` is the digest of
+    the state file as it lay there (``"sha256:…"``; ``""`` without one). ``containers``: by pod name
+    and container, as ``pod/container``, the container's id and the path of its cgroup."""
+
+    at: str
+    online: CPUSet
+    state_file: str = ""
+    containers: Mapping[str, tuple[str, str]] = field(default_factory=dict)
 
 
 class NodeUnderTest(Protocol):
@@ -267,6 +281,14 @@ class TakesOver(Protocol):
         Raises :class:`SubjectUsageError` where the node is of another kind, and
         :class:`SubjectLostError` while a kubelet runs.
         """
+
+
+@runtime_checkable
+class ShowsOrigin(Protocol):
+    """A node whose views come from hardware, and which says what each was made from."""
+
+    def origin(self) -> Origin:
+        """Of the last view."""
 
 
 @runtime_checkable

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -10,6 +11,9 @@ from typing import Annotated
 import typer
 
 from conformance.catalogue import digest
+from conformance.rejudging import machines_of, rejudged
+from conformance.results import Header, ResultsError
+from conformance.results import read as read_stream
 from conformance.subject import SubjectUsageError
 from conformance.verdict import ExitStatus
 from pinproof.output import AsJson, note, print_json
@@ -25,7 +29,8 @@ from reports.certificate import (
     read,
 )
 from reports.certificate.document import LARGEST
-from reports.text import line
+from reports.text import few, line
+from topologies.steady import steady_digest
 
 
 def verify(
@@ -82,7 +87,43 @@ def _checked(certificate: Path, stream: Path | None) -> tuple[Statement, list[Ch
         raise SubjectUsageError(f"{stream}: there is no such file")
     statement = read(data)
     here = Here(datetime.now(UTC), version("pinproof"), digest())
-    return statement, [*checks(statement, here, stream), _page(certificate, statement)]
+    found = [*checks(statement, here, stream)]
+    if stream is not None:
+        found += _observations(statement, stream, here)
+    return statement, [*found, _page(certificate, statement)]
+
+
+def _observations(statement: Statement, stream: Path, here: Here) -> Iterator[Check]:
+    """The verdicts again, from what the stream says was seen."""
+    what, facts = "the observations", statement.facts
+    if facts.kind == "pre-certificate":
+        yield Check(what, Answer.UNCHECKED, "a stream has those of real nodes alone")
+        return
+    if (facts.suite.pinproof, facts.suite.catalogue) != (here.pinproof, here.catalogue):
+        yield Check(what, Answer.UNCHECKED, "they are judged by the pinproof that made them")
+        return
+    try:
+        yield _machine(statement, stream)
+        again = list(rejudged(stream))
+    except ResultsError as error:
+        yield Check(what, Answer.WRONG, line(str(error)))
+        return
+    wrong = [f"{line(one.scenario)}: {line(one.wrong)}" for one in again if one.wrong]
+    if wrong:
+        yield Check(what, Answer.WRONG, few(wrong, 3))
+    else:
+        yield Check(what, Answer.OK, f"{len(again)} verdicts judged again from what was seen")
+
+
+def _machine(statement: Statement, stream: Path) -> Check:
+    """Is the node's tree in the stream that of the certificate's machine?"""
+    what = "the machine's digest"
+    header = next(iter(read_stream(stream)))
+    assert isinstance(header, Header)
+    digests = {steady_digest(machine) for machine in machines_of(header).values()}
+    if digests == {statement.facts.machine.digest}:
+        return Check(what, Answer.OK, statement.facts.machine.digest)
+    return Check(what, Answer.WRONG, "the result stream has the tree of another machine, or none")
 
 
 def _page(certificate: Path, statement: Statement) -> Check:

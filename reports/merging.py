@@ -89,6 +89,7 @@ def _header(runs: Sequence[Run]) -> Header:
         machines=list(dict.fromkeys(name for header in headers for name in header.machines)),
         digests={name: one for header in headers for name, one in header.digests.items()},
         known=list(known),
+        nodes={name: one for header in headers for name, one in header.nodes.items()},
         shard=_shard(headers),
     )
 

@@ -83,6 +83,11 @@ def pack(
         raise UnwritableMachine(str(place), str(error)) from error
 
 
+def packed(tree: Tree, *, folder: str) -> bytes:
+    """``tree`` as a tar archive packed with xz, below ``folder`` in it."""
+    return _xz(_tar(tree, folder))
+
+
 def _packer(place: Path) -> Callable[[bytes], bytes] | None:
     for suffix, packer in _PACKERS.items():
         if place.name.endswith(suffix) and place.name != suffix:

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from conformance.results import Failure, Holding, MachineRecord, Moment
+from conformance.subject import Origin
 from reference import CPUSet, CPUTopology
 from reference.view import View
 from topologies import Machine
@@ -29,10 +30,12 @@ class CouldNotTell(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """One step and the settled view after it: what a recording is made of."""
+    """One step and the settled view after it: what a recording is made of. ``origin`` is what a
+    view of a real node was made from."""
 
     step: str
     view: View
+    origin: Origin | None = None
 
 
 def machine_record(machine: Machine, topology: CPUTopology | None) -> MachineRecord:

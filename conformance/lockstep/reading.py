@@ -33,7 +33,7 @@ class Readings:
     """A node under test, as far as it was driven.
 
     ``view`` is what was last seen; ``steps`` are the steps so far, in words; ``history`` has the
-    view after each.
+    view after each; ``enlarged_to`` is the machine of :meth:`larger`, ``""`` before it was asked.
     """
 
     def __init__(
@@ -49,6 +49,7 @@ class Readings:
         self.steps: list[str] = []
         self.history: list[Seen] = []
         self.kubelet_errors: list[str] = []
+        self.enlarged_to = ""
         self.config = self.default_config()
         self._pods: dict[str, Pod] = {}
         self._tampered: set[tuple[str, str]] = set()
@@ -168,6 +169,7 @@ class Readings:
         )
         if found is None:
             raise SubjectUnable("needs a node that can be booted with more CPUs")
+        self.enlarged_to = found.name
         return found
 
     def totals(self) -> str:

@@ -11,7 +11,7 @@ from conformance.lockstep.outcome import Divergence, Seen
 from conformance.lockstep.reading import Readings
 from conformance.oracle import Oracle
 from conformance.pods import best_effort
-from conformance.subject import HasSalt, Subject
+from conformance.subject import HasSalt, ShowsOrigin, Subject
 from conformance.waiting import Waiting
 from reference import CPUSet
 from reference.behaviours import Behaviour
@@ -66,7 +66,8 @@ class OracleMaker(Protocol):
 
 class Steps(Readings):
     """After every step the subject's settled view is compared with the oracle's and with the
-    invariants; the first difference ends the scenario."""
+    invariants; the first difference ends the scenario. ``salt`` is what the uids of its pods were
+    made with."""
 
     def __init__(
         self,
@@ -78,7 +79,7 @@ class Steps(Readings):
         waiting: Waiting | None = None,
     ) -> None:
         super().__init__(subject, machine, release=release, waiting=waiting)
-        self._salt = subject.salt() if isinstance(subject, HasSalt) else ""
+        self.salt = subject.salt() if isinstance(subject, HasSalt) else ""
         self._make_oracle = oracle
 
     def boot(self, config: KubeletConfig | None = None, *, machine: Machine | None = None) -> View:
@@ -108,8 +109,8 @@ class Steps(Readings):
     def apply(self, pod: Pod) -> PodView:
         """Apply a pod; what became of it. A subject whose kubelet remembers pods of earlier
         scenarios gives a salt, so that the uid is one that this kubelet has never seen."""
-        if self._salt:
-            pod = replace(pod, uid=str(uuid5(NAMESPACE_OID, f"{self._salt}/{pod.uid}")))
+        if self.salt:
+            pod = replace(pod, uid=str(uuid5(NAMESPACE_OID, f"{self.salt}/{pod.uid}")))
         view = self._take(Apply(pod))
         return view.pods.get(pod.name, PodView(Phase.PENDING))
 
@@ -205,7 +206,8 @@ class Steps(Readings):
         self.view = seen
         if isinstance(step, Resize) and _is_granted(step, seen):
             self._pods[step.pod.name] = step.pod
-        self.history.append(Seen(self.steps[-1], seen))
+        origin = self._node.origin() if isinstance(self._node, ShowsOrigin) else None
+        self.history.append(Seen(self.steps[-1], seen, origin))
         if isinstance(step, Start):
             self._started(seen)
         offence = self._comparison.offence(step, expected, seen)

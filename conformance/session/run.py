@@ -22,6 +22,7 @@ from conformance.catalogue import digest as catalogue_digest
 from conformance.ending import ended_like_an_interrupt
 from conformance.judge import Case, unjudged
 from conformance.known import Standing, tally
+from conformance.observations import node_records
 from conformance.recording import RecordedCase, RecordingHeader
 from conformance.recording import write as write_recording
 from conformance.results import Result, decode
@@ -98,6 +99,7 @@ class Run:
             command=list(sys.argv),
             known=list(known_of(self._config).entries),
             shard=shard_of(self._config),
+            nodes=node_records(subject_of(self._config)),
             before=None if before is None else (before.header, before.results),
         )
         if before is not None:

@@ -9,12 +9,14 @@ look is not what is wanted yet, more round trips watch the node, each until some
 
 from __future__ import annotations
 
+import hashlib
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import UTC, datetime
 
 import topologies
-from conformance.subject import SubjectLostError, SubjectUnable
+from conformance.subject import Origin, SubjectLostError, SubjectUnable
 from hil.observation import ContainerObserved, Observation, Places, PodResources
 from hil.safety import Change, SetOnline
 from hil.session import scripts
@@ -89,6 +91,7 @@ class RealNode:
         self._refused: Refusal | None = None
         self._invocation = ""
         self._look = fresh
+        self._looked_at = _now()
         self._closed = False
 
     # ---- steps ----------------------------------------------------------------------------
@@ -228,6 +231,7 @@ class RealNode:
     def _reboot(self, machine: str) -> None:
         self._refused = None
         self._look = self._session.reboot(self._machines(machine) if machine else None)
+        self._looked_at = _now()
 
     def _container(self, pod: str, container: str) -> ContainerObserved:
         uid = self._pods[pod].uid if pod in self._pods else ""
@@ -245,6 +249,7 @@ class RealNode:
 
     def _act(self, act: Act, *, spin: bool = False) -> None:
         self._look = self._session.act(act, spin=spin)
+        self._looked_at = _now()
         for one in self._look.containers:
             self._called[one.uid] = (one.namespace, one.pod)
 
@@ -290,6 +295,23 @@ class RealNode:
             why = pod_resources.why if pod_resources is not None else "it was not asked"
             raise SubjectUnable(f"the kubelet's pod-resources socket cannot be read: {why}")
         return cpus_by_pod(pod_resources, self._called, pods)
+
+    def origin(self) -> Origin:
+        """What the last view was made from; see :class:`conformance.subject.Origin`."""
+        look = self._look
+        if look is None:
+            return Origin(self._looked_at, CPUSet())
+        names = {pod.uid: pod.name for pod in self._ever.values()}
+        return Origin(
+            at=self._looked_at,
+            online=look.online,
+            state_file=_digest(look.state_file),
+            containers={
+                f"{names[one.uid]}/{one.name}": (one.id, one.levels[0].path if one.levels else "")
+                for one in look.containers
+                if one.uid in names
+            },
+        )
 
     def settle(self, satisfied: Callable[[View], bool]) -> View:
         """Watch until ``satisfied``, or until nothing more can come: the patience for an effect is
@@ -359,6 +381,17 @@ class RealNode:
     def reconcile_period(self) -> float:
         """In seconds."""
         return self._session.reconcile_period
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="milliseconds")
+
+
+def _digest(state_file: str | None) -> str:
+    if state_file is None:
+        return ""
+    data = state_file.encode("utf-8", "surrogateescape")
+    return f"sha256:{hashlib.sha256(data).hexdigest()}"
 
 
 def _container_text(container: ContainerObserved) -> str:

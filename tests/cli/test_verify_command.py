@@ -157,10 +157,11 @@ def test_the_command_says_what_it_could_not_check(path: Path, tmp_path: Path) ->
     said = " ".join(done.output.split())
     assert "the kubelet's digest: compare with sha256sum of its program" in said
     assert "not checked machine, firmware and system: only the node itself can show them" in said
+    assert "not checked the observations: they are judged by the pinproof that made them" in said
     assert "not checked the signature: give --allowed-signers FILE" in said
     # The catalogue of these tests is not the one that is installed.
     assert done.exit_code == ExitStatus.NOT_CONFORMANT
-    assert "Do not trust it: 1 of 13 checks failed." in said
+    assert "Do not trust it: 1 of 14 checks failed." in said
 
 
 def test_a_page_of_another_certificate_is_found(path: Path) -> None:

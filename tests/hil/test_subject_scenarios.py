@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import Any, Final, cast
 
 import pytest
@@ -20,9 +21,11 @@ import topologies
 from conformance.catalogue import catalogue, find
 from conformance.discovered import topology_of
 from conformance.judge import Case, judge
+from conformance.observations import node_records
 from conformance.oracle import ModelOracle
 from conformance.pods import guaranteed
-from conformance.results import Result
+from conformance.rejudging import rejudged
+from conformance.results import SCHEMA, Footer, Header, Result, SubjectRecord, written
 from conformance.scenario import Scenario
 from conformance.subject import NOT_OF_REAL_NODES, Capability, SubjectInfo
 from hil.distributions import Distribution
@@ -414,6 +417,23 @@ def run(scenario: Scenario, session: ModelMember) -> Result:
     return judge(case, FakeSubject(session), oracle=oracle, release=RELEASE).result
 
 
+def stream(result: Result, session: ModelMember, at: Path) -> Path:
+    """A result stream of one result on this node, in the folder ``at``."""
+    subject = FakeSubject(session)
+    header = Header(
+        schema=SCHEMA,
+        pinproof="",
+        subject=SubjectRecord(name=subject.info.name, release=RELEASE),
+        started="",
+        machines=[session.machine.name],
+        nodes=node_records(subject),
+    )
+    path = at / "result.jsonl"
+    footer = Footer(counts={}, exit_status=0, finished="", seconds=0.0)
+    path.write_text(written((header, result, footer)))
+    return path
+
+
 def _impatient(monkeypatch: pytest.MonkeyPatch, session: ModelMember) -> None:
     from hil.session.node_session import Patience
 
@@ -424,13 +444,17 @@ def _impatient(monkeypatch: pytest.MonkeyPatch, session: ModelMember) -> None:
     "scenario", [one for one in catalogue() if not one.machine], ids=lambda one: one.id
 )
 def test_a_node_like_the_model_keeps_every_promise(
-    scenario: Scenario, monkeypatch: pytest.MonkeyPatch
+    scenario: Scenario, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """All that its capabilities allow; nothing is unknown for the node's own fault."""
+    """All that its capabilities allow; nothing is unknown for the node's own fault. Its verdict
+    follows from what the result stream keeps of it."""
     session = ModelMember()
     _impatient(monkeypatch, session)
     result = run(scenario, session)
     assert result.verdict in ("pass", "skip"), result.explanation
+    if result.verdict == "pass":
+        (again,) = rejudged(stream(result, session, tmp_path))
+        assert not again.wrong
 
 
 @pytest.mark.parametrize(

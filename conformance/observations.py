@@ -1,0 +1,100 @@
+"""What was seen of a real node, as a result stream keeps it, and read again.
+
+What belongs here: views to records and back. What never does: what follows from a view
+(:mod:`conformance.rejudging`).
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterable, Iterator
+from typing import Any, Final
+
+import msgspec
+
+from conformance.lockstep.outcome import Seen
+from conformance.records import NodeRecord, Observations, Sighting
+from conformance.subject import Capability, HasOwnConfig, HasOwnMachines, Origin, Subject
+from reference import CPUSet
+from reference.steps import KubeletConfig
+from reference.view import View
+from topologies import Machine
+from topologies.archive import read_archive
+from topologies.packing import packed
+
+_FIELDS: Final = frozenset(View.__dataclass_fields__)
+
+
+def observed(history: Iterable[Seen], *, salt: str, larger: str) -> Observations | None:
+    """All that was seen; ``None`` where it was not seen of a real node."""
+    sightings = list(_sightings(history))
+    return Observations(sightings=sightings, salt=salt, larger=larger) if sightings else None
+
+
+def _sightings(history: Iterable[Seen]) -> Iterator[Sighting]:
+    before = _values(View(running=False), Origin("", CPUSet()))
+    for one in history:
+        if one.origin is None:
+            continue
+        now = _values(one.view, one.origin)
+        changed = {name: value for name, value in now.items() if value != before[name]}
+        yield Sighting(step=one.step, at=one.origin.at, seen=changed)
+        before = now
+
+
+def _values(view: View, origin: Origin) -> dict[str, Any]:
+    values: dict[str, Any] = msgspec.to_builtins(view, enc_hook=str)
+    return values | {
+        "online": str(origin.online),
+        "state_file_digest": origin.state_file,
+        "containers": {name: list(both) for name, both in origin.containers.items()},
+    }
+
+
+def views(observations: Observations) -> Iterator[tuple[str, View]]:
+    """Each step in words, and the view after it. Raises :class:`msgspec.ValidationError` for what
+    is no view."""
+    values: dict[str, Any] = {"running": False}
+    for one in observations.sightings:
+        values |= {name: value for name, value in one.seen.items() if name in _FIELDS}
+        yield one.step, msgspec.convert(values, View, dec_hook=_cpuset)
+
+
+def node_records(subject: Subject) -> dict[str, NodeRecord]:
+    """What the header keeps of the real nodes that a subject is, by name."""
+    if not isinstance(subject, HasOwnMachines):
+        return {}
+    return {machine.name: _node_record(subject, machine) for machine in subject.machines}
+
+
+def _node_record(subject: Subject, machine: Machine) -> NodeRecord:
+    own = subject.own_config(machine.name) if isinstance(subject, HasOwnConfig) else None
+    return NodeRecord(
+        tree=base64.b64encode(packed(machine.tree, folder=machine.name)).decode(),
+        config=None if own is None else msgspec.to_builtins(own, enc_hook=str, str_keys=True),
+        capabilities=sorted(one.name for one in subject.capabilities),
+    )
+
+
+def machine_of(record: NodeRecord, name: str) -> Machine:
+    """The node's machine. Raises :class:`topologies.archive.BrokenArchive` and ``ValueError``."""
+    return Machine(name, read_archive(base64.b64decode(record.tree, validate=True)))
+
+
+def config_of(record: NodeRecord) -> KubeletConfig | None:
+    """Raises :class:`msgspec.ValidationError`."""
+    if record.config is None:
+        return None
+    return msgspec.convert(record.config, KubeletConfig, dec_hook=_cpuset, str_keys=True)
+
+
+def capabilities_of(record: NodeRecord) -> frozenset[Capability]:
+    """Raises ``ValueError`` for one that this pinproof does not know."""
+    known = Capability.__members__
+    if unknown := sorted({*record.capabilities} - known.keys()):
+        raise ValueError(f"no capability: {unknown[0]}")
+    return frozenset(known[name] for name in record.capabilities)
+
+
+def _cpuset(_: type, text: str) -> CPUSet:
+    return CPUSet.parse(text)
