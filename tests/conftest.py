@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -16,6 +17,8 @@ from reference import NEWEST, Release
 
 # Last, so that the packages under test are the installed ones.
 sys.path.append(str(Path(__file__).parents[1]))
+
+from tests.support import lacking
 
 # How long an example takes hangs on who else uses the machine.
 settings.register_profile("pinproof", deadline=None)
@@ -37,7 +40,16 @@ def kubelet_path() -> str:
     for one in cached():
         if Release.parse(one.version).minor == Release.parse(NEWEST).minor:
             return str(one.path)
-    pytest.skip(
-        "NO REAL KUBELET, so this is NOT TESTED: set PINPROOF_KUBELET to one, or run "
-        "`pinproof kubelet build 1.36`"
-    )
+    return lacking.skip("kubelet", "or set PINPROOF_KUBELET to one")
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """``needs`` names parts of :mod:`tests.support.lacking` that the machine must have."""
+    parts = [str(part) for mark in item.iter_markers("needs") for part in mark.args]
+    if part := lacking.missing(parts):
+        lacking.skip(part)
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """What was not tested, and what it takes."""
+    lacking.write_block(terminalreporter)

@@ -15,6 +15,7 @@ from typing import Final
 import pytest
 
 from conformance.kubelets import builder
+from tests.support import lacking
 
 ROOT: Final = Path(__file__).parents[1]
 FACTS: Final = ROOT / "docs" / "facts"
@@ -56,7 +57,7 @@ def test_a_transcript_is_true(page: str, block: str, tmp_path: Path) -> None:
     page shows; ``...`` stands for what differs from run to run."""
     built = any(one.version.startswith("1.36.") for one in builder.cached())
     if "kubelet:1.36" in block and not built:
-        pytest.skip(f"NOT TESTED: {page}: {block}: no kubelet is built on this machine")
+        lacking.skip("kubelet", f"{page}: {block}")
     for name, text in _files(page):
         (tmp_path / name).write_text(text, encoding="utf-8")
     for command, expected in _commands(block):
@@ -235,7 +236,7 @@ def test_nothing_names_where_it_was_written() -> None:
         ["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=False
     ).stdout.split()
     if not files:
-        pytest.skip("NOT TESTED: not a git checkout")
+        lacking.skip("git", "or this is no checkout")
     words = re.compile(
         "/wor" + r"k/(main|shared)|proxy\.golan" + "g|pypi\\.or" + "g|sum\\.golan" + "g"
     )

@@ -12,6 +12,8 @@ from typing import Final
 
 import pytest
 
+from tests.support import lacking
+
 ROOT: Final = Path(__file__).parents[1]
 GOLDEN: Final = ROOT / "tests" / "golden"
 PACKAGES: Final = (
@@ -79,7 +81,7 @@ def test_recorded_results_are_here_and_explained() -> None:
 def test_ci_works_in_a_copy_with_nothing_beside_it(tmp_path: Path) -> None:
     """``.ci/run`` copies the checkout into an empty folder, and leaves neither behind."""
     if shutil.which("git") is None:
-        pytest.skip("NOT TESTED: git is not installed")
+        lacking.skip("git")
     checkout, temporary, tools = (tmp_path / name for name in ("checkout", "temporary", "tools"))
     for folder in (checkout / ".ci", temporary, tools, tmp_path / "beside"):
         folder.mkdir(parents=True)

@@ -18,6 +18,7 @@ from typer.testing import CliRunner
 
 from conformance.subject import SubjectUsageError
 from pinproof import ci
+from tests.support import lacking
 
 if TYPE_CHECKING:
     from tests.cli.conftest import Command
@@ -98,8 +99,8 @@ def _init(pinproof: Command, folder: Path, forge: str, *more: str) -> Any:
 def test_the_yaml_is_as_the_published_schema_says(
     pinproof: Command, tmp_path: Path, forge: str, name: str
 ) -> None:
-    jsonschema = pytest.importorskip("jsonschema")
-    pytest.importorskip("check_jsonschema")
+    jsonschema = lacking.module("jsonschema")
+    lacking.module("check_jsonschema")
     folder = files("check_jsonschema") / "builtin_schemas" / "vendor"
     schema = json.loads((folder / f"{name}.json").read_text(encoding="utf-8"))
     validator = jsonschema.validators.validator_for(schema)(schema)
@@ -125,7 +126,7 @@ def _closed(schema: Any) -> Any:
 def test_prow_s_jobs_are_as_far_as_a_schema_is_published(pinproof: Command, tmp_path: Path) -> None:
     """That is for ProwJobs, which Prow makes of jobs: pods and repositories. There is none for the
     other fields of a job. NOTICE has the origin."""
-    jsonschema = pytest.importorskip("jsonschema", reason="NOT TESTED: Prow's jobs by a schema")
+    jsonschema = lacking.module("jsonschema")
     schema = _closed(json.loads(_PROWJOB.read_text(encoding="utf-8")))
     workflow = _init(pinproof, tmp_path, "prow")
     (presubmit,) = workflow["presubmits"]["ORG/REPO"]

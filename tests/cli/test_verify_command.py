@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import random
-import shutil
 import subprocess
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -27,6 +26,7 @@ from reports.certificate import (
     read,
 )
 from reports.certificate.document import decode, sealed
+from tests.support import lacking
 from tests.support.certificates import certificate, result, run
 
 HERE = Here(datetime(2026, 12, 1, tzinfo=UTC), "0.1.0", "sha256:" + "ca" * 32)
@@ -224,8 +224,7 @@ def test_a_hostile_stream_is_one_line(data: bytes, statement: Statement, tmp_pat
 
 @pytest.fixture
 def key(tmp_path: Path) -> Path:
-    if shutil.which("ssh-keygen") is None:
-        pytest.skip("NOT TESTED: signatures: no ssh-keygen on this machine")
+    lacking.program("ssh-keygen")
     made = tmp_path / "vendor"
     subprocess.run(
         ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "x", "-f", str(made)], check=True
@@ -302,8 +301,7 @@ def test_without_cosign_it_says_so(
 
 def test_a_signature_of_cosign(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With cosign itself, where it is on PATH."""
-    if shutil.which("cosign") is None:
-        pytest.skip("NOT TESTED: signatures of cosign: no cosign on this machine")
+    lacking.program("cosign")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COSIGN_PASSWORD", "")
     subprocess.run(["cosign", "generate-key-pair"], check=True)

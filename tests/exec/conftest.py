@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from conformance.subjects.exec import ExecSubject, drivers
+from tests.support import lacking
 
 WRONG = Path(__file__).parents[1] / "support/program_gone_wrong.py"
 
@@ -26,9 +27,7 @@ def driver_path() -> Callable[[str], Path]:
     def find(release: str) -> Path:
         found = drivers.WORKSHOP.ready(release)
         if found is None:
-            pytest.skip(
-                f"NO DRIVER {release}: not compared with Go (pinproof driver build {release})"
-            )
+            lacking.skip("driver", f"{release} is not compared with Go")
         return found
 
     return find

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from hil.inspection import NodeFacts, gather
+from tests.support import lacking
 from tests.support.cluster import Cluster, NoCluster
 from tests.support.fakenode import FakeNode
 
@@ -31,7 +32,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         try:
             made = Cluster(tmp_path_factory.mktemp("cluster"))
         except NoCluster as error:
-            pytest.skip(f"NO REAL API SERVER, so this is NOT TESTED: {error}")
+            lacking.skip("api server", error)
         try:
             yield made
         finally:

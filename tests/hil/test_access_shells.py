@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -26,18 +25,16 @@ from hil.transport.local import LocalShell
 from hil.transport.route import route
 from hil.transport.supervised import Supervised
 from hil.transport.testinfra import host_of
+from tests.support import lacking
 from tests.support.silent_server import Moment, silent_server
-from tests.support.sshd import NoSshd, OwnSshd, own_sshd
+from tests.support.sshd import OwnSshd, own_sshd
 from tests.support.until import until
 
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OwnSshd]:
-    try:
-        with own_sshd(tmp_path_factory.mktemp("sshd")) as running:
-            yield running
-    except NoSshd as error:
-        pytest.skip(f"NOT TESTED: {error}")
+    with own_sshd(tmp_path_factory.mktemp("sshd")) as running:
+        yield running
 
 
 @pytest.fixture
@@ -90,8 +87,7 @@ def test_scripts_are_not_touched_by_shells_in_between(shell: Shell) -> None:
 def test_login_shells_of_all_kinds_hand_it_on(login: str) -> None:
     """Each reads quotes, backslashes and exclamation marks in its own way."""
     program, *words = login.split()
-    if shutil.which(program) is None:
-        pytest.skip(f"NOT TESTED: {login} as a login shell, which is not installed")
+    lacking.program(program)
     run = Supervised.of(
         "printf '%s|' \"a'b\" '!!' '\\n' 'é\t' \"$PWD\"\ncat; exit 3", 20, root=True
     )
@@ -312,34 +308,28 @@ def test_a_node_that_runs_something_else(tmp_path: Path, program: str, message: 
     forced.write_text(program)
     forced.chmod(0o755)
     tmp_path.chmod(0o755)
-    try:
-        with own_sshd(tmp_path / "sshd", force_command=str(forced)) as server:
-            address = NodeAddress(
-                "node1", server.url, identity=(server.key,), known_hosts=server.known_hosts
-            )
-            with connected(address) as shell, pytest.raises(NodeUnfit, match=message):
-                shell.run("echo hi")
-    except NoSshd as error:
-        pytest.skip(f"NOT TESTED: {error}")
+    with own_sshd(tmp_path / "sshd", force_command=str(forced)) as server:
+        address = NodeAddress(
+            "node1", server.url, identity=(server.key,), known_hosts=server.known_hosts
+        )
+        with connected(address) as shell, pytest.raises(NodeUnfit, match=message):
+            shell.run("echo hi")
 
 
 def test_greetings_of_a_login_shell_are_not_output(tmp_path: Path) -> None:
     forced = tmp_path / "forced"
     forced.write_text('#!/bin/sh\necho hello; echo hey >&2\neval "$SSH_ORIGINAL_COMMAND"\n')
     forced.chmod(0o755)
-    try:
-        with own_sshd(tmp_path / "sshd", force_command=str(forced)) as server:
-            address = NodeAddress(
-                "node1", server.url, identity=(server.key,), known_hosts=server.known_hosts
-            )
-            with connected(address) as shell:
-                done = shell.run("echo hi; echo ho >&2")
-                assert (done.text, done.stderr) == ("hi\n", b"ho\n")
-    except NoSshd as error:
-        pytest.skip(f"NOT TESTED: {error}")
+    with own_sshd(tmp_path / "sshd", force_command=str(forced)) as server:
+        address = NodeAddress(
+            "node1", server.url, identity=(server.key,), known_hosts=server.known_hosts
+        )
+        with connected(address) as shell:
+            done = shell.run("echo hi; echo ho >&2")
+            assert (done.text, done.stderr) == ("hi\n", b"ho\n")
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="NOT TESTED: needs root, to be somebody else")
+@pytest.mark.needs("root")
 def test_whoever_is_not_root_is_refused(tmp_path: Path) -> None:
     """Before anything of the script runs."""
     tmp_path.chmod(0o777)

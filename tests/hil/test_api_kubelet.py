@@ -13,8 +13,6 @@ from urllib.parse import urlsplit
 
 import pytest
 
-pytest.importorskip("kubernetes", reason="NOT TESTED: pip install 'pinproof[kubeconfig]'")
-
 import topologies
 from conformance.kubelets import configuration as kubelet_config
 from conformance.kubelets.releases import Minor

@@ -13,8 +13,6 @@ from typing import Any, NoReturn
 
 import pytest
 
-pytest.importorskip("kubernetes", reason="NOT TESTED: pip install 'pinproof[kubeconfig]'")
-
 from conformance.pods import best_effort, exclusive, guaranteed, guaranteed_of
 from hil.inspection import NodeFacts
 from hil.pods import Image, StaticPods, read_pods

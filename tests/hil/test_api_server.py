@@ -14,8 +14,6 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("kubernetes", reason="NOT TESTED: pip install 'pinproof[kubeconfig]'")
-
 from hil.pods.apiserver import Refused, Server, server, sweep
 from hil.shell import NodeError, NodeTimeout, NodeUnfit, NodeUnreachable, NodeUsageError
 from tests.support.cluster import Authority, kubeconfig

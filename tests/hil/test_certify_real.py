@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -15,10 +14,7 @@ import pytest
 from hil.lab import Node, Wish, all_nodes, down, up
 from reports.certificate import Statement, read
 
-pytestmark = pytest.mark.skipif(
-    not os.environ.get("PINPROOF_LAB"),
-    reason="NO LAB NODE IS BOOTED, so this is NOT TESTED: set PINPROOF_LAB=1 (takes minutes)",
-)
+pytestmark = pytest.mark.needs("lab")
 
 NAME = "test-certify"
 

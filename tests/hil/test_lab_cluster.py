@@ -19,8 +19,6 @@ from urllib.parse import urlsplit
 
 import pytest
 
-pytest.importorskip("kubernetes", reason="NOT TESTED: pip install 'pinproof[kubeconfig]'")
-
 from conformance.results import Result
 from conformance.results import read as read_stream
 from hil.lab import Node, Wish, all_nodes, down, up
@@ -31,10 +29,7 @@ from hil.transport import connected
 from hil.transport import nodes as read_inventory
 from tests.support.cluster import Cluster
 
-pytestmark = pytest.mark.skipif(
-    not os.environ.get("PINPROOF_LAB"),
-    reason="NO LAB NODE IS BOOTED, so no pod of a cluster is TESTED: set PINPROOF_LAB=1",
-)
+pytestmark = pytest.mark.needs("lab")
 
 NAME: Final = "test-cluster"
 SPEC: Final = "1s-1n-4c-smt1"

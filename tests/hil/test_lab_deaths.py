@@ -3,7 +3,6 @@ systemd and kubelet. Minutes under emulation, so only where ``PINPROOF_LAB`` ask
 
 from __future__ import annotations
 
-import os
 import random
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,10 +16,7 @@ from hil.transport import nodes as read_inventory
 from tests.support.deaths import PHASES, UPGRADE, killed, look, undone
 from tests.support.meddling import CPUSETS, EXCLUSIVE, meddled, pinproof
 
-pytestmark = pytest.mark.skipif(
-    not os.environ.get("PINPROOF_LAB"),
-    reason="NO LAB NODE IS BOOTED, so no death is TESTED: set PINPROOF_LAB=1 (takes minutes)",
-)
+pytestmark = pytest.mark.needs("lab")
 
 NAME: Final = "test-deaths"
 SPEC: Final = "1s-1n-4c-smt1"

@@ -33,10 +33,7 @@ NAME: Final = "test-evidence"
 SMOKE: Final = "qos/whole or pool/shrinks or restart/stop-keeps or pod-resources or recovery"
 STREAM: Final = "result.jsonl"
 
-pytestmark = pytest.mark.skipif(
-    not (os.environ.get("PINPROOF_LAB") or os.environ.get(BOOTED)),
-    reason="NO LAB NODE IS BOOTED, so no certificate's observations are TESTED: set PINPROOF_LAB=1",
-)
+pytestmark = pytest.mark.needs("booted node")
 
 
 @pytest.fixture(scope="module")

@@ -21,10 +21,7 @@ from tests.support.meddling import meddled
 BOOTED: Final = "PINPROOF_LAB_NODE"
 NAME: Final = "test-hands"
 
-pytestmark = pytest.mark.skipif(
-    not (os.environ.get("PINPROOF_LAB") or os.environ.get(BOOTED)),
-    reason="NO LAB NODE IS BOOTED, so no other hand is TESTED: set PINPROOF_LAB=1",
-)
+pytestmark = pytest.mark.needs("booted node")
 
 
 @pytest.fixture(scope="module")

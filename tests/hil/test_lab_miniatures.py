@@ -22,10 +22,7 @@ from hil.lab.kubelet import STATE
 from hil.transport import connected
 from hil.transport import nodes as read_inventory
 
-pytestmark = pytest.mark.skipif(
-    not os.environ.get("PINPROOF_LAB"),
-    reason="NO LAB NODE IS BOOTED, so no wrong one is TESTED: set PINPROOF_LAB=1 (takes minutes)",
-)
+pytestmark = pytest.mark.needs("lab")
 
 NAME: Final = "test-wrong"
 SPEC: Final = "1s-1n-4c-smt1"

@@ -22,10 +22,7 @@ from hil.shell import Shell
 from hil.transport import connected
 from hil.transport import nodes as read_inventory
 
-pytestmark = pytest.mark.skipif(
-    not os.environ.get("PINPROOF_LAB"),
-    reason="NO LAB NODE IS BOOTED, so this is NOT TESTED: set PINPROOF_LAB=1 (takes minutes)",
-)
+pytestmark = pytest.mark.needs("lab")
 
 SMALL = "1s-1n-4c-smt1"
 LARGER = "1s-1n-6c-smt1"

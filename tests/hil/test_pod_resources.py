@@ -5,7 +5,6 @@ The server here is grpcio's own; a real kubelet's is asked in ``test_pod_resourc
 from __future__ import annotations
 
 import base64
-import importlib.util
 import os
 import shutil
 import socket
@@ -31,6 +30,7 @@ from hil.observation import Places, look, marker, read_observation
 from hil.observation.pod_resources import LIMIT, PodResources, read_pod_resources, request
 from hil.observation.pod_resources_script import ask
 from reference import CPUSet
+from tests.support import lacking
 
 SHELL: Final = shutil.which("dash") or "/bin/sh"
 PROGRAMS: Final = ("perl", "python3", "socat")
@@ -87,17 +87,14 @@ def root(tmp_path: Path) -> Path:
 @pytest.fixture(params=PROGRAMS)
 def tools(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> str:
     """A PATH on which this program is the only one to ask with."""
-    found = shutil.which(request.param)
-    if found is None:
-        pytest.skip(f"NOT TESTED: asking through {request.param}, which is not installed")
+    lacking.program(request.param)
     return only(tmp_path_factory.mktemp("tools"), request.param)
 
 
 @pytest.fixture(params=["perl", "python3"])
 def quick(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> str:
     """The same, of those that do not wait for longer than the answer takes."""
-    if shutil.which(request.param) is None:
-        pytest.skip(f"NOT TESTED: asking through {request.param}, which is not installed")
+    lacking.program(request.param)
     return only(tmp_path_factory.mktemp("tools"), request.param)
 
 
@@ -148,8 +145,7 @@ def test_the_request_is_one_call_without_arguments() -> None:
 
 
 def test_the_committed_messages_are_those_of_the_proto_file(tmp_path: Path) -> None:
-    if importlib.util.find_spec("grpc_tools") is None:
-        pytest.skip("NOT TESTED: grpcio-tools is not installed: cannot compare with the proto file")
+    lacking.module("grpc_tools")
     committed = Path(pb.__file__).parent
     regenerate(tmp_path, committed / "pod_resources.proto")
     for name in ("pod_resources_pb2.py", "pod_resources_pb2.pyi"):
@@ -298,9 +294,7 @@ def test_a_node_without_any_program_says_so(root: Path) -> None:
 @pytest.mark.parametrize("shell", ["dash", "bash", "busybox"])
 def test_a_whole_look_has_the_answer_in_it(root: Path, shell: str) -> None:
     """By whatever is /bin/sh on a node; what comes after it is there as well."""
-    found = shutil.which(shell)
-    if found is None:
-        pytest.skip(f"NOT TESTED: looks by {shell}, which is not installed")
+    found = lacking.program(shell)
     mark = marker()
     places = Places("none.service", str(root / "state"), str(root), "/m", 2, "/c", "/c", (), "")
     (root / "state").write_text("the state")

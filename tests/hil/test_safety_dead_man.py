@@ -38,8 +38,9 @@ from hil.safety import (
 from hil.shell import NodeError, NodeUnfit
 from hil.transport import NodeAddress, connected
 from hil.transport.inventory import SUDO_PASSWORD
+from tests.support import lacking
 from tests.support.fakenode import FakeNode
-from tests.support.sshd import NoSshd, Operator, own_sshd
+from tests.support.sshd import Operator, own_sshd
 from tests.support.until import until
 
 STATE = "/var/lib/kubelet/cpu_manager_state"
@@ -160,8 +161,6 @@ def test_a_node_restores_itself_without_the_password_of_sudo(
                 node.__enter__()
                 node._over.set()
                 node.offline(5)
-    except NoSshd as error:
-        pytest.skip(f"NOT TESTED: {error}")
     finally:
         secret.forget(SUDO_PASSWORD)
     _ended(fake)
@@ -421,7 +420,7 @@ def test_its_units_hold_nothing_that_systemd_reads_otherwise(
     names = set(re.findall(r"^(\w+)=", "".join(units.values()), re.M))
     assert names == {"Description", "ExecStart", "OnActiveSec", "OnUnitInactiveSec", "AccuracySec"}
     if shutil.which("systemd-analyze") is None:
-        pytest.skip("NOT TESTED: systemd's own reading of the units (it has no systemd-analyze)")
+        lacking.skip("systemd-analyze")
     paths = [timer.unit + suffix for suffix in units]
     done = subprocess.run(
         ["systemd-analyze", "verify", *paths], capture_output=True, text=True, check=False

@@ -20,7 +20,7 @@ from hil.shell import NodeTimeout, NodeUnfit
 from hil.transport import NodeAddress, connect, connected
 from hil.transport.inventory import SUDO_PASSWORD
 from hil.transport.supervised import Sudo, Supervised
-from tests.support.sshd import NoSshd, Operator, OwnSshd, own_sshd
+from tests.support.sshd import Operator, OwnSshd, own_sshd
 from tests.support.until import until
 
 #: With everything in it that a shell would read otherwise.
@@ -29,11 +29,8 @@ PASSWORD = "correct 'horse\" $HOME \\n`!#"
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OwnSshd]:
-    try:
-        with own_sshd(tmp_path_factory.mktemp("sshd"), operator=Operator(PASSWORD)) as running:
-            yield running
-    except NoSshd as error:
-        pytest.skip(f"NOT TESTED: {error}")
+    with own_sshd(tmp_path_factory.mktemp("sshd"), operator=Operator(PASSWORD)) as running:
+        yield running
 
 
 def address_of(server: OwnSshd) -> NodeAddress:
@@ -66,15 +63,12 @@ def test_scripts_run_as_root_with_their_own_stdin(address: NodeAddress) -> None:
 def test_what_sudo_does_not_read_does_not_reach_the_script(tmp_path: Path) -> None:
     """An entry that permits everything without a password."""
     operator = Operator(PASSWORD, permits="(ALL:ALL) NOPASSWD: ALL")
-    try:
-        with (
-            own_sshd(tmp_path, operator=operator) as server,
-            connected(address_of(server)) as shell,
-        ):
-            assert shell.run("id -u; cat", stdin=b"input").text == "0\ninput"
-            assert PASSWORD not in shell.run("set; env").text
-    except NoSshd as error:
-        pytest.skip(f"NOT TESTED: {error}")
+    with (
+        own_sshd(tmp_path, operator=operator) as server,
+        connected(address_of(server)) as shell,
+    ):
+        assert shell.run("id -u; cat", stdin=b"input").text == "0\ninput"
+        assert PASSWORD not in shell.run("set; env").text
 
 
 def test_a_wrong_password_is_one_attempt_and_one_line(
@@ -91,14 +85,11 @@ def test_a_wrong_password_is_one_attempt_and_one_line(
 def test_a_login_that_may_not_become_root_is_told(tmp_path: Path, known: None) -> None:
     operator = Operator(PASSWORD, permits="(ALL) /bin/true")
     message = "does not permit this login to run /bin/sh"
-    try:
-        with (
-            own_sshd(tmp_path, operator=operator) as server,
-            pytest.raises(NodeUnfit, match=message),
-        ):
-            connect(address_of(server))
-    except NoSshd as error:
-        pytest.skip(f"NOT TESTED: {error}")
+    with (
+        own_sshd(tmp_path, operator=operator) as server,
+        pytest.raises(NodeUnfit, match=message),
+    ):
+        connect(address_of(server))
 
 
 @pytest.mark.usefixtures("known")

@@ -22,6 +22,7 @@ from typing import Final
 import pytest
 
 from hil.observation import Observation, Places, Process, look, marker, read_observation
+from tests.support import lacking
 
 UID: Final = "a160faa7-14ad-54c3-ae98-386533a8703a"
 PODS: Final = {
@@ -173,7 +174,7 @@ def in_unit(places: Places, process: subprocess.Popen[str]) -> Iterator[None]:
         except OSError:
             continue
     else:
-        pytest.skip("NOT TESTED: a process in its unit's cgroup: no cgroup can be made here")
+        lacking.skip("cgroups", "a process in its unit's cgroup")
     yield
     process.kill()
     process.wait()

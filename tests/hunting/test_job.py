@@ -19,7 +19,7 @@ import yaml
 
 from hunting import campaign
 from hunting.job import job
-from tests.support import controller_manager
+from tests.support import controller_manager, lacking
 from tests.support.cluster import Cluster, NoCluster
 
 T = TypeVar("T")
@@ -37,7 +37,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         try:
             made = Cluster(tmp_path_factory.mktemp("cluster"))
         except NoCluster as error:
-            pytest.skip(f"NO REAL API SERVER, so this is NOT TESTED: {error}")
+            lacking.skip("api server", error)
         try:
             yield made
         finally:
@@ -56,10 +56,7 @@ def job_controller(cluster: Cluster) -> None:
     """Runs before the API server, and no other controller does."""
     program = controller_manager.find()
     if program is None:
-        pytest.skip(
-            "NO REAL JOB CONTROLLER, so this is NOT TESTED: "
-            "python -m tests.support.controller_manager builds it"
-        )
+        lacking.skip("job controller")
     # Another controller would make it; without it the API server refuses pods.
     cluster.admin.create_namespaced_service_account("default", {"metadata": {"name": "default"}})
     cluster.control(program, "job-controller")

@@ -20,6 +20,7 @@ from conformance.subjects.reference import ModelNode, ReferenceSubject
 from pinproof.cli import app
 from reference import Node
 from reference.steps import Apply, Delete, KillAtRename, KubeletConfig, Step
+from tests.support import lacking
 from topologies import Machine
 
 #: What a kubelet that is killed between two writes of its state file says when it starts.
@@ -184,13 +185,15 @@ def test_a_subject_without_renames_is_named() -> None:
 def test_a_real_kubelet_of_1_36() -> None:
     """The files of its root are all of them; only the torn state file stops it."""
     found = [one for one in cached() if one.version.startswith("1.36.")]
-    if not found or not calls.can_be_heard():
-        pytest.skip("NO CRASH POINTS: no kubelet 1.36 is built, or this kernel lacks the notifier")
+    if not calls.can_be_heard():
+        lacking.skip("seccomp")
+    if not found:
+        lacking.skip("kubelet")
     subject = KubeletSubject.open("1.36")
     try:
         tried = list(walk(subject, chosen=[(crash_points._ACTS[0],)]))
     except SubjectSetupError as error:
-        pytest.skip(f"NO SANDBOX ON THIS MACHINE: {error}")
+        lacking.skip("sandbox", error)
     finally:
         subject.close()
     files = [(one.point.file, one.point.after) for one in tried if one.broken]

@@ -58,6 +58,7 @@ from reference.steps import (
     Tamper,
 )
 from reference.view import View
+from tests.support import lacking
 from topologies import Machine
 
 #: Behaviours of each area that a release may lack or have; all of them are told in 1.36.
@@ -483,10 +484,10 @@ def test_a_run_judges_a_fork_by_what_it_has() -> None:
 def test_a_real_kubelet_is_what_it_says(release: str) -> None:
     """Whatever could be asked of it."""
     if not any(one.version.startswith(f"{release}.") for one in cached()):
-        pytest.skip(f"NO KUBELET {release}: not identified (pinproof kubelet build {release})")
+        lacking.skip("kubelet")
     shown = CliRunner().invoke(app, ["identify", f"kubelet:{release}", "--format", "json"])
     if shown.exit_code == 3 and not shown.stdout:
-        pytest.skip(f"NO SANDBOX ON THIS MACHINE: {shown.stderr}")
+        lacking.skip("sandbox", shown.stderr)
     found = json.loads(shown.stdout)
     assert found["release"].startswith(release)
     assert found["contradictions"] == {}

@@ -20,6 +20,7 @@ from conformance.subjects.kubelet.node import KubeletNode
 from conformance.subjects.kubelet.process import Patience
 from reference.cpuset import CPUSet
 from reference.steps import KubeletConfig
+from tests.support import lacking
 
 MACHINE = "2s-4n-16c-smt2"
 CONFIG = KubeletConfig(reserved_system_cpus=CPUSet([0, 16]))
@@ -54,7 +55,7 @@ def needs_api_server() -> None:
     try:
         apiservers.find()
     except SubjectSetupError as error:
-        pytest.skip(f"NO REAL API SERVER, so this is NOT TESTED: {error}")
+        lacking.skip("api server", error)
 
 
 @pytest.fixture

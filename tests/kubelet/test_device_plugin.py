@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
 import threading
@@ -20,6 +19,7 @@ from conformance.subjects.kubelet.devices import device_plugin_pb2 as pb
 from conformance.subjects.kubelet.devices.plugin import DevicePlugin, DevicePlugins
 from conformance.subjects.kubelet.node import KubeletNode
 from reference.steps import Apply, Container, Device, Pod, RegisterDevices, Start, Stop
+from tests.support import lacking
 from tests.support.until import until
 
 NIC = "pinproof.invalid/nic"
@@ -168,8 +168,7 @@ def test_the_plugin_tells_its_devices_and_prefers_the_lowest_ids(folder: Path) -
 
 
 def test_the_committed_messages_are_those_of_the_proto_file(tmp_path: Path) -> None:
-    if importlib.util.find_spec("grpc_tools") is None:
-        pytest.skip("NOT TESTED: grpcio-tools is not installed: cannot compare with the proto file")
+    lacking.module("grpc_tools")
     committed = Path(pb.__file__).parent
     regenerate(tmp_path, committed / "device_plugin.proto")
     for name in ("device_plugin_pb2.py", "device_plugin_pb2.pyi"):

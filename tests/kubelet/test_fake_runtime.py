@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,7 @@ from conformance.subjects.kubelet.cri.regenerate import regenerate
 from conformance.subjects.kubelet.runtime import FakeRuntime
 from reference.cpuset import CPUSet
 from reference.kubelet.runtime import container_id
+from tests.support import lacking
 
 EMPTY = pb.Empty()
 Ask = Callable[..., Any]
@@ -240,8 +240,7 @@ def test_changes_ring_and_questions_do_not(ask: Ask, bell: Bell) -> None:
 
 
 def test_the_committed_messages_are_those_of_the_proto_file(tmp_path: Path) -> None:
-    if importlib.util.find_spec("grpc_tools") is None:
-        pytest.skip("grpcio-tools is not installed: cannot compare cri_pb2 with cri.proto")
+    lacking.module("grpc_tools")
     committed = Path(pb.__file__).parent
     regenerate(tmp_path)
     for name in ("cri_pb2.py", "cri_pb2.pyi"):

@@ -18,6 +18,7 @@ from conformance.subjects.reference import ReferenceSubject
 from conformance.upgrading import Plan, Rehearsed, rehearse
 from reference import CPUSet
 from reference.steps import KubeletConfig, Start
+from tests.support import lacking
 
 Script = Callable[[str], Path]
 
@@ -43,10 +44,7 @@ def newer() -> Iterator[KubeletSubject]:
             yield opened
             opened.close()
             return
-    pytest.skip(
-        "NO KUBELET OF 1.37, so an upgrade to another release is NOT TESTED: run "
-        "`pinproof kubelet build 1.37`"
-    )
+    lacking.skip("kubelet 1.37")
 
 
 @pytest.fixture

@@ -22,6 +22,7 @@ from conformance.subjects.kubelet.process import Patience
 from conformance.subjects.kubelet.sandbox import Sandbox
 from reference import CPUSet
 from reference.steps import Apply, Container, KillAtRename, KubeletConfig, Pod, Start
+from tests.support import lacking
 
 Script = Callable[[str], Path]
 
@@ -39,12 +40,12 @@ WRITER = (
 @pytest.fixture
 def sandbox() -> Iterator[Sandbox]:
     if not calls.can_be_heard():
-        pytest.skip("NO KILL AT A RENAME: this kernel or architecture lacks seccomp's notifier")
+        lacking.skip("seccomp")
     made = Sandbox(Bell())
     try:
         made.await_birth()
     except SubjectSetupError as error:
-        pytest.skip(f"NO SANDBOX ON THIS MACHINE: {error}")
+        lacking.skip("sandbox", error)
     yield made
     made.close()
 

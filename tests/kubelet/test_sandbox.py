@@ -18,6 +18,7 @@ from conformance.subjects.kubelet.bell import Bell
 from conformance.subjects.kubelet.inside import __file__ as inside_file
 from conformance.subjects.kubelet.inside import calls, namespaces, root
 from conformance.subjects.kubelet.sandbox import AREA, STATE_DIR, Sandbox
+from tests.support import lacking
 
 PATIENCE = 30.0
 Script = Callable[[str], Path]
@@ -47,7 +48,7 @@ def inside(request: pytest.FixtureRequest) -> Iterator[Inside]:
     try:
         made = Inside(user_namespace=request.param)
     except SubjectSetupError as error:
-        pytest.skip(f"NO SANDBOX ON THIS MACHINE: {error}")
+        lacking.skip("sandbox", error)
     yield made
     made.sandbox.close()
 
@@ -240,7 +241,7 @@ def test_mounts_can_be_made_read_only_one_by_one(script: Script) -> None:
     try:
         made = Inside()
     except SubjectSetupError as error:
-        pytest.skip(f"NO SANDBOX ON THIS MACHINE: {error}")
+        lacking.skip("sandbox", error)
     said = made.run(program, str(Path(inside_file).parent))
     made.sandbox.close()
     assert said.splitlines() == ["Read-only file system"] * 2
@@ -263,7 +264,7 @@ def test_a_refusal_says_what_was_refused(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_cgroups_are_the_sandboxs_own(script: Script) -> None:
     """The calls are those that Go's library makes; Python's makes them with ``dir_fd``."""
     if not calls.can_be_heard():
-        pytest.skip("NO CGROUPS OF ITS OWN: this kernel or architecture lacks seccomp's notifier")
+        lacking.skip("seccomp")
     program = script(
         "import ctypes, os, struct\n"
         "def kind(path):\n"
@@ -286,7 +287,7 @@ def test_cgroups_are_the_sandboxs_own(script: Script) -> None:
     try:
         made = Inside(own_cgroups=True)
     except SubjectSetupError as error:
-        pytest.skip(f"NO SANDBOX ON THIS MACHINE: {error}")
+        lacking.skip("sandbox", error)
     folder = f"{AREA}/machines/0"
     topologies.write(topologies.machine("1s-1n-4c-smt1").tree, made.sandbox.path(folder))
     made.sandbox.bind_machine(folder)

@@ -16,6 +16,7 @@ from conformance.subjects.kubelet.bell import Bell
 from conformance.subjects.kubelet.sandbox import Sandbox
 from conformance.subjects.kubelet.sandboxes import Sandboxes
 from reference.steps import KubeletConfig
+from tests.support import lacking
 from topologies import machine
 
 POSER = """
@@ -43,7 +44,7 @@ def made() -> Made:
     try:
         one.await_birth()
     except SubjectSetupError as error:
-        pytest.skip(f"NO SANDBOX ON THIS MACHINE: {error}")
+        lacking.skip("sandbox", error)
     one.close()
     maker.all.clear()
     return maker

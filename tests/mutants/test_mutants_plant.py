@@ -12,6 +12,7 @@ import pytest
 
 from conformance.kubelets.golang import Go, environment
 from differential.mutants import planting
+from tests.support import lacking
 
 SOURCE = """\
 package main
@@ -97,7 +98,7 @@ class Small:
 @pytest.fixture(scope="module")
 def small(tmp_path_factory: pytest.TempPathFactory) -> Small:
     if shutil.which("go") is None:
-        pytest.skip("NO GO: no faults were planted")
+        lacking.skip("go")
     folder = tmp_path_factory.mktemp("small")
     (folder / "go.mod").write_text("module small.invalid/small\n\ngo 1.22\n")
     (folder / "main.go").write_text(SOURCE)

@@ -13,6 +13,7 @@ import pytest
 
 from reports.certificate import Statement, html
 from reports.certificate.document import Configuration, Firmware, System
+from tests.support import lacking
 from tests.support.certificates import certificate, result, run
 
 if TYPE_CHECKING:
@@ -27,9 +28,7 @@ QUIET = (
 )
 Browse = Callable[..., bytes]
 
-pytestmark = pytest.mark.skipif(
-    not CHROMIUM, reason="NOT TESTED: certificates in a browser: no chromium on this machine"
-)
+pytestmark = pytest.mark.needs("chromium")
 
 
 @pytest.fixture
@@ -48,7 +47,7 @@ def browse(tmp_path: Path) -> Browse:
 
 def sheets(browse: Browse, statement: Statement, folder: Path) -> list[str]:
     """The text of each page on paper, without blanks: lines break where there is room."""
-    pypdf = pytest.importorskip("pypdf", reason="NOT TESTED: certificates on paper: no pypdf")
+    pypdf = lacking.module("pypdf")
     paper = folder / "certificate.pdf"
     browse(html(statement), f"--print-to-pdf={paper}")
     return [re.sub(r"\s", "", page.extract_text()) for page in pypdf.PdfReader(paper).pages]

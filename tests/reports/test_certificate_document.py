@@ -13,6 +13,7 @@ from conformance.records import KnownFailure
 from conformance.results import Result
 from reports.certificate import document, encode, html
 from reports.certificate.schema import schema
+from tests.support import lacking
 from tests.support.certificates import certificate, promise, result, run
 
 SCHEMA = Path(document.__file__).with_name("certificate.schema.json")
@@ -211,7 +212,7 @@ def test_the_schema_is_made_from_the_types() -> None:
 
 def test_a_certificate_is_what_its_schema_says(tmp_path: Path) -> None:
     """By a validator that knows nothing of pinproof; and it refuses what is none."""
-    jsonschema = pytest.importorskip("jsonschema", reason="NOT TESTED: certificates by jsonschema")
+    jsonschema = lacking.module("jsonschema")
     shape = json.loads(SCHEMA.read_text())
     jsonschema.Draft202012Validator.check_schema(shape)
     validator = jsonschema.Draft202012Validator(shape)

@@ -15,14 +15,12 @@ import pytest
 import reports
 from reports import html
 from tests.reports.screenshots import BUGS, judged
-from tests.support.browser import CHROMIUM, DESKTOP, PHONE, Browser
+from tests.support.browser import DESKTOP, PHONE, Browser
 
 if TYPE_CHECKING:
     from tests.reports.conftest import Fakes
 
-pytestmark = pytest.mark.skipif(
-    not CHROMIUM, reason="no chromium: the HTML report was not looked at by a real browser"
-)
+pytestmark = pytest.mark.needs("chromium")
 
 
 @pytest.fixture

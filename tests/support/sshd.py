@@ -15,6 +15,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.support import lacking
+
 _DIE_WITH_PARENT = (
     "import ctypes, os, sys; ctypes.CDLL(None).prctl(1, 15, 0, 0, 0); "
     "os.execv(sys.argv[1], sys.argv[1:])"
@@ -67,10 +69,6 @@ class Operator:
         sudoers.chmod(0o440)
 
 
-class NoSshd(Exception):
-    """There is no server here, or none that may be started."""
-
-
 class OwnSshd:
     """One running server. ``key`` logs in as ``user``; ``known_hosts`` knows its host key.
     ``force_command`` is run whatever is asked for; ``path`` is the ``PATH`` of what is run.
@@ -84,13 +82,12 @@ class OwnSshd:
         path: str = "",
         operator: Operator | None = None,
     ) -> None:
-        program = shutil.which("sshd") or "/usr/sbin/sshd"
-        if not os.access(program, os.X_OK):
-            raise NoSshd("sshd is not installed (Debian: openssh-server)")
+        program = lacking.program("sshd")
+        lacking.program("ssh-keygen")
         if os.geteuid() != 0:
-            raise NoSshd("sshd of one's own needs root")
-        if operator and not all(map(shutil.which, ("sudo", "unshare", "openssl"))):
-            raise NoSshd("sudo, unshare or openssl is not installed (Debian: sudo)")
+            lacking.skip("root", "an SSH server of one's own")
+        for one in ("sudo", "unshare", "openssl") if operator else ():
+            lacking.program(one)
         folder.mkdir(parents=True, exist_ok=True)
         self.folder = folder
         self.user = OPERATOR if operator else "root"
@@ -178,14 +175,14 @@ class OwnSshd:
             with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", self.port)):
                 return
             time.sleep(0.02)
-        raise NoSshd(f"sshd does not start: {self.log.read_text() if self.log.exists() else ''}")
+        raise AssertionError(f"sshd: {self.log.read_text() if self.log.exists() else 'no log'}")
 
 
 @contextlib.contextmanager
 def own_sshd(
     folder: Path, *, force_command: str = "", path: str = "", operator: Operator | None = None
 ) -> Iterator[OwnSshd]:
-    """A server while the block runs; raises :class:`NoSshd`."""
+    """A server while the block runs; without what it takes, the test skips."""
     server = OwnSshd(folder, force_command=force_command, path=path, operator=operator)
     try:
         yield server

@@ -9,14 +9,13 @@ from pathlib import Path
 
 import pytest
 
+from tests.support import lacking
 from topologies.capturing import CaptureError, guest
 from topologies.capturing.kernels import parts
 
 
 def test_the_archive_is_one_that_cpio_unpacks(tmp_path: Path) -> None:
-    program = shutil.which("cpio") or shutil.which("busybox")
-    if program is None:
-        pytest.skip("neither cpio nor busybox is installed")
+    program = shutil.which("cpio") or lacking.program("busybox")
     command = [program] if program.endswith("cpio") else [program, "cpio"]
     image = guest.initramfs(b"#!busybox", plug=[2, 3], unplug=[3], offline=[1])
     subprocess.run([*command, "-i", "-d"], input=image, cwd=tmp_path, check=True)

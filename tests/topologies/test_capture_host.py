@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import subprocess
 import time
 from pathlib import Path
@@ -12,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import topologies
+from tests.support import lacking
 from topologies.capturing import BadTarget, CaptureError, capture_host
 from topologies.capturing.scope import is_file, is_link
 from topologies.capturing.script import script
@@ -77,8 +77,7 @@ def test_a_folder_is_captured_to_the_byte(folder: Path) -> None:
 
 @pytest.mark.parametrize("shell", SHELLS, ids=" ".join)
 def test_every_shell_prints_the_same(shell: list[str], folder: Path) -> None:
-    if shutil.which(shell[0]) is None:
-        pytest.skip(f"{shell[0]} is not installed")
+    lacking.program(shell[0])
     done = subprocess.run(
         [*shell, "-s", str(folder)], input=script().encode(), capture_output=True, check=False
     )
@@ -88,9 +87,7 @@ def test_every_shell_prints_the_same(shell: list[str], folder: Path) -> None:
 
 @pytest.mark.parametrize("awk", ["mawk", "gawk", "busybox"])
 def test_every_awk_reads_the_same(awk: str, folder: Path, tmp_path: Path) -> None:
-    found = shutil.which(awk)
-    if found is None:
-        pytest.skip(f"{awk} is not installed")
+    found = lacking.program(awk)
     programs = tmp_path / "bin"
     programs.mkdir()
     (programs / "awk").symlink_to(found)
@@ -123,9 +120,7 @@ def test_nothing_is_written_where_it_runs(folder: Path) -> None:
 
 def test_what_may_not_be_read_is_named(folder: Path) -> None:
     if os.geteuid() == 0:
-        drop = shutil.which("setpriv")
-        if drop is None:
-            pytest.skip("root may read everything, and there is no setpriv")
+        drop = lacking.program("setpriv")
         as_user = [drop, "--reuid=65534", "--regid=65534", "--clear-groups"]
         for parent in [folder, *folder.parents]:
             if parent.is_relative_to("/tmp") and parent != Path("/tmp"):

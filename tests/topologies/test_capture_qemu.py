@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 import topologies
+from tests.support import lacking
 from topologies.capturing import BadTarget, Capture, CaptureError, capture_qemu
 from topologies.capturing.expected import differences
 from topologies.capturing.kernels import parts
@@ -268,12 +269,11 @@ def test_firmware_that_never_ends_is_given_up(programs: Path, tmp_path: Path) ->
 
 @pytest.fixture(scope="module")
 def real() -> None:
-    if shutil.which("qemu-system-x86_64") is None:
-        pytest.skip("NOT TESTED: qemu-system-x86_64 is not installed (qemu-system-x86)")
+    lacking.program("qemu-system-x86_64")
     try:
         parts()
     except CaptureError as error:
-        pytest.skip(f"NOT TESTED: {error}")
+        lacking.skip("kernel", error)
 
 
 def boot(spec: str) -> Capture:
@@ -322,11 +322,11 @@ def test_a_real_kernel_shows_what_qemu_was_told() -> None:
 def test_a_real_kernel_of_another_architecture(target: str, arch: str) -> None:
     board = layout(target).board
     if shutil.which(board.program) is None:
-        pytest.skip(f"NOT TESTED: {board.program} is not installed ({board.package})")
+        lacking.skip("board", f"{board.program} ({board.package})")
     try:
         parts(board=board)
     except CaptureError as error:
-        pytest.skip(f"NOT TESTED: {error}")
+        lacking.skip("kernel", error)
     made = capture_qemu(target, deadline=400)
     assert (made.arch, made.warnings) == (arch, ())
     assert made.tree[f"{CPU}/online"] == "0-3\n"

@@ -17,6 +17,7 @@ import pytest
 
 import topologies
 from reference import discover
+from tests.support import lacking
 from tests.support.silent_server import Moment, silent_server
 from topologies.capturing import BadTarget, Capture, CaptureError, HostKeyError, capture_ssh
 from topologies.capturing.ssh import Address
@@ -98,9 +99,8 @@ def free_port() -> int:
 
 @pytest.fixture(scope="module")
 def sshd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Node]:
-    program = shutil.which("sshd", path=f"{os.environ['PATH']}:/usr/sbin")
-    if program is None or shutil.which("ssh-keygen") is None:
-        pytest.skip("NOT TESTED: sshd is not installed (openssh-server)")
+    program = lacking.program("sshd")
+    lacking.program("ssh-keygen")
     if os.geteuid() == 0:
         Path("/run/sshd").mkdir(exist_ok=True)
     folder, port = tmp_path_factory.mktemp("node"), free_port()

@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 import topologies
+from tests.support import lacking
 from topologies import BrokenMachine, Link, Tree, UnknownMachine, describe, load, read_tree
 from topologies import archive as archive_module
 
@@ -389,7 +390,7 @@ def test_a_fifo_is_no_archive_and_hangs_nothing(tmp_path: Path) -> None:
 
 def test_the_machine_under_this_test_can_be_read() -> None:
     if not Path("/sys/devices/system/cpu/online").exists():
-        pytest.skip("no sysfs here")
+        lacking.skip("sysfs")
     assert ONLINE in load("/")
 
 

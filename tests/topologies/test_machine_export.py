@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
 
+from tests.support import lacking
 from topologies import Tree, describe, write
 from topologies.exporting import readable
 
@@ -22,8 +22,7 @@ BOOKS = Tree({**BARE, **{f"{CPU}/cpu{cpu}/topology/book_id": "0\n" for cpu in ra
 
 
 def ran(*command: str) -> str:
-    if shutil.which(command[0]) is None:
-        pytest.skip(f"{command[0]} is not installed (util-linux, hwloc-nox)")
+    lacking.program(command[0])
     environment = {"PATH": os.environ.get("PATH", ""), "LC_ALL": "C"}
     done = subprocess.run(
         command, capture_output=True, text=True, check=False, timeout=60, env=environment

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import shutil
 import subprocess
 import tarfile
 from collections.abc import Callable, Mapping
@@ -12,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from reference import discover
+from tests.support import lacking
 from topologies import BrokenMachine, Link, NoteKind, Tree, complete, describe, lint, load, names
 from topologies.reading import read_tree
 
@@ -178,9 +178,7 @@ def test_cpus_lose_their_serial_numbers() -> None:
 
 
 def test_what_hwloc_gathers_here_is_this_host(tmp_path: Path) -> None:
-    program = shutil.which("hwloc-gather-topology")
-    if program is None:
-        pytest.skip("NOT TESTED: hwloc-gather-topology is not installed (hwloc-nox)")
+    program = lacking.program("hwloc-gather-topology")
     subprocess.run([program, tmp_path / "host"], capture_output=True, check=True, cwd=tmp_path)
     done = complete(read_tree(tmp_path / "host.tar.bz2"))
     here, found = discover(load("/")), discover(done.tree)

@@ -23,6 +23,7 @@ from xml.etree import ElementTree
 import pytest
 
 from reference import discover
+from tests.support import lacking
 from topologies import machine as load_machine
 from topologies import names, offline, write
 from topologies.entries import catalogue_entry
@@ -46,13 +47,6 @@ DESCRIBED = [name for name in SHAPES if looks_like_spec(name)]
 
 #: The name of a machine, and where it lies.
 Laid: TypeAlias = tuple[str, Path]
-
-
-def tool(name: str) -> str:
-    found = shutil.which(name)
-    if found is None:
-        pytest.skip(f"{name} is not installed (util-linux, hwloc-nox)")
-    return found
 
 
 def counts(name: str) -> dict[str, int]:
@@ -114,7 +108,7 @@ def _in_memory() -> str | None:
 def test_lscpu_counts_the_same(laid_out: Laid) -> None:
     """Its table of online CPUs has their places; its summary has averages, which lie where cores
     are uneven, and counts what is offline."""
-    lscpu = tool("lscpu")
+    lscpu = lacking.program("lscpu")
     name, place = laid_out
     promised, info = counts(name), discover(load_machine(name).tree)
     table = _table(_output(lscpu, "--sysroot", place, "-p=CPU,CORE,SOCKET,NODE"))
@@ -136,7 +130,7 @@ def _table(text: str) -> list[list[int]]:
 
 
 def test_hwloc_counts_the_same(laid_out: Laid) -> None:
-    lstopo = tool("lstopo-no-graphics")
+    lstopo = lacking.program("lstopo-no-graphics")
     name, place = laid_out
     assert hwloc_counts(lstopo, place) == {**counts(name), **_caches_without_ids(name)}
 
@@ -152,14 +146,14 @@ def _caches_without_ids(name: str) -> dict[str, int]:
 
 def test_a_kubelet_counts_fewer_cores_than_there_are(tmp_path: Path) -> None:
     """Core ids repeat in the clusters of a socket."""
-    lstopo = tool("lstopo-no-graphics")
+    lstopo = lacking.program("lstopo-no-graphics")
     write(load_machine(FEWER_CORES).tree, tmp_path)
     assert hwloc_counts(lstopo, tmp_path)["Core"] == 8
     assert counts(FEWER_CORES)["Core"] == 4
 
 
 def test_hwloc_agrees_after_cpus_went_offline(tmp_path: Path) -> None:
-    lstopo = tool("lstopo-no-graphics")
+    lstopo = lacking.program("lstopo-no-graphics")
     machine = offline(load_machine("2s-2n-16c-smt2"), [*range(8, 16), *range(24, 32)])
     write(machine.tree, tmp_path)
     seen = hwloc_counts(lstopo, tmp_path)
