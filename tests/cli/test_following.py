@@ -101,6 +101,7 @@ def test_failures_come_at_once_and_each_cause_has_its_story_once() -> None:
 _RUN: Final = ("run", "--machine", "1s-1n-4c-smt2", "-k", "pool/", "-n", "0")
 
 
+@pytest.mark.needs("ptys")
 def test_on_a_terminal_the_line_is_gone_before_the_summary() -> None:
     master, slave = pty.openpty()
     done = subprocess.run(

@@ -48,6 +48,7 @@ def test_a_pipe_gets_a_line_for_each_with_nothing_cut(pinproof: Command) -> None
         assert line.endswith(topologies.machine(name).why)
 
 
+@pytest.mark.needs("ptys")
 @pytest.mark.parametrize("columns", [80, 120])
 def test_a_terminal_gets_a_line_for_each_with_whole_names(columns: int) -> None:
     _, *lines = on_a_terminal(columns, "machines")

@@ -253,6 +253,7 @@ signal.pause()
 """
 
 
+@pytest.mark.needs("shm")
 def test_nothing_outlives_a_runner_that_was_killed(wrong: str) -> None:
     runner = subprocess.Popen(
         [sys.executable, "-c", RUNNER, *wrong.split(), "good"],
@@ -268,7 +269,7 @@ def test_nothing_outlives_a_runner_that_was_killed(wrong: str) -> None:
     assert select.select([keeper], [], [], 30)[0]
     os.close(keeper)
     left = set(Path("/dev/shm").glob("pinproof-*"))
-    assert len(left) < len(before) or not Path("/dev/shm").is_dir()
+    assert len(left) < len(before)
 
 
 @pytest.mark.parametrize(

@@ -32,6 +32,7 @@ from hil.session.booting import boot_as_before, booter
 from hil.shell import Done
 from hil.transport import nodes as read_inventory
 from hil.transport.local import LocalShell
+from tests.support import lacking
 
 #: Says what a guest says. What it does is its node's: ``qemu.NAME`` beside it, else it is well.
 QEMU = """\
@@ -103,6 +104,7 @@ def wish(
     does: Callable[[str], None], image: Image, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> Wish:
     """For one node, whose guest answers as if it were well."""
+    lacking.program("ssh-keygen")
     (tmp_path / "kubelet").write_bytes(b"a kubelet")
     monkeypatch.setattr(kubelets, "kubelet", _kubelet)
     monkeypatch.setattr(guest, "connect", lambda _: _Shell())

@@ -249,6 +249,7 @@ def test_a_run_of_no_node_asks_nothing(server: OwnSshd, tmp_path: Path) -> None:
     assert "--ask-sudo-password is for real nodes (node:…), not for reference" in done.stderr
 
 
+@pytest.mark.needs("ptys")
 def test_a_terminal_shows_nothing_of_it(server: OwnSshd, tmp_path: Path) -> None:
     """Typed at a prompt, without echo."""
     import pty
