@@ -122,6 +122,7 @@ def programs(folder: Path, apiserver: str) -> apiservers.Programs:
     return apiservers.Programs(folder / "etcd", folder / "apiserver")
 
 
+@pytest.mark.needs("sandbox")
 def test_a_server_that_does_not_start_says_why(tmp_path: Path) -> None:
     said = 'E1122 20:11:43.994408       2 run.go:72] "command failed" err="no such flag"'
     server = APIServer(programs(tmp_path, f"echo '{said}'; exit 1"))

@@ -154,7 +154,9 @@ def test_a_kubelet_is_described(script: Script) -> None:
     assert opened.info.release == "1.36"
     assert opened.info.version == "v1.36.4-fork.7+dirty"
     assert opened.info.digest == f"sha256:{hashlib.sha256(path.read_bytes()).hexdigest()}"
-    assert opened.capabilities == frozenset(Capability) - OF_REAL_NODES
+    without = opened.lacking.keys()
+    assert without <= {Capability.API_SERVER}  # where there is no API server
+    assert opened.capabilities == frozenset(Capability) - OF_REAL_NODES - without
 
 
 def test_a_path_may_be_relative(script: Script, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -172,6 +174,7 @@ def started(path: Path, patience: Patience) -> None:
         node.close()
 
 
+@pytest.mark.needs("sandbox")
 def test_a_kubelet_that_gives_up_at_once_is_a_view(script: Script, impatient: Patience) -> None:
     path = script(POSER.format(rest="sys.exit('unknown flag: --config')"))
     opened = KubeletSubject.open(str(path), patience=Patience(start=30, effect=1))
@@ -194,6 +197,7 @@ for _ in range((1 << 30) >> 16):
 """
 
 
+@pytest.mark.needs("sandbox")
 @pytest.mark.parametrize("end", ["[:-1] + bytes([10])", ""], ids=["lines", "one line"])
 def test_a_kubelet_that_floods_its_log_is_read_to_its_end(script: Script, end: str) -> None:
     """A gigabyte, of which the last lines are kept; why it gave up is known all the same."""
@@ -212,6 +216,7 @@ def test_a_kubelet_that_floods_its_log_is_read_to_its_end(script: Script, end: s
     assert grown < 100_000
 
 
+@pytest.mark.needs("sandbox")
 def test_a_kubelet_that_dies_in_the_middle_of_its_start_fails(script: Script) -> None:
     """With the signal, and with the last lines of its log."""
     rest = 'import os; print("about to die", file=sys.stderr, flush=True); os.kill(os.getpid(), 11)'
@@ -247,6 +252,7 @@ sys.exit("that is all")
 """
 
 
+@pytest.mark.needs("sandbox")
 @pytest.mark.parametrize(
     ("release", "there"),
     [("1.18", False), ("1.19", True), ("1.20", True), ("1.23", True), ("1.24", False)],
@@ -274,6 +280,7 @@ def test_a_kubelet_that_asks_for_docker_has_an_answer(
     assert set(threading.enumerate()) <= threads
 
 
+@pytest.mark.needs("sandbox")
 def test_a_docker_that_cannot_answer_is_no_node(
     script: Script, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -288,6 +295,7 @@ def test_a_docker_that_cannot_answer_is_no_node(
     assert set(threading.enumerate()) <= threads
 
 
+@pytest.mark.needs("sandbox")
 def test_a_kubelet_that_dies_of_a_signal_has_a_shells_status(script: Script) -> None:
     """And the signal is its reason, whatever the last error line of its log is about."""
     noise = f"print({OF_SOMETHING_ELSE!r}, flush=True)"
@@ -301,6 +309,7 @@ def test_a_kubelet_that_dies_of_a_signal_has_a_shells_status(script: Script) -> 
     assert kubelet_text(view) == "ended: killed by SIGSEGV"
 
 
+@pytest.mark.needs("sandbox")
 def test_a_kubelet_that_ends_without_a_reason_is_not_given_one(script: Script) -> None:
     """Only its status is known: no line of its log says why."""
     noise = f"print({OF_SOMETHING_ELSE!r}, flush=True)"
@@ -312,6 +321,7 @@ def test_a_kubelet_that_ends_without_a_reason_is_not_given_one(script: Script) -
     assert kubelet_text(view) == "gave up with exit status 3: its log does not say why"
 
 
+@pytest.mark.needs("sandbox")
 def test_a_kubelet_that_does_not_come_up_hangs(script: Script, impatient: Patience) -> None:
     """That is a view, with its last words as evidence; nothing of it is left afterwards."""
     path = script(POSER.format(rest="print('last words', flush=True)\n" + HANG))
@@ -329,6 +339,7 @@ def test_a_kubelet_that_does_not_come_up_hangs(script: Script, impatient: Patien
         os.kill(node.sandbox.pid, 0)
 
 
+@pytest.mark.needs("sandbox")
 def test_a_kubelet_that_was_given_no_processor_does_not_hang(
     script: Script, impatient: Patience, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -339,6 +350,7 @@ def test_a_kubelet_that_was_given_no_processor_does_not_hang(
         started(script(POSER.format(rest=HANG)), impatient)
 
 
+@pytest.mark.needs("sandbox")
 def test_a_smoke_test_tells_of_a_kubelet_that_hangs(script: Script, impatient: Patience) -> None:
     opened = KubeletSubject.open(str(script(POSER.format(rest=HANG))), patience=impatient)
     with pytest.raises(
@@ -348,6 +360,7 @@ def test_a_smoke_test_tells_of_a_kubelet_that_hangs(script: Script, impatient: P
     opened.close()
 
 
+@pytest.mark.needs("sandbox")
 def test_a_kubelet_that_ignores_sigterm_hangs(script: Script, impatient: Patience) -> None:
     """Nothing of it is left afterwards all the same."""
     sock = "/var/lib/kubelet/device-plugins/kubelet.sock"
@@ -435,6 +448,7 @@ def test_a_kubelet_that_others_keep_from_its_work_is_waited_for_longer(
     opened.close()
 
 
+@pytest.mark.needs("sandbox")
 def test_what_a_kubelet_says_reaches_a_terminal_without_its_commands(
     script: Script, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -205,6 +205,7 @@ def test_closing_twice_is_once(inside: Inside, script: Script) -> None:
     assert inside.sandbox.lost
 
 
+@pytest.mark.needs("sandbox")
 def test_a_process_that_the_kernel_does_not_end_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     """And nobody waits for it for ever."""
     made = Inside(user_namespace=False).sandbox

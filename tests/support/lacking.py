@@ -14,7 +14,6 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import subprocess
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -52,12 +51,18 @@ def _program(program: str, package: str) -> Part:
 
 
 @cache
-def _user_namespaces() -> bool:
-    unshare = which("unshare")
-    if unshare is None or os.geteuid() == 0:
-        return unshare is not None
-    done = subprocess.run([unshare, "-Ur", "true"], capture_output=True, check=False)
-    return done.returncode == 0
+def _sandbox() -> bool:
+    from conformance.subject import SubjectSetupError
+    from conformance.subjects.kubelet.bell import Bell
+    from conformance.subjects.kubelet.sandbox import Sandbox
+
+    made = Sandbox(Bell())
+    try:
+        made.await_birth()
+    except SubjectSetupError:
+        return False
+    made.close()
+    return True
 
 
 def _shared_memory() -> bool:
@@ -114,15 +119,14 @@ PARTS: Final[Mapping[str, Part]] = {
     "packages": Part("packages of Python", command="pip install --group test"),
     "ptys": Part("pseudo-terminals", command="mount devpts on /dev/pts", there=_ptys),
     "root": Part("root", command="run the tests as root", there=lambda: os.geteuid() == 0),
-    "sandbox": Part("a sandbox for a kubelet", command="allow user namespaces, or be root"),
+    "sandbox": Part(
+        "a sandbox for a kubelet", command="allow user namespaces, or be root", there=_sandbox
+    ),
     "seccomp": Part("seccomp's notifier", command="Linux 5.5 on x86_64 or aarch64"),
     "shm": Part("a writable /dev/shm", command="mount tmpfs on /dev/shm", there=_shared_memory),
     "small file system": Part("a file system to fill", command="run the tests as root"),
     "sudo login": Part("a login with sudo", command="run the tests as root"),
     "sysfs": Part("sysfs", command="mount sysfs on /sys", there=Path("/sys/devices").exists),
-    "user namespaces": Part(
-        "user namespaces", command="allow user namespaces, or be root", there=_user_namespaces
-    ),
 }  # fmt: skip
 _BY_WORDS: Final = {part.name: part for part in PARTS.values()}
 
