@@ -34,7 +34,8 @@ def pytest_configure() -> None:
 @pytest.fixture(scope="session")
 def kubelet_path() -> str:
     """A real kubelet: ``PINPROOF_KUBELET``, else one of the release that the model knows best, out
-    of the cache of ``pinproof kubelet build``."""
+    of the cache of ``pinproof kubelet build``; and a sandbox can be made for it."""
+    lacking.need("sandbox")
     if named := os.environ.get("PINPROOF_KUBELET"):
         return named
     for one in cached():
@@ -45,9 +46,8 @@ def kubelet_path() -> str:
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """``needs`` names parts of :mod:`tests.support.lacking` that the machine must have."""
-    parts = [str(part) for mark in item.iter_markers("needs") for part in mark.args]
-    if part := lacking.missing(parts):
-        lacking.skip(part)
+    __tracebackhide__ = True
+    lacking.need(*(str(part) for mark in item.iter_markers("needs") for part in mark.args))
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:

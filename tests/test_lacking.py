@@ -64,7 +64,7 @@ def _asked_for() -> Iterator[tuple[str, str]]:
         for call in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute):
                 named = f"{ast.unparse(call.func.value)}.{call.func.attr}"
-                several = named == "pytest.mark.needs"
+                several = named in ("pytest.mark.needs", "lacking.need")
                 if several or named in ("lacking.skip", "lacking.program", "lacking.reason"):
                     for word in call.args if several else call.args[:1]:
                         if isinstance(word, ast.Constant):

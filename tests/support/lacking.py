@@ -144,13 +144,13 @@ def skip(part: str, detail: object = "") -> NoReturn:
     pytest.skip(reason(part, str(detail)), allow_module_level=True)
 
 
-def missing(parts: Iterable[str]) -> str | None:
-    """The first of these that this machine lacks, as far as that shows without trying."""
+def need(*parts: str) -> None:
+    """Without one of these, as far as that can be found out, the test skips."""
+    __tracebackhide__ = True
     for part in parts:
         there = PARTS[part].there
         if there is not None and not there():
-            return part
-    return None
+            skip(part)
 
 
 def module(name: str) -> Any:
