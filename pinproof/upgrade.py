@@ -92,6 +92,8 @@ def upgrade(
     shown = topologies.machine(machine)
     asked = asking.asked_of(machine, given, question)
     given, question = asked.given, asked.question
+    for name in (old, new):  # before the first of them is built, which takes minutes
+        _check_name(name, model=model)
     with ExitStack() as open_ones:
         before = _subject(old, model=model)
         open_ones.callback(before.close)
@@ -112,15 +114,22 @@ def upgrade(
     raise typer.Exit(int(status))
 
 
-def _subject(name: str, *, model: bool) -> Subject:
-    """What FROM or TO names. Raises :class:`SubjectUsageError`."""
+def _check_name(name: str, *, model: bool) -> None:
+    """Whether FROM or TO can be such a name. Raises :class:`SubjectUsageError`."""
     scheme, colon, _ = name.partition(":")
     if colon and scheme not in _SCHEMES:
         raise SubjectUsageError(f"{name}: upgrade takes a release such as 1.36, or kubelet:BINARY")
     if model and colon and scheme == "kubelet":
         raise SubjectUsageError(f"{name}: with --model it is a release such as 1.36")
-    if not colon and model:
+    if model and not colon:
         asking.require_simulated(name)
+
+
+def _subject(name: str, *, model: bool) -> Subject:
+    """What FROM or TO names, which :func:`_check_name` let pass. Raises
+    :class:`SubjectUsageError`."""
+    _, colon, _ = name.partition(":")
+    if model and not colon:
         return ReferenceSubject(f"the model of {name}", release=name)
     with busy(name) as say:
         return open_subject(name if colon else f"kubelet:{name}", progress=say)

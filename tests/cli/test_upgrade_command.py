@@ -167,6 +167,16 @@ def test_wrong_usage_is_one_line(pinproof: Command, arguments: tuple[str, ...], 
     assert "Traceback" not in done.stderr
 
 
+def test_nothing_is_built_for_a_name_that_is_wrong(
+    pinproof: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Where no kubelet is, and no Go to build one."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    done = pinproof("upgrade", "1.36", "exec:driver")
+    assert (done.returncode, len(done.stderr.splitlines())) == (2, 1)
+
+
 def test_models_and_kubelets_are_not_mixed(pinproof: Command, kubelet_path: str) -> None:
     done = pinproof("upgrade", f"kubelet:{kubelet_path}", "miniature:splits-cores", *_MACHINE)
     assert done.returncode == 2
