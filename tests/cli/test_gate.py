@@ -97,6 +97,7 @@ def test_a_kubelet_that_lies_is_caught_and_replayed(
     assert "5,7" in again.stdout
 
 
+@pytest.mark.needs("sandbox")
 @pytest.mark.parametrize(
     ("body", "line"),
     [
