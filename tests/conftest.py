@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +51,8 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     lacking.need(*(str(part) for mark in item.iter_markers("needs") for part in mark.args))
 
 
-def pytest_terminal_summary(terminalreporter: Any) -> None:
-    """What was not tested, and what it takes."""
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_terminal_summary(terminalreporter: Any) -> Iterator[None]:
+    """What was not tested, and what it takes; after the list of all skips."""
+    yield
     lacking.write_block(terminalreporter)

@@ -56,6 +56,7 @@ def test_a_run_ends_with_the_block(tmp_path: Path) -> None:
     _, _, block = done.stdout.partition(" NOT TESTED =")
     assert f"\n1 test without hwloc-gather-topology: {test}\n" in block
     assert "\nto test them: apt-get install hwloc-nox\n" in block
+    assert "SKIPPED" not in block  # they come before it
 
 
 def _asked_for() -> Iterator[tuple[str, str]]:

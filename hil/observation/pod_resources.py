@@ -112,7 +112,8 @@ def _raw(text: str) -> bytes:
     except ValueError:  # no base64, or not even ASCII
         raise _Unreadable("the node's answer is not base64") from None
     if raw.startswith(NO_ANSWER.encode()):
-        raise _Unreadable(raw[len(NO_ANSWER) :].decode(errors="replace").strip())
+        said = raw[len(NO_ANSWER) :].decode(errors="replace").strip()
+        raise _Unreadable(said or "the kubelet sent no answer, and the node gives no reason")
     if not raw:
         raise _Unreadable("the kubelet sent no answer")
     return raw

@@ -21,13 +21,19 @@ import pytest
 from h2.config import H2Configuration
 from h2.connection import H2Connection
 from h2.events import DataReceived, RequestReceived, StreamEnded
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from conformance.kubelets import pod_resources_pb2 as pb
 from conformance.subjects.kubelet.cri.regenerate import regenerate
 from hil.observation import Places, look, marker, read_observation
-from hil.observation.pod_resources import LIMIT, PodResources, read_pod_resources, request
+from hil.observation.pod_resources import (
+    LIMIT,
+    NO_ANSWER,
+    PodResources,
+    read_pod_resources,
+    request,
+)
 from hil.observation.pod_resources_script import ask
 from reference import CPUSet
 from tests.support import lacking
@@ -439,6 +445,7 @@ def test_fields_of_later_releases_are_passed_over() -> None:
 
 
 @given(st.binary(max_size=200))
+@example(NO_ANSWER.encode())
 def test_no_bytes_break_it(raw: bytes) -> None:
     found = read_pod_resources(encoded(raw))
     assert found.why

@@ -13,6 +13,7 @@ from reference.behaviours import Behaviour
 from reference.releases import has
 from reference.steps import Apply, AwaitReconcile, Container, KubeletConfig, Pod, Start
 from reference.view import View
+from tests.support import lacking
 
 CONFIG = KubeletConfig(reserved_system_cpus=CPUSet([0]))
 OWN = Pod("own", (Container("c", "2", "2", "64Mi", "64Mi"),))
@@ -22,9 +23,7 @@ _CACHED = [pytest.param(str(one.path), id=one.version) for one in cached()] or [
     pytest.param(
         "",
         id="no kubelet",
-        marks=pytest.mark.skip(
-            "NO REAL KUBELET, so this is NOT TESTED: run `pinproof kubelet build 1.36`"
-        ),
+        marks=pytest.mark.skip(lacking.reason("kubelet")),
     )
 ]
 

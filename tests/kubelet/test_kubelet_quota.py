@@ -15,6 +15,7 @@ from reference import CPUSet, Release
 from reference.kubelet.cpu_quota import NO_LIMIT, cfs_quota
 from reference.steps import Apply, Container, KubeletConfig, Pod, Start
 from reference.view import CFS
+from tests.support import lacking
 
 CONFIG = KubeletConfig(reserved_system_cpus=CPUSet([0]))
 #: Whole CPUs, and a fraction beside them; a limit without Guaranteed; less than a thousandth.
@@ -31,9 +32,7 @@ _CACHED = [
     pytest.param(
         "",
         id="no kubelet",
-        marks=pytest.mark.skip(
-            "NO REAL KUBELET, so this is NOT TESTED: run `pinproof kubelet build 1.36`"
-        ),
+        marks=pytest.mark.skip(lacking.reason("kubelet")),
     )
 ]  # fmt: skip
 

@@ -96,9 +96,7 @@ _CACHED = [pytest.param(str(one.path), id=one.version) for one in cached()[:1]] 
     pytest.param(
         "",
         id="no kubelet",
-        marks=pytest.mark.skip(
-            "NO REAL KUBELET, so this is NOT TESTED: run `pinproof kubelet build 1.36`"
-        ),
+        marks=pytest.mark.skip(lacking.reason("kubelet")),
     )
 ]
 
