@@ -47,7 +47,6 @@ def kubelet_path() -> str:
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """``needs`` names parts of :mod:`tests.support.lacking` that the machine must have."""
-    __tracebackhide__ = True
     lacking.need(*(str(part) for mark in item.iter_markers("needs") for part in mark.args))
 
 
