@@ -22,7 +22,7 @@ from conformance.scenario import Scenario
 from conformance.session.selection import NODE_AREA
 from conformance.subject import NOT_OF_REAL_NODES, Capability, SubjectInfo
 from hil.distributions import distribution_of
-from hil.inspection import NodeFacts, released
+from hil.inspection import Marks, NodeFacts, released
 from reference import CPUTopology, DiscoveryError
 from reports.certificate import Findings, Promise
 from reports.certificate.document import (
@@ -34,7 +34,8 @@ from reports.certificate.document import (
     Suite,
     System,
 )
-from topologies.processor import memory_bytes, microcode, processor
+from reports.certificate.unit import unit_of
+from topologies.processor import memory_by_node, microcode, processor
 from topologies.steady import steady_digest
 
 #: The settings of a KubeletConfiguration that decide which CPUs a container gets.
@@ -56,6 +57,8 @@ _SETTINGS: Final = (
     "cpuCFSQuotaPeriod",
 )
 
+_NO_MARKS: Final = Marks()
+
 
 @dataclass(frozen=True, slots=True)
 class _Able:
@@ -66,9 +69,9 @@ class _Able:
     capabilities: frozenset[Capability] = frozenset(Capability)
 
 
-def of_node(facts: NodeFacts) -> Findings:
-    """What is known of a node. Raises :class:`hil.shell.NodeUnfit` without a kubelet, or with one
-    that does not say its release."""
+def of_node(facts: NodeFacts, marks: Marks = _NO_MARKS) -> Findings:
+    """What is known of a node with these marks. Raises :class:`hil.shell.NodeUnfit` without a
+    kubelet, or with one that does not say its release."""
     kubelet = released(facts)
     info = SubjectInfo(facts.name, kubelet.release, kubelet.version, kubelet.digest)
     return Findings(
@@ -77,7 +80,8 @@ def of_node(facts: NodeFacts) -> Findings:
         kubelet=_kubelet(info),
         promises=list(promises(facts.machine, info, named=False)),
         suite=suite(),
-        firmware=_firmware(facts),
+        unit=unit_of(marks.values, marks.unread),
+        firmware=_firmware(facts, marks.settings),
         system=System(
             emulated=facts.emulated,
             os=facts.os_release,
@@ -168,7 +172,7 @@ def _kubelet(info: SubjectInfo) -> Kubelet:
     return Kubelet(version=info.version or info.release, release=info.release, digest=info.digest)
 
 
-def _firmware(facts: NodeFacts) -> Firmware:
+def _firmware(facts: NodeFacts, settings: Mapping[str, str]) -> Firmware:
     found = facts.firmware
     return Firmware(
         vendor=found.sys_vendor,
@@ -177,6 +181,7 @@ def _firmware(facts: NodeFacts) -> Firmware:
         firmware_vendor=found.bios_vendor,
         firmware_version=found.bios_version,
         firmware_date=found.bios_date,
+        settings=dict(settings),
     )
 
 
@@ -186,12 +191,14 @@ def _machine(machine: topologies.Machine, name: str, info: SubjectInfo) -> Machi
         places = {cpu: (one[0], one[1], one[2], one[3]) for cpu, one in topology.details.items()}
     except DiscoveryError:
         places = {}
+    memory = memory_by_node(machine.tree)
     cores: dict[tuple[int, int], int] = {}
     for _, socket, core, _ in places.values():
         cores[socket, core] = cores.get((socket, core), 0) + 1
     return Machine(
         name=name,
-        digest=steady_digest(machine),
+        digest=machine.digest,
+        hardware_digest=steady_digest(machine),
         processor=processor(machine.tree),
         microcode=microcode(machine.tree),
         sockets=len({socket for _, socket, _, _ in places.values()}),
@@ -200,6 +207,7 @@ def _machine(machine: topologies.Machine, name: str, info: SubjectInfo) -> Machi
         cpus=len(places),
         threads_per_core=max(cores.values(), default=0),
         uncore_caches=len({cache for _, _, _, cache in places.values()}),
-        memory=memory_bytes(machine.tree),
+        memory=sum(memory.values()),
+        memory_by_node=memory,
         places=places,
     )

@@ -29,7 +29,7 @@ from conformance.session import options
 from conformance.smoke import smoke
 from conformance.subject import SubjectUsageError
 from conformance.verdict import ExitStatus
-from hil.inspection import gather
+from hil.inspection import gather, marks
 from hil.shell import NodeUsageError
 from hil.transport import connected
 from hil.transport import nodes as addresses
@@ -42,7 +42,7 @@ from pinproof.password import AskSudoPassword
 from pinproof.probe import risk_named
 from pinproof.run import node_options, prepare_folder, when_written
 from pinproof.side_by_side import Job, run_each
-from pinproof.signing import cosign_signature, sign, sign_with_cosign, ssh_signature
+from pinproof.signing import comment_of, cosign_signature, sign, sign_with_cosign, ssh_signature
 from pinproof.subjects import opened
 from reports.certificate import CertificateError, Findings, Statement, encode, html, make, read
 from reports.certificate.document import Noise
@@ -73,6 +73,7 @@ class _Wishes:
     noise: bool = False
     resume: bool = False
     valid: timedelta = timedelta(days=365)
+    operator: str = ""
     key: Path | None = None
     cosign_key: Path | None = None
 
@@ -145,6 +146,12 @@ def certify(
     valid: Annotated[
         int, typer.Option(help="Days until a certificate expires.", min=1, max=3650)
     ] = 365,
+    operator: Annotated[
+        str,
+        typer.Option(
+            help="Who certifies: a person or an organisation. Default: the comment of --sign's key."
+        ),
+    ] = "",
     sign_with: Annotated[
         Path | None,
         typer.Option("--sign", help="Sign with this SSH key (ssh-keygen -Y).", metavar="KEY"),
@@ -176,7 +183,15 @@ def certify(
     if ask_sudo_password:
         password.ask()
     wishes = _Wishes(
-        report, tuple(extra), level, noise, resume, timedelta(days=valid), sign_with, cosign_key
+        report,
+        tuple(extra),
+        level,
+        noise,
+        resume,
+        timedelta(days=valid),
+        operator or (comment_of(sign_with) if sign_with else ""),
+        sign_with,
+        cosign_key,
     )
     if dry_run:
         statuses = [_show_one(target, wishes) for target in targets]
@@ -191,6 +206,7 @@ def certify(
             kubeconfig=kubeconfig,
             report=report,
             valid=valid,
+            operator=operator,
             sign=sign_with,
             cosign_key=cosign_key,
             ask_sudo_password=ask_sudo_password,
@@ -314,6 +330,7 @@ def _findings(target: _Target, wishes: _Wishes) -> tuple[Findings, list[str]]:
             level="core" if wishes.level is Level.CORE else "extended",
             narrowed=narrowed,
             valid=wishes.valid,
+            operator=wishes.operator,
         ),
         workers,
     )
@@ -328,7 +345,7 @@ def _of_node(target: _Target, wishes: _Wishes) -> Findings:
     with busy(target.name) as say:
         say("asking the node what it is")
         with connected(address) as shell:
-            found = certifiable.of_node(gather(shell, paths=address.kubelet))
+            found = certifiable.of_node(gather(shell, paths=address.kubelet), marks(shell))
         found = dataclasses.replace(found, title=target.name, allowed=asked.risk_on(address).value)
         if not wishes.noise:
             return found

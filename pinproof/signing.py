@@ -49,6 +49,16 @@ def sign(path: Path, key: Path) -> Path:
     return signature
 
 
+def comment_of(key: Path) -> str:
+    """What the public half of an SSH key says of its owner; ``""`` where there is none."""
+    public = key if key.suffix == ".pub" else key.with_name(f"{key.name}.pub")
+    try:
+        words = public.read_text("utf-8", "replace").split(maxsplit=2)
+    except OSError:
+        return ""
+    return one_line(words[2].strip()) if len(words) > 2 else ""
+
+
 def signer(path: Path, allowed: Path) -> str:
     """Who signed a file, as the file of allowed signers names them (ssh-keygen(1), ALLOWED
     SIGNERS). Raises :class:`BadSignature` and :class:`SubjectUsageError`."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -16,6 +16,10 @@ from conformance.results import Header, ResultsError
 from conformance.results import read as read_stream
 from conformance.subject import SubjectUsageError
 from conformance.verdict import ExitStatus
+from hil.inspection import marks
+from hil.transport import connected
+from hil.transport import nodes as addresses
+from pinproof.busy import busy
 from pinproof.output import AsJson, note, print_json
 from pinproof.signing import BadSignature, signer, verify_with_cosign
 from reports.certificate import (
@@ -29,6 +33,7 @@ from reports.certificate import (
     read,
 )
 from reports.certificate.document import LARGEST
+from reports.certificate.unit import compared
 from reports.text import few, line
 from topologies.steady import steady_digest
 
@@ -54,19 +59,29 @@ def verify(
         Path | None,
         typer.Option(help="A public key of cosign: its signature is checked.", show_default=False),
     ] = None,
+    unit: Annotated[
+        str,
+        typer.Option(
+            help="ssh://user@host, or an inventory (lab.toml#node7): is this node the one that "
+            "was certified?",
+            metavar="NODE",
+            show_default=False,
+        ),
+    ] = "",
     as_json: AsJson = False,
 ) -> None:
     """Check a certificate: recompute what can be recomputed, and name what cannot.
 
     Exit status 0: nothing is wrong with it; 1: it was changed, contradicts itself or its result
-    stream, has expired, or is not signed as asked. A certificate without a signature shows that it
-    was not changed by accident; anyone could have written it.
+    stream, has expired, is of another unit than --unit, or is not signed as asked. A certificate
+    without a signature shows that it was not changed by accident; anyone could have written it.
     """
     try:
         statement, found = _checked(certificate, stream)
     except CertificateError as error:
         note(f"pinproof: {certificate}: {line(str(error))}")
         raise typer.Exit(ExitStatus.NOT_CONFORMANT) from error
+    found += [_unit(statement, unit)]
     found += [_ssh(certificate, allowed_signers), _cosign(certificate, cosign_key)]
     wrong = [one for one in found if one.answer is Answer.WRONG]
     if as_json:
@@ -117,12 +132,12 @@ def _observations(statement: Statement, stream: Path, here: Here) -> Iterator[Ch
 
 def _machine(statement: Statement, stream: Path) -> Check:
     """Is the node's tree in the stream that of the certificate's machine?"""
-    what = "the machine's digest"
+    what = "the machine's digests"
     header = next(iter(read_stream(stream)))
     assert isinstance(header, Header)
-    digests = {steady_digest(machine) for machine in machines_of(header).values()}
-    if digests == {statement.facts.machine.digest}:
-        return Check(what, Answer.OK, statement.facts.machine.digest)
+    found, said = machines_of(header).values(), statement.facts.machine
+    if {(one.digest, steady_digest(one)) for one in found} == {(said.digest, said.hardware_digest)}:
+        return Check(what, Answer.OK, said.digest)
     return Check(what, Answer.WRONG, "the result stream has the tree of another machine, or none")
 
 
@@ -137,6 +152,29 @@ def _page(certificate: Path, statement: Statement) -> Check:
     if page.read_bytes() == html(statement).encode():
         return Check(what, Answer.OK, page.name)
     return Check(what, Answer.WRONG, f"{page.name} was not made from this certificate")
+
+
+def _unit(statement: Statement, place: str) -> Check:
+    """Is the node at this place the certified one?"""
+    what, unit = "the unit", statement.facts.unit
+    if not place:
+        return Check(what, Answer.UNCHECKED, "give --unit NODE")
+    if not unit.digests:
+        return Check(what, Answer.WRONG, "the certificate names none")
+    said = compared(unit, _marks(place))
+    return Check(what, Answer.OK if said.same else Answer.WRONG, line(str(said)))
+
+
+def _marks(place: str) -> Mapping[str, str]:
+    """Of one node. Raises :class:`SubjectUsageError` and :class:`hil.shell.NodeError`."""
+    where, _, name = place.partition("#")
+    found = [one for one in addresses(where) if name in ("", one.name)]
+    if len(found) != 1:
+        raise SubjectUsageError(f"--unit {place}: expected one node, found {len(found)}")
+    with busy(found[0].name) as say:
+        say("asking the node which one it is")
+        with connected(found[0]) as shell:
+            return marks(shell).values
 
 
 def _ssh(certificate: Path, allowed: Path | None) -> Check:

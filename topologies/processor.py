@@ -11,6 +11,8 @@ from topologies.tree import Tree
 #: Names of the model, by architecture: x86 and LoongArch, ppc64, some ARM boards, RISC-V.
 _MODEL: Final = ("model name", "Model Name", "cpu", "Hardware", "uarch")
 
+_MEMORY: Final = re.compile(rf"{NODE}/node(\d{{1,9}})/meminfo", re.ASCII)
+
 
 def processor(tree: Tree) -> str:
     """The processor's model as its kernel names it; ``""`` if the kernel does not say."""
@@ -29,14 +31,15 @@ def microcode(tree: Tree) -> str:
     return _first(tree).get("microcode", "")
 
 
-def memory_bytes(tree: Tree) -> int:
-    """The memory of all NUMA nodes; 0 if the tree does not say."""
-    totals = (
-        re.search(r"MemTotal:\s*(\d{1,15}) kB", text, re.ASCII)
-        for path, text in tree.items()
-        if path.startswith(f"{NODE}/") and path.endswith("/meminfo")
-    )
-    return sum(int(total[1]) << 10 for total in totals if total)
+def memory_by_node(tree: Tree) -> dict[int, int]:
+    """The memory of each NUMA node in bytes, as far as the tree says."""
+    found = {}
+    for path, text in tree.items():
+        if node := _MEMORY.fullmatch(path):
+            total = re.search(r"MemTotal:\s*(\d{1,15}) kB", text, re.ASCII)
+            if total:
+                found[int(node[1])] = int(total[1]) << 10
+    return dict(sorted(found.items()))
 
 
 def _first(tree: Tree) -> dict[str, str]:

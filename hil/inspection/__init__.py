@@ -4,12 +4,14 @@
     facts.kubelet.release                  # "1.36"
     facts.kubelet.config                   # reference.steps.KubeletConfig: what decides CPUs
     facts.cgroup.version, facts.runtime.endpoint, facts.machine
+    marks(shell).values["machine id"]      # what tells it from its like; one round trip more
 
 Nothing is written on the node but by whatever the kubelet's own ``--version`` writes. Text of the
 node never reaches a shell: everything comes and goes encoded (:mod:`hil.inspection.script`).
 """
 
 from hil.inspection.gathering import gather, kubelet_of, released
+from hil.inspection.marks import Marks, marks
 from hil.inspection.node import (
     CgroupFacts,
     Firmware,
@@ -26,6 +28,7 @@ __all__ = [
     "CgroupFacts",
     "Firmware",
     "KubeletFacts",
+    "Marks",
     "NodeFacts",
     "Process",
     "RuntimeFacts",
@@ -34,5 +37,6 @@ __all__ = [
     "Workload",
     "gather",
     "kubelet_of",
+    "marks",
     "released",
 ]

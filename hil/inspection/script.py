@@ -1,4 +1,4 @@
-"""What is asked of a node: two POSIX scripts, and the records that they print.
+"""What is asked of a node: POSIX scripts, and the records that they print.
 
 A stream is records and an end; each opens with a line of a token, its kind and its key, and holds
 whatever bytes follow up to the next such line. The token is drawn for each question, so nothing
@@ -7,7 +7,7 @@ seen. Programs write straight into the stream: a node under load or emulation pa
 process.
 
 The first script asks what needs no knowledge of the node, the second where the first one's answers
-lead to.
+lead to. A third one, of certificates alone, asks what tells the node from others.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ TOOLS: Final = (
     "systemd-run", "timeout",
 )  # fmt: skip
 #: What firmware says of the machine and of itself (Linux, ``drivers/firmware/dmi-id.c``). Serial
-#: numbers are not asked for.
+#: numbers are asked for apart (:mod:`hil.inspection.marks`).
 DMI: Final = (
     "sys_vendor", "product_name", "product_version", "board_vendor", "board_name",
     "bios_vendor", "bios_version", "bios_date",
@@ -183,6 +183,19 @@ rec text now; date +%s
 rec end .
 """
 
+_MARKS: Final = r"""
+for f in @FILES@; do
+  [ -e "$R$f" ] || continue
+  if head -c 1 "$R$f" >/dev/null 2>&1; then file "$f"; else rec unread "$f"; echo yes; fi
+done
+set --
+for f in "$R"/sys/devices/system/cpu/cpu*/cpufreq/scaling_governor; do
+  [ -r "$f" ] && set -- "$@" "$f"
+done
+rec text governors; [ $# = 0 ] || awk '{ print FILENAME "=" $0 }' "$@"
+rec end .
+"""
+
 
 @dataclass(frozen=True, slots=True)
 class Question:
@@ -243,6 +256,11 @@ def second_question(
         LISTED=_words(listed),
         RUNTIME=asked,
     )
+
+
+def marks_question(root: str, *, files: Iterable[str]) -> Question:
+    """Content of ``files``, or that one cannot be read; and each CPU's governor."""
+    return _filled(_COMMON + _MARKS, root, FILES=_words(files))
 
 
 def _words(texts: Iterable[str]) -> str:

@@ -110,7 +110,7 @@ def _build(recipe: Recipe, place: Path, say: _Say) -> Image:
         with tempfile.TemporaryDirectory(prefix=f".{place.name}.", dir=place.parent) as name:
             draft = Path(name)
             out = draft / "out"
-            _bootstrap(recipe, draft, out)
+            _bootstrap(recipe, draft, out, say)
             _finish(recipe, out)
             shutil.rmtree(place, ignore_errors=True)
             out.rename(place)
@@ -122,7 +122,7 @@ def _build(recipe: Recipe, place: Path, say: _Say) -> Image:
     return made
 
 
-def _bootstrap(recipe: Recipe, draft: Path, out: Path) -> None:
+def _bootstrap(recipe: Recipe, draft: Path, out: Path, say: _Say) -> None:
     """Where we are not root, mmdebstrap is somebody else in a user namespace of its own, and needs
     to get at what it reads and writes."""
     out.mkdir()
@@ -147,7 +147,16 @@ def _bootstrap(recipe: Recipe, draft: Path, out: Path) -> None:
             "", "-", str(sources),
         ],
         deadline=_DEADLINE,
+        heard=lambda line: _stage(line, say),
     )  # fmt: skip
+
+
+def _stage(line: str, say: _Say) -> None:
+    """mmdebstrap(1) notes each stage as ``I: installing essential packages...``. Its hooks hold
+    paths of this host."""
+    stage = line.removeprefix("I: ").removesuffix("...")
+    if line.startswith("I: ") and line.endswith("...") and "hook" not in stage:
+        say(f"building the image: {stage}")
 
 
 def _finish(recipe: Recipe, out: Path) -> None:

@@ -11,9 +11,10 @@ import os
 import shutil
 import signal
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Final
+from threading import Thread
+from typing import IO, Final
 
 from hil.lab.errors import LabError, LabToolMissing
 
@@ -53,9 +54,16 @@ def found(program: str) -> str:
     return place
 
 
-def run(command: Sequence[str], *, deadline: float, cwd: Path | None = None) -> str:
-    """What ``command`` writes to stdout. Its whole process group ends with this call, however the
-    call ends. Raises :class:`LabError` with the last line of what it complained of, the rest as
+def run(
+    command: Sequence[str],
+    *,
+    deadline: float,
+    cwd: Path | None = None,
+    heard: Callable[[str], None] = lambda _line: None,
+) -> str:
+    """What ``command`` writes to stdout; each line that it writes to stderr is passed on to
+    ``heard`` as it comes, by another thread. Its whole process group ends with this call, however
+    the call ends. Raises :class:`LabError` with the last line of what it complained of, the rest as
     evidence."""
     argv = [found(command[0]), *command[1:]]
     process = subprocess.Popen(
@@ -67,18 +75,31 @@ def run(command: Sequence[str], *, deadline: float, cwd: Path | None = None) -> 
         stderr=subprocess.PIPE,
         start_new_session=True,
     )
+    complaint: list[str] = []
+    assert process.stderr is not None
+    reader = Thread(target=_hear, args=(process.stderr, complaint, heard), daemon=True)
+    process.stderr = None  # The reader's, so communicate() leaves it alone.
+    reader.start()
     try:
-        said, complaint = process.communicate(timeout=deadline)
+        said, _ = process.communicate(timeout=deadline)
     except subprocess.TimeoutExpired:
         raise LabError(f"{command[0]} took more than {deadline:g} s") from None
     finally:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         process.communicate()
+        reader.join()
     if process.returncode:
-        text = complaint.decode("utf-8", "replace")
+        text = "".join(complaint)
         raise LabError(f"{command[0]} failed: {_reason(text)}", evidence=text)
     return said.decode("utf-8", "replace")
+
+
+def _hear(stream: IO[bytes], complaint: list[str], heard: Callable[[str], None]) -> None:
+    with stream:
+        for line in stream:
+            complaint.append(line.decode("utf-8", "replace"))
+            heard(complaint[-1].strip())
 
 
 def _reason(text: str) -> str:

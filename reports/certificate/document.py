@@ -16,7 +16,7 @@ from typing import Annotated, Final, Literal, TypeAlias
 import msgspec
 
 #: Of the facts below ``pinproof``; a reader refuses a newer one.
-SCHEMA: Final = 3
+SCHEMA: Final = 4
 STATEMENT: Final = "https://in-toto.io/Statement/v1"
 PREDICATE: Final = "https://in-toto.io/attestation/test-result/v0.1"
 #: Bytes that are read of a certificate.
@@ -58,13 +58,15 @@ class Suite(Record, kw_only=True, frozen=True):
 
 
 class Machine(Record, kw_only=True, frozen=True):
-    """The machine. ``digest`` is of its captured files without what passes, and without its
-    memory; ``processor`` and ``microcode`` as its kernel names them; ``threads_per_core`` is 1
-    without SMT; ``memory`` is in bytes. ``places`` maps each CPU to [NUMA node, socket, physical
-    core, uncore cache]."""
+    """The machine. ``digest`` is of its captured files, as in the result stream;
+    ``hardware_digest`` is of those without memory, so it is equal for all nodes with the same
+    hardware, and after each boot. ``processor`` and ``microcode`` as its kernel names them;
+    ``threads_per_core`` is 1 without SMT; ``memory`` is in bytes, ``memory_by_node`` by NUMA node.
+    ``places`` maps each CPU to [NUMA node, socket, physical core, uncore cache]."""
 
     name: str
     digest: Digest
+    hardware_digest: Digest
     processor: str
     microcode: str
     sockets: Count
@@ -74,11 +76,23 @@ class Machine(Record, kw_only=True, frozen=True):
     threads_per_core: Count
     uncore_caches: Count
     memory: Count
+    memory_by_node: dict[int, Count] = {}
     places: dict[int, tuple[int, int, int, int]] = {}
 
 
+class Unit(Record, kw_only=True, frozen=True):
+    """Which of many nodes with the same machine: for each mark that could be read (an SSH host key,
+    the machine id, serial numbers) a digest of it with ``salt`` (hexadecimal;
+    :mod:`reports.certificate.unit`); ``unread`` says why there is none of the others."""
+
+    salt: Annotated[str, msgspec.Meta(pattern="^([0-9a-f]{32})?$")] = ""
+    digests: dict[str, Annotated[str, msgspec.Meta(pattern="^scrypt:[0-9a-f]{64}$")]] = {}
+    unread: dict[str, str] = {}
+
+
 class Firmware(Record, kw_only=True, frozen=True):
-    """System, board and firmware, as DMI names them."""
+    """System, board and firmware, as DMI names them. ``settings`` are what firmware and kernel set
+    for CPUs; ``not there`` and ``not readable`` are said."""
 
     vendor: str = ""
     product: str = ""
@@ -86,6 +100,7 @@ class Firmware(Record, kw_only=True, frozen=True):
     firmware_vendor: str = ""
     firmware_version: str = ""
     firmware_date: str = ""
+    settings: dict[str, str] = {}
 
 
 class System(Record, kw_only=True, frozen=True):
@@ -173,7 +188,8 @@ class Noise(Record, kw_only=True, frozen=True):
 
 class Facts(Record, kw_only=True, frozen=True):
     """What a certificate says beside in-toto's fields. Times are ISO 8601, UTC. ``digest`` is
-    SHA-256 of the whole certificate with this field empty."""
+    SHA-256 of the whole certificate with this field empty. ``operator`` is who ran it, as they say
+    or their key does; ``""``: nobody said."""
 
     schema: int
     kind: Literal["certificate", "pre-certificate"]
@@ -188,6 +204,8 @@ class Facts(Record, kw_only=True, frozen=True):
     expires: str
     suite: Suite
     machine: Machine
+    unit: Unit
+    operator: str
     firmware: Firmware
     system: System
     kubelet: Kubelet

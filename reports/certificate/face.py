@@ -7,10 +7,10 @@ template's environment. What is too long for the face is cut there, and whole in
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Final
 
-from reports.certificate.document import Entry, Facts, Statement
+from reports.certificate.document import Entry, Facts, Firmware, Machine, Statement, System
 from reports.certificate.making import is_open
 from reports.html import environment
 from reports.noise import Noise, picture
@@ -19,12 +19,13 @@ from topologies import drawing
 
 #: What fits on the face: characters of a fact, settings, and reasons for what is missing.
 _FACT: Final = 80
-_SETTINGS: Final = 8
+_SETTINGS: Final = 6
 _SETTING: Final = 44
 _REASONS: Final = 4
 _REASON: Final = 100
 #: Beyond so many CPUs there is no picture of the machine.
 _DRAWN: Final = 1024
+_GIB: Final = 1 << 30
 
 _TONES: Final = {
     "success": "pass",
@@ -95,7 +96,7 @@ def _blocks(facts: Facts) -> dict[str, list[tuple[str, str]]]:
             "CPUs": f"{machine.cpus} on {machine.cores} physical cores, {_smt(facts)}",
             "Sockets, NUMA": f"{_many(machine.sockets, 'socket')}, "
             + _many(machine.numa_nodes, "NUMA node"),
-            "Memory": f"{machine.memory / (1 << 30):.1f} GiB" if machine.memory else "",
+            "Memory": _memory(machine),
             "Firmware": " ".join(
                 filter(
                     None,
@@ -106,17 +107,20 @@ def _blocks(facts: Facts) -> dict[str, list[tuple[str, str]]]:
                     ),
                 )
             ),
+            "CPU settings": ", ".join(_cpu_settings(firmware)),
             "Hardware": _hardware(facts),
+            "Unit": _unit(facts),
         },
         "System": {
-            "Operating system": system.os,
+            "Operating system": ", ".join(filter(None, (system.os, _systemd(system)))),
             "Kernel": f"{system.kernel} {system.architecture}".strip(),
+            "Command line": system.command_line,
             "Control groups": system.cgroup,
-            "systemd": system.systemd,
             "Container runtime": system.runtime,
             "Distribution": system.distribution,
             "Kubelet": kubelet.version,
             "Allowed to the run": facts.allowed,
+            "Operator": facts.operator or "not named",
         },
         "Configuration as found": dict(_settings(facts)),
     }
@@ -124,6 +128,31 @@ def _blocks(facts: Facts) -> dict[str, list[tuple[str, str]]]:
         heading: [(name, _cut(text)) for name, text in rows.items() if text]
         for heading, rows in blocks.items()
     }
+
+
+def _systemd(system: System) -> str:
+    return f"systemd {system.systemd}" if system.systemd else ""
+
+
+def _memory(machine: Machine) -> str:
+    if not machine.memory:
+        return ""
+    parts = [f"{size / _GIB:.1f}" for size in machine.memory_by_node.values()]
+    alike = f"{len(parts)} x {parts[0]}" if len(set(parts)) == 1 else " + ".join(parts)
+    return f"{machine.memory / _GIB:.1f} GiB" + (f" ({alike})" if len(parts) > 1 else "")
+
+
+def _cpu_settings(firmware: Firmware) -> Iterator[str]:
+    """Those that are there."""
+    for name, value in firmware.settings.items():
+        if value != "not there":
+            yield f"{name} {value}"
+
+
+def _unit(facts: Facts) -> str:
+    if facts.kind == "pre-certificate":
+        return ""
+    return f"by {', '.join(facts.unit.digests)}" if facts.unit.digests else "not named"
 
 
 def _many(count: int, what: str) -> str:

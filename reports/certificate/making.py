@@ -41,6 +41,7 @@ from reports.certificate.document import (
     Statement,
     Suite,
     System,
+    Unit,
     Verdict,
     digest_of,
     sealed,
@@ -108,13 +109,15 @@ class Promise:
 class Findings:
     """What a certificate has beside the run. ``level`` is what it claims; ``narrowed`` what the run
     was narrowed to (``""``: everything was asked); ``allowed`` what the run was allowed to do;
-    ``pre`` that there is no node, so that it is a pre-certificate."""
+    ``operator`` who runs it; ``pre`` that there is no node, so that it is a pre-certificate."""
 
     title: str
     machine: Machine
     kubelet: Kubelet
     promises: Sequence[Promise]
     suite: Suite
+    unit: Unit = field(default_factory=Unit)
+    operator: str = ""
     firmware: Firmware = field(default_factory=Firmware)
     system: System = field(default_factory=System)
     configuration: Configuration = field(default_factory=Configuration)
@@ -171,6 +174,8 @@ def make(run: Run, findings: Findings, stream: Path) -> Statement:
                         witnesses=dict(run.witnesses),
                     ),
                     machine=_cleaned(findings.machine),
+                    unit=_cleaned(findings.unit),
+                    operator=line(findings.operator),
                     firmware=_cleaned(findings.firmware),
                     system=_cleaned(findings.system),
                     kubelet=_cleaned(findings.kubelet),

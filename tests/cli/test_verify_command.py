@@ -161,7 +161,7 @@ def test_the_command_says_what_it_could_not_check(path: Path, tmp_path: Path) ->
     assert "not checked the signature: give --allowed-signers FILE" in said
     # The catalogue of these tests is not the one that is installed.
     assert done.exit_code == ExitStatus.NOT_CONFORMANT
-    assert "Do not trust it: 1 of 14 checks failed." in said
+    assert "Do not trust it: 1 of 15 checks failed." in said
 
 
 def test_a_page_of_another_certificate_is_found(path: Path) -> None:
@@ -249,6 +249,13 @@ def signature(path: Path, allowed: Path) -> tuple[str, str]:
 def test_a_signature_names_its_signer(path: Path, key: Path, allowed: Path) -> None:
     signing.sign(path, key)
     assert signature(path, allowed) == ("ok", "by vendor@example.org")
+
+
+def test_the_comment_of_a_key_names_its_owner(key: Path, tmp_path: Path) -> None:
+    """The private half and the public one, which an agent's key has alone, say the same."""
+    assert signing.comment_of(key) == "x"
+    assert signing.comment_of(key.with_suffix(".pub")) == "x"
+    assert signing.comment_of(tmp_path / "gone") == ""
 
 
 def test_a_signature_of_another_key_is_refused(path: Path, key: Path, allowed: Path) -> None:

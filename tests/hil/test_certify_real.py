@@ -50,14 +50,17 @@ def certified(node: Node, report: Path, *words: str) -> Statement:
 
 
 def test_two_certificates_of_one_node_are_of_one_machine(node: Node, tmp_path: Path) -> None:
-    """And each is sound, signed and says that the node is emulated."""
+    """And each is sound, signed, says who certified and that the node is emulated."""
     key = tmp_path / "vendor"
-    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(key)], check=True)
+    subprocess.run(
+        ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "jo", "-f", str(key)], check=True
+    )
     (tmp_path / "allowed").write_text(f"vendor@example.org {key.with_suffix('.pub').read_text()}")
     one = certified(node, tmp_path / "one", "--sign", str(key))
-    two = certified(node, tmp_path / "two")
-    assert one.facts.machine == two.facts.machine
+    two = certified(node, tmp_path / "two", "--operator", "the lab")
+    assert one.facts.machine.hardware_digest == two.facts.machine.hardware_digest
     assert one.facts.configuration == two.facts.configuration
+    assert [one.facts.operator, two.facts.operator] == ["jo", "the lab"]
     facts = one.facts
     assert (facts.title, facts.verdict, facts.system.emulated) == (NAME, "partial", "QEMU")
     assert facts.profiles[0].ran == 1

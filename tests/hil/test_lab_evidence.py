@@ -20,7 +20,10 @@ from typer.testing import CliRunner
 from typer.testing import Result as Ended
 
 from conformance.results import Result, read, written
+from hil.inspection import marks
 from hil.lab import Wish, down, up
+from hil.transport import connected
+from hil.transport import nodes as addresses
 from pinproof.cli import app
 from reports.certificate import Statement, encode, html
 from reports.certificate import read as read_certificate
@@ -61,9 +64,9 @@ def invoke(*words: object) -> Ended:
     return CliRunner().invoke(app, [*map(str, words)])
 
 
-def verified(folder: Path) -> tuple[int, dict[str, tuple[str, str]]]:
+def verified(folder: Path, *more: object) -> tuple[int, dict[str, tuple[str, str]]]:
     """Exit status, and each check's answer with its detail."""
-    ended = invoke("verify", folder / "certificate.json", folder / STREAM, "--json")
+    ended = invoke("verify", folder / "certificate.json", folder / STREAM, "--json", *more)
     checks = json.loads(ended.stdout)["checks"]
     return ended.exit_code, {one["what"]: (one["answer"], one["detail"]) for one in checks}
 
@@ -77,7 +80,25 @@ def test_the_verdicts_of_a_booted_node_follow_from_what_was_seen(made: Path) -> 
     assert status == 0, checks
     ok, detail = checks["the observations"]
     assert (ok, detail) == ("ok", f"{said} verdicts judged again from what was seen")
-    assert checks["the machine's digest"][0] == "ok"
+    assert checks["the machine's digests"][0] == "ok"
+
+
+def test_the_certificate_names_the_booted_unit_and_none_of_its_marks(
+    made: Path, inventory: str
+) -> None:
+    """QEMU gives no serial number: the node is known by its keys and its machine id."""
+    status, checks = verified(made, "--unit", inventory)
+    ok, detail = checks["the unit"]
+    assert (status, ok) == (0, "ok"), checks
+    assert detail.startswith("the same unit: equal: SSH host key (ed25519)")
+    assert "machine id" in detail
+    (address,) = addresses(inventory)
+    with connected(address) as shell:
+        values = marks(shell).values
+    files = [made / name for name in ("certificate.json", "certificate.html", STREAM)]
+    texts = [file.read_text("utf-8", "surrogateescape") for file in files]
+    assert len(values) >= 2
+    assert not [name for name, value in values.items() for text in texts if value in text]
 
 
 def a_skip_called_kept(result: Result) -> Result | None:

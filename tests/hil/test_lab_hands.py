@@ -76,6 +76,30 @@ def _later(seconds: int, script: str) -> str:
             id="containerd is restarted",
         ),
         pytest.param(
+            "cd /etc/containerd; cp -p config.toml /run/kept\n"
+            "sed -i 's/SystemdCgroup = true/SystemdCgroup = false/' config.toml\n"
+            "cmp -s config.toml /run/kept && exit 1\n"
+            "systemctl restart containerd\n"
+            + _later(
+                20, "mv /run/kept /etc/containerd/config.toml && systemctl restart containerd"
+            ),
+            3,
+            "the container runtime was restarted by another hand",
+            id="the runtime has another cgroup driver",
+        ),
+        pytest.param(
+            "systemctl stop kubelet\n" + _later(10, "systemctl start kubelet"),
+            3,
+            "the kubelet was stopped by another hand",
+            id="the kubelet is stopped",
+        ),
+        pytest.param(
+            _later(1, "systemctl reboot"),
+            3,
+            "the node was booted by another hand",
+            id="the node is booted",
+        ),
+        pytest.param(
             _later(1, 'pkill -KILL -f "[s]shd: root"'),
             3,
             "the connection",

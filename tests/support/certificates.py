@@ -17,6 +17,7 @@ from reports.certificate.document import (
     Noise,
     Suite,
     System,
+    Unit,
 )
 from reports.run import Run, verdict_of
 
@@ -28,7 +29,8 @@ FACTS: dict[str, Any] = {
     "title": "node7",
     "machine": Machine(
         name="node7",
-        digest="sha256:" + "ab" * 32,
+        digest="sha256:" + "5a" * 32,
+        hardware_digest="sha256:" + "ab" * 32,
         processor="INTEL(R) XEON(R) PLATINUM 8592+",
         microcode="0x21000230",
         sockets=2,
@@ -38,10 +40,17 @@ FACTS: dict[str, Any] = {
         threads_per_core=1,
         uncore_caches=2,
         memory=512 << 30,
+        memory_by_node={0: 256 << 30, 1: 256 << 30},
         places=PLACES,
     ),
     "kubelet": Kubelet(version="v1.36.4", release="1.36", digest=DIGEST),
     "suite": SUITE,
+    "unit": Unit(
+        salt="5a" * 16,
+        digests={"machine id": "scrypt:" + "1d" * 32},
+        unread={"product serial": "not readable"},
+    ),
+    "operator": "Jo Doe <jo@vendor.example>",
     "firmware": Firmware(
         vendor="Dell Inc.",
         product="PowerEdge R760",
@@ -49,6 +58,12 @@ FACTS: dict[str, Any] = {
         firmware_vendor="Dell Inc.",
         firmware_version="2.3.5",
         firmware_date="09/10/2024",
+        settings={
+            "SMT control": "off",
+            "intel_pstate": "active",
+            "amd_pstate": "not there",
+            "governor": "performance",
+        },
     ),
     "system": System(
         os="Debian GNU/Linux 12 (bookworm)",

@@ -7,7 +7,7 @@ import pytest
 import topologies
 from topologies import Machine, Tree
 from topologies.paths import CPU, CPUINFO, NODE
-from topologies.processor import memory_bytes, microcode, processor
+from topologies.processor import memory_by_node, microcode, processor
 from topologies.steady import steady, steady_digest
 
 MEMINFO = f"{NODE}/node0/meminfo"
@@ -59,7 +59,8 @@ def test_a_steady_tree_keeps_totals(machine: Machine) -> None:
     assert tree[MEMINFO] == ("Node 0 MemTotal:         154628 kB\nNode 0 HugePages_Total:     0\n")
     assert "MHz" not in tree[CPUINFO]
     assert FREE not in tree
-    assert memory_bytes(tree) == memory_bytes(machine.tree) > 154628 << 10
+    assert memory_by_node(tree) == memory_by_node(machine.tree)
+    assert sum(memory_by_node(tree).values()) > 154628 << 10
 
 
 @pytest.mark.parametrize(
@@ -77,4 +78,4 @@ def test_the_processor_has_a_name_on_every_architecture(name: str, model: str) -
 
 def test_a_tree_without_cpuinfo_has_no_processor() -> None:
     empty = Tree({})
-    assert (processor(empty), microcode(empty), memory_bytes(empty)) == ("", "", 0)
+    assert (processor(empty), microcode(empty), memory_by_node(empty)) == ("", "", {})
