@@ -23,6 +23,7 @@ from conformance.catalogue import find
 from conformance.checks import kubelet_text
 from conformance.judge import Case, judge
 from conformance.kubelets import binary as binary_module
+from conformance.kubelets import builder
 from conformance.oracle import ModelOracle
 from conformance.smoke import smoke
 from conformance.subject import (
@@ -35,6 +36,7 @@ from conformance.subject import (
 from conformance.subjects.kubelet import KubeletSubject
 from conformance.subjects.kubelet import node as node_module
 from conformance.subjects.kubelet import process as process_module
+from conformance.subjects.kubelet import subject as subject_module
 from conformance.subjects.kubelet.process import Patience
 from conformance.subjects.processor import ProcessorTime, processor_time
 from pinproof.cli import main
@@ -68,6 +70,22 @@ def open_refused(target: str | Path) -> str:
 
 def test_an_absent_program_is_refused(tmp_path: Path) -> None:
     assert "neither a file nor a release" in open_refused(tmp_path / "absent")
+
+
+def test_nothing_is_built_where_no_sandbox_can_be_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A first build takes minutes, and would be for nothing."""
+
+    def refused() -> None:
+        raise SubjectSetupError("no sandbox could be made: namespaces: refused")
+
+    def built(*_: object, **__: object) -> None:
+        pytest.fail("it was built")
+
+    monkeypatch.setattr(builder, "cached", list)
+    monkeypatch.setattr(builder, "build", built)
+    monkeypatch.setattr(subject_module, "can_be_made", refused)
+    with pytest.raises(SubjectSetupError, match=r"^no sandbox could be made"):
+        KubeletSubject.open("1.36")
 
 
 def test_a_folder_is_refused(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from errno import EINVAL, EPERM
 from pathlib import Path
 
 import pytest
@@ -248,18 +249,70 @@ def test_mounts_can_be_made_read_only_one_by_one(script: Script) -> None:
     assert said.splitlines() == ["Read-only file system"] * 2
 
 
-def test_a_refusal_says_what_was_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def no_namespaces(error: int, monkeypatch: pytest.MonkeyPatch) -> str:
     def refuse(flags: int) -> None:
-        raise PermissionError(1, "Operation not permitted")
+        raise OSError(error, os.strerror(error))
 
     monkeypatch.setattr(namespaces, "unshare", refuse)
-    monkeypatch.setattr(namespaces, "hint", lambda: " (sysctl user.x is 0)")
     with pytest.raises(namespaces.Refused) as caught:
         namespaces.enter(user=False)
-    assert str(caught.value) == (
-        "without a user namespace: Operation not permitted; "
-        "with one: Operation not permitted (sysctl user.x is 0)"
+    return str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "says"),
+    [
+        ("user/max_user_namespaces", "0", "sysctl user.max_user_namespaces=10000"),
+        ("kernel/unprivileged_userns_clone", "0", "sysctl kernel.unprivileged_userns_clone=1"),
+        (
+            "kernel/apparmor_restrict_unprivileged_userns",
+            "1",
+            "sysctl kernel.apparmor_restrict_unprivileged_userns=0 "
+            "(or an AppArmor profile with userns)",
+        ),
+    ],
+)
+def test_a_setting_that_forbids_namespaces_is_named_with_what_permits_them(
+    file: str, text: str, says: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    setting = tmp_path / "sys" / file
+    setting.parent.mkdir(parents=True)
+    setting.write_text(f"{text}\n")
+    monkeypatch.setattr(namespaces, "_PROC", tmp_path)
+    assert no_namespaces(EPERM, monkeypatch) == (
+        f"namespaces: Operation not permitted: run it as root, or allow user namespaces: {says}"
     )
+
+
+@pytest.mark.parametrize(
+    ("in_container", "mounted_at", "says"),
+    [
+        (True, "/", "the container forbids them: start it with --privileged, or with --cap-add="),
+        (False, "/proc", "an ordinary user has none in a chroot: run it as root, or outside"),
+        (False, "/", "run it as root, or where user namespaces are allowed"),
+    ],
+)
+def test_what_is_to_be_done_where_namespaces_are_refused(
+    in_container: bool,
+    mounted_at: str,
+    says: str,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "self").mkdir()
+    line = f"36 35 98:0 / {mounted_at} rw,noatime shared:1 - ext4 /dev/vda rw\n"
+    (tmp_path / "self/mountinfo").write_text(line)
+    mark = tmp_path / "containerenv"
+    if in_container:
+        mark.touch()
+    monkeypatch.setattr(namespaces, "_PROC", tmp_path)
+    monkeypatch.setattr(namespaces, "_CONTAINER", (mark,))
+    said = no_namespaces(EPERM, monkeypatch)
+    assert said.startswith(f"namespaces: Operation not permitted: {says}")
+
+
+def test_what_is_no_matter_of_rights_has_no_advice(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert no_namespaces(EINVAL, monkeypatch) == "namespaces: Invalid argument"
 
 
 def test_cgroups_are_the_sandboxs_own(script: Script) -> None:

@@ -240,3 +240,10 @@ def _launch(
             ours.close()
             raise SubjectSetupError(f"no sandbox could be made: {error}") from error
     return ours, process
+
+
+def can_be_made() -> None:
+    """Make a sandbox and end it; raises :class:`SubjectSetupError`, which says what to do."""
+    made = Sandbox(Bell())
+    made.await_birth()
+    made.close()

@@ -24,7 +24,7 @@ from conformance.subjects.kubelet.bell import Bell
 from conformance.subjects.kubelet.inside import calls
 from conformance.subjects.kubelet.node import KubeletNode
 from conformance.subjects.kubelet.process import PATIENT, Binary, Patience
-from conformance.subjects.kubelet.sandbox import Sandbox
+from conformance.subjects.kubelet.sandbox import Sandbox, can_be_made
 from conformance.subjects.kubelet.sandboxes import Sandboxes
 from reference.steps import KubeletConfig
 from topologies import Machine
@@ -87,10 +87,13 @@ class KubeletSubject:
         closed node's; :meth:`close` does.
 
         Raises :class:`SubjectUsageError` where the target cannot be a kubelet, and
-        :class:`SubjectSetupError` where a release cannot be built.
+        :class:`SubjectSetupError` where a release cannot be built, and where none has been built
+        and no sandbox can be made for one.
         """
         asked = releases.parse(target)
         is_release = asked is not None and not Path(target).exists()
+        if is_release and not builder.cached():
+            can_be_made()  # A first build takes minutes.
         path = builder.build(target, progress=progress) if is_release else program_at(target)
         version, text = version_of(path)
         if version.release < releases.OLDEST:

@@ -209,7 +209,7 @@ def _pid_1(control: socket.socket, runner: int | None, *, user: bool, own_cgroup
         root.build(own_cgroups=own_cgroups)
         namespaces.bring_up_loopback()
     except OSError as error:
-        init.tell({"error": f"{error.strerror}{namespaces.hint() if user else ''}"})
+        init.tell({"error": namespaces.refusal("its file systems", error)})
         return
     folder = os.open("/", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     init.tell({"event": "ready", "user_namespace": user, "own_cgroups": own_cgroups}, [folder])

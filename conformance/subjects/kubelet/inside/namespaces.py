@@ -6,6 +6,7 @@ import fcntl
 import os
 import socket
 import struct
+from errno import EACCES, ENOSPC, EPERM
 from pathlib import Path
 from typing import Final
 
@@ -13,12 +14,15 @@ from conformance.subjects.kubelet.inside.syscalls import NEW_NET, NEW_NS, NEW_PI
 
 _IFF_UP, _SIOCGIFFLAGS, _SIOCSIFFLAGS = 1, 0x8913, 0x8914
 
-#: Kernel settings that forbid user namespaces, with the value that does.
+_PROC: Final = Path("/proc")
+#: Kernel settings that forbid user namespaces: the value that does, and the one that permits them.
 _FORBIDDING: Final = (
-    ("user/max_user_namespaces", "0"),
-    ("kernel/unprivileged_userns_clone", "0"),
-    ("kernel/apparmor_restrict_unprivileged_userns", "1"),
+    ("user.max_user_namespaces", "0", "10000"),
+    ("kernel.unprivileged_userns_clone", "0", "1"),
+    ("kernel.apparmor_restrict_unprivileged_userns", "1", "0"),
 )
+#: Files that Docker and Podman put into a container.
+_CONTAINER: Final = (Path("/.dockerenv"), Path("/run/.containerenv"))
 
 
 class Refused(Exception):
@@ -31,12 +35,11 @@ def enter(*, user: bool) -> bool:
     ``user`` asks for one even where it could be done without. Raises :class:`Refused`.
     """
     wanted = NEW_NS | NEW_PID | NEW_NET
-    refusal = "a user namespace was asked for"
     if not user:
         try:
             unshare(wanted)
-        except OSError as error:
-            refusal = f"without a user namespace: {error.strerror}"
+        except OSError:
+            pass  # An ordinary user may do it in a user namespace of their own.
         else:
             return False
     uid, gid = os.geteuid(), os.getegid()
@@ -46,17 +49,40 @@ def enter(*, user: bool) -> bool:
         Path("/proc/self/uid_map").write_text(f"0 {uid} 1")
         Path("/proc/self/gid_map").write_text(f"0 {gid} 1")
     except OSError as error:
-        raise Refused(f"{refusal}; with one: {error.strerror}{hint()}") from error
+        raise Refused(refusal("namespaces", error)) from error
     return True
 
 
-def hint() -> str:
-    """The kernel setting that forbids user namespaces, in brackets; ``""`` if none is seen."""
-    for name, forbidding in _FORBIDDING:
-        path = Path("/proc/sys", name)
+def refusal(what: str, error: OSError) -> str:
+    """What was refused; and what to do, where that is a matter of rights."""
+    said = f"{what}: {error.strerror}"
+    return f"{said}: {_remedy()}" if error.errno in (EPERM, EACCES, ENOSPC) else said
+
+
+def _remedy() -> str:
+    """Text for as much as can be seen of the reason. unshare(2): ENOSPC is the limit's."""
+    for name, forbidding, permitting in _FORBIDDING:
+        path = _PROC / "sys" / name.replace(".", "/")
         if path.exists() and path.read_text().strip() == forbidding:
-            return f" (sysctl {name.replace('/', '.')} is {forbidding})"
-    return ""
+            profile = " (or an AppArmor profile with userns)" if "apparmor" in name else ""
+            return f"run it as root, or allow user namespaces: sysctl {name}={permitting}{profile}"
+    if any(path.exists() for path in _CONTAINER):
+        return (
+            "the container forbids them: start it with --privileged, or with --cap-add=SYS_ADMIN "
+            "--security-opt seccomp=unconfined --security-opt apparmor=unconfined"
+        )
+    if _chroot():
+        return "an ordinary user has none in a chroot: run it as root, or outside of the chroot"
+    return "run it as root, or where user namespaces are allowed"
+
+
+def _chroot() -> bool:
+    """A root that no file system is mounted on (proc(5), ``mountinfo``)."""
+    try:
+        mounts = (_PROC / "self/mountinfo").read_text().splitlines()
+    except OSError:
+        return False
+    return not any(line.split()[4] == "/" for line in mounts)
 
 
 def bring_up_loopback() -> None:
