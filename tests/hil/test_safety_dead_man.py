@@ -515,7 +515,7 @@ def test_a_step_that_is_ended_before_its_changes_is_an_error(
     step = place(fake, "step")
 
     def end() -> None:
-        assert until(step.exists)
+        assert until(lambda: step.exists() and step.read_text())  # the shell makes it empty
         os.killpg(int(step.read_text()), signal.SIGKILL)
 
     with Guarded(fake.shell(), facts, Risk.CPU_OFFLINE, "test", settle=0) as node:

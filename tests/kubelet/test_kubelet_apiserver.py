@@ -18,7 +18,8 @@ from conformance.pods import burstable, guaranteed
 from conformance.subject import Capability, SubjectLostError, SubjectSetupError
 from conformance.subjects.kubelet import KubeletSubject
 from conformance.subjects.kubelet.apiserver import APIServer
-from conformance.subjects.kubelet.node import KubeletNode
+from conformance.subjects.kubelet.endpoint import NOT_SEEN
+from conformance.subjects.kubelet.node import KubeletNode, _with_resize
 from reference.steps import AddEphemeral, Apply, Delete, Resize, Start
 from reference.view import Phase, View
 from tests.kubelet.conftest import CONFIG, MACHINE, NodeMaker
@@ -66,11 +67,19 @@ def test_two_nodes_of_one_server_have_pods_of_one_name(
 
 
 def test_a_resize_is_pending_until_the_kubelet_has_heard_of_it(node: KubeletNode) -> None:
+    """Then it is granted, and the container's cgroup follows a moment later."""
     node.do(Apply(burstable("b", request="1", limit="2")))
     node.settle(runs("b"))
     node.do(Resize(burstable("b", request="1500m", limit="2")))
-    assert node.view().pods["b"].resize or node.view().cfs["b"]["c"].shares == 1536
-    view = node.settle(lambda view: not view.pods["b"].resize)
+    assert node._api is not None
+    (status,) = node._process.pods()
+    asked = node._api.asked[status.uid]
+    old = replace(status, resize="", resources={"c": {"requests": {"cpu": "1"}}})
+    assert _with_resize(node._api, old).resize == NOT_SEEN
+    assert _with_resize(node._api, replace(old, resources=asked)).resize == ""
+    view = node.settle(
+        lambda view: view.cfs["b"]["c"].shares == 1536 and not view.pods["b"].resize
+    )
     assert view.cfs["b"]["c"].shares == 1536
     assert view.pods["b"].resize == ""
 
