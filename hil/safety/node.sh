@@ -387,6 +387,12 @@ widen() { # give every cpuset back the CPUs that went offline
   done 2>/dev/null <"$J/partitions"
   :
 }
+remembers() { # slice, CPUs: systemd, and no file of an empty setting, which was not there before
+  systemctl set-property --runtime "$1" "AllowedCPUs=$2" 2>/dev/null
+  [ -z "$2" ] || return 0
+  rm -f "$R"/run/systemd/*/"$1.d/50-AllowedCPUs.conf"
+  systemctl daemon-reload 2>/dev/null
+}
 slices() { # a kubelet of policy none writes the CPUs of its parent cgroup; one of static leaves them
   [ -f "$J/cgroups" ] || return 0
   grep '/cpuset\.cpus	' "$J/before" | while IFS='	' read -r f was; do
@@ -398,7 +404,7 @@ slices() { # a kubelet of policy none writes the CPUs of its parent cgroup; one 
     unit=${unit##*/}
     # What systemd remembers, it would write again.
     case $unit in
-      *.slice) ! systemd || systemctl set-property --runtime "$unit" "AllowedCPUs=$was" 2>/dev/null ;;
+      *.slice) ! systemd || remembers "$unit" "$was" ;;
     esac
     echo "$was" 2>/dev/null >"$f"
   done

@@ -382,6 +382,24 @@ def test_a_parent_cgroup_gets_its_cpus_back(fake: FakeNode, facts: NodeFacts) ->
     assert place.read_text() == before
 
 
+def test_systemd_keeps_no_file_of_cpus_that_are_given_back(
+    fake: FakeNode, facts: NodeFacts
+) -> None:
+    """systemd would write its own CPUs again, so it is told; it keeps a file of an empty setting."""
+    program = fake.root / "fake/bin/systemctl"
+    told = fake.root / "run/systemd/transient/kubepods.slice.d/50-AllowedCPUs.conf"
+    sets = f'case $* in set-property*AllowedCPUs=*) echo "$*" >{told}; exit ;; esac\ncase $* in'
+    program.write_text(program.read_text().replace("case $* in", sets, 1))
+    place = fake.root / "sys/fs/cgroup/kubepods.slice/cpuset.cpus"
+    fake.file("/run/systemd/system/.there", "")
+    fake.file("/run/systemd/transient/kubepods.slice.d/50-CPUWeight.conf", "[Slice]\n")
+    before = fake.content()
+    with Guarded(fake.shell(), facts, Risk.KUBELET_RESTART, "test", settle=3):
+        place.write_text("0-7\n")
+        told.write_text("[Slice]\nAllowedCPUs=0-7\n")
+    assert fake.content() == before
+
+
 def test_hostile_names_reach_no_shell(fake: FakeNode, facts: NodeFacts) -> None:
     name = "/etc/kubernetes/manifests/$(touch hacked)'\"; touch hacked #.yaml"
     before = fake.content()
