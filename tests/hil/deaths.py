@@ -1,19 +1,23 @@
-"""A whole certify whose runner is killed again and again; and what its node is like each time.
+"""A whole certification whose runner is killed again and again, and how its node is each time.
 
-    python -m tests.hil.deaths INVENTORY [--seed 1] [--load 8] [--only MOMENT]
+    python -m tests.hil.deaths --kubelet PATH [--nodes 2] [--load 8]     lab nodes, which it ends
+    python -m tests.hil.deaths INVENTORY [--seed 1] [--moments reload]   nodes that nobody else uses
 
 One certification at ``--max-risk reboot`` is begun, killed with SIGKILL at a moment, and resumed
-once the node has restored itself; so all moments cost one certification. Nobody does anything to
-the node in between. It is compared with a snapshot of its own, which knows nothing of what pinproof
-compares.
+once its node has restored itself: twenty deaths cost one certification. Several nodes share the
+moments. Nobody does anything to a node between a death and the comparison with a snapshot that
+knows nothing of what pinproof compares. The snapshot is taken after one boot and one undisturbed
+run, and again: a node that changes by itself is refused.
 
-A moment is a condition on the node (a script that waits) or in the runner (a line that it prints),
-and a delay drawn by the seed. Exit status 0 where every death was undone whole.
+A moment is a condition on the node, seen from outside the product, and a delay drawn by the seed.
+The node is reached as hardware is: by an inventory that does not say that it is the lab's. So it
+boots by its own hand, and nobody else can boot it. Exit status 0 only where every death was undone.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import random
 import signal
@@ -23,128 +27,118 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from hil.shell import NodeError
+from hil.lab import Wish, down, up
+from hil.lab.recipe import WORKLOAD_IMAGE
+from hil.shell import NodeError, Shell
 from hil.transport import NodeAddress, connected, nodes
+from tests.support.node_snapshot import different, snapshot
 
 ROOT: Final = Path(__file__).parents[2]
-#: Seconds that a runner may be silent here; a user's has 120.
+SPEC: Final = "1s-1n-4c-smt1"
+#: Seconds that a runner may be silent: a user's has 120.
 PATIENCE: Final = 40
-#: Seconds in which a moment has to come, a node to restore itself, and processors are kept busy.
-_COMES, _RESTORES, _BUSY = 600.0, 900.0, 7200.0
+#: Seconds in which a moment has to come, a node to restore itself, and one to be as it was once
+#: nothing of the run is left that could still restore it.
+_COMES, _RESTORES, _SETTLES = 2400.0, 1200.0, 120.0
+#: Seconds after which a busy process ends, though nobody ended it.
+_BUSY: Final = 7200
+#: It stops and starts the kubelet with another configuration, and a pod comes and goes.
+_UNDISTURBED: Final = "config/reservation-by-list"
 
-#: What changes on a node by itself, or with any login: each was seen to on one that nobody tried.
-BY_ITSELF: Final = {
-    "/var/lib/kubelet/allocated_pods_state": "the kubelet's own list (docs/hil.md)",
-    "/var/lib/kubelet/actuated_pods_state": "the kubelet's own list (docs/hil.md)",
-    "/run/systemd/sessions": "a login",
-    "/run/systemd/users": "a login",
-    "/run/systemd/transient": "the scopes of logins and containers",
-    "/run/systemd/units": "the invocation ids of units",
-    "/run/systemd/journal": "systemd's own streams",
-    "/run/systemd/propagate": "a unit that was started",
-    "/run/systemd/timesync": "the clock",
-}
-_IGNORED: Final = " ".join(f"-path {path} -o" for path in BY_ITSELF).removesuffix(" -o")
-SNAPSHOT: Final = rf"""
-LC_ALL=C; export LC_ALL
-places="/etc /run/systemd /var/lib/kubelet /var/lib/pinproof $(ls -d /run/pinproof* 2>/dev/null)"
-find $places \( {_IGNORED} \) -prune -o -printf 'file %p %y %m %U:%G\n' 2>/dev/null
-find $places \( {_IGNORED} \) -prune -o -type f -print0 2>/dev/null | xargs -0 sha256sum |
-  sed 's/^/content /'
-systemctl list-units --all --plain --no-legend --no-pager |
-  awk '$1 !~ /^(session-|user|run-user|run-containerd|var-lib-kubelet|cri-|kubepods-|dev-|sys-)/ {{
-    print "unit", $1, $2, $3 }}'
-systemctl list-unit-files --no-legend --no-pager | awk '{{ print "unit file", $1, $2 }}'
-systemctl list-timers --all --no-legend --no-pager | awk '{{ print "timer", $(NF - 1) }}'
-systemctl --failed --plain --no-legend --no-pager | awk '{{ print "failed", $1 }}'
-find /sys/fs/cgroup \( -path '*/session-*' -o -path '*/user.slice*' \) -prune -o \
-  \( -name cpuset.cpus -o -name cpuset.cpus.partition -o -name cpu.max \) -print |
-  grep -E 'kubepods|kubelet|containerd' | while read -r f; do echo "cgroup $f $(cat "$f")"; done
-echo "online $(cat /sys/devices/system/cpu/online)"
-ctr -n k8s.io containers ls -q 2>/dev/null | sed 's/^/container /'
-ctr -n k8s.io tasks ls -q 2>/dev/null | sed 's/^/task /'
-awk '$2 !~ /^\/run\/(user|credentials)/ {{ print "mount", $2, $3 }}' /proc/mounts
-ps -eo ppid=,args= | awk '$1 != 2 && $2 !~ /systemd/ &&
-  $2 !~ /^(ps|awk|sh|sleep|grep|-?bash|sshd:|find|xargs|\(sd-pam\))$/ {{
-    $1 = ""; print "process" $0 }}' | grep -v -e 'sed s' -e '^process /bin/sh$'
-ps -eo args= | grep -e '[n]ode[.]sh' -e '[p]inproof-dead-man[.]sh' | grep -v places= |
-  sed 's/^/ours /'
-"""
+_HELD: Final = "[ -d /var/lib/pinproof/journal ]"
+_POD: Final = "ls /etc/kubernetes/manifests/pinproof-* >/dev/null 2>&1"
+_CONFIG: Final = f"{_HELD} && ! cmp -s /var/lib/kubelet/config.yaml /run/deaths/config.yaml"
+_STOPPED: Final = f'{_HELD} && [ "$(systemctl is-active kubelet)" != active ]'
+_OFFLINE: Final = f"{_HELD} && ! cmp -s /sys/devices/system/cpu/online /run/deaths/online"
+_RESTORING: Final = "ps -eo args= | grep -q '^[s]h /var/lib/pinproof/node.sh leave'"
+_LEFT: Final = f"{_RESTORING} && ! {_HELD}"
+#: A sandbox that has ended stays known to the runtime, until the kubelet's next look for such.
+_FORGOTTEN: Final = (
+    '[ -z "$(ctr -n k8s.io containers ls -q \'labels."io.kubernetes.pod.name"~=pinproof-\')" ]'
+)
+_ENDS: Final = "systemctl list-jobs --no-legend | grep -q 'reboot[.]target'"
+#: What is below /run goes with a boot.
+_BOOTED: Final = "[ ! -e /run/deaths ]"
+_RELOAD, _REEXEC = "systemctl daemon-reload", "systemctl daemon-reexec"
 
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """When a runner dies. ``node`` waits on the node until it has come; ``said`` is what the runner
-    prints by then; ``ends`` that it is asked to end first (SIGTERM), so that it restores. The delay
-    is drawn from 0 to ``within`` seconds."""
+    """When a runner dies: ``condition`` holds on the node, then ``then`` is done there, and 0 to
+    ``within`` seconds pass. A runner that is ``asked`` to end (SIGTERM) once it holds the node
+    restores it. ``result``: the condition is a new result in the stream. ``down``: once the
+    condition holds, the node no longer answers. ``last``: no moment comes after it."""
 
     name: str
-    node: str = ""
-    said: str = ""
-    ends: bool = False
-    within: float = 3.0
+    condition: str = "true"
+    then: str = ":"
+    within: float = 1.0
+    asked: bool = False
+    result: bool = False
+    down: bool = False
+    last: bool = False
 
 
-def _until(condition: str) -> str:
-    return f"until {condition}; do sleep 0.1; done"
-
-
-_HELD: Final = "[ -d /var/lib/pinproof/journal ]"
-_POD: Final = "ls /etc/kubernetes/manifests/pinproof-* >/dev/null 2>&1"
-_CONFIG: Final = "! cmp -s /var/lib/kubelet/config.yaml /run/deaths-config"
-_STOPPED: Final = f'{_HELD} && [ "$(systemctl is-active kubelet)" != active ]'
-_OFFLINE: Final = '[ "$(cat /sys/devices/system/cpu/online)" != "$(cat /run/deaths-online)" ]'
-_OTHER_BOOT: Final = "[ ! -e /run/deaths-online ]"
-
-#: In the order in which they are met soonest.
+#: In the order in which a certification meets them.
 MOMENTS: Final = (
-    Moment("while it takes the node", _until("[ -d /var/lib/pinproof ]"), within=1.0),
-    Moment("while it takes the node", said="reaching", within=4.0),
-    Moment("while a pod comes", _until(_POD), within=1.0),
-    Moment("while pods come and go", _until(_POD), within=8.0),
-    Moment("after a reload", f"{_until(_POD)}; systemctl daemon-reload"),
-    Moment("after a restart of systemd", f"{_until(_POD)}; systemctl daemon-reexec"),
-    Moment("while the kubelet is stopped", _until(_STOPPED), within=0.5),
-    Moment("while the configuration is another", _until(f"{_HELD} && {_CONFIG}"), within=1.0),
-    Moment("while the kubelet starts", _until(f"{_HELD} && {_CONFIG}"), within=6.0),
-    Moment("while it restores", said="restoring", ends=True, within=1.0),
-    Moment("while it restores", said="restoring", ends=True, within=4.0),
-    Moment("while it leaves", f"{_until(_HELD)}; {_until(f'! {_HELD}')}", ends=True, within=0.3),
-    Moment("after a reload, while the kubelet is stopped",
-           f"{_until(_STOPPED)}; systemctl daemon-reload", within=0.5),
-    Moment("in any step", _until(_HELD), within=30.0),
-    Moment("in any step", _until(_HELD), within=60.0),
-    Moment("while a CPU is offline", _until(f"{_HELD} && {_OFFLINE}"), within=1.0),
-    Moment("while a CPU is offline, after a reload",
-           f"{_until(f'{_HELD} && {_OFFLINE}')}; systemctl daemon-reload"),
-    Moment("in the reboot", said="waiting for “reboot", within=8.0),
-    Moment("after the reboot", _until(_OTHER_BOOT), within=3.0),
-    Moment("after the reboot", _until(_OTHER_BOOT), within=15.0),
-)  # fmt: skip
+    Moment("taking the lease: the dead-man timer is set", "[ -e /run/pinproof-dead-man.sh ]"),
+    Moment("taking the lease: there is a folder", "[ -e /var/lib/pinproof ]"),
+    Moment("the node is taken, nothing is changed", _HELD, within=0.5),
+    Moment("between two scenarios", result=True, within=0.3),
+    Moment("a pod comes", _POD),
+    Moment("pods come and go", _POD, within=8),
+    Moment("after a daemon-reload, pods run", _POD, _RELOAD),
+    Moment("after a daemon-reexec, pods run", _POD, _REEXEC),
+    Moment("restoring: asked to end", _RESTORING, within=2, asked=True),
+    Moment("leaving: the journal is gone", _LEFT, within=0.2, asked=True),
+    Moment("the configuration is another", _CONFIG),
+    Moment("the kubelet starts with another configuration", _CONFIG, within=8),
+    Moment("the kubelet is stopped", _STOPPED, within=0.5),
+    Moment("after a daemon-reload, the kubelet is stopped", _STOPPED, _RELOAD, within=0.5),
+    Moment("reboot: the node is about to go down", _ENDS, within=0.2),
+    Moment("reboot: the node is down", _ENDS, within=3, down=True),
+    Moment("reboot: the node is up again", _BOOTED, within=10),
+    Moment("a CPU is offline", _OFFLINE),
+    Moment("after a daemon-reload, a CPU is offline", _OFFLINE, _RELOAD),
+    Moment("the end of the certification: leaving", _RESTORING, within=3, last=True),
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Death:
-    """What came of one: the lines in which the node differs after so many seconds."""
+    """What came of one: seconds until the node was as before, or was given up; what still differed;
+    whether nobody had to do anything, and whether nothing of the run is left; why the moment was
+    missed."""
 
     moment: Moment
     delay: float
     seconds: float
-    differences: tuple[str, ...]
+    differences: Sequence[str]
+    left: bool
     missed: str = ""
 
+    @property
+    def right(self) -> bool:
+        """All of it."""
+        return not (self.differences or self.left or self.missed)
 
-def snapshot(address: NodeAddress) -> set[str]:
-    """How the node is. Raises :class:`hil.shell.NodeError`."""
-    with connected(address) as shell:
-        text = shell.run(SNAPSHOT, deadline=240).text
-    assert text.count("\n") > 500, text
-    return {*text.splitlines()}
+    def __str__(self) -> str:
+        said = self.missed or ("right" if self.right else "not restored" if self.left else "TRACES")
+        return f"{self.moment.name} | {self.delay:.1f} s | {said} | {self.seconds:.0f} s"
+
+
+class Ended(Exception):
+    """The command is to end."""
+
+
+class Never(Exception):
+    """The moment did not come."""
 
 
 class Runner:
@@ -155,32 +149,51 @@ class Runner:
         f"Guarded.__init__.__kwdefaults__['patience'] = {PATIENCE}.0; main()"
     )
 
-    def __init__(self, inventory: str, out: Path) -> None:
-        words = ["certify", inventory, "--max-risk", "reboot", "--level", "extended", "--resume"]
+    def __init__(self, folder: Path, *words: str) -> None:
+        self._folder = folder
+        log = (folder / "runner.log").open("w+")
         self._process = subprocess.Popen(
-            [sys.executable, "-c", self._CODE, *words, "--report", str(out)],
+            [sys.executable, "-c", self._CODE, *words],
             cwd=ROOT,
-            stdout=subprocess.PIPE,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
             stderr=subprocess.STDOUT,
-            text=True,
             start_new_session=True,
         )
-        self.lines: list[str] = []
-        self._reading = threading.Thread(target=self._read, daemon=True)
-        self._reading.start()
+        log.close()
 
-    def _read(self) -> None:
-        assert self._process.stdout is not None
-        for line in self._process.stdout:
-            self.lines.append(line.rstrip())
+    @classmethod
+    def certifies(cls, folder: Path, inventory: Path) -> Runner:
+        """All of it."""
+        more = ["--image", WORKLOAD_IMAGE, "--resume", "--report", str(folder / "out")]
+        risk = ["--max-risk", "reboot", "--level", "extended"]
+        return cls(folder, "certify", str(inventory), *risk, *more)
+
+    @classmethod
+    def is_undisturbed(cls, folder: Path, inventory: Path) -> Runner:
+        """One scenario."""
+        more = ["--max-risk", "kubelet-restart", "-k", _UNDISTURBED]
+        return cls(folder, "run", "--subject", f"node:{inventory}?image={WORKLOAD_IMAGE}", *more)
 
     @property
-    def over(self) -> bool:
-        """It has ended by itself."""
-        return self._process.poll() is not None
+    def status(self) -> int | None:
+        """How it ended, if it did."""
+        return self._process.poll()
+
+    @property
+    def results(self) -> int:
+        """How many lines its stream has."""
+        streams = self._folder.glob("out/**/result.jsonl")
+        return sum(one.read_bytes().count(b"\n") for one in streams)
+
+    @property
+    def said(self) -> str:
+        """The last line that it printed."""
+        lines = (self._folder / "runner.log").read_text(errors="replace").split("\n")
+        return " / ".join(line.strip() for line in lines[-4:] if line.strip())
 
     def ask_to_end(self) -> None:
-        """As Ctrl-C does."""
+        """As a service manager does."""
         self._process.send_signal(signal.SIGTERM)
 
     def kill(self) -> None:
@@ -188,108 +201,174 @@ class Runner:
         with suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
-        self._reading.join(5)
 
 
-class _NeverCame(Exception):
-    """The moment did not come."""
+class Victim:
+    """A node, and the certification that is killed on it. ``over`` ends all waiting."""
 
+    def __init__(self, address: NodeAddress, folder: Path, over: threading.Event) -> None:
+        self.address, self._folder, self._over = address, folder, over
+        self._inventory = folder / "inventory.toml"
+        self._inventory.write_text(_as_hardware(address), encoding="utf-8")
+        (self._reached,) = nodes(str(self._inventory))
+        self.before: frozenset[str] = frozenset()
 
-def _wait(done: Callable[[], bool], runner: Runner, seconds: float) -> None:
-    end = time.monotonic() + seconds
-    while not done():
-        if runner.over:
-            raise _NeverCame("the certification ended before")
-        if time.monotonic() > end:
-            raise _NeverCame(f"it did not come in {seconds:.0f} s")
-        time.sleep(0.05)
+    def prepare(self) -> list[str]:
+        """Boot the node and certify one scenario, undisturbed; what that run changed, and what
+        changes by itself: nothing, or it is refused."""
+        if not self._holds("[ -d /run/deaths ]"):  # left by this command, since a boot of its own
+            self._boot()
+        self._wait(lambda: self._holds(_FORGOTTEN), None, _RESTORES)
+        first = snapshot(self._reached)
+        runner = Runner.is_undisturbed(self._folder, self._inventory)
+        try:
+            self._wait(lambda: runner.status is not None, None, _RESTORES)
+        finally:
+            runner.kill()
+        if runner.status != 0:
+            raise RuntimeError(f"{self.address.name}: an undisturbed run failed: {runner.said}")
+        self._wait(lambda: self._holds(_FORGOTTEN), None, _RESTORES)
+        self.before = snapshot(self._reached)
+        self._pause(10)
+        if changed := different(self.before, snapshot(self._reached)):
+            raise RuntimeError(f"{self.address.name} changes by itself: {changed}")
+        return different(first, self.before)
 
+    def _boot(self) -> None:
+        self._run("mkdir /run/deaths; systemctl reboot --no-block")
+        started = f"{_BOOTED} && [ -S /var/lib/kubelet/device-plugins/kubelet.sock ]"
+        self._wait(lambda: self._holds(started), None, _RESTORES)
+        self._pause(5)
 
-def _reach(moment: Moment, runner: Runner, address: NodeAddress) -> None:
-    """Wait until the moment has come. Raises :class:`_NeverCame`."""
-    if moment.ends:
-        _wait(lambda: _on_node(address, _HELD), runner, _COMES)
-        time.sleep(4)
-    watch = None
-    if moment.node:
-        watch = threading.Thread(target=_watch, args=(address, moment.node), daemon=True)
-        watch.start()
-        time.sleep(1 if moment.ends else 0)
-    if moment.ends:
-        runner.ask_to_end()
-    if moment.said:
-        _wait(lambda: any(moment.said in line for line in runner.lines), runner, _COMES)
-    if watch is not None:
-        alive = watch
-        _wait(lambda: not alive.is_alive(), runner, _COMES)
+    def dies(self, moment: Moment, delay: float) -> Death:
+        """Once."""
+        self._run(
+            "mkdir -p /run/deaths; cp /sys/devices/system/cpu/online /run/deaths/; "
+            "cp /var/lib/kubelet/config.yaml /run/deaths/"
+        )
+        runner, missed = Runner.certifies(self._folder, self._inventory), ""
+        try:
+            self._reach(moment, runner)
+            self._pause(delay)
+        except Never as error:
+            missed = f"{error}: {runner.said}"
+        finally:
+            runner.kill()
+        return self._looked_after(moment, delay, missed)
 
+    def _reach(self, moment: Moment, runner: Runner) -> None:
+        if moment.result:
+            there = runner.results
+            self._wait(lambda: runner.results > there, runner, _COMES)
+        if moment.asked:
+            # Something has to be restored.
+            self._met(f"{_HELD} && {_POD}", runner)
+            runner.ask_to_end()
+        self._met(f"{{ {moment.condition}; }} && {{ {moment.then}; }}", runner)
+        if moment.down:
+            self._wait(lambda: not self._holds("true"), runner, _COMES)
 
-def _watch(address: NodeAddress, script: str) -> None:
-    """Run a script that waits; a node that boots in between is asked again."""
-    end = time.monotonic() + _COMES
-    while time.monotonic() < end:
-        with suppress(NodeError), connected(address) as shell:
-            if shell.run(script, deadline=_COMES).status == 0:
-                return
-        time.sleep(0.5)
+    def _met(self, condition: str, runner: Runner) -> None:
+        """Wait on the node; one that boots in between is asked again."""
+        end = time.monotonic() + _COMES
+        while time.monotonic() < end:
+            with suppress(NodeError), connected(self._reached) as shell:
+                watch = _Watch(shell, f"until {condition}; do sleep 0.1; done")
+                self._wait(watch.over, runner, _COMES)
+                if watch.met:
+                    return
+            self._pause(0.2)
+        raise Never(f"did not come in {_COMES:.0f} s")
 
-
-def _on_node(address: NodeAddress, condition: str) -> bool:
-    with suppress(NodeError), connected(address) as shell:
-        return shell.run(condition).status == 0
-    return False
-
-
-def die(
-    moment: Moment, delay: float, inventory: str, address: NodeAddress, out: Path, before: set[str]
-) -> Death:
-    """One death, and what came of it."""
-    mark = "cat /sys/devices/system/cpu/online >/run/deaths-online; "
-    mark += "cp /var/lib/kubelet/config.yaml /run/deaths-config"
-    with connected(address) as shell:
-        shell.run(mark)
-    runner, missed = Runner(inventory, out), ""
-    try:
-        _reach(moment, runner, address)
-        time.sleep(delay)
-    except _NeverCame as error:
-        missed = f"{error}: {' / '.join(runner.lines[-3:])}"
-    finally:
-        runner.kill()
-    began = time.monotonic()
-    next_word = 60.0
-    differences: list[str] = ["it cannot be reached"]
-    while time.monotonic() - began < _RESTORES:
-        time.sleep(5)
-        with suppress(NodeError):
-            if _on_node(address, "[ ! -e /var/lib/pinproof ]"):
-                differences = sorted(snapshot(address) ^ before)
+    def _looked_after(self, moment: Moment, delay: float, missed: str) -> Death:
+        began = gone = time.monotonic()
+        left, differences = True, ["it cannot be reached"]
+        nothing = "[ ! -e /var/lib/pinproof ] && [ ! -e /run/pinproof-dead-man.sh ]"
+        while time.monotonic() - began < _RESTORES and time.monotonic() - gone < _SETTLES:
+            self._pause(2)
+            if left:
+                gone = time.monotonic()
+                left = not self._holds(nothing)
+                continue
+            with suppress(NodeError):
+                seconds = time.monotonic() - began
+                differences = different(self.before, snapshot(self._reached))
                 if not differences:
-                    break
-                if time.monotonic() - began > next_word:
-                    next_word += 60
-                    tell(f"   not yet: {_first(differences, before)}")
-    return Death(moment, delay, time.monotonic() - began, tuple(differences), missed)
+                    return Death(moment, delay, seconds, (), left, missed)
+        return Death(moment, delay, time.monotonic() - began, differences, left, missed)
+
+    def _run(self, script: str) -> None:
+        with connected(self._reached) as shell:
+            shell.run(script)
+
+    def _holds(self, condition: str) -> bool:
+        with suppress(NodeError), connected(self._reached) as shell:
+            return shell.run(condition).status == 0
+        return False
+
+    def _pause(self, seconds: float) -> None:
+        if self._over.wait(seconds):
+            raise Ended
+
+    def _wait(self, done: Callable[[], bool], runner: Runner | None, seconds: float) -> None:
+        end = time.monotonic() + seconds
+        while not done():
+            if runner is not None and runner.status is not None:
+                raise Never(f"the certification ended before, with {runner.status}")
+            if time.monotonic() > end:
+                raise Never(f"did not come in {seconds:.0f} s")
+            self._pause(0.05)
+
+
+class _Watch(threading.Thread):
+    """A script that waits on a node; it ends with its shell."""
+
+    def __init__(self, shell: Shell, script: str) -> None:
+        super().__init__(daemon=True)
+        self._shell, self._script, self.met = shell, script, False
+        self.start()
+
+    def over(self) -> bool:
+        """It waits no longer."""
+        return not self.is_alive()
+
+    def run(self) -> None:
+        with suppress(NodeError):
+            self.met = self._shell.run(self._script, deadline=_COMES).status == 0
+
+
+def _as_hardware(address: NodeAddress) -> str:
+    """An inventory of this node that does not say that the lab can boot it."""
+    keys = ", ".join(json.dumps(str(one)) for one in address.identity)
+    return f"""[[node]]
+name = {json.dumps(address.name)}
+url = {json.dumps(address.url)}
+identity = [{keys}]
+known_hosts = {json.dumps(str(address.known_hosts))}
+allow = ["reboot", "static-pods"]
+"""
 
 
 @contextmanager
 def load(processes: int) -> Iterator[None]:
-    """So many processors' worth of work beside it, which ends with this."""
+    """So many busy processes beside it, which end with it."""
     code = f"import time; end = time.monotonic() + {_BUSY}\nwhile time.monotonic() < end: pass"
-    busy = [subprocess.Popen([sys.executable, "-c", code]) for _ in range(processes)]
-    try:
+    with ExitStack() as stack:
+        for _ in range(processes):
+            one = subprocess.Popen([sys.executable, "-c", code])
+            stack.callback(one.wait)
+            stack.callback(one.kill)
         yield
+
+
+@contextmanager
+def lab_nodes(kubelet: Path, spec: str, count: int) -> Iterator[list[NodeAddress]]:
+    """So many nodes of the lab, which end with it."""
+    inventory, made = up(Wish(specs=[spec] * count, kubelet=kubelet))
+    try:
+        yield nodes(str(inventory))
     finally:
-        for one in busy:
-            one.kill()
-            one.wait()
-
-
-def _first(differences: Sequence[str], before: set[str]) -> str:
-    """The first twenty, a line each."""
-    return "".join(
-        f"\n      {'-' if one in before else '+'} {one[:160]}" for one in differences[:20]
-    )
+        down([one.name for one in made])
 
 
 def tell(line: str) -> None:
@@ -298,36 +377,73 @@ def tell(line: str) -> None:
     sys.stdout.flush()
 
 
+def _asked() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("inventory", nargs="?", help="nodes that are there; nobody else uses them")
+    parser.add_argument("--kubelet", type=Path, help="boot lab nodes with this kubelet")
+    parser.add_argument("--spec", default=SPEC, help=f"lab nodes of this machine ({SPEC})")
+    parser.add_argument("--nodes", type=int, default=1, help="so many lab nodes (1)")
+    parser.add_argument("--seed", type=int, default=1, help="of the delays (1)")
+    parser.add_argument("--load", type=int, default=0, help="busy processes beside it (0)")
+    parser.add_argument("--moments", default="", help="those with this in their name alone")
+    asked = parser.parse_args()
+    if (asked.inventory is None) == (asked.kubelet is None):
+        parser.error("INVENTORY or --kubelet")
+    asked.chosen = [one for one in MOMENTS if asked.moments in one.name]
+    if not asked.chosen:
+        names = "; ".join(one.name for one in MOMENTS)
+        parser.error(f"no moment has {asked.moments!r} in its name; there are: {names}")
+    return asked
+
+
+def _all_of(
+    victim: Victim, turns: Sequence[tuple[int, Moment, float]], deaths: list[Death]
+) -> None:
+    """Each death in turn, into ``deaths``."""
+    name = victim.address.name
+    changed = victim.prepare()
+    tell(f"{name}: an undisturbed run changed {len(changed)} of {len(victim.before)} facts")
+    for line in changed:
+        tell(f"      {line}")
+    for number, moment, delay in turns:
+        death = victim.dies(moment, delay)
+        deaths.append(death)
+        tell(f"{number:2} | {name} | {death}")
+        for line in death.differences:
+            tell(f"      {line[:300]}")
+
+
 def main() -> int:
     """The command."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("inventory", help="of one node of the lab, which nobody else uses")
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--load", type=int, default=0, help="busy processes beside it")
-    parser.add_argument("--only", default="", help="moments whose name has this in it")
-    asked = parser.parse_args()
-    (address,) = nodes(asked.inventory)
-    chosen = [one for one in MOMENTS if asked.only in one.name]
-    if not chosen:
-        parser.error(f"no moment has {asked.only!r} in its name")
+    asked = _asked()
     draw = random.Random(asked.seed)
-    right = 0
-    with tempfile.TemporaryDirectory() as folder, load(asked.load):
-        before = snapshot(address)
-        for number, moment in enumerate(chosen, 1):
-            delay = draw.uniform(0, moment.within)
-            death = die(moment, delay, asked.inventory, address, Path(folder), before)
-            good = not death.differences and not death.missed
-            right += good
-            said = "right" if good else death.missed or "DIFFERS"
-            tell(
-                f"{number:2} of {len(chosen)}  {moment.name}, {delay:.1f} s later: {said}, "
-                f"after {death.seconds:.0f} s"
-            )
-            if death.differences:
-                tell(_first(death.differences, before))
-    tell(f"right, without a hand, without any trace: {right} of {len(chosen)}")
-    return 0 if right == len(chosen) else 1
+    turns = [(n, one, draw.uniform(0, one.within)) for n, one in enumerate(asked.chosen, 1)]
+    over, deaths = threading.Event(), list[Death]()
+    try:
+        with ExitStack() as stack:
+            folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+            if asked.inventory is not None:
+                addresses = nodes(asked.inventory)
+            else:
+                addresses = stack.enter_context(lab_nodes(asked.kubelet, asked.spec, asked.nodes))
+            stack.enter_context(load(asked.load))
+            pool = stack.enter_context(ThreadPoolExecutor(len(addresses)))
+            stack.callback(over.set)
+            futures = []
+            for number, address in enumerate(addresses):
+                own = folder / address.name
+                own.mkdir()
+                victim, mine = Victim(address, own, over), turns[number :: len(addresses)]
+                futures.append(pool.submit(_all_of, victim, mine, deaths))
+            for future in futures:
+                future.result()
+    except KeyboardInterrupt:
+        tell(f"ended after {len(deaths)} deaths")
+    right = sum(death.right for death in deaths)
+    tell(f"right, without a hand, without any trace: {right} of {len(turns)}")
+    return 0 if right == len(turns) else 1
 
 
 if __name__ == "__main__":

@@ -3,33 +3,71 @@ systemd and kubelet. Minutes under emulation, so only where ``PINPROOF_LAB`` ask
 
 from __future__ import annotations
 
-import random
+import subprocess
+import sys
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 import pytest
 
 from hil.lab import Node, Wish, all_nodes, down, named, up
-from hil.transport import NodeAddress
+from hil.transport import NodeAddress, connected
 from hil.transport import nodes as read_inventory
-from tests.support.deaths import PHASES, UPGRADE, killed, look, undone
+from tests.support.deaths import ROOT, UPGRADE, killed, look, undone
 from tests.support.meddling import CPUSETS, EXCLUSIVE, meddled, pinproof
+from tests.support.node_snapshot import different, snapshot
 
 pytestmark = pytest.mark.needs("lab")
 
 NAME: Final = "test-deaths"
 SPEC: Final = "1s-1n-4c-smt1"
-#: In the order in which they are cheapest: a reboot last.
-EIGHT: Final = (
-    "taking",
-    "taking",
-    "steps",
-    "restore",
-    "restore",
-    "forgetting",
-    "forgetting",
-    "reboot",
+
+
+@dataclass(frozen=True, slots=True)
+class Planted:
+    """A script that leaves something on a node, one that takes it away, and the beginning of the
+    line by which a snapshot tells it."""
+
+    plant: str
+    pull: str
+    seen: str
+
+
+_UNIT: Final = "/run/systemd/system/planted.service"
+_CPU_MAX: Final = "/sys/fs/cgroup/system.slice/cpu.max"
+_ONLINE: Final = "/sys/devices/system/cpu/cpu3/online"
+PLANTED: Final = (
+    Planted("touch /etc/planted", "rm /etc/planted", "+ file /etc/planted f"),
+    Planted("chmod 600 /etc/hosts", "chmod 644 /etc/hosts", "+ file /etc/hosts f 600"),
+    Planted(
+        "cp /etc/motd /run/motd; echo planted >>/etc/motd",
+        "cat /run/motd >/etc/motd; rm /run/motd",
+        "- content ",
+    ),
+    Planted("touch /var/lib/kubelet/planted", "rm /var/lib/kubelet/planted", "+ file /var/lib/k"),
+    Planted("mkdir /var/lib/pinproof", "rmdir /var/lib/pinproof", "+ file /var/lib/pinproof d"),
+    Planted(f"printf '[Service]\\nExecStart=/bin/true\\n' >{_UNIT}", f"rm {_UNIT}", "+ unit file "),
+    Planted(
+        "systemd-run --unit planted-timer --on-active=1h true",
+        "systemctl stop planted-timer.timer",
+        "+ timer planted-timer.timer",
+    ),
+    Planted(
+        "systemd-run --unit planted-failure false",
+        "systemctl reset-failed planted-failure",
+        "+ failed planted-failure.service",
+    ),
+    Planted("mkdir /sys/fs/cgroup/planted", "rmdir /sys/fs/cgroup/planted", "+ cgroup /sys/fs/"),
+    Planted(f"echo 90000 100000 >{_CPU_MAX}", f"echo max 100000 >{_CPU_MAX}", "+ setting /sys/fs/"),
+    Planted(
+        "setsid sh -c 'echo $$ >/run/planted.pid; exec sleep 999' >/dev/null 2>&1 </dev/null &",
+        "kill $(cat /run/planted.pid); rm /run/planted.pid",
+        "+ process sleep 999",
+    ),
+    Planted("mount -t tmpfs planted /mnt", "umount /mnt", "+ mount /mnt tmpfs"),
+    Planted(f"echo 0 >{_ONLINE}", f"echo 1 >{_ONLINE}", "+ online 0-2"),
 )
 
 
@@ -57,15 +95,27 @@ def before(address: NodeAddress) -> list[str]:
     return look(address)
 
 
-@pytest.mark.parametrize("number", range(len(EIGHT)))
-def test_a_death_is_undone_without_a_hand(
-    number: int, inventory: str, address: NodeAddress, before: list[str]
-) -> None:
-    """And without a trace: no unit, no timer, no folder, no process."""
-    phase = EIGHT[number]
-    delay = random.Random(number).uniform(0, PHASES[phase])
-    killed(inventory, phase, delay)
-    assert undone(address, before).differences == (), f"{phase}, after {delay:.1f} s"
+def test_the_snapshot_sees_what_is_planted(address: NodeAddress) -> None:
+    """All of it, and nothing once that is taken away: two snapshots of one node are the same."""
+    before = snapshot(address)
+    plant = "\n".join(one.plant for one in PLANTED)
+    pull = "\n".join(one.pull for one in PLANTED)
+    with connected(address) as shell:
+        shell.run(f"{plant}\nsystemctl daemon-reload; sleep 1")
+    seen = different(before, snapshot(address))
+    with connected(address) as shell:
+        shell.run(f"{pull}\nsystemctl daemon-reload; sleep 1")
+    assert different(before, snapshot(address)) == []
+    assert [one.seen for one in PLANTED if not any(one.seen in line for line in seen)] == []
+
+
+@pytest.mark.parametrize("moments", ["daemon-reload, pods run", "asked to end", "is down"])
+def test_a_death_is_undone_without_a_hand_or_a_trace(moments: str, inventory: str) -> None:
+    """Three of the twenty of ``python -m tests.hil.deaths``."""
+    command = [sys.executable, "-m", "tests.hil.deaths", inventory, "--moments", moments]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.stdout.endswith("right, without a hand, without any trace: 1 of 1\n"), done.stdout
+    assert done.returncode == 0, done.stderr
 
 
 def test_a_death_during_a_cpu_upgrade_is_undone_by_restore(

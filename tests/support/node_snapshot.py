@@ -1,0 +1,66 @@
+"""How a booted node is, one line a fact. The script knows nothing of what pinproof compares."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from hil.transport import NodeAddress, connected
+
+#: What changes on a node without a run, or by what every pod and login does. Each was seen to.
+BY_ITSELF: Final = {
+    "/run/systemd/journal": "journald's streams: one a process that writes to it",
+    "/run/systemd/propagate": "a folder for each sandboxed service that systemd started",
+    "/run/systemd/units": "the invocation id of each unit that was started",
+    "/var/lib/kubelet/actuated_pods_state": "the kubelet's own list of pods, docs/hil.md",
+    "/var/lib/kubelet/allocated_pods_state": "the kubelet's own list of pods, docs/hil.md",
+}
+_PRUNED: Final = " -o ".join(f"-path {path}" for path in BY_ITSELF)
+
+#: Its processes are those that do not descend from the SSH server: a run's that go on without it do
+#: not either. Kernel threads descend from process 2.
+SNAPSHOT: Final = rf"""
+LC_ALL=C; export LC_ALL
+set -- /etc /run/systemd /var/lib/kubelet
+for path in /var/lib/pinproof* /run/pinproof*; do
+  case $path in *lab) ;; *) [ ! -e "$path" ] || set -- "$@" "$path" ;; esac
+done
+find "$@" \( {_PRUNED} \) -prune -o -printf 'file %p %y %m %U:%G %l\n'
+find "$@" \( {_PRUNED} \) -prune -o -type f -print0 | xargs -0 sha256sum | sed 's/^/content /'
+systemctl list-units --all --plain --no-legend --no-pager | awk '{{ print "unit", $1, $2, $3, $4 }}'
+systemctl list-unit-files --no-legend --no-pager | awk '{{ print "unit file", $1, $2 }}'
+systemctl list-timers --all --no-legend --no-pager | awk '{{ print "timer", $(NF - 1) }}'
+systemctl --failed --plain --no-legend --no-pager | awk '{{ print "failed", $1 }}'
+find /sys/fs/cgroup -type d | sed 's/^/cgroup /'
+find /sys/fs/cgroup -type f \( -name cpuset.cpus -o -name cpuset.mems -o \
+  -name cpuset.cpus.partition -o -name cpu.max -o -name cpu.weight -o \
+  -name cgroup.subtree_control \) |
+  xargs awk '{{ print "setting", FILENAME, $0 }}'
+echo "online $(cat /sys/devices/system/cpu/online)"
+for kind in containers tasks; do ctr -n k8s.io $kind ls -q | sed "s/^/$kind /"; done
+awk '{{ print "mount", $2, $3, $4 }}' /proc/mounts
+ps -eo pid=,ppid=,comm=,args= | awk '
+  {{ pid = $1; up[pid] = $2; name[pid] = $3; $1 = $2 = $3 = ""; args[pid] = $0 }}
+  END {{
+    for (pid in up) {{
+      for (one = pid; one > 2 && name[one] != "sshd"; one = up[one]) ;
+      if (one == 1 || one == 0) print "process" args[pid]
+    }}
+  }}'
+echo whole
+"""
+
+
+def snapshot(address: NodeAddress) -> frozenset[str]:
+    """How the node is. Raises :class:`hil.shell.NodeError`."""
+    with connected(address) as shell:
+        lines = shell.run(SNAPSHOT, deadline=240).text.splitlines()
+    if not lines or lines[-1] != "whole":
+        raise ValueError(f"{address.name}: the snapshot is not whole: {lines[-3:]}")
+    return frozenset(lines)
+
+
+def different(before: Iterable[str], after: Iterable[str]) -> list[str]:
+    """What is gone (``-``) and what came (``+``)."""
+    was, now = {*before}, {*after}
+    return [f"- {line}" for line in sorted(was - now)] + [f"+ {line}" for line in sorted(now - was)]
