@@ -48,8 +48,9 @@ PATIENCE: Final = 40
 _COMES, _RESTORES, _SETTLES = 2400.0, 1200.0, 120.0
 #: Seconds after which a busy process ends, though nobody ended it.
 _BUSY: Final = 7200
-#: It stops and starts the kubelet with another configuration, and a pod comes and goes.
-_UNDISTURBED: Final = "config/reservation-by-list"
+#: The kubelet is stopped and started with another configuration, and pods of each class of quality
+#: come and go: the kubelet makes the cgroup of a class whole with the first pod of that class.
+_UNDISTURBED: Final = "config/reservation-by-list or qos/"
 
 _HELD: Final = "[ -d /var/lib/pinproof/journal ]"
 _POD: Final = "ls /etc/kubernetes/manifests/pinproof-* >/dev/null 2>&1"

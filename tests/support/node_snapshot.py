@@ -18,7 +18,9 @@ BY_ITSELF: Final = {
 _PRUNED: Final = " -o ".join(f"-path {path}" for path in BY_ITSELF)
 
 #: Its processes are those that do not descend from the SSH server: a run's that go on without it do
-#: not either. Kernel threads descend from process 2.
+#: not either. Kernel threads descend from process 2. Process 1 has other arguments after a restart
+#: of systemd. mawk compares a key of an array as text. The kubelet hands controllers on to a class
+#: of pods with the first pod of it since the boot. An autofs has other options after each boot.
 SNAPSHOT: Final = rf"""
 LC_ALL=C; export LC_ALL
 set -- /etc /run/systemd /var/lib/kubelet
@@ -32,18 +34,20 @@ systemctl list-unit-files --no-legend --no-pager | awk '{{ print "unit file", $1
 systemctl list-timers --all --no-legend --no-pager | awk '{{ print "timer", $(NF - 1) }}'
 systemctl --failed --plain --no-legend --no-pager | awk '{{ print "failed", $1 }}'
 find /sys/fs/cgroup -type d | sed 's/^/cgroup /'
-find /sys/fs/cgroup -type f \( -name cpuset.cpus -o -name cpuset.mems -o \
+find /sys/fs/cgroup -type f ! -path '*/kubepods*.slice/cgroup.subtree_control' \( \
+  -name cpuset.cpus -o -name cpuset.mems -o \
   -name cpuset.cpus.partition -o -name cpu.max -o -name cpu.weight -o \
   -name cgroup.subtree_control \) |
   xargs awk '{{ print "setting", FILENAME, $0 }}'
 echo "online $(cat /sys/devices/system/cpu/online)"
 for kind in containers tasks; do ctr -n k8s.io $kind ls -q | sed "s/^/$kind /"; done
-awk '{{ print "mount", $2, $3, $4 }}' /proc/mounts
+awk '{{ print "mount", $2, $3, $3 == "autofs" ? "" : $4 }}' /proc/mounts
 ps -eo pid=,ppid=,comm=,args= | awk '
   {{ pid = $1; up[pid] = $2; name[pid] = $3; $1 = $2 = $3 = ""; args[pid] = $0 }}
   END {{
+    delete up[1]
     for (pid in up) {{
-      for (one = pid; one > 2 && name[one] != "sshd"; one = up[one]) ;
+      for (one = pid + 0; one > 2 && name[one] != "sshd"; one = up[one] + 0) ;
       if (one == 1 || one == 0) print "process" args[pid]
     }}
   }}'
