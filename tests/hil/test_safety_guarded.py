@@ -385,7 +385,7 @@ def test_a_parent_cgroup_gets_its_cpus_back(fake: FakeNode, facts: NodeFacts) ->
 def test_systemd_keeps_no_file_of_cpus_that_are_given_back(
     fake: FakeNode, facts: NodeFacts
 ) -> None:
-    """systemd would write its own CPUs again, so it is told; it keeps a file of an empty setting."""
+    """What systemd remembers it would write again, and it remembers that nothing is set, too."""
     program = fake.root / "fake/bin/systemctl"
     told = fake.root / "run/systemd/transient/kubepods.slice.d/50-AllowedCPUs.conf"
     sets = f'case $* in set-property*AllowedCPUs=*) echo "$*" >{told}; exit ;; esac\ncase $* in'

@@ -77,9 +77,7 @@ def test_a_resize_is_pending_until_the_kubelet_has_heard_of_it(node: KubeletNode
     old = replace(status, resize="", resources={"c": {"requests": {"cpu": "1"}}})
     assert _with_resize(node._api, old).resize == NOT_SEEN
     assert _with_resize(node._api, replace(old, resources=asked)).resize == ""
-    view = node.settle(
-        lambda view: view.cfs["b"]["c"].shares == 1536 and not view.pods["b"].resize
-    )
+    view = node.settle(lambda view: view.cfs["b"]["c"].shares == 1536 and not view.pods["b"].resize)
     assert view.cfs["b"]["c"].shares == 1536
     assert view.pods["b"].resize == ""
 

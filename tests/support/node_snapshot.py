@@ -14,7 +14,7 @@ BY_ITSELF: Final = {
     "/run/systemd/units": "the invocation id of each unit that was started",
     "/var/lib/kubelet/actuated_pods_state": "the kubelet's own list of pods, docs/hil.md",
     "/var/lib/kubelet/allocated_pods_state": "the kubelet's own list of pods, docs/hil.md",
-    "/var/lib/kubelet/.[0-9]*": "a checkpoint that the kubelet was writing when it ended, docs/hil.md",
+    "/var/lib/kubelet/.[0-9]*": "a checkpoint that a kubelet ended in, docs/hil.md",
 }
 _PRUNED: Final = " -o ".join(f"-path '{path}'" for path in BY_ITSELF)
 
