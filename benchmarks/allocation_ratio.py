@@ -2,7 +2,7 @@
 
     python -m benchmarks.allocation_ratio [--release 1.36] [--driver PATH]
 
-The Go code is the driver (``pinproof driver build``), which has the static policy allocate, on a
+The Go code is the driver (``pinproof build driver``), which has the static policy allocate, on a
 state in memory, and times each allocation inside itself: no protocol, no file, no log. Beside it
 stand the model's allocator (``reference.take_by_topology``), and the model's static policy, which
 does all that Go's does: who gets how many CPUs, which, and the state. The three take turns, so that

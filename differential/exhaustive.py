@@ -8,7 +8,7 @@ once and every number of CPUs is asked for, one more than there are included. ``
 the same on every machine of N CPUs without options alone. What the Go code takes, or says instead,
 must be what the model takes or says. Exit status: 0 no difference, 1 a difference.
 
-A driver of the release is asked (``pinproof driver build``). Shards have different machines and
+A driver of the release is asked (``pinproof build driver``). Shards have different machines and
 share nothing; any number of them may run at once.
 """
 

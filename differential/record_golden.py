@@ -8,7 +8,7 @@
 Without ``--write`` it compares: it prints each difference and how much is equal, and the exit
 status is 1 where something differs. With ``--write`` the file gets what was recorded.
 
-``discovery``: a kubelet (``pinproof kubelet build``; a path or a release from 1.32 on) is started
+``discovery``: a kubelet (``pinproof build kubelet``; a path or a release from 1.32 on) is started
 on each archive in ``tests/golden/captures`` and says in its log what it found. It ends where
 ``/proc/cpuinfo`` has no clock speed that it understands, as on other architectures; such a tree
 gets a line ``cpu MHz``, which decides nothing else.

@@ -17,7 +17,7 @@ app = typer.Typer(
 )
 
 
-@app.command("build", epilog="Example: pinproof apiserver build 1.36")
+@app.command("build", epilog="Example: pinproof build apiserver 1.36")
 def build(
     release: Annotated[str, typer.Argument(help="A minor (1.36) or a full version (1.36.3).")],
 ) -> None:
@@ -37,4 +37,4 @@ def list_(
     as_json: AsJson = False,
 ) -> None:
     """List the API servers that are built already."""
-    print_built(apiservers.cached(), as_json=as_json, none="pinproof apiserver build 1.36")
+    print_built(apiservers.cached(), as_json=as_json, none="pinproof build apiserver 1.36")

@@ -25,12 +25,14 @@ _MARKUP: Final = "rich"
 
 class Lazy(NamedTuple):
     """A command that is not imported yet: its module, what it is called there (a function, or the
-    ``typer.Typer`` of a group), the first paragraph of its help, an example, and whether arguments
-    that it does not know are left to it."""
+    ``typer.Typer`` of a group), the first paragraph of its help, the group of ``--help`` that lists
+    it (a name that only old scripts use is in none), an example, and whether arguments that it does
+    not know are left to it."""
 
     module: str
     attribute: str
     help: str
+    panel: str = ""
     example: str = ""
     takes_more: bool = False
 
@@ -40,64 +42,60 @@ COMMANDS: Final = {
         "pinproof.run",
         "run",
         "Run the scenarios on a subject, and report.",
-        "pinproof run --subject kubelet:1.36 --machine 2s-4n-64c-smt2 --report out",
         takes_more=True,
+        panel="Judge",
+        example="pinproof run --subject kubelet:1.36 --machine 2s-4n-64c-smt2 --report out",
     ),
     "certify": Lazy(
         "pinproof.certify",
         "certify",
         "Certify nodes: each gets a certificate, as HTML and JSON, beside its report.",
-        "pinproof certify ssh://root@node7 --max-risk kubelet-restart",
         takes_more=True,
+        panel="Judge",
+        example="pinproof certify ssh://root@node7 --max-risk kubelet-restart",
     ),
-    "verify": Lazy(
-        "pinproof.verify",
-        "verify",
-        "Check a certificate: recompute what can be recomputed, and name what cannot.",
-        "pinproof verify certificate.json result.jsonl --allowed-signers vendors",
+    "identify": Lazy(
+        "pinproof.identify",
+        "identify",
+        "Say which named behaviours a binary has: the release that fits best, what it has and "
+        "lacks beside that, and what contradicts the release that it says it is.",
+        panel="Judge",
+        example="pinproof identify kubelet:./kubelet --format json",
     ),
-    "report": Lazy(
-        "pinproof.report",
-        "report",
-        "Make a report from result streams.",
-        "pinproof report out/result.jsonl --format markdown",
-    ),
-    "compare": Lazy(
-        "pinproof.report",
-        "compare",
-        "Compare two runs, machine by machine: regressions, fixes, new and gone cases.",
-        "pinproof compare main/result.jsonl out/result.jsonl",
-    ),
-    "known": Lazy(
-        "pinproof.report",
-        "known",
-        "Write a list of known failures: an entry for each promise that these results break.",
-        "pinproof known --from out/result.jsonl -o known-failures.toml",
-    ),
-    "probe": Lazy(
-        "pinproof.probe",
-        "probe",
-        "Show the facts of a node: kubelet, runtime, cgroups, kernel, machine, distribution; and "
-        "say which scenarios apply there and why the others do not. Reads only.",
-        "pinproof probe ssh://root@node7",
-    ),
-    "restore": Lazy(
-        "pinproof.restore",
-        "restore",
-        "Undo the changes of a killed run, from the journal on the node, and compare the node.",
-        "pinproof restore ssh://root@node7",
+    "hunt": Lazy(
+        "pinproof.hunt",
+        "app",
+        "Search the model for histories that break a promise, and show each on a real kubelet.",
+        panel="Judge",
     ),
     "explain": Lazy(
         "pinproof.catalogue",
         "explain",
         "Say what a scenario promises, where that is promised, and the steps it takes.",
-        "pinproof explain machine/cpu-upgrade-incident",
+        panel="Judge",
+        example="pinproof explain machine/cpu-upgrade-incident",
+    ),
+    "simulate": Lazy(
+        "pinproof.simulate",
+        "simulate",
+        "Show which CPUs each container would get, and why: as a table and a picture.",
+        panel="Rehearse",
+        example="pinproof simulate --machine 2s-4n-64c-smt2 --pods 4,2,1.5",
+    ),
+    "upgrade": Lazy(
+        "pinproof.upgrade",
+        "upgrade",
+        "Rehearse an upgrade of the kubelet on one machine, and the way back: does it start, and "
+        "do pods that run keep their CPUs?",
+        panel="Rehearse",
+        example="pinproof upgrade 1.36 1.37 --machine node7.tar.xz",
     ),
     "machines": Lazy(
         "pinproof.catalogue",
         "machines",
         "List machines: a line for each, with its totals and why it is here.",
-        "pinproof machines '2s-*'",
+        panel="Machines",
+        example="pinproof machines '2s-*'",
     ),
     "draw": Lazy(
         "pinproof.draw",
@@ -105,88 +103,129 @@ COMMANDS: Final = {
         "Draw a machine: sockets, NUMA nodes, uncore caches, physical cores, threads, and who "
         "holds them. With --state alone, as that file says; with --pods, as a kubelet would give "
         "out CPUs.",
-        "pinproof draw 2s-4n-64c-smt2 --svg machine.svg",
-    ),
-    "simulate": Lazy(
-        "pinproof.simulate",
-        "simulate",
-        "Show which CPUs each container would get, and why: as a table and a picture.",
-        "pinproof simulate --machine 2s-4n-64c-smt2 --pods 4,2,1.5",
-    ),
-    "upgrade": Lazy(
-        "pinproof.upgrade",
-        "upgrade",
-        "Rehearse an upgrade of the kubelet on one machine, and the way back: does it start, and "
-        "do pods that run keep their CPUs?",
-        "pinproof upgrade 1.36 1.37 --machine node7.tar.xz",
+        panel="Machines",
+        example="pinproof draw 2s-4n-64c-smt2 --svg machine.svg",
     ),
     "import": Lazy(
         "pinproof.exchange",
         "import_",
         "Make a machine of what another program captured, and say what had to be completed.",
-        "pinproof import node7.tar.gz -o node7.tar.xz",
+        panel="Machines",
+        example="pinproof import node7.tar.gz -o node7.tar.xz",
     ),
     "export": Lazy(
         "pinproof.exchange",
         "export",
         "Write a machine for lstopo -i and lscpu --sysroot.",
-        "pinproof export 2s-4n-64c-smt2 /tmp/machine",
-    ),
-    "identify": Lazy(
-        "pinproof.identify",
-        "identify",
-        "Say which named behaviours a binary has: the release that fits best, what it has and "
-        "lacks beside that, and what contradicts the release that it says it is.",
-        "pinproof identify kubelet:./kubelet --format json",
-    ),
-    "releases": Lazy(
-        "pinproof.releases",
-        "releases",
-        "Say what differs between two releases, with sources. With one release, "
-        "what it brought; with none, every named behaviour.",
-        "pinproof releases 1.31 1.32",
-    ),
-    "witnesses": Lazy(
-        "pinproof.witnesses",
-        "witnesses",
-        "Say for which releases and machines a recording of a real kubelet judges the subject "
-        "reference. Everywhere else the promise in words judges it alone.",
-        "pinproof witnesses 1.36",
+        panel="Machines",
+        example="pinproof export 2s-4n-64c-smt2 /tmp/machine",
     ),
     "capture": Lazy(
         "pinproof.capture",
         "capture",
         "Capture a machine: this host, a node over SSH, or one that QEMU boots a kernel on.",
-        "pinproof capture ssh://root@node7 -o node7.tar.xz",
+        panel="Machines",
+        example="pinproof capture ssh://root@node7 -o node7.tar.xz",
+    ),
+    "probe": Lazy(
+        "pinproof.probe",
+        "probe",
+        "Show the facts of a node: kubelet, runtime, cgroups, kernel, machine, distribution; and "
+        "say which scenarios apply there and why the others do not. Reads only.",
+        panel="Nodes",
+        example="pinproof probe ssh://root@node7",
     ),
     "collect": Lazy(
         "pinproof.collect",
         "collect",
         "Collect a node into one file: its machine, the kubelet's settings and state file, and its "
         "pods' manifests. Reads only.",
-        "pinproof collect ssh://root@node7 -o node7.tar.xz",
+        panel="Nodes",
+        example="pinproof collect ssh://root@node7 -o node7.tar.xz",
     ),
-    "hunt": Lazy(
-        "pinproof.hunt",
+    "restore": Lazy(
+        "pinproof.restore",
+        "restore",
+        "Undo the changes of a killed run, from the journal on the node, and compare the node.",
+        panel="Nodes",
+        example="pinproof restore ssh://root@node7",
+    ),
+    "lab": Lazy(
+        "pinproof.lab",
         "app",
-        "Search the model for histories that break a promise, and show each on a real kubelet.",
+        "Boot real nodes in QEMU: kernel, containerd, kubelet. No hardware, no KVM needed.",
+        panel="Nodes",
+    ),
+    "report": Lazy(
+        "pinproof.report",
+        "report",
+        "Make a report from result streams.",
+        panel="Results",
+        example="pinproof report out/result.jsonl --format markdown",
+    ),
+    "compare": Lazy(
+        "pinproof.report",
+        "compare",
+        "Compare two runs, machine by machine: regressions, fixes, new and gone cases.",
+        panel="Results",
+        example="pinproof compare main/result.jsonl out/result.jsonl",
+    ),
+    "known": Lazy(
+        "pinproof.report",
+        "known",
+        "Write a list of known failures: an entry for each promise that these results break.",
+        panel="Results",
+        example="pinproof known --from out/result.jsonl -o known-failures.toml",
+    ),
+    "verify": Lazy(
+        "pinproof.verify",
+        "verify",
+        "Check a certificate: recompute what can be recomputed, and name what cannot.",
+        panel="Results",
+        example="pinproof verify certificate.json result.jsonl --allowed-signers vendors",
+    ),
+    "build": Lazy(
+        "pinproof.build",
+        "app",
+        "Build and list kubelets, drivers (the CPU manager of a release as the subject exec:PATH) "
+        "and API servers.",
+        panel="Develop",
+    ),
+    "releases": Lazy(
+        "pinproof.releases",
+        "releases",
+        "Say what differs between two releases, with sources. With one release, "
+        "what it brought; with none, every named behaviour.",
+        panel="Develop",
+        example="pinproof releases 1.31 1.32",
+    ),
+    "ci": Lazy(
+        "pinproof.ci",
+        "app",
+        "Write the CI of a kubelet fork: GitHub, GitLab or Prow.",
+        panel="Develop",
+    ),
+    "kubelet": Lazy(
+        "pinproof.kubelets",
+        "app",
+        "Build and list real kubelets.",
+    ),
+    "driver": Lazy(
+        "pinproof.drivers",
+        "app",
+        "Build and list drivers: the CPU manager of a release as the subject exec:PATH.",
     ),
     "apiserver": Lazy(
         "pinproof.apiservers",
         "app",
         "Build and list API servers, before which subject kubelet: shows resizes in place.",
     ),
-    "kubelet": Lazy("pinproof.kubelets", "app", "Build and list real kubelets."),
-    "driver": Lazy(
-        "pinproof.drivers",
-        "app",
-        "Build and list drivers: the CPU manager of a release as the subject exec:PATH.",
-    ),
-    "ci": Lazy("pinproof.ci", "app", "Write the CI of a kubelet fork: GitHub, GitLab or Prow."),
-    "lab": Lazy(
-        "pinproof.lab",
-        "app",
-        "Boot real nodes in QEMU: kernel, containerd, kubelet. No hardware, no KVM needed.",
+    "witnesses": Lazy(
+        "pinproof.witnesses",
+        "witnesses",
+        "Say for which releases and machines a recording of a real kubelet judges the subject "
+        "reference. Everywhere else the promise in words judges it alone.",
+        example="pinproof witnesses 1.36",
     ),
 }
 
@@ -215,7 +254,15 @@ class _LazyGroup(TyperGroup):
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
         for name, entry in COMMANDS.items():
-            self.add_command(TyperCommand(name, help=entry.help, rich_markup_mode=_MARKUP))
+            self.add_command(
+                TyperCommand(
+                    name,
+                    help=entry.help,
+                    hidden=not entry.panel,
+                    rich_markup_mode=_MARKUP,
+                    rich_help_panel=entry.panel or None,
+                )
+            )
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """The name, the command and what is left of the arguments."""

@@ -18,7 +18,7 @@ app = typer.Typer(
 )
 
 
-@app.command("build", epilog="Example: pinproof driver build 1.36 --replace ~/src/kubernetes")
+@app.command("build", epilog="Example: pinproof build driver 1.36 --replace ~/src/kubernetes")
 def build(
     release: Annotated[str, typer.Argument(help="A minor (1.36) or a full version (1.36.3).")],
     replace: Annotated[
@@ -45,4 +45,4 @@ def list_(
     as_json: AsJson = False,
 ) -> None:
     """List the drivers that are built already."""
-    print_built(drivers.cached(), as_json=as_json, none="pinproof driver build 1.36")
+    print_built(drivers.cached(), as_json=as_json, none="pinproof build driver 1.36")

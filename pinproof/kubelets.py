@@ -14,7 +14,7 @@ from pinproof.output import AsJson
 app = typer.Typer(help="Build and list real kubelets.", no_args_is_help=True)
 
 
-@app.command("build", epilog="Example: pinproof kubelet build 1.36")
+@app.command("build", epilog="Example: pinproof build kubelet 1.36")
 def build(
     release: Annotated[str, typer.Argument(help="A minor (1.36) or a full version (1.36.3).")],
 ) -> None:
@@ -33,4 +33,4 @@ def list_(
     as_json: AsJson = False,
 ) -> None:
     """List the kubelets that are built already."""
-    print_built(builder.cached(), as_json=as_json, none="pinproof kubelet build 1.36")
+    print_built(builder.cached(), as_json=as_json, none="pinproof build kubelet 1.36")

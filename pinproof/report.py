@@ -43,11 +43,26 @@ def report(
     schema: Annotated[
         bool, typer.Option("--schema", help="Print the JSON Schema of a line of a stream.")
     ] = False,
+    witnesses: Annotated[
+        str,
+        typer.Option(
+            "--witnesses",
+            metavar="RELEASE",
+            help="List the recordings of real kubelets that judge the subject reference: of a "
+            "release by machine (1.36), or of all.",
+            show_default=False,
+        ),
+    ] = "",
 ) -> None:
     """Make a report from result streams."""
     import reports
     from reports import terminal
 
+    if witnesses:
+        from pinproof import witnesses as listed
+
+        listed.witnesses("" if witnesses == "all" else witnesses)
+        return
     if schema:
         typer.echo(json.dumps(stream_schema(), indent=1))
         return

@@ -35,7 +35,7 @@ def pytest_configure() -> None:
 @pytest.fixture(scope="session")
 def kubelet_path() -> str:
     """A real kubelet: ``PINPROOF_KUBELET``, else one of the release that the model knows best, out
-    of the cache of ``pinproof kubelet build``; and a sandbox can be made for it."""
+    of the cache of ``pinproof build kubelet``; and a sandbox can be made for it."""
     lacking.need("sandbox")
     if named := os.environ.get("PINPROOF_KUBELET"):
         return named

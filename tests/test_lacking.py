@@ -32,7 +32,7 @@ def test_a_block_counts_tests_and_names_what_installs_it() -> None:
         "1 test without etcd: tests/b.py",
         "1 test without a real kubelet: tests/b.py",
         "to test them: apt-get install etcd-server openssh-client openssh-server",
-        "to test them: pinproof kubelet build 1.36",
+        "to test them: pinproof build kubelet 1.36",
     ]
 
 

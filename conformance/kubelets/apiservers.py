@@ -91,7 +91,7 @@ def find() -> Programs:
         missing.append("etcd is not on PATH (Debian: etcd-server)")
     if apiserver is None:
         missing.append(
-            "there is no kube-apiserver (pinproof apiserver build 1.36, or PINPROOF_APISERVER)"
+            "there is no kube-apiserver (pinproof build apiserver 1.36, or PINPROOF_APISERVER)"
         )
     elif not os.access(apiserver, os.X_OK):
         missing.append(f"{apiserver} cannot be executed (PINPROOF_APISERVER)")

@@ -5,7 +5,7 @@
 
 Machines, options, feature gates, Topology Manager policies, and histories of pods with removals,
 resizes, hints, restarts and state files that somebody else has written are drawn; after each
-request the model and the driver (``pinproof driver build``) must say the same, the state file to
+request the model and the driver (``pinproof build driver``) must say the same, the state file to
 the byte. A case ends where the model says that the kubelet hangs; for the first ten such cases the
 Go code is given three seconds to prove otherwise.
 

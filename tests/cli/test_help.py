@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import itertools
+import json
 import os
 import re
 import subprocess
@@ -17,6 +18,8 @@ from typer.testing import CliRunner
 
 import topologies
 from conformance.catalogue import catalogue
+from conformance.kubelets.workshop import Built
+from pinproof.built import print_all_built
 from pinproof.cli import COMMANDS, app, loaded
 
 if TYPE_CHECKING:
@@ -75,6 +78,56 @@ def test_the_list_of_commands_says_what_each_says_itself(name: str) -> None:
     """Its first paragraph."""
     first = (loaded(name).help or "").partition("\n\n")[0]
     assert COMMANDS[name].help == first
+
+
+GROUPS = ("Judge", "Rehearse", "Machines", "Nodes", "Results", "Develop")
+
+
+def test_help_lists_the_commands_in_groups() -> None:
+    """In the order of use; names that only old scripts use are not listed, and still work."""
+    shown = _help((), 100)
+    assert re.findall(r"╭─ (\w+) ─", shown) == ["Options", *GROUPS]
+    listed = re.findall(r"^│ (\w+) {2,}", shown, re.MULTILINE)
+    assert listed == [name for name in COMMANDS if COMMANDS[name].panel]
+    old = [("kubelet", "build"), ("driver", "build"), ("apiserver", "build"), ("witnesses",)]
+    assert {words[0] for words in old} == {name for name in COMMANDS if not COMMANDS[name].panel}
+    for words in old:
+        assert "Usage: pinproof " + " ".join(words) in _help(words, 100)
+
+
+@pytest.mark.parametrize("kind", ["kubelet", "driver", "apiserver"])
+def test_build_takes_what_the_older_command_takes(kind: str) -> None:
+    new, old = ALL["build", kind], ALL[kind, "build"]
+    assert inspect.unwrap(new.callback) is inspect.unwrap(old.callback)
+    assert [one.opts for one in new.params] == [one.opts for one in old.params]
+
+
+def test_build_list_names_the_kind_of_each(capsys: pytest.CaptureFixture[str]) -> None:
+    """As a line and as JSON."""
+    one = Built("1.36.3", Path("/cache/kubelet"), "sha256:" + "0" * 64, "go1.26")
+    print_all_built({"kubelet": [one], "driver": []}, as_json=False)
+    print_all_built({"kubelet": [one], "driver": []}, as_json=True)
+    line, _, rows = capsys.readouterr().out.partition("\n")
+    assert line == "kubelet    1.36.3   sha256:000000000000  /cache/kubelet"
+    assert json.loads(rows) == [
+        {"kind": "kubelet", "version": "1.36.3", "digest": one.digest, "path": "/cache/kubelet"}
+    ]
+
+
+def test_build_list_of_an_empty_cache_says_what_builds(
+    pinproof: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    done = pinproof("build", "list")
+    assert (done.returncode, done.stdout) == (0, "")
+    assert done.stderr == "none yet: pinproof build kubelet 1.36\n"
+
+
+def test_report_lists_the_witnesses(pinproof: Command) -> None:
+    """As the older command does."""
+    assert pinproof("report", "--witnesses", "all").stdout == pinproof("witnesses").stdout
+    of_one = pinproof("report", "--witnesses", "1.36").stdout
+    assert of_one == pinproof("witnesses", "1.36").stdout != ""
 
 
 _IMPORTED = """
@@ -145,7 +198,7 @@ def test_a_scenario_is_completed(before: str) -> None:
 
 def test_a_command_is_completed() -> None:
     offered, modules = _completed("pinproof re")
-    assert offered == ["report", "restore", "releases"]
+    assert offered == ["restore", "report", "releases"]
     assert "topologies" not in modules
 
 

@@ -49,7 +49,7 @@ def test_a_pipe_gets_a_line_for_each_with_nothing_cut(pinproof: Command) -> None
 
 
 @pytest.mark.needs("ptys")
-@pytest.mark.parametrize("columns", [80, 120])
+@pytest.mark.parametrize("columns", [80, 100, 120])
 def test_a_terminal_gets_a_line_for_each_with_whole_names(columns: int) -> None:
     _, *lines = on_a_terminal(columns, "machines")
     assert [line.split()[0] for line in lines] == names()

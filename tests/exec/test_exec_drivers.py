@@ -164,4 +164,4 @@ def test_an_empty_cache_is_listed_as_such(tmp_path: Path) -> None:
     assert json.loads(_pinproof("list", "--json", cache=tmp_path).stdout) == []
     done = _pinproof("list", cache=tmp_path)
     assert (done.returncode, done.stdout) == (0, "")
-    assert "none yet: pinproof driver build 1.36" in done.stderr
+    assert "none yet: pinproof build driver 1.36" in done.stderr

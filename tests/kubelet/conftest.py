@@ -1,7 +1,7 @@
 """What the tests of kubelet in the loop share: a real kubelet where there is one, and stand-ins.
 
 Tests that need a real kubelet take it from ``PINPROOF_KUBELET`` (a path), else from the cache of
-``pinproof kubelet build``; they are skipped, and say so, where there is neither.
+``pinproof build kubelet``; they are skipped, and say so, where there is neither.
 """
 
 from __future__ import annotations

@@ -147,7 +147,7 @@ def test_what_is_missing_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
         apiservers.find()
     assert str(caught.value) == (
         "etcd is not on PATH (Debian: etcd-server); "
-        "there is no kube-apiserver (pinproof apiserver build 1.36, or PINPROOF_APISERVER)"
+        "there is no kube-apiserver (pinproof build apiserver 1.36, or PINPROOF_APISERVER)"
     )
     monkeypatch.setenv("PINPROOF_APISERVER", str(tmp_path / "none"))
     with pytest.raises(SubjectSetupError, match="/none cannot be executed"):

@@ -6,7 +6,7 @@ would do to namespaces is done here by a thread: what is in one that was deleted
 namespace. What a kubelet would do to pods is done by whoever asks (:meth:`Cluster.confirm`,
 :meth:`Cluster.report`).
 
-Needs ``etcd`` (Debian: etcd-server) and a kube-apiserver (``pinproof apiserver build``).
+Needs ``etcd`` (Debian: etcd-server) and a kube-apiserver (``pinproof build apiserver``).
 """
 
 from __future__ import annotations

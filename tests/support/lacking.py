@@ -100,20 +100,20 @@ _PROGRAMS: Final = {
 PARTS: Final[Mapping[str, Part]] = {
     **{program: _program(program, package) for program, package in _PROGRAMS.items()},
     "api server": Part(
-        "an API server", package="etcd-server", command="pinproof apiserver build 1.36"
+        "an API server", package="etcd-server", command="pinproof build apiserver 1.36"
     ),
     "board": Part("QEMU of another architecture", command="apt-cache search qemu-system"),
     "booted node": Part("a booted lab node", command="PINPROOF_LAB=1 tox -e hil", there=_booted),
     "cgroups": Part("a cgroup of its own", command="run the tests as root, on cgroup v2"),
     "cosign": Part("cosign", command="install cosign 3", there=lambda: which("cosign") is not None),
-    "driver": Part("a driver of the kubelet's code", command="pinproof driver build 1.36"),
+    "driver": Part("a driver of the kubelet's code", command="pinproof build driver 1.36"),
     "go": Part("Go", command="pip install 'pinproof[kubelet]'"),
     "job controller": Part(
         "a Job controller", command="python -m tests.support.controller_manager"
     ),
-    "kubelet": Part("a real kubelet", command="pinproof kubelet build 1.36"),
+    "kubelet": Part("a real kubelet", command="pinproof build kubelet 1.36"),
     "kernel": Part("a kernel to boot", command="let the tests reach Debian's packages"),
-    "kubelet 1.37": Part("a kubelet 1.37", command="pinproof kubelet build 1.37"),
+    "kubelet 1.37": Part("a kubelet 1.37", command="pinproof build kubelet 1.37"),
     "lab": Part("lab nodes to boot", command="PINPROOF_LAB=1 tox -e hil", there=_lab),
     "packages": Part("packages of Python", command="pip install --group test"),
     "ptys": Part("pseudo-terminals", command="mount devpts on /dev/pts", there=_ptys),

@@ -1,6 +1,6 @@
 """The subject ``exec:COMMAND``: any program that speaks the protocol of ``docs/exec-protocol.md``.
 
-``exec:1.36`` is the driver of that release, ``pinproof driver build 1.36``.
+``exec:1.36`` is the driver of that release, ``pinproof build driver 1.36``.
 """
 
 from __future__ import annotations
