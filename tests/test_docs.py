@@ -123,6 +123,9 @@ for name in pinproof tox pytest; do
   chmod +x "$(dirname "$0")/$name"
 done
 """
+_UVX: Final = r"""#!/bin/sh
+echo "uvx $*" >> "$CALLS"
+"""
 
 
 def test_the_readmes_blocks_can_be_pasted_one_after_the_other(tmp_path: Path) -> None:
@@ -133,12 +136,13 @@ def test_the_readmes_blocks_can_be_pasted_one_after_the_other(tmp_path: Path) ->
     assert len(blocks) >= 5
     stubs = tmp_path / "stubs"
     stubs.mkdir()
-    for name, script in (("python3", _PYTHON), ("pip", _PIP)):
+    for name, script in (("python3", _PYTHON), ("pip", _PIP), ("uvx", _UVX)):
         (stubs / name).write_text(script)
         (stubs / name).chmod(0o755)
     first = tmp_path / "bin"
     first.mkdir()
-    (first / "python3").symlink_to(stubs / "python3")
+    for name in ("python3", "uvx"):
+        (first / name).symlink_to(stubs / name)
     calls = tmp_path / "calls"
     done = subprocess.run(
         ["/bin/bash", "-eu", "-c", "\n".join([*blocks, *transcripts])],
@@ -150,7 +154,8 @@ def test_the_readmes_blocks_can_be_pasted_one_after_the_other(tmp_path: Path) ->
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    made = calls.read_text().splitlines()
+    incident, *made = calls.read_text().splitlines()
+    assert incident == "uvx --from .[kubelet] pinproof run -k machine/cpu-upgrade-incident"
     assert made[:3] == ["python3 -m venv .venv", made[1], "pinproof run --report out"]
     assert made[1].startswith("pip install ")
     assert [line.partition(" ")[0] for line in made[3:5]] == ["pip", "tox"]

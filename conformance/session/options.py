@@ -58,8 +58,8 @@ MACHINE: Final = Option(
 )
 RELEASE: Final = Option(
     "release",
-    "Judge by this release instead of the subject's own. pinproof run takes auto too: the release "
-    "that the subject turns out to be, with the behaviours that it has and lacks.",
+    "Judge by this release instead of the subject's own. With auto, pinproof run first identifies "
+    "the subject, and judges by the release that fits it best and by the behaviours that it shows.",
     metavar="MINOR",
     decides=True,
 )
