@@ -101,7 +101,7 @@ def machines(
     pattern: Annotated[
         str,
         typer.Argument(
-            metavar="[TEXT]",
+            metavar="PATTERN",
             help="A name, a glob over names, a path, a spec, or a word to search for in names, "
             "sources and reasons.",
         ),

@@ -1,8 +1,25 @@
-"""Help texts as they are written: paragraphs that fill the line, and brackets that stay."""
+"""Help texts as they are written: paragraphs that fill the line, and brackets that stay; and what a
+parameter takes in words (FILE, RELEASE) in the place of its type."""
 
 from __future__ import annotations
 
-from typing import Any
+from pathlib import Path
+from typing import Any, Final, get_args
+
+#: Of parameters whose name does not say what they take.
+_NAMED: Final = {
+    "before": "RELEASE",
+    "after": "RELEASE",
+    "to_machine": "MACHINE",
+    "nodes": "NODE",
+    "confirm": "SUBJECT",
+    "max_risk": "RISK",
+    "report": "FOLDER",
+    "directory": "FOLDER",
+    "replace": "FOLDER",
+    "ignore": "PROMISE",
+    "as_json": "",
+}
 
 
 def legible(command: Any) -> Any:
@@ -16,9 +33,46 @@ def legible(command: Any) -> Any:
     for parameter in command.params:
         if getattr(parameter, "help", None):
             parameter.help = _shown(parameter.help)
+        if parameter.metavar is None:
+            parameter.metavar = _metavar(parameter)
+        if parameter.param_type_name == "argument":
+            parameter.display_type_rich = _nothing  # its metavar stands where the name does
     for one in getattr(command, "commands", {}).values():
         legible(one)
+    made = command.get_help_option
+    command.get_help_option = lambda ctx: _without_type(made(ctx))
     return command
+
+
+def _without_type(flag: Any) -> Any:
+    """A flag that Click makes by itself, if it makes one."""
+    if flag is not None:
+        flag.metavar = ""
+    return flag
+
+
+def _metavar(parameter: Any) -> str | None:
+    """What a parameter takes; nothing for a flag, and the choices where there are some."""
+    kind = parameter.type_descriptor
+    if kind.is_choice:
+        return None
+    taken = (get_args(kind.annotation) or (kind.annotation,))[0]
+    named = _NAMED.get(parameter.name)
+    if taken is bool:
+        word = ""
+    elif named is not None:
+        word = named
+    elif taken is Path and parameter.param_type_name == "option":
+        word = "FILE"
+    elif taken in (int, float):
+        word = "NUMBER"
+    else:
+        word = parameter.name.upper().replace("_", "-")
+    return word
+
+
+def _nothing(ctx: Any) -> str:
+    return ""
 
 
 def _shown(text: str | None) -> str | None:

@@ -82,10 +82,12 @@ def hunt(
     ] = 1,
     seed: Annotated[int, typer.Option(help="Shuffle the searches; 0: small machines first.")] = 0,
     shard: Annotated[str, typer.Option(help="The K-th of N parts, as K/N.")] = "1/1",
-    output: Annotated[Path, typer.Option(help="Where to keep what is found.")] = _Folder,
+    output: Annotated[
+        Path, typer.Option(metavar="FOLDER", help="Where to keep what is found.")
+    ] = _Folder,
     resume: Annotated[
         Path | None,
-        typer.Option(help="Go on with the campaign in this folder.", show_default=False),
+        typer.Option(metavar="FOLDER", help="Go on with the campaign in it.", show_default=False),
     ] = None,
     alpha: Annotated[bool, typer.Option(help="Options behind alpha feature gates too.")] = False,
     ignore: Annotated[
@@ -269,8 +271,10 @@ def _table(finds: Collection) -> None:
 
 @app.command("merge", epilog="Example: pinproof hunt merge hunt-1 hunt-2 --output hunt")
 def merge(
-    folders: Annotated[list[Path], typer.Argument(help="Folders of shards.", metavar="DIR...")],
-    output: Annotated[Path, typer.Option(help="Where to write all finds.")] = _Folder,
+    folders: Annotated[list[Path], typer.Argument(help="Folders of shards.", metavar="FOLDER")],
+    output: Annotated[
+        Path, typer.Option(metavar="FOLDER", help="Where to write all finds.")
+    ] = _Folder,
 ) -> None:
     """Join the shards of one campaign: finds of one cause are one find."""
     finds = campaign.merged(folders, output)

@@ -60,7 +60,7 @@ RELEASE: Final = Option(
     "release",
     "Judge by this release instead of the subject's own. With auto, pinproof run first identifies "
     "the subject, and judges by the release that fits it best and by the behaviours that it shows.",
-    metavar="MINOR",
+    metavar="RELEASE",
     decides=True,
 )
 BEHAVIOUR: Final = Option(
@@ -80,7 +80,7 @@ LEVEL: Final = Option(
     decides=True,
 )
 REPORT: Final = Option(
-    "report", "Write result.jsonl, junit.xml and report.html to this directory.", metavar="DIR"
+    "report", "Write result.jsonl, junit.xml and report.html to this directory.", metavar="FOLDER"
 )
 STREAM: Final = Option("stream", "Write only the result stream, to this file.", metavar="FILE")
 FLOOR: Final = Option(

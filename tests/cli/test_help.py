@@ -80,6 +80,16 @@ def test_the_list_of_commands_says_what_each_says_itself(name: str) -> None:
     assert COMMANDS[name].help == first
 
 
+@pytest.mark.parametrize("words", ALL, ids=" ".join)
+def test_what_a_parameter_takes_is_named_in_words(words: tuple[str, ...]) -> None:
+    """FILE, FOLDER, RELEASE: not the type of a programming language."""
+    shown = _help(words, 120)
+    assert re.findall(r"<(?:str|path|bool|dir|list\S*)>|\bTEXT\b", shown) == []
+    for parameter in ALL[words].params:
+        if parameter.name in ("release", "before", "after"):
+            assert parameter.metavar == "RELEASE"
+
+
 GROUPS = ("Judge", "Rehearse", "Machines", "Nodes", "Results", "Develop")
 
 
