@@ -53,8 +53,8 @@ def _without_type(flag: Any) -> Any:
 
 def _metavar(parameter: Any) -> str | None:
     """What a parameter takes; nothing for a flag, and the choices where there are some."""
-    kind = parameter.type_descriptor
-    if kind.is_choice:
+    kind = getattr(parameter, "type_descriptor", None)  # of typer's own
+    if kind is None or kind.is_choice:
         return None
     taken = (get_args(kind.annotation) or (kind.annotation,))[0]
     named = _NAMED.get(parameter.name)
