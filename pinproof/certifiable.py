@@ -191,16 +191,19 @@ def _machine(machine: topologies.Machine, name: str, info: SubjectInfo) -> Machi
         places = {cpu: (one[0], one[1], one[2], one[3]) for cpu, one in topology.details.items()}
     except DiscoveryError:
         places = {}
-    memory = memory_by_node(machine.tree)
+    # Files of a described machine name a processor and a memory that nobody gave.
+    described = topologies.is_described(machine)
+    memory = {} if described else memory_by_node(machine.tree)
     cores: dict[tuple[int, int], int] = {}
     for _, socket, core, _ in places.values():
         cores[socket, core] = cores.get((socket, core), 0) + 1
     return Machine(
         name=name,
+        described=described,
         digest=machine.digest,
         hardware_digest=steady_digest(machine),
-        processor=processor(machine.tree),
-        microcode=microcode(machine.tree),
+        processor="" if described else processor(machine.tree),
+        microcode="" if described else microcode(machine.tree),
         sockets=len({socket for _, socket, _, _ in places.values()}),
         numa_nodes=len({numa for numa, _, _, _ in places.values()}),
         cores=len(cores),

@@ -10,7 +10,7 @@ after a change.
 :mod:`topologies.drawing` draws who holds which CPU.
 """
 
-from topologies.described import describe
+from topologies.described import describe, is_described
 from topologies.entries import Change, Entry, Pair, catalogue_entry, entry_names, pairs
 from topologies.errors import (
     BadSpec,
@@ -61,6 +61,7 @@ __all__ = [
     "entry_names",
     "find",
     "is_archive_name",
+    "is_described",
     "lint",
     "load",
     "machine",

@@ -43,6 +43,11 @@ def describe(spec: str) -> Machine:
     return Machine(name=name, tree=tree, shape=name, source=_SOURCE)
 
 
+def is_described(machine: Machine) -> bool:
+    """Whether nobody captured this machine: its files are those that its totals make."""
+    return bool(machine.shape) and machine.digest == describe(machine.shape).digest
+
+
 def _whole(spec: Spec) -> Tree:
     """The machine with all its CPUs online."""
     cores = _cores(spec)

@@ -62,9 +62,11 @@ class Machine(Record, kw_only=True, frozen=True):
     ``hardware_digest`` is of those without memory, so it is equal for all nodes with the same
     hardware, and after each boot. ``processor`` and ``microcode`` as its kernel names them;
     ``threads_per_core`` is 1 without SMT; ``memory`` is in bytes, ``memory_by_node`` by NUMA node.
-    ``places`` maps each CPU to [NUMA node, socket, physical core, uncore cache]."""
+    ``places`` maps each CPU to [NUMA node, socket, physical core, uncore cache]. A ``described``
+    machine is made of the totals that name it: it has no processor, no microcode and no memory."""
 
     name: str
+    described: bool = False
     digest: Digest
     hardware_digest: Digest
     processor: str

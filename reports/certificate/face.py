@@ -7,10 +7,10 @@ template's environment. What is too long for the face is cut there, and whole in
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Final
 
-from reports.certificate.document import Entry, Facts, Firmware, Machine, Statement, System
+from reports.certificate.document import Entry, Facts, Firmware, Level, Machine, Statement, System
 from reports.certificate.making import is_open
 from reports.html import environment
 from reports.noise import Noise, picture
@@ -44,10 +44,10 @@ _MEANING: Final = {
     "failure": "Not conformant",
 }
 _OUTCOMES: Final = {
+    "pass": "kept",
     "fail": "broken",
     "unknown": "could not tell",
     "not-run": "not run",
-    "pass": "kept",
     "skip": "does not apply",
 }
 
@@ -56,6 +56,8 @@ def html(statement: Statement) -> str:
     """The page as the text of one HTML document: no network, no script."""
     facts = statement.facts
     profiles = {profile.name: profile for profile in facts.profiles}
+    claimed = [name for name, profile in profiles.items() if name == "core" or profile.claimed]
+    unclaimed = [name for name in profiles if name not in claimed]
     return (
         environment()
         .get_template("certificate.html.jinja")
@@ -72,7 +74,8 @@ def html(statement: Statement) -> str:
             more_reasons=max(0, len(_reasons(facts)) - _REASONS),
             open_ends=[entry for entry in facts.scenarios if is_open(entry)],
             broken=[entry for entry in facts.scenarios if entry.outcome == "fail"],
-            scenarios=_ordered(facts),
+            scenarios=_ordered(facts, claimed),
+            unclaimed=_ordered(facts, unclaimed),
             outcomes=_OUTCOMES,
             days=_day,
             when=when,
@@ -91,7 +94,7 @@ def _blocks(facts: Facts) -> dict[str, list[tuple[str, str]]]:
         "Machine": {
             "Product": f"{firmware.vendor} {firmware.product}".strip(),
             "Board": firmware.board,
-            "Processor": machine.processor or "not named by its kernel",
+            "Processor": _processor(machine),
             "Microcode": machine.microcode,
             "CPUs": f"{machine.cpus} on {machine.cores} physical cores, {_smt(facts)}",
             "Sockets, NUMA": f"{_many(machine.sockets, 'socket')}, "
@@ -142,6 +145,11 @@ def _memory(machine: Machine) -> str:
     return f"{machine.memory / _GIB:.1f} GiB" + (f" ({alike})" if len(parts) > 1 else "")
 
 
+def _processor(machine: Machine) -> str:
+    unknown = "none: the machine is described" if machine.described else "not named by its kernel"
+    return machine.processor or unknown
+
+
 def _cpu_settings(firmware: Firmware) -> Iterator[str]:
     """Those that are there."""
     for name, value in firmware.settings.items():
@@ -166,7 +174,8 @@ def _smt(facts: Facts) -> str:
 
 def _hardware(facts: Facts) -> str:
     if facts.kind == "pre-certificate":
-        return "none: a captured or described machine"
+        described = facts.machine.described
+        return f"none: the machine {'is described by its totals' if described else 'was captured'}"
     if facts.system.emulated:
         return f"emulated by {facts.system.emulated}"
     return "not emulated, as far as firmware and systemd show"
@@ -194,9 +203,11 @@ def _reasons(facts: Facts) -> list[tuple[int, str]]:
     ]
 
 
-def _ordered(facts: Facts) -> list[Entry]:
+def _ordered(facts: Facts, levels: Collection[Level]) -> list[Entry]:
+    """Kept promises first; what is broken or open has lists of its own."""
     order = list(_OUTCOMES)
-    return sorted(facts.scenarios, key=lambda entry: (order.index(entry.outcome), entry.id))
+    found = [entry for entry in facts.scenarios if entry.level in levels]
+    return sorted(found, key=lambda entry: (order.index(entry.outcome), entry.id))
 
 
 def _day(text: str) -> str:

@@ -14,7 +14,8 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from conformance.subject import SubjectUsageError
+import topologies
+from conformance.subject import SubjectInfo, SubjectUsageError
 from hil.inspection import gather
 from hil.shell import NodeUnfit
 from pinproof import certifiable, certify, side_by_side
@@ -25,6 +26,7 @@ from reports.certificate import encode, html, read
 from tests.support.certificates import certificate, result, run
 from tests.support.fakenode import FakeNode
 from tests.support.until import until
+from topologies.tree import Tree
 
 INVENTORY = """
 [[node]]
@@ -119,6 +121,22 @@ def test_a_kubelet_that_does_not_say_its_release_is_not_certified(fake: FakeNode
     )
     with pytest.raises(NodeUnfit, match="its kubelet does not say which release it is"):
         certifiable.of_node(mute)
+
+
+@pytest.mark.parametrize("described", [True, False])
+def test_what_nobody_gave_of_a_described_machine_is_not_certified(described: bool) -> None:
+    """Its files name a processor and memory, because a kubelet and lscpu look for them."""
+    machine = topologies.machine("1s-1n-4c-smt2")
+    if not described:
+        machine = dataclasses.replace(machine, tree=Tree({**machine.tree, "proc/version": "6.1"}))
+    info = SubjectInfo(name="kubelet:x", release="1.36")
+    found = certifiable.of_machine(machine, info).machine
+    assert found.described == described
+    known = (found.processor, found.microcode, found.memory, found.memory_by_node)
+    if described:
+        assert known == ("", "", 0, {})
+    else:
+        assert all(known)
 
 
 def test_what_a_node_says_need_not_be_text(fake: FakeNode, tmp_path: Path) -> None:

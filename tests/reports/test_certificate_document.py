@@ -227,3 +227,24 @@ def test_a_certificate_is_what_its_schema_says(tmp_path: Path) -> None:
         )
     assert not validator.is_valid({**made, "more": 1})
     assert not validator.is_valid({name: made[name] for name in made if name != "subject"})
+
+
+def test_the_annex_begins_with_kept_promises_and_folds_a_profile_that_is_not_claimed(
+    tmp_path: Path,
+) -> None:
+    results = [
+        *[result(outcome, scenario=f"area/{outcome}") for outcome in ("skip", "unknown", "fail")],
+        result("pass", scenario="area/z-kept"),
+        result("pass", scenario="area/more", level="extended"),
+    ]
+    page = html(certificate(run(*results), tmp_path))
+    listed, folded = page.split('<table class="scenarios">')[1:]
+    order = ("area/z-kept", "area/fail", "area/unknown", "area/skip")
+    places = [listed.index(f"{name}</") for name in order]
+    assert places == sorted(places)
+    assert "area/more" not in listed
+    assert "<summary>1 scenario of the extended profile, which is not claimed" in listed
+    assert "area/more" in folded
+    claimed = html(certificate(run(*results), tmp_path, level="extended"))
+    assert "<details>" not in claimed
+    assert "area/more" in claimed.split('<table class="scenarios">')[1]
