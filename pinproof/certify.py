@@ -323,7 +323,7 @@ def _findings(target: _Target, wishes: _Wishes) -> tuple[Findings, list[str]]:
         workers = passing.workers(target.subject, names, config)
     else:
         found, workers = _of_node(target, wishes), []
-    narrowed = " ".join(wishes.extra)
+    narrowed = "" if passing.asks_all(wishes.extra) else " ".join(wishes.extra)
     return (
         dataclasses.replace(
             found,

@@ -50,7 +50,7 @@ PAYS_FROM: Final = {"reference": 1200, "miniature": 1200, "exec": 1200, "kubelet
 MOST_WORKERS: Final = 8
 #: Subjects that live in the process that judges.
 _WITHIN: Final = ("reference", "miniature")
-_LEAVES_TOGETHER: Final = re.compile(r"-r\w+|-n=?(\d+|auto)|-n|\d+|auto")
+_ASKS_ALL: Final = re.compile(r"-r\w+|-n=?(\d+|auto)|-n|\d+|auto")
 #: Options of pytest that people use, for the hint beside an unknown one.
 _COMMON: Final = (
     *("--lf", "--ff", "--last-failed", "--failed-first", "--maxfail", "--exitfirst"),
@@ -125,7 +125,12 @@ def together(subject: str, more: Iterable[str]) -> tuple[str, ...]:
     """The plugin that judges a scenario on all machines in one item, where the subject bears it
     and ``more`` chooses no cases and does not end the run early."""
     fits = subject.partition(":")[0] in _WITHIN
-    return TOGETHER if fits and all(_LEAVES_TOGETHER.fullmatch(word) for word in more) else ()
+    return TOGETHER if fits and asks_all(more) else ()
+
+
+def asks_all(more: Iterable[str]) -> bool:
+    """Whether ``more`` chooses no cases and does not end the run early: processes and ``-r``."""
+    return all(_ASKS_ALL.fullmatch(word) for word in more)
 
 
 def _takes_one(config: pytest.Config) -> bool:

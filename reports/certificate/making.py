@@ -59,7 +59,7 @@ NOT_CLAIMED: Final = (
 )
 NODE: Final = "a real kubelet on a real kernel"
 IN_THE_LOOP: Final = (
-    "a real kubelet that was shown a captured machine, with a stand-in for the container runtime; "
+    "a real kubelet that was shown a {} machine, with a stand-in for the container runtime; "
     "no kernel, firmware or hardware was judged"
 )
 RESULTS: Final[Mapping[Verdict, str]] = {
@@ -163,7 +163,7 @@ def make(run: Run, findings: Findings, stream: Path) -> Statement:
                     words=words(verdict, entries, profiles, restored=restored, caution=caution),
                     exit_status=int(status),
                     digest="",
-                    depth=IN_THE_LOOP if findings.pre else NODE,
+                    depth=_depth(findings),
                     started=_time(run.header.started),
                     finished=_time(finished),
                     expires=_time(finished, findings.valid),
@@ -264,6 +264,11 @@ def words(
     if not restored:
         said.append("The node was not left as it was found (see `pinproof restore`).")
     return " ".join([*said, caution]).strip()
+
+
+def _depth(findings: Findings) -> str:
+    kind = "described" if findings.machine.described else "captured"
+    return IN_THE_LOOP.format(kind) if findings.pre else NODE
 
 
 def _entries(run: Run, findings: Findings) -> Iterator[Entry]:

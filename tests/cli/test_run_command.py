@@ -445,6 +445,23 @@ def test_an_interrupted_run_that_leaves_a_node_changed_is_status_5(tmp_path: Pat
     assert last.endswith("Exit status 5.")
 
 
+@pytest.mark.parametrize(
+    ("more", "expected"),
+    [
+        ("", True),
+        ("-n 2 -rs", True),
+        ("-n auto", True),
+        ("-k pool", False),
+        ("-x", False),
+        ("--lf -n 2", False),
+        ("--deselect 2", False),
+    ],
+)
+def test_a_number_of_processes_leaves_all_scenarios_asked(more: str, expected: bool) -> None:
+    """A certificate of a run with ``-n 2`` is whole."""
+    assert passing.asks_all(more.split()) == expected
+
+
 def test_a_worker_that_dies_is_unknown_never_a_pass(results: Stream, tmp_path: Path) -> None:
     """The other scenarios go on, and the stream is whole."""
     (tmp_path / "killer.py").write_text(
