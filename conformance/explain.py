@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from conformance.accounts import Account, account
+from conformance.in_effect import LABEL
+from conformance.kubelets import klog
 from conformance.results import Difference, Failure
 from conformance.scenario import Scenario
 from conformance.subject import SubjectInfo
@@ -83,14 +85,23 @@ def _whole(
 
 
 def _log(evidence: str) -> list[str]:
-    """The end of the evidence; a report has the whole."""
+    """What decides of the evidence: the settings in effect, then the last lines of the managers,
+    of errors and of calls to the runtime; a report has the whole."""
     lines = evidence.splitlines()
     if not lines:
         return []
-    left_out = len(lines) - _LOG_LINES
-    note = f" (the last {_LOG_LINES} lines, {left_out} more in the report)" if left_out > 0 else ""
-    shown = (line if len(line) <= _LOG_WIDTH else f"{line[:_LOG_WIDTH]}…" for line in lines)
-    return [f"  log{note}", *(f"    {line}" for line in list(shown)[-_LOG_LINES:])]
+    shown = [line for line in lines if _decides(line)] or lines
+    first, last = ([], shown) if not shown[0].startswith(LABEL) else (shown[:1], shown[1:])
+    shown = [*first, *last[-_LOG_LINES:]]
+    left_out = len(lines) - len(shown)
+    note = f" ({len(shown)} lines, {left_out} more in the report)" if left_out > 0 else ""
+    cut = (line if len(line) <= _LOG_WIDTH else f"{line[:_LOG_WIDTH]}…" for line in shown)
+    return [f"  log{note}", *(f"    {line}" for line in cut)]
+
+
+def _decides(line: str) -> bool:
+    of_log = klog.is_error(line) or klog.is_of_managers(line)
+    return of_log or line.startswith((LABEL, "  ", "last calls to the container runtime"))
 
 
 def _subject_text(subject: SubjectInfo) -> str:

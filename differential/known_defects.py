@@ -129,6 +129,8 @@ def _anchor(scenario: Scenario) -> str:
 
 
 def _releases(scenario: Scenario) -> str:
+    if scenario.since == scenario.until:
+        return scenario.since
     return f"{scenario.since} to {scenario.until}" if scenario.until else f"{scenario.since} on"
 
 

@@ -146,14 +146,17 @@ def known(
     """Write a list of known failures: an entry for each promise that these results break."""
     import reports
     from conformance.known import write
-    from reports.stories import message
+    from reports.causes import causes
 
     run = reports.load(*streams)
     if run.footer is None:
         raise ResultsError(run.cut_off or run.caution)
     expires = datetime.now(UTC).date() + _span(days)
+    failures = (*run.standings[Standing.FAIL], *run.standings[Standing.KNOWN])
+    found = causes(failures, run.standings[Standing.PASS])
+    reasons = {id(one): cause.headline for cause in found for one in cause.results}
     entries = []
-    for result in (*run.standings[Standing.FAIL], *run.standings[Standing.KNOWN]):
+    for result in failures:
         entry = run.known.entry(result)
         live = entry is not None and not run.known.is_expired(entry)
         entries.append(
@@ -162,7 +165,7 @@ def known(
             else KnownFailure(
                 scenario=result.scenario,
                 machine=_literal(result.machine.name),
-                reason=message(result),
+                reason=reasons[id(result)],
                 expires=expires.isoformat(),
             )
         )

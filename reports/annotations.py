@@ -28,6 +28,8 @@ _LEVELS: Final = {"error": "error", "warning": "warning", "notice": "note"}
 #: GitHub shows at most ten annotations of a kind from one step, and 4 KB of each.
 _MOST: Final = 10
 _STORY: Final = 3500
+#: Forges want a file for each finding, and the scenarios' own are not in the reader's repository.
+_PLACE: Final = "result.jsonl"
 _SARIF: Final = "https://json.schemastore.org/sarif-2.1.0.json"
 
 
@@ -40,15 +42,14 @@ def github(run: Run) -> str:
         shown[command] = shown.get(command, 0) + 1
         if shown[command] < _MOST or (shown[command] == _MOST and command != "error"):
             text = f"{finding.why}\n\n{story(finding.cause.example, _STORY)}"
-            lines.append(_command(command, finding.title, text, finding.cause.example.file))
+            lines.append(_command(command, finding.title, text))
     bad = run.status.value != 0
-    lines.append(_command("error" if bad else "notice", "pinproof", run.verdict, ""))
+    lines.append(_command("error" if bad else "notice", "pinproof", run.verdict))
     return "".join(f"{one}\n" for one in lines)
 
 
-def _command(name: str, title: str, text: str, file: str) -> str:
-    place = f"file={_property(line(file))}," if file else ""
-    return f"::{name} {place}title={_property(title)}::{_data(text)}"
+def _command(name: str, title: str, text: str) -> str:
+    return f"::{name} title={_property(title)}::{_data(text)}"
 
 
 def _data(text: str) -> str:
@@ -68,15 +69,11 @@ def gitlab(run: Run) -> str:
                 "check_name": line(finding.cause.example.scenario),
                 "fingerprint": _fingerprint(finding),
                 "severity": _SEVERITIES[_COMMANDS[finding.standing]],
-                "location": {"path": _path(finding.cause.example), "lines": {"begin": 1}},
+                "location": {"path": _PLACE, "lines": {"begin": 1}},
             }
             for finding in findings(run)
         ]
     )
-
-
-def _path(result: Result) -> str:
-    return line(result.file).lstrip("/") or "pinproof"
 
 
 def _fingerprint(finding: Finding) -> str:
@@ -131,7 +128,7 @@ def _results(found: list[Finding], rules: list[str]) -> Iterator[dict[str, Any]]
             "message": {"text": f"{finding.title}: {finding.why}"},
             "locations": [
                 {
-                    "physicalLocation": {"artifactLocation": {"uri": _uri(_path(result))}},
+                    "physicalLocation": {"artifactLocation": {"uri": _PLACE}},
                     "logicalLocations": [
                         {"name": line(one), "kind": "resource"} for one in finding.cause.machines
                     ],
@@ -143,12 +140,6 @@ def _results(found: list[Finding], rules: list[str]) -> Iterator[dict[str, Any]]
             justification = known_as(finding.entry)
             entry["suppressions"] = [{"kind": "external", "justification": justification}]
         yield entry
-
-
-def _uri(path: str) -> str:
-    from urllib.parse import quote
-
-    return quote(path, errors="replace")
 
 
 def _json(value: object) -> str:

@@ -1,23 +1,28 @@
 """Failures of one cause, told once.
 
-Two failures have one cause where the same promise is broken and the same thing differs in the same
+Two failures look alike where the same promise is broken and the same thing differs in the same
 direction, whatever the pods, CPUs, steps and machines are. What comes first in a failure decides:
-the judge puts the cause before what follows from it.
+the judge puts the cause before what follows from it. Failures that look different have one cause
+where the kubelet ran with another setting than it was given, or where one trait sets them apart
+from what passed (:mod:`reports.contrast`).
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
 from conformance.accounts import account
+from conformance.in_effect import differing
 from conformance.results import Difference, Result
-from reports.text import line
+from reports.contrast import Contrast, Groups, explained
+from reports.text import few, line
 
 #: A headline stays one that a person reads at a glance.
 _LONGEST: Final = 240
+_DETAIL: Final = 800
 _WAITED: Final = re.compile(r" \(waited [^()]*\)$")
 _QUOTED: Final = re.compile(r"“[^”]*”|\"[^\"]*\"")
 _NAME: Final = re.compile(r"(?<!\S)\S+/\S+")
@@ -34,25 +39,50 @@ _Key: TypeAlias = tuple[str, str, str, str]
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """Results of one cause, at least one; ``example`` is the one that shows it most simply."""
+    """Results of one cause, at least one; ``example`` is the one that shows it most simply.
+    ``contrast`` is what sets them apart from what passed, and ``looks`` how many results look how,
+    where they look different."""
 
     example: Result
     results: tuple[Result, ...]
+    contrast: Contrast | None = None
+    looks: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def is_common(self) -> bool:
+        """Whether the cause is told by what its results share, and no longer by what differs in
+        the example."""
+        return bool(self.looks) or bool(_otherwise(self.example))
 
     @property
     def headline(self) -> str:
         """What is wrong, in one line."""
+        if settings := _otherwise(self.example):
+            return _short(settings)
+        if self.contrast and self.looks:
+            return _short(line(f"It fails where {self.contrast.trait}"))
         return _headline(self.example)
 
     @property
     def detail(self) -> str:
-        """What differs first in the example, in one line; ``""`` where it is said by
-        the headline already."""
+        """How the results look and what sets them apart, or what differs first in the example, in
+        one line; ``""`` where it is said by the headline already."""
+        parts = [f"{self._where}{self.contrast.figures}"] if self.contrast else []
+        if self.looks:
+            looks = [f"{look} ({count})" for look, count in self.looks.items()]
+            return _short(
+                line(f"{'. '.join([*parts, 'It looks like this'])}: {few(looks, 4)}"), _DETAIL
+            )
         first = _first(self.example)
-        if first is None:
-            return ""
-        text = f"{first.what}: expected {first.expected or '(nothing)'}, seen {first.seen}"
-        return _short(line(text))
+        if first is not None:
+            text = f"{first.what}: expected {first.expected or '(nothing)'}, seen {first.seen}"
+            parts.insert(0, _short(line(text)))
+        return _short(line(". ".join(parts)), _DETAIL)
+
+    @property
+    def _where(self) -> str:
+        assert self.contrast is not None
+        return "" if self.looks else f"It fails where {line(self.contrast.trait)}: "
 
     @property
     def machines(self) -> tuple[str, ...]:
@@ -65,24 +95,55 @@ class Cause:
         return tuple(dict.fromkeys(result.scenario for result in self.results))
 
 
-def causes(results: Iterable[Result]) -> tuple[Cause, ...]:
-    """The causes of these results, which broke a promise or have no verdict; those that hit most
-    come first."""
+def causes(results: Iterable[Result], passed: Sequence[Result] = ()) -> tuple[Cause, ...]:
+    """The causes of these results, which broke a promise or have no verdict, by contrast with
+    those of the run that passed. Causes of which a promise is broken come first, then those that
+    hit most."""
     groups: dict[_Key, list[Result]] = {}
     for result in results:
         groups.setdefault(_key(result), []).append(result)
-    found = (Cause(min(group, key=_plainness), tuple(group)) for group in groups.values())
-    return tuple(sorted(found, key=lambda cause: -len(cause.results)))
+    alike = list(groups.values())
+    found = [_one(alike, places, contrast) for contrast, places in explained(alike, passed)]
+    done = {id(result) for cause in found for result in cause.results}
+    found += [_one([group], [0]) for group in alike if id(group[0]) not in done]
+    return tuple(sorted(found, key=_gravity))
+
+
+def _one(groups: Groups, places: Sequence[int], contrast: Contrast | None = None) -> Cause:
+    chosen = sorted((groups[place] for place in places), key=len, reverse=True)
+    results = tuple(result for group in chosen for result in group)
+    looks = {_headline(min(group, key=_plainness)): len(group) for group in chosen}
+    example = min(results, key=_plainness)
+    return Cause(example, results, contrast, looks if len(looks) > 1 else {})
+
+
+def _gravity(cause: Cause) -> tuple[bool, int]:
+    broken = any(one.failure is None or account(one.failure).promised for one in cause.results)
+    return not broken, -len(cause.results)
 
 
 def _plainness(result: Result) -> tuple[bool, int, int]:
+    """The shortest history shows it best."""
     return result.level != "core", len(result.steps), len(result.machine.cpus)
+
+
+def _otherwise(result: Result) -> str:
+    """That the kubelet ran with other settings than it was given; ``""`` where it did not."""
+    found = differing(result.steps, result.evidence)
+    if not found:
+        return ""
+    settings = [
+        f"{name} {seen or 'not set'} (given: {given or 'not set'})" for name, given, seen in found
+    ]
+    return line(f"The kubelet ran with other settings than it was given: {', '.join(settings)}")
 
 
 def _key(result: Result) -> _Key:
     if result.failure is None:
         return result.verdict, _kind(result.reason), "", ""
     rule, first = _kind(result.failure.rule), _first(result)
+    if settings := differing(result.steps, result.evidence):
+        return result.verdict, "settings", ", ".join(name for name, _, _ in settings), ""
     if first is None:
         return result.verdict, rule, "", ""
     if first.what == "kubelet":  # why it gave up or should have is another text in each scenario
@@ -140,5 +201,5 @@ def _of_the_kubelet(expected: str, seen: str) -> str:
     return "The kubelet does not end as it should"
 
 
-def _short(text: str) -> str:
-    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
+def _short(text: str, longest: int = _LONGEST) -> str:
+    return text if len(text) <= longest else f"{text[: longest - 1]}…"

@@ -235,7 +235,7 @@ def page(run: Run) -> Page:
     anchors = _Anchors()
     teller = _Teller(anchors)
     broken, unknown, known = (
-        tuple(map(teller.entry, causes(run.standings[standing])))
+        tuple(map(teller.entry, causes(run.standings[standing], run.standings[Standing.PASS])))
         for standing in (Standing.FAIL, Standing.UNKNOWN, Standing.KNOWN)
     )
     everything = broken + unknown + known

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from conformance import results
+from conformance.accounts import account
 from conformance.known import KnownFailures, Standing
 from conformance.results import Footer, Header, KnownFailure, Result, ResultsError, SubjectRecord
 from conformance.verdict import ExitStatus, Verdict, exit_status, tally
@@ -160,7 +161,9 @@ class Run:
         kept = self.counts[Verdict.PASS]
         parts = ["1 promise kept" if kept == 1 else f"{kept} promises kept"]
         for standing, words in _AND.items():
-            if count := len(self.standings[standing]):
+            if standing is Standing.FAIL:
+                parts += self._failures_in_words
+            elif count := len(self.standings[standing]):
                 parts.append(f"{count} {words}")
         if expired := self.known.expired:
             ids = few([line(one.scenario) for one in expired])
@@ -173,6 +176,16 @@ class Run:
             if not kept:
                 status = f"Too few scenarios ran for a verdict in {self.part} alone"
         return f"{status}: {', '.join(parts)}."
+
+    @property
+    def _failures_in_words(self) -> list[str]:
+        """A promise is called broken where one is: a node may only differ from the model."""
+        found = self.standings[Standing.FAIL]
+        differ = sum(one.failure is not None and not account(one.failure).promised for one in found)
+        parts = [f"{broken} broken"] if (broken := len(found) - differ) else []
+        if differ:
+            parts.append(f"{differ} where the node differs from what judged it")
+        return parts
 
     @property
     def _status_in_words(self) -> str:

@@ -30,10 +30,12 @@ class Finding:
 
     @property
     def title(self) -> str:
-        """``qos/whole on 2s-4n-64c-smt2``, and how many more scenarios and machines there are."""
-        scenarios = [line(one) for one in self.cause.scenarios]
-        machines = [line(one) for one in self.cause.machines]
-        return f"{few(scenarios, 1)} on {few(machines, 1)}"
+        """``qos/whole on 2s-4n-64c-smt2``, the example of the cause, and how many more scenarios
+        and machines there are."""
+        shown = self.cause.example
+        scenarios = dict.fromkeys([shown.scenario, *self.cause.scenarios])
+        machines = dict.fromkeys([shown.machine.name, *self.cause.machines])
+        return f"{few([*map(line, scenarios)], 1)} on {few([*map(line, machines)], 1)}"
 
     @property
     def why(self) -> str:
@@ -42,6 +44,8 @@ class Finding:
             return "it passes, but is listed as a known failure: remove it from the list"
         if self.entry is not None and self.standing is Standing.KNOWN:
             return f"{known_as(self.entry)}: {message(self.cause.example)}"
+        if self.cause.is_common:
+            return line(f"{self.cause.headline}. {self.cause.detail}")
         return message(self.cause.example)
 
 
@@ -57,7 +61,7 @@ def findings(run: Run) -> list[Finding]:
     found = [
         Finding(standing, cause)
         for standing in (Standing.FAIL, Standing.UNKNOWN)
-        for cause in causes(run.standings[standing])
+        for cause in causes(run.standings[standing], run.standings[Standing.PASS])
     ]
     return [*found, *_listed(run, Standing.FIXED), *_listed(run, Standing.KNOWN)]
 

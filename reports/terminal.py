@@ -223,6 +223,9 @@ def _failed(found: Sequence[Finding], console: Console) -> None:
             console.print()
             console.print(Text(heading, "bold"))
         for cause in some:
+            if cause.is_common or cause.contrast:
+                for text in (f"{cause.headline}.", cause.detail):
+                    console.print(Text(wrapped(f"  {text}", console.width), "italic"))
             names = list(dict.fromkeys(map(named, cause.results)))
             for name in names[:_NAMED]:
                 console.print(Text(f"  {name}"), soft_wrap=True)

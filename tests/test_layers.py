@@ -23,6 +23,7 @@ MAY_IMPORT: Final[dict[str, tuple[str, ...]]] = {
     "reports": (
         "reports",
         "conformance.accounts",
+        "conformance.in_effect",
         "conformance.known",
         "conformance.results",
         "conformance.verdict",

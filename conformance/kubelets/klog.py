@@ -12,6 +12,8 @@ from collections import deque
 from collections.abc import Callable
 from typing import BinaryIO, Final
 
+from conformance.in_effect import in_effect
+
 _LINE: Final = re.compile(r"[IWEF]\d{4} \d\d:\d\d:\d\d\.\d+ +\d+ [^\]]*\] (?P<text>.*)", re.S)
 _ERR: Final = re.compile(r'\berr="(?P<quoted>(?:[^"\\]|\\.)*)"')
 #: What the fault of a CPU manager stands behind; the second up to 1.17, where it then panics.
@@ -29,8 +31,19 @@ _ESCAPE: Final = re.compile(
 _SIMPLE: Final = {
     "n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "f": "\f", "v": "\v",
 }  # fmt: skip
-#: What some releases log whenever somebody asks for their pods, which here is all the time.
-_OF_LOOKING: Final = '] "Pod status updated" '
+#: What the harness itself causes: some releases log whenever somebody asks for their pods, which
+#: here is all the time; and a sandbox has no route, no disk and no logs of containers.
+_OF_THE_HARNESS: Final = re.compile(
+    r"""\]\ "Pod\ status\ updated"|can't\ get\ ip\ address\ of\ node|cannot\ find\ filesystem\ info
+    |"Failed\ to\ stat\ container\ log|"failed\ to\ check\ if\ node\ is\ newer""",
+    re.VERBOSE,
+)
+#: The files of the CPU manager, of those beside it that decide CPUs, and of the container manager
+#: that starts them (``pkg/kubelet/cm``).
+_OF_MANAGERS: Final = re.compile(
+    r"[IWEF]\d{4} \S+ +\d+ (?:cpu_manager|cpu_assignment|policy(?:_\w+)?|state_\w+|checkpoint\w*|"
+    r"topology_manager|scope\w*|memory_manager|container_manager\w*)\.go:\d+\]"
+)
 _LONGEST_LINE: Final = 16_384
 
 
@@ -49,6 +62,11 @@ def _unescaped(match: re.Match[str]) -> str:
 def is_error(line: str) -> bool:
     """Whether a person looks for this line when a kubelet died."""
     return (line[:1] in "EF" and _LINE.match(line) is not None) or line.startswith("panic: ")
+
+
+def is_of_managers(line: str) -> bool:
+    """Whether the CPU manager, or a manager that decides CPUs with it, logged this line."""
+    return _OF_MANAGERS.match(line) is not None
 
 
 def message(line: str) -> str:
@@ -80,11 +98,13 @@ def gave_up_because(lines: list[str], errors: list[str]) -> str:
 
 
 class Log:
-    """The bounded log of one kubelet: its last lines, and its last error lines."""
+    """The bounded log of one kubelet: its last lines, its last error lines, and the last lines of
+    the managers that decide CPUs."""
 
     def __init__(self, stream: BinaryIO, ring: Callable[[], None]) -> None:
         self._lines: deque[str] = deque(maxlen=400)
         self._errors: deque[str] = deque(maxlen=60)
+        self._managers: deque[str] = deque(maxlen=60)
         self._lock = threading.Lock()
         self._ring = ring
         self._thread = threading.Thread(target=self._drain, args=(stream,), daemon=True)
@@ -94,12 +114,14 @@ class Log:
         with stream:
             while raw := stream.readline(_LONGEST_LINE):
                 line = raw.decode(errors="replace").rstrip("\n")
-                if _OF_LOOKING in line:
+                if _OF_THE_HARNESS.search(line):
                     continue
                 with self._lock:
                     self._lines.append(line)
                     if is_error(line):
                         self._errors.append(line)
+                    if is_of_managers(line):
+                        self._managers.append(line)
         self._ring()
 
     def finish(self) -> None:
@@ -124,9 +146,15 @@ class Log:
         with self._lock:
             return gave_up_because(list(self._lines), list(self._errors))
 
-    def excerpt(self, tail: int = 25) -> str:
-        """The error lines, then the last ``tail`` lines."""
+    def in_effect(self) -> str:
+        """See :func:`conformance.in_effect.in_effect`; of its last start."""
         with self._lock:
-            errors, lines = list(self._errors)[-tail:], list(self._lines)[-tail:]
-        shown = [line for line in errors if line not in lines]
+            return in_effect(list(self._managers))
+
+    def excerpt(self, tail: int = 25) -> str:
+        """The lines of the managers and the error lines, then the last ``tail`` lines."""
+        with self._lock:
+            early = [*list(self._managers)[-tail:], *list(self._errors)[-tail:]]
+            lines = list(self._lines)[-tail:]
+        shown = [line for line in dict.fromkeys(early) if line not in lines]
         return "\n".join([*shown, *(["…"] if shown and lines else []), *lines])

@@ -119,6 +119,26 @@ def test_what_the_harness_itself_causes_is_left_out() -> None:
     assert logged(looked * 3, b"last\n").excerpt() == "last"
 
 
+def test_lines_of_the_cpu_manager_outlast_what_others_say() -> None:
+    """A node without a network says so every second."""
+    told = b'I1121 11:15:11.5 2 policy_static.go:202] "Reserved CPUs not available" reserved="0"\n'
+    log = logged(told, b'I1121 11:15:12.5 2 kubelet.go:18] "Something else"\n' * 1000, b"last\n")
+    assert log.excerpt().encode().splitlines()[0] + b"\n" == told
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '"Failed to set some node status fields" err="can\'t get ip address of node pinproof."',
+        '"Eviction manager: failed" err="cannot find filesystem info for device"',
+        '"Failed to stat container log after reopen" err="stat c/0.log"',
+    ],
+)
+def test_what_a_sandbox_lacks_is_left_out(text: str) -> None:
+    line = f"E1121 11:15:11.5 2 kubelet_node_status.go:673] {text}\n".encode()
+    assert logged(line * 3, b"last\n").excerpt() == "last"
+
+
 def test_a_line_without_end_is_cut() -> None:
     log = logged(b"x" * 5_000_000)
     assert max(map(len, log.excerpt().splitlines())) <= 16_384

@@ -77,14 +77,14 @@ def test_another_promise_another_thing_or_another_direction_is_another_cause(fak
         ]
     )
     assert [cause.headline for cause in found] == [
+        "Broken promise: Reserved CPUs stay in the shared pool",
+        "the kubelet did not answer within 60 s",
         f"{DIFFERS}: shared pool: CPUs are missing",
         f"{DIFFERS}: shared pool: CPUs too many",
         f"{DIFFERS}: shared pool: not the CPUs expected",
         f"{DIFFERS}: exclusive CPUs: not the CPUs expected",
-        "Broken promise: Reserved CPUs stay in the shared pool",
         f"{DIFFERS}: pod: expected running, seen rejected",
         f"{DIFFERS}: pod: expected running, seen pending",
-        "the kubelet did not answer within 60 s",
     ]
 
 

@@ -163,11 +163,22 @@ def test_github_never_gets_more_errors_than_it_shows(fakes: Fakes) -> None:
     assert "Not conformant" in lines[-1]
 
 
-def test_an_annotation_names_the_file_of_the_scenario(fakes: Fakes) -> None:
+def test_no_finding_is_placed_in_a_file_of_pinproof(fakes: Fakes) -> None:
+    """The reader's repository does not have it."""
     run = fakes.run(fakes.result("fail", file="conformance/scenarios/qos.py"))
-    assert "::error file=conformance/scenarios/qos.py,title=" in formatted(run, "github")
+    for form in ("github", "gitlab", "sarif"):
+        assert "conformance/scenarios" not in formatted(run, form)
     (one,) = json.loads(formatted(run, "gitlab"))
-    assert one["location"] == {"path": "conformance/scenarios/qos.py", "lines": {"begin": 1}}
+    assert one["location"] == {"path": "result.jsonl", "lines": {"begin": 1}}
+
+
+def test_title_and_body_are_about_the_same_scenario(fakes: Fakes) -> None:
+    """About the one of the shortest history, whichever came first."""
+    long = fakes.result("fail", scenario="a/long", steps=["one", "two", "three"])
+    short = fakes.result("fail", scenario="b/short", steps=["one"], explanation="story of b/short")
+    annotation = formatted(fakes.run(long, short), "github").splitlines()[0]
+    assert annotation.startswith("::error title=b/short and 1 more on ")
+    assert "story of b/short" in annotation
 
 
 def test_a_fingerprint_is_the_same_on_other_cpus_and_machines(fakes: Fakes) -> None:

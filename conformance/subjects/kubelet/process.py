@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NoReturn
 
+from conformance.in_effect import LABEL
 from conformance.kubelets import configuration as kubelet_config
 from conformance.kubelets.klog import Log
 from conformance.kubelets.releases import POD_CGROUPS_SINCE, Minor
@@ -253,12 +254,14 @@ class KubeletProcess:
         return spent
 
     def evidence(self) -> str:
-        """Its error lines and last lines, its last calls to the runtime, and whether it does not
-        answer."""
+        """The settings in effect, lines of its managers, error lines and last lines, its last calls
+        to the runtime, and whether it does not answer."""
         parts = []
         if self.silence and self.running:
             parts.append(f"the kubelet does not answer: {self.silence}")
         if self._sandbox.log is not None:
+            if settings := self._sandbox.log.in_effect():
+                parts.append(f"{LABEL}{settings}")
             parts.append(self._sandbox.log.excerpt())
         calls = self._runtime.recent_calls(20)
         if calls:

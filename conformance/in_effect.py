@@ -1,0 +1,106 @@
+"""What a kubelet says of its own configuration, and whether that is what it was given.
+
+What belongs here: reading the settings that decide CPUs from a kubelet's log, in the words that a
+:class:`reference.steps.KubeletConfig` is told in, and comparing the two texts. A kubelet that is
+wrapped in a script, or patched, may run with other settings than its configuration has.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+#: What stands before the settings in evidence.
+LABEL: Final = "in effect: "
+#: Logged once a start, from 1.8 on (``container_manager_linux.go``): JSON from 1.26 on, before that
+#: a Go struct.
+_CREATING: Final = "Creating Container Manager object based on Node Config"
+_POLICY: Final = re.compile(r'\b(?:Experimental)?CPUManagerPolicy(?:Name)?"?:"?([\w-]+)')
+_OPTIONS: Final = re.compile(
+    r'"CPUManagerPolicyOptions":\{([^}]*)\}|CPUManagerPolicyOptions:map\[([^]]*)'
+)
+_TOPOLOGY: Final = re.compile(r'\b(?:Experimental)?TopologyManagerPolicy(?:Name)?"?:"?([\w-]+)')
+_SCOPE: Final = re.compile(r'\b(?:Experimental)?TopologyManagerScope"?:"?([\w-]+)')
+_MEMORY: Final = re.compile(r'\b(?:Experimental)?MemoryManagerPolicy(?:Name)?"?:"?([\w-]+)')
+#: ``policy_static.go``: structured, and as it was up to 1.20.
+_RESERVED: Final = re.compile(
+    r'Reserved CPUs not available for exclusive assignment".* reserved="([\d,-]*)"'
+    r'|reserved \d+ CPUs \("([\d,-]*)"\) not available for exclusive assignment'
+)
+_STEP: Final = re.compile(r"(?:on \S+, with|configure the kubelet:) (policy .*)")
+
+
+def in_effect(lines: Sequence[str]) -> str:
+    """The settings of the last start among these lines of a log, as ``policy static,
+    reservedSystemCPUs 0,4, Topology Manager restricted``; ``""`` where the kubelet did not say.
+    Options are those of the static policy. Reserved CPUs stand there however they were chosen."""
+    starts = [place for place, line in enumerate(lines) if _CREATING in line]
+    if not starts:
+        return ""
+    config, later = lines[starts[-1]], lines[starts[-1] + 1 :]
+    reserved = [f"reservedSystemCPUs {found}" for line in later if (found := _of(_RESERVED, line))]
+    named = (
+        ("policy", _of(_POLICY, config)),
+        ("Topology Manager", _of(_TOPOLOGY, config)),
+        ("Topology Manager scope", _of(_SCOPE, config)),
+        ("memory manager", _of(_MEMORY, config)),
+    )
+    settings = [f"{name} {value}" for name, value in named if value]
+    return ", ".join([*settings[:1], *reserved[:1], *_options(config), *settings[1:]])
+
+
+def _options(config: str) -> list[str]:
+    pairs = re.split("[, ]", _of(_OPTIONS, config).replace('"', ""))
+    return sorted(f"option {pair.replace(':', '=')}" for pair in pairs if pair)
+
+
+def _of(pattern: re.Pattern[str], text: str) -> str:
+    found = pattern.search(text)
+    return next((group for group in found.groups() if group), "") if found else ""
+
+
+def differing(steps: Iterable[str], evidence: str) -> tuple[tuple[str, str, str], ...]:
+    """The settings that the kubelet ran with other values of than its last configuration among
+    the ``steps`` has: name, value given, value in effect. ``""`` is a setting that is not set.
+    Nothing where ``evidence`` does not tell what was in effect."""
+    seen = next((one for one in evidence.splitlines() if one.startswith(LABEL)), "")
+    given = [found[1] for step in steps if (found := _STEP.match(step))]
+    if not seen or not given:
+        return ()
+    had, meant = _settings(seen.removeprefix(LABEL)), _settings(given[-1])
+    names = [*_DEFAULTS, *sorted(one for one in had | meant if one.startswith("option "))]
+    both = ((name, _value(meant, name), _value(had, name)) for name in names if name in had | meant)
+    return tuple(
+        (name, one, other) for name, one, other in both if one != other and _told(name, meant, had)
+    )
+
+
+_DEFAULTS: Final = {
+    "policy": "none",
+    "reservedSystemCPUs": "",
+    "Topology Manager": "none",
+    "Topology Manager scope": "container",
+    "memory manager": "None",
+}
+
+
+def _told(name: str, meant: dict[str, str], had: dict[str, str]) -> bool:
+    """Whether both sides tell of it: reserved CPUs that were not named are the policy's to choose,
+    and policy none does not say them; a release before the managers has none of their settings."""
+    if name == "reservedSystemCPUs":
+        return name in meant and name in had
+    return name.startswith("option ") or name in had
+
+
+def _value(settings: dict[str, str], name: str) -> str:
+    return settings.get(name, _DEFAULTS.get(name, ""))
+
+
+def _settings(text: str) -> dict[str, str]:
+    """Names and values of ``policy static, option full-pcpus-only=true, …``."""
+    found = {}
+    for one in text.split(", "):
+        name, _, value = one.rpartition("=" if one.startswith("option ") else " ")
+        found[name] = value
+    return found

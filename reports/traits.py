@@ -1,0 +1,126 @@
+"""What a result has that others may lack: its history, configuration, pods and machine, in words.
+
+What belongs here: reading traits from the sentences of steps (:mod:`reference.steps`) and from the
+machine's record. Each completes "it fails where …". What never does: what follows from them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from typing import Final
+
+from conformance.results import MachineRecord, Result
+
+_CONFIGURED: Final = re.compile(r"(?:on (?P<machine>\S+), with|configure the kubelet:) (?P<all>.*)")
+_APPLIED: Final = re.compile(
+    r"(?:apply|resize in place to) (?P<qos>\w+) pod [^ (]+ \((?P<containers>.*)\)"
+)
+_START: Final = "start the kubelet"
+_REBOOT: Final = "reboot the machine"
+_WRITE: Final = "write the state file"
+#: Steps that are a trait by themselves, by how their sentence begins.
+_DONE: Final = {
+    "delete pod": "a pod is deleted",
+    "kill container": "a container is killed",
+    "wait for a reconcile round": "the scenario waits for a reconcile round",
+    "resize in place": "a pod is resized in place",
+    "restart the container runtime": "the container runtime is restarted",
+    "let systemd read its units again": "systemd reads its units again",
+    "set the cpuset of": "a container's cpuset is written behind the kubelet's back",
+    "configure the kubelet": "the kubelet's configuration is changed",
+    _REBOOT: "the machine is rebooted",
+    _WRITE: "the kubelet starts over a state file that was written beforehand",
+}
+
+
+@lru_cache(maxsize=65_536)
+def _of_words(steps: tuple[str, ...]) -> frozenset[str]:
+    return frozenset([*_of_history(steps), *_of_configuration(steps), *_of_pods(steps)])
+
+
+def traits(result: Result) -> frozenset[str]:
+    """All traits of a result, up to the step where it failed if it did."""
+    return _of_words(tuple(result.steps)) | frozenset(_of_machine(result.machine))
+
+
+def _of_history(steps: Sequence[str]) -> Iterator[str]:
+    has_file = False
+    for step in steps:
+        if step == _START:
+            if has_file:
+                yield "the kubelet starts over an existing state file"
+            has_file = True
+        elif step.startswith(_WRITE):
+            has_file = True
+        elif step == "remove the state file":
+            has_file = False
+            yield "the state file is removed while the kubelet is down"
+        if step.startswith(f"{_REBOOT} as"):
+            yield "the machine's CPUs change"
+        yield from (trait for start, trait in _DONE.items() if step.startswith(start))
+
+
+def _of_configuration(steps: Sequence[str]) -> Iterator[str]:
+    for step in steps:
+        if found := _CONFIGURED.match(step):
+            for setting in found["all"].split(", "):
+                if trait := _setting(setting):
+                    yield trait
+
+
+def _setting(setting: str) -> str:
+    name, _, value = setting.rpartition(" ")
+    match name:
+        case "option":
+            return f"the option {value} is set"
+        case "Topology Manager option":
+            return f"the Topology Manager's option {value} is set"
+        case "Topology Manager":
+            return f"the Topology Manager's policy is {value}"
+        case "Topology Manager scope":
+            return f"the Topology Manager's scope is {value}"
+        case "memory manager":
+            return f"the memory manager's policy is {value}"
+        case "gate":
+            return f"the feature gate {value} is set"
+        case "policy" if value != "static":
+            return f"the CPU manager's policy is {value}"
+        case "systemReserved cpu" | "kubeReserved cpu":
+            return "CPUs are reserved by an amount (systemReserved, kubeReserved)"
+    return "pods come from an API server" if setting == "pods from an API server" else ""
+
+
+def _of_pods(steps: Sequence[str]) -> Iterator[str]:
+    for step in steps:
+        if found := _APPLIED.match(step):
+            if found["qos"] != "Guaranteed":  # nearly every scenario has one of those
+                yield f"a {found['qos']} pod is applied"
+            containers = found["containers"].split("; ")
+            kinds = {one.split(" ")[0] for one in containers}
+            if "init" in kinds:
+                yield "a pod has an init container"
+            if "sidecar" in kinds:
+                yield "a pod has a sidecar"
+            if len(containers) > 1:
+                yield "a pod has several containers"
+            if re.search(r"\d+m CPU", found["containers"]):
+                yield "a container asks for a part of a CPU"
+            if "pod-level" in step:
+                yield "a pod has pod-level resources"
+
+
+def _of_machine(machine: MachineRecord) -> Iterator[str]:
+    yield f"the machine is {machine.name}"
+    if not machine.cpus:
+        return
+    nodes, sockets, cores, caches = (set(ids) for ids in zip(*machine.cpus.values(), strict=True))
+    yield "the machine has SMT" if len(cores) < len(machine.cpus) else "the machine has no SMT"
+    for some, name in ((nodes, "NUMA node"), (sockets, "socket"), (caches, "uncore cache")):
+        if len(some) > 1:
+            yield f"the machine has several {name}s"
+    if len(nodes) > len(sockets):
+        yield "a socket has several NUMA nodes"
+    if max(machine.cpus) >= len(machine.cpus):
+        yield "the machine has CPUs that are offline"

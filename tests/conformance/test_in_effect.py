@@ -1,0 +1,100 @@
+"""What a kubelet says of its own configuration is read from its log, and compared."""
+
+from __future__ import annotations
+
+import pytest
+
+from conformance.in_effect import LABEL, differing, in_effect
+
+HEAD = "I1124 14:42:01.273084      14 "
+STRUCTURED = (
+    HEAD
+    + 'container_manager_linux.go:278] "Creating Container Manager object based on Node Config" '
+    'nodeConfig={"NodeName":"n","ReservedSystemCPUs":{},"CPUManagerPolicy":"static",'
+    '"CPUManagerPolicyOptions":{"strict-cpu-reservation":"true","full-pcpus-only":"on"},'
+    '"TopologyManagerScope":"pod","CPUManagerReconcilePeriod":100000000,'
+    '"MemoryManagerPolicy":"None","TopologyManagerPolicy":"restricted",'
+    '"TopologyManagerPolicyOptions":null,"CgroupVersion":2}'
+)
+RESERVED = (
+    HEAD + 'policy_static.go:202] "Reserved CPUs not available for exclusive assignment" '
+    'reservedSize=2 reserved="0,16"'
+)
+#: As 1.20 writes both.
+PLAIN = (
+    HEAD + "container_manager_linux.go:272] Creating Container Manager object based on Node "
+    "Config: {RuntimeCgroupsName: ContainerRuntime:remote ExperimentalCPUManagerPolicy:static "
+    "ExperimentalTopologyManagerScope:container ExperimentalCPUManagerReconcilePeriod:10s "
+    "ExperimentalTopologyManagerPolicy:none}",
+    HEAD + "policy_static.go:109] [cpumanager] reserved 1 CPUs (\"0\") not available for exclusive "
+    "assignment",
+)  # fmt: skip
+
+
+def test_settings_are_told_as_a_configuration_is() -> None:
+    assert in_effect([STRUCTURED, RESERVED]) == (
+        "policy static, reservedSystemCPUs 0,16, option full-pcpus-only=on, "
+        "option strict-cpu-reservation=true, Topology Manager restricted, "
+        "Topology Manager scope pod, memory manager None"
+    )
+
+
+def test_an_older_log_is_read_too() -> None:
+    assert in_effect(PLAIN) == (
+        "policy static, reservedSystemCPUs 0, Topology Manager none, "
+        "Topology Manager scope container"
+    )
+
+
+def test_the_last_start_counts() -> None:
+    """A kubelet that gave up before its policy was made did not say what it reserves."""
+    again = STRUCTURED.replace("restricted", "none")
+    assert "reservedSystemCPUs" not in in_effect([STRUCTURED, RESERVED, again])
+    assert "Topology Manager none" in in_effect([STRUCTURED, RESERVED, again])
+
+
+def test_without_such_a_line_nothing_is_said() -> None:
+    assert in_effect([]) == ""
+    assert in_effect([RESERVED, "anything"]) == ""
+
+
+GIVEN = "on m, with policy static, reservedSystemCPUs 0,16, option full-pcpus-only=true"
+SAME = f"{LABEL}policy static, reservedSystemCPUs 0,16, option full-pcpus-only=true, " + (
+    "Topology Manager none, Topology Manager scope container, memory manager None"
+)
+
+
+def test_a_kubelet_that_has_what_it_was_given_differs_in_nothing() -> None:
+    assert differing([GIVEN, "start the kubelet"], SAME) == ()
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "found"),
+    [
+        ("reservedSystemCPUs 0,16", "reservedSystemCPUs 1", ("reservedSystemCPUs", "0,16", "1")),
+        (", option full-pcpus-only=true", "", ("option full-pcpus-only", "true", "")),
+        ("Manager none", "Manager restricted", ("Topology Manager", "none", "restricted")),
+        ("scope container", "scope pod", ("Topology Manager scope", "container", "pod")),
+        ("policy static", "policy none", ("policy", "static", "none")),
+        ("memory manager None", "memory manager Static", ("memory manager", "None", "Static")),
+    ],
+)
+def test_another_setting_is_found(old: str, new: str, found: tuple[str, str, str]) -> None:
+    assert differing([GIVEN], f"first\n{SAME.replace(old, new)}\nlast") == (found,)
+
+
+def test_the_last_configuration_is_the_one_given() -> None:
+    changed = "configure the kubelet: policy static, reservedSystemCPUs 1"
+    evidence = f"{LABEL}policy static, reservedSystemCPUs 1"
+    assert differing([GIVEN, "start the kubelet", changed, "start the kubelet"], evidence) == ()
+
+
+def test_reserved_cpus_that_the_policy_chose_are_nobodys_fault() -> None:
+    evidence = f"{LABEL}policy static, reservedSystemCPUs 0,16"
+    assert differing(["on m, with policy static, systemReserved cpu 2"], evidence) == ()
+
+
+@pytest.mark.parametrize("evidence", ["", "E1124 a kubelet that said nothing of it"])
+def test_silence_is_no_difference(evidence: str) -> None:
+    assert differing([GIVEN], evidence) == ()
+    assert differing(["no configuration"], SAME) == ()

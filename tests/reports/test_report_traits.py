@@ -1,0 +1,115 @@
+"""What failures share and passes lack is named."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from conformance.results import Difference, Result
+from reports.causes import causes
+from reports.contrast import explained
+from reports.traits import traits
+
+if TYPE_CHECKING:
+    from tests.reports.conftest import Fakes
+
+PLAIN = "on m, with policy static, reservedSystemCPUs 0"
+STATIC = f"{PLAIN}, option full-pcpus-only=true, Topology Manager restricted"
+START, STOP = "start the kubelet", "stop the kubelet (SIGTERM)"
+POD = "apply Guaranteed pod a (c: 2 CPU)"
+OVER = "the kubelet starts over an existing state file"
+
+
+def with_steps(
+    fakes: Fakes, verdict: str, *steps: str, rule: str = "", **changes: object
+) -> Result:
+    what = Difference(what=rule or "kubelet", expected="gave up", seen="runs")
+    failure = fakes.failure(rule=rule or "any", differences=[what]) if verdict == "fail" else None
+    return fakes.result(verdict, failure=failure, steps=list(steps), **changes)
+
+
+def found(fakes: Fakes, *steps: str) -> frozenset[str]:
+    return traits(with_steps(fakes, "pass", *steps))
+
+
+def test_a_history_is_told_by_what_decides(fakes: Fakes) -> None:
+    assert OVER not in found(fakes, PLAIN, START, POD)
+    assert OVER in found(fakes, PLAIN, START, POD, STOP, START)
+    assert OVER in found(fakes, PLAIN, 'write the state file: {"policyName":"none"}', START)
+    assert OVER not in found(fakes, PLAIN, START, STOP, "remove the state file", START)
+    assert "the machine's CPUs change" in found(fakes, PLAIN, START, "reboot the machine as n")
+
+
+def test_configuration_and_pods_are_told(fakes: Fakes) -> None:
+    pod = "apply Burstable pod a (init setup: 2 CPU; sidecar s: 500m CPU; main: 1 CPU)"
+    assert found(fakes, STATIC, START, pod) >= {
+        "the option full-pcpus-only=true is set",
+        "the Topology Manager's policy is restricted",
+        "a Burstable pod is applied",
+        "a pod has an init container",
+        "a pod has a sidecar",
+        "a pod has several containers",
+        "a container asks for a part of a CPU",
+    }
+
+
+def test_four_looks_of_one_fault_are_one_cause(fakes: Fakes) -> None:
+    """The shortest history shows it, and the figures say how sure it is."""
+    again = (PLAIN, START, POD, STOP, START)
+    failed = [with_steps(fakes, "fail", *again, rule=f"promise {n}") for n in "abcd"]
+    failed.append(with_steps(fakes, "fail", PLAIN, "write the state file: x", START, rule="e"))
+    passed = [with_steps(fakes, "pass", PLAIN, START, POD) for _ in range(20)]
+    passed += [with_steps(fakes, "pass", *again) for _ in range(2)]
+    [cause] = causes(failed, passed)
+    assert cause.headline == f"It fails where {OVER}"
+    assert cause.example is failed[-1]
+    assert cause.detail.startswith("5 of 7 such results failed, and none of 20 others.")
+    assert "Broken promise: promise b (1)" in cause.detail
+
+
+def test_two_faults_stay_two_causes(fakes: Fakes) -> None:
+    again = (PLAIN, START, POD, STOP, START)
+    failed = [with_steps(fakes, "fail", *again, rule="one") for _ in range(4)]
+    failed += [with_steps(fakes, "fail", STATIC, START, POD, rule="two") for _ in range(3)]
+    passed = [with_steps(fakes, "pass", PLAIN, START, POD) for _ in range(30)]
+    first, second = causes(failed, passed)
+    assert first.headline == "Broken promise: one"
+    assert f"It fails where {OVER}: 4 of 4 such results failed" in first.detail
+    # The two always come together: either may be the cause.
+    both = "the Topology Manager's policy is restricted, and the option full-pcpus-only=true is set"
+    assert f"It fails where {both}: 3 of 3 such results failed" in second.detail
+
+
+def test_what_passes_share_as_well_explains_nothing(fakes: Fakes) -> None:
+    again = (PLAIN, START, POD, STOP, START)
+    failed = [with_steps(fakes, "fail", *again) for _ in range(5)]
+    passed = [with_steps(fakes, "pass", *again) for _ in range(30)]
+    assert explained([failed], passed) == []
+    assert explained([failed], []) == []
+
+
+def test_two_failures_have_too_much_in_common_by_chance(fakes: Fakes) -> None:
+    failed = [with_steps(fakes, "fail", STATIC, START) for _ in range(2)]
+    passed = [with_steps(fakes, "pass", PLAIN, START) for _ in range(30)]
+    assert explained([failed], passed) == []
+
+
+def test_another_setting_in_effect_is_the_cause(fakes: Fakes) -> None:
+    """Whatever it makes fail."""
+    evidence = "in effect: policy static, reservedSystemCPUs 1\nlast"
+    failed = [
+        with_steps(fakes, "fail", PLAIN, START, rule=rule, evidence=evidence) for rule in "abc"
+    ]
+    [cause] = causes(failed)
+    assert cause.headline == (
+        "The kubelet ran with other settings than it was given: reservedSystemCPUs 1 (given: 0)"
+    )
+
+
+def test_hostile_steps_do_no_harm(fakes: Fakes, hostile_text: str) -> None:
+    odd = f"on {hostile_text}, with policy {hostile_text}, option {hostile_text}"
+    failed = [with_steps(fakes, "fail", odd, START, rule=rule) for rule in "abc"]
+    passed = [with_steps(fakes, "pass", PLAIN, START) for _ in range(30)]
+    for cause in causes(failed, passed):
+        assert cause.headline.isprintable()
+        assert cause.detail.isprintable()
+        assert len(cause.detail) <= 1200
