@@ -15,6 +15,7 @@ from reference import NEWEST, DiscoveryError
 from topologies import Machine
 from topologies.errors import one_line
 from topologies.exporting import readable
+from topologies.importing.printed import read_printed
 from topologies.paths import CPUINFO
 from topologies.reading import machine_name, read_tree, shortened
 
@@ -25,7 +26,10 @@ _SHOWN = 5
 def import_(
     archive: Annotated[
         Path,
-        typer.Argument(help="An archive of hwloc-gather-topology, a dump for lscpu, or a folder."),
+        typer.Argument(
+            help="An archive of hwloc-gather-topology, a dump for lscpu, a folder, or what "
+            "`lscpu -p`, `lscpu -J -e` or `lstopo --of xml` print."
+        ),
     ],
     output: Annotated[
         Path | None,
@@ -36,7 +40,12 @@ def import_(
     """Make a machine of what another program captured, and say what had to be completed."""
     name = machine_name(archive)
     left_out: list[str] = []
-    done = topologies.complete(read_tree(archive, left_out=left_out), where=str(archive))
+    printed = read_printed(archive)
+    tree, notes = printed or (read_tree(archive, left_out=left_out), ())
+    name = Path(name).stem if printed else name
+    done = topologies.complete(tree, where=str(archive))
+    for lacking in notes:
+        note(str(lacking))
     if left_out:
         note(one_line(f"left out: {shortened(left_out)}: no permission to read it"))
     for completed in done.notes:

@@ -61,6 +61,10 @@ class Cause:
             return _short(settings)
         if self.contrast and self.looks:
             return _short(line(f"It fails where {self.contrast.trait}"))
+        if self.looks:
+            return _short(
+                f"{len(self.looks)} promises are broken by one thing: {_text(self.example)}"
+            )
         return _headline(self.example)
 
     @property
@@ -105,7 +109,11 @@ def causes(results: Iterable[Result], passed: Sequence[Result] = ()) -> tuple[Ca
     alike = list(groups.values())
     found = [_one(alike, places, contrast) for contrast, places in explained(alike, passed)]
     done = {id(result) for cause in found for result in cause.results}
-    found += [_one([group], [0]) for group in alike if id(group[0]) not in done]
+    rest: dict[str, list[list[Result]]] = {}
+    for place, group in enumerate(alike):
+        if id(group[0]) not in done:
+            rest.setdefault(_text(group[0]) or str(place), []).append(group)
+    found += [_one(some, range(len(some))) for some in rest.values()]
     return tuple(sorted(found, key=_gravity))
 
 
@@ -149,6 +157,17 @@ def _key(result: Result) -> _Key:
     if first.what == "kubelet":  # why it gave up or should have is another text in each scenario
         return result.verdict, rule, "kubelet", f"{_word(first.expected)} {_word(first.seen)}"
     return result.verdict, rule, _kind(first.what), _manner(first)
+
+
+def _text(result: Result) -> str:
+    """In what way a text differs first, if a promise is broken by that; several promises may
+    be about one such text. ``""`` where CPUs or the kubelet's own state differ."""
+    first = _first(result)
+    if first is None or result.failure is None or not account(result.failure).promised:
+        return ""
+    if first.what == "kubelet" or first.missing or first.unexpected:
+        return ""
+    return f"{_kind(first.what).removesuffix(' of …')}: {_manner(first)}"
 
 
 def _first(result: Result) -> Difference | None:

@@ -53,7 +53,7 @@ _SIGNS: Final = {
 }
 _WORDS: Final = {
     Verdict.PASS: "kept",
-    Verdict.FAIL: "broken",
+    Verdict.FAIL: "failed",
     Verdict.UNKNOWN: "could not tell",
     Verdict.SKIP: "skipped",
 }

@@ -39,6 +39,17 @@ def test_import_completes_and_says_what(pinproof: Command, half: Path, tmp_path:
     ]
 
 
+def test_import_takes_what_lscpu_prints(pinproof: Command, tmp_path: Path) -> None:
+    rows = "0,0,0,0,,0,0,0,0\n1,1,0,0,,1,1,1,0\n"
+    (tmp_path / "node7.txt").write_text(f"# CPU,Core,Socket,Node,,L1d,L1i,L2,L3\n{rows}")
+    done = pinproof("import", "node7.txt", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "node7.tar.xz\n"
+    lines = done.stderr.splitlines()
+    assert lines[0] == "completed: cpu/cpu*/topology: lscpu numbers cores and sockets by itself"
+    assert lines[-1] == "a kubelet finds 2 CPUs (0-1), 2 physical cores, 1 NUMA node, 1 socket"
+
+
 def test_import_replaces_nothing_unasked(pinproof: Command, half: Path, tmp_path: Path) -> None:
     (tmp_path / "mine.tar.xz").write_text("precious")
     arguments = ("import", str(half), "-o", str(tmp_path / "mine.tar.xz"))

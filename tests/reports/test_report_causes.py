@@ -110,6 +110,20 @@ def test_the_kubelet_itself_is_the_headline(
     assert only(causes(results)).headline == headline
 
 
+def test_one_text_that_breaks_several_promises_is_one_cause(fakes: Fakes) -> None:
+    """A kubelet that sets no quota breaks what every scenario about quotas promises."""
+    found = causes(
+        [
+            broken(fakes, "The quota is the limit", states("CFS quota of a/c", "150000", "None")),
+            broken(fakes, "It has one", states("CFS quota of b/c2", "200000", "None")),
+            broken(fakes, "It has another", states("CFS quota of b/c2", "200000", "100000")),
+        ]
+    )
+    one, other = found
+    assert one.headline == ("2 promises are broken by one thing: CFS quota: expected #, seen None")
+    assert other.headline == "Broken promise: It has another"
+
+
 def test_what_was_not_waited_for_in_full_is_the_same_cause(fakes: Fakes) -> None:
     rule = "Reserved CPUs stay in the shared pool"
     waited = " (waited 2 s: whole waits ended like this 3 times before)"

@@ -110,7 +110,7 @@ def test_the_head_of_the_page_says_what_was_run_and_what_came_of_it(fakes: Fakes
         "2026-03-01 10:00:00 UTC", "2026-03-01 10:00:41 UTC (41.2 s)",
         "2s-2n-8c-smt2, 1s-1n-4c-smt1",
         "Not conformant: 2 promises kept, 1 broken, 1 without an answer, 1 skipped.",
-        "Exit status 1 · ✓ 2 kept · ✗ 1 broken · \N{EN DASH} 1 skipped · ? 1 could not tell",
+        "Exit status 1 · ✓ 2 kept · ✗ 1 failed · \N{EN DASH} 1 skipped · ? 1 could not tell",
         "kernel 6.12.0", "go go1.26.1",
     ):  # fmt: skip
         assert part in text
@@ -239,7 +239,7 @@ def test_a_row_of_many_machines_is_a_sign_for_each(fakes: Fakes) -> None:
     )
     assert re.findall(r'<td colspan="13">(.*?)</td>', document) == list(signs)
     assert "<noscript>" in document
-    assert "+ kept, x broken, ? could not tell, - skipped, . did not run" in parsed(run).text
+    assert "+ kept, x failed, ? could not tell, - skipped, . did not run" in parsed(run).text
     assert "<noscript>" not in html.document(fakes.large(12, 12))
 
 
