@@ -93,6 +93,8 @@ def test_older_dialects_are_read(tmp_path: Path) -> None:
     assert tree[f"{cpu}/cpu1/cache/index3/size"] == "2048K\n"
     assert tree["sys/devices/system/node/node0/meminfo"] == "Node 0 MemTotal: 1024 kB\n"
     assert found(tree) == [[0, 0, 0, 0, 0], [1, 0, 0, 0, 0]]
+    tree = imported(json.dumps({"cpus": CPUS}), tmp_path)
+    assert tree[f"{cpu}/offline"] == "2\n"
     assert [row[:4] for row in found(tree)] == [[0, 0, 0, 0], [1, 1, 0, 1]]
 
 
