@@ -97,8 +97,9 @@ class Others:
             self._files[self._socket] = now
         if before is None or before == now or not seen.files:
             return ""
-        is_now = "is gone" if now is None else "is another one"
-        return f"the container runtime was restarted by another hand: {self._socket} {is_now}"
+        if now is None:
+            return f"the container runtime was stopped by another hand: {self._socket} is gone"
+        return f"the container runtime was restarted by another hand: {self._socket} is another one"
 
     def _configured(self, seen: Observation) -> str:
         for path, now in seen.files.items():

@@ -54,7 +54,7 @@ def others() -> Others:
         ),
         (
             replace(UP, files={CONFIG: UP.files[CONFIG]}),
-            f"the container runtime was restarted by another hand: {SOCKET} is gone",
+            f"the container runtime was stopped by another hand: {SOCKET} is gone",
         ),
         (
             replace(UP, files={**UP.files, CONFIG: "17 421 1100"}),

@@ -187,3 +187,21 @@ def test_every_record_can_be_printed_at_any_width(fakes: Fakes) -> None:
     header = msgspec.structs.replace(run.header, machines=[])
     for width in (20, 40, 80, 300):
         assert "Exit status 1." in printed(dataclasses.replace(run, header=header), width)
+
+
+def test_what_failures_share_is_printed_before_their_names(fakes: Fakes) -> None:
+    """And a node that only differs is not counted among the broken promises."""
+    start, machine = "start the kubelet", fakes.result().machine
+    steps = [f"on {machine.name}, with policy static, option full-pcpus-only=true", start]
+    rule = f"After the step “{start}” the node is as the model of 1.36 has it"
+    failures = [fakes.failure(), fakes.failure(rule="a promise"), fakes.failure(rule=rule)]
+    results = [
+        fakes.result("fail", scenario=f"a/{number}", steps=steps, failure=failure)
+        for number, failure in enumerate(failures)
+    ]
+    passed = [fakes.result(scenario=f"b/{n}", steps=[start]) for n in range(9)]
+    text = " ".join(printed(fakes.run(*results, *passed)).split())
+    shared = "It fails where the option full-pcpus-only=true is set. 3 of 3 such results failed"
+    assert f"Failed {shared}, and none of 9 others." in text
+    assert text.index(shared) < text.rindex("a/0 [")
+    assert "9 promises kept, 2 broken, 1 where the node differs from what judged it" in text
