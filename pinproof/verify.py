@@ -39,11 +39,12 @@ from topologies.steady import steady_digest
 
 
 def verify(
-    certificate: Annotated[Path, typer.Argument(help="A certificate.json.")],
+    certificate: Annotated[Path, typer.Argument(help="A certificate.json, or its folder.")],
     stream: Annotated[
         Path | None,
         typer.Argument(
-            help="The result stream that it was made from: its verdicts are made again.",
+            help="The result stream that it was made from: its verdicts are made again. Of a "
+            "folder, the stream that the certificate names, if it is there.",
             show_default=False,
         ),
     ] = None,
@@ -76,8 +77,10 @@ def verify(
     stream, has expired, is of another unit than --unit, or is not signed as asked. A certificate
     without a signature shows that it was not changed by accident; anyone could have written it.
     """
+    folder = certificate if certificate.is_dir() else None
+    certificate = folder / "certificate.json" if folder else certificate
     try:
-        statement, found = _checked(certificate, stream)
+        statement, found = _checked(certificate, stream, folder)
     except CertificateError as error:
         note(f"pinproof: {certificate}: {line(str(error))}")
         raise typer.Exit(ExitStatus.NOT_CONFORMANT) from error
@@ -92,7 +95,9 @@ def verify(
     raise typer.Exit(ExitStatus.NOT_CONFORMANT if wrong else ExitStatus.CONFORMANT)
 
 
-def _checked(certificate: Path, stream: Path | None) -> tuple[Statement, list[Check]]:
+def _checked(
+    certificate: Path, stream: Path | None, folder: Path | None
+) -> tuple[Statement, list[Check]]:
     try:
         with certificate.open("rb") as file:
             data = file.read(LARGEST + 1)
@@ -101,11 +106,21 @@ def _checked(certificate: Path, stream: Path | None) -> tuple[Statement, list[Ch
     if stream is not None and not stream.is_file():
         raise SubjectUsageError(f"{stream}: there is no such file")
     statement = read(data)
+    stream = stream or _beside(statement, folder)
     here = Here(datetime.now(UTC), version("pinproof"), digest())
     found = [*checks(statement, here, stream)]
     if stream is not None:
         found += _observations(statement, stream, here)
     return statement, [*found, _page(certificate, statement)]
+
+
+def _beside(statement: Statement, folder: Path | None) -> Path | None:
+    """The result stream in the certificate's folder, where it is there; a name that leads out of
+    the folder is none."""
+    name = statement.facts.evidence.name
+    if folder is None or name != Path(name).name or not (folder / name).is_file():
+        return None
+    return folder / name
 
 
 def _observations(statement: Statement, stream: Path, here: Here) -> Iterator[Check]:

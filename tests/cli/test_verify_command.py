@@ -164,6 +164,32 @@ def test_the_command_says_what_it_could_not_check(path: Path, tmp_path: Path) ->
     assert "Do not trust it: 1 of 15 checks failed." in said
 
 
+def test_a_folder_stands_for_its_certificate_and_its_stream(path: Path, tmp_path: Path) -> None:
+    with_stream = verify(path, tmp_path / "result.jsonl")
+    assert verify(tmp_path).output == with_stream.output
+    (tmp_path / "result.jsonl").rename(tmp_path / "elsewhere")
+    assert verify(tmp_path).output == verify(path).output
+    assert "give result.jsonl to recompute them" in " ".join(verify(tmp_path).output.split())
+
+
+def test_a_folder_without_a_certificate_is_wrong_usage(tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    done = verify(tmp_path / "empty")
+    assert str(done.exception) == f"{tmp_path}/empty/certificate.json: No such file or directory"
+
+
+def test_a_stream_outside_of_the_folder_is_not_taken(statement: Statement, tmp_path: Path) -> None:
+    """Whatever the certificate names."""
+    inside = tmp_path / "inside"
+    inside.mkdir()
+    named = forged(
+        statement,
+        lambda one: one["pinproof"]["evidence"].update(name="../result.jsonl"),  # type: ignore[index]
+    )
+    (inside / "certificate.json").write_bytes(encode(named))
+    assert "to recompute them" in " ".join(verify(inside).output.split())
+
+
 def test_a_page_of_another_certificate_is_found(path: Path) -> None:
     page = path.with_suffix(".html")
     page.write_text(page.read_text().replace("PARTIAL", "SUCCESS"))
