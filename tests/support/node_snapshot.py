@@ -44,12 +44,12 @@ echo "online $(cat /sys/devices/system/cpu/online)"
 for kind in containers tasks; do ctr -n k8s.io $kind ls -q | sed "s/^/$kind /"; done
 awk '{{ print "mount", $2, $3, $3 == "autofs" ? "" : $4 }}' /proc/mounts
 ps -eo pid=,ppid=,comm=,args= | awk '
-  {{ pid = $1; up[pid] = $2; name[pid] = $3; $1 = $2 = $3 = ""; args[pid] = $0 }}
+  {{ pid = $1; up[pid] = $2; name[pid] = $3; $1 = $2 = $3 = ""; sub(/^ +/, ""); args[pid] = $0 }}
   END {{
     delete up[1]
     for (pid in up) {{
       for (one = pid + 0; one > 2 && name[one] != "sshd"; one = up[one] + 0) ;
-      if (one == 1 || one == 0) print "process" args[pid]
+      if (one == 1 || one == 0) print "process", args[pid]
     }}
   }}'
 echo whole
