@@ -51,8 +51,8 @@ def identify(
     """Say which named behaviours a binary has: the release that fits best, what it has and lacks
     beside that, and what contradicts the release that it says it is.
 
-    Each behaviour is asked for by the shortest history that tells it from its absence. Exit status
-    1: something contradicts the stated release.
+    Each behaviour is asked for by the shortest history that tells it from its absence; what one
+    history alone shows is called doubtful. Exit status 1: something contradicts the stated release.
     """
     opened = open_subject(subject)
     try:
@@ -69,8 +69,9 @@ def identify(
 
 
 def judged_as(name: str) -> tuple[str, list[str]]:
-    """The release by which a subject is to be judged for what it has, and the behaviours that it
-    has or lacks beside that, as ``--behaviour`` takes them. What contradicts the release that it
+    """The release by which a subject is to be judged, and the behaviours that it has or lacks
+    beside that, as ``--behaviour`` takes them. What one history alone shows is left out: it may be
+    a fault. What contradicts the release that it
     says it is goes to stderr. Raises :class:`SubjectError`."""
     subject = open_subject(name)
     try:
@@ -78,10 +79,10 @@ def judged_as(name: str) -> tuple[str, list[str]]:
             found = asked(name, subject, workers=WORKERS, seconds=SECONDS, say=say)
     finally:
         subject.close()
-    note(f"pinproof: {name} is judged as {sentence(found)}")
-    for line in [*_contradictions(found), *_oddities(found), *_missing(found)]:
+    note(f"pinproof: {name} is judged as {_known_as(found)}")
+    for line in [*_oddities(found), *_contradictions(found), *_missing(found)]:
         note(f"pinproof: {line}")
-    fits = Release.parse(found.fits)
+    fits = found.sure
     minor = Release(fits.minor)
     plain = minor if behaviours(minor) == behaviours(fits.plain) else fits.plain
     return str(plain), [f"{title}={'on' if has else 'off'}" for title, has in fits.overrides]
@@ -105,10 +106,17 @@ def _missing(found: Identity) -> Iterator[str]:
 
 
 def _contradictions(found: Identity) -> Iterator[str]:
-    if found.contradictions:
+    doubtful = {*found.doubtful}
+    known = [pair for pair in found.contradictions if pair[0] not in doubtful]
+    if known:
         yield f"It is not {found.stated}, as it says:"
-    for one, has in found.contradictions:
+    for one, has in known:
         yield f"  {'has' if has else 'lacks'} {_told(one)}"
+    if doubtful:
+        yield "One history alone shows these, so each may be a fault that looks like it:"
+    for one in found.doubtful:
+        yield f"  {'has' if one in found.gained else 'lacks'} {_told(one)}"
+        yield from (f"    shown by: {history}" for history in found.witnesses.get(one, ()))
 
 
 def _oddities(found: Identity) -> Iterator[str]:
@@ -116,24 +124,35 @@ def _oddities(found: Identity) -> Iterator[str]:
         yield f"No known release does this: {odd.history}"
         for one in odd.differences:
             yield (
-                f"  after step {odd.step + 1}: {one.what}: {found.release} has {one.expected}, "
+                f"  after step {odd.step + 1}: {one.what}: the nearest has {one.expected}, "
                 f"seen {one.seen}"
             )
 
 
 def sentence(found: Identity) -> str:
-    """As ``1.36, with distribution-ends, without held-cpus-kept-first; 9 could not be asked``."""
+    """As ``1.36, with distribution-ends, without held-cpus-kept-first; 9 could not be asked``. What
+    no release explains comes first."""
+    text = f"{_known_as(found)}; {len(found.not_asked)} could not be asked"
+    if not found.unexplained:
+        return text
+    odd = len(found.unexplained)
+    histories = f"{odd} of {found.histories} histories"
+    return f"no known release does what it does in {histories}; the nearest is {text}"
+
+
+def _known_as(found: Identity) -> str:
+    doubtful = {*found.doubtful}
     parts = [found.release]
-    parts += [f"with {one.title}" for one in found.gained]
-    parts += [f"without {one.title}" for one in found.lacking]
-    text = ", ".join(parts)
-    return f"{text}; {len(found.not_asked)} could not be asked"
+    for word, behaviours_ in (("with", found.gained), ("without", found.lacking)):
+        parts += [f"{word} {one.title}" for one in behaviours_ if one not in doubtful]
+        parts += [f"perhaps {word} {one.title}" for one in behaviours_ if one in doubtful]
+    return ", ".join(parts)
 
 
 def lines(found: Identity, name: str, version: str) -> list[str]:
-    """The answer for a person."""
+    """The answer for a person: what no release explains, then what contradicts the stated one."""
     said = f"{name} ({version})" if version else name
-    made = [f"{said}: {sentence(found)}", *_contradictions(found), *_oddities(found)]
+    made = [f"{said}: {sentence(found)}", *_oddities(found), *_contradictions(found)]
     made.append(
         f"{len(found.asked)} of {len(Behaviour)} behaviours were asked in {found.histories} runs."
     )
@@ -156,6 +175,8 @@ def as_json(found: Identity, name: str, version: str) -> dict[str, Any]:
         "release": found.release,
         "with": [one.title for one in found.gained],
         "without": [one.title for one in found.lacking],
+        "doubtful": [one.title for one in found.doubtful],
+        "witnesses": {one.title: len(shown) for one, shown in found.witnesses.items()},
         "contradictions": {one.title: has for one, has in found.contradictions},
         "unexplained": [
             {

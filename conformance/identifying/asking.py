@@ -16,9 +16,17 @@ from typing import Final
 
 from conformance.discovered import architecture_of
 from conformance.identifying.history import History
-from conformance.identifying.identity import Identity, can_be_asked, chosen, identified, stated
-from conformance.identifying.telling import RELEASES, Telling, kept, switched
+from conformance.identifying.identity import (
+    Identity,
+    can_be_asked,
+    chosen,
+    identified,
+    stated,
+    unswitched,
+)
+from conformance.identifying.telling import RELEASES, SEARCHED, Telling, kept, switched
 from conformance.identifying.watching import Watched, watch
+from conformance.identifying.witnesses import witnesses
 from conformance.processes import Lost, Processes
 from conformance.progress import Stage
 from conformance.subject import Subject, SubjectLostError
@@ -67,6 +75,8 @@ def identify(
             if asking.ask_more(watched, found):
                 found = asking.identity(watched)
             asking.ask_again(watched, found)
+            found = asking.identity(watched)
+            asking.ask_witnesses(watched, found)
     found = asking.identity(watched)
     if not found.histories:
         reason = found.lost[0] if found.lost else "there was no time to ask it anything"
@@ -148,6 +158,21 @@ class _Asking:
         seen_again = {one.history for one in again if one.views}
         watched[:] = [one for one in watched if one.history not in seen_again]
         watched += [one for one in again if one.views]
+
+    def ask_witnesses(self, watched: list[Watched], found: Identity) -> None:
+        """Watch variants of what shows a switched behaviour, where one history alone shows it."""
+        can, architecture = self._subject.capabilities, architecture_of(self._subject.info)
+        made = [
+            Telling(variant, dict.fromkeys(SEARCHED, frozenset([one.title])))
+            for one in found.doubtful
+            for history in found.witnesses[one]
+            for variant in witnesses(
+                history, found.fits, str(unswitched(found.fits, one.title)), can, architecture
+            )
+        ]
+        self._tellings = [*self._tellings, *made]
+        releases = (found.fits, *_possible(found.release, ()))
+        self._take([_Job(one.history, releases) for one in made], watched)
 
     def _take(self, jobs: Sequence[_Job], watched: list[Watched]) -> None:
         before = len(watched)

@@ -12,8 +12,8 @@ else the one that takes fewer switches.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from typing import Final, TypeAlias
 
@@ -86,12 +86,14 @@ class Identity:
     """``stated``: the release that the subject says it is. ``fits``: the one that fits best,
     overrides included. ``asked``: the behaviours that some history decided. ``suspects``: the
     titles of those that could explain a history which the best fit, without overrides, does not.
-    ``lost``: why histories could not be watched."""
+    ``witnesses``: for each behaviour that is switched in the best fit, the histories that show
+    that. ``lost``: why histories could not be watched."""
 
     stated: str
     fits: str
     asked: frozenset[Behaviour]
     suspects: frozenset[str] = frozenset()
+    witnesses: Mapping[Behaviour, tuple[History, ...]] = field(default_factory=dict)
     unexplained: tuple[Unexplained, ...] = ()
     lost: tuple[str, ...] = ()
     histories: int = 0
@@ -111,6 +113,22 @@ class Identity:
     def lacking(self) -> list[Behaviour]:
         """What it lacks and its best fit has."""
         return [Behaviour.named(name) for name, on in Release.parse(self.fits).overrides if not on]
+
+    @property
+    def doubtful(self) -> list[Behaviour]:
+        """What one history alone shows that it has or lacks: a fault may look the same there."""
+        return [
+            one for one in [*self.gained, *self.lacking] if len(self.witnesses.get(one, ())) < 2
+        ]
+
+    @property
+    def sure(self) -> Release:
+        """The best fit, with the overrides that more than one history shows."""
+        doubtful = {one.title for one in self.doubtful}
+        fits = Release.parse(self.fits)
+        return replace(
+            fits, overrides=tuple(one for one in fits.overrides if one[0] not in doubtful)
+        )
 
     @property
     def not_asked(self) -> list[Behaviour]:
@@ -153,6 +171,10 @@ def identified(
         fits=fits,
         asked=judging.asked(fits),
         suspects=judging.suspects(fits),
+        witnesses={
+            Behaviour.named(name): judging.witnesses(fits, name)
+            for name, _ in Release.parse(fits).overrides
+        },
         unexplained=tuple(
             Unexplained(one.history, *_rounded(found)) for one, found in departing.items() if found
         ),
@@ -160,6 +182,12 @@ def identified(
         histories=len(shown),
         out_of_time=out_of_time,
     )
+
+
+def unswitched(fits: str, name: str) -> Release:
+    """The release without its override of one behaviour."""
+    release = Release.parse(fits)
+    return replace(release, overrides=tuple(one for one in release.overrides if one[0] != name))
 
 
 def _rounded(found: Departure) -> tuple[int, tuple[Difference, ...]]:
@@ -241,6 +269,13 @@ class _Judging:
         plain = str(Release.parse(fits).plain)
         known = (self._known.get(one.history) for one in self.departing(plain))
         return frozenset(name for telling in known if telling for name in telling.of(plain))
+
+    def witnesses(self, fits: str, name: str) -> tuple[History, ...]:
+        """The histories that show that this override of ``fits`` is right."""
+        without = str(unswitched(fits, name))
+        departing = self.departing(fits)
+        shown = (one for one in self._shown if one not in departing)
+        return tuple(one.history for one in shown if self._departs(one, without)[1])
 
     def asked(self, fits: str) -> frozenset[Behaviour]:
         """The behaviours that would have shown, were they otherwise than in ``fits``."""

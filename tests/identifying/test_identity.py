@@ -26,6 +26,7 @@ from conformance.identifying.identity import Identity, chosen, stated
 from conformance.identifying.telling import KEPT, SEARCHED, kept, read, switched, written
 from conformance.identifying.walking import tells, views
 from conformance.identifying.watching import Watched, watch
+from conformance.identifying.witnesses import witnesses
 from conformance.kubelets import cached
 from conformance.pods import best_effort, exclusive, guaranteed_of
 from conformance.processes import Processes
@@ -42,6 +43,7 @@ from differential.telling.asking import asking as asking_for
 from differential.telling.page import PAGE, with_list
 from differential.telling.search import few
 from pinproof.cli import app
+from pinproof.identify import lines
 from reference import CPUSet
 from reference.behaviours import Behaviour
 from reference.steps import (
@@ -245,6 +247,8 @@ def test_a_switched_behaviour_is_found(title: str) -> None:
     assert [one.title for one, _ in found.contradictions] == [title]
     assert found.release in ("1.36", "1.36.0")
     assert not found.unexplained
+    assert not found.doubtful
+    assert len(found.witnesses[behaviour]) > 1
 
 
 def test_a_quota_is_a_difference() -> None:
@@ -275,6 +279,66 @@ def test_what_no_release_does_is_shown() -> None:
     wrong = _identity(miniature("loses-a-cpu-at-restarts"))
     assert wrong.unexplained
     assert not wrong.as_stated
+
+
+class Lookalike(Liar):
+    """A model of 1.36 with a fault on one machine, where it looks like a behaviour."""
+
+    def __init__(self, title: str, machine: str) -> None:
+        super().__init__("1.36", "1.36")
+        self._fault, self._where = switched("1.36", Behaviour.named(title)), machine
+
+    def node(
+        self, machine: Machine, config: KubeletConfig, *, machines: Callable[[str], Machine]
+    ) -> ModelNode:
+        is_ = self._fault if machine.name == self._where else "1.36"
+        made = self._make(lambda name: machines(name).tree, machine.name, config, is_)
+        return ModelNode(made)
+
+
+def _one_that_tells(title: str) -> History:
+    (found,) = [one.history for one in kept() if title in one.of("1.36")]
+    return found
+
+
+def test_a_fault_that_looks_like_a_behaviour_in_one_history_is_told_first() -> None:
+    """Other histories that would show the behaviour do not: that comes before any claim."""
+    title = "held-cpus-kept-first"
+    found = _identity(Lookalike(title, _one_that_tells(title).machine))
+    assert found.unexplained
+    assert not found.as_stated
+    said = lines(found, "fork", "")
+    assert said[0].startswith("fork: no known release does what it does in ")
+    assert said[1].startswith("No known release does this: on ")
+    claims = [at for at, line in enumerate(said) if line.startswith("It is not 1.36")]
+    assert all(at > 1 for at in claims)
+
+
+def test_a_claim_with_one_witness_is_doubtful(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is told with what shows it, and no run judges a fork by it."""
+    monkeypatch.setattr(asking, "witnesses", lambda *_: iter(()))
+    title = "held-cpus-kept-first"
+    found = _identity(Liar(switched("1.36", Behaviour.named(title)), "1.36"))
+    assert [one.title for one in found.doubtful] == [title]
+    assert not found.as_stated
+    assert found.sure.overrides == ()
+    said = lines(found, "fork", "")
+    assert said[0].startswith(f"fork: 1.36.0, perhaps with {title}; ")
+    place = said.index("One history alone shows these, so each may be a fault that looks like it:")
+    assert said[place + 1].startswith(f"  has {title}: ")
+    assert said[place + 2] == f"    shown by: {_one_that_tells(title)}"
+    assert not any(line.startswith("It is not 1.36") for line in said)
+
+
+@pytest.mark.parametrize("title", SWITCHED)
+def test_a_witness_tells_as_its_history_does(title: str) -> None:
+    """Two variants of each history: one with a pod more, one on another machine."""
+    history = next(one.history for one in kept() if title in one.of("1.36"))
+    other = switched("1.36", Behaviour.named(title))
+    found = list(witnesses(history, "1.36", other, frozenset(Capability)))
+    assert history not in found
+    assert found
+    assert all(tells(one, "1.36", other) for one in found)
 
 
 def test_the_stated_release_has_its_patch() -> None:
