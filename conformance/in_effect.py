@@ -13,6 +13,8 @@ from typing import Final
 
 #: What stands before the settings in evidence.
 LABEL: Final = "in effect: "
+#: The setting that names reserved CPUs, as a configuration has it.
+RESERVED_CPUS: Final = "reservedSystemCPUs"
 #: Logged once a start, from 1.8 on (``container_manager_linux.go``): JSON from 1.26 on, before that
 #: a Go struct.
 _CREATING: Final = "Creating Container Manager object based on Node Config"
@@ -39,7 +41,7 @@ def in_effect(lines: Sequence[str]) -> str:
     if not starts:
         return ""
     config, later = lines[starts[-1]], lines[starts[-1] + 1 :]
-    reserved = [f"reservedSystemCPUs {found}" for line in later if (found := _of(_RESERVED, line))]
+    reserved = [f"{RESERVED_CPUS} {found}" for line in later if (found := _of(_RESERVED, line))]
     named = (
         ("policy", _of(_POLICY, config)),
         ("Topology Manager", _of(_TOPOLOGY, config)),
@@ -78,7 +80,7 @@ def differing(steps: Iterable[str], evidence: str) -> tuple[tuple[str, str, str]
 
 _DEFAULTS: Final = {
     "policy": "none",
-    "reservedSystemCPUs": "",
+    RESERVED_CPUS: "",
     "Topology Manager": "none",
     "Topology Manager scope": "container",
     "memory manager": "None",
@@ -88,7 +90,7 @@ _DEFAULTS: Final = {
 def _told(name: str, meant: dict[str, str], had: dict[str, str]) -> bool:
     """Whether both sides tell of it: reserved CPUs that were not named are the policy's to choose,
     and policy none does not say them; a release before the managers has none of their settings."""
-    if name == "reservedSystemCPUs":
+    if name == RESERVED_CPUS:
         return name in meant and name in had
     return name.startswith("option ") or name in had
 

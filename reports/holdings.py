@@ -6,12 +6,17 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
+from conformance.in_effect import RESERVED_CPUS, differing
 from conformance.results import Holding, MachineRecord, Result
 from reports.text import cpus, line
 
 #: A machine with more CPUs than this is not drawn; Linux stops at 8192, and such a picture would
 #: be no help. The largest machine sold has fewer.
 MOST_CPUS: Final = 4096
+
+#: Owners that are no containers.
+RESERVED: Final = "reserved"
+SHARED_POOL: Final = "shared pool"
 
 Owners: TypeAlias = Mapping[str, frozenset[int]]
 
@@ -28,7 +33,8 @@ class Pictures:
 def pictures(result: Result) -> Pictures | None:
     """The holdings of a result's failure, or ``None`` where there is nothing to draw.
 
-    Two sides are ``expected`` and ``seen``, and what is marked has changed hands between them.
+    Two sides are ``expected`` and ``seen``, and what is marked has changed hands between them. The
+    CPUs that the kubelet says it reserves are the reserved ones that were seen.
     Where a promise in words was broken, the holdings that would keep it are not known. Then there
     is one side, and the CPUs that the differences name are marked. Where no CPU is marked the
     failure is about something else, and a picture would not show it.
@@ -37,8 +43,11 @@ def pictures(result: Result) -> Pictures | None:
     machine = drawn_on(result)
     if failure is None or not drawable(machine):
         return None
-    both = {"expected": failure.expected_holdings, "seen": failure.seen_holdings}
-    sides = {word: owners(held, machine) for word, held in both.items() if held}
+    sides = {
+        "expected": owners(failure.expected_holdings, machine),
+        "seen": seen_owners(failure.seen_holdings, result),
+    }
+    sides = {word: held for word, held in sides.items() if held}
     if len(sides) == 2:
         marked = _changed(*sides.values())
     else:
@@ -66,6 +75,21 @@ def owners(holdings: Iterable[Holding], machine: MachineRecord) -> Owners:
         owner = line(holding.owner)
         held[owner] = held.get(owner, frozenset()) | cpus(holding.cpus, machine.cpus)
     return held
+
+
+def seen_owners(holdings: Iterable[Holding], result: Result) -> Owners:
+    """By owner, the CPUs it was seen to hold. Reserved CPUs are those of the kubelet's log, where
+    the kubelet reserves others than it was given."""
+    machine = drawn_on(result)
+    held = owners(holdings, machine)
+    settings = {name: seen for name, _, seen in differing(result.steps, result.evidence)}
+    if not held or RESERVED_CPUS not in settings:
+        return held
+    containers = {who: had for who, had in held.items() if who not in (RESERVED, SHARED_POOL)}
+    shared = held.get(RESERVED, frozenset()) | held.get(SHARED_POOL, frozenset())
+    shared -= frozenset().union(*containers.values())
+    reserved = cpus(settings[RESERVED_CPUS], machine.cpus)
+    return {**containers, RESERVED: reserved, SHARED_POOL: shared - reserved}
 
 
 def _changed(expected: Owners, seen: Owners) -> frozenset[int]:

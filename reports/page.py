@@ -17,7 +17,7 @@ from conformance.known import Standing
 from conformance.results import MachineRecord, Result
 from conformance.verdict import Verdict
 from reports.causes import Cause, causes
-from reports.holdings import drawable, drawn_on, owners, pictures
+from reports.holdings import drawable, drawn_on, pictures, seen_owners
 from reports.nodes import Group, groups
 from reports.run import GRAVITY, Run, verdict_of
 from reports.skips import Places, Skip, SkipPlace, places, skips
@@ -318,7 +318,7 @@ def _moments(result: Result) -> tuple[tuple[str, drawing.Strip], ...]:
         return ()
     machine = drawn_on(result)
     shown = moments[-MOMENTS:]
-    strips = drawing.strips(machine.cpus, [owners(one.holdings, machine) for one in shown])
+    strips = drawing.strips(machine.cpus, [seen_owners(one.holdings, result) for one in shown])
     return tuple(zip((one.step for one in shown), strips, strict=True))
 
 

@@ -15,6 +15,7 @@ import pytest
 import reports
 from reports import html
 from tests.reports.screenshots import BUGS, judged
+from tests.support import lacking
 from tests.support.browser import DESKTOP, PHONE, Browser
 
 if TYPE_CHECKING:
@@ -312,3 +313,28 @@ def test_of_a_matrix_of_many_columns_only_the_rows_near_the_screen_are_laid_out(
         "differs": 70,
         "drawn": [True, False],
     }
+
+
+def test_on_paper_a_decisive_step_is_beside_the_one_before_it(
+    browser: Browser, fakes: Fakes, tmp_path: Path
+) -> None:
+    """Wherever a page ends; causes follow one another, so that no page is left empty."""
+    pypdf = lacking.module("pypdf")
+    failed = [
+        fakes.result(
+            "fail",
+            scenario=f"area/scenario-{number}",
+            failure=fakes.failure(rule=f"Promise {'abcdefghijklmno'[number]}"),
+            steps=[f"apply pod p{number}n{step}e" for step in range(9 + number)],
+        )
+        for number in range(15)
+    ]
+    page, paper = tmp_path / "report.html", tmp_path / "report.pdf"
+    html.write(fakes.run(*failed), page)
+    browser.open(page, f"--print-to-pdf={paper}")
+    texts = [one.extract_text() for one in pypdf.PdfReader(paper).pages]
+    for number in range(15):
+        last = 8 + number
+        (place,) = [text for text in texts if f"p{number}n{last}e" in text]
+        assert f"p{number}n{last - 1}e" in place
+    assert min(len(text) for text in texts[1:-1]) > 300

@@ -66,3 +66,34 @@ def test_without_holdings_there_is_nothing_to_draw(fakes: Fakes) -> None:
 def test_only_cpus_of_the_machine_are_held_and_repeated_owners_are_one(fakes: Fakes) -> None:
     holdings = [Holding(owner="a/b", cpus=cpus) for cpus in ("0-1", "15-900", "junk")]
     assert owners(holdings, fakes.machine()) == {"a/b": {0, 1, 15}}
+
+
+def test_a_picture_has_the_reservation_that_the_kubelet_had(fakes: Fakes) -> None:
+    """Not the one that it was given; a container keeps the CPUs that it was seen to hold."""
+    failure = fakes.failure(
+        expected_holdings=[
+            Holding(owner="a/c", cpus="1"),
+            Holding(owner="reserved", cpus="0,8"),
+            Holding(owner="shared pool", cpus="2-7,9-15"),
+        ],
+        seen_holdings=[
+            Holding(owner="a/c", cpus="8"),
+            Holding(owner="reserved", cpus="0,8"),
+            Holding(owner="shared pool", cpus="1-7,9-15"),
+        ],
+    )
+    steps = ["configure the kubelet: policy static, reservedSystemCPUs 0,8", "start the kubelet"]
+    seen_settings = "in effect: policy static, reservedSystemCPUs 1"
+    other = fakes.result("fail", failure=failure, steps=steps, evidence=seen_settings)
+    drawn = pictures(other)
+    assert drawn is not None
+    assert drawn.sides["expected"]["reserved"] == {0, 8}
+    assert drawn.sides["seen"]["reserved"] == {1}
+    assert drawn.sides["seen"]["shared pool"] == {0, *range(2, 8), *range(9, 16)}
+    assert drawn.sides["seen"]["a/c"] == {8}
+    as_given = fakes.result(
+        "fail", failure=failure, steps=steps, evidence=seen_settings.replace("CPUs 1", "CPUs 0,8")
+    )
+    drawn = pictures(as_given)
+    assert drawn is not None
+    assert drawn.sides["seen"]["reserved"] == {0, 8}
