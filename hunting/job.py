@@ -22,7 +22,7 @@ def job(
     # A kubelet replaces $(NAME) in a command, and leaves $((...)) to the shell.
     steps = (
         "shard=$((JOB_COMPLETION_INDEX + 1))",
-        f"if test -e $shard/{FILE}; then keep=--resume; else keep=--output; fi",
+        f"if test -e $shard/{FILE}; then keep=--resume; else keep=--report; fi",
         f"{hunt} --shard $shard/{shards} $keep $shard",
         "test $? -le 1",
     )

@@ -8,6 +8,7 @@ from typing import Annotated, Final
 
 import typer
 
+from pinproof import exchange
 from pinproof.busy import busy
 from pinproof.output import note
 from topologies import capturing
@@ -21,8 +22,8 @@ def capture(
     target: Annotated[
         str,
         typer.Argument(
-            help="ssh://user@host[:port]; qemu:SPEC; a folder that holds sys and proc. "
-            "Without one: this host.",
+            help="ssh://user@host[:port]; qemu:SPEC; a folder that holds sys and proc; a file of "
+            "another program. Without one: this host.",
             show_default=False,
         ),
     ] = "",
@@ -53,13 +54,29 @@ def capture(
     deadline: Annotated[
         float | None, typer.Option(min=1, help="Seconds for the whole capture.", show_default=False)
     ] = None,
+    complete: Annotated[
+        bool,
+        typer.Option(
+            "--complete",
+            help="Of a folder: add files that follow from others. Of a file this is always done.",
+        ),
+    ] = False,
 ) -> None:
-    """Capture a machine: this host, a node over SSH, or one that QEMU boots a kernel on.
+    """Capture a machine: this host, a node over SSH, one that QEMU boots a kernel on, or what
+    another program captured.
+
+    Files of other programs are archives of hwloc-gather-topology, dumps for lscpu, and what
+    lscpu -p, lscpu -J -e and lstopo --of xml print. What had to be completed is said.
 
     Only what the kubelet, lscpu and hwloc read is taken, and nothing that identifies the
     machine: no serial number, MAC address or host name. Neither root nor Python is needed on a
     node. Prints the path of the archive; what was left out and what is odd goes to stderr.
     """
+    if complete or Path(target).is_file():
+        if why:
+            raise BadTarget(target, "--why is for what pinproof captures itself")
+        exchange.import_(Path(target), output, force)
+        return
     place = output or Path(_default_name(target))
     capturing.check_place(place, force=force)
     with busy(f"capture {target or 'this host'}") as say:
@@ -77,7 +94,9 @@ def capture(
             )
         else:
             if ":" in target and not Path(target).exists():
-                raise BadTarget(target, "a target is ssh://user@host, qemu:SPEC or a folder")
+                raise BadTarget(
+                    target, "a target is ssh://user@host, qemu:SPEC, a folder or a file"
+                )
             made = capturing.capture_host(target or "/", deadline=deadline or 60)
     for text in made.left_out:
         note(f"pinproof: left out: {text}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -16,7 +17,7 @@ from conformance.recording import PromisesOnly
 from conformance.scenario import Scenario
 from conformance.subject import SubjectUsageError
 from conformance.subjects.reference import ReferenceSubject
-from pinproof import listing
+from pinproof import exchange, listing
 from pinproof.completing import machine_names, scenario_ids
 from pinproof.output import AsJson, print_json
 from pinproof.run import unknown_scenario
@@ -116,10 +117,21 @@ def machines(
     lint: Annotated[
         bool, typer.Option("--lint", help="Say where a machine contradicts itself.")
     ] = False,
+    export: Annotated[
+        Path | None,
+        typer.Option(
+            "--export",
+            help="Write one machine to this folder or archive, for lstopo -i and lscpu --sysroot.",
+            show_default=False,
+        ),
+    ] = None,
 ) -> None:
     """List machines: a line for each, with its totals and why it is here."""
-    if pairs + lint + long > 1:
-        raise typer.BadParameter("--pairs, --lint and --long exclude one another")
+    if pairs + lint + long + bool(export) > 1:
+        raise typer.BadParameter("--pairs, --lint, --long and --export exclude one another")
+    if export:
+        exchange.export(pattern, export)
+        return
     if pairs:
         listing.list_pairs(pattern, as_json=as_json)
     elif lint:

@@ -106,24 +106,11 @@ COMMANDS: Final = {
         panel="Machines",
         example="pinproof draw 2s-4n-64c-smt2 --svg machine.svg",
     ),
-    "import": Lazy(
-        "pinproof.exchange",
-        "import_",
-        "Make a machine of what another program captured, and say what had to be completed.",
-        panel="Machines",
-        example="pinproof import node7.tar.gz -o node7.tar.xz",
-    ),
-    "export": Lazy(
-        "pinproof.exchange",
-        "export",
-        "Write a machine for lstopo -i and lscpu --sysroot.",
-        panel="Machines",
-        example="pinproof export 2s-4n-64c-smt2 /tmp/machine",
-    ),
     "capture": Lazy(
         "pinproof.capture",
         "capture",
-        "Capture a machine: this host, a node over SSH, or one that QEMU boots a kernel on.",
+        "Capture a machine: this host, a node over SSH, one that QEMU boots a kernel on, or what "
+        "another program captured.",
         panel="Machines",
         example="pinproof capture ssh://root@node7 -o node7.tar.xz",
     ),
@@ -169,13 +156,6 @@ COMMANDS: Final = {
         "Compare two runs, machine by machine: regressions, fixes, new and gone cases.",
         panel="Results",
         example="pinproof compare main/result.jsonl out/result.jsonl",
-    ),
-    "known": Lazy(
-        "pinproof.report",
-        "known",
-        "Write a list of known failures: an entry for each promise that these results break.",
-        panel="Results",
-        example="pinproof known --from out/result.jsonl -o known-failures.toml",
     ),
     "verify": Lazy(
         "pinproof.verify",
@@ -226,6 +206,24 @@ COMMANDS: Final = {
         "Say for which releases and machines a recording of a real kubelet judges the subject "
         "reference. Everywhere else the promise in words judges it alone.",
         example="pinproof witnesses 1.36",
+    ),
+    "import": Lazy(
+        "pinproof.exchange",
+        "import_",
+        "Make a machine of what another program captured, and say what had to be completed.",
+        example="pinproof import node7.tar.gz -o node7.tar.xz",
+    ),
+    "export": Lazy(
+        "pinproof.exchange",
+        "export",
+        "Write a machine for lstopo -i and lscpu --sysroot.",
+        example="pinproof export 2s-4n-64c-smt2 /tmp/machine",
+    ),
+    "known": Lazy(
+        "pinproof.report",
+        "known",
+        "Write a list of known failures: an entry for each promise that these results break.",
+        example="pinproof known --from out/result.jsonl -o known-failures.toml",
     ),
 }
 

@@ -1,4 +1,5 @@
-"""``pinproof import`` and ``pinproof export``: machines from and for other programs."""
+"""Machines from and for other programs: ``pinproof capture FILE``, ``pinproof machines --export``,
+and the older ``import`` and ``export``."""
 
 from __future__ import annotations
 

@@ -83,7 +83,7 @@ def hunt(
     seed: Annotated[int, typer.Option(help="Shuffle the searches; 0: small machines first.")] = 0,
     shard: Annotated[str, typer.Option(help="The K-th of N parts, as K/N.")] = "1/1",
     output: Annotated[
-        Path, typer.Option(metavar="FOLDER", help="Where to keep what is found.")
+        Path, typer.Option("--report", metavar="FOLDER", help="Where to keep what is found.")
     ] = _Folder,
     resume: Annotated[
         Path | None,
@@ -269,11 +269,11 @@ def _table(finds: Collection) -> None:
     Console(highlight=False, width=160).print(table)
 
 
-@app.command("merge", epilog="Example: pinproof hunt merge hunt-1 hunt-2 --output hunt")
+@app.command("merge", epilog="Example: pinproof hunt merge hunt-1 hunt-2 --report hunt")
 def merge(
     folders: Annotated[list[Path], typer.Argument(help="Folders of shards.", metavar="FOLDER")],
     output: Annotated[
-        Path, typer.Option(metavar="FOLDER", help="Where to write all finds.")
+        Path, typer.Option("--report", metavar="FOLDER", help="Where to write all finds.")
     ] = _Folder,
 ) -> None:
     """Join the shards of one campaign: finds of one cause are one find."""

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+import shutil
+import textwrap
+from typing import Annotated, Final
 
 import typer
-from rich.console import Console
-from rich.table import Table
 
 from conformance.subject import SubjectUsageError
 from pinproof.output import AsJson, print_json
 from reference.behaviours import Area, Behaviour
 from reference.releases import Change, Release, behaviours, changes
+from reports.text import wrapped
+
+_INDENT: Final = "     "
 
 
 def releases(
@@ -71,24 +74,22 @@ def held_by(behaviour: Behaviour) -> str:
 
 
 def _print(rows: list[Change], before: str, after: str) -> None:
-    console = Console(highlight=False)
+    """A behaviour with its releases on a line; below it what a kubelet with it does, and the
+    source, which is never folded."""
     if after and not rows:
-        console.print(f"The model knows no difference between {before} and {after}.")
+        typer.echo(f"The model knows no difference between {before} and {after}.")
         return
-    table = Table(box=None, padding=(0, 2, 0, 0))
-    for heading in ("", "behaviour", "releases", "what a kubelet with it does"):
-        table.add_column(heading, overflow="fold", ratio=1 if "what" in heading else None)
+    width, title = shutil.get_terminal_size().columns, max(len(one.behaviour.title) for one in rows)
     area: Area | None = None
     for one in rows:
         known = one.behaviour.value
         if known.area is not area:
+            typer.echo(known.area.value if area is None else f"\n{known.area.value}")
             area = known.area
-            table.add_row("", f"[bold]{area.value}[/bold]", "", "")
-        sign = ("+" if one.gained else "-") if before else ""
-        table.add_row(
-            sign, one.behaviour.title, held_by(one.behaviour), f"{known.says}\n{known.source}"
-        )
-    console.print(table)
+        sign = ("+" if one.gained else "-") if before else " "
+        typer.echo(f"{sign}  {one.behaviour.title:{title}}  {held_by(one.behaviour)}")
+        typer.echo(textwrap.indent(wrapped(known.says, width - len(_INDENT)), _INDENT))
+        typer.echo(f"{_INDENT}{known.source}")
 
 
 def _markdown(rows: list[Change]) -> str:

@@ -22,8 +22,11 @@ from reports.merging import as_stream
 if TYPE_CHECKING:
     from reports import Run
 
+#: Days that an entry of a list of known failures holds.
+_DAYS: Final = 90
 _STREAMS: Final = "result.jsonl of one run, of its shards, or of one run on each of many nodes."
-Format = Enum("Format", {name: name for name in ("text", "stream", *FORMATS)})  # type: ignore[misc]
+_KNOWN: Final = "known"
+Format = Enum("Format", {name: name for name in ("text", "stream", *FORMATS, _KNOWN)})  # type: ignore[misc]
 
 
 def report(
@@ -34,6 +37,9 @@ def report(
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Write to this file, not to stdout.")
     ] = None,
+    days: Annotated[
+        int, typer.Option(min=1, help="How long the entries of --format known hold.")
+    ] = _DAYS,
     gate: Annotated[
         bool, typer.Option("--gate", help="Exit with the status of the run or the merged runs.")
     ] = False,
@@ -54,7 +60,11 @@ def report(
         ),
     ] = "",
 ) -> None:
-    """Make a report from result streams."""
+    """Make a report from result streams.
+
+    ``--format known`` writes a list of known failures for ``run --known``: an entry for each
+    promise that these results break.
+    """
     import reports
     from reports import terminal
 
@@ -70,7 +80,9 @@ def report(
         raise SubjectUsageError("name a result stream (result.jsonl)")
     run = reports.load(*streams)
     name = str(format.value)
-    if name == "stream":
+    if name == _KNOWN:
+        _put(_known_failures(run, days), output)
+    elif name == "stream":
         _put(as_stream(run), output)
     elif name != "text":
         _put(formatted(run, name), output)
@@ -138,17 +150,22 @@ def compare(
 
 def known(
     streams: Annotated[list[Path], typer.Option("--from", help=_STREAMS)],
-    days: Annotated[int, typer.Option(min=1, help="How long the entries hold.")] = 90,
+    days: Annotated[int, typer.Option(min=1, help="How long the entries hold.")] = _DAYS,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Write to this file, not to stdout.")
     ] = None,
 ) -> None:
     """Write a list of known failures: an entry for each promise that these results break."""
     import reports
+
+    _put(_known_failures(reports.load(*streams), days), output)
+
+
+def _known_failures(run: Run, days: int) -> str:
+    """The list for ``run --known``. Raises :class:`ResultsError` where the run was cut off."""
     from conformance.known import write
     from reports.causes import causes
 
-    run = reports.load(*streams)
     if run.footer is None:
         raise ResultsError(run.cut_off or run.caution)
     expires = datetime.now(UTC).date() + _span(days)
@@ -169,7 +186,7 @@ def known(
                 expires=expires.isoformat(),
             )
         )
-    _put(write(dict.fromkeys(entries)), output)
+    return write(dict.fromkeys(entries))
 
 
 def _span(days: int) -> timedelta:

@@ -1,4 +1,4 @@
-"""``import``, ``export``, ``machines --pairs`` and ``--lint``: what they print and leave."""
+"""``capture FILE``, ``machines --export``, ``--pairs`` and ``--lint``: what they print and leave."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def half(tmp_path: Path) -> Path:
 
 
 def test_import_completes_and_says_what(pinproof: Command, half: Path, tmp_path: Path) -> None:
-    done = pinproof("import", str(half), cwd=tmp_path)
+    done = pinproof("capture", str(half), cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert done.stdout == "node7.tar.xz\n"
     assert dict(load(tmp_path / "node7.tar.xz")) == dict(WHOLE)
@@ -42,7 +42,7 @@ def test_import_completes_and_says_what(pinproof: Command, half: Path, tmp_path:
 def test_import_takes_what_lscpu_prints(pinproof: Command, tmp_path: Path) -> None:
     rows = "0,0,0,0,,0,0,0,0\n1,1,0,0,,1,1,1,0\n"
     (tmp_path / "node7.txt").write_text(f"# CPU,Core,Socket,Node,,L1d,L1i,L2,L3\n{rows}")
-    done = pinproof("import", "node7.txt", cwd=tmp_path)
+    done = pinproof("capture", "node7.txt", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert done.stdout == "node7.tar.xz\n"
     lines = done.stderr.splitlines()
@@ -52,7 +52,7 @@ def test_import_takes_what_lscpu_prints(pinproof: Command, tmp_path: Path) -> No
 
 def test_import_replaces_nothing_unasked(pinproof: Command, half: Path, tmp_path: Path) -> None:
     (tmp_path / "mine.tar.xz").write_text("precious")
-    arguments = ("import", str(half), "-o", str(tmp_path / "mine.tar.xz"))
+    arguments = ("capture", str(half), "-o", str(tmp_path / "mine.tar.xz"))
     done = pinproof(*arguments)
     assert done.returncode == 2
     assert done.stdout == ""
@@ -67,7 +67,7 @@ def test_import_says_what_is_odd(pinproof: Command, tmp_path: Path) -> None:
     odd = {**WHOLE, f"{CPU}/cpu0/cache/index3/id": "1\n", f"{CPU}/cpu1/topology/core_cpus": "01\n"}
     odd[f"{CPU}/\x1b[31mred/x"] = "\0"
     pack(Tree(odd), tmp_path / "odd.tar")
-    done = pinproof("import", "odd.tar", cwd=tmp_path)
+    done = pinproof("capture", "odd.tar", cwd=tmp_path)
     assert done.returncode == 0
     assert "odd: sys/devices/system/cpu/cpu1/topology/core_cpus: 0, but" in done.stderr
     assert "\x1b" not in done.stderr
@@ -77,7 +77,7 @@ def test_import_says_what_is_odd(pinproof: Command, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ("nothing.tar", "there is no machine"),
+        ("nothing.tar", "there is no such file or folder"),
         ("empty.tar", "not a machine: neither sys/devices/system/cpu nor proc/cpuinfo names a CPU"),
         ("text.tar", "not a tar archive"),
     ],
@@ -87,7 +87,7 @@ def test_what_cannot_be_imported_is_one_line(
 ) -> None:
     pack(Tree({}), tmp_path / "empty.tar")
     (tmp_path / "text.tar").write_text("hello")
-    done = pinproof("import", given, "-o", "out.tar", cwd=tmp_path)
+    done = pinproof("capture", given, "-o", "out.tar", cwd=tmp_path)
     assert done.returncode == 2
     assert len(done.stderr.splitlines()) == 1
     assert said in done.stderr
@@ -98,10 +98,10 @@ def test_what_cannot_be_imported_is_one_line(
 def test_export_writes_a_folder_or_an_archive(
     pinproof: Command, tmp_path: Path, target: str
 ) -> None:
-    done = pinproof("export", "2s-2n-4c-smt2", target, cwd=tmp_path)
+    done = pinproof("machines", "2s-2n-4c-smt2", "--export", target, cwd=tmp_path)
     assert (done.returncode, done.stdout) == (0, f"{target}\n")
     assert dict(load(tmp_path / target)) == dict(WHOLE)
-    again = pinproof("export", "2s-2n-4c-smt2", target, cwd=tmp_path)
+    again = pinproof("machines", "2s-2n-4c-smt2", "--export", target, cwd=tmp_path)
     assert again.returncode == 2
     assert len(again.stderr.splitlines()) == 1
 
@@ -110,13 +110,13 @@ def test_export_of_a_machine_without_cpuinfo_makes_one_up_and_says_so(
     pinproof: Command, tmp_path: Path
 ) -> None:
     pack(Tree({path: text for path, text in WHOLE.items() if path != CPUINFO}), tmp_path / "a.tar")
-    done = pinproof("export", "./a.tar", "out", cwd=tmp_path)
+    done = pinproof("machines", "./a.tar", "--export", "out", cwd=tmp_path)
     assert (done.returncode, done.stdout) == (0, "out\n")
     (said,) = done.stderr.splitlines()
     assert said.startswith("added: ./a.tar has no proc/cpuinfo")
     assert CPUINFO in load(tmp_path / "out")
     assert CPUINFO not in load(tmp_path / "a.tar")
-    assert pinproof("export", "2s-2n-4c-smt2", "b.tar", cwd=tmp_path).stderr == ""
+    assert pinproof("machines", "2s-2n-4c-smt2", "--export", "b.tar", cwd=tmp_path).stderr == ""
 
 
 def test_pairs_are_listed(pinproof: Command) -> None:

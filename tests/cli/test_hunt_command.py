@@ -76,8 +76,8 @@ def test_wrong_usage_is_one_line(
 def test_shards_are_merged(pinproof: Command, tmp_path: Path) -> None:
     """Into a folder of their own."""
     for number in ("1", "2"):
-        pinproof("hunt", *_SMALL, "--shard", f"{number}/2", "--output", number, cwd=tmp_path)
-    done = pinproof("hunt", "merge", "1", "2", "--output", "all", cwd=tmp_path)
+        pinproof("hunt", *_SMALL, "--shard", f"{number}/2", "--report", number, cwd=tmp_path)
+    done = pinproof("hunt", "merge", "1", "2", "--report", "all", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "all" / "hunt.jsonl").exists()
     assert "#112228" in done.stdout

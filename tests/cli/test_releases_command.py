@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
 from typer.testing import CliRunner
 
 from pinproof.cli import app
@@ -36,6 +37,15 @@ def test_the_table_is_for_people() -> None:
     assert "+  ordered-allocation" in shown.stdout
     same = CliRunner().invoke(app, ["releases", "1.36.3", "1.36.4"])
     assert "The model knows no difference" in same.stdout
+
+
+def test_no_source_is_folded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a narrow terminal too: a link that is broken in two cannot be followed."""
+    monkeypatch.setenv("COLUMNS", "60")
+    shown = CliRunner().invoke(app, ["releases", "1.36"]).stdout.splitlines()
+    for one in json.loads(CliRunner().invoke(app, ["releases", "1.36", "--json"]).stdout):
+        assert f"     {one['source']}" in shown
+    assert max(len(line) for line in shown if "https://" not in line) <= 60
 
 
 def test_the_page_holds_the_table() -> None:

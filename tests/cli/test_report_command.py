@@ -64,7 +64,8 @@ def test_the_first_list_of_known_failures_makes_the_run_green_and_stays_strict(
 ) -> None:
     """One that passes, and one past its date, make it red."""
     listed = tmp_path / "known.toml"
-    assert pinproof("known", "--from", both[1], "-o", str(listed)).returncode == 0
+    assert pinproof("report", both[1], "-f", "known", "-o", str(listed)).returncode == 0
+    assert pinproof("known", "--from", both[1]).stdout == listed.read_text()
     entries = tomllib.loads(listed.read_text())["known"]
     assert _run(pinproof, tmp_path / "again", WRONG, "--known", str(listed)) == 0
     header, found, footer = results(tmp_path / "again")
@@ -107,7 +108,7 @@ def test_the_schema_is_printed(pinproof: Command) -> None:
         (["report", "cut.jsonl", "-o", "x"], "--output is for a --format other than text"),
         (["report", "cut.jsonl", "-f", "json", "-o", "no/x"], "--output no/x: No such file"),
         (["compare", "absent.jsonl", "cut.jsonl"], "absent.jsonl: No such file"),
-        (["known", "--from", "cut.jsonl"], "cut.jsonl: cut off: the footer is missing"),
+        (["report", "cut.jsonl", "--format", "known"], "cut.jsonl: cut off: the footer is missing"),
         (["run", "--known", "absent.toml"], "absent.toml: No such file"),
         (["run", "--known", "ids.toml"], "unknown scenario 'pool/no'"),
     ],

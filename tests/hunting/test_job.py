@@ -93,7 +93,7 @@ def test_a_real_job_controller_has_each_shard_searched(
     first = _awaited(pods, lambda found: len(found) == 5)
     assert [_index(pod) for pod in first] == [0, 1, 2, 3, 4]
     assert [_run(pod, tmp_path).stdout for pod in first] == [
-        f"hunt --depth 4 --shard {k}/5 --output {k}\n" for k in (1, 2, 3, 4, 5)
+        f"hunt --depth 4 --shard {k}/5 --report {k}\n" for k in (1, 2, 3, 4, 5)
     ]
 
     _end(cluster, first[2], "Failed")
@@ -101,7 +101,7 @@ def test_a_real_job_controller_has_each_shard_searched(
         lambda: pods(lambda pod: _index(pod) == 2 and pod.status.phase == "Pending"), bool
     )
     assert second.metadata.annotations["batch.kubernetes.io/job-index-failure-count"] == "1"
-    assert _run(second, tmp_path).stdout == "hunt --depth 4 --shard 3/5 --output 3\n"
+    assert _run(second, tmp_path).stdout == "hunt --depth 4 --shard 3/5 --report 3\n"
 
     def state() -> Any:
         return batch.read_namespaced_job("pinproof-hunt", "default").status

@@ -84,7 +84,7 @@ def _hunt(
     folder: Path, *options: str, shown: bytes = b'"kind":"find"'
 ) -> Iterator[subprocess.Popen[str]]:
     """A long hunt by two processes in a session of its own, which has written what is ``shown``."""
-    words = ("hunt", *_LONG, *options, "-n", "2", "--output", str(folder))
+    words = ("hunt", *_LONG, *options, "-n", "2", "--report", str(folder))
     hunt = subprocess.Popen(
         [sys.executable, "-m", "pinproof", *words],
         start_new_session=True, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,

@@ -162,5 +162,5 @@ def test_a_deadline_ends_it(folder: Path, monkeypatch: pytest.MonkeyPatch) -> No
 def test_no_machine_is_one_line(tmp_path: Path) -> None:
     with pytest.raises(CaptureError, match=r"incomplete capture: .*cpu/online is missing or empty"):
         capture_host(tmp_path)
-    with pytest.raises(BadTarget, match="there is no such folder"):
+    with pytest.raises(BadTarget, match="there is no such file or folder"):
         capture_host(tmp_path / "nothing")

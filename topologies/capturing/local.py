@@ -24,7 +24,7 @@ def capture_host(root: str | os.PathLike[str] = "/", *, deadline: float = _DEADL
     place = os.path.abspath(root)  # noqa: PTH100  - resolves no link, and starts with no dash
     where = "this host" if place == "/" else place
     if not os.path.isdir(place):  # noqa: PTH112
-        raise BadTarget(where, "there is no such folder")
+        raise BadTarget(where, "there is no such file or folder")
     until = time.monotonic() + deadline
     data = bytearray()
     try:
