@@ -50,7 +50,7 @@ class Pair:
 @dataclass(frozen=True, slots=True)
 class Imported:
     """Where another project's archive comes from: ``origin`` is a URL, ``licence`` an SPDX
-    identifier, ``file`` the archive's name there, ``notes`` what ``pinproof capture`` said of it."""
+    identifier, ``file`` the archive's name there, ``notes`` what ``capture`` said of it."""
 
     origin: str
     licence: str

@@ -1,4 +1,4 @@
-"""``capture FILE``, ``machines --export``, ``--pairs`` and ``--lint``: what they print and leave."""
+"""``capture FILE``, ``machines --export``, ``--pairs``, ``--lint``: what they print and leave."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ def test_nothing_is_overwritten_without_force(there: str, made: Capture, tmp_pat
 
 
 def test_places_that_cannot_be(made: Capture, tmp_path: Path) -> None:
-    with pytest.raises(BadTarget, match="there is no such file or folder"):
+    with pytest.raises(BadTarget, match="there is no such folder"):
         check_place(tmp_path / "nothing" / "node7")
     with pytest.raises(BadTarget, match="a capture needs a name"):
         check_place(tmp_path / ".tar.xz")

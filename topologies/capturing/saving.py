@@ -45,7 +45,7 @@ def check_place(path: str | os.PathLike[str], *, force: bool = False) -> Path:
     if there and not force:
         raise BadTarget(str(there[0]), "it is there already; --force replaces it")
     if not place.parent.is_dir():
-        raise BadTarget(str(place), "there is no such file or folder")
+        raise BadTarget(str(place), "there is no such folder")
     return place
 
 
