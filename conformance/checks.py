@@ -106,10 +106,13 @@ def _pod_differences(
 
 def pod_difference(name: str, expected: PodView | None, seen: PodView | None) -> Difference:
     """Between what a kubelet ought to say of a pod and what it says."""
-    return Difference(what=f"pod {name}", expected=_pod_text(expected), seen=_pod_text(seen))
+    return Difference(
+        what=f"pod {name}", expected=pod_state_text(expected), seen=pod_state_text(seen)
+    )
 
 
-def _pod_text(pod: PodView | None) -> str:
+def pod_state_text(pod: PodView | None) -> str:
+    """The pod's phase, then its class of quality, or why the kubelet rejected it."""
     if pod is None:
         return "(not there)"
     text = f"{pod.phase.value}, {pod.qos}" if pod.qos else pod.phase.value

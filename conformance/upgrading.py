@@ -10,22 +10,26 @@ that it writes its own form of the state file. Then it is stopped, and the old o
 After every step from the new kubelet's start on, the node is judged by :mod:`conformance.promises`,
 and by the models of the two releases as long as they can tell. What was broken before the upgrade
 is no fault of it.
+
+The new kubelet may have another machine or another configuration. A kubelet that does not start
+then over the state file that it finds is started once more without that file, as its own error
+asks for.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Final, TypeAlias
 
 import topologies
-from conformance.checks import differences, each, kubelet_text
+from conformance.checks import differences, each, kubelet_text, pod_state_text
 from conformance.discovered import architecture_of, topology_of
 from conformance.lockstep import CouldNotTell
 from conformance.lockstep.comparison import Comparison
 from conformance.oracle import ModelOracle
 from conformance.promises import Situation, Violation, broken_in_step, promise_of, violations
-from conformance.promises.histories import GOES_ON
+from conformance.promises.histories import GOES_ON, GOING_ON
 from conformance.results import Difference
 from conformance.subject import (
     Subject,
@@ -36,9 +40,21 @@ from conformance.subject import (
     TakesOver,
 )
 from conformance.waiting import Waiting
-from reference import NotModelled
-from reference.steps import Apply, Delete, KubeletConfig, Pod, Reboot, Start, Step, Stop, WriteState
-from reference.view import View
+from reference import CPUSet, NotModelled
+from reference.steps import (
+    Apply,
+    Configure,
+    Delete,
+    KubeletConfig,
+    Pod,
+    Reboot,
+    RemoveState,
+    Start,
+    Step,
+    Stop,
+    WriteState,
+)
+from reference.view import Phase, View
 from topologies import Machine
 
 #: The promises alone judge.
@@ -53,7 +69,8 @@ class Plan:
     one ``later`` that the new one is. ``gone`` are those that are deleted before the upgrade.
     ``state``: the text of a state file over which the old kubelet starts first (``None``: none);
     ``known`` are the pods that run by then. ``reboot``: the machine boots again before each other
-    kubelet starts, so that no container goes on."""
+    kubelet starts, so that no container goes on. ``to_machine`` and ``to_config``: what the new
+    kubelet has instead (``None``: the same)."""
 
     machine: Machine
     config: KubeletConfig
@@ -63,10 +80,30 @@ class Plan:
     state: str | None = None
     known: Sequence[Pod] = ()
     reboot: bool = False
+    to_machine: Machine | None = None
+    to_config: KubeletConfig | None = None
+
+    def __post_init__(self) -> None:
+        """A node knows a machine by its name. Raises :class:`SubjectUsageError` where two machines
+        have the same."""
+        other = self.to_machine
+        if other and other.name == self.machine.name and other.digest != self.machine.digest:
+            raise SubjectUsageError(f"both machines are called {other.name}: rename one of them")
+
+    @property
+    def changes(self) -> bool:
+        """Whether the new kubelet has another machine or another configuration."""
+        return self.to_machine is not None or self.to_config is not None
+
+    @property
+    def reboots(self) -> bool:
+        """Whether the machine boots again before another kubelet starts."""
+        return self.reboot or self.to_machine is not None
 
     def named(self, name: str) -> Machine:
-        """The machine of this name: the plan's own, which may be a file's, or any other."""
-        return self.machine if name == self.machine.name else topologies.machine(name)
+        """The machine of this name: one of the plan's own, which may be a file's, or any other."""
+        own = (one for one in (self.machine, self.to_machine) if one and one.name == name)
+        return next(own, None) or topologies.machine(name)
 
     @property
     def every_pod(self) -> tuple[Pod, ...]:
@@ -76,11 +113,30 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """The node at a moment that a user would look at it."""
+    """The node at a moment that a user would look at it. ``back``: on the way back."""
 
     title: str
     kubelet: SubjectInfo
     view: View
+    machine: Machine
+    config: KubeletConfig
+    back: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """What became of the pods where a kubelet started on another machine, or with another
+    configuration, than the one before it. ``ended``: the pods that held CPUs and do not run any
+    more, each with the kubelet's reason (``""``: the kubelet does not run).
+    ``refusal``: why the kubelet did not start over the state file (``""``: it did); ``recovered``:
+    whether it started once that file was removed, and ``moved``: pods that hold other CPUs then."""
+
+    kubelet: SubjectInfo
+    back: bool
+    ended: Mapping[str, str] = field(default_factory=dict)
+    refusal: str = ""
+    recovered: bool = False
+    moved: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,11 +154,19 @@ class Broken:
 
 @dataclass(frozen=True, slots=True)
 class Rehearsed:
-    """What came of a rehearsal. ``notes``: what a person should know of it."""
+    """What came of a rehearsal. ``notes``: what a person should know of it. ``turns``: one for each
+    way where the machine or the configuration changes; else none."""
 
     stages: tuple[Stage, ...]
     broken: tuple[Broken, ...]
     notes: tuple[str, ...]
+    turns: tuple[Turn, ...] = ()
+
+    @property
+    def unrehearsed(self) -> tuple[str, ...]:
+        """The pods that did not run before the upgrade, of which nothing can be said."""
+        first = self.stages[0].view
+        return tuple(name for name in first.pods if not _runs(first, name))
 
     @property
     def pinned(self) -> int:
@@ -148,6 +212,8 @@ class _Rehearsal:
         self._stages: list[Stage] = []
         self._broken: list[Broken] = []
         self._notes: list[str] = []
+        self._turns: list[Turn] = []
+        self._machine, self._config = plan.machine, plan.config
         self._model = _Model(plan, old.info)
         self._comparison = Comparison(self._can, Waiting(), self._situation)
         self._comparison.begin(self._model)
@@ -156,19 +222,46 @@ class _Rehearsal:
         self._node.close()
 
     def run(self) -> Rehearsed:
-        both = (self._old.info, self._new.info)
-        before, after = (one.version or one.release for one in both)
+        before, after = _version(self._old), _version(self._new)
+        after += ", changed" if self._plan.changes else ""
         view = self._begin()
         self._see(before, view)
-        view = self._replaced(view, self._new)
-        self._see(after, view)
+        view = self._turned(view, self._new, after)
         if view.running and not view.hangs:
             view = self._take(Apply(self._plan.later))
             self._see(f"{after}, one pod more", view)
         self._back = True
-        self._see(f"back at {before}", self._replaced(view, self._old))
+        self._turned(view, self._old, f"back at {before}")
         notes = [*self._notes, *self._model.notes]
-        return Rehearsed(tuple(self._stages), tuple(self._broken), tuple(notes))
+        return Rehearsed(tuple(self._stages), tuple(self._broken), tuple(notes), tuple(self._turns))
+
+    def _turned(self, view: View, kubelet: Subject, title: str) -> View:
+        """The node once this kubelet runs in place of the other, if it can."""
+        before = view
+        view = self._replaced(view, kubelet)
+        self._see(title, view)
+        if not self._plan.changes:
+            return view
+        turn = Turn(self._kubelet, self._back, _ended(before, view))
+        if not view.running:
+            turn = replace(turn, refusal=view.error)
+            view = self._recovered(view)
+            self._see("state file removed", view)
+            moved = _moved(before, view) if view.running else ()
+            turn = replace(turn, recovered=view.running and not view.hangs, moved=moved)
+        self._turns.append(turn)
+        return view
+
+    def _recovered(self, refused: View) -> View:
+        """The node once the kubelet has been started without its state file. What was booked is
+        forgotten then, and is no promise any more. Where that is no help, the file is put back."""
+        booked, self._before = self._before, None
+        self._take(RemoveState())
+        view = self._start()
+        if not view.running and refused.state_file is not None:
+            self._take(WriteState(refused.state_file))
+            self._before = booked
+        return view
 
     def _begin(self) -> View:
         """The node with the old kubelet and its pods. Raises :class:`SubjectSetupError`."""
@@ -193,10 +286,16 @@ class _Rehearsal:
         """The node once this kubelet has been started in place of the other."""
         if view.running:
             self._take(Stop())
-        if self._plan.reboot:
-            self._take(Reboot())
+        if self._plan.reboots:
+            self._machine = (
+                self._plan.machine if self._back else self._plan.to_machine or self._machine
+            )
+            self._take(Reboot(self._machine.name if self._plan.to_machine else ""))
             if self._before is not None:  # pods are to run again, on whichever CPUs
                 self._before = replace(self._before, cpusets={}, asked={})
+        if self._plan.to_config is not None:
+            self._config = self._plan.config if self._back else self._plan.to_config
+            self._take(Configure(self._config))
         assert isinstance(kubelet, TakesOver)
         kubelet.take_over(self._node)
         self._kubelet = kubelet.info
@@ -209,7 +308,8 @@ class _Rehearsal:
         return self._take(Start())
 
     def _see(self, title: str, view: View) -> None:
-        self._stages.append(Stage(title, self._kubelet, view))
+        where = (self._machine, self._config, self._back)
+        self._stages.append(Stage(title, self._kubelet, view, *where))
 
     def _take(self, step: Step) -> View:
         if isinstance(step, Apply):
@@ -227,6 +327,8 @@ class _Rehearsal:
         if isinstance(step, Start) and before is not None:
             found += _started_again(before, seen)
         found = [one for one in found if promise_of(one.rule).is_made_for(self._kubelet.release)]
+        if self._plan.changes and isinstance(step, Start):  # whom that ends is told by the turn
+            found = [one for one in found if one.rule not in GOING_ON]
         fresh = found if isinstance(step, Start) else [x for x in found if x not in self._last]
         self._last = found
         fresh = [one for one in fresh if one.rule not in self._broken_before]
@@ -251,15 +353,15 @@ class _Rehearsal:
 
     def _situation(self) -> Situation:
         topology = topology_of(
-            self._plan.machine,
+            self._machine,
             release=self._kubelet.release,
             architecture=architecture_of(self._kubelet),
         )
         return Situation(
-            config=self._plan.config,
+            config=self._config,
             pods=self._pods,
             cpus=topology.cpus,
-            reserved=self._plan.config.reserved_system_cpus,
+            reserved=self._config.reserved_system_cpus,
             can=self._can,
             release=self._kubelet.release,
             topology=topology,
@@ -312,6 +414,35 @@ class _Model:
     def follow(self, seen: View, *, late: bool) -> bool:
         """See :class:`conformance.oracle.Oracle`."""
         return self._oracle is not None and self._oracle.follow(seen, late=late)
+
+
+def _version(subject: Subject) -> str:
+    return subject.info.version or subject.info.release
+
+
+def _holding(view: View) -> dict[str, dict[str, CPUSet]]:
+    """The pods that run and hold CPUs."""
+    return {
+        pod: dict(held)
+        for pod, held in view.assignments.items()
+        if any(held.values()) and _runs(view, pod)
+    }
+
+
+def _runs(view: View, pod: str) -> bool:
+    return pod in view.pods and view.pods[pod].phase is Phase.RUNNING
+
+
+def _ended(before: View, after: View) -> dict[str, str]:
+    if not after.running or after.hangs:
+        return dict.fromkeys(_holding(before), "")
+    gone = (pod for pod in _holding(before) if not _runs(after, pod))
+    return {pod: pod_state_text(after.pods.get(pod)) for pod in gone}
+
+
+def _moved(before: View, after: View) -> tuple[str, ...]:
+    now = _holding(after)
+    return tuple(pod for pod, held in _holding(before).items() if now.get(pod, held) != held)
 
 
 def _started_again(before: View, after: View) -> Iterator[Violation]:

@@ -51,9 +51,9 @@ class Change:
         if self.after is None:
             return
         for owner, before, after in self.held():
-            was, now = _nodes(self.before.topology, before), _nodes(self.after.topology, after)
+            was, now = nodes_of(self.before.topology, before), nodes_of(self.after.topology, after)
             if before == after and was != now:
-                yield f"{owner} keeps CPUs {before}, of NUMA node {was} before and {now} after"
+                yield kept_numbers(owner, before, was, now)
 
 
 def changed(before: Answer, machine: Machine, config: KubeletConfig) -> Change:
@@ -70,6 +70,12 @@ def changed(before: Answer, machine: Machine, config: KubeletConfig) -> Change:
     return Change(before, after)
 
 
-def _nodes(topology: CPUTopology, cpus: CPUSet) -> CPUSet:
+def kept_numbers(owner: str, cpus: CPUSet, was: CPUSet, now: CPUSet) -> str:
+    """That a container keeps the numbers of its CPUs, which are on other NUMA nodes now."""
+    return f"{owner} keeps CPUs {cpus}, of NUMA node {was} before and {now} after"
+
+
+def nodes_of(topology: CPUTopology, cpus: CPUSet) -> CPUSet:
+    """The NUMA nodes of these CPUs."""
     details = topology.details
     return CPUSet(details[cpu].numa for cpu in cpus if cpu in details)

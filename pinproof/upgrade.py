@@ -7,9 +7,10 @@ printed. What never does: the rehearsal (:mod:`conformance.upgrading`).
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import replace
+from pathlib import Path
 from typing import Annotated, Any, Final
 
 import typer
@@ -18,17 +19,19 @@ from rich.table import Table
 from rich.text import Text
 
 import topologies
+from conformance.checks import each
 from conformance.explain import difference_lines
 from conformance.lockstep import holdings
 from conformance.pods import guaranteed
 from conformance.subject import Subject, SubjectUsageError
 from conformance.subjects import open_subject
 from conformance.subjects.reference import ReferenceSubject
-from conformance.upgrading import Broken, Plan, Rehearsed, Stage, rehearse
+from conformance.upgrading import Broken, Plan, Rehearsed, Stage, Turn, rehearse
 from conformance.verdict import ExitStatus, Verdict
 from pinproof import asking
 from pinproof.asking import Question
 from pinproof.busy import busy
+from pinproof.changing import kept_numbers, nodes_of
 from pinproof.completing import machine_names
 from pinproof.output import AsJson, note, print_json
 from pinproof.parameters import with_options
@@ -40,7 +43,7 @@ from reference import CPUSet, CPUTopology
 from reference.releases import minor_of
 from reference.steps import KubeletConfig, Pod
 from reference.view import Phase
-from reports.text import clean
+from reports.text import clean, few
 from topologies import Machine
 from topologies.errors import one_line
 
@@ -77,6 +80,20 @@ def upgrade(
     reboot: Annotated[
         bool, typer.Option("--reboot", help="Boot the machine again before TO and FROM start.")
     ] = False,
+    to_machine: Annotated[
+        str | None,
+        typer.Option(
+            help="TO finds this machine instead, after a boot.",
+            autocompletion=machine_names,
+            show_default=False,
+        ),
+    ] = None,
+    to_config: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="TO has this KubeletConfiguration instead.", show_default=False
+        ),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Rehearse an upgrade of the kubelet on one machine, and the way back: does it start, and do
@@ -84,8 +101,9 @@ def upgrade(
 
     FROM starts and is given pods. It is stopped, and TO starts over its state file and running
     containers. TO is given one pod more and is stopped, and FROM starts again. A release stands for
-    the unmodified kubelet of that release, which is built if it is not there yet. Exit status 0:
-    kept, 1: something broke, 3: there is no verdict.
+    the unmodified kubelet of that release, which is built if it is not there yet. Another machine
+    or other settings for TO are an upgrade too. Exit status 0: kept, 1: something broke, or pods
+    that hold CPUs would be ended, 3: there is no verdict.
 
     pinproof upgrade 1.36 kubelet:./kubelet --machine ./node7.tar.xz --config config.yaml
     """
@@ -101,7 +119,8 @@ def upgrade(
         open_ones.callback(after.close)
         release = min(before.info.release, after.info.release, key=minor_of)
         plan, notes = _plan(shown, given, question, release)
-        plan = replace(plan, reboot=reboot)
+        change = _change(plan, given, to_machine, to_config, release)
+        plan = replace(plan, reboot=reboot, to_machine=change[0], to_config=change[1])
         with busy("upgrade") as say:
             found = rehearse(before, after, plan, say=say)
     status = _status(found)
@@ -163,6 +182,17 @@ def _plan(
     return Plan(machine, config, fresh, later, gone, state, known), notes
 
 
+def _change(
+    plan: Plan, given: Given, machine: str | None, config: Path | None, release: str
+) -> tuple[Machine | None, KubeletConfig | None]:
+    """What is another for TO; ``None`` for what stays."""
+    other = None if machine is None else topologies.machine(machine)
+    if config is None:
+        return other, None
+    topology = asking.discovered(other or plan.machine, release)
+    return other, settings_of(replace(given, config=config), topology, release=release).config
+
+
 def _core(topology: CPUTopology) -> int:
     return max(topology.cpus_per_core, 1)
 
@@ -210,14 +240,30 @@ def _arguments(context: typer.Context) -> Iterator[str]:
 def _show(found: Rehearsed, plan: Plan, notes: list[str], release: str) -> None:
     console = Console(highlight=False)
     console.print(Text(f"{plan.machine.name} with {plan.config}"), soft_wrap=True)
-    for text in notes:
+    shown = found.stages[-1]
+    if plan.changes:
+        shown = [one for one in found.stages if not one.back][-1]
+        console.print(Text(f"then {shown.machine.name} with {shown.config}"), soft_wrap=True)
+    for text in [*notes, *_renumbered(found, release)]:
         console.print(Text(f"note: {one_line(text, 1000)}"), soft_wrap=True)
     console.print(_table(found, plan))
-    last = found.stages[-1].view
-    topology = asking.discovered(plan.machine, release)
-    reserved = reserved_of(topology, plan.config, release)
-    held = {one.owner: CPUSet.parse(one.cpus) for one in holdings(last, reserved)}
-    Picture.of(plan.machine, topology, held, release).show(console)
+    topology = asking.discovered(shown.machine, release)
+    reserved = reserved_of(topology, shown.config, release)
+    held = {one.owner: CPUSet.parse(one.cpus) for one in holdings(shown.view, reserved)}
+    Picture.of(shown.machine, topology, held, release).show(console)
+
+
+def _renumbered(found: Rehearsed, release: str) -> Iterator[str]:
+    """Containers that keep the numbers of their CPUs, which are on other NUMA nodes now."""
+    first, second, *_ = found.stages
+    if second.machine is first.machine or not second.view.running:
+        return
+    before, after = (asking.discovered(one.machine, release) for one in (first, second))
+    for pod, container, cpus in each(first.view.assignments):
+        held = second.view.assignments.get(pod, {}).get(container)
+        was, now = nodes_of(before, cpus), nodes_of(after, cpus)
+        if cpus and held == cpus and was != now:
+            yield kept_numbers(f"{pod}/{container}", cpus, was, now)
 
 
 def _table(found: Rehearsed, plan: Plan) -> Table:
@@ -267,24 +313,88 @@ def _tell(found: Rehearsed, replay: str, status: ExitStatus) -> None:
     if status is ExitStatus.COULD_NOT_TELL:
         note("pinproof: upgrade: no verdict: no container ran on exclusive CPUs before the upgrade")
         return
+    for turn in found.turns:
+        for line in _turn_lines(turn):
+            typer.echo(clean(line))
     for one in found.broken:
         for line in _broken_lines(one):
             typer.echo(clean(line))
-    if found.broken:
+    if status is ExitStatus.NOT_CONFORMANT:
         typer.echo(clean(f"replay\n  {replay}"))
     typer.echo(clean(_verdict(found)))
 
 
+def _turn_lines(turn: Turn) -> Iterator[str]:
+    """Why pods would be ended; and what becomes of them without the state file, where the kubelet
+    refuses to start over it."""
+    for pod, why in turn.ended.items():
+        if why:
+            yield f"{pod}{_back(turn)}: {why}"
+    if not turn.refusal:
+        return
+    yield f"{turn.kubelet.name} refuses to start{_back(turn)}: {turn.refusal}"
+    if not turn.recovered:
+        yield "  It does not start without cpu_manager_state either."
+        return
+    moved = f"; {_pods(turn.moved, 'hold')} other CPUs then: {few(turn.moved, 5)}"
+    yield f"  It starts once cpu_manager_state is removed{moved if turn.moved else ''}."
+
+
+def _back(turn: Turn) -> str:
+    return " on the way back" if turn.back else ""
+
+
+def _pods(names: Collection[str], verb: str) -> str:
+    return f"{len(names)} pod {verb}s" if len(names) == 1 else f"{len(names)} pods {verb}"
+
+
+def _ended(turn: Turn) -> str:
+    """As simulate says it."""
+    text = f"{len(turn.ended)} pod{' that holds' if len(turn.ended) == 1 else 's that hold'} CPUs"
+    return one_line(f"{text} would be ended{_back(turn)}: {few(tuple(turn.ended), 5)}.")
+
+
 def _verdict(found: Rehearsed) -> str:
-    first, second, *_ = found.stages
-    way = f"from {_named(first)} to {_named(second)}"
+    parts = [_ended(turn) for turn in found.turns if turn.ended]
+    if not parts:
+        parts.append(_outcome(found))
+    elif found.broken:
+        parts.append(f"Broken besides: {_ways(found)}.")
+    if found.unrehearsed:
+        names = few(found.unrehearsed, 5)
+        parts.append(f"Not rehearsed, as they did not run before: {names}.")
+    return " ".join(parts)
+
+
+def _broken_ways(found: Rehearsed) -> tuple[bool, bool]:
+    """Whether something broke on the way there, and on the way back."""
     there, back = (any(one.back is side for one in found.broken) for side in (False, True))
+    return there, back
+
+
+def _ways(found: Rehearsed) -> str:
+    names = ("a promise by the upgrade", "a promise by the way back")
+    return " and ".join(
+        name for name, is_broken in zip(names, _broken_ways(found), strict=True) if is_broken
+    )
+
+
+def _outcome(found: Rehearsed) -> str:
+    first, second, *_ = found.stages
+    way = f"from {_named(first)} to {_named(second)}{_elsewhere(first, second)}"
+    there, back = _broken_ways(found)
     if there:
         return f"Broken by the upgrade {way}{', and by the way back' if back else _WORKS}."
     if back:
         return f"The upgrade {way} keeps what it should. Broken by the way back."
     count = f"{found.pinned} container{'' if found.pinned == 1 else 's'}"
     return f"Kept, {way} and back: {count} with exclusive CPUs."
+
+
+def _elsewhere(first: Stage, second: Stage) -> str:
+    """What changes beside the kubelet."""
+    where = f" on {second.machine.name}" if second.machine is not first.machine else ""
+    return f"{where} with other settings" if second.config is not first.config else where
 
 
 def _named(stage: Stage) -> str:
@@ -301,7 +411,7 @@ def _broken_lines(one: Broken) -> Iterator[str]:
 
 def _status(found: Rehearsed) -> ExitStatus:
     """Where no container was pinned, none could lose its CPUs."""
-    if found.broken:
+    if found.broken or any(turn.ended for turn in found.turns):
         return ExitStatus.NOT_CONFORMANT
     return ExitStatus.CONFORMANT if found.pinned else ExitStatus.COULD_NOT_TELL
 
@@ -331,6 +441,19 @@ def _facts(found: Rehearsed, plan: Plan, notes: list[str], replay: str) -> Mappi
             }
             for one in found.broken
         ],
+        "ended": [name for turn in found.turns if not turn.back for name in turn.ended],
+        "turns": [
+            {
+                "kubelet": turn.kubelet.name,
+                "way back": turn.back,
+                "ended": turn.ended,
+                "refusal": turn.refusal,
+                "starts without the state file": turn.recovered,
+                "hold other CPUs then": list(turn.moved),
+            }
+            for turn in found.turns
+        ],
+        "not rehearsed": list(found.unrehearsed),
         "replay": replay,
     }
 
@@ -339,6 +462,8 @@ def _stage_facts(stage: Stage) -> Mapping[str, Any]:
     view = stage.view
     return {
         "title": stage.title,
+        "machine": stage.machine.name,
+        "settings": str(stage.config),
         "kubelet": {
             "name": stage.kubelet.name,
             "release": stage.kubelet.release,

@@ -158,6 +158,8 @@ def test_an_old_kubelet_that_does_not_start_is_no_verdict(pinproof: Command) -> 
         (("1.36", "1.37", "--model", "--machine", "no-such"), "no-such"),
         (("1.36", "1.37", "--model", "--pods", "x"), "--pods 'x'"),
         (("1.36", "1.37", "--model", "--reserved", "x"), "--reserved 'x'"),
+        (("1.36", "1.36", "--model", "--to-machine", "no-such"), "no-such"),
+        (("1.36", "1.36", "--model", "--to-config", "no-such.yaml"), "no-such.yaml"),
     ],
 )
 def test_wrong_usage_is_one_line(pinproof: Command, arguments: tuple[str, ...], said: str) -> None:
@@ -192,3 +194,89 @@ def test_a_real_kubelet_is_upgraded(pinproof: Command, kubelet_path: str) -> Non
     lines = _lines(done)
     assert "pod1/c: 2 2,6 2,6 2,6 2,6" in lines
     assert lines[-1].startswith("Kept, from kubelet:")
+
+
+# -- another machine, other settings ---------------------------------------------------------------
+
+_INCIDENT: Final = ("--machine", "1s-1n-4c-smt1", "--to-machine", "1s-1n-4c-smt2", "--pods", "2")
+_SAME: Final = ("upgrade", "1.36", "1.36", "--model")
+_OF_CORES: Final = """
+kind: KubeletConfiguration
+apiVersion: kubelet.config.k8s.io/v1beta1
+cpuManagerPolicy: static
+cpuManagerPolicyOptions: {full-pcpus-only: "true"}
+reservedSystemCPUs: "0,4"
+"""
+
+
+def test_the_incident_names_whom_it_ends_and_what_helps(pinproof: Command) -> None:
+    """Before and after are columns of one table."""
+    done = pinproof(*_SAME, *_INCIDENT)
+    assert done.returncode == 1, done.stderr
+    lines = _lines(done)
+    assert lines[:2] == [
+        "1s-1n-4c-smt1 with policy static, reservedSystemCPUs 0",
+        "then 1s-1n-4c-smt2 with policy static, reservedSystemCPUs 0",
+    ]
+    assert "kubelet runs gives up runs runs gives up runs" in lines
+    assert any(line.startswith("1s-1n-4c-smt2: 8 CPUs (0-7)") for line in lines)
+    refusal = (
+        'the model of 1.36 refuses to start: current set of available CPUs "0-7" doesn\'t match '
+        'with CPUs in state "0-3"'
+    )
+    assert lines[lines.index(refusal) + 1] == (
+        "It starts once cpu_manager_state is removed; 1 pod holds other CPUs then: pod1."
+    )
+    assert f"pinproof upgrade 1.36 1.36 --pods 2 --machine {_INCIDENT[1]} --model" in done.stdout
+    assert lines[-1] == (
+        "1 pod that holds CPUs would be ended: pod1. 2 pods that hold CPUs would be ended on the "
+        "way back: pod1, later."
+    )
+
+
+def test_new_settings_name_whom_they_end_and_why(pinproof: Command, tmp_path: Path) -> None:
+    (tmp_path / "new.yaml").write_text(_OF_CORES)
+    arguments = (*_SAME, *_MACHINE, "--to-config", "new.yaml", "--pods", "1,2")
+    done = pinproof(*arguments, cwd=tmp_path)
+    assert done.returncode == 1, done.stderr
+    lines = _lines(done)
+    assert lines[1].startswith("then 1s-1n-4c-smt2 with policy static, reservedSystemCPUs 0,4, ")
+    assert lines[1].endswith("option full-pcpus-only=true")
+    assert any(line.startswith("pod1: rejected, Guaranteed: SMTAlignmentError: ") for line in lines)
+    assert lines[-1] == "1 pod that holds CPUs would be ended: pod1."
+    facts = json.loads(pinproof(*arguments, "--json", cwd=tmp_path).stdout)
+    assert (facts["verdict"], [*facts["ended"]], facts["broken"]) == ("fail", ["pod1"], [])
+    assert [one["way back"] for one in facts["turns"]] == [False, True]
+    settings = [one["settings"].endswith("full-pcpus-only=true") for one in facts["stages"]]
+    assert settings == [False, True, True, False]
+
+
+def test_kept_numbers_on_other_numa_nodes_are_noted(pinproof: Command) -> None:
+    machines = ("--machine", "2s-2n-8c-smt2", "--to-machine", "1s-1n-8c-smt2", "--pods", "2,8")
+    done = pinproof(*_SAME, *machines)
+    assert done.returncode == 0, done.stdout
+    assert "note: pod2/c keeps CPUs 4-7,12-15, of NUMA node 1 before and 0 after" in _lines(done)
+    assert _lines(done)[-1] == (
+        "Kept, from the model of 1.36 to the model of 1.36 on 1s-1n-8c-smt2 and back: 2 containers "
+        "with exclusive CPUs."
+    )
+
+
+def test_pods_that_did_not_run_before_are_counted(pinproof: Command) -> None:
+    """Nothing can be said of them."""
+    done = pinproof("upgrade", "1.36", "1.37", *_MACHINE, "--model", "--pods", "2,64")
+    assert done.returncode == 0, done.stderr
+    assert _lines(done)[-1].endswith("Not rehearsed, as they did not run before: pod2.")
+    facts = json.loads(
+        pinproof("upgrade", "1.36", "1.37", *_MACHINE, "--model", "--pods", "2,64", "--json").stdout
+    )
+    assert facts["not rehearsed"] == ["pod2"]
+
+
+def test_a_real_kubelet_goes_through_the_incident(pinproof: Command, kubelet_path: str) -> None:
+    kubelet = f"kubelet:{kubelet_path}"
+    done = pinproof("upgrade", kubelet, kubelet, *_INCIDENT)
+    assert done.returncode == 1, done.stdout + done.stderr
+    lines = _lines(done)
+    assert "kubelet runs gives up runs runs gives up runs" in lines
+    assert lines[-1].startswith("1 pod that holds CPUs would be ended: pod1. ")

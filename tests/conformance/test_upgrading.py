@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pytest
 
@@ -28,6 +28,7 @@ from reference import Checkpoint, CPUSet
 from reference.kubelet.configuration import reserving
 from reference.releases import LATEST
 from reference.steps import KubeletConfig, Pod, Reboot, RemoveState, Start, Tamper, WriteState
+from topologies import Machine
 
 MACHINE = topologies.machine("1s-1n-4c-smt2")
 CONFIG = KubeletConfig(reserved_system_cpus=CPUSet([0, 4]))
@@ -295,3 +296,118 @@ def test_the_page_says_what_becomes_of_every_upgrade_by_one_minor() -> None:
     rows = [_row(minor, minor + 1) for minor in range(9, LATEST)]
     shown = [line for line in page.splitlines() if re.match(r"\| 1\.\d", line)]
     assert shown == rows, "\n".join(rows)
+
+
+# -- another machine, other settings ---------------------------------------------------------------
+
+SMALL = topologies.machine("1s-1n-4c-smt1")
+LISTED: Final = KubeletConfig(reserved_system_cpus=CPUSet([0]))
+WHOLE_CORES: Final = replace(CONFIG, policy_options={"full-pcpus-only": "true"})
+
+
+def _changed(
+    new: Subject | str = "1.36",
+    *,
+    pods: Sequence[Pod] = (guaranteed("half", 1), guaranteed("whole", 2)),
+    machine: Machine = MACHINE,
+    config: KubeletConfig = CONFIG,
+    **to: Any,
+) -> Rehearsed:
+    plan = Plan(machine, config, pods, guaranteed("later", 1), **to)
+    return rehearse(_model("1.36"), _model(new) if isinstance(new, str) else new, plan)
+
+
+def test_the_incident_is_rehearsed_with_its_recovery() -> None:
+    """CPUs 0-3, then 0-7: the kubelet refuses to start until its state file is removed, and the way
+    back is the same."""
+    pods = (guaranteed("a", 2),)
+    found = _changed(pods=pods, machine=SMALL, config=LISTED, to_machine=MACHINE)
+    there, back = found.turns
+    assert (there.ended, there.recovered, there.moved) == ({"a": ""}, True, ("a",))
+    assert there.refusal == (
+        'current set of available CPUs "0-7" doesn\'t match with CPUs in state "0-3"'
+    )
+    assert {*back.ended} == {"a", "later"}
+    assert 'CPUs "0-3" doesn\'t match with CPUs in state "0-7"' in back.refusal
+    assert found.broken == ()
+    assert [(one.title, one.view.running, one.machine) for one in found.stages] == [
+        ("1.36", True, SMALL),
+        ("1.36, changed", False, MACHINE),
+        ("state file removed", True, MACHINE),
+        ("1.36, changed, one pod more", True, MACHINE),
+        ("back at 1.36", False, SMALL),
+        ("state file removed", True, SMALL),
+    ]
+
+
+def test_a_kubelet_that_accepts_another_machine_is_broken() -> None:
+    found = _changed(
+        miniature("trusts-its-state"), machine=SMALL, config=LISTED, to_machine=MACHINE
+    )
+    assert found.turns[0].refusal == ""
+    assert found.broken[0].back is False
+    assert [row.what for row in found.broken[0].differences][:1] == [
+        "exclusive CPUs and shared pool"
+    ]
+
+
+def test_a_pod_that_a_new_option_ends_is_told_with_the_kubelets_reason() -> None:
+    """kubernetes/kubernetes#129078: pods that run are admitted again at a restart."""
+    there, back = _changed(to_config=WHOLE_CORES).turns
+    assert (there.refusal, back.ended) == ("", {})
+    assert [*there.ended] == ["half"]
+    assert there.ended["half"].startswith("rejected, Guaranteed: SMTAlignmentError: ")
+
+
+def test_another_policy_takes_the_state_file_away() -> None:
+    found = _changed(to_config=KubeletConfig(policy="none"))
+    there, back = found.turns
+    assert there.recovered
+    assert back.recovered
+    assert 'configured policy "none" differs from state checkpoint policy "static"' in there.refusal
+    assert found.stages[2].view.assignments == {}
+    assert found.stages[-1].view.assignments["whole"]
+
+
+@pytest.mark.parametrize(("listed", "starts"), [([3, 7], True), ([2, 6], False)])
+def test_other_reserved_cpus_must_be_shared_ones(listed: list[int], *, starts: bool) -> None:
+    there = _changed(to_config=KubeletConfig(reserved_system_cpus=CPUSet(listed))).turns[0]
+    assert (there.refusal == "") is starts
+    assert [*there.ended] == ([] if starts else ["half", "whole"])
+    assert there.recovered is not starts
+
+
+def test_a_change_that_ends_nobody_is_kept() -> None:
+    found = _changed(to_config=replace(CONFIG, topology_manager_policy="restricted"))
+    assert [(one.ended, one.refusal) for one in found.turns] == [({}, ""), ({}, "")]
+    assert found.broken == ()
+    held = [one.view.assignments["whole"] for one in found.stages]
+    assert held == [{"c": CPUSet([2, 6])}] * 4
+
+
+def test_a_change_does_not_hide_a_kubelet_that_moves_pods() -> None:
+    config = replace(CONFIG, topology_manager_policy="restricted")
+    pods = (guaranteed("first", 2), guaranteed("a", 2))
+    plan = Plan(MACHINE, CONFIG, pods, guaranteed("later", 1), ("first",), to_config=config)
+    found = rehearse(_model("1.36"), Forgetful("forgetful", release="1.36"), plan)
+    assert _rules(found) == [(KEEPS_CPUS, False)]
+
+
+def test_a_removed_state_file_that_is_no_help_is_put_back() -> None:
+    """So that the way back finds what it left."""
+    wrong = replace(CONFIG, policy_options={"full-pcpu-only": "true"})
+    found = _changed(pods=PODS, gone=("gone",), to_config=wrong)
+    there, back = found.turns
+    assert (there.recovered, back.refusal) == (False, "")
+    assert "unknown CPU Manager Policy option" in there.refusal
+    assert found.stages[-1].view.assignments == found.stages[0].view.assignments
+
+
+def test_two_machines_of_one_name_are_refused() -> None:
+    other = Machine(SMALL.name, MACHINE.tree)
+    with pytest.raises(SubjectUsageError, match="both machines are called 1s-1n-4c-smt1"):
+        _changed(machine=SMALL, config=LISTED, to_machine=other)
+
+
+def test_without_a_change_there_is_nothing_to_tell_of_one() -> None:
+    assert _rehearsed("1.17", "1.37").turns == ()

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,6 +19,7 @@ from conformance.subjects.kubelet.process import Patience
 from conformance.subjects.reference import ReferenceSubject
 from conformance.upgrading import Plan, Rehearsed, rehearse
 from reference import CPUSet
+from reference.cpumanager.policy_options import FULL_PCPUS
 from reference.steps import KubeletConfig, Start
 from tests.support import lacking
 
@@ -184,3 +187,51 @@ def test_kubelets_and_models_do_not_take_over_from_one_another(subject: KubeletS
             model.take_over(node)
     finally:
         node.close()
+
+
+@pytest.mark.parametrize(
+    ("before", "to"),
+    [
+        ("1s-1n-4c-smt1", {"to_machine": MACHINE}),
+        ("1s-1n-4c-smt2", {"to_config": replace(CONFIG, policy_options={FULL_PCPUS: "true"})}),
+        ("1s-1n-4c-smt2", {"to_config": KubeletConfig(policy="none")}),
+        ("1s-1n-4c-smt2", {"to_config": KubeletConfig(reserved_system_cpus=CPUSet([2, 6]))}),
+        ("1s-1n-4c-smt2", {"to_config": replace(CONFIG, policy_options={"no-such": "true"})}),
+    ],
+    ids=[
+        "another machine",
+        "an option",
+        "another policy",
+        "reserved CPUs in use",
+        "a wrong option",
+    ],
+)
+def test_a_real_kubelet_does_with_a_change_what_its_model_does(
+    before: str, to: Mapping[str, Any], subject: KubeletSubject
+) -> None:
+    """Which CPUs a pod gets without its state file hangs on the order of a Go map; all else is the
+    same: who is ended, why, and what helps."""
+    machine = topologies.machine(before)
+    config = KubeletConfig(reserved_system_cpus=CPUSet([0])) if "machine" in str(to) else CONFIG
+    pods = (guaranteed("half", 1), guaranteed("whole", 2))
+    plan = Plan(machine, config, pods, guaranteed("later", 1), **to)
+    model = ReferenceSubject("model", release=subject.info.release)
+    seen, expected = rehearse(subject, subject, plan), rehearse(model, model, plan)
+    facts = [
+        [(one.back, one.ended, one.refusal, one.recovered) for one in found.turns]
+        for found in (seen, expected)
+    ]
+    assert facts[0] == facts[1]
+    assert facts[0][0][1]
+    rules = [[(one.rule, one.back) for one in found.broken] for found in (seen, expected)]
+    assert rules[0] == rules[1]
+
+
+def test_a_change_does_not_hide_a_kubelet_that_moves_pods(
+    hurried: KubeletSubject, wrapped: Callable[[str], KubeletSubject]
+) -> None:
+    config = replace(CONFIG, topology_manager_policy="restricted")
+    plan = Plan(MACHINE, CONFIG, PODS, guaranteed("later", 2), ("gone",), to_config=config)
+    new = wrapped("os.unlink('/var/lib/kubelet/cpu_manager_state')")
+    found = rehearse(hurried, new, plan)
+    assert [(one.rule, one.back) for one in found.broken] == [(KEEPS_CPUS, False)]
