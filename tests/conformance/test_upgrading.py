@@ -371,7 +371,9 @@ def test_another_policy_takes_the_state_file_away() -> None:
 
 @pytest.mark.parametrize(("listed", "starts"), [([3, 7], True), ([2, 6], False)])
 def test_other_reserved_cpus_must_be_shared_ones(listed: list[int], *, starts: bool) -> None:
-    there = _changed(to_config=KubeletConfig(reserved_system_cpus=CPUSet(listed))).turns[0]
+    found = _changed(to_config=KubeletConfig(reserved_system_cpus=CPUSet(listed)))
+    there = found.turns[0]
+    assert found.broken == ()  # without the state file nothing is booked
     assert (there.refusal == "") is starts
     assert [*there.ended] == ([] if starts else ["half", "whole"])
     assert there.recovered is not starts
@@ -401,6 +403,13 @@ def test_a_removed_state_file_that_is_no_help_is_put_back() -> None:
     assert (there.recovered, back.refusal) == (False, "")
     assert "unknown CPU Manager Policy option" in there.refusal
     assert found.stages[-1].view.assignments == found.stages[0].view.assignments
+
+
+def test_a_way_back_that_moves_pods_is_broken_where_the_new_kubelet_never_ran() -> None:
+    wrong = replace(CONFIG, policy_options={"full-pcpu-only": "true"})
+    plan = Plan(MACHINE, CONFIG, PODS, guaranteed("later", 1), ("gone",), to_config=wrong)
+    found = rehearse(Forgetful("forgetful", release="1.36"), _model("1.36"), plan)
+    assert _rules(found) == [(KEEPS_CPUS, True)]
 
 
 def test_two_machines_of_one_name_are_refused() -> None:
