@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import shutil
-import subprocess
 import sys
 from importlib.resources import files
 from pathlib import Path
@@ -19,6 +17,7 @@ from typer.testing import CliRunner
 from conformance.subject import SubjectUsageError
 from pinproof import ci
 from tests.support import lacking
+from tests.support.fork import committed, git, program, shell
 
 if TYPE_CHECKING:
     from tests.cli.conftest import Command
@@ -38,51 +37,17 @@ def fork(tmp_path: Path) -> Path:
     """A repository with a pinproof that judges few scenarios, and programs that only say what they
     were called with."""
     folder = tmp_path / "fork"
-    (folder / "bin").mkdir(parents=True)
-    (folder / "pkg").mkdir()
-    (folder / "pkg/kubelet.go").write_text("package kubelet\n")
+    committed(folder)
     few = 'if [[ $1 == run ]]; then set -- "$@" -k pool/ -n 0; fi'
-    _program(folder, "pinproof", f'{few}\nexec {sys.executable} -m pinproof "$@"\n')
+    program(folder, "pinproof", f'{few}\nexec {sys.executable} -m pinproof "$@"\n')
     built = "mkdir -p _output/bin; : >_output/bin/kubelet; chmod +x _output/bin/kubelet"
-    _program(folder, "make", f'echo "make $*" >>calls\n{built}\n')
-    _program(folder, "sudo", 'while [[ $1 == --* ]]; do shift; done\nexec "$@"\n')
-    _program(folder, "curl", 'echo "curl $*" >>calls\nexit "${CURL_STATUS:-22}"\n')
-    for words in (["init", "-q"], ["add", "pkg"], ["commit", "-q", "-m", "first"]):
-        _git(folder, *words)
+    program(folder, "make", f'echo "make $*" >>calls\n{built}\n')
+    program(folder, "sudo", 'while [[ $1 == --* ]]; do shift; done\nexec "$@"\n')
+    program(folder, "curl", 'echo "curl $*" >>calls\nexit "${CURL_STATUS:-22}"\n')
     return folder
 
 
-def _program(folder: Path, name: str, text: str) -> None:
-    path = folder / "bin" / name
-    path.write_text(f"#!/usr/bin/env bash\n{text}")
-    path.chmod(0o755)
-
-
-def _git(folder: Path, *words: str) -> None:
-    who = ("-c", "user.name=t", "-c", "user.email=t@example.org")
-    subprocess.run(["git", *who, *words], cwd=folder, check=True, timeout=60)
-
-
 _PROWJOB = Path(__file__).with_name("prowjob-schema.json")
-
-
-def _shell(folder: Path, command: str, **variables: str) -> subprocess.CompletedProcess[str]:
-    path = f"{folder / 'bin'}{os.pathsep}{os.environ['PATH']}"
-    # What this project's own CI sets would name its kubelet, not the fork's.
-    kept = {
-        key: value
-        for key, value in os.environ.items()
-        if not key.startswith(("GITHUB_", "PINPROOF_"))
-    }
-    return subprocess.run(
-        ["bash", "-euo", "pipefail", "-c", command],
-        capture_output=True,
-        text=True,
-        cwd=folder,
-        env={**kept, "PATH": path, **variables},
-        timeout=300,
-        check=False,
-    )
 
 
 def _init(pinproof: Command, folder: Path, forge: str, *more: str) -> Any:
@@ -181,7 +146,7 @@ def test_the_shell_of_a_job_builds_judges_and_reports(
         **({"GITHUB_STEP_SUMMARY": str(fork / "summary")} if forge == "github" else {}),
     }
     for command in _commands(forge, workflow):
-        done = _shell(fork, command, **variables)
+        done = shell(fork, command, **variables)
         assert done.returncode == 0, command + done.stdout + done.stderr
     assert (fork / "calls").read_text().startswith("make WHAT=cmd/kubelet")
     out = fork / "pinproof-out"
@@ -199,16 +164,16 @@ def test_the_cached_kubelet_is_built_again_for_other_sources_only(
 ) -> None:
     _init(pinproof, fork, "gitlab")
     for expected in (1, 1):
-        assert _shell(fork, "./pinproof-gate.sh build").returncode == 0
+        assert shell(fork, "./pinproof-gate.sh build").returncode == 0
         assert (fork / "calls").read_text().count("make ") == expected
     (fork / "pkg/kubelet.go").write_text("package other\n")
-    _git(fork, "commit", "-q", "-a", "-m", "second")
-    assert _shell(fork, "./pinproof-gate.sh build").returncode == 0
+    git(fork, "commit", "-q", "-a", "-m", "second")
+    assert shell(fork, "./pinproof-gate.sh build").returncode == 0
     assert (fork / "calls").read_text().count("make ") == 2
-    _program(fork, "make", "exit 2\n")
+    program(fork, "make", "exit 2\n")
     (fork / "pkg/kubelet.go").write_text("package broken\n")
-    _git(fork, "commit", "-q", "-a", "-m", "third")
-    assert _shell(fork, "./pinproof-gate.sh build").returncode != 0
+    git(fork, "commit", "-q", "-a", "-m", "third")
+    assert shell(fork, "./pinproof-gate.sh build").returncode != 0
     assert not (fork / "_output/bin/kubelet.stamp").exists()
 
 
@@ -216,22 +181,22 @@ def test_a_fork_that_starts_red_is_gated_by_news(pinproof: Command, fork: Path) 
     """First by comparison with the main branch; with a list of known failures, by that."""
     _init(pinproof, fork, "gitlab")
     run = "./pinproof-gate.sh run"
-    assert _shell(fork, run, PINPROOF_SUBJECT=WRONG).returncode == 1
+    assert shell(fork, run, PINPROOF_SUBJECT=WRONG).returncode == 1
     shutil.copytree(fork / "pinproof-out", fork / "pinproof-base")
-    same = _shell(fork, run, PINPROOF_SUBJECT=WRONG)
+    same = shell(fork, run, PINPROOF_SUBJECT=WRONG)
     assert same.returncode == 0
     assert "No regression" in same.stdout
     assert (fork / "pinproof-out/compared.md").read_text().startswith("## No regression")
-    unknown = _shell(fork, run, PINPROOF_SUBJECT="nothing")
+    unknown = shell(fork, run, PINPROOF_SUBJECT="nothing")
     assert (unknown.returncode, unknown.stdout) == (2, "")
-    worse = _shell(fork, run, PINPROOF_SUBJECT="miniature:never-updates")
+    worse = shell(fork, run, PINPROOF_SUBJECT="miniature:never-updates")
     assert worse.returncode == 1, worse.stdout
     stream = str(fork / "pinproof-base/result.jsonl")
     assert (
         pinproof("known", "--from", stream, "-o", str(fork / "known-failures.toml")).returncode == 0
     )
-    assert _shell(fork, run, PINPROOF_SUBJECT=WRONG).returncode == 0
-    assert _shell(fork, run, PINPROOF_SUBJECT="reference").returncode == 1
+    assert shell(fork, run, PINPROOF_SUBJECT=WRONG).returncode == 0
+    assert shell(fork, run, PINPROOF_SUBJECT="reference").returncode == 1
 
 
 @pytest.mark.parametrize("status", ["0", "22"])
@@ -240,11 +205,11 @@ def test_results_of_the_main_branch_may_be_missing(
 ) -> None:
     _init(pinproof, fork, "gitlab")
     url = "https://example.org/r.jsonl"
-    done = _shell(fork, "./pinproof-gate.sh base", PINPROOF_BASE_URL=url, CURL_STATUS=status)
+    done = shell(fork, "./pinproof-gate.sh base", PINPROOF_BASE_URL=url, CURL_STATUS=status)
     assert done.returncode == 0
     assert ("no results yet" in done.stdout) is (status != "0")
     assert url in (fork / "calls").read_text()
-    assert _shell(fork, "./pinproof-gate.sh nonsense").returncode == 2
+    assert shell(fork, "./pinproof-gate.sh nonsense").returncode == 2
 
 
 def test_nothing_is_overwritten_and_nothing_odd_is_written(
@@ -320,9 +285,9 @@ def test_what_installs_is_shell_that_calls_pip_once(
     """With a pip that only says what it was called with."""
     _init(pinproof, fork, forge)
     for name in ("pip", "python"):
-        _program(fork, name, f'echo "{name} $*" >>calls\n')
+        program(fork, name, f'echo "{name} $*" >>calls\n')
     text = (fork / PLACES[forge]).read_text()
     (line,) = {one for one in text.splitlines() if "pip install" in one}
     command = re.sub(r"^.*(?=(?:python -m )?pip install)|^.*&& (?=pip install)", "", line)
-    assert _shell(fork, command.strip()).returncode == 0
+    assert shell(fork, command.strip()).returncode == 0
     assert (fork / "calls").read_text().split()[-3:] == ["install", "--quiet", PACKAGE[1]]

@@ -108,6 +108,9 @@ PARTS: Final[Mapping[str, Part]] = {
     "cosign": Part("cosign", command="install cosign 3", there=lambda: which("cosign") is not None),
     "driver": Part("a driver of the kubelet's code", command="pinproof build driver 1.36"),
     "go": Part("Go", command="pip install 'pinproof[kubelet]'"),
+    "index": Part(
+        "an index of Python's packages", command="let the tests reach an index of Python's packages"
+    ),
     "job controller": Part(
         "a Job controller", command="python -m tests.support.controller_manager"
     ),
