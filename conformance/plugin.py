@@ -120,6 +120,7 @@ def pytest_sessionstart(session: pytest.Session) -> None:
     a collector a :class:`pytest.UsageError` would be a traceback."""
     config = session.config
     if not hasattr(config, "workerinput") and any(_SUITE.search(one) for one in config.args):
+        _require_scenarios()
         from conformance.session.knowing import known_of
         from conformance.session.resuming import before_of
         from conformance.session.selection import cases
@@ -127,6 +128,18 @@ def pytest_sessionstart(session: pytest.Session) -> None:
         known_of(config)
         cases(config)
         before_of(config)
+
+
+def _require_scenarios() -> None:
+    """Raises :class:`pytest.UsageError` where a file of scenarios cannot be imported."""
+    from conformance.importing import fault_of_scenarios
+
+    try:
+        import conformance.catalogue  # noqa: F401
+    except Exception as error:
+        if said := fault_of_scenarios(error):
+            raise pytest.UsageError(said) from error
+        raise
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -1,6 +1,7 @@
 """Which scenario catches which miniature: docs/kill-matrix.md.
 
-    python -m differential.kill_matrix > docs/kill-matrix.md
+    python -m differential.kill_matrix                  # the page, in minutes
+    python -m differential.kill_matrix SCENARIO ...     # what these add to it, in seconds
 
 Every miniature runs every scenario that applies to its release, on :data:`MACHINES`, its own
 machine and the scenario's own. What fails beside the model is run once more without any oracle, so
@@ -13,9 +14,10 @@ import os
 import re
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 
 import topologies
@@ -30,6 +32,7 @@ from conformance.subjects.miniatures.switched import default_release, switch, sw
 from conformance.verdict import Verdict
 from differential.kill_exceptions import NEVER_FAILED, UNCAUGHT
 
+PAGE: Final = Path(__file__).parents[1] / "docs/kill-matrix.md"
 MACHINES: Final = ("1s-1n-4c-smt2", "2s-2n-16c-smt2")
 #: For scenarios that need several uncore caches, and more than two NUMA nodes.
 WITH_CACHES: Final = "2s-2n-32c-smt2-l3x4"
@@ -116,6 +119,24 @@ def matrix() -> Matrix:
     names = miniatures()
     with ProcessPoolExecutor(len(os.sched_getaffinity(0))) as pool:
         return dict(zip(names, pool.map(kills, names), strict=True))
+
+
+def extended(found: Matrix, scenario: Scenario) -> Matrix:
+    """The matrix with this scenario run again, or for the first time."""
+    made = dict[str, tuple[Kill, ...]]()
+    for name, kept in found.items():
+        others, again = [one for one in kept if one.scenario != scenario.id], _kill(name, scenario)
+        made[name] = _in_order([*others, *([again] if again else [])])
+    for name, one in catching(made).items():
+        if not one.machine:  # a page has the machine of the scenario that names the cause alone
+            known = _kill(name, _required(one.scenario)) or one
+            made[name] = tuple(known if each == one else each for each in made[name])
+    return made
+
+
+def _in_order(kills: Iterable[Kill]) -> tuple[Kill, ...]:
+    order = [one.id for one in catalogue()]
+    return tuple(sorted(kills, key=lambda one: order.index(one.scenario)))
 
 
 def catching(found: Matrix) -> dict[str, Kill]:
@@ -229,11 +250,7 @@ def read(text: str) -> Matrix:
     for name, _, _, machine, caught, _ in _cells(first, 6):
         kill = made[name.strip("`")][caught.strip("`*")]
         made[name.strip("`")][kill.scenario] = Kill(kill.scenario, machine, alone=kill.alone)
-    order = [one.id for one in catalogue()]
-    return {
-        name: tuple(sorted(of.values(), key=lambda one: order.index(one.scenario)))
-        for name, of in made.items()
-    }
+    return {name: _in_order(of.values()) for name, of in made.items()}
 
 
 def _cells(table: str, count: int) -> Iterator[list[str]]:
@@ -241,13 +258,25 @@ def _cells(table: str, count: int) -> Iterator[list[str]]:
     yield from (row for row in rows if len(row) == count)
 
 
-def main() -> None:
-    """Run everything and print the page."""
-    for name, one in MINIATURES.items():
-        if find(one.caught_by) is None:
-            raise SystemExit(f"miniature {name}: no scenario {one.caught_by}")
-    sys.stdout.write(page(matrix()))
+def _required(scenario: str) -> Scenario:
+    found = find(scenario)
+    if found is None:
+        raise SystemExit(f"no scenario {scenario}")
+    return found
+
+
+def main(names: Sequence[str]) -> None:
+    """Run everything, or these scenarios, and write the page."""
+    for one in MINIATURES.values():
+        _required(one.caught_by)
+    if names:
+        found = read(PAGE.read_text(encoding="utf-8"))
+        for scenario in [_required(name) for name in names]:
+            found = extended(found, scenario)
+    else:
+        found = matrix()
+    PAGE.write_text(page(found), encoding="utf-8")
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])

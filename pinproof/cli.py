@@ -304,7 +304,8 @@ def main() -> None:
         sys.stderr.close()
         sys.exit(ExitStatus.CONFORMANT)
     except Exception as error:
-        from pinproof.faults import fault_of_scenarios, status_of  # the errors of all packages
+        from conformance.importing import fault_of_scenarios
+        from pinproof.faults import status_of  # the errors of all packages
 
         status = status_of(error)
         scenarios = "" if status else fault_of_scenarios(error)

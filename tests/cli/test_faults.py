@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
+from typing import Final
 
 import pytest
 
 from conformance import scenarios
-from pinproof.faults import fault_of_scenarios
+from conformance.importing import fault_of_scenarios
 
-PLACE = Path(scenarios.__file__).with_name("freed.py")
+PLACE: Final = Path(scenarios.__file__).with_name("freed.py")
 
 
 @pytest.mark.parametrize(
@@ -30,3 +34,48 @@ def test_an_error_of_elsewhere_is_none_of_theirs() -> None:
     with pytest.raises(NameError) as caught:
         exec(compile("Gone", __file__, "exec"), {})
     assert fault_of_scenarios(caught.value) == ""
+
+
+@pytest.fixture(scope="module")
+def broken(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the package ``conformance``, whose file ``pool.py`` cannot be imported."""
+    folder = tmp_path_factory.mktemp("broken")
+    (folder / "conformance/scenarios").mkdir(parents=True)
+    real = PLACE.parents[1]
+    for path in (*real.iterdir(), *PLACE.parent.iterdir()):
+        made = folder / "conformance" / path.relative_to(real)
+        if path != PLACE.parent and path.name not in ("pool.py", "__pycache__"):
+            made.symlink_to(path)
+    (folder / "conformance/scenarios/pool.py").write_text("\nfrom reference import gone\n")
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("words", "before"),
+    [
+        (("pinproof", "run", "-k", "pool/"), "pinproof: "),
+        (("pinproof", "explain", "pool/shrinks-and-grows"), "pinproof: "),
+        (("pinproof", "machines"), "pinproof: "),
+        (("pinproof", "probe", "ssh://root@127.0.0.1:1"), "pinproof: "),
+        (("pinproof", "verify", "certificate.json"), "pinproof: "),
+        (("pinproof", "report", "--witnesses", "all"), "pinproof: "),
+        (("pytest", "--pyargs", "conformance.suite"), "ERROR: "),
+    ],
+    ids=lambda one: " ".join(one[:2]) if isinstance(one, tuple) else "",
+)
+def test_a_command_says_it_in_one_line(broken: Path, words: tuple[str, ...], before: str) -> None:
+    """With the status of wrong usage, which pytest has as 4."""
+    done = subprocess.run(
+        [sys.executable, "-m", *words],
+        capture_output=True,
+        text=True,
+        cwd=broken,
+        env={**os.environ, "PYTHONPATH": str(broken)},
+        timeout=120,
+        check=False,
+    )
+    place = broken / "conformance/scenarios/pool.py"
+    said = f"{before}{place}:2: this file of scenarios cannot be imported: ImportError: "
+    (line,) = filter(None, done.stderr.splitlines())
+    assert line.startswith(said)
+    assert (done.returncode, done.stdout.strip()) == (4 if words[0] == "pytest" else 2, "")

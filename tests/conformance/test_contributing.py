@@ -28,7 +28,7 @@ def grown(monkeypatch: pytest.MonkeyPatch) -> Scenario:
     """The finished scenario of the page, in a catalogue of its own."""
     catalogue()
     monkeypatch.setattr(registry, "_REGISTRY", {})
-    steps, whole = re.findall(
+    steps, whole, _ = re.findall(
         r"^```python\n(.*?)^```", PAGE.read_text(encoding="utf-8"), re.M | re.S
     )
     compile(steps, str(PAGE), "exec")

@@ -74,6 +74,20 @@ def test_the_page_is_whole() -> None:
     assert kill_matrix.page(found()) == PAGE.read_text(encoding="utf-8")
 
 
+@pytest.mark.parametrize(
+    "scenario", ["pool/deletion-returns-cpus", "state/wrong-checksum-is-refused"]
+)
+def test_a_scenario_is_added_without_running_the_others(scenario: str) -> None:
+    """Also one that names causes: another scenario may name them while it is missing."""
+    one = find(scenario)
+    assert one is not None
+    without = {
+        name: tuple(kill for kill in kills if kill.scenario != scenario)
+        for name, kills in found().items()
+    }
+    assert kill_matrix.page(kill_matrix.extended(without, one)) == PAGE.read_text(encoding="utf-8")
+
+
 def test_every_miniature_by_hand_is_caught_by_the_promise_alone() -> None:
     """By the scenario that it is bound to, which names the cause."""
     best = kill_matrix.catching(found())
