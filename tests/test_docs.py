@@ -20,7 +20,7 @@ from tests.support import lacking
 ROOT: Final = Path(__file__).parents[1]
 FACTS: Final = ROOT / "docs" / "facts"
 PAGES: Final = [
-    ROOT / "README.md",
+    *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "tests/README.md")),
     ROOT / "tests" / "golden" / "README.md",
     *sorted((ROOT / "docs").rglob("*.md")),
 ]
@@ -171,6 +171,34 @@ def test_a_dead_link_is_seen(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     page.write_text("# One: 1.2 `x`\n[a](page.md#one-12-x) [b](#two) [c](gone.md) [d](page.md)\n")
     assert [dead.partition(": ")[2] for dead in _dead_links(page)] == ["#two", "gone.md"]
+
+
+_FOLDERS: Final = (
+    "benchmarks", "conformance", "differential", "docs", "hil", "hunting", "pinproof", "reference",
+    "reports", "tests", "topologies", r"\.ci",
+)  # fmt: skip
+_PATH: Final = re.compile(rf"`((?:{'|'.join(_FOLDERS)})/[^`\s=]*)`")
+#: A reader of CONTRIBUTING.md writes it.
+_TO_BE_WRITTEN: Final = "conformance/scenarios/freed.py"
+
+
+def _lost_paths(page: Path) -> Iterator[str]:
+    """The paths of this repository that a page names and that are not there: from its top, or from
+    the page's folder. ``RELEASE`` and ``{cpu,node}`` stand for any text."""
+    for named in _PATH.findall(page.read_text(encoding="utf-8")):
+        pattern = re.sub(r"\{[^}]*\}|[A-Z]{3,}", "*", named)
+        if not any(next(top.glob(pattern), None) for top in (ROOT, page.parent)):
+            yield named
+
+
+def test_paths_that_pages_name_are_there() -> None:
+    assert [lost for page in PAGES for lost in _lost_paths(page)] == [_TO_BE_WRITTEN]
+
+
+def test_a_lost_path_is_seen(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("`reference/gone.py`, `docs/style.md`, `tests/golden/{a,b}*`, `docs/NAME.md`")
+    assert list(_lost_paths(page)) == ["reference/gone.py"]
 
 
 def _sections() -> set[str]:
