@@ -59,7 +59,8 @@ class Question:
         bool,
         typer.Option(
             "--oldest-first",
-            help="Take the pods by startTime or creationTimestamp. Default: as they come.",
+            help="Admit the pods in the order of startTime or creationTimestamp. Default: in the "
+            "order in which they are given.",
             rich_help_panel=_PANEL,
         ),
     ] = False

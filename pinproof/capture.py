@@ -58,7 +58,7 @@ def capture(
         bool,
         typer.Option(
             "--complete",
-            help="Of a folder: add files that follow from others. Of a file this is always done.",
+            help="For a folder: add files that follow from others. For a file this is always done.",
         ),
     ] = False,
 ) -> None:
@@ -66,11 +66,11 @@ def capture(
     another program captured.
 
     Files of other programs are archives of hwloc-gather-topology, dumps for lscpu, and what
-    lscpu -p, lscpu -J -e and lstopo --of xml print. What had to be completed is said.
+    lscpu -p, lscpu -J -e and lstopo --of xml print. Stderr names the files that were completed.
 
-    Only what the kubelet, lscpu and hwloc read is taken, and nothing that identifies the
-    machine: no serial number, MAC address or host name. Neither root nor Python is needed on a
-    node. Prints the path of the archive; what was left out and what is odd goes to stderr.
+    A capture has only what the kubelet, lscpu and hwloc read, and nothing that identifies the
+    machine: no serial number, MAC address or host name. A node needs neither root nor Python.
+    Prints the path of the archive. Stderr names what was left out and what is odd.
     """
     if complete or Path(target).is_file():
         if why:

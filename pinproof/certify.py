@@ -111,7 +111,7 @@ def certify(
     ],
     machine: Annotated[
         list[str] | None,
-        typer.Option(help="Of a kubelet: the machine that it is shown; repeatable."),
+        typer.Option(help="For a kubelet: the machine that the kubelet sees; repeatable."),
     ] = None,
     level: Annotated[
         Level, typer.Option(help="extended: claim the extended profile as well.")
@@ -168,8 +168,8 @@ def certify(
     Outcome: success; partial, where a required scenario was skipped (exit status 4); none, where
     no required scenario was run (4); not-restored, where no promise is broken and the node was not
     left as it was found (5); failure.
-    Several nodes are certified side by side. Whatever else is given goes to pytest (-k EXPRESSION
-    selects scenarios: the certificate is partial then).
+    Several nodes are certified side by side. All other options go to pytest (-k EXPRESSION selects
+    scenarios: the certificate is partial then).
     """
     if max_risk:
         risk_named(max_risk)

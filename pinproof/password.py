@@ -23,8 +23,8 @@ AskSudoPassword = Annotated[
     typer.Option(
         FLAG,
         "-K",
-        help="Ask for a password, with which sudo makes logins root; without a terminal it is the "
-        "first line of stdin.",
+        help="Ask for the password with which sudo makes logins root. Without a terminal the "
+        "password is the first line of stdin.",
     ),
 ]
 

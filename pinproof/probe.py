@@ -74,7 +74,7 @@ class Login:
 @with_options
 def probe(
     *,
-    max_risk: Annotated[str, typer.Option(help="What a run may do to it.")] = Risk.PODS.value,
+    max_risk: Annotated[str, typer.Option(help="What a run may do to the node.")] = Risk.PODS.value,
     login: Login,
     as_json: AsJson = False,
 ) -> None:

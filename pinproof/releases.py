@@ -25,8 +25,8 @@ def releases(
         bool, typer.Option("--markdown", help="Print the table of docs/releases.md.")
     ] = False,
 ) -> None:
-    """Say what differs between two releases, with sources. With one release, what it brought;
-    with none, every named behaviour."""
+    """Say what differs between two releases, with sources. With one release, say what is new
+    in it; without a release, list every named behaviour."""
     try:
         rows = _rows(before, after)
     except ValueError as error:

@@ -54,8 +54,8 @@ def report(
         typer.Option(
             "--witnesses",
             metavar="RELEASE",
-            help="List the recordings of real kubelets that judge the subject reference: of a "
-            "release by machine (1.36), or of all.",
+            help="List the recordings of real kubelets that judge the subject reference: of one "
+            "release (1.36) by machine, or of all releases (all).",
             show_default=False,
         ),
     ] = "",
@@ -132,8 +132,8 @@ def compare(
 ) -> None:
     """Compare two runs, machine by machine: regressions, fixes, new and gone cases.
 
-    The exit status is 1 for regressions only, so a subject with failures can be gated; 3 where the
-    new run has no answer to what the old one had, and 4 where nothing applied.
+    The exit status is 1 for regressions only, so a subject with failures can be gated. It is 3 if
+    the new run has no verdict where the old one has, and 4 if no scenario applied.
     """
     import reports
     from reports import comparison

@@ -26,7 +26,7 @@ def restore(
     force: Annotated[
         bool,
         typer.Option(
-            help="Restore even if another run holds the node's lease. For a run that is dead."
+            help="Restore even if a run holds the node's lease. Use this if that run is dead."
         ),
     ] = False,
     accept: Annotated[
@@ -35,9 +35,10 @@ def restore(
     dry_run: Annotated[bool, typer.Option(help="Print what would be run on the node.")] = False,
     login: Login,
 ) -> None:
-    """Undo the changes of a killed run, from the journal on the node, and compare the node.
+    """Undo the changes of a killed run, from the journal on the node, and compare the node with its
+    state before the run.
 
-    May be called again and again. Exit status 5 where something differs from how it was before,
+    May be called again and again. Exit status 5: the node differs from its state before the run,
     with one line for each difference.
     """
     addresses = login.addresses()

@@ -51,7 +51,7 @@ def run(
         typer.Option(
             "-k",
             metavar="EXPRESSION",
-            help="Only scenarios whose id has this in it: pool/, 'qos or pool', 'not node'.",
+            help="Only scenarios whose id contains this: pool/, 'qos or pool', 'not node'.",
             autocompletion=scenario_ids,
             show_default=False,
         ),
@@ -87,10 +87,10 @@ def run(
 ) -> None:
     """Run the scenarios on a subject, and report.
 
-    Whatever else is given goes to pytest: -x stops at the first failure, --lf runs what failed in
-    the last run on this subject, --ff runs that first. -rs lists why scenarios were skipped. -n 2
-    runs two at a time, -n 0 all in one
-    process; without it every CPU of this host gets a process, where that saves time.
+    All other options go to pytest: -x stops at the first failure, --lf runs only the scenarios that
+    failed in the last run on this subject, --ff runs these first. -rs lists why scenarios were
+    skipped. -n 2 uses two processes, -n 0 one. Without -n every CPU of this host gets a process, at
+    most eight, if that saves time.
     """
     import pytest
 

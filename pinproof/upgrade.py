@@ -96,14 +96,15 @@ def upgrade(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Rehearse an upgrade of the kubelet on one machine, and the way back: does it start, and do
-    pods that run keep their CPUs?
+    """Rehearse an upgrade of the kubelet on one machine, and the way back: does each kubelet start,
+    and do pods that run keep their CPUs?
 
-    FROM starts and is given pods. It is stopped, and TO starts over its state file and running
-    containers. TO is given one pod more and is stopped, and FROM starts again. A release stands for
-    the unmodified kubelet of that release, which is built if it is not there yet. Another machine
-    or other settings for TO are an upgrade too. Exit status 0: kept, 1: something broke, or pods
-    that hold CPUs would be ended, 3: there is no verdict.
+    FROM starts and is given pods. FROM is stopped, and TO starts over its state file and running
+    containers. TO is given one more pod and is stopped, and FROM starts again. A release stands for
+    the unmodified kubelet of that release, which is built if it is not there yet. --to-machine and
+    --to-config rehearse a change of the machine or of the settings. Exit status 0: containers keep
+    their CPUs; 1: a promise is broken, or pods that hold CPUs would be ended; 3: there is no
+    verdict.
 
     pinproof upgrade 1.36 kubelet:./kubelet --machine ./node7.tar.xz --config config.yaml
     """

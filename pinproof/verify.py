@@ -43,8 +43,8 @@ def verify(
     stream: Annotated[
         Path | None,
         typer.Argument(
-            help="The result stream that it was made from: its verdicts are made again. Of a "
-            "folder, the stream that the certificate names, if it is there.",
+            help="The result stream that it was made from: its verdicts are made again. Default "
+            "for a folder: the stream that the certificate names, if it is there.",
             show_default=False,
         ),
     ] = None,

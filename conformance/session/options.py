@@ -96,13 +96,13 @@ NO_SMOKE: Final = Option(
 )
 KNOWN: Final = Option(
     "known",
-    "Failures that are known (TOML): they do not fail the run, but one that passes, or is past its "
-    "date, does.",
+    "A list of known failures (TOML). They do not fail the run. An entry that passes, or whose "
+    "date has passed, fails it.",
     metavar="FILE",
 )
 RESUME: Final = Option(
     "resume",
-    "Go on with the cases that result.jsonl in the report's directory has no verdict of.",
+    "Go on with the cases for which result.jsonl in the report's directory has no verdict.",
     type=bool,
 )
 SHARD: Final = Option(
