@@ -15,6 +15,8 @@ from hil.shell import NodeError, NodeUnreachable, NodeUsageError, Shell
 from hil.transport import NodeAddress, connected
 
 _BOOT_ID: Final = "cat /proc/sys/kernel/random/boot_id"
+#: A node that goes down still answers with its old boot id for some seconds.
+_GOING: Final = f"{_BOOT_ID}; systemctl is-system-running; :"
 _PATIENCE: Final = 900.0
 _PAUSE: Final = 2.0
 
@@ -52,6 +54,24 @@ def _by_itself(shell: Shell, machine: str) -> None:
         except NodeError:
             continue
     raise NodeUnreachable(f"{shell.name} did not come back in {_PATIENCE:g} s after its reboot")
+
+
+def was_booted(before: str, ask: Callable[[str], str], *, patience: float) -> bool:
+    """Whether a node whose connection broke has another boot id than ``before``, once it answers
+    again. ``ask`` runs a command on it and may raise :class:`NodeError`. ``False`` at once where it
+    answers as it was and is not going down, and after ``patience`` seconds without an answer."""
+    until = time.monotonic() + patience
+    while time.monotonic() < until:
+        try:
+            boot, _, state = ask(_GOING).partition("\n")
+        except NodeError:
+            boot, state = before, "stopping"
+        if boot != before:
+            return True
+        if state.strip() != "stopping":
+            return False
+        time.sleep(_PAUSE)
+    return False
 
 
 def boot_as_before(

@@ -30,12 +30,12 @@ from hil.observation import Observation, Places, Process, look, marker, read_obs
 from hil.pods import Image, PodSource, StaticPods, refuse_if_crowded
 from hil.safety import Change, Risk, SetOnline, WriteFile
 from hil.session import scripts
-from hil.session.booting import Boot, larger_spec
+from hil.session.booting import Boot, larger_spec, was_booted
 from hil.session.executor import Executor
-from hil.session.others import Others
+from hil.session.others import BOOTED, Others
 from hil.session.scripts import Act
 from hil.session.waiting import Waiting
-from hil.shell import NodeError
+from hil.shell import NodeError, NodeUnreachable
 from reference import NEWEST, CPUSet
 from reference.cpumanager.cpu_manager import reserved_milli_cpus
 from reference.cpumanager.state.state_checkpoint import parse_leniently
@@ -47,14 +47,15 @@ from topologies import Machine
 class Patience:
     """How long a node is waited for, in seconds: ``start`` for a kubelet to come up or give up,
     ``effect`` for what a step sets off, ``late`` for what comes after a step has waited for its
-    effect in vain, ``rest`` for a kubelet that is down to come to rest, and ``watch`` for a change
-    in one round trip."""
+    effect in vain, ``rest`` for a kubelet that is down to come to rest, ``watch`` for a change in
+    one round trip, and ``cut`` for a node whose connection broke, once a run."""
 
     start: float = 200.0
     effect: float = 120.0
     late: float = 30.0
     rest: float = 3.0
     watch: float = 20.0
+    cut: float = 60.0
 
 
 class NodeSession:
@@ -103,6 +104,7 @@ class NodeSession:
         self._last: Observation | None = None
         self._process: Process | None = None
         self.others = Others(self.places.socket)
+        self._was_cut = False
         #: A scenario has put a file there that its release may not have written so.
         self._state_is_written = False
         self._leaving: tuple[Pod, ...] = ()
@@ -354,9 +356,12 @@ class NodeSession:
                 self._offline = self._offline - one if change.online else self._offline | one
         began = time.monotonic()
         with lost(self.name), self.waiting.at_most(act.seconds):
-            done = self._executor.act(
-                script, *act.changes, deadline=deadline, reads=not act.script.strip()
-            )
+            try:
+                done = self._executor.act(
+                    script, *act.changes, deadline=deadline, reads=not act.script.strip()
+                )
+            except NodeUnreachable as error:
+                raise self._cut(error) from error
             seen = read_observation(done.text, mark)
             self._process = seen.process
             self.slowest = max(self.slowest, time.monotonic() - began)
@@ -366,6 +371,17 @@ class NodeSession:
         if deed := self.others.deed(seen):
             raise SubjectLostError(f"{self.name}: {deed}", evidence=seen.log)
         return seen
+
+    def _cut(self, error: NodeUnreachable) -> NodeError:
+        """Why the connection broke: whoever boots a node cuts it first."""
+        before, patience = self.others.boot, self.patience.cut
+        if not before or self._was_cut:
+            return error
+        self._was_cut = True
+        return NodeError(BOOTED) if was_booted(before, self._ask, patience=patience) else error
+
+    def _ask(self, script: str) -> str:
+        return self._executor.act(script, deadline=self.patience.cut, reads=True).text
 
 
 @contextlib.contextmanager

@@ -17,6 +17,7 @@ from hil.observation import Observation
 from hil.safety import Change, RemoveFile, SetOnline, WriteFile
 from reference import CPUSet
 
+BOOTED: Final = "the node was booted by another hand: it has a new boot id"
 #: In the story of a failure on a real node.
 SAME: Final = "A cpuset that another program writes into a container's cgroup looks the same."
 
@@ -30,6 +31,11 @@ class Others:
         self._online: CPUSet | None = None
         self._files: dict[str, str] = {}
         self._state_of = ""
+
+    @property
+    def boot(self) -> str:
+        """The boot id that is expected; ``""`` where any is."""
+        return self._boot
 
     def will(self, changes: Iterable[Change]) -> None:
         """Changes that this run makes from here on."""
@@ -69,7 +75,7 @@ class Others:
             return ""
         self.boots()
         self._boot = seen.boot
-        return "the node was booted by another hand: it has a new boot id"
+        return BOOTED
 
     def _switched(self, seen: Observation) -> str:
         if self._online is None:

@@ -20,11 +20,13 @@ from conformance.pods import guaranteed
 from conformance.results import Result
 from conformance.subject import SubjectLostError
 from hil.observation import Observation, ServiceState
+from hil.session import booting
 from hil.session.node import RealNode
 from hil.session.node_session import NodeSession, Patience
+from hil.session.scripts import Act
 from hil.session.views import without_image
 from hil.session.waiting import Waiting
-from hil.shell import NodeTimeout
+from hil.shell import Done, NodeTimeout, NodeUnreachable
 from reference import CPUSet
 from reference.steps import KubeletConfig, Start
 from tests.hil.test_wrong_nodes import NODE
@@ -148,6 +150,44 @@ def test_a_node_says_what_it_is_waited_for() -> None:
     with pytest.raises(SubjectLostError):
         node.do(Start())
     assert said == ["fake: waiting for “start the kubelet”: 0 s, at most 200 s"]
+
+
+@pytest.mark.parametrize(
+    ("answers", "said"),
+    [
+        (["old\nrunning\n"], "the connection broke"),
+        (["old\nstopping\n", "", "new\nstarting\n"], "the node was booted by another hand"),
+        (["new\nrunning\n"], "the node was booted by another hand"),
+        ([""] * 99, "the connection broke"),
+    ],
+    ids=["as it was", "down, off and up", "up again", "gone"],
+)
+def test_a_connection_that_broke_may_be_a_boot(
+    answers: list[str], said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The node tells which once it answers again: with its old boot id while it goes down. It is
+    waited for once."""
+    monkeypatch.setattr(booting, "_PAUSE", 0.01)
+    asked: list[str] = []
+
+    class Cut(NODE.NoHands):  # type: ignore[name-defined, misc]
+        def act(self, script: str, *changes: Any, deadline: float, reads: bool = False) -> Any:
+            if script.startswith("cat /proc/sys/kernel/random/boot_id;"):
+                asked.append(answers[len(asked)])
+                if asked[-1]:
+                    return Done(0, asked[-1].encode(), b"")
+            raise NodeUnreachable("the connection broke")
+
+    session = NODE.ModelMember()
+    session.patience = replace(session.patience, cut=0.3)
+    session._executor = Cut()
+    session.others.deed(Observation(CPUSet(), ServiceState(), None, boot="old"))
+    with pytest.raises(SubjectLostError, match=said):
+        NodeSession.act(session, Act())
+    once = len(asked)
+    with pytest.raises(SubjectLostError, match="the connection broke"):
+        NodeSession.act(session, Act())
+    assert len(asked) == once
 
 
 @pytest.mark.parametrize("reason", ["ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull"])
