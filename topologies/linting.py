@@ -17,7 +17,7 @@ from typing import Final
 from topologies.cpulist import bits, format_list, ids
 from topologies.hotplug import cpu_directories
 from topologies.paths import CPU, CPUINFO, NODE
-from topologies.sets import PROCESSOR, Texts, beyond_linux
+from topologies.sets import PROCESSOR, Texts, beyond_linux, unreadable
 from topologies.tree import Link, Tree
 
 _CACHE_LIST: Final = re.compile(rf"({CPU}/cpu([0-9]{{1,7}})/cache/index[0-9]+)/shared_cpu_list")
@@ -61,7 +61,8 @@ def lint(tree: Tree) -> list[Finding]:
     if beyond:
         return beyond
     facts = _Facts(tree)
-    return [finding for rule in _RULES for finding in rule(facts)]
+    garbled = [Finding(path, wrong, True) for path, wrong in unreadable(tree)]
+    return [*garbled, *(finding for rule in _RULES for finding in rule(facts))]
 
 
 class _Facts(Texts):

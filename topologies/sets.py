@@ -95,12 +95,26 @@ def _numbers(path: str) -> Iterator[tuple[int, int]]:
             yield 0, int(found[2])
 
 
-def _sets(entries: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    seen: dict[tuple[bool, str], str] = {}
+def unreadable(entries: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """The files whose text is not a list, or not a mask: their path, and which."""
+    facts = Texts(entries)
+    for path, is_mask in _files_of_sets(entries):
+        if (facts.mask(path) if is_mask else facts.cpus(path)) is None:
+            yield path, f"is not a {'mask' if is_mask else 'list'} of numbers"
+
+
+def _files_of_sets(entries: Mapping[str, str]) -> Iterator[tuple[str, bool]]:
+    """Each with whether it is a mask."""
     for path, text in entries.items():
         is_mask = path.endswith(_MASKS)
-        if isinstance(text, Link) or not (is_mask or path.endswith(_LISTS)):
-            continue
+        if not isinstance(text, Link) and (is_mask or path.endswith(_LISTS)):
+            yield path, is_mask
+
+
+def _sets(entries: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    seen: dict[tuple[bool, str], str] = {}
+    for path, is_mask in _files_of_sets(entries):
+        text = entries[path]
         key = is_mask, text
         if key not in seen:
             seen[key] = _wrong(parse_mask if is_mask else parse_list, text)

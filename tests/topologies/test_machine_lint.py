@@ -41,6 +41,8 @@ TIDY = dict(describe("2s-2n-4c-smt2-off7").tree)
         (f"{CPU}/cpu0/cache/index3/shared_cpu_map", "01\n", "its map says 0"),
         (f"{CPU}/cpu0/cache/index3/id", "1\n", "level 3 Unified id 1 is also another cache's"),
         (f"{NODE}/node0/cpulist", "0-1\n", "cpulist: says 0-1, the links say 0-1,4-5"),
+        (f"{NODE}/node0/cpulist", "1e999-7\n", "node0/cpulist: is not a list of numbers"),
+        (f"{NODE}/node0/cpumap", "xyz\n", "node0/cpumap: is not a mask of numbers"),
         (f"{NODE}/node0/cpumap", "0\n", "cpumap: says none, the links say 0-1,4-5"),
         (f"{NODE}/node1/cpu0", Link("../../cpu/cpu0"), "node1: CPUs 0 are in another node too"),
         (f"{NODE}/node0/cpu4", Link("."), "node0/cpu4: leads to ., not to its CPU"),
