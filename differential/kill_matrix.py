@@ -1,7 +1,8 @@
 """Which scenario catches which miniature: docs/kill-matrix.md.
 
     python -m differential.kill_matrix                  # the page, in minutes
-    python -m differential.kill_matrix SCENARIO ...     # what these add to it, in seconds
+    python -m differential.kill_matrix SCENARIO ...     # what these add to it, in seconds; and
+    python -m differential.kill_matrix MINIATURE ...    # which scenarios these make fail
 
 Every miniature runs every scenario that applies to its release, on :data:`MACHINES`, its own
 machine and the scenario's own. What fails beside the model is run once more without any oracle, so
@@ -121,7 +122,7 @@ def matrix() -> Matrix:
         return dict(zip(names, pool.map(kills, names), strict=True))
 
 
-def extended(found: Matrix, scenario: Scenario) -> Matrix:
+def extended(found: Matrix, scenario: Scenario) -> dict[str, tuple[Kill, ...]]:
     """The matrix with this scenario run again, or for the first time."""
     made = dict[str, tuple[Kill, ...]]()
     for name, kept in found.items():
@@ -261,20 +262,20 @@ def _cells(table: str, count: int) -> Iterator[list[str]]:
 def _required(scenario: str) -> Scenario:
     found = find(scenario)
     if found is None:
-        raise SystemExit(f"no scenario {scenario}")
+        raise SystemExit(f"no scenario and no miniature {scenario}")
     return found
 
 
 def main(names: Sequence[str]) -> None:
-    """Run everything, or these scenarios, and write the page."""
+    """Run everything, or these scenarios and miniatures, and write the page."""
     for one in MINIATURES.values():
         _required(one.caught_by)
-    if names:
-        found = read(PAGE.read_text(encoding="utf-8"))
-        for scenario in [_required(name) for name in names]:
-            found = extended(found, scenario)
-    else:
-        found = matrix()
+    found = dict(read(PAGE.read_text(encoding="utf-8")) if names else matrix())
+    for name in names:
+        if name in found:
+            found[name] = kills(name)
+        else:
+            found = extended(found, _required(name))
     PAGE.write_text(page(found), encoding="utf-8")
 
 

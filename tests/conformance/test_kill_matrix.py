@@ -88,6 +88,17 @@ def test_a_scenario_is_added_without_running_the_others(scenario: str) -> None:
     assert kill_matrix.page(kill_matrix.extended(without, one)) == PAGE.read_text(encoding="utf-8")
 
 
+def test_names_of_both_kinds_are_run_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Which of a page that is current changes nothing."""
+    page = tmp_path / "page.md"
+    page.write_bytes(PAGE.read_bytes())
+    monkeypatch.setattr(kill_matrix, "PAGE", page)
+    kill_matrix.main(["splits-cores", "pool/shrinks-and-grows"])
+    assert page.read_bytes() == PAGE.read_bytes()
+    with pytest.raises(SystemExit, match="no scenario and no miniature nothing"):
+        kill_matrix.main(["nothing"])
+
+
 def test_every_miniature_by_hand_is_caught_by_the_promise_alone() -> None:
     """By the scenario that it is bound to, which names the cause."""
     best = kill_matrix.catching(found())
