@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from conformance.results import Result
-from reports.traits import traits
+from reports.traits import traits, traits_of_passes
 
 #: The least share of a group's failures that have the trait, and the greatest share of passes.
 _SHARED: Final = 0.9
@@ -52,7 +52,7 @@ class Contrast:
 def explained(groups: Groups, passed: Sequence[Result]) -> list[tuple[Contrast, list[int]]]:
     """The traits that explain these groups of failures, each with the places of the groups that it
     explains; each group has at most one. The trait that explains most comes first."""
-    passes = Counter(trait for result in passed for trait in traits(result))
+    passes = Counter(trait for found in traits_of_passes(passed) for trait in found)
     counted = [Counter(trait for result in group for trait in traits(result)) for group in groups]
     left, found = dict(enumerate(counted)), []
     while left and passed:

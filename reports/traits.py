@@ -7,7 +7,7 @@ machine's record. Each completes "it fails where …". What never does: what fol
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import Final
 
@@ -24,6 +24,8 @@ _WRITE: Final = "write the state file"
 _DONE: Final = {
     "delete pod": "a pod is deleted",
     "kill container": "a container is killed",
+    "stop the kubelet (SIGTERM)": "the kubelet is stopped (SIGTERM)",
+    "kill the kubelet (SIGKILL)": "the kubelet is killed (SIGKILL)",
     "wait for a reconcile round": "the scenario waits for a reconcile round",
     "resize in place": "a pod is resized in place",
     "restart the container runtime": "the container runtime is restarted",
@@ -40,9 +42,18 @@ def _of_words(steps: tuple[str, ...]) -> frozenset[str]:
     return frozenset([*_of_history(steps), *_of_configuration(steps), *_of_pods(steps)])
 
 
-def traits(result: Result) -> frozenset[str]:
-    """All traits of a result, up to the step where it failed if it did."""
-    return _of_words(tuple(result.steps)) | frozenset(_of_machine(result.machine))
+def traits(result: Result, steps: Sequence[str] = ()) -> frozenset[str]:
+    """All traits of a result, up to the step where it failed if it did. ``steps`` are those of a
+    result that has none of its own."""
+    return _of_words(tuple(result.steps or steps)) | frozenset(_of_machine(result.machine))
+
+
+def traits_of_passes(passed: Iterable[Result]) -> Iterator[frozenset[str]]:
+    """Of each that passed its traits. A stream tells the steps of a scenario's first pass, and the
+    passes on other machines took the same ones."""
+    passed = list(passed)
+    told = {result.scenario: result.steps for result in passed if result.steps}
+    return (traits(result, told.get(result.scenario, ())) for result in passed)
 
 
 def _of_history(steps: Sequence[str]) -> Iterator[str]:
@@ -74,9 +85,9 @@ def _setting(setting: str) -> str:
     name, _, value = setting.rpartition(" ")
     match name:
         case "option":
-            return f"the option {value} is set"
+            return f"the option {_set(value)}"
         case "Topology Manager option":
-            return f"the Topology Manager's option {value} is set"
+            return f"the Topology Manager's option {_set(value)}"
         case "Topology Manager":
             return f"the Topology Manager's policy is {value}"
         case "Topology Manager scope":
@@ -84,12 +95,20 @@ def _setting(setting: str) -> str:
         case "memory manager":
             return f"the memory manager's policy is {value}"
         case "gate":
-            return f"the feature gate {value} is set"
+            gate, _, state = value.partition("=")
+            return f"the feature gate {gate} is {'on' if state == 'True' else 'off'}"
         case "policy" if value != "static":
             return f"the CPU manager's policy is {value}"
         case "systemReserved cpu" | "kubeReserved cpu":
             return "CPUs are reserved by an amount (systemReserved, kubeReserved)"
     return "pods come from an API server" if setting == "pods from an API server" else ""
+
+
+def _set(option: str) -> str:
+    """An option is told by its name: a kubelet that goes wrong with it does so however it is
+    spelt that it is wanted."""
+    name, _, value = option.partition("=")
+    return f"{name} is set to false" if value.lower() == "false" else f"{name} is set"
 
 
 def _of_pods(steps: Sequence[str]) -> Iterator[str]:

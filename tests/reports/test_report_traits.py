@@ -42,7 +42,7 @@ def test_a_history_is_told_by_what_decides(fakes: Fakes) -> None:
 def test_configuration_and_pods_are_told(fakes: Fakes) -> None:
     pod = "apply Burstable pod a (init setup: 2 CPU; sidecar s: 500m CPU; main: 1 CPU)"
     assert found(fakes, STATIC, START, pod) >= {
-        "the option full-pcpus-only=true is set",
+        "the option full-pcpus-only is set",
         "the Topology Manager's policy is restricted",
         "a Burstable pod is applied",
         "a pod has an init container",
@@ -73,9 +73,10 @@ def test_two_faults_stay_two_causes(fakes: Fakes) -> None:
     passed = [with_steps(fakes, "pass", PLAIN, START, POD) for _ in range(30)]
     first, second = causes(failed, passed)
     assert first.headline == "Broken promise: one"
-    assert f"It fails where {OVER}: 4 of 4 such results failed" in first.detail
+    stopped = "the kubelet is stopped (SIGTERM)"
+    assert f"It fails where {stopped}, and {OVER}: 4 of 4 such results failed" in first.detail
     # The two always come together: either may be the cause.
-    both = "the Topology Manager's policy is restricted, and the option full-pcpus-only=true is set"
+    both = "the Topology Manager's policy is restricted, and the option full-pcpus-only is set"
     assert f"It fails where {both}: 3 of 3 such results failed" in second.detail
 
 
@@ -113,3 +114,53 @@ def test_hostile_steps_do_no_harm(fakes: Fakes, hostile_text: str) -> None:
         assert cause.headline.isprintable()
         assert cause.detail.isprintable()
         assert len(cause.detail) <= 1200
+
+
+def test_a_pass_without_its_story_has_that_of_its_scenario(fakes: Fakes) -> None:
+    """A stream tells the story of a scenario's first pass, and none of the other passes."""
+    again = (PLAIN, START, POD, STOP, START)
+    failed = [
+        with_steps(fakes, "fail", *again, rule=rule, machine=fakes.machine(f"m{n}"))
+        for n, rule in enumerate("abc")
+    ]
+    passed = [with_steps(fakes, "pass", *again, scenario="good/restart")]
+    passed += [
+        with_steps(fakes, "pass", scenario="good/restart", machine=fakes.machine(f"m{n}"))
+        for n in range(9)
+    ]
+    passed += [with_steps(fakes, "pass", PLAIN, START, POD, scenario="good/pod")]
+    passed += [
+        with_steps(fakes, "pass", scenario="good/pod", machine=fakes.machine(f"m{n}"))
+        for n in range(29)
+    ]
+    [(contrast, _)] = explained([failed], passed)
+    assert OVER in contrast.trait
+    assert contrast.figures == "3 of 13 such results failed, and none of 30 others"
+
+
+def test_how_the_kubelet_ended_is_told(fakes: Fakes) -> None:
+    """A fork may go wrong where it ends in good order, and only there."""
+    ends = {
+        "the kubelet is stopped (SIGTERM)": STOP,
+        "the kubelet is killed (SIGKILL)": "kill the kubelet (SIGKILL)",
+    }
+    for trait, step in ends.items():
+        assert ends.keys() & found(fakes, PLAIN, START, POD, step) == {trait}
+
+
+def test_an_option_is_told_by_its_name(fakes: Fakes) -> None:
+    """Whichever value it is set to: a kubelet that loses an option loses it with each."""
+    for word in ("true", "TRUE", "on"):
+        told = found(fakes, f"{PLAIN}, option full-pcpus-only={word}")
+        assert "the option full-pcpus-only is set" in told
+    told = found(
+        fakes,
+        f"{PLAIN}, option full-pcpus-only=false, Topology Manager option closest=true, "
+        "gate One=True, gate Other=False",
+    )
+    assert told >= {
+        "the option full-pcpus-only is set to false",
+        "the Topology Manager's option closest is set",
+        "the feature gate One is on",
+        "the feature gate Other is off",
+    }
