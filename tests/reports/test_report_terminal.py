@@ -201,7 +201,7 @@ def test_what_failures_share_is_printed_before_their_names(fakes: Fakes) -> None
     ]
     passed = [fakes.result(scenario=f"b/{n}", steps=[start]) for n in range(9)]
     text = " ".join(printed(fakes.run(*results, *passed)).split())
-    shared = "It fails where the option full-pcpus-only=true is set. 3 of 3 such results failed"
+    shared = "It fails where the option full-pcpus-only is set. 3 of 3 such results failed"
     assert f"Failed {shared}, and none of 9 others." in text
     assert text.index(shared) < text.rindex("a/0 [")
     assert "9 promises kept, 2 broken, 1 where the node differs from what judged it" in text

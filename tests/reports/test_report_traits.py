@@ -164,3 +164,76 @@ def test_an_option_is_told_by_its_name(fakes: Fakes) -> None:
         "the feature gate One is on",
         "the feature gate Other is off",
     }
+
+
+def test_what_other_settings_make_fail_is_counted_by_how_it_looks(fakes: Fakes) -> None:
+    """One that looks otherwise lends its look to no other, and what else they share is told."""
+    scoped = f"{PLAIN}, Topology Manager scope pod"
+    evidence = "in effect: policy static, Topology Manager scope container"
+    refused = with_steps(
+        fakes,
+        "fail",
+        scoped.replace("pod", "node"),
+        START,
+        evidence=evidence,
+    )
+    other = [
+        with_steps(fakes, "fail", scoped, START, POD, rule=f"promise {n}", evidence=evidence)
+        for n in "abcd"
+    ]
+    passed = [with_steps(fakes, "pass", PLAIN, START, POD) for _ in range(30)]
+    [cause] = causes([refused, *other], passed)
+    assert cause.looks == {
+        "The kubelet runs, and should have refused to start": 1,
+        **{f"Broken promise: promise {n}": 1 for n in "abcd"},
+    }
+    assert cause.example is refused  # the shortest history
+    assert cause.headline == (
+        "The kubelet ran with other settings than it was given: "
+        "Topology Manager scope container (given: pod), container (given: node)"
+    )
+    assert cause.detail.startswith("It looks like this: ")
+
+
+def test_another_setting_and_a_trait_are_both_told(fakes: Fakes) -> None:
+    evidence = "in effect: policy static, Topology Manager scope container"
+    scoped = f"{PLAIN}, Topology Manager scope pod"
+    failed = [
+        with_steps(fakes, "fail", scoped, START, POD, rule=f"promise {n}", evidence=evidence)
+        for n in "abcd"
+    ]
+    passed = [with_steps(fakes, "pass", PLAIN, START, POD) for _ in range(30)]
+    [cause] = causes(failed, passed)
+    assert cause.headline.startswith("The kubelet ran with other settings than it was given: ")
+    assert cause.detail.startswith(
+        "It fails where the Topology Manager's scope is pod: "
+        "4 of 4 such results failed, and none of 30 others. It looks like this: "
+    )
+
+
+def test_settings_of_a_part_are_not_the_cause_of_all(fakes: Fakes) -> None:
+    """Nor do they go untold where the shortest history has no log."""
+    again = (PLAIN, START, POD, STOP, START)
+    evidence = "in effect: policy static, reservedSystemCPUs 1"
+    lost = [with_steps(fakes, "fail", *again, rule=f"promise {n}") for n in "abcdef"]
+    odd = with_steps(fakes, "fail", *again[:-1], START, rule="other", evidence=evidence)
+    passed = [with_steps(fakes, "pass", PLAIN, START, POD) for _ in range(30)]
+    told = causes([*lost, odd], passed)
+    assert "settings" not in told[0].headline
+    mostly = [
+        with_steps(fakes, "fail", *again, rule=f"promise {n}", evidence=evidence) for n in "abcdef"
+    ]
+    short = with_steps(fakes, "fail", PLAIN, 'write the state file: {"x":1}', START, rule="z")
+    [cause] = causes([*mostly, short], passed)
+    assert cause.example is short
+    assert "reservedSystemCPUs 1 (given: 0)" in cause.headline
+
+
+def test_one_look_of_nearly_all_is_the_headline(fakes: Fakes) -> None:
+    again = (PLAIN, START, POD, STOP, START)
+    failed = [with_steps(fakes, "fail", *again) for _ in range(9)]
+    failed.append(with_steps(fakes, "fail", *again, rule="another"))
+    passed = [with_steps(fakes, "pass", PLAIN, START, POD) for _ in range(30)]
+    passed += [with_steps(fakes, "pass", PLAIN, START, POD, STOP) for _ in range(9)]
+    [cause] = causes(failed, passed)
+    assert cause.headline == (f"The kubelet runs, and should have refused to start, where {OVER}")
