@@ -15,9 +15,12 @@ from conformance.results import MachineRecord, Result
 
 _CONFIGURED: Final = re.compile(r"(?:on (?P<machine>\S+), with|configure the kubelet:) (?P<all>.*)")
 _APPLIED: Final = re.compile(
-    r"(?:apply|resize in place to) (?P<qos>\w+) pod [^ (]+ \((?P<containers>.*)\)"
+    r"(?:apply|resize in place to) (?P<qos>\w+) pod (?P<pod>[^ (]+) \((?P<containers>.*)\)"
 )
 _START: Final = "start the kubelet"
+_PART: Final = re.compile(r"\d+m CPU")
+_WHOLE: Final = re.compile(r"\b\d+ CPU")
+_DELETE: Final = "delete pod "
 _REBOOT: Final = "reboot the machine"
 _WRITE: Final = "write the state file"
 #: Steps that are a trait by themselves, by how their sentence begins.
@@ -39,7 +42,9 @@ _DONE: Final = {
 
 @lru_cache(maxsize=65_536)
 def _of_words(steps: tuple[str, ...]) -> frozenset[str]:
-    return frozenset([*_of_history(steps), *_of_configuration(steps), *_of_pods(steps)])
+    return frozenset(
+        [*_of_history(steps), *_of_configuration(steps), *_of_pods(steps), *_of_the_pool(steps)]
+    )
 
 
 def traits(result: Result, steps: Sequence[str] = ()) -> frozenset[str]:
@@ -124,10 +129,34 @@ def _of_pods(steps: Sequence[str]) -> Iterator[str]:
                 yield "a pod has a sidecar"
             if len(containers) > 1:
                 yield "a pod has several containers"
-            if re.search(r"\d+m CPU", found["containers"]):
+            if _PART.search(found["containers"]):
                 yield "a container asks for a part of a CPU"
             if "pod-level" in step:
                 yield "a pod has pod-level resources"
+
+
+def _of_the_pool(steps: Sequence[str]) -> Iterator[str]:
+    """That pods take CPUs from the shared pool, or give them back, while a container runs in it."""
+    static, sharing, holding = False, set[str](), set[str]()
+    for step in steps:
+        if configured := _CONFIGURED.match(step):
+            static = configured["all"].startswith("policy static")
+        changes = False
+        if found := _APPLIED.match(step):
+            whole = found["qos"] == "Guaranteed" and _WHOLE.search(found["containers"])
+            if whole:
+                changes = True
+                holding.add(found["pod"])
+            if found["qos"] != "Guaranteed" or _PART.search(found["containers"]):
+                changes = changes and bool(sharing - {found["pod"]})
+                sharing.add(found["pod"])
+        elif step.startswith(_DELETE):
+            pod = step.removeprefix(_DELETE).removesuffix(" by force")
+            changes = pod in holding
+            holding.discard(pod)
+            sharing.discard(pod)
+        if static and changes and sharing:
+            yield "the shared pool changes while a container runs in it"
 
 
 def _of_machine(machine: MachineRecord) -> Iterator[str]:

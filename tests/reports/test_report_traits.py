@@ -237,3 +237,18 @@ def test_one_look_of_nearly_all_is_the_headline(fakes: Fakes) -> None:
     passed += [with_steps(fakes, "pass", PLAIN, START, POD, STOP) for _ in range(9)]
     [cause] = causes(failed, passed)
     assert cause.headline == (f"The kubelet runs, and should have refused to start, where {OVER}")
+
+
+def test_a_pool_that_changes_under_a_running_container_is_told(fakes: Fakes) -> None:
+    """It is what a kubelet has to follow with the cpusets of running containers."""
+    changes = "the shared pool changes while a container runs in it"
+    shared = "apply BestEffort pod shared (c: no cpu request)"
+    part = "apply Guaranteed pod part (c: 500m CPU)"
+    for steps in ([shared, POD], [part, POD], [POD, shared, "delete pod a"]):
+        assert changes in found(fakes, PLAIN, START, *steps)
+    for steps in ([POD, shared], [shared, part], [shared], [POD, "delete pod a"]):
+        assert changes not in found(fakes, PLAIN, START, *steps)
+    gone = [POD, shared, "delete pod shared", "apply Guaranteed pod b (c: 2 CPU)", "delete pod a"]
+    assert changes not in found(fakes, PLAIN, START, *gone)
+    none = PLAIN.replace("static", "none")
+    assert changes not in found(fakes, none, START, shared, POD)
