@@ -25,11 +25,16 @@ _OPTIONS: Final = re.compile(
 _TOPOLOGY: Final = re.compile(r'\b(?:Experimental)?TopologyManagerPolicy(?:Name)?"?:"?([\w-]+)')
 _SCOPE: Final = re.compile(r'\b(?:Experimental)?TopologyManagerScope"?:"?([\w-]+)')
 _MEMORY: Final = re.compile(r'\b(?:Experimental)?MemoryManagerPolicy(?:Name)?"?:"?([\w-]+)')
+#: In nanoseconds, or as Go writes a duration.
+_PERIOD: Final = re.compile(r'\b(?:Experimental)?CPUManagerReconcilePeriod"?:"?([\w.]+)')
+_PARTS: Final = re.compile(r"([\d.]+)(h|ms|m|s)")
+_SECONDS: Final = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
 #: ``policy_static.go``: structured, and as it was up to 1.20.
 _RESERVED: Final = re.compile(
     r'Reserved CPUs not available for exclusive assignment".* reserved="([\d,-]*)"'
     r'|reserved \d+ CPUs \("([\d,-]*)"\) not available for exclusive assignment'
 )
+_RECONCILES: Final = "reconcile period"
 _STEP: Final = re.compile(r"(?:on \S+, with|configure the kubelet:) (policy .*)")
 
 
@@ -47,6 +52,7 @@ def in_effect(lines: Sequence[str]) -> str:
         ("Topology Manager", _of(_TOPOLOGY, config)),
         ("Topology Manager scope", _of(_SCOPE, config)),
         ("memory manager", _of(_MEMORY, config)),
+        (_RECONCILES, _period(_of(_PERIOD, config))),
     )
     settings = [f"{name} {value}" for name, value in named if value]
     return ", ".join([*settings[:1], *reserved[:1], *_options(config), *settings[1:]])
@@ -55,6 +61,14 @@ def in_effect(lines: Sequence[str]) -> str:
 def _options(config: str) -> list[str]:
     pairs = re.split("[, ]", _of(_OPTIONS, config).replace('"', ""))
     return sorted(f"option {pair.replace(':', '=')}" for pair in pairs if pair)
+
+
+def _period(text: str) -> str:
+    """``0.1 s`` of ``100000000`` or ``100ms``."""
+    if text.isdigit():
+        return f"{int(text) / 1e9:g} s"
+    parts = _PARTS.findall(text)
+    return f"{sum(float(count) * _SECONDS[unit] for count, unit in parts):g} s" if parts else ""
 
 
 def _of(pattern: re.Pattern[str], text: str) -> str:
@@ -84,6 +98,7 @@ _DEFAULTS: Final = {
     "Topology Manager": "none",
     "Topology Manager scope": "container",
     "memory manager": "None",
+    _RECONCILES: "0.1 s",  # what every kubelet is given; no configuration tells it
 }
 
 
@@ -103,6 +118,9 @@ def _settings(text: str) -> dict[str, str]:
     """Names and values of ``policy static, option full-pcpus-only=true, …``."""
     found = {}
     for one in text.split(", "):
+        if one.startswith(_RECONCILES):
+            found[_RECONCILES] = one.removeprefix(f"{_RECONCILES} ")
+            continue
         name, _, value = one.rpartition("=" if one.startswith("option ") else " ")
         found[name] = value
     return found

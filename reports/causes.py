@@ -159,16 +159,18 @@ def otherwise(results: Sequence[Result]) -> str:
     names = Counter(name for one in found for name, _, _ in one)
     told = []
     for name in (name for name, count in names.items() if 2 * count > len(results)):
-        values = Counter(
-            f"{seen or 'not set'} (given: {given or 'not set'})"
-            for one in found
-            for other, given, seen in one
-            if other == name
-        )
-        told.append(f"{name} {few([value for value, _ in values.most_common()], _VALUES)}")
+        values: dict[str, Counter[str]] = {}
+        for given, seen in (pair for one in found for other, *pair in one if other == name):
+            values.setdefault(seen or "not set", Counter())[given or "not set"] += 1
+        told += [f"{name} {seen} (given: {_or(given)})" for seen, given in values.items()][:_VALUES]
     if not told:
         return ""
     return line(f"The kubelet ran with other settings than it was given: {', '.join(told)}")
+
+
+def _or(values: Counter[str]) -> str:
+    """``pod or node``, the most frequent one first."""
+    return " or ".join(value for value, _ in values.most_common(_VALUES))
 
 
 def _key(result: Result) -> _Key:

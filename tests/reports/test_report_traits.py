@@ -190,7 +190,7 @@ def test_what_other_settings_make_fail_is_counted_by_how_it_looks(fakes: Fakes) 
     assert cause.example is refused  # the shortest history
     assert cause.headline == (
         "The kubelet ran with other settings than it was given: "
-        "Topology Manager scope container (given: pod), container (given: node)"
+        "Topology Manager scope container (given: pod or node)"
     )
     assert cause.detail.startswith("It looks like this: ")
 
