@@ -38,6 +38,11 @@ _RECONCILES: Final = "reconcile period"
 _STEP: Final = re.compile(r"(?:on \S+, with|configure the kubelet:) (policy .*)")
 
 
+def tells_settings(line: str) -> bool:
+    """Whether :func:`in_effect` reads something in this line of a log."""
+    return _CREATING in line or _RESERVED.search(line) is not None
+
+
 def in_effect(lines: Sequence[str]) -> str:
     """The settings of the last start among these lines of a log, as ``policy static,
     reservedSystemCPUs 0,4, Topology Manager restricted``; ``""`` where the kubelet did not say.
