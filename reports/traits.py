@@ -15,11 +15,15 @@ from conformance.results import MachineRecord, Result
 
 _CONFIGURED: Final = re.compile(r"(?:on (?P<machine>\S+), with|configure the kubelet:) (?P<all>.*)")
 _APPLIED: Final = re.compile(
-    r"(?:apply|resize in place to) (?P<qos>\w+) pod (?P<pod>[^ (]+) \((?P<containers>.*)\)"
+    r"(?:apply|resize in place to) (?:(?P<qos>\w+) )?pod (?P<pod>[^ (]+) \((?P<containers>.*)\)"
 )
 _START: Final = "start the kubelet"
 _PART: Final = re.compile(r"\d+m CPU")
 _WHOLE: Final = re.compile(r"\b\d+ CPU")
+_DEVICE: Final = re.compile(r", \d+ [^ ,/]+/")
+#: What stands beside a pod's containers: its own resources, and its restart policy.
+_IN_ALL: Final = "in all "
+_POLICY: Final = "restart policy "
 _DELETE: Final = "delete pod "
 _REBOOT: Final = "reboot the machine"
 _WRITE: Final = "write the state file"
@@ -119,9 +123,10 @@ def _set(option: str) -> str:
 def _of_pods(steps: Sequence[str]) -> Iterator[str]:
     for step in steps:
         if found := _APPLIED.match(step):
-            if found["qos"] != "Guaranteed":  # nearly every scenario has one of those
+            if found["qos"] not in ("Guaranteed", None):  # nearly every scenario has one of those
                 yield f"a {found['qos']} pod is applied"
-            containers = found["containers"].split("; ")
+            parts = found["containers"].split("; ")
+            containers = [one for one in parts if not one.startswith((_IN_ALL, _POLICY))]
             kinds = {one.split(" ")[0] for one in containers}
             if "init" in kinds:
                 yield "a pod has an init container"
@@ -131,8 +136,12 @@ def _of_pods(steps: Sequence[str]) -> Iterator[str]:
                 yield "a pod has several containers"
             if _PART.search(found["containers"]):
                 yield "a container asks for a part of a CPU"
-            if "pod-level" in step:
-                yield "a pod has pod-level resources"
+            if any(_DEVICE.search(one) for one in containers):
+                yield "a container asks for a device"
+            if parts[0].startswith(_IN_ALL):
+                yield "a pod has resources of its own"
+            if parts[-1].startswith(_POLICY):
+                yield f"a pod's {parts[-1].replace(_POLICY, f'{_POLICY}is ')}"
 
 
 def _of_the_pool(steps: Sequence[str]) -> Iterator[str]:

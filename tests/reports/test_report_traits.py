@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 from conformance.results import Difference, Result
+from reference.steps import Apply, Container, Pod, PodResources, RestartPolicy
 from reports.causes import causes
 from reports.contrast import explained
 from reports.traits import traits
@@ -121,7 +123,7 @@ def test_a_pass_without_its_story_has_that_of_its_scenario(fakes: Fakes) -> None
     again = (PLAIN, START, POD, STOP, START)
     failed = [
         with_steps(fakes, "fail", *again, rule=rule, machine=fakes.machine(f"m{n}"))
-        for n, rule in enumerate("abc")
+        for n, rule in enumerate("abcdefgh")
     ]
     passed = [with_steps(fakes, "pass", *again, scenario="good/restart")]
     passed += [
@@ -135,7 +137,7 @@ def test_a_pass_without_its_story_has_that_of_its_scenario(fakes: Fakes) -> None
     ]
     [(contrast, _)] = explained([failed], passed)
     assert OVER in contrast.trait
-    assert contrast.figures == "3 of 13 such results failed, and none of 30 others"
+    assert contrast.figures == "8 of 18 such results failed, and none of 30 others"
 
 
 def test_how_the_kubelet_ended_is_told(fakes: Fakes) -> None:
@@ -252,3 +254,38 @@ def test_a_pool_that_changes_under_a_running_container_is_told(fakes: Fakes) -> 
     assert changes not in found(fakes, PLAIN, START, *gone)
     none = PLAIN.replace("static", "none")
     assert changes not in found(fakes, none, START, shared, POD)
+
+
+def test_what_a_pod_is_told_with_is_no_container(fakes: Fakes) -> None:
+    """Its own resources and its restart policy stand beside its containers; the words are those
+    of a step."""
+    several, own = "a pod has several containers", "a pod has resources of its own"
+    one = Container("c", cpu_request="1", cpu_limit="1")
+    of_pod = PodResources(cpu_request="2", cpu_limit="2")
+
+    def told(*containers: Container, **changes: Any) -> frozenset[str]:
+        return found(fakes, PLAIN, START, Apply(Pod("a", containers, **changes)).sentence)
+
+    assert told(one) & {several, own} == set()
+    assert told(one, replace(one, name="d")) & {several, own} == {several}
+    assert told(one, resources=of_pod) & {several, own} == {own}
+    assert told(one, resources=PodResources()) & {several, own} == {own}
+    never = told(one, restart_policy=RestartPolicy.NEVER)
+    assert several not in never
+    assert "a pod's restart policy is Never" in never
+    assert "a container asks for a device" in told(replace(one, devices=(("a.io/gpu", 2),)))
+    assert "a container asks for a device" not in told(one)
+
+
+def test_what_may_be_chance_is_no_cause(fakes: Fakes) -> None:
+    """Three failures share one of many traits that a third of the passes have, too."""
+    extras = ("delete pod x", "wait for a reconcile round", "apply Burstable pod b (c: 500m CPU)")
+    failed = [with_steps(fakes, "fail", PLAIN, START, extras[0], rule=rule) for rule in "abc"]
+    passed = [
+        with_steps(fakes, "pass", PLAIN, START, *extras[n % 3 : n % 3 + 1]) for n in range(90)
+    ]
+    assert explained([[one] for one in failed], passed) == []
+    sure = [with_steps(fakes, "fail", PLAIN, START, extras[0], rule=f"{n}") for n in range(9)]
+    [(contrast, places)] = explained([[one] for one in sure], passed)
+    assert contrast.trait == "a pod is deleted"
+    assert len(places) == 9
