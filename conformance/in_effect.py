@@ -23,6 +23,9 @@ _OPTIONS: Final = re.compile(
     r'"CPUManagerPolicyOptions":\{([^}]*)\}|CPUManagerPolicyOptions:map\[([^]]*)'
 )
 _TOPOLOGY: Final = re.compile(r'\b(?:Experimental)?TopologyManagerPolicy(?:Name)?"?:"?([\w-]+)')
+_TOPOLOGY_OPTIONS: Final = re.compile(
+    r'"TopologyManagerPolicyOptions":(?:\{([^}]*)\}|null)|TopologyManagerPolicyOptions:map\[([^]]*)'
+)
 _SCOPE: Final = re.compile(r'\b(?:Experimental)?TopologyManagerScope"?:"?([\w-]+)')
 _MEMORY: Final = re.compile(r'\b(?:Experimental)?MemoryManagerPolicy(?:Name)?"?:"?([\w-]+)')
 #: In nanoseconds, or as Go writes a duration.
@@ -34,6 +37,8 @@ _RESERVED: Final = re.compile(
     r'Reserved CPUs not available for exclusive assignment".* reserved="([\d,-]*)"'
     r'|reserved \d+ CPUs \("([\d,-]*)"\) not available for exclusive assignment'
 )
+_OPTION: Final = "option"
+_TOPOLOGY_OPTION: Final = "Topology Manager option"
 _RECONCILES: Final = "reconcile period"
 _STEP: Final = re.compile(r"(?:on \S+, with|configure the kubelet:) (policy .*)")
 
@@ -60,12 +65,16 @@ def in_effect(lines: Sequence[str]) -> str:
         (_RECONCILES, _period(_of(_PERIOD, config))),
     )
     settings = [f"{name} {value}" for name, value in named if value]
-    return ", ".join([*settings[:1], *reserved[:1], *_options(config), *settings[1:]])
+    options = _options(_OPTION, _of(_OPTIONS, config))
+    if _TOPOLOGY_OPTIONS.search(config):
+        of_topology = _options(_TOPOLOGY_OPTION, _of(_TOPOLOGY_OPTIONS, config))
+        settings += of_topology or [f"{_TOPOLOGY_OPTION}s none"]
+    return ", ".join([*settings[:1], *reserved[:1], *options, *settings[1:]])
 
 
-def _options(config: str) -> list[str]:
-    pairs = re.split("[, ]", _of(_OPTIONS, config).replace('"', ""))
-    return sorted(f"option {pair.replace(':', '=')}" for pair in pairs if pair)
+def _options(kind: str, text: str) -> list[str]:
+    pairs = re.split("[, ]", text.replace('"', ""))
+    return sorted(f"{kind} {pair.replace(':', '=')}" for pair in pairs if pair)
 
 
 def _period(text: str) -> str:
@@ -90,13 +99,15 @@ def differing(steps: Iterable[str], evidence: str) -> tuple[tuple[str, str, str]
     if not seen or not given:
         return ()
     had, meant = _settings(seen.removeprefix(LABEL)), _settings(given[-1])
-    names = [*_DEFAULTS, *sorted(one for one in had | meant if one.startswith("option "))]
+    names = [*_DEFAULTS, *sorted(one for one in had | meant if one.startswith(_NAMED))]
     both = ((name, _value(meant, name), _value(had, name)) for name in names if name in had | meant)
     return tuple(
         (name, one, other) for name, one, other in both if one != other and _told(name, meant, had)
     )
 
 
+#: Settings of which each has a name of its own.
+_NAMED: Final = (f"{_OPTION} ", f"{_TOPOLOGY_OPTION} ")
 _DEFAULTS: Final = {
     "policy": "none",
     RESERVED_CPUS: "",
@@ -112,7 +123,9 @@ def _told(name: str, meant: dict[str, str], had: dict[str, str]) -> bool:
     and policy none does not say them; a release before the managers has none of their settings."""
     if name == RESERVED_CPUS:
         return name in meant and name in had
-    return name.startswith("option ") or name in had
+    if name.startswith(f"{_TOPOLOGY_OPTION} "):
+        return any(one.startswith(_TOPOLOGY_OPTION) for one in had)
+    return name.startswith(f"{_OPTION} ") or name in had
 
 
 def _value(settings: dict[str, str], name: str) -> str:
@@ -126,6 +139,6 @@ def _settings(text: str) -> dict[str, str]:
         if one.startswith(_RECONCILES):
             found[_RECONCILES] = one.removeprefix(f"{_RECONCILES} ")
             continue
-        name, _, value = one.rpartition("=" if one.startswith("option ") else " ")
+        name, _, value = one.rpartition("=" if one.startswith(_NAMED) else " ")
         found[name] = value
     return found

@@ -42,7 +42,8 @@ def test_settings_are_told_as_a_configuration_is() -> None:
     assert in_effect([STRUCTURED, RESERVED]) == (
         "policy static, reservedSystemCPUs 0,16, option full-pcpus-only=on, "
         "option strict-cpu-reservation=true, Topology Manager restricted, "
-        "Topology Manager scope pod, memory manager None, reconcile period 0.1 s"
+        "Topology Manager scope pod, memory manager None, reconcile period 0.1 s, "
+        "Topology Manager options none"
     )
 
 
@@ -124,3 +125,16 @@ def test_an_older_log_tells_the_period_as_go_writes_it(text: str, seconds: str) 
     [line, *rest] = PLAIN
     told = in_effect([line.replace("Period:10s", f"Period:{text}"), *rest])
     assert told.endswith(f"reconcile period {seconds} s")
+
+
+def test_options_of_the_topology_manager_are_settings_too() -> None:
+    """Where the log has a place for them: a release before 1.26 has none."""
+    given = f"on m, with {GIVEN_TO_STRUCTURED}, Topology Manager option closest=true"
+    lost = f"{LABEL}{in_effect([STRUCTURED])}"
+    assert differing([given], lost) == (("Topology Manager option closest", "true", ""),)
+    kept = STRUCTURED.replace(
+        '"TopologyManagerPolicyOptions":null', '"TopologyManagerPolicyOptions":{"closest":"true"}'
+    )
+    assert differing([given], f"{LABEL}{in_effect([kept])}") == ()
+    before = STRUCTURED.replace('"TopologyManagerPolicyOptions":null,', "")
+    assert differing([given], f"{LABEL}{in_effect([before])}") == ()
