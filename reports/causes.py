@@ -26,6 +26,8 @@ _LONGEST: Final = 240
 _DETAIL: Final = 800
 #: The least share of results that look alike, for their look to be the headline of all.
 _ALIKE: Final = 0.75
+#: The least share of results that a setting differs in, to be told of them.
+_MANY: Final = 0.25
 #: So many values of a setting are told.
 _VALUES: Final = 3
 _WAITED: Final = re.compile(r" \(waited [^()]*\)$")
@@ -153,18 +155,20 @@ def _plainness(result: Result) -> tuple[bool, int, int]:
 
 
 def otherwise(results: Sequence[Result]) -> str:
-    """The settings that most of these results ran with other values of than they were given, and
-    which values; ``""`` where there is none."""
-    found = [differing(result.steps, result.evidence) for result in results]
+    """The settings that these results ran with other values of than they were given, and which
+    values; ``""`` unless most of them did. A setting of few of them is left out."""
+    differ = [differing(result.steps, result.evidence) for result in results]
+    found = [one for one in differ if one]
+    if 2 * len(found) <= len(results):
+        return ""
     names = Counter(name for one in found for name, _, _ in one)
+    often = [name for name, count in names.items() if count >= _MANY * len(found)]
     told = []
-    for name in (name for name, count in names.items() if 2 * count > len(results)):
+    for name in often or [name for name, _ in names.most_common(_VALUES)]:
         values: dict[str, Counter[str]] = {}
         for given, seen in (pair for one in found for other, *pair in one if other == name):
             values.setdefault(seen or "not set", Counter())[given or "not set"] += 1
         told += [f"{name} {seen} (given: {_or(given)})" for seen, given in values.items()][:_VALUES]
-    if not told:
-        return ""
     return line(f"The kubelet ran with other settings than it was given: {', '.join(told)}")
 
 

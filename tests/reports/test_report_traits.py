@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from conformance.results import Difference, Result
 from reference.steps import Apply, Container, Pod, PodResources, RestartPolicy
-from reports.causes import causes
+from reports.causes import causes, otherwise
 from reports.contrast import explained
 from reports.traits import traits
 
@@ -289,3 +289,21 @@ def test_what_may_be_chance_is_no_cause(fakes: Fakes) -> None:
     [(contrast, places)] = explained([[one] for one in sure], passed)
     assert contrast.trait == "a pod is deleted"
     assert len(places) == 9
+
+
+def test_settings_that_are_lost_by_turns_are_one_cause(fakes: Fakes) -> None:
+    """Each result has lost another option, and none of them is that of most."""
+    evidence = "in effect: policy static"
+    failed = [
+        with_steps(fakes, "fail", f"{PLAIN}, option {name}=true", START, POD, evidence=evidence)
+        for name in ("one", "one", "two", "two")
+    ]
+    assert otherwise(failed) == (
+        "The kubelet ran with other settings than it was given: "
+        "option one not set (given: true), option two not set (given: true)"
+    )
+    many = [
+        with_steps(fakes, "fail", f"{PLAIN}, option o{n}=true", START, POD, evidence=evidence)
+        for n in range(9)
+    ]
+    assert otherwise(many).endswith(", option o2 not set (given: true)")
