@@ -203,7 +203,7 @@ def _text(result: Result) -> str:
         return ""
     if first.what == "kubelet" or first.missing or first.unexpected:
         return ""
-    return f"{_kind(first.what).removesuffix(' of …')}: {_manner(first)}"
+    return f"{_kind(first.what).removesuffix(' …')}: {_manner(first)}"
 
 
 def _first(result: Result) -> Difference | None:
@@ -214,7 +214,8 @@ def _first(result: Result) -> Difference | None:
 def _kind(text: str) -> str:
     """The text without what differs from one scenario or machine to the next."""
     text = _QUOTED.sub("…", _WAITED.sub("", line(text)))
-    return _NUMBER.sub("#", _POD.sub("pod …", _NAME.sub("…", text)))
+    named = _NAME.sub("…", text).replace(" of …", " …")
+    return _NUMBER.sub("#", _POD.sub("pod …", named))
 
 
 def _manner(difference: Difference) -> str:

@@ -115,7 +115,7 @@ def test_one_text_that_breaks_several_promises_is_one_cause(fakes: Fakes) -> Non
     found = causes(
         [
             broken(fakes, "The quota is the limit", states("CFS quota of a/c", "150000", "None")),
-            broken(fakes, "It has one", states("CFS quota of b/c2", "200000", "None")),
+            broken(fakes, "It has one", states("CFS quota b/c2", "200000", "None")),
             broken(fakes, "It has another", states("CFS quota of b/c2", "200000", "100000")),
         ]
     )
