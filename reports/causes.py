@@ -149,9 +149,9 @@ def _gravity(cause: Cause) -> tuple[bool, int]:
     return not broken, -len(cause.results)
 
 
-def _plainness(result: Result) -> tuple[bool, int, int]:
+def _plainness(result: Result) -> tuple[int, bool, int]:
     """The shortest history shows it best."""
-    return result.level != "core", len(result.steps), len(result.machine.cpus)
+    return len(result.steps), result.level != "core", len(result.machine.cpus)
 
 
 def otherwise(results: Sequence[Result]) -> str:

@@ -175,3 +175,12 @@ def test_hostile_text_is_one_bounded_line(fakes: Fakes, hostile_text: str) -> No
     for text in (cause.headline, cause.detail):
         assert len(text) <= 240
         assert text.isprintable()
+
+
+def test_the_shortest_history_shows_it_whatever_its_level(fakes: Fakes) -> None:
+    steps = ["start the kubelet", "apply Guaranteed pod a (c: 2 CPU)"]
+    long = fakes.result("fail", steps=[*steps, "delete pod a"])
+    short = fakes.result("fail", steps=steps, level="extended")
+    also = fakes.result("fail", steps=steps)
+    assert causes([long, short])[0].example is short
+    assert causes([long, short, also])[0].example is also
