@@ -23,14 +23,29 @@ _OPTIONS: Final = re.compile(
     r'"CPUManagerPolicyOptions":\{([^}]*)\}|CPUManagerPolicyOptions:map\[([^]]*)'
 )
 _TOPOLOGY: Final = re.compile(r'\b(?:Experimental)?TopologyManagerPolicy(?:Name)?"?:"?([\w-]+)')
+_TOPOLOGY_OPTIONS: Final = re.compile(
+    r'"TopologyManagerPolicyOptions":(?:\{([^}]*)\}|null)|TopologyManagerPolicyOptions:map\[([^]]*)'
+)
 _SCOPE: Final = re.compile(r'\b(?:Experimental)?TopologyManagerScope"?:"?([\w-]+)')
 _MEMORY: Final = re.compile(r'\b(?:Experimental)?MemoryManagerPolicy(?:Name)?"?:"?([\w-]+)')
+#: In nanoseconds, or as Go writes a duration.
+_PERIOD: Final = re.compile(r'\b(?:Experimental)?CPUManagerReconcilePeriod"?:"?([\w.]+)')
+_PARTS: Final = re.compile(r"([\d.]+)(h|ms|m|s)")
+_SECONDS: Final = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
 #: ``policy_static.go``: structured, and as it was up to 1.20.
 _RESERVED: Final = re.compile(
     r'Reserved CPUs not available for exclusive assignment".* reserved="([\d,-]*)"'
     r'|reserved \d+ CPUs \("([\d,-]*)"\) not available for exclusive assignment'
 )
+_OPTION: Final = "option"
+_TOPOLOGY_OPTION: Final = "Topology Manager option"
+_RECONCILES: Final = "reconcile period"
 _STEP: Final = re.compile(r"(?:on \S+, with|configure the kubelet:) (policy .*)")
+
+
+def tells_settings(line: str) -> bool:
+    """Whether :func:`in_effect` reads something in this line of a log."""
+    return _CREATING in line or _RESERVED.search(line) is not None
 
 
 def in_effect(lines: Sequence[str]) -> str:
@@ -47,14 +62,27 @@ def in_effect(lines: Sequence[str]) -> str:
         ("Topology Manager", _of(_TOPOLOGY, config)),
         ("Topology Manager scope", _of(_SCOPE, config)),
         ("memory manager", _of(_MEMORY, config)),
+        (_RECONCILES, _period(_of(_PERIOD, config))),
     )
     settings = [f"{name} {value}" for name, value in named if value]
-    return ", ".join([*settings[:1], *reserved[:1], *_options(config), *settings[1:]])
+    options = _options(_OPTION, _of(_OPTIONS, config))
+    if _TOPOLOGY_OPTIONS.search(config):
+        of_topology = _options(_TOPOLOGY_OPTION, _of(_TOPOLOGY_OPTIONS, config))
+        settings += of_topology or [f"{_TOPOLOGY_OPTION}s none"]
+    return ", ".join([*settings[:1], *reserved[:1], *options, *settings[1:]])
 
 
-def _options(config: str) -> list[str]:
-    pairs = re.split("[, ]", _of(_OPTIONS, config).replace('"', ""))
-    return sorted(f"option {pair.replace(':', '=')}" for pair in pairs if pair)
+def _options(kind: str, text: str) -> list[str]:
+    pairs = re.split("[, ]", text.replace('"', ""))
+    return sorted(f"{kind} {pair.replace(':', '=')}" for pair in pairs if pair)
+
+
+def _period(text: str) -> str:
+    """``0.1 s`` of ``100000000`` or ``100ms``."""
+    if text.isdigit():
+        return f"{int(text) / 1e9:g} s"
+    parts = _PARTS.findall(text)
+    return f"{sum(float(count) * _SECONDS[unit] for count, unit in parts):g} s" if parts else ""
 
 
 def _of(pattern: re.Pattern[str], text: str) -> str:
@@ -71,19 +99,22 @@ def differing(steps: Iterable[str], evidence: str) -> tuple[tuple[str, str, str]
     if not seen or not given:
         return ()
     had, meant = _settings(seen.removeprefix(LABEL)), _settings(given[-1])
-    names = [*_DEFAULTS, *sorted(one for one in had | meant if one.startswith("option "))]
+    names = [*_DEFAULTS, *sorted(one for one in had | meant if one.startswith(_NAMED))]
     both = ((name, _value(meant, name), _value(had, name)) for name in names if name in had | meant)
     return tuple(
         (name, one, other) for name, one, other in both if one != other and _told(name, meant, had)
     )
 
 
+#: Settings of which each has a name of its own.
+_NAMED: Final = (f"{_OPTION} ", f"{_TOPOLOGY_OPTION} ")
 _DEFAULTS: Final = {
     "policy": "none",
     RESERVED_CPUS: "",
     "Topology Manager": "none",
     "Topology Manager scope": "container",
     "memory manager": "None",
+    _RECONCILES: "0.1 s",  # what every kubelet is given; no configuration tells it
 }
 
 
@@ -92,7 +123,9 @@ def _told(name: str, meant: dict[str, str], had: dict[str, str]) -> bool:
     and policy none does not say them; a release before the managers has none of their settings."""
     if name == RESERVED_CPUS:
         return name in meant and name in had
-    return name.startswith("option ") or name in had
+    if name.startswith(f"{_TOPOLOGY_OPTION} "):
+        return any(one.startswith(_TOPOLOGY_OPTION) for one in had)
+    return name.startswith(f"{_OPTION} ") or name in had
 
 
 def _value(settings: dict[str, str], name: str) -> str:
@@ -103,6 +136,9 @@ def _settings(text: str) -> dict[str, str]:
     """Names and values of ``policy static, option full-pcpus-only=true, …``."""
     found = {}
     for one in text.split(", "):
-        name, _, value = one.rpartition("=" if one.startswith("option ") else " ")
+        if one.startswith(_RECONCILES):
+            found[_RECONCILES] = one.removeprefix(f"{_RECONCILES} ")
+            continue
+        name, _, value = one.rpartition("=" if one.startswith(_NAMED) else " ")
         found[name] = value
     return found

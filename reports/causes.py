@@ -10,6 +10,7 @@ from what passed (:mod:`reports.contrast`).
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
@@ -23,6 +24,12 @@ from reports.text import few, line
 #: A headline stays one that a person reads at a glance.
 _LONGEST: Final = 240
 _DETAIL: Final = 800
+#: The least share of results that look alike, for their look to be the headline of all.
+_ALIKE: Final = 0.75
+#: The least share of results that a setting differs in, to be told of them.
+_MANY: Final = 0.25
+#: So many values of a setting are told.
+_VALUES: Final = 3
 _WAITED: Final = re.compile(r" \(waited [^()]*\)$")
 _QUOTED: Final = re.compile(r"“[^”]*”|\"[^\"]*\"")
 _NAME: Final = re.compile(r"(?<!\S)\S+/\S+")
@@ -41,26 +48,31 @@ _Key: TypeAlias = tuple[str, str, str, str]
 class Cause:
     """Results of one cause, at least one; ``example`` is the one that shows it most simply.
     ``contrast`` is what sets them apart from what passed, and ``looks`` how many results look how,
-    where they look different."""
+    where they look different. ``settings`` says with which other ones the kubelet ran than it was
+    given."""
 
     example: Result
     results: tuple[Result, ...]
     contrast: Contrast | None = None
     looks: Mapping[str, int] = field(default_factory=dict)
+    settings: str = ""
 
     @property
     def is_common(self) -> bool:
         """Whether the cause is told by what its results share, and no longer by what differs in
         the example."""
-        return bool(self.looks) or bool(_otherwise(self.example))
+        return bool(self.looks) or bool(self.settings)
 
     @property
     def headline(self) -> str:
         """What is wrong, in one line."""
-        if settings := _otherwise(self.example):
+        if settings := self.settings:
             return _short(settings)
         if self.contrast and self.looks:
-            return _short(line(f"It fails where {self.contrast.trait}"))
+            most = max(self.looks, key=self.looks.__getitem__)
+            alike = self.looks[most] >= _ALIKE * len(self.results)
+            what = f"{most}," if alike else "It fails"
+            return _short(line(f"{what} where {self.contrast.trait}"))
         if self.looks:
             return _short(
                 f"{len(self.looks)} promises are broken by one thing: {_text(self.example)}"
@@ -86,7 +98,8 @@ class Cause:
     @property
     def _where(self) -> str:
         assert self.contrast is not None
-        return "" if self.looks else f"It fails where {line(self.contrast.trait)}: "
+        said = self.looks and not self.settings
+        return "" if said else f"It fails where {line(self.contrast.trait)}: "
 
     @property
     def machines(self) -> tuple[str, ...]:
@@ -120,9 +133,15 @@ def causes(results: Iterable[Result], passed: Sequence[Result] = ()) -> tuple[Ca
 def _one(groups: Groups, places: Sequence[int], contrast: Contrast | None = None) -> Cause:
     chosen = sorted((groups[place] for place in places), key=len, reverse=True)
     results = tuple(result for group in chosen for result in group)
-    looks = {_headline(min(group, key=_plainness)): len(group) for group in chosen}
+    alike: dict[_Key, list[Result]] = {}
+    for result in results:
+        alike.setdefault(_look(result), []).append(result)
+    looks = Counter[str]()
+    for some in alike.values():
+        looks[_headline(min(some, key=_plainness))] += len(some)
+    looks = Counter(dict(looks.most_common()))
     example = min(results, key=_plainness)
-    return Cause(example, results, contrast, looks if len(looks) > 1 else {})
+    return Cause(example, results, contrast, looks if len(looks) > 1 else {}, otherwise(results))
 
 
 def _gravity(cause: Cause) -> tuple[bool, int]:
@@ -130,28 +149,45 @@ def _gravity(cause: Cause) -> tuple[bool, int]:
     return not broken, -len(cause.results)
 
 
-def _plainness(result: Result) -> tuple[bool, int, int]:
+def _plainness(result: Result) -> tuple[int, bool, int]:
     """The shortest history shows it best."""
-    return result.level != "core", len(result.steps), len(result.machine.cpus)
+    return len(result.steps), result.level != "core", len(result.machine.cpus)
 
 
-def _otherwise(result: Result) -> str:
-    """That the kubelet ran with other settings than it was given; ``""`` where it did not."""
-    found = differing(result.steps, result.evidence)
-    if not found:
+def otherwise(results: Sequence[Result]) -> str:
+    """The settings that these results ran with other values of than they were given, and which
+    values; ``""`` unless most of them did. A setting of few of them is left out."""
+    differ = [differing(result.steps, result.evidence) for result in results]
+    found = [one for one in differ if one]
+    if 2 * len(found) <= len(results):
         return ""
-    settings = [
-        f"{name} {seen or 'not set'} (given: {given or 'not set'})" for name, given, seen in found
-    ]
-    return line(f"The kubelet ran with other settings than it was given: {', '.join(settings)}")
+    names = Counter(name for one in found for name, _, _ in one)
+    often = [name for name, count in names.items() if count >= _MANY * len(found)]
+    told = []
+    for name in often or [name for name, _ in names.most_common(_VALUES)]:
+        values: dict[str, Counter[str]] = {}
+        for given, seen in (pair for one in found for other, *pair in one if other == name):
+            values.setdefault(seen or "not set", Counter())[given or "not set"] += 1
+        told += [f"{name} {seen} (given: {_or(given)})" for seen, given in values.items()][:_VALUES]
+    return line(f"The kubelet ran with other settings than it was given: {', '.join(told)}")
+
+
+def _or(values: Counter[str]) -> str:
+    """``pod or node``, the most frequent one first."""
+    return " or ".join(value for value, _ in values.most_common(_VALUES))
 
 
 def _key(result: Result) -> _Key:
+    if result.failure is not None and (settings := differing(result.steps, result.evidence)):
+        return result.verdict, "settings", ", ".join(name for name, _, _ in settings), ""
+    return _look(result)
+
+
+def _look(result: Result) -> _Key:
+    """What is the same in results that look alike."""
     if result.failure is None:
         return result.verdict, _kind(result.reason), "", ""
     rule, first = _kind(result.failure.rule), _first(result)
-    if settings := differing(result.steps, result.evidence):
-        return result.verdict, "settings", ", ".join(name for name, _, _ in settings), ""
     if first is None:
         return result.verdict, rule, "", ""
     if first.what == "kubelet":  # why it gave up or should have is another text in each scenario
@@ -167,7 +203,7 @@ def _text(result: Result) -> str:
         return ""
     if first.what == "kubelet" or first.missing or first.unexpected:
         return ""
-    return f"{_kind(first.what).removesuffix(' of …')}: {_manner(first)}"
+    return f"{_kind(first.what).removesuffix(' …')}: {_manner(first)}"
 
 
 def _first(result: Result) -> Difference | None:
@@ -178,7 +214,8 @@ def _first(result: Result) -> Difference | None:
 def _kind(text: str) -> str:
     """The text without what differs from one scenario or machine to the next."""
     text = _QUOTED.sub("…", _WAITED.sub("", line(text)))
-    return _NUMBER.sub("#", _POD.sub("pod …", _NAME.sub("…", text)))
+    named = _NAME.sub("…", text).replace(" of …", " …")
+    return _NUMBER.sub("#", _POD.sub("pod …", named))
 
 
 def _manner(difference: Difference) -> str:

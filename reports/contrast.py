@@ -3,7 +3,7 @@
 Failures that look different often have one cause: a kubelet that forgets its state file starts
 where it should refuse, gives other CPUs, and leaves pods without any. What they share is a step of
 their history. A trait explains a group of failures where nearly all of them have it, most passes
-lack it, and a result with it fails clearly more often than one without.
+lack it, a result with it fails clearly more often than one without, and chance does not do that.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from conformance.results import Result
-from reports.traits import traits
+from reports.traits import traits, traits_of_passes
 
 #: The least share of a group's failures that have the trait, and the greatest share of passes.
 _SHARED: Final = 0.9
@@ -23,6 +23,8 @@ _PASSING: Final = 0.45
 _LIFT: Final = 1.5
 #: Fewer failures than these have many traits in common by chance.
 _LEAST: Final = 3
+#: How likely any of the traits may be shared by so many failures by chance, at most.
+_CHANCE: Final = 0.05
 
 #: So many traits are named that explain the same.
 _NAMED: Final = 3
@@ -52,7 +54,7 @@ class Contrast:
 def explained(groups: Groups, passed: Sequence[Result]) -> list[tuple[Contrast, list[int]]]:
     """The traits that explain these groups of failures, each with the places of the groups that it
     explains; each group has at most one. The trait that explains most comes first."""
-    passes = Counter(trait for result in passed for trait in traits(result))
+    passes = Counter(trait for found in traits_of_passes(passed) for trait in found)
     counted = [Counter(trait for result in group for trait in traits(result)) for group in groups]
     left, found = dict(enumerate(counted)), []
     while left and passed:
@@ -77,13 +79,17 @@ def _best(
     base = failures / (failures + passed)
     best, most = list[str](), 0.0
     hits = list[int]()
-    for trait in sorted({trait for counts in left.values() for trait in counts}):
+    candidates = {trait for counts in left.values() for trait in counts}
+    tried = len(candidates | passes.keys())
+    for trait in sorted(candidates):
         having = passes[trait] / passed
         if having > _PASSING:
             continue
         places = [at for at, counts in left.items() if counts[trait] >= _SHARED * len(groups[at])]
         hit = sum(left[place][trait] for place in places)
         if not hit or hit / (hit + passes[trait]) < _LIFT * base:
+            continue
+        if tried * ((passes[trait] + 1) / (passed + 1)) ** hit > _CHANCE:
             continue
         if (weight := hit * (1 - having)) > most:
             best, most, hits = [], weight, places

@@ -12,7 +12,7 @@ from typing import Final
 from conformance.accounts import account
 from conformance.known import Standing
 from conformance.results import Difference, KnownFailure, Result
-from reports.causes import Cause, causes
+from reports.causes import Cause, causes, otherwise
 from reports.run import Run
 from reports.text import clean, few, head, line
 
@@ -70,7 +70,7 @@ def _listed(run: Run, standing: Standing) -> Iterator[Finding]:
     for entry in run.known.entries:
         results = tuple(one for one in run.standings[standing] if run.known.entry(one) is entry)
         if results:
-            yield Finding(standing, Cause(results[0], results), entry)
+            yield Finding(standing, Cause(results[0], results, settings=otherwise(results)), entry)
 
 
 def message(result: Result) -> str:

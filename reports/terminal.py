@@ -19,6 +19,7 @@ from rich.text import Text
 from conformance.known import Standing
 from conformance.results import Result
 from conformance.verdict import ExitStatus, Verdict, tally
+from reports.causes import Cause
 from reports.holdings import Owners, Pictures, pictures
 from reports.run import Run, verdict_of
 from reports.stories import Finding, findings, known_as
@@ -223,9 +224,8 @@ def _failed(found: Sequence[Finding], console: Console) -> None:
             console.print()
             console.print(Text(heading, "bold"))
         for cause in some:
-            if cause.is_common or cause.contrast:
-                for text in (f"{cause.headline}.", cause.detail):
-                    console.print(Text(wrapped(f"  {text}", console.width), "italic"))
+            for text in _sentences(cause):
+                console.print(Text(wrapped(f"  {text}", console.width), "italic"))
             names = list(dict.fromkeys(map(named, cause.results)))
             for name in names[:_NAMED]:
                 console.print(Text(f"  {name}"), soft_wrap=True)
@@ -233,6 +233,14 @@ def _failed(found: Sequence[Finding], console: Console) -> None:
                 console.print(Text(f"  and {len(names) - _NAMED} more of the same cause", "dim"))
             if replay := line(cause.example.replay):
                 console.print(Text(f"    {replay}", "dim"), soft_wrap=True)
+
+
+def _sentences(cause: Cause) -> Iterator[str]:
+    """What is wrong, and what sets the results apart; of a single result its story says it."""
+    if len(cause.results) > 1 or cause.is_common:
+        yield f"{cause.headline}."
+    if cause.is_common or cause.contrast:
+        yield cause.detail
 
 
 _FAILED: Final = {Standing.FAIL: "Failed", Standing.UNKNOWN: "Without an answer"}

@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import BinaryIO, Final
 
-from conformance.in_effect import in_effect
+from conformance.in_effect import in_effect, tells_settings
 
 _LINE: Final = re.compile(r"[IWEF]\d{4} \d\d:\d\d:\d\d\.\d+ +\d+ [^\]]*\] (?P<text>.*)", re.S)
 _ERR: Final = re.compile(r'\berr="(?P<quoted>(?:[^"\\]|\\.)*)"')
@@ -105,6 +105,7 @@ class Log:
         self._lines: deque[str] = deque(maxlen=400)
         self._errors: deque[str] = deque(maxlen=60)
         self._managers: deque[str] = deque(maxlen=60)
+        self._settings: deque[str] = deque(maxlen=10)
         self._lock = threading.Lock()
         self._ring = ring
         self._thread = threading.Thread(target=self._drain, args=(stream,), daemon=True)
@@ -122,6 +123,8 @@ class Log:
                         self._errors.append(line)
                     if is_of_managers(line):
                         self._managers.append(line)
+                    if tells_settings(line):
+                        self._settings.append(line)
         self._ring()
 
     def finish(self) -> None:
@@ -149,7 +152,7 @@ class Log:
     def in_effect(self) -> str:
         """See :func:`conformance.in_effect.in_effect`; of its last start."""
         with self._lock:
-            return in_effect(list(self._managers))
+            return in_effect(list(self._settings))
 
     def excerpt(self, tail: int = 25) -> str:
         """The lines of the managers and the error lines, then the last ``tail`` lines."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from conformance.in_effect import LABEL, differing, in_effect
+from conformance.kubelets.configuration import RECONCILE_PERIOD
 
 HEAD = "I1124 14:42:01.273084      14 "
 STRUCTURED = (
@@ -31,18 +32,25 @@ PLAIN = (
 )  # fmt: skip
 
 
+GIVEN_TO_STRUCTURED = (
+    "policy static, option full-pcpus-only=on, option strict-cpu-reservation=true, "
+    "Topology Manager restricted, Topology Manager scope pod"
+)
+
+
 def test_settings_are_told_as_a_configuration_is() -> None:
     assert in_effect([STRUCTURED, RESERVED]) == (
         "policy static, reservedSystemCPUs 0,16, option full-pcpus-only=on, "
         "option strict-cpu-reservation=true, Topology Manager restricted, "
-        "Topology Manager scope pod, memory manager None"
+        "Topology Manager scope pod, memory manager None, reconcile period 0.1 s, "
+        "Topology Manager options none"
     )
 
 
 def test_an_older_log_is_read_too() -> None:
     assert in_effect(PLAIN) == (
         "policy static, reservedSystemCPUs 0, Topology Manager none, "
-        "Topology Manager scope container"
+        "Topology Manager scope container, reconcile period 10 s"
     )
 
 
@@ -98,3 +106,35 @@ def test_reserved_cpus_that_the_policy_chose_are_nobodys_fault() -> None:
 def test_silence_is_no_difference(evidence: str) -> None:
     assert differing([GIVEN], evidence) == ()
     assert differing(["no configuration"], SAME) == ()
+
+
+def test_the_reconcile_period_is_the_harness_own() -> None:
+    """No step tells it. A kubelet that updates containers an hour later breaks many promises."""
+    assert f"reconcile period {RECONCILE_PERIOD:g} s" in in_effect([STRUCTURED])
+    slow = in_effect([STRUCTURED.replace(":100000000,", ":3600000000000,")])
+    found = differing([f"on m, with {GIVEN_TO_STRUCTURED}"], f"{LABEL}{slow}")
+    assert found == (("reconcile period", "0.1 s", "3600 s"),)
+    same = in_effect([STRUCTURED])
+    assert differing([f"on m, with {GIVEN_TO_STRUCTURED}"], f"{LABEL}{same}") == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"), [("10s", "10"), ("100ms", "0.1"), ("1m0s", "60"), ("1h0m0.5s", "3600.5")]
+)
+def test_an_older_log_tells_the_period_as_go_writes_it(text: str, seconds: str) -> None:
+    [line, *rest] = PLAIN
+    told = in_effect([line.replace("Period:10s", f"Period:{text}"), *rest])
+    assert told.endswith(f"reconcile period {seconds} s")
+
+
+def test_options_of_the_topology_manager_are_settings_too() -> None:
+    """Where the log has a place for them: a release before 1.26 has none."""
+    given = f"on m, with {GIVEN_TO_STRUCTURED}, Topology Manager option closest=true"
+    lost = f"{LABEL}{in_effect([STRUCTURED])}"
+    assert differing([given], lost) == (("Topology Manager option closest", "true", ""),)
+    kept = STRUCTURED.replace(
+        '"TopologyManagerPolicyOptions":null', '"TopologyManagerPolicyOptions":{"closest":"true"}'
+    )
+    assert differing([given], f"{LABEL}{in_effect([kept])}") == ()
+    before = STRUCTURED.replace('"TopologyManagerPolicyOptions":null,', "")
+    assert differing([given], f"{LABEL}{in_effect([before])}") == ()

@@ -146,3 +146,18 @@ def test_a_line_without_end_is_cut() -> None:
 
 def test_bytes_that_are_no_text_do_no_harm() -> None:
     assert logged(b"\xff\xfe\n").excerpt() == "\ufffd\ufffd"
+
+
+def test_the_settings_in_effect_outlast_what_the_managers_say() -> None:
+    """A pod of several containers makes 1.36 write some fifty lines of its managers."""
+    created = (
+        b'I1121 11:15:11.4 2 container_manager_linux.go:278] "Creating Container Manager object '
+        b'based on Node Config" nodeConfig={"CPUManagerPolicy":"static"}\n'
+    )
+    reserved = (
+        b'I1121 11:15:11.5 2 policy_static.go:202] "Reserved CPUs not available for exclusive '
+        b'assignment" reservedSize=1 reserved="0"\n'
+    )
+    told = b'I1121 11:15:12.5 2 policy_static.go:709] "AllocateCPUs" pod="default/a"\n'
+    log = logged(created, reserved, told * 1000, b"last\n")
+    assert log.in_effect() == "policy static, reservedSystemCPUs 0"

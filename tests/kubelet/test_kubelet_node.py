@@ -390,6 +390,33 @@ def test_a_lying_kubelet_can_be_seen_through(
     assert 7 in view.assignments["one"]["c"]
 
 
+def test_a_kubelet_sees_another_boot_id_after_a_reboot_alone(
+    kubelet_path: str, script: Callable[[str], Path]
+) -> None:
+    wrapper = script(
+        "import os, sys\n"
+        "known = '/var/lib/kubelet/known_boot'\n"
+        "boot = open('/proc/sys/kernel/random/boot_id').read()\n"
+        "if '--version' not in sys.argv and os.path.isdir('/pinproof'):\n"
+        "    if os.path.exists(known) and open(known).read() != boot:\n"
+        "        sys.exit('another boot')\n"
+        "    open(known, 'w').write(boot)\n"
+        f"os.execv({kubelet_path!r}, [{kubelet_path!r}, *sys.argv[1:]])"
+    )
+    opened = KubeletSubject.open(str(wrapper))
+    node = opened.node(topologies.machine("1s-1n-8c-smt1"), KubeletConfig(system_reserved="1"))
+    for step in (Start(), Stop(), Start(), Stop()):
+        node.do(step)
+    assert "another boot" not in node.evidence()
+    node.do(Reboot())
+    node.do(Start())
+    view = node.view()
+    evidence = node.evidence()
+    opened.close()
+    assert not view.running
+    assert "another boot" in evidence
+
+
 def test_the_host_is_left_as_it_was(make_node: Make) -> None:
     def host() -> dict[str, object]:
         settings = {}

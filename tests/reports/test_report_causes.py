@@ -115,7 +115,7 @@ def test_one_text_that_breaks_several_promises_is_one_cause(fakes: Fakes) -> Non
     found = causes(
         [
             broken(fakes, "The quota is the limit", states("CFS quota of a/c", "150000", "None")),
-            broken(fakes, "It has one", states("CFS quota of b/c2", "200000", "None")),
+            broken(fakes, "It has one", states("CFS quota b/c2", "200000", "None")),
             broken(fakes, "It has another", states("CFS quota of b/c2", "200000", "100000")),
         ]
     )
@@ -175,3 +175,12 @@ def test_hostile_text_is_one_bounded_line(fakes: Fakes, hostile_text: str) -> No
     for text in (cause.headline, cause.detail):
         assert len(text) <= 240
         assert text.isprintable()
+
+
+def test_the_shortest_history_shows_it_whatever_its_level(fakes: Fakes) -> None:
+    steps = ["start the kubelet", "apply Guaranteed pod a (c: 2 CPU)"]
+    long = fakes.result("fail", steps=[*steps, "delete pod a"])
+    short = fakes.result("fail", steps=steps, level="extended")
+    also = fakes.result("fail", steps=steps)
+    assert causes([long, short])[0].example is short
+    assert causes([long, short, also])[0].example is also

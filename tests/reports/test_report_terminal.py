@@ -117,7 +117,9 @@ def test_failures_of_one_cause_are_one_story_and_a_list(fakes: Fakes) -> None:
     text = printed(run)
     assert text.count("FAIL  pinning.whole-cores") == 1
     names = "".join(f"  pinning.whole-cores [m{number}]\n" for number in range(3))
-    assert f"\nFailed\n{names}    pinproof run --subject kubelet:1.36 -k" in text
+    sentence = "Broken promise: a container with exclusive CPUs gets whole physical cores."
+    said = f"\nFailed\n  {sentence}\n{names}    pinproof run --subject kubelet:1.36 -k"
+    assert said in text
     out = io.StringIO()
     terminal.summary(run, Console(file=out, width=80), stories=False)
     assert "FAIL" not in out.getvalue()
@@ -189,6 +191,18 @@ def test_every_record_can_be_printed_at_any_width(fakes: Fakes) -> None:
         assert "Exit status 1." in printed(dataclasses.replace(run, header=header), width)
 
 
+def test_every_cause_of_several_results_has_its_sentence(fakes: Fakes) -> None:
+    """Names alone say which scenarios failed, and not what."""
+    failures = [fakes.failure(rule=rule) for rule in ("one", "one", "two", "two")]
+    results = [
+        fakes.result("fail", scenario=f"a/{number}", failure=failure)
+        for number, failure in enumerate(failures)
+    ]
+    text = " ".join(printed(fakes.run(*results)).split())
+    for rule, first in (("one", "a/0"), ("two", "a/2")):
+        assert f"Broken promise: {rule}. {first} [" in text
+
+
 def test_what_failures_share_is_printed_before_their_names(fakes: Fakes) -> None:
     """And a node that only differs is not counted among the broken promises."""
     start, machine = "start the kubelet", fakes.result().machine
@@ -201,7 +215,7 @@ def test_what_failures_share_is_printed_before_their_names(fakes: Fakes) -> None
     ]
     passed = [fakes.result(scenario=f"b/{n}", steps=[start]) for n in range(9)]
     text = " ".join(printed(fakes.run(*results, *passed)).split())
-    shared = "It fails where the option full-pcpus-only=true is set. 3 of 3 such results failed"
+    shared = "It fails where the option full-pcpus-only is set. 3 of 3 such results failed"
     assert f"Failed {shared}, and none of 9 others." in text
     assert text.index(shared) < text.rindex("a/0 [")
     assert "9 promises kept, 2 broken, 1 where the node differs from what judged it" in text

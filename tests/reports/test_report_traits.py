@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 from conformance.results import Difference, Result
-from reports.causes import causes
+from reference.steps import Apply, Container, Pod, PodResources, RestartPolicy
+from reports.causes import causes, otherwise
 from reports.contrast import explained
 from reports.traits import traits
 
@@ -42,7 +44,7 @@ def test_a_history_is_told_by_what_decides(fakes: Fakes) -> None:
 def test_configuration_and_pods_are_told(fakes: Fakes) -> None:
     pod = "apply Burstable pod a (init setup: 2 CPU; sidecar s: 500m CPU; main: 1 CPU)"
     assert found(fakes, STATIC, START, pod) >= {
-        "the option full-pcpus-only=true is set",
+        "the option full-pcpus-only is set",
         "the Topology Manager's policy is restricted",
         "a Burstable pod is applied",
         "a pod has an init container",
@@ -73,9 +75,10 @@ def test_two_faults_stay_two_causes(fakes: Fakes) -> None:
     passed = [with_steps(fakes, "pass", PLAIN, START, POD) for _ in range(30)]
     first, second = causes(failed, passed)
     assert first.headline == "Broken promise: one"
-    assert f"It fails where {OVER}: 4 of 4 such results failed" in first.detail
+    stopped = "the kubelet is stopped (SIGTERM)"
+    assert f"It fails where {stopped}, and {OVER}: 4 of 4 such results failed" in first.detail
     # The two always come together: either may be the cause.
-    both = "the Topology Manager's policy is restricted, and the option full-pcpus-only=true is set"
+    both = "the Topology Manager's policy is restricted, and the option full-pcpus-only is set"
     assert f"It fails where {both}: 3 of 3 such results failed" in second.detail
 
 
@@ -113,3 +116,194 @@ def test_hostile_steps_do_no_harm(fakes: Fakes, hostile_text: str) -> None:
         assert cause.headline.isprintable()
         assert cause.detail.isprintable()
         assert len(cause.detail) <= 1200
+
+
+def test_a_pass_without_its_story_has_that_of_its_scenario(fakes: Fakes) -> None:
+    """A stream tells the story of a scenario's first pass, and none of the other passes."""
+    again = (PLAIN, START, POD, STOP, START)
+    failed = [
+        with_steps(fakes, "fail", *again, rule=rule, machine=fakes.machine(f"m{n}"))
+        for n, rule in enumerate("abcdefgh")
+    ]
+    passed = [with_steps(fakes, "pass", *again, scenario="good/restart")]
+    passed += [
+        with_steps(fakes, "pass", scenario="good/restart", machine=fakes.machine(f"m{n}"))
+        for n in range(9)
+    ]
+    passed += [with_steps(fakes, "pass", PLAIN, START, POD, scenario="good/pod")]
+    passed += [
+        with_steps(fakes, "pass", scenario="good/pod", machine=fakes.machine(f"m{n}"))
+        for n in range(29)
+    ]
+    [(contrast, _)] = explained([failed], passed)
+    assert OVER in contrast.trait
+    assert contrast.figures == "8 of 18 such results failed, and none of 30 others"
+
+
+def test_how_the_kubelet_ended_is_told(fakes: Fakes) -> None:
+    """A fork may go wrong where it ends in good order, and only there."""
+    ends = {
+        "the kubelet is stopped (SIGTERM)": STOP,
+        "the kubelet is killed (SIGKILL)": "kill the kubelet (SIGKILL)",
+    }
+    for trait, step in ends.items():
+        assert ends.keys() & found(fakes, PLAIN, START, POD, step) == {trait}
+
+
+def test_an_option_is_told_by_its_name(fakes: Fakes) -> None:
+    """Whichever value it is set to: a kubelet that loses an option loses it with each."""
+    for word in ("true", "TRUE", "on"):
+        told = found(fakes, f"{PLAIN}, option full-pcpus-only={word}")
+        assert "the option full-pcpus-only is set" in told
+    told = found(
+        fakes,
+        f"{PLAIN}, option full-pcpus-only=false, Topology Manager option closest=true, "
+        "gate One=True, gate Other=False",
+    )
+    assert told >= {
+        "the option full-pcpus-only is set to false",
+        "the Topology Manager's option closest is set",
+        "the feature gate One is on",
+        "the feature gate Other is off",
+    }
+
+
+def test_what_other_settings_make_fail_is_counted_by_how_it_looks(fakes: Fakes) -> None:
+    """One that looks otherwise lends its look to no other, and what else they share is told."""
+    scoped = f"{PLAIN}, Topology Manager scope pod"
+    evidence = "in effect: policy static, Topology Manager scope container"
+    refused = with_steps(
+        fakes,
+        "fail",
+        scoped.replace("pod", "node"),
+        START,
+        evidence=evidence,
+    )
+    other = [
+        with_steps(fakes, "fail", scoped, START, POD, rule=f"promise {n}", evidence=evidence)
+        for n in "abcd"
+    ]
+    passed = [with_steps(fakes, "pass", PLAIN, START, POD) for _ in range(30)]
+    [cause] = causes([refused, *other], passed)
+    assert cause.looks == {
+        "The kubelet runs, and should have refused to start": 1,
+        **{f"Broken promise: promise {n}": 1 for n in "abcd"},
+    }
+    assert cause.example is refused  # the shortest history
+    assert cause.headline == (
+        "The kubelet ran with other settings than it was given: "
+        "Topology Manager scope container (given: pod or node)"
+    )
+    assert cause.detail.startswith("It looks like this: ")
+
+
+def test_another_setting_and_a_trait_are_both_told(fakes: Fakes) -> None:
+    evidence = "in effect: policy static, Topology Manager scope container"
+    scoped = f"{PLAIN}, Topology Manager scope pod"
+    failed = [
+        with_steps(fakes, "fail", scoped, START, POD, rule=f"promise {n}", evidence=evidence)
+        for n in "abcd"
+    ]
+    passed = [with_steps(fakes, "pass", PLAIN, START, POD) for _ in range(30)]
+    [cause] = causes(failed, passed)
+    assert cause.headline.startswith("The kubelet ran with other settings than it was given: ")
+    assert cause.detail.startswith(
+        "It fails where the Topology Manager's scope is pod: "
+        "4 of 4 such results failed, and none of 30 others. It looks like this: "
+    )
+
+
+def test_settings_of_a_part_are_not_the_cause_of_all(fakes: Fakes) -> None:
+    """Nor do they go untold where the shortest history has no log."""
+    again = (PLAIN, START, POD, STOP, START)
+    evidence = "in effect: policy static, reservedSystemCPUs 1"
+    lost = [with_steps(fakes, "fail", *again, rule=f"promise {n}") for n in "abcdef"]
+    odd = with_steps(fakes, "fail", *again[:-1], START, rule="other", evidence=evidence)
+    passed = [with_steps(fakes, "pass", PLAIN, START, POD) for _ in range(30)]
+    told = causes([*lost, odd], passed)
+    assert "settings" not in told[0].headline
+    mostly = [
+        with_steps(fakes, "fail", *again, rule=f"promise {n}", evidence=evidence) for n in "abcdef"
+    ]
+    short = with_steps(fakes, "fail", PLAIN, 'write the state file: {"x":1}', START, rule="z")
+    [cause] = causes([*mostly, short], passed)
+    assert cause.example is short
+    assert "reservedSystemCPUs 1 (given: 0)" in cause.headline
+
+
+def test_one_look_of_nearly_all_is_the_headline(fakes: Fakes) -> None:
+    again = (PLAIN, START, POD, STOP, START)
+    failed = [with_steps(fakes, "fail", *again) for _ in range(9)]
+    failed.append(with_steps(fakes, "fail", *again, rule="another"))
+    passed = [with_steps(fakes, "pass", PLAIN, START, POD) for _ in range(30)]
+    passed += [with_steps(fakes, "pass", PLAIN, START, POD, STOP) for _ in range(9)]
+    [cause] = causes(failed, passed)
+    assert cause.headline == (f"The kubelet runs, and should have refused to start, where {OVER}")
+
+
+def test_a_pool_that_changes_under_a_running_container_is_told(fakes: Fakes) -> None:
+    """It is what a kubelet has to follow with the cpusets of running containers."""
+    changes = "the shared pool changes while a container runs in it"
+    shared = "apply BestEffort pod shared (c: no cpu request)"
+    part = "apply Guaranteed pod part (c: 500m CPU)"
+    for steps in ([shared, POD], [part, POD], [POD, shared, "delete pod a"]):
+        assert changes in found(fakes, PLAIN, START, *steps)
+    for steps in ([POD, shared], [shared, part], [shared], [POD, "delete pod a"]):
+        assert changes not in found(fakes, PLAIN, START, *steps)
+    gone = [POD, shared, "delete pod shared", "apply Guaranteed pod b (c: 2 CPU)", "delete pod a"]
+    assert changes not in found(fakes, PLAIN, START, *gone)
+    none = PLAIN.replace("static", "none")
+    assert changes not in found(fakes, none, START, shared, POD)
+
+
+def test_what_a_pod_is_told_with_is_no_container(fakes: Fakes) -> None:
+    """Its own resources and its restart policy stand beside its containers; the words are those
+    of a step."""
+    several, own = "a pod has several containers", "a pod has resources of its own"
+    one = Container("c", cpu_request="1", cpu_limit="1")
+    of_pod = PodResources(cpu_request="2", cpu_limit="2")
+
+    def told(*containers: Container, **changes: Any) -> frozenset[str]:
+        return found(fakes, PLAIN, START, Apply(Pod("a", containers, **changes)).sentence)
+
+    assert told(one) & {several, own} == set()
+    assert told(one, replace(one, name="d")) & {several, own} == {several}
+    assert told(one, resources=of_pod) & {several, own} == {own}
+    assert told(one, resources=PodResources()) & {several, own} == {own}
+    never = told(one, restart_policy=RestartPolicy.NEVER)
+    assert several not in never
+    assert "a pod's restart policy is Never" in never
+    assert "a container asks for a device" in told(replace(one, devices=(("a.io/gpu", 2),)))
+    assert "a container asks for a device" not in told(one)
+
+
+def test_what_may_be_chance_is_no_cause(fakes: Fakes) -> None:
+    """Three failures share one of many traits that a third of the passes have, too."""
+    extras = ("delete pod x", "wait for a reconcile round", "apply Burstable pod b (c: 500m CPU)")
+    failed = [with_steps(fakes, "fail", PLAIN, START, extras[0], rule=rule) for rule in "abc"]
+    passed = [
+        with_steps(fakes, "pass", PLAIN, START, *extras[n % 3 : n % 3 + 1]) for n in range(90)
+    ]
+    assert explained([[one] for one in failed], passed) == []
+    sure = [with_steps(fakes, "fail", PLAIN, START, extras[0], rule=f"{n}") for n in range(9)]
+    [(contrast, places)] = explained([[one] for one in sure], passed)
+    assert contrast.trait == "a pod is deleted"
+    assert len(places) == 9
+
+
+def test_settings_that_are_lost_by_turns_are_one_cause(fakes: Fakes) -> None:
+    """Each result has lost another option, and none of them is that of most."""
+    evidence = "in effect: policy static"
+    failed = [
+        with_steps(fakes, "fail", f"{PLAIN}, option {name}=true", START, POD, evidence=evidence)
+        for name in ("one", "one", "two", "two")
+    ]
+    assert otherwise(failed) == (
+        "The kubelet ran with other settings than it was given: "
+        "option one not set (given: true), option two not set (given: true)"
+    )
+    many = [
+        with_steps(fakes, "fail", f"{PLAIN}, option o{n}=true", START, POD, evidence=evidence)
+        for n in range(9)
+    ]
+    assert otherwise(many).endswith(", option o2 not set (given: true)")

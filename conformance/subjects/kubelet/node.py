@@ -207,7 +207,8 @@ class KubeletNode(SteppedNode):
             self._bind(machine)
         self.runtime.drop_everything()
         boot_id = Path("/proc/sys/kernel/random/uuid").read_text()
-        self._sandbox.write(f"{AREA}/settings/kernel/random/boot_id", boot_id)
+        # In place: the kubelet sees this very file in /proc/sys, by a bind mount.
+        self._sandbox.path(f"{AREA}/settings/kernel/random/boot_id").write_text(boot_id)
 
     def _bind(self, machine: Machine) -> None:
         self._machines += 1
