@@ -163,13 +163,15 @@ def otherwise(results: Sequence[Result]) -> str:
         return ""
     names = Counter(name for one in found for name, _, _ in one)
     often = [name for name, count in names.items() if count >= _MANY * len(found)]
-    told = []
+    words = []
     for name in often or [name for name, _ in names.most_common(_VALUES)]:
         values: dict[str, Counter[str]] = {}
         for given, seen in (pair for one in found for other, *pair in one if other == name):
             values.setdefault(seen or "not set", Counter())[given or "not set"] += 1
-        told += [f"{name} {seen} (given: {_or(given)})" for seen, given in values.items()][:_VALUES]
-    return line(f"The kubelet ran with other settings than it was given: {', '.join(told)}")
+        words += [f"{name} {seen} (given: {_or(given)})" for seen, given in values.items()][
+            :_VALUES
+        ]
+    return line(f"The kubelet ran with other settings than it was given: {', '.join(words)}")
 
 
 def _or(values: Counter[str]) -> str:

@@ -61,8 +61,8 @@ def traits_of_passes(passed: Iterable[Result]) -> Iterator[frozenset[str]]:
     """Of each that passed its traits. A stream tells the steps of a scenario's first pass, and the
     passes on other machines took the same ones."""
     passed = list(passed)
-    told = {result.scenario: result.steps for result in passed if result.steps}
-    return (traits(result, told.get(result.scenario, ())) for result in passed)
+    stories = {result.scenario: result.steps for result in passed if result.steps}
+    return (traits(result, stories.get(result.scenario, ())) for result in passed)
 
 
 def _of_history(steps: Sequence[str]) -> Iterator[str]:
