@@ -158,6 +158,28 @@ def reboot_keeps_assignments(node: LockstepNode) -> None:
 
 
 @scenario(
+    "restart/reboot-keeps-cpus-above-free-ones",
+    "Exclusive CPUs outlive a reboot where a kubelet without state would choose others",
+    KEP,
+    needs=Needs(free=3),
+    capabilities=[*_RESTART, Capability.REBOOT],
+)
+def reboot_keeps_cpus_above_free_ones(node: LockstepNode) -> None:
+    """A pod that came first is gone, and its CPUs are free. A kubelet that has lost its state file
+    would give them to the pod that is left."""
+    node.boot()
+    node.apply(guaranteed("first", 1))
+    node.apply(guaranteed("second", 1))
+    held = node.taken("second")
+    node.delete("first")
+    node.kill()
+    node.reboot()
+    node.start()
+    node.promise_cpus("The assignment stays", "exclusive CPUs second/c", held, node.taken("second"))
+    node.promise_cpus("The new container has it", "cpuset second/c", held, node.cpuset("second"))
+
+
+@scenario(
     "reconcile/restart-repairs-a-changed-cpuset",
     "When the kubelet starts again it repairs a cpuset that was changed behind its back",
     RECONCILE,

@@ -28,7 +28,7 @@ from reference.devicemanager.manager import DeviceManager
 from reference.kubelet.startup import PolicyFactory
 from reference.memorymanager.policy_static import MemoryManager
 from reference.releases import AnyRelease
-from reference.steps import Configure, KubeletConfig, Start, Step
+from reference.steps import Configure, KubeletConfig, Reboot, RemoveState, Start, Step
 from reference.topologymanager.topology_manager import TopologyManager
 
 
@@ -91,6 +91,19 @@ class ForgetsAllocations(Reader):
         """It keeps no checkpoint of what it has allocated."""
         if isinstance(step, Start):
             self._manifests.update(self._in_cluster.wanted)
+        super().do(step)
+
+
+class ForgetsOverABoot(Reader):
+    """Removes its state file when it starts for the first time after a boot of the machine."""
+
+    _booted = False
+
+    def do(self, step: Step) -> None:
+        """It takes the containers of before for gone, and their CPUs for free."""
+        if isinstance(step, Start) and self._booted:
+            super().do(RemoveState())
+        self._booted = isinstance(step, Reboot) or (self._booted and not isinstance(step, Start))
         super().do(step)
 
 
@@ -361,6 +374,9 @@ MINIATURES: Final[dict[str, Miniature]] = {
         "state/wrong-checksum-is-refused",
         also=("state/edited-is-refused", "state/truncated-is-refused", "state/empty-is-refused"),
         manager=managers.BelievesAnyFile,
+    ),
+    "forgets-over-a-boot": Miniature(
+        None, "restart/reboot-keeps-cpus-above-free-ones", node=ForgetsOverABoot
     ),
     # -- kubelets that reserve other CPUs ---------------------------------------------------------
     "rounds-reservations-down": Miniature(
