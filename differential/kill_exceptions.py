@@ -65,10 +65,9 @@ UNCAUGHT: Final[dict[str, tuple[str, ...]]] = {
         "cache-ids",
         "uncore-caches-known",
     ),
-    "sysfs and /proc/cpuinfo give the same machine where each socket is one NUMA node. On the machine "
-    "of this page with more NUMA nodes, chance decides which CPUs a kubelet of 1.18 gives.": (
-        "sysfs-topology",
-    ),
+    "sysfs and /proc/cpuinfo give the same topology where each socket is one NUMA node. On the "
+    "machine of this page with more NUMA nodes, chance decides which CPUs a kubelet of 1.18 "
+    "gives.": ("sysfs-topology",),
     "1.8 has no state file.": (
         "bad-state-forgotten",
         "state-file-created-empty",
@@ -108,7 +107,7 @@ UNCAUGHT: Final[dict[str, tuple[str, ...]]] = {
         "created-with-cpuset=off",
     ),
     "No step removes one container of a pod that keeps running.": ("shared-cpus-stay-taken",),
-    "Without it the model does not know the feature gates of the scenarios: the verdict is unknown.": (
+    "Without it the model does not know the scenarios' feature gates: the verdict is unknown.": (
         "option-maturity=off",
         "options-ungated=off",
         "pod-level-managers=off",
