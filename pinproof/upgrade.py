@@ -19,6 +19,7 @@ from rich.table import Table
 from rich.text import Text
 
 import topologies
+from conformance.accounts import broken
 from conformance.checks import each
 from conformance.explain import difference_lines
 from conformance.lockstep import holdings
@@ -404,7 +405,7 @@ def _named(stage: Stage) -> str:
 
 
 def _broken_lines(one: Broken) -> Iterator[str]:
-    yield f"broken  {one.rule}"
+    yield f"broken  {broken(one.rule)}"
     yield f"        {one.witness}"
     yield f"  after {one.kubelet.name}: {one.step}"
     yield from difference_lines(one.differences)

@@ -634,7 +634,7 @@ def policy_none_reports_devices_alone(node: LockstepNode) -> None:
     seen = node.ask(AskAllocatable())
     expected = [HeldDevice(NIC, one.id, (far,)) for one in _near(far, 2)]
     _promise_devices(node, "devices that pods could have", seen.allocatable_devices, *expected)
-    node.promise_cpus("No CPU", "CPUs that pods could have", CPUSet(), seen.allocatable or CPUSet())
+    node.promise_cpus("No CPU", "allocatable CPUs", CPUSet(), seen.allocatable or CPUSet())
 
 
 # -- devices on many NUMA nodes --------------------------------------------------------------------
