@@ -44,6 +44,12 @@ def as_expected(step: str, witness: str) -> str:
     return f"After the step “{step}” the node is as {witness} has it"
 
 
+def broken(rule: str) -> str:
+    """A rule that was broken, as a reader finds it: a promise as it is, and what a witness has as
+    the difference from it."""
+    return _MODELLED.sub(r"After the step “\g<step>” the node differs from \g<witness>", rule)
+
+
 def account(failure: Failure) -> Account:
     """What a failure says."""
     parts = _WAITED.fullmatch(failure.rule)

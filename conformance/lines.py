@@ -284,7 +284,7 @@ def _chosen(record: msgspec.Struct, names: tuple[str, ...]) -> dict[str, Any]:
 
 def _append(table: list[T], number: int, value: T, kind: str) -> None:
     if number != len(table):
-        raise ValueError(f"{kind} {number} comes where {kind} {len(table)} is due")
+        raise ValueError(f"{kind} {number} stands where {kind} {len(table)} belongs")
     table.append(value)
 
 

@@ -95,7 +95,7 @@ def _wrong(
     again = judge(Case(scenario, machine), subject, oracle=oracle, release=release).result
     if again.verdict != result.verdict:
         because = f" ({again.reason})" if again.reason else ""
-        return f"{again.verdict}{because} follows from what was seen, it says {result.verdict}"
+        return f"what was seen gives {again.verdict}{because}, and the result says {result.verdict}"
     if again.steps != result.steps:
         return "its steps are not those of its scenario"
     return ""
@@ -158,8 +158,8 @@ class _ReplayedNode:
     def do(self, step: Step) -> None:
         taken, self._view = next(self._left, ("", self._view))
         if taken != step.sentence:
-            was = f"the step “{taken}”" if taken else "no step more"
-            raise SubjectLostError(f"where the scenario has “{step.sentence}”, it has {was}")
+            was = f"the step “{taken}”" if taken else "no further step"
+            raise SubjectLostError(f"the scenario has “{step.sentence}” where the result has {was}")
 
     def view(self) -> View:
         return self._view

@@ -58,7 +58,7 @@ class Capability(Enum):
     HOTPLUG = "take CPUs offline and bring them back"
     API_SERVER = "give the kubelet an API server"
     POD_RESOURCES = "ask the kubelet at its pod-resources socket"
-    POD_RESOURCES_GET = "ask there for one pod, and for the CPUs that pods could have"
+    POD_RESOURCES_GET = "ask there for one pod, and for the allocatable CPUs"
     DEVICES = "give the node devices by a device plugin"
     MEMORY = "run the static memory manager on NUMA nodes with memory of any size"
     RESERVATION = "work out the cpu reservation as the container manager does"

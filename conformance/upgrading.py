@@ -23,6 +23,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final, TypeAlias
 
 import topologies
+from conformance.accounts import as_expected
 from conformance.checks import differences, each, kubelet_text, pod_state_text
 from conformance.discovered import architecture_of, topology_of
 from conformance.lockstep import CouldNotTell
@@ -347,8 +348,8 @@ class _Rehearsal:
         if not unlike:
             return []
         name = self._model.name
-        self._model.silence(f"{self._kubelet.name} is not as {name} has it")
-        rule = f"After the step “{step.sentence}” the node is as {name} has it"
+        self._model.silence(f"{self._kubelet.name} differs from {name}")
+        rule = as_expected(step.sentence, name)
         return [(rule, name, tuple(unlike))]
 
     def _situation(self) -> Situation:

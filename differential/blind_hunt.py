@@ -106,12 +106,12 @@ def page() -> str:
     lines = [
         "# The blind hunt",
         "",
-        f"Of {len(rows)} defects of the past, the [hunt](hunting.md) finds {count} in a release "
-        "that had them, knowing nothing of any: by breadth, and by the promises alone. Machine, "
-        "configuration and families of moves (`--moves`) are such that the defect can show. Where "
-        "a release without the defect is known, it keeps the promise by the same history. The "
-        "others are not found, for the reason given. "
-        "`python -m differential.blind_hunt` writes this page.",
+        f"The [hunt](hunting.md) finds {count} of {len(rows)} past defects in a release that had "
+        "them. It knows nothing of the defects: it tries all sequences of steps up to a given "
+        "length, and judges them by the promises alone. The machine, the configuration and the "
+        "families of moves (`--moves`) were chosen so that the defect can show. A known release "
+        "without the defect keeps the promise in the same steps. The last column says why the hunt "
+        "does not find the other defects. `python -m differential.blind_hunt` writes this page.",
         "",
         "| defect | releases | found in | families | promise | steps | why not |",
         "| --- | --- | --- | --- | --- | --- | --- |",

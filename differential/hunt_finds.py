@@ -34,16 +34,17 @@ def page() -> str:
     lines = [
         "# What the hunt has found",
         "",
-        "Each was found by `pinproof hunt` ([hunting.md](hunting.md)) on the model, and shown on "
-        "unmodified kubelets. `python -m differential.hunt_finds` writes this page; a test replays "
-        "each find on the model.",
+        "`pinproof hunt` ([hunting.md](hunting.md)) found each of these broken promises on the "
+        'model. The column "shown on" names the unmodified kubelets that break the promise too. '
+        "`python -m differential.hunt_finds` writes this page, and a test replays each find on the "
+        "model.",
         "",
         "| promise | known as | releases | shown on |",
         "| --- | --- | --- | --- |",
     ]
     for number, find in enumerate(every, start=1):
         known = next((one for one in DEFECTS if one.number == find.issue), None)
-        issue = f"[{known.number}]({known.url})" if known else "no issue known here"
+        issue = f"[{known.number}]({known.url})" if known else "no known issue"
         shown = ", ".join(name for name, same in find.confirmed.items() if same) or "the model"
         lines.append(
             f"| [{find.promise}](#find-{number}) | {issue} | {spans(find.releases)} | {shown} |"

@@ -46,8 +46,8 @@ UNCAUGHT: Final[dict[str, tuple[str, ...]]] = {
     ),
     "Up to 1.17 a kubelet that refuses the file panics, recovers and hangs (seen on 1.17.17), "
     "so scenarios promise the refusal from 1.18 on.": ("state-of-other-cpus-refused=off",),
-    "Of 1.25, 1.26 and 1.27 only the last patch releases have the check, and a scenario speaks of "
-    "all patch releases of a release.": ("devices-checked-at-restart",),
+    "Only the last patch releases of 1.25, 1.26 and 1.27 have the check. A scenario is about all "
+    "patch releases of a minor.": ("devices-checked-at-restart",),
     "The nodes of the model have the CPU manager on in every release.": (
         "cpu-manager-on",
         "cpu-manager-on=off",
@@ -65,13 +65,14 @@ UNCAUGHT: Final[dict[str, tuple[str, ...]]] = {
         "cache-ids",
         "uncore-caches-known",
     ),
-    "Where each socket is a NUMA node both ways read the same. On the machine of this page that "
-    "has more, chance decides which CPUs a kubelet of 1.18 gives.": ("sysfs-topology",),
+    "sysfs and /proc/cpuinfo give the same topology where each socket is one NUMA node. On the "
+    "machine of this page with more NUMA nodes, chance decides which CPUs a kubelet of 1.18 "
+    "gives.": ("sysfs-topology",),
     "1.8 has no state file.": (
         "bad-state-forgotten",
         "state-file-created-empty",
     ),
-    "1.8 panics there in the same words.": ("gives-up-in-main=off",),
+    "1.8 panics there with the same text.": ("gives-up-in-main=off",),
     "Only early patch releases of the minor differ; scenarios judge by minors.": (
         "hints-by-numa-alone",
         "sockets-counted-by-id",
@@ -83,11 +84,11 @@ UNCAUGHT: Final[dict[str, tuple[str, ...]]] = {
         "no-cpu-is-available=off",
         "s390x-topology",
     ),
-    "No machine of the catalogue has files that the two ways read differently.": (
+    "Both ways find the same CPUs online on every machine of the catalogue.": (
         "online-by-system-list",
         "online-by-system-list=off",
     ),
-    "The model has no code for it alone: it comes with keyed-by-pod or state-with-data.": (
+    "The model has no code of its own for it. It comes with keyed-by-pod or state-with-data.": (
         "cpus-taken-at-admission",
         "cpus-taken-at-admission=off",
         "freed-when-stale",
@@ -97,21 +98,21 @@ UNCAUGHT: Final[dict[str, tuple[str, ...]]] = {
         "state-migrated",
         "state-migrated=off",
     ),
-    "The model has no code for it: the kubelet refuses such a list before the policy sees it.": (
+    "The model has no code for it. The kubelet refuses such a list before the policy sees it.": (
         "unknown-reserved-refused",
         "unknown-reserved-refused=off",
     ),
-    "A view shows a container once it has its CPUs, however it got them.": (
+    "A view shows a container after it has got its CPUs. It does not show how.": (
         "created-with-cpuset",
         "created-with-cpuset=off",
     ),
-    "No step removes one container of a pod that runs on.": ("shared-cpus-stay-taken",),
-    "The model does not know the feature gates of scenarios without it: the verdict is unknown.": (
+    "No step removes one container of a pod that keeps running.": ("shared-cpus-stay-taken",),
+    "Without it the model does not know the scenarios' feature gates: the verdict is unknown.": (
         "option-maturity=off",
         "options-ungated=off",
         "pod-level-managers=off",
     ),
-    "Its feature gate is off by default in this release, and no scenario switches it on.": (
+    "Its feature gate is off by default in this release, and no scenario turns the gate on.": (
         "pod-level-managers",
         "pod-level-resources",
         "pod-level-resources-skipped",
@@ -125,7 +126,7 @@ UNCAUGHT: Final[dict[str, tuple[str, ...]]] = {
         "refused-may-run-on",
         "refused-may-run-on=off",
     ),
-    "Only 1.19 and earlier are so, and no scenario sets another period there without the gate.": (
+    "Only 1.19 and earlier ignore the period without the gate, and no scenario sets it there.": (
         "cfs-period-gated",
     ),
     "No view can show it: nothing reads a state file with such a range.": ("strict-ranges",),

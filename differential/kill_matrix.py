@@ -160,14 +160,15 @@ def _less_telling(name: str, one: Kill, failing: Counter[str]) -> tuple[bool, bo
 
 _HEAD: Final = """# The kill matrix
 
-Made by `python -m differential.kill_matrix`. A miniature is the model, wrong in one way. It shows
-that a scenario can fail: `pinproof run --subject miniature:NAME -k SCENARIO`. Behaviours by which
-releases differ are miniatures too, switched on or off. Each is judged as the release that is named
-beside it. `tests/conformance/test_kill_matrix.py` runs every line of the first table again, and the
+`python -m differential.kill_matrix` makes this page. A miniature is the model with one deliberate
+fault. It shows that a scenario can fail: `pinproof run --subject miniature:NAME -k SCENARIO`. The
+behaviours in which releases differ are miniatures too, switched on or off. Each miniature is judged
+as the release that is named beside it. The column "others" counts the other scenarios that it makes
+fail. `tests/conformance/test_kill_matrix.py` runs every line of the first table again, and the
 first entry of every line of the second.
 
-A `*` marks what only the model tells. Everywhere else the promise in words and the invariants tell
-it without the model."""
+A `*` marks a fault that shows only in the comparison with the model. Without a `*` the promise in
+words or an invariant shows it without the model."""
 
 
 def page(found: Matrix) -> str:

@@ -102,9 +102,9 @@ def page() -> str:
     lines = [
         "# Found in the wild",
         "",
-        "What the suite shows on unmodified kubelets. Each section is a defect of releases, the "
-        "command that shows it on a kubelet that pinproof builds itself, and what happens, step by "
-        "step. `python -m differential.known_defects` writes this page.",
+        "Each section is a defect of Kubernetes releases that the suite shows on an unmodified "
+        "kubelet. It has the command that shows the defect on a kubelet that pinproof builds, and "
+        "what happens in each step. `python -m differential.known_defects` writes this page.",
         "",
         "| defect | releases | shown on |",
         "| --- | --- | --- |",

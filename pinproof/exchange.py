@@ -86,7 +86,7 @@ def export(
     tree = readable(loaded)
     if len(tree) > len(loaded):
         reason = f"{machine} has no {CPUINFO}, without which lstopo and lscpu read nothing"
-        note(one_line(f"added: {reason}: one that numbers its CPUs is written"))
+        note(one_line(f"added a {CPUINFO} that numbers the CPUs: {reason}"))
     if topologies.is_archive_name(target):
         topologies.pack(tree, target, replace=force)
     else:

@@ -161,7 +161,7 @@ def hunt(
     if resume is None and (output / campaign.FILE).exists():
         raise SubjectUsageError(f"{output} has a campaign: name it with --resume {output}")
     if resume is not None and not (resume / campaign.FILE).exists():
-        raise SubjectUsageError(f"{resume} has no campaign to go on with")
+        raise SubjectUsageError(f"{resume} has no campaign to continue")
     searched = Campaign(header, part, resume or output)
     ended = _search(searched, jobs, minutes)
     finds = _confirmed(searched.finds, confirm or [])

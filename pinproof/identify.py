@@ -110,11 +110,11 @@ def _contradictions(found: Identity) -> Iterator[str]:
     doubtful = {*found.doubtful}
     known = [pair for pair in found.contradictions if pair[0] not in doubtful]
     if known:
-        yield f"It is not {found.stated}, as it says:"
+        yield f"It says that it is {found.stated}, but it behaves differently:"
     for one, has in known:
         yield f"  {'has' if has else 'lacks'} {_told(one)}"
     if doubtful:
-        yield "One history alone shows these, so each may be a fault that looks like it:"
+        yield "Only one history shows each of these, so each may be another fault:"
     for one in found.doubtful:
         yield f"  {'has' if one in found.gained else 'lacks'} {_told(one)}"
         yield from (f"    shown by: {history}" for history in found.witnesses.get(one, ()))
@@ -138,7 +138,7 @@ def sentence(found: Identity) -> str:
         return text
     odd = len(found.unexplained)
     histories = f"{odd} of {found.histories} histories"
-    return f"no known release does what it does in {histories}; the nearest is {text}"
+    return f"no known release behaves as it does in {histories}; the nearest is {text}"
 
 
 def _known_as(found: Identity) -> str:

@@ -19,6 +19,7 @@ from rich.table import Table
 from rich.text import Text
 
 import topologies
+from conformance.accounts import broken
 from conformance.checks import each
 from conformance.explain import difference_lines
 from conformance.lockstep import holdings
@@ -53,6 +54,7 @@ _VERDICTS: Final = {
     ExitStatus.COULD_NOT_TELL: Verdict.UNKNOWN,
 }
 _WORKS: Final = "; the way back works"
+_BREAKS_TOO: Final = ", and so does the way back"
 _SCHEMES: Final = ("kubelet", "miniature")
 
 
@@ -385,9 +387,9 @@ def _outcome(found: Rehearsed) -> str:
     way = f"from {_named(first)} to {_named(second)}{_elsewhere(first, second)}"
     there, back = _broken_ways(found)
     if there:
-        return f"Broken by the upgrade {way}{', and by the way back' if back else _WORKS}."
+        return f"The upgrade {way} breaks a promise{_BREAKS_TOO if back else _WORKS}."
     if back:
-        return f"The upgrade {way} keeps what it should. Broken by the way back."
+        return f"The upgrade {way} breaks no promise. The way back breaks one."
     count = f"{found.pinned} container{'' if found.pinned == 1 else 's'}"
     return f"Kept, {way} and back: {count} with exclusive CPUs."
 
@@ -404,7 +406,7 @@ def _named(stage: Stage) -> str:
 
 
 def _broken_lines(one: Broken) -> Iterator[str]:
-    yield f"broken  {one.rule}"
+    yield f"broken  {broken(one.rule)}"
     yield f"        {one.witness}"
     yield f"  after {one.kubelet.name}: {one.step}"
     yield from difference_lines(one.differences)

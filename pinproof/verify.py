@@ -127,10 +127,10 @@ def _observations(statement: Statement, stream: Path, here: Here) -> Iterator[Ch
     """The verdicts again, from what the stream says was seen."""
     what, facts = "the observations", statement.facts
     if facts.kind == "pre-certificate":
-        yield Check(what, Answer.UNCHECKED, "a stream has those of real nodes alone")
+        yield Check(what, Answer.UNCHECKED, "only the stream of a real node has observations")
         return
     if (facts.suite.pinproof, facts.suite.catalogue) != (here.pinproof, here.catalogue):
-        yield Check(what, Answer.UNCHECKED, "they are judged by the pinproof that made them")
+        yield Check(what, Answer.UNCHECKED, "only the pinproof that made them can judge them")
         return
     try:
         yield _machine(statement, stream)

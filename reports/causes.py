@@ -253,9 +253,9 @@ def _of_the_kubelet(expected: str, seen: str) -> str:
     if seen.startswith("hangs"):
         return "The kubelet hangs"
     if seen == "runs":
-        return "The kubelet runs, and should have refused to start"
+        return "The kubelet runs, but should have refused to start"
     if expected == "runs":
-        return "The kubelet does not run, and should"
+        return "The kubelet does not run, but should"
     return "The kubelet does not end as it should"
 
 

@@ -117,7 +117,7 @@ def _require_one_run(runs: Sequence[Run], names: Sequence[str]) -> None:
     for run, name in zip(runs, names, strict=True):
         header = run.header
         if (header.pinproof, header.catalogue) != (first.pinproof, first.catalogue):
-            raise ResultsError(f"{name}: of another pinproof or other scenarios than {names[0]}")
+            raise ResultsError(f"{name}: other pinproof version or scenarios than {names[0]}")
         both = (header.subject.name, first.subject.name)
         if header.subject != first.subject and not all(one.startswith(_NODES) for one in both):
             raise ResultsError(f"{name}: of another subject than {names[0]}: {line(both[0])}")
@@ -143,5 +143,5 @@ def as_stream(run: Run) -> str:
     if run.part or run.footer is None:
         raise ResultsError(f"not a whole run: {run.cut_off or run.part}")
     if len({subject.name for subject in run.subjects.values()}) > 1:
-        raise ResultsError("several nodes are several result streams, and cannot be one")
+        raise ResultsError("several nodes cannot have one result stream: each has its own")
     return written((run.header, *run.results, run.footer))

@@ -184,7 +184,7 @@ class Run:
         differ = sum(one.failure is not None and not account(one.failure).promised for one in found)
         parts = [f"{broken} broken"] if (broken := len(found) - differ) else []
         if differ:
-            parts.append(f"{differ} where the node differs from what judged it")
+            parts.append(f"{differ} where the node differs from its oracle")
         return parts
 
     @property

@@ -166,7 +166,7 @@ class Comparison:
         if _is_waiting(seen):
             return expected, replace(seen, hangs=f"a pod is pending for {_HANG_SHOWS:g} s")
         self._adrift = True
-        self.witness = f"{self.witness} up to the step in which it hangs, then the promise alone"
+        self.witness += " up to the step in which it hangs, after that the promise alone"
         return None, seen
 
     def _settled(self, expected: View | None, seen: View, hang_shows: float) -> bool:

@@ -21,17 +21,15 @@ from reference.pods.pod_level_resources import as_decoded
 from reference.pods.qos import as_judged, exclusive_cpus
 from reference.view import View
 
-EXCLUSIVE_ALONE: Final = (
-    "The kubelet reports CPUs of containers that have some of their own, and of no other"
-)
-ALLOCATABLE: Final = "The CPUs that pods could have are all but the reserved ones"
-GAUGES: Final = "The gauges of exclusive CPUs and of the shared pool say what the state file says"
+EXCLUSIVE_ALONE: Final = "The kubelet reports CPUs only for containers with exclusive CPUs"
+ALLOCATABLE: Final = "The kubelet reports all CPUs except the reserved ones as allocatable"
+GAUGES: Final = "The gauges of exclusive CPUs and of the shared pool agree with the state file"
 NEAR_EVERY_DEVICE: Final = (
-    "Under distribute-cpus-across-numa a container whose devices are near several NUMA nodes is "
-    "given CPUs of each"
+    "Under distribute-cpus-across-numa a container whose devices are near several NUMA nodes gets "
+    "CPUs of each of these NUMA nodes"
 )
 SOCKET_OF_DEVICES: Final = (
-    "Under align-by-socket a container whose devices are near one socket is given CPUs of it"
+    "Under align-by-socket a container whose devices are near one socket gets CPUs of that socket"
 )
 
 
@@ -43,7 +41,7 @@ def misreported(view: View, situation: Situation) -> Iterator[Violation]:
     if view.allocatable is not None and situation.reserved is not None:
         owed = situation.cpus - situation.reserved - situation.lost
         if view.allocatable != owed:
-            what = "CPUs that pods could have"
+            what = "allocatable CPUs"
             yield Violation(ALLOCATABLE, cpu_difference(what, owed, view.allocatable))
     if view.metrics is not None:
         yield from _gauges(view, situation)

@@ -29,12 +29,14 @@ from reference.steps import Apply, AwaitReconcile, Delete, Kind, Pod, Resize, St
 from reference.view import Phase, View
 
 ANSWERS: Final = "The kubelet answers every step in time"
-STARTS_AGAIN: Final = "The kubelet starts again after every history that a user may bring about"
-STARTS: Final = "The kubelet starts on an empty node with every configuration that it documents"
-GOES_ON: Final = "A pod that runs goes on running over a restart of the kubelet"
+STARTS_AGAIN: Final = "The kubelet starts again after every sequence of steps that a user can take"
+STARTS: Final = "The kubelet starts on an empty node with every documented configuration"
+GOES_ON: Final = "A running pod keeps running over a restart of the kubelet"
 KEEPS_CPUS: Final = "A running container keeps its exclusive CPUs until it ends"
-BOOKED_AS_ASKED: Final = "A pod holds no more exclusive CPUs than it asks for"
-ADMITTED: Final = "A pod that fits the free CPUs, and that nothing speaks against, is admitted"
+BOOKED_AS_ASKED: Final = "A pod holds no more exclusive CPUs than it requests"
+ADMITTED: Final = (
+    "A pod that fits the free CPUs is admitted, unless a setting gives a reason to refuse it"
+)
 AS_NEW: Final = "Once every pod is deleted, no CPU is exclusive and the shared pool is whole"
 
 TRUE_REASON: Final = "The reason that the kubelet gives for refusing a pod is true"

@@ -26,36 +26,36 @@ from reference.cpumanager.policy_options import (
     is_true,
 )
 
-WHOLE_CORES: Final = "Under full-pcpus-only a container is given whole physical cores"
+WHOLE_CORES: Final = "Under full-pcpus-only a container gets whole physical cores"
 EVEN_OVER_NUMA: Final = (
     "Under distribute-cpus-across-numa the CPUs of a container that needs several NUMA nodes are "
     "spread evenly over them"
 )
 OVER_CORES: Final = (
-    "Under distribute-cpus-across-cores a container is given CPUs of as many physical cores as "
-    "have a free one in its NUMA node"
+    "Under distribute-cpus-across-cores the CPUs of a container in one NUMA node lie in as many "
+    "physical cores as possible"
 )
 ONE_CACHE: Final = (
-    "Under prefer-align-cpus-by-uncorecache a container whose CPUs fit one uncore cache is given "
-    "CPUs of one"
+    "Under prefer-align-cpus-by-uncorecache a container whose CPUs fit one uncore cache gets all "
+    "of them from one uncore cache"
 )
 ONE_SOCKET: Final = (
-    "Under align-by-socket a container whose CPUs fit one socket is given CPUs of one"
+    "Under align-by-socket a container whose CPUs fit one socket gets all of them from one socket"
 )
 ONE_NUMA: Final = "Under single-numa-node a container's exclusive CPUs lie in one NUMA node"
 ONE_NUMA_IF_IT_FITS: Final = (
     "Under the Topology Manager policies best-effort and restricted a container whose CPUs fit one "
-    "NUMA node is given CPUs of one"
+    "NUMA node gets all of them from one NUMA node"
 )
 
 
 ONE_SOCKET_DISTRIBUTED: Final = (
-    "Under align-by-socket and distribute-cpus-across-numa a container is given CPUs of one socket "
-    "where as many NUMA nodes of one hold them"
+    "Under align-by-socket and distribute-cpus-across-numa a container gets CPUs of one socket, if "
+    "equally many NUMA nodes of one socket can hold them"
 )
 WHOLE_PARTS_FIRST: Final = (
-    "Without policy options a container is given whole sockets, and whole physical cores, as far "
-    "as they fit its request and are free"
+    "Without policy options a container gets whole sockets and whole physical cores, as far as "
+    "these are free and its request is large enough"
 )
 
 

@@ -124,7 +124,8 @@ def _larger_than_a_node(node: LockstepNode) -> int:
     machine=_TWO_NODES_A_SOCKET,
 )
 def numa_distribution_ignores_sockets(node: LockstepNode) -> None:
-    """A known defect: the second socket has room for all of the request."""
+    """A known defect: the kubelet takes CPUs of both sockets, although the second socket has room
+    for the whole request."""
     node.boot(with_options(node, _ACROSS_NUMA, _BY_SOCKET))
     node.apply(guaranteed("a", _larger_than_a_node(node)))
     _promise_sockets(node, [0, 1])
@@ -153,8 +154,8 @@ def numa_distribution_keeps_to_a_socket(node: LockstepNode) -> None:
     machine=_EIGHT_NODES,
 )
 def numa_distribution_overwrites_its_choice(node: LockstepNode) -> None:
-    """A known defect: the search goes on in the memory of the combination that it keeps, so the
-    fourth NUMA node is the last one that was tried."""
+    """A known defect: while the search goes on, it overwrites a part of the combination that it has
+    chosen. So the fourth NUMA node is the last one that the search tried."""
     node.boot(with_options(node, _ACROSS_NUMA))
     node.apply(guaranteed("a", len(node.cpus) // 2))
     mended = node.release_has(Behaviour.COMBINATIONS_KEPT)
@@ -173,8 +174,8 @@ def numa_distribution_overwrites_its_choice(node: LockstepNode) -> None:
     machine="1s-1n-4c-smt2-near",
 )
 def across_cores_takes_neighbours(node: LockstepNode) -> None:
-    """A known defect: the kubelet takes CPUs by rising number, and those of a core follow one
-    another here."""
+    """A known defect: the kubelet takes CPUs in the order of their numbers. On this machine the
+    CPUs of a core have consecutive numbers."""
     node.boot(with_options(node, "distribute-cpus-across-cores", reserved=CPUSet([0, 1])))
     node.apply(guaranteed("a", 2))
     cores = node.topology.core_ids(node.taken("a"))
@@ -213,7 +214,8 @@ def odd_requests_stay_in_one_uncore_cache(node: LockstepNode) -> None:
     machine=_SMALL_CACHES,
 )
 def uncore_splits_odd_requests(node: LockstepNode) -> None:
-    """A known defect: the number of cores that is looked for is rounded down. 1.33.6 mends it."""
+    """A known defect: the kubelet rounds down the number of cores that it looks for. 1.33.6 mends
+    it."""
     node.boot(with_options(node, _BY_UNCORE))
     node.apply(guaranteed("a", node.topology.cpus_per_uncore - 1))
     mended = node.release_has(Behaviour.UNCORE_ROUNDED_UP)
@@ -228,8 +230,9 @@ def uncore_splits_odd_requests(node: LockstepNode) -> None:
     machine=_SMALL_CACHES,
 )
 def uncore_splits_what_fits(node: LockstepNode) -> None:
-    """A known defect: cores of which one thread is busy make a cache look too small. The first
-    cache has two CPUs that are not reserved, the second has six."""
+    """A known defect: the kubelet does not count the free CPUs of partly used cores, so an
+    uncore cache seems too small. The first cache has two CPUs that are not reserved, the second
+    has six."""
     free = CPUSet([3, 35, 5, 7, 36, 37, 38, 39])
     node.boot(with_options(node, _BY_UNCORE, reserved=node.cpus - free))
     node.apply(guaranteed("a", 5))

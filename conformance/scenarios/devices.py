@@ -551,9 +551,9 @@ def late_plugin_after_a_reboot_is_not_checked(node: LockstepNode) -> None:
     capabilities=(*_REFUSED, Capability.RESTART),
 )
 def restart_refuses_ended_init_container(node: LockstepNode) -> None:
-    """A known defect: the init container has ended, so it does not run, and the device plugin has
-    not registered again when the pod is admitted. No release mends it. Of 1.25, 1.26 and 1.27 the
-    last patch releases have it."""
+    """A known defect: the kubelet checks the devices of every container that does not run. The init
+    container has ended, and the device plugin has not registered again when the pod is admitted. No
+    release mends it. The last patch releases of 1.25, 1.26 and 1.27 have the defect too."""
     _boot(node, _SINGLE)
     init = _with(exclusive("init", 1, kind=Kind.INIT))
     pod = guaranteed_of("a", [init, _with(exclusive("c", 1))])
@@ -634,7 +634,7 @@ def policy_none_reports_devices_alone(node: LockstepNode) -> None:
     seen = node.ask(AskAllocatable())
     expected = [HeldDevice(NIC, one.id, (far,)) for one in _near(far, 2)]
     _promise_devices(node, "devices that pods could have", seen.allocatable_devices, *expected)
-    node.promise_cpus("No CPU", "CPUs that pods could have", CPUSet(), seen.allocatable or CPUSet())
+    node.promise_cpus("No CPU", "allocatable CPUs", CPUSet(), seen.allocatable or CPUSet())
 
 
 # -- devices on many NUMA nodes --------------------------------------------------------------------
@@ -670,9 +670,9 @@ def _spread(node: LockstepNode) -> list[int]:
     machine=_FOUR,
 )
 def distribution_shrinks_the_hint(node: LockstepNode) -> None:
-    """A known defect: the CPU manager takes the fewest NUMA nodes of those that the Topology
-    Manager chose. There are four devices, each near to another NUMA node, and CPUs that one NUMA
-    node could hold."""
+    """A known defect: the Topology Manager chooses four NUMA nodes, and the CPU manager takes CPUs
+    of the fewest of these that hold the request. Here the container has four devices, each near to
+    another NUMA node, and requests no more CPUs than one NUMA node has."""
     node.promise_equal("They lie in one", "number of NUMA nodes of a/c", 1, len(_spread(node)))
 
 
@@ -706,9 +706,9 @@ MERGE: Final = Source(
     machine="8s-8n-32c-smt4-near",
 )
 def four_resources_on_eight_nodes_may_hang(node: LockstepNode) -> None:
-    """A known defect: the kubelet merges every combination of hints. Each resource has a device in
-    each of eight NUMA nodes, so 255 hints, which makes more than four thousand million
-    combinations. A kubelet that answers gives the container its CPU."""
+    """A known defect: the kubelet merges every combination of hints. Each of the four resources has
+    255 hints on eight NUMA nodes, and 255 to the power of four is more than four thousand million
+    combinations. A kubelet that finishes gives the container its CPU."""
     node.boot(replace(aligning(node, _BEST_EFFORT), policy_options={}))
     container = exclusive("c", 1)
     for named in ("nic", "gpu", "fpga"):

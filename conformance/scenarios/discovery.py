@@ -104,7 +104,8 @@ def cpus_without_an_online_file(node: LockstepNode) -> None:
     machine=_NO_ONLINE_FILES,
 )
 def one_cpu_without_online_files(node: LockstepNode) -> None:
-    """A known defect: a CPU without a file that says so does not count as online."""
+    """A known defect: a CPU other than CPU 0 counts as online only if its own file in sysfs says
+    so. Such a kernel has no such files."""
     node.boot(KubeletConfig(reserved_system_cpus=CPUSet([0])))
     node.promise_cpus("One CPU is there", "shared pool", CPUSet([0]), node.view.shared_pool)
 
@@ -136,7 +137,7 @@ def highest_cpu_above_a_gap(node: LockstepNode) -> None:
     capabilities=[Capability.START_ERROR],
 )
 def reserved_cpu_above_a_gap_is_refused(node: LockstepNode) -> None:
-    """A known defect: the CPU is there."""
+    """A known defect: the machine has a CPU with this id, because its CPU ids have gaps."""
     node.boot(KubeletConfig(reserved_system_cpus=CPUSet([14])))
     node.promise_refusal('Invalid cpuset "14" specified by --reserved-cpus')
 

@@ -119,8 +119,9 @@ def in_a_shared_pod(node: LockstepNode) -> None:
     capabilities=API_SERVER,
 )
 def pool_changes_pass_it_by(node: LockstepNode) -> None:
-    """A known defect: no reconcile round comes to ephemeral containers. One that is there when a
-    pod gets exclusive CPUs may run on these as well; the pod's own entry and cpuset are right."""
+    """A known defect: reconcile rounds skip ephemeral containers. An ephemeral container that
+    already runs when a pod gets exclusive CPUs may run on these CPUs too. The entry and the cpuset
+    of that pod are right."""
     node.boot(in_cluster(node))
     node.apply(best_effort("s"))
     node.add_ephemeral("s", "debug")

@@ -65,9 +65,10 @@ def other_pods_stay_off_init_cpus(node: LockstepNode) -> None:
     needs=Needs(smt=2, cores=3, even=True),
 )
 def init_container_adds_cpus_to_its_pod(node: LockstepNode) -> None:
-    """A known defect. The init container has a whole physical core. The app container asks for one
-    CPU, and gets the sibling of the reserved CPU, because single CPUs fill a core that is begun.
-    So the pod books one CPU more than it requests, until it is deleted."""
+    """A known defect: the init container gets a whole physical core. The app container requests one
+    CPU, and gets the sibling of the reserved CPU, because the kubelet takes single CPUs from a core
+    that is partly used. The CPUs of the init container stay booked until the pod is deleted, so the
+    pod books one CPU more than it requests."""
     reserved = CPUSet([min(node.cpus)])
     node.boot(replace(node.config, reserved_system_cpus=reserved))
     whole, core = node.view.shared_pool, node.topology.cpus_per_core

@@ -428,8 +428,8 @@ def restart_keeps_memory(node: LockstepNode) -> None:
     capabilities=(*_REFUSED, Capability.RESTART),
 )
 def restart_refuses_ended_init_container(node: LockstepNode) -> None:
-    """A known defect: the memory manager has forgotten the init container, and asks for its memory
-    once more, beside what the app container holds. No release mends it."""
+    """A known defect: the memory manager no longer knows the init container. It allocates memory
+    for it a second time, beside the memory that the app container holds. No release mends it."""
     _boot(node, _SINGLE, roomy=[first_node(node)])
     promise_phase(node, "a", node.apply(_with_init("a")), Phase.RUNNING)
     node.kill()

@@ -136,7 +136,7 @@ def bad_file_panics(node: LockstepNode) -> None:
     capabilities=[*_EDITS, Capability.REBOOT],
 )
 def added_cpus_are_not_used(node: LockstepNode) -> None:
-    """A known defect: its state file alone says which CPUs there are."""
+    """A known defect: the kubelet takes the machine's CPUs from its state file alone."""
     node.expect_broken(EVERY_CPU)
     node.boot()
     node.kill()

@@ -195,8 +195,8 @@ def full_pcpus_ignores_shared_containers(node: LockstepNode) -> None:
     needs=Needs(smt=2, cores=3, even=True),
 )
 def full_pcpus_splits_reserved_cores(node: LockstepNode) -> None:
-    """A known defect: one thread of each of several cores is reserved, and a request for as many
-    CPUs as a core has threads gets CPUs of more than one."""
+    """A known defect: of several cores one CPU each is reserved. A request for as many CPUs as a
+    core has gets CPUs of more than one core."""
     per_core = node.topology.cpus_per_core
     cores = [CPUSet.of_mask(mask) for mask in node.topology.core_masks.values()][:per_core]
     reserved = CPUSet(cpu for core in cores for cpu in list(core)[: per_core - 1])
@@ -219,8 +219,8 @@ def full_pcpus_splits_reserved_cores(node: LockstepNode) -> None:
     capabilities=[Capability.REJECTIONS, Capability.RESTART],
 )
 def full_pcpus_restart_refuses_what_runs(node: LockstepNode) -> None:
-    """A known defect: the kubelet asks for as many free CPUs once more as the pod already holds.
-    It ends containers that ran."""
+    """A known defect: for a pod that already holds its CPUs, the kubelet requires the same number
+    of free CPUs again. It ends the containers of a pod that it refuses."""
     for name in _fill_and_restart(node):
         status = node.view.pods.get(name, PodView(Phase.PENDING))
         node.promise_equal("It is rejected", f"phase of {name}", Phase.REJECTED, status.phase)
@@ -302,10 +302,10 @@ _INTERLEAVED: Final = "2s-4n-40c-smt2-interleaved"
     capabilities=[Capability.RESTART],
 )
 def numa_distribution_may_hang(node: LockstepNode) -> None:
-    """A known defect: the kubelet deals out whole cores to NUMA
-    nodes that have CPUs left, though no whole core, and never ends. It takes up no other pod until
-    it is stopped and the manifest is gone; then it runs as before. A kubelet that answers gives
-    whole cores without a reserved CPU."""
+    """A known defect: the kubelet gives NUMA nodes with free CPUs a share of whole cores, even if
+    they have no free whole core, and searches for ever. It handles no other pod until it is stopped
+    and the pod's manifest is removed. After that it runs as before. A kubelet that finishes gives
+    the pod whole cores without a reserved CPU."""
     node.expect_hang()
     options = ("distribute-cpus-across-numa", "full-pcpus-only")
     node.boot(with_options(node, *options, reserved=_HALF_CORES))
@@ -429,9 +429,9 @@ def strict_starts_again(node: LockstepNode) -> None:
     capabilities=[Capability.CPUSETS, Capability.RESTART, Capability.START_ERROR],
 )
 def strict_empties_the_pool(node: LockstepNode) -> None:
-    """A known defect: it breaks the promise that exclusive CPUs
-    belong to one container alone. A request may take the last CPU of the pool. Shared containers
-    that run then stay on CPUs that are exclusive to another, new ones run without a cpuset, and the
+    """A known defect: it breaks the promise that exclusive CPUs belong to one container alone. A
+    request may take the last CPU of the shared pool. Running shared containers then stay on CPUs
+    that are exclusive to another container. New shared containers run without a cpuset, and the
     kubelet does not start again."""
     node.expect_broken(EXCLUSIVE_TO_ONE)
     node.boot(with_options(node, "strict-cpu-reservation"))

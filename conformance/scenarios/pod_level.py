@@ -278,8 +278,8 @@ def odd_total_gets_nothing(node: LockstepNode) -> None:
     capabilities=[Capability.RESTART, Capability.START_ERROR],
 )
 def restart_takes_another_pool(node: LockstepNode) -> None:
-    """A known defect: no other start succeeds until the state file
-    is removed. Invariants cannot hold meanwhile, so only the kubelet's last error is judged."""
+    """A known defect: after that restart the kubelet starts again only without its state file. The
+    invariants cannot hold until then, so only the kubelet's last error is judged."""
     if node.release_has(Behaviour.POD_POOL_KEPT):
         raise DoesNotApply("needs a kubelet without the fix of issue 140989")
     node.boot(managed(node, "best-effort"))
@@ -385,8 +385,9 @@ def full_pcpus_applies_to_the_pod(node: LockstepNode) -> None:
     capabilities=[Capability.RESTART, Capability.REJECTIONS],
 )
 def restart_refuses_a_shared_pool(node: LockstepNode) -> None:
-    """A known defect: a shared container holds CPUs and asked for
-    none, so the Topology Manager takes the pod for one of another size. Its CPUs return."""
+    """A known defect: a shared container of the pod holds CPUs and requests none. So the pod seems
+    to hold another number of CPUs than it requests, and the Topology Manager refuses it. Its CPUs
+    return to the shared pool."""
     if node.release_has(Behaviour.POD_POOL_KEPT):
         raise DoesNotApply("needs a kubelet without the fix of issue 140989")
     node.boot(managed(node))

@@ -151,8 +151,8 @@ def deletion_keeps_others(node: LockstepNode) -> None:
     until="1.31",
 )
 def last_admitted_is_freed_late(node: LockstepNode) -> None:
-    """A known defect. Those releases keep the pod that is being admitted out of their clean-up, and
-    keep it out after its deletion too."""
+    """A known defect: the kubelet's clean-up skips the pod that was admitted last. It also skips
+    this pod after its deletion, until another pod is admitted."""
     node.boot()
     whole = node.view.shared_pool
     node.apply(guaranteed("a", 1))

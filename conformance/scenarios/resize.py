@@ -249,8 +249,9 @@ def beyond_the_node_waits(node: LockstepNode) -> None:
 )
 def granted_without_cpus(node: LockstepNode) -> None:
     """A known defect up to 1.31, and from 1.32 on with feature gate
-    InPlacePodVerticalScalingExclusiveCPUs: the pod that has 2 exclusive CPUs is granted 3, and
-    keeps 2, also when the kubelet starts again. The pool loses nothing."""
+    InPlacePodVerticalScalingExclusiveCPUs: the kubelet grants 3 CPUs to a pod that has 2 exclusive
+    CPUs. The pod keeps its 2 CPUs, also after a restart of the kubelet, and the shared pool stays
+    as it was."""
     gates = _LET_THROUGH if node.release_has(Behaviour.RESIZE_REFUSED) else {}
     node.boot(in_cluster(node, gates=gates))
     node.apply(guaranteed("a", 2))
@@ -298,9 +299,9 @@ def restricted_defers_another_number(node: LockstepNode) -> None:
 )
 def granted_then_rejected_at_a_start(node: LockstepNode) -> None:
     """A known defect: with feature gate InPlacePodVerticalScalingExclusiveCPUs the static policy
-    leaves the resize alone, so it is granted and the CPUs stay. The kubelet that starts again finds
-    CPUs of another number than its checkpoint has. Under Topology Manager policy restricted it
-    rejects the pod, which ran, and its CPUs come back."""
+    ignores the resize, so the kubelet grants it and the CPUs stay as they were. After a restart the
+    pod requests another number of CPUs than its state file has. Under Topology Manager policy
+    restricted the kubelet then rejects the running pod, and frees its CPUs."""
     node.boot(in_cluster(node, topology_manager="restricted", gates=_LET_THROUGH))
     every = node.view.shared_pool
     node.apply(guaranteed("a", 2))

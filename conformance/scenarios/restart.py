@@ -98,9 +98,9 @@ def early_releases_keep_assignments(node: LockstepNode) -> None:
     capabilities=_RESTART,
 )
 def start_forgets_assignments(node: LockstepNode) -> None:
-    """A known defect: the first reconcile round comes before any pod is known, and forgets every
-    container that it did not meet. The next round gives the running containers CPUs again, chosen
-    as on an empty machine."""
+    """A known defect: the first reconcile round runs before the kubelet knows any pod, and removes
+    the entry of every container that it did not meet. The next round chooses CPUs for the running
+    containers as on an empty machine."""
     node.boot()
     node.apply(guaranteed("first", 1))
     node.apply(guaranteed("a", 1))
@@ -255,8 +255,9 @@ def reboot_may_move_pods(node: LockstepNode) -> None:
     needs=Needs(free=4),
 )
 def ended_container_is_given_cpus_again(node: LockstepNode) -> None:
-    """A known defect: its CPUs return when the app container takes some. The next reconcile round
-    then takes other CPUs for it, as for any container that has none."""
+    """A known defect: the CPUs of the init container return when the app container takes CPUs. The
+    next reconcile round then takes other CPUs for the init container, as for any container without
+    an entry."""
     node.boot()
     node.apply(guaranteed_of("a", [exclusive("setup", 2, kind=Kind.INIT), exclusive("main", 2)]))
     setup, main = node.taken("a", "setup"), node.taken("a", "main")

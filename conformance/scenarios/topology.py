@@ -593,8 +593,9 @@ def pod_scope_counts_sidecars(node: LockstepNode) -> None:
     capabilities=_REFUSALS,
 )
 def init_container_pins_its_pod(node: LockstepNode) -> None:
-    """A known defect: the app container has to reuse the CPU of the init container, which took the
-    last one of the first NUMA node. The other nodes are empty."""
+    """A known defect: the init container took the last free CPU of the first NUMA node. The app
+    container has to reuse this CPU, so it does not fit into one NUMA node. The other NUMA nodes are
+    empty."""
     node.boot(_config(node, _SINGLE))
     node.apply(guaranteed("fills", len(_free_in(node, _first(node))) - 1))
     setup = exclusive("setup", 1, kind=Kind.INIT)

@@ -63,8 +63,8 @@ def only_free_cpus_are_given(node: LockstepNode) -> None:
     machine=_UNEVEN,
 )
 def reserved_cpu_is_given_away(node: LockstepNode) -> None:
-    """A known defect: it breaks the promise that reserved CPUs stay in the shared pool. The first
-    core counts as free, since one of its two CPUs is."""
+    """A known defect: it breaks the promise that reserved CPUs stay in the shared pool. The kubelet
+    counts the first core as free, although only one of its two CPUs is free."""
     if not _is_mended(node):
         node.expect_broken(RESERVED_STAY)
     node.boot(KubeletConfig(reserved_system_cpus=_FIRST))

@@ -93,7 +93,7 @@ class ReferenceSubject:
     def take_over(self, node: NodeUnderTest) -> None:
         """See :class:`conformance.subject.TakesOver`."""
         if not isinstance(node, ModelNode):
-            raise SubjectUsageError(f"{self.info.name} goes on on nodes of the model alone")
+            raise SubjectUsageError(f"{self.info.name} continues only on nodes of the model")
         node.hand_over(self._make, self.info.release)
 
     def close(self) -> None:

@@ -155,8 +155,8 @@ def _how(asked: argparse.Namespace) -> str:
     new = f", of those in lines that {asked.new_since} does not have" if asked.new_since else ""
     return (
         f"They were chosen at random with seed {asked.seed}{new}. The catalogue has "
-        f"{len(catalogue())} scenarios now. A mutant that was caught by an earlier state of it was "
-        "not tried again."
+        f"{len(catalogue())} scenarios now. A mutant that an earlier catalogue caught was not "
+        "tried again."
     )
 
 

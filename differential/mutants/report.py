@@ -62,7 +62,7 @@ def page(
     lines = [
         f"# Mutants of Kubernetes {header.release}",
         "",
-        "Written by `python -m differential.mutants`; [mutants.md](mutants.md) says what it does.",
+        "`python -m differential.mutants` wrote this page. [mutants.md](mutants.md) explains it.",
         "",
         f"{header.mutants} mutants were planted, {chosen} were chosen, {len(rows)} were tried, on "
         f"{' and '.join(header.machines)}. Score: {score}.",

@@ -9,6 +9,7 @@ from typing import Final
 
 import msgspec
 
+from conformance.accounts import broken
 from conformance.catalogue import find
 from differential.named_faults.faults import Fault
 from differential.named_faults.trials import Tried
@@ -76,16 +77,16 @@ def page(faults: Sequence[Fault], rows: Sequence[Tried]) -> str:
     lines = [
         "# Named faults",
         "",
-        "What an author of a fork breaks by accident, and the scenarios that say so. Each fault is "
-        "a small change of the Go source of 1.36.4 (`differential/named_faults/faults.toml`); one "
-        "kubelet holds them all, each behind a switch. With one fault on, the scenarios below it "
-        "failed on that kubelet: the title of each is its promise, and the quotation is how its "
-        "explanation begins. With no fault on they passed.",
+        "Each fault is a small change of the Go source of 1.36.4 that an author of a fork may make "
+        "by accident (`differential/named_faults/faults.toml`). One kubelet has all of them, each "
+        "behind a switch. The scenarios below a fault failed on that kubelet with the fault on, "
+        "and passed with no fault on. The title of a scenario is its promise, and the quotation is "
+        "the first part of its explanation.",
         "",
         "    python -m differential.named_faults",
         "",
-        "builds that kubelet, which takes minutes the first time, and tries them all again. "
-        "[mutants.md](mutants.md) is about faults that a program makes, thousands of them.",
+        "builds that kubelet and tries every fault again. The first build takes minutes. "
+        "[mutants.md](mutants.md) is about the thousands of faults that a program makes.",
         "",
         f"{len(real)} faults, {sum(one.allowed for one in faults)} changes that are allowed.",
         "",
@@ -113,7 +114,8 @@ def _section(fault: Fault, rows: Sequence[Tried]) -> list[str]:
 
 def sentence(row: Tried) -> str:
     """What a scenario said, in one line: the promise, and what was seen in its place."""
-    return f"{row.rule}: {row.seen}" if row.seen else row.rule
+    rule = broken(row.rule)
+    return f"{rule}: {row.seen}" if row.seen else rule
 
 
 def _short(text: str) -> str:

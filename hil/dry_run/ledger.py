@@ -113,7 +113,7 @@ class Ledger:
                 known.append(line)
                 continue
             if len(known) >= _KNOWN:
-                self._say(f"{before}… {len(known)} lines that stand above already …")
+                self._say(f"{before}… {len(known)} lines that are shown above …")
             else:
                 for one in known:
                     self._say(f"{before}{one_line(one, limit=_LONGEST)}")

@@ -34,6 +34,6 @@ def walk(cases: Iterable[Case], subject: DryRunSubject, ledger: Ledger) -> int:
             continue
         walked += 1
         if result.verdict != Verdict.PASS.value:
-            ledger.note(f"not walked to its end: {result.reason}")
+            ledger.note(f"not simulated to its end: {result.reason}")
     ledger.scenario = ledger.risk = ""
     return walked

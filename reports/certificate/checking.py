@@ -142,7 +142,7 @@ def _disagreement(statement: Statement) -> str:
         restored=facts.restored,
         caution=facts.caution,
     )
-    return "" if said == facts.words else "its words are not those of its verdict"
+    return "" if said == facts.words else "its text is not that of its verdict"
 
 
 def _impossible(facts: Facts) -> str:
@@ -207,7 +207,7 @@ def _unlike(facts: Facts, run: Run) -> str:
     seen = {result.scenario: verdict_of(result).value for result in reversed(run.ordered)}
     claimed = {entry.id: entry.outcome for entry in facts.scenarios if entry.evidence}
     if missing := sorted(map(line, claimed.keys() ^ seen.keys())):
-        return f"certificate and result stream list other scenarios: {few(missing, 3)}"
+        return f"certificate and result stream list different scenarios: {few(missing, 3)}"
     differing = [one for one, outcome in claimed.items() if seen[one] not in _WORDS[outcome]]
     if differing:
         return f"certificate and result stream differ in {few(sorted(map(line, differing)), 3)}"

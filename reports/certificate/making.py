@@ -308,7 +308,7 @@ def _absent(promise: Promise, run: Run, findings: Findings) -> Entry:
     elif findings.narrowed:
         reason = f"not selected: the run was narrowed to {line(findings.narrowed)}"
     else:
-        reason = "the run ended before it" if run.cut_off else "the run has no result of it"
+        reason = "the run ended before it" if run.cut_off else "the run has no result for it"
     return Entry(
         id=promise.id,
         title=promise.title,

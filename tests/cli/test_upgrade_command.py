@@ -61,8 +61,8 @@ def test_a_pod_that_moves_is_shown_with_a_command_that_shows_it_again(pinproof: 
     ]
     assert lines[-2] == f"pinproof {' '.join(arguments)}"
     assert lines[-1] == (
-        "Broken by the upgrade from the model of 1.36 to miniature:allocates-again; the way "
-        "back works."
+        "The upgrade from the model of 1.36 to miniature:allocates-again breaks a promise; "
+        "the way back works."
     )
 
 
@@ -76,14 +76,14 @@ def test_a_file_that_is_refused_is_shown_in_the_kubelets_words(pinproof: Command
         line.startswith("seen gave up with exit status 1: could not restore state from checkpoint")
         for line in lines
     )
-    assert lines[-1].endswith("to the model of 1.37; the way back works.")
+    assert lines[-1].endswith("to the model of 1.37 breaks a promise; the way back works.")
 
 
 def test_a_way_back_that_stops_pods_is_shown(pinproof: Command) -> None:
     done = pinproof("upgrade", "1.36", "1.37", *_MACHINE, *_FULL, "--model")
     assert done.returncode == 1
     assert "pod1/c: 4 1-2,5-6 1-2,5-6 1-2,5-6 rejected" in _lines(done)
-    assert _lines(done)[-1].endswith("keeps what it should. Broken by the way back.")
+    assert _lines(done)[-1].endswith("breaks no promise. The way back breaks one.")
 
 
 def test_programs_are_given_the_same(pinproof: Command) -> None:
@@ -182,7 +182,7 @@ def test_nothing_is_built_for_a_name_that_is_wrong(
 def test_models_and_kubelets_are_not_mixed(pinproof: Command, kubelet_path: str) -> None:
     done = pinproof("upgrade", f"kubelet:{kubelet_path}", "miniature:splits-cores", *_MACHINE)
     assert done.returncode == 2
-    assert "nodes of the model alone" in done.stderr
+    assert "only on nodes of the model" in done.stderr
 
 
 def test_a_real_kubelet_is_upgraded(pinproof: Command, kubelet_path: str) -> None:

@@ -113,7 +113,7 @@ def fact(predicate: dict[str, object], **changes: object) -> None:
         (lambda p: p.update(result="PASSED"), "result PASSED is not that of the verdict partial"),
         (lambda p: fact(p, verdict="success"), "its verdict is success; partial follows"),
         (lambda p: fact(p, exit_status=0), "exit status 0 is not one of the verdict partial"),
-        (lambda p: fact(p, words="Conformant."), "its words are not those of its verdict"),
+        (lambda p: fact(p, words="Conformant."), "its text is not that of its verdict"),
         (lambda p: profile(p, kept=2), "the counts of profile core are not those"),
         (lambda p: profile(p, claimed=False), "it does not claim the core profile"),
         (lambda p: p.update(warnedTests=[]), "the lists of tests are not those"),
@@ -147,7 +147,7 @@ def test_a_forged_verdict_contradicts_the_stream(statement: Statement, tmp_path:
     evidence = json.loads(encode(statement))["predicate"]["pinproof"]["evidence"]
     lying = forged(better, lambda p: fact(p, evidence=evidence))
     assert wrong(lying, stream) == [
-        "certificate and result stream list other scenarios: area/more, area/skip-core-false, "
+        "certificate and result stream list different scenarios: area/more, area/skip-core-false, "
         "area/skip-core-true"
     ]
 
@@ -157,7 +157,7 @@ def test_the_command_says_what_it_could_not_check(path: Path, tmp_path: Path) ->
     said = " ".join(done.output.split())
     assert "the kubelet's digest: compare with sha256sum of its program" in said
     assert "not checked machine, firmware and system: only the node itself can show them" in said
-    assert "not checked the observations: they are judged by the pinproof that made them" in said
+    assert "not checked the observations: only the pinproof that made them can judge them" in said
     assert "not checked the signature: give --allowed-signers FILE" in said
     # The catalogue of these tests is not the one that is installed.
     assert done.exit_code == ExitStatus.NOT_CONFORMANT

@@ -199,7 +199,7 @@ def test_machines_of_equal_name_and_other_cpus_stay_apart(tmp_path: Path) -> Non
         (b'["pass",0,-1,0.0,[],null,null]', "it refers to machine -1, which is not there"),
         (b'["skip",7,0,null,false,null]', "it refers to scenario 7, which is not there"),
         (b'["pass",0,0,0.0,[5],null,null]', "it refers to text 5, which is not there"),
-        (b'{"kind":"text","number":3,"text":"t"}', "text 3 comes where text 0 is due"),
+        (b'{"kind":"text","number":3,"text":"t"}', "text 3 stands where text 0 belongs"),
         (b'["pass",0,0]', "not a record"),
         (b'["fail",0,0,0.0,[],null,null]', "not a record"),
         (b"[" * 10_000, "not a record"),

@@ -53,7 +53,7 @@ def test_requests_are_told_beside_commands(facts: NodeFacts) -> None:
     assert any('create pod {"apiVersion"' in one and '"nodeName":"n7"' in one for one in requests)
     assert any(one.endswith("with grace 0") for one in requests)
     assert not any("/etc/kubernetes/manifests" in line for line in lines if "change:" in line)
-    assert not any("not walked to its end" in line for line in lines)
+    assert not any("not simulated to its end" in line for line in lines)
 
 
 def test_the_option_of_the_command_line() -> None:

@@ -198,7 +198,7 @@ def test_nothing_is_changed_and_nothing_sent(fake: FakeNode, facts: NodeFacts) -
     assert fake.content() == before
     assert fake.starts == starts
     assert len(ledger.commands) > 300
-    assert [line for line in lines if "not walked to its end" in line] == []
+    assert [line for line in lines if "not simulated to its end" in line] == []
     assert all(line.isprintable() for line in lines)
 
 
@@ -325,4 +325,4 @@ def test_a_broken_assumption_is_told(facts: NodeFacts, monkeypatch: pytest.Monke
 
     monkeypatch.setattr(Assumed, "_container", wrong)
     _, lines = walked(facts, "pool/shrinks-and-grows", "qos/whole-cpus-are-exclusive")
-    assert sum("not walked to its end: " in line for line in lines) == 2
+    assert sum("not simulated to its end: " in line for line in lines) == 2

@@ -126,8 +126,8 @@ def a_shared_pool_of_one_cpu(result: Result) -> Result | None:
     ("forge", "says"),
     [
         (a_skip_called_kept, "it has no observations"),
-        (a_kept_one_called_broken, "pass follows from what was seen, it says fail"),
-        (a_shared_pool_of_one_cpu, " follows from what was seen, it says pass"),
+        (a_kept_one_called_broken, "what was seen gives pass, and the result says fail"),
+        (a_shared_pool_of_one_cpu, ", and the result says pass"),
     ],
 )
 def test_a_forgery_whose_digests_all_fit_is_found_by_its_observations(

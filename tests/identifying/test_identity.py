@@ -308,7 +308,7 @@ def test_a_fault_that_looks_like_a_behaviour_in_one_history_is_told_first() -> N
     assert found.unexplained
     assert not found.as_stated
     said = lines(found, "fork", "")
-    assert said[0].startswith("fork: no known release does what it does in ")
+    assert said[0].startswith("fork: no known release behaves as it does in ")
     assert said[1].startswith("No known release does this: on ")
     claims = [at for at, line in enumerate(said) if line.startswith("It is not 1.36")]
     assert all(at > 1 for at in claims)
@@ -324,7 +324,7 @@ def test_a_claim_with_one_witness_is_doubtful(monkeypatch: pytest.MonkeyPatch) -
     assert found.sure.overrides == ()
     said = lines(found, "fork", "")
     assert said[0].startswith(f"fork: 1.36.0, perhaps with {title}; ")
-    place = said.index("One history alone shows these, so each may be a fault that looks like it:")
+    place = said.index("Only one history shows each of these, so each may be another fault:")
     assert said[place + 1].startswith(f"  has {title}: ")
     assert said[place + 2] == f"    shown by: {_one_that_tells(title)}"
     assert not any(line.startswith("It is not 1.36") for line in said)
@@ -513,7 +513,7 @@ def test_the_command_says_what_a_subject_is() -> None:
     shown = runner.invoke(app, ["identify", "miniature:held-cpus-kept-first"])
     assert shown.exit_code == 1
     assert "with held-cpus-kept-first" in shown.output
-    assert "It is not 1.36, as it says:" in shown.output
+    assert "It says that it is 1.36, but it behaves differently:" in shown.output
     asked = runner.invoke(app, ["identify", "reference", "--format", "json"])
     assert asked.exit_code == 0
     found = json.loads(asked.stdout)
@@ -541,7 +541,7 @@ def test_a_run_judges_a_fork_by_what_it_has() -> None:
     )
     assert by_itself.returncode == 0, by_itself.stdout + by_itself.stderr
     assert "is judged as 1.32, without rejected-pods-have-qos" in by_itself.stderr
-    assert "It is not 1.32, as it says:" in by_itself.stderr
+    assert "It says that it is 1.32, but it behaves differently:" in by_itself.stderr
 
 
 @pytest.mark.parametrize("release", ["1.36"])

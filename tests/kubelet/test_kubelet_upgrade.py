@@ -179,7 +179,7 @@ def test_a_kubelet_that_runs_is_not_replaced(subject: KubeletSubject) -> None:
 def test_kubelets_and_models_do_not_take_over_from_one_another(subject: KubeletSubject) -> None:
     model = ReferenceSubject()
     of_model = model.node(MACHINE, CONFIG, machines=topologies.machine)
-    with pytest.raises(SubjectUsageError, match="nodes of a kubelet alone"):
+    with pytest.raises(SubjectUsageError, match="only on nodes of a kubelet"):
         subject.take_over(of_model)
     node = subject.node(MACHINE, CONFIG)
     try:

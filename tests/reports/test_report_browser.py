@@ -162,7 +162,7 @@ def test_the_first_screen_names_cause_and_replay_command(
     size: tuple[int, int], browser: Browser, planted: dict[str, reports.Run], tmp_path: Path
 ) -> None:
     headlines = {
-        "trusts-its-state": "The kubelet runs, and should have refused to start",
+        "trusts-its-state": "The kubelet runs, but should have refused to start",
         "splits-cores": (
             "The node differs from the model of 1.36: exclusive CPUs: not the CPUs expected"
         ),

@@ -91,8 +91,8 @@ def test_another_promise_another_thing_or_another_direction_is_another_cause(fak
 @pytest.mark.parametrize(
     ("expected", "seen", "headline"),
     [
-        ("gave up: x", "runs", "The kubelet runs, and should have refused to start"),
-        ("runs", "gave up with exit status 1: x", "The kubelet does not run, and should"),
+        ("gave up: x", "runs", "The kubelet runs, but should have refused to start"),
+        ("runs", "gave up with exit status 1: x", "The kubelet does not run, but should"),
         ("answers", "hangs: a pod is pending", "The kubelet hangs"),
         ("down", "ended: signal 9", "The kubelet does not end as it should"),
     ],
@@ -158,7 +158,7 @@ def test_one_planted_bug_is_one_cause_on_every_machine() -> None:
             results.append(judgement.result)
     assert {result.verdict for result in results} == {"fail"}
     cause = only(causes(results))
-    assert cause.headline == "The kubelet runs, and should have refused to start"
+    assert cause.headline == "The kubelet runs, but should have refused to start"
     assert cause.scenarios == scenarios
     assert len(cause.machines) == 3
 

@@ -110,7 +110,7 @@ def test_shards_of_many_nodes_are_whole_where_each_node_is(fakes: Fakes, tmp_pat
     assert _load(fakes, tmp_path, *runs).part == "shard 1 of 2"
     whole = _load(fakes, tmp_path, *runs, node("b", 2))
     assert (whole.part, whole.status) == ("", ExitStatus.CONFORMANT)
-    with pytest.raises(ResultsError, match="several nodes are several result streams"):
+    with pytest.raises(ResultsError, match="several nodes cannot have one result stream"):
         as_stream(whole)
 
 
@@ -178,7 +178,7 @@ def test_what_does_not_belong_together_is_refused_in_one_line(fakes: Fakes, tmp_
     machine = msgspec.structs.replace(fakes.machine(), digest="sha256:other")
     for run, error in (
         (_of(other, "kubelet:1.37"), "of another subject than .*0.jsonl: kubelet:1.37"),
-        (dataclasses.replace(other, header=renamed), "of another pinproof or other scenarios"),
+        (dataclasses.replace(other, header=renamed), "other pinproof version or scenarios"),
         (fakes.run(fakes.result(scenario="b", machine=machine)), "another machine has the name"),
         (first, "pinning.whole-cores on 2s-2n-8c-smt2 is in another stream as well"),
     ):

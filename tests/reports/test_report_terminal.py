@@ -218,4 +218,4 @@ def test_what_failures_share_is_printed_before_their_names(fakes: Fakes) -> None
     shared = "It fails where the option full-pcpus-only is set. 3 of 3 such results failed"
     assert f"Failed {shared}, and none of 9 others." in text
     assert text.index(shared) < text.rindex("a/0 [")
-    assert "9 promises kept, 2 broken, 1 where the node differs from what judged it" in text
+    assert "9 promises kept, 2 broken, 1 where the node differs from its oracle" in text

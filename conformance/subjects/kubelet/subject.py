@@ -136,7 +136,7 @@ class KubeletSubject:
     def take_over(self, node: NodeUnderTest) -> None:
         """See :class:`conformance.subject.TakesOver`."""
         if not isinstance(node, KubeletNode):
-            raise SubjectUsageError(f"{self.info.name} goes on on nodes of a kubelet alone")
+            raise SubjectUsageError(f"{self.info.name} continues only on nodes of a kubelet")
         node.replace_kubelet(self._binary)
 
     def interrupt(self) -> None:

@@ -85,7 +85,7 @@ class Reader(Node):
 
 
 class ForgetsAllocations(Reader):
-    """Admits pods at a start with the size that was asked for last, though it was refused."""
+    """At a start, admits pods with the size requested last, even if that resize was refused."""
 
     def do(self, step: Step) -> None:
         """It keeps no checkpoint of what it has allocated."""

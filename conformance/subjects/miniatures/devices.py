@@ -27,7 +27,7 @@ _MANY: Final = 4
 
 
 class IgnoresDeviceHints(DeviceManager):
-    """Hands devices out and gives the Topology Manager no hint."""
+    """Hands out devices, and gives the Topology Manager no hint."""
 
     def _hints(
         self, resource: str, requested: int, held: Held | None, reusable: Collection[str]
@@ -37,7 +37,7 @@ class IgnoresDeviceHints(DeviceManager):
 
 
 class BindsByEveryDevice(DeviceManager):
-    """Takes a device that names no NUMA node to be near to the last one."""
+    """Treats a device that names no NUMA node as a device of the last NUMA node."""
 
     def register(self, resource: str, devices: Sequence[Device]) -> None:  # type: ignore[override]
         """Every device names one."""
@@ -48,7 +48,7 @@ class BindsByEveryDevice(DeviceManager):
 
 
 class AsksForTheFirstContainer(DeviceManager):
-    """Under scope pod, counts the devices of a pod's first container alone."""
+    """Under scope pod, counts only the devices of a pod's first container."""
 
     def pod_topology_hints(self, pod: Pod, resource: str) -> list[Hint] | None:
         """As of a pod with one container."""
@@ -56,7 +56,7 @@ class AsksForTheFirstContainer(DeviceManager):
 
 
 class BindsEveryContainer(DeviceManager):
-    """Gives each container of a pod the hints of the devices of all of them."""
+    """Gives each container of a pod the hints for the devices of all its containers."""
 
     def topology_hints(self, pod: Pod, container: Container, resource: str) -> list[Hint] | None:
         """As of the whole pod."""
@@ -73,7 +73,7 @@ class LendsNoInitDevices(DeviceManager):
 
 
 class GivesDevicesTwice(DeviceManager):
-    """Hands out devices that a container holds already."""
+    """Hands out devices that another container already holds."""
 
     def _available_devices(self, resource: str) -> set[str]:
         """All that are healthy."""
@@ -88,7 +88,7 @@ class KeepsDevicesOfTheDead(DeviceManager):
 
 
 class ForgetsDevices(DeviceManager):
-    """Starts without its checkpoint."""
+    """Starts without the checkpoint of the device manager."""
 
     def __init__(
         self,
@@ -102,7 +102,7 @@ class ForgetsDevices(DeviceManager):
 
 
 class RefusesLateDevices(DeviceManager):
-    """Refuses running pods too until their device plugin has registered again."""
+    """Refuses running pods too, until their device plugin registers again."""
 
     def __init__(
         self,
@@ -116,7 +116,7 @@ class RefusesLateDevices(DeviceManager):
 
 
 class ReportsFreeDevicesAlone(DeviceManager):
-    """Leaves devices that are held out of those that pods could have."""
+    """Reports only free devices as allocatable."""
 
     def healthy_devices(self) -> dict[str, Mapping[str, Device]]:
         """Those that nobody holds."""
@@ -127,7 +127,7 @@ class ReportsFreeDevicesAlone(DeviceManager):
 
 
 class AsksTheFirstProvider(TopologyManager):
-    """Counts the hints of one resource and of no other."""
+    """Uses the hints of one resource, and ignores the hints of all others."""
 
     def merged(self, every: Sequence[list[Hint] | None]) -> Hint:
         """The first that has any."""
@@ -136,7 +136,7 @@ class AsksTheFirstProvider(TopologyManager):
 
 
 class AlignsUnderNone(TopologyManager):
-    """Has providers take from the last NUMA node under policy none."""
+    """Under policy none too, allocates by the first hint of the first provider."""
 
     def _container_affinity(
         self, pod: Pod, container: Container, providers: Sequence[HintProvider]
@@ -147,7 +147,7 @@ class AlignsUnderNone(TopologyManager):
 
 
 class AdmitsWithoutRoom(TopologyManager):
-    """Admits under every policy, as best-effort does."""
+    """Admits pods under every policy as best-effort does."""
 
     def _affinity(self, pod: Pod, every: Sequence[list[Hint] | None]) -> Hint | None:
         """Where no hint is good enough, anywhere."""
@@ -158,7 +158,7 @@ class AdmitsWithoutRoom(TopologyManager):
 
 
 class RefusesManyResources(TopologyManager):
-    """Refuses what has hints of four resources, instead of merging them."""
+    """Refuses a request with hints of four resources, instead of merging the hints."""
 
     def merged(self, every: Sequence[list[Hint] | None]) -> Hint:
         """None is good enough, and best-effort takes no CPUs either."""
@@ -168,7 +168,7 @@ class RefusesManyResources(TopologyManager):
 
 
 class RefusesWithoutRoom(TopologyManager):
-    """Refuses under best-effort too what cannot be aligned."""
+    """Under best-effort too, refuses a request that cannot be aligned."""
 
     def _affinity(self, pod: Pod, every: Sequence[list[Hint] | None]) -> Hint | None:
         """As restricted does."""

@@ -28,7 +28,7 @@ from reference.topologymanager.topology_manager import (
 
 
 class ForgetsBaselines(CPUManager):
-    """Knows what containers hold, and not what they were given first."""
+    """Remembers the CPUs that containers hold, and not those that they were given first."""
 
     def restore(self, state_file: str | None, containers: Mapping[str, tuple[str, str]]) -> State:
         """Keeps none."""
@@ -38,7 +38,7 @@ class ForgetsBaselines(CPUManager):
 
 
 class DropsPoolsOfOldFiles(CPUManager):
-    """Does not take CPUs of whole pods over from a state file of 1.36."""
+    """Ignores the CPUs of whole pods in a state file of 1.36."""
 
     def restore(self, state_file: str | None, containers: Mapping[str, tuple[str, str]]) -> State:
         """Those of containers alone."""
@@ -56,7 +56,7 @@ class KeepsTheDead(ManagerByContainer):
 
 
 class PlainWords(TopologyManager):
-    """Refuses a pod with pod-level resources in the words for any other."""
+    """Refuses a pod with pod-level resources with the text for other pods."""
 
     def refusal(self, pod: Pod) -> TopologyAffinityError:
         """The refusal alone is other."""
@@ -76,7 +76,7 @@ class AllocatesAgain(CPUManager):
 
 
 class DropsInitEntries(CPUManager):
-    """At a start, drops what the state file has for init containers."""
+    """At a start, drops the state file's entries of init containers."""
 
     def allocate(self, pod: Pod, container: Container, hint: Hint | None = None) -> None:
         """An init container that holds CPUs already loses its entry."""
@@ -87,7 +87,7 @@ class DropsInitEntries(CPUManager):
 
 
 class BelievesAnyFile(CPUManager):
-    """Takes from a damaged state file what it can read, or starts with a fresh one."""
+    """Restores what it can read of a damaged state file, or starts with a new file."""
 
     def restore(self, state_file: str | None, containers: Mapping[str, tuple[str, str]]) -> State:
         """No checksum and no policy is compared."""
@@ -101,7 +101,7 @@ class BelievesAnyFile(CPUManager):
 
 
 class NeverUpdates(CPUManager):
-    """Sends no container its CPUs once it runs."""
+    """Never updates the cpuset of a running container."""
 
     def reconcile(self, running: Callable[[str, str], bool]) -> list[tuple[str, str, CPUSet]]:
         """A round sends to those that :meth:`reached` names."""
@@ -118,7 +118,7 @@ class NeverUpdates(CPUManager):
 
 
 class UpdatesTheFirst(NeverUpdates):
-    """Sends changes of the shared pool to the first app container of each pod alone."""
+    """Sends changes of the shared pool only to the first app container of each pod."""
 
     def reached(self, containers: Sequence[Container]) -> Sequence[Container]:
         """One of them."""
@@ -126,7 +126,7 @@ class UpdatesTheFirst(NeverUpdates):
 
 
 class UpdatesNoSidecars(NeverUpdates):
-    """Sends changes of the shared pool to app containers alone."""
+    """Sends changes of the shared pool only to app containers."""
 
     def reached(self, containers: Sequence[Container]) -> Sequence[Container]:
         """Those that are no init container."""
@@ -159,7 +159,7 @@ class StartsAnywhere(CPUManager):
 
 
 class VisitsEphemeral(CPUManager):
-    """Sends ephemeral containers the changes of the shared pool too."""
+    """Sends changes of the shared pool to ephemeral containers too."""
 
     def reconcile(self, running: Callable[[str, str], bool]) -> list[tuple[str, str, CPUSet]]:
         """Every container that it has started, and that runs."""
@@ -169,7 +169,7 @@ class VisitsEphemeral(CPUManager):
 
 
 class UpdatesWhatShrinks(CPUManager):
-    """Sends a container its CPUs when it loses some, and not when it gains some."""
+    """Updates a container's cpuset when the container loses CPUs, and not when it gains CPUs."""
 
     def reconcile(self, running: Callable[[str, str], bool]) -> list[tuple[str, str, CPUSet]]:
         """The rest is kept back."""
@@ -195,7 +195,7 @@ class LosesACPUAtRestarts(CPUManager):
 
 
 class LiftsQuotasOfPods(CPUManager):
-    """Lifts the CFS quota of every container of a pod of which one has CPUs of its own."""
+    """Lifts the CFS quota of every container of a pod if one of them has exclusive CPUs."""
 
     def isolates(self, pod: Pod, container: Container) -> bool:
         """Its siblings count too."""
@@ -211,7 +211,7 @@ class KeepsQuotasOfPods(CPUManager):
 
 
 class ReturnsPoolsEarly(CPUManager):
-    """Takes the CPUs of a pod as a whole back once one of its containers has ended."""
+    """Takes back the CPUs that a pod holds as a whole when one of its containers has ended."""
 
     def reconcile(self, running: Callable[[str, str], bool]) -> list[tuple[str, str, CPUSet]]:
         """An app container that has ended is removed, and so are its pod's others."""
@@ -253,7 +253,7 @@ class HintsBeforeTaking(TopologyManager):
 
 
 class ChoosesTheNarrowest(TopologyManager):
-    """Chooses the fewest NUMA nodes where no choice is preferred."""
+    """Chooses the fewest NUMA nodes where no hint is preferred."""
 
     def merged(self, every: Sequence[list[Hint] | None]) -> Hint:
         """Of those that hints of all resources have in common."""
@@ -271,7 +271,7 @@ def _width(nodes: int) -> tuple[int, int]:
 
 
 class GivesUpWithoutPreference(TopologyManager):
-    """Takes CPUs of any NUMA nodes where no choice is preferred."""
+    """Takes CPUs of any NUMA nodes where no hint is preferred."""
 
     def merged(self, every: Sequence[list[Hint] | None]) -> Hint:
         """All NUMA nodes then."""

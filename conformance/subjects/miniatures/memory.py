@@ -18,7 +18,7 @@ from reference.topologymanager.hint import Hint
 
 
 class IgnoresMemoryHints(MemoryManager):
-    """Hands memory out and gives the Topology Manager no hint."""
+    """Hands out memory, and gives the Topology Manager no hint."""
 
     def _hints(self, pod: Pod, held: Block | None, requested: int) -> list[Hint] | None:
         """No preference."""
@@ -26,7 +26,7 @@ class IgnoresMemoryHints(MemoryManager):
 
 
 class CountsBurstablePods(MemoryManager):
-    """Gives memory of their own to pods that are not Guaranteed too."""
+    """Allocates memory to pods that are not Guaranteed too."""
 
     def _serves(self, pod: Pod) -> bool:
         """Every pod."""
@@ -34,7 +34,7 @@ class CountsBurstablePods(MemoryManager):
 
 
 class NeverRefusesMemory(MemoryManager):
-    """Admits what it has no memory for."""
+    """Admits pods for which it has no memory."""
 
     def allocate(self, pod: Pod, container: Container, hint: Hint | None) -> None:
         """An error is passed over."""
@@ -45,7 +45,7 @@ class NeverRefusesMemory(MemoryManager):
 
 
 class AsksForTheFirstContainer(MemoryManager):
-    """Under scope pod, counts the memory of a pod's first container alone."""
+    """Under scope pod, counts only the memory of a pod's first container."""
 
     def pod_hints(self, pod: Pod) -> list[Hint] | None:
         """As of a pod with one container."""
@@ -53,7 +53,7 @@ class AsksForTheFirstContainer(MemoryManager):
 
 
 class BindsEveryContainer(MemoryManager):
-    """Gives each container of a pod the hints of the memory of all of them."""
+    """Gives each container of a pod the hints for the memory of all its containers."""
 
     def hints(self, pod: Pod, container: Container) -> list[Hint] | None:
         """As of the whole pod."""
@@ -75,7 +75,7 @@ class KeepsMemoryOfTheDead(MemoryManager):
 
 
 class ForgetsMemory(MemoryManager):
-    """Starts with every NUMA node free."""
+    """Starts with all memory of every NUMA node free."""
 
     def __init__(self, state: State, *, release: AnyRelease) -> None:
         fresh = state.copy()
@@ -93,6 +93,6 @@ class KeepsEndedInitContainers(MemoryManager):
 
 
 def managing_memory_always(config: KubeletConfig) -> KubeletConfig:
-    """Has the static memory manager under policy None too, where memory is reserved."""
+    """Runs the static memory manager under policy None too, where memory is reserved."""
     policy = "Static" if config.reserved_memory else config.memory_manager_policy
     return replace(config, memory_manager_policy=policy)

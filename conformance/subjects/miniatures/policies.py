@@ -44,7 +44,7 @@ class TrustsItsState(StaticPolicy):
 
 
 class IgnoresWholeCores(StaticPolicy):
-    """Accepts full-pcpus-only, and admits any request all the same."""
+    """Accepts full-pcpus-only, and admits requests that break it."""
 
     def require_whole_cores(self, state: State, count: int) -> None:
         """Nothing is required."""
@@ -62,7 +62,7 @@ class HangsOverOddRequests(StaticPolicy):
 
 
 class EndsWithHalfCores(StaticPolicy):
-    """Where its search for whole cores has no end, takes the lowest CPUs."""
+    """Takes the lowest CPUs where its search for whole cores would not end."""
 
     def take(self, available: CPUSet, count: int, hint_nodes: int = 0) -> CPUSet:
         """Answers always."""
@@ -73,7 +73,7 @@ class EndsWithHalfCores(StaticPolicy):
 
 
 class IgnoresTheHint(StaticPolicy):
-    """Lets the Topology Manager choose NUMA nodes, and takes CPUs as if it had not."""
+    """Ignores the Topology Manager's choice of NUMA nodes when it takes CPUs."""
 
     def allocate(
         self, state: State, pod: Pod, container: Container, hint: Hint | None = None
@@ -83,7 +83,7 @@ class IgnoresTheHint(StaticPolicy):
 
 
 class ForgetsInitContainers(StaticPolicy):
-    """Makes its hints without the CPUs of init containers, which it then reuses."""
+    """Leaves the CPUs of init containers out of its hints, and reuses these CPUs afterwards."""
 
     def hints(self, state: State, pod: Pod, container: Container) -> list[Hint] | None:
         """As if none had been lent."""
@@ -95,7 +95,7 @@ class ForgetsInitContainers(StaticPolicy):
 
 
 class PrefersWhatIsLeft(StaticPolicy):
-    """Calls the fewest NUMA nodes that have room now the fewest that there could be."""
+    """Prefers the hints with the fewest NUMA nodes, even if an empty machine would need fewer."""
 
     def hints(self, state: State, pod: Pod, container: Container) -> list[Hint] | None:
         """The narrowest are preferred, whatever an empty machine could do."""
@@ -108,7 +108,7 @@ class PrefersWhatIsLeft(StaticPolicy):
 
 
 class ForgetsWhoHolds(StaticPolicy):
-    """Makes its hints for a pod that runs as for a new one."""
+    """Gives the hints for a running pod from free CPUs, as if the pod held none."""
 
     def pod_hints(self, state: State, pod: Pod) -> list[Hint] | None:
         """Out of what is free."""
@@ -118,7 +118,7 @@ class ForgetsWhoHolds(StaticPolicy):
 
 
 class ForgetsHeldContainers(StaticPolicy):
-    """Makes its hints for a container that runs as for a new one."""
+    """Gives the hints for a running container from free CPUs, as if it held none."""
 
     def hints(self, state: State, pod: Pod, container: Container) -> list[Hint] | None:
         """Out of what is free."""
@@ -128,7 +128,7 @@ class ForgetsHeldContainers(StaticPolicy):
 
 
 class TakesTheLastOfEquals(StaticPolicy):
-    """Takes CPUs of the last NUMA node of those with as much room as the first that would do."""
+    """Takes CPUs of the last of several NUMA nodes with the same room, not of the first."""
 
     def take(self, available: CPUSet, count: int, hint_nodes: int = 0) -> CPUSet:
         """What has to be spread over several NUMA nodes is taken as it should be."""
@@ -145,7 +145,7 @@ class TakesTheLastOfEquals(StaticPolicy):
 
 
 class ForgetsWhatInitHolds(StaticPolicy):
-    """Does not offer the CPUs that an init container holds already to its pod's app containers."""
+    """After a restart, does not offer an init container's CPUs to its pod's app containers."""
 
     def allocate(
         self, state: State, pod: Pod, container: Container, hint: Hint | None = None
@@ -156,7 +156,7 @@ class ForgetsWhatInitHolds(StaticPolicy):
 
 
 class AlignsSharedContainers(StaticPolicy):
-    """Has one NUMA node preferred for containers that get no CPUs of their own, too."""
+    """Gives hints for containers without exclusive CPUs too, and prefers one NUMA node."""
 
     def hints(self, state: State, pod: Pod, container: Container) -> list[Hint] | None:
         """Every set of NUMA nodes has the no CPUs that such a container needs."""
@@ -167,7 +167,7 @@ class AlignsSharedContainers(StaticPolicy):
 
 
 class PinsPodsWithPodLevelResources(StaticPolicy):
-    """Gives containers their CPUs whether or not pod-level resources count."""
+    """Gives exclusive CPUs to containers of pods with pod-level resources too."""
 
     def count(self, pod: Pod, container: Container) -> int:
         """By the container alone."""
@@ -175,7 +175,7 @@ class PinsPodsWithPodLevelResources(StaticPolicy):
 
 
 class SharesExclusiveCPUs(StaticPolicy):
-    """Lets every container of a pod with CPUs as a whole run on all of them."""
+    """Lets every container of a pod that holds CPUs as a whole run on all these CPUs."""
 
     def allocate_pod(self, state: State, pod: Pod, hint: Hint | None = None) -> None:
         """Takes the right ones, and gives them to every container."""
@@ -186,7 +186,7 @@ class SharesExclusiveCPUs(StaticPolicy):
 
 
 class KeepsThePool(StaticPolicy):
-    """Takes back what containers had for themselves, and not what their pod had beside it."""
+    """Takes back the CPUs of containers, and not the other CPUs that their pod held as a whole."""
 
     def remove_container(self, state: State, uid: str, container: str) -> None:
         """As if there were no CPUs of a whole pod."""
@@ -200,7 +200,7 @@ class KeepsThePool(StaticPolicy):
 
 
 class AdmitsEmptyPools(StaticPolicy):
-    """Does not mind that a pod's exclusive containers leave the others no CPU."""
+    """Admits a pod whose exclusive containers leave no CPU for its other containers."""
 
     def pod_hints(self, state: State, pod: Pod) -> list[Hint] | None:
         """As if every container were exclusive."""
@@ -220,7 +220,7 @@ class AdmitsEmptyPools(StaticPolicy):
 
 
 class RoundsThePodUp(StaticPolicy):
-    """Takes a broken number of CPUs for the next whole one."""
+    """Rounds a pod's fractional number of CPUs up to the next whole number."""
 
     def total(self, pod: Pod, counts: Mapping[str, int]) -> int:
         """Rounded up."""
@@ -243,7 +243,7 @@ class PoolsUnderAnyScope(StaticPolicy):
 
 
 class SplitsCoresOfPods(StaticPolicy):
-    """Looks for whole cores when a container is given CPUs, and not when a pod is."""
+    """Requires whole cores for the CPUs of a container, and not for the CPUs of a whole pod."""
 
     def allocate_pod(self, state: State, pod: Pod, hint: Hint | None = None) -> None:
         """Any number will do."""
@@ -255,7 +255,7 @@ class SplitsCoresOfPods(StaticPolicy):
 
 
 class GivesReservedAway(StaticPolicy):
-    """Takes reserved CPUs for free ones."""
+    """Treats reserved CPUs as free CPUs."""
 
     def available(self, state: State) -> CPUSet:
         """The whole pool."""
@@ -263,7 +263,7 @@ class GivesReservedAway(StaticPolicy):
 
 
 class KeepsACPUShared(StaticPolicy):
-    """Refuses a request that takes the pool's last CPU (what pull request 141197 is to do)."""
+    """Refuses a request that takes the pool's last CPU, as pull request 141197 proposes."""
 
     def take(self, available: CPUSet, count: int, hint_nodes: int = 0) -> CPUSet:
         """As if one CPU less were free."""
@@ -283,7 +283,7 @@ class LendsInitCPUsTwice(StaticPolicy):
 
 
 class LendsInitCPUsToAll(StaticPolicy):
-    """Offers what an init container leaves to the pod that is admitted next."""
+    """Offers the CPUs of an init container to the pod that is admitted next."""
 
     def reusable(self, pod: Pod) -> CPUSet:
         """Whosever pod it was."""
@@ -305,7 +305,7 @@ class ErasesSiblings(StaticPolicy):
 
 
 class IgnoresLaterHints(StaticPolicy):
-    """Takes the CPUs of a pod's second and later containers wherever there are any."""
+    """Ignores the hint for the second and later containers of a pod."""
 
     def allocate(
         self, state: State, pod: Pod, container: Container, hint: Hint | None = None
@@ -315,7 +315,7 @@ class IgnoresLaterHints(StaticPolicy):
 
 
 class KnowsTwoNodesAtMost(StaticPolicy):
-    """Makes no hints of three and more NUMA nodes."""
+    """Gives no hint with more than two NUMA nodes."""
 
     def hints(self, state: State, pod: Pod, container: Container) -> list[Hint] | None:
         """Those of one and two."""
@@ -350,7 +350,7 @@ class AddsUpInit(StaticPolicy):
 
 
 class DealsTheRemainderElsewhere(StaticPolicy):
-    """Deals what cannot be spread evenly to a NUMA node that gives nothing else."""
+    """Takes the remainder of an even distribution from a NUMA node that has no share in it."""
 
     def take(self, available: CPUSet, count: int, hint_nodes: int = 0) -> CPUSet:
         """The even part as it was."""
@@ -369,7 +369,7 @@ class DealsTheRemainderElsewhere(StaticPolicy):
 
 
 class IgnoresSocketsNearHints(StaticPolicy):
-    """Under align-by-socket, takes CPUs of the hint's NUMA nodes alone."""
+    """Under align-by-socket, takes only CPUs of the hint's NUMA nodes."""
 
     def take_near(self, available: CPUSet, count: int, hint: Hint | None) -> CPUSet:
         """Never widened to whole sockets."""
@@ -410,7 +410,7 @@ class IgnoresStrictReservation(StaticPolicy):
 
 
 class AcceptsAnyReservedCPUs(StaticPolicy):
-    """Starts on a state file whose shared pool does not suit the reserved CPUs."""
+    """Starts on a state file whose shared pool contradicts the reserved CPUs."""
 
     def _validate_reserved(self, default: CPUSet) -> None:
         """Nothing is compared."""

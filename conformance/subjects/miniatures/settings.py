@@ -30,7 +30,7 @@ _BY_SOCKET = "align-by-socket"
 
 
 def ignoring_unknown_options(config: KubeletConfig) -> KubeletConfig:
-    """Passes over policy options that do not exist."""
+    """Ignores policy options that do not exist."""
     known = {
         name: value
         for name, value in config.policy_options.items()
@@ -40,13 +40,13 @@ def ignoring_unknown_options(config: KubeletConfig) -> KubeletConfig:
 
 
 def ignoring_bad_values(config: KubeletConfig) -> KubeletConfig:
-    """Passes over policy options whose value is not a boolean."""
+    """Ignores policy options whose value is not a boolean."""
     good = {n: value for n, value in config.policy_options.items() if parse_bool(value) is not None}
     return replace(config, policy_options=good)
 
 
 def ignoring_bad_topology_values(config: KubeletConfig) -> KubeletConfig:
-    """Passes over a value of prefer-closest-numa-nodes that is not a boolean."""
+    """Ignores a value of prefer-closest-numa-nodes that is not a boolean."""
     options = dict(config.topology_manager_policy_options)
     if parse_bool(options.get("prefer-closest-numa-nodes", "true")) is None:
         del options["prefer-closest-numa-nodes"]
@@ -62,12 +62,12 @@ def opening_the_gates(config: KubeletConfig) -> KubeletConfig:
 
 
 def dropping_options_under_none(config: KubeletConfig) -> KubeletConfig:
-    """Passes over policy options under the none policy."""
+    """Ignores policy options under the none policy."""
     return replace(config, policy_options={}) if config.policy == "none" else config
 
 
 def ignoring_align_by_socket(config: KubeletConfig) -> KubeletConfig:
-    """Passes over the policy option align-by-socket."""
+    """Ignores the policy option align-by-socket."""
     left = {name: value for name, value in config.policy_options.items() if name != _BY_SOCKET}
     return replace(config, policy_options=left)
 
@@ -86,12 +86,12 @@ def accepting(first: str, second: str) -> Reading:
 
 
 def taking_unknown_policies_for_none(config: KubeletConfig) -> KubeletConfig:
-    """Takes a CPU manager policy that does not exist for none."""
+    """Treats a CPU manager policy that does not exist as policy none."""
     return config if config.policy in ("none", "static") else replace(config, policy="none")
 
 
 def passing_over_topology_settings(config: KubeletConfig) -> KubeletConfig:
-    """Takes the default for a Topology Manager policy or scope that does not exist."""
+    """Uses the default in place of a Topology Manager policy or scope that does not exist."""
     known = [one.value for one in TopologyPolicy]
     if config.topology_manager_policy not in known:
         config = replace(config, topology_manager_policy="none")
@@ -101,7 +101,7 @@ def passing_over_topology_settings(config: KubeletConfig) -> KubeletConfig:
 
 
 def passing_over_topology_options(config: KubeletConfig) -> KubeletConfig:
-    """Passes over Topology Manager options that do not exist, and a limit that is too low."""
+    """Ignores Topology Manager options that do not exist, and a limit that is too low."""
     options = {
         name: value
         for name, value in config.topology_manager_policy_options.items()
@@ -128,7 +128,7 @@ def rounding_reservations_down(config: KubeletConfig) -> KubeletConfig:
 
 
 def adding_list_and_amounts(config: KubeletConfig) -> KubeletConfig:
-    """Reserves CPUs by amount beside those of reservedSystemCPUs."""
+    """Reserves the CPUs of reservedSystemCPUs, and the cpu amounts as well."""
     listed = config.reserved_system_cpus
     amounts = replace(config, reserved_system_cpus=None)
     if not listed or not (more := -(-reserved_milli_cpus(amounts) // 1000)):
@@ -137,12 +137,12 @@ def adding_list_and_amounts(config: KubeletConfig) -> KubeletConfig:
 
 
 def ignoring_the_quota_period(config: KubeletConfig) -> KubeletConfig:
-    """Asks for CFS quotas of 100 ms whatever cpuCFSQuotaPeriod is."""
+    """Uses a CFS quota period of 100 ms, whatever cpuCFSQuotaPeriod is."""
     return replace(config, cpu_cfs_quota_period=CFS_PERIOD)
 
 
 def listing_active_pods(config: KubeletConfig) -> KubeletConfig:
-    """Lists active pods alone at its pod-resources socket though the feature gate is off."""
+    """Lists only active pods at its pod-resources socket, although the feature gate is off."""
     gates = {**config.feature_gates}
     gates.pop("KubeletPodResourcesListUseActivePods", None)
     return replace(config, feature_gates=gates)
@@ -160,12 +160,12 @@ def without_reservation(
 def reserving_all_at_most(
     topology: CPUTopology, config: KubeletConfig, *, release: AnyRelease
 ) -> Policy:
-    """Reserves all CPUs where more are to be reserved than there are."""
+    """Reserves all CPUs where the reservation is larger than the machine."""
     if reserved_milli_cpus(config, release=release) > 1000 * len(topology.cpus):
         config = replace(config, reserved_system_cpus=topology.cpus)
     return make_policy(topology, config, release=release)
 
 
 def taking_pods_for_static(config: KubeletConfig) -> KubeletConfig:
-    """Takes every pod for a static one, in whose favour others are put out."""
+    """Treats every pod as a static pod, for which the kubelet looks for pods to evict."""
     return replace(config, api_server=False)

@@ -38,8 +38,10 @@ class Switch:
     @property
     def says(self) -> str:
         """What is wrong with it."""
-        says = self.behaviour.value.says
-        return f"Unlike its release: {says}" if self.on else f"Lacks what its release has: {says}"
+        kind = "Has a behaviour that its release lacks"
+        if not self.on:
+            kind = "Lacks a behaviour of its release"
+        return f"{kind}: {self.behaviour.value.says}"
 
 
 def switch(text: str) -> Switch:
