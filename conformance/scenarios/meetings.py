@@ -393,6 +393,28 @@ def full_pcpus_under_best_effort(node: LockstepNode) -> None:
 
 
 @scenario(
+    "options/full-pcpus-splits-cores-of-its-hint",
+    "Under best-effort full-pcpus-only gives parts of cores in a NUMA node that has no whole one",
+    FULL_PCPUS,
+    since="1.23",
+    needs=replace(_NODES, smt=2),
+)
+def full_pcpus_splits_cores_of_its_hint(node: LockstepNode) -> None:
+    """A known defect: it breaks the promise that a container has its cores for itself. The hint
+    counts free CPUs and no cores, and the first NUMA node has just as many as are requested: one of
+    each of several cores, whose other CPUs are reserved. The next NUMA node has whole cores."""
+    per_core, first = node.topology.cpus_per_core, first_node(node)
+    if _cores_of_a_node(node) < per_core:
+        raise DoesNotApply("needs a NUMA node with as many cores as each of them has CPUs")
+    inside = node.topology.cpus_in_numa_nodes(first)
+    cores = [CPUSet.of_mask(mask) for mask in node.topology.core_masks.values()]
+    parts = CPUSet(max(core) for core in [one for one in cores if one <= inside][:per_core])
+    _beside_hints(node, _FULL, reserved=inside - parts)
+    promise_phase(node, "a", node.apply(guaranteed("a", per_core)), Phase.RUNNING)
+    node.promise_cpus("It has the parts of cores", "CPUs of a/c", parts, node.taken("a"))
+
+
+@scenario(
     "topology/best-effort-aligns-by-socket",
     "Under best-effort and align-by-socket two NUMA nodes of one socket go before two of different "
     "sockets",

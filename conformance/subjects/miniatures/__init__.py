@@ -126,7 +126,10 @@ MINIATURES: Final[dict[str, Miniature]] = {
     ),
     "keeps-a-cpu-shared": Miniature(policies.KeepsACPUShared, "options/strict-empties-the-pool"),
     "ignores-the-hint": Miniature(
-        policies.IgnoresTheHint, "topology/single-numa-node-keeps-together", machine=_TWO_NODES
+        policies.IgnoresTheHint,
+        "topology/single-numa-node-keeps-together",
+        machine=_TWO_NODES,
+        also=("options/full-pcpus-splits-cores-of-its-hint",),
     ),
     "forgets-init-containers": Miniature(
         policies.ForgetsInitContainers,
