@@ -16,7 +16,14 @@ from typing import Final
 
 from conformance.discovered import info_of
 from conformance.subject import SubjectUsageError
-from conformance.subjects.miniatures import devices, managers, memory, policies, settings
+from conformance.subjects.miniatures import (
+    devices,
+    managers,
+    meetings,
+    memory,
+    policies,
+    settings,
+)
 from conformance.subjects.miniatures.switched import default_release, has_switched, switch
 from conformance.subjects.reference import ReferenceSubject
 from reference import NEWEST, CPUManager, CPUTopology, Node, NotModelled
@@ -132,7 +139,10 @@ MINIATURES: Final[dict[str, Miniature]] = {
     ),
     "keeps-a-cpu-shared": Miniature(policies.KeepsACPUShared, "options/strict-empties-the-pool"),
     "ignores-the-hint": Miniature(
-        policies.IgnoresTheHint, "topology/single-numa-node-keeps-together", machine=_TWO_NODES
+        policies.IgnoresTheHint,
+        "topology/single-numa-node-keeps-together",
+        machine=_TWO_NODES,
+        also=("options/full-pcpus-splits-cores-of-its-hint",),
     ),
     "forgets-init-containers": Miniature(
         policies.ForgetsInitContainers,
@@ -205,7 +215,10 @@ MINIATURES: Final[dict[str, Miniature]] = {
         policies.PoolsUnderAnyScope,
         "pod-level/container-scope-has-no-pool",
         machine=_TWO_NODES,
-        also=("pod-level/policy-none-has-no-pool",),
+        also=(
+            "pod-level/policy-none-has-no-pool",
+            "pod-level/container-scope-leaves-the-first-container-shared",
+        ),
     ),
     "splits-cores-of-pods": Miniature(
         policies.SplitsCoresOfPods, "pod-level/full-pcpus-applies-to-the-pod", machine=_TWO_NODES
@@ -601,6 +614,71 @@ MINIATURES: Final[dict[str, Miniature]] = {
     "takes-pods-for-static": Miniature(
         None, "admission/out-of-cpu-is-named", settings=settings.taking_pods_for_static
     ),
+    # -- kubelets that are wrong where two settings meet ------------------------------------------
+    "reserves-lists-strictly": Miniature(
+        None,
+        "options/strict-keeps-off-reserved-amounts",
+        settings=meetings.reserving_lists_strictly,
+    ),
+    "rounds-each-reservation": Miniature(
+        None,
+        "config/halves-reserve-one-cpu",
+        also=("config/fractions-that-make-a-whole",),
+        settings=meetings.rounding_each_reservation,
+    ),
+    "knows-one-word-for-true": Miniature(
+        None,
+        "options/other-words-for-true-switch-on",
+        settings=meetings.knowing_one_word_for_true,
+    ),
+    "knows-one-word-for-false": Miniature(
+        None,
+        "options/other-words-for-false-switch-nothing-on",
+        settings=meetings.knowing_one_word_for_false,
+    ),
+    "keeps-quotas-of-sidecars": Miniature(
+        None,
+        "quotas/sidecars-with-exclusive-cpus-have-none",
+        manager=meetings.KeepsQuotasOfSidecars,
+    ),
+    "parts-in-turn": Miniature(
+        meetings.PartsInTurn, "pod-level/shared-container-may-come-first", machine=_TWO_NODES
+    ),
+    "forgets-options-near-hints": Miniature(
+        meetings.ForgetsOptionsNearHints,
+        "options/numa-distribution-under-best-effort",
+        machine="2s-2n-32c-smt2-l3x4",
+        also=(
+            "options/across-cores-keeps-to-a-numa-node",
+            "options/uncore-cache-under-best-effort",
+            "options/full-pcpus-under-best-effort",
+        ),
+    ),
+    "ignores-preference-under-best-effort": Miniature(
+        None,
+        "topology/best-effort-aligns-by-socket",
+        machine=_FOUR_NODES,
+        topology_manager=meetings.IgnoresPreferenceUnderBestEffort,
+    ),
+    "prefers-unequal-hints": Miniature(
+        None,
+        "devices/restricted-refuses-devices-of-two-nodes",
+        machine=_TWO_NODES,
+        also=("memory/restricted-refuses-memory-of-two-nodes",),
+        overrides=("unequal-hints-not-preferred=off",),
+    ),
+    "counts-largest-cores": Miniature(
+        meetings.CountsLargestCores,
+        "uneven/full-pcpus-gives-small-cores",
+        machine="1s-1n-4c-smt2-off7",
+        also=("uneven/full-pcpus-shares-large-cores",),
+    ),
+    "counts-distances-of-nodes-with-cpus": Miniature(
+        None,
+        "topology/closest-looks-past-a-node-without-cpus",
+        machine=_FOUR_NODES,
+        topology_manager=meetings.CountsDistancesOfNodesWithCPUs,
+    ),
     # -- kubelets that are wrong about devices ----------------------------------------------------
     "aligns-shared-containers": Miniature(
         policies.AlignsSharedContainers,
@@ -642,7 +720,7 @@ MINIATURES: Final[dict[str, Miniature]] = {
         None,
         "devices/two-resources-agree",
         machine=_TWO_NODES,
-        also=("devices/two-far-apart-are-refused",),
+        also=("devices/two-far-apart-are-refused", "devices/restricted-refuses-two-far-apart"),
         topology_manager=devices.AsksTheFirstProvider,
     ),
     "binds-by-every-device": Miniature(
@@ -661,13 +739,18 @@ MINIATURES: Final[dict[str, Miniature]] = {
         None,
         "devices/single-numa-node-refuses-without-room",
         machine=_TWO_NODES,
-        also=("devices/restricted-refuses-without-room", "devices/two-far-apart-are-refused"),
+        also=(
+            "devices/restricted-refuses-without-room",
+            "devices/two-far-apart-are-refused",
+            "devices/restricted-refuses-two-far-apart",
+        ),
         topology_manager=devices.AdmitsWithoutRoom,
     ),
     "refuses-without-room": Miniature(
         None,
         "devices/best-effort-runs-without-room",
         machine=_TWO_NODES,
+        also=("devices/best-effort-runs-with-two-far-apart",),
         topology_manager=devices.RefusesWithoutRoom,
     ),
     "asks-for-the-first-container": Miniature(

@@ -1,0 +1,633 @@
+"""Settings and pods that are ordinary by themselves, and meet: options and reservations by amount,
+options and hints of the Topology Manager, sidecars and CFS quotas, resources that need different
+numbers of NUMA nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Final
+
+from conformance.lockstep import LockstepNode
+from conformance.needs import DoesNotApply, Needs
+from conformance.pods import best_effort, exclusive, guaranteed, guaranteed_of
+from conformance.results import Difference
+from conformance.scenario import Level, Source, scenario
+from conformance.scenarios.aligning import aligning
+from conformance.scenarios.containers import QUOTA_GATE
+from conformance.scenarios.devices import GPU, INTEGRATION, NIC
+from conformance.scenarios.hint_parts import (
+    far_node,
+    first_node,
+    promise_phase,
+    promise_refused,
+    require_few_nodes,
+)
+from conformance.scenarios.memory import STATIC as MEMORY_STATIC
+from conformance.scenarios.optional import ALPHA, promise_whole_cores, with_options
+from conformance.scenarios.pod_level_parts import ROOM, managed, pod_of, promise_running, shared
+from conformance.scenarios.sources import (
+    ACROSS_CORES,
+    ACROSS_NUMA,
+    BY_SOCKET,
+    CLOSEST_NUMA,
+    FULL_PCPUS,
+    OPTION_STAGES,
+    POD_LEVEL_MANAGERS,
+    STRICT,
+    TASK_PAGE,
+    TOPOLOGY_POLICIES,
+    UNCORE_CACHE,
+)
+from conformance.subject import Capability
+from reference import CPUSet
+from reference.steps import Device, Kind, KubeletConfig, Pod, RegisterDevices
+from reference.view import Phase
+from topologies import offline, with_memory
+
+HYBRID: Final = Source(
+    "Issue 140495: on hybrid processors the kubelet counts cores by their average size",
+    "https://github.com/kubernetes/kubernetes/issues/140495",
+)
+
+_FULL: Final = "full-pcpus-only"
+_NUMA: Final = "distribute-cpus-across-numa"
+_SOCKET: Final = "align-by-socket"
+_CORES: Final = "distribute-cpus-across-cores"
+_STRICT: Final = "strict-cpu-reservation"
+_UNCORE: Final = "prefer-align-cpus-by-uncorecache"
+
+_NODES: Final = Needs(numa_nodes=2, numa_cores=3, even=True)
+
+
+# -- reservations by amount ------------------------------------------------------------------------
+
+
+@scenario(
+    "options/strict-keeps-off-reserved-amounts",
+    "Under strict-cpu-reservation no container runs on CPUs that are reserved by amount",
+    STRICT,
+    level=Level.CORE,
+    since="1.32",
+    needs=Needs(free=3, even=True),
+    capabilities=[Capability.CPUSETS, Capability.RESTART],
+)
+def strict_keeps_off_reserved_amounts(node: LockstepNode) -> None:
+    """600m for the system and 500m for Kubernetes are two CPUs, which the kubelet chooses. They
+    stay out of the shared pool while it shrinks, over a restart and while it grows."""
+    config = replace(
+        with_options(node, _STRICT),
+        reserved_system_cpus=None,
+        system_reserved="600m",
+        kube_reserved="500m",
+    )
+    node.boot(config)
+    kept = node.cpus - node.view.shared_pool
+    node.promise_equal("Two CPUs are reserved", "CPUs outside of the pool", 2, len(kept))
+    rule = "The shared container is off the reserved CPUs"
+    node.apply(best_effort("shared"))
+    node.promise_cpus(rule, "cpuset shared/c", node.cpus - kept, node.cpuset("shared"))
+    node.apply(guaranteed("a", len(node.cpus) - 3))
+    taken = node.taken("a")
+    node.promise_equal("The pod has its CPUs", "size of a/c", len(node.cpus) - 3, len(taken))
+    rest = node.cpus - kept - taken
+    node.promise_cpus(rule, "cpuset shared/c", rest, node.cpuset("shared"))
+    node.kill()
+    node.start()
+    node.promise_running("The kubelet starts on its state file")
+    node.promise_cpus(rule, "cpuset shared/c", rest, node.cpuset("shared"))
+    node.delete("a")
+    node.pass_admission()
+    node.promise_cpus(rule, "cpuset shared/c", node.cpus - kept, node.cpuset("shared"))
+
+
+def _promise_reserves(node: LockstepNode, system: str, kube: str, kept: int) -> None:
+    node.boot(KubeletConfig(system_reserved=system, kube_reserved=kube))
+    node.apply(guaranteed("a", len(node.cpus) - kept))
+    taken, left = len(node.taken("a")), len(node.view.shared_pool)
+    node.promise_equal("All others can become exclusive", "size of a/c", len(node.cpus) - kept,
+                       taken)  # fmt: skip
+    node.promise_equal("Just the reserved ones stay", "size of the shared pool", kept, left)
+    node.apply(guaranteed("b", 1))
+    node.promise_cpus("They do not become exclusive", "CPUs of b/c", CPUSet(), node.taken("b"))
+
+
+@scenario(
+    "config/halves-reserve-one-cpu",
+    "Of 500m reserved for the system and 500m for Kubernetes the kubelet makes one reserved CPU",
+    TASK_PAGE,
+    level=Level.CORE,
+    since="1.18",
+    needs=Needs(free=2, even=True),
+)
+def halves_reserve_one_cpu(node: LockstepNode) -> None:
+    """Their sum is rounded up to whole CPUs, and not each by itself."""
+    _promise_reserves(node, "500m", "500m", 1)
+
+
+@scenario(
+    "config/fractions-that-make-a-whole",
+    "Of 1500m reserved for the system and 500m for Kubernetes the kubelet makes two reserved CPUs",
+    TASK_PAGE,
+    since="1.18",
+    needs=Needs(free=2, even=True),
+)
+def fractions_that_make_a_whole(node: LockstepNode) -> None:
+    """Their sum needs no rounding. Rounded one by one they would be three CPUs, or one."""
+    _promise_reserves(node, "1500m", "500m", 2)
+
+
+# -- spellings of true and false -------------------------------------------------------------------
+
+
+def _with_words(
+    node: LockstepNode, words: Mapping[str, str], policy: str = "none"
+) -> KubeletConfig:
+    """The node's configuration with these values of options, under a Topology Manager policy."""
+    aligned = aligning(node, policy)
+    return replace(
+        aligned, policy_options=dict(words), feature_gates={**aligned.feature_gates, **ALPHA}
+    )
+
+
+@scenario(
+    "options/other-words-for-true-switch-on",
+    "Each option of the static policy is on whichever of Go's words for true is its value",
+    OPTION_STAGES,
+    level=Level.CORE,
+    since="1.32",
+    needs=Needs(free=2),
+    capabilities=[Capability.START_ERROR, Capability.RESTART, Capability.CONFIGURE],
+)
+def other_words_for_true_switch_on(node: LockstepNode) -> None:
+    """strict-cpu-reservation keeps its CPUs out of the pool. Each of the others is known to be on
+    by what it excludes: another option, or policy single-numa-node."""
+    node.boot(_with_words(node, {_STRICT: "1"}))
+    rest = node.cpus - node.reserved
+    node.promise_cpus("“1” reserves strictly", "shared pool", rest, node.view.shared_pool)
+    node.stop()
+    for first, word, second, other in (
+        (_FULL, "t", _CORES, "T"),
+        (_NUMA, "True", _CORES, "1"),
+        (_UNCORE, "TRUE", _NUMA, "t"),
+    ):
+        node.configure(_with_words(node, {first: word, second: other}))
+        node.start()
+        node.promise_refusal(
+            f"static policy options {first} and {second} can not be used at the same time"
+        )
+    node.configure(_with_words(node, {_SOCKET: "T"}, "single-numa-node"))
+    node.start()
+    node.promise_refusal("policy is incompatible with CPUManager align-by-socket policy option")
+
+
+@scenario(
+    "options/other-words-for-false-switch-nothing-on",
+    "An option of the static policy is off whichever of Go's words for false is its value",
+    OPTION_STAGES,
+    level=Level.CORE,
+    since="1.32",
+    needs=Needs(free=2),
+    capabilities=[Capability.CONFIGURE],
+)
+def other_words_for_false_switch_nothing_on(node: LockstepNode) -> None:
+    """All six options at once, each with another word. Switched on, they would exclude one another
+    and policy single-numa-node."""
+    words = {_FULL: "0", _NUMA: "f", _SOCKET: "F", _CORES: "FALSE", _STRICT: "False",
+             _UNCORE: "false"}  # fmt: skip
+    node.boot(_with_words(node, words, "single-numa-node"))
+    node.promise_running("No option is on that excludes another")
+    node.promise_cpus(
+        "Reserved CPUs are in the shared pool", "shared pool", node.cpus, node.view.shared_pool
+    )
+    promise_phase(node, "a", node.apply(guaranteed("a", 1)), Phase.RUNNING)
+    node.promise_equal("A part of a core is given", "size of a/c", 1, len(node.taken("a")))
+
+
+# -- CFS quotas of sidecars ------------------------------------------------------------------------
+
+
+@scenario(
+    "quotas/sidecars-with-exclusive-cpus-have-none",
+    "A sidecar with exclusive CPUs has no CFS quota, and one with a fraction has that of its limit",
+    QUOTA_GATE,
+    level=Level.CORE,
+    since="1.33",
+    needs=Needs(free=4),
+    capabilities=[Capability.CPUSETS, Capability.CFS],
+)
+def sidecars_with_exclusive_cpus_have_none(node: LockstepNode) -> None:
+    """As app containers. A fraction in another pod keeps its quota, too."""
+    node.boot()
+    proxy = exclusive("proxy", 1, kind=Kind.SIDECAR)
+    part = exclusive("part", "500m", kind=Kind.SIDECAR)
+    node.apply(guaranteed_of("a", [proxy, part, exclusive("main", 1)]))
+    node.apply(guaranteed("b", "1500m"))
+    expected = {"a/proxy": None, "a/part": 50_000, "a/main": None, "b/c": 150_000}
+    for owner, quota in expected.items():
+        pod, name = owner.split("/")
+        promise_running(node, pod)
+        seen = node.quota(pod, name)
+        node.promise_equal("None beside exclusive CPUs", f"CFS quota of {owner}", quota, seen)
+
+
+# -- the order of containers -----------------------------------------------------------------------
+
+
+@scenario(
+    "pod-level/shared-container-may-come-first",
+    "A shared container before the exclusive one has what that leaves of their pod's CPUs",
+    POD_LEVEL_MANAGERS,
+    since="1.36",
+    needs=ROOM,
+    capabilities=[Capability.CPUSETS],
+)
+def shared_container_may_come_first(node: LockstepNode) -> None:
+    """As where it comes after it. A shared container after both has the same."""
+    node.boot(managed(node))
+    whole = node.view.shared_pool
+    node.apply(pod_of("a", 4, shared("early"), exclusive("main", 1), shared("late")))
+    promise_running(node, "a")
+    main, early = node.taken("a", "main"), node.cpuset("a", "early")
+    node.promise_equal("One CPU is exclusive", "number of CPUs of a/main", 1, len(main))
+    node.promise_equal("Three are left", "size of cpuset a/early", 3, len(early))
+    node.promise_cpus("The exclusive one is not among them", "both", CPUSet(), main & early)
+    node.promise_cpus("Both have the same", "cpuset a/late", early, node.cpuset("a", "late"))
+    left = whole - main - early
+    node.promise_cpus("No other pod runs on them", "shared pool", left, node.view.shared_pool)
+
+
+@scenario(
+    "pod-level/container-scope-leaves-the-first-container-shared",
+    "Under scope container a shared container before the exclusive one runs on the node's pool",
+    POD_LEVEL_MANAGERS,
+    since="1.36",
+    needs=ROOM,
+    capabilities=[Capability.CPUSETS],
+)
+def container_scope_leaves_the_first_container_shared(node: LockstepNode) -> None:
+    """Without the CPUs that the exclusive container takes after it."""
+    node.boot(managed(node, scope="container"))
+    whole = node.view.shared_pool
+    node.apply(pod_of("a", 4, shared("early"), exclusive("main", 2)))
+    promise_running(node, "a")
+    main = node.taken("a", "main")
+    node.promise_equal("Two CPUs are exclusive", "number of CPUs of a/main", 2, len(main))
+    node.promise_cpus("The other has the rest of the node", "cpuset a/early", whole - main,
+                      node.cpuset("a", "early"))  # fmt: skip
+
+
+# -- options and hints -----------------------------------------------------------------------------
+
+
+def _beside_hints(
+    node: LockstepNode, *options: str, policy: str = "best-effort", reserved: CPUSet | None = None
+) -> None:
+    """Start with these options under a Topology Manager policy."""
+    config, aligned = with_options(node, *options, reserved=reserved), aligning(node, policy)
+    node.boot(
+        replace(
+            aligned,
+            policy_options=config.policy_options,
+            feature_gates={**aligned.feature_gates, **config.feature_gates},
+            reserved_system_cpus=config.reserved_system_cpus,
+        )
+    )
+
+
+def _cores_of_a_node(node: LockstepNode) -> int:
+    return node.topology.num_cores // node.topology.num_numa_nodes
+
+
+def _promise_in_nodes(node: LockstepNode, count: int, *numa: int) -> None:
+    """Promise that ``a/c`` has so many CPUs, and that they lie in just these NUMA nodes."""
+    taken = node.taken("a")
+    node.promise_equal("It has its CPUs", "number of CPUs of a/c", count, len(taken))
+    seen = sorted(node.topology.numa_node_ids(taken))
+    node.promise_equal("They lie where its hint says", "NUMA nodes of a/c", sorted(numa), seen)
+
+
+@scenario(
+    "options/numa-distribution-under-best-effort",
+    "Under best-effort distribute-cpus-across-numa takes half of a request from each of two nodes",
+    ACROSS_NUMA,
+    since="1.23",
+    needs=_NODES,
+)
+def numa_distribution_under_best_effort(node: LockstepNode) -> None:
+    """The Topology Manager names the first two NUMA nodes, since no single one has room."""
+    _beside_hints(node, _NUMA)
+    count = 2 * node.topology.cpus_per_core * (_cores_of_a_node(node) // 2 + 1)
+    promise_phase(node, "a", node.apply(guaranteed("a", count)), Phase.RUNNING)
+    first, second = sorted(node.topology.numa_masks)[:2]
+    _promise_in_nodes(node, count, first, second)
+    shares = [
+        len(node.taken("a") & node.topology.cpus_in_numa_nodes(one)) for one in (first, second)
+    ]
+    node.promise_equal("Each gives half", "CPUs of each NUMA node", [count // 2] * 2, shares)
+
+
+@scenario(
+    "options/across-cores-keeps-to-a-numa-node",
+    "Under best-effort distribute-cpus-across-cores takes CPUs of different cores of a NUMA node",
+    ACROSS_CORES,
+    since="1.31",
+    needs=replace(_NODES, smt=2, far_siblings=True),
+)
+def across_cores_keeps_to_a_numa_node(node: LockstepNode) -> None:
+    """Of the first NUMA node that has room. Another pod leaves the first one a CPU too few."""
+    if len(node.topology.socket_masks) > node.topology.num_numa_nodes:
+        raise DoesNotApply("needs NUMA nodes of one socket, the machine's have several")
+    _beside_hints(node, _CORES)
+    count = _cores_of_a_node(node) - 1
+    first, second = sorted(node.topology.numa_masks)[:2]
+    room = len(node.free & node.topology.cpus_in_numa_nodes(first))
+    node.apply(guaranteed("fills", room - count + 1))
+    promise_phase(node, "a", node.apply(guaranteed("a", count)), Phase.RUNNING)
+    _promise_in_nodes(node, count, second)
+    cores = len(node.topology.core_ids(node.taken("a")))
+    node.promise_equal("Each CPU is of another core", "cores of a/c", count, cores)
+
+
+@scenario(
+    "options/uncore-cache-under-best-effort",
+    "Under best-effort a request that fits one uncore cache is kept within one of a NUMA node",
+    UNCORE_CACHE,
+    since="1.32",
+    needs=Needs(numa_nodes=2, uncore_caches=4, cores=8, even=True, caches_in_nodes=True),
+)
+def uncore_cache_under_best_effort(node: LockstepNode) -> None:
+    """The first cache of the first NUMA node has a reserved core, so that the first free cores lie
+    in two caches."""
+    topology = node.topology
+    if topology.num_uncore_caches < 2 * topology.num_numa_nodes:
+        raise DoesNotApply("needs several uncore caches in each NUMA node, the machine has one")
+    _beside_hints(node, _UNCORE)
+    count = topology.cpus_per_uncore
+    promise_phase(node, "a", node.apply(guaranteed("a", count)), Phase.RUNNING)
+    _promise_in_nodes(node, count, first_node(node))
+    caches = len(topology.uncore_cache_ids(node.taken("a")))
+    node.promise_equal("They share an uncore cache", "uncore caches of a/c", 1, caches)
+
+
+@scenario(
+    "options/full-pcpus-under-best-effort",
+    "Under best-effort full-pcpus-only gives whole cores of two NUMA nodes, and refuses parts",
+    FULL_PCPUS,
+    since="1.23",
+    needs=replace(_NODES, smt=2),
+    capabilities=[Capability.REJECTIONS],
+)
+def full_pcpus_under_best_effort(node: LockstepNode) -> None:
+    """The sibling of a reserved CPU is free, and no part of what is given. Best-effort refuses no
+    pod by itself, and lets the CPU manager refuse one."""
+    _beside_hints(node, _FULL, reserved=CPUSet([min(node.cpus)]))
+    per_core = node.topology.cpus_per_core
+    count = per_core * (_cores_of_a_node(node) + 1)
+    status = node.apply(guaranteed("odd", count + 1))
+    promise_phase(node, "odd", status, Phase.REJECTED)
+    node.promise_equal("The reason is named", "reason", "SMTAlignmentError", status.reason)
+    promise_phase(node, "a", node.apply(guaranteed("a", count)), Phase.RUNNING)
+    _promise_in_nodes(node, count, *sorted(node.topology.numa_masks)[:2])
+    promise_whole_cores(node, node.taken("a"))
+
+
+@scenario(
+    "options/full-pcpus-splits-cores-of-its-hint",
+    "Under best-effort full-pcpus-only gives parts of cores in a NUMA node that has no whole one",
+    FULL_PCPUS,
+    since="1.23",
+    needs=replace(_NODES, smt=2),
+)
+def full_pcpus_splits_cores_of_its_hint(node: LockstepNode) -> None:
+    """A known defect: it breaks the promise that a container has its cores for itself. The hint
+    counts free CPUs and no cores, and the first NUMA node has just as many as are requested: one of
+    each of several cores, whose other CPUs are reserved. The next NUMA node has whole cores."""
+    per_core, first = node.topology.cpus_per_core, first_node(node)
+    if _cores_of_a_node(node) < per_core:
+        raise DoesNotApply("needs a NUMA node with as many cores as each of them has CPUs")
+    inside = node.topology.cpus_in_numa_nodes(first)
+    cores = [CPUSet.of_mask(mask) for mask in node.topology.core_masks.values()]
+    parts = CPUSet(max(core) for core in [one for one in cores if one <= inside][:per_core])
+    _beside_hints(node, _FULL, reserved=inside - parts)
+    promise_phase(node, "a", node.apply(guaranteed("a", per_core)), Phase.RUNNING)
+    node.promise_cpus("It has the parts of cores", "CPUs of a/c", parts, node.taken("a"))
+
+
+@scenario(
+    "topology/best-effort-aligns-by-socket",
+    "Under best-effort and align-by-socket two NUMA nodes of one socket go before two of different "
+    "sockets",
+    BY_SOCKET,
+    level=Level.CORE,
+    since="1.25",
+    machine="2s-4n-64c-smt2",
+)
+def best_effort_aligns_by_socket(node: LockstepNode) -> None:
+    """No NUMA node has room. The lowest two that have it together lie in different sockets, and
+    best-effort alone takes these."""
+    kept = {0: 12, 1: 30, 2: 18, 3: 20}
+    reserved = CPUSet(
+        cpu
+        for numa, count in kept.items()
+        for cpu in sorted(node.topology.cpus_in_numa_nodes(numa))[:count]
+    )
+    _beside_hints(node, _SOCKET, reserved=reserved)
+    promise_phase(node, "a", node.apply(guaranteed("a", 24)), Phase.RUNNING)
+    _promise_in_nodes(node, 24, 2, 3)
+
+
+# -- resources that need different numbers of NUMA nodes -------------------------------------------
+
+
+def _register(node: LockstepNode, resource: str, *numa: int) -> None:
+    """A device near to each of these NUMA nodes."""
+    devices = tuple(Device(f"device-{one}", (one,)) for one in numa)
+    node.to_runtime(RegisterDevices(resource, devices))
+
+
+def _with_devices(name: str, cpus: int, **devices: int) -> Pod:
+    named = tuple((f"pinproof.invalid/{one}", count) for one, count in devices.items())
+    return guaranteed_of(name, [replace(exclusive("c", cpus), devices=named)])
+
+
+def _more_than_a_node(node: LockstepNode) -> int:
+    return len(node.cpus) // node.topology.num_numa_nodes + 1
+
+
+@scenario(
+    "devices/restricted-refuses-devices-of-two-nodes",
+    "Under restricted a container is refused whose devices need two NUMA nodes and whose CPUs one",
+    TOPOLOGY_POLICIES,
+    since="1.24",
+    needs=_NODES,
+    capabilities=[Capability.DEVICES, Capability.CPUSETS, Capability.REJECTIONS],
+)
+def restricted_refuses_devices_of_two_nodes(node: LockstepNode) -> None:
+    """No set of NUMA nodes is the narrowest for both. It is for a container whose CPUs need two as
+    well, which runs. Up to 1.23 the first one runs, too."""
+    require_few_nodes(node)
+    node.boot(replace(aligning(node, "restricted"), policy_options={}))
+    first, far = first_node(node), far_node(node)
+    _register(node, NIC, first, far)
+    promise_refused(node, node.apply(_with_devices("a", 2, nic=2)), "TopologyAffinityError")
+    node.pass_admission()
+    count = _more_than_a_node(node)
+    status = node.apply(_with_devices("both", count, nic=2))
+    promise_phase(node, "both", status, Phase.RUNNING)
+    seen = sorted(node.topology.numa_node_ids(node.taken("both")))
+    node.promise_equal("It lies with its devices", "NUMA nodes of both/c", [first, far], seen)
+
+
+@scenario(
+    "devices/restricted-refuses-two-far-apart",
+    "Under restricted devices of two resources in different NUMA nodes are refused",
+    INTEGRATION,
+    since="1.20",
+    needs=_NODES,
+    capabilities=[Capability.DEVICES, Capability.CPUSETS, Capability.REJECTIONS],
+)
+def restricted_refuses_two_far_apart(node: LockstepNode) -> None:
+    """One NUMA node is the fewest for each, and none serves both. A container with devices of one
+    resource runs."""
+    require_few_nodes(node)
+    node.boot(replace(aligning(node, "restricted"), policy_options={}))
+    _register(node, NIC, first_node(node))
+    _register(node, GPU, far_node(node))
+    status = node.apply(_with_devices("a", 1, nic=1, gpu=1))
+    promise_refused(node, status, "TopologyAffinityError")
+    promise_phase(node, "one", node.apply(_with_devices("one", 1, gpu=1)), Phase.RUNNING)
+
+
+@scenario(
+    "devices/best-effort-runs-with-two-far-apart",
+    "Under best-effort a container runs whose devices of two resources lie in two NUMA nodes",
+    INTEGRATION,
+    since="1.20",
+    needs=_NODES,
+    capabilities=[Capability.DEVICES, Capability.CPUSETS],
+)
+def best_effort_runs_with_two_far_apart(node: LockstepNode) -> None:
+    """With as many CPUs as it requests. Restricted refuses it."""
+    require_few_nodes(node)
+    node.boot(replace(aligning(node, "best-effort"), policy_options={}))
+    _register(node, NIC, first_node(node))
+    _register(node, GPU, far_node(node))
+    promise_phase(node, "a", node.apply(_with_devices("a", 2, nic=1, gpu=1)), Phase.RUNNING)
+    node.promise_equal("It has its CPUs", "number of CPUs of a/c", 2, len(node.taken("a")))
+
+
+@scenario(
+    "memory/restricted-refuses-memory-of-two-nodes",
+    "Under restricted a container is refused whose memory needs two NUMA nodes and whose CPUs one",
+    MEMORY_STATIC,
+    since="1.26",
+    needs=_NODES,
+    capabilities=[Capability.MEMORY, Capability.CPUSETS, Capability.REJECTIONS],
+)
+def restricted_refuses_memory_of_two_nodes(node: LockstepNode) -> None:
+    """No set of NUMA nodes is the narrowest for both. It is for a container whose CPUs need two as
+    well, which runs. Each NUMA node has 128 MiB, and the containers request 200."""
+    require_few_nodes(node)
+    machine = with_memory(node.machine, 128)
+    if machine is node.machine:
+        raise DoesNotApply("needs NUMA nodes whose memory the kernel tells, the machine has none")
+    config = replace(
+        aligning(node, "restricted"),
+        policy_options={},
+        memory_manager_policy="Static",
+        reserved_memory=dict.fromkeys(node.numa_nodes, "1Mi"),
+    )
+    node.boot(config, machine=machine)
+    promise_refused(node, node.apply(_of_200("a", 1)), "TopologyAffinityError")
+    node.pass_admission()
+    count = _more_than_a_node(node)
+    promise_phase(node, "both", node.apply(_of_200("both", count)), Phase.RUNNING)
+    held = node.taken("both")
+    node.promise_equal("It has its CPUs", "number of CPUs of both/c", count, len(held))
+
+
+def _of_200(name: str, cpus: int) -> Pod:
+    container = exclusive("c", cpus)
+    return guaranteed_of(name, [replace(container, memory_request="200Mi", memory_limit="200Mi")])
+
+
+# -- cores of different sizes ----------------------------------------------------------------------
+
+
+def _start_on_uneven_cores(node: LockstepNode) -> list[CPUSet]:
+    """Start under full-pcpus-only; the free cores, small ones first. Raises :class:`DoesNotApply`
+    unless the kubelet counts one CPU for each core, though some have more."""
+    cores = [CPUSet.of_mask(mask) for mask in node.topology.core_masks.values()]
+    sizes = {len(core) for core in cores}
+    if node.topology.cpus_per_core != 1 or sizes == {1}:
+        raise DoesNotApply("needs cores of which some have one CPU and fewer have several")
+    node.boot(with_options(node, _FULL))
+    return sorted((one for one in cores if one <= node.free), key=len)
+
+
+@scenario(
+    "uneven/full-pcpus-gives-small-cores",
+    "Where most cores have one CPU full-pcpus-only gives a single CPU, which is a core by itself",
+    FULL_PCPUS,
+    level=Level.CORE,
+    since="1.23",
+)
+def full_pcpus_gives_small_cores(node: LockstepNode) -> None:
+    """As on hybrid processors, whose large cores have two. Each core counts as one CPU by the
+    average, so no number is odd."""
+    small = [one for one in _start_on_uneven_cores(node) if len(one) == 1]
+    if not small:
+        raise DoesNotApply("needs a free core of one CPU")
+    promise_phase(node, "a", node.apply(guaranteed("a", 1)), Phase.RUNNING)
+    node.promise_equal("It has its CPU", "number of CPUs of a/c", 1, len(node.taken("a")))
+    promise_whole_cores(node, node.taken("a"))
+
+
+@scenario(
+    "uneven/full-pcpus-shares-large-cores",
+    "Where most cores have one CPU full-pcpus-only gives one large core to two containers",
+    HYBRID,
+    since="1.23",
+)
+def full_pcpus_shares_large_cores(node: LockstepNode) -> None:
+    """A known defect: it breaks the promise that a container has its cores for itself. Each core
+    counts as one CPU by the average, so single CPUs are given out, and once the small cores are
+    taken they are CPUs of a large one."""
+    free = _start_on_uneven_cores(node)
+    small = [one for one in free if len(one) == 1]
+    if len(small) == len(free):
+        raise DoesNotApply("needs a free core of several CPUs")
+    for number in range(len(small)):
+        node.apply(guaranteed(f"small-{number}", 1))
+    for name in ("a", "b"):
+        promise_phase(node, name, node.apply(guaranteed(name, 1)), Phase.RUNNING)
+    core = node.topology.with_siblings(node.taken("a"))
+    node.promise(
+        node.taken("b") <= core,
+        "The second container has the sibling of the first one's CPU",
+        Difference(what="CPUs of b/c", expected=f"one of {core}", seen=str(node.taken("b"))),
+    )
+
+
+# -- ids of NUMA nodes with a gap ------------------------------------------------------------------
+
+
+@scenario(
+    "topology/closest-looks-past-a-node-without-cpus",
+    "Under prefer-closest-numa-nodes two NUMA nodes that are close go first where one has no CPU",
+    CLOSEST_NUMA,
+    level=Level.CORE,
+    since="1.26",
+    machine="2s-4n-64c-smt2",
+)
+def closest_looks_past_a_node_without_cpus(node: LockstepNode) -> None:
+    """All CPUs of NUMA node 1 are offline, so that 0, 2 and 3 have CPUs. 2 and 3 lie in one socket
+    and are close to each other. 0 and 2 have lower ids and are far apart."""
+    gone = node.topology.cpus_in_numa_nodes(1)
+    closest = {"prefer-closest-numa-nodes": "true"}
+    config = replace(aligning(node, "restricted", options=closest), policy_options={})
+    node.boot(config, machine=offline(node.machine, gone))
+    count = len(gone) + 1
+    promise_phase(node, "a", node.apply(guaranteed("a", count)), Phase.RUNNING)
+    _promise_in_nodes(node, count, 2, 3)
