@@ -61,6 +61,7 @@ from conformance.scenarios import cluster_refusals  # noqa: F401  # isort: skip
 from conformance.scenarios import upgraded_files  # noqa: F401  # isort: skip
 from conformance.scenarios import socket_shares  # noqa: F401  # isort: skip
 from conformance.scenarios import meetings  # noqa: F401  # isort: skip
+from conformance.scenarios import repetition  # noqa: F401  # isort: skip
 
 
 def catalogue() -> tuple[Scenario, ...]:

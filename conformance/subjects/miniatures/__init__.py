@@ -22,6 +22,7 @@ from conformance.subjects.miniatures import (
     meetings,
     memory,
     policies,
+    repetition,
     settings,
 )
 from conformance.subjects.miniatures.switched import default_release, has_switched, switch
@@ -895,6 +896,42 @@ MINIATURES: Final[dict[str, Miniature]] = {
         "memory/restart-refuses-ended-init-container",
         machine=_TWO_NODES,
         memory_manager=memory.KeepsEndedInitContainers,
+    ),
+    # -- kubelets that are wrong about many containers, alike names, and what happens again --------
+    "judges-by-app-containers": Miniature(
+        repetition.JudgesByAppContainers,
+        "qos/init-container-without-limits-pins-no-container",
+        also=("qos/sidecar-without-limits-pins-no-container",),
+    ),
+    "removes-by-container-name": Miniature(
+        repetition.RemovesByContainerName, "admission/rejection-spares-equal-names"
+    ),
+    "cuts-container-names": Miniature(
+        repetition.CutsContainerNames, "restart/alike-names-keep-apart"
+    ),
+    "cuts-uids": Miniature(None, "restart/alike-names-keep-apart", manager=repetition.CutsUids),
+    "frees-by-pod-name": Miniature(
+        None,
+        "pool/new-uid-is-another-pod",
+        manager=repetition.FreesByPodName,
+        release="1.31",
+    ),
+    "updates-four-containers": Miniature(
+        None, "pool/many-shared-containers-follow", manager=repetition.UpdatesFourContainers
+    ),
+    "updates-four-pods": Miniature(
+        None, "pool/many-shared-containers-follow", manager=repetition.UpdatesFourPods
+    ),
+    "stops-at-the-ended": Miniature(
+        None, "init/ended-init-container-stops-no-round", manager=repetition.StopsAtTheEnded
+    ),
+    "forgets-what-sidecars-reuse": Miniature(
+        repetition.ForgetsWhatSidecarsReuse, "init/sidecar-keeps-what-init-lends"
+    ),
+    "frees-what-others-started": Miniature(
+        None,
+        "containers/killed-in-each-run-keeps-its-cpus",
+        manager=repetition.FreesWhatOthersStarted,
     ),
 }
 

@@ -1,0 +1,161 @@
+"""CPU managers and static policies that are wrong about many containers, about names that are
+alike, or about what happens again, in one way each.
+
+What belongs here: subclasses of the model's managers and of its static policy with one of the
+kubelet's own steps overridden. What never does: which scenario catches them (the package).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Final
+
+from conformance.subjects.miniatures.managers import NeverUpdates
+from reference import CPUManager, CPUSet
+from reference.cpumanager.policy_static import StaticPolicy
+from reference.cpumanager.state.state_mem import State
+from reference.pods.qos import exclusive_cpus
+from reference.steps import Container, Kind, Pod
+from reference.topologymanager.hint import Hint
+
+_KEY: Final = 32
+_FEW: Final = 4
+
+
+class JudgesByAppContainers(StaticPolicy):
+    """Takes a pod for Guaranteed whose app containers alone are."""
+
+    def count(self, pod: Pod, container: Container) -> int:
+        """Limits of init containers and sidecars are not looked at."""
+        apps = tuple(one for one in pod.containers if one.kind is Kind.APP)
+        return exclusive_cpus(replace(pod, containers=apps), container)
+
+
+class RemovesByContainerName(StaticPolicy):
+    """Takes back the CPUs of every container that has the name of the one that is removed."""
+
+    def remove_container(self, state: State, uid: str, container: str) -> None:
+        """In all pods."""
+        for other in [other for other, named in state.entries.items() if container in named]:
+            super().remove_container(state, other, container)
+
+
+class CutsContainerNames(StaticPolicy):
+    """Knows containers by the first 32 characters of their names."""
+
+    def allocate(
+        self, state: State, pod: Pod, container: Container, hint: Hint | None = None
+    ) -> None:
+        """A container of whose pod another with these characters holds CPUs is given the same."""
+        named = state.entries.get(pod.uid, {})
+        alike = [one for one in named if one[:_KEY] == container.name[:_KEY]]
+        if alike and self.count(pod, container):
+            state.set(pod.uid, container.name, named[alike[0]])
+        else:
+            super().allocate(state, pod, container, hint)
+
+
+class CutsUids(CPUManager):
+    """Knows pods by the first 32 characters of their uids when it looks for those that are gone."""
+
+    def remove_stale_state(self) -> None:
+        """A pod that is gone counts as active while another with these characters is."""
+        active, wanted = self.active_pods, {pod.uid[:_KEY]: pod for pod in self.active_pods()}
+        alike = [
+            replace(wanted[uid[:_KEY]], uid=uid)
+            for uid in self.state.entries
+            if uid[:_KEY] in wanted
+        ]
+        self.active_pods = lambda: [*alike, *active()]
+        try:
+            super().remove_stale_state()
+        finally:
+            self.active_pods = active
+
+
+class FreesByPodName(CPUManager):
+    """Keeps the CPUs of a pod that is gone while another of its name is active."""
+
+    _names: Mapping[str, str] = {}
+
+    def begin_admission(self, pod: Pod) -> None:
+        """Remembers the names of all pods."""
+        self._names = {**self._names, pod.uid: pod.name}
+        super().begin_admission(pod)
+
+    def remove_stale_state(self) -> None:
+        """By their names."""
+        active, wanted = self.active_pods, {pod.name: pod for pod in self.active_pods()}
+        namesakes = [
+            replace(wanted[self._names[uid]], uid=uid)
+            for uid in self.state.entries
+            if self._names.get(uid) in wanted
+        ]
+        self.active_pods = lambda: [*namesakes, *active()]
+        try:
+            super().remove_stale_state()
+        finally:
+            self.active_pods = active
+
+
+class UpdatesFourContainers(NeverUpdates):
+    """Sends changes of the shared pool to the first four containers of each pod alone."""
+
+    def reached(self, containers: Sequence[Container]) -> Sequence[Container]:
+        """Four at most."""
+        return containers[:_FEW]
+
+
+class UpdatesFourPods(CPUManager):
+    """Sends changes of the shared pool to the four pods alone that were admitted first."""
+
+    def reconcile(self, running: Callable[[str, str], bool]) -> list[tuple[str, str, CPUSet]]:
+        """What the round would send to the others is dropped."""
+        first = [pod.uid for pod in self.active_pods()][:_FEW]
+        return [one for one in super().reconcile(running) if one[0] in first]
+
+
+class StopsAtTheEnded(CPUManager):
+    """Ends a reconcile round at the first container that does not run."""
+
+    def reconcile(self, running: Callable[[str, str], bool]) -> list[tuple[str, str, CPUSet]]:
+        """Those that come later are not reached."""
+        goes_on = True
+
+        def reached(uid: str, name: str) -> bool:
+            nonlocal goes_on
+            goes_on = goes_on and running(uid, name)
+            return goes_on
+
+        return super().reconcile(reached)
+
+
+class ForgetsWhatSidecarsReuse(StaticPolicy):
+    """Offers app containers CPUs of an init container that a sidecar has reused."""
+
+    def reusable_after(self, before: CPUSet, container: Container, cpus: CPUSet) -> CPUSet:
+        """What a sidecar takes is not taken off the offer."""
+        if container.kind is Kind.SIDECAR:
+            return before
+        return super().reusable_after(before, container, cpus)
+
+
+class FreesWhatOthersStarted(CPUManager):
+    """Takes CPUs back when a container ends that a kubelet before it has started."""
+
+    _found: frozenset[tuple[str, str]] = frozenset()
+
+    def start(
+        self, state_file: str | None, containers: Mapping[str, tuple[str, str]] | None = None
+    ) -> None:
+        """Notes what it finds."""
+        self._found = frozenset((containers or {}).values())
+        super().start(state_file, containers)
+
+    def add_container(self, uid: str, container: str) -> None:
+        """The end of the former container is handled once the next one is there."""
+        super().add_container(uid, container)
+        if (uid, container) in self._found:
+            self._found -= {(uid, container)}
+            self.remove_container(uid, container)
