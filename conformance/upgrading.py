@@ -231,6 +231,9 @@ class _Rehearsal:
         if view.running and not view.hangs:
             view = self._take(Apply(self._plan.later))
             self._see(f"{after}, one pod more", view)
+            if not _runs(view, self._plan.later.name):
+                # At the next start it could take the CPUs of a pod that runs.
+                view = self._take(Delete(self._plan.later.name))
         self._back = True
         self._turned(view, self._old, f"back at {before}")
         notes = [*self._notes, *self._model.notes]

@@ -29,7 +29,8 @@ from topologies import Machine, machine
 
 _MARK: Final = "A known defect"
 #: Machines on which a person can follow a story, smallest first.
-_SMALL: Final = ("1s-1n-4c-smt2", "2s-2n-16c-smt2")
+#: The last one has cores of one CPU and of two.
+_SMALL: Final = ("1s-1n-4c-smt2", "2s-2n-16c-smt2", "1s-1n-4c-smt2-off7")
 
 
 @dataclass(frozen=True, slots=True)

@@ -92,7 +92,9 @@ def _list_scenarios(as_json: bool) -> None:
     if as_json:
         print_json([_facts(one) for one in catalogue()])
         return
-    table = Table("scenario", "promise", box=None, pad_edge=False)
+    table = Table(box=None, pad_edge=False)
+    table.add_column("scenario", overflow="fold")  # an id that is cut off cannot be given to -k
+    table.add_column("promise")
     for one in catalogue():
         table.add_row(one.id, one.title)
     Console(highlight=False).print(table)

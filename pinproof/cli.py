@@ -308,6 +308,8 @@ def main() -> None:
         from conformance.importing import fault_of_scenarios
         from pinproof.faults import status_of  # the errors of all packages
 
+        if isinstance(error, PermissionError) and error.filename:
+            _fail(f"{error.filename}: {error.strerror}", ExitStatus.USAGE)
         status = status_of(error)
         scenarios = "" if status else fault_of_scenarios(error)
         if scenarios:

@@ -159,7 +159,10 @@ def hunt(
         walk=walk,
     )
     if resume is None and (output / campaign.FILE).exists():
-        raise SubjectUsageError(f"{output} has a campaign: name it with --resume {output}")
+        raise SubjectUsageError(
+            f"{output} has a campaign: --resume {output} goes on with it, and --report names "
+            "another folder"
+        )
     if resume is not None and not (resume / campaign.FILE).exists():
         raise SubjectUsageError(f"{resume} has no campaign to continue")
     searched = Campaign(header, part, resume or output)

@@ -103,7 +103,7 @@ def _missing(found: Identity) -> Iterator[str]:
     if found.lost:
         yield f"{len(found.lost)} histories were lost: {found.lost[0]}"
     if found.out_of_time:
-        yield f"{found.out_of_time} histories were not begun in time"
+        yield f"{found.out_of_time} histories were not finished in time"
 
 
 def _contradictions(found: Identity) -> Iterator[str]:

@@ -75,8 +75,9 @@ def is_machine_path(path: Path) -> bool:
 
 
 def machine_name(path: Path) -> str:
-    """The name of a machine at ``path``: its last part without the archive's suffix."""
-    name = path.name or path.resolve().name
+    """The name of a machine at ``path``: its last part without the archive's suffix,
+    ``this-host`` for ``/``."""
+    name = path.name or path.resolve().name or "this-host"
     for suffix in sorted(_SUFFIXES, key=len, reverse=True):
         if name.endswith(suffix):
             return name.removesuffix(suffix)

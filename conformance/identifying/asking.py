@@ -175,14 +175,18 @@ class _Asking:
         self._take([_Job(one.history, releases) for one in made], watched)
 
     def _take(self, jobs: Sequence[_Job], watched: list[Watched]) -> None:
-        before = len(watched)
-        for number, one in enumerate(self._at_work.results(jobs, self._until), 1):
-            watched.append(one)
-            self._say(Stage(f"what tells {self._said}", number, len(jobs), "histories"))
-            lost = [each for each in watched if each.lost and not each.views]
-            if len(lost) >= _GIVEN_UP and len(lost) == len(watched):
-                return
-        self._out_of_time += len(jobs) - (len(watched) - before)
+        before, given_up = len(watched), False
+        try:
+            for number, one in enumerate(self._at_work.results(jobs, self._until), 1):
+                watched.append(one)
+                self._say(Stage(f"what tells {self._said}", number, len(jobs), "histories"))
+                lost = [each for each in watched if each.lost and not each.views]
+                given_up = len(lost) >= _GIVEN_UP and len(lost) == len(watched)
+                if given_up:
+                    return
+        finally:  # an interrupt, too
+            if not given_up:
+                self._out_of_time += len(jobs) - (len(watched) - before)
 
 
 def _possible(likeliest: str, names: Iterable[str]) -> Iterator[str]:

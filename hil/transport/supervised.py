@@ -159,7 +159,8 @@ class Supervised:
         _, user, rest = found
         if user:
             raise NodeUnfit(
-                f"{node}: the login user is {one_line(user)}, not root: set sudo = true"
+                f"{node}: the login user is {one_line(user)}, not root: give --sudo, or set "
+                "sudo = true in the inventory"
             )
         mark = self.token.encode() + b"\n"
         return Done(_signalled(status), rest, stderr.partition(mark)[2])

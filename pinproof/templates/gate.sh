@@ -9,7 +9,7 @@ set -euo pipefail
 
 : "${PINPROOF_KUBELET:=@{ kubelet }@}"
 : "${PINPROOF_BUILD:=@{ build }@}"
-: "${PINPROOF_MACHINES:=@{ machines }@}"
+: "${PINPROOF_RUN_ON:=@{ machines }@}"
 : "${PINPROOF_KNOWN:=@{ known }@}"
 : "${PINPROOF_OUT:=pinproof-out}"
 : "${PINPROOF_BASE:=pinproof-base/result.jsonl}"
@@ -40,7 +40,7 @@ base() {
 run() {
   local words=(run --subject "$PINPROOF_SUBJECT" --report "$PINPROOF_OUT") one status=0 compared=0
   local machines
-  read -ra machines <<<"$PINPROOF_MACHINES"
+  read -ra machines <<<"$PINPROOF_RUN_ON"
   for one in "${machines[@]}"; do words+=(--machine "$one"); done
   [[ ! -f $PINPROOF_KNOWN ]] || words+=(--known "$PINPROOF_KNOWN")
   local stream=$PINPROOF_OUT/result.jsonl

@@ -71,7 +71,8 @@ def require_modelled(config: KubeletConfig, release: AnyRelease) -> None:
     gates = config.feature_gates
     unknown = [name for name in gates if not _is_modelled(name, gates[name], release)]
     if unknown:
-        raise NotModelled(f"feature gates {', '.join(sorted(unknown))} of {release}")
+        noun = "the feature gate" if len(unknown) == 1 else "the feature gates"
+        raise NotModelled(f"{noun} {', '.join(sorted(unknown))}: the model of {release} has none")
     for name, on in sorted(gates.items()):
         fault = refusal(name, on, release)
         if fault:

@@ -79,3 +79,30 @@ def test_a_command_says_it_in_one_line(broken: Path, words: tuple[str, ...], bef
     (line,) = filter(None, done.stderr.splitlines())
     assert line.startswith(said)
     assert (done.returncode, done.stdout.strip()) == (4 if words[0] == "pytest" else 2, "")
+
+
+@pytest.mark.needs("ordinary user")  # root may search every folder
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("run", "--subject", "kubelet:{}/k"),
+        ("simulate", "--machine", "1s-1n-4c-smt1", "--pods", "{}/p"),
+        ("verify", "{}/c"),
+    ],
+    ids=lambda one: one[0],
+)
+def test_a_folder_that_may_not_be_searched_is_one_line(
+    words: tuple[str, ...], tmp_path: Path
+) -> None:
+    shut = tmp_path / "shut"
+    shut.mkdir(mode=0)
+    done = subprocess.run(
+        [sys.executable, "-m", "pinproof", *(one.format(shut) for one in words)],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    shut.chmod(0o700)
+    assert done.returncode == 2
+    assert done.stderr.splitlines() == [f"pinproof: {shut}/{words[-1][-1]}: Permission denied"]

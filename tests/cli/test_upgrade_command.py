@@ -137,7 +137,30 @@ def test_on_a_small_machine_a_pod_has_what_there_is(pinproof: Command) -> None:
     done = pinproof("upgrade", "1.36", "1.37", "--machine", "1s-1n-2c-smt1", "--model")
     assert done.returncode == 0, done.stderr
     assert "pod1/c: 1 1 1 1 1" in _lines(done)
-    assert "later/c: 1 rejected rejected" in _lines(done)
+    assert "later/c: 1 rejected" in _lines(done)
+
+
+def test_a_pod_more_that_does_not_fit_takes_nobodys_cpus(pinproof: Command, tmp_path: Path) -> None:
+    """At the next start it would come first by name, and a pod that runs would be rejected."""
+    pods = [
+        {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": name},
+            "spec": {
+                "containers": [
+                    {"name": "c", "resources": {"limits": {"cpu": cpu, "memory": "1Gi"}}}
+                ]
+            },
+        }
+        for name, cpu in (("pinned", "2"), ("web", "2500m"))
+    ]
+    (tmp_path / "pods.yaml").write_text("\n---\n".join(map(json.dumps, pods)))
+    done = pinproof(
+        *("upgrade", "1.36", "1.36", *_MACHINE, "--model", "--pods", str(tmp_path / "pods.yaml"))
+    )
+    assert done.returncode == 0, done.stdout
+    assert "later/c: 2 rejected" in _lines(done)
 
 
 def test_an_old_kubelet_that_does_not_start_is_no_verdict(pinproof: Command) -> None:

@@ -340,7 +340,7 @@ def test_whoever_is_not_root_is_refused(tmp_path: Path) -> None:
         run.arguments(os.getpid()), capture_output=True, user=65534, group=65534, check=False
     )
     with pytest.raises(
-        NodeUnfit, match=r"^node1: the login user is nobody, not root: set sudo = true$"
+        NodeUnfit, match=r"^node1: the login user is nobody, not root: give --sudo, or set"
     ):
         run.done(done.returncode, done.stdout, done.stderr, node="node1")
     assert not (tmp_path / "never").exists()

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
@@ -463,6 +464,20 @@ def test_an_interrupt_ends_a_process_that_hangs(
     for pid in began.read_text().split():
         with suppress(ProcessLookupError):
             os.kill(int(pid), signal.SIGKILL)
+
+
+def test_what_an_interrupt_left_out_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that nobody takes what was found so far for all."""
+
+    class Interrupted(asking._Workers):
+        def results(self, jobs: Sequence[_Job], until: float) -> Iterator[Watched]:
+            yield from itertools.islice(super().results(jobs, until), 3)
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(asking, "_Workers", Interrupted)
+    found = _identity(Liar("1.36", "1.36"))
+    assert found.histories == 3
+    assert found.out_of_time > 10
 
 
 class Stalling(Liar):

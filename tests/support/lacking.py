@@ -118,6 +118,9 @@ PARTS: Final[Mapping[str, Part]] = {
     "kernel": Part("a kernel to boot", command="let the tests reach Debian's packages"),
     "kubelet 1.37": Part("a kubelet 1.37", command="pinproof build kubelet 1.37"),
     "lab": Part("lab nodes to boot", command="PINPROOF_LAB=1 tox -e hil", there=_lab),
+    "ordinary user": Part(
+        "an ordinary user", command="run the tests as one", there=lambda: os.geteuid() != 0
+    ),
     "packages": Part("packages of Python", command="pip install --group test"),
     "ptys": Part("pseudo-terminals", command="mount devpts on /dev/pts", there=_ptys),
     "root": Part("root", command="run the tests as root", there=lambda: os.geteuid() == 0),
