@@ -96,10 +96,11 @@ def _numbers(path: str) -> Iterator[tuple[int, int]]:
 
 
 def unreadable(entries: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """The files whose text is not a list, or not a mask: their path, and which."""
+    """The files whose text is not a list, or not a mask: their path, and which. Older kernels begin
+    the list of CPUs that are offline with a comma."""
     facts = Texts(entries)
     for path, is_mask in _files_of_sets(entries):
-        if (facts.mask(path) if is_mask else facts.cpus(path)) is None:
+        if path != f"{CPU}/offline" and (facts.mask(path) if is_mask else facts.cpus(path)) is None:
             yield path, f"is not a {'mask' if is_mask else 'list'} of numbers"
 
 

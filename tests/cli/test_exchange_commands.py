@@ -113,7 +113,7 @@ def test_export_of_a_machine_without_cpuinfo_makes_one_up_and_says_so(
     done = pinproof("machines", "./a.tar", "--export", "out", cwd=tmp_path)
     assert (done.returncode, done.stdout) == (0, "out\n")
     (said,) = done.stderr.splitlines()
-    assert said.startswith("added: ./a.tar has no proc/cpuinfo")
+    assert said.startswith("added a proc/cpuinfo that numbers the CPUs: ./a.tar has no")
     assert CPUINFO in load(tmp_path / "out")
     assert CPUINFO not in load(tmp_path / "a.tar")
     assert pinproof("machines", "2s-2n-4c-smt2", "--export", "b.tar", cwd=tmp_path).stderr == ""

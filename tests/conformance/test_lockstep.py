@@ -285,7 +285,7 @@ def test_a_kubelet_with_the_fix_is_not_accused_of_answering(release: str) -> Non
     subject = ReferenceSubject(release=f"{NEWEST}+distribution-ends")
     result = judge(ENDLESS, subject, oracle=_oracle_of(release), release=release).result
     assert result.verdict == "pass", result.explanation
-    assert result.witness.endswith("then the promise alone") is (release == NEWEST)
+    assert result.witness.endswith("after that the promise alone") is (release == NEWEST)
 
 
 def test_a_kubelet_that_is_said_to_have_the_fix_may_not_hang() -> None:

@@ -78,10 +78,15 @@ def wait_for_the_end(pid: int) -> None:
 
 
 def leftovers() -> dict[str, object]:
-    """What a kubelet would leave on a host."""
+    """What a kubelet would leave on a host; a test beside this one may mount in a folder of its
+    own."""
     folders = ["/var/lib/kubelet", "/var/log/pods", "/var/log/containers", "/pinproof", "/.host"]
     return {
-        "mounts": Path("/proc/self/mountinfo").read_text(),
+        "mounts": [
+            line
+            for line in Path("/proc/self/mountinfo").read_text().splitlines()
+            if "/pytest-of-" not in line
+        ],
         "folders": [name for name in folders if Path(name).exists()],
     }
 

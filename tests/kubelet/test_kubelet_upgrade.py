@@ -183,7 +183,9 @@ def test_kubelets_and_models_do_not_take_over_from_one_another(subject: KubeletS
         subject.take_over(of_model)
     node = subject.node(MACHINE, CONFIG)
     try:
-        with pytest.raises(SubjectUsageError, match="nodes of the model alone"):
+        with pytest.raises(
+            SubjectUsageError, match="reference continues only on nodes of the model"
+        ):
             model.take_over(node)
     finally:
         node.close()

@@ -186,7 +186,7 @@ def test_what_other_settings_make_fail_is_counted_by_how_it_looks(fakes: Fakes) 
     passed = [with_steps(fakes, "pass", PLAIN, START, POD) for _ in range(30)]
     [cause] = causes([refused, *other], passed)
     assert cause.looks == {
-        "The kubelet runs, and should have refused to start": 1,
+        "The kubelet runs, but should have refused to start": 1,
         **{f"Broken promise: promise {n}": 1 for n in "abcd"},
     }
     assert cause.example is refused  # the shortest history
@@ -238,7 +238,7 @@ def test_one_look_of_nearly_all_is_the_headline(fakes: Fakes) -> None:
     passed = [with_steps(fakes, "pass", PLAIN, START, POD) for _ in range(30)]
     passed += [with_steps(fakes, "pass", PLAIN, START, POD, STOP) for _ in range(9)]
     [cause] = causes(failed, passed)
-    assert cause.headline == (f"The kubelet runs, and should have refused to start, where {OVER}")
+    assert cause.headline == (f"The kubelet runs, but should have refused to start, where {OVER}")
 
 
 def test_a_pool_that_changes_under_a_running_container_is_told(fakes: Fakes) -> None:
