@@ -109,13 +109,14 @@ def _register(node: LockstepNode, *devices: Device, resource: str = NIC) -> None
     node.to_runtime(RegisterDevices(resource, devices))
 
 
-def _with(container: Container, count: int = 1, *, resource: str = NIC) -> Container:
+def with_devices(container: Container, count: int = 1, *, resource: str = NIC) -> Container:
+    """The container, with so many devices of the resource beside those that it requests."""
     return replace(container, devices=(*container.devices, (resource, count)))
 
 
 def _pod(name: str, cpus: int, count: int = 1) -> Pod:
     """A Guaranteed pod with a container ``c`` that requests so many devices."""
-    return guaranteed_of(name, [_with(exclusive("c", cpus), count)])
+    return guaranteed_of(name, [with_devices(exclusive("c", cpus), count)])
 
 
 def _boot(node: LockstepNode, policy: str, *devices: Device, scope: str = "container") -> None:
@@ -242,7 +243,7 @@ def two_resources_agree(node: LockstepNode) -> None:
     _boot(node, _RESTRICTED)
     both = (*_near(first_node(node), named="gpu"), *_near(far, named="gpu"))
     _register(node, *both, resource=GPU)
-    pod = guaranteed_of("a", [_with(_with(exclusive("c", 2)), resource=GPU)])
+    pod = guaranteed_of("a", [with_devices(with_devices(exclusive("c", 2)), resource=GPU)])
     promise_phase(node, "a", node.apply(pod), Phase.RUNNING)
     promise_lies_in(node, far, "a", 2)
 
@@ -259,7 +260,7 @@ def two_far_apart_are_refused(node: LockstepNode) -> None:
     """Though each NUMA node has CPUs."""
     _boot(node, _SINGLE, *_near(first_node(node)))
     _register(node, *_near(far_node(node), named="gpu"), resource=GPU)
-    pod = guaranteed_of("a", [_with(_with(exclusive("c", 1)), resource=GPU)])
+    pod = guaranteed_of("a", [with_devices(with_devices(exclusive("c", 1)), resource=GPU)])
     promise_refused(node, node.apply(pod), "TopologyAffinityError")
 
 
@@ -374,7 +375,7 @@ def best_effort_takes_the_first_node(node: LockstepNode) -> None:
 def pod_scope_follows_any_container(node: LockstepNode) -> None:
     """The second container requests the device."""
     _boot(node, _SINGLE, scope="pod")
-    pod = guaranteed_of("a", [exclusive("c1", 1), _with(exclusive("c2", 1))])
+    pod = guaranteed_of("a", [exclusive("c1", 1), with_devices(exclusive("c2", 1))])
     promise_phase(node, "a", node.apply(pod), Phase.RUNNING)
     for name in ("c1", "c2"):
         promise_lies_in(node, far_node(node), "a", 1, name)
@@ -391,7 +392,7 @@ def pod_scope_follows_any_container(node: LockstepNode) -> None:
 def container_scope_follows_its_own(node: LockstepNode) -> None:
     """The first container lies in the first NUMA node, the second one with its device."""
     _boot(node, _SINGLE)
-    pod = guaranteed_of("a", [exclusive("c1", 1), _with(exclusive("c2", 1))])
+    pod = guaranteed_of("a", [exclusive("c1", 1), with_devices(exclusive("c2", 1))])
     promise_phase(node, "a", node.apply(pod), Phase.RUNNING)
     promise_lies_in(node, first_node(node), "a", 1, "c1")
     promise_lies_in(node, far_node(node), "a", 1, "c2")
@@ -408,8 +409,8 @@ def container_scope_follows_its_own(node: LockstepNode) -> None:
 def init_device_is_used_again(node: LockstepNode) -> None:
     """There is one device, and both containers request one."""
     _boot(node, _SINGLE, *_near(far_node(node)))
-    init = _with(exclusive("init", 1, kind=Kind.INIT))
-    pod = guaranteed_of("a", [init, _with(exclusive("c", 1))])
+    init = with_devices(exclusive("init", 1, kind=Kind.INIT))
+    pod = guaranteed_of("a", [init, with_devices(exclusive("c", 1))])
     promise_phase(node, "a", node.apply(pod), Phase.RUNNING)
     promise_lies_in(node, far_node(node), "a", 1)
     node.promise_cpus("It has its CPU", "a/c", node.taken("a", "init"), node.taken("a"))
@@ -555,8 +556,8 @@ def restart_refuses_ended_init_container(node: LockstepNode) -> None:
     container has ended, and the device plugin has not registered again when the pod is admitted. No
     release mends it. The last patch releases of 1.25, 1.26 and 1.27 have the defect too."""
     _boot(node, _SINGLE)
-    init = _with(exclusive("init", 1, kind=Kind.INIT))
-    pod = guaranteed_of("a", [init, _with(exclusive("c", 1))])
+    init = with_devices(exclusive("init", 1, kind=Kind.INIT))
+    pod = guaranteed_of("a", [init, with_devices(exclusive("c", 1))])
     promise_phase(node, "a", node.apply(pod), Phase.RUNNING)
     node.kill()
     text = f"no healthy devices present; cannot allocate unhealthy devices {NIC}"
@@ -715,7 +716,7 @@ def four_resources_on_eight_nodes_may_hang(node: LockstepNode) -> None:
         resource = f"pinproof.invalid/{named}"
         devices = [Device(f"{named}-{numa}", (numa,)) for numa in node.topology.numa_masks]
         _register(node, *devices, resource=resource)
-        container = _with(container, resource=resource)
+        container = with_devices(container, resource=resource)
     node.expect_hang()
     status = node.apply(guaranteed_of("a", [container]))
     if not node.hangs:

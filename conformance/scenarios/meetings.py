@@ -15,7 +15,7 @@ from conformance.results import Difference
 from conformance.scenario import Level, Source, scenario
 from conformance.scenarios.aligning import aligning
 from conformance.scenarios.containers import QUOTA_GATE
-from conformance.scenarios.devices import GPU, INTEGRATION, NIC
+from conformance.scenarios.devices import GPU, INTEGRATION, NIC, with_devices
 from conformance.scenarios.hint_parts import (
     far_node,
     first_node,
@@ -24,6 +24,7 @@ from conformance.scenarios.hint_parts import (
     require_few_nodes,
 )
 from conformance.scenarios.memory import STATIC as MEMORY_STATIC
+from conformance.scenarios.memory import with_mebibytes
 from conformance.scenarios.optional import ALPHA, promise_whole_cores, with_options
 from conformance.scenarios.pod_level_parts import ROOM, managed, pod_of, promise_running, shared
 from conformance.scenarios.sources import (
@@ -446,9 +447,11 @@ def _register(node: LockstepNode, resource: str, *numa: int) -> None:
     node.to_runtime(RegisterDevices(resource, devices))
 
 
-def _with_devices(name: str, cpus: int, **devices: int) -> Pod:
-    named = tuple((f"pinproof.invalid/{one}", count) for one, count in devices.items())
-    return guaranteed_of(name, [replace(exclusive("c", cpus), devices=named)])
+def _nics_and_gpus(name: str, cpus: int, *, nics: int = 0, gpus: int = 0) -> Pod:
+    container = exclusive("c", cpus)
+    for resource, count in ((NIC, nics), (GPU, gpus)):
+        container = with_devices(container, count, resource=resource) if count else container
+    return guaranteed_of(name, [container])
 
 
 def _more_than_a_node(node: LockstepNode) -> int:
@@ -470,10 +473,10 @@ def restricted_refuses_devices_of_two_nodes(node: LockstepNode) -> None:
     node.boot(replace(aligning(node, "restricted"), policy_options={}))
     first, far = first_node(node), far_node(node)
     _register(node, NIC, first, far)
-    promise_refused(node, node.apply(_with_devices("a", 2, nic=2)), "TopologyAffinityError")
+    promise_refused(node, node.apply(_nics_and_gpus("a", 2, nics=2)), "TopologyAffinityError")
     node.pass_admission()
     count = _more_than_a_node(node)
-    status = node.apply(_with_devices("both", count, nic=2))
+    status = node.apply(_nics_and_gpus("both", count, nics=2))
     promise_phase(node, "both", status, Phase.RUNNING)
     seen = sorted(node.topology.numa_node_ids(node.taken("both")))
     node.promise_equal("It lies with its devices", "NUMA nodes of both/c", [first, far], seen)
@@ -494,9 +497,9 @@ def restricted_refuses_two_far_apart(node: LockstepNode) -> None:
     node.boot(replace(aligning(node, "restricted"), policy_options={}))
     _register(node, NIC, first_node(node))
     _register(node, GPU, far_node(node))
-    status = node.apply(_with_devices("a", 1, nic=1, gpu=1))
+    status = node.apply(_nics_and_gpus("a", 1, nics=1, gpus=1))
     promise_refused(node, status, "TopologyAffinityError")
-    promise_phase(node, "one", node.apply(_with_devices("one", 1, gpu=1)), Phase.RUNNING)
+    promise_phase(node, "one", node.apply(_nics_and_gpus("one", 1, gpus=1)), Phase.RUNNING)
 
 
 @scenario(
@@ -513,7 +516,7 @@ def best_effort_runs_with_two_far_apart(node: LockstepNode) -> None:
     node.boot(replace(aligning(node, "best-effort"), policy_options={}))
     _register(node, NIC, first_node(node))
     _register(node, GPU, far_node(node))
-    promise_phase(node, "a", node.apply(_with_devices("a", 2, nic=1, gpu=1)), Phase.RUNNING)
+    promise_phase(node, "a", node.apply(_nics_and_gpus("a", 2, nics=1, gpus=1)), Phase.RUNNING)
     node.promise_equal("It has its CPUs", "number of CPUs of a/c", 2, len(node.taken("a")))
 
 
@@ -548,8 +551,7 @@ def restricted_refuses_memory_of_two_nodes(node: LockstepNode) -> None:
 
 
 def _of_200(name: str, cpus: int) -> Pod:
-    container = exclusive("c", cpus)
-    return guaranteed_of(name, [replace(container, memory_request="200Mi", memory_limit="200Mi")])
+    return guaranteed_of(name, [with_mebibytes(exclusive("c", cpus), 200)])
 
 
 # -- cores of different sizes ----------------------------------------------------------------------

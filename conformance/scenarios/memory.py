@@ -92,13 +92,14 @@ def _boot(
     node.boot(config, machine=machine)
 
 
-def _with(container: Container, mebibytes: int) -> Container:
+def with_mebibytes(container: Container, mebibytes: int) -> Container:
+    """The container, with this memory requested and as its limit."""
     text = f"{mebibytes}Mi"
     return replace(container, memory_request=text, memory_limit=text)
 
 
 def _pod(name: str, mebibytes: int, cpus: int = 1) -> Pod:
-    return guaranteed_of(name, [_with(exclusive("c", cpus), mebibytes)])
+    return guaranteed_of(name, [with_mebibytes(exclusive("c", cpus), mebibytes)])
 
 
 # -- promises --------------------------------------------------------------------------------------
@@ -314,8 +315,8 @@ def container_scope_parts_containers(node: LockstepNode) -> None:
 
 def _with_init(name: str) -> Pod:
     """An init container and an app container of 100 MiB each."""
-    init = _with(exclusive("init", 1, kind=Kind.INIT), 100)
-    return guaranteed_of(name, [init, _with(exclusive("c", 1), 100)])
+    init = with_mebibytes(exclusive("init", 1, kind=Kind.INIT), 100)
+    return guaranteed_of(name, [init, with_mebibytes(exclusive("c", 1), 100)])
 
 
 @scenario(
@@ -411,7 +412,7 @@ def restart_keeps_memory(node: LockstepNode) -> None:
     first, far = first_node(node), far_node(node)
     _boot(node, _SINGLE, roomy=[first, far])
     node.apply(_pod("gap", 100))
-    node.apply(guaranteed_of("shares", [_with(exclusive("c", "500m"), 100)]))
+    node.apply(guaranteed_of("shares", [with_mebibytes(exclusive("c", "500m"), 100)]))
     node.delete("gap")
     node.kill()
     node.start()
