@@ -120,7 +120,7 @@ class Ground:
         # The machine as it is, whatever the release makes of it.
         self.topology = topology_of(machine, release=_TRUE)
         self.cpus = self.topology.cpus
-        self.reserved = _reserved(machine, task)
+        self.reserved = reserved_of(machine, task)
         self.free = len(self.cpus) - len(self.reserved)
         self._kept: set[Hashable] = set()
         self._others: dict[str, Ground] = {}
@@ -220,7 +220,9 @@ def situation_of(
     )  # fmt: skip
 
 
-def _reserved(machine: Machine, task: Task) -> CPUSet:
+def reserved_of(machine: Machine, task: Task) -> CPUSet:
+    """The CPUs that the task reserves, also where it names an amount alone. Raises
+    :class:`NotModelled`."""
     listed = task.config.reserved_system_cpus
     if listed or task.config.policy != "static":
         return listed or CPUSet()

@@ -32,6 +32,8 @@ from topologies.tree import Tree
 MACHINES_VARIABLE: Final = "PINPROOF_MACHINES"
 #: What :func:`offline` puts after a name.
 _OFFLINE: Final = re.compile(r"-off[0-9][0-9,-]*$", re.ASCII)
+#: What :func:`with_memory` puts after a name.
+_WITH_MEMORY: Final = re.compile(r"(.+)-([0-9]{1,9})mib", re.ASCII)
 
 _NODE_CPUS: Final = re.compile(r"(sys/devices/system/node/node([0-9]+))/cpulist", re.ASCII)
 _HUGE_PAGES: Final = re.compile(r"sys/devices/system/node/node[0-9]+/hugepages(/|$)", re.ASCII)
@@ -152,6 +154,10 @@ def _named(name: str, check: bool) -> Machine | None:
     private = _private().get(name)
     if private is not None:
         return _with_entry(_at(private, check), private)
+    memory = _WITH_MEMORY.fullmatch(name)
+    base = _named(memory[1], check) if memory else None
+    if memory and base:
+        return with_memory(base, int(memory[2]))
     return _from_spec(name) if looks_like_spec(name) else None
 
 

@@ -69,6 +69,8 @@ class Comparison:
         self.waited = ""
         self.may_hang = False
         self.known_broken: set[str] = set()
+        self.as_modelled = False
+        self._outcome: View | None = None
 
     def begin(self, oracle: Oracle) -> None:
         """Walk with this oracle from here on."""
@@ -80,6 +82,7 @@ class Comparison:
         was seen. Raises :class:`CouldNotTell`."""
         oracle = self._oracle
         expected = self._expected(oracle, step)
+        self._outcome = expected
         try:
             node.do(step)
             seen = self._settle(node, step, expected)
@@ -95,7 +98,7 @@ class Comparison:
         ):
             if differences(expected, seen, self._can):
                 self.by_chance = True
-            expected = seen
+            self._outcome = expected = seen
         return expected, seen
 
     def offence(self, step: Step, expected: View | None, seen: View) -> Offence | None:
@@ -198,7 +201,11 @@ class Comparison:
 
     def _violations(self, seen: View) -> list[Violation]:
         found = violations(seen, self._situation())
-        return [one for one in found if one.rule not in self.known_broken]
+        broken = [one for one in found if one.rule not in self.known_broken]
+        if not (broken and self.as_modelled and self._outcome is not None):
+            return broken
+        own = {one.rule for one in violations(self._outcome, self._situation())}
+        return [one for one in broken if one.rule not in own]
 
 
 def _is_waiting(view: View) -> bool:

@@ -21,6 +21,11 @@ class LockstepNode(ClusterSteps, Promises):
         the model state themselves."""
         self._comparison.known_broken.update(rules)
 
+    def expect_as_modelled(self) -> None:
+        """Do not object where an invariant is broken that the model's own view breaks, too: what
+        the release breaks, a subject of that release may break."""
+        self._comparison.as_modelled = True
+
     def expect_hang(self) -> None:
         """Do not object where the kubelet hangs from here on, if the model says that its release
         does: a known defect, which the scenario states. That it answers is no offence either;

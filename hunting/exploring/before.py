@@ -1,0 +1,56 @@
+"""What is on a node before the pod of a row.
+
+What belongs here: what the values of the factor ``before`` mean.
+"""
+
+from __future__ import annotations
+
+from conformance.pods import best_effort, exclusive, guaranteed_of
+from hunting.exploring.drafting import Draft
+from hunting.exploring.pods import pod_of
+from reference.steps import Apply, Delete, Kind
+
+
+def prepare(draft: Draft) -> bool:
+    """What is on the node before the pod."""
+    draft.first = "first"
+    half = max(draft.room.free // 2, 1)
+    match draft.row["before"]:
+        case "nothing":
+            draft.first = ""
+            return True
+        case "one pod":
+            return draft.another("first", 2)
+        case "a hole":
+            small = max(draft.room.free // 4, 1)
+            return (
+                draft.another("first", 1)
+                and draft.another("middle", small)
+                and draft.another("third", 1)
+                and draft.take(Delete("middle"))
+            )
+        case "a thread taken":
+            return draft.another("first", 1)
+        case "a sidecar's pod":
+            side = [exclusive("side1", 1, kind=Kind.SIDECAR), exclusive("app1", 1)]
+            return draft.take(Apply(guaranteed_of("first", side)))
+        case "a shared pod":
+            return draft.take(Apply(best_effort("first")))
+        case "nearly full":
+            return draft.another("first", draft.room.free - 2)
+        case "a refused namesake":
+            draft.first = ""
+            return _refused_namesake(draft)
+        case "a pod with an init container":
+            init = [exclusive("init1", 2, kind=Kind.INIT), exclusive("app1", 1)]
+            return draft.take(Apply(guaranteed_of("first", init)))
+        case _:
+            return draft.another("first", half // 2) and draft.another("third", half)
+
+
+def _refused_namesake(draft: Draft) -> bool:
+    """A pod that does not fit, whose containers are called as those of the row's pod."""
+    own = pod_of(draft.row, draft.room, "refused")
+    called = [one.name for one in own.containers if one.kind is Kind.APP]
+    large = [exclusive(called[0], 1), exclusive("too-large", draft.room.free + 1)]
+    return draft.take(Apply(guaranteed_of("refused", large)))

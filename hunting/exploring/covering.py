@@ -1,0 +1,148 @@
+"""Which row is drawn next: pairs of values that have not met come first, then triples.
+
+What belongs here: what has met, and the choice of values. What never does: what a value means.
+
+How it works: one pair that has not met is wanted, and every other factor gets the value that meets
+most with the values chosen so far (a greedy covering array, as AETG makes one). What a history
+shows is known only once it is drafted, so that counts, not what was wanted. A pair that no history
+showed after so many tries is not possible here.
+"""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from itertools import combinations
+from typing import Final, TypeAlias
+
+from hunting.exploring.factors import BY_NAME, TAKES, Row
+
+#: A value of a factor.
+Level: TypeAlias = tuple[str, str]
+Pair: TypeAlias = tuple[Level, Level]
+
+#: In so many rows a pair was wanted and not shown: it is not possible on this machine.
+_TRIES: Final = 2
+#: One row in so many is drawn by chance alone, so that values meet in company that no rule chose.
+_BY_CHANCE: Final = 5
+
+
+class Covering:
+    """What has met among the ``offered`` values. The same seed draws the same rows."""
+
+    def __init__(self, offered: Mapping[str, tuple[str, ...]], seed: object) -> None:
+        self._offered = offered
+        self._chance = random.Random(f"{seed}")  # noqa: S311
+        levels = [(name, value) for name, values in offered.items() for value in values]
+        every = (_pair(one, two) for one, two in combinations(levels, 2) if one[0] != two[0])
+        self._left = dict.fromkeys(every)
+        self.total = len(self._left)
+        self._tries: Counter[Pair] = Counter()
+        self._given_up: dict[Pair, None] = {}
+        self._triples: set[tuple[Level, ...]] = set()
+        self._drawn = 0
+
+    @property
+    def met(self) -> int:
+        """How many pairs have met."""
+        return self.total - len(self._left) - len(self._given_up)
+
+    @property
+    def possible(self) -> int:
+        """How many pairs may meet, as far as is known."""
+        return self.total - len(self._given_up)
+
+    @property
+    def triples(self) -> int:
+        """How many triples of values that decide CPUs have met."""
+        return len(self._triples)
+
+    @property
+    def left(self) -> list[Pair]:
+        """The pairs that have not met, and may."""
+        return list(self._left)
+
+    @property
+    def given_up(self) -> list[Pair]:
+        """The pairs that no history showed though it was drawn for them."""
+        return list(self._given_up)
+
+    def draw(self) -> tuple[Row, Pair | None]:
+        """A row, and the pair that it is drawn for."""
+        self._drawn += 1
+        if not self._left or self._drawn % _BY_CHANCE == 0:
+            return self._by_chance(), None
+        wanted = next(itertools.islice(self._left, self._chance.randrange(len(self._left)), None))
+        row = self._with_taken(dict(wanted))
+        for name in self._chance.sample(list(self._offered), len(self._offered)):
+            if name not in row:
+                row[name] = self._best(name, row)
+        return row, wanted
+
+    def simpler(self, row: Row, wanted: Pair | None, left: float) -> Row:
+        """The row with only this part of its values left, beside the wanted ones: the others are
+        plain."""
+        kept = self._with_taken(dict(wanted or ()))
+        return {
+            name: kept.get(name) or (value if self._chance.random() < left else values[0])
+            for (name, values), value in zip(
+                self._offered.items(), (row[one] for one in self._offered), strict=True
+            )
+        }
+
+    def _with_taken(self, row: dict[str, str]) -> dict[str, str]:
+        """With the values that the row's own take to show."""
+        for level in list(row.items()):
+            for name, value in TAKES.get(level, {}).items():
+                plain = row.get(name, self._offered[name][0]) == self._offered[name][0]
+                if plain and value in self._offered[name] and name not in row:
+                    row[name] = value
+        return row
+
+    def _by_chance(self) -> Row:
+        """Most factors plain: what meets here meets in small company too."""
+        row = {}
+        for name, values in self._offered.items():
+            plain = self._chance.random() < 0.5
+            row[name] = values[0] if plain else self._chance.choice(values)
+        return row
+
+    def _best(self, name: str, row: Mapping[str, str]) -> str:
+        counts = [
+            (sum(_pair((name, value), one) in self._left for one in row.items()), value)
+            for value in self._offered[name]
+        ]
+        most = max(count for count, _ in counts)
+        return self._chance.choice([value for count, value in counts if count == most])
+
+    def note(self, row: Row, shown: Iterable[str], wanted: Pair | None = None) -> int:
+        """A history shows the values of these factors; how many pairs meet in it first."""
+        levels = [(name, row[name]) for name in shown if name in self._offered]
+        new = 0
+        for one, two in combinations(levels, 2):
+            pair = _pair(one, two)
+            if pair in self._left:
+                del self._left[pair]
+                new += 1
+            elif pair in self._given_up:
+                del self._given_up[pair]
+                new += 1
+        of_cpus = sorted(one for one in levels if BY_NAME[one[0]].of_cpus)
+        self._triples.update(combinations(of_cpus, 3))
+        if wanted is not None and wanted in self._left:
+            self._tries[wanted] += 1
+            if self._tries[wanted] >= _TRIES:
+                del self._left[wanted]
+                self._given_up[wanted] = None
+        return new
+
+    def new_triples(self, row: Row, shown: Iterable[str]) -> int:
+        """How many triples would meet first in such a history."""
+        of_cpus = sorted((name, row[name]) for name in shown if BY_NAME[name].of_cpus)
+        return sum(one not in self._triples for one in combinations(of_cpus, 3))
+
+
+def _pair(one: Level, two: Level) -> Pair:
+    return (one, two) if one <= two else (two, one)

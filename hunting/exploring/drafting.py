@@ -1,0 +1,100 @@
+"""A draft: a node of the model, on which only steps are taken that the model knows.
+
+What belongs here: beginning one, and taking steps. What never does: which steps (``before``,
+``events``).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from conformance.discovered import info_of, topology_of
+from conformance.pods import guaranteed
+from hunting.exploring.factors import Part, Row
+from hunting.exploring.pods import Room
+from hunting.exploring.settings import config_of, machine_name, machine_of, registration
+from hunting.scope import Task
+from hunting.walk import reserved_of
+from reference import DiscoveryError, IllegalStep, NotModelled
+from reference.branching import BranchingNode
+from reference.steps import Apply, Kind, Pod, Start, Step, Stop
+from reference.view import Phase, View
+
+#: So many steps end a history: what comes later is seen less well, and shrinks for longer.
+_MOST_STEPS = 18
+
+
+@dataclass(slots=True)
+class Draft:
+    """A node of the model, and the steps that it has taken. ``pod``: the row's own; ``first``: one
+    that was there before."""
+
+    row: Row
+    task: Task
+    node: BranchingNode
+    room: Room
+    steps: list[Step] = field(default_factory=list)
+    pod: Pod | None = None
+    first: str = ""
+    shown: set[Part] = field(default_factory=set)
+
+    def take(self, *steps: Step) -> bool:
+        """Take all of them; whether the model knows them all. Those before one that it does not
+        know stay taken."""
+        for step in steps:
+            if len(self.steps) >= _MOST_STEPS:
+                return False
+            try:
+                self.node.do(step)
+            except (DiscoveryError, IllegalStep, NotModelled):
+                return False
+            self.steps.append(step)
+        return True
+
+    @property
+    def view(self) -> View:
+        """What the model shows."""
+        return self.node.seen()
+
+    def runs(self, pod: str) -> bool:
+        """Whether the pod runs, as the model has it."""
+        seen = self.view.pods.get(pod)
+        return seen is not None and seen.phase is Phase.RUNNING
+
+    def container(self, *kinds: Kind) -> str:
+        """The first container of the row's pod of such a kind; ``""``: it has none."""
+        containers = self.pod.containers if self.pod else ()
+        return next((one.name for one in containers if one.kind in (kinds or (Kind.APP,))), "")
+
+    def restart(self, *between: Step, kill: bool = False) -> bool:
+        """Stop the kubelet, take the steps between, start it; and its devices come again."""
+        return self.take(Stop(kill=kill), *between, Start()) and self.register()
+
+    def register(self) -> bool:
+        """Let the plugin register its devices, if there are any and the kubelet runs."""
+        devices = registration(self.row, self.task.machine, self.task.release)
+        if devices is None or not self.view.running:
+            return True
+        return self.take(devices)
+
+    def another(self, name: str, size: int) -> bool:
+        """Apply one more Guaranteed pod of one container."""
+        return self.take(Apply(guaranteed(name, max(size, 1))))
+
+
+def begun(row: Row, machine: str, release: str) -> Draft | None:
+    """A node with the row's settings, before its first start; ``None`` where the model has no such
+    node."""
+    try:
+        config = config_of(row, machine, release)
+        task = Task(release, machine_name(row, machine), config)
+        node = BranchingNode(
+            lambda name: machine_of(name).tree, task.machine, config,
+            release=release, discovering=info_of,
+        )  # fmt: skip
+        topology = topology_of(machine_of(task.machine), release=release)
+        reserved = reserved_of(machine_of(task.machine), task)
+    except (DiscoveryError, NotModelled):
+        return None
+    room = Room(topology, max(len(topology.cpus) - len(reserved), 1))
+    return Draft(row, task, node, room)

@@ -1,0 +1,152 @@
+"""A subject walks through a history, beside the model, and is judged as in a scenario.
+
+What belongs here: the scenario that a history is. What never does: what is made of its result.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+import msgspec
+
+from conformance.judge import Case, judge
+from conformance.lockstep import CouldNotTell, LockstepNode
+from conformance.oracle import ModelOracle
+from conformance.results import Result
+from conformance.scenario import Scenario, Source
+from conformance.subject import Subject
+from conformance.verdict import Verdict
+from hunting.exploring.history import History
+from hunting.exploring.settings import machine_of
+from reference import IllegalStep, NotModelled
+from reference.steps import (
+    AddEphemeral,
+    Apply,
+    AskAllocatable,
+    AskMetrics,
+    AskPodResources,
+    AwaitReconcile,
+    Configure,
+    Delete,
+    FailUpdates,
+    FloodPodResources,
+    KillAtRename,
+    KillContainer,
+    Reboot,
+    RegisterDevices,
+    RemoveState,
+    Resize,
+    RestartRuntime,
+    Start,
+    Step,
+    Stop,
+    Tamper,
+    TamperQuota,
+    WriteState,
+)
+
+AREA: Final = "explored"
+_SOURCE: Final = Source(
+    "Documentation: Control CPU Management Policies on the Node",
+    "https://kubernetes.io/docs/tasks/administer-cluster/cpu-management-policies/",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Walk:
+    """A history that is to be walked under a ``name``; ``replay`` is the command that does it
+    again."""
+
+    name: str
+    history: History
+    replay: str = ""
+    title: str = ""
+
+
+def scenario_of(walk: Walk, release: str) -> Scenario:
+    """The scenario that a history is. It promises nothing but what holds for every node; it ends
+    early where chance leads to a node on which a later step is not possible."""
+    task, steps = walk.history.task(release), walk.history.taken
+
+    def body(node: LockstepNode) -> None:
+        node.expect_as_modelled()
+        node.boot(task.config)
+        for step in steps[1:]:
+            try:
+                take(node, step)
+            except IllegalStep:
+                return
+            except CouldNotTell as error:
+                if isinstance(error.__cause__, NotModelled):
+                    return
+                raise
+
+    title = walk.title or told(walk.history)
+    return Scenario(f"{AREA}/{walk.name}", title, _SOURCE, body, machine=walk.history.machine)
+
+
+def told(history: History) -> str:
+    """What a history is about, in one line."""
+    values = [f"{name} {value}" for name, value in history.row.items()]
+    return f"A node with {', '.join(values)}" if values else "A node with plain settings and pods"
+
+
+def walked(walk: Walk, subject: Subject, release: str) -> Result:
+    """What comes of the history on this subject."""
+
+    def oracle(*args: Any, **kwargs: Any) -> ModelOracle:
+        return ModelOracle(*args, release=release, **kwargs)
+
+    case = Case(scenario_of(walk, release), machine_of(walk.history.machine))
+    result = judge(case, subject, oracle=oracle, release=release).result
+    if not walk.replay:
+        return result
+    explanation = result.explanation.replace(result.replay, walk.replay)
+    return msgspec.structs.replace(result, replay=walk.replay, explanation=explanation)
+
+
+def is_told(result: Result) -> bool:
+    """Whether the result says something of the subject."""
+    return result.verdict in (Verdict.PASS.value, Verdict.FAIL.value)
+
+
+def take(node: LockstepNode, step: Step) -> None:
+    """Let the node take a step. Raises what its methods raise."""
+    match step:
+        case Start():
+            node.start()
+        case Stop(kill=kill):
+            node.kill() if kill else node.stop()
+        case KillAtRename():
+            node.kill(at=step)
+        case Apply(pod=pod):
+            node.apply(pod)
+        case Delete(pod=name, force=force):
+            node.delete(name, force=force)
+        case Resize(pod=pod):
+            node.resize(pod)
+        case AddEphemeral(pod=name, container=container):
+            node.add_ephemeral(name, container)
+        case Reboot(machine=name):
+            node.reboot(machine_of(name) if name else None)
+        case Configure(config=config):
+            node.configure(config)
+        case RemoveState():
+            node.remove_state()
+        case WriteState(text=text):
+            node.write_state(text)
+        case Tamper(pod=name, container=container, cpus=cpus):
+            node.tamper(name, container, cpus)
+        case TamperQuota(pod=name, container=container, quota=quota):
+            node.tamper_quota(name, container, quota)
+        case KillContainer(pod=name, container=container, exit_code=code):
+            node.kill_container(name, container, exit_code=code)
+        case AwaitReconcile():
+            node.await_reconcile()
+        case AskPodResources() | AskAllocatable() | AskMetrics() | FloodPodResources():
+            node.ask(step)
+        case FailUpdates() | RegisterDevices() | RestartRuntime():
+            node.to_runtime(step)
+        case _:
+            raise NotModelled(f"{type(step).__name__}: no step of an explored history")

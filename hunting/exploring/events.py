@@ -1,0 +1,249 @@
+"""What happens to a node once the pod of a row is there.
+
+What belongs here: what the values of the factors ``event`` and ``then`` mean, as steps. What never
+does: which value is drawn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Final, TypeAlias
+
+from conformance.pods import best_effort, burstable, guaranteed
+from hunting.exploring.drafting import Draft
+from hunting.exploring.pods import pod_of
+from reference import CPUSet
+from reference.pods.pod import Container, Kind, Pod
+from reference.pods.qos import pod_milli_cpus
+from reference.steps import (
+    AddEphemeral,
+    Apply,
+    AwaitReconcile,
+    Configure,
+    Delete,
+    FailUpdates,
+    KillAtRename,
+    KillContainer,
+    Reboot,
+    RemoveState,
+    Resize,
+    RestartRuntime,
+    Start,
+    Step,
+    Stop,
+    Tamper,
+    TamperQuota,
+)
+
+#: Takes its steps on the draft; whether all of them were possible.
+Event: TypeAlias = Callable[[Draft], bool]
+
+#: More updates than any history has: the runtime refuses them for good.
+_FOR_EVER: Final = 100_000
+
+
+def happen(draft: Draft) -> frozenset[str]:
+    """Let the row's two events happen; the names of the factors whose values that shows."""
+    shown = set()
+    if EVENTS[draft.row["event"]](draft):
+        shown.add("event")
+        if not draft.view.hangs and THEN[draft.row["then"]](draft):
+            shown.add("then")
+    return frozenset(shown)
+
+
+def _own(draft: Draft) -> Pod:
+    assert draft.pod is not None
+    return draft.pod
+
+
+def _nothing(draft: Draft) -> bool:
+    return True
+
+
+def _two_restarts(draft: Draft) -> bool:
+    return draft.restart() and draft.restart(kill=True)
+
+
+def _reboot_without(draft: Draft) -> bool:
+    return draft.restart(Reboot(), Delete(_own(draft).name))
+
+
+def _delete(draft: Draft) -> bool:
+    return draft.take(Delete(_own(draft).name))
+
+
+def _again(draft: Draft) -> bool:
+    pod = _own(draft)
+    draft.pod = pod_of(draft.row, draft.room, pod.name, again=1)
+    return draft.take(Delete(pod.name), Apply(draft.pod))
+
+
+def _apply_while_down(draft: Draft) -> bool:
+    return draft.restart(Apply(guaranteed("late", 1)))
+
+
+def _kill(draft: Draft, *kinds: Kind, exit_code: int | None = None) -> bool:
+    name = draft.container(*kinds)
+    code = {} if exit_code is None else {"exit_code": exit_code}
+    return bool(name) and draft.take(KillContainer(_own(draft).name, name, **code))
+
+
+def _kill_twice(draft: Draft) -> bool:
+    """With a restart of the kubelet between, which else waits ten seconds before the next start."""
+    return _kill(draft) and draft.restart(kill=True) and _kill(draft)
+
+
+def _tamper(draft: Draft) -> bool:
+    every = CPUSet(draft.room.topology.cpus)
+    pod = _own(draft).name
+    return draft.take(Tamper(pod, draft.container(), every), AwaitReconcile())
+
+
+def _tamper_quota(draft: Draft) -> bool:
+    pod = _own(draft).name
+    return draft.take(TamperQuota(pod, draft.container(), 50_000), AwaitReconcile())
+
+
+def _refuse(draft: Draft, times: int) -> bool:
+    pod = guaranteed("late", 1)
+    return draft.take(FailUpdates(times), Apply(pod), AwaitReconcile(), Delete("late"))
+
+
+def _resized(pod: Pod, name: str, by: int) -> Pod | None:
+    """The pod with so many CPUs more for one container; ``None`` where it has no such size."""
+    containers = list(pod.containers)
+    for at, one in enumerate(containers):
+        if one.name != name:
+            continue
+        if not (one.cpu_limit or "").isdigit() or int(one.cpu_limit or "0") + by < 1:
+            return None
+        more = str(int(one.cpu_limit or "0") + by)
+        request = None if one.cpu_request is None else more
+        containers[at] = replace(one, cpu_request=request, cpu_limit=more)
+    return replace(pod, containers=tuple(containers))
+
+
+def _resize(draft: Draft, by: int, *kinds: Kind) -> bool:
+    name, pod = draft.container(*kinds), _own(draft)
+    other = _resized(draft.node.granted.get(pod.name, pod), name, by) if name else None
+    return other is not None and draft.take(Resize(other))
+
+
+def _grow_too_far(draft: Draft) -> bool:
+    """To all CPUs that the node has for pods, of which others hold some. The API server refuses
+    more than that."""
+    own = draft.node.granted.get(_own(draft).name, _own(draft))
+    size = next((one.cpu_limit or "" for one in own.containers if one.kind is Kind.APP), "")
+    asked = pod_milli_cpus(own)
+    return size.isdigit() and _resize(draft, draft.room.free - asked // 1000)
+
+
+def _ephemeral(draft: Draft) -> bool:
+    return draft.take(AddEphemeral(_own(draft).name, "debugger"), AwaitReconcile())
+
+
+def _none_for_a_while(draft: Draft) -> bool:
+    config = draft.task.config
+    none = Configure(replace(config, policy="none"))
+    first = draft.take(Stop(), none, RemoveState(), Start())
+    return first and draft.restart(Configure(config), RemoveState())
+
+
+def _options_off(draft: Draft) -> bool:
+    config = draft.task.config
+    return bool(config.policy_options) and draft.restart(
+        Configure(replace(config, policy_options={}))
+    )
+
+
+def _killed_at_write(draft: Draft, *, after: bool) -> bool:
+    kill: tuple[Step, ...] = (KillAtRename(1, after=after), Apply(guaranteed("late", 1)), Start())
+    return draft.take(*kill) and draft.register()
+
+
+def _too_large(draft: Draft) -> bool:
+    """A pod whose first container fits and is called as one of the row's pod; the second does not
+    fit."""
+    own = draft.container()
+    first = guaranteed("large", 1).containers[0]
+    second = guaranteed("large", draft.room.free + 1).containers[0]
+    pod = Pod("large", (replace(first, name=own), replace(second, name="more")))
+    return draft.take(Apply(pod))
+
+
+def _smaller_machine(draft: Draft) -> bool:
+    last = max(draft.room.topology.cpus)
+    if "-off" in draft.task.machine or "mib" in draft.task.machine:
+        return False
+    return draft.restart(Reboot(f"{draft.task.machine}-off{last}"), RemoveState())
+
+
+EVENTS: Final[dict[str, Event]] = {
+    "none": _nothing,
+    "restart": lambda draft: draft.restart(),
+    "kill": lambda draft: draft.restart(kill=True),
+    "two restarts": _two_restarts,
+    "reboot": lambda draft: draft.restart(Reboot()),
+    "reboot without the pod": _reboot_without,
+    "delete": _delete,
+    "delete by force": lambda draft: draft.take(Delete(_own(draft).name, force=True)),
+    "delete and apply again": _again,
+    "delete while down": lambda draft: draft.restart(Delete(_own(draft).name)),
+    "apply while down": _apply_while_down,
+    "kill a container": _kill,
+    "a container ends": lambda draft: _kill(draft, exit_code=0),
+    "kill a container twice": _kill_twice,
+    "kill a sidecar": lambda draft: _kill(draft, Kind.SIDECAR),
+    "tamper with a cpuset": _tamper,
+    "tamper with a quota": _tamper_quota,
+    "refuse one update": lambda draft: _refuse(draft, 1),
+    "refuse every update": lambda draft: _refuse(draft, _FOR_EVER),
+    "restart the runtime": lambda draft: draft.take(RestartRuntime(), AwaitReconcile()),
+    "grow": lambda draft: _resize(draft, 1),
+    "shrink": lambda draft: _resize(draft, -1),
+    "grow the sidecar": lambda draft: _resize(draft, 1, Kind.SIDECAR),
+    "grow too far": _grow_too_far,
+    "ephemeral container": _ephemeral,
+    "policy none for a while": _none_for_a_while,
+    "options off": _options_off,
+    "state file removed": lambda draft: draft.restart(RemoveState()),
+    "killed before a write": lambda draft: _killed_at_write(draft, after=False),
+    "killed after a write": lambda draft: _killed_at_write(draft, after=True),
+    "a pod that does not fit": _too_large,
+    "smaller machine": _smaller_machine,
+}
+
+
+def _same_again(draft: Draft) -> bool:
+    """A pod as the row's, under another name."""
+    return draft.take(Apply(pod_of(draft.row, draft.room, f"{_own(draft).name}-2")))
+
+
+def _first_goes(draft: Draft) -> bool:
+    return bool(draft.first) and draft.take(Delete(draft.first), Apply(guaranteed("next", 2)))
+
+
+def _large_and_small(draft: Draft) -> bool:
+    fraction = Pod("fraction", (Container("app1", "1500m", "1500m", "32Mi", "32Mi"),))
+    half = max(draft.room.free // 2, 1)
+    return (
+        draft.another("large", half) and draft.another("small", 1) and draft.take(Apply(fraction))
+    )
+
+
+THEN: Final[dict[str, Event]] = {
+    "nothing": _nothing,
+    "another pod": lambda draft: draft.another("next", 2),
+    "the same again": _same_again,
+    "a shared pod": lambda draft: draft.take(
+        Apply(burstable("shared", request="500m")), Apply(best_effort("idle"))
+    ),
+    "restart": lambda draft: draft.restart(),
+    "delete": lambda draft: draft.runs(_own(draft).name) and _delete(draft),
+    "reconcile": lambda draft: draft.take(AwaitReconcile()),
+    "kill a container": _kill,
+    "first pod goes": _first_goes,
+    "pods large and small": _large_and_small,
+}

@@ -1,0 +1,208 @@
+"""What is drawn: factors with the values that a user would choose.
+
+What belongs here: the table, and which values a release and a subject have. What never does: what
+a value means (``pods``, ``events``, ``drafting``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Final, TypeAlias
+
+from conformance.subject import Capability
+from reference.behaviours import Behaviour
+from reference.cpumanager.policy_options import OPTIONS
+from reference.feature_gates import readiness
+from reference.releases import Release, has
+
+#: A value of each factor, by the factor's name.
+Row: TypeAlias = Mapping[str, str]
+
+
+class Part(Enum):
+    """Which part of a history shows a factor's value."""
+
+    SETTINGS = "settings"  # shown by the first start
+    NODE = "node"  # what was on the node before the pod
+    POD = "pod"  # shown once the pod is applied
+    EVENT = "event"  # shown once its steps are taken
+
+
+@dataclass(frozen=True, slots=True)
+class Factor:
+    """One thing that varies. The first of its ``values`` is the plain one. ``needs``: what a
+    subject must be able to do for a value (the key ``*``: for all but the plain one); ``since``:
+    the first minor that has one, likewise. ``of_cpus``: it decides which CPUs a container gets, so
+    its values are met in triples too."""
+
+    name: str
+    part: Part
+    values: tuple[str, ...]
+    needs: Mapping[str, Capability] = field(default_factory=dict)
+    since: Mapping[str, int] = field(default_factory=dict)
+    of_cpus: bool = False
+
+    @property
+    def plain(self) -> str:
+        """Its value where nothing is said of it."""
+        return self.values[0]
+
+    def offered(self, minor: int, can: Collection[Capability]) -> tuple[str, ...]:
+        """The values that this minor and a subject that ``can`` do so much have."""
+        needs, since = self.needs, self.since
+        return tuple(
+            value
+            for value in self.values
+            if value == self.plain
+            or (
+                minor >= since.get(value, since.get("*", 0))
+                and needs.get(value, needs.get("*", Capability.PODS)) in can
+            )
+        )
+
+
+_ON_OFF: Final = ("off", "on")
+#: Since this minor a static pod's sidecar is one.
+_SIDECARS: Final = 29
+_CONFIGURED: Final = {"*": Capability.CONFIGURE}
+
+#: Every factor but the six options of the static policy, whose names are the kubelet's own.
+_OTHERS: Final = (
+    Factor("spelling", Part.SETTINGS, ("true", "1", "t", "T", "TRUE", "True")),
+    Factor(
+        "topology policy", Part.SETTINGS,
+        ("none", "best-effort", "restricted", "single-numa-node"), of_cpus=True,
+    ),
+    Factor("scope", Part.SETTINGS, ("container", "pod"), of_cpus=True),
+    Factor("prefer-closest-numa-nodes", Part.SETTINGS, _ON_OFF, since={"*": 26}),
+    Factor("max-allowable-numa-nodes", Part.SETTINGS, _ON_OFF, since={"*": 31}),
+    Factor(
+        "reservation", Part.SETTINGS,
+        ("first core", "first CPU", "last core", "CPU of each socket", "two cores",
+         "system 1", "kube 1500m", "halves", "uneven parts", "list and amount"),
+        needs={one: Capability.RESERVATION
+               for one in ("system 1", "kube 1500m", "halves", "uneven parts", "list and amount")},
+        of_cpus=True,
+    ),
+    Factor("memory manager", Part.SETTINGS, ("None", "Static"), since={"*": 26},
+           needs={"*": Capability.MEMORY}),
+    Factor("pods from", Part.SETTINGS, ("manifests", "API server"),
+           needs={"*": Capability.API_SERVER}),
+    Factor("devices", Part.SETTINGS,
+           ("none", "one a NUMA node", "near the last NUMA node", "of two NUMA nodes", "anywhere"),
+           needs={"*": Capability.DEVICES}, since={"*": 20}),
+    Factor("CFS period", Part.SETTINGS, ("100 ms", "10 ms"), since={"*": 36},
+           needs={"*": Capability.CFS}),
+    Factor("gates", Part.SETTINGS,
+           ("as released", "pod-level managers", "resize of exclusive CPUs"),
+           since={"pod-level managers": 36, "resize of exclusive CPUs": 32}),
+    Factor(
+        "before", Part.NODE,
+        ("nothing", "one pod", "a hole", "a thread taken", "a sidecar's pod", "a shared pod",
+         "nearly full", "a refused namesake", "a pod with an init container", "two large pods"),
+        of_cpus=True,
+    ),
+    Factor(
+        "class", Part.POD,
+        ("Guaranteed", "Guaranteed by limits", "Burstable by memory", "Burstable by CPU",
+         "Burstable without limits", "BestEffort", "pod-level", "pod-level and shared"),
+        since={"pod-level": 34, "pod-level and shared": 34},
+    ),
+    Factor(
+        "size", Part.POD,
+        ("2", "1", "3", "half a CPU", "one and a half", "a core", "a core and one",
+         "half a NUMA node", "a NUMA node", "a NUMA node and one", "a socket", "all but one",
+         "all", "too many"), of_cpus=True,
+    ),
+    Factor("quantity", Part.POD, ("plain", "milli", "exponent")),
+    Factor("apps", Part.POD, ("1", "2", "3", "6", "12"), of_cpus=True),
+    Factor("other apps", Part.POD, ("one CPU", "as large", "fractions", "fractions first"),
+           of_cpus=True),
+    Factor(
+        "init", Part.POD,
+        ("none", "smaller", "as large", "larger", "small then large", "large then small",
+         "a fraction", "unlimited"), of_cpus=True,
+    ),
+    Factor("sidecar", Part.POD,
+           ("none", "one CPU", "before init", "two", "a fraction", "unlimited"),
+           since={"*": _SIDECARS}, of_cpus=True),
+    Factor("restart policy", Part.POD, ("Always", "OnFailure", "Never")),
+    Factor("names", Part.POD, ("short", "63 characters", "one prefix", "as in other pods")),
+    Factor("requested devices", Part.POD, ("none", "one", "two", "by init and app", "by each app"),
+           needs={"*": Capability.DEVICES}, since={"*": 20}),
+    Factor("memory", Part.POD, ("small", "most of a NUMA node"), needs={"*": Capability.MEMORY},
+           since={"*": 26}),
+    Factor(
+        "event", Part.EVENT,
+        ("none", "restart", "kill", "two restarts", "reboot", "reboot without the pod", "delete",
+         "delete by force", "delete and apply again", "delete while down", "apply while down",
+         "kill a container", "a container ends", "kill a container twice", "kill a sidecar",
+         "tamper with a cpuset", "tamper with a quota", "refuse one update",
+         "refuse every update", "restart the runtime", "grow", "shrink", "grow the sidecar",
+         "grow too far", "ephemeral container", "policy none for a while", "options off",
+         "state file removed", "killed before a write", "killed after a write",
+         "a pod that does not fit", "smaller machine"),
+        needs={
+            "restart": Capability.RESTART, "kill": Capability.RESTART,
+            "two restarts": Capability.RESTART, "reboot": Capability.REBOOT,
+            "reboot without the pod": Capability.REBOOT,
+            "delete while down": Capability.RESTART, "apply while down": Capability.RESTART,
+            "kill a container": Capability.CONTAINERS, "a container ends": Capability.EXIT_CODES,
+            "kill a container twice": Capability.CONTAINERS,
+            "kill a sidecar": Capability.CONTAINERS,
+            "tamper with a cpuset": Capability.TAMPER, "tamper with a quota": Capability.CFS,
+            "refuse one update": Capability.CALLS, "refuse every update": Capability.CALLS,
+            "restart the runtime": Capability.RUNTIME,
+            **dict.fromkeys(("grow", "shrink", "grow the sidecar", "grow too far",
+                             "ephemeral container"), Capability.API_SERVER),
+            "policy none for a while": Capability.EDIT_STATE, "options off": Capability.CONFIGURE,
+            "state file removed": Capability.EDIT_STATE,
+            "killed before a write": Capability.RENAMES,
+            "killed after a write": Capability.RENAMES, "smaller machine": Capability.REBOOT,
+        },
+        since=dict.fromkeys(("grow", "shrink", "grow the sidecar", "grow too far"), 33),
+    ),
+    Factor(
+        "then", Part.EVENT,
+        ("nothing", "another pod", "the same again", "a shared pod", "restart", "delete",
+         "reconcile", "kill a container", "first pod goes", "pods large and small"),
+        needs={"restart": Capability.RESTART, "kill a container": Capability.CONTAINERS},
+    ),
+)  # fmt: skip
+
+FACTORS: Final = (
+    *(Factor(name, Part.SETTINGS, _ON_OFF, needs=_CONFIGURED, of_cpus=True) for name in OPTIONS),
+    *_OTHERS,
+)
+BY_NAME: Final = {one.name: one for one in FACTORS}
+#: Every factor at its plain value.
+PLAIN: Final[Row] = {one.name: one.plain for one in FACTORS}
+
+_IN_CLUSTER: Final[Row] = {"pods from": "API server"}
+#: What a value takes to show: values of other factors, unless these have one that is not plain.
+TAKES: Final[Mapping[tuple[str, str], Row]] = {
+    **{("event", one): _IN_CLUSTER for one in ("grow", "shrink", "grow too far",
+                                               "ephemeral container")},
+    ("event", "grow the sidecar"): {**_IN_CLUSTER, "sidecar": "one CPU"},
+    ("event", "kill a sidecar"): {"sidecar": "one CPU"},
+    ("event", "options off"): {"full-pcpus-only": "on"},
+    ("then", "first pod goes"): {"before": "one pod"},
+    **{("requested devices", one): {"devices": "one a NUMA node"}
+       for one in BY_NAME["requested devices"].values[1:]},
+    ("requested devices", "by init and app"): {"devices": "one a NUMA node", "init": "smaller"},
+    ("memory", "most of a NUMA node"): {"memory manager": "Static"},
+    **{("other apps", one): {"apps": "2"} for one in BY_NAME["other apps"].values[1:]},
+}  # fmt: skip
+
+
+def offered(release: str, can: Collection[Capability]) -> dict[str, tuple[str, ...]]:
+    """The values of each factor that this release and subject have."""
+    minor = Release.parse(release).minor
+    found = {one.name: one.offered(minor, can) for one in FACTORS}
+    for name, stages in OPTIONS.items():
+        known = has(release, Behaviour.POLICY_OPTIONS) and readiness(stages, release) is not None
+        if not known:
+            found[name] = (BY_NAME[name].plain,)
+    return found

@@ -1,0 +1,99 @@
+"""A history: where it happens and its steps, and how it is written down.
+
+What belongs here: the record and its file. What never does: what comes of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Final, get_args
+
+import msgspec
+
+from conformance.subject import SubjectUsageError
+from hunting.scope import Task
+from reference import CPUSet
+from reference.steps import KubeletConfig, Start, Step
+
+#: Of the file's format; a file of another one is refused.
+FORMAT: Final = 1
+_STEPS: Final[Mapping[str, Any]] = {kind.__name__: kind for kind in get_args(Step)}
+
+
+class History(msgspec.Struct, frozen=True, kw_only=True):
+    """What happens to one node. ``config`` and ``steps`` are as they are written; ``row`` are the
+    values of the factors that it was drawn with, where they are not plain."""
+
+    machine: str
+    config: dict[str, Any]
+    steps: list[dict[str, Any]]
+    row: dict[str, str] = {}
+    format: int = FORMAT
+
+    @classmethod
+    def of(cls, task: Task, steps: tuple[Step, ...], row: Mapping[str, str] = {}) -> History:  # noqa: B006
+        """The history of these steps. Its release is that of whoever walks it."""
+        config = msgspec.to_builtins(task.config, enc_hook=str)
+        return cls(
+            machine=task.machine, config=config, steps=[written(one) for one in steps],
+            row=dict(row),
+        )  # fmt: skip
+
+    def task(self, release: str) -> Task:
+        """Where it happens, with a kubelet of this release."""
+        config = msgspec.convert(self.config, KubeletConfig, dec_hook=_decoded)
+        return Task(release, self.machine, config)
+
+    @property
+    def taken(self) -> tuple[Step, ...]:
+        """Its steps."""
+        return tuple(read(one) for one in self.steps)
+
+
+def written(step: Step) -> dict[str, Any]:
+    """A step as it is written: its name, and its fields."""
+    return {type(step).__name__: msgspec.to_builtins(step, enc_hook=str)}
+
+
+def read(step: Mapping[str, Any]) -> Step:
+    """A step that was :func:`written`. Raises ``msgspec.ValidationError``, ``KeyError`` or
+    ``ValueError`` for anything else."""
+    ((name, fields),) = step.items()
+    made: Step = msgspec.convert(fields, _STEPS[name], dec_hook=_decoded)
+    return made
+
+
+def history_at(path: Path) -> History:
+    """The history in a file. Raises :class:`SubjectUsageError`, in one line."""
+    return read_file(path, History, lambda found: (found.task("1.36"), found.taken))
+
+
+_Found = Any
+
+
+def read_file(path: Path, kind: type[_Found], check: Callable[[Any], object]) -> Any:
+    """What a file of this kind holds, once ``check`` has looked at it. Raises
+    :class:`SubjectUsageError`, in one line."""
+    try:
+        raw = msgspec.json.decode(path.read_bytes())
+    except OSError as error:
+        raise SubjectUsageError(f"{path}: {error.strerror or error}") from error
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise SubjectUsageError(f"{path}: not JSON: {error}") from error
+    found = raw.get("format") if isinstance(raw, dict) else None
+    if found != FORMAT:
+        raise SubjectUsageError(f"{path}: format {found}; this pinproof reads format {FORMAT}")
+    try:
+        made = msgspec.convert(raw, kind)
+        check(made)
+    except (msgspec.ValidationError, KeyError, ValueError) as error:
+        raise SubjectUsageError(f"{path}: {error}") from error
+    return made
+
+
+def _decoded(kind: type, text: str) -> CPUSet:
+    return CPUSet.parse(text)
+
+
+__all__ = ["FORMAT", "History", "Start", "history_at", "read", "read_file", "written"]

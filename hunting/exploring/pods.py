@@ -1,0 +1,194 @@
+"""The pods of a row.
+
+What belongs here: what the values of factors of ``Part.POD`` mean. What never does: steps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Final
+from uuid import NAMESPACE_OID, uuid5
+
+from hunting.exploring.factors import Row
+from hunting.exploring.settings import DEVICE, MEMORY
+from reference.machine.topology import CPUTopology
+from reference.pods.pod import Container, Kind, Pod, PodResources, RestartPolicy
+
+#: MiB of memory that a small container asks for.
+_SMALL: Final = 32
+_LARGE: Final = MEMORY * 5 // 8
+#: The most characters that a container's name may have.
+_LONGEST: Final = 63
+_PREFIX: Final = "a-name-that-begins-like-the-others-"
+_FRACTIONS: Final = {"half a CPU": 500, "one and a half": 1500}
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """What sizes are measured by: the machine, and how many CPUs are free to pods."""
+
+    topology: CPUTopology
+    free: int
+
+    def milli_cpus(self, size: str) -> int:
+        """A size in thousandths of a CPU; at least one CPU where it is no fraction."""
+        if size in _FRACTIONS:
+            return _FRACTIONS[size]
+        if size.isdigit():
+            return 1000 * int(size)
+        topology = self.topology
+        core = max(mask.bit_count() for mask in topology.core_masks.values())
+        node = min(mask.bit_count() for mask in topology.numa_masks.values())
+        counts = {
+            "a core": core,
+            "a core and one": core + 1,
+            "half a NUMA node": node // 2,
+            "a NUMA node": node,
+            "a NUMA node and one": node + 1,
+            "a socket": max(mask.bit_count() for mask in topology.socket_masks.values()),
+            "all but one": self.free - 1,
+            "all": self.free,
+            "too many": self.free + 1,
+        }
+        return 1000 * max(counts[size], 1)
+
+
+def named_pod(name: str, containers: tuple[Container, ...], *, again: int = 0) -> Pod:
+    """A pod; ``again``: the so-many-th of its name, with a uid of its own."""
+    uid = str(uuid5(NAMESPACE_OID, f"{name}/{again}")) if again else ""
+    return Pod(name, containers, uid)
+
+
+def pod_of(row: Row, room: Room, name: str, *, again: int = 0) -> Pod:
+    """The pod of the row."""
+    containers = tuple(_containers(row, room))
+    pod = named_pod(name, _with_devices(row["requested devices"], containers), again=again)
+    pod = replace(pod, restart_policy=RestartPolicy(row["restart policy"]))
+    return _as_whole(row, room, pod) if row["class"].startswith("pod-level") else pod
+
+
+def pod_name(row: Row) -> str:
+    """The name of the row's pod."""
+    match row["names"]:
+        case "63 characters":
+            return "pod-" + "x" * 46  # to which the kubelet adds the node's name
+        case "one prefix":
+            return f"{_PREFIX}pod"
+        case _:
+            return "pod"
+
+
+def _containers(row: Row, room: Room) -> Iterator[Container]:
+    called = _names(row["names"])
+    size = room.milli_cpus(row["size"])
+    before = row["sidecar"] == "before init"
+    if before:
+        yield _container(row, called("side"), 1000, Kind.SIDECAR)
+    for number, milli in enumerate(_inits(row["init"], size), start=1):
+        yield _container(row, called(f"init{number}"), milli, Kind.INIT)
+    if not before:
+        for number, milli in enumerate(_sidecars(row["sidecar"]), start=1):
+            yield _container(row, called(f"side{number}"), milli, Kind.SIDECAR)
+    for number, milli in enumerate(_apps(row, size), start=1):
+        memory = _LARGE if milli == size and row["memory"] != "small" else _SMALL
+        yield _container(row, called(f"app{number}"), milli, Kind.APP, memory)
+
+
+def _inits(how: str, size: int) -> tuple[int, ...]:
+    """Thousandths of a CPU of each init container; 0 asks for none."""
+    smaller, larger = max(1000, size // 2000 * 1000), size + 1000
+    found: dict[str, tuple[int, ...]] = {
+        "none": (), "smaller": (smaller,), "as large": (size,), "larger": (larger,),
+        "small then large": (1000, larger), "large then small": (larger, 1000),
+        "a fraction": (500,), "unlimited": (0,),
+    }  # fmt: skip
+    return found[how]
+
+
+def _sidecars(how: str) -> tuple[int, ...]:
+    found: dict[str, tuple[int, ...]] = {
+        "none": (), "one CPU": (1000,), "two": (1000, 2000), "a fraction": (500,), "unlimited": (0,)
+    }  # fmt: skip
+    return found[how]
+
+
+def _apps(row: Row, size: int) -> tuple[int, ...]:
+    more = int(row["apps"]) - 1
+    match row["other apps"]:
+        case "one CPU":
+            return (size, *[1000] * more)
+        case "as large":
+            return (size, *[size] * more)
+        case "fractions":
+            return (size, *[250] * more)
+        case _:
+            return (*[250] * more, size)
+
+
+def _names(how: str) -> Callable[[str], str]:
+    match how:
+        case "63 characters":
+            return lambda name: f"{name}-".ljust(_LONGEST, "x")
+        case "one prefix":
+            return lambda name: f"{_PREFIX}{name}"
+        case "as in other pods":
+            return lambda name: "c" if name == "app1" else name
+        case _:
+            return lambda name: name
+
+
+def _container(row: Row, name: str, milli: int, kind: Kind, memory: int = _SMALL) -> Container:
+    """A container of the pod's class; one that asks for no CPU asks for nothing."""
+    how = row["class"]
+    shares = how == "pod-level and shared" and kind is Kind.APP and milli < 1000
+    if milli == 0 or how == "BestEffort" or shares:
+        return Container(name, kind=kind)
+    cpu, amount = _quantity(milli, row["quantity"]), f"{memory}Mi"
+    match how:
+        case "Guaranteed by limits":
+            return Container(name, cpu_limit=cpu, memory_limit=amount, kind=kind)
+        case "Burstable by memory":
+            return Container(name, cpu, cpu, amount, f"{memory + 16}Mi", kind)
+        case "Burstable by CPU":
+            more = _quantity(milli + 1000, row["quantity"])
+            return Container(name, cpu, more, amount, amount, kind)
+        case "Burstable without limits":
+            return Container(name, cpu_request=cpu, kind=kind)
+        case _:
+            return Container(name, cpu, cpu, amount, amount, kind)
+
+
+def _quantity(milli: int, how: str) -> str:
+    if how == "milli" or milli % 1000:
+        return f"{milli}m"
+    return f"{milli // 1000}e0" if how == "exponent" else str(milli // 1000)
+
+
+def _with_devices(how: str, containers: tuple[Container, ...]) -> tuple[Container, ...]:
+    if how == "none":
+        return containers
+    first = next(at for at, one in enumerate(containers) if one.kind is Kind.APP)
+    wanted = {first: 2 if how == "two" else 1}
+    if how == "by each app":
+        wanted = {at: 1 for at, one in enumerate(containers) if one.kind is Kind.APP}
+    elif how == "by init and app" and containers[0].kind is Kind.INIT:
+        wanted[0] = 1
+    return tuple(
+        replace(one, devices=((DEVICE, wanted[at]),)) if at in wanted else one
+        for at, one in enumerate(containers)
+    )
+
+
+def _as_whole(row: Row, room: Room, pod: Pod) -> Pod:
+    """With resources of the whole pod: those of its containers, and a CPU more where some of them
+    share what is left."""
+    size = room.milli_cpus(row["size"])
+    sides = (1000,) if row["sidecar"] == "before init" else _sidecars(row["sidecar"])
+    shares = row["class"] == "pod-level and shared"
+    apps = [one for one in _apps(row, size) if not shares or one >= 1000]
+    at_once = sum(apps) + sum(sides)
+    most = max([at_once, *(one + sum(sides) for one in _inits(row["init"], size))])
+    cpu = _quantity(-(-most // 1000) * 1000 + (1000 if shares else 0), "plain")
+    memory = f"{_SMALL * (len(pod.containers) + 1) + (_LARGE if row['memory'] != 'small' else 0)}Mi"
+    return replace(pod, resources=PodResources(cpu, cpu, memory, memory))

@@ -1,0 +1,145 @@
+"""The kubelet's settings and the machine of a row.
+
+What belongs here: what the values of factors of ``Part.SETTINGS`` mean. What never does: pods.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any, Final
+
+import topologies
+from conformance.discovered import first_core, info_of, topology_of
+from hunting.exploring.factors import Row
+from hunting.scope import POD_LEVEL
+from reference import CPUSet, CPUTopology
+from reference.behaviours import Behaviour
+from reference.cpumanager.policy_options import OPTIONS
+from reference.feature_gates import ALPHA, Maturity, readiness, stage_of
+from reference.releases import has
+from reference.steps import Device, KubeletConfig, RegisterDevices
+from topologies import Machine
+
+DEVICE: Final = "pinproof.invalid/device"
+#: The memory of each NUMA node, in MiB, where the memory manager is static.
+MEMORY: Final = 1024
+_RESERVED_MEMORY: Final = "8Mi"
+_RESIZE_GATES: Final = ("InPlacePodVerticalScaling", "InPlacePodVerticalScalingExclusiveCPUs")
+
+
+@lru_cache(maxsize=256)
+def machine_of(name: str) -> Machine:
+    """One object for each machine, so that what is found on its tree is remembered."""
+    return topologies.machine(name)
+
+
+def machine_name(row: Row, machine: str) -> str:
+    """The machine of the row: with the memory that the static memory manager is tried with."""
+    if row["memory manager"] == "None":
+        return machine
+    return topologies.with_memory(machine_of(machine), MEMORY).name
+
+
+def config_of(row: Row, machine: str, release: str) -> KubeletConfig:
+    """The configuration of the row. A gate that one of its values needs is on."""
+    topology = topology_of(machine_of(machine), release=release)
+    options = {name: row["spelling"] for name in OPTIONS if row[name] == "on"}
+    aligning, gates = _topology_options(row, release)
+    if any(readiness(OPTIONS[name], release) is ALPHA for name in options):
+        gates["CPUManagerPolicyAlphaOptions"] = True
+    gates |= _gates(row, release)
+    settings: dict[str, Any] = _reservation(row["reservation"], topology, release)
+    if row["memory manager"] == "Static":
+        settings["memory_manager_policy"] = "Static"
+        settings["reserved_memory"] = dict.fromkeys(_numa_nodes(machine, release), _RESERVED_MEMORY)
+    if row["CFS period"] != "100 ms":
+        settings["cpu_cfs_quota_period"] = 10_000
+        gates["CustomCPUCFSQuotaPeriod"] = True
+    return KubeletConfig(
+        policy_options=options,
+        topology_manager_policy=row["topology policy"],
+        topology_manager_scope=row["scope"],
+        topology_manager_policy_options=aligning,
+        api_server=row["pods from"] == "API server",
+        feature_gates=gates,
+        **settings,
+    )
+
+
+def _topology_options(row: Row, release: str) -> tuple[dict[str, str], dict[str, bool]]:
+    options = {}
+    if row["prefer-closest-numa-nodes"] == "on":
+        options["prefer-closest-numa-nodes"] = row["spelling"]
+    if row["max-allowable-numa-nodes"] == "on":
+        options["max-allowable-numa-nodes"] = "12"
+    beta = stage_of("TopologyManagerPolicyBetaOptions", release)
+    gates: dict[str, bool] = {}
+    if options and beta is not None and not beta.default:
+        gates = {"TopologyManagerPolicyOptions": True, "TopologyManagerPolicyBetaOptions": True,
+                 "TopologyManagerPolicyAlphaOptions": True}  # fmt: skip
+    return options, gates
+
+
+def _gates(row: Row, release: str) -> Mapping[str, bool]:
+    if row["gates"] == "pod-level managers":
+        return POD_LEVEL
+    if row["gates"] == "resize of exclusive CPUs":
+        return dict.fromkeys(_RESIZE_GATES, True)
+    pod_level = row["class"].startswith("pod-level")
+    stage = stage_of("PodLevelResources", release) if pod_level else None
+    if stage is not None and not stage.default and stage.maturity is not Maturity.GA:
+        return {"PodLevelResources": True}
+    return {}
+
+
+def _reservation(how: str, topology: CPUTopology, release: str) -> dict[str, Any]:
+    amounts: Mapping[str, dict[str, Any]] = {
+        "system 1": {"system_reserved": "1"},
+        "kube 1500m": {"kube_reserved": "1500m"},
+        "halves": {"system_reserved": "500m", "kube_reserved": "500m"},
+        "uneven parts": {"system_reserved": "750m", "kube_reserved": "1250m"},
+    }
+    if how in amounts:
+        return dict(amounts[how])
+    listed = _listed(how, topology)
+    if not has(release, Behaviour.RESERVED_CPU_LIST):
+        return {"system_reserved": str(len(listed))}
+    more = {"system_reserved": "1"} if how == "list and amount" else {}
+    return {"reserved_system_cpus": listed, **more}
+
+
+def _listed(how: str, topology: CPUTopology) -> CPUSet:
+    cores = sorted(topology.core_masks.values(), key=lambda mask: mask & -mask)
+    match how:
+        case "first CPU":
+            return CPUSet([min(topology.cpus)])
+        case "last core":
+            return CPUSet.of_mask(cores[-1])
+        case "CPU of each socket":
+            return CPUSet(min(CPUSet.of_mask(mask)) for mask in topology.socket_masks.values())
+        case "two cores":
+            return CPUSet.of_mask(cores[0] | cores[min(1, len(cores) - 1)])
+        case _:
+            return first_core(topology)
+
+
+def registration(row: Row, machine: str, release: str) -> RegisterDevices | None:
+    """The devices of the row; ``None`` where it has none."""
+    nodes = _numa_nodes(machine, release)
+    match row["devices"]:
+        case "none":
+            return None
+        case "one a NUMA node":
+            devices = [Device(f"d{node}", (node,)) for node in nodes]
+        case "near the last NUMA node":
+            devices = [Device(f"d{number}", (nodes[-1],)) for number in range(2)]
+        case "of two NUMA nodes":
+            devices = [Device(f"d{number}", tuple(nodes[-2:])) for number in range(2)]
+        case _:
+            devices = [Device(f"d{number}") for number in range(3)]
+    return RegisterDevices(DEVICE, tuple(devices))
+
+
+def _numa_nodes(machine: str, release: str) -> tuple[int, ...]:
+    return info_of(machine_of(machine).tree, release=release).numa_node_ids
