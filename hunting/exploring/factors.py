@@ -82,8 +82,10 @@ _OTHERS: Final = (
         "reservation", Part.SETTINGS,
         ("first core", "first CPU", "last core", "CPU of each socket", "two cores",
          "system 1", "kube 1500m", "halves", "uneven parts", "list and amount"),
-        needs={one: Capability.RESERVATION
-               for one in ("system 1", "kube 1500m", "halves", "uneven parts", "list and amount")},
+        needs=dict.fromkeys(
+            ("system 1", "kube 1500m", "halves", "uneven parts", "list and amount"),
+            Capability.RESERVATION,
+        ),
         of_cpus=True,
     ),
     Factor("memory manager", Part.SETTINGS, ("None", "Static"), since={"*": 26},

@@ -7,17 +7,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Final, get_args
+from typing import Any, Final, TypeVar, get_args
 
 import msgspec
 
 from conformance.subject import SubjectUsageError
 from hunting.scope import Task
 from reference import CPUSet
-from reference.steps import KubeletConfig, Start, Step
+from reference.steps import KubeletConfig, Step
 
 #: Of the file's format; a file of another one is refused.
 FORMAT: Final = 1
+_PLAIN: Final[Mapping[str, str]] = {}
 _STEPS: Final[Mapping[str, Any]] = {kind.__name__: kind for kind in get_args(Step)}
 
 
@@ -32,7 +33,7 @@ class History(msgspec.Struct, frozen=True, kw_only=True):
     format: int = FORMAT
 
     @classmethod
-    def of(cls, task: Task, steps: tuple[Step, ...], row: Mapping[str, str] = {}) -> History:  # noqa: B006
+    def of(cls, task: Task, steps: tuple[Step, ...], row: Mapping[str, str] = _PLAIN) -> History:
         """The history of these steps. Its release is that of whoever walks it."""
         config = msgspec.to_builtins(task.config, enc_hook=str)
         return cls(
@@ -69,10 +70,10 @@ def history_at(path: Path) -> History:
     return read_file(path, History, lambda found: (found.task("1.36"), found.taken))
 
 
-_Found = Any
+_Found = TypeVar("_Found")
 
 
-def read_file(path: Path, kind: type[_Found], check: Callable[[Any], object]) -> Any:
+def read_file(path: Path, kind: type[_Found], check: Callable[[_Found], object]) -> _Found:
     """What a file of this kind holds, once ``check`` has looked at it. Raises
     :class:`SubjectUsageError`, in one line."""
     try:
@@ -94,6 +95,3 @@ def read_file(path: Path, kind: type[_Found], check: Callable[[Any], object]) ->
 
 def _decoded(kind: type, text: str) -> CPUSet:
     return CPUSet.parse(text)
-
-
-__all__ = ["FORMAT", "History", "Start", "history_at", "read", "read_file", "written"]
