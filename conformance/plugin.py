@@ -28,6 +28,11 @@ if TYPE_CHECKING:
 RUN = "pinproof-run"
 #: What a user was asked for, among what a worker is given.
 SECRETS = "pinproof-secrets"
+#: What was found out before a worker began, among what it is given.
+FOUND = "pinproof-found"
+#: Why a worker could not begin, among what it tells at its end.
+COULD_NOT_BEGIN = "pinproof-could-not-begin"
+_COULD_NOT_BEGIN = pytest.StashKey[str]()
 #: Subjects that are machines themselves.
 REAL = "node:"
 #: How the command line names the suite.
@@ -98,20 +103,24 @@ def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """The marker of the suite's test, what the settings file says, and old ids in ``-k``."""
     _complete(config)
-    _take_secrets(config)
+    _take(config)
     if keyword := config.getoption("-k", default=""):
         config.option.keyword = renamed(keyword)
     config.addinivalue_line("markers", "pinproof: a scenario on a machine")
 
 
-def _take_secrets(config: pytest.Config) -> None:
-    """On a worker: those that :func:`pytest_configure_node` sent."""
-    sent: dict[str, str] = getattr(config, "workerinput", {}).pop(SECRETS, {})
-    if sent:
+def _take(config: pytest.Config) -> None:
+    """On a worker: what :func:`pytest_configure_node` sent."""
+    sent: dict[str, Any] = getattr(config, "workerinput", {})
+    if secrets := sent.pop(SECRETS, {}):
         from conformance.secret import keep
 
-        for name, text in sent.items():
+        for name, text in secrets.items():
             keep(name, text)
+    if found := sent.pop(FOUND, {}):
+        from conformance.handed_on import take
+
+        take(found)
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -119,7 +128,7 @@ def pytest_sessionstart(session: pytest.Session) -> None:
     """Where the suite is asked for, look at subject and machines before anything is collected: in
     a collector a :class:`pytest.UsageError` would be a traceback."""
     config = session.config
-    if not hasattr(config, "workerinput") and any(_SUITE.search(one) for one in config.args):
+    if not hasattr(config, "workerinput") and _asks_for_the_suite(config):
         _require_scenarios()
         from conformance.session.knowing import known_of
         from conformance.session.resuming import before_of
@@ -128,6 +137,29 @@ def pytest_sessionstart(session: pytest.Session) -> None:
         known_of(config)
         cases(config)
         before_of(config)
+
+
+def _asks_for_the_suite(config: pytest.Config) -> bool:
+    return any(_SUITE.search(one) for one in config.args)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection(session: pytest.Session) -> None:
+    """On a worker of the suite: what cannot begin ends the run with one line. Here, since in a
+    collector it would be a traceback, and before the session has begun xdist would start another
+    worker in its place."""
+    config = session.config
+    if not hasattr(config, "workerinput") or not _asks_for_the_suite(config):
+        return
+    from conformance.session.selection import cases
+    from conformance.verdict import ExitStatus
+
+    try:
+        cases(config)
+    except (pytest.UsageError, pytest.exit.Exception) as error:
+        output: dict[str, Any] = vars(config)["workeroutput"]
+        output[COULD_NOT_BEGIN] = session.shouldstop = str(error)
+        pytest.exit(str(error), returncode=ExitStatus.COULD_NOT_TELL)
 
 
 def _require_scenarios() -> None:
@@ -193,9 +225,14 @@ def pytest_xdist_node_collection_finished(node: WorkerController, ids: list[str]
 
 @pytest.hookimpl(trylast=True)
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """On a worker: close its subject, and tell the controller what could not be left as it was."""
+    """On a worker: close its subject, and tell the controller what could not be left as it was.
+    Where a worker could not begin, the run could not tell."""
     import sys
 
+    if _COULD_NOT_BEGIN in session.config.stash:
+        from conformance.verdict import ExitStatus
+
+        session.exitstatus = int(ExitStatus.COULD_NOT_TELL)
     ours = sys.modules.get("conformance.session.subject")
     output = getattr(session.config, "workeroutput", None)
     if ours is not None and output is not None:
@@ -211,6 +248,9 @@ def pytest_configure_node(node: WorkerController) -> None:
     secrets = sys.modules.get("conformance.secret")
     if secrets is not None:
         node.workerinput[SECRETS] = secrets.for_a_worker()
+    found = sys.modules.get("conformance.handed_on")
+    if found is not None:
+        node.workerinput[FOUND] = found.for_a_worker()
     if node.config.getoption("--pin-resume"):
         from conformance.session.resuming import DECIDED, decided
 
@@ -222,6 +262,8 @@ def pytest_testnodedown(node: WorkerController, error: object) -> None:
     """A worker has ended."""
     run = node.config.pluginmanager.get_plugin(RUN)
     output = getattr(node, "workeroutput", {}) or {}
+    if said := output.get(COULD_NOT_BEGIN):
+        node.config.stash[_COULD_NOT_BEGIN] = said
     if run is not None:
         run.learn_not_restored(output.get("pinproof-not-restored", ""))
 

@@ -16,12 +16,14 @@ its first scenario begins, and given back, restored, when the subject is closed.
 from __future__ import annotations
 
 import contextlib
+import pickle
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 from urllib.parse import parse_qsl
 
+from conformance.handed_on import given, hand_on
 from conformance.subject import (
     NOT_OF_REAL_NODES,
     Capability,
@@ -326,15 +328,28 @@ def _reach(address: NodeAddress, progress: Callable[[str], None]) -> _Reached:
     progress(f"reaching {address.name}")
     shell = connect(address)
     try:
-        progress(f"asking {address.name} what it is")
-        facts = gather(shell)
-        if facts.kubelet is not None and not facts.kubelet.release:
-            facts = gather(shell)  # a busy node may not have had the time to say its version
+        facts = _facts(address, shell, progress)
         _require_fit(address, facts)
         return _Reached(address, shell, facts)
     except BaseException:
         shell.close()
         raise
+
+
+def _facts(address: NodeAddress, shell: Shell, progress: Callable[[str], None]) -> NodeFacts:
+    """Asked once a run, before its first scenario: later another worker may be changing the node's
+    kubelet, or have left it changed."""
+    name = f"{address.name} at {address.url}"
+    if (known := given(name)) is not None:
+        facts: NodeFacts = pickle.loads(known)  # noqa: S301 of our own, through our own pipe
+        return facts
+    progress(f"asking {address.name} what it is")
+    facts = gather(shell, paths=address.kubelet)
+    if facts.kubelet is not None and not facts.kubelet.release:
+        # A busy node may not have had the time to say its version.
+        facts = gather(shell, paths=address.kubelet)
+    hand_on(name, pickle.dumps(facts))
+    return facts
 
 
 def _require_fit(address: NodeAddress, facts: NodeFacts) -> None:

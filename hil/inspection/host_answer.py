@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any, Final, NamedTuple
 
@@ -18,6 +18,8 @@ _CPU: Final = "/sys/devices/system/cpu"
 #: Characters that are kept of a name.
 _LONGEST: Final = 120
 _TICKS: Final = 100  # USER_HZ: the same on every architecture that kubelets run on
+#: With these a program says something of itself and ends; others may ask while this one does.
+_ASKED: Final = frozenset({"--version", "--help", "-h"})
 
 
 class Started(NamedTuple):
@@ -142,11 +144,15 @@ class HostAnswer:
 
     @cached_property
     def processes(self) -> dict[str, Process]:
-        """By the name of the process: those that may hold a kubelet, or are the runtime."""
-        found: dict[str, Process] = {}
+        """By the name of the process: those that may hold a kubelet, or are the runtime. Of several
+        with one name, the one in a unit that is known, else in any unit, else the oldest: others
+        live in containers."""
+        found: dict[str, tuple[tuple[bool, bool, float], Process]] = {}
         for pid, text in self._records.all("process").items():
             shown = dict(line.split("=", 1) for line in text.splitlines() if "=" in line)
             words = self._records.text(pid, "cmdline").rstrip("\0").split("\0")
+            if not _serves(words):
+                continue
             after = shown.get("stat", "").rpartition(")")[2].split()
             started = fraction(after[19]) / _TICKS if len(after) > 19 else self.uptime
             process = Process(
@@ -156,10 +162,12 @@ class HostAnswer:
                 cgroup=shown.get("cgroup", ""),
                 age=max(0, int(self.uptime - started)),
             )
-            # Others of that name live in containers.
-            if shown.get("comm", "") not in found or ".service" in process.cgroup:
-                found[shown.get("comm", "")] = process
-        return found
+            known = not self.units.keys().isdisjoint(process.cgroup.split("/"))
+            rank = (known, ".service" in process.cgroup, -started)
+            name = shown.get("comm", "")
+            if name not in found or rank > found[name][0]:
+                found[name] = rank, process
+        return {name: process for name, (_, process) in found.items()}
 
     def cgroup(self, settings: Mapping[str, Any]) -> CgroupFacts:
         """As mounted; the driver as seen, else as configured."""
@@ -176,3 +184,9 @@ class HostAnswer:
         elif f"{mount}/kubepods" in self.places:
             seen = "cgroupfs"
         return CgroupFacts(version, seen or str(settings.get("cgroupDriver") or ""), cpuset, mount)
+
+
+def _serves(words: Sequence[str]) -> bool:
+    """Whether a process with this command line goes on. One without any is just being started, or
+    has just ended."""
+    return words != [""] and not _ASKED.intersection(words[1:2])

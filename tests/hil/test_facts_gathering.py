@@ -69,20 +69,11 @@ def test_a_node_is_known_after_two_round_trips(fake: FakeNode) -> None:
 
 def test_a_running_kubelets_own_command_line_counts(fake: FakeNode) -> None:
     """Drop-ins in the order of their paths, then flags."""
-    process = fake.root / "proc/4242"
     command = (
         f"/usr/bin/kubelet\0--config={CONFIG_PATH}\0--config-dir\0/etc/kubernetes/kubelet.conf.d\0"
         "--reserved-cpus=0-1,16-17\0--feature-gates=A=true\0"
     )
-    for name, text in {
-        "comm": "kubelet\n",
-        "cmdline": command,
-        "stat": "4242 (kubelet) S 1 " + "0 " * 17 + "500 0\n",
-        "cgroup": "0::/system.slice/kubelet.service\n",
-    }.items():
-        fake.file(f"/proc/4242/{name}", text)
-    (process / "exe").symlink_to("/usr/bin/kubelet")
-    fake.file("/proc/uptime", "65.00 1.00\n")
+    _process(fake, 4242, command, "kubelet.service")
     folder = "/etc/kubernetes/kubelet.conf.d"
     fake.file(f"{folder}/20-b.conf", "cpuManagerPolicy: none\n")
     fake.file(
@@ -92,12 +83,55 @@ def test_a_running_kubelets_own_command_line_counts(fake: FakeNode) -> None:
     facts = gathered(fake)
     kubelet = kubelet_of(facts)
     assert kubelet.process is not None
-    assert (kubelet.process.pid, kubelet.process.age) == (4242, 60)
+    assert (kubelet.process.pid, kubelet.process.age) == (4242, 22)
     assert list(kubelet.drop_ins) == [f"{folder}/10-a.conf", f"{folder}/20-b.conf"]
     assert kubelet.policy == "none"
     assert kubelet.config.topology_manager_policy == "restricted"
     assert kubelet.config.reserved_system_cpus == CPUSet([0, 1, 16, 17])
     assert kubelet.config.feature_gates == {"A": True}
+
+
+@pytest.mark.parametrize(
+    ("command", "unit"),
+    [
+        ("/usr/bin/kubelet\0--version\0", "ssh.service"),  # another run asks it, at the same time
+        ("/usr/bin/kubelet\0--help\0", "ssh.service"),
+        ("", "kubelet.service"),  # it has just been started, or just ended
+        (f"/usr/bin/kubelet\0--config={CONFIG_PATH}\0--v=9\0", "docker.service"),
+    ],
+)
+@pytest.mark.parametrize("pid", [999, 5151])
+def test_another_process_of_that_program_is_not_the_kubelet(
+    fake: FakeNode, command: str, unit: str, pid: int
+) -> None:
+    """Whichever of the two is listed first."""
+    _process(fake, 4242, f"/usr/bin/kubelet\0--config={CONFIG_PATH}\0--v=7\0", "kubelet.service")
+    _process(fake, pid, command, unit)
+    kubelet = kubelet_of(gathered(fake))
+    assert kubelet.process is not None
+    assert kubelet.process.pid == 4242
+    assert (kubelet.unit, kubelet.flags["v"]) == ("kubelet.service", "7")
+    assert kubelet.manifests == "/etc/kubernetes/manifests"
+
+
+def test_a_kubelet_that_is_only_asked_its_version_does_not_run(fake: FakeNode) -> None:
+    """What its unit would start is what counts."""
+    _process(fake, 5151, "/usr/bin/kubelet\0--version\0", "ssh.service")
+    kubelet = kubelet_of(gathered(fake))
+    assert kubelet.process is None
+    assert (kubelet.unit, kubelet.manifests) == ("kubelet.service", "/etc/kubernetes/manifests")
+
+
+def _process(fake: FakeNode, pid: int, command: str, unit: str) -> None:
+    for name, text in {
+        "comm": "kubelet\n",
+        "cmdline": command,
+        "stat": f"{pid} (kubelet) S 1 " + "0 " * 17 + f"{pid} 0\n",
+        "cgroup": f"0::/system.slice/{unit}\n",
+    }.items():
+        fake.file(f"/proc/{pid}/{name}", text)
+    (fake.root / f"proc/{pid}/exe").symlink_to("/usr/bin/kubelet")
+    fake.file("/proc/uptime", "65.00 1.00\n")
 
 
 @pytest.mark.parametrize(
