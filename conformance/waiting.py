@@ -33,19 +33,19 @@ class Waiting:
 
     def note(self, step: str, found: Iterable[Difference]) -> None:
         """A wait has ended with these differences."""
-        self._owed.update(_ways(step, found))
+        self._owed.update(ways(step, found))
 
     def is_known(self, step: str, found: Iterable[Difference]) -> bool:
         """Whether each of these differences was there in this way often enough."""
-        ways = _ways(step, found)
-        return bool(ways) and all(self._owed[way] >= ENOUGH for way in ways)
+        owed = ways(step, found)
+        return bool(owed) and all(self._owed[way] >= ENOUGH for way in owed)
 
     def forget(self) -> None:
         """A scenario has passed."""
         self._owed.clear()
 
 
-def _ways(step: str, found: Iterable[Difference]) -> set[tuple[str, str, str, str]]:
+def ways(step: str, found: Iterable[Difference]) -> set[tuple[str, str, str, str]]:
     """Differences without names and numbers: what, and from which kind of value to which."""
     return {
         (step, _NAMES.sub("…", one.what), _kind(one.expected), _kind(one.seen)) for one in found

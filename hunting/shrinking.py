@@ -71,8 +71,8 @@ def _smaller(broken: Broken) -> Iterator[_Tried]:
         yield below, steps
         for fewer in _with_less(steps, _cpus(task.machine) - _cpus(machine)):
             yield below, fewer
-    for simpler in _simpler(steps):
-        yield task, simpler
+    for plainer in simpler(steps):
+        yield task, plainer
 
 
 def _shorter(steps: tuple[Step, ...]) -> Iterator[tuple[Step, ...]]:
@@ -132,7 +132,7 @@ def _with_less(steps: tuple[Step, ...], less: int) -> Iterator[tuple[Step, ...]]
                 yield (*steps[:at], Apply(guaranteed(step.pod.name, count)), *steps[at + 1 :])
 
 
-def _simpler(steps: tuple[Step, ...]) -> Iterator[tuple[Step, ...]]:
+def simpler(steps: tuple[Step, ...]) -> Iterator[tuple[Step, ...]]:
     """With one pod in a simpler form: of one container, without devices, or of one CPU less."""
     for at, step in enumerate(steps):
         if isinstance(step, Apply):

@@ -6,7 +6,7 @@ What belongs here: texts. What never does: a judgement.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import MISSING, Field, fields, is_dataclass
+from dataclasses import MISSING, Field, fields, is_dataclass, replace
 from enum import Enum
 from io import StringIO
 from pprint import pformat
@@ -23,6 +23,7 @@ from hunting.replaying import replayed, spans
 from hunting.walk import Ground, Tally
 from reference import CPUSet
 from reference.steps import (
+    AddEphemeral,
     Apply,
     AskAllocatable,
     AskMetrics,
@@ -38,9 +39,11 @@ from reference.steps import (
     RegisterDevices,
     RemoveState,
     Resize,
+    RestartRuntime,
     Start,
     Stop,
     Tamper,
+    TamperQuota,
 )
 from reference.view import Phase, View
 from topologies import drawing
@@ -159,11 +162,11 @@ def scenario(find: Find) -> str:
     """The source of a scenario that takes the same steps; invariants and oracle judge it. Its
     promise is for a person to write."""
     name = f"{find.promise}-{'-'.join(_kinds(find)) or 'history'}"
-    body = [f"    node.boot({_code(find.task.config)})"]
+    body = [f"    node.boot({code_of(find.task.config)})"]
     for step in find.history[1:]:
-        body.append(f"    {_call(step)}")
+        body.append(f"    {call_of(step)}")
     minor = min((int(one.split(".")[1]) for one in find.releases), default=0)
-    return f'''{_IMPORTS}
+    return f'''{IMPORTS}
 
 @scenario(
     "hunted/{name}",
@@ -181,7 +184,7 @@ def {name.replace("-", "_")}(node: LockstepNode) -> None:
 
 
 #: What a scenario of a find may need; ``ruff check --fix`` drops the rest.
-_IMPORTS: Final = '''"""Found by pinproof hunt."""
+IMPORTS: Final = '''"""Found by pinproof."""
 
 from __future__ import annotations
 
@@ -191,25 +194,27 @@ from conformance.scenario import Level, Source, scenario
 from reference import CPUSet
 from reference.steps import (
     AskAllocatable, AskMetrics, AskPodResources, Container, Device, FailUpdates, KillAtRename, Kind,
-    KubeletConfig, Pod, PodResources, RegisterDevices, RestartPolicy,
+    KubeletConfig, Pod, PodResources, RegisterDevices, RestartPolicy, RestartRuntime,
 )
 
 '''
 
 
-def _code(value: Any) -> str:
+def code_of(value: Any) -> str:
     """A value as Python source, without what is the default."""
     if isinstance(value, Enum):
         return str(value)
     if isinstance(value, CPUSet):
         return f"CPUSet({list(value)})"
     if isinstance(value, tuple):
-        return f"({''.join(f'{_code(one)}, ' for one in value)})"
+        return f"({''.join(f'{code_of(one)}, ' for one in value)})"
     if not is_dataclass(value):
         return repr(value)
     given = {one.name: getattr(value, one.name) for one in fields(value)}
     plain = {one.name: _default(one) for one in fields(value)}
-    parts = [f"{name}={_code(held)}" for name, held in given.items() if held != plain[name]]
+    if isinstance(value, Pod):
+        plain["uid"] = replace(value, uid="").uid  # which follows from the name
+    parts = [f"{name}={code_of(held)}" for name, held in given.items() if held != plain[name]]
     return f"{type(value).__name__}({', '.join(parts)})"
 
 
@@ -221,28 +226,35 @@ def _kinds(find: Find) -> list[str]:
     return [type(step).__name__.lower() for step in find.history[1:]]
 
 
-def _call(step: object) -> str:
+def call_of(step: object) -> str:
+    """The call by which a scenario takes a step, as Python source."""
     match step:
         case Apply(pod=pod):
-            return f"node.apply({_code(pod)})"
-        case Delete(pod=name):
-            return f"node.delete({name!r})"
+            return f"node.apply({code_of(pod)})"
+        case Delete(pod=name, force=force):
+            return f"node.delete({name!r}{', force=True' if force else ''})"
+        case Stop(kill=True):
+            return "node.kill()"
+        case AddEphemeral(pod=name, container=container):
+            return f"node.add_ephemeral({name!r}, {container!r})"
+        case TamperQuota(pod=name, container=container, quota=quota):
+            return f"node.tamper_quota({name!r}, {container!r}, {quota})"
         case Resize(pod=pod):
-            return f"node.resize({_code(pod)})"
+            return f"node.resize({code_of(pod)})"
         case Reboot(machine=name):
             return f"node.reboot({f'topologies.machine({name!r})' if name else ''})"
         case Configure(config=config):
-            return f"node.configure({_code(config)})"
+            return f"node.configure({code_of(config)})"
         case KillAtRename():
-            return f"node.kill(at={_code(step)})"
+            return f"node.kill(at={code_of(step)})"
         case KillContainer(pod=name, container=container, exit_code=code):
             return f"node.kill_container({name!r}, {container!r}, exit_code={code})"
         case Tamper(pod=name, container=container, cpus=cpus):
-            return f"node.tamper({name!r}, {container!r}, {_code(cpus)})"
+            return f"node.tamper({name!r}, {container!r}, {code_of(cpus)})"
         case AskPodResources() | AskAllocatable() | AskMetrics():
-            return f"node.ask({_code(step)})"
-        case FailUpdates() | RegisterDevices():
-            return f"node.to_runtime({_code(step)})"
+            return f"node.ask({code_of(step)})"
+        case FailUpdates() | RegisterDevices() | RestartRuntime():
+            return f"node.to_runtime({code_of(step)})"
         case _:
             return f"node.{_PLAIN[type(step)]}()"
 

@@ -62,6 +62,13 @@ COMMANDS: Final = {
         panel="Judge",
         example="pinproof identify kubelet:./kubelet --format json",
     ),
+    "explore": Lazy(
+        "pinproof.explore",
+        "explore",
+        "Draw histories, walk the subject through them beside the model, and shrink what differs.",
+        panel="Judge",
+        example="pinproof explore kubelet:1.36 --machine 2s-2n-8c-smt2 --time 10",
+    ),
     "hunt": Lazy(
         "pinproof.hunt",
         "app",

@@ -6,6 +6,7 @@ What belongs here: beginning one, and taking steps. What never does: which steps
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from conformance.discovered import info_of, topology_of
@@ -88,13 +89,28 @@ def begun(row: Row, machine: str, release: str) -> Draft | None:
     try:
         config = config_of(row, machine, release)
         task = Task(release, machine_name(row, machine), config)
-        node = BranchingNode(
-            lambda name: machine_of(name).tree, task.machine, config,
-            release=release, discovering=info_of,
-        )  # fmt: skip
+        node = _node(task)
         topology = topology_of(machine_of(task.machine), release=release)
         reserved = reserved_of(machine_of(task.machine), task)
     except (DiscoveryError, NotModelled):
         return None
     room = Room(topology, max(len(topology.cpus) - len(reserved), 1))
     return Draft(row, task, node, room)
+
+
+def is_legal(task: Task, steps: Sequence[Step]) -> bool:
+    """Whether the model knows a node that takes all these steps."""
+    try:
+        node = _node(task)
+        for step in steps:
+            node.do(step)
+    except (DiscoveryError, IllegalStep, NotModelled):
+        return False
+    return True
+
+
+def _node(task: Task) -> BranchingNode:
+    return BranchingNode(
+        lambda name: machine_of(name).tree, task.machine, task.config,
+        release=task.release, discovering=info_of,
+    )  # fmt: skip

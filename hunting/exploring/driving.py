@@ -88,8 +88,8 @@ def scenario_of(walk: Walk, release: str) -> Scenario:
 
 def told(history: History) -> str:
     """What a history is about, in one line."""
-    values = [f"{name} {value}" for name, value in history.row.items()]
-    return f"A node with {', '.join(values)}" if values else "A node with plain settings and pods"
+    values = [f"{name}: {value}" for name, value in history.row.items()]
+    return f"A drawn history ({'; '.join(values) or 'everything plain'})"
 
 
 def walked(walk: Walk, subject: Subject, release: str) -> Result:

@@ -28,17 +28,27 @@ _RESERVED_MEMORY: Final = "8Mi"
 _RESIZE_GATES: Final = ("InPlacePodVerticalScaling", "InPlacePodVerticalScalingExclusiveCPUs")
 
 
+_OWN: Final[dict[str, Machine]] = {}
+
+
+def keep_machine(machine: Machine) -> None:
+    """Know a machine by its name from now on: an archive's cannot be found by it."""
+    _OWN[machine.name] = machine
+
+
 @lru_cache(maxsize=256)
 def machine_of(name: str) -> Machine:
     """One object for each machine, so that what is found on its tree is remembered."""
-    return topologies.machine(name)
+    return _OWN.get(name) or topologies.machine(name)
 
 
 def machine_name(row: Row, machine: str) -> str:
     """The machine of the row: with the memory that the static memory manager is tried with."""
     if row["memory manager"] == "None":
         return machine
-    return topologies.with_memory(machine_of(machine), MEMORY).name
+    made = topologies.with_memory(machine_of(machine), MEMORY)
+    keep_machine(made)
+    return made.name
 
 
 def config_of(row: Row, machine: str, release: str) -> KubeletConfig:

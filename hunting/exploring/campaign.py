@@ -1,0 +1,229 @@
+"""An exploration: histories are drawn and walked until the time is over, and differences shrunk.
+
+What belongs here: the order of it, what counts as a difference, and what is kept. What never does:
+what is drawn (``drawing``), how one is judged (``driving``), and files (``telling``).
+
+How it works: one thread draws, and as many others walk as nodes are used at a time. A history that
+ends in a difference, or without a verdict, is walked again: a busy host is no fault. What differs
+alike both times is shrunk, unless its cause is known by then.
+"""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass, field
+from typing import Final
+
+from conformance.results import Result
+from conformance.subject import Subject, WaitsMost
+from conformance.verdict import Verdict
+from hunting.exploring.causes import Look, is_same, look_of, traits_of
+from hunting.exploring.covering import Covering
+from hunting.exploring.drawing import Drawn, drawn
+from hunting.exploring.driving import Walk, walked
+from hunting.exploring.factors import offered
+from hunting.exploring.history import History
+from hunting.exploring.shrinking import shrunk
+from hunting.exploring.tracing import Lines
+
+#: Seconds that shrinking one difference may take.
+SHRINKS: Final = 60.0
+#: So many causes end an exploration: what is left differs everywhere.
+MOST_CAUSES: Final = 10
+_FAIL, _UNKNOWN = Verdict.FAIL.value, Verdict.UNKNOWN.value
+
+
+def _silent(stage: str) -> None:
+    """Nobody hears."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """What is explored: which ``machines``, by which ``release``, drawn from which ``seed``.
+    ``count``: so many histories end it (0: any number). ``shard``: of so many (``of``), which."""
+
+    machines: tuple[str, ...]
+    release: str
+    seed: int = 1
+    count: int = 0
+    shard: int = 1
+    of: int = 1
+
+
+@dataclass(slots=True)
+class Cause:
+    """A difference, shrunk. ``met``: the names of the histories that differ so."""
+
+    number: int
+    history: History
+    result: Result
+    look: Look
+    met: list[str] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Told:
+    """A history that was walked: under which name, and with which result. ``unsteady``: it differed
+    once, and not when it was walked again. ``cause``: the number of its cause; ``first``: it is
+    the first of that."""
+
+    name: str
+    history: History
+    result: Result
+    unsteady: bool = False
+    cause: int = 0
+    first: bool = False
+
+
+class Exploration:
+    """What is known so far. A ``plan`` is walked instead of what is drawn. ``drawn``: the histories
+    that were, by name."""
+
+    def __init__(
+        self, subject: Subject, scope: Scope, *, at_a_time: int, plan: Sequence[History] = ()
+    ) -> None:
+        self._subject, self.scope, self._plan = subject, scope, plan
+        self._pool = ThreadPoolExecutor(at_a_time, thread_name_prefix="pinproof-explore")
+        self._at_a_time = at_a_time
+        values = offered(scope.release, subject.capabilities)
+        self.covering = {
+            name: Covering(values, f"{scope.seed}/{name}/{scope.shard}") for name in scope.machines
+        }
+        self.lines = Lines()
+        self.drawn: dict[str, Drawn] = {}
+        self.causes: list[Cause] = []
+        self.refusals: Counter[str] = Counter()
+        self.walked = 0
+        self._progress: Callable[[str], None] = _silent
+
+    def explore(
+        self, *, until: float, skip: Sequence[str] = (), progress: Callable[[str], None] = _silent
+    ) -> Iterator[Told]:
+        """Each history that was walked, in the order in which they end. None begins after ``until``
+        (of the monotonic clock). Those named in ``skip`` are drawn, and not walked. ``progress``
+        hears what takes long."""
+        self._progress = progress
+        waiting = self._waiting(frozenset(skip))
+        busy: dict[Future[Result], Walk] = {}
+        try:
+            while True:
+                while len(busy) < self._at_a_time and time.monotonic() < until:
+                    walk = next(waiting, None)
+                    if walk is None or len(self.causes) >= MOST_CAUSES:
+                        break
+                    busy[self._pool.submit(self._walked, walk)] = walk
+                if not busy:
+                    return
+                done, _ = wait(busy, return_when=FIRST_COMPLETED)
+                for one in done:
+                    walk = busy.pop(one)
+                    self.walked += 1
+                    yield self._told(walk, one.result())
+                progress("")
+        finally:
+            self._stop(busy)
+
+    def close(self) -> None:
+        """End the threads."""
+        self._pool.shutdown(cancel_futures=True)
+
+    def _stop(self, busy: dict[Future[Result], Walk]) -> None:
+        for one in busy:
+            one.cancel()
+        if busy and isinstance(self._subject, WaitsMost):
+            self._subject.interrupt()
+
+    def _walked(self, walk: Walk) -> Result:
+        result = walked(walk, self._subject, self.scope.release)
+        if result.verdict == _UNKNOWN:
+            again = walked(walk, self._subject, self.scope.release)
+            return again if again.verdict != _UNKNOWN else result
+        return result
+
+    # -- what is walked ------------------------------------------------------------------------
+
+    def _waiting(self, skip: frozenset[str]) -> Iterator[Walk]:
+        for walk in self._named():
+            if walk.name not in skip:
+                yield walk
+
+    def _named(self) -> Iterator[Walk]:
+        for number, history in enumerate(self._plan, start=1):
+            if (number - self.scope.shard) % self.scope.of == 0:
+                yield Walk(f"plan-{number}", history)
+        if self._plan:
+            return
+        part = f"{self.scope.shard}-" if self.scope.of > 1 else ""
+        machines = itertools.cycle(self.scope.machines)
+        for number in itertools.count(1):
+            if self.scope.count and number > self.scope.count:
+                return
+            made = self._drawn(next(machines))
+            name = f"{self.scope.seed}-{part}{number}"
+            self.drawn[name] = made
+            yield Walk(name, made.history)
+
+    def _drawn(self, machine: str) -> Drawn:
+        covering = self.covering[machine]
+        while True:
+            with self.lines.watched():
+                made = drawn(covering, machine, self.scope.release)
+            if made is not None:
+                return made
+
+    # -- what came of it -------------------------------------------------------------------------
+
+    def _told(self, walk: Walk, result: Result) -> Told:
+        if result.verdict != _FAIL:
+            return Told(walk.name, walk.history, result)
+        again = self._pool.submit(self._walked, walk).result()
+        if again.verdict != _FAIL or not is_same(look_of(result), look_of(again)):
+            return Told(walk.name, walk.history, again, unsteady=True)
+        cause = self._cause_of(walk, again) or self._new_cause(walk, again)
+        cause.met.append(walk.name)
+        first = cause.met == [walk.name]
+        return Told(walk.name, walk.history, again, cause=cause.number, first=first)
+
+    def _cause_of(self, walk: Walk, result: Result) -> Cause | None:
+        """The known cause of which this is: it differs alike, and the history has all that the
+        shrunk one has."""
+        look, traits = look_of(result), traits_of(walk.history, self.scope.release)
+        for cause in self.causes:
+            if is_same(cause.look, look) and (
+                traits_of(cause.history, self.scope.release) <= traits
+            ):
+                return cause
+        return None
+
+    def _new_cause(self, walk: Walk, result: Result) -> Cause:
+        look, end = look_of(result), time.monotonic() + SHRINKS
+        best = [(walk.history, result)]
+
+        def differ(histories: Sequence[History]) -> list[bool]:
+            if time.monotonic() >= end:
+                return [False] * len(histories)
+            self._progress(f"shrinking {walk.name}: {len(best[-1][0].steps)} steps")
+            walks = [Walk(walk.name, one) for one in histories]
+            results = list(self._pool.map(self._walked, walks))
+            same = [one.verdict == _FAIL and is_same(look, look_of(one)) for one in results]
+            best.extend(
+                (history, one)
+                for history, one, is_alike in zip(histories, results, same, strict=True)
+                if is_alike
+            )
+            return same
+
+        small = shrunk(walk.history, self.scope.release, differ)
+        found = next(one for history, one in reversed(best) if history == small)
+        for known in self.causes:
+            if is_same(known.look, look_of(found)) and traits_of(
+                known.history, self.scope.release
+            ) == traits_of(small, self.scope.release):
+                return known
+        cause = Cause(len(self.causes) + 1, small, found, look_of(found))
+        self.causes.append(cause)
+        return cause

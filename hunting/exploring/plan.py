@@ -1,0 +1,69 @@
+"""A plan: histories that are kept because they meet most pairs, the best first.
+
+What belongs here: which histories, and the file. What never does: walking them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import combinations
+from pathlib import Path
+from typing import TypeAlias
+
+import msgspec
+
+from conformance.subject import SubjectUsageError
+from hunting.exploring.drawing import Drawn
+from hunting.exploring.factors import BY_NAME
+from hunting.exploring.history import FORMAT, History, read_file
+
+_Pair: TypeAlias = frozenset[tuple[str, str]]
+
+
+class Plan(msgspec.Struct, frozen=True, kw_only=True):
+    """Histories on one machine. ``release``: whose model they were drafted on."""
+
+    release: str
+    histories: list[History]
+    format: int = FORMAT
+
+
+def plan_at(path: Path) -> tuple[History, ...]:
+    """The histories of the plan in a file. Raises :class:`SubjectUsageError`, in one line."""
+    plan = read_file(path, Plan, _check)
+    if not plan.histories:
+        raise SubjectUsageError(f"{path}: the plan has no history")
+    return tuple(plan.histories)
+
+
+def _check(plan: Plan) -> None:
+    for number, one in enumerate(plan.histories, start=1):
+        for name, value in one.row.items():
+            if name not in BY_NAME or value not in BY_NAME[name].values:
+                raise ValueError(f"history {number}: no factor {name} with the value {value}")
+        one.task(plan.release), one.taken
+
+
+def write_plan(histories: Sequence[History], release: str, path: Path) -> None:
+    """Write a plan: one history a line."""
+    plan = Plan(release=release, histories=list(histories))
+    text = msgspec.json.encode(plan).decode()
+    path.write_text(text.replace('{"machine"', '\n{"machine"') + "\n")
+
+
+def best_first(drawn: Sequence[Drawn]) -> list[History]:
+    """The histories that together meet every pair that all of them meet, each the one that meets
+    most of what is left."""
+    pairs = {number: _pairs(one) for number, one in enumerate(drawn)}
+    left = set[_Pair]().union(*pairs.values())
+    chosen = []
+    while left:
+        best = max(pairs, key=lambda number: (len(pairs[number] & left), -number))
+        left -= pairs.pop(best)
+        chosen.append(drawn[best].history)
+    return chosen
+
+
+def _pairs(one: Drawn) -> set[_Pair]:
+    levels = [(name, one.row[name]) for name in one.shown]
+    return {frozenset(pair) for pair in combinations(levels, 2)}

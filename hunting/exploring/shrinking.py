@@ -1,0 +1,167 @@
+"""A difference is shrunk on the subject: to plain settings and pods, a small machine, few steps.
+
+What belongs here: what is tried next. What never does: walking a history (``campaign`` does).
+
+How it works: values of the row become plain first, since a history that is drafted again is one
+that a user could do. Then the machine becomes smaller, then steps go one by one. What goes alone is
+then tried together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from typing import Final, TypeAlias, TypeVar
+
+from hunting.exploring.drafting import is_legal
+from hunting.exploring.drawing import drafted
+from hunting.exploring.factors import PLAIN, Row
+from hunting.exploring.history import History
+from hunting.shrinking import simpler
+from reference.steps import Configure, KubeletConfig, Start, Step, Stop
+
+#: Machines to which a history is moved, the smallest first.
+_MACHINES: Final = (
+    "1s-1n-2c-smt1", "1s-1n-4c-smt1", "1s-1n-4c-smt2", "2s-2n-4c-smt1", "2s-2n-4c-smt2",
+    "2s-2n-8c-smt2",
+)  # fmt: skip
+
+#: Walks histories, as many at a time as it can: whether each differs in the same way.
+Differ: TypeAlias = Callable[[Sequence[History]], list[bool]]
+_Part = TypeVar("_Part")
+
+
+def shrunk(history: History, release: str, differ: Differ) -> History:
+    """The smallest history that is found to differ in the same way. ``differ`` says ``False`` of
+    everything once the time is over."""
+    if history.row:
+        row: Row = {**PLAIN, **history.row}
+        row, history = _plainer(row, history, release, differ)
+        history = _on_smaller_machine(row, history, release, differ)
+    history = _fewer_steps(history, release, differ)
+    return _simpler_parts(history, release, differ)
+
+
+def _redrafted(row: Row, machine: str, release: str) -> History | None:
+    made = drafted(row, machine, release)
+    return made[0] if made else None
+
+
+def _plainer(row: Row, history: History, release: str, differ: Differ) -> tuple[Row, History]:
+    machine = _base(history.machine)
+
+    def without(names: Sequence[str]) -> History | None:
+        return _redrafted({**row, **{name: PLAIN[name] for name in names}}, machine, release)
+
+    while names := [name for name, value in row.items() if value != PLAIN[name]]:
+        gone, found = _gone(names, without, differ)
+        if found is None:
+            break
+        row, history = {**row, **{name: PLAIN[name] for name in gone}}, found
+    return row, history
+
+
+def _on_smaller_machine(row: Row, history: History, release: str, differ: Differ) -> History:
+    base = _base(history.machine)
+    smaller = _MACHINES[: _MACHINES.index(base)] if base in _MACHINES else _MACHINES
+    made = [one for name in smaller if (one := _redrafted(row, name, release)) is not None]
+    found = [one for one, same in zip(made, differ(made), strict=True) if same]
+    return found[0] if found else history
+
+
+def _base(machine: str) -> str:
+    """The machine without the memory that was given to it."""
+    head, _, tail = machine.rpartition("-")
+    return head if tail.endswith("mib") else machine
+
+
+def _fewer_steps(history: History, release: str, differ: Differ) -> History:
+    task, steps = history.task(release), history.taken
+
+    def without(gone: Sequence[tuple[int, ...]]) -> History | None:
+        numbers = {number for one in gone for number in one}
+        left = tuple(step for number, step in enumerate(steps) if number not in numbers)
+        return History.of(task, left, history.row) if is_legal(task, left) else None
+
+    while len(steps) > 1:
+        _, found = _gone(list(_droppable(steps)), without, differ)
+        if found is None:
+            return history
+        history, steps = found, found.taken
+    return history
+
+
+def _droppable(steps: Sequence[Step]) -> Iterator[tuple[int, ...]]:
+    """The numbers of each step that can go; a kubelet that is stopped and started again goes as
+    a whole, and what happens between as well."""
+    for at, step in enumerate(steps):
+        if isinstance(step, Stop):
+            end = next((n for n in range(at, len(steps)) if isinstance(steps[n], Start)), at)
+            yield tuple(range(at, end + 1))
+            if end > at + 1:
+                yield from ((inner,) for inner in range(at + 1, end))
+        elif at and not isinstance(step, Start):
+            yield (at,)
+
+
+def _gone(
+    parts: Sequence[_Part],
+    without: Callable[[Sequence[_Part]], History | None],
+    differ: Differ,
+) -> tuple[Sequence[_Part], History | None]:
+    """Parts without which the history differs as before, all that go together, and the history
+    without them; ``None`` where each is needed."""
+    tried = [(part, made) for part in parts if (made := without([part])) is not None]
+    same = differ([made for _, made in tried])
+    needless = [(part, made) for (part, made), one in zip(tried, same, strict=True) if one]
+    if not needless:
+        return [], None
+    together = [part for part, _ in needless]
+    while len(together) > 1:
+        made = without(together)
+        if made is not None and differ([made]) == [True]:
+            return together, made
+        together = together[: len(together) // 2]
+    return [needless[0][0]], needless[0][1]
+
+
+def _simpler_parts(history: History, release: str, differ: Differ) -> History:
+    """With one setting plain, or one pod of fewer containers or smaller, while that differs."""
+    while True:
+        tried = list(_simpler_histories(history, release))
+        same = differ(tried)
+        found = [one for one, is_same in zip(tried, same, strict=True) if is_same]
+        if not found:
+            return history
+        history = found[0]
+
+
+def _simpler_histories(history: History, release: str) -> Iterator[History]:
+    task, steps = history.task(release), history.taken
+    if not any(isinstance(one, Configure) for one in steps):
+        for config in _plainer_configs(task.config):
+            other = replace(task, config=config)
+            if is_legal(other, steps):
+                yield History.of(other, steps)
+    for fewer in simpler(steps):
+        if is_legal(task, fewer):
+            yield History.of(task, fewer)
+
+
+def _plainer_configs(config: KubeletConfig) -> Iterator[KubeletConfig]:
+    """With one thing less that was set."""
+    plain = KubeletConfig()
+    for name in config.policy_options:
+        left = {key: value for key, value in config.policy_options.items() if key != name}
+        yield replace(config, policy_options=left)
+    for gate in config.feature_gates:
+        kept = {key: on for key, on in config.feature_gates.items() if key != gate}
+        yield replace(config, feature_gates=kept)
+    if config.memory_manager_policy != plain.memory_manager_policy:
+        yield replace(config, memory_manager_policy="None", reserved_memory={})
+    for name in (
+        "topology_manager_policy", "topology_manager_scope", "topology_manager_policy_options",
+        "cpu_cfs_quota_period", "kube_reserved",
+    ):  # fmt: skip
+        if getattr(config, name) != getattr(plain, name):
+            yield replace(config, **{name: getattr(plain, name)})

@@ -1,0 +1,101 @@
+"""What an exploration leaves in its folder: each cause with its story, history and scenario, and
+how much was covered.
+
+What belongs here: files. What never does: the result stream, and a judgement.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from conformance.results import Result
+from hunting.exploring.campaign import Cause, Exploration
+from hunting.exploring.covering import Pair
+from hunting.exploring.history import History
+from hunting.telling import IMPORTS, call_of, code_of
+
+CAUSES: Final = "causes"
+HISTORY: Final = "history.json"
+COVERAGE: Final = "coverage.json"
+#: So many of the pairs that did not meet are named.
+_NAMED: Final = 200
+
+
+def folder_of(cause: Cause, folder: Path) -> Path:
+    """Where a cause is told."""
+    return folder / CAUSES / str(cause.number)
+
+
+def write_cause(cause: Cause, folder: Path, release: str) -> Path:
+    """Write ``story.txt``, ``history.json`` and ``scenario.py`` of a cause; their folder."""
+    made = folder_of(cause, folder)
+    made.mkdir(parents=True, exist_ok=True)
+    write_history(cause.history, made / HISTORY)
+    (made / "story.txt").write_text(f"{cause.result.explanation}\n")
+    (made / "scenario.py").write_text(scenario(cause.history, cause.result, release))
+    return made
+
+
+def write_history(history: History, path: Path) -> None:
+    """Write a history to a file that ``--replay`` takes."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(msgspec.json.format(msgspec.json.encode(history), indent=1) + b"\n")
+
+
+def scenario(history: History, result: Result, release: str) -> str:
+    """The source of a scenario that takes the same steps. Its promise is for a person to write:
+    until then the model and the invariants judge it."""
+    task = history.task(release)
+    calls = [f"node.boot({code_of(task.config)})", *map(call_of, history.taken[1:])]
+    body = "\n".join(f"    {one}" for one in calls)
+    return f'''{IMPORTS}
+
+@scenario(
+    "explored/{result.scenario.rpartition("/")[2]}",
+    "What is promised here",
+    Source({result.source!r}, {result.source_url!r}),
+    level=Level.EXTENDED,
+    machine={history.machine!r},
+)
+def explored(node: LockstepNode) -> None:
+    """The node differed: {_one_line(result.reason)}."""
+{body}
+'''
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.replace('"', "'").replace("\\", "/").split())
+
+
+def write_coverage(exploration: Exploration, folder: Path) -> None:
+    """Write what met, what did not, and which lines of the model no history reached."""
+    (folder / COVERAGE).write_bytes(
+        msgspec.json.format(msgspec.json.encode(coverage(exploration)), indent=1) + b"\n"
+    )
+
+
+def coverage(exploration: Exploration) -> dict[str, Any]:
+    """How much was covered, as values."""
+    lines = exploration.lines
+    return {
+        "histories": exploration.walked,
+        "machines": {
+            name: {
+                "pairs met": one.met,
+                "pairs possible": one.possible,
+                "triples met": one.triples,
+                "not met": [_pair(pair) for pair in one.left[:_NAMED]],
+                "not possible": [_pair(pair) for pair in one.given_up[:_NAMED]],
+            }
+            for name, one in exploration.covering.items()
+        },
+        "lines of the model": {"met": lines.met, "total": lines.total, "left": lines.left()},
+        "refusals": dict(exploration.refusals.most_common()),
+    }
+
+
+def _pair(pair: Pair) -> str:
+    return " with ".join(f"{name} {value}" for name, value in pair)

@@ -1,0 +1,89 @@
+"""Which lines of the model a draft runs through: what no history has reached yet is seen.
+
+What belongs here: counting lines of the CPU manager and the Topology Manager in the model. What
+never does: a judgement.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import CodeType, FrameType
+from typing import Any, Final
+
+import reference.cpumanager as cpumanager
+import reference.topologymanager as topologymanager
+
+_FOLDERS: Final = tuple(
+    str(Path(package.__file__ or "").parent) for package in (cpumanager, topologymanager)
+)
+
+
+class Lines:
+    """Lines of the model that were run, of all that there are."""
+
+    def __init__(self) -> None:
+        self._met: set[tuple[str, int]] = set()
+        self._all = frozenset(_every_line())
+
+    @property
+    def met(self) -> int:
+        """How many lines were run."""
+        return len(self._met & self._all)
+
+    @property
+    def total(self) -> int:
+        """How many lines there are in functions."""
+        return len(self._all)
+
+    def left(self) -> dict[str, list[int]]:
+        """The lines that were not run, by file."""
+        found: dict[str, list[int]] = {}
+        for file, line in sorted(self._all - self._met):
+            found.setdefault(str(Path(file).relative_to(Path(_FOLDERS[0]).parents[1])), []).append(
+                line
+            )
+        return found
+
+    @contextmanager
+    def watched(self) -> Iterator[None]:
+        """What this thread runs meanwhile counts."""
+        before = sys.gettrace()
+        sys.settrace(self._entered)
+        try:
+            yield
+        finally:
+            sys.settrace(before)
+
+    def _entered(self, frame: FrameType, event: str, arg: Any) -> Callable[..., Any] | None:
+        if not frame.f_code.co_filename.startswith(_FOLDERS):
+            return None
+        return self._line
+
+    def _line(self, frame: FrameType, event: str, arg: Any) -> Callable[..., Any]:
+        self._met.add((frame.f_code.co_filename, frame.f_lineno))
+        return self._line
+
+
+def _every_line() -> Iterator[tuple[str, int]]:
+    for folder in _FOLDERS:
+        for path in sorted(Path(folder).rglob("*.py")):
+            module = compile(path.read_text(), str(path), "exec")
+            for code in _inner(module):
+                first = code.co_firstlineno
+                yield from (
+                    (str(path), line)
+                    for _, _, line in code.co_lines()
+                    if line is not None and line > first
+                )
+
+
+def _inner(code: CodeType) -> Iterator[CodeType]:
+    """The functions of a module, at any depth; bodies of classes and modules run at import."""
+    for one in code.co_consts:
+        if isinstance(one, CodeType):
+            if one.co_flags & 0x02:  # CO_NEWLOCALS: a function, not the body of a class
+                yield one
+            yield from _inner(one)
