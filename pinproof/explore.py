@@ -33,7 +33,7 @@ from conformance.subject import Subject, SubjectUsageError, WaitsMost
 from conformance.verdict import ExitStatus, Verdict, exit_status
 from hunting.campaign import Shard
 from hunting.exploring import telling
-from hunting.exploring.campaign import Exploration, Scope, Told
+from hunting.exploring.campaign import MOST_CAUSES, Exploration, Outcome, Scope
 from hunting.exploring.driving import Walk, walked
 from hunting.exploring.history import History, history_at
 from hunting.exploring.plan import best_first, plan_at, write_plan
@@ -88,6 +88,9 @@ def explore(
     resume: Annotated[
         bool, typer.Option("--resume", help="Go on with the exploration in --report.")
     ] = False,
+    first: Annotated[
+        bool, typer.Option("-x", help="End with the first cause of a difference.")
+    ] = False,
     release: Annotated[
         str, typer.Option(help="Judge by this release instead of the subject's own.")
     ] = "",
@@ -125,7 +128,10 @@ def explore(
         smoke(tried)
         if one is not None:
             raise typer.Exit(_replayed(one, tried, judged_by))
-        scope = Scope(tuple(names), judged_by, seed=seed, shard=part.number, of=part.count)
+        scope = Scope(
+            tuple(names), judged_by, seed=seed, shard=part.number, of=part.count,
+            most=1 if first else MOST_CAUSES,
+        )  # fmt: skip
         at_a_time = jobs or (3 * (os.cpu_count() or 1) if isinstance(tried, WaitsMost) else 1)
         exploration = Exploration(tried, scope, at_a_time=at_a_time, plan=planned)
         run = _Run(exploration, tried, report, resume=resume)
@@ -206,10 +212,10 @@ class _Run:
         skip = [one.scenario.rpartition("/")[2] for one in (self._before or ((), ()))[1]]
         try:
             with ended_like_an_interrupt(), busy("explore") as say:
-                for told in self._exploration.explore(
+                for outcome in self._exploration.explore(
                     until=began + seconds, skip=skip, progress=self._shown(say, began, seconds)
                 ):
-                    self._hear(told)
+                    self._hear(outcome)
         except KeyboardInterrupt:
             note("pinproof: explore: interrupted; what was found is kept, --resume goes on")
             done = False
@@ -222,23 +228,25 @@ class _Run:
             self._writer.abandon()
         return status
 
-    def _hear(self, told: Told) -> None:
+    def _hear(self, outcome: Outcome) -> None:
         self._told += 1
-        result = self._as_kept(told)
+        result = self._as_kept(outcome)
         self._counts[Verdict(result.verdict)] += 1
         self._writer.add(result)
-        if told.unsteady:
+        if outcome.unsteady:
             self._unsteady += 1
-            telling.write_history(told.history, self._folder / "unsteady" / f"{told.name}.json")
+            telling.write_history(
+                outcome.history, self._folder / "unsteady" / f"{outcome.name}.json"
+            )
 
-    def _as_kept(self, told: Told) -> Result:
+    def _as_kept(self, outcome: Outcome) -> Result:
         """The result with a command that walks the history again. A cause's first result has the
         shrunk history; that of another history of the cause has no pictures."""
-        cause = next((one for one in self._exploration.causes if one.number == told.cause), None)
-        result = told.result
+        cause = next((one for one in self._exploration.causes if one.number == outcome.cause), None)
+        result = outcome.result
         if cause is None:
             return result
-        if told.first:
+        if outcome.first:
             result = msgspec.structs.replace(cause.result, scenario=result.scenario)
         replay = shlex.join(
             ["pinproof", "explore", self._subject.info.name, "--replay",

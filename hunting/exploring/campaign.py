@@ -44,12 +44,14 @@ def _silent(stage: str) -> None:
 @dataclass(frozen=True, slots=True)
 class Scope:
     """What is explored: which ``machines``, by which ``release``, drawn from which ``seed``.
-    ``count``: so many histories end it (0: any number). ``shard``: of so many (``of``), which."""
+    ``count``: so many histories end it (0: any number), and so do as many causes as ``most``.
+    ``shard``: of so many (``of``), which."""
 
     machines: tuple[str, ...]
     release: str
     seed: int = 1
     count: int = 0
+    most: int = MOST_CAUSES
     shard: int = 1
     of: int = 1
 
@@ -66,7 +68,7 @@ class Cause:
 
 
 @dataclass(slots=True)
-class Told:
+class Outcome:
     """A history that was walked: under which name, and with which result. ``unsteady``: it differed
     once, and not when it was walked again. ``cause``: the number of its cause; ``first``: it is
     the first of that."""
@@ -102,7 +104,7 @@ class Exploration:
 
     def explore(
         self, *, until: float, skip: Sequence[str] = (), progress: Callable[[str], None] = _silent
-    ) -> Iterator[Told]:
+    ) -> Iterator[Outcome]:
         """Each history that was walked, in the order in which they end. None begins after ``until``
         (of the monotonic clock). Those named in ``skip`` are drawn, and not walked. ``progress``
         hears what takes long."""
@@ -113,7 +115,7 @@ class Exploration:
             while True:
                 while len(busy) < self._at_a_time and time.monotonic() < until:
                     walk = next(waiting, None)
-                    if walk is None or len(self.causes) >= MOST_CAUSES:
+                    if walk is None or len(self.causes) >= self.scope.most:
                         break
                     busy[self._pool.submit(self._walked, walk)] = walk
                 if not busy:
@@ -177,16 +179,16 @@ class Exploration:
 
     # -- what came of it -------------------------------------------------------------------------
 
-    def _told(self, walk: Walk, result: Result) -> Told:
+    def _told(self, walk: Walk, result: Result) -> Outcome:
         if result.verdict != _FAIL:
-            return Told(walk.name, walk.history, result)
+            return Outcome(walk.name, walk.history, result)
         again = self._pool.submit(self._walked, walk).result()
         if again.verdict != _FAIL or not is_same(look_of(result), look_of(again)):
-            return Told(walk.name, walk.history, again, unsteady=True)
+            return Outcome(walk.name, walk.history, again, unsteady=True)
         cause = self._cause_of(walk, again) or self._new_cause(walk, again)
         cause.met.append(walk.name)
         first = cause.met == [walk.name]
-        return Told(walk.name, walk.history, again, cause=cause.number, first=first)
+        return Outcome(walk.name, walk.history, again, cause=cause.number, first=first)
 
     def _cause_of(self, walk: Walk, result: Result) -> Cause | None:
         """The known cause of which this is: it differs alike, and the history has all that the

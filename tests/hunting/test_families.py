@@ -101,7 +101,7 @@ def test_families_are_named_in_a_list() -> None:
 def test_every_step_of_a_family_is_written_and_read_again(step: Step) -> None:
     """As a find keeps it; and as a scenario takes it, by a method that its node has."""
     assert _step(_written(step)) == step
-    call = ast.parse(telling._call(step), mode="eval").body
+    call = ast.parse(telling.call_of(step), mode="eval").body
     assert isinstance(call, ast.Call)
     assert isinstance(call.func, ast.Attribute)
     assert hasattr(LockstepNode, call.func.attr)
