@@ -1,7 +1,7 @@
-"""The named faults, and putting them into Go source: ``faults.toml``.
+"""The named faults, and putting them into Go source: ``faults.toml``, ``slips.toml``.
 
-What belongs here: reading the list, and the text of a file with all of its faults. What never does:
-building programs (``programs``), and trying faults (``trials``).
+What belongs here: reading the lists, and the text of a file with all of its faults. What never
+does: building programs (``programs``), and trying faults (``trials``, ``slips``).
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal
 
 import msgspec
 
@@ -20,6 +20,7 @@ from differential.mutants.planting import SWITCH
 from differential.mutants.witness import CaseName
 
 FAULTS: Final = Path(__file__).with_name("faults.toml")
+SLIPS: Final = Path(__file__).with_name("slips.toml")
 #: The package of the switch.
 SWITCH_SOURCE: Final = Path(__file__).with_name("mutant.go")
 #: The machine of a scenario that is about none, where the fault names none.
@@ -56,13 +57,35 @@ class Fault(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         ]
 
 
-class _Faults(msgspec.Struct, forbid_unknown_fields=True):
-    fault: tuple[Fault, ...]
+#: Why tests miss a slip: ``slips.toml`` says what each means.
+Kind = Literal["meeting", "size", "time", "output", "machine"]
+
+
+class Slip(Fault, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A fault that nothing is promised to catch: what catches it is measured (``slips``).
+    ``shown_by``: where a user would see it."""
+
+    kind: Kind
+    shown_by: str
+
+
+class _Lists(msgspec.Struct, forbid_unknown_fields=True):
+    fault: tuple[Fault, ...] = ()
+    slip: tuple[Slip, ...] = ()
 
 
 def known_faults(path: Path = FAULTS) -> tuple[Fault, ...]:
     """The list, as it is in the file."""
-    return msgspec.convert(tomllib.loads(path.read_text()), _Faults).fault
+    return _lists(path).fault
+
+
+def known_slips(path: Path = SLIPS) -> tuple[Slip, ...]:
+    """The list, as it is in the file."""
+    return _lists(path).slip
+
+
+def _lists(path: Path) -> _Lists:
+    return msgspec.convert(tomllib.loads(path.read_text()), _Lists)
 
 
 @dataclass(frozen=True, slots=True)

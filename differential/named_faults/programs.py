@@ -55,12 +55,16 @@ class Programs:
 
 
 def programs(progress: Progress | None = None, listed: Path = faults.FAULTS) -> Programs:
-    """The programs with the faults as they are in the list. Raises
-    :class:`conformance.subject.SubjectSetupError` where the source has no place for a fault."""
+    """The programs with the faults as they are in the list; those of the named faults hold the
+    slips as well. Raises :class:`conformance.subject.SubjectSetupError` where the source has no
+    place for a fault."""
     folder = cache_folder("named-faults") / f"{RELEASE}-{listed.stem}"
     note = folder / "key"
     tell = progress or (lambda stage: None)
-    every = faults.known_faults(listed)
+    every = [
+        *faults.known_faults(listed),
+        *(faults.known_slips() if listed == faults.FAULTS else ()),
+    ]
     with KUBELETS.lock(RELEASE, tell):
         if not note.is_file() or note.read_text() != _key(every):
             tell(f"planting {listed.stem} in {RELEASE}")

@@ -90,6 +90,16 @@ def page(faults: Sequence[Fault], rows: Sequence[Tried]) -> str:
         "",
         f"{len(real)} faults, {sum(one.allowed for one in faults)} changes that are allowed.",
         "",
+        "The same kubelet holds the slips of `differential/named_faults/slips.toml`. No scenario "
+        "is written for a slip: they measure what tests catch that were not tuned to them.",
+        "",
+        "    python -m differential.named_faults.slips",
+        "    python -m differential.named_faults.slips -- \\",
+        "        pinproof run -x --subject 'kubelet:{kubelet}' --machine 2s-2n-8c-smt2",
+        "",
+        "The first command lists them. The second runs a command for each slip, and counts those "
+        "that it catches: status 1 of the command says caught, 0 lives.",
+        "",
     ]
     for fault in real:
         lines += [*_section(fault, [row for row in rows if row.fault == fault.name]), ""]
