@@ -176,12 +176,17 @@ def _require_scenarios() -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> object | None:
-    """A real node belongs to one worker, whatever ``--dist`` says: two cannot have it."""
-    if not config.getoption("--pin-subject").startswith(REAL):
-        return None
-    from conformance.nodewise import Nodewise
+    """A real node belongs to one worker, whatever ``--dist`` says: two cannot have it. Where cases
+    are begun before their turn, each worker knows its next ones."""
+    if config.getoption("--pin-subject").startswith(REAL):
+        from conformance.nodewise import Nodewise
 
-    return Nodewise(config, log)
+        return Nodewise(config, log)
+    if config.getvalue("dist") != "load" or not any(_SUITE.search(one) for one in config.args):
+        return None
+    from conformance.session.judging import steadily
+
+    return steadily(config, log)
 
 
 @pytest.hookimpl(trylast=True)

@@ -14,6 +14,7 @@ from typing import Final
 import pytest
 
 from conformance.judge import Case, Judgement
+from conformance.session.dealing import REACH, queue_of
 
 PLUGIN: Final = "pinproof-ahead"
 
@@ -32,13 +33,14 @@ class Ahead:
         self._judge = judge
         self._interrupt = interrupt
         self._threads = ThreadPoolExecutor(at_a_time, thread_name_prefix=PLUGIN)
+        self._reach = REACH * at_a_time
         self._begun: dict[str, Future[Judgement]] = {}
         self._places: dict[str, int] = {}
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_protocol(self, item: pytest.Item, nextitem: pytest.Item | None) -> None:
-        """Begin this case, the next one, and the one that was collected after that."""
-        for one in (item, nextitem, self._collected_after(nextitem)):
+        """Begin this case, the next one, and those that come after it in this process."""
+        for one in (item, nextitem, *self._after(nextitem)):
             case = case_of(one)
             if case is not None:
                 self._begin(case)
@@ -56,16 +58,19 @@ class Ahead:
             self._interrupt()
         self._threads.shutdown(cancel_futures=True)
 
-    def _collected_after(self, item: pytest.Item | None) -> pytest.Item | None:
-        """A worker of xdist learns of its next case alone, and is given most of its cases in the
-        order of their collection. A case that another worker is given is begun here in vain."""
+    def _after(self, item: pytest.Item | None) -> list[pytest.Item]:
+        """What this process runs after its next item. In a worker of xdist that is what it has been
+        given; without workers it is what was collected, in its order."""
         if item is None:
-            return None
-        items = item.session.items
+            return []
+        items, most = item.session.items, self._reach - 2
+        given = queue_of(item.config)
+        if given is not None:
+            return [items[place] for place in given[:most]]
         if not self._places:
             self._places = {one.nodeid: place for place, one in enumerate(items)}
         after = self._places[item.nodeid] + 1
-        return items[after] if after < len(items) else None
+        return items[after : after + most]
 
     def _begin(self, case: Case) -> None:
         if case.id not in self._begun:

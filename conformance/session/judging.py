@@ -15,8 +15,9 @@ from conformance.oracle import ModelOracle
 from conformance.recording import recorded, recorded_oracle
 from conformance.results import encode
 from conformance.session.ahead import PLUGIN, Ahead
+from conformance.session.dealing import REACH, Steadily
 from conformance.session.knowing import known_of
-from conformance.session.subject import release_of
+from conformance.session.subject import release_of, subject_of
 from conformance.subject import Subject, WaitsMost
 from conformance.verdict import Verdict
 
@@ -48,6 +49,14 @@ def judge_ahead(config: pytest.Config, subject: Subject) -> None:
         at_a_time=subject.at_a_time,
     )
     config.pluginmanager.register(ahead, PLUGIN)
+
+
+def steadily(config: pytest.Config, log: object) -> Steadily | None:
+    """How cases are dealt to workers that begin them before their turn; ``None``: as usual."""
+    subject = subject_of(config)
+    if not isinstance(subject, WaitsMost):
+        return None
+    return Steadily(config, log, least=REACH * subject.at_a_time + 1)
 
 
 def _judged(case: Case, subject: Subject, release: str) -> Judgement:

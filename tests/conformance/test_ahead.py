@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Iterator
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, Final
 
 import pytest
+from xdist.remote import Producer
 
 import topologies
 from conformance.catalogue import catalogue
 from conformance.judge import Case, Judgement, unjudged
 from conformance.session.ahead import Ahead
+from conformance.session.dealing import Steadily
 from conformance.subjects.reference import ReferenceSubject
 
 PATIENCE = 30.0
@@ -46,7 +49,7 @@ class Judge:
 @pytest.fixture
 def cases() -> list[Case]:
     machine = topologies.machine("1s-1n-4c-smt2")
-    return [Case(one, machine) for one in catalogue()[:3]]
+    return [Case(one, machine) for one in catalogue()[:6]]
 
 
 @pytest.fixture
@@ -67,20 +70,38 @@ def ahead(judge: Judge) -> Iterator[Ahead]:
 def item(case: Case, *, session: Any = None) -> Any:
     """As pytest has an item of the suite; alone in its session, unless one is given."""
     made = SimpleNamespace(callspec=SimpleNamespace(params={"pin_case": case}), nodeid=case.id)
-    made.session = session or SimpleNamespace(items=[made])
+    made.session = session or session_of()
+    made.config = made.session.config
+    made.session.items.append(made)
     return made
 
 
-def collected(cases: list[Case]) -> list[Any]:
+def session_of(*plugins: object) -> Any:
+    """An empty session; ``plugins`` are those of pytest."""
+    manager = SimpleNamespace(get_plugins=lambda: plugins)
+    return SimpleNamespace(items=[], config=SimpleNamespace(pluginmanager=manager))
+
+
+def collected(cases: list[Case], *plugins: object) -> list[Any]:
     """The items of one session."""
-    session = SimpleNamespace(items=[])
-    session.items += [item(case, session=session) for case in cases]
-    return list(session.items)
+    session = session_of(*plugins)
+    return [item(case, session=session) for case in cases]
+
+
+class Interactor:
+    """As a worker of xdist keeps the items that it was given."""
+
+    def __init__(self, *queue: object) -> None:
+        self.torun = self
+        self._queue = queue
+
+    def lock(self) -> contextlib.AbstractContextManager[tuple[object, ...]]:
+        return contextlib.nullcontext(self._queue)
 
 
 def test_the_next_case_runs_while_one_waits(ahead: Ahead, judge: Judge, cases: list[Case]) -> None:
-    first, second, third = cases
-    items = collected(cases)
+    first, second, third, *_ = cases
+    items = collected([first, second, third])
     ahead.pytest_runtest_protocol(items[0], items[1])
     assert judge.begun[first.id].wait(PATIENCE)
     assert judge.begun[second.id].wait(PATIENCE)
@@ -97,36 +118,88 @@ def test_the_next_case_runs_while_one_waits(ahead: Ahead, judge: Judge, cases: l
     assert not judge.interrupted.is_set(), "nothing ran any more"
 
 
-def test_the_case_that_was_collected_after_the_next_one_runs_as_well(
-    judge: Judge, cases: list[Case]
-) -> None:
-    ahead = Ahead(judge, judge.interrupt, at_a_time=3)
-    first, second, _ = collected(cases)
-    ahead.pytest_runtest_protocol(first, second)
-    assert all(judge.begun[case.id].wait(PATIENCE) for case in cases)
+def test_twice_as_many_are_begun_as_may_run(judge: Judge, cases: list[Case]) -> None:
+    """So that a case that takes long leaves no thread without work."""
+    ahead = Ahead(judge, judge.interrupt, at_a_time=2)
+    items = collected(cases)
+    ahead.pytest_runtest_protocol(items[0], items[1])
+    for case in cases[1:4]:
+        assert judge.begun[case.id].wait(PATIENCE)
+        judge.allowed[case.id].set()
+    assert not judge.begun[cases[4].id].wait(0.1)
     judge.interrupt()
     ahead.stop()
 
 
-def test_a_case_that_another_worker_was_given_is_ended_with_the_run(
+def test_a_worker_begins_what_it_was_given(judge: Judge, cases: list[Case]) -> None:
+    """Which need not be what follows in the order of collection."""
+    ahead = Ahead(judge, judge.interrupt, at_a_time=4)
+    first, second, *_ = collected(cases, object(), Interactor(4, "shutdown"))
+    ahead.pytest_runtest_protocol(first, second)
+    assert all(judge.begun[cases[place].id].wait(PATIENCE) for place in (0, 1, 4))
+    assert not any(judge.begun[cases[place].id].wait(0.1) for place in (2, 3))
+    judge.interrupt()
+    ahead.stop()
+
+
+def test_a_case_that_is_not_asked_for_is_ended_with_the_run(
     judge: Judge, cases: list[Case]
 ) -> None:
     ahead = Ahead(judge, judge.interrupt, at_a_time=3)
-    first, second, _ = collected(cases)
+    first, second, *_ = collected(cases)
     ahead.pytest_runtest_protocol(first, second)
     judge.allowed[cases[0].id].set()
-    judge.allowed[cases[1].id].set()
     assert ahead.judgement(cases[0]).result.explanation == cases[0].id
-    assert judge.begun[cases[2].id].wait(PATIENCE)
-    ahead.pytest_runtest_protocol(second, None)
-    assert ahead.judgement(cases[1]).result.explanation == cases[1].id
+    assert judge.begun[cases[1].id].wait(PATIENCE)
     ahead.stop()
     assert judge.interrupted.is_set()
 
 
+_OPTIONS: Final = {"tx": ["2*popen"], "maxschedchunk": None}
+_OF_TWO: Final[Any] = SimpleNamespace(getoption=_OPTIONS.__getitem__, getvalue=_OPTIONS.__getitem__)
+
+
+class Worker:
+    """As xdist's controller sees a worker: what it is sent."""
+
+    def __init__(self, name: str) -> None:
+        self.gateway = SimpleNamespace(id=name)
+        self.sent: list[int] = []
+        self.shutting_down = False
+
+    def send_runtest_some(self, indices: list[int]) -> None:
+        self.sent += indices
+
+    def shutdown(self) -> None:
+        self.shutting_down = True
+
+
+@pytest.mark.parametrize("count", [3, 11, 100])
+def test_each_worker_always_has_enough_before_it(count: int) -> None:
+    """A worker that is slow is left with less in the end, and each case is dealt once."""
+    least = 5
+    scheduler = Steadily(_OF_TWO, Producer("test", enabled=False), least=least)
+    quick, slow = workers = Worker("gw0"), Worker("gw1")
+    for worker in workers:
+        scheduler.add_node(worker)
+        scheduler.add_node_collection(worker, [str(one) for one in range(count)])
+    scheduler.schedule()
+    done = {"gw0": 0, "gw1": 0}
+    for turn in range(2 * count):
+        worker = slow if turn % 4 == 3 else quick
+        if done[worker.gateway.id] < len(worker.sent):
+            scheduler.mark_test_complete(worker, worker.sent[done[worker.gateway.id]])
+            done[worker.gateway.id] += 1
+        if scheduler.pending:
+            assert {len(scheduler.node2pending[one]) for one in workers} == {least}
+    assert sorted(quick.sent + slow.sent) == list(range(count))
+    assert len(quick.sent) >= len(slow.sent)
+    assert quick.shutting_down
+
+
 def test_no_more_run_than_may(judge: Judge, cases: list[Case]) -> None:
     ahead = Ahead(judge, judge.interrupt, at_a_time=1)
-    first, second, _ = cases
+    first, second, *_ = cases
     ahead.pytest_runtest_protocol(item(first), item(second))
     assert judge.begun[first.id].wait(PATIENCE)
     assert not judge.begun[second.id].wait(0.1)
@@ -140,7 +213,7 @@ def test_the_end_of_a_run_interrupts_what_was_begun(
     ahead: Ahead, judge: Judge, cases: list[Case]
 ) -> None:
     """As after ``-x`` or Ctrl-C: nothing runs on, and what has not begun never does."""
-    first, second, third = cases
+    first, second, third, *_ = cases
     ahead.pytest_runtest_protocol(item(first), item(second))
     ahead.pytest_runtest_protocol(item(third), None)
     assert judge.begun[second.id].wait(PATIENCE)

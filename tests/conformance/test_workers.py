@@ -51,3 +51,34 @@ def _workers_by_machine(folder: Path, workers: str, plugin: str) -> dict[str, se
         if isinstance(record, Result):
             found[record.machine.name].add(record.worker)
     return found
+
+
+#: A model whose nodes wait, as far as the suite is told, and which notes who began what.
+_WAITING = """
+import os, pathlib
+from conformance.session import ahead
+from conformance.subjects.reference import ReferenceSubject
+ReferenceSubject.at_a_time = 2
+ReferenceSubject.interrupt = lambda self: None
+begin, asked = ahead.Ahead._begin, ahead.Ahead.judgement
+def noted(what, do):
+    def both(self, case):
+        with pathlib.Path(__file__).with_name(f"{what}-{os.getpid()}").open("a") as file:
+            file.write(f"{case.id}\\n") if what == "asked" or case.id not in self._begun else None
+        return do(self, case)
+    return both
+ahead.Ahead._begin = noted("begun", begin)
+ahead.Ahead.judgement = noted("asked", asked)
+"""
+
+
+def test_no_worker_begins_a_case_of_another(tmp_path: Path) -> None:
+    """Each begins those that it was given, and no case is begun in vain."""
+    _workers_by_machine(tmp_path, "2", _WAITING)
+    assert len(list(tmp_path.glob("begun-*"))) == 2
+    begun, asked = (
+        [case for path in tmp_path.glob(f"{what}-*") for case in path.read_text().split()]
+        for what in ("begun", "asked")
+    )
+    assert sorted(begun) == sorted(asked)
+    assert len(set(begun)) == len(begun)

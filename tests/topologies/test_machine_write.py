@@ -63,3 +63,13 @@ def test_where_nothing_can_be_written_it_says_so(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
     with pytest.raises(UnwritableMachine, match="Not a directory"):
         write(Tree({"a": "b"}), tmp_path / "file" / "below")
+
+
+def test_files_of_one_text_may_be_one_file(tmp_path: Path) -> None:
+    """The same tree, with a file for each text."""
+    tree = describe("2s-2n-8c-smt2").tree
+    write(tree, tmp_path, share=True)
+    assert dict(read_tree(tmp_path)) == dict(tree)
+    files = [one for one in tmp_path.rglob("*") if one.is_file() and not one.is_symlink()]
+    texts = {one.read_bytes() for one in files}
+    assert len({one.stat().st_ino for one in files}) == len(texts) < len(files)

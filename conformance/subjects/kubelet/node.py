@@ -214,7 +214,7 @@ class KubeletNode(SteppedNode):
         self._machines += 1
         folder = f"{AREA}/machines/{self._machines}"
         try:
-            topologies.write(with_clock(machine.tree), self._sandbox.path(folder))
+            topologies.write(with_clock(machine.tree), self._sandbox.path(folder), share=True)
         except topologies.MachineError as error:
             raise SubjectLostError(f"machine {machine.name}: {error}") from error
         self._sandbox.bind_machine(folder)

@@ -37,7 +37,7 @@ class KubeletSubject:
     ``lacking``: by what it cannot do for want of a program on this host, how to get that."""
 
     #: A kubelet uses a quarter of a processor while it is judged; the rest of the time it waits.
-    at_a_time = 3
+    at_a_time = 4
 
     def __init__(
         self,
