@@ -202,8 +202,6 @@ class _Run:
             yield
         finally:
             self._exploration.close()
-            for cause in self._exploration.causes:
-                telling.write_cause(cause, self._folder, self._exploration.scope.release)
             telling.write_coverage(self._exploration, self._folder)
 
     def through(self, seconds: float) -> ExitStatus:
@@ -233,6 +231,12 @@ class _Run:
         result = self._as_kept(outcome)
         self._counts[Verdict(result.verdict)] += 1
         self._writer.add(result)
+        if outcome.first:
+            telling.write_cause(
+                self._exploration.causes[outcome.cause - 1],
+                self._folder,
+                self._exploration.scope.release,
+            )
         if outcome.unsteady:
             self._unsteady += 1
             telling.write_history(

@@ -30,8 +30,8 @@ from hunting.exploring.history import History
 from hunting.exploring.shrinking import shrunk
 from hunting.exploring.tracing import Lines
 
-#: Seconds that shrinking one difference may take.
-SHRINKS: Final = 60.0
+#: Seconds that shrinking one difference may take; a busy host gets through little of it.
+SHRINKS: Final = 150.0
 #: So many causes end an exploration: what is left differs everywhere.
 MOST_CAUSES: Final = 10
 _FAIL, _UNKNOWN = Verdict.FAIL.value, Verdict.UNKNOWN.value
@@ -185,7 +185,10 @@ class Exploration:
         again = self._pool.submit(self._walked, walk).result()
         if again.verdict != _FAIL or not is_same(look_of(result), look_of(again)):
             return Outcome(walk.name, walk.history, again, unsteady=True)
-        cause = self._cause_of(walk, again) or self._new_cause(walk, again)
+        cause = self._cause_of(walk, again)
+        if cause is None and len(self.causes) >= self.scope.most:
+            return Outcome(walk.name, walk.history, again)
+        cause = cause or self._new_cause(walk, again)
         cause.met.append(walk.name)
         first = cause.met == [walk.name]
         return Outcome(walk.name, walk.history, again, cause=cause.number, first=first)

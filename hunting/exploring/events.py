@@ -12,7 +12,7 @@ from typing import Final, TypeAlias
 
 from conformance.pods import best_effort, burstable, guaranteed
 from hunting.exploring.drafting import Draft
-from hunting.exploring.pods import pod_of
+from hunting.exploring.pods import RESTARTS_ALL, pod_of
 from reference import CPUSet
 from reference.pods.pod import Container, Kind, Pod
 from reference.pods.qos import pod_milli_cpus
@@ -82,6 +82,11 @@ def _again(draft: Draft) -> bool:
 
 def _apply_while_down(draft: Draft) -> bool:
     return draft.restart(Apply(guaranteed("late", 1)))
+
+
+def _three_while_down(draft: Draft) -> bool:
+    pods = (guaranteed("late-1", 2), burstable("late-2", request="500m"), guaranteed("late-3", 1))
+    return draft.restart(*map(Apply, pods))
 
 
 def _kill(draft: Draft, *kinds: Kind, exit_code: int | None = None) -> bool:
@@ -192,6 +197,10 @@ EVENTS: Final[dict[str, Event]] = {
     "delete and apply again": _again,
     "delete while down": lambda draft: draft.restart(Delete(_own(draft).name)),
     "apply while down": _apply_while_down,
+    "three pods while down": _three_while_down,
+    "a container restarts all": lambda draft: (
+        draft.row["restart rule"] != "none" and _kill(draft, exit_code=RESTARTS_ALL)
+    ),
     "kill a container": _kill,
     "a container ends": lambda draft: _kill(draft, exit_code=0),
     "kill a container twice": _kill_twice,

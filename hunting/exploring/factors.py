@@ -71,6 +71,8 @@ _CONFIGURED: Final = {"*": Capability.CONFIGURE}
 #: Every factor but the six options of the static policy, whose names are the kubelet's own.
 _OTHERS: Final = (
     Factor("spelling", Part.SETTINGS, ("true", "1", "t", "T", "TRUE", "True")),
+    Factor("an option that is off", Part.SETTINGS, ("not given", "false", "0", "f", "F", "FALSE"),
+           needs=_CONFIGURED),
     Factor(
         "topology policy", Part.SETTINGS,
         ("none", "best-effort", "restricted", "single-numa-node"), of_cpus=True,
@@ -131,6 +133,8 @@ _OTHERS: Final = (
            ("none", "one CPU", "before init", "two", "a fraction", "unlimited"),
            since={"*": _SIDECARS}, of_cpus=True),
     Factor("restart policy", Part.POD, ("Always", "OnFailure", "Never")),
+    Factor("restart rule", Part.POD, ("none", "all containers"), since={"*": 36},
+           needs={"*": Capability.EXIT_CODES}),
     Factor("names", Part.POD, ("short", "63 characters", "one prefix", "as in other pods")),
     Factor("requested devices", Part.POD, ("none", "one", "two", "by init and app", "by each app"),
            needs={"*": Capability.DEVICES}, since={"*": 20}),
@@ -140,6 +144,7 @@ _OTHERS: Final = (
         "event", Part.EVENT,
         ("none", "restart", "kill", "two restarts", "reboot", "reboot without the pod", "delete",
          "delete by force", "delete and apply again", "delete while down", "apply while down",
+         "three pods while down", "a container restarts all",
          "kill a container", "a container ends", "kill a container twice", "kill a sidecar",
          "tamper with a cpuset", "tamper with a quota", "refuse one update",
          "refuse every update", "restart the runtime", "grow", "shrink", "grow the sidecar",
@@ -148,6 +153,8 @@ _OTHERS: Final = (
          "a pod that does not fit", "smaller machine"),
         needs={
             "restart": Capability.RESTART, "kill": Capability.RESTART,
+            "three pods while down": Capability.RESTART,
+            "a container restarts all": Capability.EXIT_CODES,
             "two restarts": Capability.RESTART, "reboot": Capability.REBOOT,
             "reboot without the pod": Capability.REBOOT,
             "delete while down": Capability.RESTART, "apply while down": Capability.RESTART,
@@ -164,7 +171,8 @@ _OTHERS: Final = (
             "killed before a write": Capability.RENAMES,
             "killed after a write": Capability.RENAMES, "smaller machine": Capability.REBOOT,
         },
-        since=dict.fromkeys(("grow", "shrink", "grow the sidecar", "grow too far"), 33),
+        since={**dict.fromkeys(("grow", "shrink", "grow the sidecar", "grow too far"), 33),
+               "a container restarts all": 36},
     ),
     Factor(
         "then", Part.EVENT,
@@ -189,6 +197,7 @@ TAKES: Final[Mapping[tuple[str, str], Row]] = {
                                                "ephemeral container")},
     ("event", "grow the sidecar"): {**_IN_CLUSTER, "sidecar": "one CPU"},
     ("event", "kill a sidecar"): {"sidecar": "one CPU"},
+    ("event", "a container restarts all"): {"restart rule": "all containers"},
     ("event", "options off"): {"full-pcpus-only": "on"},
     ("then", "first pod goes"): {"before": "one pod"},
     **{("requested devices", one): {"devices": "one a NUMA node"}

@@ -21,6 +21,8 @@ _LARGE: Final = MEMORY * 5 // 8
 #: The most characters that a container's name may have.
 _LONGEST: Final = 63
 _PREFIX: Final = "a-name-that-begins-like-the-others-"
+#: The exit code with which a container has all of its pod start again, where it has that rule.
+RESTARTS_ALL: Final = 42
 _FRACTIONS: Final = {"half a CPU": 500, "one and a half": 1500}
 
 
@@ -63,6 +65,11 @@ def named_pod(name: str, containers: tuple[Container, ...], *, again: int = 0) -
 def pod_of(row: Row, room: Room, name: str, *, again: int = 0) -> Pod:
     """The pod of the row."""
     containers = tuple(_containers(row, room))
+    if row["restart rule"] != "none":
+        containers = tuple(
+            replace(one, restarts_all_on=(RESTARTS_ALL,)) if one.kind is Kind.APP else one
+            for one in containers
+        )
     pod = named_pod(name, _with_devices(row["requested devices"], containers), again=again)
     pod = replace(pod, restart_policy=RestartPolicy(row["restart policy"]))
     return _as_whole(row, room, pod) if row["class"].startswith("pod-level") else pod

@@ -16,7 +16,7 @@ from hunting.scope import POD_LEVEL
 from reference import CPUSet, CPUTopology
 from reference.behaviours import Behaviour
 from reference.cpumanager.policy_options import OPTIONS
-from reference.feature_gates import ALPHA, Maturity, readiness, stage_of
+from reference.feature_gates import ALPHA, GA, Maturity, readiness, stage_of
 from reference.releases import has
 from reference.steps import Device, KubeletConfig, RegisterDevices
 from topologies import Machine
@@ -55,6 +55,9 @@ def config_of(row: Row, machine: str, release: str) -> KubeletConfig:
     """The configuration of the row. A gate that one of its values needs is on."""
     topology = topology_of(machine_of(machine), release=release)
     options = {name: row["spelling"] for name in OPTIONS if row[name] == "on"}
+    off = next((name for name in OPTIONS if row[name] == "off" and _is_stable(name, release)), "")
+    if off and row["an option that is off"] != "not given":
+        options[off] = row["an option that is off"]
     aligning, gates = _topology_options(row, release)
     if any(readiness(OPTIONS[name], release) is ALPHA for name in options):
         gates["CPUManagerPolicyAlphaOptions"] = True
@@ -75,6 +78,11 @@ def config_of(row: Row, machine: str, release: str) -> KubeletConfig:
         feature_gates=gates,
         **settings,
     )
+
+
+def _is_stable(option: str, release: str) -> bool:
+    """Whether it is allowed without a gate."""
+    return readiness(OPTIONS[option], release) is GA
 
 
 def _topology_options(row: Row, release: str) -> tuple[dict[str, str], dict[str, bool]]:
