@@ -12,7 +12,7 @@ import shlex
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Final
@@ -210,10 +210,12 @@ class _Run:
         skip = [one.scenario.rpartition("/")[2] for one in (self._before or ((), ()))[1]]
         try:
             with ended_like_an_interrupt(), busy("explore") as say:
-                for outcome in self._exploration.explore(
+                stories = self._exploration.explore(
                     until=began + seconds, skip=skip, progress=self._shown(say, began, seconds)
-                ):
-                    self._hear(outcome)
+                )
+                with closing(stories):
+                    for outcome in stories:
+                        self._hear(outcome)
         except KeyboardInterrupt:
             note("pinproof: explore: interrupted; what was found is kept, --resume goes on")
             done = False

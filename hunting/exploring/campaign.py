@@ -15,6 +15,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -100,6 +101,7 @@ class Exploration:
         self.causes: list[Cause] = []
         self.refusals: Counter[str] = Counter()
         self.walked = 0
+        self._over = False
         self._progress: Callable[[str], None] = _silent
 
     def explore(
@@ -111,7 +113,7 @@ class Exploration:
         self._progress = progress
         waiting = self._waiting(frozenset(skip))
         busy: dict[Future[Result], Walk] = {}
-        try:
+        with self._interrupted():
             while True:
                 while len(busy) < self._at_a_time and time.monotonic() < until:
                     walk = next(waiting, None)
@@ -126,22 +128,26 @@ class Exploration:
                     self.walked += 1
                     yield self._told(walk, one.result())
                 progress("")
-        finally:
-            self._stop(busy)
 
     def close(self) -> None:
         """End the threads."""
         self._pool.shutdown(cancel_futures=True)
 
-    def _stop(self, busy: dict[Future[Result], Walk]) -> None:
-        for one in busy:
-            one.cancel()
-        if busy and isinstance(self._subject, WaitsMost):
-            self._subject.interrupt()
+    @contextmanager
+    def _interrupted(self) -> Iterator[None]:
+        """Whatever ends the block but its own end takes every node away, so that no thread waits
+        for one."""
+        try:
+            yield
+        except BaseException:
+            self._over = True
+            if isinstance(self._subject, WaitsMost):
+                self._subject.interrupt()
+            raise
 
     def _walked(self, walk: Walk) -> Result:
         result = walked(walk, self._subject, self.scope.release)
-        if result.verdict == _UNKNOWN:
+        if result.verdict == _UNKNOWN and not self._over:
             again = walked(walk, self._subject, self.scope.release)
             return again if again.verdict != _UNKNOWN else result
         return result

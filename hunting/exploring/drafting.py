@@ -22,7 +22,7 @@ from reference.steps import Apply, Kind, Pod, Start, Step, Stop
 from reference.view import Phase, View
 
 #: So many steps end a history: what comes later is seen less well, and shrinks for longer.
-_MOST_STEPS = 18
+_MOST_STEPS = 20
 
 
 @dataclass(slots=True)

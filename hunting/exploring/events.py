@@ -1,7 +1,7 @@
 """What happens to a node once the pod of a row is there.
 
-What belongs here: what the values of the factors ``event`` and ``then`` mean, as steps. What never
-does: which value is drawn.
+What belongs here: the steps of each value of the factors ``event``, ``then`` and ``finally``. What
+never does: which value is drawn.
 """
 
 from __future__ import annotations
@@ -44,12 +44,14 @@ _FOR_EVER: Final = 100_000
 
 
 def happen(draft: Draft) -> frozenset[str]:
-    """Let the row's two events happen; the names of the factors whose values that shows."""
+    """Let the row's events happen; the names of the factors whose values that shows."""
     shown = set()
     if EVENTS[draft.row["event"]](draft):
         shown.add("event")
         if not draft.view.hangs and THEN[draft.row["then"]](draft):
             shown.add("then")
+    if not draft.view.hangs and FINALLY[draft.row["finally"]](draft):
+        shown.add("finally")
     return frozenset(shown)
 
 
@@ -255,4 +257,16 @@ THEN: Final[dict[str, Event]] = {
     "kill a container": _kill,
     "first pod goes": _first_goes,
     "pods large and small": _large_and_small,
+}
+
+
+def _all_go(draft: Draft) -> bool:
+    return draft.take(*map(Delete, list(draft.node.granted)))
+
+
+FINALLY: Final[dict[str, Event]] = {
+    "nothing": _nothing,
+    "restart": lambda draft: draft.view.running and draft.restart(),
+    "kill": lambda draft: draft.view.running and draft.restart(kill=True),
+    "every pod goes": _all_go,
 }

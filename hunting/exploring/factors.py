@@ -111,8 +111,10 @@ _OTHERS: Final = (
     Factor(
         "class", Part.POD,
         ("Guaranteed", "Guaranteed by limits", "Burstable by memory", "Burstable by CPU",
-         "Burstable without limits", "BestEffort", "pod-level", "pod-level and shared"),
-        since={"pod-level": 34, "pod-level and shared": 34},
+         "Burstable without limits", "BestEffort", "pod-level", "pod-level and shared",
+         "pod-level by limits", "pod-level of nothing"),
+        since=dict.fromkeys(("pod-level", "pod-level and shared", "pod-level by limits",
+                             "pod-level of nothing"), 34),
     ),
     Factor(
         "size", Part.POD,
@@ -180,6 +182,8 @@ _OTHERS: Final = (
          "reconcile", "kill a container", "first pod goes", "pods large and small"),
         needs={"restart": Capability.RESTART, "kill a container": Capability.CONTAINERS},
     ),
+    Factor("finally", Part.EVENT, ("nothing", "restart", "kill", "every pod goes"),
+           needs={"restart": Capability.RESTART, "kill": Capability.RESTART}, of_cpus=True),
 )  # fmt: skip
 
 FACTORS: Final = (

@@ -190,6 +190,8 @@ def _with_devices(how: str, containers: tuple[Container, ...]) -> tuple[Containe
 def _as_whole(row: Row, room: Room, pod: Pod) -> Pod:
     """With resources of the whole pod: those of its containers, and a CPU more where some of them
     share what is left."""
+    if row["class"] == "pod-level of nothing":
+        return replace(pod, resources=PodResources())
     size = room.milli_cpus(row["size"])
     sides = (1000,) if row["sidecar"] == "before init" else _sidecars(row["sidecar"])
     shares = row["class"] == "pod-level and shared"
@@ -198,4 +200,6 @@ def _as_whole(row: Row, room: Room, pod: Pod) -> Pod:
     most = max([at_once, *(one + sum(sides) for one in _inits(row["init"], size))])
     cpu = _quantity(-(-most // 1000) * 1000 + (1000 if shares else 0), "plain")
     memory = f"{_SMALL * (len(pod.containers) + 1) + (_LARGE if row['memory'] != 'small' else 0)}Mi"
+    if row["class"] == "pod-level by limits":
+        return replace(pod, resources=PodResources(cpu_limit=cpu, memory_limit=memory))
     return replace(pod, resources=PodResources(cpu, cpu, memory, memory))
