@@ -13,7 +13,7 @@ from __future__ import annotations
 import itertools
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -106,7 +106,7 @@ class Exploration:
 
     def explore(
         self, *, until: float, skip: Sequence[str] = (), progress: Callable[[str], None] = _silent
-    ) -> Iterator[Outcome]:
+    ) -> Generator[Outcome, None, None]:
         """Each history that was walked, in the order in which they end. None begins after ``until``
         (of the monotonic clock). Those named in ``skip`` are drawn, and not walked. ``progress``
         hears what takes long."""

@@ -27,6 +27,8 @@ Pair: TypeAlias = tuple[Level, Level]
 _TRIES: Final = 2
 #: One row in so many is drawn by chance alone, so that values meet in company that no rule chose.
 _BY_CHANCE: Final = 5
+#: Of so many such rows the one is taken in which most triples meet first.
+_CHOICES: Final = 4
 
 
 class Covering:
@@ -73,13 +75,14 @@ class Covering:
         """A row, and the pair that it is drawn for."""
         self._drawn += 1
         if not self._left or self._drawn % _BY_CHANCE == 0:
-            return self._by_chance(), None
+            rows = [self._by_chance() for _ in range(_CHOICES)]
+            return max(rows, key=self._new_triples), None
         wanted = next(itertools.islice(self._left, self._chance.randrange(len(self._left)), None))
         row = self._with_taken(dict(wanted))
         for name in self._chance.sample(list(self._offered), len(self._offered)):
             if name not in row:
                 row[name] = self._best(name, row)
-        return row, wanted
+        return self._with_taken(row, dict(wanted)), wanted
 
     def simpler(self, row: Row, wanted: Pair | None, left: float) -> Row:
         """The row with only this part of its values left, beside the wanted ones: the others are
@@ -92,12 +95,13 @@ class Covering:
             )
         }
 
-    def _with_taken(self, row: dict[str, str]) -> dict[str, str]:
-        """With the values that the row's own take to show."""
+    def _with_taken(self, row: dict[str, str], kept: Row | None = None) -> dict[str, str]:
+        """With the values that the row's own take to show, where nothing else was chosen. What is
+        ``kept`` stays plain."""
         for level in list(row.items()):
             for name, value in TAKES.get(level, {}).items():
-                plain = row.get(name, self._offered[name][0]) == self._offered[name][0]
-                if plain and value in self._offered[name] and name not in row:
+                is_free = name not in (kept or row) and row.get(name) in (None, BY_NAME[name].plain)
+                if is_free and value in self._offered[name]:
                     row[name] = value
         return row
 
@@ -107,7 +111,7 @@ class Covering:
         for name, values in self._offered.items():
             plain = self._chance.random() < 0.5
             row[name] = values[0] if plain else self._chance.choice(values)
-        return row
+        return self._with_taken(row, {})
 
     def _best(self, name: str, row: Mapping[str, str]) -> str:
         counts = [
@@ -138,9 +142,9 @@ class Covering:
                 self._given_up[wanted] = None
         return new
 
-    def new_triples(self, row: Row, shown: Iterable[str]) -> int:
-        """How many triples would meet first in such a history."""
-        of_cpus = sorted((name, row[name]) for name in shown if BY_NAME[name].of_cpus)
+    def _new_triples(self, row: Row) -> int:
+        """How many triples would meet first in a history that shows all of the row."""
+        of_cpus = sorted(one for one in row.items() if BY_NAME[one[0]].of_cpus)
         return sum(one not in self._triples for one in combinations(of_cpus, 3))
 
 

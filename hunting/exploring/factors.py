@@ -208,6 +208,8 @@ TAKES: Final[Mapping[tuple[str, str], Row]] = {
        for one in BY_NAME["requested devices"].values[1:]},
     ("requested devices", "by init and app"): {"devices": "one a NUMA node", "init": "smaller"},
     ("memory", "most of a NUMA node"): {"memory manager": "Static"},
+    **{("class", one): {"gates": "pod-level managers"}
+       for one in BY_NAME["class"].values if one.startswith("pod-level")},
     **{("other apps", one): {"apps": "2"} for one in BY_NAME["other apps"].values[1:]},
 }  # fmt: skip
 
