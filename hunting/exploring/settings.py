@@ -5,7 +5,7 @@ What belongs here: what the values of factors of ``Part.SETTINGS`` mean. What ne
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from functools import lru_cache
 from typing import Any, Final
 
@@ -38,8 +38,20 @@ def keep_machine(machine: Machine) -> None:
 
 @lru_cache(maxsize=256)
 def machine_of(name: str) -> Machine:
-    """One object for each machine, so that what is found on its tree is remembered."""
-    return _OWN.get(name) or topologies.machine(name)
+    """One object for each machine, so that what is found on its tree is remembered. Any machine may
+    have a CPU offline or other memory by its name, not only those that a description makes.
+    Raises :class:`topologies.UnknownMachine`."""
+    if name in _OWN:
+        return _OWN[name]
+    try:
+        return topologies.machine(name)
+    except topologies.UnknownMachine:
+        base, _, how = name.rpartition("-")
+        if base and how.startswith("off"):
+            return topologies.offline(machine_of(base), CPUSet.parse(how.removeprefix("off")))
+        if base and how.endswith("mib"):
+            return topologies.with_memory(machine_of(base), int(how.removesuffix("mib")))
+        raise
 
 
 def machine_name(row: Row, machine: str) -> str:
@@ -59,8 +71,10 @@ def config_of(row: Row, machine: str, release: str) -> KubeletConfig:
     if off and row["an option that is off"] != "not given":
         options[off] = row["an option that is off"]
     aligning, gates = _topology_options(row, release)
-    if any(readiness(OPTIONS[name], release) is ALPHA for name in options):
-        gates["CPUManagerPolicyAlphaOptions"] = True
+    gates |= _for_options(options, release)
+    gate = stage_of("TopologyManager", release)
+    if row["topology policy"] != "none" and gate is not None and not gate.default:
+        gates["TopologyManager"] = True
     gates |= _gates(row, release)
     settings: dict[str, Any] = _reservation(row["reservation"], topology, release)
     if row["memory manager"] == "Static":
@@ -78,6 +92,15 @@ def config_of(row: Row, machine: str, release: str) -> KubeletConfig:
         feature_gates=gates,
         **settings,
     )
+
+
+def _for_options(names: Collection[str], release: str) -> dict[str, bool]:
+    """The gates that these options need. The first release with options has one for all of them."""
+    needed = ["CPUManagerPolicyOptions"] if names else []
+    if any(readiness(OPTIONS[name], release) is ALPHA for name in names):
+        needed.append("CPUManagerPolicyAlphaOptions")
+    stages = {name: stage_of(name, release) for name in needed}
+    return {name: True for name, stage in stages.items() if stage and not stage.default}
 
 
 def _is_stable(option: str, release: str) -> bool:

@@ -1,0 +1,186 @@
+"""What is drawn: which values there are, which of them a history shows, and what meets."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Final
+
+import pytest
+
+from conformance.subject import OF_WHOLE_KUBELETS, Capability
+from hunting.exploring.covering import Covering
+from hunting.exploring.drafting import is_legal
+from hunting.exploring.drawing import Drawn, drafted, drawn
+from hunting.exploring.factors import BY_NAME, FACTORS, PLAIN, TAKES, Row, offered
+from pinproof.explore import MACHINES
+from reference.cpumanager.cpu_manager import CPUManager
+from reference.steps import FailUpdates
+
+_EVERY: Final = frozenset(Capability)
+#: What a CPU manager that is no whole kubelet can do.
+_EXEC: Final = _EVERY - OF_WHOLE_KUBELETS
+_MACHINE: Final = "2s-2n-8c-smt2"
+_MOST: Final = 1500
+#: Events that no release before 1.17 shows: it counts on CPUs by pod alone, and the model does not
+#: know what becomes of a container that is killed there.
+_ENDS: Final = ("kill a", "a container ends", "killed ")
+
+
+@lru_cache
+def _drawing() -> tuple[Covering, tuple[Drawn, ...]]:
+    """What is drawn until more than 95 % of the pairs have met, and not for ever."""
+    covering = Covering(offered("1.36", _EVERY), "seed")
+    made: list[Drawn] = []
+    while len(made) < _MOST and covering.met <= 0.95 * covering.possible:
+        one = drawn(covering, _MACHINE, "1.36")
+        made += [one] if one else []
+    return covering, tuple(made)
+
+
+def _of(covering: Covering, count: int) -> list[Drawn | None]:
+    return [drawn(covering, _MACHINE, "1.36") for _ in range(count)]
+
+
+def _offered(release: str) -> list[tuple[str, str]]:
+    every = offered(release, _EVERY).items()
+    return [(name, value) for name, values in every for value in values]
+
+
+def _with(name: str, value: str) -> Row:
+    """The plain row with one value, and with what that takes to show."""
+    return {**PLAIN, **TAKES.get((name, value), {}), name: value}
+
+
+# -- which values there are ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("release", ["1.37", "1.36", "1.32", "1.26", "1.23", "1.22"])
+def test_a_history_shows_every_value_that_is_offered(release: str) -> None:
+    """Each beside plain ones; and the kubelet runs with it, else nothing is seen of pods."""
+    for name, value in _offered(release):
+        made = drafted(_with(name, value), _MACHINE, release)
+        assert made is not None, (name, value)
+        assert {name, "before"} <= made[1], (name, value)
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+def test_every_machine_shows_every_value(machine: str) -> None:
+    """Those that are explored where none is named; one of them is a capture, whose name no
+    description has."""
+    for name, value in _offered("1.36"):
+        made = drafted(_with(name, value), machine, "1.36")
+        assert made is not None, (name, value)
+        assert {name, "before"} <= made[1], (name, value)
+
+
+@pytest.mark.parametrize("release", ["1.18", "1.16", "1.9"])
+def test_a_history_shows_the_values_of_early_releases(release: str) -> None:
+    """All but what the model does not know there."""
+    for name, value in _offered(release):
+        if not (value.startswith(_ENDS) and release != "1.18"):
+            made = drafted(_with(name, value), _MACHINE, release)
+            assert made is not None, (name, value)
+            assert {name, "before"} <= made[1], (name, value)
+
+
+def test_what_a_release_lacks_is_not_offered() -> None:
+    """1.26 has neither sidecars, pod-level resources nor resizes; 1.22 has three options fewer."""
+    values = offered("1.26", _EVERY)
+    assert values["sidecar"] == ("none",)
+    assert not [one for one in values["class"] if one.startswith("pod-level")]
+    assert values["max-allowable-numa-nodes"] == ("off",)
+    assert values["gates"] == ("as released",)
+    assert values["CFS period"] == ("100 ms",)
+    assert not {"grow", "shrink", "grow too far"} & {*values["event"]}
+    assert values["prefer-align-cpus-by-uncorecache"] == ("off",)
+    assert values["distribute-cpus-across-numa"] == ("off", "on")
+    assert offered("1.22", _EVERY)["distribute-cpus-across-numa"] == ("off",)
+    assert offered("1.22", _EVERY)["full-pcpus-only"] == ("off", "on")
+
+
+def test_what_a_subject_cannot_do_is_not_offered() -> None:
+    """A CPU manager alone has no API server, devices, memory, quotas or amounts reserved."""
+    values = offered("1.36", _EXEC)
+    plain = ("pods from", "devices", "memory manager", "CFS period", "requested devices", "memory")
+    assert {name: values[name] for name in plain} == {name: (PLAIN[name],) for name in plain}
+    lacking = {"grow", "ephemeral container", "refuse one update", "tamper with a quota"}
+    assert not lacking & {*values["event"]}
+    assert {"restart", "kill", "delete", "reboot"} <= {*values["event"]}
+    assert "halves" not in values["reservation"]
+    assert offered("1.36", {Capability.PODS})["event"][:2] == ("none", "delete")
+
+
+def test_a_value_that_is_not_offered_is_not_drawn() -> None:
+    """Nor one that takes it."""
+    values = offered("1.26", _EXEC)
+    for made in _of(Covering(values, 1), 60):
+        if made is not None:
+            assert all(value in values[name] for name, value in made.row.items())
+
+
+def test_every_factor_has_a_plain_value_and_no_value_twice() -> None:
+    for one in FACTORS:
+        assert len(set(one.values)) == len(one.values) > 1
+        assert {*one.needs, *one.since} <= {*one.values, "*"}
+    assert all(value in BY_NAME[name].values for name, value in TAKES)
+
+
+# -- what meets ------------------------------------------------------------------------------------
+
+
+def test_every_value_is_drawn_and_most_pairs_meet() -> None:
+    """Within 1,500 histories on one machine, more than 95 % of the pairs that can meet."""
+    covering, made = _drawing()
+    assert covering.met > 0.95 * covering.possible
+    assert covering.possible > 0.97 * covering.total
+    shown = {(name, one.row[name]) for one in made for name in one.shown}
+    assert shown == set(_offered("1.36"))
+
+
+def test_what_is_drawn_is_legal() -> None:
+    """A model takes every step of it, from the first to the last."""
+    for one in _drawing()[1][::7]:
+        assert is_legal(one.history.task("1.36"), one.history.taken), one.history
+
+
+def test_the_same_seed_draws_the_same() -> None:
+    """And another one something else."""
+    values = offered("1.36", _EVERY)
+    first, second, other = (_of(Covering(values, seed), 40) for seed in ("a", "a", "b"))
+    assert first == second
+    assert first != other
+
+
+def test_a_pair_that_is_not_possible_is_given_up() -> None:
+    """No sidecar is killed where there is none; all other pairs meet."""
+    values: dict[str, tuple[str, ...]] = {name: (plain,) for name, plain in PLAIN.items()}
+    values |= {"event": ("none", "kill a sidecar"), "sidecar": ("none", "two")}
+    covering = Covering(values, 1)
+    for _ in range(60):
+        drawn(covering, _MACHINE, "1.36")
+    assert covering.left == []
+    assert covering.given_up == [(("event", "kill a sidecar"), ("sidecar", "none"))]
+    assert covering.met == covering.possible == covering.total - 1
+
+
+# -- what a value means ----------------------------------------------------------------------------
+
+
+def test_updates_are_refused_so_often_that_a_node_comes_to_rest(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The model goes through a round for each, and so does a kubelet, every tenth of a second."""
+    rounds = 0
+    plainly = CPUManager.reconcile
+
+    def counted(*args: object) -> object:
+        nonlocal rounds
+        rounds += 1
+        return plainly(*args)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(CPUManager, "reconcile", counted)
+    row = {**_with("event", "refuse twenty updates"), "before": "a shared pod"}
+    made = drafted(row, _MACHINE, "1.36")
+    assert made is not None
+    assert FailUpdates(20) in made[0].taken
+    assert 20 <= rounds < 100
