@@ -28,10 +28,11 @@ class Oracle(Protocol):
     def after(self, step: Step) -> View | None:
         """The settled view after ``step``; ``None`` where this oracle does not know."""
 
-    def follow(self, seen: View, *, late: bool) -> bool:
-        """Whether ``seen`` is right too, where chance decides what comes of the last step; the
-        oracle then goes on from there. ``late``: the subject's deadline has passed, so what a
-        kubelet may forget to do it has forgotten."""
+    def follow(self, seen: View, *, late: bool) -> View | None:
+        """The view that is right where chance has decided as ``seen`` shows; the oracle then goes
+        on from there. It equals ``seen``, which may be wrong all the same in what is no part of
+        what makes two views equal. ``None`` where chance cannot decide so. ``late``: the subject's
+        deadline has passed, so what a kubelet may forget to do it has forgotten."""
 
 
 class ModelOracle:
@@ -72,14 +73,15 @@ class ModelOracle:
         self._node.do(step)
         return self._node.view()
 
-    def follow(self, seen: View, *, late: bool) -> bool:
+    def follow(self, seen: View, *, late: bool) -> View | None:
         """A kubelet admits its pods in random order when it starts, and names one of several
         faults by Go's map order."""
         if self._tampered and self._follow_repair(seen):
-            return True
+            return self._node.view()
         if seen.error and seen.error in self._node.possible_errors:
-            return replace(seen, error=self._node.view().error) == self._node.view()
-        return self._node.follow(seen, late=late)
+            right = replace(self._node.view(), error=seen.error)
+            return right if right == seen else None
+        return self._node.view() if self._node.follow(seen, late=late) else None
 
     def _follow_repair(self, seen: View) -> bool:
         """A kubelet may set right what was changed by hand, though its release does not owe it: it

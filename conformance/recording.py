@@ -174,9 +174,9 @@ class RecordedOracle:
             return None
         return _view(recorded_step)
 
-    def follow(self, seen: View, *, late: bool) -> bool:
+    def follow(self, seen: View, *, late: bool) -> View | None:
         """What was recorded happened in one way."""
-        return False
+        return None
 
 
 class PromisesOnly:
@@ -188,9 +188,9 @@ class PromisesOnly:
         """Knows nothing."""
         return None
 
-    def follow(self, seen: View, *, late: bool) -> bool:
+    def follow(self, seen: View, *, late: bool) -> View | None:
         """Knows nothing."""
-        return False
+        return None
 
 
 def recorded_oracle(

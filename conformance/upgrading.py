@@ -415,9 +415,9 @@ class _Model:
             self.silence(str(error))
             return None
 
-    def follow(self, seen: View, *, late: bool) -> bool:
+    def follow(self, seen: View, *, late: bool) -> View | None:
         """See :class:`conformance.oracle.Oracle`."""
-        return self._oracle is not None and self._oracle.follow(seen, late=late)
+        return None if self._oracle is None else self._oracle.follow(seen, late=late)
 
 
 def _version(subject: Subject) -> str:

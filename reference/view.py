@@ -73,12 +73,14 @@ class Asked:
     that it was started with, ``None`` without one. ``entry``: its exclusive CPUs in the state file
     at that moment, ``None`` where it had no entry. ``updates``: how often its cpuset was updated
     since, refused updates left out. ``id``: the container's, which is another one where it was
-    started again."""
+    started again. ``raced``: other pods were admitted at the same time, so ``started_on`` is the
+    shared pool of some moment of it."""
 
     started_on: CPUSet | None
     entry: CPUSet | None
     updates: int = 0
     id: str = ""
+    raced: bool = False
 
 
 @dataclass(frozen=True, slots=True, order=True)

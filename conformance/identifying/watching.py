@@ -93,7 +93,7 @@ class _Walk:
 
     def may_be(self, seen: View) -> bool:
         """Whether the view is right by chance."""
-        return not seen.hangs and self._model.follow(seen, late=False)
+        return not seen.hangs and self._model.follow(seen, late=False) is not None
 
     def follows(self, seen: View) -> bool:
         """Whether the settled view is right, or may be by chance."""

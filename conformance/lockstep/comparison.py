@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from conformance.accounts import as_expected
+from conformance.answers import answer_differences
 from conformance.checks import KUBELET_REFUSES, differences
 from conformance.lockstep.outcome import CouldNotTell
 from conformance.needs import DoesNotApply
@@ -90,15 +91,11 @@ class Comparison:
             raise CouldNotTell(str(error), evidence=error.evidence) from error
         if expected is not None and expected.hangs:
             return self._hanging(expected, seen)
-        if (
-            oracle is not None
-            and expected is not None
-            and not seen.hangs
-            and oracle.follow(seen, late=True)
-        ):
-            if differences(expected, seen, self._can):
-                self.by_chance = True
-            self._outcome = expected = seen
+        if oracle is not None and expected is not None and not seen.hangs:
+            right = oracle.follow(seen, late=True)
+            if right is not None:
+                self.by_chance |= bool(self._differences(expected, right))
+                self._outcome = expected = right
         return expected, seen
 
     def offence(self, step: Step, expected: View | None, seen: View) -> Offence | None:
@@ -107,7 +104,7 @@ class Comparison:
         if seen.hangs:
             return self._hang_offence(step, expected, seen)
         broken = self._violations(seen)
-        found = [] if expected is None else differences(expected, seen, self._can)
+        found = [] if expected is None else self._differences(expected, seen)
         if expected is not None and expected.running != seen.running:
             rule = KUBELET_REFUSES if expected.error and seen.running else self._as_modelled(step)
             # What it holds, and the invariants that this breaks, follow from that it runs.
@@ -150,7 +147,7 @@ class Comparison:
         """What keeps the node from being settled."""
         found = [one.difference for one in self._violations(seen)]
         if expected is not None and not expected.hangs:
-            found += differences(expected, seen, self._can)
+            found += self._differences(expected, seen)
         return found
 
     def _expected(self, oracle: Oracle | None, step: Step) -> View | None:
@@ -181,12 +178,18 @@ class Comparison:
             # own list of its pods follows the end of one.
             return False
         if expected is not None:
-            return (
-                expected == seen
-                or not differences(expected, seen, self._can)
-                or (self._oracle is not None and self._oracle.follow(seen, late=False))
-            )
+            return not self._differences(expected, seen) or self._may_be(seen)
         return not _is_waiting(seen) and not self._violations(seen)
+
+    def _may_be(self, seen: View) -> bool:
+        """Whether chance may have decided so, and nothing else is wrong."""
+        right = None if self._oracle is None else self._oracle.follow(seen, late=False)
+        return right is not None and not self._differences(right, seen)
+
+    def _differences(self, expected: View, seen: View) -> list[Difference]:
+        """The views', then those of answers."""
+        found = differences(expected, seen, self._can)
+        return found + list(answer_differences(expected, seen, self._can))
 
     def _hang_offence(self, step: Step, expected: View | None, seen: View) -> Offence | None:
         """A kubelet that hangs breaks any promise, unless the scenario states just that."""

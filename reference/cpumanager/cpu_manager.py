@@ -91,7 +91,7 @@ class CPUManager:
         if isinstance(self.policy, StaticPolicy):
             held = assigned(self.state.entries)
             self.metrics = Metrics(pool=len(self.policy.available(self.state)), exclusive=len(held))
-            self._count_by_numa()
+            self._count_by_numa(held)
 
     def _allocatable(self) -> CPUSet:
         if not isinstance(self.policy, StaticPolicy):
@@ -155,12 +155,9 @@ class CPUManager:
         if counted:
             taken = CPUSet() if before is not None else self.exclusive_cpus(*owner)
             self.metrics = self._counted(len(taken), failed=False)
-            if taken and isinstance(policy, StaticPolicy) and policy.is_in_one_cache(taken):
-                in_one_cache = self.metrics.in_one_cache + 1
-                self.metrics = self.metrics._replace(in_one_cache=in_one_cache)
             if taken:
                 self.metrics = self.metrics.assigned("node", [EXCLUSIVE_OF_NODE])
-                self._count_by_numa()
+                self._count_place(taken, assigned(self.state.entries))
         self.served += 1
 
     def _counted(self, taken: int, *, failed: bool) -> Metrics:
@@ -168,19 +165,28 @@ class CPUManager:
         whole = isinstance(policy, StaticPolicy) and policy.options.full_pcpus_only
         return self.metrics.answered(taken=taken, failed=failed, whole_cores=whole)
 
-    def _count_by_numa(self) -> None:
+    def _count_place(self, taken: CPUSet, held: CPUSet) -> None:
+        """``updateMetricsOnAllocate``: of CPUs just ``taken``, while containers are known to hold
+        these."""
+        if isinstance(self.policy, StaticPolicy) and self.policy.is_in_one_cache(taken):
+            in_one_cache = self.metrics.in_one_cache + 1
+            self.metrics = self.metrics._replace(in_one_cache=in_one_cache)
+        self._count_by_numa(held)
+
+    def _count_by_numa(self, held: CPUSet) -> None:
         """``updateAllocationPerNUMAMetric``: of the NUMA nodes that have exclusive CPUs."""
         if isinstance(self.policy, StaticPolicy):
-            held = assigned(self.state.entries).mask
             masks = self.policy.topology.numa_masks.items()
-            counts = {numa: (mask & held).bit_count() for numa, mask in masks if mask & held}
+            counts = {
+                numa: (mask & held.mask).bit_count() for numa, mask in masks if mask & held.mask
+            }
             self.metrics = self.metrics.counted_by_numa(counts)
 
     def allocate_pod(self, pod: Pod, hint: Hint | None = None) -> None:
         """``AllocatePod``: admission of a whole pod with pod-level resources, as
         :meth:`allocate`."""
         self.begin_admission(pod)
-        policy, before = self.policy, self.state.default
+        policy, before, held = self.policy, self.state.default, assigned(self.state.entries)
         try:
             policy.allocate_pod(self.state, pod, hint)
         except AllocationError:
@@ -192,6 +198,7 @@ class CPUManager:
             kinds = [EXCLUSIVE_OF_POD if count else SHARED_BY_POD for count in counts]
             whole = self.metrics.answered_whole(taken=len(taken), exclusive=sum(map(bool, counts)))
             self.metrics = whole.assigned("pod", kinds)
+            self._count_place(taken, held)  # the pod's own CPUs are entered afterwards
 
     def hints(self, pod: Pod, container: Container) -> list[Hint] | None:
         """``GetTopologyHints``: where the container's CPUs could be. ``None``: no preference; an
@@ -240,12 +247,12 @@ class CPUManager:
 
     def remove_container(self, uid: str, container: str) -> None:
         """``RemoveContainer``: forget a container and take its CPUs back."""
-        before = len(self.state.default)
+        before, held = self.state.default, self.state.get(uid, container)
         self.policy.remove_container(self.state, uid, container)
-        freed = len(self.state.default) - before
-        self.metrics = self.metrics.returned(freed)
-        if freed:
-            self._count_by_numa()
+        freed = self.state.default - before
+        self.metrics = self.metrics.returned(len(freed))
+        if held is not None and uid not in self.state.pod_entries:
+            self._count_by_numa(assigned(self.state.entries) - freed)
         self._last_sent.pop((uid, container), None)
         self._known.discard((uid, container))
 

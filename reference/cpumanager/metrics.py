@@ -7,7 +7,10 @@ for. Source: ``policy_static.go``, ``pkg/kubelet/metrics/metrics.go``.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import NamedTuple
+from typing import Final, NamedTuple
+
+from reference.feature_gates import enabled
+from reference.releases import AnyRelease, minor_of
 
 __all__ = [
     "ADMISSIONS",
@@ -36,6 +39,8 @@ __all__ = [
     "Metrics",
     "allocations",
     "assignments",
+    "is_of_cpus",
+    "known_to",
     "of_numa_node",
 ]
 
@@ -70,6 +75,47 @@ ALIGNED_CONTAINERS = f'{_BOUNDARY}_count{{boundary="numa_node",scope="container"
 MISALIGNED_CONTAINERS = f'{_BOUNDARY}_failure_count{{boundary="numa_node",scope="container"}}'
 ALIGNED_PODS = f'{_BOUNDARY}_count{{boundary="numa_node",scope="pod"}}'
 MISALIGNED_PODS = f'{_BOUNDARY}_failure_count{{boundary="numa_node",scope="pod"}}'
+
+
+#: The first minor that counts it, by the start of the name. The last are counted with a feature
+#: gate on alone.
+_SINCE: Final[Mapping[str, int]] = {
+    REQUESTS: 26,
+    ERRORS: 26,
+    ADMISSIONS: 27,
+    ADMISSION_ERRORS: 27,
+    ADMISSION_TIMES: 27,
+    POOL: 32,
+    EXCLUSIVE: 32,
+    ALIGNED: 33,
+    MISALIGNED: 33,
+    IN_ONE_CACHE: 33,
+    "kubelet_cpu_manager_allocation_per_numa": 33,
+    _BOUNDARY: 36,
+    "resource_manager_allocation": 36,
+    _ASSIGNMENTS: 36,
+    "kubelet_resource_manager_allocation": 37,
+    f"kubelet_{_ASSIGNMENTS}": 37,
+}
+_GATED: Final = ("resource_manager_", "kubelet_resource_manager_")
+_RENAMED: Final = 37
+
+
+def is_of_cpus(name: str) -> bool:
+    """Whether a metric is one of those that :class:`Metrics` has."""
+    ours = any(name.startswith(start) for start in _SINCE)
+    return ours and not (name.startswith(_GATED) and 'resource_name="cpu"' not in name)
+
+
+def known_to(name: str, gates: Mapping[str, bool], *, release: AnyRelease) -> bool:
+    """Whether a kubelet counts this with these feature gates."""
+    minor = minor_of(release)
+    if name.startswith(_GATED):
+        if not enabled("PodLevelResourceManagers", gates, release=release):
+            return False
+        return name.startswith("kubelet_") == (minor >= _RENAMED)
+    longest = max((start for start in _SINCE if name.startswith(start)), key=len)
+    return minor >= _SINCE[longest]
 
 
 def of_numa_node(numa: int) -> str:

@@ -131,7 +131,7 @@ class KubeletByContainer(Kubelet):
         if cpus:
             self.runtime.update(pod.uid, container.name, cpus)
 
-    def _run(self, pod: Pod) -> None:
+    def _run(self, pod: Pod, *, raced: bool) -> None:
         """Create each without a cpuset and give it its CPUs before it starts."""
         for container in pod.containers:
             if container.name in self.runtime.of(pod.uid):

@@ -13,7 +13,7 @@ from reference.behaviours import Behaviour
 from reference.cpumanager.cpu_manager import CPUManager
 from reference.cpuset import CPUSet
 from reference.devicemanager.manager import DeviceManager
-from reference.errors import AllocationError, TopologyAffinityError
+from reference.errors import AllocationError, MemoryManagerError, TopologyAffinityError
 from reference.kubelet.cpu_quota import cfs_quota, cfs_shares, with_limit_of
 from reference.memorymanager.policy_static import MemoryManager
 from reference.pods.pod import Container, Pod
@@ -81,12 +81,14 @@ class ContainerManager:
             manager.metrics = manager.metrics.admitted(failed=True)
             self._count_alignment(manager.served - before, missed=True)
             raise
-        except AllocationError:
+        except AllocationError as error:
             # Policy none has a way of its own through admission, which counts no error.
             failed = self.topology_manager.policy is not TopologyPolicy.NONE
             manager.metrics = manager.metrics.admitted(failed=failed)
             if self.topology_manager.scope != "pod":
-                self._count_alignment(manager.served - before, missed=False)
+                # The memory manager comes after the CPU manager.
+                late = isinstance(error, MemoryManagerError)
+                self._count_alignment(manager.served - before - late, missed=False)
             raise
         manager.metrics = manager.metrics.admitted(failed=False)
         self._count_alignment(manager.served - before, missed=False)

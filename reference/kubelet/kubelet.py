@@ -13,6 +13,7 @@ from typing import Final, Protocol
 
 from reference.behaviours import Behaviour
 from reference.cpumanager.cpu_manager import CPUManager
+from reference.cpumanager.metrics import known_to
 from reference.cpumanager.state.state_mem import Crash
 from reference.cpuset import CPUSet
 from reference.devicemanager.manager import DeviceManager
@@ -115,7 +116,7 @@ class PodLifecycle:
                 self.pods[pod.name] = PodView(Phase.RUNNING, qos=self._qos(pod))
                 arrived.append(pod)
         for pod in arrived:
-            self._run(pod)
+            self._run(pod, raced=len(arrived) > 1)
         self.settle()
 
     @property
@@ -191,17 +192,17 @@ class PodLifecycle:
             self._being_admitted = ()
         return lack_of_cpus(pod, others, self._allocatable, self._release, static=self._static_pods)
 
-    def _run(self, pod: Pod) -> None:
+    def _run(self, pod: Pod, *, raced: bool) -> None:
         for container in pod.containers:
             if container.name not in self.runtime.of(pod.uid):
-                self._create(pod, container)
+                self._create(pod, container, raced=raced)
 
-    def _create(self, pod: Pod, container: Container) -> None:
+    def _create(self, pod: Pod, container: Container, *, raced: bool = False) -> None:
         cpus = self._managers.start_container(pod.uid, container.name)
         box = self.runtime.create(pod, container, cpus)
         box.cfs = self._managers.cfs(pod, container)
         entry = self._managers.entry(pod.uid, container.name)
-        box.asked = Asked(cpus or None, entry, id=box.id)
+        box.asked = Asked(cpus or None, entry, id=box.id, raced=raced and entry is None)
         # What init containers do here ends at once.
         box.running = container.kind is not Kind.INIT
 
@@ -240,7 +241,13 @@ class Kubelet(PodLifecycle):
 
     def metrics(self) -> dict[str, float]:
         """Its metrics, by name and labels."""
-        return {**self._cpu_manager.metrics.by_name(), **self._asked}
+        manager = self._cpu_manager
+        counted = {
+            name: count
+            for name, count in manager.metrics.by_name().items()
+            if known_to(name, manager.feature_gates, release=self._release)
+        }
+        return {**counted, **self._asked}
 
     def pod_resources(self, every: Sequence[Pod]) -> PodResources:
         """What its pod-resources socket answers; ``every`` pod whose manifest is there."""

@@ -27,6 +27,7 @@ __all__ = [
     "ASKED_LIST",
     "BURST",
     "CALLS_A_SECOND",
+    "COUNTERS",
     "OVER_THE_LIMIT",
     "WHOLE_POD",
     "PodResources",
@@ -44,6 +45,7 @@ ASKED = f"kubelet_pod_resources_endpoint_requests_total{_VERSION}"
 ASKED_LIST = f"kubelet_pod_resources_endpoint_requests_list{_VERSION}"
 ASKED_ALLOCATABLE = f"kubelet_pod_resources_endpoint_requests_get_allocatable{_VERSION}"
 ASKED_GET = f"kubelet_pod_resources_endpoint_requests_get{_VERSION}"
+COUNTERS = frozenset({ASKED, ASKED_LIST, ASKED_ALLOCATABLE, ASKED_GET})
 
 
 #: Calls that are answered at once, and in each second after that; and how others are refused.

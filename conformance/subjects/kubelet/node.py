@@ -326,7 +326,36 @@ class KubeletNode(SteppedNode):
             return seen
         if isinstance(self._asked, AskMetrics):
             return replace(seen, metrics=self._process.metrics())
-        return _with_answer(seen, self._asked, self._pod_resources, self._names.values())
+        return self._with_answer(seen, self._asked)
+
+    def _with_answer(self, seen: View, asked: AskPodResources | AskAllocatable) -> View:
+        """The view with what the kubelet answers to what it is asked at its pod-resources
+        socket."""
+        client, called = self._pod_resources, self._called
+        ours = {called(name): name for name in self._names.values()}
+        try:
+            match asked:
+                case AskAllocatable():
+                    cpus, devices = client.allocatable()
+                    return replace(seen, allocatable=cpus, allocatable_devices=devices)
+                case AskPodResources(pod=""):
+                    listed, held = client.listed()
+                    return replace(
+                        seen,
+                        pod_resources=by_own_names(listed, ours),
+                        devices=by_own_names(held, ours),
+                    )
+            (got,) = client.of_pod(*called(asked.pod)).values()
+            return replace(seen, got_pod=got)
+        except (Refused, NoCPUs) as error:
+            return replace(seen, pod_resources_error=str(error))
+
+    def _called(self, pod: str) -> tuple[str, str]:
+        """A pod's namespace and name, as the kubelet has them. To the name of a static pod that of
+        its node is appended."""
+        if self._api is not None:
+            return self._api.namespace, pod
+        return _NAMESPACE, f"{pod}-{kubelet_config.NODE_NAME}"
 
     def settle(self, satisfied: Callable[[View], bool]) -> View:
         """Look until ``satisfied``, or until nothing more can come: the kubelet is down or known to
@@ -429,32 +458,6 @@ def _with_resize(api: APIPods | None, status: PodStatus) -> PodStatus:
     return status if heard else replace(status, resize=NOT_SEEN)
 
 
-def _with_answer(
-    seen: View,
-    asked: AskPodResources | AskAllocatable,
-    client: PodResourcesClient,
-    pods: Iterable[str],
-) -> View:
-    """The view with what the kubelet answers to what it is asked at its pod-resources socket."""
-    called = {(_NAMESPACE, _called(name)): name for name in pods}
-    try:
-        match asked:
-            case AskAllocatable():
-                cpus, devices = client.allocatable()
-                return replace(seen, allocatable=cpus, allocatable_devices=devices)
-            case AskPodResources(pod=""):
-                listed, held = client.listed()
-                return replace(
-                    seen,
-                    pod_resources=by_own_names(listed, called),
-                    devices=by_own_names(held, called),
-                )
-        (got,) = client.of_pod(_NAMESPACE, _called(asked.pod)).values()
-        return replace(seen, got_pod=got)
-    except (Refused, NoCPUs) as error:
-        return replace(seen, pod_resources_error=str(error))
-
-
 def _nothing_done(
     process: KubeletProcess, runtime: FakeRuntime, applied: Mapping[str, Pod], view: View
 ) -> str:
@@ -466,11 +469,6 @@ def _nothing_done(
         if view.pods[name].phase is Phase.PENDING and pod.uid not in begun:
             return f"it has begun nothing for pod {name}"
     return ""
-
-
-def _called(pod: str) -> str:
-    """A static pod's own name: its node's is appended."""
-    return f"{pod}-{kubelet_config.NODE_NAME}"
 
 
 def _uid(pod: Pod | None) -> str:

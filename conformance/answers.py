@@ -1,0 +1,146 @@
+"""In what a kubelet's answers, and what it asked of its runtime, differ from those expected.
+
+What belongs here: what is seen only where somebody asks, and what the next reconcile round hides.
+What never does: what every view has (:mod:`conformance.checks`), and what answers have to agree
+with whatever was expected (:mod:`conformance.promises.answers`).
+
+Three answers are not compared. How many calls its pod-resources socket has counted, and how many of
+many calls at once it has refused, depends on how often a view is looked at. How often a container
+was updated depends on how many reconcile rounds there were.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator, Mapping
+from typing import Final
+
+from conformance.checks import cpu_difference, cpus_text, each
+from conformance.results import Difference
+from conformance.subject import Capability
+from reference import CPUSet
+from reference.cpumanager.metrics import is_of_cpus
+from reference.kubelet.pod_resources import COUNTERS
+from reference.view import HeldDevice, View
+
+_REPORTED: Final = "CPUs that the kubelet reports"
+_NAMED_POD: Final = re.compile(r"pod \S+ in namespace \S+")
+_AT_SOCKET: Final = "the kubelet's answer at its pod-resources socket"
+
+
+def answer_differences(
+    expected: View, seen: View, can: Collection[Capability]
+) -> Iterator[Difference]:
+    """Everything in which the answers in ``seen`` are not as ``expected``, of what the subject
+    ``can`` show. What nobody asked for, or no view has, is no difference."""
+    if Capability.CALLS in can:
+        yield from _start_differences(expected, seen)
+    if not (expected.running and seen.running):
+        return
+    if Capability.POD_RESOURCES in can:
+        yield from _socket_differences(expected, seen, devices=Capability.DEVICES in can)
+    if Capability.METRICS in can and expected.metrics is not None and seen.metrics is not None:
+        yield from _metric_differences(expected.metrics, seen.metrics)
+
+
+def _start_differences(expected: View, seen: View) -> Iterator[Difference]:
+    """Of the cpusets that running containers were started with."""
+    have = {(pod, name): one for pod, name, one in each(seen.asked)}
+    for pod, name, want in each(expected.asked):
+        one = have.get((pod, name))
+        if one is None or want.started_on == one.started_on:
+            continue
+        if want.raced and None not in (want.started_on, one.started_on):
+            continue
+        what = f"cpuset with which {pod}/{name} was started"
+        yield cpu_difference(what, want.started_on, one.started_on)
+
+
+def _socket_differences(expected: View, seen: View, *, devices: bool) -> Iterator[Difference]:
+    if _without_pod(expected.pod_resources_error) != _without_pod(seen.pod_resources_error):
+        texts = [one.pod_resources_error or "answers" for one in (expected, seen)]
+        yield Difference(what=_AT_SOCKET, expected=texts[0], seen=texts[1])
+        return
+    yield from _reported_differences(_listed(expected), _listed(seen))
+    yield from _reported_differences(_got(expected), _got(seen))
+    if expected.allocatable is not None and seen.allocatable is not None:
+        if expected.allocatable != seen.allocatable:
+            what = f"{_REPORTED} as allocatable"
+            yield cpu_difference(what, expected.allocatable, seen.allocatable)
+        if devices and expected.allocatable_devices != seen.allocatable_devices:
+            what = "devices that the kubelet reports as allocatable"
+            yield _of_devices(what, expected.allocatable_devices, seen.allocatable_devices)
+    if devices and seen.pod_resources is not None and expected.pod_resources is not None:
+        yield from _device_differences(expected, seen)
+
+
+def _without_pod(error: str) -> str:
+    """An error without the name of the pod, which the kubelet knows by another one."""
+    return _NAMED_POD.sub("pod …", error)
+
+
+def _listed(view: View) -> dict[str, CPUSet] | None:
+    if view.pod_resources is None:
+        return None
+    return {f"{pod}/{name}": cpus for pod, name, cpus in each(view.pod_resources)}
+
+
+def _got(view: View) -> dict[str, CPUSet] | None:
+    """Of the one pod that was asked for; a view does not say which it was."""
+    if view.got_pod is None:
+        return None
+    return {f"container {name} of the pod": cpus for name, cpus in view.got_pod.items()}
+
+
+def _reported_differences(
+    expected: Mapping[str, CPUSet] | None, seen: Mapping[str, CPUSet] | None
+) -> Iterator[Difference]:
+    if expected is None or seen is None:
+        return
+    for owner in sorted(expected.keys() | seen.keys()):
+        what, want, have = f"{_REPORTED} for {owner}", expected.get(owner), seen.get(owner)
+        if want == have:
+            continue
+        if want is None or have is None:
+            texts = ["(no entry)" if one is None else cpus_text(one) for one in (want, have)]
+            yield Difference(what=what, expected=texts[0], seen=texts[1])
+        else:
+            yield cpu_difference(what, want, have)
+
+
+def _device_differences(expected: View, seen: View) -> Iterator[Difference]:
+    want = {(pod, name): held for pod, name, held in each(expected.devices)}
+    have = {(pod, name): held for pod, name, held in each(seen.devices)}
+    none: frozenset[HeldDevice] = frozenset()
+    for pod, name in sorted(want.keys() | have.keys()):
+        mine, theirs = want.get((pod, name), none), have.get((pod, name), none)
+        if mine != theirs:
+            yield _of_devices(f"devices that the kubelet reports for {pod}/{name}", mine, theirs)
+
+
+def _of_devices(
+    what: str, expected: Collection[HeldDevice], seen: Collection[HeldDevice]
+) -> Difference:
+    texts = [_devices_text(one) for one in (expected, seen)]
+    return Difference(what=what, expected=texts[0], seen=texts[1])
+
+
+def _devices_text(devices: Collection[HeldDevice]) -> str:
+    """As ``example.com/a d0 on NUMA nodes 0-1``."""
+    named = []
+    for one in sorted(devices):
+        nodes = f" on NUMA nodes {CPUSet(one.numa_nodes)}" if one.numa_nodes else ""
+        named.append(f"{one.resource} {one.id}{nodes}")
+    return ", ".join(named) or "(none)"
+
+
+def _metric_differences(
+    expected: Mapping[str, float], seen: Mapping[str, float]
+) -> Iterator[Difference]:
+    """A counter that is not there yet has counted nothing."""
+    ours = {name for name, count in seen.items() if count and is_of_cpus(name)}
+    for name in sorted((expected.keys() | ours) - COUNTERS):
+        want = expected.get(name, 0)
+        if want != seen.get(name, 0):
+            have = f"{seen[name]:g}" if name in seen else "(no such metric)"
+            yield Difference(what=f"metric {name}", expected=f"{want:g}", seen=have)
