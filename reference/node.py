@@ -436,6 +436,8 @@ class Node:
         if self._kubelet is None or self._hangs:
             return
         kubelet = self._kubelet.copy()
+        if pod.uid in self._gone:
+            kubelet.note_return()
         try:
             kubelet.take_up(_decoded({pod.name: pod}, self._config, self._release))
         except Killed as end:

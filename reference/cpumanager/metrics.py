@@ -30,16 +30,19 @@ __all__ = [
     "NODE_ALLOCATIONS",
     "NODE_ERRORS",
     "NODE_EXCLUSIVE",
+    "PER_NUMA",
     "POD_ALLOCATIONS",
+    "POD_ERRORS",
     "POD_EXCLUSIVE",
     "POD_SHARED",
     "POOL",
     "REQUESTS",
     "SHARED_BY_POD",
     "Metrics",
+    "allocation_errors",
     "allocations",
     "assignments",
-    "is_of_cpus",
+    "is_gauge",
     "known_to",
     "of_numa_node",
 ]
@@ -62,9 +65,11 @@ ADMISSION_TIMES = "kubelet_topology_manager_admission_duration_ms_count"
 SHARED_BY_POD = "pod_shared"
 EXCLUSIVE_OF_POD = "pod_exclusive"
 EXCLUSIVE_OF_NODE = "node_exclusive"
+_KINDS = (SHARED_BY_POD, EXCLUSIVE_OF_POD, EXCLUSIVE_OF_NODE)
 #: By their names of 1.36; :func:`allocations` has those from 1.37 on.
 NODE_ALLOCATIONS = 'resource_manager_allocations_total{resource_name="cpu",source="node"}'
 NODE_ERRORS = 'resource_manager_allocation_errors_total{resource_name="cpu",source="node"}'
+POD_ERRORS = 'resource_manager_allocation_errors_total{resource_name="cpu",source="pod"}'
 POD_ALLOCATIONS = 'resource_manager_allocations_total{resource_name="cpu",source="pod"}'
 _ASSIGNMENTS = "resource_manager_container_assignments"
 NODE_EXCLUSIVE = f'{_ASSIGNMENTS}{{assignment_type="{EXCLUSIVE_OF_NODE}",resource_name="cpu"}}'
@@ -74,6 +79,7 @@ _BOUNDARY = "kubelet_container_aligned_compute_resources"
 ALIGNED_CONTAINERS = f'{_BOUNDARY}_count{{boundary="numa_node",scope="container"}}'
 MISALIGNED_CONTAINERS = f'{_BOUNDARY}_failure_count{{boundary="numa_node",scope="container"}}'
 ALIGNED_PODS = f'{_BOUNDARY}_count{{boundary="numa_node",scope="pod"}}'
+PER_NUMA = "kubelet_cpu_manager_allocation_per_numa"
 MISALIGNED_PODS = f'{_BOUNDARY}_failure_count{{boundary="numa_node",scope="pod"}}'
 
 
@@ -90,7 +96,7 @@ _SINCE: Final[Mapping[str, int]] = {
     ALIGNED: 33,
     MISALIGNED: 33,
     IN_ONE_CACHE: 33,
-    "kubelet_cpu_manager_allocation_per_numa": 33,
+    PER_NUMA: 33,
     _BOUNDARY: 36,
     "resource_manager_allocation": 36,
     _ASSIGNMENTS: 36,
@@ -99,12 +105,6 @@ _SINCE: Final[Mapping[str, int]] = {
 }
 _GATED: Final = ("resource_manager_", "kubelet_resource_manager_")
 _RENAMED: Final = 37
-
-
-def is_of_cpus(name: str) -> bool:
-    """Whether a metric is one of those that :class:`Metrics` has."""
-    ours = any(name.startswith(start) for start in _SINCE)
-    return ours and not (name.startswith(_GATED) and 'resource_name="cpu"' not in name)
 
 
 def known_to(name: str, gates: Mapping[str, bool], *, release: AnyRelease) -> bool:
@@ -120,7 +120,12 @@ def known_to(name: str, gates: Mapping[str, bool], *, release: AnyRelease) -> bo
 
 def of_numa_node(numa: int) -> str:
     """The gauge of a NUMA node's exclusive CPUs."""
-    return f'kubelet_cpu_manager_allocation_per_numa{{numa_node="{numa}"}}'
+    return f'{PER_NUMA}{{numa_node="{numa}"}}'
+
+
+def is_gauge(name: str) -> bool:
+    """Whether this says how something is now; everything else counts what has happened."""
+    return name in (POOL, EXCLUSIVE) or name.startswith(PER_NUMA)
 
 
 def allocations(source: str) -> str:
@@ -128,6 +133,13 @@ def allocations(source: str) -> str:
     ``node``, by its name from 1.37 on."""
     labels = f'{{resource_name="cpu",source="{source}"}}'
     return f"kubelet_resource_manager_allocations_total{labels}"
+
+
+def allocation_errors(source: str) -> str:
+    """The counter of refusals of CPUs out of those of the ``pod`` or of the ``node``, by its name
+    from 1.37 on."""
+    labels = f'{{resource_name="cpu",source="{source}"}}'
+    return f"kubelet_resource_manager_allocation_errors_total{labels}"
 
 
 def assignments(kind: str) -> str:
@@ -155,6 +167,7 @@ class Metrics(NamedTuple):
     admissions: int = 0
     admission_errors: int = 0
     node_errors: int = 0
+    pod_errors: int = 0
     aligned_containers: int = 0
     misaligned_containers: int = 0
     aligned_pods: int = 0
@@ -195,7 +208,7 @@ class Metrics(NamedTuple):
 
     def refused_whole(self) -> Metrics:
         """After a pod was refused CPUs as a whole."""
-        return self._replace(errors=self.errors + 1)
+        return self._replace(errors=self.errors + 1, pod_errors=self.pod_errors + 1)
 
     def counted_by_numa(self, counts: Mapping[int, int]) -> Metrics:
         """With the exclusive CPUs of the NUMA nodes that have any."""
@@ -235,6 +248,7 @@ class Metrics(NamedTuple):
             ADMISSION_TIMES: self.admissions,
             NODE_ALLOCATIONS: self.allocations.get("node", 0),
             NODE_ERRORS: self.node_errors,
+            POD_ERRORS: self.pod_errors,
             POD_ALLOCATIONS: self.allocations.get("pod", 0),
             NODE_EXCLUSIVE: self.assignments.get(EXCLUSIVE_OF_NODE, 0),
             POD_EXCLUSIVE: self.assignments.get(EXCLUSIVE_OF_POD, 0),
@@ -244,8 +258,10 @@ class Metrics(NamedTuple):
             ALIGNED_PODS: self.aligned_pods,
             MISALIGNED_PODS: self.misaligned_pods,
             **{of_numa_node(numa): count for numa, count in self.per_numa.items()},
-            **{allocations(source): count for source, count in self.allocations.items()},
-            **{assignments(kind): count for kind, count in self.assignments.items()},
+            **{allocations(one): self.allocations.get(one, 0) for one in ("node", "pod")},
+            allocation_errors("node"): self.node_errors,
+            allocation_errors("pod"): self.pod_errors,
+            **{assignments(kind): self.assignments.get(kind, 0) for kind in _KINDS},
         }
 
 

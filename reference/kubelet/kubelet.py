@@ -13,7 +13,7 @@ from typing import Final, Protocol
 
 from reference.behaviours import Behaviour
 from reference.cpumanager.cpu_manager import CPUManager
-from reference.cpumanager.metrics import known_to
+from reference.cpumanager.metrics import is_gauge, known_to
 from reference.cpumanager.state.state_mem import Crash
 from reference.cpuset import CPUSet
 from reference.devicemanager.manager import DeviceManager
@@ -233,19 +233,26 @@ class Kubelet(PodLifecycle):
         self._cpu_manager = container_manager.cpu_manager
         self._saved = 0
         self._asked: dict[str, int] = {}
+        self._counts_by_chance = False
 
     def note_request(self, counter: str) -> None:
         """It is asked at its pod-resources socket."""
         for one in (ASKED, counter):
             self._asked[one] = self._asked.get(one, 0) + 1
 
+    def note_return(self) -> None:
+        """A pod comes back under its uid. A kubelet that is not done with the former one does not
+        admit it, and starts it all the same (``HandlePodAdditions``, ``HandlePodCleanups``)."""
+        self._counts_by_chance = True
+
     def metrics(self) -> dict[str, float]:
-        """Its metrics, by name and labels."""
+        """Its metrics, by name and labels, without those that chance decides."""
         manager = self._cpu_manager
         counted = {
             name: count
             for name, count in manager.metrics.by_name().items()
             if known_to(name, manager.feature_gates, release=self._release)
+            and (is_gauge(name) or not self._counts_by_chance)
         }
         return {**counted, **self._asked}
 
@@ -284,6 +291,7 @@ class Kubelet(PodLifecycle):
         twin._admitted = dict(self._admitted)
         twin._saved = self._saved
         twin._asked = dict(self._asked)
+        twin._counts_by_chance = self._counts_by_chance
         twin._running_on = dict(self._running_on)
         return twin
 

@@ -16,7 +16,7 @@ from reference.devicemanager.manager import DeviceManager
 from reference.devicemanager.pod_devices import Held
 from reference.feature_gates import enabled
 from reference.pods.pod_level_resources import has_pod_level_resources, is_guaranteed_alone
-from reference.releases import AnyRelease, has
+from reference.releases import AnyRelease, has, minor_of
 from reference.steps import Container, Kind, Pod
 from reference.view import HeldDevice
 
@@ -38,6 +38,8 @@ __all__ = [
 #: The name under which CPUs of a pod as a whole are reported.
 WHOLE_POD = ""
 
+#: From here on ``Get`` finds neither a refused pod nor one that has ended (seen on 1.36.4).
+_GETS_ACTIVE_SINCE = 36
 
 _VERSION = '{server_api_version="v1"}'
 #: The counters of calls at ``/metrics``: of all, and of each by its name.
@@ -101,7 +103,7 @@ class PodResources:
         """``Get``: the same of one pod. Raises :class:`Refused`."""
         if not has(self.release, Behaviour.POD_RESOURCES_GET):
             raise Refused("PodResources API Get method disabled")
-        for pod in self.every:
+        for pod in self.active if minor_of(self.release) >= _GETS_ACTIVE_SINCE else self.every:
             if pod.name == name:
                 return self._cpus(pod)
         raise Refused(f"pod {name} in namespace default not found")

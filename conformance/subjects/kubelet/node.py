@@ -326,36 +326,9 @@ class KubeletNode(SteppedNode):
             return seen
         if isinstance(self._asked, AskMetrics):
             return replace(seen, metrics=self._process.metrics())
-        return self._with_answer(seen, self._asked)
-
-    def _with_answer(self, seen: View, asked: AskPodResources | AskAllocatable) -> View:
-        """The view with what the kubelet answers to what it is asked at its pod-resources
-        socket."""
-        client, called = self._pod_resources, self._called
-        ours = {called(name): name for name in self._names.values()}
-        try:
-            match asked:
-                case AskAllocatable():
-                    cpus, devices = client.allocatable()
-                    return replace(seen, allocatable=cpus, allocatable_devices=devices)
-                case AskPodResources(pod=""):
-                    listed, held = client.listed()
-                    return replace(
-                        seen,
-                        pod_resources=by_own_names(listed, ours),
-                        devices=by_own_names(held, ours),
-                    )
-            (got,) = client.of_pod(*called(asked.pod)).values()
-            return replace(seen, got_pod=got)
-        except (Refused, NoCPUs) as error:
-            return replace(seen, pod_resources_error=str(error))
-
-    def _called(self, pod: str) -> tuple[str, str]:
-        """A pod's namespace and name, as the kubelet has them. To the name of a static pod that of
-        its node is appended."""
-        if self._api is not None:
-            return self._api.namespace, pod
-        return _NAMESPACE, f"{pod}-{kubelet_config.NODE_NAME}"
+        called = {_called(self._api, name): name for name in self._names.values()}
+        pod = self._asked.pod if isinstance(self._asked, AskPodResources) else ""
+        return _with_answer(seen, self._asked, self._pod_resources, _called(self._api, pod), called)
 
     def settle(self, satisfied: Callable[[View], bool]) -> View:
         """Look until ``satisfied``, or until nothing more can come: the kubelet is down or known to
@@ -456,6 +429,42 @@ def _with_resize(api: APIPods | None, status: PodStatus) -> PodStatus:
     asked = api.asked.get(status.uid) if api is not None else None
     heard = asked is None or asked == status.resources
     return status if heard else replace(status, resize=NOT_SEEN)
+
+
+def _with_answer(
+    seen: View,
+    asked: AskPodResources | AskAllocatable,
+    client: PodResourcesClient,
+    wanted: tuple[str, str],
+    called: Mapping[tuple[str, str], str],
+) -> View:
+    """The view with what the kubelet answers to what it is asked at its pod-resources socket.
+    ``wanted``: the namespace and name of the pod that it may be asked for; ``called``: our name for
+    those of each pod."""
+    try:
+        match asked:
+            case AskAllocatable():
+                cpus, devices = client.allocatable()
+                return replace(seen, allocatable=cpus, allocatable_devices=devices)
+            case AskPodResources(pod=""):
+                listed, held = client.listed()
+                return replace(
+                    seen,
+                    pod_resources=by_own_names(listed, called),
+                    devices=by_own_names(held, called),
+                )
+        (got,) = client.of_pod(*wanted).values()
+        return replace(seen, got_pod=got)
+    except (Refused, NoCPUs) as error:
+        return replace(seen, pod_resources_error=str(error))
+
+
+def _called(api: APIPods | None, pod: str) -> tuple[str, str]:
+    """A pod's namespace and name, as the kubelet has them. To the name of a static pod that of its
+    node is appended."""
+    if api is not None:
+        return api.namespace, pod
+    return _NAMESPACE, f"{pod}-{kubelet_config.NODE_NAME}"
 
 
 def _nothing_done(

@@ -1,0 +1,141 @@
+"""What the model says that a kubelet answers: which pods Get finds, and what is counted."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+import pytest
+
+from conformance.discovered import info_of
+from conformance.pods import best_effort, exclusive, guaranteed
+from conformance.scenarios.pod_level_parts import pod_of, shared
+from reference import CPUSet, Node
+from reference.cpumanager.metrics import (
+    ADMISSIONS,
+    EXCLUSIVE,
+    IN_ONE_CACHE,
+    NODE_ALLOCATIONS,
+    POD_ERRORS,
+    POOL,
+    allocation_errors,
+    allocations,
+    of_numa_node,
+)
+from reference.steps import (
+    Apply,
+    AskMetrics,
+    AskPodResources,
+    Delete,
+    KillContainer,
+    KubeletConfig,
+    Pod,
+    RestartPolicy,
+    Start,
+)
+from reference.view import View
+from topologies import machine
+
+MACHINE: Final = machine("1s-1n-4c-smt2")
+CONFIG: Final = KubeletConfig(reserved_system_cpus=CPUSet([0, 4]))
+MANAGED: Final = replace(
+    CONFIG,
+    feature_gates={"PodLevelResourceManagers": True},
+    topology_manager_policy="best-effort",
+    topology_manager_scope="pod",
+)
+
+
+def _node(*pods: Pod, release: str, config: KubeletConfig = CONFIG) -> Node:
+    node = Node(lambda _: MACHINE.tree, MACHINE.name, config, release=release, discovering=info_of)
+    node.do(Start())
+    for pod in pods:
+        node.do(Apply(pod))
+    return node
+
+
+def _asked(node: Node, pod: str) -> View:
+    node.do(AskPodResources(pod))
+    return node.view()
+
+
+def _counts(node: Node) -> dict[str, float]:
+    node.do(AskMetrics())
+    return dict(node.view().metrics or {})
+
+
+@pytest.mark.parametrize(("release", "found"), [("1.35", True), ("1.36", False), ("1.37", False)])
+def test_get_finds_refused_and_ended_pods_up_to_1_35(release: str, found: bool) -> None:
+    """``GetPodByName`` of ``kubelet.go``; the later ones were seen on 1.36.4."""
+    ended = replace(guaranteed("ended", 1), restart_policy=RestartPolicy.NEVER)
+    node = _node(guaranteed("large", 100), ended, guaranteed("a", 1), release=release)
+    node.do(KillContainer("ended", "c", 0))
+    for pod in ("large", "ended"):
+        seen = _asked(node, pod)
+        assert (seen.got_pod is not None) is found
+        assert ("not found" in seen.pod_resources_error) is not found
+    assert _asked(node, "a").got_pod == {"c": CPUSet([5])}
+
+
+def test_a_pod_that_gets_cpus_as_a_whole_counts_by_uncore_cache_and_later_by_numa_node() -> None:
+    """Its CPUs are entered after NUMA nodes are counted (``AllocatePod``, 1.36.4)."""
+    node = _node(release="1.36", config=MANAGED)
+    pods = [pod_of(name, 2, exclusive("main", 1), shared("side")) for name in "ab"]
+    node.do(Apply(pods[0]))
+    counts = _counts(node)
+    assert (counts[EXCLUSIVE], counts[IN_ONE_CACHE]) == (2, 1)
+    assert of_numa_node(0) not in counts
+    node.do(Apply(pods[1]))
+    counts = _counts(node)
+    assert (counts[IN_ONE_CACHE], counts[of_numa_node(0)]) == (2, 2)
+
+
+@pytest.mark.parametrize(
+    ("release", "name"), [("1.36", POD_ERRORS), ("1.37", allocation_errors("pod"))]
+)
+def test_a_pod_that_is_refused_cpus_as_a_whole_is_counted(release: str, name: str) -> None:
+    """Seen on 1.36.4: nothing is left for the container that shares."""
+    node = _node(release=release, config=MANAGED)
+    assert _counts(node)[name] == 0
+    node.do(Apply(pod_of("a", 2, exclusive("main", 2), shared("side"))))
+    assert _counts(node)[name] == 1
+
+
+@pytest.mark.parametrize(
+    ("release", "config", "names"),
+    [
+        ("1.31", CONFIG, set()),
+        ("1.36", CONFIG, {POOL}),
+        ("1.36", MANAGED, {POOL, NODE_ALLOCATIONS}),
+        ("1.37", MANAGED, {POOL, allocations("node")}),
+    ],
+)
+def test_a_release_counts_what_it_knows(
+    release: str, config: KubeletConfig, names: set[str]
+) -> None:
+    """Sources of CPUs only with the feature gate, in 1.36 under other names."""
+    some = {POOL, NODE_ALLOCATIONS, allocations("node")}
+    assert some & _counts(_node(release=release, config=config)).keys() == names
+
+
+def test_what_a_pod_that_comes_back_counts_is_left_to_chance() -> None:
+    """Under its uid it may be started without admission (seen on 1.36.4)."""
+    pod = best_effort("s")
+    node = _node(pod, release="1.36")
+    assert _counts(node)[ADMISSIONS] == 1
+    node.do(Delete("s"))
+    node.do(Apply(pod))
+    counts = _counts(node)
+    assert ADMISSIONS not in counts
+    assert counts[EXCLUSIVE] == 0
+
+
+def test_containers_of_pods_that_are_admitted_together_race_for_the_pool() -> None:
+    """Not those that have CPUs of their own, and no container that starts alone."""
+    node = Node(lambda _: MACHINE.tree, MACHINE.name, CONFIG, discovering=info_of)
+    for pod in (guaranteed("a", 2), best_effort("s")):
+        node.do(Apply(pod))
+    node.do(Start())
+    node.do(Apply(best_effort("late")))
+    raced = {pod: one.raced for pod, named in node.view().asked.items() for one in named.values()}
+    assert raced == {"a": False, "s": True, "late": False}
