@@ -91,6 +91,9 @@ def explore(
     first: Annotated[
         bool, typer.Option("-x", help="End with the first cause of a difference.")
     ] = False,
+    shrink: Annotated[
+        bool, typer.Option("--shrink/--no-shrink", help="Shrink what differs, or tell it as it is.")
+    ] = True,
     release: Annotated[
         str, typer.Option(help="Judge by this release instead of the subject's own.")
     ] = "",
@@ -130,7 +133,7 @@ def explore(
             raise typer.Exit(_replayed(one, tried, judged_by))
         scope = Scope(
             tuple(names), judged_by, seed=seed, shard=part.number, of=part.count,
-            most=1 if first else MOST_CAUSES,
+            most=1 if first else MOST_CAUSES, shrink=shrink,
         )  # fmt: skip
         at_a_time = jobs or (3 * (os.cpu_count() or 1) if isinstance(tried, WaitsMost) else 1)
         exploration = Exploration(tried, scope, at_a_time=at_a_time, plan=planned)

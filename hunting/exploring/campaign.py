@@ -46,13 +46,14 @@ def _silent(stage: str) -> None:
 class Scope:
     """What is explored: which ``machines``, by which ``release``, drawn from which ``seed``.
     ``count``: so many histories end it (0: any number), and so do as many causes as ``most``.
-    ``shard``: of so many (``of``), which."""
+    ``shrink``: what differs is shrunk. ``shard``: of so many (``of``), which."""
 
     machines: tuple[str, ...]
     release: str
     seed: int = 1
     count: int = 0
     most: int = MOST_CAUSES
+    shrink: bool = True
     shard: int = 1
     of: int = 1
 
@@ -228,7 +229,9 @@ class Exploration:
             )
             return same
 
-        small = shrunk(walk.history, self.scope.release, differ)
+        small = walk.history
+        if self.scope.shrink:
+            small = shrunk(walk.history, self.scope.release, differ)
         found = next(one for history, one in reversed(best) if history == small)
         for known in self.causes:
             if is_same(known.look, look_of(found)) and traits_of(
