@@ -91,6 +91,10 @@ def explore(
     first: Annotated[
         bool, typer.Option("-x", help="End with the first cause of a difference.")
     ] = False,
+    only: Annotated[
+        int,
+        typer.Option(min=0, metavar="N", help="Walk the N-th history alone.", show_default=False),
+    ] = 0,
     shrink: Annotated[
         bool, typer.Option("--shrink/--no-shrink", help="Shrink what differs, or tell it as it is.")
     ] = True,
@@ -133,10 +137,17 @@ def explore(
             raise typer.Exit(_replayed(one, tried, judged_by))
         scope = Scope(
             tuple(names), judged_by, seed=seed, shard=part.number, of=part.count,
-            most=1 if first else MOST_CAUSES, shrink=shrink,
+            most=1 if first else MOST_CAUSES, only=only, shrink=shrink,
         )  # fmt: skip
         at_a_time = jobs or (3 * (os.cpu_count() or 1) if isinstance(tried, WaitsMost) else 1)
-        exploration = Exploration(tried, scope, at_a_time=at_a_time, plan=planned)
+        words = ["pinproof", "explore", subject]
+        words += [word for name in machine or () for word in ("--machine", name)]
+        words += ["--plan", str(plan)] if plan else ["--seed", str(seed)]
+        words += ["--shard", shard] if part.count > 1 else []
+        exploration = Exploration(
+            tried, scope, at_a_time=at_a_time, plan=planned,
+            replay=lambda number: shlex.join([*words, "--only", str(number)]),
+        )  # fmt: skip
         run = _Run(exploration, tried, report, resume=resume)
         with run.written():
             status = run.through(minutes * _MINUTE)

@@ -46,13 +46,15 @@ def _silent(stage: str) -> None:
 class Scope:
     """What is explored: which ``machines``, by which ``release``, drawn from which ``seed``.
     ``count``: so many histories end it (0: any number), and so do as many causes as ``most``.
-    ``shrink``: what differs is shrunk. ``shard``: of so many (``of``), which."""
+    ``only``: the history of this number
+    alone is walked. ``shrink``: what differs is shrunk. ``shard``: of so many (``of``), which."""
 
     machines: tuple[str, ...]
     release: str
     seed: int = 1
     count: int = 0
     most: int = MOST_CAUSES
+    only: int = 0
     shrink: bool = True
     shard: int = 1
     of: int = 1
@@ -84,13 +86,21 @@ class Outcome:
 
 
 class Exploration:
-    """What is known so far. A ``plan`` is walked instead of what is drawn. ``drawn``: the histories
-    that were, by name."""
+    """What is known so far. A ``plan`` is walked instead of what is drawn. ``replay`` gives the
+    command that walks the history of a number again. ``drawn``: the histories that were, by
+    name."""
 
     def __init__(
-        self, subject: Subject, scope: Scope, *, at_a_time: int, plan: Sequence[History] = ()
+        self,
+        subject: Subject,
+        scope: Scope,
+        *,
+        at_a_time: int,
+        plan: Sequence[History] = (),
+        replay: Callable[[int], str] = lambda number: "",
     ) -> None:
         self._subject, self.scope, self._plan = subject, scope, plan
+        self._replay = replay
         self._pool = ThreadPoolExecutor(at_a_time, thread_name_prefix="pinproof-explore")
         self._at_a_time = at_a_time
         values = offered(scope.release, subject.capabilities)
@@ -162,25 +172,29 @@ class Exploration:
 
     def _named(self) -> Iterator[Walk]:
         for number, history in enumerate(self._plan, start=1):
-            if (number - self.scope.shard) % self.scope.of == 0:
-                yield Walk(f"plan-{number}", history)
+            if self._is_wanted(number) and (number - self.scope.shard) % self.scope.of == 0:
+                yield Walk(f"plan-{number}", history, self._replay(number))
         if self._plan:
             return
         part = f"{self.scope.shard}-" if self.scope.of > 1 else ""
         machines = itertools.cycle(self.scope.machines)
         for number in itertools.count(1):
-            if self.scope.count and number > self.scope.count:
+            if number > (self.scope.only or self.scope.count or number):
                 return
             made = self._drawn(next(machines))
             name = f"{self.scope.seed}-{part}{number}"
             self.drawn[name] = made
-            yield Walk(name, made.history)
+            if self._is_wanted(number):
+                yield Walk(name, made.history, self._replay(number))
+
+    def _is_wanted(self, number: int) -> bool:
+        return self.scope.only in (0, number)
 
     def _drawn(self, machine: str) -> Drawn:
         covering = self.covering[machine]
         while True:
             with self.lines.watched():
-                made = drawn(covering, machine, self.scope.release)
+                made = drawn(covering, machine, self.scope.release, self._subject.capabilities)
             if made is not None:
                 return made
 
@@ -231,7 +245,7 @@ class Exploration:
 
         small = walk.history
         if self.scope.shrink:
-            small = shrunk(walk.history, self.scope.release, differ)
+            small = shrunk(walk.history, self.scope.release, differ, self._subject.capabilities)
         found = next(one for history, one in reversed(best) if history == small)
         for known in self.causes:
             if is_same(known.look, look_of(found)) and traits_of(

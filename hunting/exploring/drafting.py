@@ -6,11 +6,13 @@ What belongs here: beginning one, and taking steps. What never does: which steps
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
 from conformance.discovered import info_of, topology_of
 from conformance.pods import guaranteed
+from conformance.subject import Capability
 from hunting.exploring.factors import Part, Row
 from hunting.exploring.pods import Room
 from hunting.exploring.settings import config_of, machine_name, machine_of, registration
@@ -18,22 +20,75 @@ from hunting.scope import Task
 from hunting.walk import reserved_of
 from reference import DiscoveryError, IllegalStep, NotModelled
 from reference.branching import BranchingNode
-from reference.steps import Apply, Kind, Pod, Start, Step, Stop
+from reference.steps import (
+    SIGKILLED,
+    AddEphemeral,
+    Apply,
+    AskAllocatable,
+    AskMetrics,
+    AskPodResources,
+    Configure,
+    FailUpdates,
+    KillAtRename,
+    KillContainer,
+    Kind,
+    Pod,
+    Reboot,
+    RegisterDevices,
+    RemoveState,
+    Resize,
+    RestartRuntime,
+    Start,
+    Step,
+    Stop,
+    Tamper,
+    TamperQuota,
+)
 from reference.view import Phase, View
 
 #: So many steps end a history: what comes later is seen less well, and shrinks for longer.
 _MOST_STEPS = 20
 
+#: What a whole kubelet in a sandbox can do.
+ALL: Final = frozenset(Capability)
+#: What a subject must be able to do for a step that not every subject takes.
+_NEEDS: Final[Mapping[type, Capability]] = {
+    Stop: Capability.RESTART,
+    Reboot: Capability.REBOOT,
+    Configure: Capability.CONFIGURE,
+    RemoveState: Capability.EDIT_STATE,
+    KillAtRename: Capability.RENAMES,
+    Tamper: Capability.TAMPER,
+    TamperQuota: Capability.CFS,
+    KillContainer: Capability.CONTAINERS,
+    FailUpdates: Capability.CALLS,
+    RestartRuntime: Capability.RUNTIME,
+    RegisterDevices: Capability.DEVICES,
+    Resize: Capability.API_SERVER,
+    AddEphemeral: Capability.API_SERVER,
+    AskAllocatable: Capability.POD_RESOURCES_GET,
+    AskMetrics: Capability.METRICS,
+}
+
+
+def _needed(step: Step) -> Capability:
+    if isinstance(step, AskPodResources):
+        return Capability.POD_RESOURCES_GET if step.pod else Capability.POD_RESOURCES
+    if isinstance(step, KillContainer) and step.exit_code != SIGKILLED:
+        return Capability.EXIT_CODES
+    return _NEEDS.get(type(step), Capability.PODS)
+
 
 @dataclass(slots=True)
 class Draft:
-    """A node of the model, and the steps that it has taken. ``pod``: the row's own; ``first``: one
-    that was there before."""
+    """A node of the model, and the steps that it has taken, of those that a subject can take that
+    ``can`` do so much. ``pod``: the row's own; ``first``: one that was there before."""
 
     row: Row
     task: Task
     node: BranchingNode
     room: Room
+    can: Collection[Capability] = ALL
     steps: list[Step] = field(default_factory=list)
     pod: Pod | None = None
     first: str = ""
@@ -43,7 +98,7 @@ class Draft:
         """Take all of them; whether the model knows them all. Those before one that it does not
         know stay taken."""
         for step in steps:
-            if len(self.steps) >= _MOST_STEPS:
+            if len(self.steps) >= _MOST_STEPS or _needed(step) not in self.can:
                 return False
             try:
                 self.node.do(step)
@@ -83,7 +138,7 @@ class Draft:
         return self.take(Apply(guaranteed(name, max(size, 1))))
 
 
-def begun(row: Row, machine: str, release: str) -> Draft | None:
+def begun(row: Row, machine: str, release: str, can: Collection[Capability] = ALL) -> Draft | None:
     """A node with the row's settings, before its first start; ``None`` where the model has no such
     node."""
     try:
@@ -95,7 +150,7 @@ def begun(row: Row, machine: str, release: str) -> Draft | None:
     except (DiscoveryError, NotModelled):
         return None
     room = Room(topology, max(len(topology.cpus) - len(reserved), 1))
-    return Draft(row, task, node, room)
+    return Draft(row, task, node, room, can)
 
 
 def is_legal(task: Task, steps: Sequence[Step]) -> bool:

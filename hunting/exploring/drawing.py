@@ -7,11 +7,13 @@ what the parts are (``settings``, ``before``, ``pods``, ``events``), and which r
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Final, NamedTuple
 
+from conformance.subject import Capability
 from hunting.exploring.before import prepare
 from hunting.exploring.covering import Covering
-from hunting.exploring.drafting import Draft, begun
+from hunting.exploring.drafting import ALL, Draft, begun
 from hunting.exploring.events import happen
 from hunting.exploring.factors import BY_NAME, PLAIN, Part, Row
 from hunting.exploring.history import History
@@ -19,10 +21,12 @@ from hunting.exploring.pods import pod_name, pod_of
 from reference.steps import Apply, AskAllocatable, AskMetrics, AskPodResources, Start
 
 
-def drafted(row: Row, machine: str, release: str) -> tuple[History, frozenset[str]] | None:
+def drafted(
+    row: Row, machine: str, release: str, can: Collection[Capability] = ALL
+) -> tuple[History, frozenset[str]] | None:
     """The history of a row, and the names of the factors whose values it shows; ``None`` where it
     shows none."""
-    draft = begun(row, machine, release)
+    draft = begun(row, machine, release, can)
     if draft is None or not draft.take(Start()):
         return None
     draft.shown.add(Part.SETTINGS)
@@ -64,13 +68,15 @@ class Drawn(NamedTuple):
     shown: frozenset[str]
 
 
-def drawn(covering: Covering, machine: str, release: str) -> Drawn | None:
+def drawn(
+    covering: Covering, machine: str, release: str, can: Collection[Capability] = ALL
+) -> Drawn | None:
     """The next history, noted as met; ``None`` where the one that was tried is not possible."""
     row, wanted = covering.draw()
     names = {name for name, _ in wanted or ()}
     for left in (1.0, *_LEFT):
         tried = row if left == 1.0 else covering.simpler(row, wanted, left)
-        made = drafted(tried, machine, release)
+        made = drafted(tried, machine, release, can)
         if made is not None and (names or {"event"}) <= made[1]:
             covering.note(tried, made[1], wanted)
             return Drawn(made[0], tried, made[1])

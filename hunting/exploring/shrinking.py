@@ -9,11 +9,12 @@ then tried together.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 from typing import Final, TypeAlias, TypeVar
 
-from hunting.exploring.drafting import is_legal
+from conformance.subject import Capability
+from hunting.exploring.drafting import ALL, is_legal
 from hunting.exploring.drawing import drafted
 from hunting.exploring.factors import PLAIN, Row
 from hunting.exploring.history import History
@@ -28,30 +29,34 @@ _MACHINES: Final = (
 
 #: Walks histories, as many at a time as it can: whether each differs in the same way.
 Differ: TypeAlias = Callable[[Sequence[History]], list[bool]]
+#: The history of a row on a machine; ``None``: there is none.
+Redraft: TypeAlias = Callable[[Row, str], History | None]
 _Part = TypeVar("_Part")
 
 
-def shrunk(history: History, release: str, differ: Differ) -> History:
+def shrunk(
+    history: History, release: str, differ: Differ, can: Collection[Capability] = ALL
+) -> History:
     """The smallest history that is found to differ in the same way. ``differ`` says ``False`` of
     everything once the time is over."""
     if history.row:
+
+        def redraft(row: Row, machine: str) -> History | None:
+            made = drafted(row, machine, release, can)
+            return made[0] if made else None
+
         row: Row = {**PLAIN, **history.row}
-        row, history = _plainer(row, history, release, differ)
-        history = _on_smaller_machine(row, history, release, differ)
+        row, history = _plainer(row, history, redraft, differ)
+        history = _on_smaller_machine(row, history, redraft, differ)
     history = _fewer_steps(history, release, differ)
     return _simpler_parts(history, release, differ)
 
 
-def _redrafted(row: Row, machine: str, release: str) -> History | None:
-    made = drafted(row, machine, release)
-    return made[0] if made else None
-
-
-def _plainer(row: Row, history: History, release: str, differ: Differ) -> tuple[Row, History]:
+def _plainer(row: Row, history: History, redraft: Redraft, differ: Differ) -> tuple[Row, History]:
     machine = _base(history.machine)
 
     def without(names: Sequence[str]) -> History | None:
-        return _redrafted({**row, **{name: PLAIN[name] for name in names}}, machine, release)
+        return redraft({**row, **{name: PLAIN[name] for name in names}}, machine)
 
     while names := [name for name, value in row.items() if value != PLAIN[name]]:
         gone, found = _gone(names, without, differ)
@@ -61,10 +66,10 @@ def _plainer(row: Row, history: History, release: str, differ: Differ) -> tuple[
     return row, history
 
 
-def _on_smaller_machine(row: Row, history: History, release: str, differ: Differ) -> History:
+def _on_smaller_machine(row: Row, history: History, redraft: Redraft, differ: Differ) -> History:
     base = _base(history.machine)
     smaller = _MACHINES[: _MACHINES.index(base)] if base in _MACHINES else _MACHINES
-    made = [one for name in smaller if (one := _redrafted(row, name, release)) is not None]
+    made = [one for name in smaller if (one := redraft(row, name)) is not None]
     found = [one for one, same in zip(made, differ(made), strict=True) if same]
     return found[0] if found else history
 
