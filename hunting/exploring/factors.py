@@ -112,8 +112,9 @@ _OTHERS: Final = (
         "class", Part.POD,
         ("Guaranteed", "Guaranteed by limits", "Burstable by memory", "Burstable by CPU",
          "Burstable without limits", "BestEffort", "pod-level", "pod-level and shared",
-         "pod-level by limits", "pod-level of nothing"),
-        since=dict.fromkeys(("pod-level", "pod-level and shared", "pod-level by limits",
+         "pod-level without a CPU to share", "pod-level by limits", "pod-level of nothing"),
+        since=dict.fromkeys(("pod-level", "pod-level and shared",
+                             "pod-level without a CPU to share", "pod-level by limits",
                              "pod-level of nothing"), 34),
     ),
     Factor(
@@ -200,6 +201,8 @@ TAKES: Final[Mapping[tuple[str, str], Row]] = {
     **{("event", one): _IN_CLUSTER for one in ("grow", "shrink", "grow too far",
                                                "ephemeral container")},
     ("event", "grow the sidecar"): {**_IN_CLUSTER, "sidecar": "one CPU"},
+    ("scope", "pod"): {"topology policy": "best-effort"},
+    ("prefer-closest-numa-nodes", "on"): {"topology policy": "best-effort"},
     ("event", "kill a sidecar"): {"sidecar": "one CPU"},
     ("event", "a container restarts all"): {"restart rule": "all containers"},
     ("event", "options off"): {"full-pcpus-only": "on"},
@@ -208,8 +211,10 @@ TAKES: Final[Mapping[tuple[str, str], Row]] = {
        for one in BY_NAME["requested devices"].values[1:]},
     ("requested devices", "by init and app"): {"devices": "one a NUMA node", "init": "smaller"},
     ("memory", "most of a NUMA node"): {"memory manager": "Static"},
+    **{("class", one): {"gates": "pod-level managers", "apps": "2", "other apps": "fractions"}
+       for one in ("pod-level and shared", "pod-level without a CPU to share")},
     **{("class", one): {"gates": "pod-level managers"}
-       for one in BY_NAME["class"].values if one.startswith("pod-level")},
+       for one in ("pod-level", "pod-level by limits", "pod-level of nothing")},
     **{("other apps", one): {"apps": "2"} for one in BY_NAME["other apps"].values[1:]},
 }  # fmt: skip
 

@@ -23,6 +23,8 @@ _LONGEST: Final = 63
 _PREFIX: Final = "a-name-that-begins-like-the-others-"
 #: The exit code with which a container has all of its pod start again, where it has that rule.
 RESTARTS_ALL: Final = 42
+#: Pods with resources of the whole, of whose containers some ask for none.
+_SHARED: Final = ("pod-level and shared", "pod-level without a CPU to share")
 _FRACTIONS: Final = {"half a CPU": 500, "one and a half": 1500}
 
 
@@ -148,7 +150,7 @@ def _names(how: str) -> Callable[[str], str]:
 def _container(row: Row, name: str, milli: int, kind: Kind, memory: int = _SMALL) -> Container:
     """A container of the pod's class; one that asks for no CPU asks for nothing."""
     how = row["class"]
-    shares = how == "pod-level and shared" and kind is Kind.APP and milli < 1000
+    shares = how in _SHARED and kind is Kind.APP and milli < 1000
     if milli == 0 or how == "BestEffort" or shares:
         return Container(name, kind=kind)
     cpu, amount = _quantity(milli, row["quantity"]), f"{memory}Mi"
@@ -194,11 +196,12 @@ def _as_whole(row: Row, room: Room, pod: Pod) -> Pod:
         return replace(pod, resources=PodResources())
     size = room.milli_cpus(row["size"])
     sides = (1000,) if row["sidecar"] == "before init" else _sidecars(row["sidecar"])
-    shares = row["class"] == "pod-level and shared"
+    shares = row["class"] in _SHARED
+    more = 1000 if row["class"] == "pod-level and shared" else 0
     apps = [one for one in _apps(row, size) if not shares or one >= 1000]
     at_once = sum(apps) + sum(sides)
     most = max([at_once, *(one + sum(sides) for one in _inits(row["init"], size))])
-    cpu = _quantity(-(-most // 1000) * 1000 + (1000 if shares else 0), "plain")
+    cpu = _quantity(-(-most // 1000) * 1000 + more, "plain")
     memory = f"{_SMALL * (len(pod.containers) + 1) + (_LARGE if row['memory'] != 'small' else 0)}Mi"
     if row["class"] == "pod-level by limits":
         return replace(pod, resources=PodResources(cpu_limit=cpu, memory_limit=memory))
