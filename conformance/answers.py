@@ -44,10 +44,14 @@ def answer_differences(
 
 
 def _start_differences(expected: View, seen: View) -> Iterator[Difference]:
-    """Of the cpusets that running containers were started with."""
+    """Of the cpusets that running containers were started with, and of the NUMA nodes that their
+    memory is bound to."""
     have = {(pod, name): one for pod, name, one in each(seen.asked)}
     for pod, name, want in each(expected.asked):
         one = have.get((pod, name))
+        if one is not None and want.mems != one.mems:
+            what = f"NUMA nodes of the memory (cpuset.mems) asked for {pod}/{name}"
+            yield cpu_difference(what, want.mems, one.mems)
         if one is None or want.started_on == one.started_on:
             continue
         if want.raced and None not in (want.started_on, one.started_on):

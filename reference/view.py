@@ -72,7 +72,8 @@ class Asked:
     """What the kubelet asked of its runtime for one running container. ``started_on``: the cpuset
     that it was started with, ``None`` without one. ``entry``: its exclusive CPUs in the state file
     at that moment, ``None`` where it had no entry. ``updates``: how often its cpuset was updated
-    since, refused updates left out. ``id``: the container's, which is another one where it was
+    since, refused updates left out. ``mems``: the NUMA nodes that its memory is to be from, empty
+    where none were asked for. ``id``: the container's, which is another one where it was
     started again. ``raced``: other pods were admitted at the same time, so ``started_on`` is the
     shared pool of some moment of it."""
 
@@ -81,6 +82,7 @@ class Asked:
     updates: int = 0
     id: str = ""
     raced: bool = False
+    mems: CPUSet = _NO_CPUS
 
 
 @dataclass(frozen=True, slots=True, order=True)

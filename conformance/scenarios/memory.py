@@ -377,6 +377,34 @@ def deletion_returns_memory(node: LockstepNode) -> None:
 
 
 @scenario(
+    "memory/runtime-is-asked-for-the-nodes",
+    "The runtime is asked to bind a container's memory to the NUMA nodes that it was given from",
+    STATIC,
+    since=_SINCE,
+    needs=_NODES,
+    capabilities=(*_SEEN, Capability.CALLS),
+)
+def runtime_is_asked_for_the_nodes(node: LockstepNode) -> None:
+    """As cpuset.mems: one NUMA node of a Guaranteed pod, both that have room where the memory of
+    one does not do, and none of a Burstable pod."""
+    first, far = first_node(node), far_node(node)
+    _boot(node, _BEST_EFFORT, roomy=[first, far])
+    node.apply(_pod("a", 100))
+    node.apply(burstable("b"))
+    for pod, nodes in (("a", CPUSet([first])), ("b", CPUSet())):
+        what = f"cpuset.mems of {pod}/c"
+        node.promise_cpus(
+            "The memory is bound to its NUMA nodes", what, nodes, node.asked(pod).mems
+        )
+    node.delete("a")
+    node.pass_admission()
+    node.apply(_pod("wide", 200))
+    nodes, bound = CPUSet([first, far]), node.asked("wide").mems
+    what = "NUMA nodes with room among cpuset.mems of wide/c"
+    node.promise_cpus("The memory is bound to both", what, nodes, bound & nodes)
+
+
+@scenario(
     "memory/restart-keeps-cpus",
     "A running pod with memory of its own keeps its CPUs over a restart of the kubelet",
     STATIC,

@@ -120,6 +120,11 @@ class ContainerManager:
             self.memory_manager.add_container(uid, container)
         return cpus
 
+    def memory_nodes(self, uid: str, container: str) -> CPUSet:
+        """The NUMA nodes that a container's memory is bound to when it is created; empty where it
+        is bound to none."""
+        return self.memory_manager.numa_nodes(uid, container) if self.memory_manager else CPUSet()
+
     def update_failed(self, uid: str, container: str) -> None:
         """The runtime has refused what the last round sent to a container."""
         self.cpu_manager.update_failed(uid, container)

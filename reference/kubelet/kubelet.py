@@ -55,6 +55,10 @@ class Managers(Protocol):
     def start_container(self, uid: str, container: str) -> CPUSet:
         """The CPUs that a container is created with; the empty set asks for nothing."""
 
+    def memory_nodes(self, uid: str, container: str) -> CPUSet:
+        """The NUMA nodes that a container's memory is bound to when it is created; empty where it
+        is bound to none."""
+
     def update_failed(self, uid: str, container: str) -> None:
         """The runtime has refused what the last round sent to a container."""
 
@@ -202,7 +206,13 @@ class PodLifecycle:
         box = self.runtime.create(pod, container, cpus)
         box.cfs = self._managers.cfs(pod, container)
         entry = self._managers.entry(pod.uid, container.name)
-        box.asked = Asked(cpus or None, entry, id=box.id, raced=raced and entry is None)
+        box.asked = Asked(
+            cpus or None,
+            entry,
+            id=box.id,
+            raced=raced and entry is None,
+            mems=self._managers.memory_nodes(pod.uid, container.name),
+        )
         # What init containers do here ends at once.
         box.running = container.kind is not Kind.INIT
 

@@ -19,6 +19,7 @@ from typing import Final
 
 from reference.behaviours import Behaviour
 from reference.copies import flat_copy
+from reference.cpuset import CPUSet
 from reference.errors import MemoryManagerError, NotModelled
 from reference.memorymanager.state import Block, NodeState, State, ids
 from reference.pods.pod import Container, Kind, Pod
@@ -73,6 +74,12 @@ class MemoryManager:
                 return
             if one.kind is Kind.INIT:
                 self.state.remove(uid, one.name)
+
+    def numa_nodes(self, uid: str, container: str) -> CPUSet:
+        """``GetMemoryNUMANodes``: the NUMA nodes that the runtime is asked to bind a container's
+        memory to (``PreCreateContainer``); empty where it is bound to none."""
+        block = self.state.get(uid, container)
+        return CPUSet() if block is None else CPUSet(ids(block.nodes))
 
     def remove_stale_state(self) -> None:
         """``removeStaleState``: forget pods that are not active."""

@@ -193,6 +193,21 @@ def test_a_container_that_starts_elsewhere_is_a_divergence(
     assert (found.missing, found.unexpected) == (missing, unexpected)
 
 
+def test_memory_that_is_bound_elsewhere_is_a_divergence() -> None:
+    """The next reconcile round does not mend it."""
+
+    def wrong(view: View) -> View:
+        bound = replace(view.asked["a"]["c"], mems=CPUSet([1])) if "a" in view.asked else None
+        return view if bound is None else replace(view, asked={"a": {"c": bound}})
+
+    node = _booted(wrong)
+    with pytest.raises(Divergence) as caught:
+        node.apply(guaranteed("a", 2))
+    (found,) = caught.value.failure.differences
+    assert found.what == "NUMA nodes of the memory (cpuset.mems) asked for a/c"
+    assert (found.expected, found.seen, found.unexpected) == ("(none)", "1", "1")
+
+
 @pytest.mark.parametrize(("started", "diverges"), [("0-7", False), (None, True)])
 def test_shared_containers_that_start_at_the_same_time_start_on_some_pool(
     started: str | None, diverges: bool

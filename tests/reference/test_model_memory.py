@@ -262,3 +262,11 @@ def test_the_configuration_names_the_memory() -> None:
         "memory manager Static, reservedMemory 1Mi in NUMA node 0, reservedMemory 1Mi in NUMA "
         "node 1"
     )
+
+
+def test_a_container_is_bound_to_the_numa_nodes_that_it_was_given_from() -> None:
+    """``GetMemoryNUMANodes``: none without memory of its own."""
+    made = manager(100, 100, 100)
+    take(made, pod("wide", 150), 0b101)
+    assert made.numa_nodes(pod("wide").uid, "c1") == CPUSet([0, 2])
+    assert made.numa_nodes(pod("wide").uid, "c2") == CPUSet()

@@ -114,6 +114,10 @@ class RemoteContainerManager:
         """No program is asked for it."""
         return None
 
+    def memory_nodes(self, uid: str, container: str) -> CPUSet:
+        """No program is asked for them."""
+        return CPUSet()
+
     def cfs(self, pod: Pod, container: Container) -> CFS | None:
         """No program is asked for it."""
         return None

@@ -115,7 +115,8 @@ class FakeRuntime:
             _, entries = parse_leniently(container.state_file, release=release)
             entry = entries.get(container.uid, {}).get(container.name)
             cpus = CPUSet.parse(container.started_on) if container.started_on else None
-            return Asked(cpus, entry, container.updates, container.id)
+            mems = CPUSet.parse(container.resources.cpuset_mems)
+            return Asked(cpus, entry, container.updates, container.id, mems=mems)
 
         return self._of_running(read)
 

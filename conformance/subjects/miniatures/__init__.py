@@ -891,6 +891,12 @@ MINIATURES: Final[dict[str, Miniature]] = {
         machine=_TWO_NODES,
         memory_manager=memory.ForgetsMemory,
     ),
+    "binds-no-memory": Miniature(
+        None,
+        "memory/runtime-is-asked-for-the-nodes",
+        machine=_TWO_NODES,
+        memory_manager=memory.BindsNoMemory,
+    ),
     "keeps-ended-init-containers": Miniature(
         None,
         "memory/restart-refuses-ended-init-container",

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from reference.cpuset import CPUSet
 from reference.errors import MemoryManagerError
 from reference.memorymanager.policy_static import MemoryManager
 from reference.memorymanager.state import Block, State
@@ -83,6 +84,14 @@ class ForgetsMemory(MemoryManager):
             for name in named:
                 fresh.remove(uid, name)
         super().__init__(fresh, release=release)
+
+
+class BindsNoMemory(MemoryManager):
+    """Asks the runtime to bind no container's memory to NUMA nodes."""
+
+    def numa_nodes(self, uid: str, container: str) -> CPUSet:
+        """None."""
+        return CPUSet()
 
 
 class KeepsEndedInitContainers(MemoryManager):

@@ -189,6 +189,7 @@ class Containers:
         """A new container, which does not run yet. Its id is the one that the model expects."""
         sandbox = self.sandbox(sandbox_id)
         _check_cpuset(config.linux.resources.cpuset_cpus)
+        _check_cpuset(config.linux.resources.cpuset_mems)
         owner = (sandbox.uid, config.metadata.name)
         self._made[owner] += 1
         made = Container(container_id(*owner, self._made[owner]), sandbox, config)
