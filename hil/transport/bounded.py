@@ -76,6 +76,10 @@ class BoundedShell(Generic[T]):
             raise NodeTimeout(f"{self.name}: a command wrote more than {limit} bytes")
         if not finished:
             raise NodeTimeout(f"{self.name}: a command took longer than {deadline:g} s")
+        return self._done(run, talk)
+
+    def _done(self, run: Supervised, talk: T) -> Done:
+        """What it came to. Raises :class:`hil.shell.NodeUnfit`."""
         return run.done(talk.status, bytes(talk.out), bytes(talk.aside), node=self.name)
 
     def close(self) -> None:

@@ -11,7 +11,7 @@ import time
 from collections.abc import Mapping
 from typing import IO, Final
 
-from hil.shell import NodeUnreachable
+from hil.shell import Done, NodeUnreachable
 from hil.transport.bounded import BoundedShell
 from hil.transport.supervised import Supervised
 
@@ -48,6 +48,12 @@ class LocalShell(BoundedShell["_Talk"]):
         except OSError as error:
             raise NodeUnreachable(f"{self.name}: no shell starts: {error.strerror}") from error
         return _Talk(process, stdin, limit)
+
+    def _done(self, run: Supervised, talk: _Talk) -> Done:
+        wrong = "pinproof runs as {user}, not root: run pinproof itself as root"
+        return run.done(
+            talk.status, bytes(talk.out), bytes(talk.aside), node=self.name, no_root=wrong
+        )
 
     def _kill(self, run: Supervised, talk: _Talk) -> None:
         """The script's session first: its supervisor then goes by itself, and takes the watcher."""

@@ -66,6 +66,9 @@ _PASS_OVER: Final = 'while IFS= read -r l && [ "$l" != "$5" ]; do :; done; unset
 #: Who it runs as, in $u. Where the kernel's first process is one's own, one is root.
 _WHO: Final = "u=0; [ -O /proc/1 ] 2>/dev/null || u=$(id -u)"
 _NOT_ROOT: Final = 77
+_GIVE_SUDO: Final = (
+    "the login user is {user}, not root: give --sudo, or set sudo = true in the inventory"
+)
 #: What sudo and sudo-rs say, in the locale C.
 _WRONG: Final = re.compile(r"incorrect (password|authentication) attempt|no password was provided")
 _FORBIDS: Final = re.compile(r"not allowed to (execute|run)|not in the sudoers|may not run sudo")
@@ -151,17 +154,18 @@ class Supervised:
         sudo = f"{self.sudo.words} " if self.sudo else ""
         return f"exec {sudo}/bin/sh -c '{_KILL}' sh {found[0]}"
 
-    def done(self, status: int, stdout: bytes, stderr: bytes, *, node: str) -> Done:
-        """What it came to; raises :class:`NodeUnfit` where it did not run at all."""
+    def done(
+        self, status: int, stdout: bytes, stderr: bytes, *, node: str, no_root: str = _GIVE_SUDO
+    ) -> Done:
+        """What it came to; raises :class:`NodeUnfit` where it did not run at all. ``no_root``: what
+        is said to a user who is not root."""
         found = self._mark(stdout)
         if found is None:
             raise self._refusal(node, status, stdout, stderr)
         _, user, rest = found
         if user:
-            raise NodeUnfit(
-                f"{node}: the login user is {one_line(user)}, not root: give --sudo, or set "
-                "sudo = true in the inventory"
-            )
+            said = no_root if self.sudo is None else "sudo makes the login {user}, not root"
+            raise NodeUnfit(f"{node}: {said.format(user=one_line(user))}")
         mark = self.token.encode() + b"\n"
         return Done(_signalled(status), rest, stderr.partition(mark)[2])
 

@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ from hil.shell import NodeTimeout, NodeUnfit, NodeUnreachable, NodeUsageError, S
 from hil.transport import NodeAddress, connect, connected, ssh
 from hil.transport.local import LocalShell
 from hil.transport.route import route
-from hil.transport.supervised import Supervised
+from hil.transport.supervised import Sudo, Supervised
 from hil.transport.testinfra import host_of
 from tests.support import lacking
 from tests.support.silent_server import Moment, silent_server
@@ -344,6 +345,29 @@ def test_whoever_is_not_root_is_refused(tmp_path: Path) -> None:
     ):
         run.done(done.returncode, done.stdout, done.stderr, node="node1")
     assert not (tmp_path / "never").exists()
+
+
+@pytest.mark.parametrize("sudo", [False, True])
+def test_on_this_host_pinproof_itself_is_run_as_root(
+    monkeypatch: pytest.MonkeyPatch, sudo: bool
+) -> None:
+    """Logins use it: what --sudo cannot mend, the message does not name as the remedy."""
+    if os.geteuid() == 0:
+        as_nobody = partial(subprocess.Popen, user=65534, group=65534)
+        monkeypatch.setattr(subprocess, "Popen", as_nobody)
+    message = r"^n: pinproof runs as \S+, not root: run pinproof itself as root$"
+    with (
+        connected(NodeAddress("n", "local:", sudo=sudo)) as shell,
+        pytest.raises(NodeUnfit, match=message),
+    ):
+        shell.run("true")
+
+
+def test_sudo_that_makes_the_login_nobody_is_told() -> None:
+    """Where its settings name another user than root."""
+    run = Supervised.of("true", 5, root=True, sudo=Sudo())
+    with pytest.raises(NodeUnfit, match=r"^node1: sudo makes the login nobody, not root$"):
+        run.done(77, f"{run.token} 5 nobody\n".encode(), b"", node="node1")
 
 
 def test_a_testinfra_host(shell: Shell) -> None:
