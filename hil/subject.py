@@ -329,7 +329,12 @@ def _reach(address: NodeAddress, progress: Callable[[str], None]) -> _Reached:
     shell = connect(address)
     try:
         facts = _facts(address, shell, progress)
-        _require_fit(address, facts)
+        try:
+            _require_fit(address, facts)
+        except NodeUnfit:
+            if facts.leftovers:  # another run may just be changing it
+                refuse_if_held(shell, root=facts.root)
+            raise
         return _Reached(address, shell, facts)
     except BaseException:
         shell.close()
