@@ -218,7 +218,7 @@ def test_each_command_has_its_scenario_and_risk(facts: NodeFacts) -> None:
 def reachable(fake: FakeNode, monkeypatch: pytest.MonkeyPatch) -> FakeNode:
     """``node:local:`` is the fake node."""
     monkeypatch.setattr(hil_subject, "connect", lambda address: fake.shell())
-    monkeypatch.setattr(hil_subject, "gather", lambda shell: gather(shell, root=str(fake.root)))
+    monkeypatch.setattr(hil_subject, "gather", partial(gather, root=str(fake.root)))
     return fake
 
 
