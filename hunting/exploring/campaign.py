@@ -3,9 +3,9 @@
 What belongs here: the order of it, what counts as a difference, and what is kept. What never does:
 what is drawn (``drawing``), how one is judged (``driving``), and files (``telling``).
 
-How it works: one thread draws, and as many others walk as nodes are used at a time. A history that
-ends in a difference, or without a verdict, is walked again: a busy host is no fault. What differs
-alike both times is shrunk, unless its cause is known by then.
+How it works: one thread draws, and as many others walk as nodes are used at a time. A busy host is
+no fault, so a history that ends in a difference or without a verdict is walked again: alone, once
+the others have ended. What differs alike each time is shrunk, unless its cause is known by then.
 """
 
 from __future__ import annotations
@@ -112,7 +112,6 @@ class Exploration:
         self.causes: list[Cause] = []
         self.refusals: Counter[str] = Counter()
         self.walked = 0
-        self._over = False
         self._progress: Callable[[str], None] = _silent
 
     def explore(
@@ -134,10 +133,12 @@ class Exploration:
                 if not busy:
                     return
                 done, _ = wait(busy, return_when=FIRST_COMPLETED)
-                for one in done:
-                    walk = busy.pop(one)
+                results = [(busy.pop(one), one.result()) for one in done]
+                if any(result.verdict in (_FAIL, _UNKNOWN) for _, result in results):
+                    wait(busy)  # what is walked again has the host for itself
+                for walk, result in results:
                     self.walked += 1
-                    yield self._told(walk, one.result())
+                    yield self._told(walk, result)
                 progress("")
 
     def close(self) -> None:
@@ -151,17 +152,12 @@ class Exploration:
         try:
             yield
         except BaseException:
-            self._over = True
             if isinstance(self._subject, WaitsMost):
                 self._subject.interrupt()
             raise
 
     def _walked(self, walk: Walk) -> Result:
-        result = walked(walk, self._subject, self.scope.release)
-        if result.verdict == _UNKNOWN and not self._over:
-            again = walked(walk, self._subject, self.scope.release)
-            return again if again.verdict != _UNKNOWN else result
-        return result
+        return walked(walk, self._subject, self.scope.release)
 
     # -- what is walked ------------------------------------------------------------------------
 
@@ -201,9 +197,11 @@ class Exploration:
     # -- what came of it -------------------------------------------------------------------------
 
     def _told(self, walk: Walk, result: Result) -> Outcome:
+        if result.verdict == _UNKNOWN:
+            result = self._again(walk)
         if result.verdict != _FAIL:
             return Outcome(walk.name, walk.history, result)
-        again = self._pool.submit(self._walked, walk).result()
+        again = self._again(walk)
         if again.verdict != _FAIL or not is_same(look_of(result), look_of(again)):
             return Outcome(walk.name, walk.history, again, unsteady=True)
         cause = self._cause_of(walk, again)
@@ -213,6 +211,9 @@ class Exploration:
         cause.met.append(walk.name)
         first = cause.met == [walk.name]
         return Outcome(walk.name, walk.history, again, cause=cause.number, first=first)
+
+    def _again(self, walk: Walk) -> Result:
+        return self._pool.submit(self._walked, walk).result()
 
     def _cause_of(self, walk: Walk, result: Result) -> Cause | None:
         """The known cause of which this is: it differs alike, and the history has all that the

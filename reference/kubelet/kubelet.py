@@ -218,6 +218,8 @@ class PodLifecycle:
 
 
 def _restarts(pod: Pod, container: Container, exit_code: int) -> bool:
+    if container.restarts_all_on:
+        return False  # rules come with a restart policy of the container's own, here Never
     if container.kind is Kind.SIDECAR or pod.restart_policy is RestartPolicy.ALWAYS:
         return True
     return pod.restart_policy is RestartPolicy.ON_FAILURE and exit_code != 0
