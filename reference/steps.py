@@ -26,6 +26,11 @@ from reference.pods.pod import RestartPolicy as RestartPolicy
 from reference.pods.qos import pod_text
 from reference.view import CFS_PERIOD
 
+#: Milliseconds between two reconcile rounds: of kubelets that are started in a sandbox, and what a
+#: kubelet has by itself.
+RECONCILE_PERIOD: Final = 100
+PRODUCTION_PERIOD: Final = 10_000
+
 #: The exit code of a container whose first process got SIGKILL, as runtimes report it.
 SIGKILLED: Final = 137
 
@@ -38,6 +43,8 @@ class KubeletConfig:
     ``kube_reserved`` are the cpu quantities of those maps (``None``: not set). A setting that a
     release does not know yet is not there for it: the Topology Manager's scope before 1.20, its
     options before 1.26. ``cpu_cfs_quota_period`` is ``cpuCFSQuotaPeriod``, in microseconds.
+    ``reconcile_period`` is ``cpuManagerReconcilePeriod``, in milliseconds; where it is the default,
+    a real node keeps its own. It decides no CPUs, only when they are put right.
     ``api_server``: the kubelet belongs to a cluster, and its pods come from the API server instead
     of manifests; a node keeps that.
 
@@ -58,6 +65,7 @@ class KubeletConfig:
     api_server: bool = False
     memory_manager_policy: str = "None"
     reserved_memory: Mapping[int, str] = field(default_factory=dict)
+    reconcile_period: int = RECONCILE_PERIOD
 
     def __str__(self) -> str:
         """As ``policy static, reservedSystemCPUs 0,4``: the policy, and what is not the default."""
@@ -81,6 +89,8 @@ class KubeletConfig:
     def _period(self) -> Iterator[str]:
         if self.cpu_cfs_quota_period != CFS_PERIOD:
             yield f"cpuCFSQuotaPeriod {self.cpu_cfs_quota_period} us"
+        if self.reconcile_period != RECONCILE_PERIOD:
+            yield f"cpuManagerReconcilePeriod {self.reconcile_period / 1000:g} s"
 
     def _topology_manager(self) -> Iterator[str]:
         if self.topology_manager_policy != "none":

@@ -15,6 +15,7 @@ from typing import Any, Final
 from conformance.kubelets import releases
 from conformance.kubelets.releases import Minor
 from reference.pods.quantity import quantity, value
+from reference.steps import RECONCILE_PERIOD as DEFAULT_PERIOD
 from reference.steps import KubeletConfig
 from reference.view import CFS_PERIOD
 
@@ -30,8 +31,8 @@ KUBECONFIG: Final = f"{AREA}/kubeconfig"
 NODE_NAME: Final = "pinproof"
 #: The port without TLS; the address is the sandbox's own loopback.
 PORT: Final = 10255
-#: ``cpuManagerReconcilePeriod``, in seconds.
-RECONCILE_PERIOD: Final = 0.1
+#: ``cpuManagerReconcilePeriod``, in seconds, where nothing else is configured.
+RECONCILE_PERIOD: Final = DEFAULT_PERIOD / 1000
 
 
 #: What makes a file a KubeletConfiguration.
@@ -125,8 +126,13 @@ def every_setting(config: KubeletConfig) -> dict[str, Any]:
         "topologyManagerScope": config.topology_manager_scope,
         "topologyManagerPolicyOptions": dict(config.topology_manager_policy_options) or None,
         "cpuCFSQuotaPeriod": None if period == CFS_PERIOD else f"{period / 1000:g}ms",
+        "cpuManagerReconcilePeriod": _of_period(config.reconcile_period),
         "featureGates": dict(config.feature_gates),
     }
+
+
+def _of_period(milliseconds: int) -> str | None:
+    return None if milliseconds == DEFAULT_PERIOD else f"{milliseconds}ms"
 
 
 def settings_of(config: KubeletConfig) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from conformance.scenario import Level, Source, scenario
 from conformance.scenarios.sources import EVERY_ROUND, SIDECARS, STALE_STATE
 from conformance.subject import Capability
 from reference import CPUSet
-from reference.steps import FailUpdates, Kind, Pod, RestartPolicy
+from reference.steps import PRODUCTION_PERIOD, FailUpdates, Kind, Pod, RestartPolicy
 from reference.view import Phase, PodView
 
 _ISSUES = "https://github.com/kubernetes/kubernetes"
@@ -319,6 +319,27 @@ def start_on_their_cpus(node: LockstepNode) -> None:
     started = node.asked("mixed", "c2").started_on or CPUSet()
     pool = node.view.shared_pool
     node.promise_cpus("It starts on the pool", "cpuset of mixed/c2 at its start", pool, started)
+
+
+@scenario(
+    "containers/start-on-their-cpus-under-the-default-period",
+    "With a reconcile round every ten seconds each container is started on its CPUs all the same",
+    CREATE_FLOW,
+    since="1.21",
+    needs=Needs(free=3),
+    capabilities=[*_CALLS, Capability.CONFIGURE, Capability.CONTAINERS],
+)
+def start_on_their_cpus_under_the_default_period(node: LockstepNode) -> None:
+    """Also where it is started again. No round has put that right by then."""
+    node.boot(replace(node.default_config(), reconcile_period=PRODUCTION_PERIOD))
+    node.apply(guaranteed("a", 2))
+    node.apply(best_effort("shared"))
+    node.kill_container("shared")
+    node.kill_container("a")
+    for pod, cpus in (("a", node.taken("a")), ("shared", node.view.shared_pool)):
+        started = node.asked(pod).started_on or CPUSet()
+        what = f"cpuset with which {pod}/c was started"
+        node.promise_cpus("It starts on its CPUs", what, cpus, started)
 
 
 @scenario(

@@ -5,12 +5,12 @@ import json
 import pytest
 
 from conformance.kubelets import manifests
-from conformance.kubelets.configuration import AREA, arguments, configuration
+from conformance.kubelets.configuration import AREA, arguments, configuration, settings_of
 from conformance.kubelets.manifests import EXIT_IMAGE, PAUSE_IMAGE
 from conformance.kubelets.releases import Minor, Version, parse
 from conformance.subjects.kubelet import inside
 from reference.cpuset import CPUSet
-from reference.steps import Container, Kind, KubeletConfig, Pod
+from reference.steps import PRODUCTION_PERIOD, Container, Kind, KubeletConfig, Pod
 
 NEW = Minor(1, 36)
 
@@ -47,6 +47,16 @@ def test_memory_of_numa_nodes_is_reserved_of_the_whole_node_too() -> None:
     assert settings["evictionHard"] == {"memory.available": "1Mi"}
     none = configuration(NEW, KubeletConfig(reserved_memory={0: "1Mi"}), user_namespace=False)
     assert not {"memoryManagerPolicy", "reservedMemory", "systemReserved"} & none.keys()
+
+
+def test_a_sandbox_has_a_quick_reconcile_loop_unless_another_is_asked_for() -> None:
+    """A real node keeps its own."""
+    name, slow = "cpuManagerReconcilePeriod", KubeletConfig(reconcile_period=PRODUCTION_PERIOD)
+    assert configuration(NEW, KubeletConfig(), user_namespace=False)[name] == "100ms"
+    assert configuration(NEW, slow, user_namespace=False)[name] == "10000ms"
+    assert name not in settings_of(KubeletConfig())
+    assert settings_of(slow)[name] == "10000ms"
+    assert str(slow) == "policy static, cpuManagerReconcilePeriod 10 s"
 
 
 def test_a_container_requests_devices_as_it_is_limited_to_them() -> None:

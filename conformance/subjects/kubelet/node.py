@@ -39,6 +39,7 @@ from reference.cpumanager.state.state_checkpoint import parse_leniently
 from reference.cpumanager.state.state_mem import assigned, by_pod
 from reference.cpuset import CPUSet
 from reference.steps import (
+    RECONCILE_PERIOD,
     AddEphemeral,
     AskAllocatable,
     AskMetrics,
@@ -272,8 +273,9 @@ class KubeletNode(SteppedNode):
         if not self._is_up() or self._config.policy == "none":
             return
         self._until(self._knows_what_runs, self._patience.effect)
-        deadline = time.monotonic() + 2 * kubelet_config.RECONCILE_PERIOD + 0.1
-        self._until(lambda: time.monotonic() >= deadline or not self._is_up(), 1.0)
+        rounds = 2 * self._config.reconcile_period / 1000 + 0.1
+        deadline = time.monotonic() + rounds
+        self._until(lambda: time.monotonic() >= deadline or not self._is_up(), rounds + 1.0)
         self._process.pods()
 
     def _knows_what_runs(self) -> bool:
@@ -344,7 +346,7 @@ class KubeletNode(SteppedNode):
             last[:] = [self.view()]
             return satisfied(last[0]) or down or bool(self._process.hangs)
 
-        patience = self._patience.effect + self._recovery
+        patience = self._patience.effect + self._recovery + _late_rounds(self._config)
         began = time.monotonic()
         if not self._process.shows(look, patience):
             seconds = time.monotonic() - began
@@ -465,6 +467,11 @@ def _called(api: APIPods | None, pod: str) -> tuple[str, str]:
     if api is not None:
         return api.namespace, pod
     return _NAMESPACE, f"{pod}-{kubelet_config.NODE_NAME}"
+
+
+def _late_rounds(config: KubeletConfig) -> float:
+    """Seconds more until two reconcile rounds are over than with the default period."""
+    return 2 * (config.reconcile_period - RECONCILE_PERIOD) / 1000
 
 
 def _nothing_done(

@@ -904,6 +904,11 @@ MINIATURES: Final[dict[str, Miniature]] = {
         memory_manager=memory.KeepsEndedInitContainers,
     ),
     # -- kubelets that are wrong about many containers, alike names, and what happens again --------
+    "starts-again-anywhere": Miniature(
+        None,
+        "containers/start-on-their-cpus-under-the-default-period",
+        manager=repetition.StartsAgainAnywhere,
+    ),
     "judges-by-app-containers": Miniature(
         repetition.JudgesByAppContainers,
         "qos/init-container-without-limits-pins-no-container",

@@ -159,3 +159,28 @@ class FreesWhatOthersStarted(CPUManager):
         if (uid, container) in self._found:
             self._found -= {(uid, container)}
             self.remove_container(uid, container)
+
+
+class StartsAgainAnywhere(CPUManager):
+    """Starts a container again without a cpuset, which the next reconcile round sends."""
+
+    _started: frozenset[tuple[str, str]] = frozenset()
+    _reconciling = False
+
+    def affinity(self, uid: str, container: str) -> CPUSet:
+        """Nothing is asked for where the container was started before; a round asks by itself."""
+        again = (uid, container) in self._started and not self._reconciling
+        return CPUSet() if again else super().affinity(uid, container)
+
+    def add_container(self, uid: str, container: str) -> None:
+        """Remembers it."""
+        self._started |= {(uid, container)}
+        super().add_container(uid, container)
+
+    def reconcile(self, running: Callable[[str, str], bool]) -> list[tuple[str, str, CPUSet]]:
+        """As ever."""
+        self._reconciling = True
+        try:
+            return super().reconcile(running)
+        finally:
+            self._reconciling = False
