@@ -322,14 +322,14 @@ def start_on_their_cpus(node: LockstepNode) -> None:
 
 
 @scenario(
-    "containers/start-on-their-cpus-under-the-default-period",
+    "containers/every-start-has-its-cpuset",
     "With a reconcile round every ten seconds each container is started on its CPUs all the same",
     CREATE_FLOW,
     since="1.21",
     needs=Needs(free=3),
     capabilities=[*_CALLS, Capability.CONFIGURE, Capability.CONTAINERS],
 )
-def start_on_their_cpus_under_the_default_period(node: LockstepNode) -> None:
+def every_start_has_its_cpuset(node: LockstepNode) -> None:
     """Also where it is started again. No round has put that right by then."""
     node.boot(replace(node.default_config(), reconcile_period=PRODUCTION_PERIOD))
     node.apply(guaranteed("a", 2))

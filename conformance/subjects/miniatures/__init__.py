@@ -906,7 +906,7 @@ MINIATURES: Final[dict[str, Miniature]] = {
     # -- kubelets that are wrong about many containers, alike names, and what happens again --------
     "starts-again-anywhere": Miniature(
         None,
-        "containers/start-on-their-cpus-under-the-default-period",
+        "containers/every-start-has-its-cpuset",
         manager=repetition.StartsAgainAnywhere,
     ),
     "judges-by-app-containers": Miniature(
