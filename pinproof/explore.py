@@ -306,7 +306,7 @@ class _Run:
         lines = self._exploration.lines
         note(
             f"{self._exploration.walked} histories; {self._covered()}; lines of the model "
-            f"{lines.met} of {lines.total}"
+            f"{lines.met} of {lines.total}; {len(self._exploration.refusals)} kinds of refusals"
         )
         if self._unsteady:
             note(

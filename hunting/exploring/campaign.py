@@ -19,6 +19,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Final
 
+import msgspec
+
 from conformance.results import Result
 from conformance.subject import Subject, WaitsMost
 from conformance.verdict import Verdict
@@ -180,6 +182,7 @@ class Exploration:
             made = self._drawn(next(machines))
             name = f"{self.scope.seed}-{part}{number}"
             self.drawn[name] = made
+            self.refusals.update(made.refusals)
             if self._is_wanted(number):
                 yield Walk(name, made.history, self._replay(number))
 
@@ -203,7 +206,7 @@ class Exploration:
             return Outcome(walk.name, walk.history, result)
         again = self._again(walk)
         if again.verdict != _FAIL or not is_same(look_of(result), look_of(again)):
-            return Outcome(walk.name, walk.history, again, unsteady=True)
+            return Outcome(walk.name, walk.history, _undecided(again), unsteady=True)
         cause = self._cause_of(walk, again)
         if cause is None and len(self.causes) >= self.scope.most:
             return Outcome(walk.name, walk.history, again)
@@ -256,3 +259,12 @@ class Exploration:
         cause = Cause(len(self.causes) + 1, small, found, look_of(found))
         self.causes.append(cause)
         return cause
+
+
+def _undecided(result: Result) -> Result:
+    """What the second walk of a history says that differed otherwise at first: nothing, where it
+    differs too."""
+    if result.verdict != _FAIL:
+        return result
+    reason = f"it differed twice, and not alike: {result.reason}"
+    return msgspec.structs.replace(result, verdict=_UNKNOWN, reason=reason, failure=None)

@@ -7,7 +7,8 @@ what the parts are (``settings``, ``before``, ``pods``, ``events``), and which r
 
 from __future__ import annotations
 
-from collections.abc import Collection
+import re
+from collections.abc import Collection, Iterator
 from typing import Final, NamedTuple
 
 from conformance.subject import Capability
@@ -19,13 +20,24 @@ from hunting.exploring.factors import BY_NAME, PLAIN, Part, Row
 from hunting.exploring.history import History
 from hunting.exploring.pods import pod_name, pod_of
 from reference.steps import Apply, AskAllocatable, AskMetrics, AskPodResources, Start
+from reference.view import View
+
+_NUMBERS: Final = re.compile(r"[0-9][0-9,.-]*")
+
+
+class Drafted(NamedTuple):
+    """A history, the names of the factors whose values it shows, and the refusals that the model
+    shows in it, without numbers."""
+
+    history: History
+    shown: frozenset[str]
+    refusals: frozenset[str]
 
 
 def drafted(
     row: Row, machine: str, release: str, can: Collection[Capability] = ALL
-) -> tuple[History, frozenset[str]] | None:
-    """The history of a row, and the names of the factors whose values it shows; ``None`` where it
-    shows none."""
+) -> Drafted | None:
+    """The history of a row; ``None`` where it shows nothing of the row."""
     draft = begun(row, machine, release, can)
     if draft is None or not draft.take(Start()):
         return None
@@ -38,7 +50,19 @@ def drafted(
         _ask(draft)
     factors = {name for name, one in BY_NAME.items() if one.part in draft.shown} | events
     told = {name: value for name, value in row.items() if value != PLAIN[name] and name in factors}
-    return History.of(draft.task, tuple(draft.steps), told), frozenset(factors)
+    history = History.of(draft.task, tuple(draft.steps), told)
+    return Drafted(history, frozenset(factors), frozenset(_refusals(draft.view)))
+
+
+def _refusals(view: View) -> Iterator[str]:
+    """Why the kubelet gave up, or refused pods, without numbers and names."""
+    if view.error:
+        yield _NUMBERS.sub("#", view.error)
+    for pod in view.pods.values():
+        if pod.reason:
+            yield _NUMBERS.sub("#", f"{pod.reason}: {pod.message}")
+        if pod.resize:
+            yield _NUMBERS.sub("#", pod.resize)
 
 
 def _apply_own(draft: Draft) -> None:
@@ -61,11 +85,13 @@ _LEFT: Final = (0.6, 0.3, 0.1, 0.0)
 
 
 class Drawn(NamedTuple):
-    """A history with the row that it was made of and the factors whose values it shows."""
+    """A history with the row that it was made of, the factors whose values it shows, and the
+    refusals that the model shows in it."""
 
     history: History
     row: Row
     shown: frozenset[str]
+    refusals: frozenset[str]
 
 
 def drawn(
@@ -77,8 +103,8 @@ def drawn(
     for left in (1.0, *_LEFT):
         tried = row if left == 1.0 else covering.simpler(row, wanted, left)
         made = drafted(tried, machine, release, can)
-        if made is not None and (names or {"event"}) <= made[1]:
-            covering.note(tried, made[1], wanted)
-            return Drawn(made[0], tried, made[1])
+        if made is not None and (names or {"event"}) <= made.shown:
+            covering.note(tried, made.shown, wanted)
+            return Drawn(made.history, tried, made.shown, made.refusals)
     covering.note(row, (), wanted)
     return None

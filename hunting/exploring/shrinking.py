@@ -43,7 +43,7 @@ def shrunk(
 
         def redraft(row: Row, machine: str) -> History | None:
             made = drafted(row, machine, release, can)
-            return made[0] if made else None
+            return made.history if made else None
 
         row: Row = {**PLAIN, **history.row}
         row, history = _plainer(row, history, redraft, differ)
