@@ -104,9 +104,21 @@ def pytest_configure(config: pytest.Config) -> None:
     """The marker of the suite's test, what the settings file says, and old ids in ``-k``."""
     _complete(config)
     _take(config)
+    if hasattr(config, "workerinput") and any(_SUITE.search(one) for one in config.args):
+        _be_quiet_at_the_end()
     if keyword := config.getoption("-k", default=""):
         config.option.keyword = renamed(keyword)
     config.addinivalue_line("markers", "pinproof: a scenario on a machine")
+
+
+def _be_quiet_at_the_end() -> None:
+    """A worker whose controller was ended cannot tell it of its own end. That xdist tries in a hook
+    of the old style is no matter of the user."""
+    import warnings
+
+    from pluggy import PluggyTeardownRaisedWarning
+
+    warnings.filterwarnings("ignore", category=PluggyTeardownRaisedWarning)
 
 
 def _take(config: pytest.Config) -> None:

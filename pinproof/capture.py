@@ -66,7 +66,8 @@ def capture(
     another program captured.
 
     Files of other programs are archives of hwloc-gather-topology, dumps for lscpu, and what
-    lscpu -p, lscpu -J -e and lstopo --of xml print. Stderr names the files that were completed.
+    lscpu -p, lscpu -e, lscpu -J -e and lstopo --of xml print. Stderr names the files that were
+    completed.
 
     A capture has only what the kubelet, lscpu and hwloc read, and nothing that identifies the
     machine: no serial number, MAC address or host name. A node needs neither root nor Python.

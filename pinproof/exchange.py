@@ -29,7 +29,7 @@ def import_(
         Path,
         typer.Argument(
             help="An archive of hwloc-gather-topology, a dump for lscpu, a folder, or what "
-            "`lscpu -p`, `lscpu -J -e` or `lstopo --of xml` print."
+            "`lscpu -p`, `lscpu -e`, `lscpu -J -e` or `lstopo --of xml` print."
         ),
     ],
     output: Annotated[

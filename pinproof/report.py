@@ -133,7 +133,8 @@ def compare(
     """Compare two runs, machine by machine: regressions, fixes, new and gone cases.
 
     The exit status is 1 for regressions only, so a subject with failures can be gated. It is 3 if
-    the new run has no verdict where the old one has, and 4 if no scenario applied.
+    the new run has no verdict where the old one has, and 4 if no scenario applied or the two runs
+    share none.
     """
     import reports
     from reports import comparison

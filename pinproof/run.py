@@ -174,8 +174,14 @@ def run(
     skips = config is not None and "s" in config.getoption("reportchars")
     reports.summarise(stream, console, ended=status, stories=following is None, skips=skips)
     if report is not None:
-        typer.echo(f"report: {report}", err=True)
+        whole = (report / "report.html").exists()
+        typer.echo(f"report: {report if whole else _unfinished(report)}", err=True)
     raise typer.Exit(status)
+
+
+def _unfinished(report: Path) -> str:
+    """What there is of a run that was cut off."""
+    return f"none, the run was cut off; with --resume it goes on in {report}"
 
 
 def _options(context: typer.Context) -> list[str]:

@@ -6,6 +6,7 @@ never does: what a kubelet makes of it; it refuses a wrong value in its own word
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -16,11 +17,12 @@ import typer
 from conformance.discovered import first_core
 from conformance.subject import SubjectUsageError
 from hil.inspection.kubelet import deciding
+from pinproof.configuration_fields import FIELDS
 from pinproof.files import documents
 from reference import CPUSet, CPUTopology
 from reference.behaviours import Behaviour
 from reference.kubelet.configuration import is_known_gate, reserving
-from reference.releases import has
+from reference.releases import Release, has
 from reference.steps import KubeletConfig
 from reports.text import few
 from topologies.errors import one_line
@@ -28,6 +30,7 @@ from topologies.errors import one_line
 __all__ = ["Given", "Settings", "settings_of"]
 
 _KIND: Final = "KubeletConfiguration"
+_FIELDS: Final = FIELDS | {"apiVersion", "kind"}
 #: The key under which a kubelet gives its configuration away (``/configz``).
 _CONFIGZ: Final = "kubeletconfig"
 _TEXTS: Final = (
@@ -201,6 +204,8 @@ def _cpu(option: str, text: str | None) -> str | None:
 def _of_file(path: Path, release: str) -> tuple[KubeletConfig, list[str]]:
     where = one_line(str(path))
     shape = _configuration(path, where)
+    if not Release.parse(release).announced:  # a release to come may know more fields
+        _require_fields(shape, where)
     _require_shapes(shape, where)
     notes = []
     gates = shape.get(_GATES) or {}
@@ -231,6 +236,15 @@ def _configuration(path: Path, where: str) -> Mapping[str, Any]:
         said = "no kind" if kind is None else f"kind {one_line(str(kind), 60)}"
         raise SubjectUsageError(f"{where}: {said}: it is to be a {_KIND}")
     return shape
+
+
+def _require_fields(shape: Mapping[str, Any], where: str) -> None:
+    """A kubelet refuses a field that it does not know, and so a slip of the pen."""
+    unknown = next((name for name in map(str, shape) if name not in _FIELDS), None)
+    if unknown is not None:
+        near = difflib.get_close_matches(unknown, FIELDS, n=1)
+        hint = f"; did you mean {near[0]}?" if near else ""
+        raise SubjectUsageError(f"{where}: {one_line(unknown, 60)}: no field of a {_KIND}{hint}")
 
 
 def _require_shapes(shape: Mapping[str, Any], where: str) -> None:

@@ -98,15 +98,26 @@ class Comparison:
         return Kind.FIX if was in _BROKEN else Kind.NEW if was is Standing.SKIP else None
 
     @cached_property
+    def compared(self) -> bool:
+        """Whether a case that applies is in both runs."""
+        old, new = _cases(self.old), _cases(self.new)
+        return any(
+            self.old.known.standing(old[case]) is not Standing.SKIP
+            or self.new.known.standing(new[case]) is not Standing.SKIP
+            for case in old.keys() & new.keys()
+        )
+
+    @cached_property
     def status(self) -> ExitStatus:
         """``NOT_CONFORMANT`` for a regression alone; ``COULD_NOT_TELL`` where the new run has no
-        answer to what the old one had, or was cut off; ``TOO_FEW`` where nothing applied."""
+        answer to what the old one had, or was cut off; ``TOO_FEW`` where nothing applied, or
+        nothing that both runs have."""
         if self.changes[Kind.REGRESSION]:
             return ExitStatus.NOT_CONFORMANT
         if self._lacks_a_part or self.new.cut_off or self.new.contradiction:
             return ExitStatus.COULD_NOT_TELL
         applied = any(self.new.standings[standing] for standing in _APPLIED)
-        return ExitStatus.CONFORMANT if applied else ExitStatus.TOO_FEW
+        return ExitStatus.CONFORMANT if applied and self.compared else ExitStatus.TOO_FEW
 
     @property
     def _lacks_a_part(self) -> bool:
@@ -123,6 +134,8 @@ class Comparison:
         rest = ", ".join(
             f"{count} {_WORDS[kind][count != 1]}" for kind, count in counts.items() if count
         )
+        if not self.compared:
+            words = "Nothing was compared: the two runs share no case that applies"
         return f"{words or 'No regression'}{': ' * bool(rest)}{rest}."
 
     @property

@@ -433,6 +433,10 @@ def test_an_interrupted_run_cannot_tell_and_leaves_nothing(tmp_path: Path, sign:
     assert done.returncode == 3, done.stdout + done.stderr
     assert "footer" in done.stdout or "cut off" in done.stdout
     assert list((tmp_path / "tmp").iterdir()) == []
+    assert not (tmp_path / "out" / "report.html").exists()
+    assert done.stderr.endswith(
+        f"report: none, the run was cut off; with --resume it goes on in {tmp_path / 'out'}\n"
+    )
 
 
 def test_an_interrupted_run_that_leaves_a_node_changed_is_status_5(tmp_path: Path) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import io
 import json
 import os
+import re
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -24,12 +26,14 @@ from conformance.subject import SubjectUsageError
 from hil.pods import Image
 from hil.pods import manifest as manifest_on_a_node
 from pinproof import files
+from pinproof.configuration_fields import FIELDS
 from pinproof.files import documents
 from pinproof.manifests import BadManifest, pods_of
 from pinproof.pods import pods_given
 from pinproof.settings import Given, settings_of
 from reference import CPUSet
 from reference.steps import Kind, KubeletConfig, Pod, PodResources
+from tests.support import lacking
 
 TOPOLOGY: Final = topology_of(topologies.machine("1s-1n-4c-smt2"), release="1.36")
 
@@ -409,6 +413,13 @@ KIND = "kind: KubeletConfiguration\n"
         ),
         (f"{KIND}featureGates: {{a: 'true'}}", "featureGates: a: it is true or false"),
         (f"{KIND}featureGates: {{1: true}}", "featureGates: not a mapping of names"),
+        (
+            f"{KIND}cpuManagerPolicyOption: {{a: b}}",
+            "cpuManagerPolicyOption: no field of a KubeletConfiguration; "
+            "did you mean cpuManagerPolicyOptions?",
+        ),
+        (f"{KIND}cpumanagerpolicy: static", "did you mean cpuManagerPolicy?"),
+        (f"{KIND}7: static", "7: no field of a KubeletConfiguration"),
         (f"{KIND}cpuManagerPolicy: [static]", "cpuManagerPolicy: not a string; put it in quotes"),
         ("a: [", "line 2, column 1: did not find expected node content"),
     ],
@@ -420,6 +431,26 @@ def test_a_file_that_is_no_configuration_is_one_line(tmp_path: Path, text: str, 
         settings(Given(config=path))
     assert str(caught.value).startswith(f"{path}: ")
     assert said in str(caught.value)
+
+
+def test_a_field_that_no_release_has_yet_may_be_of_one_to_come(tmp_path: Path) -> None:
+    path = tmp_path / "kubelet.yaml"
+    path.write_text(f"{KIND}cpuManagerPolicy: static\nnew: 1\n")
+    assert settings(Given(config=path), release="1.38").policy == "static"
+
+
+def test_the_fields_are_those_of_the_kubelets_own_module() -> None:
+    """Of each release that Go has fetched, when a kubelet was built."""
+    go = lacking.program("go")
+    cache = subprocess.run([go, "env", "GOMODCACHE"], capture_output=True, text=True, check=True)
+    files = list(Path(cache.stdout.strip()).glob("k8s.io/kubelet@*/config/v1beta1/types.go"))
+    if not files:
+        pytest.skip("no kubelet has been built here")
+    for path in files:
+        _, _, body = path.read_text().partition("type KubeletConfiguration struct {")
+        names = set(re.findall(r'json:"(\w+)', body.partition("\n}")[0]))
+        assert len(names) > 80
+        assert names <= FIELDS, path
 
 
 @pytest.mark.parametrize(

@@ -7,14 +7,16 @@ import subprocess
 import sys
 from collections import defaultdict
 from pathlib import Path
+from typing import Final
 
 import pytest
 
+import conformance.suite
 from conformance.results import Result, read
 
 MACHINES = ("1s-1n-2c-smt1", "1s-1n-4c-smt1", "1s-1n-4c-smt2")
 #: The model stands in for nodes: what is tested is who runs what.
-_NODES = "import conformance.plugin\nconformance.plugin.REAL = 'reference'\n"
+_NODES: Final = "import conformance.plugin\nconformance.plugin.REAL = 'reference'\n"
 
 
 @pytest.mark.parametrize("workers", ["2", "3"])
@@ -54,7 +56,7 @@ def _workers_by_machine(folder: Path, workers: str, plugin: str) -> dict[str, se
 
 
 #: A model whose nodes wait, as far as the suite is told, and which notes who began what.
-_WAITING = """
+_WAITING: Final = """
 import os, pathlib
 from conformance.session import ahead
 from conformance.subjects.reference import ReferenceSubject
@@ -82,3 +84,40 @@ def test_no_worker_begins_a_case_of_another(tmp_path: Path) -> None:
     )
     assert sorted(begun) == sorted(asked)
     assert len(set(begun)) == len(begun)
+
+
+#: Workers whose controller is gone when they tell it of their end.
+_DEAF: Final = """
+import pytest
+
+import conformance.suite
+def deaf(send):
+    def sendevent(name, **more):
+        send(name, **more)
+        if name == "workerfinished":
+            raise OSError("cannot send (already closed?)")
+    return sendevent
+def pytest_sessionstart(session):
+    for plugin in session.config.pluginmanager.get_plugins():
+        if hasattr(plugin, "torun"):
+            plugin.sendevent = deaf(plugin.sendevent)
+"""
+
+
+def test_a_worker_that_cannot_tell_of_its_end_is_quiet(tmp_path: Path) -> None:
+    """As after SIGTERM to the first process; the advice is about xdist's own hook."""
+    (tmp_path / "deaf.py").write_text(_DEAF)
+    suite = Path(conformance.suite.__file__).with_name("test_scenarios.py")
+    ended = subprocess.run(
+        [
+            *(sys.executable, "-m", "pytest", str(suite), "-c", "/dev/null", "-n", "2", "-q"),
+            *("-p", "deaf", "--pin-machine", "1s-1n-4c-smt2", "-k", "config/"),
+        ],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), *filter(None, sys.path)])},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert " passed" in ended.stdout, ended.stdout + ended.stderr
+    assert "PluggyTeardownRaisedWarning" not in ended.stdout + ended.stderr

@@ -60,6 +60,24 @@ def test_only_a_regression_is_status_1(fakes: Fakes) -> None:
     assert Comparison(green, cut).status is ExitStatus.COULD_NOT_TELL
 
 
+def test_runs_that_share_no_case_are_not_compared(fakes: Fakes) -> None:
+    """As those of two machines: that nothing broke was not seen."""
+    small = fakes.machine("small", cpus=4, sockets=1)
+    here, there = fakes.run(fakes.result()), fakes.run(fakes.result(machine=small))
+    found = Comparison(here, there)
+    assert found.status is ExitStatus.TOO_FEW
+    assert found.verdict == (
+        "Nothing was compared: the two runs share no case that applies: 1 new case, 1 case gone."
+    )
+    skipped = fakes.result("skip", scenario="x")
+    assert (
+        Comparison(
+            fakes.run(fakes.result(), skipped), fakes.run(fakes.result(machine=small), skipped)
+        ).status
+        is ExitStatus.TOO_FEW
+    )
+
+
 def test_a_known_failure_is_no_regression(fakes: Fakes) -> None:
     red, green = fakes.run(fakes.result("fail")), fakes.run(fakes.result())
     assert Comparison(green, fakes.known(red, fakes.entry())).status is ExitStatus.CONFORMANT

@@ -22,6 +22,7 @@ ENVIRONMENT: Final = {"PATH": os.environ.get("PATH", ""), "LC_ALL": "C"}
 COMMANDS: Final = {
     "lscpu -p": ("lscpu", "--sysroot", "{}", "-p"),
     "lscpu -p, all": ("lscpu", "--sysroot", "{}", "-a", "-p=cpu,core,socket,node,cache,online"),
+    "lscpu -e": ("lscpu", "--sysroot", "{}", "-a", "-e"),
     "lscpu -J -e": ("lscpu", "--sysroot", "{}", "-a", "-J", "-e"),
     "lstopo": ("lstopo", "-i", "{}", "--no-io", "--of", "xml"),
 }
@@ -118,6 +119,9 @@ def test_what_the_output_lacks_is_said(tmp_path: Path) -> None:
         (f"{TABLE}2,2,0,5000,,1,1,1,0", "no Linux has NUMA node 5000"),
         (f"{TABLE}2,,,,,,,,", "nothing says which core and socket CPU 2 has"),
         ("# CPU,Core\n", "no CPU is online"),
+        ("CPU NODE SOCKET CORE\n  0    0", "cut off: '0 0' has 2 columns, not 4"),
+        ("CPU NODE\n  0 0\n", "nothing says which core and socket CPU 0 has"),
+        ("Architecture: x86_64\nCPU(s): 8\n", "`lscpu` tells no CPU from another"),
         ('{"lscpu": [{"field": "CPU(s):", "data": "8"}]}', "import what `lscpu -J -e` prints"),
         ('{"cpus": 7}', "import what `lscpu -J -e` prints"),
         (json.dumps({"cpus": CPUS})[:-30], "cut off: "),

@@ -1,8 +1,8 @@
 """What lscpu and lstopo print of a machine, as a tree.
 
-Read are ``lscpu -p`` (with whatever columns), ``lscpu -J -e``, and ``lstopo --of xml`` of hwloc 1
-and 2. None of them prints all that a kubelet reads: the notes say what was made up or is not known.
-What never belongs here: running those programs.
+Read are ``lscpu -p`` and ``lscpu -e`` (with whatever columns), ``lscpu -J -e``, and ``lstopo --of
+xml`` of hwloc 1 and 2. None of them prints all that a kubelet reads: the notes say what was made up
+or is not known. What never belongs here: running those programs.
 """
 
 from __future__ import annotations
@@ -31,6 +31,8 @@ _OFFLINE: Final = re.compile(r"[0-9]+,+N")
 _DASH: Final = re.compile(r'(":\s*)-(?=\s*[,}])')
 _NUMBER: Final = re.compile(r"[0-9]{1,9}", re.ASCII)
 _YES: Final = (True, "yes", "Y", "true", "1")
+_HEADS: Final = re.compile(r"CPU(?: +[A-Z0-9a-z:()%-]+)+ *(?:\n|$)")
+_TELLS_NONE: Final = "`{}` tells no CPU from another: import what `lscpu -J -e` prints"
 _LSCPU: Final = (
     Note(NoteKind.COMPLETED, "cpu/cpu*/topology", "lscpu numbers cores and sockets by itself"),
     Note(NoteKind.COMPLETED, "cpu/cpu*/cache/index3/size", "lscpu prints none in its table"),
@@ -67,6 +69,10 @@ def _reader(start: str) -> Callable[[str], _Read] | None:
         return _xml
     if start.startswith("# ") or _ROW.match(start):
         return _csv
+    if _HEADS.match(start):
+        return _table
+    if start.startswith("Architecture:"):
+        raise ValueError(_TELLS_NONE.format("lscpu"))
     return None
 
 
@@ -88,13 +94,27 @@ def _csv(text: str) -> _Read:
     return tree_of(rows), _LSCPU
 
 
+def _table(text: str) -> _Read:
+    """Columns for people, as ``lscpu -e`` prints them."""
+    heads, *lines = [line.split() for line in text.splitlines() if line.strip()]
+    names = [name.lower() for name in heads]
+    rows = []
+    for cells in lines:
+        if len(cells) != len(names):
+            said = " ".join(cells)[:60]
+            raise ValueError(f"cut off: {said!r} has {len(cells)} columns, not {len(names)}")
+        named = dict(zip(names, cells, strict=True))
+        rows.append(_row({**named, **_caches(named)}))
+    return tree_of(rows), _LSCPU
+
+
 def _json(text: str) -> _Read:
     try:
         read = json.loads(_DASH.sub(r"\1null", text))
     except ValueError as error:
         raise ValueError(f"cut off: {error}") from error
     if isinstance(read, dict) and "lscpu" in read:
-        raise ValueError("`lscpu -J` tells no CPU from another: import what `lscpu -J -e` prints")
+        raise ValueError(_TELLS_NONE.format("lscpu -J"))
     rows = read.get("cpus") if isinstance(read, dict) else None
     if not isinstance(rows, list) or not all(isinstance(one, dict) for one in rows):
         raise ValueError("not a list of CPUs: import what `lscpu -J -e` prints")
