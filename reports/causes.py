@@ -87,7 +87,8 @@ class Cause:
         if self.looks:
             looks = [f"{look} ({count})" for look, count in self.looks.items()]
             return _short(
-                line(f"{'. '.join([*parts, 'It looks like this'])}: {few(looks, 4)}"), _DETAIL
+                line(". ".join([*parts, f"It looks like this: {few(looks, 4, between='; ')}"])),
+                _DETAIL,
             )
         first = _first(self.example)
         if first is not None:

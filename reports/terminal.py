@@ -236,9 +236,8 @@ def _failed(found: Sequence[Finding], console: Console) -> None:
 
 
 def _sentences(cause: Cause) -> Iterator[str]:
-    """What is wrong, and what sets the results apart; of a single result its story says it."""
-    if len(cause.results) > 1 or cause.is_common:
-        yield f"{cause.headline}."
+    """What is wrong, and what sets the results apart."""
+    yield f"{cause.headline}."
     if cause.is_common or cause.contrast:
         yield cause.detail
 

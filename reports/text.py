@@ -53,10 +53,10 @@ def tail(text: str, limit: int) -> str:
     return f"[{len(text) - limit} characters before this: see result.jsonl …]\n{text[-limit:]}"
 
 
-def few(names: Sequence[str], most: int = 5) -> str:
+def few(names: Sequence[str], most: int = 5, *, between: str = ", ") -> str:
     """The first names, and how many more there are."""
     more = f" and {len(names) - most} more" if len(names) > most else ""
-    return f"{', '.join(names[:most])}{more}"
+    return f"{between.join(names[:most])}{more}"
 
 
 def web_link(url: str) -> str:

@@ -191,15 +191,16 @@ def test_every_record_can_be_printed_at_any_width(fakes: Fakes) -> None:
         assert "Exit status 1." in printed(dataclasses.replace(run, header=header), width)
 
 
-def test_every_cause_of_several_results_has_its_sentence(fakes: Fakes) -> None:
-    """Names alone say which scenarios failed, and not what."""
-    failures = [fakes.failure(rule=rule) for rule in ("one", "one", "two", "two")]
+def test_every_cause_has_its_sentence(fakes: Fakes) -> None:
+    """Names alone say which scenarios failed, and not what; one below another cause would look like
+    one more of that."""
+    failures = [fakes.failure(rule=rule) for rule in ("one", "one", "two", "two", "three")]
     results = [
         fakes.result("fail", scenario=f"a/{number}", failure=failure)
         for number, failure in enumerate(failures)
     ]
     text = " ".join(printed(fakes.run(*results)).split())
-    for rule, first in (("one", "a/0"), ("two", "a/2")):
+    for rule, first in (("one", "a/0"), ("two", "a/2"), ("three", "a/4")):
         assert f"Broken promise: {rule}. {first} [" in text
 
 
