@@ -107,7 +107,9 @@ def _build(recipe: Recipe, place: Path, say: _Say) -> Image:
     for left in place.parent.glob(f".{place.name}.*"):
         shutil.rmtree(left, ignore_errors=True)  # of a build that was killed
     try:
-        with tempfile.TemporaryDirectory(prefix=f".{place.name}.", dir=place.parent) as name:
+        with tempfile.TemporaryDirectory(
+            prefix=f".{place.name}.", dir=place.parent, ignore_cleanup_errors=True
+        ) as name:
             draft = Path(name)
             out = draft / "out"
             _bootstrap(recipe, draft, out, say)
@@ -161,16 +163,16 @@ def _stage(line: str, say: _Say) -> None:
 
 def _finish(recipe: Recipe, out: Path) -> None:
     """Unpack the modules, and write down what the image is."""
-    names = (out / "modules.list").read_text().split()
+    (out / "modules").mkdir()
     modules = []
-    for name in names:
-        packed = out / "modules" / name
-        if name.endswith(".xz"):
-            (out / "modules" / name.removesuffix(".xz")).write_bytes(
-                lzma.decompress(packed.read_bytes())
-            )
-            packed.unlink()
+    for name in (out / "modules.list").read_text().split():
+        packed = out / name
         modules.append(name.removesuffix(".xz"))
+        if name == modules[-1]:
+            packed.rename(out / "modules" / name)
+        else:
+            (out / "modules" / modules[-1]).write_bytes(lzma.decompress(packed.read_bytes()))
+            packed.unlink()
     rows = (line.split() for line in (out / "packages").read_text().splitlines())
     versions = {row[0]: row[1] for row in rows if len(row) == 2}
     kernel = (out / "release").read_text().strip()

@@ -123,7 +123,9 @@ SystemMaxUse=64M
 RateLimitIntervalSec=0
 """
 
-#: Runs as root of the new tree ($1) when all packages are in; $OUT is outside of it.
+#: Runs as root of the new tree ($1) when all packages are in; $OUT is outside of it. It makes no
+#: folder there, and leaves $OUT itself alone: where that root is a user namespace's, only that root
+#: could remove what is in the folder, and $OUT is somebody else's.
 HOOK: Final = r"""
 set -e
 tree=$1
@@ -134,24 +136,24 @@ ln -sf /lib/systemd/system/multi-user.target "$tree/etc/systemd/system/default.t
 cp "$tree/boot/vmlinuz-$release" "$OUT/vmlinuz"
 cp "$tree/bin/busybox" "$OUT/busybox"
 cp "$tree/boot/config-$release" "$OUT/config"
-mkdir -p "$OUT/modules"
 for module in @MODULES@; do
   chroot "$tree" modprobe --set-version="$release" --show-depends "$module" |
     while read -r verb path rest; do
       [ "$verb" = insmod ] || continue
-      cp "$tree$path" "$OUT/modules/"
+      cp "$tree$path" "$OUT/"
       basename "$path"
     done
 done | awk '!seen[$0]++' >"$OUT/modules.list"
 chroot "$tree" dpkg-query -W -f '${Package} ${Version}\n' >"$OUT/packages"
 echo "$release" >"$OUT/release"
 for place in dev proc sys run tmp; do
-  ! mountpoint -q "$tree/$place" || umount -R "$tree/$place"
+  # Lazily: a user namespace may not take away one by one what it got mounted below.
+  ! mountpoint -q "$tree/$place" || umount -l "$tree/$place"
 done
 truncate -s @SIZE@ "$OUT/root.raw"
 mke2fs -q -F -t ext4 -L pinproof -J size=16 -E lazy_itable_init=1,root_owner=0:0 \
   -d "$tree" "$OUT/root.raw"
-chmod -R a+rX "$OUT"
+chmod a+r "$OUT"/*
 """
 #: Of the guest's file system; holes on the host.
 SIZE: Final = "6G"

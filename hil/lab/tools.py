@@ -105,4 +105,6 @@ def _hear(stream: IO[bytes], complaint: list[str], heard: Callable[[str], None])
 def _reason(text: str) -> str:
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     errors = [line for line in lines if line.startswith("E:")]
-    return (errors or lines or ["it said nothing"])[-1][:300]
+    # What apt and mmdebstrap say after their first error is that they failed.
+    said = errors[0] if errors else (lines or ["it said nothing"])[-1]
+    return said[:300]

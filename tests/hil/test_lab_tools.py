@@ -25,10 +25,11 @@ def test_what_a_program_says_is_heard_while_it_runs(tmp_path: Path) -> None:
 
 
 def test_a_program_that_fails_says_why() -> None:
-    script = "echo 'E: no such package: gone' >&2; echo 'W: later' >&2; exit 3"
+    script = "for line in 'E: no such package: gone' 'W: later' 'E: sh failed to run'; do"
+    script += ' echo "$line" >&2; done; exit 3'
     with pytest.raises(LabError, match=r"^sh failed: E: no such package: gone$") as caught:
         tools.run(["sh", "-c", script], deadline=60)
-    assert caught.value.evidence == "E: no such package: gone\nW: later\n"
+    assert caught.value.evidence == "E: no such package: gone\nW: later\nE: sh failed to run\n"
 
 
 def test_a_program_that_hangs_is_ended_with_all_that_it_started() -> None:
