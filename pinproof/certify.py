@@ -36,11 +36,11 @@ from hil.transport import nodes as addresses
 from pinproof import certifiable, passing, password
 from pinproof.busy import busy
 from pinproof.dry import dry_run as show_commands
-from pinproof.output import note
+from pinproof.output import note, prepare_folder
 from pinproof.passing import ALONE, parsed
 from pinproof.password import AskSudoPassword
 from pinproof.probe import risk_named
-from pinproof.run import node_options, prepare_folder, when_written
+from pinproof.run import node_options, when_written
 from pinproof.side_by_side import Job, run_each
 from pinproof.signing import comment_of, cosign_signature, sign, sign_with_cosign, ssh_signature
 from pinproof.subjects import opened

@@ -61,6 +61,10 @@ def init(
     known: Annotated[
         str, typer.Option(help="The list of known failures, where there is one.")
     ] = "known-failures.toml",
+    explore: Annotated[
+        float,
+        typer.Option(min=0, metavar="MINUTES", help="Let the job explore so long as well."),
+    ] = 0,
     branch: Annotated[str, typer.Option(help="The main branch.")] = "master",
     package: Annotated[
         str,
@@ -80,6 +84,7 @@ def init(
         "build": build,
         "machines": " ".join(machine or ["1s-1n-4c-smt2", "2s-4n-64c-smt2"]),
         "known": known,
+        "explore": f"{explore:g}",
         "branch": branch,
         "package": package or installed_from(),
         "script": SCRIPT,

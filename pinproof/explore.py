@@ -6,13 +6,16 @@ What belongs here: options, the result stream, and what is printed. What never d
 
 from __future__ import annotations
 
+import itertools
 import os
 import platform
 import shlex
+import shutil
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
+from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Final
@@ -33,17 +36,18 @@ from conformance.subject import Subject, SubjectUsageError, WaitsMost
 from conformance.verdict import ExitStatus, Verdict, exit_status
 from hunting.campaign import Shard
 from hunting.exploring import telling
-from hunting.exploring.campaign import MOST_CAUSES, Exploration, Outcome, Scope
+from hunting.exploring.campaign import MOST_CAUSES, Cause, Exploration, Outcome, Scope
+from hunting.exploring.causes import look_of
 from hunting.exploring.driving import Walk, walked
 from hunting.exploring.history import History, history_at
 from hunting.exploring.plan import best_first, plan_at, write_plan
-from hunting.exploring.settings import keep_machine
+from hunting.exploring.settings import keep_machine, machine_of
 from pinproof.busy import busy
 from pinproof.completing import machine_names, subject_names
-from pinproof.output import note
-from pinproof.run import prepare_folder
+from pinproof.output import note, prepare_folder
 from pinproof.subjects import opened
 from reference.releases import Release, newest_known
+from reference.steps import Start
 
 #: Where there is no ``--machine``: small ones on which values meet that do not meet on others.
 MACHINES: Final = (
@@ -52,6 +56,8 @@ MACHINES: Final = (
 _FOLDER: Final = Path("explored")
 _MINUTE: Final = 60.0
 _SEED: Final = "explored with seed"
+_JUDGE: Final = "judged by release"
+_UNSTEADY: Final = "unsteady"
 
 
 def explore(
@@ -130,6 +136,9 @@ def explore(
     one = history_at(replay) if replay else None
     planned = plan_at(plan) if plan else ()
     names = _kept(machine or ([] if one or planned else list(MACHINES)))
+    _require_walkable(replay or plan, [one] if one else planned)
+    if keep_plan is not None and not os.access(keep_plan.absolute().parent, os.W_OK):
+        raise SubjectUsageError(f"--keep-plan {keep_plan}: nothing can be written there")
     with opened(subject) as tried:
         judged_by = str(Release.parse(release) if release else _newest(tried))
         smoke(tried)
@@ -139,22 +148,67 @@ def explore(
             tuple(names), judged_by, seed=seed, shard=part.number, of=part.count,
             most=1 if first else MOST_CAUSES, only=only, shrink=shrink,
         )  # fmt: skip
-        at_a_time = jobs or (3 * (os.cpu_count() or 1) if isinstance(tried, WaitsMost) else 1)
-        words = ["pinproof", "explore", subject]
-        words += [word for name in machine or () for word in ("--machine", name)]
-        words += ["--plan", str(plan)] if plan else ["--seed", str(seed)]
-        words += ["--shard", shard] if part.count > 1 else []
+        words = ["--plan", str(plan)] if plan else ["--seed", str(seed)]
         exploration = Exploration(
-            tried, scope, at_a_time=at_a_time, plan=planned,
-            replay=lambda number: shlex.join([*words, "--only", str(number)]),
+            tried, scope, at_a_time=_at_a_time(tried, jobs), plan=planned,
+            replay=_again(subject, machine or (), part, words),
         )  # fmt: skip
-        run = _Run(exploration, tried, report, resume=resume)
-        with run.written():
-            status = run.through(minutes * _MINUTE)
+        status = _explored(exploration, tried, report, minutes, resume=resume)
         if keep_plan is not None:
             write_plan(best_first([*exploration.drawn.values()]), judged_by, keep_plan)
-    run.print(status)
     raise typer.Exit(int(status))
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What of a run counts for the exploration that comes after it."""
+
+    minutes: float
+    machines: Sequence[str]
+    release: str
+    behaviours: Sequence[str]
+    shard: str
+    resume: bool
+
+
+def explored_after(subject: str, wish: Wish, folder: Path) -> ExitStatus:
+    """Explore a subject after its run. It goes on with what is in the folder where the run goes
+    on."""
+    part = Shard.parse(wish.shard or "1/1")
+    names = _kept(wish.machines or MACHINES)
+    with opened(subject) as tried:
+        base = Release.parse(wish.release) if wish.release else _newest(tried)
+        judged_by = str(base.overridden(*wish.behaviours))
+        scope = Scope(tuple(names), judged_by, shard=part.number, of=part.count)
+        exploration = Exploration(
+            tried, scope, at_a_time=_at_a_time(tried),
+            replay=_again(subject, wish.machines, part, ["--seed", str(scope.seed)]),
+        )  # fmt: skip
+        return _explored(exploration, tried, folder, wish.minutes, resume=wish.resume)
+
+
+def _again(
+    subject: str, machines: Sequence[str], part: Shard, words: Sequence[str]
+) -> Callable[[int], str]:
+    """The command that walks the so-many-th history again."""
+    every = ["pinproof", "explore", subject]
+    every += [word for name in machines for word in ("--machine", name)]
+    every += [*words, *(["--shard", f"{part.number}/{part.count}"] if part.count > 1 else [])]
+    return lambda number: shlex.join([*every, "--only", str(number)])
+
+
+def _at_a_time(subject: Subject, jobs: int | None = None) -> int:
+    return jobs or (3 * (os.cpu_count() or 1) if isinstance(subject, WaitsMost) else 1)
+
+
+def _explored(
+    exploration: Exploration, subject: Subject, folder: Path, minutes: float, *, resume: bool
+) -> ExitStatus:
+    run = _Run(exploration, subject, folder, resume=resume)
+    with run.written():
+        status = run.through(minutes * _MINUTE)
+    run.print(status)
+    return status
 
 
 def _newest(subject: Subject) -> Release:
@@ -167,6 +221,17 @@ def _kept(patterns: Sequence[str]) -> list[str]:
     for one in found:
         keep_machine(one)
     return list(dict.fromkeys(one.name for one in found))
+
+
+def _require_walkable(path: Path | None, histories: Sequence[History]) -> None:
+    """Refuse histories of a file that no node can walk. Raises :class:`SubjectUsageError`."""
+    for one in histories:
+        if not one.steps or not isinstance(one.taken[0], Start):
+            raise SubjectUsageError(f"{path}: the first step of a history is Start")
+        try:
+            machine_of(one.machine)
+        except topologies.MachineError as error:
+            raise SubjectUsageError(f"{path}: {error}") from error
 
 
 def _replayed(history: History, subject: Subject, release: str) -> ExitStatus:
@@ -195,8 +260,13 @@ class _Run:
     ) -> None:
         self._exploration, self._subject, self._folder = exploration, subject, folder
         scope = exploration.scope
-        self._before = _earlier(folder, subject, scope.seed) if resume else None
+        self._before = _earlier(folder, subject, scope) if resume else None
         stream = prepare_folder(folder, (telling.COVERAGE,), resume=resume)
+        if resume:
+            exploration.causes += _causes_in(folder, self._before[1] if self._before else ())
+        else:
+            for name in (telling.CAUSES, _UNSTEADY):
+                shutil.rmtree(folder / name, ignore_errors=True)
         self._stream = stream
         self._writer = StreamWriter(
             stream, subject.info, list(scope.machines), _environment(scope.release),
@@ -256,7 +326,7 @@ class _Run:
         if outcome.unsteady:
             self._unsteady += 1
             telling.write_history(
-                outcome.history, self._folder / "unsteady" / f"{outcome.name}.json"
+                outcome.history, self._folder / _UNSTEADY / f"{outcome.name}.json"
             )
 
     def _as_kept(self, outcome: Outcome) -> Result:
@@ -311,14 +381,14 @@ class _Run:
         if self._unsteady:
             note(
                 f"{self._unsteady} differed once and not again (a busy host, or chance): "
-                f"{self._folder / 'unsteady'}"
+                f"{self._folder / _UNSTEADY}"
             )
         for cause in self._exploration.causes:
             note(f"cause {cause.number}: {telling.folder_of(cause, self._folder)}")
         note(f"report: {self._folder}")
 
 
-def _earlier(folder: Path, subject: Subject, seed: int) -> tuple[Header, list[Result]] | None:
+def _earlier(folder: Path, subject: Subject, scope: Scope) -> tuple[Header, list[Result]] | None:
     """The part of this exploration that is in the folder. Raises :class:`SubjectUsageError` where
     it is of another one."""
     stream = folder / "result.jsonl"
@@ -328,10 +398,36 @@ def _earlier(folder: Path, subject: Subject, seed: int) -> tuple[Header, list[Re
         found = reports.load(stream)
     except ResultsError as error:
         raise SubjectUsageError(f"--resume: {error}") from error
-    was = (found.header.subject.digest, found.header.configuration.get(_SEED))
-    if was != (subject.info.digest, str(seed)):
-        raise SubjectUsageError(f"--resume: {stream} is of another subject or seed")
-    return found.header, list(found.results)
+    header = found.header
+    there = {
+        "subject": (header.subject.name, header.subject.digest),
+        "seed": header.configuration.get(_SEED),
+        "release to judge by": header.environment.get(_JUDGE),
+        "list of machines": tuple(header.machines),
+    }
+    now = {
+        "subject": (subject.info.name, subject.info.digest),
+        "seed": str(scope.seed),
+        "release to judge by": scope.release,
+        "list of machines": scope.machines,
+    }
+    for what, value in now.items():
+        if there[what] != value:
+            raise SubjectUsageError(f"--resume: {stream} is of another {what}")
+    return header, list(found.results)
+
+
+def _causes_in(folder: Path, results: Sequence[Result]) -> list[Cause]:
+    """The causes that an exploration has left in its folder, by their numbers."""
+    causes: list[Cause] = []
+    for number in itertools.count(1):
+        path = folder / telling.CAUSES / str(number) / telling.HISTORY
+        met = [one for one in results if one.replay.endswith(shlex.join([str(path)]))]
+        if not met or not path.exists():
+            return causes
+        names = [one.scenario.rpartition("/")[2] for one in met]
+        causes.append(Cause(number, history_at(path), met[0], look_of(met[0]), names))
+    raise AssertionError("itertools.count ends")
 
 
 def _environment(release: str) -> dict[str, str]:
@@ -341,5 +437,5 @@ def _environment(release: str) -> dict[str, str]:
         "architecture": platform.machine(),
         "cpus of the host": str(os.cpu_count() or 0),
         "pinproof": version("pinproof"),
-        "judged by release": release,
+        _JUDGE: release,
     }

@@ -23,7 +23,7 @@ from conformance.session.options import Option
 from conformance.subject import Subject, SubjectSetupError, SubjectUsageError
 from conformance.verdict import ExitStatus
 from pinproof.completing import machine_names, scenario_ids, subject_names
-from pinproof.output import note
+from pinproof.output import prepare_folder
 from pinproof.password import FLAG, AskSudoPassword, ask
 from reference import NEWEST, NotModelled
 from reference.releases import Release, newest_known, require_whole_node
@@ -80,6 +80,16 @@ def run(
         bool,
         typer.Option("--dry-run", help="Print the commands for a real node, and send none."),
     ] = False,
+    explore: Annotated[
+        float | None,
+        typer.Option(
+            min=0.01,
+            metavar="MINUTES",
+            help="Then explore the subject for so many minutes (pinproof explore), on the machines "
+            "that were named; what is found goes to explored/ in --report.",
+            show_default=False,
+        ),
+    ] = None,
     record: Annotated[Path | None, _declared(options.RECORD)] = None,
     verbose: Annotated[
         bool, typer.Option("--verbose", help="Show pytest's own output too.")
@@ -98,6 +108,7 @@ def run(
     from conformance.smoke import smoke
     from pinproof import passing
     from pinproof.dry import dry_run as show_commands
+    from pinproof.explore import Wish, explored_after
     from pinproof.following import Following
     from pinproof.identify import judged_as
     from pinproof.subjects import opened
@@ -123,6 +134,8 @@ def run(
         read_known(known, [one.id for one in catalogue()])
     if resume and report is None:
         raise SubjectUsageError("--resume goes on in --report DIR, which is not given")
+    if explore and report is None:
+        raise SubjectUsageError("--explore writes to --report DIR, which is not given")
     if ask_sudo_password:
         ask()
     if release == AUTO:
@@ -176,7 +189,25 @@ def run(
     if report is not None:
         whole = (report / "report.html").exists()
         typer.echo(f"report: {report if whole else _unfinished(report)}", err=True)
+    if explore and report and reports.load(stream, ended=status).footer is not None:
+        wish = Wish(explore, machine or [], release, behaviour or [], shard, resume)
+        status = _worse(status, explored_after(subject, wish, report / "explored"))
     raise typer.Exit(status)
+
+
+#: The worst first, where two parts of a run end differently.
+_WORST_FIRST: Final = (
+    ExitStatus.NOT_RESTORED,
+    ExitStatus.NOT_CONFORMANT,
+    ExitStatus.USAGE,
+    ExitStatus.COULD_NOT_TELL,
+    ExitStatus.TOO_FEW,
+    ExitStatus.CONFORMANT,
+)
+
+
+def _worse(one: int, other: int) -> int:
+    return min(one, other, key=_WORST_FIRST.index)
 
 
 def _unfinished(report: Path) -> str:
@@ -225,21 +256,6 @@ def _stream(report: Path | None, *, resume: bool) -> Path:
     if report is None:
         return Path(f"/proc/{os.getpid()}/fd/{os.memfd_create('result.jsonl')}")
     return prepare_folder(report, resume=resume)
-
-
-def prepare_folder(report: Path, also: tuple[str, ...] = (), *, resume: bool = False) -> Path:
-    """Make the report's directory, without what an earlier run left there; the stream's path.
-    ``resume``: the stream stays, and a line says if there is none."""
-    stream = report / "result.jsonl"
-    if resume and not stream.exists():
-        note(f"pinproof: {stream} is not there yet: the run begins")
-    try:
-        report.mkdir(parents=True, exist_ok=True)
-        for name in ("junit.xml", "report.html", *also, *(() if resume else (stream.name,))):
-            (report / name).unlink(missing_ok=True)
-    except OSError as error:
-        raise SubjectUsageError(f"--report {report}: {error.strerror}") from error
-    return stream
 
 
 def _appearance(verbose: bool) -> list[str]:

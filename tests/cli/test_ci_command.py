@@ -177,6 +177,19 @@ def test_the_cached_kubelet_is_built_again_for_other_sources_only(
     assert not (fork / "_output/bin/kubelet.stamp").exists()
 
 
+def test_a_job_that_explores_fails_by_what_it_finds(pinproof: Command, fork: Path) -> None:
+    """Though the main branch breaks the same promises of the catalogue."""
+    _init(pinproof, fork, "gitlab", "--explore", "0.2")
+    run = "./pinproof-gate.sh run"
+    assert shell(fork, run, PINPROOF_SUBJECT=WRONG).returncode == 1
+    shutil.copytree(fork / "pinproof-out", fork / "pinproof-base")
+    assert (fork / "pinproof-out/explored/causes/1/story.txt").exists()
+    assert shell(fork, run, PINPROOF_SUBJECT=WRONG).returncode == 1
+    plain = shell(fork, run, PINPROOF_SUBJECT=WRONG, PINPROOF_EXPLORE="0")
+    assert plain.returncode == 0
+    assert not (fork / "pinproof-out/explored").exists()
+
+
 def test_a_fork_that_starts_red_is_gated_by_news(pinproof: Command, fork: Path) -> None:
     """First by comparison with the main branch; with a list of known failures, by that."""
     _init(pinproof, fork, "gitlab")

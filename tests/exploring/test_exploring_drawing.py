@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
+from pathlib import Path
 from typing import Final
 
 import pytest
@@ -184,3 +185,11 @@ def test_updates_are_refused_so_often_that_a_node_comes_to_rest(
     assert made is not None
     assert FailUpdates(20) in made[0].taken
     assert 20 <= rounds < 100
+
+
+def test_the_page_has_the_table_of_factors() -> None:
+    """Every factor with all of its values."""
+    page = (Path(__file__).parents[2] / "docs/exploring.md").read_text()
+    rows = [f"| {one.name} | {', '.join(one.values)} |" for one in FACTORS]
+    start = page.index(rows[0])
+    assert page[start : page.index("\n\n", start)] == "\n".join(rows)

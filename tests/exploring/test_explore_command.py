@@ -1,0 +1,324 @@
+"""``pinproof explore``, as a user runs it."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+
+import conformance.scenario as registry
+from conformance.judge import Case, judge
+from conformance.oracle import ModelOracle
+from conformance.results import Result
+from conformance.subjects import open_subject
+from hunting.exploring.history import history_at
+from hunting.exploring.settings import machine_of
+from tests.support import lacking
+
+if TYPE_CHECKING:
+    from tests.cli.conftest import Command, Stream
+
+FAULT: Final = "miniature:forgets-to-give-back"
+SMALL: Final = ("--machine", "1s-1n-4c-smt2")
+ROOT: Final = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of an exploration that found a fault."""
+    folder = tmp_path_factory.mktemp("found")
+    words = ("explore", FAULT, *SMALL, "--time", "1", "-x", "--report", str(folder / "out"))
+    done = subprocess.run(
+        [sys.executable, "-m", "pinproof", *words], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "Not conformant" in done.stdout
+    assert f"cause 1: {folder / 'out/causes/1'}" in done.stderr
+    return folder / "out"
+
+
+# -- what it leaves ------------------------------------------------------------------------------
+
+
+def test_a_cause_is_told_in_a_folder_of_its_own(found: Path) -> None:
+    """As a story with a command that replays it, as a history, as a scenario."""
+    folder = found / "causes/1"
+    assert {one.name for one in folder.iterdir()} == {"story.txt", "history.json", "scenario.py"}
+    story = (folder / "story.txt").read_text()
+    assert f"pinproof explore {FAULT} --replay {folder / 'history.json'}" in story
+    kinds = [type(step).__name__ for step in history_at(folder / "history.json").taken]
+    assert kinds == ["Start", "Apply", "Delete"]
+
+
+def test_the_stream_is_one_that_every_command_reads(
+    found: Path, pinproof: Command, results: Stream
+) -> None:
+    """By its published schema too."""
+    jsonschema = lacking.module("jsonschema")
+    schema = json.loads((ROOT / "conformance/schemas/result-stream-2.json").read_text())
+    validator = jsonschema.validators.validator_for(schema)(schema)
+    for line in (found / "result.jsonl").read_text().splitlines():
+        validator.validate(json.loads(line))
+    header, every, footer = results(found)
+    assert header.subject.name == FAULT
+    assert footer.counts["fail"] == 1 == [one.verdict for one in every].count("fail")
+    said = pinproof("report", str(found / "result.jsonl"), "--gate")
+    assert said.returncode == 1
+    assert "explored/1-" in said.stdout
+    assert all((found / name).stat().st_size for name in ("junit.xml", "report.html"))
+
+
+def test_what_was_covered_is_in_a_file(found: Path) -> None:
+    coverage = json.loads((found / "coverage.json").read_text())
+    (machine,) = coverage["machines"].values()
+    assert 0 < machine["pairs met"] < machine["pairs possible"]
+    assert 0 < coverage["lines of the model"]["met"] < coverage["lines of the model"]["total"]
+
+
+def test_a_cause_is_replayed(found: Path, pinproof: Command) -> None:
+    """It differs on the faulty subject, and not on the model."""
+    words = ("--replay", str(found / "causes/1/history.json"))
+    again = pinproof("explore", FAULT, *words)
+    assert again.returncode == 1, again.stderr
+    assert "shared pool" in again.stdout
+    right = pinproof("explore", "reference", *words)
+    assert right.returncode == 0, right.stderr
+    assert re.fullmatch(r"pass: \d steps as the model of 1.36 has them\n", right.stdout)
+
+
+def test_the_scenario_fails_for_the_fault(found: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And passes without it."""
+    monkeypatch.setattr(registry, "_REGISTRY", {})
+    spec = importlib.util.spec_from_file_location("explored", found / "causes/1/scenario.py")
+    assert spec
+    assert spec.loader
+    spec.loader.exec_module(importlib.util.module_from_spec(spec))
+    (one,) = registry.registered()
+    wrong, right = (_judged(one, name) for name in (FAULT, "reference"))
+    assert (wrong.verdict, right.verdict) == ("fail", "pass")
+
+
+def _judged(one: registry.Scenario, name: str) -> Result:
+    case = Case(one, machine_of(one.machine or ""))
+    oracle = partial(ModelOracle, release="1.36")
+    return judge(case, open_subject(name), oracle=oracle, release="1.36").result
+
+
+# -- going on --------------------------------------------------------------------------------------
+
+
+def test_an_exploration_goes_on(pinproof: Command, results: Stream, tmp_path: Path) -> None:
+    """Where it was; no history is walked twice, and a cause keeps its number and its folder."""
+    words = ("explore", FAULT, *SMALL, "--report", str(tmp_path / "out"))
+    assert pinproof(*words, "--time", "1", "-x").returncode == 1
+    first = results(tmp_path / "out")[1]
+    story = (tmp_path / "out/causes/1/story.txt").read_text()
+    assert pinproof(*words, "--time", "0.05", "--resume").returncode == 1
+    header, every, _ = results(tmp_path / "out")
+    names = [one.scenario for one in every]
+    assert len(set(names)) == len(names) > len(first)
+    assert names[: len(first)] == [one.scenario for one in first]
+    assert len(header.resumed) == 1
+    assert (tmp_path / "out/causes/1/story.txt").read_text() == story
+
+
+@pytest.mark.parametrize(
+    ("words", "what"),
+    [
+        (("reference", *SMALL), "subject"),
+        ((FAULT, *SMALL, "--seed", "2"), "seed"),
+        ((FAULT, *SMALL, "--release", "1.35"), "release to judge by"),
+        ((FAULT, "--machine", "1s-1n-2c-smt2"), "list of machines"),
+    ],
+)
+def test_another_exploration_is_not_gone_on_with(
+    found: Path, pinproof: Command, words: tuple[str, ...], what: str
+) -> None:
+    """In one line, and the folder stays as it is."""
+    before = (found / "result.jsonl").read_bytes()
+    done = pinproof("explore", *words, "--resume", "--report", str(found))
+    assert done.returncode == 2
+    assert done.stderr == f"pinproof: --resume: {found}/result.jsonl is of another {what}\n"
+    assert (found / "result.jsonl").read_bytes() == before
+
+
+def test_an_exploration_leaves_nothing_of_an_earlier_one(pinproof: Command, tmp_path: Path) -> None:
+    """Its causes are none of this one's."""
+    words = ("explore", *SMALL, "--report", str(tmp_path))
+    assert pinproof(*words, FAULT, "--time", "1", "-x").returncode == 1
+    assert (tmp_path / "causes/1").exists()
+    assert pinproof(*words, "reference", "--time", "0.02").returncode == 0
+    assert not (tmp_path / "causes").exists()
+
+
+# -- plans and shards ------------------------------------------------------------------------------
+
+
+def test_a_plan_is_kept_and_walked(pinproof: Command, results: Stream, tmp_path: Path) -> None:
+    """Its shards walk each of its histories once."""
+    plan, words = tmp_path / "plan.json", ("--report", str(tmp_path / "out"))
+    done = pinproof("explore", "reference", *SMALL, "--time", "0.05", "--keep-plan", str(plan),
+                    *words)  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    count = len(json.loads(plan.read_text())["histories"])
+    assert count > 5
+    names: list[str] = []
+    for number in (1, 2):
+        walk = ("--plan", str(plan), "--shard", f"{number}/2", *words)
+        assert pinproof("explore", "reference", *walk).returncode == 0
+        names += [one.scenario for one in results(tmp_path / "out")[1]]
+    assert sorted(names) == sorted(f"explored/plan-{n}" for n in range(1, count + 1))
+
+
+def _history(**changed: Any) -> str:
+    plain: dict[str, Any] = {"machine": "1s-1n-4c-smt2", "config": {}, "steps": [{"Start": {}}]}
+    return json.dumps({**plain, "format": 1, **changed})
+
+
+def _plan(**changed: Any) -> str:
+    history = json.loads(_history())
+    return json.dumps({"format": 1, "release": "1.36", "histories": [history], **changed})
+
+
+@pytest.mark.parametrize(
+    ("option", "text", "says"),
+    [
+        ("--replay", None, "No such file or directory"),
+        ("--replay", "{", "not JSON"),
+        ("--replay", "[]", "format None; this pinproof reads format 1"),
+        ("--replay", _history(format=2), "format 2; this pinproof reads format 1"),
+        ("--replay", _history(steps=[{"Jump": {}}]), "Jump"),
+        ("--replay", _history(steps=[{}]), "not enough values"),
+        ("--replay", _history(steps=[]), "the first step of a history is Start"),
+        ("--replay", _history(steps=[{"Stop": {}}]), "the first step of a history is Start"),
+        ("--replay", _history(config={"policy": 1}), "policy"),
+        ("--replay", _history(machine="nowhere"), "there is no machine 'nowhere'"),
+        ("--plan", _plan(format=9), "format 9; this pinproof reads format 1"),
+        ("--plan", _plan(histories=[]), "the plan has no history"),
+        ("--plan", _plan(release="1.99"), "1.99"),
+        (
+            "--plan",
+            _plan(histories=[json.loads(_history(row={"colour": "red"}))]),
+            "history 1: no factor colour with the value red",
+        ),
+    ],
+)
+def test_a_file_that_cannot_be_walked_is_one_line(
+    pinproof: Command, tmp_path: Path, option: str, text: str | None, says: str
+) -> None:
+    """It names the file, with the status of wrong usage."""
+    path = tmp_path / "file.json"
+    if text is not None:
+        path.write_text(text)
+    done = pinproof("explore", "reference", option, str(path), cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (2, ""), done.stderr
+    (line,) = done.stderr.splitlines()
+    assert line.startswith(f"pinproof: {path}: "), line
+    assert says in line
+    assert list(tmp_path.iterdir()) in ([], [path])
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("reference", "--machine", "nowhere"), "there is no machine 'nowhere'"),
+        (("reference", "--shard", "3/2"), "--shard 3/2"),
+        (("reference", "--release", "1.99"), "1.99"),
+        (("reference", "--release", "soon"), "soon"),
+        (("miniature:nothing",), "nothing"),
+        (("reference", "--report", "/proc/nowhere"), "--report /proc/nowhere: "),
+        (
+            ("reference", "--keep-plan", "/nowhere/plan"),
+            "--keep-plan /nowhere/plan: ",
+        ),
+    ],
+)
+def test_wrong_usage_is_one_line(
+    pinproof: Command, tmp_path: Path, words: tuple[str, ...], says: str
+) -> None:
+    done = pinproof("explore", *words, cwd=tmp_path)
+    assert done.returncode == 2, done.stderr
+    (line,) = [one for one in done.stderr.splitlines() if one.startswith("pinproof: ")]
+    assert says in line
+    assert "Traceback" not in done.stderr
+
+
+# -- how it ends -----------------------------------------------------------------------------------
+
+
+@pytest.mark.needs("sandbox")
+def test_a_kubelet_that_dies_is_not_explored(pinproof: Command, tmp_path: Path) -> None:
+    """Status 3: nothing can be said of it."""
+    kubelet = tmp_path / "kubelet"
+    says = 'if [ "$1" = --version ]; then echo Kubernetes v1.36.4; exit 0; fi\nexit 7\n'
+    kubelet.write_text(f"#!/bin/sh\n{says}")
+    kubelet.chmod(0o755)
+    done = pinproof("explore", f"kubelet:{kubelet}", *SMALL, "--time", "0.1", cwd=tmp_path)
+    assert done.returncode == 3, done.stderr
+    assert "does not start on the simplest machine" in done.stderr
+    assert not (tmp_path / "explored").exists()
+
+
+@pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_exploration_keeps_what_it_found(
+    results: Stream, pinproof: Command, tmp_path: Path, sign: int
+) -> None:
+    """Status 3 where nothing was found; the next one goes on."""
+    words = ("explore", "reference", *SMALL, "--report", str(tmp_path))
+    with subprocess.Popen(
+        [sys.executable, "-m", "pinproof", *words, "--time", "5"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=dict(os.environ),
+    ) as running:
+        _wait_for(tmp_path / "result.jsonl", lines=10)
+        running.send_signal(sign)
+        _, said = running.communicate(timeout=60)
+    assert running.returncode == 3, said
+    assert "interrupted; what was found is kept, --resume goes on" in said
+    assert "Traceback" not in said
+    walked = json.loads((tmp_path / "coverage.json").read_text())["histories"]
+    assert walked > 1
+    assert pinproof(*words, "--time", "0.05", "--resume").returncode == 0
+    assert len(results(tmp_path)[1]) > walked
+
+
+def _wait_for(stream: Path, *, lines: int) -> None:
+    end = time.monotonic() + 60
+    while not stream.exists() or stream.read_bytes().count(b"\n") < lines:
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
+# -- after a run -----------------------------------------------------------------------------------
+
+
+def test_a_run_explores_at_its_end(pinproof: Command, results: Stream, tmp_path: Path) -> None:
+    """The same subject and machines; the worse of both decides the exit status. This fault is one
+    that the chosen scenarios do not show."""
+    run = ("run", "-k", "packing/", "-n", "0", *SMALL, "--report", str(tmp_path))
+    done = pinproof(*run, "--subject", FAULT, "--explore", "0.2")
+    assert done.returncode == 1, done.stderr
+    assert results(tmp_path)[2].exit_status == 0
+    header, _, footer = results(tmp_path / "explored")
+    assert footer.exit_status == 1
+    assert header.subject.name == FAULT
+    assert header.machines == ["1s-1n-4c-smt2"]
+    assert (tmp_path / "explored/causes/1/scenario.py").exists()
+
+
+def test_a_run_that_explores_needs_a_folder(pinproof: Command) -> None:
+    done = pinproof("run", "--explore", "1")
+    assert done.returncode == 2
+    assert done.stderr == "pinproof: --explore writes to --report DIR, which is not given\n"
