@@ -136,7 +136,9 @@ def _resized(pod: Pod, name: str, by: int) -> Pod | None:
 def _resize(draft: Draft, by: int, *kinds: Kind) -> bool:
     name, pod = draft.container(*kinds), _own(draft)
     other = _resized(draft.node.granted.get(pod.name, pod), name, by) if name else None
-    return other is not None and draft.take(Resize(other))
+    if other is None or pod_milli_cpus(other) > 1000 * draft.room.free:
+        return False  # the API server refuses what no node of this size could ever grant
+    return draft.take(Resize(other))
 
 
 def _grow_too_far(draft: Draft) -> bool:
