@@ -28,6 +28,10 @@ class Oracle(Protocol):
     def after(self, step: Step) -> View | None:
         """The settled view after ``step``; ``None`` where this oracle does not know."""
 
+    @property
+    def outcomes(self) -> int:
+        """How many outcomes the last step may have; 1 unless chance decides."""
+
     def follow(self, seen: View, *, late: bool) -> View | None:
         """The view that is right where chance has decided as ``seen`` shows; the oracle then goes
         on from there. It equals ``seen``, which may be wrong all the same in what is no part of
@@ -72,6 +76,11 @@ class ModelOracle:
             self._tampered.clear()
         self._node.do(step)
         return self._node.view()
+
+    @property
+    def outcomes(self) -> int:
+        """See :class:`Oracle`."""
+        return self._node.outcomes
 
     def follow(self, seen: View, *, late: bool) -> View | None:
         """A kubelet admits its pods in random order when it starts, and names one of several

@@ -174,6 +174,8 @@ class RecordedOracle:
             return None
         return _view(recorded_step)
 
+    outcomes = 1
+
     def follow(self, seen: View, *, late: bool) -> View | None:
         """What was recorded happened in one way."""
         return None
@@ -183,6 +185,7 @@ class PromisesOnly:
     """The oracle where there is none: only the promise in words and the invariants judge."""
 
     name = "the promise in words alone"
+    outcomes = 1
 
     def after(self, step: Step) -> View | None:
         """Knows nothing."""

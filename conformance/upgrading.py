@@ -415,6 +415,11 @@ class _Model:
             self.silence(str(error))
             return None
 
+    @property
+    def outcomes(self) -> int:
+        """See :class:`conformance.oracle.Oracle`."""
+        return 1 if self._oracle is None else self._oracle.outcomes
+
     def follow(self, seen: View, *, late: bool) -> View | None:
         """See :class:`conformance.oracle.Oracle`."""
         return None if self._oracle is None else self._oracle.follow(seen, late=late)

@@ -129,6 +129,13 @@ UNCAUGHT: Final[dict[str, tuple[str, ...]]] = {
     "Only 1.19 and earlier ignore the period without the gate, and no scenario sets it there.": (
         "cfs-period-gated",
     ),
+    "No scenario restarts a kubelet over a refused pod of an API server, or requests a device that "
+    "is missing; histories that explore draws do.": (
+        "ended-pods-left-alone",
+        "ended-pods-left-alone=off",
+        "missing-devices-of-init-passed-over",
+        "missing-devices-of-init-passed-over=off",
+    ),
     "No view can show it: nothing reads a state file with such a range.": ("strict-ranges",),
 }
 

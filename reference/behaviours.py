@@ -790,6 +790,18 @@ class Behaviour(Enum):
         "complete status with its QoS class when the containers are ended.",
         _code("v1.22.17", "kubelet.go"),
     )  # fmt: skip
+    MISSING_DEVICES_OF_INIT_PASSED_OVER = Known(
+        Area.MANAGER, "1.31", None,
+        "A pod is admitted whose init container requests a device that no plugin has registered. "
+        "Earlier releases refuse it, and admit a pod whose app containers request one.",
+        _pr(124273),
+    )  # fmt: skip
+    ENDED_PODS_LEFT_ALONE = Known(
+        Area.MANAGER, "1.32", None,
+        "A kubelet that starts leaves a pod alone that the API server shows as failed or "
+        "succeeded. Earlier releases admit it once more, so a refused pod may get another reason.",
+        _pr(126343), backports=("1.28.14", "1.29.9", "1.30.5", "1.31.1"),
+    )  # fmt: skip
     REFUSED_MAY_RUN_ON = Known(
         Area.MANAGER, "1.22", "1.26",
         "The containers of a pod that is refused at a start of the kubelet may keep running with "

@@ -120,6 +120,7 @@ class BranchingNode(Node):
             repr(held.held),
             tuple(resources),
             tuple(sorted(self._in_cluster.wanted)),
+            repr(sorted(self._in_cluster.over.items())),
             self._runtime.refusals,
             tuple(sorted(self._ended)),
             tuple(pod.containers for pod in self._manifests.values()),

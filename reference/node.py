@@ -15,6 +15,7 @@ before, such as the CPUs of its first container, stays.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Mapping, Set
 from typing import Final, TypeAlias
 
@@ -85,6 +86,10 @@ from reference.topologymanager.topology_manager import TopologyManager
 from reference.view import Phase, PodView, Version, View
 
 _NOTHING_TOLD: Final = View(running=False)
+
+#: From this number on, refused updates do not end while anybody looks: a kubelet tries again in
+#: each reconcile round, ten times a second at most.
+_FOR_EVER: Final = 10_000
 
 Trees: TypeAlias = Callable[[str], Mapping[str, str]]
 
@@ -250,7 +255,7 @@ class Node:
                 _require_devices_modelled(self._release)
                 kubelet.device_manager.register(resource, devices)
             case FailUpdates(times=times):
-                self._runtime.refusals = times
+                self._runtime.refusals = times if times < _FOR_EVER else math.inf
             case Spin() | RestartRuntime() | DaemonReload():
                 pass  # nothing that decides CPUs
 
@@ -358,7 +363,7 @@ class Node:
             self._exit_status = status(error, self._release)
             return
         try:
-            pods = _decoded(self._manifests, self._config, self._release)
+            pods = _decoded(self._begin_pods(fresh), self._config, self._release)
             branches = branches_of(fresh, pods, self._state_file)
         except Killed as end:
             self._die(end)
@@ -371,8 +376,20 @@ class Node:
         self._errors, self._branches = (), branches
         self._take(branches[0])
 
+    def _begin_pods(self, fresh: Kubelet) -> Mapping[str, Pod]:
+        """The pods that a kubelet admits which starts; what the API server says of the others it
+        knows already."""
+        fresh.over = dict(self._in_cluster.over)
+        if not fresh.over or not has(self._release, Behaviour.ENDED_PODS_LEFT_ALONE):
+            return self._manifests
+        fresh.pods |= fresh.over
+        return {name: pod for name, pod in self._manifests.items() if name not in fresh.over}
+
     def _keep(self, kubelet: Kubelet) -> None:
-        """What the other managers have in files of their own outlives the kubelet."""
+        """What the other managers have in files of their own outlives the kubelet, and so does what
+        the API server was told."""
+        if self._config.api_server:
+            self._in_cluster.note(kubelet.pods)
         self._devices = kubelet.device_manager.pod_devices
         self._memory = kubelet.memory
 
@@ -441,7 +458,7 @@ class Node:
         try:
             kubelet.take_up(_decoded({pod.name: pod}, self._config, self._release))
         except Killed as end:
-            self._runtime = kubelet.runtime
+            self._kubelet, self._runtime = kubelet, kubelet.runtime
             self._die(end)
             return
         except KubeletHangs as error:

@@ -341,7 +341,8 @@ class RestartRuntime:
 
 @dataclass(frozen=True, slots=True)
 class FailUpdates:
-    """Let the runtime refuse the next ``times`` updates of any container's resources."""
+    """Let the runtime refuse the next ``times`` updates of any container's resources; 10,000 and
+    more: every one."""
 
     times: int
 

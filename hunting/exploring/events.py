@@ -128,8 +128,7 @@ def _resized(pod: Pod, name: str, by: int) -> Pod | None:
         if not (one.cpu_limit or "").isdigit() or int(one.cpu_limit or "0") + by < 1:
             return None
         more = str(int(one.cpu_limit or "0") + by)
-        request = None if one.cpu_request is None else more
-        containers[at] = replace(one, cpu_request=request, cpu_limit=more)
+        containers[at] = replace(one, cpu_request=more, cpu_limit=more)
     return replace(pod, containers=tuple(containers))
 
 

@@ -106,7 +106,7 @@ _OTHERS: Final = (
         "before", Part.NODE,
         ("nothing", "one pod", "a hole", "a thread taken", "a sidecar's pod", "a shared pod",
          "nearly full", "a refused namesake", "a pod with an init container", "two large pods"),
-        of_cpus=True,
+        since={"a sidecar's pod": _SIDECARS}, of_cpus=True,
     ),
     Factor(
         "class", Part.POD,

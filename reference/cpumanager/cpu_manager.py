@@ -71,6 +71,7 @@ class CPUManager:
         self.served = 0
         self.feature_gates = dict(feature_gates or {})
         self._last_sent: dict[tuple[str, str], CPUSet] = {}
+        self._before: dict[tuple[str, str], CPUSet] = {}
         self._known: set[tuple[str, str]] = set()
 
     def start(
@@ -279,6 +280,7 @@ class CPUManager:
             return []
         self.remove_stale_state()
         sent = []
+        self._before = {}
         for pod in self.active_pods():
             for container in pod.containers:
                 key = (pod.uid, container.name)
@@ -287,13 +289,14 @@ class CPUManager:
                 self._known.add(key)
                 desired = self.affinity(*key)
                 if desired and (self._always or desired != self._last_sent.get(key, CPUSet())):
+                    self._before[key] = self._last_sent.get(key, CPUSet())
                     self._last_sent[key] = desired
                     sent.append((*key, desired))
         return sent
 
     def update_failed(self, uid: str, container: str) -> None:
-        """The runtime has refused what was sent last, so it does not count as sent."""
-        self._last_sent.pop((uid, container), None)
+        """The runtime has refused what the last round sent, so what was sent before counts."""
+        self._last_sent[uid, container] = self._before[uid, container]
 
 
 def make_policy(

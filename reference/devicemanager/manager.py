@@ -16,6 +16,7 @@ preference (``GetPreferredAllocation``) takes its place: the lowest ids.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import Final
 
 from reference.behaviours import Behaviour
 from reference.copies import flat_copy
@@ -26,17 +27,22 @@ from reference.devicemanager.topology_hints import (
 )
 from reference.errors import DeviceError, NotModelled
 from reference.pods.pod import Container, Kind, Pod
-from reference.releases import AnyRelease, has
+from reference.releases import AnyRelease, has, minor_of
 from reference.steps import Device
 from reference.topologymanager.hint import ANY, Hint
+
+#: Since this minor a container counts as running that was restarted before the kubelet was
+#: (kubernetes/kubernetes#135485).
+_RESTARTED_KNOWN_SINCE: Final = 36
 
 
 class DeviceManager:
     """``ManagerImpl`` of one run of the kubelet.
 
     ``numa_nodes``: those of the machine. ``kept``: what the checkpoint has. ``running``: the (pod
-    uid, container) that ran when the kubelet started. ``active_pods`` and ``sources_ready`` as
-    :class:`reference.cpumanager.cpu_manager.CPUManager` has them.
+    uid, container) that ran when the kubelet started. ``doubtful``: those among them of which the
+    runtime has one more that has ended, for which a release may take them. ``active_pods`` and
+    ``sources_ready`` as :class:`reference.cpumanager.cpu_manager.CPUManager` has them.
     """
 
     def __init__(
@@ -46,12 +52,13 @@ class DeviceManager:
         release: AnyRelease,
         kept: PodDevices | None = None,
         running: Collection[tuple[str, str]] = (),
+        doubtful: Collection[tuple[str, str]] = (),
     ) -> None:
         self.active_pods: Callable[[], Iterable[Pod]] = tuple
         self.sources_ready = False
         self.pod_devices = PodDevices() if kept is None else kept.copy()
         self._numa_nodes = tuple(numa_nodes)
-        self._running = frozenset(running)
+        self._running, self._doubtful = frozenset(running), frozenset(doubtful)
         self._release = release
         self._last_admitted: tuple[Pod, ...] = ()
         self._all_devices: dict[str, Mapping[str, Device]] = {}
@@ -164,7 +171,7 @@ class DeviceManager:
                 f'"{resource}" from {len(held)} to {required}'
             )
         if has(self._release, Behaviour.DEVICES_CHECKED_AT_RESTART):
-            if not self.sources_ready and (pod.uid, container.name) in self._running:
+            if not self.sources_ready and self._runs_already(pod, container):
                 return []
             self._require_healthy(resource, held or {})
         if held is not None or not required:
@@ -182,6 +189,16 @@ class DeviceManager:
         near = self._filter_by_affinity(resource, available, hint)
         in_order = [*sorted(near), *sorted(available - near)]
         return chosen + in_order[:needed]
+
+    def _runs_already(self, pod: Pod, container: Container) -> bool:
+        """``isContainerAlreadyRunning``. Raises :class:`NotModelled` where Go's map order tells."""
+        key = (pod.uid, container.name)
+        if key in self._doubtful and minor_of(self._release) < _RESTARTED_KNOWN_SINCE:
+            raise NotModelled(
+                f"Start: container {pod.name}/{container.name} has devices and was restarted, by "
+                f"release {self._release}"
+            )
+        return key in self._running
 
     def _require_healthy(self, resource: str, held: Held) -> None:
         healthy = self._all_devices.get(resource, {})

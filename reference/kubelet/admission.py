@@ -7,7 +7,7 @@ Sources: ``pkg/kubelet/lifecycle/predicate.go``, ``pkg/kubelet/preemption``, 1.8
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from functools import lru_cache
 from typing import Final, NamedTuple
@@ -16,6 +16,7 @@ from reference.behaviours import Behaviour
 from reference.errors import (
     AllocationError,
     EmptyPodSharedPoolError,
+    NotModelled,
     QuantityError,
     SMTAlignmentError,
     TopologyAffinityError,
@@ -27,6 +28,7 @@ from reference.releases import AnyRelease, has
 
 #: ``status.reason`` where the kubelet did not foresee the cause.
 _UNEXPECTED: Final = "UnexpectedAdmissionError"
+_NOTHING: Final[Mapping[str, int]] = {}
 
 
 class Refusal(NamedTuple):
@@ -130,25 +132,64 @@ def shortage(pod: Pod, admitted: Iterable[Pod], allocatable: int) -> str:
     return f"Node didn't have enough resource: cpu, {text}"
 
 
-def lack_of_cpus(
-    pod: Pod, admitted: Iterable[Pod], allocatable: int, release: AnyRelease, *, static: bool = True
+def lack(
+    pod: Pod,
+    admitted: Iterable[Pod],
+    allocatable: int,
+    release: AnyRelease,
+    *,
+    static: bool = True,
+    missing: Mapping[str, int] = _NOTHING,
 ) -> Refusal | None:
-    """Of a pod that asks for more cpu than is left, ``None`` otherwise; see :func:`shortage`.
+    """Of a pod that asks for more cpu than is left (see :func:`shortage`), or for devices that are
+    ``missing``, so many of each resource; ``None`` otherwise.
 
     A static pod is critical, so the kubelet looks for pods to put out in its favour and finds none,
     since the others are critical as well. Up to 1.15 it is like any other.
     """
     others = list(admitted)
     text = shortage(pod, others, allocatable)
-    if not text:
+    words = [text] if text else []
+    words += [_lack_of_devices(*one) for one in sorted(missing.items())]
+    if not words:
         return None
     if not static or not has(release, Behaviour.STATIC_PODS_ARE_CRITICAL):
-        return refusal("OutOfcpu", text, release)
-    missing = pod_milli_cpus(pod) - (allocatable - sum(map(pod_milli_cpus, others)))
+        what = "cpu" if text else min(missing)
+        return refusal(f"OutOf{what}", words[0], release)
+    amounts = dict(missing)
+    if text:
+        short = pod_milli_cpus(pod) - (allocatable - sum(map(pod_milli_cpus, others)))
+        amounts = {"cpu": short, **missing}
+    wanted = "".join(f"(res: {what}, q: {amount}), " for what, amount in amounts.items())
     return refusal(
         _UNEXPECTED,
         "Unexpected error while attempting to recover from admission failure: "
         "preemption: error finding a set of pods to preempt: no set of running pods found to "
-        f"reclaim resources: [(res: cpu, q: {missing}), ]",
+        f"reclaim resources: [{wanted}]",
         release,
     )
+
+
+def _lack_of_devices(resource: str, requested: int) -> str:
+    text = f"requested: {requested}, used: 0, capacity: 0"
+    return f"Node didn't have enough resource: {resource}, {text}"
+
+
+def missing_devices(pod: Pod, known: Collection[str], release: AnyRelease) -> Mapping[str, int]:
+    """How many devices of each resource that no plugin has registered, ``known`` are
+    the others, weigh at admission: none but those of init containers
+    (``removeMissingExtendedResources``). Raises :class:`NotModelled` for a sidecar's."""
+    of_init = [
+        (one.kind, resource, count)
+        for one in pod.containers
+        for resource, count in one.devices
+        if one.kind is not Kind.APP and resource not in known
+    ]
+    if not of_init or has(release, Behaviour.MISSING_DEVICES_OF_INIT_PASSED_OVER):
+        return _NOTHING
+    found: dict[str, int] = {}
+    for kind, resource, count in of_init:
+        if kind is Kind.SIDECAR:
+            raise NotModelled(f"pod {pod.name}: a sidecar requests a device that is missing")
+        found[resource] = max(found.get(resource, 0), count)
+    return found

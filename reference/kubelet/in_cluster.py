@@ -30,20 +30,22 @@ Pods: TypeAlias = MutableMapping[str, Pod]
 
 
 class PodsInCluster:
-    """Of the pods of a node that belongs to a cluster: the resizes that were not granted, and the
-    ephemeral containers. It is the API server's, so it outlives the kubelet."""
+    """Of the pods of a node that belongs to a cluster: the resizes that were not granted, the
+    ephemeral containers, and who was refused. It is the API server's, so it outlives the
+    kubelet."""
 
     def __init__(self, release: AnyRelease) -> None:
         self._release = release
         self._wanted: dict[str, Pod] = {}
         self._why: dict[str, str] = {}
         self._ephemeral: set[tuple[str, str]] = set()
+        self._over: dict[str, PodView] = {}
 
     def copy(self) -> PodsInCluster:
         """An independent copy."""
         twin = PodsInCluster(self._release)
         twin._wanted, twin._why = dict(self._wanted), dict(self._why)
-        twin._ephemeral = set(self._ephemeral)
+        twin._ephemeral, twin._over = set(self._ephemeral), dict(self._over)
         return twin
 
     @property
@@ -64,7 +66,17 @@ class PodsInCluster:
         """The pod is gone."""
         self._wanted.pop(name, None)
         self._why.pop(name, None)
+        self._over.pop(name, None)
         self._ephemeral = {one for one in self._ephemeral if one[0] != name}
+
+    @property
+    def over(self) -> Mapping[str, PodView]:
+        """The pods that were refused, as the server shows them: it keeps that."""
+        return self._over
+
+    def note(self, pods: Mapping[str, PodView]) -> None:
+        """What a kubelet that ends has told the server of its pods."""
+        self._over |= {name: pod for name, pod in pods.items() if pod.phase is Phase.REJECTED}
 
     def shown(self, pods: Mapping[str, PodView]) -> dict[str, PodView]:
         """The pods, with why their resizes were not granted."""

@@ -6,7 +6,8 @@ every change. What never does: steps (``node``), or choosing CPUs (``cpumanager`
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import permutations
 from math import factorial
 from typing import Final, Protocol
@@ -22,7 +23,8 @@ from reference.golang.maps import SLOTS, turns
 from reference.kubelet.admission import (
     Refusal,
     allocation_refusal,
-    lack_of_cpus,
+    lack,
+    missing_devices,
     refusal_of,
     shortage,
 )
@@ -76,7 +78,8 @@ class Managers(Protocol):
 class PodLifecycle:
     """The pods of one run of the kubelet, from their admission to their end. ``pods``: what it says
     of each, by name. ``allocatable``: the cpu that pods may ask for, in thousandths.
-    ``static_pods``: they come from manifests, not from an API server."""
+    ``static_pods``: they come from manifests, not from an API server. ``over``: what the API server
+    says of pods that were refused before it started, by name."""
 
     def __init__(
         self,
@@ -88,6 +91,7 @@ class PodLifecycle:
         static_pods: bool = True,
     ) -> None:
         self.pods: dict[str, PodView] = {}
+        self.over: Mapping[str, PodView] = {}
         self.runtime = runtime
         self._managers = managers
         managers.use_active_pods(self.active_pods)
@@ -115,6 +119,8 @@ class PodLifecycle:
             if refusal:
                 qos = self._qos(pod) if self._names_qos or self._is_ended(pod) else ""
                 self.pods[pod.name] = PodView(Phase.REJECTED, *refusal, qos)
+            elif pod.name in self.over:  # it fits by now, and has ended all the same
+                self.pods[pod.name] = self.over[pod.name]
             else:
                 self._admitted[pod.name] = pod
                 self.pods[pod.name] = PodView(Phase.RUNNING, qos=self._qos(pod))
@@ -142,6 +148,7 @@ class PodLifecycle:
     def drop(self, name: str) -> None:
         """The pod's manifest is gone: end its containers and forget it."""
         del self.pods[name]
+        self.over = {each: view for each, view in self.over.items() if each != name}
         self._admitted.pop(name, None)
         self._running_on.pop(name, None)
         self.settle()
@@ -174,11 +181,11 @@ class PodLifecycle:
             if uid not in wanted:
                 self.runtime.remove_pod(uid)
         refused = True
-        while refused:  # the next round tries again
+        while refused:  # the next round tries again, which changes nothing where all are refused
             refused = False
             for uid, container, cpus in self._managers.reconcile(self.runtime.runs):
                 if not self.runtime.try_update(uid, container, cpus):
-                    refused = True
+                    refused = self.runtime.refusals != math.inf
                     self._managers.update_failed(uid, container)
 
     def _admit(self, pod: Pod) -> Refusal | None:
@@ -194,7 +201,18 @@ class PodLifecycle:
             return allocation_refusal(error, self._release)
         finally:
             self._being_admitted = ()
-        return lack_of_cpus(pod, others, self._allocatable, self._release, static=self._static_pods)
+        return lack(
+            pod,
+            others,
+            self._allocatable,
+            self._release,
+            static=self._static_pods,
+            missing=self._missing_devices(pod),
+        )
+
+    def _missing_devices(self, pod: Pod) -> Mapping[str, int]:
+        """How many devices it lacks by what the node is known to have, by resource."""
+        return {}
 
     def _run(self, pod: Pod, *, raced: bool) -> None:
         for container in pod.containers:
@@ -299,7 +317,7 @@ class Kubelet(PodLifecycle):
             release=self._release,
             static_pods=self._static_pods,
         )
-        twin.pods = dict(self.pods)
+        twin.pods, twin.over = dict(self.pods), self.over
         twin._admitted = dict(self._admitted)
         twin._saved = self._saved
         twin._asked = dict(self._asked)
@@ -332,6 +350,10 @@ class Kubelet(PodLifecycle):
         for one in pod.containers:
             if self.runtime.runs(pod.uid, one.name):
                 self.runtime.set_cfs(pod.uid, one.name, self._container_manager.cfs(pod, one))
+
+    def _missing_devices(self, pod: Pod) -> Mapping[str, int]:
+        known = self.device_manager.pod_devices.resources
+        return missing_devices(pod, known, self._release)
 
     def add_ephemeral(self, pod: Pod, container: Container) -> None:
         """Start an ephemeral container in an admitted pod. It is no part of what the managers know

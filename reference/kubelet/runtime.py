@@ -26,7 +26,7 @@ def container_id(uid: str, name: str, number: int) -> str:
 @dataclass(slots=True)
 class RuntimeContainer:
     """One container; ``cpuset`` is ``None`` while none was asked for, and ``cfs`` where it is not
-    modelled."""
+    modelled. ``again``: another of its name was there before it."""
 
     spec: Container
     cpuset: CPUSet | None
@@ -34,19 +34,23 @@ class RuntimeContainer:
     cfs: CFS | None = None
     asked: Asked | None = None
     running: bool = True
+    again: bool = False
 
     def copy(self) -> RuntimeContainer:
         """An independent copy."""
-        return RuntimeContainer(self.spec, self.cpuset, self.id, self.cfs, self.asked, self.running)
+        return RuntimeContainer(
+            self.spec, self.cpuset, self.id, self.cfs, self.asked, self.running, self.again
+        )
 
 
 class Runtime:
-    """All containers, by pod uid, then name. ``refusals``: how many updates it will refuse."""
+    """All containers, by pod uid, then name. ``refusals``: how many updates it will refuse;
+    ``math.inf``: every one."""
 
     __slots__ = ("_boxes", "_made", "_owners", "refusals")
 
     def __init__(self) -> None:
-        self.refusals = 0
+        self.refusals: float = 0
         self._boxes: dict[str, dict[str, RuntimeContainer]] = {}
         self._made: dict[tuple[str, str], int] = {}
         self._owners: dict[str, tuple[str, str]] = {}
@@ -83,6 +87,17 @@ class Runtime:
         """The containers of a pod, by name."""
         return self._boxes.get(uid, {})
 
+    @property
+    def restarted(self) -> set[tuple[str, str]]:
+        """Pod uid and name of the containers that run in the place of one that has ended, which the
+        kubelet keeps to show its log."""
+        return {
+            (uid, name)
+            for uid, boxes in self._boxes.items()
+            for name, box in boxes.items()
+            if box.running and box.again
+        }
+
     def uids(self) -> list[str]:
         """The pods that have containers."""
         return list(self._boxes)
@@ -92,6 +107,7 @@ class Runtime:
         owner = (pod.uid, container.name)
         self._made[owner] = number = self._made.get(owner, 0) + 1
         box = RuntimeContainer(container, cpuset or None, container_id(*owner, number))
+        box.again = container.name in self.of(pod.uid)
         self._owners[box.id] = owner
         self._boxes.setdefault(pod.uid, {})[container.name] = box
         return box

@@ -78,7 +78,11 @@ class Maker:
         manager.cpu_manager.state.crash = crash
         manager.cpu_manager.start(state_file, runtime.owners())
         manager.device_manager = self.device_manager_factory(
-            info.numa_node_ids, release=self.release, kept=devices, running=_running(runtime)
+            info.numa_node_ids,
+            release=self.release,
+            kept=devices,
+            running=_running(runtime),
+            doubtful=runtime.restarted,
         )
         manager.memory_manager = self._memory_manager(info, config, memory)
         left = allocatable(info, config, self.release)

@@ -62,6 +62,7 @@ from topologies import Machine
 
 POD_RESOURCES_SOCKET: Final = f"{STATE_DIR}/pod-resources/kubelet.sock"
 _NAMESPACE: Final = "default"
+_ENDED: Final = ("Failed", "Succeeded")
 STATE_FILE: Final = f"{STATE_DIR}/cpu_manager_state"
 
 
@@ -200,8 +201,18 @@ class KubeletNode(SteppedNode):
 
     def _stop(self, kill: bool) -> None:
         if self._is_up():
+            self._until(self._has_told, self._patience.effect)
             self._process.stop(kill)
         self._plugins.close()
+
+    def _has_told(self) -> bool:
+        """Whether the API server knows which pods have ended: a kubelet tells it a moment later
+        than it shows it itself, and the next kubelet goes by what the server knows."""
+        if self._api is None or self._process.hangs:
+            return True
+        there = {pod.uid for pod in self._applied.values()}
+        ended = {each.uid for each in self._process.pods() if each.phase in _ENDED} & there
+        return not ended or ended <= self._api.ended()
 
     def _reboot(self, machine: Machine | None) -> None:
         if machine is not None:
@@ -518,7 +529,7 @@ def _pod_view(status: PodStatus | None, started: Collection[str], pod: Pod | Non
         return PodView(Phase.PENDING)
     if status.phase == "Failed" and status.reason:
         return PodView(Phase.REJECTED, status.reason, status.message, status.qos)
-    if status.phase in ("Failed", "Succeeded"):
+    if status.phase in _ENDED:
         return PodView(Phase.ENDED, qos=status.qos)
     wanted = {each.name for each in pod.containers if each.kind is not Kind.INIT} if pod else ()
     runs = bool(wanted) and all(name in started for name in wanted)

@@ -97,6 +97,7 @@ class ForgetsDevices(DeviceManager):
         release: AnyRelease,
         kept: PodDevices | None = None,
         running: Collection[tuple[str, str]] = (),
+        doubtful: Collection[tuple[str, str]] = (),
     ) -> None:
         super().__init__(numa_nodes, release=release)
 
@@ -111,6 +112,7 @@ class RefusesLateDevices(DeviceManager):
         release: AnyRelease,
         kept: PodDevices | None = None,
         running: Collection[tuple[str, str]] = (),
+        doubtful: Collection[tuple[str, str]] = (),
     ) -> None:
         super().__init__(numa_nodes, release=release, kept=kept)
 

@@ -90,6 +90,12 @@ class APIPods:
         grace = {"gracePeriodSeconds": 0} if force else None
         self._ask("DELETE", self._path(name), grace)
 
+    def ended(self) -> set[str]:
+        """The uids of the pods that have failed or succeeded, as far as the server was told."""
+        pods = self._ask("GET", self._path())["items"]
+        phases = {one["metadata"]["uid"]: one["status"].get("phase") for one in pods}
+        return {uid for uid, phase in phases.items() if phase in ("Failed", "Succeeded")}
+
     def resize(self, pod: Pod) -> None:
         """Give a pod that is there the resources of ``pod``."""
         stated = manifests.manifest(pod)["spec"]

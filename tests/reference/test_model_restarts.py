@@ -1,0 +1,186 @@
+"""What a kubelet that starts makes of pods that another has refused, and of one that was killed."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from conformance.pods import best_effort, exclusive, guaranteed, guaranteed_of
+from hunting.exploring.settings import machine_of
+from reference import CPUSet, Node, NotModelled
+from reference.steps import (
+    Apply,
+    AwaitReconcile,
+    Configure,
+    Container,
+    Delete,
+    Device,
+    FailUpdates,
+    KillAtRename,
+    KillContainer,
+    Kind,
+    KubeletConfig,
+    Pod,
+    RegisterDevices,
+    RemoveState,
+    Start,
+    Step,
+    Stop,
+)
+from reference.view import Phase
+
+CONFIG = KubeletConfig(reserved_system_cpus=CPUSet([0, 4]))
+IN_CLUSTER = replace(CONFIG, api_server=True)
+FULL = {"full-pcpus-only": "true"}
+
+
+def node(
+    *steps: Step,
+    config: KubeletConfig = CONFIG,
+    machine: str = "1s-1n-4c-smt2",
+    release: str = "1.36",
+) -> Node:
+    made = Node(lambda name: machine_of(name).tree, machine, config, release=release)
+    for step in (Start(), *steps):
+        made.do(step)
+    return made
+
+
+@pytest.mark.parametrize("release", ["1.28.14", "1.29.9", "1.30.5", "1.31.1", "1.32", "1.37"])
+def test_a_refused_pod_of_an_api_server_stays_refused(release: str) -> None:
+    """The next kubelet finds its phase there: it keeps a reason that is none any more."""
+    config = replace(IN_CLUSTER, policy_options=FULL)
+    made = node(Apply(guaranteed("odd", 1)), config=config, release=release)
+    before = made.view().pods["odd"]
+    assert before.reason == "SMTAlignmentError"
+    for step in (Stop(), Configure(IN_CLUSTER), Start()):
+        made.do(step)
+    assert made.view().pods["odd"] == before
+    assert made.view().assignments == {}
+    made.do(Apply(guaranteed("whole", 6)))
+    assert made.view().pods["whole"].phase is Phase.RUNNING
+    made.do(Delete("odd"))
+    made.do(Apply(Pod("odd", (Container("c"),), uid="another")))
+    assert made.view().pods["odd"].phase is Phase.RUNNING
+
+
+def test_earlier_releases_admit_it_once_more() -> None:
+    """It may get another reason. Where it fits by now, it takes CPUs and stays refused."""
+    large = guaranteed_of("large", [exclusive("a", 6), exclusive("b", 1)])
+    made = node(Apply(guaranteed("first", 1)), Apply(large), config=IN_CLUSTER, release="1.26")
+    before = made.view().pods["large"]
+    none = replace(IN_CLUSTER, policy="none")
+    for step in (Stop(), Configure(none), RemoveState(), Start()):
+        made.do(step)
+    assert before.reason == "UnexpectedAdmissionError"
+    assert made.view().pods["large"].reason == "OutOfcpu"
+
+    odd = replace(IN_CLUSTER, policy_options=FULL)
+    made = node(Apply(guaranteed("odd", 1)), config=odd, release="1.26")
+    before = made.view().pods["odd"]
+    for step in (Stop(), Configure(IN_CLUSTER), Start()):
+        made.do(step)
+    assert made.view().pods["odd"] == before
+    assert made.view().assignments == {"odd": {"c": CPUSet([1])}}
+    assert made.view().cpusets == {}
+
+
+def test_a_static_pod_that_was_refused_is_admitted_at_the_next_start() -> None:
+    """Nobody keeps its status."""
+    made = node(Apply(guaranteed("odd", 1)), config=replace(CONFIG, policy_options=FULL))
+    assert made.view().pods["odd"].phase is Phase.REJECTED
+    for step in (Stop(), Configure(CONFIG), Start()):
+        made.do(step)
+    assert made.view().pods["odd"].phase is Phase.RUNNING
+
+
+def test_updates_that_are_refused_for_ever_leave_every_container_as_it_was() -> None:
+    made = node(Apply(best_effort("shared")), FailUpdates(100_000))
+    before = made.view()
+    for step in (Apply(guaranteed("a", 2)), AwaitReconcile(), Apply(guaranteed("b", 1))):
+        made.do(step)
+        assert made.view().cpusets["shared"] == before.cpusets["shared"]
+        assert made.view().asked["shared"] == before.asked["shared"]
+    made.do(FailUpdates(0))
+    made.do(AwaitReconcile())
+    assert made.view().cpusets["shared"] == {"c": made.view().shared_pool}
+
+
+def test_a_refused_update_is_not_sent_again_once_the_former_cpuset_is_right() -> None:
+    """What was sent before it still counts as sent."""
+    made = node(Apply(best_effort("shared")), AwaitReconcile(), FailUpdates(100_000))
+    sent = made.view().asked["shared"]["c"].updates
+    for step in (Apply(guaranteed("a", 2)), Delete("a"), FailUpdates(0), AwaitReconcile()):
+        made.do(step)
+    assert made.view().asked["shared"]["c"].updates == sent
+
+
+def test_a_kubelet_that_is_killed_at_a_write_leaves_the_memory_as_it_was_then() -> None:
+    """The memory manager has forgotten the refused pod before the CPU manager writes."""
+    config = replace(
+        CONFIG,
+        topology_manager_policy="best-effort",
+        topology_manager_scope="pod",
+        memory_manager_policy="Static",
+        reserved_memory={0: "8Mi", 1: "8Mi"},
+    )
+
+    def container(name: str, cpus: str, mib: int) -> Container:
+        return Container(name, cpus, cpus, f"{mib}Mi", f"{mib}Mi")
+
+    large = Pod("pod", tuple(container(*one) for one in [("a", "1", 32), ("b", "15", 640),
+                                                           ("c", "15", 640)]))  # fmt: skip
+    made = node(
+        Apply(large),
+        KillAtRename(1),
+        Apply(Pod("late", (container("c", "1", 64),))),
+        Start(),
+        config=config,
+        machine="2s-2n-8c-smt2-1024mib",
+    )
+    assert made.view().pods["late"].phase is Phase.RUNNING
+    assert "[memorymanager] preferred hint violates" in made.view().pods["pod"].message
+
+
+WITH_DEVICE = replace(exclusive("c", 1), devices=(("example.com/device", 1),))
+
+
+@pytest.mark.parametrize("release", ["1.26", "1.30"])
+def test_a_missing_device_of_an_init_container_weighed_up_to_1_30(release: str) -> None:
+    """And that of an app container did not."""
+    init = guaranteed_of("a", [replace(WITH_DEVICE, name="i", kind=Kind.INIT), exclusive("c", 1)])
+    app = guaranteed_of("b", [WITH_DEVICE])
+    static = node(Apply(init), Apply(app), release=release).view().pods
+    assert static["a"].reason == "UnexpectedAdmissionError"
+    assert static["a"].message.endswith("resources: [(res: example.com/device, q: 1), ]")
+    assert static["b"].phase is Phase.RUNNING
+    pods = node(Apply(init), Apply(app), config=IN_CLUSTER, release=release).view().pods
+    assert pods["a"].reason == "OutOfexample.com/device"
+    assert pods["a"].message.endswith("example.com/device, requested: 1, used: 0, capacity: 0")
+    assert pods["b"].phase is Phase.RUNNING
+
+
+def test_from_1_31_on_no_missing_device_weighs() -> None:
+    init = guaranteed_of("a", [replace(WITH_DEVICE, name="i", kind=Kind.INIT), exclusive("c", 1)])
+    assert node(Apply(init), release="1.31").view().pods["a"].phase is Phase.RUNNING
+
+
+@pytest.mark.parametrize(
+    ("release", "known"), [("1.26.15", False), ("1.35", False), ("1.36", True)]
+)
+def test_a_restarted_container_keeps_its_devices_from_1_36_on(release: str, known: bool) -> None:
+    """Before, Go's map order says whether the kubelet takes it for the one that has ended."""
+    made = node(
+        RegisterDevices("example.com/device", (Device("d0"),)),
+        Apply(guaranteed_of("a", [WITH_DEVICE])),
+        KillContainer("a", "c"),
+        Stop(),
+        release=release,
+    )
+    if not known:
+        with pytest.raises(NotModelled, match="restarted"):
+            made.do(Start())
+        return
+    made.do(Start())
+    assert made.view().pods["a"].phase is Phase.RUNNING
