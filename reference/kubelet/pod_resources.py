@@ -40,6 +40,8 @@ WHOLE_POD = ""
 
 #: From here on ``Get`` finds neither a refused pod nor one that has ended (seen on 1.36.4).
 _GETS_ACTIVE_SINCE = 36
+#: Before, the socket has no ``Get`` (seen on 1.26.15).
+_GET_SINCE = 27
 
 _VERSION = '{server_api_version="v1"}'
 #: The counters of calls at ``/metrics``: of all, and of each by its name.
@@ -101,6 +103,8 @@ class PodResources:
 
     def got(self, name: str) -> dict[str, CPUSet]:
         """``Get``: the same of one pod. Raises :class:`Refused`."""
+        if minor_of(self.release) < _GET_SINCE:
+            raise Refused("unknown method Get for service v1.PodResourcesLister")
         if not has(self.release, Behaviour.POD_RESOURCES_GET):
             raise Refused("PodResources API Get method disabled")
         for pod in self.active if minor_of(self.release) >= _GETS_ACTIVE_SINCE else self.every:

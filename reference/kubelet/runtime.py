@@ -124,7 +124,7 @@ class Runtime:
     def set_quota(self, uid: str, container: str, quota: int) -> None:
         """Give a container a CFS quota."""
         box = self._boxes[uid][container]
-        box.cfs = CFS(quota, box.cfs.shares if box.cfs else None)
+        box.cfs = replace(box.cfs, quota=quota) if box.cfs else CFS(quota)
 
     def set_cfs(self, uid: str, container: str, cfs: CFS | None) -> None:
         """Change the processor time of a container."""

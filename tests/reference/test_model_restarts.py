@@ -11,6 +11,7 @@ from hunting.exploring.settings import machine_of
 from reference import CPUSet, Node, NotModelled
 from reference.steps import (
     Apply,
+    AskPodResources,
     AwaitReconcile,
     Configure,
     Container,
@@ -27,6 +28,7 @@ from reference.steps import (
     Start,
     Step,
     Stop,
+    TamperQuota,
 )
 from reference.view import Phase
 
@@ -184,3 +186,23 @@ def test_a_restarted_container_keeps_its_devices_from_1_36_on(release: str, know
         return
     made.do(Start())
     assert made.view().pods["a"].phase is Phase.RUNNING
+
+
+@pytest.mark.parametrize(
+    ("release", "refusal"),
+    [
+        ("1.26", "unknown method Get for service v1.PodResourcesLister"),
+        ("1.27", "PodResources API Get method disabled"),
+    ],
+)
+def test_up_to_1_26_the_socket_knows_no_get(release: str, refusal: str) -> None:
+    made = node(Apply(guaranteed("a", 1)), AskPodResources("a"), release=release)
+    assert made.view().pod_resources_error == refusal
+
+
+def test_a_quota_from_elsewhere_is_of_the_period_that_there_was() -> None:
+    config = replace(
+        CONFIG, cpu_cfs_quota_period=10_000, feature_gates={"CustomCPUCFSQuotaPeriod": True}
+    )
+    made = node(Apply(best_effort("a")), TamperQuota("a", "c", 5_000), config=config)
+    assert made.view().cfs["a"]["c"].period == 10_000

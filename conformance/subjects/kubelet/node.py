@@ -70,6 +70,9 @@ STATE_FILE: Final = f"{STATE_DIR}/cpu_manager_state"
 #: 5 seconds (``updateRuntimeUp``), and leaves its pods alone for up to 5 more (``syncLoop``); on a
 #: busy host it takes longer.
 RUNTIME_RECOVERY: Final = 20.0
+#: Seconds more where a container ends that has ended before: its kubelet starts it again after 10
+#: seconds and up to half as much again (``backOffPeriod``, ``pod_workers.go``).
+BACK_OFF: Final = 20.0
 
 
 class KubeletNode(SteppedNode):
@@ -101,6 +104,7 @@ class KubeletNode(SteppedNode):
         self._machines = 0
         self._closed = False
         self._recovery = 0.0
+        self._killed: set[tuple[str, str]] = set()
         self._asked: AskPodResources | AskAllocatable | AskMetrics | None = None
         self._flood: dict[str, int] | None = None
         self._versions_before = 0
@@ -197,6 +201,7 @@ class KubeletNode(SteppedNode):
 
     def _start(self) -> None:
         if not self._is_up():
+            self._killed.clear()
             self._process.start(self._config)
 
     def _stop(self, kill: bool) -> None:
@@ -273,6 +278,9 @@ class KubeletNode(SteppedNode):
         return self.runtime.set_cpuset(_uid(self._applied.get(name)), container, cpus)
 
     def _kill_container(self, name: str, container: str, exit_code: int) -> bool:
+        if (name, container) in self._killed:
+            self._recovery = max(self._recovery, BACK_OFF)
+        self._killed.add((name, container))
         return self.runtime.end_container(_uid(self._applied.get(name)), container, exit_code)
 
     def _await_reconcile(self) -> None:
@@ -359,7 +367,7 @@ class KubeletNode(SteppedNode):
 
         patience = self._patience.effect + self._recovery + _late_rounds(self._config)
         began = time.monotonic()
-        if not self._process.shows(look, patience):
+        if not self._process.shows(look, patience, lambda: set(self.runtime.running_ids())):
             seconds = time.monotonic() - began
             self._process.require_processor(seconds)
             idle = _nothing_done(self._process, self.runtime, self._applied, last[0])

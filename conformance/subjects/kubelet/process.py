@@ -230,15 +230,20 @@ class KubeletProcess:
         spent = self.require_processor(seconds)
         self.hangs = f"{what}; it used {spent.used:.1f} s of processor time meanwhile"
 
-    def shows(self, effect: Callable[[], bool], seconds: float) -> bool:
+    def shows(
+        self, effect: Callable[[], bool], seconds: float, progress: Callable[[], object]
+    ) -> bool:
         """Wait for an effect of a step; whether it came. Where the kubelet was ready to work and
-        others had the processors, wait again, a few times: with eight NUMA nodes and two kinds of
-        devices a kubelet up to 1.22 computes for seconds, which is no hang on a busy host."""
+        others had the processors, or where ``progress`` is another than before, wait again, a few
+        times: with eight NUMA nodes and two kinds of devices a kubelet up to 1.22 computes for
+        seconds, and twelve containers start one after the other, which is no hang on a busy
+        host."""
         for _ in range(_MOST_WAITS):
+            before = progress()
             if self._sandbox.bell.until(effect, seconds):
                 return True
             used = processor_time(self._sandbox.pid).since(self._used)
-            if not used.is_hindered(seconds):
+            if progress() == before and not used.is_hindered(seconds):
                 return False
         return False
 
