@@ -13,6 +13,7 @@ somebody else changed is left alone; up to 1.21 it sent every container its CPUs
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from typing import Final
 
 from reference.behaviours import Behaviour
 from reference.copies import flat_copy
@@ -33,9 +34,11 @@ from reference.errors import AllocationError, ConfigurationError, NotModelled
 from reference.machine.topology import CPUTopology
 from reference.pods.pod import Container, Pod, container_names
 from reference.pods.quantity import QuantityTooWide, reserved_milli
-from reference.releases import NEWEST, AnyRelease, has
+from reference.releases import NEWEST, AnyRelease, has, minor_of
 from reference.steps import KubeletConfig
 from reference.topologymanager.hint import Hint
+
+_COUNTED_TWICE_UNTIL: Final = 32
 
 
 class CPUManager:
@@ -90,9 +93,16 @@ class CPUManager:
         self.policy.start(self.state)
         self.allocatable_cpus = self._allocatable()
         if isinstance(self.policy, StaticPolicy):
-            held = assigned(self.state.entries)
-            self.metrics = Metrics(pool=len(self.policy.available(self.state)), exclusive=len(held))
+            pool, held = len(self.policy.available(self.state)), assigned(self.state.entries)
+            self.metrics = Metrics(pool=pool, exclusive=self._count_exclusive())
             self._count_by_numa(held)
+
+    def _count_exclusive(self) -> int:
+        """``countExclusiveCPUs``, which counted a CPU for each container that has it (seen on
+        1.32.2), so what an init container left to another twice."""
+        if minor_of(self._release) > _COUNTED_TWICE_UNTIL:
+            return len(assigned(self.state.entries))
+        return sum(len(one) for named in self.state.entries.values() for one in named.values())
 
     def _allocatable(self) -> CPUSet:
         if not isinstance(self.policy, StaticPolicy):

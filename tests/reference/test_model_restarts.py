@@ -11,6 +11,7 @@ from hunting.exploring.settings import machine_of
 from reference import CPUSet, Node, NotModelled
 from reference.steps import (
     Apply,
+    AskMetrics,
     AskPodResources,
     AwaitReconcile,
     Configure,
@@ -206,3 +207,13 @@ def test_a_quota_from_elsewhere_is_of_the_period_that_there_was() -> None:
     )
     made = node(Apply(best_effort("a")), TamperQuota("a", "c", 5_000), config=config)
     assert made.view().cfs["a"]["c"].period == 10_000
+
+
+@pytest.mark.parametrize(("release", "left"), [("1.32", 1), ("1.36", 0)])
+def test_up_to_1_32_a_start_counted_cpus_of_init_containers_twice(release: str, left: int) -> None:
+    """And gave them back once."""
+    pod = guaranteed_of("a", [exclusive("i", 1, kind=Kind.INIT), exclusive("c", 2)])
+    made = node(Apply(pod), Stop(), Start(), Delete("a"), AskMetrics(), release=release)
+    metrics = made.view().metrics
+    assert metrics is not None
+    assert metrics["kubelet_cpu_manager_exclusive_cpu_allocation_count"] == left
