@@ -363,7 +363,8 @@ class Node:
             self._exit_status = status(error, self._release)
             return
         try:
-            pods = _decoded(self._begin_pods(fresh), self._config, self._release)
+            left = _left_to_admit(fresh, self._manifests, self._in_cluster.over, self._release)
+            pods = _decoded(left, self._config, self._release)
             branches = branches_of(fresh, pods, self._state_file)
         except Killed as end:
             self._die(end)
@@ -375,15 +376,6 @@ class Node:
             return
         self._errors, self._branches = (), branches
         self._take(branches[0])
-
-    def _begin_pods(self, fresh: Kubelet) -> Mapping[str, Pod]:
-        """The pods that a kubelet admits which starts; what the API server says of the others it
-        knows already."""
-        fresh.over = dict(self._in_cluster.over)
-        if not fresh.over or not has(self._release, Behaviour.ENDED_PODS_LEFT_ALONE):
-            return self._manifests
-        fresh.pods |= fresh.over
-        return {name: pod for name, pod in self._manifests.items() if name not in fresh.over}
 
     def _keep(self, kubelet: Kubelet) -> None:
         """What the other managers have in files of their own outlives the kubelet, and so does what
@@ -546,6 +538,18 @@ class Node:
         self._state_file = text
         kept = has(self._release, Behaviour.STATE_FILE)
         self._shown = parse_leniently(text if kept else None, release=self._release)
+
+
+def _left_to_admit(
+    fresh: Kubelet, manifests: Mapping[str, Pod], over: Mapping[str, PodView], release: AnyRelease
+) -> Mapping[str, Pod]:
+    """The pods that a kubelet admits which starts; what the API server says of those that are
+    ``over`` it knows already."""
+    fresh.over = dict(over)
+    if not over or not has(release, Behaviour.ENDED_PODS_LEFT_ALONE):
+        return manifests
+    fresh.pods |= over
+    return {name: pod for name, pod in manifests.items() if name not in over}
 
 
 def _uid_of_running(

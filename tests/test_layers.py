@@ -92,6 +92,7 @@ ROOMS: Final[dict[str, dict[str, tuple[str, ...]]]] = {
         "memorymanager": (
             "behaviours",
             "copies",
+            "cpuset",
             "errors",
             "pods",
             "releases",

@@ -40,8 +40,9 @@ class Container:
     entry out of the manifest. As in the API, a limit without a request is also the request.
     ``restarts_all_on``: the exit codes with which it has all containers of its pod start again
     (a restart rule with action RestartAllContainers, from 1.36 on by default); such a container is
-    not started again for any other exit code, whatever the pod's restart policy is. ``devices``: how
-    many it requests of each resource that a device plugin serves, by the resource's name.
+    not started again for any other exit code, whatever the pod's restart policy is.
+    ``devices``: how many it requests of each resource that a device plugin serves, by the
+    resource's name.
     """
 
     name: str

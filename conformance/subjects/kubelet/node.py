@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -206,18 +207,10 @@ class KubeletNode(SteppedNode):
 
     def _stop(self, kill: bool) -> None:
         if self._is_up():
-            self._until(self._has_told, self._patience.effect)
+            told = partial(_has_told, self._api, self._process, self._applied)
+            self._until(told, self._patience.effect)
             self._process.stop(kill)
         self._plugins.close()
-
-    def _has_told(self) -> bool:
-        """Whether the API server knows which pods have ended: a kubelet tells it a moment later
-        than it shows it itself, and the next kubelet goes by what the server knows."""
-        if self._api is None or self._process.hangs:
-            return True
-        there = {pod.uid for pod in self._applied.values()}
-        ended = {each.uid for each in self._process.pods() if each.phase in _ENDED} & there
-        return not ended or ended <= self._api.ended()
 
     def _reboot(self, machine: Machine | None) -> None:
         if machine is not None:
@@ -420,6 +413,16 @@ class KubeletNode(SteppedNode):
         if self._docker is not None:
             self._docker.close()
         self._sandboxes.give_back(self._sandbox)
+
+
+def _has_told(api: APIPods | None, process: KubeletProcess, applied: Mapping[str, Pod]) -> bool:
+    """Whether the API server knows which pods have ended: a kubelet tells it a moment later than it
+    shows it itself, and the next kubelet goes by what the server knows."""
+    if api is None or process.hangs:
+        return True
+    there = {pod.uid for pod in applied.values()}
+    ended = {each.uid for each in process.pods() if each.phase in _ENDED} & there
+    return not ended or ended <= api.ended()
 
 
 def _versions(texts: Iterable[str], release: str) -> tuple[Version, ...]:
