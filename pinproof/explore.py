@@ -140,7 +140,7 @@ def explore(
     if keep_plan is not None and not os.access(keep_plan.absolute().parent, os.W_OK):
         raise SubjectUsageError(f"--keep-plan {keep_plan}: nothing can be written there")
     with opened(subject) as tried:
-        judged_by = str(Release.parse(release) if release else _newest(tried))
+        judged_by = str(_judge_of(release, tried))
         smoke(tried)
         if one is not None:
             raise typer.Exit(_replayed(one, tried, judged_by))
@@ -177,7 +177,7 @@ def explored_after(subject: str, wish: Wish, folder: Path) -> ExitStatus:
     part = Shard.parse(wish.shard or "1/1")
     names = _kept(wish.machines or MACHINES)
     with opened(subject) as tried:
-        base = Release.parse(wish.release) if wish.release else _newest(tried)
+        base = _judge_of(wish.release, tried)
         judged_by = str(base.overridden(*wish.behaviours))
         scope = Scope(tuple(names), judged_by, shard=part.number, of=part.count)
         exploration = Exploration(
@@ -213,6 +213,14 @@ def _explored(
 
 def _newest(subject: Subject) -> Release:
     return newest_known(Release.parse(subject.info.release))
+
+
+def _judge_of(release: str, subject: Subject) -> Release:
+    """The release to judge by. Raises :class:`SubjectUsageError`."""
+    try:
+        return Release.parse(release) if release else _newest(subject)
+    except ValueError as error:
+        raise SubjectUsageError(f"--release: {error}") from error
 
 
 def _kept(patterns: Sequence[str]) -> list[str]:
@@ -261,7 +269,7 @@ class _Run:
         self._exploration, self._subject, self._folder = exploration, subject, folder
         scope = exploration.scope
         self._before = _earlier(folder, subject, scope) if resume else None
-        stream = prepare_folder(folder, (telling.COVERAGE,), resume=resume)
+        stream = prepare_folder(folder, (telling.COVERED,), resume=resume)
         if resume:
             exploration.causes += _causes_in(folder, self._before[1] if self._before else ())
         else:

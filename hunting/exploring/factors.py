@@ -200,7 +200,7 @@ _IN_CLUSTER: Final[Row] = {"pods from": "API server"}
 TAKES: Final[Mapping[tuple[str, str], Row]] = {
     **{("event", one): _IN_CLUSTER for one in ("grow", "shrink", "grow too far",
                                                "ephemeral container")},
-    ("event", "grow the sidecar"): {**_IN_CLUSTER, "sidecar": "one CPU"},
+    ("event", "grow the sidecar"): {**_IN_CLUSTER, "sidecar": "one CPU", "size": "1"},
     ("scope", "pod"): {"topology policy": "best-effort"},
     ("prefer-closest-numa-nodes", "on"): {"topology policy": "best-effort"},
     ("event", "kill a sidecar"): {"sidecar": "one CPU"},

@@ -43,7 +43,7 @@ class History(msgspec.Struct, frozen=True, kw_only=True):
 
     def task(self, release: str) -> Task:
         """Where it happens, with a kubelet of this release."""
-        config = msgspec.convert(self.config, KubeletConfig, dec_hook=_decoded)
+        config = msgspec.convert(self.config, KubeletConfig, dec_hook=_decoded, str_keys=True)
         return Task(release, self.machine, config)
 
     @property
@@ -61,7 +61,7 @@ def read(step: Mapping[str, Any]) -> Step:
     """A step that was :func:`written`. Raises ``msgspec.ValidationError``, ``KeyError`` or
     ``ValueError`` for anything else."""
     ((name, fields),) = step.items()
-    made: Step = msgspec.convert(fields, _STEPS[name], dec_hook=_decoded)
+    made: Step = msgspec.convert(fields, _STEPS[name], dec_hook=_decoded, str_keys=True)
     return made
 
 

@@ -16,6 +16,7 @@ from conformance.subject import SubjectUsageError
 from hunting.exploring.drawing import Drawn
 from hunting.exploring.factors import BY_NAME
 from hunting.exploring.history import FORMAT, History, read_file
+from reference.releases import Release
 
 _Pair: TypeAlias = frozenset[tuple[str, str]]
 
@@ -37,6 +38,8 @@ def plan_at(path: Path) -> tuple[History, ...]:
 
 
 def _check(plan: Plan) -> None:
+    if not Release.parse(plan.release).known:
+        raise ValueError(f"the model knows no release {plan.release}")
     for number, one in enumerate(plan.histories, start=1):
         for name, value in one.row.items():
             if name not in BY_NAME or value not in BY_NAME[name].values:

@@ -19,7 +19,7 @@ from hunting.telling import IMPORTS, call_of, code_of
 
 CAUSES: Final = "causes"
 HISTORY: Final = "history.json"
-COVERAGE: Final = "coverage.json"
+COVERED: Final = "coverage.json"
 #: So many of the pairs that did not meet are named.
 _NAMED: Final = 200
 
@@ -72,7 +72,7 @@ def _one_line(text: str) -> str:
 
 def write_coverage(exploration: Exploration, folder: Path) -> None:
     """Write what met, what did not, and which lines of the model no history reached."""
-    (folder / COVERAGE).write_bytes(
+    (folder / COVERED).write_bytes(
         msgspec.json.format(msgspec.json.encode(coverage(exploration)), indent=1) + b"\n"
     )
 

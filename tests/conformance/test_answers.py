@@ -17,7 +17,7 @@ from conformance.pods import best_effort, guaranteed
 from conformance.subject import Capability
 from conformance.subjects.reference import ModelNode, ReferenceSubject, right_node
 from reference import NEWEST, CPUSet
-from reference.cpumanager.metrics import ADMISSIONS, REQUESTS, of_numa_node
+from reference.cpumanager.metrics import ADMISSIONS, REQUESTS
 from reference.kubelet.pod_resources import ASKED_LIST
 from reference.steps import (
     AskAllocatable,
@@ -140,9 +140,8 @@ def _allocatable(cpus: str) -> Callable[[View], View]:
         ),
         (_counting(REQUESTS, 1), AskMetrics(), f"metric {REQUESTS}", "", ""),
         (_without(REQUESTS), AskMetrics(), f"metric {REQUESTS}", "", ""),
-        (_counting(of_numa_node(9), 1), AskMetrics(), f"metric {of_numa_node(9)}", "", ""),
     ],
-    ids=["list", "get", "no entry", "no error", "error", "allocatable", "more", "none", "unknown"],
+    ids=["list", "get", "no entry", "no error", "error", "allocatable", "more", "none"],
 )
 def test_a_wrong_answer_is_a_divergence(
     wrong: Callable[[View], View],

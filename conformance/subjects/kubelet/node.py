@@ -207,8 +207,8 @@ class KubeletNode(SteppedNode):
 
     def _stop(self, kill: bool) -> None:
         if self._is_up():
-            told = partial(_has_told, self._api, self._process, self._applied)
-            self._until(told, self._patience.effect)
+            is_known = partial(_has_told, self._api, self._process, self._applied)
+            self._until(is_known, self._patience.effect)
             self._process.stop(kill)
         self._plugins.close()
 
