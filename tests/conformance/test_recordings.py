@@ -204,8 +204,8 @@ def test_what_chance_decided_is_not_recorded() -> None:
         def after(self, step: Step) -> View | None:
             return replace(VIEW, shared_pool=CPUSet([9]))
 
-        def follow(self, seen: View, *, late: bool) -> bool:
-            return True
+        def follow(self, seen: View, *, late: bool) -> View | None:
+            return seen
 
     sure = judge(case, ReferenceSubject(), oracle=lambda *_, **__: PromisesOnly(), release=NEWEST)
     lucky = judge(case, ReferenceSubject(), oracle=lambda *_, **__: Lucky(), release=NEWEST)
