@@ -5,6 +5,7 @@ What belongs here: the record and its file. What never does: what comes of it.
 
 from __future__ import annotations
 
+import lzma
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final, TypeVar, get_args
@@ -77,10 +78,11 @@ def read_file(path: Path, kind: type[_Found], check: Callable[[_Found], object])
     """What a file of this kind holds, once ``check`` has looked at it. Raises
     :class:`SubjectUsageError`, in one line."""
     try:
-        raw = msgspec.json.decode(path.read_bytes())
+        data = path.read_bytes()
+        raw = msgspec.json.decode(lzma.decompress(data) if path.suffix == ".xz" else data)
     except OSError as error:
         raise SubjectUsageError(f"{path}: {error.strerror or error}") from error
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, lzma.LZMAError) as error:
         raise SubjectUsageError(f"{path}: not JSON: {error}") from error
     found = raw.get("format") if isinstance(raw, dict) else None
     if found != FORMAT:

@@ -5,6 +5,7 @@ What belongs here: which histories, and the file. What never does: walking them.
 
 from __future__ import annotations
 
+import lzma
 from collections.abc import Sequence
 from itertools import combinations
 from pathlib import Path
@@ -48,10 +49,10 @@ def _check(plan: Plan) -> None:
 
 
 def write_plan(histories: Sequence[History], release: str, path: Path) -> None:
-    """Write a plan: one history a line."""
+    """Write a plan: one history a line, packed where the file is to end in ``.xz``."""
     plan = Plan(release=release, histories=list(histories))
-    text = msgspec.json.encode(plan).decode()
-    path.write_text(text.replace('{"machine"', '\n{"machine"') + "\n")
+    text = msgspec.json.encode(plan).replace(b'{"machine"', b'\n{"machine"') + b"\n"
+    path.write_bytes(lzma.compress(text) if path.suffix == ".xz" else text)
 
 
 def best_first(drawn: Sequence[Drawn]) -> list[History]:
