@@ -15,7 +15,9 @@ from pinproof.cli import loaded
 #: By pytest only: ``pinproof run`` decides these itself.
 _OF_PYTEST = {"stream", "no-smoke"}
 #: For a real node, which pytest gets in the subject's name; and of pytest itself.
-_OF_THE_COMMAND = {"keyword", "max_risk", "kubeconfig", "dry_run", "verbose", "ask_sudo_password"}
+_OF_THE_COMMAND = {
+    *("keyword", "max_risk", "kubeconfig", "dry_run", "verbose", "ask_sudo_password", "explore")
+}
 
 
 def _parameters() -> dict[str, Any]:

@@ -113,7 +113,10 @@ def test_a_worker_that_cannot_tell_of_its_end_is_quiet(tmp_path: Path) -> None:
             *(sys.executable, "-m", "pytest", str(suite), "-c", "/dev/null", "-n", "2", "-q"),
             *("-p", "deaf", "--pin-machine", "1s-1n-4c-smt2", "-k", "config/"),
         ],
-        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), *filter(None, sys.path)])},
+        env={
+            **{name: value for name, value in os.environ.items() if "XDIST" not in name},
+            "PYTHONPATH": os.pathsep.join([str(tmp_path), *filter(None, sys.path)]),
+        },
         capture_output=True,
         text=True,
         timeout=300,

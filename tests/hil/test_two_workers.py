@@ -78,7 +78,8 @@ def _run(words: tuple[str, ...], folder: Path, without: str = "") -> tuple[int, 
         [sys.executable, "-m", *words, "node:lab.toml?max-risk=read-only", "-n", "2"],
         cwd=folder,
         env={
-            **os.environ,
+            # Which worker of the tests' own run this is, is none of that run's business.
+            **{name: value for name, value in os.environ.items() if "XDIST" not in name},
             "PYTEST_PLUGINS": "stand_in",
             "PYTHONPATH": os.pathsep.join([str(folder), *filter(None, sys.path)]),
             "WITHOUT_NODES": without,
