@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, Final, get_args
+from collections.abc import Iterable, Iterator
+from typing import Any, Final
 
 import msgspec
 
@@ -18,12 +18,11 @@ from hunting.replaying import releases_with
 from hunting.scope import Task
 from hunting.shrinking import shrunk, shrunk_in_place
 from hunting.walk import Broken
-from reference import CPUSet
-from reference.steps import Apply, KubeletConfig, Pod, Step
+from hunting.written import read, read_config, written
+from reference.steps import Apply, Pod, Step
 
 #: What differs between two differences of one kind.
 _NUMBERS: Final = re.compile(r"[0-9][0-9,-]*")
-_STEPS: Final[Mapping[str, Any]] = {kind.__name__: kind for kind in get_args(Step)}
 
 
 class Find(msgspec.Struct, frozen=True, kw_only=True):
@@ -49,13 +48,13 @@ class Find(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def task(self) -> Task:
         """Where it was found."""
-        config = msgspec.convert(self.config, KubeletConfig, dec_hook=_decoded)
+        config = read_config(self.config)
         return Task(self.release, self.machine, config)
 
     @property
     def history(self) -> tuple[Step, ...]:
         """Its steps."""
-        return tuple(_step(one) for one in self.steps)
+        return tuple(read(one) for one in self.steps)
 
     @property
     def key(self) -> str:
@@ -82,7 +81,7 @@ def found(broken: Broken, issue: int, *, releases: Iterable[str] = ()) -> Find:
         release=broken.task.release,
         machine=broken.task.machine,
         config=msgspec.to_builtins(broken.task.config, enc_hook=str),
-        steps=[_written(one) for one in broken.steps],
+        steps=[written(one) for one in broken.steps],
         what=difference.what,
         expected=difference.expected,
         seen=difference.seen,
@@ -171,20 +170,6 @@ def _rough_key(broken: Broken) -> tuple[str, ...]:
 
 def _size(find: Find) -> tuple[int, int, str]:
     return (len(find.steps), len(str(find.task.config)), find.machine)
-
-
-def _written(step: Step) -> dict[str, Any]:
-    return {type(step).__name__: msgspec.to_builtins(step, enc_hook=str)}
-
-
-def _step(written: Mapping[str, Any]) -> Step:
-    ((name, fields),) = written.items()
-    step: Step = msgspec.convert(fields, _STEPS[name], dec_hook=_decoded)
-    return step
-
-
-def _decoded(kind: type, text: str) -> CPUSet:
-    return CPUSet.parse(text)
 
 
 def kind_of(step: Step) -> str:

@@ -11,7 +11,7 @@ from conformance.waiting import ways
 from hunting.exploring.history import History
 from hunting.finds import kind_of
 from reference.cpumanager.policy_options import is_true
-from reference.steps import KubeletConfig, Step
+from reference.steps import KubeletConfig
 
 #: How a node differs: what, and from which kind of value to which, without names and numbers.
 Look = frozenset[tuple[str, str, str, str]]
@@ -30,11 +30,7 @@ def is_same(one: Look, two: Look) -> bool:
 def traits_of(history: History, release: str) -> frozenset[str]:
     """What a history has that a cause may be about: settings, and kinds of steps and pods."""
     config = history.task(release).config
-    return frozenset((*_settings(config), *map(_kind, history.taken)))
-
-
-def _kind(step: Step) -> str:
-    return kind_of(step)
+    return frozenset((*_settings(config), *map(kind_of, history.taken)))
 
 
 def _settings(config: KubeletConfig) -> list[str]:

@@ -8,19 +8,18 @@ from __future__ import annotations
 import lzma
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Final, TypeVar, get_args
+from typing import Any, Final, TypeVar
 
 import msgspec
 
 from conformance.subject import SubjectUsageError
 from hunting.scope import Task
-from reference import CPUSet
-from reference.steps import KubeletConfig, Step
+from hunting.written import read, read_config, written
+from reference.steps import Step
 
 #: Of the file's format; a file of another one is refused.
 FORMAT: Final = 1
 _PLAIN: Final[Mapping[str, str]] = {}
-_STEPS: Final[Mapping[str, Any]] = {kind.__name__: kind for kind in get_args(Step)}
 
 
 class History(msgspec.Struct, frozen=True, kw_only=True):
@@ -44,26 +43,13 @@ class History(msgspec.Struct, frozen=True, kw_only=True):
 
     def task(self, release: str) -> Task:
         """Where it happens, with a kubelet of this release."""
-        config = msgspec.convert(self.config, KubeletConfig, dec_hook=_decoded, str_keys=True)
+        config = read_config(self.config)
         return Task(release, self.machine, config)
 
     @property
     def taken(self) -> tuple[Step, ...]:
         """Its steps."""
         return tuple(read(one) for one in self.steps)
-
-
-def written(step: Step) -> dict[str, Any]:
-    """A step as it is written: its name, and its fields."""
-    return {type(step).__name__: msgspec.to_builtins(step, enc_hook=str)}
-
-
-def read(step: Mapping[str, Any]) -> Step:
-    """A step that was :func:`written`. Raises ``msgspec.ValidationError``, ``KeyError`` or
-    ``ValueError`` for anything else."""
-    ((name, fields),) = step.items()
-    made: Step = msgspec.convert(fields, _STEPS[name], dec_hook=_decoded, str_keys=True)
-    return made
 
 
 def history_at(path: Path) -> History:
@@ -93,7 +79,3 @@ def read_file(path: Path, kind: type[_Found], check: Callable[[_Found], object])
     except (msgspec.ValidationError, KeyError, ValueError) as error:
         raise SubjectUsageError(f"{path}: {error}") from error
     return made
-
-
-def _decoded(kind: type, text: str) -> CPUSet:
-    return CPUSet.parse(text)

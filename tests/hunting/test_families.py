@@ -15,11 +15,11 @@ from conformance.promises import histories
 from conformance.subject import SubjectUsageError
 from hunting import telling
 from hunting.families import DEVICE, FAMILIES, Scene, configured, moves_of, named
-from hunting.finds import _step, _written
 from hunting.moves import next_moves
 from hunting.replaying import replayed
 from hunting.scope import Task, configurations, tasks
 from hunting.walk import Ground, Tally, moves_from, search
+from hunting.written import read, written
 from reference import CPUSet
 from reference.steps import (
     Apply,
@@ -100,7 +100,7 @@ def test_families_are_named_in_a_list() -> None:
 ) for one in move}.values(), ids=lambda step: type(step).__name__)  # fmt: skip
 def test_every_step_of_a_family_is_written_and_read_again(step: Step) -> None:
     """As a find keeps it; and as a scenario takes it, by a method that its node has."""
-    assert _step(_written(step)) == step
+    assert read(written(step)) == step
     call = ast.parse(telling.call_of(step), mode="eval").body
     assert isinstance(call, ast.Call)
     assert isinstance(call.func, ast.Attribute)
