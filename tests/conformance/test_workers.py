@@ -115,8 +115,9 @@ def test_a_worker_that_cannot_tell_of_its_end_is_quiet(tmp_path: Path) -> None:
         ],
         env={
             **{name: value for name, value in os.environ.items() if "XDIST" not in name},
-            "PYTHONPATH": os.pathsep.join([str(tmp_path), *filter(None, sys.path)]),
+            "PYTHONPATH": str(tmp_path),
         },
+        cwd=tmp_path,  # the checkout's own modules would hide the installed ones
         capture_output=True,
         text=True,
         timeout=300,
