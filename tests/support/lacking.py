@@ -168,6 +168,7 @@ def module(name: str) -> Any:
 def program(name: str) -> str:
     """The path of a program of :data:`PARTS`; without it, the test skips."""
     __tracebackhide__ = True
+    assert name in PARTS, name  # where the program is there, too
     return which(name) or skip(name)
 
 

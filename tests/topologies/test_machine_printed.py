@@ -24,7 +24,7 @@ COMMANDS: Final = {
     "lscpu -p, all": ("lscpu", "--sysroot", "{}", "-a", "-p=cpu,core,socket,node,cache,online"),
     "lscpu -e": ("lscpu", "--sysroot", "{}", "-a", "-e"),
     "lscpu -J -e": ("lscpu", "--sysroot", "{}", "-a", "-J", "-e"),
-    "lstopo": ("lstopo", "-i", "{}", "--no-io", "--of", "xml"),
+    "lstopo": ("lstopo-no-graphics", "-i", "{}", "--no-io", "--of", "xml"),
 }
 MACHINES: Final = (
     "1s-1n-4c-smt1",
