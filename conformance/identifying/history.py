@@ -114,6 +114,7 @@ class History:
             29 if any(one.kind is Kind.SIDECAR for one in containers) else 0,
             32 if any(pod.resources for pod in pods) else 0,
             36 if any(one.restarts_all_on for one in containers) else 0,
+            35 if any(one.restart_policy for one in containers) else 0,
             *(_SINCE.get(type(step), 0) for step in self.steps),
             27 if self._asks_for_one else 0,
         )

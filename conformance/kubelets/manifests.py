@@ -63,11 +63,10 @@ def _container(
     resources = _with_devices(_resources(container), container)
     if resources:
         shape["resources"] = resources
-    if container.kind is Kind.SIDECAR:
-        shape["restartPolicy"] = "Always"
+    if container.own_restart_policy is not None:
+        shape["restartPolicy"] = container.own_restart_policy.value
     if container.restarts_all_on:
         codes = {"operator": "In", "values": list(container.restarts_all_on)}
-        shape["restartPolicy"] = "Never"
         shape["restartPolicyRules"] = [{"action": "RestartAllContainers", "exitCodes": codes}]
     return shape
 

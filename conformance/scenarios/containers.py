@@ -48,6 +48,10 @@ RESTART_ALL = Source(
     "Feature gate RestartAllContainersOnContainerExits: restart rules for all containers of a pod",
     f"{_ISSUES}/blob/v1.36.4/pkg/features/kube_features.go",
 )
+OWN_RESTARTS = Source(
+    "KEP-5307: container restart rules to customize the pod restart policy",
+    "https://github.com/kubernetes/enhancements/issues/5307",
+)
 
 _CALLS = (Capability.CPUSETS, Capability.CALLS)
 _KILLS = (Capability.CPUSETS, Capability.CONTAINERS)
@@ -159,6 +163,33 @@ def pod_keeps_its_cpus_until_it_ends(node: LockstepNode) -> None:
         "The pod runs on", "phase of pod a", Phase.RUNNING, node.view.pods["a"].phase
     )
     node.kill_container("a", "c2", exit_code=0)
+    _promise_returned(node, "a", whole)
+
+
+@scenario(
+    "containers/own-restart-policy-decides",
+    "Containers come back on their CPUs, or end for good, by their own restart policies",
+    OWN_RESTARTS,
+    since="1.35",
+    needs=Needs(free=4),
+    capabilities=_EXITS,
+)
+def own_restart_policy_decides(node: LockstepNode) -> None:
+    """The pod's restart policy is Always. One container never starts again, the other only after a
+    failure: with the second the pod has ended."""
+    node.boot()
+    whole = node.view.shared_pool
+    once = replace(exclusive("once", 1), restart_policy=RestartPolicy.NEVER)
+    again = replace(exclusive("again", 2), restart_policy=RestartPolicy.ON_FAILURE)
+    node.apply(guaranteed_of("a", [once, again]))
+    held = {name: node.taken("a", name) for name in ("once", "again")}
+    node.kill_container("a", "once", exit_code=1)
+    node.kill_container("a", "again", exit_code=1)
+    _promise_held(node, "a", "again", held["again"])
+    node.promise_cpus(
+        "The entry stays", "exclusive CPUs a/once", held["once"], node.taken("a", "once")
+    )
+    node.kill_container("a", "again", exit_code=0)
     _promise_returned(node, "a", whole)
 
 

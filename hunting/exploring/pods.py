@@ -73,8 +73,20 @@ def pod_of(row: Row, room: Room, name: str, *, again: int = 0) -> Pod:
             for one in containers
         )
     pod = named_pod(name, _with_devices(row["requested devices"], containers), again=again)
-    pod = replace(pod, restart_policy=RestartPolicy(row["restart policy"]))
+    pod = _restarting(row["restart policy"], pod)
     return _as_whole(row, room, pod) if row["class"].startswith("pod-level") else pod
+
+
+def _restarting(how: str, pod: Pod) -> Pod:
+    """With the restart policy: of the pod, or of all but its first app container."""
+    policy, _, but = how.partition(" but ")
+    pod = replace(pod, restart_policy=RestartPolicy(policy))
+    if not but:
+        return pod
+    other = RestartPolicy.ALWAYS if policy == "Never" else RestartPolicy.NEVER
+    first = next(at for at, one in enumerate(pod.containers) if one.kind is Kind.APP)
+    own = replace(pod.containers[first], restart_policy=other)
+    return replace(pod, containers=(*pod.containers[:first], own, *pod.containers[first + 1 :]))
 
 
 def pod_name(row: Row) -> str:

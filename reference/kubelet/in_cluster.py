@@ -161,7 +161,14 @@ def _runs(kubelet: Kubelet, name: str) -> bool:
 
 def _without_resources(pod: Pod) -> Pod:
     containers = tuple(
-        Container(one.name, kind=one.kind, restarts_all_on=one.restarts_all_on)
+        replace(
+            one,
+            cpu_request=None,
+            cpu_limit=None,
+            memory_request=None,
+            memory_limit=None,
+            devices=(),
+        )
         for one in pod.containers
     )
     return replace(pod, containers=containers, resources=None)

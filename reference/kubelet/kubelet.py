@@ -236,11 +236,9 @@ class PodLifecycle:
 
 
 def _restarts(pod: Pod, container: Container, exit_code: int) -> bool:
-    if container.restarts_all_on:
-        return False  # rules come with a restart policy of the container's own, here Never
-    if container.kind is Kind.SIDECAR or pod.restart_policy is RestartPolicy.ALWAYS:
-        return True
-    return pod.restart_policy is RestartPolicy.ON_FAILURE and exit_code != 0
+    """As ``ContainerShouldRestart`` (pkg/api/v1/pod/util.go) once no rule says otherwise."""
+    policy = container.own_restart_policy or pod.restart_policy
+    return policy is RestartPolicy.ALWAYS or (policy is RestartPolicy.ON_FAILURE and exit_code != 0)
 
 
 class Kubelet(PodLifecycle):

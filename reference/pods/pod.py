@@ -16,8 +16,8 @@ _POD_NAMESPACE: Final = uuid.UUID("7ab0c1de-5d2f-5a39-9a6e-0d9d3c1b7f10")
 
 
 class RestartPolicy(Enum):
-    """Which containers of a pod are started again once they have ended (``spec.restartPolicy``).
-    Sidecars always are."""
+    """Which containers are started again once they have ended (``restartPolicy`` of a pod, and from
+    1.35 on of a container). Sidecars always are."""
 
     ALWAYS = "Always"
     ON_FAILURE = "OnFailure"  # those that ended with another exit code than 0
@@ -39,8 +39,10 @@ class Container:
     Quantities are Kubernetes' own texts (``"2"``, ``"1500m"``, ``"64Mi"``); ``None`` leaves the
     entry out of the manifest. As in the API, a limit without a request is also the request.
     ``restarts_all_on``: the exit codes with which it has all containers of its pod start again
-    (a restart rule with action RestartAllContainers, from 1.36 on by default); such a container is
-    not started again for any other exit code, whatever the pod's restart policy is.
+    (a restart rule with action RestartAllContainers, from 1.36 on by default). Rules come with a
+    restart policy of the container's own: Never, if there is no other.
+    ``restart_policy``: an app container's own, which outranks the pod's (feature gate
+    ContainerRestartRules, from 1.35 on by default).
     ``devices``: how many it requests of each resource that a device plugin serves, by the
     resource's name.
     """
@@ -53,6 +55,14 @@ class Container:
     kind: Kind = Kind.APP
     restarts_all_on: tuple[int, ...] = ()
     devices: tuple[tuple[str, int], ...] = ()
+    restart_policy: RestartPolicy | None = None
+
+    @property
+    def own_restart_policy(self) -> RestartPolicy | None:
+        """The restart policy that its manifest has (``None``: the pod's counts)."""
+        if self.kind is Kind.SIDECAR:
+            return RestartPolicy.ALWAYS
+        return self.restart_policy or (RestartPolicy.NEVER if self.restarts_all_on else None)
 
     @property
     def requested_cpu(self) -> str | None:

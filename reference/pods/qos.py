@@ -130,7 +130,8 @@ def _container_text(container: Container) -> str:
     codes = ", ".join(map(str, container.restarts_all_on))
     rule = f", restarts all on exit code {codes}" if codes else ""
     devices = "".join(f", {count} {resource}" for resource, count in container.devices)
-    return f"{kind}{container.name}: {_cpu_text(container)}{devices}{rule}"
+    own = f", restart policy {policy.value}" if (policy := container.restart_policy) else ""
+    return f"{kind}{container.name}: {_cpu_text(container)}{devices}{own}{rule}"
 
 
 def _cpu_text(owner: Container | PodResources) -> str:

@@ -1,4 +1,4 @@
-"""A container with restart rules has a restart policy of its own."""
+"""A container may have a restart policy of its own, which outranks the pod's; rules bring one."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 
 from conformance.pods import exclusive
 from reference import Node
-from reference.steps import Apply, KillContainer, KubeletConfig, Pod, Start
+from reference.steps import Apply, KillContainer, KubeletConfig, Pod, RestartPolicy, Start
 from reference.view import Phase
 from topologies import load
 
@@ -43,3 +43,21 @@ def test_without_rules_the_pods_policy_counts() -> None:
     node = _node()
     node.do(KillContainer("a", "c", 0))
     assert node.view().pods["a"].phase is Phase.RUNNING
+
+
+@pytest.mark.parametrize(("own", "code"), [("Never", 1), ("Never", 0), ("OnFailure", 0)])
+def test_its_own_policy_ends_it_in_a_pod_that_starts_again(own: str, code: int) -> None:
+    assert _after(own, "Always", code) is Phase.ENDED
+
+
+@pytest.mark.parametrize(("own", "code"), [("Always", 0), ("Always", 137), ("OnFailure", 1)])
+def test_its_own_policy_starts_it_in_a_pod_that_never_does(own: str, code: int) -> None:
+    assert _after(own, "Never", code) is Phase.RUNNING
+
+
+def _after(own: str, whole: str, code: int) -> Phase:
+    node = _node()
+    container = replace(exclusive("c", 1), restart_policy=RestartPolicy(own))
+    node.do(Apply(Pod("b", (container,), restart_policy=RestartPolicy(whole))))
+    node.do(KillContainer("b", "c", code))
+    return node.view().pods["b"].phase

@@ -534,8 +534,10 @@ def _docker_at(path: Path) -> FakeDocker:
 
 def _may_end(pod: Pod) -> bool:
     """Whether a container of the pod may end for good while others run."""
-    rules = any(one.restarts_all_on for one in pod.containers)
-    return rules or pod.restart_policy is not RestartPolicy.ALWAYS
+    return any(
+        (one.own_restart_policy or pod.restart_policy) is not RestartPolicy.ALWAYS
+        for one in pod.containers
+    )
 
 
 def _pod_view(status: PodStatus | None, started: Collection[str], pod: Pod | None) -> PodView:
