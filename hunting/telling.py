@@ -38,6 +38,7 @@ from reference.steps import (
     Reboot,
     RegisterDevices,
     RemoveState,
+    Replace,
     Resize,
     RestartRuntime,
     Start,
@@ -233,6 +234,8 @@ def call_of(step: object) -> str:
             return f"node.apply({code_of(pod)})"
         case Delete(pod=name, force=force):
             return f"node.delete({name!r}{', force=True' if force else ''})"
+        case Replace(gone=name, pod=pod):
+            return f"node.apply({code_of(pod)}, instead_of={name!r})"
         case Stop(kill=True):
             return "node.kill()"
         case AddEphemeral(pod=name, container=container):

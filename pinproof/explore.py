@@ -331,11 +331,11 @@ class _Run:
                 self._folder,
                 self._exploration.scope.release,
             )
-        if outcome.unsteady:
+        if outcome.once:
             self._unsteady += 1
-            telling.write_history(
-                outcome.history, self._folder / _UNSTEADY / f"{outcome.name}.json"
-            )
+            kept = self._folder / _UNSTEADY / outcome.name
+            telling.write_history(outcome.history, kept.with_suffix(".json"))
+            kept.with_suffix(".txt").write_text(f"{outcome.once.explanation}\n")
 
     def _as_kept(self, outcome: Outcome) -> Result:
         """The result with a command that walks the history again. A cause's first result has the
@@ -363,7 +363,8 @@ class _Run:
     ) -> Callable[[str], None]:
         def show(stage: str = "") -> None:
             spent = max(time.monotonic() - began, 0.01)
-            text = f"{self._told} histories, {self._told / spent:.1f} a second, {self._covered()}"
+            text = f"{self._told} histories, {self._told / spent:.1f} a second"
+            text += f", {self._covered()}" if self._exploration.drawn else ""
             causes = len(self._exploration.causes)
             text += f", {causes} {'cause' if causes == 1 else 'causes'}" if causes else ""
             text += f"; {stage}" if stage else ""
@@ -376,16 +377,22 @@ class _Run:
         met, possible = sum(one.met for one in every), sum(one.possible for one in every)
         return f"pairs met {100 * met // max(possible, 1)} %"
 
+    def _reached(self) -> str:
+        """Nothing of a plan, whose histories were drafted when it was made."""
+        if not self._exploration.drawn:
+            return ""
+        lines, refusals = self._exploration.lines, len(self._exploration.refusals)
+        return (
+            f"; {self._covered()}; lines of the model {lines.met} of {lines.total}; "
+            f"{refusals} kinds of refusals"
+        )
+
     def print(self, status: ExitStatus) -> None:
         """Summarise, as run does."""
         console = Console(highlight=False)
         reports.summarise(self._stream, console, ended=int(status), stories=True)
         reports.write_all(self._stream, self._folder)
-        lines = self._exploration.lines
-        note(
-            f"{self._exploration.walked} histories; {self._covered()}; lines of the model "
-            f"{lines.met} of {lines.total}; {len(self._exploration.refusals)} kinds of refusals"
-        )
+        note(f"{self._exploration.walked} histories{self._reached()}")
         if self._unsteady:
             note(
                 f"{self._unsteady} differed once and not again (a busy host, or chance): "

@@ -51,6 +51,7 @@ from reference.memorymanager.state import State as MemoryState
 from reference.pods.pod_level_resources import as_decoded
 from reference.releases import NEWEST, AnyRelease, has, require_whole_node
 from reference.steps import (
+    FOR_EVER,
     AddEphemeral,
     Apply,
     AskAllocatable,
@@ -72,6 +73,7 @@ from reference.steps import (
     Reboot,
     RegisterDevices,
     RemoveState,
+    Replace,
     Resize,
     RestartRuntime,
     Spin,
@@ -87,9 +89,6 @@ from reference.view import Phase, PodView, Version, View
 
 _NOTHING_TOLD: Final = View(running=False)
 
-#: From this number on, refused updates do not end while anybody looks: a kubelet tries again in
-#: each reconcile round, ten times a second at most.
-_FOR_EVER: Final = 10_000
 
 Trees: TypeAlias = Callable[[str], Mapping[str, str]]
 
@@ -206,6 +205,9 @@ class Node:
                 self._apply(pod)
             case Delete(pod=name):
                 self._delete(name)
+            case Replace(gone=name, pod=pod):
+                self._delete(name, rounds=False)
+                self._apply(pod)
             case Resize(pod=pod):
                 self._in_cluster.require(step, pod.name, self._manifests, self._config)
                 answering = None if self._hangs else self._kubelet
@@ -255,7 +257,7 @@ class Node:
                 _require_devices_modelled(self._release)
                 kubelet.device_manager.register(resource, devices)
             case FailUpdates(times=times):
-                self._runtime.refusals = times if times < _FOR_EVER else math.inf
+                self._runtime.refusals = times if times < FOR_EVER else math.inf
             case Spin() | RestartRuntime() | DaemonReload():
                 pass  # nothing that decides CPUs
 
@@ -468,7 +470,7 @@ class Node:
                 return
             self._save()
 
-    def _delete(self, name: str) -> None:
+    def _delete(self, name: str, *, rounds: bool = True) -> None:
         if name not in self._manifests:
             raise IllegalStep(f"Delete: no pod {name}")
         pod = self._manifests.pop(name)
@@ -478,7 +480,7 @@ class Node:
         if self._kubelet is not None and not self._hangs:
             before = self._runtime.copy()
             try:
-                self._kubelet.drop(name)
+                self._kubelet.drop(name, rounds=rounds)
             except Killed as end:
                 self._die(end)
                 self._unended = before

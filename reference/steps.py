@@ -188,6 +188,19 @@ class Delete:
 
 
 @dataclass(frozen=True, slots=True)
+class Replace:
+    """Delete a pod, and apply another as soon as the containers of the first are gone: no reconcile
+    round is waited for, so the admission itself has to find what has become free."""
+
+    gone: str
+    pod: Pod
+
+    @property
+    def sentence(self) -> str:
+        return f"delete pod {self.gone}, and at once apply {pod_text(self.pod)}"
+
+
+@dataclass(frozen=True, slots=True)
 class Resize:
     """Give a pod from the API server other resources, in place: those of ``pod``, which has its
     name and uid."""
@@ -339,10 +352,15 @@ class RestartRuntime:
     sentence: ClassVar[str] = "restart the container runtime"
 
 
+#: So many refused updates are as good as every one: a kubelet tries again in each reconcile round,
+#: ten times a second at most.
+FOR_EVER: Final = 10_000
+
+
 @dataclass(frozen=True, slots=True)
 class FailUpdates:
-    """Let the runtime refuse the next ``times`` updates of any container's resources; 10,000 and
-    more: every one."""
+    """Let the runtime refuse the next ``times`` updates of any container's resources, which ends
+    what was refused before; :data:`FOR_EVER` and more: every one."""
 
     times: int
 
@@ -427,6 +445,7 @@ Step: TypeAlias = (
     | Configure
     | Apply
     | Delete
+    | Replace
     | Resize
     | AddEphemeral
     | RemoveState

@@ -33,6 +33,7 @@ from reference.steps import (
     Reboot,
     RegisterDevices,
     RemoveState,
+    Replace,
     Resize,
     RestartRuntime,
     Start,
@@ -108,7 +109,7 @@ class History:
     def oldest(self) -> int:
         """The first minor whose kubelets know every word of it; for an earlier one the model may
         be asked what nobody can see."""
-        pods = [step.pod for step in self.steps if isinstance(step, Apply | Resize)]
+        pods = [step.pod for step in self.steps if isinstance(step, Apply | Replace | Resize)]
         containers = [one for pod in pods for one in pod.containers]
         return max(
             29 if any(one.kind is Kind.SIDECAR for one in containers) else 0,

@@ -37,6 +37,7 @@ from reference.steps import (
     Reboot,
     RegisterDevices,
     RemoveState,
+    Replace,
     Resize,
     RestartRuntime,
     Spin,
@@ -106,12 +107,13 @@ class Steps(Readings):
         """Stop the kubelet with SIGKILL: now, or ``at`` a later rename of its state file."""
         return self._take(at or Stop(kill=True))
 
-    def apply(self, pod: Pod) -> PodView:
-        """Apply a pod; what became of it. A subject whose kubelet remembers pods of earlier
-        scenarios gives a salt, so that the uid is one that this kubelet has never seen."""
+    def apply(self, pod: Pod, *, instead_of: str = "") -> PodView:
+        """Apply a pod; what became of it. ``instead_of``: this pod is deleted just before. A
+        subject whose kubelet remembers pods of earlier scenarios gives a salt, so that the uid is
+        one that this kubelet has never seen."""
         if self.salt:
             pod = replace(pod, uid=str(uuid5(NAMESPACE_OID, f"{self.salt}/{pod.uid}")))
-        view = self._take(Apply(pod))
+        view = self._take(Replace(instead_of, pod) if instead_of else Apply(pod))
         return view.pods.get(pod.name, PodView(Phase.PENDING))
 
     def delete(self, pod: str, *, force: bool = False) -> View:
@@ -198,7 +200,7 @@ class Steps(Readings):
         if self._node is None:
             raise RuntimeError("a scenario boots its node first")
         self.steps.append(step.sentence)
-        if isinstance(step, Apply):
+        if isinstance(step, Apply | Replace):
             self._pods[step.pod.name] = step.pod
         if isinstance(step, Start):
             self._machines.discover()

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from conformance.lockstep import LockstepNode
 from conformance.needs import Needs
 from conformance.pods import exclusive, guaranteed, guaranteed_of
 from conformance.scenario import Level, scenario
-from conformance.scenarios.sources import INIT_CONTAINERS, KEP, SIDECARS, TASK_PAGE
+from conformance.scenarios.sources import INIT_CONTAINERS, KEP, SIDECARS, STALE_STATE, TASK_PAGE
 from conformance.subject import Capability
 from reference import CPUSet
-from reference.steps import Kind
+from reference.steps import PRODUCTION_PERIOD, Kind
 from reference.view import Phase
 
 
@@ -140,3 +142,22 @@ def sidecar_keeps_its_cpus(node: LockstepNode) -> None:
     node.promise_equal("The sidecar has its CPU", "number of CPUs of a/side", 1, len(side))
     node.promise_equal("The app has its CPU", "number of CPUs of a/main", 1, len(main))
     node.promise_cpus("They are not the same", "CPUs of both", CPUSet(), side & main)
+
+
+@scenario(
+    "admission/cpus-are-free-right-after-a-deletion",
+    "A pod that comes right after a deletion gets the CPUs that became free, before any round",
+    STALE_STATE,
+    since="1.18",
+    needs=Needs(free=2),
+    capabilities=[Capability.REJECTIONS, Capability.CONFIGURE],
+)
+def cpus_are_free_right_after_a_deletion(node: LockstepNode) -> None:
+    """The default reconcile period is ten seconds, so the admission has to clear away what the
+    deleted pod held. The second pod needs all of it."""
+    node.boot(replace(node.default_config(), reconcile_period=PRODUCTION_PERIOD))
+    free = node.free
+    node.apply(guaranteed("first", len(free)))
+    status = node.apply(guaranteed("second", len(free)), instead_of="first")
+    node.promise_equal("The second pod runs", "phase of second", Phase.RUNNING, status.phase)
+    node.promise_cpus("It has all that was free", "CPUs of second/c", free, node.taken("second"))

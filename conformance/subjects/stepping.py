@@ -22,6 +22,7 @@ from reference.steps import (
     Pod,
     Reboot,
     RemoveState,
+    Replace,
     Start,
     Step,
     Stop,
@@ -55,6 +56,9 @@ class SteppedNode(ABC):
                 self._apply(pod)
             case Delete(pod=name, force=force):
                 self._delete(name, force)
+            case Replace(gone=name, pod=pod):
+                self._delete(name, force=False, rounds=False)
+                self._apply(pod)
             case RemoveState():
                 self._set_state(None)
             case WriteState(text=text):
@@ -99,8 +103,10 @@ class SteppedNode(ABC):
         """Write the pod's manifest."""
 
     @abstractmethod
-    def _delete(self, name: str, force: bool) -> None:
-        """Remove the pod's manifest where there is one; by force: with its containers."""
+    def _delete(self, name: str, force: bool, *, rounds: bool = True) -> None:
+        """Remove the pod's manifest where there is one; by force: with its containers. Without
+        ``rounds`` no reconcile round is gone through; where these come by themselves, nobody waits
+        for one."""
 
     @abstractmethod
     def _set_state(self, text: str | None) -> None:

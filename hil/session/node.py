@@ -48,6 +48,7 @@ from reference.steps import (
     Pod,
     Reboot,
     RemoveState,
+    Replace,
     RestartRuntime,
     Spin,
     Start,
@@ -112,6 +113,9 @@ class RealNode:
                 self._apply(pod)
             case Delete(pod=name, force=force):
                 self._delete(name, force)
+            case Replace(gone=name, pod=pod):
+                self._delete(name, force=False)
+                self._apply(pod)
             case Configure(config=config):
                 self._require_down(step)
                 self._config = config

@@ -75,14 +75,14 @@ class Cause:
 
 @dataclass(slots=True)
 class Outcome:
-    """A history that was walked: under which name, and with which result. ``unsteady``: it differed
-    once, and not when it was walked again. ``cause``: the number of its cause; ``first``: it is
-    the first of that."""
+    """A history that was walked: under which name, and with which result. ``once``: how it differed
+    once, if it did not when it was walked again. ``cause``: the number of its cause; ``first``: it
+    is the first of that."""
 
     name: str
     history: History
     result: Result
-    unsteady: bool = False
+    once: Result | None = None
     cause: int = 0
     first: bool = False
 
@@ -206,7 +206,7 @@ class Exploration:
             return Outcome(walk.name, walk.history, result)
         again = self._again(walk)
         if again.verdict != _FAIL or not is_same(look_of(result), look_of(again)):
-            return Outcome(walk.name, walk.history, _undecided(again), unsteady=True)
+            return Outcome(walk.name, walk.history, _undecided(again), once=result)
         cause = self._cause_of(walk, again)
         if cause is None and len(self.causes) >= self.scope.most:
             return Outcome(walk.name, walk.history, again)

@@ -36,6 +36,7 @@ from reference.steps import (
     Reboot,
     RegisterDevices,
     RemoveState,
+    Replace,
     Resize,
     RestartRuntime,
     Start,
@@ -124,6 +125,8 @@ def take(node: LockstepNode, step: Step) -> None:
             node.apply(pod)
         case Delete(pod=name, force=force):
             node.delete(name, force=force)
+        case Replace(gone=name, pod=pod):
+            node.apply(pod, instead_of=name)
         case Resize(pod=pod):
             node.resize(pod)
         case AddEphemeral(pod=name, container=container):

@@ -17,6 +17,7 @@ from reference import CPUSet
 from reference.pods.pod import Container, Kind, Pod
 from reference.pods.qos import pod_milli_cpus
 from reference.steps import (
+    FOR_EVER,
     AddEphemeral,
     Apply,
     AwaitReconcile,
@@ -27,6 +28,7 @@ from reference.steps import (
     KillContainer,
     Reboot,
     RemoveState,
+    Replace,
     Resize,
     RestartRuntime,
     Start,
@@ -83,6 +85,13 @@ def _again(draft: Draft) -> bool:
     return draft.take(Delete(pod.name), Apply(draft.pod))
 
 
+def _replaced(draft: Draft) -> bool:
+    """Rounds come every ten seconds then (``settings``), so none hides what the admission does."""
+    pod = _own(draft)
+    draft.pod = pod_of(draft.row, draft.room, f"{pod.name}-2")
+    return draft.take(Replace(pod.name, draft.pod))
+
+
 def _apply_while_down(draft: Draft) -> bool:
     return draft.restart(Apply(guaranteed("late", 1)))
 
@@ -117,6 +126,12 @@ def _tamper_quota(draft: Draft) -> bool:
 def _refuse(draft: Draft, times: int) -> bool:
     pod = guaranteed("late", 1)
     return draft.take(FailUpdates(times), Apply(pod), AwaitReconcile(), Delete("late"))
+
+
+def _refuse_all(draft: Draft) -> bool:
+    """Rounds that come to nothing, then one that puts right what they left."""
+    refusing = FailUpdates(FOR_EVER), Apply(guaranteed("late", 1)), AwaitReconcile()
+    return draft.take(*refusing, FailUpdates(0), AwaitReconcile())
 
 
 def _resized(pod: Pod, name: str, by: int) -> Pod | None:
@@ -199,6 +214,7 @@ EVENTS: Final[dict[str, Event]] = {
     "delete": _delete,
     "delete by force": lambda draft: draft.take(Delete(_own(draft).name, force=True)),
     "delete and apply again": _again,
+    "replaced before a round": _replaced,
     "delete while down": lambda draft: draft.restart(Delete(_own(draft).name)),
     "apply while down": _apply_while_down,
     "three pods while down": _three_while_down,
@@ -213,6 +229,7 @@ EVENTS: Final[dict[str, Event]] = {
     "tamper with a quota": _tamper_quota,
     "refuse one update": lambda draft: _refuse(draft, 1),
     "refuse twenty updates": lambda draft: _refuse(draft, _MANY),
+    "refuse every update for a while": _refuse_all,
     "restart the runtime": lambda draft: draft.take(RestartRuntime(), AwaitReconcile()),
     "grow": lambda draft: _resize(draft, 1),
     "shrink": lambda draft: _resize(draft, -1),

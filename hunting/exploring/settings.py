@@ -18,7 +18,7 @@ from reference.behaviours import Behaviour
 from reference.cpumanager.policy_options import OPTIONS
 from reference.feature_gates import ALPHA, GA, Maturity, readiness, stage_of
 from reference.releases import has
-from reference.steps import Device, KubeletConfig, RegisterDevices
+from reference.steps import PRODUCTION_PERIOD, Device, KubeletConfig, RegisterDevices
 from topologies import Machine
 
 DEVICE: Final = "pinproof.invalid/device"
@@ -83,6 +83,8 @@ def config_of(row: Row, machine: str, release: str) -> KubeletConfig:
     if row["CFS period"] != "100 ms":
         settings["cpu_cfs_quota_period"] = 10_000
         gates["CustomCPUCFSQuotaPeriod"] = True
+    if row["event"] == "replaced before a round":
+        settings["reconcile_period"] = PRODUCTION_PERIOD
     return KubeletConfig(
         policy_options=options,
         topology_manager_policy=row["topology policy"],

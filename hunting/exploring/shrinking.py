@@ -19,7 +19,7 @@ from hunting.exploring.drawing import drafted
 from hunting.exploring.factors import PLAIN, Row
 from hunting.exploring.history import History
 from hunting.shrinking import simpler
-from reference.steps import Configure, KubeletConfig, Start, Step, Stop
+from reference.steps import Configure, KillAtRename, KubeletConfig, Start, Step, Stop
 
 #: Machines to which a history is moved, the smallest first.
 _MACHINES: Final = (
@@ -97,14 +97,14 @@ def _fewer_steps(history: History, release: str, differ: Differ) -> History:
 
 
 def _droppable(steps: Sequence[Step]) -> Iterator[tuple[int, ...]]:
-    """The numbers of each step that can go; a kubelet that is stopped and started again goes as
-    a whole, and what happens between as well."""
+    """The numbers of steps that can go: each alone, but an end of the kubelet with the start after
+    it, and with all that happens between or without."""
     for at, step in enumerate(steps):
-        if isinstance(step, Stop):
+        if isinstance(step, Stop | KillAtRename):
             end = next((n for n in range(at, len(steps)) if isinstance(steps[n], Start)), at)
             yield tuple(range(at, end + 1))
             if end > at + 1:
-                yield from ((inner,) for inner in range(at + 1, end))
+                yield (at, end)
         elif at and not isinstance(step, Start):
             yield (at,)
 
@@ -166,7 +166,7 @@ def _plainer_configs(config: KubeletConfig) -> Iterator[KubeletConfig]:
         yield replace(config, memory_manager_policy="None", reserved_memory={})
     for name in (
         "topology_manager_policy", "topology_manager_scope", "topology_manager_policy_options",
-        "cpu_cfs_quota_period", "kube_reserved",
+        "cpu_cfs_quota_period", "kube_reserved", "reconcile_period",
     ):  # fmt: skip
         if getattr(config, name) != getattr(plain, name):
             yield replace(config, **{name: getattr(plain, name)})

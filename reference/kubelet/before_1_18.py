@@ -83,8 +83,8 @@ class KubeletByContainer(Kubelet):
                 return True
         return False
 
-    def settle(self) -> None:
-        """Stop the containers of pods that are not there, and go through a reconcile round."""
+    def end_gone(self) -> None:
+        """Stop the containers of pods that are not there, which returns CPUs in most releases."""
         wanted = {pod.uid for pod in self._admitted.values()}
         for uid in self.runtime.uids():
             if uid not in wanted:
@@ -92,6 +92,10 @@ class KubeletByContainer(Kubelet):
                     if box.running or self._removal_returns:
                         self.by_container.remove(box.id)
                 self.runtime.remove_pod(uid)
+
+    def settle(self) -> None:
+        """Stop the containers of pods that are not there, and go through a reconcile round."""
+        self.end_gone()
         for _ in range(_MOST_ROUNDS if self._pins else 0):
             before = self._cpu_manager.state.copy().checkpoint()
             self._reconcile()

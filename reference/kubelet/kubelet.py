@@ -145,13 +145,17 @@ class PodLifecycle:
             and any(self.runtime.runs(pod.uid, one.name) for one in pod.containers)
         )
 
-    def drop(self, name: str) -> None:
-        """The pod's manifest is gone: end its containers and forget it."""
+    def drop(self, name: str, *, rounds: bool = True) -> None:
+        """The pod's manifest is gone: end its containers and forget it. Reconcile rounds follow,
+        unless ``rounds`` says that something else comes first."""
         del self.pods[name]
         self.over = {each: view for each, view in self.over.items() if each != name}
         self._admitted.pop(name, None)
         self._running_on.pop(name, None)
-        self.settle()
+        if rounds:
+            self.settle()
+        else:
+            self.end_gone()
 
     def end_container(self, pod: Pod, container: Container, exit_code: int) -> None:
         """A container of an admitted pod has ended by itself. It is created again under the same
@@ -173,13 +177,17 @@ class PodLifecycle:
         apps = (one for one in pod.containers if one.kind is Kind.APP)
         return any(self.runtime.runs(pod.uid, one.name) for one in apps)
 
-    def settle(self) -> None:
-        """End the containers of pods that are not there, and go through a reconcile round."""
+    def end_gone(self) -> None:
+        """End the containers of pods that are not there."""
         wanted = {pod.uid for pod in self._admitted.values()}
         wanted.update(self._running_on.values())
         for uid in self.runtime.uids():
             if uid not in wanted:
                 self.runtime.remove_pod(uid)
+
+    def settle(self) -> None:
+        """End the containers of pods that are not there, and go through a reconcile round."""
+        self.end_gone()
         refused = True
         while refused:  # the next round tries again, which changes nothing where all are refused
             refused = False

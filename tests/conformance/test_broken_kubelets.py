@@ -20,7 +20,7 @@ from reference.cpumanager.cpu_manager import CPUManager
 from reference.cpumanager.metrics import Metrics
 from reference.cpumanager.policy_static import StaticPolicy
 from reference.kubelet.pod_resources import PodResources
-from reference.steps import KubeletConfig
+from reference.steps import KubeletConfig, Pod
 from topologies import machine
 
 MACHINE = "2s-2n-8c-smt2"
@@ -49,6 +49,14 @@ class KeepsEnded(CPUManager):
 
     def remove_stale_state(self) -> None:
         """Nothing is stale."""
+
+
+class ClearsInRoundsAlone(CPUManager):
+    """An admission clears away nothing: until the next reconcile round the CPUs of a pod that is
+    gone are taken."""
+
+    def begin_admission(self, pod: Pod) -> None:
+        """Nothing is stale yet."""
 
 
 class FreesEachContainer(CPUManager):
@@ -157,6 +165,9 @@ BROKEN = [
     Broken(LiftsQuotas, "node/exclusive-cpus-have-no-quota", "CFS quota b/c"),
     Broken(LiftsQuotas, "containers/limits-become-quotas", "CFS quota of mixed/c2"),
     Broken(LiftsQuotas, "containers/shares-outlive-pool-changes", "CFS quota of b/c"),
+    Broken(
+        ClearsInRoundsAlone, "admission/cpus-are-free-right-after-a-deletion", "phase of second"
+    ),
     Broken(FreesEachContainer, "containers/pod-keeps-its-cpus-until-it-ends", "a/c1"),
     Broken(FreesEachContainer, "containers/rounds-free-no-cpus-of-a-pod-that-runs", "CPUs a/c1"),
     Broken(LiftsQuotas, "containers/quotas-end-at-exclusive-cpus", "CFS quota of mixed/c2"),

@@ -28,7 +28,7 @@ from reference.kubelet.kubelet import PodLifecycle
 from reference.kubelet.runtime import Runtime
 from reference.kubelet.startup import allocatable, require_capacity, require_valid
 from reference.pods.pod_level_resources import as_decoded
-from reference.steps import Apply, Delete, KubeletConfig, Pod, Step, Stop
+from reference.steps import Apply, Delete, KubeletConfig, Pod, Replace, Step, Stop
 from reference.view import Phase, PodView, View
 from topologies import Machine
 
@@ -90,6 +90,9 @@ class ExecNode(SteppedNode):
                 self._write(pod)
             case Delete(pod=name):
                 self._manifests.pop(name, None)
+            case Replace(gone=name, pod=pod):
+                self._manifests.pop(name, None)
+                self._write(pod)
 
     def _is_up(self) -> bool:
         return self._kubelet is not None
@@ -154,10 +157,10 @@ class ExecNode(SteppedNode):
         self._manifests[pod.name] = pod
         self._known[pod.uid] = pod
 
-    def _delete(self, name: str, force: bool) -> None:
+    def _delete(self, name: str, force: bool, *, rounds: bool = True) -> None:
         # Containers are this process's own, so they are gone with the manifest either way.
         if self._manifests.pop(name, None) is not None and self._kubelet is not None:
-            self._kubelet.drop(name)
+            self._kubelet.drop(name, rounds=rounds)
 
     def _set_state(self, text: str | None) -> None:
         self._managers.state_file = text

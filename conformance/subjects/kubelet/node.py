@@ -237,7 +237,7 @@ class KubeletNode(SteppedNode):
         if self._api is None:
             self._sandbox.write(_manifest(pod.name), manifests.text(pod))
 
-    def _delete(self, name: str, force: bool) -> None:
+    def _delete(self, name: str, force: bool, *, rounds: bool = True) -> None:
         pod = self._applied.pop(name, None)
         if self._api is None:
             self._sandbox.path(_manifest(name)).unlink(missing_ok=True)
