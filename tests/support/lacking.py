@@ -90,6 +90,7 @@ _PROGRAMS: Final = {
     "hwloc-gather-topology": "hwloc-nox", "ksh": "ksh", "lscpu": "util-linux",
     "lstopo-no-graphics": "hwloc-nox", "mawk": "mawk", "mke2fs": "e2fsprogs",
     "mmdebstrap": "mmdebstrap", "openssl": "openssl", "perl": "perl-base", "ps": "procps",
+    "python3": "python3",
     "qemu-img": "qemu-utils", "qemu-system-x86_64": "qemu-system-x86",
     "setpriv": "util-linux", "socat": "socat", "ssh": "openssh-client",
     "ssh-keygen": "openssh-client", "sshd": "openssh-server", "sudo": "sudo",
