@@ -13,6 +13,7 @@ import pytest
 
 import conformance.suite
 from conformance.results import Result, read
+from tests.support import inner_run
 
 MACHINES = ("1s-1n-2c-smt1", "1s-1n-4c-smt1", "1s-1n-4c-smt2")
 #: The model stands in for nodes: what is tested is who runs what.
@@ -113,10 +114,7 @@ def test_a_worker_that_cannot_tell_of_its_end_is_quiet(tmp_path: Path) -> None:
             *(sys.executable, "-m", "pytest", str(suite), "-c", "/dev/null", "-n", "2", "-q"),
             *("-p", "deaf", "--pin-machine", "1s-1n-4c-smt2", "-k", "config/"),
         ],
-        env={
-            **{name: value for name, value in os.environ.items() if "XDIST" not in name},
-            "PYTHONPATH": str(tmp_path),
-        },
+        env={**inner_run.environment(), "PYTHONPATH": str(tmp_path)},
         cwd=tmp_path,  # the checkout's own modules would hide the installed ones
         capture_output=True,
         text=True,

@@ -18,6 +18,7 @@ from hil.changes import WriteFile
 from hil.inspection import NodeFacts, gather
 from hil.safety import Allow, Guarded, Risk
 from hil.subject import NodeSubject
+from tests.support import inner_run
 from tests.support.fakenode import CONFIG, FakeNode
 
 #: A plugin: ``local:`` is the node of files of that name. Each question is written down.
@@ -78,8 +79,7 @@ def _run(words: tuple[str, ...], folder: Path, without: str = "") -> tuple[int, 
         [sys.executable, "-m", *words, "node:lab.toml?max-risk=read-only", "-n", "2"],
         cwd=folder,
         env={
-            # Which worker of the tests' own run this is, is none of that run's business.
-            **{name: value for name, value in os.environ.items() if "XDIST" not in name},
+            **inner_run.environment(),
             "PYTEST_PLUGINS": "stand_in",
             "PYTHONPATH": os.pathsep.join([str(folder), *filter(None, sys.path)]),
             "WITHOUT_NODES": without,
