@@ -7,6 +7,7 @@ python -m benchmarks.kills 5 SEED lab.toml restore  there, by `pinproof restore 
 
 from __future__ import annotations
 
+import contextlib
 import random
 import subprocess
 import sys
@@ -65,7 +66,7 @@ def killed_once(fake: FakeNode, delay: float) -> list[str]:
     process.wait()
     process.stdout.close()
     restore_node(fake.shell(), root=str(fake.root), force=True)
-    until(lambda: _is_free(fake), 10)
+    until(lambda: _is_free(fake), 30)
     after = fake.content()
     wrong = [path for path in before.keys() | after.keys() if before.get(path) != after.get(path)]
     if not fake.running:
@@ -78,12 +79,24 @@ def killed_once(fake: FakeNode, delay: float) -> list[str]:
 def _is_free(fake: FakeNode) -> bool:
     """Whether nothing of a run is on the node. A script that was just taking it held no lock that
     ``force`` could end, so its folder may come again (docs/hil.md). A real node's dead-man timer
-    restores that when the lease has ended, which is done here."""
+    restores that when the lease has ended, which is done here, once the script has ended too."""
+    if _a_script_runs(fake):
+        return False
     place = fake.root / "var/lib/pinproof"
     if place.exists():
         (place / "lease").unlink(missing_ok=True)
         restore_node(fake.shell(), root=str(fake.root))
     return not place.exists()
+
+
+def _a_script_runs(fake: FakeNode) -> bool:
+    """Whether a process that found the node's programs first is left."""
+    path = f"PATH={fake.environment['PATH']}".encode()
+    for process in Path("/proc").glob("[0-9]*/environ"):
+        with contextlib.suppress(OSError):
+            if path in process.read_bytes().split(b"\0"):
+                return True
+    return False
 
 
 def main(times: int, seed: int) -> int:
