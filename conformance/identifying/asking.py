@@ -39,6 +39,8 @@ from reference.releases import Release
 _GIVEN_UP: Final = 3
 #: How many more histories are asked for each behaviour that could explain something.
 _MORE: Final = 3
+#: Why a history says nothing that was watched twice.
+UNSTEADY: Final = "it did what no release does twice, and not the same"
 #: Seconds that a process may take for one history.
 _PATIENCE: Final = 90.0
 
@@ -148,7 +150,8 @@ class _Asking:
 
     def ask_again(self, watched: list[Watched], found: Identity) -> None:
         """Watch once more, and wait longer, where the subject did what no release does: a busy
-        host may have been the reason."""
+        host may have been the reason. What differs twice and not alike accuses nobody: it is
+        lost."""
         odd = {one.history for one in found.unexplained}
         if not odd or len(odd) > len(watched) / 2:
             return
@@ -158,6 +161,16 @@ class _Asking:
         seen_again = {one.history for one in again if one.views}
         watched[:] = [one for one in watched if one.history not in seen_again]
         watched += [one for one in again if one.views]
+        before = {one.history: one.look for one in found.unexplained}
+        unsteady = {
+            one.history
+            for one in self.identity(watched).unexplained
+            if one.history in seen_again and one.look != before.get(one.history)
+        }
+        watched[:] = [
+            Watched(one.history, (), UNSTEADY) if one.history in unsteady else one
+            for one in watched
+        ]
 
     def ask_witnesses(self, watched: list[Watched], found: Identity) -> None:
         """Watch variants of what shows a switched behaviour, where one history alone shows it."""

@@ -80,6 +80,11 @@ class Unexplained:
     step: int
     differences: tuple[Difference, ...]
 
+    @property
+    def look(self) -> tuple[int, frozenset[str]]:
+        """What two walks of one fault have in common: the step, and what differs after it."""
+        return self.step, frozenset(one.what for one in self.differences)
+
 
 @dataclass(frozen=True)
 class Identity:

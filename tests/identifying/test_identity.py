@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
@@ -502,6 +503,46 @@ def test_a_subject_whose_kubelet_does_nothing_is_no_release() -> None:
     found = _identity(Stalling("1.36", "1.36"))
     assert not found.as_stated
     assert found.unexplained
+
+
+class Unsteady(Liar):
+    """On one machine it shows nothing of its pods the first time, and no CPUs of theirs later."""
+
+    def __init__(self, where: str) -> None:
+        super().__init__("1.36", "1.36")
+        self._where, self._met = where, list[KubeletConfig]()
+
+    def node(
+        self, machine: Machine, config: KubeletConfig, *, machines: Callable[[str], Machine]
+    ) -> ModelNode:
+        made = super().node(machine, config, machines=machines)
+        if machine.name != self._where:
+            return made
+        again = config in self._met
+        self._met.append(config)
+        return (_WithoutCPUs if again else _Stalled)(made._node)
+
+
+class _WithoutCPUs(ModelNode):
+    def settle(self, done: Callable[[View], bool]) -> View:
+        view = replace(self.view(), cpusets={}, assignments={})
+        done(view)
+        return view
+
+
+def test_what_differs_twice_and_not_alike_accuses_nobody() -> None:
+    """As a kubelet on a host that is too busy does."""
+    asked = chosen(kept(), "1.36.0", Liar("1.36", "1.36").capabilities)
+    used = Counter(one.history.machine for one in asked)
+    where = next(
+        one.history.machine
+        for one in asked
+        if used[one.history.machine] == 1
+        and any(isinstance(step, Apply) for step in one.history.steps)
+    )
+    found = _identity(Unsteady(where))
+    assert not found.unexplained
+    assert asking.UNSTEADY in found.lost
 
 
 def test_the_time_ends() -> None:
