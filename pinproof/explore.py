@@ -32,7 +32,14 @@ from conformance.records import Header
 from conformance.results import Result, ResultsError
 from conformance.smoke import smoke
 from conformance.stream import StreamWriter
-from conformance.subject import Subject, SubjectUsageError, WaitsMost
+from conformance.subject import (
+    Capability,
+    CouldDoMore,
+    HasOwnMachines,
+    Subject,
+    SubjectUsageError,
+    WaitsMost,
+)
 from conformance.verdict import ExitStatus, Verdict, exit_status
 from hunting.campaign import Shard
 from hunting.exploring import telling
@@ -45,9 +52,11 @@ from hunting.exploring.settings import keep_machine, machine_of
 from pinproof.busy import busy
 from pinproof.completing import machine_names, subject_names
 from pinproof.output import note, prepare_folder
+from pinproof.run import with_options
 from pinproof.subjects import opened
 from reference.releases import Release, newest_known
 from reference.steps import Start
+from topologies import Machine
 
 #: Where there is no ``--machine``: small ones on which values meet that do not meet on others.
 MACHINES: Final = (
@@ -65,14 +74,15 @@ def explore(
         str,
         typer.Argument(
             metavar="SUBJECT",
-            help="What is judged: kubelet:BINARY, kubelet:1.36, exec:PROGRAM, miniature:NAME.",
+            help="What is judged: kubelet:BINARY, kubelet:1.36, exec:PROGRAM, miniature:NAME, "
+            "node:INVENTORY.",
             autocompletion=subject_names,
         ),
     ],
     machine: Annotated[
         list[str] | None,
         typer.Option(
-            help="On which machine; may be repeated. Default: four small ones.",
+            help="On which machine; may be repeated. Default: four small ones, or the nodes.",
             metavar="MACHINE", autocompletion=machine_names, show_default=False,
         ),
     ] = None,
@@ -122,6 +132,16 @@ def explore(
         typer.Option(help="Walk the one history in this file again.", metavar="FILE",
                      show_default=False),
     ] = None,
+    risk: Annotated[
+        str,
+        typer.Option("--max-risk", help="What may be done to a real node: kubelet-restart, "
+                     "cpu-offline or reboot. Needed but on nodes of the lab."),
+    ] = "",
+    kubeconfig: Annotated[
+        Path | None,
+        typer.Option(help="Pods of real nodes come through the API server that this file names.",
+                     metavar="FILE", show_default=False),
+    ] = None,
 ) -> None:  # fmt: skip
     """Draw histories, walk the subject through them beside the model, and shrink what differs.
 
@@ -135,11 +155,12 @@ def explore(
     part = Shard.parse(shard)
     one = history_at(replay) if replay else None
     planned = plan_at(plan) if plan else ()
-    names = _kept(machine or ([] if one or planned else list(MACHINES)))
-    _require_walkable(replay or plan, [one] if one else planned)
+    subject = with_options(subject, risk, kubeconfig)
     if keep_plan is not None and not os.access(keep_plan.absolute().parent, os.W_OK):
         raise SubjectUsageError(f"--keep-plan {keep_plan}: nothing can be written there")
     with opened(subject) as tried:
+        names = _machines(tried, machine or (), default=() if one or planned else MACHINES)
+        _require_walkable(replay or plan, [one] if one else planned)
         judged_by = str(_judge_of(release, tried))
         smoke(tried)
         if one is not None:
@@ -175,8 +196,8 @@ def explored_after(subject: str, wish: Wish, folder: Path) -> ExitStatus:
     """Explore a subject after its run. It goes on with what is in the folder where the run goes
     on."""
     part = Shard.parse(wish.shard or "1/1")
-    names = _kept(wish.machines or MACHINES)
     with opened(subject) as tried:
+        names = _machines(tried, wish.machines)
         base = _judge_of(wish.release, tried)
         judged_by = str(base.overridden(*wish.behaviours))
         scope = Scope(tuple(names), judged_by, shard=part.number, of=part.count)
@@ -223,12 +244,27 @@ def _judge_of(release: str, subject: Subject) -> Release:
         raise SubjectUsageError(f"--release: {error}") from error
 
 
-def _kept(patterns: Sequence[str]) -> list[str]:
-    """The names of these machines, whose objects are kept for histories to find them."""
-    found = [one for pattern in patterns for one in topologies.find(pattern)]
+def _machines(
+    subject: Subject, patterns: Sequence[str], *, default: Sequence[str] = MACHINES
+) -> list[str]:
+    """The names of these machines, whose objects are kept for histories to find them. A subject of
+    real nodes has its own: those that are named, or all. Raises :class:`SubjectUsageError`."""
+    if isinstance(subject, HasOwnMachines):
+        found = _nodes(subject, patterns)
+    else:
+        found = [one for pattern in patterns or default for one in topologies.find(pattern)]
     for one in found:
         keep_machine(one)
     return list(dict.fromkeys(one.name for one in found))
+
+
+def _nodes(subject: HasOwnMachines, names: Sequence[str]) -> list[Machine]:
+    own = {one.name: one for one in subject.machines}
+    if unknown := [one for one in names if one not in own]:
+        raise SubjectUsageError(f"--machine {unknown[0]}: the nodes are {', '.join(own)}")
+    if isinstance(subject, CouldDoMore) and (need := subject.lacking.get(Capability.CONFIGURE)):
+        raise SubjectUsageError(f"explore changes the configuration of a node's kubelet: it {need}")
+    return [own[one] for one in names or own]
 
 
 def _require_walkable(path: Path | None, histories: Sequence[History]) -> None:

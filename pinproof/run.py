@@ -114,7 +114,7 @@ def run(
     from pinproof.subjects import opened
     from reports.formats import formatted
 
-    subject = _with_options(subject, max_risk, kubeconfig, password=ask_sudo_password)
+    subject = with_options(subject, max_risk, kubeconfig, password=ask_sudo_password)
     keyword = renamed(keyword)
     more = [*(["-k", keyword] if keyword else []), *context.args]
     config = passing.parsed(more, _options(context)) if more else None
@@ -220,10 +220,11 @@ def _options(context: typer.Context) -> list[str]:
     return [name for parameter in context.command.params for name in parameter.opts]
 
 
-def _with_options(
+def with_options(
     subject: str, risk: str, kubeconfig: Path | None, *, password: bool = False
 ) -> str:
-    """A subject of real nodes, with what was said of them."""
+    """A subject of real nodes, with what was said of them. Raises :class:`SubjectUsageError` where
+    it is another."""
     given = {"--max-risk": risk, "--kubeconfig": kubeconfig, FLAG: password}
     for option, value in given.items():
         if value and not subject.startswith("node:"):

@@ -281,13 +281,13 @@ class RealNode:
                 running, refused = False, end_of(look)
         pods = [*self._pods.values()]
         gone = [pod for uid, pod in self._ever.items() if all(uid != one.uid for one in pods)]
-        seen = view_of(look, [*pods, *gone], running=running, refused=refused)
+        seen = view_of(look, [*gone, *pods], running=running, refused=refused)
         shown = {name: one for name, one in seen.pods.items() if name in self._pods}
         return replace(
             seen,
             pods=shown,
             state_file=self._session.pod_source.as_stated(seen.state_file, self._config),
-            pod_resources=self._pod_resources_by_pod(look.pod_resources, [*pods, *gone])
+            pod_resources=self._pod_resources_by_pod(look.pod_resources, [*gone, *pods])
             if running and self._asking
             else None,
         )

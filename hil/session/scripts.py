@@ -13,7 +13,7 @@ from typing import Final
 from hil.observation import ContainerObserved, Places
 from hil.safety import Change, RemoveFile, WriteFile
 from reference import CPUSet
-from reference.steps import Kind, Pod
+from reference.steps import Kind, Pod, RestartPolicy
 
 #: With which lines kubelets of any release end; for ``grep -E``.
 _FATAL_LINES: Final = "^F[0-9]{4} |^Error|^panic|[Ff]ailed to (start Con|run [Kk])|command failed"
@@ -143,11 +143,13 @@ def tamper_quota(places: Places, container: ContainerObserved, quota: int) -> Ac
 
 
 def kill_container(container: ContainerObserved, pod: Pod, seconds: float) -> Act:
-    """SIGKILL for its first process; wait until another runs."""
+    """SIGKILL for its first process; wait until another runs, if another is to."""
+    killed = next((one for one in pod.containers if one.name == container.name), None)
+    again = killed is None or pod.restart_policy_of(killed) is not RestartPolicy.NEVER
+    runs = f" &&\n  pin_running {quote(pod.uid)} {pod_tasks(pod)}" if again else ""
     script = f"""
 kill -9 {container.pid}
-pin_again() {{ [ ! -d /proc/{container.pid} ] &&
-  pin_running {quote(pod.uid)} {pod_tasks(pod)}; }}
+pin_again() {{ [ ! -d /proc/{container.pid} ]{runs}; }}
 """
     return Act(script, goal="pin_again", seconds=seconds)
 

@@ -18,7 +18,7 @@ from reference.view import Enforced, Phase, PodView, View
 from topologies.errors import one_line
 
 _T = TypeVar("_T")
-_REJECTED = "Failed"
+_ENDED: Final = ("Failed", "Succeeded")
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,17 +111,25 @@ def _ended(service: ServiceState) -> str:
 def view_of(
     look: Observation, pods: Collection[Pod], *, running: bool, refused: Refusal | None = None
 ) -> View:
-    """The view: ``pods`` are ours; ``running`` is whether the kubelet is up by our own account (a
-    kubelet that its service manager starts again and again is not)."""
+    """The view: ``pods`` are ours, of several with one name the last one is the one that is shown;
+    ``running`` is whether the kubelet is up by our own account (a kubelet that its service manager
+    starts again and again is not)."""
     names = {pod.uid: pod.name for pod in pods}
+    order = [*names]
     shared, entries = parse_leniently(look.state_file)
-    ours = [each for each in look.containers if each.uid in names]
+    ours = sorted(
+        (each for each in look.containers if each.uid in names),
+        key=lambda each: order.index(each.uid),
+    )
+    assigned = sorted(
+        entries.items(), key=lambda entry: entry[0] in names and order.index(entry[0])
+    )
     return View(
         running=running,
         error="" if running or refused is None else refused.error,
         exit_status=None if running or refused is None else refused.exit_status,
         pods=_pods(look, pods) if running else {},
-        assignments={names.get(uid, uid): containers for uid, containers in entries.items()},
+        assignments={names.get(uid, uid): containers for uid, containers in assigned},
         shared_pool=shared,
         state_file=look.state_file,
         cpusets=_by_pod(names, {_key(each): each.cpuset for each in ours}),
@@ -172,10 +180,15 @@ def _pods(look: Observation, pods: Collection[Pod]) -> dict[str, PodView]:
 
 def _pod(pod: Pod, status: PodStatus | None, running: Collection[tuple[str, str]]) -> PodView:
     """The kubelet's own phase follows the runtime by up to a second, so a pod runs as soon as the
-    runtime runs all of it."""
-    if status is not None and status.phase == _REJECTED:
+    runtime runs all of it. Where containers may end for good, its word counts as well. A pod that
+    it refused has a reason, one that ended has none."""
+    if status is None:
+        return PodView(Phase.PENDING)
+    if status.phase == "Failed" and status.reason:
         return PodView(Phase.REJECTED, status.reason, status.message, status.qos)
+    if status.phase in _ENDED:
+        return PodView(Phase.ENDED, qos=status.qos)
     wanted = [each.name for each in pod.containers if each.kind is not Kind.INIT]
     runs = all((pod.uid, name) in running for name in wanted)
-    qos = status.qos if status is not None else ""
-    return PodView(Phase.RUNNING if runs and status is not None else Phase.PENDING, qos=qos)
+    runs = runs or (pod.may_end and status.phase == "Running")
+    return PodView(Phase.RUNNING if runs else Phase.PENDING, qos=status.qos)

@@ -33,8 +33,10 @@ from hunting.exploring.history import History
 from hunting.exploring.shrinking import shrunk
 from hunting.exploring.tracing import Lines
 
-#: Seconds that shrinking one difference may take; a busy host gets through little of it.
+#: Seconds that shrinking one difference may take; a busy host gets through little of it. On a real
+#: node it is the time of so many walks, where that is longer.
 SHRINKS: Final = 150.0
+_SHRINKING_WALKS: Final = 30
 #: So many causes end an exploration: what is left differs everywhere.
 MOST_CAUSES: Final = 10
 _FAIL, _UNKNOWN = Verdict.FAIL.value, Verdict.UNKNOWN.value
@@ -230,7 +232,8 @@ class Exploration:
         return None
 
     def _new_cause(self, walk: Walk, result: Result) -> Cause:
-        look, end = look_of(result), time.monotonic() + SHRINKS
+        look = look_of(result)
+        end = time.monotonic() + max(SHRINKS, _SHRINKING_WALKS * result.seconds)
         best = [(walk.history, result)]
 
         def differ(histories: Sequence[History]) -> list[bool]:

@@ -15,7 +15,7 @@ from conformance.lockstep import CouldNotTell, LockstepNode
 from conformance.oracle import ModelOracle
 from conformance.results import Result
 from conformance.scenario import Scenario, Source
-from conformance.subject import Subject
+from conformance.subject import Subject, SubjectUnable
 from conformance.verdict import Verdict
 from hunting.exploring.history import History
 from hunting.exploring.settings import machine_of
@@ -67,7 +67,8 @@ class Walk:
 
 def scenario_of(walk: Walk, release: str) -> Scenario:
     """The scenario that a history is. It promises nothing but what holds for every node; it ends
-    early where chance leads to a node on which a later step is not possible."""
+    early where chance leads to a node on which a later step is not possible, and before a step that
+    the subject cannot take."""
     task, steps = walk.history.task(release), walk.history.taken
 
     def body(node: LockstepNode) -> None:
@@ -76,7 +77,7 @@ def scenario_of(walk: Walk, release: str) -> Scenario:
         for step in steps[1:]:
             try:
                 take(node, step)
-            except IllegalStep:
+            except (IllegalStep, SubjectUnable):
                 return
             except CouldNotTell as error:
                 if isinstance(error.__cause__, NotModelled):

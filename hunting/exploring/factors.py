@@ -225,10 +225,16 @@ TAKES: Final[Mapping[tuple[str, str], Row]] = {
 }  # fmt: skip
 
 
+#: A real node boots as what it is.
+_NOT_OF_REAL_NODES: Final = frozenset({"smaller machine"})
+
+
 def offered(release: str, can: Collection[Capability]) -> dict[str, tuple[str, ...]]:
     """The values of each factor that this release and subject have."""
     minor = Release.parse(release).minor
     found = {one.name: one.offered(minor, can) for one in FACTORS}
+    if Capability.KERNEL in can:
+        found["event"] = tuple(one for one in found["event"] if one not in _NOT_OF_REAL_NODES)
     for name, stages in OPTIONS.items():
         known = has(release, Behaviour.POLICY_OPTIONS) and readiness(stages, release) is not None
         if not known:

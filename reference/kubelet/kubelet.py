@@ -245,7 +245,7 @@ class PodLifecycle:
 
 def _restarts(pod: Pod, container: Container, exit_code: int) -> bool:
     """As ``ContainerShouldRestart`` (pkg/api/v1/pod/util.go) once no rule says otherwise."""
-    policy = container.own_restart_policy or pod.restart_policy
+    policy = pod.restart_policy_of(container)
     return policy is RestartPolicy.ALWAYS or (policy is RestartPolicy.ON_FAILURE and exit_code != 0)
 
 

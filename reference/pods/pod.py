@@ -122,6 +122,16 @@ class Pod(_HashedOnce):
         if not self.uid:
             object.__setattr__(self, "uid", str(uuid.uuid5(_POD_NAMESPACE, self.name)))
 
+    def restart_policy_of(self, container: Container) -> RestartPolicy:
+        """Whether this container of it is started again once it has ended."""
+        return container.own_restart_policy or self.restart_policy
+
+    @property
+    def may_end(self) -> bool:
+        """Whether a container of it may end for good while others run."""
+        policies = map(self.restart_policy_of, self.containers)
+        return any(one is not RestartPolicy.ALWAYS for one in policies)
+
     def __hash__(self) -> int:
         try:
             return self._hash

@@ -44,12 +44,14 @@ from reference.steps import (
     Apply,
     Container,
     Delete,
+    KillContainer,
     Kind,
     KubeletConfig,
     Pod,
     PodResources,
     Reboot,
     RemoveState,
+    RestartPolicy,
     Start,
     Step,
     Stop,
@@ -85,6 +87,9 @@ class TokenFlavour:
 
 
 CONFIGS: dict[int, KubeletConfig] = {}
+PHASES: Final = {
+    Phase.REJECTED: "Failed", Phase.ENDED: "Failed", Phase.RUNNING: "Running"
+}  # fmt: skip
 
 
 class NoHands:
@@ -174,6 +179,7 @@ class ModelMember(NodeSession):
         self._config = self.own_config
         self._pods: dict[str, Pod] = {}
         self._ever: dict[str, Pod] = {}
+        self._pids: dict[int, tuple[str, str]] = {}
         self._started = 0
         self._restarts = 0
         self._do(Start())
@@ -223,6 +229,8 @@ class ModelMember(NodeSession):
             self._do(Start())
         if "pin_more()" in script:
             self._restarts += 1
+        for pid in re.findall(r"^kill -9 (\d+)$", script, re.M):
+            self._do(KillContainer(*self._pids[int(pid)]))
         for cpus, path in re.findall(r"echo (\S+) >(\S+)/cpuset\.cpus$", script, re.M):
             uid, container = path.rsplit("/", 2)[-2:]
             self._tamper(uid, container, CPUSet.parse(cpus.strip("'")))
@@ -287,7 +295,7 @@ class ModelMember(NodeSession):
             seen = view.pods.get(name)
             if seen is None:
                 continue
-            phase = {Phase.REJECTED: "Failed", Phase.RUNNING: "Running"}.get(seen.phase, "Pending")
+            phase = PHASES.get(seen.phase, "Pending")
             status = {
                 "phase": phase,
                 "reason": seen.reason,
@@ -326,9 +334,11 @@ class ModelMember(NodeSession):
         effective = (cpus or self._online) & self._online or self._online
         cfs = self._node.view().cfs.get(pod.name, {}).get(container)
         quota, period = (cfs.quota, cfs.period) if cfs is not None else (None, CFS_PERIOD)
+        pid = 7 + len(self._pids)
+        self._pids[pid] = pod.name, container
         return ContainerObserved(
             id=f"{pod.uid}-{container}",
-            pid=7,
+            pid=pid,
             uid=pod.uid,
             name=container,
             levels=(
@@ -336,7 +346,7 @@ class ModelMember(NodeSession):
                 Level(f"/kubepods/pod{pod.uid}", CPUSet(), self._online),
                 Level("/", None, self._online),
             ),
-            tasks={7: effective},
+            tasks={pid: effective},
             ran_on=CPUSet([min(effective)]) if spin else CPUSet(),
         )
 
@@ -361,14 +371,26 @@ def _pod(manifest: dict[str, Any]) -> Pod:
     name = manifest["metadata"]["name"].removeprefix("pinproof-")
     whole = spec.get("resources")
     resources = None if whole is None else PodResources(**_quantities(whole))
-    return Pod(name, tuple(containers), uid=manifest["metadata"]["uid"], resources=resources)
+    return Pod(
+        name,
+        tuple(containers),
+        uid=manifest["metadata"]["uid"],
+        resources=resources,
+        restart_policy=RestartPolicy(spec["restartPolicy"]),
+    )
 
 
 def _container(shape: dict[str, Any], *, init: bool) -> Container:
     kind = Kind.APP
     if init:
         kind = Kind.SIDECAR if shape.get("restartPolicy") == "Always" else Kind.INIT
-    return Container(shape["name"], kind=kind, **_quantities(shape.get("resources", {})))
+    own = shape.get("restartPolicy") if kind is not Kind.SIDECAR else None
+    return Container(
+        shape["name"],
+        kind=kind,
+        restart_policy=None if own is None else RestartPolicy(own),
+        **_quantities(shape.get("resources", {})),
+    )
 
 
 def _quantities(resources: dict[str, Any]) -> dict[str, Any]:

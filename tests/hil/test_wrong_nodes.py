@@ -108,7 +108,7 @@ WRONG: Final[dict[str, Callable[[], Any]]] = {
     "node/tasks-run-where-they-are-pinned": partial(
         NODE.ModelMember, tamper_after=CPUSet([1, 2, 3])
     ),
-    "node/killed-container-keeps-its-cpus": partial(Moves, "kill -9 7"),
+    "node/killed-container-keeps-its-cpus": partial(Moves, "pin_again()"),
     "node/forced-deletion-leaks-nothing": partial(WithMiniature, "forgets-to-give-back"),
     "node/runtime-restart-keeps-cpus": partial(Moves, "containerd.service || exit 1"),
     "node/daemon-reload-keeps-cpusets": partial(Moves, "daemon-reload"),

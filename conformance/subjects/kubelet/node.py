@@ -53,7 +53,6 @@ from reference.steps import (
     Pod,
     RegisterDevices,
     Resize,
-    RestartPolicy,
     RestartRuntime,
     Step,
     TamperQuota,
@@ -532,14 +531,6 @@ def _docker_at(path: Path) -> FakeDocker:
         raise SubjectLostError(f"no Docker: {error}") from error
 
 
-def _may_end(pod: Pod) -> bool:
-    """Whether a container of the pod may end for good while others run."""
-    return any(
-        (one.own_restart_policy or pod.restart_policy) is not RestartPolicy.ALWAYS
-        for one in pod.containers
-    )
-
-
 def _pod_view(status: PodStatus | None, started: Collection[str], pod: Pod | None) -> PodView:
     """The kubelet's own phase follows the runtime by up to a second (its PLEG), so a pod runs as
     soon as the runtime runs all of it. Where containers may end for good, its word counts as
@@ -552,7 +543,7 @@ def _pod_view(status: PodStatus | None, started: Collection[str], pod: Pod | Non
         return PodView(Phase.ENDED, qos=status.qos)
     wanted = {each.name for each in pod.containers if each.kind is not Kind.INIT} if pod else ()
     runs = bool(wanted) and all(name in started for name in wanted)
-    if pod is None or _may_end(pod):
+    if pod is None or pod.may_end:
         runs = runs or status.phase == "Running"
     phase = Phase.RUNNING if runs else Phase.PENDING
     return PodView(phase, qos=status.qos, resize=status.resize)

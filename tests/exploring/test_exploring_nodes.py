@@ -1,0 +1,72 @@
+"""Histories that are drawn for real nodes, on nodes whose kubelet is the model."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+
+from conformance.subject import NOT_OF_REAL_NODES, Capability, SubjectUsageError
+from hil.inspection import gather
+from hil.safety import Risk
+from hil.session.node_session import Patience
+from hil.subject import NodeSubject, Options, _Reached
+from hil.transport import NodeAddress
+from hunting.exploring.campaign import Exploration, Outcome, Scope
+from hunting.exploring.factors import offered
+from hunting.exploring.settings import keep_machine
+from pinproof.explore import _machines
+from tests.hil.test_subject_scenarios import RELEASE, FakeSubject, ModelMember
+from tests.support.fakenode import FakeNode
+
+
+def explored(session: ModelMember, seed: int, count: int) -> list[Outcome]:
+    """What comes of so many histories on the node."""
+    session.patience = Patience(start=1.0, effect=0.02, rest=0.02, watch=0.01)
+    keep_machine(session.machine)
+    scope = Scope((session.machine.name,), RELEASE, seed=seed, count=count)
+    exploration = Exploration(FakeSubject(session), scope, at_a_time=1)
+    try:
+        return list(exploration.explore(until=time.monotonic() + 600))
+    finally:
+        exploration.close()
+
+
+@pytest.mark.parametrize("seed", range(1, 4))
+def test_a_node_like_the_model_differs_nowhere(seed: int) -> None:
+    """Each step of a history is one that a real node takes, or the history ends before it."""
+    found = explored(ModelMember(), seed, 60)
+    wrong = [one.result.explanation for one in found if one.result.verdict == "fail" or one.once]
+    assert not wrong
+    kept = [one for one in found if one.result.verdict == "pass"]
+    assert len(kept) > 50
+    assert sum(len(one.result.steps) > 3 for one in kept) > 20
+
+
+def test_a_node_that_loses_its_assignments_is_found() -> None:
+    """At the second start of a kubelet; nothing else is needed to show it."""
+    found = explored(ModelMember(lose_at_start=True), 1, 40)
+    causes = [one for one in found if one.first]
+    assert causes
+
+
+def test_no_history_boots_a_real_node_as_another_machine() -> None:
+    """And none has what no real node can do."""
+    values = offered(RELEASE, frozenset(Capability) - NOT_OF_REAL_NODES)
+    assert "reboot" in values["event"]
+    assert "smaller machine" not in values["event"]
+    assert values["devices"] == ("none",)
+
+
+def test_what_an_exploration_of_real_nodes_needs_is_said_first(tmp_path: Path) -> None:
+    """The risk that permits it, and the names of the nodes."""
+    fake = FakeNode(tmp_path / "root")
+    shell = fake.shell()
+    reached = _Reached(NodeAddress("fake", "ssh://fake"), shell, gather(shell, root=str(fake.root)))
+    with pytest.raises(SubjectUsageError, match=r"needs --max-risk kubelet-restart$"):
+        _machines(NodeSubject("fake", [reached], Options()), ())
+    able = NodeSubject("fake", [reached], Options(risk=Risk.KUBELET_RESTART))
+    assert _machines(able, ()) == [reached.facts.name]
+    with pytest.raises(SubjectUsageError, match="node8: the nodes are fake"):
+        _machines(able, ["node8"])
