@@ -36,12 +36,27 @@ class RecordingError(Exception):
     """A recording cannot be read; ``str()`` is one line."""
 
 
-class RecordingHeader(msgspec.Struct, tag="recording", tag_field="kind", frozen=True, kw_only=True):
-    """Which kubelet was recorded."""
+class RecordingHeader(
+    msgspec.Struct,
+    tag="recording",
+    tag_field="kind",
+    frozen=True,
+    kw_only=True,
+    omit_defaults=True,
+):
+    """Which kubelet was recorded: the build that recorded last, and the ``others`` of its version
+    that recorded what is kept beside. Another Go toolchain makes another build."""
 
     release: str
     version: str
     digest: str
+    others: tuple[str, ...] = ()
+
+    def after(self, before: RecordingHeader) -> RecordingHeader:
+        """With the builds of a recording that it adds to."""
+        builds = dict.fromkeys((*before.others, before.digest))
+        builds.pop(self.digest, None)
+        return msgspec.structs.replace(self, others=tuple(builds))
 
 
 class RecordedPod(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -104,10 +119,12 @@ def _cpuset(_: type, text: str) -> CPUSet:
 
 def write(path: Path, header: RecordingHeader, cases: Sequence[RecordedCase]) -> None:
     """Write a recording, its cases in order of scenario and machine. Cases that are there already
-    of the same kubelet stay, unless they were recorded anew."""
-    lines = [msgspec.json.encode(header)]
+    of a kubelet of the same version stay, unless they were recorded anew."""
     kept = read(path) if path.exists() else None
-    known = kept.cases if kept is not None and kept.header == header else {}
+    if kept is not None and kept.header.version != header.version:
+        kept = None
+    known = kept.cases if kept is not None else {}
+    lines = [msgspec.json.encode(header.after(kept.header) if kept is not None else header)]
     merged = {**known, **{(case.scenario, case.machine): case for case in cases}}
     ordered = [merged[key] for key in sorted(merged)]
     lines += [msgspec.json.encode(case) for case in ordered]

@@ -55,6 +55,7 @@ class Capability(Enum):
     METRICS = "ask the kubelet for its metrics"
     RUNTIME = "restart the container runtime"
     SERVICES = "let a service manager look after the kubelet"
+    POD_CGROUP = "see the CFS quota of the cgroup of a pod itself"
     HOTPLUG = "take CPUs offline and bring them back"
     API_SERVER = "give the kubelet an API server"
     POD_RESOURCES = "ask the kubelet at its pod-resources socket"
@@ -65,7 +66,9 @@ class Capability(Enum):
 
 
 #: What takes a node with a kernel and a service manager of its own (``hil``).
-OF_REAL_NODES: Final = frozenset({Capability.KERNEL, Capability.SERVICES, Capability.HOTPLUG})
+OF_REAL_NODES: Final = frozenset(
+    {Capability.KERNEL, Capability.POD_CGROUP, Capability.SERVICES, Capability.HOTPLUG}
+)
 #: What takes a whole kubelet beside a container runtime; a CPU manager alone has it not (``exec``).
 OF_WHOLE_KUBELETS: Final = frozenset(
     {

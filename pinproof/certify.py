@@ -40,10 +40,10 @@ from pinproof.output import note, prepare_folder
 from pinproof.passing import ALONE, parsed
 from pinproof.password import AskSudoPassword
 from pinproof.probe import risk_named
-from pinproof.run import node_options, when_written
+from pinproof.run import when_written
 from pinproof.side_by_side import Job, run_each
 from pinproof.signing import comment_of, cosign_signature, sign, sign_with_cosign, ssh_signature
-from pinproof.subjects import opened
+from pinproof.subjects import node_options, opened
 from reports.certificate import CertificateError, Findings, Statement, encode, html, make, read
 from reports.certificate.document import Noise
 from reports.files import write_atomically

@@ -52,8 +52,7 @@ from hunting.exploring.settings import keep_machine, machine_of
 from pinproof.busy import busy
 from pinproof.completing import machine_names, subject_names
 from pinproof.output import note, prepare_folder
-from pinproof.run import with_options
-from pinproof.subjects import opened
+from pinproof.subjects import opened, with_options
 from reference.releases import Release, newest_known
 from reference.steps import Start
 from topologies import Machine

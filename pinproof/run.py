@@ -8,7 +8,6 @@ import re
 import sys
 from pathlib import Path
 from typing import Annotated, Any, Final
-from urllib.parse import urlencode
 
 import typer
 from rich.console import Console
@@ -24,7 +23,8 @@ from conformance.subject import Subject, SubjectSetupError, SubjectUsageError
 from conformance.verdict import ExitStatus
 from pinproof.completing import machine_names, scenario_ids, subject_names
 from pinproof.output import prepare_folder
-from pinproof.password import FLAG, AskSudoPassword, ask
+from pinproof.password import AskSudoPassword, ask
+from pinproof.subjects import with_options
 from reference import NEWEST, NotModelled
 from reference.releases import Release, newest_known, require_whole_node
 
@@ -218,27 +218,6 @@ def _unfinished(report: Path) -> str:
 def _options(context: typer.Context) -> list[str]:
     """The options that the command itself has."""
     return [name for parameter in context.command.params for name in parameter.opts]
-
-
-def with_options(
-    subject: str, risk: str, kubeconfig: Path | None, *, password: bool = False
-) -> str:
-    """A subject of real nodes, with what was said of them. Raises :class:`SubjectUsageError` where
-    it is another."""
-    given = {"--max-risk": risk, "--kubeconfig": kubeconfig, FLAG: password}
-    for option, value in given.items():
-        if value and not subject.startswith("node:"):
-            raise SubjectUsageError(f"{option} is for real nodes (node:…), not for {subject}")
-    words = node_options(risk, kubeconfig)
-    return f"{subject}{'&' if '?' in subject else '?'}{words}" if words else subject
-
-
-def node_options(risk: str, kubeconfig: Path | None, image: str = "") -> str:
-    """Options of a run on real nodes, as their subject's text has them."""
-    given = {"max-risk": risk, "image": image}
-    if kubeconfig is not None:
-        given["kubeconfig"] = str(kubeconfig.absolute())
-    return urlencode({name: value for name, value in given.items() if value}, safe="/:")
 
 
 def when_written(stream: Path) -> tuple[int, int] | None:

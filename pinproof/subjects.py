@@ -1,13 +1,16 @@
-"""Opening a subject for a command, with its progress shown."""
+"""The subject of a command: its text, and opening it with its progress shown."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
+from urllib.parse import urlencode
 
-from conformance.subject import Subject
+from conformance.subject import Subject, SubjectUsageError
 from conformance.subjects import open_subject
 from pinproof.busy import busy
+from pinproof.password import FLAG
 
 
 @contextmanager
@@ -19,3 +22,24 @@ def opened(name: str) -> Iterator[Subject]:
         yield subject
     finally:
         subject.close()
+
+
+def with_options(
+    subject: str, risk: str, kubeconfig: Path | None, *, password: bool = False
+) -> str:
+    """A subject of real nodes, with what was said of them. Raises :class:`SubjectUsageError` where
+    it is another."""
+    given = {"--max-risk": risk, "--kubeconfig": kubeconfig, FLAG: password}
+    for option, value in given.items():
+        if value and not subject.startswith("node:"):
+            raise SubjectUsageError(f"{option} is for real nodes (node:…), not for {subject}")
+    words = node_options(risk, kubeconfig)
+    return f"{subject}{'&' if '?' in subject else '?'}{words}" if words else subject
+
+
+def node_options(risk: str, kubeconfig: Path | None, image: str = "") -> str:
+    """Options of a run on real nodes, as their subject's text has them."""
+    given = {"max-risk": risk, "image": image}
+    if kubeconfig is not None:
+        given["kubeconfig"] = str(kubeconfig.absolute())
+    return urlencode({name: value for name, value in given.items() if value}, safe="/:")

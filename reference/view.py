@@ -129,6 +129,9 @@ class View:
     ``cfs``: by pod name, then container, the processor time of every running container, where it is
     seen or modelled. No part of what makes two views equal.
 
+    ``pod_cfs``: by pod name, the processor time of the cgroup of the pod itself, where it is seen;
+    the model has no cgroups. No part of what makes two views equal.
+
     ``asked``: by pod name, then container, what was asked of the runtime for every running
     container, where it is seen or modelled. No part of what makes two views equal.
 
@@ -158,6 +161,7 @@ class View:
     cpusets: Mapping[str, Mapping[str, CPUSet | None]] = field(default_factory=dict)
     enforced: Mapping[str, Mapping[str, Enforced]] = field(default_factory=dict, compare=False)
     cfs: Mapping[str, Mapping[str, CFS]] = field(default_factory=dict, compare=False)
+    pod_cfs: Mapping[str, CFS] = field(default_factory=dict, compare=False)
     asked: Mapping[str, Mapping[str, Asked]] = field(default_factory=dict, compare=False)
     pod_resources: Mapping[str, Mapping[str, CPUSet]] | None = field(default=None, compare=False)
     got_pod: Mapping[str, CPUSet] | None = field(default=None, compare=False)

@@ -71,6 +71,12 @@ def _promise_kept(node: LockstepNode, pod: str, held: CPUSet) -> None:
         )
 
 
+def _pod_quota(node: LockstepNode, pod: str) -> int | None:
+    """The CFS quota of the pod's own cgroup, as :meth:`LockstepNode.quota`."""
+    seen = node.view.pod_cfs.get(pod)
+    return seen.quota if seen is not None else None
+
+
 @scenario(
     "node/tasks-run-where-they-are-pinned",
     "Tasks run on the exclusive CPUs of their container, and all others stay off them",
@@ -134,6 +140,51 @@ def exclusive_cpus_keep_their_quota(node: LockstepNode) -> None:
     node.boot()
     node.apply(guaranteed("a", 2))
     node.promise_equal("It has a quota", "CFS quota a/c", 200_000, node.quota("a"))
+
+
+@scenario(
+    "node/pod-of-exclusive-cpus-has-no-quota",
+    "The cgroup of a pod whose container has exclusive CPUs has no CFS quota either",
+    QUOTA,
+    since="1.33",
+    needs=Needs(free=3),
+    capabilities=[Capability.CPUSETS, Capability.POD_CGROUP],
+)
+def pod_of_exclusive_cpus_has_no_quota(node: LockstepNode) -> None:
+    """A quota of the pod throttles every container in it, whatever their own cgroups say. A pod
+    without exclusive CPUs has a quota of all its limits, which shows that quotas are seen."""
+    node.boot()
+    node.apply(guaranteed("a", 1))
+    node.apply(guaranteed("mixed", 1, "500m"))
+    node.apply(guaranteed("fractions", "500m", "300m"))
+    node.promise_equal("It has no quota", "CFS quota of pod a", None, _pod_quota(node, "a"))
+    node.promise_equal(
+        "Nor has a pod that shares one more container",
+        "CFS quota of pod mixed",
+        None,
+        _pod_quota(node, "mixed"),
+    )
+    node.promise_equal(
+        "A pod without exclusive CPUs has one",
+        "CFS quota of pod fractions",
+        80_000,
+        _pod_quota(node, "fractions"),
+    )
+
+
+@scenario(
+    "node/pod-of-exclusive-cpus-keeps-its-quota",
+    "Up to 1.32 the cgroup of a pod with exclusive CPUs has a CFS quota of all its limits",
+    QUOTA,
+    until="1.32",
+    needs=Needs(free=2),
+    capabilities=[Capability.CPUSETS, Capability.POD_CGROUP],
+)
+def pod_of_exclusive_cpus_keeps_its_quota(node: LockstepNode) -> None:
+    """As its containers have theirs."""
+    node.boot()
+    node.apply(guaranteed("a", 1, "500m"))
+    node.promise_equal("It has a quota", "CFS quota of pod a", 150_000, _pod_quota(node, "a"))
 
 
 @scenario(

@@ -83,6 +83,13 @@ class ContainerObserved:
         return CFS(None)
 
     @property
+    def pod_cfs(self) -> CFS | None:
+        """The CFS quota of its pod's cgroup and the period of that; ``None`` where its cgroup is
+        not below one."""
+        above = self.levels[len(self.own_levels) :]
+        return CFS(above[0].quota, period=above[0].period) if above else None
+
+    @property
     def own_levels(self) -> tuple[Level, ...]:
         """Its own cgroups: those below its pod's."""
         marks = (f"pod{self.uid}", f"pod{self.uid.replace('-', '_')}")

@@ -50,6 +50,7 @@ RISK_OF: Final = {
     Capability.TAMPER: Risk.PODS,
     Capability.START_ERROR: Risk.KUBELET_RESTART,
     Capability.KERNEL: Risk.READ_ONLY,
+    Capability.POD_CGROUP: Risk.READ_ONLY,
     Capability.CONTAINERS: Risk.PODS,
     Capability.EXIT_CODES: Risk.PODS,
     Capability.CALLS: Risk.PODS,

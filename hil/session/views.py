@@ -135,6 +135,7 @@ def view_of(
         cpusets=_by_pod(names, {_key(each): each.cpuset for each in ours}),
         enforced=_by_pod(names, {_key(each): _enforced(each) for each in ours}),
         cfs=_by_pod(names, {_key(each): each.cfs for each in ours}),
+        pod_cfs={names[each.uid]: cfs for each in ours if (cfs := each.pod_cfs) is not None},
     )
 
 

@@ -138,13 +138,20 @@ def test_a_recording_is_read_as_written(tmp_path: Path) -> None:
 
 
 def test_a_recording_is_added_to(tmp_path: Path) -> None:
-    """By another run of the same kubelet; another kubelet begins anew."""
+    """By another run of the same kubelet, and by another build of its version, which is named then;
+    a kubelet of another version begins anew."""
     on, path = machine("1s-1n-4c-smt2"), tmp_path / "r.jsonl"
     write(path, HEADER, [recorded("a/b", on, []), recorded("a/c", on, [])])
     again = recorded("a/b", on, [Seen("start the kubelet", VIEW)])
     write(path, HEADER, [again])
     assert set(read(path).cases) == {("a/b", on.digest), ("a/c", on.digest)}
     assert read(path).case("a/b", on) == again
+    other = RecordingHeader(release=HEADER.release, version=HEADER.version, digest="sha256:ef")
+    for build, others in ((other, (HEADER.digest,)), (HEADER, ("sha256:ef",))):
+        write(path, build, [again])
+        assert read(path).header.digest == build.digest
+        assert read(path).header.others == others
+        assert set(read(path).cases) == {("a/b", on.digest), ("a/c", on.digest)}
     write(path, RecordingHeader(release="1.36", version="v1.36.9", digest="sha256:cd"), [again])
     assert set(read(path).cases) == {("a/b", on.digest)}
 

@@ -23,7 +23,7 @@ from hil.pods.apiserver.space import label_of
 from hil.safety import RemoveFile, WriteFile
 from hil.shell import NodeUnfit, NodeUsageError
 from hil.transport import nodes
-from pinproof.run import node_options
+from pinproof.subjects import node_options
 from reference import CPUSet, Node
 from reference.cpumanager.state.state_checkpoint import Checkpoint
 from reference.steps import Apply, Kind, KubeletConfig, Pod, PodResources, Start

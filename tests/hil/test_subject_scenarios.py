@@ -39,7 +39,10 @@ from hil.session.node_session import NodeSession, salt
 from hil.session.scripts import Act
 from hil.shell import Done
 from reference import CPUSet, Node
+from reference.behaviours import Behaviour
 from reference.errors import IllegalStep
+from reference.pods.quantity import milli_value, quantity
+from reference.releases import has
 from reference.steps import (
     Apply,
     Container,
@@ -328,6 +331,14 @@ class ModelMember(NodeSession):
             print=str(len(self.acts)),
         )
 
+    def _pod_quota(self, pod: Pod) -> int | None:
+        """As ``EnsureExists`` (``cm/pod_container_manager_linux.go``) has it for pods of apps."""
+        exclusive = bool(self._node.view().assignments.get(pod.name))
+        limits = [one.cpu_limit for one in pod.containers]
+        if (exclusive and has(RELEASE, Behaviour.NO_QUOTA_ON_EXCLUSIVE_CPUS)) or None in limits:
+            return None
+        return sum(milli_value(quantity(one or "")) * 100 for one in limits)
+
     def _truth(
         self, pod: Pod, container: str, cpus: CPUSet | None, spin: bool
     ) -> ContainerObserved:
@@ -343,7 +354,7 @@ class ModelMember(NodeSession):
             name=container,
             levels=(
                 Level(f"/kubepods/pod{pod.uid}/{container}", cpus, effective, quota, period),
-                Level(f"/kubepods/pod{pod.uid}", CPUSet(), self._online),
+                Level(f"/kubepods/pod{pod.uid}", CPUSet(), self._online, self._pod_quota(pod)),
                 Level("/", None, self._online),
             ),
             tasks={pid: effective},

@@ -103,11 +103,27 @@ class StopsLooping(NODE.ModelMember):  # type: ignore[name-defined, misc]
         self._do(NODE.Start())
 
 
+class QuotaOfEveryPod(NODE.ModelMember):  # type: ignore[name-defined, misc]
+    """A node that throttles pods with exclusive CPUs."""
+
+    def _pod_quota(self, pod: Any) -> int:
+        return 80_000
+
+
+class QuotaOfNoPod(NODE.ModelMember):  # type: ignore[name-defined, misc]
+    """A node that throttles no pod."""
+
+    def _pod_quota(self, pod: Any) -> None:
+        return None
+
+
 #: What makes each scenario fail; the release where it is not the newest.
 WRONG: Final[dict[str, Callable[[], Any]]] = {
     "node/tasks-run-where-they-are-pinned": partial(
         NODE.ModelMember, tamper_after=CPUSet([1, 2, 3])
     ),
+    "node/pod-of-exclusive-cpus-has-no-quota": QuotaOfEveryPod,
+    "node/pod-of-exclusive-cpus-keeps-its-quota": QuotaOfNoPod,
     "node/killed-container-keeps-its-cpus": partial(Moves, "pin_again()"),
     "node/forced-deletion-leaks-nothing": partial(WithMiniature, "forgets-to-give-back"),
     "node/runtime-restart-keeps-cpus": partial(Moves, "containerd.service || exit 1"),
