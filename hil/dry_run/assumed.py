@@ -17,7 +17,12 @@ from reference.view import CFS, CFS_PERIOD, Phase, View
 
 #: Above every pid that the kernel gives (``PID_MAX_LIMIT``).
 NO_PID: Final = 4194305
-_PHASES: Final = {Phase.REJECTED: "Failed", Phase.RUNNING: "Running", Phase.PENDING: "Pending"}
+_PHASES: Final = {
+    Phase.REJECTED: "Failed",
+    Phase.ENDED: "Failed",
+    Phase.RUNNING: "Running",
+    Phase.PENDING: "Pending",
+}
 
 
 @dataclass(slots=True)
@@ -38,7 +43,7 @@ class Assumed:
         """The look at a node that is ``view``; ``pods`` are all that may be in it."""
         known = {pod.name: pod for pod in pods}
         containers = [
-            self._container(known[name], container, cpus, view.cfs.get(name, {}).get(container))
+            self._container(known[name], container, cpus, view.cfs.get(name, {}))
             for name, sets in view.cpusets.items()
             for container, cpus in sets.items()
             if name in known
@@ -79,9 +84,10 @@ class Assumed:
         )
 
     def _container(
-        self, pod: Pod, name: str, cpus: CPUSet | None, cfs: CFS | None
+        self, pod: Pod, name: str, cpus: CPUSet | None, times: Mapping[str, CFS]
     ) -> ContainerObserved:
         effective = (cpus or self.online) & self.online or self.online
+        cfs = times.get(name)
         quota, period = (cfs.quota, cfs.period) if cfs is not None else (None, CFS_PERIOD)
         return ContainerObserved(
             id=f"{pod.name}-{name}",
@@ -90,13 +96,19 @@ class Assumed:
             name=name,
             levels=(
                 Level(f"/kubepods/pod{pod.uid}/{name}", cpus, effective, quota, period),
-                Level(f"/kubepods/pod{pod.uid}", CPUSet(), self.online),
+                Level(f"/kubepods/pod{pod.uid}", CPUSet(), self.online, _quota_of_all(times)),
                 Level("/", None, self.online),
             ),
             tasks={NO_PID: effective},
             ran_on=CPUSet([min(effective)]) if self.spun else CPUSet(),
             pod=pod.name,
         )
+
+
+def _quota_of_all(times: Mapping[str, CFS]) -> int | None:
+    """Of a pod's own cgroup: what its containers have together, and none where one has none."""
+    quotas = [one.quota for one in times.values()]
+    return None if None in quotas or not quotas else sum(filter(None, quotas))
 
 
 def _listed(view: View, known: Mapping[str, Pod]) -> str:
