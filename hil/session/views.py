@@ -115,15 +115,13 @@ def view_of(
     ``running`` is whether the kubelet is up by our own account (a kubelet that its service manager
     starts again and again is not)."""
     names = {pod.uid: pod.name for pod in pods}
-    order = [*names]
+    order = {uid: place for place, uid in enumerate(names)}
     shared, entries = parse_leniently(look.state_file)
     ours = sorted(
         (each for each in look.containers if each.uid in names),
-        key=lambda each: order.index(each.uid),
+        key=lambda each: order[each.uid],
     )
-    assigned = sorted(
-        entries.items(), key=lambda entry: entry[0] in names and order.index(entry[0])
-    )
+    assigned = sorted(entries.items(), key=lambda entry: order.get(entry[0], -1))
     return View(
         running=running,
         error="" if running or refused is None else refused.error,
