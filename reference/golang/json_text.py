@@ -3,7 +3,8 @@
 What belongs here: syntax with Go's error texts, and Go's way to write a string. What never does:
 what type a value ought to have (``json_decode``), and what a document means.
 
-Go checks the syntax of the whole text first, byte by byte, and only then decodes. Source: Go 1.26.
+Go checks the syntax of the whole text first, byte by byte, and only then decodes. Source: Go 1.26;
+Go 1.27 finds the same faults in other words (``jsonwire``).
 """
 
 from __future__ import annotations
@@ -18,7 +19,12 @@ from reference.golang.strconv import go_quote
 
 
 class JSONError(ValueError):
-    """Go refuses the text; ``str()`` is Go's error."""
+    """Go refuses the text; ``str()`` is Go's error, and ``possible`` every text that it may be,
+    where that depends on the Go that the kubelet was built with."""
+
+    def __init__(self, *possible: str) -> None:
+        super().__init__(possible[0])
+        self.possible: Final = possible
 
 
 class Number(str):
@@ -45,6 +51,19 @@ _EXPONENT: Final = re.compile(rb"(?:[eE][+-]?)?")
 _DIGITS: Final = re.compile(rb"[0-9]*")
 _WORDS: Final = {b"t": (b"true", True), b"f": (b"false", False), b"n": (b"null", None)}
 _STARTS: Final = frozenset(b'{["-0123456789tfn')
+
+
+_ENDED: Final = "unexpected end of JSON input"
+_IN_NUMBER: Final = "numeric literal"
+_NEWER: Final = {"in string literal": "in string"}
+
+
+def _text(data: bytes) -> str:
+    return data.decode("utf-8", "surrogateescape")
+
+
+def _shown(char: str) -> str:
+    return {"'": r"'\''", '"': "'\"'"}.get(char) or f"'{go_quote(char)[1:-1]}'"
 
 
 def utf8(text: str) -> bytes:
@@ -74,14 +93,39 @@ class _Reader:
         self.at = 0
 
     def unexpected(self, context: str, *, inside_word: bool = False) -> JSONError:
-        """The error for the byte that is up, or for the end. Go's scanner takes the end for a
-        blank, so inside of a word or number the end is a wrong blank."""
+        """The error for the byte that is up, or for the end. The scanner of Go up to 1.26 takes the
+        end for a blank, so inside of a word or number the end is a wrong blank."""
+        newer = _ENDED
         at_end = self.at >= len(self.data)
         if at_end and not inside_word:
-            return JSONError("unexpected end of JSON input")
+            return JSONError(_ENDED)
+        if not at_end:
+            where = "in numeric literal" if context.endswith(_IN_NUMBER) else context
+            newer = f"invalid character {_shown(self.rune())} {_NEWER.get(where, where)}"
         char = " " if at_end else chr(self.data[self.at])
-        shown = {"'": r"'\''", '"': "'\"'"}.get(char) or f"'{go_quote(char)[1:-1]}'"
-        return JSONError(f"invalid character {shown} {context}")
+        return JSONError(f"invalid character {_shown(char)} {context}", newer)
+
+    def bad_escape(self, start: int, context: str) -> JSONError:
+        """The error for the byte that is up in the escape sequence from ``start`` on. Go 1.27 names
+        the sequence: a short one whole, one of a code with all six places."""
+        error = self.unexpected(context, inside_word=True)
+        if self.at >= len(self.data):
+            return error
+        length = 6 if self.at > start + 1 else 2
+        found = _text(self.data[start : start + length])
+        hidden = any(
+            char in "`\ufffd" or not char.isprintable() or char.isspace() for char in found
+        )
+        shown = go_quote(found) if hidden else f"`{found}`"
+        return JSONError(str(error), f"invalid escape sequence {shown} in string")
+
+    def rune(self) -> str:
+        """The character that is up: a byte that begins none stands for itself."""
+        for length in range(1, 5):
+            found = _text(self.data[self.at : self.at + length])
+            if len(found) == 1 and not "\udc80" <= found <= "\udcff":
+                return found
+        return _text(self.data[self.at : self.at + 1])
 
     def match(self, pattern: re.Pattern[bytes]) -> bytes:
         """Go on past what a pattern, which may match nothing, finds here."""
@@ -153,9 +197,11 @@ class _Reader:
         self.match(_CHARACTERS)
         char = self.peek()
         if char == b"\\":
-            begun = self.match(_PART_OF_ESCAPE)
-            what = "\\u hexadecimal character escape" if len(begun) > 1 else "string escape code"
-            raise self.unexpected(f"in {what}", inside_word=True)
+            begun = self.at
+            what = "string escape code"
+            if len(self.match(_PART_OF_ESCAPE)) > 1:
+                what = "\\u hexadecimal character escape"
+            raise self.bad_escape(begun, f"in {what}")
         if char != b'"':
             raise self.unexpected("in string literal")
         self.at += 1
@@ -188,7 +234,7 @@ class _Reader:
 def _decoded(literal: bytes) -> str:
     # The literal is known to be right, so Python reads it as Go does; what is no character
     # (a stray byte, half a surrogate pair) becomes U+FFFD in Go.
-    text: str = json.loads(literal.decode("utf-8", "surrogateescape"))
+    text: str = json.loads(_text(literal))
     return "".join("\ufffd" if "\ud800" <= char <= "\udfff" else char for char in text)
 
 

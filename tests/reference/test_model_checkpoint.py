@@ -230,6 +230,72 @@ def test_syntax_errors_are_gos(text: str, error: str) -> None:
     assert str(caught.value) == error
 
 
+# What encoding/json of Go 1.27.3 said to each.
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        ("-x", "invalid character 'x' in numeric literal"),
+        ("1.x", "invalid character 'x' in numeric literal"),
+        ("1.", "unexpected end of JSON input"),
+        ("fals", "unexpected end of JSON input"),
+        ("tru ", "invalid character ' ' in literal true (expecting 'e')"),
+        ('"\n"', r"invalid character '\n' in string"),
+        (r'"\q"', r"invalid escape sequence `\q` in string"),
+        (r'"\`"', r'invalid escape sequence "\\`" in string'),
+        (r'"\u12g4"', r"invalid escape sequence `\u12g4` in string"),
+        (r'"\u1"', r'invalid escape sequence `\u1"` in string'),
+        ('"\\\u00e4"', r'invalid escape sequence "\\\xc3" in string'),
+        (r'"\u12', "unexpected end of JSON input"),
+        ("\u00e4", "invalid character '\u00e4' looking for beginning of value"),
+        ("\udcff", r"invalid character '\xff' looking for beginning of value"),
+        ('{"a":1 "b"}', "invalid character '\"' after object key:value pair"),
+    ],
+)
+def test_newer_go_has_words_of_its_own(text: str, error: str) -> None:
+    with pytest.raises(JSONError) as caught:
+        parse(text)
+    assert caught.value.possible[-1] == error
+
+
+_OLDER = "CPUManagerCheckpoint.CPUManagerCheckpointV2"
+_NEWER = "CPUManagerCheckpoint"
+
+
+@pytest.mark.parametrize(
+    ("text", "older", "newer"),
+    [
+        (
+            {"entries": {"a": {"c/d~": 1}}, "data": "x"},
+            f"{_OLDER}.entries of type string",
+            f"{_NEWER}.entries.a.c~1d~0 of type string",
+        ),
+        (
+            {"PolicyName": [], "data": "x"},
+            f"{_OLDER}.policyName of type string",
+            f"{_NEWER}.PolicyName of type string",
+        ),
+        (
+            {"data": json.dumps({"baselines": {"a": {"b": {"baseline": 1}}}})},
+            "ContainerCPUs.baselines.baseline of type string",
+            "CPUManagerCheckpointData.baselines.a.b.baseline of type string",
+        ),
+        (
+            {"data": json.dumps({"podEntries": {"a": {"cpuSet": 1}}})},
+            "CPUManagerCheckpointData.podEntries.cpuSet of type string",
+            "podEntryJSON.cpuSet of type string",
+        ),
+    ],
+)
+def test_newer_go_says_the_place_in_the_keys_of_the_file(
+    text: dict[str, Any], older: str, newer: str
+) -> None:
+    """Seen of drivers of 1.37, built with Go 1.26 and 1.27.3."""
+    with pytest.raises(CheckpointError) as caught:
+        Checkpoint.loads(json.dumps(text), release="1.37")
+    places = [one.partition("Go struct field ")[2] for one in caught.value.possible]
+    assert places == [older, newer]
+
+
 def test_too_deep_a_text_is_no_crash() -> None:
     with pytest.raises(NotModelled):
         parse("[" * 100_000)

@@ -146,9 +146,7 @@ def read_data(into: Content) -> Content:
     try:
         _decode(_DATA, into["data"], content)
     except CheckpointError as error:
-        raise CheckpointError(
-            f"failed to deserialize cpu manager checkpoint data: {error}"
-        ) from error
+        raise within("failed to deserialize cpu manager checkpoint data", error) from error
     if into["dataChecksum"] != spew.text_checksum(into["data"]):
         raise CheckpointError(_CORRUPTED)
     return content
@@ -158,7 +156,12 @@ def _decode(struct: Struct, text: str, into: Content) -> None:
     try:
         decode(struct, parse(text), into)
     except JSONError as error:
-        raise CheckpointError(str(error)) from error
+        raise CheckpointError(*error.possible) from error
+
+
+def within(failing: str, error: CheckpointError) -> CheckpointError:
+    """The error of a caller, which has that of its callee in its text."""
+    return CheckpointError(*(f"{failing}: {text}" for text in error.possible))
 
 
 def _checksum(name: str, layout: Layout, content: Content) -> int:

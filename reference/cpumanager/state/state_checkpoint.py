@@ -27,6 +27,7 @@ from reference.cpumanager.state.checkpoint import (
     fresh,
     read,
     read_data,
+    within,
 )
 from reference.cpuset import CPUSet, CPUSetParseError, CPUSetTooWide
 from reference.errors import CheckpointError, NotModelled
@@ -228,13 +229,11 @@ def _read_v4(reader: _Reader, text: str) -> Content:
         try:
             _tried(reader, text, Layout.V4, OLD_NAME, into=content)
         except CheckpointError as error:
-            raise CheckpointError(
-                f"failed to deserialize cpu manager checkpoint: {error}"
-            ) from error
+            raise within("failed to deserialize cpu manager checkpoint", error) from error
         return read_data(content)
     except CheckpointError as error:
         if content["data"] or content["dataChecksum"]:
-            raise CheckpointError(f"could not load v4 checkpoint: {error}") from error
+            raise within("could not load v4 checkpoint", error) from error
     try:
         return _tried(reader, text, Layout.V3, f"{OLD_NAME}V3")
     except CheckpointError:
