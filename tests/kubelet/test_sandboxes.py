@@ -59,7 +59,7 @@ def ahead(made: Made) -> Iterator[Sandboxes]:
 
 def is_there(sandbox: Sandbox) -> bool:
     """Whether the sandbox's outer process is there, which ends last."""
-    return Path(f"/proc/{sandbox.pid}").exists()
+    return not sandbox._process.ends_within(0)
 
 
 def test_one_is_made_ahead_and_none_is_used_twice(ahead: Sandboxes, made: Made) -> None:
@@ -150,17 +150,18 @@ def test_a_run_makes_sandboxes_ahead(made: Made, tmp_path: Path) -> None:
     kubelet.write_text(f"#!{sys.executable} -IS\n{POSER}")
     kubelet.chmod(0o755)
     subject = open_subject(f"kubelet:{kubelet}")
-    before = children()
+    before = sandboxes()
     subject.node(machine("1s-1n-4c-smt1"), KubeletConfig(), machines=machine)
-    assert len(children() - before) == 2
+    assert len(sandboxes() - before) == 2
     subject.close()
-    assert children() == before
+    assert sandboxes() == before
 
 
-def children() -> set[str]:
-    """The processes that this one has started."""
-    return {
-        child
-        for task in Path("/proc/self/task").iterdir()
-        for child in (task / "children").read_text().split()
-    }
+def sandboxes() -> set[str]:
+    """The processes that were forked by a process that this one has started."""
+    mine = [pid for task in Path("/proc/self/task").iterdir() for pid in _children(task)]
+    return {pid for child in mine for pid in _children(Path(f"/proc/{child}/task/{child}"))}
+
+
+def _children(task: Path) -> list[str]:
+    return (task / "children").read_text().split()

@@ -13,17 +13,14 @@ import json
 import os
 import queue
 import socket
-import subprocess
-import sys
 import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from conformance.environment import own_environment
 from conformance.kubelets.klog import Log
 from conformance.subject import SubjectLostError, SubjectSetupError
-from conformance.subjects.kubelet import inside
+from conformance.subjects.kubelet import forking, inside
 from conformance.subjects.kubelet.bell import Bell
 
 AREA: Final = inside.AREA
@@ -55,7 +52,8 @@ class Sandbox:
         self._running = False
         self._answers: queue.SimpleQueue[tuple[dict[str, Any], list[int]]] = queue.SimpleQueue()
         self._asking = threading.Lock()
-        self._control, self._process = _launch(user_namespace, own_cgroups)
+        words = ["user"] * user_namespace + ["cgroups"] * own_cgroups
+        self._control, self._process = forking.launch(words)
         self._root = -1
         self._listener = threading.Thread(target=self._listen, daemon=True)
         self._listener.start()
@@ -159,10 +157,10 @@ class Sandbox:
         """End it, and wait until all of it is gone. Raises ``OSError`` where the kernel does not
         end it. May be called twice."""
         self.end()
-        gone = self._is_gone()
+        gone = self._process.ends_within(_PATIENCE)
         if not gone:
             self._process.kill()
-            gone = self._is_gone()
+            gone = self._process.ends_within(_PATIENCE)
         self._listener.join(timeout=_PATIENCE)
         self._control.close()
         if self.log is not None:
@@ -172,14 +170,6 @@ class Sandbox:
             self._root = -1
         if not gone:
             raise OSError(f"process {self.pid} is there {_PATIENCE:g} s after SIGKILL")
-
-    def _is_gone(self) -> bool:
-        """Whether its process ends in time."""
-        try:
-            self._process.wait(timeout=_PATIENCE)
-        except subprocess.TimeoutExpired:
-            return False
-        return True
 
     def _ask(self, order: dict[str, object], descriptors: Sequence[int] = ()) -> list[int]:
         with self._asking:
@@ -219,27 +209,6 @@ class Sandbox:
             self.exit_status = status
             self._running = False
         self.bell.ring()
-
-
-def _launch(
-    user_namespace: bool, own_cgroups: bool
-) -> tuple[socket.socket, subprocess.Popen[bytes]]:
-    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    with theirs:
-        words = ["user"] * user_namespace + ["cgroups"] * own_cgroups
-        python = [sys.executable, "-I", "-S", "-c", inside.COMMAND]
-        try:
-            process = subprocess.Popen(
-                [*python, str(theirs.fileno()), str(os.getpid()), *words],
-                pass_fds=[theirs.fileno()],
-                stdin=subprocess.DEVNULL,
-                start_new_session=True,
-                env=own_environment(),
-            )
-        except OSError as error:
-            ours.close()
-            raise SubjectSetupError(f"no sandbox could be made: {error}") from error
-    return ours, process
 
 
 def can_be_made() -> None:

@@ -1,4 +1,4 @@
-"""What runs inside a sandbox, as its first process.
+"""What runs inside a sandbox, as its first process, and what forks that.
 
 What belongs here: what has to be done from inside. What never does: an import of the project or
 of anything outside the standard library: it is run by itself (``python -I -S``), because a start
@@ -18,7 +18,7 @@ CGROUPS: Final = "/sys/fs/cgroup"
 STATE_FILE: Final = f"{STATE_DIR}/cpu_manager_state"
 VERSIONS: Final = f"{AREA}/versions"
 
-#: What ``python -I -S -c`` has to run, before the arguments of ``init.main``. The packages around
+#: What ``python -I -S -c`` has to run, before the arguments of ``server.main``. The packages around
 #: this one are put in place empty: executing them would import all that the runner needs.
 COMMAND: Final = f"""\
 import sys
@@ -28,6 +28,6 @@ while name:
     sys.modules[name] = ModuleType(name)
     sys.modules[name].__path__ = [folder]
     folder, name = folder.rpartition("/")[0], name.rpartition(".")[0]
-from {__name__}.init import main
+from {__name__}.server import main
 sys.exit(main(sys.argv[1:]))
 """

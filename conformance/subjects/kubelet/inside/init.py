@@ -1,6 +1,6 @@
 """The first process of a sandbox: makes the namespaces, keeps kubelets, ends with the runner.
 
-The runner starts it with one end of a ``SOCK_SEQPACKET`` pair. It enters new namespaces (mount,
+It has one end of a ``SOCK_SEQPACKET`` pair, the runner the other. It enters new namespaces (mount,
 network, pid; a user namespace around them where it may not do so otherwise) and forks: the child
 is pid 1 of the pid namespace, and everything else in there is a kubelet or was started by one. Pid
 1 ends when the control socket does, when the runner's pidfd says that it is gone, or when its
@@ -217,35 +217,23 @@ def _pid_1(control: socket.socket, runner: int | None, *, user: bool, own_cgroup
     init.run()
 
 
-def _pidfd(pid: int) -> int | None:
-    try:
-        return os.pidfd_open(pid)
-    except OSError as error:
-        if error.errno == errno.ENOSYS:  # before Linux 5.3: the control socket's end has to do
-            return None
-        raise
-
-
-def main(argv: list[str]) -> int:
-    """Arguments: the control socket's descriptor, the runner's pid, and words: ``user`` asks for a
-    user namespace, ``cgroups`` for cgroups of its own."""
-    control = socket.socket(fileno=int(argv[0]))
+def begin(control: socket.socket, pipe: int, runner: int | None, words: list[str]) -> None:
+    """Make a sandbox and wait for its end. ``runner`` is a pidfd; ``words``: ``user`` asks for a
+    user namespace, ``cgroups`` for cgroups of its own. ``pipe`` stays open until the end."""
     control.set_inheritable(False)
-    runner = _pidfd(int(argv[1]))
-    if os.getppid() != int(argv[1]):
-        return 1  # the runner was gone before it could be watched
+    os.set_inheritable(pipe, False)
     try:
-        user = namespaces.enter(user="user" in argv)
+        user = namespaces.enter(user="user" in words)
     except namespaces.Refused as error:
         control.send(json.dumps({"error": str(error)}).encode())
-        return 1
+        return
     child = os.fork()
     if child == 0:
         try:
-            own_cgroups = "cgroups" in argv and calls.can_be_heard()
+            os.close(pipe)
+            own_cgroups = "cgroups" in words and calls.can_be_heard()
             _pid_1(control, runner, user=user, own_cgroups=own_cgroups)
         finally:
             os._exit(0)
     control.close()
     os.waitpid(child, 0)
-    return 0

@@ -1,0 +1,69 @@
+"""The process that forks sandboxes. It has imported what a sandbox needs, which takes longer than
+to make one.
+
+Each message of the runner is the words of :func:`~conformance.subjects.kubelet.inside.init.begin`,
+with two descriptors: the sandbox's control socket, and one end of a pipe. The answer is the pid of
+the sandbox's first process outside of its namespaces; the pipe ends when that process does, and
+with it all of the sandbox.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import signal
+import socket
+
+from conformance.subjects.kubelet.inside import init
+
+
+def main(argv: list[str]) -> int:
+    """Fork sandboxes until the runner is gone. Arguments: the descriptor of the socket on which it
+    asks for them, and its pid."""
+    asked = socket.socket(fileno=int(argv[0]))
+    asked.set_inheritable(False)
+    runner = _pidfd(int(argv[1]))
+    if os.getppid() != int(argv[1]):
+        return 1  # the runner was gone before it could be watched
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the kernel reaps
+    with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # the runner is gone
+        while _serve(asked, runner):
+            pass
+    return 0
+
+
+def _serve(asked: socket.socket, runner: int | None) -> bool:
+    words, descriptors, _, _ = socket.recv_fds(asked, 256, 2)
+    if not words:
+        return False
+    child = _fork(words.decode().split(), descriptors, asked, runner)
+    for descriptor in descriptors:
+        os.close(descriptor)
+    asked.send(str(child).encode())
+    return True
+
+
+def _fork(
+    words: list[str], descriptors: list[int], asked: socket.socket, runner: int | None
+) -> int:
+    child = os.fork()
+    if child == 0:
+        try:
+            asked.close()
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            os.setsid()
+            control, pipe = descriptors
+            init.begin(socket.socket(fileno=control), pipe, runner, words)
+        finally:
+            os._exit(0)
+    return child
+
+
+def _pidfd(pid: int) -> int | None:
+    try:
+        return os.pidfd_open(pid)
+    except OSError as error:
+        if error.errno == errno.ENOSYS:  # before Linux 5.3: the control socket's end has to do
+            return None
+        raise
