@@ -112,12 +112,12 @@ def inapplicable(scenario: Scenario, topology: CPUTopology, subject: Subject, re
 
 
 def _unable(scenario: Scenario, subject: Subject) -> str:
+    unable = scenario.capabilities - subject.capabilities
+    if not unable:
+        return ""
     get = subject.lacking if isinstance(subject, CouldDoMore) else {}
-    unable = sorted(
-        f"{one.value}: {get[one]}" if one in get else one.value
-        for one in scenario.capabilities - subject.capabilities
-    )
-    return f"the subject cannot {'; '.join(unable)}" if unable else ""
+    said = sorted(f"{one.value}: {get[one]}" if one in get else one.value for one in unable)
+    return f"the subject cannot {'; '.join(said)}"
 
 
 def _drive(case: Case, subject: Subject, node: LockstepNode, topology: CPUTopology) -> Result:

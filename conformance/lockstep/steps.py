@@ -82,6 +82,7 @@ class Steps(Readings):
         super().__init__(subject, machine, release=release, waiting=waiting)
         self.salt = subject.salt() if isinstance(subject, HasSalt) else ""
         self._make_oracle = oracle
+        self._origin: ShowsOrigin | None = None
 
     def boot(self, config: KubeletConfig | None = None, *, machine: Machine | None = None) -> View:
         """Make the node with this configuration (default: :meth:`default_config`), perhaps on a
@@ -92,6 +93,8 @@ class Steps(Readings):
         find = self._machines.find
         self._comparison.begin(self._make_oracle(self.machine, self.config, machines=find))
         self._node = self._subject.node(self.machine, self.config, machines=find)
+        # Asked once: isinstance() of a protocol takes longer than a step of the model.
+        self._origin = self._node if isinstance(self._node, ShowsOrigin) else None
         self.steps.append(f"on {self.machine.name}, with {self.config}")
         return self._take(Start())
 
@@ -208,7 +211,7 @@ class Steps(Readings):
         self.view = seen
         if isinstance(step, Resize) and _is_granted(step, seen):
             self._pods[step.pod.name] = step.pod
-        origin = self._node.origin() if isinstance(self._node, ShowsOrigin) else None
+        origin = self._origin.origin() if self._origin else None
         self.history.append(Seen(self.steps[-1], seen, origin))
         if isinstance(step, Start):
             self._started(seen)

@@ -6,16 +6,17 @@ does: when a case is begun (:mod:`conformance.session.ahead`).
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
+from itertools import islice
 from typing import Any, Protocol, runtime_checkable
 
 import pytest
 from xdist.scheduler import LoadScheduling
 
-#: How many cases are begun, of those that may run at a time: while the first one takes long, the
-#: others do not come to an end of their work.
-REACH = 2
+#: How many cases are begun, of those that may run at a time: while the first one takes ten seconds,
+#: the others do not come to an end of their work.
+REACH = 6
 
 
 class _Queue(Protocol):
@@ -32,15 +33,22 @@ class _Interactor(Protocol):
 
 class Steadily(LoadScheduling):  # type: ignore[misc]  # xdist has no types
     """Each worker always has ``least`` cases before it, and gets another one for each that it has
-    judged. Chunks of xdist's own shrink to two cases at the end, and none is left to begin."""
+    judged. Chunks of xdist's own shrink to two cases at the end, and none is left to begin.
+    The ``slow`` ones, cases by their ids, come early, and never many of them together: what waits
+    takes no processor."""
 
-    def __init__(self, config: pytest.Config, log: Any, *, least: int) -> None:
+    def __init__(
+        self, config: pytest.Config, log: Any, *, least: int, slow: Collection[str]
+    ) -> None:
         super().__init__(config, log)
         self.maxschedchunk = least
+        self._slow = slow
 
     def schedule(self) -> None:
         """Begin: xdist gives a short run's workers two cases each, and waits for the first."""
         super().schedule()
+        slow = [at for at in self.pending if _id_of(self.collection[at]) in self._slow]
+        self.pending[:] = _spread(slow, sorted({*self.pending} - {*slow}))
         for node in self.nodes if self.pending else ():
             self.check_schedule(node)
 
@@ -54,6 +62,22 @@ class Steadily(LoadScheduling):  # type: ignore[misc]  # xdist has no types
         lacking = self.maxschedchunk - len(self.node2pending[node])
         if lacking > 0:
             self._send_tests(node, lacking)
+
+
+def _spread(slow: Sequence[int], others: Sequence[int]) -> Iterator[int]:
+    """``slow`` among the first four fifths of ``others``."""
+    left = iter(slow)
+    every = max(1, len(others) * 4 // 5 // max(1, len(slow)))
+    for number, one in enumerate(others):
+        if number % every == 0:
+            yield from islice(left, 1)
+        yield one
+    yield from left
+
+
+def _id_of(item: str) -> str:
+    """Of a case, by the name of its item."""
+    return item.partition("[")[2].removesuffix("]")
 
 
 def queue_of(config: pytest.Config) -> list[int] | None:

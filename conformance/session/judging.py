@@ -17,8 +17,9 @@ from conformance.results import encode
 from conformance.session.ahead import PLUGIN, Ahead
 from conformance.session.dealing import REACH, Steadily
 from conformance.session.knowing import known_of
+from conformance.session.selection import cases
 from conformance.session.subject import release_of, subject_of
-from conformance.subject import Subject, WaitsMost
+from conformance.subject import Capability, Subject, WaitsMost
 from conformance.verdict import Verdict
 
 #: Properties of a test's report, in which a result and a recording travel to the controller.
@@ -56,7 +57,8 @@ def steadily(config: pytest.Config, log: object) -> Steadily | None:
     subject = subject_of(config)
     if not isinstance(subject, WaitsMost):
         return None
-    return Steadily(config, log, least=REACH * subject.at_a_time + 1)
+    slow = {one.id for one in cases(config) if Capability.API_SERVER in one.scenario.capabilities}
+    return Steadily(config, log, least=REACH * subject.at_a_time + 1, slow=slow)
 
 
 def _judged(case: Case, subject: Subject, release: str) -> Judgement:

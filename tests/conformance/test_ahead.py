@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Iterator
+from itertools import pairwise
 from types import SimpleNamespace
 from typing import Any, Final
 
@@ -118,8 +119,11 @@ def test_the_next_case_runs_while_one_waits(ahead: Ahead, judge: Judge, cases: l
     assert not judge.interrupted.is_set(), "nothing ran any more"
 
 
-def test_twice_as_many_are_begun_as_may_run(judge: Judge, cases: list[Case]) -> None:
+def test_more_are_begun_than_may_run(
+    judge: Judge, cases: list[Case], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """So that a case that takes long leaves no thread without work."""
+    monkeypatch.setattr("conformance.session.ahead.REACH", 2)
     ahead = Ahead(judge, judge.interrupt, at_a_time=2)
     items = collected(cases)
     ahead.pytest_runtest_protocol(items[0], items[1])
@@ -178,7 +182,7 @@ class Worker:
 def test_each_worker_always_has_enough_before_it(count: int) -> None:
     """A worker that is slow is left with less in the end, and each case is dealt once."""
     least = 5
-    scheduler = Steadily(_OF_TWO, Producer("test", enabled=False), least=least)
+    scheduler = Steadily(_OF_TWO, Producer("test", enabled=False), least=least, slow=())
     quick, slow = workers = Worker("gw0"), Worker("gw1")
     for worker in workers:
         scheduler.add_node(worker)
@@ -195,6 +199,27 @@ def test_each_worker_always_has_enough_before_it(count: int) -> None:
     assert sorted(quick.sent + slow.sent) == list(range(count))
     assert len(quick.sent) >= len(slow.sent)
     assert quick.shutting_down
+
+
+def test_slow_cases_are_dealt_early_and_not_together() -> None:
+    slow = {"case-77", "case-78", "case-79"}
+    scheduler = Steadily(_OF_TWO, Producer("test", enabled=False), least=5, slow=slow)
+    workers = Worker("gw0"), Worker("gw1")
+    for worker in workers:
+        scheduler.add_node(worker)
+        scheduler.add_node_collection(worker, [f"test.py::test[case-{one}]" for one in range(80)])
+    scheduler.schedule()
+    at = 0
+    while scheduler.pending:
+        for worker in workers:
+            scheduler.mark_test_complete(worker, worker.sent[at])
+        at += 1
+    dealt = [one for pair in zip(*(worker.sent for worker in workers), strict=True) for one in pair]
+    assert sorted(dealt) == list(range(80))
+    places = [dealt.index(one) for one in (77, 78, 79)]
+    assert places[0] < 20
+    assert all(after - before > 10 for before, after in pairwise(places))
+    assert places[-1] < 64
 
 
 def test_no_more_run_than_may(judge: Judge, cases: list[Case]) -> None:

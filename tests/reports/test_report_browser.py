@@ -285,13 +285,16 @@ const found = {
 document.getElementById("show-differs").checked = true;
 found.differs = shown();
 document.getElementById("show-all").checked = true;
-requestAnimationFrame(() => setTimeout(() => {
-  const drawn = (row) => row.cells[1].checkVisibility({contentVisibilityAuto: true});
+const drawn = (row) => row.cells[1].checkVisibility({contentVisibilityAuto: true});
+let looks = 0;
+const look = () => {
+  if (!drawn(rows[0]) && ++looks < 100) return setTimeout(look, 20);
   found.drawn = [drawn(rows[0]), drawn(rows.at(-1))];
   const parts = [table, rows[0], rows[0].cells[0], rows[0].cells[1], heads[1]];
   found.roles = parts.map((part) => part.computedRole);
   document.title = JSON.stringify(found);
-}, 100));
+};
+requestAnimationFrame(() => setTimeout(look, 100));
 }</script>"""
 
 

@@ -31,6 +31,9 @@ DEVICE_SOCKET: Final = f"{STATE_DIR}/device-plugins/kubelet.sock"
 #: A start is looked at more often than anything else, since a look at a file that is not there yet
 #: costs little; every 2 ms would cost a third more processor time.
 _START_LOOK: Final = 0.005
+#: A kubelet lives for a second here. Unless it is told to let its heap grow to five times what is
+#: alive, garbage collection takes an eighth of the processor time of its start (and spares 2 MB).
+_THRIFT: Final = {"GOGC": "400"}
 #: How often a kubelet is waited for that is kept from a processor.
 _MOST_WAITS: Final = 6
 
@@ -136,7 +139,7 @@ class KubeletProcess:
         self._error, self.hangs, self._stopped = "", "", False
         self._runtime.called = False
         self._runtime.not_served_paths.clear()
-        self._sandbox.start(argv, {**os.environ, "TMPDIR": kubelet_config.TEMPORARY})
+        self._sandbox.start(argv, {**_THRIFT, **os.environ, "TMPDIR": kubelet_config.TEMPORARY})
         seconds = self._patience.start
         if not self._sandbox.bell.until(self._up_or_down, seconds, slowest=_START_LOOK):
             self.note_hang(f"not up after {seconds:g} s: {self._what_is_missing()}", seconds)
