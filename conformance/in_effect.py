@@ -11,6 +11,8 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Final
 
+from reference.steps import RECONCILE_PERIOD
+
 #: What stands before the settings in evidence.
 LABEL: Final = "in effect: "
 #: The setting that names reserved CPUs, as a configuration has it.
@@ -39,7 +41,7 @@ _RESERVED: Final = re.compile(
 )
 _OPTION: Final = "option"
 _TOPOLOGY_OPTION: Final = "Topology Manager option"
-_RECONCILES: Final = "reconcile period"
+_RECONCILES: Final = "cpuManagerReconcilePeriod"
 _STEP: Final = re.compile(r"(?:on \S+, with|configure the kubelet:) (policy .*)")
 
 
@@ -114,7 +116,7 @@ _DEFAULTS: Final = {
     "Topology Manager": "none",
     "Topology Manager scope": "container",
     "memory manager": "None",
-    _RECONCILES: "0.1 s",  # what every kubelet is given; no configuration tells it
+    _RECONCILES: f"{RECONCILE_PERIOD / 1000:g} s",
 }
 
 

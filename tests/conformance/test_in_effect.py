@@ -6,6 +6,7 @@ import pytest
 
 from conformance.in_effect import LABEL, differing, in_effect
 from conformance.kubelets.configuration import RECONCILE_PERIOD
+from reference.steps import KubeletConfig
 
 HEAD = "I1124 14:42:01.273084      14 "
 STRUCTURED = (
@@ -42,7 +43,7 @@ def test_settings_are_told_as_a_configuration_is() -> None:
     assert in_effect([STRUCTURED, RESERVED]) == (
         "policy static, reservedSystemCPUs 0,16, option full-pcpus-only=on, "
         "option strict-cpu-reservation=true, Topology Manager restricted, "
-        "Topology Manager scope pod, memory manager None, reconcile period 0.1 s, "
+        "Topology Manager scope pod, memory manager None, cpuManagerReconcilePeriod 0.1 s, "
         "Topology Manager options none"
     )
 
@@ -50,7 +51,7 @@ def test_settings_are_told_as_a_configuration_is() -> None:
 def test_an_older_log_is_read_too() -> None:
     assert in_effect(PLAIN) == (
         "policy static, reservedSystemCPUs 0, Topology Manager none, "
-        "Topology Manager scope container, reconcile period 10 s"
+        "Topology Manager scope container, cpuManagerReconcilePeriod 10 s"
     )
 
 
@@ -110,12 +111,22 @@ def test_silence_is_no_difference(evidence: str) -> None:
 
 def test_the_reconcile_period_is_the_harness_own() -> None:
     """No step tells it. A kubelet that updates containers an hour later breaks many promises."""
-    assert f"reconcile period {RECONCILE_PERIOD:g} s" in in_effect([STRUCTURED])
+    assert f"cpuManagerReconcilePeriod {RECONCILE_PERIOD:g} s" in in_effect([STRUCTURED])
     slow = in_effect([STRUCTURED.replace(":100000000,", ":3600000000000,")])
     found = differing([f"on m, with {GIVEN_TO_STRUCTURED}"], f"{LABEL}{slow}")
-    assert found == (("reconcile period", "0.1 s", "3600 s"),)
+    assert found == (("cpuManagerReconcilePeriod", "0.1 s", "3600 s"),)
     same = in_effect([STRUCTURED])
     assert differing([f"on m, with {GIVEN_TO_STRUCTURED}"], f"{LABEL}{same}") == ()
+
+
+def test_a_period_that_a_scenario_asks_for_is_the_one_given() -> None:
+    """As one does whose admission no reconcile round precedes."""
+    *_, period = str(KubeletConfig(reconcile_period=10_000)).split(", ")
+    given = f"on m, with {GIVEN_TO_STRUCTURED}, {period}"
+    slow = in_effect([STRUCTURED.replace(":100000000,", ":10000000000,")])
+    assert differing([given], f"{LABEL}{slow}") == ()
+    found = differing([given], f"{LABEL}{in_effect([STRUCTURED])}")
+    assert found == (("cpuManagerReconcilePeriod", "10 s", "0.1 s"),)
 
 
 @pytest.mark.parametrize(
@@ -124,7 +135,7 @@ def test_the_reconcile_period_is_the_harness_own() -> None:
 def test_an_older_log_tells_the_period_as_go_writes_it(text: str, seconds: str) -> None:
     [line, *rest] = PLAIN
     told = in_effect([line.replace("Period:10s", f"Period:{text}"), *rest])
-    assert told.endswith(f"reconcile period {seconds} s")
+    assert told.endswith(f"cpuManagerReconcilePeriod {seconds} s")
 
 
 def test_options_of_the_topology_manager_are_settings_too() -> None:

@@ -32,7 +32,7 @@ _DASH: Final = re.compile(r'(":\s*)-(?=\s*[,}])')
 _NUMBER: Final = re.compile(r"[0-9]{1,9}", re.ASCII)
 _YES: Final = (True, "yes", "Y", "true", "1")
 _HEADS: Final = re.compile(r"CPU(?: +[A-Z0-9a-z:()%-]+)+ *(?:\n|$)")
-_TELLS_NONE: Final = "`{}` tells no CPU from another: import what `lscpu -J -e` prints"
+_TELLS_NONE: Final = "`{}` tells no CPU from another: give it what `lscpu -J -e` prints"
 _LSCPU: Final = (
     Note(NoteKind.COMPLETED, "cpu/cpu*/topology", "lscpu numbers cores and sockets by itself"),
     Note(NoteKind.COMPLETED, "cpu/cpu*/cache/index3/size", "lscpu prints none in its table"),
@@ -117,7 +117,7 @@ def _json(text: str) -> _Read:
         raise ValueError(_TELLS_NONE.format("lscpu -J"))
     rows = read.get("cpus") if isinstance(read, dict) else None
     if not isinstance(rows, list) or not all(isinstance(one, dict) for one in rows):
-        raise ValueError("not a list of CPUs: import what `lscpu -J -e` prints")
+        raise ValueError("not a list of CPUs: give it what `lscpu -J -e` prints")
     return tree_of([_row({**one, **_caches(one)}) for one in rows]), _LSCPU
 
 
@@ -154,7 +154,7 @@ def _xml(text: str) -> _Read:
         raise ValueError("refused: it declares entities, as no lstopo does")
     root = ElementTree.fromstring(text)  # noqa: S314  - no entities, and expat opens no file
     if root.tag != "topology":
-        raise ValueError("not a topology of lstopo: import what `lstopo --of xml` prints")
+        raise ValueError("not a topology of lstopo: give it what `lstopo --of xml` prints")
     found = {
         kind: list(_objects(root, kind)) for kind in ("Package", "Core", "L3", "NUMANode", "PU")
     }
