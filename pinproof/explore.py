@@ -191,6 +191,11 @@ class Wish:
     resume: bool
 
 
+def require_explorable(subject: Subject, machines: Sequence[str]) -> None:
+    """Raises :class:`SubjectUsageError` where this subject cannot be explored on these machines."""
+    _machines(subject, machines)
+
+
 def explored_after(subject: str, wish: Wish, folder: Path) -> ExitStatus:
     """Explore a subject after its run. It goes on with what is in the folder where the run goes
     on."""

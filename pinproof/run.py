@@ -108,7 +108,7 @@ def run(
     from conformance.smoke import smoke
     from pinproof import passing
     from pinproof.dry import dry_run as show_commands
-    from pinproof.explore import Wish, explored_after
+    from pinproof.explore import Wish, explored_after, require_explorable
     from pinproof.following import Following
     from pinproof.identify import judged_as
     from pinproof.subjects import opened
@@ -160,6 +160,8 @@ def run(
     with opened(subject) as tried:
         _require_judge(release, behaviour or [], tried)
         smoke(tried)  # built, and proven to start, before any worker does
+        if explore:
+            require_explorable(tried, machine or [])
     stream = _stream(report, resume=resume)
     before = when_written(stream)
     arguments = [

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import time
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 from conformance.subject import NOT_OF_REAL_NODES, Capability, SubjectUsageError
 from hil.inspection import gather
@@ -16,6 +18,7 @@ from hil.transport import NodeAddress
 from hunting.exploring.campaign import Exploration, Outcome, Scope
 from hunting.exploring.factors import offered
 from hunting.exploring.settings import keep_machine
+from pinproof.cli import app
 from pinproof.explore import _machines
 from tests.hil.test_subject_scenarios import RELEASE, FakeSubject, ModelMember
 from tests.support.fakenode import FakeNode
@@ -61,12 +64,31 @@ def test_no_history_boots_a_real_node_as_another_machine() -> None:
 
 def test_what_an_exploration_of_real_nodes_needs_is_said_first(tmp_path: Path) -> None:
     """The risk that permits it, and the names of the nodes."""
-    fake = FakeNode(tmp_path / "root")
-    shell = fake.shell()
-    reached = _Reached(NodeAddress("fake", "ssh://fake"), shell, gather(shell, root=str(fake.root)))
+    reached = _fake(tmp_path)
     with pytest.raises(SubjectUsageError, match=r"needs --max-risk kubelet-restart$"):
         _machines(NodeSubject("fake", [reached], Options()), ())
     able = NodeSubject("fake", [reached], Options(risk=Risk.KUBELET_RESTART))
     assert _machines(able, ()) == [reached.facts.name]
     with pytest.raises(SubjectUsageError, match="node8: the nodes are fake"):
         _machines(able, ["node8"])
+
+
+def test_a_run_that_cannot_explore_afterwards_does_not_begin(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reached = _fake(tmp_path)
+    monkeypatch.setattr(
+        "pinproof.subjects.opened",
+        lambda spec: nullcontext(NodeSubject("fake", [reached], Options())),
+    )
+    monkeypatch.setattr("pytest.main", lambda *arguments, **plugins: pytest.fail("it ran"))
+    words = ["run", "--subject", "node:fake", "--explore", "1", "--report", str(tmp_path / "out")]
+    said = CliRunner().invoke(app, words)
+    assert isinstance(said.exception, SubjectUsageError)
+    assert "needs --max-risk kubelet-restart" in str(said.exception)
+
+
+def _fake(folder: Path) -> _Reached:
+    fake = FakeNode(folder / "root")
+    shell = fake.shell()
+    return _Reached(NodeAddress("fake", "ssh://fake"), shell, gather(shell, root=str(fake.root)))
