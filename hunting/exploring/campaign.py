@@ -40,6 +40,7 @@ _SHRINKING_WALKS: Final = 30
 #: So many causes end an exploration: what is left differs everywhere.
 MOST_CAUSES: Final = 10
 _FAIL, _UNKNOWN = Verdict.FAIL.value, Verdict.UNKNOWN.value
+_ODD: Final = (_FAIL, _UNKNOWN)
 
 
 def _silent(stage: str) -> None:
@@ -122,8 +123,9 @@ class Exploration:
         self, *, until: float, skip: Sequence[str] = (), progress: Callable[[str], None] = _silent
     ) -> Generator[Outcome, None, None]:
         """Each history that was walked, in the order in which they end. None begins after ``until``
-        (of the monotonic clock). Those named in ``skip`` are drawn, and not walked. ``progress``
-        hears what takes long."""
+        (of the monotonic clock). Those named in ``skip`` are drawn, and not walked. Once there are
+        as many causes as end it, what differs is not walked again, and not told. ``progress`` hears
+        what takes long."""
         self._progress = progress
         waiting = self._waiting(frozenset(skip))
         busy: dict[Future[Result], Walk] = {}
@@ -138,11 +140,12 @@ class Exploration:
                     return
                 done, _ = wait(busy, return_when=FIRST_COMPLETED)
                 results = [(busy.pop(one), one.result()) for one in done]
-                if any(result.verdict in (_FAIL, _UNKNOWN) for _, result in results):
+                if any(result.verdict in _ODD for _, result in results):
                     wait(busy)  # what is walked again has the host for itself
                 for walk, result in results:
-                    self.walked += 1
-                    yield self._told(walk, result)
+                    if len(self.causes) < self.scope.most or result.verdict not in _ODD:
+                        self.walked += 1
+                        yield self._told(walk, result)
                 progress("")
 
     def close(self) -> None:
@@ -209,10 +212,7 @@ class Exploration:
         again = self._again(walk)
         if again.verdict != _FAIL or not is_same(look_of(result), look_of(again)):
             return Outcome(walk.name, walk.history, _undecided(again), once=result)
-        cause = self._cause_of(walk, again)
-        if cause is None and len(self.causes) >= self.scope.most:
-            return Outcome(walk.name, walk.history, again)
-        cause = cause or self._new_cause(walk, again)
+        cause = self._cause_of(walk, again) or self._new_cause(walk, again)
         cause.met.append(walk.name)
         first = cause.met == [walk.name]
         return Outcome(walk.name, walk.history, again, cause=cause.number, first=first)
