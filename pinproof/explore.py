@@ -163,7 +163,8 @@ def explore(
         judged_by = str(_judge_of(release, tried))
         smoke(tried)
         if one is not None:
-            raise typer.Exit(_replayed(one, tried, judged_by))
+            again = shlex.join(["pinproof", "explore", subject, "--replay", str(replay)])
+            raise typer.Exit(_replayed(Walk("replay", one, again), tried, judged_by))
         scope = Scope(
             tuple(names), judged_by, seed=seed, shard=part.number, of=part.count,
             most=1 if first else MOST_CAUSES, only=only, shrink=shrink,
@@ -282,8 +283,8 @@ def _require_walkable(path: Path | None, histories: Sequence[History]) -> None:
             raise SubjectUsageError(f"{path}: {error}") from error
 
 
-def _replayed(history: History, subject: Subject, release: str) -> ExitStatus:
-    result = walked(Walk("replay", history), subject, release)
+def _replayed(walk: Walk, subject: Subject, release: str) -> ExitStatus:
+    result = walked(walk, subject, release)
     if result.explanation:
         typer.echo(result.explanation)
     else:

@@ -21,6 +21,7 @@ from reference.kubelet.kubelet import Kubelet
 from reference.pods.pod import Container, Pod
 from reference.pods.pod_level_resources import as_decoded
 from reference.pods.qos import qos_class
+from reference.pods.quantity import Quantity, quantity
 from reference.releases import AnyRelease
 from reference.steps import KubeletConfig, Step
 from reference.view import Phase, PodView
@@ -96,11 +97,16 @@ class PodsInCluster:
     def resize(self, pods: Pods, pod: Pod, config: KubeletConfig, kubelet: Kubelet | None) -> None:
         """Ask for the resources of ``pod``; granted, it is in ``pods``. What is asked for while the
         kubelet is down is not decided when it starts, but 30 s later, or when a pod is deleted
-        (``RetryPendingResizes``; seen on 1.36.4). Raises :class:`IllegalStep`,
+        (``RetryPendingResizes``; seen on 1.36.4). A pod that asks for what it has is not admitted
+        again, and no other size of it waits any more. Raises :class:`IllegalStep`,
         :class:`NotModelled`."""
         self._require_legal(pods[pod.name], pod, config)
         if kubelet is not None and not _runs(kubelet, pod.name):
             raise NotModelled(f"Resize: pod {pod.name} does not run")
+        if _sizes(pods[pod.name]) == _sizes(pod):
+            self._wanted.pop(pod.name, None)
+            self._why.pop(pod.name, None)
+            return
         self._wanted[pod.name] = pod
         if kubelet is not None:
             self._decide(pods, pod, config, kubelet)
@@ -157,6 +163,20 @@ class PodsInCluster:
 def _runs(kubelet: Kubelet, name: str) -> bool:
     known = kubelet.pods.get(name)
     return known is not None and known.phase is Phase.RUNNING
+
+
+def _sizes(pod: Pod) -> list[tuple[Quantity | None, ...]]:
+    """Whatever their spelling."""
+    owners = (*pod.containers, *([pod.resources] if pod.resources else ()))
+    return [
+        tuple(
+            None if text is None else quantity(text)
+            for text in (
+                one.requested_cpu, one.cpu_limit, one.requested_memory, one.memory_limit,
+            )
+        )
+        for one in owners
+    ]  # fmt: skip
 
 
 def _without_resources(pod: Pod) -> Pod:

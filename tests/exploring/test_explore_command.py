@@ -91,6 +91,7 @@ def test_a_cause_is_replayed(found: Path, pinproof: Command) -> None:
     again = pinproof("explore", FAULT, *words)
     assert again.returncode == 1, again.stderr
     assert "shared pool" in again.stdout
+    assert f"pinproof explore {FAULT} --replay " in again.stdout
     right = pinproof("explore", "reference", *words)
     assert right.returncode == 0, right.stderr
     assert re.fullmatch(r"pass: \d steps as the model of 1.36 has them\n", right.stdout)

@@ -12,7 +12,9 @@ from reference import CPUSet, IllegalStep, Node, NotModelled
 from reference.steps import (
     AddEphemeral,
     Apply,
+    AskMetrics,
     Configure,
+    Container,
     Delete,
     KillContainer,
     KubeletConfig,
@@ -59,6 +61,26 @@ def test_up_to_1_32_no_message_is_shown() -> None:
 def test_a_resize_back_clears_the_answer() -> None:
     made = node(Apply(guaranteed("a", 2)), Resize(guaranteed("a", 3)), Resize(guaranteed("a", 2)))
     assert made.view().pods["a"].resize == ""
+
+
+@pytest.mark.parametrize("gates", [{}, EXCLUSIVE])
+@pytest.mark.parametrize("sizes", [["2"], ["2000m"], ["3", "2"]])
+def test_a_pod_that_asks_for_what_it_has_is_not_admitted_again(
+    sizes: list[str], gates: dict[str, bool]
+) -> None:
+    """Seen of 1.36.4: it counts no admission more, however the size is spelled."""
+    pods = [replace(guaranteed("a", 2), containers=(_sized(one),)) for one in sizes]
+    steps: list[Step] = [Apply(guaranteed("a", 2)), *map(Resize, pods), AskMetrics()]
+    made = node(*steps, config=replace(CONFIG, feature_gates=gates))
+    counted = made.view().metrics or {}
+    granted = 1 if len(sizes) == 2 and gates else 0
+    assert counted["kubelet_topology_manager_admission_requests_total"] == 1 + 2 * granted
+    assert made.view().pods["a"].resize == ""
+
+
+def _sized(cpu: str) -> Container:
+    (one,) = guaranteed("a", 2).containers
+    return replace(one, cpu_request=cpu, cpu_limit=cpu)
 
 
 def test_a_deferred_resize_is_granted_when_a_pod_goes() -> None:
