@@ -113,8 +113,9 @@ class PodLifecycle:
         """Admit the pods one after the other, start what is admitted, and settle. ``running_on``:
         refused pods whose containers are not ended (see :meth:`Kubelet.may_run_on`)."""
         self._running_on |= {pod.name: pod.uid for pod in running_on}
-        arrived = []
-        for pod in pods:
+        arrived, several = [], False
+        for number, pod in enumerate(pods):
+            several = number > 0
             refusal = self._admit(pod)
             if refusal:
                 qos = self._qos(pod) if self._names_qos or self._is_ended(pod) else ""
@@ -126,7 +127,7 @@ class PodLifecycle:
                 self.pods[pod.name] = PodView(Phase.RUNNING, qos=self._qos(pod))
                 arrived.append(pod)
         for pod in arrived:
-            self._run(pod, raced=len(arrived) > 1)
+            self._run(pod, raced=several)
         self.settle()
 
     @property

@@ -33,7 +33,7 @@ from reference.steps import (
     RestartPolicy,
     Start,
 )
-from reference.view import View
+from reference.view import Phase, View
 from topologies import machine
 
 MACHINE: Final = machine("1s-1n-4c-smt2")
@@ -139,3 +139,13 @@ def test_containers_of_pods_that_are_admitted_together_race_for_the_pool() -> No
     node.do(Apply(best_effort("late")))
     raced = {pod: one.raced for pod, named in node.view().asked.items() for one in named.values()}
     assert raced == {"a": False, "s": True, "late": False}
+
+
+def test_a_refused_pod_races_with_the_others_that_a_start_takes_up() -> None:
+    """The first round removes what its state file had for it (seen on 1.36.4, after a reboot)."""
+    node = Node(lambda _: MACHINE.tree, MACHINE.name, CONFIG, discovering=info_of)
+    for pod in (guaranteed("a", 7), best_effort("s")):
+        node.do(Apply(pod))
+    node.do(Start())
+    assert node.view().pods["a"].phase is Phase.REJECTED
+    assert node.view().asked["s"]["c"].raced
