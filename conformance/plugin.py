@@ -154,7 +154,7 @@ def pytest_sessionstart(session: pytest.Session) -> None:
 
 def pytest_collection_finish(session: pytest.Session) -> None:
     """Of a run of the suite, whose ten thousands of cases stay until its end, garbage collection
-    would take a tenth of the processor time (benchmarks/run.py)."""
+    would take a twentieth of the processor time."""
     if _asks_for_the_suite(session.config):
         gc.collect()
         gc.freeze()

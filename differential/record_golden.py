@@ -296,19 +296,24 @@ def compare_checkpoints(program: Program, cases: list[Row]) -> Outcome:
     return outcome
 
 
-def _one_error(case: Row, release: str) -> set[str | None]:
-    """The texts of one error: its words depend on the Go that a driver was built with."""
+def read_by_model(case: Row, release: str) -> Checkpoint:
+    """What the model reads in the file of a case. Raises :class:`reference.CheckpointError`."""
     containers = {
         one: (at["pod"], at["container"]) for one, at in case.get("initial_containers", {}).items()
     }
+    return Checkpoint.loads(
+        case["file"],
+        policy=case["policy"],
+        release=release,
+        feature_gates=case["feature_gates"],
+        containers=containers,
+    )
+
+
+def _one_error(case: Row, release: str) -> set[str | None]:
+    """The texts of one error: its words depend on the Go that a driver was built with."""
     try:
-        Checkpoint.loads(
-            case["file"],
-            policy=case["policy"],
-            release=release,
-            feature_gates=case["feature_gates"],
-            containers=containers,
-        )
+        read_by_model(case, release)
     except CheckpointError as error:
         return set(error.possible)
     return set()

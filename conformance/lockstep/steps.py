@@ -211,7 +211,7 @@ class Steps(Readings):
         self.view = seen
         if isinstance(step, Resize) and _is_granted(step, seen):
             self._pods[step.pod.name] = step.pod
-        origin = self._origin.origin() if self._origin else None
+        origin = self._origin.origin() if self._origin is not None else None
         self.history.append(Seen(self.steps[-1], seen, origin))
         if isinstance(step, Start):
             self._started(seen)

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from differential.record_golden import read_by_model
 from reference import Checkpoint, CheckpointError, CPUSet
 from reference.cpumanager.state.state_checkpoint import exit_status, reported
 from reference.cpumanager.state.state_mem import State
@@ -26,18 +27,8 @@ def texts(entries: Mapping[str, Mapping[str, CPUSet]]) -> dict[str, dict[str, st
 
 
 def outcome(case: dict[str, Any], release: str) -> dict[str, Any]:
-    known = {
-        one: (place["pod"], place["container"])
-        for one, place in case.get("initial_containers", {}).items()
-    }
     try:
-        read = Checkpoint.loads(
-            case["file"],
-            policy=case["policy"],
-            release=release,
-            feature_gates=case["feature_gates"],
-            containers=known,
-        )
+        read = read_by_model(case, release)
     except CheckpointError as error:
         return {"ok": False, "error": str(error)}
     shown = {
