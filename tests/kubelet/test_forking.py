@@ -53,6 +53,24 @@ def test_one_process_forks_all_and_ends_with_the_last(first: Sandbox) -> None:
     assert not Path(f"/proc/{server}").exists()
 
 
+def test_a_sandbox_has_ended_when_its_process_is_reaped(first: Sandbox) -> None:
+    """Not before: in a container whose first process reaps nothing it would stay for ever."""
+    second = Sandbox(Bell())
+    second.await_birth()
+    server = _server()
+    os.kill(server, signal.SIGSTOP)
+    try:
+        os.kill(second.pid, signal.SIGKILL)
+        assert not second._process.ends_within(0.3)
+        os.kill(second.pid, 0)
+    finally:
+        os.kill(server, signal.SIGCONT)
+    assert second._process.ends_within(30)
+    with pytest.raises(ProcessLookupError):
+        os.kill(second.pid, 0)
+    second.close()
+
+
 def test_one_that_was_killed_is_replaced_and_its_sandboxes_live(first: Sandbox) -> None:
     os.kill(_server(), signal.SIGKILL)
     second = Sandbox(Bell())

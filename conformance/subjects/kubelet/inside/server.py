@@ -3,8 +3,9 @@ to make one.
 
 Each message of the runner is the words of :func:`~conformance.subjects.kubelet.inside.init.begin`,
 with two descriptors: the sandbox's control socket, and one end of a pipe. The answer is the pid of
-the sandbox's first process outside of its namespaces; the pipe ends when that process does, and
-with it all of the sandbox.
+the sandbox's first process outside of its namespaces. The pipe ends when that process, and with it
+all of the sandbox, is gone: both processes hold its end, the sandbox's until it ends, this one
+until it has reaped that. (Were this one killed, the pipe would still tell.)
 """
 
 from __future__ import annotations
@@ -14,8 +15,12 @@ import errno
 import os
 import signal
 import socket
+from typing import Final
 
 from conformance.subjects.kubelet.inside import init
+
+#: The end of its pipe, for each process that was forked and not reaped.
+_PIPES: Final[dict[int, int]] = {}
 
 
 def main(argv: list[str]) -> int:
@@ -26,34 +31,45 @@ def main(argv: list[str]) -> int:
     runner = _pidfd(int(argv[1]))
     if os.getppid() != int(argv[1]):
         return 1  # the runner was gone before it could be watched
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the kernel reaps
+    signal.signal(signal.SIGCHLD, _reap)
     with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # the runner is gone
         while _serve(asked, runner):
             pass
     return 0
 
 
+def _reap(_signal: int, _frame: object) -> None:
+    with contextlib.suppress(ChildProcessError):
+        while pid := os.waitpid(-1, os.WNOHANG)[0]:
+            os.close(_PIPES.pop(pid))
+
+
 def _serve(asked: socket.socket, runner: int | None) -> bool:
     words, descriptors, _, _ = socket.recv_fds(asked, 256, 2)
     if not words:
         return False
-    child = _fork(words.decode().split(), descriptors, asked, runner)
-    for descriptor in descriptors:
-        os.close(descriptor)
+    control, pipe = descriptors
+    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGCHLD])  # a child is known when it is reaped
+    child = _fork(words.decode().split(), control, pipe, asked, runner)
+    _PIPES[child] = pipe
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGCHLD])
+    os.close(control)
     asked.send(str(child).encode())
     return True
 
 
 def _fork(
-    words: list[str], descriptors: list[int], asked: socket.socket, runner: int | None
+    words: list[str], control: int, pipe: int, asked: socket.socket, runner: int | None
 ) -> int:
     child = os.fork()
     if child == 0:
         try:
             asked.close()
+            for others in _PIPES.values():
+                os.close(others)
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGCHLD])
             os.setsid()
-            control, pipe = descriptors
             init.begin(socket.socket(fileno=control), pipe, runner, words)
         finally:
             os._exit(0)
