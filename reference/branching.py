@@ -124,6 +124,7 @@ class BranchingNode(Node):
             self._runtime.refusals,
             tuple(sorted(self._ended)),
             tuple(pod.containers for pod in self._manifests.values()),
+            kubelet and kubelet.woken,
             manager and (manager.allocatable_cpus, manager.metrics.exclusive, manager.metrics.pool),
         )
 

@@ -255,7 +255,7 @@ class Node:
             case RegisterDevices(resource=resource, devices=devices):
                 kubelet = self._running(step)
                 _require_devices_modelled(self._release)
-                kubelet.device_manager.register(resource, devices)
+                kubelet.register(resource, devices)
             case FailUpdates(times=times):
                 self._runtime.refusals = times if times < FOR_EVER else math.inf
             case Spin() | RestartRuntime() | DaemonReload():

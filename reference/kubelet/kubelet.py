@@ -35,12 +35,17 @@ from reference.memorymanager.state import State as MemoryState
 from reference.pods.pod import Container, Kind, Pod, RestartPolicy
 from reference.pods.qos import as_judged, pod_milli_cpus, qos_class
 from reference.releases import NEWEST, AnyRelease, has, minor_of
+from reference.steps import Device
 from reference.view import CFS, Asked, Phase, PodView, Version
 
 _MAX_ORDERS: Final = 720
 #: Up to here the static policy goes by ``status.allocatedResources``, which a resize that is being
 #: admitted has not changed yet (``guaranteedCPUs``, ``policy_static.go``; seen on 1.32.2).
 _SIZED_BY_STATUS_UNTIL: Final = 34
+#: From here on the news that a pod's devices are healthy lets the kubelet sync that pod, also one
+#: that it refused. While the pod's worker ends, which takes about a second, the pod is active
+#: (gate ResourceHealthStatus; ``HandlePodSyncs``, ``isPodInactive``; seen on 1.36.4).
+_HEALTH_SYNCS_PODS_SINCE: Final = 36
 
 
 class Managers(Protocol):
@@ -96,6 +101,7 @@ class PodLifecycle:
         self._managers = managers
         managers.use_active_pods(self.active_pods)
         self._admitted: dict[str, Pod] = {}
+        self._refused: dict[str, Pod] = {}
         self._being_admitted: tuple[Pod, ...] = ()
         self._allocatable = allocatable
         self._release = release
@@ -117,7 +123,9 @@ class PodLifecycle:
         for number, pod in enumerate(pods):
             several = number > 0
             refusal = self._admit(pod)
+            self._refused.pop(pod.name, None)
             if refusal:
+                self._refused[pod.name] = pod
                 qos = self._qos(pod) if self._names_qos or self._is_ended(pod) else ""
                 self.pods[pod.name] = PodView(Phase.REJECTED, *refusal, qos)
             elif pod.name in self.over:  # it fits by now, and has ended all the same
@@ -152,6 +160,7 @@ class PodLifecycle:
         del self.pods[name]
         self.over = {each: view for each, view in self.over.items() if each != name}
         self._admitted.pop(name, None)
+        self._refused.pop(name, None)
         self._running_on.pop(name, None)
         if rounds:
             self.settle()
@@ -210,6 +219,10 @@ class PodLifecycle:
             return allocation_refusal(error, self._release)
         finally:
             self._being_admitted = ()
+        return self._lack(pod, others)
+
+    def _lack(self, pod: Pod, others: Sequence[Pod]) -> Refusal | None:
+        """What the node predicates say, where these ``others`` are active."""
         return lack(
             pod,
             others,
@@ -252,7 +265,7 @@ def _restarts(pod: Pod, container: Container, exit_code: int) -> bool:
 
 class Kubelet(PodLifecycle):
     """One run of the kubelet whose managers are the model's: it can be copied, and says which
-    orders of its pods matter."""
+    orders of its pods matter. ``woken``: the uids of refused pods that it may count as active."""
 
     def __init__(
         self,
@@ -271,6 +284,7 @@ class Kubelet(PodLifecycle):
         self._saved = 0
         self._asked: dict[str, int] = {}
         self._counts_by_chance = False
+        self.woken: frozenset[str] = frozenset()
 
     def note_request(self, counter: str) -> None:
         """It is asked at its pod-resources socket."""
@@ -325,7 +339,8 @@ class Kubelet(PodLifecycle):
             static_pods=self._static_pods,
         )
         twin.pods, twin.over = dict(self.pods), self.over
-        twin._admitted = dict(self._admitted)
+        twin._admitted, twin._refused = dict(self._admitted), dict(self._refused)
+        twin.woken = self.woken
         twin._saved = self._saved
         twin._asked = dict(self._asked)
         twin._counts_by_chance = self._counts_by_chance
@@ -357,6 +372,33 @@ class Kubelet(PodLifecycle):
         for one in pod.containers:
             if self.runtime.runs(pod.uid, one.name):
                 self.runtime.set_cfs(pod.uid, one.name, self._container_manager.cfs(pod, one))
+
+    def register(self, resource: str, devices: Sequence[Device]) -> None:
+        """A device plugin has registered."""
+        manager = self.device_manager
+        manager.register(resource, devices)
+        if minor_of(self._release) >= _HEALTH_SYNCS_PODS_SINCE:
+            here = {one.id for one in devices}
+            self.woken |= {
+                pod.uid
+                for pod in self._refused.values()
+                if here & manager.pod_devices.pod_devices(pod.uid, resource).keys()
+            }
+
+    def _lack(self, pod: Pod, others: Sequence[Pod]) -> Refusal | None:
+        """Raises :class:`NotModelled` where it may depend on refused pods that count for about a
+        second."""
+        answer = super()._lack(pod, others)
+        woken = [
+            one for one in self._refused.values() if one.uid in self.woken and one.uid != pod.uid
+        ]
+        holds_cpus = any(len(one.containers) > 1 for one in woken)
+        if holds_cpus or answer != super()._lack(pod, [*others, *woken]):
+            raise NotModelled(
+                f"pod {pod.name}: release {self._release} may still count a refused pod whose "
+                "devices have just become healthy"
+            )
+        return answer
 
     def _missing_devices(self, pod: Pod) -> Mapping[str, int]:
         known = self.device_manager.pod_devices.resources

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 import topologies
+from conformance.pods import guaranteed
 from reference import CPUSet, IllegalStep, Node, NotModelled
 from reference.devicemanager.manager import DeviceManager
 from reference.devicemanager.topology_hints import generate_device_topology_hints
@@ -166,6 +167,31 @@ def test_a_reboot_before_the_plugin_registers(release: str, phase: Phase) -> Non
     made.do(Reboot())
     made.do(Start())
     assert made.view().pods["a"].phase is phase
+
+
+@pytest.mark.parametrize("release", ["1.35", "1.36"])
+def test_a_refused_pod_whose_device_becomes_healthy_may_count_for_a_while(release: str) -> None:
+    """From 1.36 on it is synced, and active until its worker has ended."""
+    config = KubeletConfig(reserved_system_cpus=CPUSet([0]))
+    made = Node(
+        lambda name: topologies.machine(name).tree, "1s-1n-2c-smt1", config, release=release
+    )
+    devices = RegisterDevices(NIC, (Device("d0"),))
+    large = Pod("a", (Container("c", "2", "2", devices=((NIC, 1),), memory_limit="1Mi"),))
+    small, shared = guaranteed("b", 1), Pod("s", (Container("c"),))
+    for step in (Start(), devices, Apply(large), Stop(), Start()):
+        made.do(step)
+    assert made.view().pods["a"].phase is Phase.REJECTED
+    made.do(devices)
+    made.do(Apply(shared))
+    assert made.view().pods["s"].phase is Phase.RUNNING
+    if release == "1.36":
+        with pytest.raises(NotModelled, match="pod b: release 1.36 may still count a refused pod"):
+            made.do(Apply(small))
+        assert "b" not in made.view().pods
+        made.do(Delete("a"))
+    made.do(Apply(small))
+    assert made.view().pods["b"].phase is Phase.RUNNING
 
 
 def test_steps_that_cannot_be_taken() -> None:
