@@ -273,6 +273,16 @@ class WaitsMost(Protocol):
 
 
 @runtime_checkable
+class Hurries(Protocol):
+    """A subject whose nodes wait long for what never comes."""
+
+    def hurry(self, seconds: float | None) -> None:
+        """Nodes made from now on wait at most so long for the effect of a step, as long as they are
+        at work; ``None``: as long as they do by themselves. Whatever is seen to differ then may
+        have come too late."""
+
+
+@runtime_checkable
 class TakesOver(Protocol):
     """A subject whose kubelet can go on on a node that another of its kind has made."""
 

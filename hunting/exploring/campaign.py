@@ -4,8 +4,9 @@ What belongs here: the order of it, what counts as a difference, and what is kep
 what is drawn (``drawing``), how one is judged (``driving``), and files (``telling``).
 
 How it works: one thread draws, and as many others walk as nodes are used at a time. A busy host is
-no fault, so a history that ends in a difference or without a verdict is walked again: alone, once
-the others have ended. What differs alike each time is shrunk, unless its cause is known by then.
+no fault, and a first walk waits for little, so a history that ends in a difference or without a
+verdict is walked again: alone, once the others have ended, and with all patience. What differs
+alike each time is shrunk, unless its cause is known by then.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from typing import Final
 import msgspec
 
 from conformance.results import Result
-from conformance.subject import Subject, WaitsMost
+from conformance.subject import Hurries, Subject, WaitsMost
 from conformance.verdict import Verdict
 from hunting.exploring.causes import Look, is_same, look_of, traits_of
 from hunting.exploring.covering import Covering
@@ -37,6 +38,11 @@ from hunting.exploring.tracing import Lines
 #: node it is the time of so many walks, where that is longer.
 SHRINKS: Final = 150.0
 _SHRINKING_WALKS: Final = 30
+#: Seconds that a node is waited for at first, and while a difference is shrunk. What differs then
+#: is walked again, and waited for as long as in a run.
+HASTE: Final = 4.0
+#: So many of the smallest histories that differ in haste are walked with all patience.
+_CONFIRMED: Final = 4
 #: So many causes end an exploration: what is left differs everywhere.
 MOST_CAUSES: Final = 10
 _FAIL, _UNKNOWN = Verdict.FAIL.value, Verdict.UNKNOWN.value
@@ -127,6 +133,7 @@ class Exploration:
         as many causes as end it, what differs is not walked again, and not told. ``progress`` hears
         what takes long."""
         self._progress = progress
+        self._hurry(HASTE)
         waiting = self._waiting(frozenset(skip))
         busy: dict[Future[Result], Walk] = {}
         with self._interrupted():
@@ -218,7 +225,16 @@ class Exploration:
         return Outcome(walk.name, walk.history, again, cause=cause.number, first=first)
 
     def _again(self, walk: Walk) -> Result:
-        return self._pool.submit(self._walked, walk).result()
+        """The same with all patience. Nothing else is walked meanwhile."""
+        self._hurry(None)
+        try:
+            return self._pool.submit(self._walked, walk).result()
+        finally:
+            self._hurry(HASTE)
+
+    def _hurry(self, seconds: float | None) -> None:
+        if isinstance(self._subject, Hurries):
+            self._subject.hurry(seconds)
 
     def _cause_of(self, walk: Walk, result: Result) -> Cause | None:
         """The known cause of which this is: it differs alike, and the history has all that the
@@ -232,28 +248,9 @@ class Exploration:
         return None
 
     def _new_cause(self, walk: Walk, result: Result) -> Cause:
-        look = look_of(result)
-        end = time.monotonic() + max(SHRINKS, _SHRINKING_WALKS * result.seconds)
-        best = [(walk.history, result)]
-
-        def differ(histories: Sequence[History]) -> list[bool]:
-            if time.monotonic() >= end:
-                return [False] * len(histories)
-            self._progress(f"shrinking {walk.name}: {len(best[-1][0].steps)} steps")
-            walks = [Walk(walk.name, one) for one in histories]
-            results = list(self._pool.map(self._walked, walks))
-            same = [one.verdict == _FAIL and is_same(look, look_of(one)) for one in results]
-            best.extend(
-                (history, one)
-                for history, one, is_alike in zip(histories, results, same, strict=True)
-                if is_alike
-            )
-            return same
-
-        small = walk.history
+        small, found = walk.history, result
         if self.scope.shrink:
-            small = shrunk(walk.history, self.scope.release, differ, self._subject.capabilities)
-        found = next(one for history, one in reversed(best) if history == small)
+            small, found = self._shrunk(walk, result)
         for known in self.causes:
             if is_same(known.look, look_of(found)) and traits_of(
                 known.history, self.scope.release
@@ -262,6 +259,30 @@ class Exploration:
         cause = Cause(len(self.causes) + 1, small, found, look_of(found))
         self.causes.append(cause)
         return cause
+
+    def _shrunk(self, walk: Walk, result: Result) -> tuple[History, Result]:
+        """The smallest history that differs so in haste, and then with all patience, too."""
+        look, alike = look_of(result), [walk.history]
+        end = time.monotonic() + max(SHRINKS, _SHRINKING_WALKS * result.seconds)
+
+        def differs(one: Result) -> bool:
+            return one.verdict == _FAIL and is_same(look, look_of(one))
+
+        def differ(histories: Sequence[History]) -> list[bool]:
+            if time.monotonic() >= end:
+                return [False] * len(histories)
+            self._progress(f"shrinking {walk.name}: {len(alike[-1].steps)} steps")
+            walks = [Walk(walk.name, one) for one in histories]
+            same = list(map(differs, self._pool.map(self._walked, walks)))
+            alike.extend(itertools.compress(histories, same))
+            return same
+
+        small = shrunk(walk.history, self.scope.release, differ, self._subject.capabilities)
+        for history in [small, *reversed(alike[1:])][:_CONFIRMED]:
+            found = self._again(Walk(walk.name, history))
+            if differs(found):
+                return history, found
+        return walk.history, result
 
 
 def _undecided(result: Result) -> Result:

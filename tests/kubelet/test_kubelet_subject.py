@@ -12,6 +12,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 from typing import Literal
@@ -378,9 +379,8 @@ def test_a_smoke_test_tells_of_a_kubelet_that_hangs(script: Script, impatient: P
     opened.close()
 
 
-@pytest.mark.needs("sandbox")
-def test_a_kubelet_that_ignores_sigterm_hangs(script: Script, impatient: Patience) -> None:
-    """Nothing of it is left afterwards all the same."""
+def _deaf() -> str:
+    """The script of a kubelet that ignores SIGTERM."""
     sock = "/var/lib/kubelet/device-plugins/kubelet.sock"
     rest = f"""
 import http.server, os, signal
@@ -393,9 +393,13 @@ class Handler(http.server.BaseHTTPRequestHandler):
     def log_message(self, *words): pass
 http.server.HTTPServer(("127.0.0.1", 10255), Handler).serve_forever()
 """
-    opened = KubeletSubject.open(
-        str(script(POSER.format(rest=rest))), patience=Patience(start=30, effect=0.5)
-    )
+    return POSER.format(rest=rest)
+
+
+@pytest.mark.needs("sandbox")
+def test_a_kubelet_that_ignores_sigterm_hangs(script: Script, impatient: Patience) -> None:
+    """Nothing of it is left afterwards all the same."""
+    opened = KubeletSubject.open(str(script(_deaf())), patience=Patience(start=30, effect=0.5))
     node = opened.node(topologies.machine("1s-1n-4c-smt1"), KubeletConfig())
     node.do(Start())
     outer = os.pidfd_open(node.sandbox.pid)
@@ -410,6 +414,23 @@ http.server.HTTPServer(("127.0.0.1", 10255), Handler).serve_forever()
     os.close(outer)
     with pytest.raises(SubjectLostError, match="the node is closed"):
         node.view()
+
+
+@pytest.mark.needs("sandbox")
+def test_a_subject_that_hurries_waits_for_less_until_it_is_patient_again(script: Script) -> None:
+    """Nodes that were made before go on as they were."""
+    patience = Patience(start=30, effect=1.5)
+    with closing(KubeletSubject.open(str(script(_deaf())), patience=patience)) as opened:
+        seen = []
+        for seconds in (0.25, None, 9):
+            opened.hurry(seconds)
+            node = opened.node(topologies.machine("1s-1n-4c-smt1"), KubeletConfig())
+            opened.hurry(None)
+            node.do(Start())
+            node.do(Stop())
+            seen.append(node.view().hangs)
+    waited = [f"not ended {seconds} s after SIGTERM" for seconds in ("0.25", "1.5", "1.5")]
+    assert [text.partition(";")[0] for text in seen] == waited
 
 
 def test_processor_time_counts_what_a_process_started() -> None:

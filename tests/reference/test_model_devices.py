@@ -186,7 +186,7 @@ def test_a_refused_pod_whose_device_becomes_healthy_may_count_for_a_while(releas
     made.do(Apply(shared))
     assert made.view().pods["s"].phase is Phase.RUNNING
     if release == "1.36":
-        with pytest.raises(NotModelled, match="pod b: release 1.36 may still count a refused pod"):
+        with pytest.raises(NotModelled, match=r"pod b: .* may still count a refused pod"):
             made.do(Apply(small))
         assert "b" not in made.view().pods
         made.do(Delete("a"))

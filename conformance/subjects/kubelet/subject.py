@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from weakref import WeakSet
@@ -33,7 +34,8 @@ from topologies import Machine
 class KubeletSubject:
     """An unmodified kubelet, started on any machine (:class:`conformance.subject.Subject`).
 
-    ``at_a_time`` and :meth:`interrupt`: see :class:`conformance.subject.WaitsMost`.
+    ``at_a_time`` and :meth:`interrupt`: see :class:`conformance.subject.WaitsMost`; :meth:`hurry`:
+    :class:`conformance.subject.Hurries`.
     ``lacking``: by what it cannot do for want of a program on this host, how to get that."""
 
     #: A kubelet uses a quarter of a processor while it is judged; the rest of the time it waits.
@@ -59,7 +61,7 @@ class KubeletSubject:
             self.capabilities -= {Capability.API_SERVER}
             self.lacking[Capability.API_SERVER] = str(error)
         self._binary = binary
-        self._patience = patience
+        self._patience = self._given_patience = patience
         make = partial(
             Sandbox,
             user_namespace=user_namespace,
@@ -138,6 +140,13 @@ class KubeletSubject:
         if not isinstance(node, KubeletNode):
             raise SubjectUsageError(f"{self.info.name} continues only on nodes of a kubelet")
         node.replace_kubelet(self._binary)
+
+    def hurry(self, seconds: float | None) -> None:
+        """See :class:`conformance.subject.Hurries`."""
+        patience = self._given_patience
+        if seconds is not None:
+            patience = replace(patience, effect=min(seconds, patience.effect))
+        self._patience = patience
 
     def interrupt(self) -> None:
         """Every node is lost from now on, and no more are made."""
