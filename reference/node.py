@@ -258,6 +258,8 @@ class Node:
                 kubelet.register(resource, devices)
             case FailUpdates(times=times):
                 self._runtime.refusals = times if times < FOR_EVER else math.inf
+                if self._kubelet is not None:  # a round tries again what was refused before
+                    self._kubelet.settle()
             case Spin() | RestartRuntime() | DaemonReload():
                 pass  # nothing that decides CPUs
 

@@ -40,7 +40,7 @@ SHRINKS: Final = 150.0
 _SHRINKING_WALKS: Final = 30
 #: Seconds that a node is waited for at first, and while a difference is shrunk. What differs then
 #: is walked again, and waited for as long as in a run.
-HASTE: Final = 4.0
+HASTE: Final = 6.0
 #: So many of the smallest histories that differ in haste are walked with all patience.
 _CONFIRMED: Final = 4
 #: So many causes end an exploration: what is left differs everywhere.

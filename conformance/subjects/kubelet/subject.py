@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import platform
 from collections.abc import Callable
 from dataclasses import replace
@@ -61,7 +62,8 @@ class KubeletSubject:
             self.capabilities -= {Capability.API_SERVER}
             self.lacking[Capability.API_SERVER] = str(error)
         self._binary = binary
-        self._patience = self._given_patience = patience
+        self._patience = patience
+        self._haste = math.inf
         make = partial(
             Sandbox,
             user_namespace=user_namespace,
@@ -122,6 +124,9 @@ class KubeletSubject:
     ) -> KubeletNode:
         """A fresh node; ``machines`` finds what a reboot names. Raises
         :class:`SubjectSetupError`."""
+        patience = self._patience
+        if not config.api_server:
+            patience = replace(patience, effect=min(self._haste, patience.effect))
         node = KubeletNode(
             self._binary,
             machine,
@@ -129,7 +134,7 @@ class KubeletSubject:
             sandboxes=self._sandboxes,
             machines=machines,
             certificates=self._certificates,
-            patience=self._patience,
+            patience=patience,
             api_server=self._api_server,
         )
         self._nodes.add(node)
@@ -142,11 +147,10 @@ class KubeletSubject:
         node.replace_kubelet(self._binary)
 
     def hurry(self, seconds: float | None) -> None:
-        """See :class:`conformance.subject.Hurries`."""
-        patience = self._given_patience
-        if seconds is not None:
-            patience = replace(patience, effect=min(seconds, patience.effect))
-        self._patience = patience
+        """See :class:`conformance.subject.Hurries`. A node with an API server takes its time: what
+        the kubelet refuses before its first housekeeping, two seconds after its start, it tells the
+        API server ten seconds after its start (``mergePodStatus``, ``syncPeriod``)."""
+        self._haste = math.inf if seconds is None else seconds
 
     def interrupt(self) -> None:
         """Every node is lost from now on, and no more are made."""
