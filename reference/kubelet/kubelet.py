@@ -102,6 +102,7 @@ class PodLifecycle:
         managers.use_active_pods(self.active_pods)
         self._admitted: dict[str, Pod] = {}
         self._refused: dict[str, Pod] = {}
+        self.woken: frozenset[str] = frozenset()
         self._being_admitted: tuple[Pod, ...] = ()
         self._allocatable = allocatable
         self._release = release
@@ -222,15 +223,31 @@ class PodLifecycle:
         return self._lack(pod, others)
 
     def _lack(self, pod: Pod, others: Sequence[Pod]) -> Refusal | None:
-        """What the node predicates say, where these ``others`` are active."""
-        return lack(
-            pod,
-            others,
-            self._allocatable,
-            self._release,
-            static=self._static_pods,
-            missing=self._missing_devices(pod),
-        )
+        """What the node predicates say, where these ``others`` are active. Raises
+        :class:`NotModelled` where it may depend on refused pods that count for about a second."""
+
+        def said(active: Sequence[Pod]) -> Refusal | None:
+            missing = self._missing_devices(pod)
+            return lack(
+                pod,
+                active,
+                self._allocatable,
+                self._release,
+                static=self._static_pods,
+                missing=missing,
+            )
+
+        answer = said(others)
+        woken = [
+            one for one in self._refused.values() if one.uid in self.woken and one.uid != pod.uid
+        ]
+        holds_cpus = any(len(one.containers) > 1 for one in woken)
+        if holds_cpus or (woken and answer != said([*others, *woken])):
+            raise NotModelled(
+                f"pod {pod.name}: release {self._release} may still count a refused pod whose "
+                "devices have just become healthy"
+            )
+        return answer
 
     def _missing_devices(self, pod: Pod) -> Mapping[str, int]:
         """How many devices it lacks by what the node is known to have, by resource."""
@@ -284,7 +301,6 @@ class Kubelet(PodLifecycle):
         self._saved = 0
         self._asked: dict[str, int] = {}
         self._counts_by_chance = False
-        self.woken: frozenset[str] = frozenset()
 
     def note_request(self, counter: str) -> None:
         """It is asked at its pod-resources socket."""
@@ -384,21 +400,6 @@ class Kubelet(PodLifecycle):
                 for pod in self._refused.values()
                 if here & manager.pod_devices.pod_devices(pod.uid, resource).keys()
             }
-
-    def _lack(self, pod: Pod, others: Sequence[Pod]) -> Refusal | None:
-        """Raises :class:`NotModelled` where it may depend on refused pods that count for about a
-        second."""
-        answer = super()._lack(pod, others)
-        woken = [
-            one for one in self._refused.values() if one.uid in self.woken and one.uid != pod.uid
-        ]
-        holds_cpus = any(len(one.containers) > 1 for one in woken)
-        if holds_cpus or answer != super()._lack(pod, [*others, *woken]):
-            raise NotModelled(
-                f"pod {pod.name}: release {self._release} may still count a refused pod whose "
-                "devices have just become healthy"
-            )
-        return answer
 
     def _missing_devices(self, pod: Pod) -> Mapping[str, int]:
         known = self.device_manager.pod_devices.resources

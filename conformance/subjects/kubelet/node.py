@@ -73,6 +73,9 @@ RUNTIME_RECOVERY: Final = 20.0
 #: Seconds more where a container ends that has ended before: its kubelet starts it again after 10
 #: seconds and up to half as much again (``backOffPeriod``, ``pod_workers.go``).
 BACK_OFF: Final = 20.0
+#: Seconds more where a pod has the name of a former one: a kubelet begins with a static pod when it
+#: is done with the former one of its name (``allowPodStart``, ``pod_workers.go``).
+RETURN: Final = 10.0
 
 
 class KubeletNode(SteppedNode):
@@ -231,6 +234,8 @@ class KubeletNode(SteppedNode):
     def _apply(self, pod: Pod) -> None:
         if self._api is not None:
             pod = replace(pod, uid=self._api.create(pod))
+        if pod.name in self._names.values():
+            self._recovery = max(self._recovery, RETURN)
         self._names[pod.uid] = pod.name
         self._applied[pod.name] = pod
         if self._api is None:
