@@ -18,6 +18,7 @@ from conformance.aliases import renamed
 from conformance.session.options import OPTIONS, Option
 
 if TYPE_CHECKING:
+    from _pytest._code import TracebackEntry
     from xdist.remote import Producer
     from xdist.workermanage import WorkerController
 
@@ -293,6 +294,17 @@ def pytest_testnodedown(node: WorkerController, error: object) -> None:
         node.config.stash[_COULD_NOT_BEGIN] = said
     if run is not None:
         run.learn_not_restored(output.get("pinproof-not-restored", ""))
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_keyboard_interrupt(excinfo: pytest.ExceptionInfo[BaseException]) -> None:
+    """Python may be interrupted in an instruction that is of no line, and pytest ends with an error
+    where it shows such a frame. It is left out."""
+    excinfo.traceback = excinfo.traceback.filter(_has_line)
+
+
+def _has_line(entry: TracebackEntry) -> bool:
+    return entry._rawentry.tb_lineno is not None
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:

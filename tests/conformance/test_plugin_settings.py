@@ -5,9 +5,11 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+from types import TracebackType
 
 import pytest
 
+from conformance.plugin import pytest_keyboard_interrupt
 from conformance.results import Footer, Header, Result, read
 
 
@@ -92,3 +94,16 @@ def test_what_does_not_exist_is_one_line(
     assert done.stderr.startswith(f"ERROR: {line}")
     assert len(done.stderr.strip().splitlines()) == 1
     assert "Traceback" not in done.stdout
+
+
+def test_an_interrupt_in_an_instruction_of_no_line_can_be_shown() -> None:
+    """Pytest alone ends with a TypeError of its own."""
+    try:
+        raise KeyboardInterrupt
+    except KeyboardInterrupt as error:
+        of_no_line = TracebackType(error.__traceback__, sys._getframe(), 2_000_000, -1)
+        excinfo = pytest.ExceptionInfo.from_exc_info((type(error), error, of_no_line))
+    assert len(excinfo.traceback) == 2
+    pytest_keyboard_interrupt(excinfo)
+    assert len(excinfo.traceback) == 1
+    assert "KeyboardInterrupt" in str(excinfo.getrepr(funcargs=True))
