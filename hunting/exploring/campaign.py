@@ -278,7 +278,10 @@ class Exploration:
             return same
 
         small = shrunk(walk.history, self.scope.release, differ, self._subject.capabilities)
-        for history in [small, *reversed(alike[1:])][:_CONFIRMED]:
+        others = [one for one in reversed(alike) if one != small]
+        for history in [small, *others][:_CONFIRMED]:
+            if history == walk.history:
+                break
             found = self._again(Walk(walk.name, history))
             if differs(found):
                 return history, found

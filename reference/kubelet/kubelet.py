@@ -84,7 +84,8 @@ class PodLifecycle:
     """The pods of one run of the kubelet, from their admission to their end. ``pods``: what it says
     of each, by name. ``allocatable``: the cpu that pods may ask for, in thousandths.
     ``static_pods``: they come from manifests, not from an API server. ``over``: what the API server
-    says of pods that were refused before it started, by name."""
+    says of pods that were refused before it started, by name. ``woken``: the uids of refused pods
+    that it may count as active."""
 
     def __init__(
         self,
@@ -225,9 +226,9 @@ class PodLifecycle:
     def _lack(self, pod: Pod, others: Sequence[Pod]) -> Refusal | None:
         """What the node predicates say, where these ``others`` are active. Raises
         :class:`NotModelled` where it may depend on refused pods that count for about a second."""
+        missing = self._missing_devices(pod)
 
         def said(active: Sequence[Pod]) -> Refusal | None:
-            missing = self._missing_devices(pod)
             return lack(
                 pod,
                 active,
@@ -282,7 +283,7 @@ def _restarts(pod: Pod, container: Container, exit_code: int) -> bool:
 
 class Kubelet(PodLifecycle):
     """One run of the kubelet whose managers are the model's: it can be copied, and says which
-    orders of its pods matter. ``woken``: the uids of refused pods that it may count as active."""
+    orders of its pods matter."""
 
     def __init__(
         self,
