@@ -106,12 +106,16 @@ def serve(listener: int, answer: Answer) -> bool:
 
 def text_at(pid: int, address: int) -> str:
     """The text at an address of another process, up to its NUL; read page by page, because what
-    follows the text's page may not be mapped."""
+    follows the text's page may not be mapped. Raises ``OSError``, also where the process has
+    ended: its memory is then empty."""
     text = b""
     with open(f"/proc/{pid}/mem", "rb", buffering=0) as memory:  # noqa: PTH123
         while b"\0" not in text and len(text) < 8192:
             memory.seek(address + len(text))
-            text += memory.read(4096 - (address + len(text)) % 4096)
+            page = memory.read(4096 - (address + len(text)) % 4096)
+            if not page:
+                raise ProcessLookupError(errno.ESRCH, os.strerror(errno.ESRCH))
+            text += page
     return os.fsdecode(text.partition(b"\0")[0])
 
 
