@@ -62,6 +62,7 @@ from conformance.scenarios import upgraded_files  # noqa: F401  # isort: skip
 from conformance.scenarios import socket_shares  # noqa: F401  # isort: skip
 from conformance.scenarios import meetings  # noqa: F401  # isort: skip
 from conformance.scenarios import repetition  # noqa: F401  # isort: skip
+from conformance.scenarios import stopping  # noqa: F401  # isort: skip
 
 
 def catalogue() -> tuple[Scenario, ...]:

@@ -304,7 +304,7 @@ def pytest_keyboard_interrupt(excinfo: pytest.ExceptionInfo[BaseException]) -> N
 
 
 def _has_line(entry: TracebackEntry) -> bool:
-    return entry._rawentry.tb_lineno is not None
+    return (entry._rawentry.tb_lineno or 0) > 0  # None, or -1 up to Python 3.11.2
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:

@@ -31,6 +31,7 @@ from reference.steps import (
     AwaitReconcile,
     Configure,
     Delete,
+    EndStopping,
     FailUpdates,
     KillAtRename,
     KillContainer,
@@ -39,6 +40,7 @@ from reference.steps import (
     RegisterDevices,
     RemoveState,
     Replace,
+    ReplaceStopping,
     Resize,
     RestartRuntime,
     Start,
@@ -236,6 +238,8 @@ def call_of(step: object) -> str:
             return f"node.delete({name!r}{', force=True' if force else ''})"
         case Replace(gone=name, pod=pod):
             return f"node.apply({code_of(pod)}, instead_of={name!r})"
+        case ReplaceStopping(gone=name, pod=pod):
+            return f"node.replace_stopping({name!r}, {code_of(pod)})"
         case Stop(kill=True):
             return "node.kill()"
         case AddEphemeral(pod=name, container=container):
@@ -265,6 +269,7 @@ def call_of(step: object) -> str:
 #: Steps without a choice, and the method of a scenario's node that takes each.
 _PLAIN: Final[dict[type, str]] = {
     AwaitReconcile: "await_reconcile",
+    EndStopping: "end_stopping",
     RemoveState: "remove_state",
     Start: "start",
     Stop: "stop",

@@ -201,6 +201,26 @@ class Replace:
 
 
 @dataclass(frozen=True, slots=True)
+class ReplaceStopping:
+    """Delete a pod whose containers take their time to end, and apply another pod meanwhile. They
+    end in :class:`EndStopping`, which has to be the next step."""
+
+    gone: str
+    pod: Pod
+
+    @property
+    def sentence(self) -> str:
+        return f"delete pod {self.gone}, and apply {pod_text(self.pod)} while it still stops"
+
+
+@dataclass(frozen=True, slots=True)
+class EndStopping:
+    """Let the containers of the pod that stops end."""
+
+    sentence: ClassVar[str] = "let the containers end that still stop"
+
+
+@dataclass(frozen=True, slots=True)
 class Resize:
     """Give a pod from the API server other resources, in place: those of ``pod``, which has its
     name and uid."""
@@ -446,6 +466,8 @@ Step: TypeAlias = (
     | Apply
     | Delete
     | Replace
+    | ReplaceStopping
+    | EndStopping
     | Resize
     | AddEphemeral
     | RemoveState

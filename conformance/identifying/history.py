@@ -34,6 +34,7 @@ from reference.steps import (
     RegisterDevices,
     RemoveState,
     Replace,
+    ReplaceStopping,
     Resize,
     RestartRuntime,
     Start,
@@ -63,6 +64,7 @@ _NEEDED: Final[dict[type[Step], Capability]] = {
     AskMetrics: Capability.METRICS,
     RestartRuntime: Capability.RUNTIME,
     FailUpdates: Capability.CALLS,
+    ReplaceStopping: Capability.CALLS,
     RegisterDevices: Capability.DEVICES,
 }
 
@@ -72,6 +74,7 @@ _SINCE: Final[dict[type[Step], int]] = {
     AskAllocatable: 23,
     FloodPodResources: 27,
     Resize: 33,
+    ReplaceStopping: 26,
 }
 
 
@@ -109,7 +112,11 @@ class History:
     def oldest(self) -> int:
         """The first minor whose kubelets know every word of it; for an earlier one the model may
         be asked what nobody can see."""
-        pods = [step.pod for step in self.steps if isinstance(step, Apply | Replace | Resize)]
+        pods = [
+            step.pod
+            for step in self.steps
+            if isinstance(step, Apply | Replace | ReplaceStopping | Resize)
+        ]
         containers = [one for pod in pods for one in pod.containers]
         return max(
             29 if any(one.kind is Kind.SIDECAR for one in containers) else 0,

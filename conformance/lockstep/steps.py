@@ -26,6 +26,7 @@ from reference.steps import (
     Configure,
     DaemonReload,
     Delete,
+    EndStopping,
     FailUpdates,
     FloodPodResources,
     KillAtRename,
@@ -38,6 +39,7 @@ from reference.steps import (
     RegisterDevices,
     RemoveState,
     Replace,
+    ReplaceStopping,
     Resize,
     RestartRuntime,
     Spin,
@@ -118,6 +120,15 @@ class Steps(Readings):
             pod = replace(pod, uid=str(uuid5(NAMESPACE_OID, f"{self.salt}/{pod.uid}")))
         view = self._take(Replace(instead_of, pod) if instead_of else Apply(pod))
         return view.pods.get(pod.name, PodView(Phase.PENDING))
+
+    def replace_stopping(self, gone: str, pod: Pod) -> View:
+        """Delete a pod whose containers take their time to end, and apply another meanwhile.
+        :meth:`end_stopping` comes next."""
+        return self._take(ReplaceStopping(gone, pod))
+
+    def end_stopping(self) -> View:
+        """Let the containers of the pod that stops end."""
+        return self._take(EndStopping())
 
     def delete(self, pod: str, *, force: bool = False) -> View:
         """Delete a pod, perhaps by force, and see its CPUs return."""
@@ -203,7 +214,7 @@ class Steps(Readings):
         if self._node is None:
             raise RuntimeError("a scenario boots its node first")
         self.steps.append(step.sentence)
-        if isinstance(step, Apply | Replace):
+        if isinstance(step, Apply | Replace | ReplaceStopping):
             self._pods[step.pod.name] = step.pod
         if isinstance(step, Start):
             self._machines.discover()

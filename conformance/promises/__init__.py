@@ -17,6 +17,7 @@ from conformance.promises.histories import GOING_ON, broken_in_step
 from conformance.promises.situation import Situation, Violation
 from conformance.promises.table import PROMISES, Promise, promise_of
 from conformance.promises.views import (
+    AS_BOOKED,
     EVERY_CPU,
     EXCLUSIVE_TO_ONE,
     POD_RESOURCES_AS_STATE_FILE,
@@ -25,6 +26,7 @@ from conformance.promises.views import (
 )
 
 __all__ = [
+    "AS_BOOKED",
     "EVERY_CPU",
     "EXCLUSIVE_TO_ONE",
     "GOING_ON",

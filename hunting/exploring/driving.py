@@ -29,6 +29,7 @@ from reference.steps import (
     AwaitReconcile,
     Configure,
     Delete,
+    EndStopping,
     FailUpdates,
     FloodPodResources,
     KillAtRename,
@@ -37,6 +38,7 @@ from reference.steps import (
     RegisterDevices,
     RemoveState,
     Replace,
+    ReplaceStopping,
     Resize,
     RestartRuntime,
     Start,
@@ -128,6 +130,10 @@ def take(node: LockstepNode, step: Step) -> None:
             node.delete(name, force=force)
         case Replace(gone=name, pod=pod):
             node.apply(pod, instead_of=name)
+        case ReplaceStopping(gone=name, pod=pod):
+            node.replace_stopping(name, pod)
+        case EndStopping():
+            node.end_stopping()
         case Resize(pod=pod):
             node.resize(pod)
         case AddEphemeral(pod=name, container=container):

@@ -23,12 +23,14 @@ from reference.steps import (
     AwaitReconcile,
     Configure,
     Delete,
+    EndStopping,
     FailUpdates,
     KillAtRename,
     KillContainer,
     Reboot,
     RemoveState,
     Replace,
+    ReplaceStopping,
     Resize,
     RestartRuntime,
     Start,
@@ -90,6 +92,12 @@ def _replaced(draft: Draft) -> bool:
     pod = _own(draft)
     draft.pod = pod_of(draft.row, draft.room, f"{pod.name}-2")
     return draft.take(Replace(pod.name, draft.pod))
+
+
+def _replaced_while_it_stops(draft: Draft) -> bool:
+    pod = _own(draft)
+    draft.pod = pod_of(draft.row, draft.room, f"{pod.name}-2")
+    return draft.take(ReplaceStopping(pod.name, draft.pod), EndStopping())
 
 
 def _apply_while_down(draft: Draft) -> bool:
@@ -215,6 +223,7 @@ EVENTS: Final[dict[str, Event]] = {
     "delete by force": lambda draft: draft.take(Delete(_own(draft).name, force=True)),
     "delete and apply again": _again,
     "replaced before a round": _replaced,
+    "replaced while it stops": _replaced_while_it_stops,
     "delete while down": lambda draft: draft.restart(Delete(_own(draft).name)),
     "apply while down": _apply_while_down,
     "three pods while down": _three_while_down,

@@ -105,6 +105,7 @@ class PodLifecycle:
         self._refused: dict[str, Pod] = {}
         self.woken: frozenset[str] = frozenset()
         self._being_admitted: tuple[Pod, ...] = ()
+        self._stopping: Pod | None = None
         self._allocatable = allocatable
         self._release = release
         self._static_pods = static_pods
@@ -169,6 +170,21 @@ class PodLifecycle:
         else:
             self.end_gone()
 
+    def begin_stopping(self, name: str, *, active: bool) -> None:
+        """A pod that runs is deleted, and its containers take their time to end; whether it is
+        ``active`` until then."""
+        self._stopping = self._admitted[name]
+        if not active:
+            del self.pods[name], self._admitted[name]
+
+    def end_stopping(self) -> None:
+        """The containers of the pod that stops have ended."""
+        stopping, self._stopping = self._stopping, None
+        if stopping is not None and stopping.name in self._admitted:
+            self.drop(stopping.name)
+        else:
+            self.settle()
+
     def end_container(self, pod: Pod, container: Container, exit_code: int) -> None:
         """A container of an admitted pod has ended by itself. It is created again under the same
         name if the pod's restart policy says so. A pod whose app containers have all ended is not
@@ -190,9 +206,11 @@ class PodLifecycle:
         return any(self.runtime.runs(pod.uid, one.name) for one in apps)
 
     def end_gone(self) -> None:
-        """End the containers of pods that are not there."""
+        """End the containers of pods that are not there, but for those that take their time."""
         wanted = {pod.uid for pod in self._admitted.values()}
         wanted.update(self._running_on.values())
+        if self._stopping is not None:
+            wanted.add(self._stopping.uid)
         for uid in self.runtime.uids():
             if uid not in wanted:
                 self.runtime.remove_pod(uid)
@@ -357,7 +375,7 @@ class Kubelet(PodLifecycle):
         )
         twin.pods, twin.over = dict(self.pods), self.over
         twin._admitted, twin._refused = dict(self._admitted), dict(self._refused)
-        twin.woken = self.woken
+        twin.woken, twin._stopping = self.woken, self._stopping
         twin._saved = self._saved
         twin._asked = dict(self._asked)
         twin._counts_by_chance = self._counts_by_chance

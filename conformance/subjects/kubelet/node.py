@@ -45,6 +45,7 @@ from reference.steps import (
     AskAllocatable,
     AskMetrics,
     AskPodResources,
+    EndStopping,
     FailUpdates,
     FloodPodResources,
     KillAtRename,
@@ -52,6 +53,7 @@ from reference.steps import (
     KubeletConfig,
     Pod,
     RegisterDevices,
+    ReplaceStopping,
     Resize,
     RestartRuntime,
     Step,
@@ -104,6 +106,7 @@ class KubeletNode(SteppedNode):
         self._patience = patience
         self._names: dict[str, str] = {}
         self._applied: dict[str, Pod] = {}
+        self._stopping: Pod | None = None
         self._machines = 0
         self._closed = False
         self._recovery = 0.0
@@ -183,6 +186,12 @@ class KubeletNode(SteppedNode):
                 if not self._is_up():
                     raise SubjectLostError("RegisterDevices: the kubelet does not run")
                 self._plugins.register(resource, devices)
+            case ReplaceStopping(gone=name, pod=pod):
+                self._begin_stopping(name)
+                self._apply(pod)
+            case EndStopping():
+                self.runtime.end_stops()
+                self._until(lambda: self._is_gone(self._stopping), self._patience.effect)
             case FailUpdates(times=times):
                 self.runtime.refuse_updates(times)
             case RestartRuntime():
@@ -252,10 +261,22 @@ class KubeletNode(SteppedNode):
         if pod is not None:
             self._until(lambda: self._is_gone(pod), self._patience.effect)
 
-    def _is_gone(self, pod: Pod) -> bool:
+    def _begin_stopping(self, name: str) -> None:
+        """Delete the pod, and wait until the kubelet stops its containers, which do not end."""
+        if not self._is_up():
+            raise SubjectLostError(f"pod {name} cannot stop: the kubelet does not run")
+        self._stopping = self._applied.pop(name, None)
+        self.runtime.hold_stops()
+        if self._api is None:
+            self._sandbox.path(_manifest(name)).unlink(missing_ok=True)
+        else:
+            self._api.delete(name, force=False)
+        self._until(lambda: self.runtime.is_stopping, self._patience.effect)
+
+    def _is_gone(self, pod: Pod | None) -> bool:
         """Also true where the kubelet is down: then it does not take the containers away. That it
         still lists the pod means that it has not seen the manifest go, and may yet start it."""
-        if not self._is_up():
+        if not self._is_up() or pod is None:
             return True
         if pod.uid in self.runtime.running_ids().values():
             return False

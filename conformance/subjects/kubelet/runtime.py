@@ -11,7 +11,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from pathlib import Path
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from google.protobuf.message import Message
 
@@ -25,6 +25,8 @@ from reference.cpuset import CPUSet
 from reference.view import CFS, CFS_PERIOD, Asked
 
 _T = TypeVar("_T")
+#: Seconds after which a kubelet gives up waiting for a container to end at the latest.
+_LONGEST_STOP: Final = 150.0
 
 
 class FakeRuntime:
@@ -40,6 +42,9 @@ class FakeRuntime:
     ) -> None:
         self.not_served_paths: set[str] = set()
         self.called = False
+        self._stopping = 0
+        self._may_stop = threading.Event()
+        self._may_stop.set()
         self._bell = bell
         self._lock = threading.Lock()
         self._store = Containers(bell.ring, state_file)
@@ -49,6 +54,7 @@ class FakeRuntime:
 
     def close(self) -> None:
         """Stop serving. May be called twice."""
+        self._may_stop.set()
         self._server.stop(None).wait()
 
     # --- what gRPC brings --------------------------------------------------------------------
@@ -60,10 +66,20 @@ class FakeRuntime:
         self.called = True
         if method == "Version":
             return version(api)
+        if method == "StopContainer":
+            self._await_stop()
         with self._lock:
             handler = self._handlers.get(method)
             answer = handler(request) if handler else None
         return pb.Empty() if answer is None else answer
+
+    def _await_stop(self) -> None:
+        with self._lock:
+            self._stopping += 1
+        self._bell.ring()
+        self._may_stop.wait(_LONGEST_STOP)
+        with self._lock:
+            self._stopping -= 1
 
     def not_served(self, path: str) -> None:
         """Note a call that is not served."""
@@ -124,6 +140,19 @@ class FakeRuntime:
         """Refuse the next updates of any container's resources."""
         with self._lock:
             self._store.refusals = times
+
+    @property
+    def is_stopping(self) -> bool:
+        """Whether a kubelet waits for a container to end."""
+        return self._stopping > 0
+
+    def hold_stops(self) -> None:
+        """From now on the containers that a kubelet stops take their time to end."""
+        self._may_stop.clear()
+
+    def end_stops(self) -> None:
+        """They end, and from now on at once."""
+        self._may_stop.set()
 
     def set_cpuset(self, uid: str, name: str, cpus: CPUSet) -> bool:
         """Change a running container's cpuset behind the kubelet's back; whether it is there."""

@@ -115,6 +115,22 @@ class ForgetsOverABoot(Reader):
         super().do(step)
 
 
+class FreesWhatStops(Reader):
+    """Takes a pod for gone as soon as it is deleted, though its containers still run."""
+
+    @property
+    def _active_while_stopping(self) -> bool:
+        return False
+
+
+class KeepsWhatStops(Reader):
+    """Counts a static pod as active until its containers have ended."""
+
+    @property
+    def _active_while_stopping(self) -> bool:
+        return True
+
+
 _TWO_NODES: Final = "2s-2n-16c-smt2"
 _FOUR_NODES: Final = "2s-4n-64c-smt2"
 
@@ -391,6 +407,15 @@ MINIATURES: Final[dict[str, Miniature]] = {
     ),
     "forgets-over-a-boot": Miniature(
         None, "restart/reboot-keeps-cpus-above-free-ones", node=ForgetsOverABoot
+    ),
+    "frees-what-stops": Miniature(
+        None,
+        "stopping/keeps-its-cpus",
+        also=("stopping/its-cpus-are-not-free", "stopping/shared-pod-stays-off-its-cpus"),
+        node=FreesWhatStops,
+    ),
+    "keeps-what-stops": Miniature(
+        None, "stopping/static-pods-cpus-are-given-away", node=KeepsWhatStops
     ),
     # -- kubelets that reserve other CPUs ---------------------------------------------------------
     "rounds-reservations-down": Miniature(

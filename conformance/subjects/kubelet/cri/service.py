@@ -115,7 +115,7 @@ class _Handler(_Generic):
 def serve(listener: Listener, path: Path) -> grpc.Server:
     """A started server on the unix socket ``path``; raises ``OSError`` if it cannot listen."""
     server = grpc.server(
-        ThreadPoolExecutor(max_workers=8, thread_name_prefix="cri"), handlers=[_Handler(listener)]
+        ThreadPoolExecutor(max_workers=24, thread_name_prefix="cri"), handlers=[_Handler(listener)]
     )
     try:
         server.add_insecure_port(f"unix:{path}")

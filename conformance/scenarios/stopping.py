@@ -1,0 +1,120 @@
+"""Pods that were deleted, and whose containers take their time to end."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from conformance.lockstep import LockstepNode
+from conformance.needs import Needs
+from conformance.pods import best_effort, guaranteed
+from conformance.promises import AS_BOOKED, EXCLUSIVE_TO_ONE
+from conformance.scenario import scenario
+from conformance.scenarios.sources import TASK_PAGE
+from conformance.subject import Capability
+from reference import CPUSet
+from reference.steps import KubeletConfig
+from reference.view import Phase
+
+_CALLS = (Capability.CPUSETS, Capability.CALLS)
+_API_SERVER = (*_CALLS, Capability.API_SERVER)
+
+
+def _in_cluster(node: LockstepNode) -> KubeletConfig:
+    return replace(node.default_config(), api_server=True)
+
+
+@scenario(
+    "stopping/keeps-its-cpus",
+    "A pod keeps its exclusive CPUs until its containers have ended",
+    TASK_PAGE,
+    since="1.26",
+    needs=Needs(free=4),
+    capabilities=_API_SERVER,
+)
+def keeps_its_cpus(node: LockstepNode) -> None:
+    """Its containers may run for as long as its termination grace period. The pod that comes
+    meanwhile gets other CPUs, and only then are the first pod's CPUs free."""
+    node.boot(_in_cluster(node))
+    node.apply(guaranteed("a", 2))
+    held, pool = node.taken("a"), node.view.shared_pool
+    node.replace_stopping("a", guaranteed("b", 2))
+    node.promise_cpus("The pod that stops keeps its CPUs", "CPUs of a/c", held, node.taken("a"))
+    both = node.taken("b") & held
+    node.promise_cpus("The next pod gets other CPUs", "CPUs of both pods", CPUSet(), both)
+    node.end_stopping()
+    node.await_reconcile()
+    free = (pool | held) - node.taken("b")
+    node.promise_cpus("Its CPUs come back", "shared pool", free, node.view.shared_pool)
+
+
+@scenario(
+    "stopping/its-cpus-are-not-free",
+    "A pod that needs the CPUs of a pod that still stops is refused",
+    TASK_PAGE,
+    since="1.26",
+    needs=Needs(free=3),
+    capabilities=_API_SERVER,
+)
+def its_cpus_are_not_free(node: LockstepNode) -> None:
+    """All free CPUs are the first pod's. Once its containers have ended, a pod as large fits."""
+    node.boot(_in_cluster(node))
+    every = len(node.free)
+    node.apply(guaranteed("a", every))
+    node.replace_stopping("a", guaranteed("b", every))
+    phase = node.view.pods["b"].phase
+    node.promise_equal("The next pod is refused", "phase of b", Phase.REJECTED, phase)
+    node.end_stopping()
+    node.pass_admission()
+    phase = node.apply(guaranteed("c", every)).phase
+    node.promise_equal("A pod as large fits later", "phase of c", Phase.RUNNING, phase)
+
+
+@scenario(
+    "stopping/shared-pod-stays-off-its-cpus",
+    "A shared container starts without the CPUs of a pod that still stops",
+    TASK_PAGE,
+    since="1.26",
+    needs=Needs(free=3),
+    capabilities=_API_SERVER,
+)
+def shared_pod_stays_off_its_cpus(node: LockstepNode) -> None:
+    """It gets them when the containers of the first pod have ended."""
+    node.boot(_in_cluster(node))
+    pool = node.view.shared_pool
+    node.apply(guaranteed("a", 2))
+    held = node.taken("a")
+    node.replace_stopping("a", best_effort("shared"))
+    node.promise_cpus("It starts without them", "cpuset shared/c", pool - held, _cpuset(node))
+    node.end_stopping()
+    node.pass_admission()
+    node.await_reconcile()
+    node.promise_cpus("It gets them later", "cpuset shared/c", pool, _cpuset(node))
+
+
+def _cpuset(node: LockstepNode) -> CPUSet:
+    return node.cpuset("shared")
+
+
+@scenario(
+    "stopping/static-pods-cpus-are-given-away",
+    "CPUs of a static pod are given to another pod while its containers still run",
+    TASK_PAGE,
+    since="1.26",
+    needs=Needs(free=3),
+    capabilities=_CALLS,
+)
+def static_pods_cpus_are_given_away(node: LockstepNode) -> None:
+    """A known defect: it breaks the promise that exclusive CPUs belong to one container alone, for
+    as long as the containers take to end. The pod manager forgets a static pod as soon as its
+    manifest is gone, so the CPU manager does not count it as active (``HandlePodRemoves``,
+    ``GetActivePods``, ``pkg/kubelet/kubelet.go``)."""
+    node.expect_broken(EXCLUSIVE_TO_ONE, AS_BOOKED)
+    node.boot()
+    every = len(node.free)
+    node.apply(guaranteed("a", every))
+    held = node.taken("a")
+    node.replace_stopping("a", guaranteed("b", every))
+    node.promise_cpus("The next pod gets the same CPUs", "CPUs of b/c", held, node.taken("b"))
+    node.promise_cpus("The first pod still runs on them", "cpuset a/c", held, node.cpuset("a"))
+    node.end_stopping()
+    node.promise_cpus("The next pod keeps them", "CPUs of b/c", held, node.taken("b"))
