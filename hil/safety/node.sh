@@ -539,7 +539,7 @@ forget() { # the journal, by one rename; then the rest
   looker=$(cat "$D/dead-man" 2>/dev/null)
   # A run that still lives may say so at this moment.
   rm -rf "$D" 2>/dev/null || rm -rf "$D"
-  disarm
+  retire
 }
 finish() {
   if [ ! -d "$J" ]; then
@@ -600,6 +600,19 @@ unarm_timer() {
   rm -f "$LOOK"
   # A unit of it that failed is forgotten.
   systemctl reset-failed pinproof-dead-man.timer pinproof-dead-man.service 2>/dev/null
+}
+# Where the folder is gone, what the timer starts takes itself away. It does so as a unit of its own:
+# this script is killed with the session of its run, and the last line of unarm_timer may never come.
+retire() {
+  if [ "$mode" != dead-man ] && [ "$mode" != at-boot ] && [ -e "$UNIT.service" ] && systemd; then
+    systemctl start pinproof-dead-man.service >/dev/null 2>&1
+    tries=0
+    while [ -e "$LOOK" ] && [ $tries -lt 50 ]; do
+      sleep 0.2 2>/dev/null || sleep 1
+      tries=$((tries + 1))
+    done
+  fi
+  disarm
 }
 arm() { # seconds between two looks
   disarm
@@ -738,7 +751,7 @@ begin() { # owner, patience, seconds between looks; fields on stdin, one a line
 }
 
 # Killed before anything was changed, or refused: nothing stays.
-abandon() { [ -d "$J" ] || { disarm; rm -rf "$D"; }; }
+abandon() { [ -d "$J" ] || forget; }
 
 case ${1:-} in
   begin)

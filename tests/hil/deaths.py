@@ -284,12 +284,14 @@ class Victim:
     def _looked_after(self, moment: Moment, delay: float, missed: str) -> Death:
         began = gone = time.monotonic()
         left, differences = True, ["it cannot be reached"]
-        nothing = "[ ! -e /var/lib/pinproof ] && [ ! -e /run/pinproof-dead-man.sh ]"
+        kept = "ls -d /var/lib/pinproof /run/pinproof-dead-man.sh 2>/dev/null; true"
         while time.monotonic() - began < _RESTORES and time.monotonic() - gone < _SETTLES:
             self._pause(2)
             if left:
                 gone = time.monotonic()
-                left = not self._holds(nothing)
+                with suppress(NodeError), connected(self._reached) as shell:
+                    there = shell.run(kept).text.split()
+                    left, differences = bool(there), [f"{one} is there" for one in there]
                 continue
             with suppress(NodeError):
                 seconds = time.monotonic() - began

@@ -410,6 +410,27 @@ def test_a_look_that_is_killed_while_it_takes_itself_away_leaves_no_unit(
     assert not Path(f"{timer.unit}.service").exists()
 
 
+def test_a_restoring_that_is_killed_as_it_stops_the_timer_leaves_nothing(
+    fake: FakeNode, timer: Timer, dies: Callable[..., Guarded]
+) -> None:
+    """The session of a runner that is gone is killed at any moment. It was, on a booted node: the
+    timer was stopped, and its script was never removed."""
+    before = fake.content()
+    dies()
+    program = fake.root / "fake/bin/systemctl"
+    cases = (
+        "case $* in\n"
+        f"start*dead-man.service*) PINPROOF_UNIT=1 setsid sh {fake.root}/run/pinproof-dead-man.sh "
+        "</dev/null >/dev/null 2>&1 & exit ;;\n"
+        'stop*dead-man.timer*) [ -n "${PINPROOF_UNIT:-}" ] || kill -9 "$PPID"; exit ;;\n'
+        "esac\ncase $* in"
+    )
+    program.write_text(program.read_text().replace("case $* in", cases, 1))
+    with contextlib.suppress(NodeError):
+        restore_node(fake.shell(), root=str(fake.root), force=True)
+    assert until(lambda: fake.content() == before)
+
+
 def test_its_units_hold_nothing_that_systemd_reads_otherwise(
     fake: FakeNode, timer: Timer, dies: Callable[..., Guarded]
 ) -> None:

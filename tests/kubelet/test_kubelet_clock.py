@@ -1,4 +1,4 @@
-"""Machines of architectures whose kernel shows no clock speed, under a kubelet built for amd64."""
+"""Machines that show no clock speed, under a kubelet built for amd64."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ import pytest
 from conformance.subjects.kubelet import KubeletSubject
 from conformance.subjects.kubelet.clock import with_clock
 from differential.detected import detect
-from topologies import Tree, describe, machine
+from topologies import Machine, Tree, describe, machine
 from topologies.entries import catalogue_entry
 from topologies.paths import CPU
+from topologies.steady import steady
 
 PATH = f"{CPU}/cpu0/cpufreq/cpuinfo_max_freq"
 CLOCKLESS = ("2s-4n-128c-smt1-arm64-kunpeng920", "6s-1n-20c-smt1-s390x-z196")
@@ -26,6 +27,15 @@ def test_a_clock_is_added_and_nothing_else(name: str) -> None:
 def test_a_machine_that_shows_a_clock_stays_as_it_is(name: str) -> None:
     tree = machine(name).tree
     assert with_clock(tree) is tree
+
+
+def test_a_collected_node_without_cpufreq_has_a_clock(subject: KubeletSubject) -> None:
+    """What a node measures is left out of its machine, its clock speed too."""
+    whole = machine("2s-2n-16c-smt2")
+    shown = {path: text for path, text in whole.tree.items() if "/cpufreq" not in path}
+    collected = Machine("node", steady(Tree(shown)))
+    assert "MHz" not in collected.tree["proc/cpuinfo"]
+    assert detect(subject, collected).cpu_topology["NumCPUs"] == 32
 
 
 def test_a_tree_without_cpuinfo_stays_as_it_is() -> None:
