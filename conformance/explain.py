@@ -23,7 +23,8 @@ _LOG_WIDTH: Final = 300
 @dataclass(frozen=True, slots=True)
 class Story:
     """Everything an explanation tells. ``machine`` is how the user names it, ``totals`` its size
-    in words, ``steps`` what was done, the last being the one after which it showed."""
+    in words, ``steps`` what was done, the last being the one after which it showed; ``place`` is
+    the path that the machine was read from, or ``""``."""
 
     scenario: Scenario
     subject: SubjectInfo
@@ -32,6 +33,7 @@ class Story:
     steps: Sequence[str]
     witness: str = ""
     release: str = ""
+    place: str = ""
 
 
 def replay_command(story: Story) -> str:
@@ -40,7 +42,7 @@ def replay_command(story: Story) -> str:
     if story.release and story.release != story.subject.release:
         words += ["--release", story.release]
     if not story.scenario.machine:
-        words += ["--machine", story.machine]
+        words += ["--machine", story.place or story.machine]
     return shlex.join([*words, "-k", story.scenario.id])
 
 

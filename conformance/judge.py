@@ -178,6 +178,7 @@ def _story(case: Case, subject: Subject, node: LockstepNode) -> Story:
         steps=node.steps,
         witness=node.witness,
         release=node.release,
+        place=case.machine.place,
     )
 
 
@@ -192,7 +193,10 @@ def _result(
 ) -> Result:
     scenario = case.scenario
     release = node.release if node else ""
-    story = Story(scenario, subject.info, case.machine.name, "", (), release=release)
+    machine = case.machine
+    story = Story(
+        scenario, subject.info, machine.name, "", (), release=release, place=machine.place
+    )
     return Result(
         scenario=scenario.id,
         title=scenario.title,

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 from rich.console import Console
@@ -20,15 +21,24 @@ from conformance.subjects.reference import ReferenceSubject
 from pinproof import exchange, listing
 from pinproof.completing import machine_names, scenario_ids
 from pinproof.output import AsJson, print_json
+from pinproof.releases import releases
 from pinproof.run import unknown_scenario
 from reference import NEWEST
 from topologies import Machine
+
+_RELEASE: Final = re.compile(r"[0-9]+\.[0-9.]+")
 
 
 def explain(
     scenario: Annotated[
         str,
-        typer.Argument(help="A scenario's id; without one, all ids.", autocompletion=scenario_ids),
+        typer.Argument(
+            help="A scenario's id, or a release; without one, all ids.",
+            autocompletion=scenario_ids,
+        ),
+    ] = "",
+    release: Annotated[
+        str, typer.Argument(help="A release to compare with the first one.", show_default=False)
     ] = "",
     machine: Annotated[
         str,
@@ -38,7 +48,11 @@ def explain(
     ] = "2s-2n-16c-smt2",
     as_json: AsJson = False,
 ) -> None:
-    """Say what a scenario promises, where that is promised, and the steps it takes."""
+    """Say what a scenario promises, where that is promised, and the steps it takes. Of a release,
+    say what is new in it; of two, what differs between them."""
+    if release or _RELEASE.fullmatch(scenario):
+        releases(scenario, release, as_json=as_json)
+        return
     if not scenario:
         _list_scenarios(as_json)
         return

@@ -36,6 +36,7 @@ from hil.transport import nodes as addresses
 from pinproof import certifiable, passing, password
 from pinproof.busy import busy
 from pinproof.dry import dry_run as show_commands
+from pinproof.following import Unannounced
 from pinproof.output import note, prepare_folder
 from pinproof.passing import ALONE, parsed
 from pinproof.password import AskSudoPassword
@@ -280,10 +281,11 @@ def _certify_one(target: _Target, wishes: _Wishes, console: Console) -> ExitStat
         [
             *_chosen(target, wishes),
             *options.arguments(report=folder, resume=wishes.resume),
-            *("-q", "--no-header", "--no-summary", "--tb=no", "--show-capture=no"),
+            *("-qq", "--no-header", "--no-summary", "--tb=no", "--show-capture=no"),
             *workers,
             *wishes.extra,
-        ]
+        ],
+        plugins=[Unannounced()],
     )
     if when_written(stream) in (None, before):
         note(f"pinproof: {target.name}: nothing was run")

@@ -44,7 +44,10 @@ def _group() -> None:
 
 @app.command()
 def init(
-    forge: Annotated[Forge, typer.Argument(help="The CI that runs the job.")],
+    forge: Annotated[
+        Forge,
+        typer.Argument(help="The CI that runs the job.", metavar="github|gitlab|prow"),
+    ],
     directory: Annotated[
         Path, typer.Option(help="The repository of the fork.", file_okay=False, exists=True)
     ] = Path(),
@@ -79,6 +82,8 @@ def init(
 ) -> None:
     """Write a workflow and the script that it calls: build with a cache, annotations, JUnit, known
     failures, comparison with the main branch."""
+    if package:
+        _require_installable(package)
     values = {
         "kubelet": kubelet,
         "build": build,
@@ -123,6 +128,16 @@ def installed_from() -> str:
             "git+https://HOST/PATH@COMMIT, or ./FOLDER of a checkout in the fork"
         )
     return url
+
+
+def _require_installable(package: str) -> None:
+    """Refuse what no job could install: no index has pinproof, and a path of this host is not
+    there."""
+    if not package.startswith("./") and "://" not in package:
+        raise SubjectUsageError(
+            f"--package {package}: it is git+https://HOST/PATH@COMMIT, another URL, or ./FOLDER of "
+            "a checkout in the fork"
+        )
 
 
 def rendered(template: str, **values: str) -> str:

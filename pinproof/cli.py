@@ -78,7 +78,8 @@ COMMANDS: Final = {
     "explain": Lazy(
         "pinproof.catalogue",
         "explain",
-        "Say what a scenario promises, where that is promised, and the steps it takes.",
+        "Say what a scenario promises, where that is promised, and the steps it takes. Of a "
+        "release, say what is new in it; of two, what differs between them.",
         panel="Judge",
         example="pinproof explain machine/cpu-upgrade-incident",
     ),
@@ -184,7 +185,6 @@ COMMANDS: Final = {
         "releases",
         "Say what differs between two releases, with sources. With one release, say what is new in "
         "it; without a release, list every named behaviour.",
-        panel="Develop",
         example="pinproof releases 1.31 1.32",
     ),
     "ci": Lazy(

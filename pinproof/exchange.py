@@ -11,6 +11,7 @@ import typer
 import topologies
 from conformance.describe import topology_text
 from conformance.discovered import beside_of, topology_of
+from conformance.subject import SubjectUsageError
 from pinproof.output import note
 from reference import NEWEST, DiscoveryError
 from topologies import Machine
@@ -39,6 +40,8 @@ def import_(
     force: Annotated[bool, typer.Option(help="Replace what is there.")] = False,
 ) -> None:
     """Make a machine of what another program captured, and say what had to be completed."""
+    if not archive.exists():
+        raise SubjectUsageError(f"{archive}: there is no such file or folder")
     name = machine_name(archive)
     left_out: list[str] = []
     printed = read_printed(archive)

@@ -46,6 +46,10 @@ class Following:
         self._examples: dict[str, Result] = {}
         self._open = False
 
+    def pytest_sessionstart(self, session: pytest.Session) -> None:
+        """Workers that begin are not announced."""
+        announce_no_workers(session.config)
+
     def pytest_report_teststatus(self, report: pytest.TestReport) -> tuple[str, str, str] | None:
         """Pytest writes no dots of its own, and counts as it always does."""
         if "pinproof" in dict(report.user_properties) or report.when != "call":
@@ -94,6 +98,8 @@ class Following:
 
     def _show_dots(self) -> None:
         total = max(self._total, self._done)
+        if total == 1:
+            return
         due = min(DOTS, total) * self._done // total
         if due > self._dots:
             letter = _LETTERS.get(self._worst, ".")
@@ -119,6 +125,21 @@ class Following:
         broken = f", {self._red} not kept" if self._red else ""
         speed = f"{rate:.0f}/s" if rate >= 10 else f"{rate:.1f}/s"
         return f"{self._done} of {self._total} ({share} %), {speed}, {_duration(left)} left{broken}"
+
+
+def announce_no_workers(config: pytest.Config) -> None:
+    """Where stdout is no terminal, pytest-xdist writes ``bringing up nodes...`` twice."""
+    reporter = config.pluginmanager.getplugin("terminaldistreporter")
+    if reporter is not None:
+        reporter.ensure_show_status = reporter.rewrite = lambda *_, **__: None
+
+
+class Unannounced:
+    """A pytest plugin for a run that nobody follows."""
+
+    def pytest_sessionstart(self, session: pytest.Session) -> None:
+        """Workers that begin are not announced."""
+        announce_no_workers(session.config)
 
 
 def _is_same(one: IO[str], other: IO[str]) -> bool:

@@ -38,6 +38,10 @@ def prepare_folder(report: Path, also: tuple[str, ...] = (), *, resume: bool = F
         report.mkdir(parents=True, exist_ok=True)
         for name in ("junit.xml", "report.html", *also, *(() if resume else (stream.name,))):
             (report / name).unlink(missing_ok=True)
+        with stream.open("ab"):  # whether it can be written is better known now than at the end
+            pass
+        if not stream.stat().st_size:
+            stream.unlink()
     except OSError as error:
         raise SubjectUsageError(f"--report {report}: {error.strerror}") from error
     return stream

@@ -86,8 +86,7 @@ class Given:
         str | None,
         _option(
             "CPUS",
-            "reservedSystemCPUs, as 0,4. Default: the first physical core, if the configuration "
-            "reserves no CPU.",
+            "reservedSystemCPUs, as 0,4. Default without a configuration: the first physical core.",
         ),
     ] = None
     kube_reserved: Annotated[str | None, _option("cpu=AMOUNT", "kubeReserved.")] = None

@@ -102,7 +102,11 @@ def _checked(
         with certificate.open("rb") as file:
             data = file.read(LARGEST + 1)
     except OSError as error:
-        raise SubjectUsageError(f"{certificate}: {error.strerror}") from error
+        raise SubjectUsageError(f"{certificate}: {error.strerror}{_advice(folder)}") from error
+    if data.startswith(b'{"kind":'):
+        raise SubjectUsageError(
+            f"{certificate}: it is a result stream and no certificate; `pinproof certify` makes one"
+        )
     if stream is not None and not stream.is_file():
         raise SubjectUsageError(f"{stream}: there is no such file")
     statement = read(data)
@@ -112,6 +116,16 @@ def _checked(
     if stream is not None:
         found += _observations(statement, stream, here)
     return statement, [*found, _page(certificate, statement)]
+
+
+def _advice(folder: Path | None) -> str:
+    """Where the certificate may be that ``folder`` lacks."""
+    if folder is None:
+        return ""
+    below = sorted(folder.glob("*/certificate.json"))
+    if below:
+        return f"; there is {below[0]}"
+    return "; `pinproof certify` makes certificates, and `pinproof run` makes none"
 
 
 def _beside(statement: Statement, folder: Path | None) -> Path | None:

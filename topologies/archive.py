@@ -67,7 +67,10 @@ def _opened(data: bytes) -> _Source:
     if data.startswith(b"\xfd7zXZ\0"):
         return _Xz(data)
     if len(data) < _BLOCK or not (data[:_BLOCK] == _END or _checksum_holds(data[:_BLOCK])):
-        raise BrokenArchive("not a tar archive (plain, gz, bz2 or xz)")
+        raise BrokenArchive(
+            "not a tar archive (plain, gz, bz2 or xz), nor what `lscpu -J -e`, `lscpu -p` or "
+            "`lstopo --of xml` prints (`pinproof import`)"
+        )
     return io.BytesIO(data)
 
 

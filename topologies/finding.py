@@ -176,7 +176,8 @@ def _at(path: Path, check: bool) -> Machine:
     tree = read_tree(path, left_out=left_out)
     if check:
         checked(tree, str(path), left_out)
-    return Machine(name=machine_name(path), tree=tree, source=f"read from {path.name or path}")
+    source = f"read from {path.name or path}"
+    return Machine(name=machine_name(path), tree=tree, source=source, place=str(path))
 
 
 def _with_entry(found: Machine, path: Path) -> Machine:

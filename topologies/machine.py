@@ -14,13 +14,15 @@ from topologies.tree import Link, Tree
 class Machine:
     """Hardware as the kubelet sees it. ``name`` is how a user names it; ``shape`` is its totals
     in the describer's grammar (``2s-4n-64c-smt2``), or ``""`` for a capture whose shape was not
-    stated; ``why`` says in one line why it is worth having; ``source`` where it came from."""
+    stated; ``why`` says in one line why it is worth having; ``source`` where it came from;
+    ``place`` is the path that it was read from, as given, or ``""``."""
 
     name: str
     tree: Tree = field(repr=False)
     shape: str = ""
     why: str = ""
     source: str = ""
+    place: str = field(default="", compare=False)
 
     def derived(self, how: Hashable, make: Callable[[], Machine]) -> Machine:
         """What ``make`` returns, made once for each ``how`` and kept as long as this machine is.
