@@ -196,8 +196,9 @@ from conformance.lockstep import LockstepNode
 from conformance.scenario import Level, Source, scenario
 from reference import CPUSet
 from reference.steps import (
-    AskAllocatable, AskMetrics, AskPodResources, Container, Device, FailUpdates, KillAtRename, Kind,
-    KubeletConfig, Pod, PodResources, RegisterDevices, RestartPolicy, RestartRuntime,
+    AskAllocatable, AskMetrics, AskPodResources, Container, Device, EndStopping, FailUpdates,
+    KillAtRename, Kind, KubeletConfig, Pod, PodResources, RegisterDevices, RestartPolicy,
+    RestartRuntime,
 )
 
 '''
@@ -239,7 +240,7 @@ def call_of(step: object) -> str:
         case Replace(gone=name, pod=pod):
             return f"node.apply({code_of(pod)}, instead_of={name!r})"
         case ReplaceStopping(gone=name, pod=pod):
-            return f"node.replace_stopping({name!r}, {code_of(pod)})"
+            return f"node.apply({code_of(pod)}, instead_of={name!r}, stopping=True)"
         case Stop(kill=True):
             return "node.kill()"
         case AddEphemeral(pod=name, container=container):
@@ -260,7 +261,7 @@ def call_of(step: object) -> str:
             return f"node.tamper({name!r}, {container!r}, {code_of(cpus)})"
         case AskPodResources() | AskAllocatable() | AskMetrics():
             return f"node.ask({code_of(step)})"
-        case FailUpdates() | RegisterDevices() | RestartRuntime():
+        case FailUpdates() | RegisterDevices() | RestartRuntime() | EndStopping():
             return f"node.to_runtime({code_of(step)})"
         case _:
             return f"node.{_PLAIN[type(step)]}()"
@@ -269,7 +270,6 @@ def call_of(step: object) -> str:
 #: Steps without a choice, and the method of a scenario's node that takes each.
 _PLAIN: Final[dict[type, str]] = {
     AwaitReconcile: "await_reconcile",
-    EndStopping: "end_stopping",
     RemoveState: "remove_state",
     Start: "start",
     Stop: "stop",

@@ -44,12 +44,13 @@ from reference.kubelet.pod_resources import (
 )
 from reference.kubelet.runtime import Runtime
 from reference.kubelet.startup import Maker, PolicyFactory
+from reference.kubelet.stopping import active_while_stopping, begin_stopping, require_order
 from reference.machine.discovery import discover
 from reference.machine.machineinfo import MachineInfo
 from reference.memorymanager.policy_static import MemoryManager
 from reference.memorymanager.state import State as MemoryState
 from reference.pods.pod_level_resources import as_decoded
-from reference.releases import NEWEST, AnyRelease, has, minor_of, require_whole_node
+from reference.releases import NEWEST, AnyRelease, has, require_whole_node
 from reference.steps import (
     FOR_EVER,
     AddEphemeral,
@@ -89,8 +90,6 @@ from reference.steps import (
 from reference.topologymanager.topology_manager import TopologyManager
 from reference.view import Phase, PodView, Version, View
 
-#: The oldest release whose kubelets were seen while containers took their time to end.
-_STOPPING_SEEN_SINCE: Final = 26
 _NOTHING_TOLD: Final = View(running=False)
 
 
@@ -111,6 +110,8 @@ class Node:
 
     Raises :class:`NotModelled` where release or configuration lie outside the model.
     """
+
+    _active_while_stopping = staticmethod(active_while_stopping)
 
     def __init__(
         self,
@@ -186,8 +187,7 @@ class Node:
             raise
 
     def _do(self, step: Step) -> None:
-        if self._stopping and not isinstance(step, EndStopping):
-            raise NotModelled(f"{type(step).__name__} while pod {self._stopping} still stops")
+        require_order(step, self._stopping, disturbed=bool(self._hangs or self._crash))
         match step:
             case Start():
                 self._start()
@@ -216,10 +216,19 @@ class Node:
                 self._delete(name, rounds=False)
                 self._apply(pod)
             case ReplaceStopping(gone=name, pod=pod):
-                self._begin_stopping(step, name)
+                kubelet = self._running(step)
+                active = self._active_while_stopping(self._config)
+                begin_stopping(kubelet, name, active=active, release=self._release)
+                self._gone.add(self._manifests.pop(name).uid)
+                self._stopping = name
                 self._apply(pod)
             case EndStopping():
-                self._end_stopping(step)
+                kubelet = self._running(step)
+                self._in_cluster.forget(self._stopping)
+                self._stopping = ""
+                kubelet.end_stopping()
+                self._in_cluster.retry(self._manifests, self._config, kubelet)
+                self._save()
             case Resize(pod=pod):
                 self._in_cluster.require(step, pod.name, self._manifests, self._config)
                 answering = None if self._hangs else self._kubelet
@@ -500,35 +509,6 @@ class Node:
                 self._unended = before
                 return
             self._in_cluster.retry(self._manifests, self._config, self._kubelet)
-            self._save()
-
-    def _begin_stopping(self, step: Step, name: str) -> None:
-        kubelet = self._running(step)
-        known = kubelet.pods.get(name)
-        if known is None or known.phase is not Phase.RUNNING:
-            raise IllegalStep(f"{type(step).__name__}: no pod {name} runs")
-        if self._hangs or self._crash or minor_of(self._release) < _STOPPING_SEEN_SINCE:
-            raise NotModelled(f"{type(step).__name__}: pod {name} by release {self._release}")
-        self._gone.add(self._manifests.pop(name).uid)
-        self._stopping = name
-        kubelet.begin_stopping(name, active=self._active_while_stopping)
-
-    @property
-    def _active_while_stopping(self) -> bool:
-        """A pod of an API server is active until its containers have ended
-        (``IsPodKnownTerminated``). A static pod is not, because the pod manager has forgotten it
-        (``HandlePodRemoves``, ``GetActivePods``). Seen on 1.26.15, 1.32.2, 1.36.4 and 1.37.0."""
-        return self._config.api_server
-
-    def _end_stopping(self, step: Step) -> None:
-        kubelet = self._running(step)
-        if not self._stopping:
-            raise IllegalStep(f"{type(step).__name__}: no pod stops")
-        self._in_cluster.forget(self._stopping)
-        self._stopping = ""
-        if not self._hangs:
-            kubelet.end_stopping()
-            self._in_cluster.retry(self._manifests, self._config, kubelet)
             self._save()
 
     def _kill(self, step: KillContainer) -> None:

@@ -112,23 +112,16 @@ class Steps(Readings):
         """Stop the kubelet with SIGKILL: now, or ``at`` a later rename of its state file."""
         return self._take(at or Stop(kill=True))
 
-    def apply(self, pod: Pod, *, instead_of: str = "") -> PodView:
-        """Apply a pod; what became of it. ``instead_of``: this pod is deleted just before. A
-        subject whose kubelet remembers pods of earlier scenarios gives a salt, so that the uid is
+    def apply(self, pod: Pod, *, instead_of: str = "", stopping: bool = False) -> PodView:
+        """Apply a pod; what became of it. ``instead_of``: this pod is deleted just before, and
+        perhaps it is still ``stopping``, until the next step, which is ``EndStopping``. A subject
+        whose kubelet remembers pods of earlier scenarios gives a salt, so that the uid is
         one that this kubelet has never seen."""
         if self.salt:
             pod = replace(pod, uid=str(uuid5(NAMESPACE_OID, f"{self.salt}/{pod.uid}")))
-        view = self._take(Replace(instead_of, pod) if instead_of else Apply(pod))
+        replacing = ReplaceStopping if stopping else Replace
+        view = self._take(replacing(instead_of, pod) if instead_of else Apply(pod))
         return view.pods.get(pod.name, PodView(Phase.PENDING))
-
-    def replace_stopping(self, gone: str, pod: Pod) -> View:
-        """Delete a pod whose containers take their time to end, and apply another meanwhile.
-        :meth:`end_stopping` comes next."""
-        return self._take(ReplaceStopping(gone, pod))
-
-    def end_stopping(self) -> View:
-        """Let the containers of the pod that stops end."""
-        return self._take(EndStopping())
 
     def delete(self, pod: str, *, force: bool = False) -> View:
         """Delete a pod, perhaps by force, and see its CPUs return."""
@@ -197,9 +190,11 @@ class Steps(Readings):
         else, or for its metrics. Raises :class:`SubjectUnable` where it cannot be asked."""
         return self._take(step)
 
-    def to_runtime(self, step: RestartRuntime | FailUpdates | RegisterDevices) -> View:
-        """Restart the container runtime, let it refuse updates, or start a device plugin, which
-        ends with the kubelet."""
+    def to_runtime(
+        self, step: RestartRuntime | FailUpdates | EndStopping | RegisterDevices
+    ) -> View:
+        """Restart the container runtime, let it refuse updates, let containers end that still
+        stop, or start a device plugin, which ends with the kubelet."""
         return self._take(step)
 
     def daemon_reload(self) -> View:

@@ -12,7 +12,7 @@ from conformance.scenario import scenario
 from conformance.scenarios.sources import TASK_PAGE
 from conformance.subject import Capability
 from reference import CPUSet
-from reference.steps import KubeletConfig
+from reference.steps import EndStopping, KubeletConfig
 from reference.view import Phase
 
 _CALLS = (Capability.CPUSETS, Capability.CALLS)
@@ -37,11 +37,11 @@ def keeps_its_cpus(node: LockstepNode) -> None:
     node.boot(_in_cluster(node))
     node.apply(guaranteed("a", 2))
     held, pool = node.taken("a"), node.view.shared_pool
-    node.replace_stopping("a", guaranteed("b", 2))
+    node.apply(guaranteed("b", 2), instead_of="a", stopping=True)
     node.promise_cpus("The pod that stops keeps its CPUs", "CPUs of a/c", held, node.taken("a"))
     both = node.taken("b") & held
     node.promise_cpus("The next pod gets other CPUs", "CPUs of both pods", CPUSet(), both)
-    node.end_stopping()
+    node.to_runtime(EndStopping())
     node.await_reconcile()
     free = (pool | held) - node.taken("b")
     node.promise_cpus("Its CPUs come back", "shared pool", free, node.view.shared_pool)
@@ -60,10 +60,10 @@ def its_cpus_are_not_free(node: LockstepNode) -> None:
     node.boot(_in_cluster(node))
     every = len(node.free)
     node.apply(guaranteed("a", every))
-    node.replace_stopping("a", guaranteed("b", every))
+    node.apply(guaranteed("b", every), instead_of="a", stopping=True)
     phase = node.view.pods["b"].phase
     node.promise_equal("The next pod is refused", "phase of b", Phase.REJECTED, phase)
-    node.end_stopping()
+    node.to_runtime(EndStopping())
     node.pass_admission()
     phase = node.apply(guaranteed("c", every)).phase
     node.promise_equal("A pod as large fits later", "phase of c", Phase.RUNNING, phase)
@@ -83,9 +83,9 @@ def shared_pod_stays_off_its_cpus(node: LockstepNode) -> None:
     pool = node.view.shared_pool
     node.apply(guaranteed("a", 2))
     held = node.taken("a")
-    node.replace_stopping("a", best_effort("shared"))
+    node.apply(best_effort("shared"), instead_of="a", stopping=True)
     node.promise_cpus("It starts without them", "cpuset shared/c", pool - held, _cpuset(node))
-    node.end_stopping()
+    node.to_runtime(EndStopping())
     node.pass_admission()
     node.await_reconcile()
     node.promise_cpus("It gets them later", "cpuset shared/c", pool, _cpuset(node))
@@ -113,8 +113,8 @@ def static_pods_cpus_are_given_away(node: LockstepNode) -> None:
     every = len(node.free)
     node.apply(guaranteed("a", every))
     held = node.taken("a")
-    node.replace_stopping("a", guaranteed("b", every))
+    node.apply(guaranteed("b", every), instead_of="a", stopping=True)
     node.promise_cpus("The next pod gets the same CPUs", "CPUs of b/c", held, node.taken("b"))
     node.promise_cpus("The first pod still runs on them", "cpuset a/c", held, node.cpuset("a"))
-    node.end_stopping()
+    node.to_runtime(EndStopping())
     node.promise_cpus("The next pod keeps them", "CPUs of b/c", held, node.taken("b"))

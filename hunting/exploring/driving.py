@@ -131,9 +131,7 @@ def take(node: LockstepNode, step: Step) -> None:
         case Replace(gone=name, pod=pod):
             node.apply(pod, instead_of=name)
         case ReplaceStopping(gone=name, pod=pod):
-            node.replace_stopping(name, pod)
-        case EndStopping():
-            node.end_stopping()
+            node.apply(pod, instead_of=name, stopping=True)
         case Resize(pod=pod):
             node.resize(pod)
         case AddEphemeral(pod=name, container=container):
@@ -156,7 +154,7 @@ def take(node: LockstepNode, step: Step) -> None:
             node.await_reconcile()
         case AskPodResources() | AskAllocatable() | AskMetrics() | FloodPodResources():
             node.ask(step)
-        case FailUpdates() | RegisterDevices() | RestartRuntime():
+        case FailUpdates() | RegisterDevices() | RestartRuntime() | EndStopping():
             node.to_runtime(step)
         case _:
             raise NotModelled(f"{type(step).__name__}: no step of an explored history")

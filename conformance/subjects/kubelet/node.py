@@ -187,7 +187,11 @@ class KubeletNode(SteppedNode):
                     raise SubjectLostError("RegisterDevices: the kubelet does not run")
                 self._plugins.register(resource, devices)
             case ReplaceStopping(gone=name, pod=pod):
-                self._begin_stopping(name)
+                if not self._is_up():
+                    raise SubjectLostError(f"pod {name} cannot stop: the kubelet does not run")
+                self._stopping = self._applied.get(name)
+                self.runtime.hold_stops()
+                self._delete(name, force=False, done=lambda _: self.runtime.is_stopping)
                 self._apply(pod)
             case EndStopping():
                 self.runtime.end_stops()
@@ -250,7 +254,16 @@ class KubeletNode(SteppedNode):
         if self._api is None:
             self._sandbox.write(_manifest(pod.name), manifests.text(pod))
 
-    def _delete(self, name: str, force: bool, *, rounds: bool = True) -> None:
+    def _delete(
+        self,
+        name: str,
+        force: bool,
+        *,
+        rounds: bool = True,
+        done: Callable[[Pod], bool] | None = None,
+    ) -> None:
+        """``done``: what is waited for, unless it is that the pod is gone."""
+        is_done = done or self._is_gone
         pod = self._applied.pop(name, None)
         if self._api is None:
             self._sandbox.path(_manifest(name)).unlink(missing_ok=True)
@@ -259,19 +272,7 @@ class KubeletNode(SteppedNode):
         if pod is not None and force:
             self.runtime.drop_pod(pod.uid)
         if pod is not None:
-            self._until(lambda: self._is_gone(pod), self._patience.effect)
-
-    def _begin_stopping(self, name: str) -> None:
-        """Delete the pod, and wait until the kubelet stops its containers, which do not end."""
-        if not self._is_up():
-            raise SubjectLostError(f"pod {name} cannot stop: the kubelet does not run")
-        self._stopping = self._applied.pop(name, None)
-        self.runtime.hold_stops()
-        if self._api is None:
-            self._sandbox.path(_manifest(name)).unlink(missing_ok=True)
-        else:
-            self._api.delete(name, force=False)
-        self._until(lambda: self.runtime.is_stopping, self._patience.effect)
+            self._until(lambda: is_done(pod), self._patience.effect)
 
     def _is_gone(self, pod: Pod | None) -> bool:
         """Also true where the kubelet is down: then it does not take the containers away. That it

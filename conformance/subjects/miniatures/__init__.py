@@ -118,17 +118,13 @@ class ForgetsOverABoot(Reader):
 class FreesWhatStops(Reader):
     """Takes a pod for gone as soon as it is deleted, though its containers still run."""
 
-    @property
-    def _active_while_stopping(self) -> bool:
-        return False
+    _active_while_stopping = staticmethod(lambda config: False)
 
 
 class KeepsWhatStops(Reader):
     """Counts a static pod as active until its containers have ended."""
 
-    @property
-    def _active_while_stopping(self) -> bool:
-        return True
+    _active_while_stopping = staticmethod(lambda config: True)
 
 
 _TWO_NODES: Final = "2s-2n-16c-smt2"
