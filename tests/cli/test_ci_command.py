@@ -304,3 +304,12 @@ def test_what_installs_is_shell_that_calls_pip_once(
     command = re.sub(r"^.*(?=(?:python -m )?pip install)|^.*&& (?=pip install)", "", line)
     assert shell(fork, command.strip()).returncode == 0
     assert (fork / "calls").read_text().split()[-3:] == ["install", "--quiet", PACKAGE[1]]
+
+
+@pytest.mark.parametrize("package", ["pinproof", "pinproof==0.1.0", "/home/me/pinproof"])
+def test_what_no_job_could_install_is_refused(package: str, tmp_path: Path) -> None:
+    words = ["init", "github", "--directory", str(tmp_path), "--package", package]
+    done = CliRunner().invoke(ci.app, words)
+    assert isinstance(done.exception, SubjectUsageError)
+    assert f"--package {package}: it is git+https://" in str(done.exception)
+    assert list(tmp_path.iterdir()) == []

@@ -46,13 +46,14 @@ def _following(line: io.StringIO, clock: list[float]) -> tuple[Following, io.Str
 
 @pytest.mark.parametrize("total", [1, 10, 72, 100, 28_458])
 def test_a_pipe_gets_one_line_of_dots(total: int) -> None:
+    """One case alone gets none."""
     line = io.StringIO()
     following, out = _following(line, [0.0])
     following.pytest_pinproof_begin(total)
     for number in range(total):
         following.pytest_pinproof_result(_result("skip" if number % 2 else "pass"), Standing.PASS)
     following.pytest_sessionfinish()
-    assert line.getvalue() == "." * min(total, DOTS) + "\n"
+    assert line.getvalue() == ("" if total == 1 else "." * min(total, DOTS) + "\n")
     assert out.getvalue() == ""
 
 
@@ -151,3 +152,17 @@ def test_reasons_of_skips_are_listed_when_asked_for() -> None:
 
     assert " (-rs lists them).\n" in lines()
     assert " x needs " in lines("-rs")
+
+
+def test_workers_are_not_announced() -> None:
+    """pytest-xdist says twice that it brings up nodes, where nobody looks at a terminal."""
+    words = ("run", "--machine", "1s-1n-4c-smt2", "-k", "pool/", "-n", "2")
+    done = subprocess.run(
+        [sys.executable, "-m", "pinproof", *words],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "bringing up" not in done.stdout + done.stderr

@@ -13,10 +13,11 @@ from pinproof.cli import app
 PAGE = Path(__file__).parents[2] / "docs" / "releases.md"
 
 
-def test_two_releases_are_compared() -> None:
+@pytest.mark.parametrize("command", ["releases", "explain"])
+def test_two_releases_are_compared(command: str) -> None:
     """1.32 brought strict-cpu-reservation; the way back takes it away."""
-    there = CliRunner().invoke(app, ["releases", "1.31", "1.32", "--json"])
-    back = CliRunner().invoke(app, ["releases", "1.32", "1.31", "--json"])
+    there = CliRunner().invoke(app, [command, "1.31", "1.32", "--json"])
+    back = CliRunner().invoke(app, [command, "1.32", "1.31", "--json"])
     assert there.exit_code == back.exit_code == 0
     gained = {one["name"]: one["gained"] for one in json.loads(there.stdout)}
     lost = {one["name"]: one["gained"] for one in json.loads(back.stdout)}

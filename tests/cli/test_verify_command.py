@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
+from conformance.subject import SubjectUsageError
 from conformance.verdict import ExitStatus
 from pinproof import signing
 from pinproof.cli import app
@@ -175,7 +176,21 @@ def test_a_folder_stands_for_its_certificate_and_its_stream(path: Path, tmp_path
 def test_a_folder_without_a_certificate_is_wrong_usage(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     done = verify(tmp_path / "empty")
-    assert str(done.exception) == f"{tmp_path}/empty/certificate.json: No such file or directory"
+    lacks = f"{tmp_path}/empty/certificate.json: No such file or directory"
+    makers = "`pinproof certify` makes certificates, and `pinproof run` makes none"
+    assert str(done.exception) == f"{lacks}; {makers}"
+    below = tmp_path / "empty" / "node7" / "certificate.json"
+    below.parent.mkdir()
+    below.touch()
+    assert str(verify(tmp_path / "empty").exception) == f"{lacks}; there is {below}"
+
+
+def test_a_result_stream_is_no_certificate(tmp_path: Path) -> None:
+    stream = tmp_path / "result.jsonl"
+    stream.write_text('{"kind":"header","schema":2}\n')
+    done = verify(stream)
+    assert isinstance(done.exception, SubjectUsageError)
+    assert "it is a result stream and no certificate" in str(done.exception)
 
 
 def test_a_stream_outside_of_the_folder_is_not_taken(statement: Statement, tmp_path: Path) -> None:
