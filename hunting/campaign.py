@@ -137,7 +137,7 @@ class Campaign:
             if not path.exists() or not path.stat().st_size:
                 path.write_bytes(msgspec.json.encode(self.header) + b"\n")
         except OSError as error:
-            raise SubjectError(f"{path}: {error.strerror}") from error
+            raise SubjectUsageError(f"{path}: {error.strerror}") from error
         header, done, finds = read(path)
         if header != self.header:
             raise SubjectUsageError(f"{path}: it was written by a campaign of other options")

@@ -159,7 +159,7 @@ class Comparison:
     def about(self) -> list[str]:
         """Both runs, a line each."""
         return [
-            f"{name}  {line(run.header.subject.name)} {line(run.header.subject.version)}, "
+            f"{name}  {line(f'{run.header.subject.name} {run.header.subject.version}').strip()}, "
             f"{when(run.header.started)}. {run.verdict}"
             for name, run in self._runs
         ]
