@@ -31,7 +31,17 @@ _LETTERS: Final = {
 }
 
 
-class Following:
+class Unannounced:
+    """A pytest plugin: workers begin without a word."""
+
+    def pytest_sessionstart(self, session: pytest.Session) -> None:
+        """Where stdout is no terminal, pytest-xdist writes ``bringing up nodes...`` twice."""
+        reporter = session.config.pluginmanager.getplugin("terminaldistreporter")
+        if reporter is not None:
+            reporter.ensure_show_status = reporter.rewrite = lambda *_, **__: None
+
+
+class Following(Unannounced):
     """A pytest plugin; ``console`` is stdout, ``line`` where progress goes."""
 
     def __init__(
@@ -45,10 +55,6 @@ class Following:
         self._worst = Standing.PASS
         self._examples: dict[str, Result] = {}
         self._open = False
-
-    def pytest_sessionstart(self, session: pytest.Session) -> None:
-        """Workers that begin are not announced."""
-        announce_no_workers(session.config)
 
     def pytest_report_teststatus(self, report: pytest.TestReport) -> tuple[str, str, str] | None:
         """Pytest writes no dots of its own, and counts as it always does."""
@@ -125,21 +131,6 @@ class Following:
         broken = f", {self._red} not kept" if self._red else ""
         speed = f"{rate:.0f}/s" if rate >= 10 else f"{rate:.1f}/s"
         return f"{self._done} of {self._total} ({share} %), {speed}, {_duration(left)} left{broken}"
-
-
-def announce_no_workers(config: pytest.Config) -> None:
-    """Where stdout is no terminal, pytest-xdist writes ``bringing up nodes...`` twice."""
-    reporter = config.pluginmanager.getplugin("terminaldistreporter")
-    if reporter is not None:
-        reporter.ensure_show_status = reporter.rewrite = lambda *_, **__: None
-
-
-class Unannounced:
-    """A pytest plugin for a run that nobody follows."""
-
-    def pytest_sessionstart(self, session: pytest.Session) -> None:
-        """Workers that begin are not announced."""
-        announce_no_workers(session.config)
 
 
 def _is_same(one: IO[str], other: IO[str]) -> bool:
