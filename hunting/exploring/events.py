@@ -65,6 +65,11 @@ def _own(draft: Draft) -> Pod:
     return draft.pod
 
 
+def _second(draft: Draft) -> Pod:
+    """A pod as the row's, under another name."""
+    return pod_of(draft.row, draft.room, f"{_own(draft).name}-2")
+
+
 def _nothing(draft: Draft) -> bool:
     return True
 
@@ -89,15 +94,13 @@ def _again(draft: Draft) -> bool:
 
 def _replaced(draft: Draft) -> bool:
     """Rounds come every ten seconds then (``settings``), so none hides what the admission does."""
-    pod = _own(draft)
-    draft.pod = pod_of(draft.row, draft.room, f"{pod.name}-2")
-    return draft.take(Replace(pod.name, draft.pod))
+    gone, draft.pod = _own(draft).name, _second(draft)
+    return draft.take(Replace(gone, draft.pod))
 
 
 def _replaced_while_it_stops(draft: Draft) -> bool:
-    pod = _own(draft)
-    draft.pod = pod_of(draft.row, draft.room, f"{pod.name}-2")
-    return draft.take(ReplaceStopping(pod.name, draft.pod), EndStopping())
+    gone, draft.pod = _own(draft).name, _second(draft)
+    return draft.take(ReplaceStopping(gone, draft.pod), EndStopping())
 
 
 def _apply_while_down(draft: Draft) -> bool:
@@ -256,8 +259,7 @@ EVENTS: Final[dict[str, Event]] = {
 
 
 def _same_again(draft: Draft) -> bool:
-    """A pod as the row's, under another name."""
-    return draft.take(Apply(pod_of(draft.row, draft.room, f"{_own(draft).name}-2")))
+    return draft.take(Apply(_second(draft)))
 
 
 def _first_goes(draft: Draft) -> bool:
