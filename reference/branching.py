@@ -66,6 +66,8 @@ class BranchingNode(Node):
         twin = flat_copy(self)
         twin._manifests, twin._known = dict(self._manifests), dict(self._known)
         twin._gone, twin._ended = set(self._gone), set(self._ended)
+        twin._ran_at_start = set(self._ran_at_start)
+        twin._perhaps_ended = set(self._perhaps_ended)
         twin._in_cluster = self._in_cluster.copy()
         twin._branches = []
         self._shared = twin._shared = True

@@ -16,7 +16,7 @@ before, such as the CPUs of its first container, stays.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Mapping, Set
+from collections.abc import Callable, Collection, Iterable, Mapping, Set
 from typing import Final, TypeAlias
 
 from reference.behaviours import Behaviour
@@ -150,6 +150,8 @@ class Node:
         self._known: dict[str, Pod] = {}
         self._gone: set[str] = set()
         self._ended: set[str] = set()
+        self._ran_at_start: set[str] = set()
+        self._perhaps_ended: set[str] = set()
         self._stopping = ""
         self._in_cluster = PodsInCluster(release)
         self._state_file: str | None = None
@@ -330,6 +332,7 @@ class Node:
             raise NotModelled("another kubelet of a node with an API server")
         heir = make(self._trees, self._machine, self._config)
         heir._manifests, heir._known, heir._ended = self._manifests, self._known, self._ended
+        heir._perhaps_ended = self._perhaps_ended
         heir._devices, heir._memory, heir._runtime = self._devices, self._memory, self._runtime
         heir._write(self._state_file)
         return heir
@@ -399,14 +402,20 @@ class Node:
                 raise
             self._hang_at_start(fresh)
             return
+        _require_known_start(branches, self._perhaps_ended)
         self._errors, self._branches = (), branches
+        ran = self._runtime.running()
+        self._ran_at_start = {pod.name for pod in pods if pod.may_end and pod.uid in ran}
         self._take(branches[0])
 
     def _keep(self, kubelet: Kubelet) -> None:
         """What the other managers have in files of their own outlives the kubelet, and so does what
-        the API server was told."""
+        the API server was told. Containers that it ended may never run again."""
         if self._config.api_server:
             self._in_cluster.note(kubelet.pods)
+        else:
+            refused = (name for name, pod in kubelet.pods.items() if pod.phase is Phase.REJECTED)
+            self._perhaps_ended |= self._ran_at_start.intersection(refused)
         self._devices = kubelet.device_manager.pod_devices
         self._memory = kubelet.memory
 
@@ -499,6 +508,8 @@ class Node:
         pod = self._manifests.pop(name)
         self._gone.add(pod.uid)
         self._ended.discard(name)
+        self._ran_at_start.discard(name)
+        self._perhaps_ended.discard(name)
         self._in_cluster.forget(name)
         if self._kubelet is not None and not self._hangs:
             before = self._runtime.copy()
@@ -575,6 +586,14 @@ def _left_to_admit(
         return manifests
     fresh.pods |= over
     return {name: pod for name, pod in manifests.items() if name not in over}
+
+
+def _require_known_start(branches: Iterable[Branch], perhaps_ended: Set[str]) -> None:
+    """Refuse a start that admits a pod whose containers may have ended for good."""
+    for kubelet, _ in branches:
+        for name in perhaps_ended:
+            if kubelet.pods[name].phase is Phase.RUNNING:
+                raise NotModelled(f"Start with pod {name}, which was refused while it ran")
 
 
 def _uid_of_running(

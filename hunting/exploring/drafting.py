@@ -19,7 +19,9 @@ from hunting.exploring.settings import config_of, machine_name, machine_of, regi
 from hunting.scope import Task
 from hunting.walk import reserved_of
 from reference import DiscoveryError, IllegalStep, NotModelled
+from reference.behaviours import Behaviour
 from reference.branching import BranchingNode
+from reference.releases import has
 from reference.steps import (
     SIGKILLED,
     AddEphemeral,
@@ -143,6 +145,8 @@ class Draft:
 def begun(row: Row, machine: str, release: str, can: Collection[Capability] = ALL) -> Draft | None:
     """A node with the row's settings, before its first start; ``None`` where the model has no such
     node."""
+    if _is_told_otherwise(row, release):
+        return None
     try:
         config = config_of(row, machine, release)
         task = Task(release, machine_name(row, machine), config)
@@ -153,6 +157,14 @@ def begun(row: Row, machine: str, release: str, can: Collection[Capability] = AL
         return None
     room = Room(topology, max(len(topology.cpus) - len(reserved), 1))
     return Draft(row, task, node, room, can)
+
+
+def _is_told_otherwise(row: Row, release: str) -> bool:
+    """Whether the API server gives the pod another class than a kubelet of this release would: the
+    one before which all are run (:data:`conformance.kubelets.apiservers.VERSION`) is of 1.36, for
+    which pod-level resources of nothing make a pod BestEffort."""
+    of_nothing = row["class"] == "pod-level of nothing" and row["pods from"] == "API server"
+    return of_nothing and has(release, Behaviour.EMPTY_POD_LEVEL_IGNORED)
 
 
 def is_legal(task: Task, steps: Sequence[Step]) -> bool:

@@ -64,6 +64,15 @@ def test_a_history_shows_every_value_that_is_offered(release: str) -> None:
         assert {name, "before"} <= made[1], (name, value)
 
 
+@pytest.mark.parametrize(("release", "drafts"), [("1.36", True), ("1.37", False)])
+def test_no_kubelet_gets_a_pod_whose_class_an_older_api_server_has_decided(
+    release: str, drafts: bool
+) -> None:
+    """Pod-level resources of nothing decide it up to 1.36, of which the API server is."""
+    row = {**_with("class", "pod-level of nothing"), "pods from": "API server"}
+    assert (drafted(row, _MACHINE, release) is not None) is drafts
+
+
 @pytest.mark.parametrize("machine", MACHINES)
 def test_every_machine_shows_every_value(machine: str) -> None:
     """Those that are explored where none is named; one of them is a capture, whose name no

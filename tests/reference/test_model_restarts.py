@@ -26,6 +26,7 @@ from reference.steps import (
     Pod,
     RegisterDevices,
     RemoveState,
+    RestartPolicy,
     Start,
     Step,
     Stop,
@@ -96,6 +97,22 @@ def test_a_static_pod_that_was_refused_is_admitted_at_the_next_start() -> None:
     for step in (Stop(), Configure(CONFIG), Start()):
         made.do(step)
     assert made.view().pods["odd"].phase is Phase.RUNNING
+
+
+def test_a_static_pod_that_was_refused_as_it_ran_may_have_ended_for_good() -> None:
+    """Its containers were ended, and nobody starts them again where its policy says so: a real
+    1.36.4 shows it as ended. No container of a pod that never ran has ended."""
+    never = replace(guaranteed("odd", 1), restart_policy=RestartPolicy.NEVER)
+    ran = node(Apply(never), Stop(), Configure(replace(CONFIG, policy_options=FULL)), Start())
+    assert ran.view().pods["odd"].phase is Phase.REJECTED
+    for step in (Stop(), Start(), Stop(), Configure(CONFIG)):
+        ran.do(step)  # refused once more
+    with pytest.raises(NotModelled, match="refused while it ran"):
+        ran.do(Start())
+    fresh = node(Apply(never), config=replace(CONFIG, policy_options=FULL))
+    for step in (Stop(), Configure(CONFIG), Start()):
+        fresh.do(step)
+    assert fresh.view().pods["odd"].phase is Phase.RUNNING
 
 
 def test_updates_that_are_refused_for_ever_leave_every_container_as_it_was() -> None:
