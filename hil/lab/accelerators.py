@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from hil.lab import tsc
 from hil.lab.errors import LabUsageError
 from topologies.capturing.qemu import has_kvm
 
@@ -44,3 +45,10 @@ def ways(accel: str = AUTO) -> tuple[Way, ...]:
     if accel != AUTO:
         raise LabUsageError(f"accel is auto, kvm or tcg, not {accel!r}")
     return (KVM, TCG, TCG_AGAIN, TCG_ONE) if has_kvm() else (TCG, TCG_AGAIN, TCG_ONE)
+
+
+def kernel_words(accelerator: str) -> tuple[str, ...]:
+    """What the guest's kernel is told of its clock where it would else measure it, and be wrong on
+    a busy host. KVM tells it itself."""
+    rate = None if accelerator == KVM.accelerator else tsc.kilohertz()
+    return () if rate is None else (f"{tsc.WORD}={rate}",)

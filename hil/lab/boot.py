@@ -105,7 +105,13 @@ def boot(
     for way in accelerators.ways(accel):
         watch.say(f"booting {machine.layout.cpus} CPUs ({way.name})")
         patience = time.monotonic() + way.wait(machine.layout.cpus)
-        command = arguments(machine, kernel=str(kernel), port=port, accelerator=way.accelerator)
+        command = arguments(
+            machine,
+            kernel=str(kernel),
+            port=port,
+            accelerator=way.accelerator,
+            told=accelerators.kernel_words(way.accelerator),
+        )
         try:
             launch(folder, command)
             _follow(folder, watch, min(patience, watch.until), _AGAIN if again else _FIRST)

@@ -103,11 +103,17 @@ def machine(spec: str, *, memory: int | None = None, cgroup: int = 2) -> Machine
 
 
 def arguments(
-    which: Machine, *, kernel: str, port: int, accelerator: str, incoming: int | None = None
+    which: Machine,
+    *,
+    kernel: str,
+    port: int,
+    accelerator: str,
+    incoming: int | None = None,
+    told: Sequence[str] = (),
 ) -> list[str]:
     """QEMU's command line for one node, to be run in its folder. ``port`` is where 127.0.0.1
     forwards to its sshd; ``incoming`` is a descriptor from which to load the state of a machine
-    that ran with the same arguments."""
+    that ran with the same arguments; ``told`` are further words for the kernel."""
     return [
         QEMU, "-nodefaults", "-no-user-config", "-display", "none",
         "-machine", _MACHINE, "-accel", accelerator,
@@ -122,7 +128,7 @@ def arguments(
         # Nothing of the world is reached from within.
         "-netdev", f"user,id=net,restrict=on,hostfwd=tcp:127.0.0.1:{port}-:22",
         "-device", "virtio-net-pci,netdev=net,romfile=",
-        "-kernel", kernel, "-initrd", INITRD, "-append", which.kernel_words,
+        "-kernel", kernel, "-initrd", INITRD, "-append", " ".join((which.kernel_words, *told)),
         *(() if incoming is None else ("-incoming", f"fd:{incoming}")),
     ]  # fmt: skip
 

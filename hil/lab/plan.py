@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from conformance.kubelets.configuration import file_text
-from hil.lab import housekeeping, initramfs, names, payload, runtime, tools
+from hil.lab import housekeeping, initramfs, names, payload, runtime, tools, tsc
 from hil.lab import kubelet as kubelets
 from hil.lab.image import Image
 from hil.lab.kubelet import Kubelet
@@ -67,6 +67,7 @@ class Plan:
             self.containerd,
             *self.machine.shape,
             self.machine.kernel_words,
+            tsc.WORD,
             repr(names.files(NODE_NAME)),
             repr(housekeeping.files()),
         )

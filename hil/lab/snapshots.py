@@ -16,7 +16,7 @@ from typing import Final
 
 from hil.lab import boot, guest, places, plan, process
 from hil.lab import keys as keyring
-from hil.lab.accelerators import Way
+from hil.lab.accelerators import Way, kernel_words
 from hil.lab.boot import Watch
 from hil.lab.errors import LabError
 from hil.lab.machine import INITRD, OVERLAY, PAYLOAD, arguments
@@ -90,6 +90,7 @@ def start(which: Snapshot, wanted: Plan, folder: Path, *, port: int, watch: Watc
             port=port,
             accelerator=which.accelerator,
             incoming=memory,
+            told=kernel_words(which.accelerator),
         )
         boot.launch(folder, command, pass_fds=(memory,))
         _wake(which, folder, port, watch)

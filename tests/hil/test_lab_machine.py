@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import platform
 import re
 
 import pytest
 
+from hil.lab import tsc
+from hil.lab.accelerators import kernel_words
 from hil.lab.errors import LabUsageError
 from hil.lab.initramfs import initramfs
 from hil.lab.machine import arguments, machine
@@ -110,3 +113,24 @@ def test_a_snapshot_is_loaded_into_the_very_same_machine() -> None:
     fresh = arguments(wanted, kernel="/k", port=1, accelerator="tcg")
     loaded = arguments(wanted, kernel="/k", port=1, accelerator="tcg", incoming=9)
     assert loaded == [*fresh, "-incoming", "fd:9"]
+
+
+def test_the_kernel_is_told_how_fast_the_counter_runs() -> None:
+    """KVM tells it itself. A kernel that measures on a busy host had a clock 5.7 times too fast."""
+    assert kernel_words("kvm") == ()
+    rate = tsc.kilohertz()
+    assert kernel_words("tcg,thread=multi") == (() if rate is None else (f"tsc_early_khz={rate}",))
+    wanted = machine("1s-1n-4c-smt1")
+    words = arguments(wanted, kernel="/k", port=1, accelerator="tcg", told=("tsc_early_khz=5",))
+    assert _value(words, "-append") == f"{wanted.kernel_words} tsc_early_khz=5"
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="NOT TESTED: no time-stamp counter")
+def test_the_counter_s_rate_is_measured_alike_again() -> None:
+    """Within a thousandth."""
+    first = tsc.kilohertz()
+    tsc.kilohertz.cache_clear()
+    second = tsc.kilohertz()
+    assert first is not None
+    assert second is not None
+    assert abs(first - second) * 1000 < first

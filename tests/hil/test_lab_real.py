@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -99,6 +100,20 @@ cat /sys/kernel/security/lsm
     assert (online, threads) == ("0-3", "0-1")
     assert {int(workers, 16), int(interrupts, 16)} == {3}
     assert "selinux" not in modules
+
+
+def test_a_node_s_clock_runs_as_the_host_s(shell: Shell) -> None:
+    """However busy the host was when the node booted."""
+
+    def moment() -> tuple[float, float]:
+        before = time.monotonic()
+        theirs = float(shell.run("date +%s.%N").text)
+        return theirs, (before + time.monotonic()) / 2
+
+    theirs, ours = moment()
+    time.sleep(10)
+    later, now = moment()
+    assert later - theirs == pytest.approx(now - ours, rel=0.2)
 
 
 def test_a_pod_gets_exclusive_cpus_in_its_cgroup(shell: Shell) -> None:
