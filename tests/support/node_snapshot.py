@@ -21,7 +21,8 @@ _PRUNED: Final = " -o ".join(f"-path '{path}'" for path in BY_ITSELF)
 #: Its processes are those that do not descend from the SSH server: a run's that go on without it do
 #: not either. Kernel threads descend from process 2. Process 1 has other arguments after a restart
 #: of systemd. mawk compares a key of an array as text. The kubelet hands controllers on to a class
-#: of pods with the first pod of it since the boot. An autofs has other options after each boot.
+#: of pods with the first pod of it since the boot. An autofs has other options after each boot. On
+#: a busy host systemd may answer too late, and is asked again.
 SNAPSHOT: Final = rf"""
 LC_ALL=C; export LC_ALL
 set -- /etc /run/systemd /var/lib/kubelet
@@ -30,10 +31,14 @@ for path in /var/lib/pinproof* /run/pinproof*; do
 done
 find "$@" \( {_PRUNED} \) -prune -o -printf 'file %p %y %m %U:%G %l\n'
 find "$@" \( {_PRUNED} \) -prune -o -type f -print0 | xargs -0 sha256sum | sed 's/^/content /'
-systemctl list-units --all --plain --no-legend --no-pager | awk '{{ print "unit", $1, $2, $3, $4 }}'
-systemctl list-unit-files --no-legend --no-pager | awk '{{ print "unit file", $1, $2 }}'
-systemctl list-timers --all --no-legend --no-pager | awk '{{ print "timer", $(NF - 1) }}'
-systemctl --failed --plain --no-legend --no-pager | awk '{{ print "failed", $1 }}'
+asked() {{
+  until said=$(systemctl --plain --no-legend --no-pager "$@"); do sleep 5; done
+  printf '%s\n' "$said"
+}}
+asked list-units --all | awk 'NF {{ print "unit", $1, $2, $3, $4 }}'
+asked list-unit-files | awk 'NF {{ print "unit file", $1, $2 }}'
+asked list-timers --all | awk 'NF {{ print "timer", $(NF - 1) }}'
+asked --failed | awk 'NF {{ print "failed", $1 }}'
 find /sys/fs/cgroup -type d | sed 's/^/cgroup /'
 find /sys/fs/cgroup -type f ! -path '*/kubepods*.slice/cgroup.subtree_control' \( \
   -name cpuset.cpus -o -name cpuset.mems -o \
